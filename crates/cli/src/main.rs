@@ -1,0 +1,2 @@
+//! The `mmtwin` command.
+fn main() {}

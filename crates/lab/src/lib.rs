@@ -1,0 +1,1 @@
+//! What an experiment is: scenarios, variants, seeds, statistics and published tables.

@@ -1,0 +1,1 @@
+//! What hardware costs: CPUs, nodes, caches, locks and virtual time.

@@ -1,0 +1,1 @@
+//! What the kernel decides: zones, buddy lists, per-CPU pagesets and their counters.

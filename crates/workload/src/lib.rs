@@ -1,0 +1,1 @@
+//! What programs ask for: operations, generators and recorded demand.
