@@ -1,1 +1,3 @@
 //! What programs ask for: operations, generators and recorded demand.
+
+pub mod trace;

@@ -1,0 +1,254 @@
+use std::sync::Arc;
+
+use arrow_array::types::UInt8Type;
+use arrow_array::{
+    ArrayRef, BooleanArray, DictionaryArray, Int8Array, Int32Array, RecordBatch, UInt8Array, UInt16Array,
+    UInt32Array, UInt64Array,
+};
+use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use parquet::file::metadata::KeyValue;
+use proptest::prelude::*;
+
+use super::*;
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let operation = (0..Operation::ALL.len()).prop_map(|index| Operation::ALL[index]);
+    (any::<u64>(), any::<u32>(), any::<u32>(), any::<i32>(), any::<u16>(), operation, any::<(u8, i8, bool)>())
+        .prop_map(|(time, pfn, argument, task, cpu, operation, (order, migratetype, blocked))| Event {
+            time,
+            pfn,
+            argument,
+            task,
+            cpu,
+            operation,
+            order,
+            migratetype,
+            blocked,
+        })
+}
+
+fn write(events: &[Event], metadata: Metadata) -> (Metadata, Vec<u8>) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.parquet");
+    let mut writer = TraceWriter::create(&path).unwrap();
+    for event in events {
+        writer.push(*event).unwrap();
+    }
+    let (metadata, bytes) = writer.finish(metadata).unwrap();
+    let content = std::fs::read(&path).unwrap();
+    assert_eq!(content.len() as u64, bytes);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "only the finished file is left");
+    (metadata, content)
+}
+
+fn read(content: Vec<u8>) -> Result<(Metadata, Vec<Event>), TraceError> {
+    let reader = TraceReader::from_bytes(Bytes::from(content))?;
+    let metadata = reader.metadata().clone();
+    Ok((metadata, reader.collect::<Result<_, _>>()?))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn what_is_written_is_read(mut events in prop::collection::vec(any_event(), 0..300), lost: u64, name: String) {
+        events.sort_by_key(|event| event.time);
+        let metadata = Metadata { lost, tasks: [(7, name)].into(), ..Metadata::default() };
+        let (written, content) = write(&events, metadata);
+        let (metadata, read) = read(content).unwrap();
+        // JSON does not keep the last digit.
+        prop_assert!((written.seconds - metadata.seconds).abs() <= 1e-12 * written.seconds);
+        prop_assert_eq!(&written, &Metadata { seconds: written.seconds, ..metadata });
+        prop_assert_eq!(events, read);
+    }
+
+    #[test]
+    fn damage_is_an_error_or_unnoticed_but_never_a_panic(at: prop::sample::Index, to: u8, cut: prop::sample::Index) {
+        let events: Vec<Event> = (0..50).map(|time| Event { time, ..alloc() }).collect();
+        let (_, mut content) = write(&events, Metadata::default());
+        let place = at.index(content.len());
+        content[place] = to;
+        let _ = read(content.clone());
+        content.truncate(cut.index(content.len()));
+        prop_assert!(read(content).is_err());
+    }
+}
+
+fn alloc() -> Event {
+    Event {
+        time: 0,
+        pfn: 4096,
+        argument: 0x140dca,
+        task: 12,
+        cpu: 1,
+        operation: Operation::Alloc,
+        order: 0,
+        migratetype: 1,
+        blocked: false,
+    }
+}
+
+#[test]
+fn batches_and_iterator_give_each_row_once() {
+    let events: Vec<Event> = (0..200_000).map(|time| Event { time, ..alloc() }).collect();
+    let (_, content) = write(&events, Metadata::default());
+    let mut reader = TraceReader::from_bytes(Bytes::from(content)).unwrap();
+    assert_eq!(reader.next().unwrap().unwrap(), events[0]);
+    let mut seen = 1;
+    loop {
+        let batch = reader.next_batch().unwrap();
+        if batch.is_empty() {
+            break;
+        }
+        assert_eq!(batch[0], events[seen]);
+        seen += batch.len();
+    }
+    assert_eq!(seen, events.len());
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn an_unfinished_trace_leaves_the_old_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.parquet");
+    std::fs::write(&path, "old").unwrap();
+    let mut writer = TraceWriter::create(&path).unwrap();
+    writer.push(alloc()).unwrap();
+    drop(writer);
+    assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+}
+
+/// A trace of three rows, one column of which is replaced.
+fn altered(column: &str, replacement: Option<ArrayRef>, document: Option<&str>) -> Vec<u8> {
+    let names: DictionaryArray<UInt8Type> = ["alloc", "free", "exit"].into_iter().collect();
+    let columns: [(&str, ArrayRef); 9] = [
+        ("time", Arc::new(UInt64Array::from(vec![0, 10, 20]))),
+        ("cpu", Arc::new(UInt16Array::from(vec![0, 0, 1]))),
+        ("task", Arc::new(Int32Array::from(vec![5, 5, 6]))),
+        ("operation", Arc::new(names)),
+        ("order", Arc::new(UInt8Array::from(vec![0, 0, 9]))),
+        ("migratetype", Arc::new(Int8Array::from(vec![1, -1, -1]))),
+        ("pfn", Arc::new(UInt32Array::from(vec![1, 1, 2]))),
+        ("argument", Arc::new(UInt32Array::from(vec![0, 0, 0]))),
+        ("blocked", Arc::new(BooleanArray::from(vec![false, false, false]))),
+    ];
+    let columns = columns.into_iter().filter_map(|(name, array)| {
+        let array = if name == column { replacement.clone()? } else { array };
+        Some((name, array))
+    });
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    if let Some(document) = document {
+        writer.append_key_value_metadata(KeyValue::new(METADATA_KEY.to_string(), document.to_string()));
+    }
+    writer.into_inner().unwrap()
+}
+
+fn document(events: u64, lost: u64) -> String {
+    serde_json::to_string(&Metadata { format: FORMAT, events, lost, ..Metadata::default() }).unwrap()
+}
+
+fn refusal(content: Vec<u8>) -> String {
+    read(content).unwrap_err().to_string()
+}
+
+#[test]
+fn the_unaltered_trace_is_accepted() {
+    let (metadata, events) = read(altered("", None, Some(&document(3, 0)))).unwrap();
+    assert_eq!((metadata.events, events.len()), (3, 3));
+    assert_eq!(events[2].operation, Operation::Exit);
+}
+
+#[test]
+fn other_files_are_told_apart() {
+    assert_eq!(
+        refusal(b"time,cpu\n1,2\n".to_vec()),
+        "trace in memory is not a Parquet file; record a trace with `mmtwin record -o build.parquet -- COMMAND`"
+    );
+    assert_eq!(refusal(Vec::new()), refusal(b"x".to_vec()));
+    assert_eq!(
+        refusal(altered("", None, None)),
+        "trace in memory is a Parquet file, but not an mmtwin trace (no `mmtwin.trace` document; its columns are \
+         time, cpu, task, operation, order, migratetype, pfn, argument, blocked); \
+         record one with `mmtwin record -o build.parquet -- COMMAND`"
+    );
+    let missing = TraceReader::open("/nonexistent/a.parquet").map(|_| ()).unwrap_err().to_string();
+    assert!(missing.starts_with("/nonexistent/a.parquet: No such file"), "{missing}");
+    let directory = TraceReader::open("/").map(|_| ()).unwrap_err().to_string();
+    assert_eq!(directory, "/: is a directory");
+}
+
+#[test]
+fn damaged_traces_are_refused() {
+    let (_, content) = write(&[alloc(); 100], Metadata::default());
+    for length in [4, 12, content.len() / 2, content.len() - 1] {
+        let message = refusal(content[..length].to_vec());
+        assert!(message.contains("is cut short or damaged"), "{message}");
+    }
+    let message = refusal(altered("", None, Some(&document(4, 0))));
+    assert!(message.contains("(3 rows, its metadata says 4)"), "{message}");
+}
+
+#[test]
+fn metadata_is_checked() {
+    let message = refusal(altered("", None, Some(r#"{"format": 2, "new": {}}"#)));
+    assert_eq!(message, "trace in memory has trace format 2, this mmtwin reads up to 1; update mmtwin");
+    let message = refusal(altered("", None, Some("{\n  \"format\": 1,\n  oops }")));
+    assert!(message.contains("line 3 column 3"), "{message}");
+    let message = refusal(altered("", None, Some(r#"{"format": 1}"#)));
+    assert!(message.contains("missing field `mmtwin_version`"), "{message}");
+}
+
+#[test]
+fn columns_are_checked() {
+    let document = document(3, 0);
+    assert_eq!(
+        refusal(altered("pfn", None, Some(&document))),
+        "trace in memory: column `pfn` (UInt32) is missing"
+    );
+    let wide = Arc::new(UInt64Array::from(vec![1, 2, 3]));
+    assert_eq!(
+        refusal(altered("pfn", Some(wide), Some(&document))),
+        "trace in memory: column `pfn` is UInt64, must be UInt32"
+    );
+    let holes = Arc::new(Int32Array::from(vec![Some(1), None, Some(3)]));
+    assert_eq!(
+        refusal(altered("task", Some(holes), Some(&document))),
+        "trace in memory: row 1: column `task` has no value"
+    );
+    let names: DictionaryArray<UInt8Type> = ["alloc", "free", "mmap"].into_iter().collect();
+    assert_eq!(
+        refusal(altered("operation", Some(Arc::new(names)), Some(&document))),
+        "trace in memory: row 2: unknown operation `mmap`"
+    );
+}
+
+#[test]
+fn time_must_not_go_backwards() {
+    let times = Arc::new(UInt64Array::from(vec![0, 20, 10]));
+    assert_eq!(
+        refusal(altered("time", Some(times), Some(&document(3, 0)))),
+        "trace in memory: row 2: time 10 is before the previous row's 20; sort the rows by time"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = TraceWriter::create(directory.path().join("a.parquet")).unwrap();
+    writer.push(Event { time: 2, ..alloc() }).unwrap();
+    assert!(matches!(
+        writer.push(Event { time: 1, ..alloc() }),
+        Err(TraceError::TimeBackwards { row: 1, time: 1, previous: 2, .. })
+    ));
+}
+
+#[test]
+fn lost_events_are_named_with_the_remedy() {
+    let reader = TraceReader::from_bytes(altered("", None, Some(&document(3, 41))).into()).unwrap();
+    assert_eq!(
+        reader.require_lossless().unwrap_err().to_string(),
+        "trace in memory: the kernel lost 41 events besides the 3 recorded, so it cannot be replayed exactly; \
+         record again with a larger --buffer"
+    );
+    let reader = TraceReader::from_bytes(altered("", None, Some(&document(3, 0))).into()).unwrap();
+    assert!(reader.require_lossless().is_ok());
+}
