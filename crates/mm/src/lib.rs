@@ -1,1 +1,39 @@
-//! What the kernel decides: zones, buddy lists, per-CPU pagesets and their counters.
+//! What the kernel decides: Linux's memory manager on a simulated machine.
+//!
+//! ```text
+//!   a request ─► page_alloc    which zones, in which order, may it go below which watermark?
+//!                   │
+//!                   ├─► pcp    the CPU's own stock: private, fast; policy.rs decides how much it holds
+//!                   │    │ refill, bulk free
+//!                   └─► zone   free lists (buddy), watermarks, one lock
+//!                         │
+//!   lruvec: what else a page fault locks        vmstat: the worker that lets stocks decay
+//!   features: which kernel is this?             sysctl: its settings       counters: what it counted
+//! ```
+//!
+//! Decisions are pure functions in files named `policy.rs` (and in [`watermark`]); mechanics move pages and
+//! charge the [`machine::Machine`]. The crate knows no workload, no file, no thread and no clock but the
+//! machine's, and builds for `wasm32-unknown-unknown`.
+
+pub mod account;
+pub mod buddy;
+pub mod counters;
+pub mod features;
+pub mod latency;
+pub mod lruvec;
+pub mod page;
+pub mod page_alloc;
+pub mod pcp;
+pub mod proc;
+pub mod sysctl;
+pub mod vmstat;
+pub mod watermark;
+pub mod zone;
+
+pub use account::Category;
+pub use counters::{Counters, Event};
+pub use features::{Features, VARIANTS, Variant};
+pub use page::{MigrateType, Pfn};
+pub use page_alloc::{MemoryManager, Placement, Request};
+pub use sysctl::{SETTINGS, SettingError, Settings};
+pub use zone::{Zone, ZoneType};

@@ -1,0 +1,291 @@
+//! Machine profiles: a machine as a TOML file in which every figure names its source.
+//!
+//! ```toml
+//! name = "intel-2s-128"
+//! description = "2-socket Ice Lake SP server, 128 logical CPUs"
+//!
+//! [topology]
+//! source = "..."                       # where the shape comes from
+//! sockets = 2
+//! cores_per_socket = 32
+//! threads_per_core = 2
+//! nodes = 2
+//! node_distances = [[10, 20], [20, 10]]
+//! memory_mib_per_node = 131072
+//! caches = [{ level = 3, kib = 49152, shared_by = "socket" }]
+//!
+//! [costs]
+//! page_clear_ns = { value = 110.0, source = "measured by ..." }
+//! ```
+//!
+//! A figure without a source, an unknown key or an impossible value is an error that names the key.
+
+use crate::costs::Costs;
+use crate::time::Time;
+use crate::topology::{Cache, SharedBy, Topology};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// A number and where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// The number, in the unit that its key ends in.
+    pub value: f64,
+    /// A measurement, a baseline row of a published table, or a datasheet.
+    pub source: String,
+}
+
+/// Shape of a machine as written in a profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopologyFigures {
+    /// Where the shape comes from.
+    pub source: String,
+    /// Processor packages.
+    pub sockets: u16,
+    /// Cores of a socket.
+    pub cores_per_socket: u16,
+    /// SMT threads of a core, 1 or 2.
+    pub threads_per_core: u16,
+    /// NUMA nodes in all.
+    pub nodes: u8,
+    /// Firmware's distance table, 10 = local.
+    pub node_distances: Vec<Vec<u8>>,
+    /// Memory of each node.
+    pub memory_mib_per_node: u64,
+    /// Data and unified caches, nearest first.
+    pub caches: Vec<CacheFigure>,
+}
+
+/// One cache level as written in a profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheFigure {
+    /// 1, 2 or 3.
+    pub level: u8,
+    /// KiB of one instance.
+    pub kib: u64,
+    /// Who shares an instance.
+    pub shared_by: SharedBy,
+}
+
+macro_rules! cost_figures {
+    ($($(#[$doc:meta])* $key:ident),* $(,)?) => {
+        /// Unit costs as written in a profile; see [`Costs`] for what each one buys.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct CostFigures { $($(#[$doc])* pub $key: Figure,)* }
+
+        impl CostFigures {
+            /// All figures with their keys, in the order of the file.
+            pub fn entries(&self) -> Vec<(&'static str, &Figure)> {
+                vec![$((stringify!($key), &self.$key)),*]
+            }
+
+            /// The figure named `key`.
+            pub fn entry_mut(&mut self, key: &str) -> Option<&mut Figure> {
+                match key {
+                    $(stringify!($key) => Some(&mut self.$key),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+cost_figures! {
+    /// [`Costs::line_transfer`] between SMT siblings.
+    line_same_core_ns,
+    /// [`Costs::line_transfer`] between cores of a socket.
+    line_same_socket_ns,
+    /// [`Costs::line_transfer`] between sockets.
+    line_other_socket_ns,
+    /// [`Costs::lock_section`].
+    lock_section_ns,
+    /// [`Costs::list_take`].
+    list_take_ns,
+    /// [`Costs::list_put`].
+    list_put_ns,
+    /// [`Costs::take_spread`].
+    take_spread,
+    /// [`Costs::put_spread`].
+    put_spread,
+    /// [`Costs::page_clear`].
+    page_clear_ns,
+    /// [`Costs::page_copy`].
+    page_copy_ns,
+    /// [`Costs::page_miss`].
+    page_miss_ns,
+    /// [`Costs::page_fault`].
+    page_fault_ns,
+    /// [`Costs::page_unmap`].
+    page_unmap_ns,
+    /// [`Costs::socket_call`].
+    socket_call_ns,
+    /// [`Costs::smt_slowdown`].
+    smt_slowdown,
+    /// [`Costs::speed`].
+    speed,
+}
+
+/// A machine on paper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The name that `--machine` takes.
+    pub name: String,
+    /// What it is, in a line.
+    pub description: String,
+    /// Its shape.
+    pub topology: TopologyFigures,
+    /// Its prices.
+    pub costs: CostFigures,
+}
+
+/// What is wrong with a profile.
+#[derive(Debug, Error, PartialEq)]
+pub enum ProfileError {
+    /// Not TOML, an unknown or missing key, or a value of the wrong kind; the text names line and key.
+    #[error("{0}")]
+    Syntax(String),
+    /// A figure whose source is empty.
+    #[error(
+        "{key}: a figure needs a source; say which measurement, baseline row or datasheet {value} comes from"
+    )]
+    NoSource {
+        /// The key of the figure.
+        key: String,
+        /// Its value.
+        value: f64,
+    },
+    /// A value that no machine has.
+    #[error("{key} = {value}: {expected}")]
+    OutOfRange {
+        /// The key of the figure.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+}
+
+impl Profile {
+    /// Reads and checks a profile.
+    pub fn parse(text: &str) -> Result<Profile, ProfileError> {
+        let profile: Profile = toml::from_str(text).map_err(|e| ProfileError::Syntax(e.to_string()))?;
+        profile.check()?;
+        Ok(profile)
+    }
+
+    /// The profile as TOML.
+    pub fn to_toml(&self) -> String {
+        toml::to_string_pretty(self).expect("a profile has only tables, numbers and strings")
+    }
+
+    fn check(&self) -> Result<(), ProfileError> {
+        let t = &self.topology;
+        let refuse = |key: &str, value: String, expected: &'static str| {
+            Err(ProfileError::OutOfRange { key: key.into(), value, expected })
+        };
+        if t.source.trim().is_empty() {
+            return Err(ProfileError::NoSource {
+                key: "topology.source".into(),
+                value: f64::from(t.sockets),
+            });
+        }
+        let cpus = u32::from(t.sockets) * u32::from(t.cores_per_socket) * u32::from(t.threads_per_core);
+        if !(1..=2).contains(&t.threads_per_core) {
+            return refuse("topology.threads_per_core", t.threads_per_core.to_string(), "1 or 2");
+        }
+        if cpus == 0 || cpus > 8192 {
+            return refuse("topology", format!("{cpus} CPUs"), "1 to 8192 logical CPUs");
+        }
+        let cores = t.sockets * t.cores_per_socket;
+        if t.nodes == 0 || cores % u16::from(t.nodes) != 0 {
+            return refuse("topology.nodes", t.nodes.to_string(), "a divisor of the number of cores");
+        }
+        let square = t.node_distances.len() == t.nodes as usize
+            && t.node_distances.iter().all(|row| row.len() == t.nodes as usize);
+        if !square {
+            return refuse(
+                "topology.node_distances",
+                format!("{:?}", t.node_distances),
+                "one row and one column a node",
+            );
+        }
+        if !(64..=1 << 24).contains(&t.memory_mib_per_node)
+            || t.memory_mib_per_node * u64::from(t.nodes) > 1 << 24
+        {
+            return refuse(
+                "topology.memory_mib_per_node",
+                t.memory_mib_per_node.to_string(),
+                "64 MiB to 16 TiB in all",
+            );
+        }
+        if t.caches.is_empty() {
+            return refuse("topology.caches", "[]".into(), "at least the last-level cache");
+        }
+        for (key, figure) in self.costs.entries() {
+            let key = format!("costs.{key}");
+            if figure.source.trim().is_empty() {
+                return Err(ProfileError::NoSource { key, value: figure.value });
+            }
+            if !(figure.value.is_finite() && (0.0..=1e9).contains(&figure.value)) {
+                return refuse(&key, figure.value.to_string(), "a number from 0 to 1e9");
+            }
+        }
+        for key in ["smt_slowdown", "speed"] {
+            let value = if key == "speed" { self.costs.speed.value } else { self.costs.smt_slowdown.value };
+            if !(0.05..=20.0).contains(&value) {
+                return refuse(&format!("costs.{key}"), value.to_string(), "a factor from 0.05 to 20");
+            }
+        }
+        Ok(())
+    }
+
+    /// The shape, for a simulation.
+    pub fn topology(&self) -> Topology {
+        let t = &self.topology;
+        Topology {
+            sockets: t.sockets,
+            cores_per_socket: t.cores_per_socket,
+            threads_per_core: t.threads_per_core,
+            nodes: t.nodes,
+            node_distances: t.node_distances.clone(),
+            caches: t
+                .caches
+                .iter()
+                .map(|c| Cache { level: c.level, bytes: c.kib * 1024, shared_by: c.shared_by })
+                .collect(),
+        }
+    }
+
+    /// The prices, for a simulation.
+    pub fn costs(&self) -> Costs {
+        let c = &self.costs;
+        let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
+        Costs {
+            line_transfer: [
+                Time::ZERO,
+                time(&c.line_same_core_ns),
+                time(&c.line_same_socket_ns),
+                time(&c.line_other_socket_ns),
+            ],
+            lock_section: time(&c.lock_section_ns),
+            list_take: time(&c.list_take_ns),
+            list_put: time(&c.list_put_ns),
+            take_spread: c.take_spread.value,
+            put_spread: c.put_spread.value,
+            page_clear: time(&c.page_clear_ns),
+            page_copy: time(&c.page_copy_ns),
+            page_miss: time(&c.page_miss_ns),
+            page_fault: time(&c.page_fault_ns),
+            page_unmap: time(&c.page_unmap_ns),
+            socket_call: time(&c.socket_call_ns),
+            smt_slowdown: c.smt_slowdown.value,
+            speed: c.speed.value,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Who is where: sockets, nodes, cores, threads and caches.
+//!
+//! ```text
+//!   socket 0 = node 0                     socket 1 = node 1
+//!   ┌──────────────────────────┐          ┌──────────────────────────┐
+//!   │ core 0    core 1   ...   │          │ core 56   ...            │
+//!   │ 0  112    1  113         │          │ 56 168                   │      CPU numbers as Linux gives
+//!   │ L1 L2     L1 L2          │          │                          │      them: first threads first
+//!   │        L3                │          │        L3                │
+//!   └──────────────────────────┘          └──────────────────────────┘
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+/// A logical CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Cpu(pub u16);
+
+impl Cpu {
+    /// For indexing per-CPU arrays.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A NUMA node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Node(pub u8);
+
+impl Node {
+    /// For indexing per-node arrays.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How far a cache line travels between two CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Distance {
+    /// The same CPU: the line is there.
+    SameCpu = 0,
+    /// The other thread of the same core.
+    SameCore = 1,
+    /// Another core that shares the last-level cache.
+    SameSocket = 2,
+    /// Another socket.
+    OtherSocket = 3,
+}
+
+impl Distance {
+    /// How many distances there are.
+    pub const COUNT: usize = 4;
+}
+
+/// Which CPUs share one instance of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SharedBy {
+    /// The threads of one core.
+    Core,
+    /// All threads of one socket.
+    Socket,
+}
+
+/// A data or unified cache level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// 1, 2 or 3.
+    pub level: u8,
+    /// Bytes of one instance.
+    pub bytes: u64,
+    /// Who shares an instance.
+    pub shared_by: SharedBy,
+}
+
+/// The shape of a machine: equal sockets, equal cores, one node a socket or one for all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Topology {
+    /// Processor packages.
+    pub sockets: u16,
+    /// Cores of one socket.
+    pub cores_per_socket: u16,
+    /// SMT threads of one core: 1 or 2.
+    pub threads_per_core: u16,
+    /// NUMA nodes, spread evenly over the sockets.
+    pub nodes: u8,
+    /// Distance table as firmware gives it: 10 = local.
+    pub node_distances: Vec<Vec<u8>>,
+    /// Data and unified caches, nearest first.
+    pub caches: Vec<Cache>,
+}
+
+impl Topology {
+    /// Number of logical CPUs.
+    pub fn cpus(&self) -> usize {
+        self.sockets as usize * self.cores_per_socket as usize * self.threads_per_core as usize
+    }
+
+    /// All logical CPUs in order.
+    pub fn all_cpus(&self) -> impl Iterator<Item = Cpu> + use<> {
+        (0..self.cpus() as u16).map(Cpu)
+    }
+
+    fn cores(&self) -> u16 {
+        self.sockets * self.cores_per_socket
+    }
+
+    /// The core that `cpu` is a thread of, counted over the whole machine.
+    #[inline]
+    pub fn core(&self, cpu: Cpu) -> u16 {
+        cpu.0 % self.cores()
+    }
+
+    /// The socket of `cpu`.
+    #[inline]
+    pub fn socket(&self, cpu: Cpu) -> u16 {
+        self.core(cpu) / self.cores_per_socket
+    }
+
+    /// The node whose memory is local to `cpu`.
+    #[inline]
+    pub fn node(&self, cpu: Cpu) -> Node {
+        let cores_per_node = (self.cores() / u16::from(self.nodes)).max(1);
+        Node((self.core(cpu) / cores_per_node) as u8)
+    }
+
+    /// The CPUs whose local node is `node`, in order.
+    pub fn cpus_of(&self, node: Node) -> Vec<Cpu> {
+        self.all_cpus().filter(|&cpu| self.node(cpu) == node).collect()
+    }
+
+    /// The other thread of the same core, where there is one.
+    #[inline]
+    pub fn sibling(&self, cpu: Cpu) -> Option<Cpu> {
+        if self.threads_per_core < 2 {
+            return None;
+        }
+        let cores = self.cores();
+        Some(Cpu(if cpu.0 < cores { cpu.0 + cores } else { cpu.0 - cores }))
+    }
+
+    /// How far a line travels from `from` to `to`.
+    #[inline]
+    pub fn distance(&self, from: Cpu, to: Cpu) -> Distance {
+        if from == to {
+            Distance::SameCpu
+        } else if self.core(from) == self.core(to) {
+            Distance::SameCore
+        } else if self.socket(from) == self.socket(to) {
+            Distance::SameSocket
+        } else {
+            Distance::OtherSocket
+        }
+    }
+
+    fn sharers(&self, cache: &Cache) -> u64 {
+        match cache.shared_by {
+            SharedBy::Core => self.threads_per_core.into(),
+            SharedBy::Socket => u64::from(self.threads_per_core) * u64::from(self.cores_per_socket),
+        }
+    }
+
+    /// One CPU's share of the last-level cache, in bytes.
+    pub fn last_level_slice(&self) -> u64 {
+        self.caches.last().map_or(0, |cache| cache.bytes / self.sharers(cache))
+    }
+
+    /// One CPU's share of all data and unified caches added up, in bytes.
+    pub fn sum_of_cache_slices(&self) -> u64 {
+        self.caches.iter().map(|cache| cache.bytes / self.sharers(cache)).sum()
+    }
+
+    /// Bytes of one last-level cache.
+    pub fn last_level_bytes(&self) -> u64 {
+        self.caches.last().map_or(0, |cache| cache.bytes)
+    }
+
+    /// The nodes in the order in which `node` prefers them: itself, then by distance, ties by the next
+    /// higher number (`mm/page_alloc.c: find_next_best_node`).
+    pub fn nodes_by_distance(&self, node: Node) -> Vec<Node> {
+        let own = node.index();
+        let mut order: Vec<usize> = (0..self.nodes as usize).collect();
+        order.sort_by_key(|&other| {
+            let after = (other + self.nodes as usize - own) % self.nodes as usize;
+            (other != own, self.node_distances[own][other], after)
+        });
+        order.into_iter().map(|n| Node(n as u8)).collect()
+    }
+}

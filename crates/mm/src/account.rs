@@ -1,0 +1,73 @@
+//! What a CPU's time is spent on in this memory manager.
+
+use machine::Category as _;
+
+macro_rules! categories {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),* $(,)?) => {
+        /// A kind of time. Every picosecond of every CPU is in exactly one.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Category { $($(#[doc = $doc])+ $variant),* }
+
+        impl Category {
+            /// All categories, in the order of their indices.
+            pub const ALL: &'static [Category] = &[$(Category::$variant),*];
+
+            /// The name used in tables and files.
+            pub fn name(self) -> &'static str {
+                match self { $(Category::$variant => $name),* }
+            }
+
+            /// What it means, in a line.
+            pub fn description(self) -> &'static str {
+                match self { $(Category::$variant => concat!($($doc),+).trim_ascii()),* }
+            }
+        }
+
+        impl machine::Category for Category {
+            const COUNT: usize = [$($name),*].len();
+            const IDLE: Category = Category::Idle;
+            #[inline]
+            fn index(self) -> usize { self as usize }
+        }
+    };
+}
+
+categories! {
+    /// Nothing to run.
+    Idle = "idle",
+    /// The program's own work, and kernel work that the recording does not tell apart from it.
+    Program = "program",
+    /// Page faults, without clearing and without locks.
+    PageFault = "page_fault",
+    /// Clearing pages.
+    PageClear = "page_clear",
+    /// Unmapping and freeing, without locks.
+    PageFree = "page_free",
+    /// Copying data between user memory and pages.
+    PageCopy = "page_copy",
+    /// Waiting for data that no cache held while copying.
+    CacheMiss = "cache_miss",
+    /// Spinning for a zone's lock, hand-overs included.
+    ZoneLockWait = "zone_lock_wait",
+    /// Working under a zone's lock.
+    ZoneLockHold = "zone_lock_hold",
+    /// Spinning for the lock of an LRU list vector, hand-overs included.
+    LruLockWait = "lru_lock_wait",
+    /// Working under the lock of an LRU list vector.
+    LruLockHold = "lru_lock_hold",
+}
+
+impl Category {
+    /// Looks a category up by its name.
+    pub fn find(name: &str) -> Option<Category> {
+        Category::ALL.iter().copied().find(|category| category.name() == name)
+    }
+
+    /// Whether it is time spent spinning for a lock.
+    pub fn is_lock_wait(self) -> bool {
+        matches!(self, Category::ZoneLockWait | Category::LruLockWait)
+    }
+}
+
+const _: () = assert!(Category::COUNT == Category::ALL.len());

@@ -1,0 +1,574 @@
+//! The buddy allocator of one zone: free blocks of 2^0 to 2^10 pages, on one list an order and migrate type.
+//!
+//! ```text
+//!   order 10  ● ── ● ──┊ untouched 4 MiB areas, ascending ┊      lists run head to tail
+//!   order 9   ●                                                   take: smallest fitting order, from the head;
+//!   ...                                                           split halves go to the heads below
+//!   order 0   ● ── ● ── ● ── ●                                    put: merge with the buddy while it is free
+//! ```
+//!
+//! Memory that nobody has used yet is only a range of page numbers at the end of the movable order-10 list;
+//! it becomes records when its turn comes, exactly as the kernel's initial list is ordered. All of this
+//! happens under the zone's lock; [`Visit`] adds up what the cache lines touched there cost.
+//! In the kernel: `__rmqueue`, `__rmqueue_smallest`, `__rmqueue_claim`, `__rmqueue_steal` and `__free_one_page`
+//! in mm/page_alloc.c.
+
+pub mod policy;
+
+use crate::account::Category;
+use crate::features::Features;
+use crate::page::{
+    MAX_ORDER_NR_PAGES, MAX_PAGE_ORDER, MigrateType, NO_PAGE, NR_PAGE_ORDERS, PAGEBLOCK_NR_PAGES,
+    PAGEBLOCK_ORDER, PageMap, PageRecord, Pfn,
+};
+use machine::{Cpu, Machine, Time};
+use std::ops::Range;
+
+/// One CPU's walk over free lists, and what it costs.
+pub struct Visit<'a> {
+    machine: &'a Machine<Category>,
+    cpu: Cpu,
+    /// Cost so far.
+    pub cost: Time,
+}
+
+impl<'a> Visit<'a> {
+    /// A walk by `cpu` that has cost nothing yet.
+    pub fn new(machine: &'a Machine<Category>, cpu: Cpu) -> Visit<'a> {
+        Visit { machine, cpu, cost: Time::ZERO }
+    }
+
+    /// Writes to the line of `record`, fetching it from whoever had it.
+    #[inline]
+    fn write(&mut self, record: &mut PageRecord) {
+        if let Some(owner) = record.cached_by()
+            && owner != self.cpu
+        {
+            self.cost += self.machine.line_transfer(owner, self.cpu);
+        }
+        record.line_owner = self.cpu;
+    }
+
+    /// Reads the line of `record`; it stays with its owner.
+    #[inline]
+    fn read(&mut self, record: &PageRecord) {
+        if let Some(owner) = record.cached_by() {
+            self.cost += self.machine.line_transfer(owner, self.cpu);
+        }
+    }
+}
+
+/// Where the last success of a batch was found, so that the next block of the batch starts there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The type's own lists.
+    #[default]
+    Normal,
+    /// Claiming blocks of other types.
+    Claim,
+    /// Stealing single blocks of other types.
+    Steal,
+}
+
+/// How a request was served beyond the plain case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FallbackOutcome {
+    /// Requests served from another type (`mm_page_alloc_extfrag`).
+    pub fallbacks: u64,
+    /// The watermark was boosted, kswapd should wake up.
+    pub boosted: bool,
+}
+
+/// What fallback needs to know about the zone.
+#[derive(Clone, Copy, Debug)]
+pub struct BoostContext {
+    /// `vm.watermark_boost_factor`.
+    pub boost_factor: u64,
+    /// High watermark without boost, pages.
+    pub high: u64,
+    /// Managed pages.
+    pub managed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: Pfn,
+    tail: Pfn,
+    blocks: u32,
+}
+
+const EMPTY: List = List { head: NO_PAGE, tail: NO_PAGE, blocks: 0 };
+
+/// The free blocks of a zone.
+#[derive(Clone, Debug)]
+pub struct Buddy {
+    pages: PageMap,
+    span: Range<Pfn>,
+    lists: [[List; MigrateType::COUNT]; NR_PAGE_ORDERS],
+    untouched: Range<Pfn>,
+    block_types: Vec<MigrateType>,
+    /// `watermark_boost` of the zone, pages.
+    pub watermark_boost: u64,
+}
+
+impl Buddy {
+    /// All of `span` free and movable, as after boot: ascending, largest aligned blocks.
+    pub fn new(span: Range<Pfn>) -> Buddy {
+        let blocks = (span.end.div_ceil(PAGEBLOCK_NR_PAGES) - span.start / PAGEBLOCK_NR_PAGES) as usize;
+        let whole = span.start.next_multiple_of(MAX_ORDER_NR_PAGES);
+        let whole = whole..(span.end / MAX_ORDER_NR_PAGES * MAX_ORDER_NR_PAGES).max(whole);
+        let mut buddy = Buddy {
+            pages: PageMap::new(span.start, span.end),
+            lists: [[EMPTY; MigrateType::COUNT]; NR_PAGE_ORDERS],
+            untouched: if whole.end <= span.end { whole.clone() } else { span.end..span.end },
+            block_types: vec![MigrateType::Movable; blocks],
+            watermark_boost: 0,
+            span: span.clone(),
+        };
+        let edges = if whole.end <= span.end && !whole.is_empty() {
+            [span.start..whole.start, whole.end..span.end]
+        } else {
+            buddy.untouched = span.end..span.end;
+            [span.clone(), span.end..span.end]
+        };
+        for edge in edges {
+            let mut pfn = edge.start;
+            while pfn < edge.end {
+                let aligned = pfn.trailing_zeros().min(MAX_PAGE_ORDER.into()) as u8;
+                let order = (0..=aligned).rev().find(|&o| pfn + (1 << o) <= edge.end).unwrap_or(0);
+                buddy.pages.touch(pfn);
+                buddy.link(pfn, order, MigrateType::Movable, true);
+                pfn += 1 << order;
+            }
+        }
+        buddy
+    }
+
+    /// The pages this zone spans.
+    pub fn span(&self) -> Range<Pfn> {
+        self.span.clone()
+    }
+
+    #[inline]
+    fn block_index(&self, pfn: Pfn) -> usize {
+        (pfn / PAGEBLOCK_NR_PAGES - self.span.start / PAGEBLOCK_NR_PAGES) as usize
+    }
+
+    /// The type of the pageblock that `pfn` is in.
+    #[inline]
+    pub fn block_type(&self, pfn: Pfn) -> MigrateType {
+        self.block_types[self.block_index(pfn)]
+    }
+
+    fn set_block_types(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType) {
+        let first = self.block_index(pfn);
+        let blocks = 1usize << order.saturating_sub(PAGEBLOCK_ORDER);
+        let last = (first + blocks).min(self.block_types.len());
+        self.block_types[first..last].fill(migrate_type);
+    }
+
+    /// Free blocks of `order`, all types (/proc/buddyinfo).
+    pub fn nr_free(&self, order: u8) -> u64 {
+        MigrateType::ALL.iter().map(|&t| self.nr_free_of(order, t)).sum()
+    }
+
+    /// Free blocks of `order` and type (/proc/pagetypeinfo).
+    pub fn nr_free_of(&self, order: u8, migrate_type: MigrateType) -> u64 {
+        let untouched = if order == MAX_PAGE_ORDER && migrate_type == MigrateType::Movable {
+            u64::from((self.untouched.end - self.untouched.start) / MAX_ORDER_NR_PAGES)
+        } else {
+            0
+        };
+        u64::from(self.lists[order as usize][migrate_type as usize].blocks) + untouched
+    }
+
+    /// Pages in free blocks, counted from the lists.
+    pub fn free_pages(&self) -> u64 {
+        (0..=MAX_PAGE_ORDER).map(|order| self.nr_free(order) << order).sum()
+    }
+
+    /// Whether a block of `order` or more is free in a type that ordinary requests may use.
+    pub fn has_block(&self, order: u8) -> bool {
+        (order..=MAX_PAGE_ORDER)
+            .any(|o| MigrateType::ALL[..MigrateType::PCP_TYPES].iter().any(|&t| self.nr_free_of(o, t) > 0))
+    }
+
+    fn link(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType, to_tail: bool) {
+        let list = &mut self.lists[order as usize][migrate_type as usize];
+        let (prev, next) = if to_tail { (list.tail, NO_PAGE) } else { (NO_PAGE, list.head) };
+        if prev == NO_PAGE {
+            list.head = pfn
+        } else {
+            self.pages.get_mut(prev).next = pfn
+        }
+        if next == NO_PAGE {
+            list.tail = pfn
+        } else {
+            self.pages.get_mut(next).prev = pfn
+        }
+        list.blocks += 1;
+        let record = self.pages.get_mut(pfn);
+        record.prev = prev;
+        record.next = next;
+        record.order = order;
+        record.list_type = migrate_type;
+    }
+
+    fn unlink(&mut self, pfn: Pfn) {
+        let PageRecord { prev, next, order, list_type, .. } = *self.pages.get(pfn);
+        let list = &mut self.lists[order as usize][list_type as usize];
+        if prev == NO_PAGE {
+            list.head = next
+        } else {
+            self.pages.get_mut(prev).next = next
+        }
+        if next == NO_PAGE {
+            list.tail = prev
+        } else {
+            self.pages.get_mut(next).prev = prev
+        }
+        list.blocks -= 1;
+        self.pages.get_mut(pfn).order = PageRecord::NOT_FREE;
+    }
+
+    /// The head of a list, materialised if it is the untouched range's turn.
+    #[inline]
+    fn head(&mut self, order: u8, migrate_type: MigrateType) -> Option<Pfn> {
+        let head = self.lists[order as usize][migrate_type as usize].head;
+        if head != NO_PAGE {
+            return Some(head);
+        }
+        if order == MAX_PAGE_ORDER && migrate_type == MigrateType::Movable && !self.untouched.is_empty() {
+            let pfn = self.untouched.start;
+            self.untouched.start += MAX_ORDER_NR_PAGES;
+            self.pages.touch(pfn);
+            self.link(pfn, order, migrate_type, false);
+            return Some(pfn);
+        }
+        None
+    }
+
+    /// Takes a block off its list and splits it down to `order`; the upper halves go to the heads of the
+    /// lists of `remainder_type`.
+    #[inline]
+    fn take_block(
+        &mut self,
+        pfn: Pfn,
+        order: u8,
+        wanted_type: MigrateType,
+        remainder_type: MigrateType,
+        visit: &mut Visit,
+    ) -> Pfn {
+        let mut high = self.pages.get(pfn).order;
+        self.unlink(pfn);
+        visit.write(self.pages.get_mut(pfn));
+        while high > order {
+            high -= 1;
+            let half = pfn + (1 << high);
+            self.link(half, high, remainder_type, false);
+            visit.write(self.pages.get_mut(half));
+        }
+        self.pages.get_mut(pfn).list_type = wanted_type;
+        pfn
+    }
+
+    /// Smallest fitting block of the type's own lists (`__rmqueue_smallest`).
+    #[inline]
+    pub fn take(&mut self, order: u8, migrate_type: MigrateType, visit: &mut Visit) -> Option<Pfn> {
+        for o in order..=MAX_PAGE_ORDER {
+            if let Some(pfn) = self.head(o, migrate_type) {
+                return Some(self.take_block(pfn, order, migrate_type, migrate_type, visit));
+            }
+        }
+        None
+    }
+
+    /// A block of `order` for `migrate_type`, from other types' lists if need be.
+    #[inline]
+    pub fn take_or_fall_back(
+        &mut self,
+        f: &Features,
+        order: u8,
+        migrate_type: MigrateType,
+        no_fragment: bool,
+        mode: &mut Mode,
+        context: &BoostContext,
+        outcome: &mut FallbackOutcome,
+        visit: &mut Visit,
+    ) -> Option<Pfn> {
+        if *mode == Mode::Normal
+            && let Some(pfn) = self.take(order, migrate_type, visit)
+        {
+            return Some(pfn);
+        }
+        if !f.claim_then_steal {
+            return self.take_from_other_type(f, order, migrate_type, no_fragment, context, outcome, visit);
+        }
+        if *mode != Mode::Steal
+            && let Some(pfn) = self.claim(f, order, migrate_type, no_fragment, context, outcome, visit)
+        {
+            *mode = Mode::Normal;
+            return Some(pfn);
+        }
+        if !no_fragment && let Some(pfn) = self.steal(order, migrate_type, outcome, visit) {
+            *mode = Mode::Steal;
+            return Some(pfn);
+        }
+        None
+    }
+
+    fn fallback_at(&self, order: u8, migrate_type: MigrateType) -> Option<MigrateType> {
+        policy::fallbacks(migrate_type).iter().copied().find(|&t| self.nr_free_of(order, t) > 0)
+    }
+
+    fn least_claimed_order(order: u8, no_fragment: bool) -> u8 {
+        if no_fragment && order < PAGEBLOCK_ORDER { PAGEBLOCK_ORDER } else { order }
+    }
+
+    /// Claims the largest block of another type, with its pageblock where it is alike enough (6.15+).
+    fn claim(
+        &mut self,
+        f: &Features,
+        order: u8,
+        migrate_type: MigrateType,
+        no_fragment: bool,
+        context: &BoostContext,
+        outcome: &mut FallbackOutcome,
+        visit: &mut Visit,
+    ) -> Option<Pfn> {
+        let least = Self::least_claimed_order(order, no_fragment);
+        for o in (least..=MAX_PAGE_ORDER).rev() {
+            let Some(other) = self.fallback_at(o, migrate_type) else { continue };
+            if !policy::may_claim(o, migrate_type) {
+                return None;
+            }
+            let pfn = self.head(o, other)?;
+            if o >= PAGEBLOCK_ORDER {
+                self.set_block_types(pfn, o, migrate_type);
+                outcome.fallbacks += 1;
+                return Some(self.take_block(pfn, order, migrate_type, migrate_type, visit));
+            }
+            self.boost(context, outcome);
+            if self.claim_block(f, pfn, migrate_type, visit) {
+                outcome.fallbacks += 1;
+                return self.take(order, migrate_type, visit);
+            }
+        }
+        None
+    }
+
+    /// Takes the smallest block of another type; what is left of it stays with that type (6.15+).
+    fn steal(
+        &mut self,
+        order: u8,
+        migrate_type: MigrateType,
+        outcome: &mut FallbackOutcome,
+        visit: &mut Visit,
+    ) -> Option<Pfn> {
+        for o in order..=MAX_PAGE_ORDER {
+            if let Some(other) = self.fallback_at(o, migrate_type) {
+                let pfn = self.head(o, other)?;
+                outcome.fallbacks += 1;
+                return Some(self.take_block(pfn, order, migrate_type, other, visit));
+            }
+        }
+        None
+    }
+
+    /// Before 6.15: one scan decides between claiming and stealing; what is left goes to the requested type.
+    fn take_from_other_type(
+        &mut self,
+        f: &Features,
+        order: u8,
+        migrate_type: MigrateType,
+        no_fragment: bool,
+        context: &BoostContext,
+        outcome: &mut FallbackOutcome,
+        visit: &mut Visit,
+    ) -> Option<Pfn> {
+        let least = Self::least_claimed_order(order, no_fragment);
+        let mut found = (least..=MAX_PAGE_ORDER)
+            .rev()
+            .find_map(|o| self.fallback_at(o, migrate_type).map(|other| (o, other)))?;
+        let claimable = policy::may_claim(found.0, migrate_type);
+        if !claimable && migrate_type == MigrateType::Movable && found.0 > order {
+            found = (order..=MAX_PAGE_ORDER)
+                .find_map(|o| self.fallback_at(o, migrate_type).map(|other| (o, other)))?;
+        }
+        let (o, other) = found;
+        let pfn = self.head(o, other)?;
+        outcome.fallbacks += 1;
+        if o >= PAGEBLOCK_ORDER {
+            self.set_block_types(pfn, o, migrate_type);
+            self.unlink(pfn);
+            self.link(pfn, o, migrate_type, false);
+        } else {
+            self.boost(context, outcome);
+            if !(claimable && self.claim_block(f, pfn, migrate_type, visit)) {
+                self.unlink(pfn);
+                self.link(pfn, o, migrate_type, true);
+            }
+        }
+        self.take(order, migrate_type, visit)
+    }
+
+    fn boost(&mut self, context: &BoostContext, outcome: &mut FallbackOutcome) {
+        let boosted =
+            policy::boosted(self.watermark_boost, context.boost_factor, context.managed, context.high);
+        outcome.boosted |= boosted != self.watermark_boost;
+        self.watermark_boost = boosted;
+    }
+
+    /// Moves the free blocks of the pageblock of `pfn` to `migrate_type`'s lists if enough of it is free or
+    /// alike. An allocated page counts as the type that it was allocated for.
+    fn claim_block(&mut self, f: &Features, pfn: Pfn, migrate_type: MigrateType, visit: &mut Visit) -> bool {
+        let start = pfn / PAGEBLOCK_NR_PAGES * PAGEBLOCK_NR_PAGES;
+        if start < self.span.start || start + PAGEBLOCK_NR_PAGES > self.span.end {
+            return false;
+        }
+        let (mut free, mut movable) = (0, 0);
+        let mut page = start;
+        while page < start + PAGEBLOCK_NR_PAGES {
+            let record = self.pages.get(page);
+            if record.order != PageRecord::NOT_FREE {
+                free += 1 << record.order;
+                page += 1 << record.order;
+            } else {
+                movable += u32::from(record.list_type == MigrateType::Movable);
+                page += 1;
+            }
+        }
+        let claimed = policy::is_claimed(migrate_type, self.block_type(pfn), free, movable);
+        if f.strict_freelists && !claimed {
+            return false;
+        }
+        self.move_free_blocks(start, migrate_type, visit);
+        if claimed {
+            self.set_block_types(start, PAGEBLOCK_ORDER, migrate_type);
+        }
+        true
+    }
+
+    /// Moves the free blocks of the pageblock at `start` to the tails of `migrate_type`'s lists.
+    fn move_free_blocks(&mut self, start: Pfn, migrate_type: MigrateType, visit: &mut Visit) {
+        let mut page = start;
+        while page < start + PAGEBLOCK_NR_PAGES {
+            let order = self.pages.get(page).order;
+            if order == PageRecord::NOT_FREE {
+                page += 1;
+                continue;
+            }
+            self.unlink(page);
+            self.link(page, order, migrate_type, true);
+            visit.write(self.pages.get_mut(page));
+            page += 1 << order;
+        }
+    }
+
+    /// Makes the whole pageblock of `pfn`, no block of which reaches beyond it, one of `migrate_type`.
+    pub fn retag_block(&mut self, pfn: Pfn, migrate_type: MigrateType, visit: &mut Visit) {
+        let start = pfn / PAGEBLOCK_NR_PAGES * PAGEBLOCK_NR_PAGES;
+        if start >= self.span.start && start + PAGEBLOCK_NR_PAGES <= self.span.end {
+            self.move_free_blocks(start, migrate_type, visit);
+            self.set_block_types(start, PAGEBLOCK_ORDER, migrate_type);
+        }
+    }
+
+    /// A free page of a pageblock that is set aside for atomic requests.
+    pub fn first_highatomic(&self) -> Option<Pfn> {
+        let heads = self.lists.iter().map(|lists| lists[MigrateType::HighAtomic as usize].head);
+        heads.into_iter().find(|&head| head != NO_PAGE)
+    }
+
+    /// Frees a block, merging it with its buddy as long as that is free (`__free_one_page`).
+    #[inline]
+    pub fn put(&mut self, mut pfn: Pfn, mut order: u8, migrate_type: MigrateType, visit: &mut Visit) {
+        self.pages.get_mut(pfn).line_owner = visit.cpu;
+        while order < MAX_PAGE_ORDER {
+            let buddy = pfn ^ (1 << order);
+            if !self.is_free(buddy, order, visit) {
+                break;
+            }
+            if order >= PAGEBLOCK_ORDER {
+                let other = self.block_type(buddy);
+                if other != migrate_type {
+                    if !(other.is_mergeable() && migrate_type.is_mergeable()) {
+                        break;
+                    }
+                    self.set_block_types(buddy, order, migrate_type);
+                }
+            }
+            self.unlink(buddy);
+            visit.write(self.pages.get_mut(buddy));
+            pfn &= buddy;
+            order += 1;
+        }
+        let to_tail = {
+            let next_buddy = (pfn & !(1 << order)) ^ (1 << (order + 1));
+            let near = order < MAX_PAGE_ORDER - 1
+                && self.in_zone(next_buddy)
+                && self.pages.get(next_buddy).order == order + 1;
+            policy::is_placed_at_tail(order, near)
+        };
+        if !to_tail {
+            let head = self.lists[order as usize][migrate_type as usize].head;
+            if head != NO_PAGE {
+                visit.write(self.pages.get_mut(head));
+            }
+        }
+        self.link(pfn, order, migrate_type, to_tail);
+    }
+
+    #[inline]
+    fn in_zone(&self, pfn: Pfn) -> bool {
+        self.span.contains(&pfn) && self.pages.is_touched(pfn)
+    }
+
+    #[inline]
+    fn is_free(&self, pfn: Pfn, order: u8, visit: &mut Visit) -> bool {
+        if !self.in_zone(pfn) {
+            return false;
+        }
+        let record = self.pages.get(pfn);
+        visit.read(record);
+        record.order == order
+    }
+
+    /// Checks everything that must hold between lists, records and pageblocks; panics with what does not.
+    pub fn validate(&self, f: &Features) {
+        for order in 0..=MAX_PAGE_ORDER {
+            for migrate_type in MigrateType::ALL {
+                let list = self.lists[order as usize][migrate_type as usize];
+                let (mut pfn, mut prev, mut blocks) = (list.head, NO_PAGE, 0);
+                while pfn != NO_PAGE {
+                    let record = self.pages.get(pfn);
+                    assert_eq!((record.order, record.list_type), (order, migrate_type), "page {pfn}");
+                    assert_eq!(record.prev, prev, "page {pfn}: links disagree");
+                    assert_eq!(pfn % (1 << order), 0, "page {pfn} is not aligned to order {order}");
+                    assert!(
+                        self.span.start <= pfn && pfn + (1 << order) <= self.span.end,
+                        "page {pfn} leaves its zone"
+                    );
+                    if f.strict_freelists {
+                        assert_eq!(
+                            self.block_type(pfn),
+                            migrate_type,
+                            "page {pfn}: list and pageblock disagree"
+                        );
+                    }
+                    let buddy = pfn ^ (1 << order);
+                    if order < PAGEBLOCK_ORDER && self.in_zone(buddy) {
+                        assert_ne!(
+                            self.pages.get(buddy).order,
+                            order,
+                            "pages {pfn} and {buddy} should have merged"
+                        );
+                    }
+                    blocks += 1;
+                    (prev, pfn) = (pfn, record.next);
+                }
+                assert_eq!((list.tail, list.blocks), (prev, blocks), "order {order} {migrate_type:?}");
+            }
+        }
+    }
+}

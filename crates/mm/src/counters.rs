@@ -1,0 +1,107 @@
+//! Counters: the kernel's own under their /proc/vmstat names, and what the kernel does not count.
+
+macro_rules! events {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),* $(,)?) => {
+        /// Something that is counted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Event { $($(#[doc = $doc])+ $variant),* }
+
+        impl Event {
+            /// All events, in the order in which they are printed.
+            pub const ALL: &'static [Event] = &[$(Event::$variant),*];
+
+            /// The name used in tables and files; /proc/vmstat's where the kernel has the counter.
+            pub fn name(self) -> &'static str {
+                match self { $(Event::$variant => $name),* }
+            }
+
+            /// What it counts, in a line.
+            pub fn description(self) -> &'static str {
+                match self { $(Event::$variant => concat!($($doc),+).trim_ascii()),* }
+            }
+        }
+    };
+}
+
+events! {
+    /// Base pages allocated from ZONE_DMA.
+    PgallocDma = "pgalloc_dma",
+    /// Base pages allocated from ZONE_DMA32.
+    PgallocDma32 = "pgalloc_dma32",
+    /// Base pages allocated from ZONE_NORMAL.
+    PgallocNormal = "pgalloc_normal",
+    /// Base pages allocated from ZONE_MOVABLE.
+    PgallocMovable = "pgalloc_movable",
+    /// Base pages freed.
+    Pgfree = "pgfree",
+    /// Allocations served by the node that was wanted.
+    NumaHit = "numa_hit",
+    /// Allocations served here although another node was wanted.
+    NumaMiss = "numa_miss",
+    /// Allocations wanted here and served elsewhere.
+    NumaForeign = "numa_foreign",
+    /// Allocations served by the node of the CPU that asked.
+    NumaLocal = "numa_local",
+    /// Allocations served by another node than that of the CPU that asked.
+    NumaOther = "numa_other",
+    /// Requests that no zone could serve; the kernel would reclaim, compact or kill.
+    AllocFail = "alloc_fail",
+    /// Wake-ups of kswapd.
+    KswapdWake = "kswapd_wake",
+    /// Base pages moved from a zone to a pageset.
+    PcpRefilledPages = "pcp_refilled_pages",
+    /// Refills of pagesets.
+    PcpRefills = "pcp_refills",
+    /// Base pages moved from a pageset back to its zone.
+    PcpDrainedPages = "pcp_drained_pages",
+    /// Bulk frees because a pageset reached its high mark.
+    PcpHighDrains = "pcp_high_drains",
+    /// Bulk frees because high-order blocks were freed in succession ("free_high").
+    PcpFreeHighDrains = "pcp_free_high_drains",
+    /// Base pages given back by decay of pcp->high.
+    PcpDecayedPages = "pcp_decayed_pages",
+    /// Base pages allocated from a zone past any pageset.
+    ZoneDirectAllocPages = "zone_direct_alloc_pages",
+    /// Base pages freed to a zone past any pageset.
+    ZoneDirectFreePages = "zone_direct_free_pages",
+    /// Requests served from another migrate type.
+    Extfrag = "extfrag",
+    /// Runs of the vmstat worker.
+    VmstatUpdate = "vmstat_update",
+}
+
+/// A number for each [`Event`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counters([u64; Event::ALL.len()]);
+
+impl Default for Counters {
+    fn default() -> Self {
+        Counters([0; Event::ALL.len()])
+    }
+}
+
+impl Counters {
+    /// Counts `n` more of `event`.
+    #[inline]
+    pub fn add(&mut self, event: Event, n: u64) {
+        self.0[event as usize] += n;
+    }
+
+    /// How many there were.
+    pub fn get(&self, event: Event) -> u64 {
+        self.0[event as usize]
+    }
+
+    /// What was counted since `earlier`.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        let mut difference = self.clone();
+        difference.0.iter_mut().zip(earlier.0).for_each(|(now, then)| *now -= then);
+        difference
+    }
+
+    /// Base pages that came from a zone rather than from a pageset ("alloc_zone" of the series' tables).
+    pub fn pages_from_zone(&self) -> u64 {
+        self.get(Event::PcpRefilledPages) + self.get(Event::ZoneDirectAllocPages)
+    }
+}

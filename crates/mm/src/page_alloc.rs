@@ -1,0 +1,574 @@
+//! The way of a request through the zones, and of a page back.
+//!
+//! ```text
+//!   alloc(order, type, where)
+//!     for each zone of the zonelist, nearest node first, highest zone first:
+//!        above HIGH?  ─ yes ─► take from here             (from patch 8 on; no ─► the zone is marked BELOW_HIGH)
+//!        above LOW?   ─ yes ─► take from here
+//!     nothing: wake kswapd, again with MIN; nothing: the request fails (reclaim is another mechanism's)
+//!   take: order 0-3 and 9 through the CPU's pageset, others straight from the free lists
+//! ```
+//!
+//! Single requests go through [`MemoryManager::alloc`] and [`MemoryManager::free`], which may take a zone's
+//! lock and so belong to the CPU that is furthest behind. [`MemoryManager::alloc_private`] and
+//! [`MemoryManager::free_private`] do in one go what many single order-0 requests would do as long as none of
+//! them needs anything but the CPU's own pageset.
+//! In the kernel: `get_page_from_freelist`, `__alloc_pages_slowpath`, `rmqueue`, `free_frozen_pages` and
+//! `build_zonelists` in mm/page_alloc.c.
+
+use crate::account::Category;
+use crate::counters::{Counters, Event};
+use crate::features::{CacheRule, Features};
+use crate::latency::Latencies;
+use crate::page::{MigrateType, Pfn};
+use crate::pcp::{self, is_order_allowed, list_index};
+use crate::sysctl::{SettingError, Settings};
+use crate::watermark::{self, Mark, Reserves};
+use crate::zone::{Kernel, Zone, ZoneType};
+use machine::{Cpu, Machine, Node, Topology};
+use rand_pcg::Pcg64Mcg;
+use std::ops::Range;
+
+/// Where memory for a request may come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// The node of the CPU first, then others by distance.
+    Local,
+    /// This node only (`numactl -m`).
+    Bind(Node),
+}
+
+/// A request for one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// log2 of its pages.
+    pub order: u8,
+    /// What it is for.
+    pub migrate_type: MigrateType,
+    /// The highest zone that it may use.
+    pub highest: ZoneType,
+    /// Where it may come from.
+    pub placement: Placement,
+    /// How far it may go below the minimum watermark.
+    pub reserves: Reserves,
+}
+
+impl Request {
+    /// An ordinary request that may sleep: user memory may use every zone, kernel memory none above Normal.
+    pub fn new(order: u8, migrate_type: MigrateType, placement: Placement) -> Request {
+        let highest = if migrate_type == MigrateType::Movable { ZoneType::Movable } else { ZoneType::Normal };
+        Request { order, migrate_type, highest, placement, reserves: Reserves::default() }
+    }
+
+    /// Atomic high-order requests have pageblocks of their own (`ALLOC_HIGHATOMIC`).
+    fn is_high_atomic(&self) -> bool {
+        self.order > 0 && self.reserves.min_reserve && self.reserves.non_block
+    }
+}
+
+/// A range of memory that belongs to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryRange {
+    /// Whose memory it is.
+    pub node: Node,
+    /// Which kind of zone it makes.
+    pub kind: ZoneType,
+    /// Its pages.
+    pub span: Range<Pfn>,
+}
+
+/// First page beyond ZONE_DMA and beyond ZONE_DMA32 of x86-64.
+const ZONE_LIMITS: [Pfn; 2] = [1 << 12, 1 << 20];
+
+/// The memory of a machine with equal nodes, laid out one after the other as on x86-64. The first page
+/// belongs to firmware.
+pub fn memory_layout(nodes: u8, mib_per_node: u64) -> Vec<MemoryRange> {
+    let pages = (mib_per_node * 256) as Pfn;
+    let mut ranges = Vec::new();
+    for node in 0..nodes {
+        let mut start = (Pfn::from(node) * pages).max(1);
+        let end = Pfn::from(node + 1) * pages;
+        for (kind, limit) in
+            [(ZoneType::Dma, ZONE_LIMITS[0]), (ZoneType::Dma32, ZONE_LIMITS[1]), (ZoneType::Normal, Pfn::MAX)]
+        {
+            let until = end.min(limit);
+            if start < until {
+                ranges.push(MemoryRange { node: Node(node), kind, span: start..until });
+                start = until;
+            }
+        }
+    }
+    ranges
+}
+
+/// The memory manager of one machine.
+#[derive(Clone, Debug)]
+pub struct MemoryManager {
+    features: Features,
+    settings: Settings,
+    zones: Vec<Zone>,
+    /// For each node, indices into `zones` in the order in which requests from there try them.
+    zonelists: Vec<Vec<usize>>,
+    /// For each node, its own zones, highest first.
+    own_zones: Vec<Vec<usize>>,
+    counters: Counters,
+    latencies: Latencies,
+    min_free_kbytes: u64,
+    local_cpus: Vec<u64>,
+    online_cpus: u64,
+}
+
+macro_rules! kernel {
+    ($self:ident, $machine:expr) => {
+        Kernel {
+            machine: $machine,
+            features: &$self.features,
+            settings: &$self.settings,
+            counters: &mut $self.counters,
+            latencies: &mut $self.latencies,
+        }
+    };
+}
+
+impl MemoryManager {
+    /// Boots: all memory free, watermarks and pagesets computed. `noise` spreads the length of locked
+    /// sections where the machine's profile asks for that.
+    pub fn new(
+        topology: &Topology,
+        memory: &[MemoryRange],
+        features: Features,
+        settings: Settings,
+        noise: Pcg64Mcg,
+    ) -> MemoryManager {
+        let cpus = topology.cpus();
+        let zones: Vec<Zone> =
+            memory.iter().map(|range| Zone::new(range.kind, range.node, range.span.clone(), cpus)).collect();
+        let nodes: Vec<Node> = (0..topology.nodes).map(Node).collect();
+        let own_zones: Vec<Vec<usize>> = nodes
+            .iter()
+            .map(|&node| {
+                let mut own: Vec<usize> = (0..zones.len()).filter(|&z| zones[z].node == node).collect();
+                own.sort_by_key(|&z| std::cmp::Reverse(zones[z].kind));
+                own
+            })
+            .collect();
+        let zonelists = nodes
+            .iter()
+            .map(|&node| {
+                topology.nodes_by_distance(node).iter().flat_map(|n| own_zones[n.index()].clone()).collect()
+            })
+            .collect();
+        let mut mm = MemoryManager {
+            features,
+            settings,
+            zones,
+            zonelists,
+            own_zones,
+            counters: Counters::default(),
+            latencies: Latencies::new(noise),
+            min_free_kbytes: 0,
+            local_cpus: nodes.iter().map(|&node| topology.cpus_of(node).len() as u64).collect(),
+            online_cpus: cpus as u64,
+        };
+        mm.set_free_high_batch(topology);
+        mm.configure();
+        mm
+    }
+
+    /// Patch 3's flag: whether a CPU's cache share holds several batches. Evaluated when CPUs come up, with
+    /// the batch of that time.
+    fn set_free_high_batch(&mut self, topology: &Topology) {
+        let Some(rule) = self.features.free_high_batch else { return };
+        let (bytes, batches) = match rule {
+            CacheRule::SumOfLevelsOverFourBatches => (topology.sum_of_cache_slices(), 4),
+            CacheRule::LastLevelOverThreeBatches => (topology.last_level_slice(), 3),
+        };
+        for zone in &mut self.zones {
+            let batch = pcp::policy::zone_batchsize(zone.managed) as u64;
+            for pageset in &mut zone.pagesets {
+                pageset.tuning.free_high_batch = bytes / 4096 > batches * batch;
+            }
+        }
+    }
+
+    /// Recomputes watermarks, reserves and pagesets from the settings, as the kernel does after boot and
+    /// after each change.
+    fn configure(&mut self) {
+        let lowmem: u64 = self.zones.iter().filter(|z| z.kind != ZoneType::Movable).map(|z| z.managed).sum();
+        // At boot the high watermarks are still zero, so all of low memory counts.
+        let computed = watermark::default_min_free_kbytes(lowmem * 4);
+        let wanted = self.settings.min_free_kbytes.unwrap_or(computed);
+        let populated = self.zones.iter().filter(|z| z.kind <= ZoneType::Normal).count() as u64;
+        let huge = watermark::khugepaged_min_free_kbytes(populated, lowmem);
+        let raised = self.settings.transparent_hugepage && self.settings.min_free_kbytes.is_none();
+        self.min_free_kbytes = if raised { wanted.max(huge) } else { wanted };
+        let min_free = self.min_free_kbytes / 4;
+        let managed: Vec<(Node, ZoneType, u64)> =
+            self.zones.iter().map(|z| (z.node, z.kind, z.managed)).collect();
+        for zone in &mut self.zones {
+            let scale = self.settings.watermark_scale_factor;
+            zone.marks = watermark::marks(zone.kind, zone.managed, min_free, lowmem, scale);
+            zone.buddy.watermark_boost = 0;
+            zone.stat_threshold = watermark::counter_threshold(self.online_cpus, zone.managed);
+            let ratio = self.settings.lowmem_reserve_ratio[zone.kind as usize];
+            for (class, reserve) in ZoneType::ALL.iter().zip(&mut zone.lowmem_reserve) {
+                let above = |&&(node, kind, _): &&(Node, ZoneType, u64)| {
+                    node == zone.node && kind > zone.kind && kind <= *class
+                };
+                let protected: u64 = managed.iter().filter(above).map(|&(_, _, pages)| pages).sum();
+                *reserve = protected.checked_div(ratio).unwrap_or(0);
+            }
+            let local = self.local_cpus[zone.node.index()];
+            zone.configure_pagesets(&self.features, &self.settings, local, self.online_cpus);
+        }
+    }
+
+    /// Changes a setting as writing to its file would; on error nothing changes.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        let before = self.settings.clone();
+        self.settings.set(name, value)?;
+        if self.settings != before {
+            self.configure();
+        }
+        Ok(())
+    }
+
+    /// Gives all pagesets a batch and a fixed high of `high` pages, as a debugging kernel may.
+    pub fn force_pagesets(&mut self, batch: i32, high: i32) {
+        for zone in &mut self.zones {
+            zone.set_pagesets(&self.features, batch, high, high);
+        }
+    }
+
+    /// Which kernel this is.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// `vm.min_free_kbytes` in force.
+    pub fn min_free_kbytes(&self) -> u64 {
+        self.min_free_kbytes
+    }
+
+    /// All zones, by node, lowest first.
+    pub fn zones(&self) -> &[Zone] {
+        &self.zones
+    }
+
+    /// A zone, for putting it into a recorded state.
+    pub fn zone_mut(&mut self, index: usize) -> &mut Zone {
+        &mut self.zones[index]
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// How long things took.
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
+    /// Base pages in all pagesets.
+    pub fn pages_in_pagesets(&self) -> u64 {
+        self.zones.iter().map(Zone::pages_in_pagesets).sum()
+    }
+
+    /// Base pages in free lists.
+    pub fn free_pages(&self) -> u64 {
+        self.zones.iter().map(|zone| zone.exact_free_pages() as u64).sum()
+    }
+
+    /// The zone that `pfn` belongs to.
+    #[inline]
+    pub fn zone_of(&self, pfn: Pfn) -> usize {
+        self.zones.iter().position(|zone| zone.buddy.span().contains(&pfn)).expect("a page of this machine")
+    }
+
+    #[inline]
+    fn preferred_node(topology: &Topology, cpu: Cpu, placement: Placement) -> Node {
+        match placement {
+            Placement::Local => topology.node(cpu),
+            Placement::Bind(node) => node,
+        }
+    }
+
+    fn zonelist(&self, node: Node, placement: Placement) -> &[usize] {
+        match placement {
+            Placement::Local => &self.zonelists[node.index()],
+            Placement::Bind(_) => &self.own_zones[node.index()],
+        }
+    }
+
+    /// Does up to `wanted` order-0 requests from `cpu`'s pageset of the preferred zone, in one go and without
+    /// touching anything shared. Returns how many were served; 0 means: use [`MemoryManager::alloc`].
+    #[inline]
+    pub fn alloc_private(
+        &mut self,
+        machine: &Machine<Category>,
+        cpu: Cpu,
+        request: &Request,
+        wanted: usize,
+        out: &mut Vec<Pfn>,
+    ) -> usize {
+        debug_assert_eq!(request.order, 0);
+        let node = Self::preferred_node(&machine.topology, cpu, request.placement);
+        let Some(&zone) =
+            self.own_zones[node.index()].iter().find(|&&z| self.zones[z].kind <= request.highest)
+        else {
+            return 0;
+        };
+        let f = &self.features;
+        let zone = &mut self.zones[zone];
+        if !zone.is_plentiful(request.highest) || zone.pageset_is_held(cpu, machine.now(cpu)) {
+            return 0;
+        }
+        let index = list_index(f, 0, request.migrate_type);
+        let taken = zone.pagesets[cpu.index()].take_plain(f, index, wanted, out);
+        if taken > 0 {
+            let kind = zone.kind;
+            self.count_alloc(machine, cpu, kind, node, node, taken as u64, taken as u64);
+        }
+        taken
+    }
+
+    fn count_alloc(
+        &mut self,
+        machine: &Machine<Category>,
+        cpu: Cpu,
+        kind: ZoneType,
+        wanted: Node,
+        got: Node,
+        pages: u64,
+        calls: u64,
+    ) {
+        let event = [Event::PgallocDma, Event::PgallocDma32, Event::PgallocNormal, Event::PgallocMovable]
+            [kind as usize];
+        self.counters.add(event, pages);
+        if wanted == got {
+            self.counters.add(Event::NumaHit, calls);
+        } else {
+            self.counters.add(Event::NumaMiss, calls);
+            self.counters.add(Event::NumaForeign, calls);
+        }
+        let local = machine.topology.node(cpu) == got;
+        self.counters.add(if local { Event::NumaLocal } else { Event::NumaOther }, calls);
+    }
+
+    /// Serves one request. May take locks, so `cpu` must be the one furthest behind. `None`: nothing left that
+    /// the request may use.
+    pub fn alloc(&mut self, machine: &mut Machine<Category>, cpu: Cpu, request: &Request) -> Option<Pfn> {
+        let before = machine.now(cpu);
+        let node = Self::preferred_node(&machine.topology, cpu, request.placement);
+        let found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Low).or_else(|| {
+            self.counters.add(Event::KswapdWake, 1);
+            self.get_page_from_freelist(machine, cpu, request, node, Mark::Min)
+        });
+        let found = found.or_else(|| self.last_resort(machine, cpu, request, node));
+        let waited = machine.now(cpu) - before;
+        if waited > machine::Time::ZERO {
+            self.latencies.slow_alloc.saturating_record(waited.picoseconds());
+        }
+        match found {
+            Some((pfn, zone)) => {
+                let (kind, got) = (self.zones[zone].kind, self.zones[zone].node);
+                self.count_alloc(machine, cpu, kind, node, got, 1 << request.order, 1);
+                Some(pfn)
+            }
+            None => {
+                self.counters.add(Event::AllocFail, 1);
+                None
+            }
+        }
+    }
+
+    /// What direct reclaim does after it has made no page available: releases what is set aside, empties all
+    /// pagesets, and tries once more.
+    fn last_resort(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &Request,
+        node: Node,
+    ) -> Option<(Pfn, usize)> {
+        for zone in &mut self.zones {
+            if zone.unreserve_highatomic(&mut kernel!(self, machine), cpu, request.migrate_type) {
+                break;
+            }
+        }
+        self.drain_all_pages(machine, cpu);
+        self.get_page_from_freelist(machine, cpu, request, node, Mark::Min)
+    }
+
+    fn get_page_from_freelist(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &Request,
+        node: Node,
+        mark: Mark,
+    ) -> Option<(Pfn, usize)> {
+        let f = self.features;
+        let zonelist = self.zonelist(node, request.placement).to_vec();
+        let usable = |&&z: &&usize| self.zones[z].kind <= request.highest;
+        let zones: Vec<usize> = zonelist.iter().filter(usable).copied().collect();
+        let avoid_fragments = mark == Mark::Low && zones.first().is_some_and(|&z| self.avoids_fragments(z));
+        let several_nodes = self.own_zones.len() > 1;
+        let skip_reclaiming = f.avoid_reclaiming_nodes && several_nodes && mark == Mark::Low;
+        let passes = [(avoid_fragments, skip_reclaiming), (false, false)];
+        let needed = if passes[0] == passes[1] { &passes[1..] } else { &passes[..] };
+        for &(no_fragment, skip_reclaiming) in needed {
+            for &z in &zones {
+                // Going to another node is worse than mixing types at home.
+                if no_fragment && self.zones[z].node != node {
+                    break;
+                }
+                if skip_reclaiming && self.zones[z].pressure.reclaim_active {
+                    continue;
+                }
+                if !self.may_take_from(z, request, mark) {
+                    continue;
+                }
+                let pfn = self.rmqueue(machine, cpu, z, request, no_fragment);
+                if let Some(pfn) = pfn {
+                    return Some((pfn, z));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether requests that prefer this zone keep pageblocks unmixed at first (`alloc_flags_nofragment`).
+    fn avoids_fragments(&self, zone: usize) -> bool {
+        let zone = &self.zones[zone];
+        let has_dma32 = self.zones.iter().any(|z| z.node == zone.node && z.kind == ZoneType::Dma32);
+        zone.kind == ZoneType::Normal && (self.own_zones.len() == 1 || has_dma32)
+    }
+
+    fn may_take_from(&mut self, z: usize, request: &Request, mark: Mark) -> bool {
+        let f = self.features;
+        let zone = &mut self.zones[z];
+        if f.below_high && !(f.below_high_tested_once && zone.pressure.below_high) {
+            if zone.is_above(&f, Mark::High, request.order, request.highest, request.reserves) {
+                return true;
+            }
+            zone.pressure.below_high = true;
+        }
+        zone.is_above(&f, mark, request.order, request.highest, request.reserves)
+    }
+
+    fn rmqueue(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        z: usize,
+        request: &Request,
+        no_fragment: bool,
+    ) -> Option<Pfn> {
+        let Request { order, migrate_type, .. } = *request;
+        let zone = &mut self.zones[z];
+        let held = zone.pageset_is_held(cpu, machine.now(cpu));
+        let mut kernel = kernel!(self, machine);
+        if is_order_allowed(order) && !held {
+            let pfn = zone.alloc_through_pageset(&mut kernel, cpu, order, migrate_type, no_fragment);
+            if pfn.is_some() {
+                return pfn;
+            }
+        }
+        zone.alloc_direct(&mut kernel, cpu, order, migrate_type, no_fragment, request.is_high_atomic())
+    }
+
+    /// Frees as many of `pages` (order 0, in this order) into `cpu`'s pageset as need no lock; returns how
+    /// many. All of them must be of one zone and pageblock type as far as they are freed.
+    #[inline]
+    pub fn free_private(&mut self, machine: &Machine<Category>, cpu: Cpu, pages: &[Pfn]) -> usize {
+        let mut done = 0;
+        while done < pages.len() {
+            let first = pages[done];
+            let z = self.zone_of(first);
+            let f = &self.features;
+            let zone = &mut self.zones[z];
+            if zone.pageset_is_held(cpu, machine.now(cpu)) {
+                break;
+            }
+            let span = zone.buddy.span();
+            let block_type = zone.buddy.block_type(first);
+            let same = pages[done..]
+                .iter()
+                .position(|pfn| !span.contains(pfn) || zone.buddy.block_type(*pfn) != block_type)
+                .unwrap_or(pages.len() - done);
+            let index = list_index(f, 0, block_type);
+            let run = &pages[done..done + same];
+            let freed = zone.pagesets[cpu.index()].put_plain(f, zone.pressure, index, run);
+            done += freed;
+            if freed < same {
+                break;
+            }
+        }
+        self.counters.add(Event::Pgfree, done as u64);
+        done
+    }
+
+    /// Frees one block. May take a zone's lock, so `cpu` must be the one furthest behind.
+    pub fn free(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pfn: Pfn, order: u8) {
+        let z = self.zone_of(pfn);
+        self.counters.add(Event::Pgfree, 1 << order);
+        let zone = &mut self.zones[z];
+        let held = zone.pageset_is_held(cpu, machine.now(cpu));
+        let mut kernel = kernel!(self, machine);
+        if is_order_allowed(order) && !held {
+            zone.free_through_pageset(&mut kernel, cpu, pfn, order);
+        } else {
+            zone.free_direct(&mut kernel, cpu, pfn, order);
+        }
+    }
+
+    /// Empties every CPU's pagesets on behalf of `cpu` (`drain_all_pages`).
+    pub fn drain_all_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
+        for z in 0..self.zones.len() {
+            for owner in machine.topology.all_cpus() {
+                self.zones[z].drain_pageset(&mut kernel!(self, machine), cpu, owner);
+            }
+        }
+    }
+
+    /// Runs `cpu`'s vmstat worker once; whether it wants to run again.
+    pub fn vmstat_update(&mut self, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
+        self.counters.add(Event::VmstatUpdate, 1);
+        let mut again = false;
+        for z in 0..self.zones.len() {
+            again |= self.zones[z].vmstat_tick(&mut kernel!(self, machine), cpu);
+        }
+        again
+    }
+
+    /// Whether [`MemoryManager::vmstat_update`] on `cpu` would find anything to do.
+    pub fn vmstat_has_work(&self, cpu: Cpu) -> bool {
+        self.zones.iter().any(|zone| zone.has_vmstat_work(cpu))
+    }
+
+    /// Marks a node's zones as being reclaimed, or no longer (`ZONE_RECLAIM_ACTIVE`).
+    pub fn set_reclaim_active(&mut self, node: Node, active: bool) {
+        for &z in &self.own_zones[node.index()] {
+            self.zones[z].pressure.reclaim_active = active;
+        }
+    }
+
+    /// Checks what must always hold, `allocated` being the pages that users hold; panics with what does not.
+    pub fn validate(&self, allocated: u64) {
+        let mut managed = 0;
+        let mut free = 0;
+        for zone in &self.zones {
+            zone.validate(&self.features);
+            managed += zone.managed;
+            free += zone.buddy.free_pages() + zone.pages_in_pagesets();
+        }
+        assert_eq!(free + allocated, managed, "free, cached and allocated pages must add up to all pages");
+    }
+}

@@ -1,0 +1,106 @@
+//! The simulated kernel's own /proc files, in the kernel's format, so that one reader serves twin and kernel.
+//!
+//! In the kernel: `zoneinfo_show_print`, `frag_show_print`, `vmstat_show` and `pagetypeinfo_showfree_print`
+//! in mm/vmstat.c. Only what the twin models is printed.
+
+use crate::counters::Event;
+use crate::page::{MAX_PAGE_ORDER, MigrateType};
+use crate::page_alloc::MemoryManager;
+use crate::watermark::Mark;
+use crate::zone::Zone;
+use std::fmt::Write;
+
+/// /proc/zoneinfo.
+pub fn zoneinfo(mm: &MemoryManager) -> String {
+    let mut text = String::new();
+    for zone in mm.zones() {
+        let _ = write_zone(&mut text, mm, zone);
+    }
+    text
+}
+
+fn write_zone(text: &mut String, mm: &MemoryManager, zone: &Zone) -> std::fmt::Result {
+    writeln!(text, "Node {}, zone {:>8}", zone.node.0, zone.kind.name())?;
+    let span = zone.buddy.span();
+    let spanned = span.end - span.start;
+    writeln!(text, "  pages free     {}", zone.free_pages())?;
+    let rows = [
+        ("boost", zone.buddy.watermark_boost),
+        ("min", zone.wmark(Mark::Min)),
+        ("low", zone.wmark(Mark::Low)),
+        ("high", zone.wmark(Mark::High)),
+        ("promo", zone.wmark(Mark::Promo)),
+        ("spanned", spanned.into()),
+        ("present", spanned.into()),
+        ("managed", zone.managed),
+        ("cma", 0),
+    ];
+    for (name, value) in rows {
+        writeln!(text, "        {name:<8} {value}")?;
+    }
+    let reserves = zone.lowmem_reserve.map(|pages| pages.to_string()).join(", ");
+    writeln!(text, "        protection: ({reserves})")?;
+    writeln!(text, "      nr_free_pages {}", zone.free_pages())?;
+    writeln!(text, "  pagesets")?;
+    for (cpu, pageset) in zone.pagesets.iter().enumerate() {
+        let p = &pageset.tuning;
+        writeln!(text, "    cpu: {cpu}")?;
+        writeln!(text, "              count:    {}", p.count)?;
+        writeln!(text, "              high:     {}", p.high)?;
+        writeln!(text, "              batch:    {}", p.batch)?;
+        if mm.features().zoneinfo_prints_bounds {
+            writeln!(text, "              high_min: {}", p.high_min)?;
+            writeln!(text, "              high_max: {}", p.high_max)?;
+        }
+        writeln!(text, "  vm stats threshold: {}", zone.stat_threshold)?;
+    }
+    writeln!(text, "  node_unreclaimable:  0")?;
+    writeln!(text, "  start_pfn:           {}", span.start)
+}
+
+/// /proc/vmstat, and after the kernel's counters those that only the twin has.
+pub fn vmstat(mm: &MemoryManager) -> String {
+    let mut text = format!("nr_free_pages {}\n", mm.zones().iter().map(|z| z.free_pages()).sum::<i64>());
+    for &event in Event::ALL {
+        let _ = writeln!(text, "{} {}", event.name(), mm.counters().get(event));
+    }
+    text
+}
+
+/// /proc/buddyinfo.
+pub fn buddyinfo(mm: &MemoryManager) -> String {
+    let mut text = String::new();
+    for zone in mm.zones() {
+        let _ = write!(text, "Node {}, zone {:>8} ", zone.node.0, zone.kind.name());
+        for order in 0..=MAX_PAGE_ORDER {
+            let _ = write!(text, "{:>6} ", zone.buddy.nr_free(order));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The table of free pages in /proc/pagetypeinfo.
+pub fn pagetypeinfo(mm: &MemoryManager) -> String {
+    let mut text = format!("{:<43} ", "Free pages count per migrate type at order");
+    for order in 0..=MAX_PAGE_ORDER {
+        let _ = write!(text, "{order:>6} ");
+    }
+    text.push('\n');
+    for zone in mm.zones() {
+        for migrate_type in MigrateType::ALL {
+            let _ = write!(
+                text,
+                "Node {:>4}, zone {:>8}, type {:>12} ",
+                zone.node.0,
+                zone.kind.name(),
+                migrate_type.name()
+            );
+            for order in 0..=MAX_PAGE_ORDER {
+                let _ = write!(text, "{:>6} ", zone.buddy.nr_free_of(order, migrate_type));
+            }
+            text.push('\n');
+        }
+    }
+    text
+}

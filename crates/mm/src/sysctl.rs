@@ -1,0 +1,215 @@
+//! Settings under their kernel names, with the kernel's defaults, bounds and errors.
+//!
+//! Everything a setting is, is said in [`SETTINGS`]; help texts, checks and `/proc`-like listings come from there.
+
+use thiserror::Error;
+
+/// A setting that can be given as `--set NAME=VALUE`.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The kernel's name.
+    pub name: &'static str,
+    /// Default as the kernel prints it; "computed" where it depends on the machine.
+    pub default: &'static str,
+    /// What values the kernel takes.
+    pub accepts: &'static str,
+    /// What it does, in a line.
+    pub description: &'static str,
+    apply: fn(&mut Settings, u64, &[u64]) -> bool,
+}
+
+/// Values of all settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `vm.percpu_pagelist_high_fraction`: 0, or the part of a zone that all its pagesets may hold, at least 8.
+    pub percpu_pagelist_high_fraction: u64,
+    /// `vm.min_free_kbytes` if the user has set it.
+    pub min_free_kbytes: Option<u64>,
+    /// `vm.watermark_scale_factor`, in 1/10000 of a zone.
+    pub watermark_scale_factor: u64,
+    /// `vm.watermark_boost_factor`, in 1/10000 of the high watermark.
+    pub watermark_boost_factor: u64,
+    /// `vm.stat_interval`, seconds.
+    pub stat_interval: u64,
+    /// `vm.lowmem_reserve_ratio` of DMA, DMA32, Normal and Movable; 0 reserves nothing.
+    pub lowmem_reserve_ratio: [u64; 4],
+    /// `transparent_hugepage/enabled` is not `never`: khugepaged raises `min_free_kbytes`.
+    pub transparent_hugepage: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            percpu_pagelist_high_fraction: 0,
+            min_free_kbytes: None,
+            watermark_scale_factor: 10,
+            watermark_boost_factor: 15_000,
+            stat_interval: 1,
+            lowmem_reserve_ratio: [256, 256, 32, 0],
+            transparent_hugepage: true,
+        }
+    }
+}
+
+/// Smallest fraction that `vm.percpu_pagelist_high_fraction` takes besides 0.
+pub const MIN_PERCPU_PAGELIST_HIGH_FRACTION: u64 = 8;
+
+const INT_MAX: u64 = i32::MAX as u64;
+
+fn assign(place: &mut u64, value: u64, allowed: std::ops::RangeInclusive<u64>) -> bool {
+    let fits = allowed.contains(&value);
+    if fits {
+        *place = value;
+    }
+    fits
+}
+
+/// All settings.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "vm.percpu_pagelist_high_fraction",
+        default: "0",
+        accepts: "0 (auto-tuned), or 8 and more",
+        description: "part of a zone that its per-CPU pagesets may hold together; setting it ends auto-tuning",
+        apply: |s, value, _| {
+            (value == 0 || value >= MIN_PERCPU_PAGELIST_HIGH_FRACTION)
+                && assign(&mut s.percpu_pagelist_high_fraction, value, 0..=INT_MAX)
+        },
+    },
+    Setting {
+        name: "vm.min_free_kbytes",
+        default: "computed",
+        accepts: "0 to 2147483647",
+        description: "memory that stays free for those who cannot wait, kB",
+        apply: |s, value, _| {
+            s.min_free_kbytes = Some(value);
+            value <= INT_MAX
+        },
+    },
+    Setting {
+        name: "vm.watermark_scale_factor",
+        default: "10",
+        accepts: "1 to 3000",
+        description: "distance between watermarks, in 1/10000 of a zone",
+        apply: |s, value, _| assign(&mut s.watermark_scale_factor, value, 1..=3000),
+    },
+    Setting {
+        name: "vm.watermark_boost_factor",
+        default: "15000",
+        accepts: "0 to 2147483647",
+        description: "how far fragmentation may raise watermarks, in 1/10000 of the high mark; 0 disables",
+        apply: |s, value, _| assign(&mut s.watermark_boost_factor, value, 0..=INT_MAX),
+    },
+    Setting {
+        name: "vm.stat_interval",
+        default: "1",
+        accepts: "1 to 2147483647",
+        description: "seconds between two runs of a CPU's vmstat worker, which also lowers pcp->high",
+        apply: |s, value, _| assign(&mut s.stat_interval, value, 1..=INT_MAX),
+    },
+    Setting {
+        name: "vm.lowmem_reserve_ratio",
+        default: "256 256 32 0",
+        accepts: "four numbers separated by spaces, for DMA, DMA32, Normal and Movable; 0 reserves nothing",
+        description: "what part of the zones above a zone keeps in reserve from their requests",
+        apply: |s, _, values| match <[u64; 4]>::try_from(values) {
+            Ok(ratios) => {
+                s.lowmem_reserve_ratio = ratios;
+                true
+            }
+            Err(_) => false,
+        },
+    },
+    Setting {
+        name: "transparent_hugepage/enabled",
+        default: "1",
+        accepts: "0 (never) or 1 (madvise, always)",
+        description: "whether khugepaged runs, which raises vm.min_free_kbytes",
+        apply: |s, value, _| {
+            s.transparent_hugepage = value != 0;
+            value <= 1
+        },
+    },
+];
+
+/// Why a setting was refused.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum SettingError {
+    /// No such setting.
+    #[error("{name}: no such setting; known settings: {}", known())]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// The kernel would say EINVAL.
+    #[error("{name} = {value}: invalid argument (EINVAL); it takes {accepts}")]
+    Invalid {
+        /// The setting.
+        name: &'static str,
+        /// The refused value.
+        value: String,
+        /// What would be right.
+        accepts: &'static str,
+    },
+}
+
+fn known() -> String {
+    SETTINGS.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ")
+}
+
+impl Settings {
+    /// Sets `name` to `value` as written to the file under /proc/sys; on error nothing changes.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else {
+            return Err(SettingError::Unknown { name: name.into() });
+        };
+        let values: Option<Vec<u64>> = value.split_whitespace().map(|word| word.parse().ok()).collect();
+        let mut changed = self.clone();
+        let single = setting.name != "vm.lowmem_reserve_ratio";
+        let accepted = match values {
+            Some(values) if !single || values.len() == 1 => {
+                (setting.apply)(&mut changed, values.first().copied().unwrap_or(0), &values)
+            }
+            _ => false,
+        };
+        if !accepted {
+            return Err(SettingError::Invalid {
+                name: setting.name,
+                value: value.into(),
+                accepts: setting.accepts,
+            });
+        }
+        *self = changed;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_kernel_s_bounds() {
+        let mut settings = Settings::default();
+        for (name, value, accepted) in [
+            ("vm.percpu_pagelist_high_fraction", "0", true),
+            ("vm.percpu_pagelist_high_fraction", "7", false),
+            ("vm.percpu_pagelist_high_fraction", "8", true),
+            ("vm.percpu_pagelist_high_fraction", "-1", false),
+            ("vm.watermark_scale_factor", "0", false),
+            ("vm.watermark_scale_factor", "3001", false),
+            ("vm.watermark_scale_factor", "3000", true),
+            ("vm.lowmem_reserve_ratio", "256 256 32", false),
+            ("vm.lowmem_reserve_ratio", "256 256 64 0", true),
+            ("vm.min_free_kbytes", "", false),
+            ("vm.min_free_kbytes", "1 2", false),
+            ("vm.swappy", "1", false),
+        ] {
+            let before = settings.clone();
+            assert_eq!(settings.set(name, value).is_ok(), accepted, "{name}={value}");
+            if !accepted {
+                assert_eq!(settings, before, "{name}={value} must change nothing");
+            }
+        }
+    }
+}

@@ -1,0 +1,575 @@
+//! Zones: ranges of a node's memory, each with its own free lists, lock, watermarks and pagesets.
+//!
+//! ```text
+//!   node 0   │ DMA │ DMA32 │ Normal ............│       requests name the highest zone they can use;
+//!   node 1   │ Normal ..........................│       higher zones are used first, and each zone keeps
+//!                                                       a reserve from requests that could go higher
+//!   zone  ── Buddy (free blocks)  ── lock
+//!         ── PerCpuPages × CPUs   ── private to each CPU, or locked by whoever drains it from afar
+//!         ── NR_FREE_PAGES, split into a global part and small per-CPU differences
+//! ```
+//!
+//! In the kernel: `struct zone` in include/linux/mmzone.h; `rmqueue_bulk`, `free_pcppages_bulk`,
+//! `zone_set_pageset_high_and_batch` in mm/page_alloc.c; `__mod_zone_page_state` in mm/vmstat.c.
+
+use crate::account::Category;
+use crate::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit};
+use crate::counters::{Counters, Event};
+use crate::features::Features;
+use crate::latency::Latencies;
+use crate::page::{MigrateType, PAGEBLOCK_NR_PAGES, PAGEBLOCK_ORDER, Pfn};
+use crate::pcp::policy::{self, BulkFree, Pageset, ZonePressure};
+use crate::pcp::{DrainedBlock, PerCpuPages, list_index};
+use crate::sysctl::Settings;
+use crate::watermark::{self, Mark, Reserves};
+use machine::{Cpu, Machine, Node, SpinLock, Time};
+use std::ops::Range;
+
+/// Kinds of zones that x86-64 has, lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(usize)]
+pub enum ZoneType {
+    /// The first 16 MiB.
+    Dma = 0,
+    /// Up to 4 GiB.
+    Dma32 = 1,
+    /// The rest.
+    Normal = 2,
+    /// Only movable allocations.
+    Movable = 3,
+}
+
+impl ZoneType {
+    /// How many kinds there are.
+    pub const COUNT: usize = 4;
+    /// All kinds, lowest first.
+    pub const ALL: [ZoneType; 4] = [ZoneType::Dma, ZoneType::Dma32, ZoneType::Normal, ZoneType::Movable];
+
+    /// The name in /proc/zoneinfo.
+    pub fn name(self) -> &'static str {
+        ["DMA", "DMA32", "Normal", "Movable"][self as usize]
+    }
+}
+
+/// Cache lines of `struct zone` that a path under the lock writes besides the lock's: the order-0 free
+/// area, the counters and the pageblock bits (layout of struct zone, include/linux/mmzone.h).
+const ZONE_LINES: u64 = 3;
+
+/// A zone.
+#[derive(Clone, Debug)]
+pub struct Zone {
+    /// Its kind.
+    pub kind: ZoneType,
+    /// Its node.
+    pub node: Node,
+    /// Pages that the allocator manages.
+    pub managed: u64,
+    /// Free blocks; under `lock`.
+    pub buddy: Buddy,
+    /// `zone->lock`.
+    pub lock: SpinLock,
+    /// One pageset a CPU.
+    pub pagesets: Vec<PerCpuPages>,
+    /// `ZONE_RECLAIM_ACTIVE` and `ZONE_BELOW_HIGH`.
+    pub pressure: ZonePressure,
+    /// Watermarks without boost, by [`Mark`].
+    pub marks: [u64; 4],
+    /// Reserve against requests that could use zone j, pages.
+    pub lowmem_reserve: [u64; ZoneType::COUNT],
+    /// `pageset_high_min`.
+    pub high_min: i32,
+    /// `pageset_high_max`.
+    pub high_max: i32,
+    /// `pageset_batch`.
+    pub batch: i32,
+    /// Drift threshold of counters, pages.
+    pub stat_threshold: i32,
+    /// Pages of pageblocks set aside for atomic requests.
+    pub nr_reserved_highatomic: u64,
+    nr_free: i64,
+    nr_free_diffs: Vec<i32>,
+    /// Until when each pageset's lock is held from afar.
+    remote_holds: Vec<Time>,
+    scratch: Vec<DrainedBlock>,
+}
+
+impl Zone {
+    /// A zone whose pages are all free; watermarks and pagesets are set by [`Zone::configure`].
+    pub fn new(kind: ZoneType, node: Node, span: Range<Pfn>, cpus: usize) -> Zone {
+        let buddy = Buddy::new(span.clone());
+        Zone {
+            kind,
+            node,
+            managed: u64::from(span.end - span.start),
+            nr_free: buddy.free_pages() as i64,
+            buddy,
+            lock: SpinLock::default(),
+            pagesets: vec![PerCpuPages::new(Pageset { batch: 1, ..Pageset::default() }); cpus],
+            pressure: ZonePressure::default(),
+            marks: [0; 4],
+            lowmem_reserve: [0; ZoneType::COUNT],
+            high_min: 0,
+            high_max: 0,
+            batch: 1,
+            stat_threshold: 0,
+            nr_reserved_highatomic: 0,
+            nr_free_diffs: vec![0; cpus],
+            remote_holds: vec![Time::ZERO; cpus],
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Recomputes `batch` and the bounds of `high`, as after boot, a sysctl or CPU hotplug.
+    pub fn configure_pagesets(
+        &mut self,
+        f: &Features,
+        settings: &Settings,
+        local_cpus: u64,
+        online_cpus: u64,
+    ) {
+        let fraction = settings.percpu_pagelist_high_fraction;
+        let batch = policy::zone_batchsize(self.managed);
+        let size = |total| policy::zone_highsize(total, local_cpus, online_cpus, batch);
+        let (high_min, high_max) = match fraction {
+            0 if f.auto_tuning.is_some() => {
+                let most = self.managed / crate::sysctl::MIN_PERCPU_PAGELIST_HIGH_FRACTION;
+                (size(self.wmark(Mark::Low)), size(most))
+            }
+            0 => (size(self.wmark(Mark::Low)), size(self.wmark(Mark::Low))),
+            _ => (size(self.managed / fraction), size(self.managed / fraction)),
+        };
+        self.set_pagesets(f, batch, high_min, high_max);
+    }
+
+    /// Gives every pageset this batch and these bounds.
+    pub fn set_pagesets(&mut self, f: &Features, batch: i32, high_min: i32, high_max: i32) {
+        (self.batch, self.high_min, self.high_max) = (batch, high_min, high_max);
+        for pageset in &mut self.pagesets {
+            let p = &mut pageset.tuning;
+            (p.batch, p.high_min, p.high_max) = (batch, high_min, high_max);
+            if !f.high_bounds {
+                p.high = high_min;
+            }
+        }
+    }
+
+    /// A watermark, boost included.
+    #[inline]
+    pub fn wmark(&self, mark: Mark) -> u64 {
+        self.marks[mark as usize] + self.buddy.watermark_boost
+    }
+
+    /// NR_FREE_PAGES as others read it: without what CPUs have not folded yet.
+    #[inline]
+    pub fn free_pages(&self) -> i64 {
+        self.nr_free.max(0)
+    }
+
+    /// NR_FREE_PAGES with all differences.
+    pub fn exact_free_pages(&self) -> i64 {
+        self.nr_free + self.nr_free_diffs.iter().map(|&d| i64::from(d)).sum::<i64>()
+    }
+
+    /// Pages in the pagesets of all CPUs.
+    pub fn pages_in_pagesets(&self) -> u64 {
+        self.pagesets.iter().map(|p| p.tuning.count as u64).sum()
+    }
+
+    #[inline]
+    fn account_free(&mut self, cpu: Cpu, pages: i32) {
+        let diff = &mut self.nr_free_diffs[cpu.index()];
+        *diff += pages;
+        if diff.abs() > self.stat_threshold {
+            self.nr_free += i64::from(*diff);
+            *diff = 0;
+        }
+    }
+
+    /// Folds the differences of `cpu`; whether there were any.
+    pub fn fold(&mut self, cpu: Cpu) -> bool {
+        let diff = std::mem::take(&mut self.nr_free_diffs[cpu.index()]);
+        self.nr_free += i64::from(diff);
+        diff != 0
+    }
+
+    /// Whether a request may take a block of `order` from here without going below `mark`
+    /// (`zone_watermark_fast`, `zone_watermark_ok`).
+    pub fn is_above(
+        &self,
+        f: &Features,
+        mark: Mark,
+        order: u8,
+        highest: ZoneType,
+        reserves: Reserves,
+    ) -> bool {
+        let free = self.free_pages();
+        let reserved = if reserves == Reserves::default() {
+            if f.free_highatomic_counter { self.free_highatomic() } else { self.nr_reserved_highatomic }
+        } else {
+            0
+        };
+        let unusable = (1i64 << order) - 1 + reserved as i64;
+        let reserve = self.lowmem_reserve[highest as usize];
+        let enough = watermark::is_above(free - unusable, self.wmark(mark), reserve, reserves)
+            // An order-0 request that may dip into the reserve is not held back by a boost.
+            || (order == 0 && mark == Mark::Min && reserves.min_reserve
+                && watermark::is_above(free - unusable, self.marks[Mark::Min as usize], reserve, reserves));
+        enough && (order == 0 || self.buddy.has_block(order))
+    }
+
+    fn free_highatomic(&self) -> u64 {
+        if self.nr_reserved_highatomic == 0 {
+            return 0;
+        }
+        (0..=crate::page::MAX_PAGE_ORDER)
+            .map(|o| self.buddy.nr_free_of(o, MigrateType::HighAtomic) << o)
+            .sum()
+    }
+
+    /// Whether the high watermark is so far away that `pages` more make no difference to any test.
+    #[inline]
+    pub fn is_plentiful(&self, highest: ZoneType) -> bool {
+        let slack = self.nr_reserved_highatomic + self.lowmem_reserve[highest as usize];
+        self.free_pages() as u64 > self.wmark(Mark::High) + slack
+    }
+
+    /// What a path under the lock costs before it touches any page.
+    fn section_cost(&self, machine: &Machine<Category>, cpu: Cpu) -> Time {
+        let lines = self.lock.last_owner().map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
+        machine.costs.lock_section + lines * ZONE_LINES
+    }
+
+    fn boost_context(&self, settings: &Settings) -> BoostContext {
+        BoostContext {
+            boost_factor: settings.watermark_boost_factor,
+            high: self.marks[Mark::High as usize],
+            managed: self.managed,
+        }
+    }
+
+    /// Whether somebody else drains `cpu`'s pageset at this moment, so that a trylock fails.
+    #[inline]
+    pub fn pageset_is_held(&self, cpu: Cpu, now: Time) -> bool {
+        self.remote_holds[cpu.index()] > now
+    }
+
+    /// Takes one block through `cpu`'s pageset, refilling it from the zone if its list is empty.
+    pub fn alloc_through_pageset(
+        &mut self,
+        kernel: &mut Kernel,
+        cpu: Cpu,
+        order: u8,
+        migrate_type: MigrateType,
+        no_fragment: bool,
+    ) -> Option<Pfn> {
+        let f = kernel.features;
+        let index = list_index(f, order, migrate_type);
+        policy::note_alloc(&mut self.pagesets[cpu.index()].tuning, f);
+        if let Some(pfn) = self.pagesets[cpu.index()].take(f, index, order) {
+            return Some(pfn);
+        }
+        let blocks = policy::nr_pcp_alloc(&mut self.pagesets[cpu.index()].tuning, f, self.pressure, order);
+        let got = self.refill(kernel, cpu, order, migrate_type, blocks as usize, no_fragment);
+        let pageset = &mut self.pagesets[cpu.index()];
+        pageset.note_refilled(got, order);
+        pageset.take(f, index, order)
+    }
+
+    /// Moves up to `blocks` blocks to the tail of `cpu`'s list under one hold of the lock (`rmqueue_bulk`).
+    fn refill(
+        &mut self,
+        kernel: &mut Kernel,
+        cpu: Cpu,
+        order: u8,
+        migrate_type: MigrateType,
+        blocks: usize,
+        no_fragment: bool,
+    ) -> usize {
+        let f = kernel.features;
+        let index = list_index(f, order, migrate_type);
+        let context = self.boost_context(kernel.settings);
+        let section = self.section_cost(kernel.machine, cpu);
+        self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
+        let mut outcome = FallbackOutcome::default();
+        let mut mode = Mode::default();
+        let mut visit = Visit::new(kernel.machine, cpu);
+        let list = self.pagesets[cpu.index()].list_mut(index);
+        let mut got = 0;
+        while got < blocks {
+            let Some(pfn) = self.buddy.take_or_fall_back(
+                f,
+                order,
+                migrate_type,
+                no_fragment,
+                &mut mode,
+                &context,
+                &mut outcome,
+                &mut visit,
+            ) else {
+                break;
+            };
+            list.push_back(pfn);
+            got += 1;
+        }
+        let hold = section + kernel.machine.costs.list_take * got as u64 + visit.cost;
+        if f.strict_freelists {
+            (0..got).for_each(|_| self.account_free(cpu, -(1 << order)));
+        } else {
+            self.account_free(cpu, -((got as i32) << order));
+        }
+        let hold = kernel.latencies.take_section(hold, kernel.machine.costs.take_spread);
+        self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
+        kernel.counters.add(Event::PcpRefills, 1);
+        kernel.counters.add(Event::PcpRefilledPages, (got as u64) << order);
+        kernel.note_fallback(self, outcome);
+        got
+    }
+
+    /// Takes one block straight from the free lists (`rmqueue_buddy`).
+    pub fn alloc_direct(
+        &mut self,
+        kernel: &mut Kernel,
+        cpu: Cpu,
+        order: u8,
+        migrate_type: MigrateType,
+        no_fragment: bool,
+        high_atomic: bool,
+    ) -> Option<Pfn> {
+        let context = self.boost_context(kernel.settings);
+        let section = self.section_cost(kernel.machine, cpu);
+        self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
+        let mut outcome = FallbackOutcome::default();
+        let mut visit = Visit::new(kernel.machine, cpu);
+        let reserved =
+            if high_atomic { self.buddy.take(order, MigrateType::HighAtomic, &mut visit) } else { None };
+        let pfn = reserved.or_else(|| {
+            self.buddy.take_or_fall_back(
+                kernel.features,
+                order,
+                migrate_type,
+                no_fragment,
+                &mut Mode::default(),
+                &context,
+                &mut outcome,
+                &mut visit,
+            )
+        });
+        let hold = section + kernel.machine.costs.list_take + visit.cost;
+        if pfn.is_some() {
+            self.account_free(cpu, -(1 << order));
+            kernel.counters.add(Event::ZoneDirectAllocPages, 1 << order);
+        }
+        let hold = kernel.latencies.take_section(hold, kernel.machine.costs.take_spread);
+        self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
+        kernel.note_fallback(self, outcome);
+        if let Some(pfn) = pfn
+            && high_atomic
+        {
+            self.reserve_highatomic(kernel, cpu, pfn);
+        }
+        pfn
+    }
+
+    /// Sets the pageblock of `pfn` aside for atomic requests, up to 1 % of the zone
+    /// (`reserve_highatomic_pageblock`).
+    fn reserve_highatomic(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn) {
+        let block = u64::from(PAGEBLOCK_NR_PAGES);
+        let most = (self.managed / 100).next_multiple_of(block);
+        if self.managed / 100 < block
+            || self.nr_reserved_highatomic >= most
+            || !self.buddy.block_type(pfn).is_mergeable()
+        {
+            return;
+        }
+        self.nr_reserved_highatomic += block;
+        self.buddy.retag_block(pfn, MigrateType::HighAtomic, &mut Visit::new(kernel.machine, cpu));
+    }
+
+    /// Gives one set-aside pageblock back to ordinary requests; whether there was one
+    /// (`unreserve_highatomic_pageblock`).
+    pub fn unreserve_highatomic(&mut self, kernel: &mut Kernel, cpu: Cpu, migrate_type: MigrateType) -> bool {
+        let Some(pfn) = self.buddy.first_highatomic() else { return false };
+        self.nr_reserved_highatomic = self.nr_reserved_highatomic.saturating_sub(PAGEBLOCK_NR_PAGES.into());
+        self.buddy.retag_block(pfn, migrate_type, &mut Visit::new(kernel.machine, cpu));
+        true
+    }
+
+    /// Frees a block through `cpu`'s pageset; pages go back to the zone if that is due.
+    pub fn free_through_pageset(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn, order: u8) {
+        let f = kernel.features;
+        let index = list_index(f, order, self.buddy.block_type(pfn));
+        let due = self.pagesets[cpu.index()].put(f, self.pressure, index, order, pfn);
+        let Some(BulkFree { pages, free_high }) = due else { return };
+        kernel.counters.add(if free_high { Event::PcpFreeHighDrains } else { Event::PcpHighDrains }, 1);
+        self.give_back_in_chunks(kernel, cpu, cpu, pages, index);
+        if f.below_high
+            && self.pressure.below_high
+            && self.is_above(f, Mark::High, 0, ZoneType::Movable, Reserves::default())
+        {
+            self.pressure.below_high = false;
+        }
+    }
+
+    /// Moves `pages` pages of `owner`'s pageset back to the zone; `cpu` does the work. Kernels from 6.19 on
+    /// release the lock after every batch.
+    fn give_back_in_chunks(
+        &mut self,
+        kernel: &mut Kernel,
+        cpu: Cpu,
+        owner: Cpu,
+        pages: i32,
+        first_list: usize,
+    ) {
+        let chunk = if kernel.features.chunked_bulk_free { self.batch.max(1) } else { pages };
+        let mut remaining = pages;
+        while remaining > 0 && self.pagesets[owner.index()].tuning.count > 0 {
+            self.give_back(kernel, cpu, owner, remaining.min(chunk), first_list);
+            remaining -= chunk;
+        }
+    }
+
+    /// Moves pages back under one hold of the lock (`free_pcppages_bulk`).
+    fn give_back(&mut self, kernel: &mut Kernel, cpu: Cpu, owner: Cpu, pages: i32, first_list: usize) {
+        let f = kernel.features;
+        let mut blocks = std::mem::take(&mut self.scratch);
+        self.pagesets[owner.index()].take_for_zone(f, pages, first_list, &mut blocks);
+        let section = self.section_cost(kernel.machine, cpu);
+        self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(kernel.machine, cpu);
+        let mut given = 0;
+        for block in &blocks {
+            let kept_type = block.list_type;
+            let migrate_type = if f.pageblock_type_on_bulk_free || block.order == PAGEBLOCK_ORDER {
+                self.buddy.block_type(block.pfn)
+            } else {
+                kept_type
+            };
+            self.buddy.put(block.pfn, block.order, migrate_type, &mut visit);
+            given += 1u64 << block.order;
+        }
+        let hold = section + kernel.machine.costs.list_put * blocks.len() as u64 + visit.cost;
+        for i in 0..blocks.len() {
+            self.account_free(cpu, 1 << blocks[i].order);
+        }
+        blocks.clear();
+        self.scratch = blocks;
+        let hold = kernel.latencies.put_section(hold, kernel.machine.costs.put_spread);
+        self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
+        kernel.counters.add(Event::PcpDrainedPages, given);
+    }
+
+    /// Frees a block straight to the free lists (`free_one_page`).
+    pub fn free_direct(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn, order: u8) {
+        let section = self.section_cost(kernel.machine, cpu);
+        self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
+        let migrate_type = self.buddy.block_type(pfn);
+        let mut visit = Visit::new(kernel.machine, cpu);
+        self.buddy.put(pfn, order, migrate_type, &mut visit);
+        let hold = section + kernel.machine.costs.list_put + visit.cost;
+        self.account_free(cpu, 1 << order);
+        let hold = kernel.latencies.put_section(hold, kernel.machine.costs.put_spread);
+        self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
+        kernel.counters.add(Event::ZoneDirectFreePages, 1 << order);
+    }
+
+    /// One tick of the vmstat worker of `cpu` for this zone (`refresh_cpu_vm_stats`): folds counters, lowers
+    /// `high`, and drains a remote pageset that has not been used for three ticks. Whether to come back.
+    pub fn vmstat_tick(&mut self, kernel: &mut Kernel, cpu: Cpu) -> bool {
+        let f = kernel.features;
+        let folded = self.fold(cpu);
+        if folded {
+            self.pagesets[cpu.index()].tuning.expire = 3;
+        }
+        let (surplus, more) = policy::decay(&mut self.pagesets[cpu.index()].tuning, f);
+        if surplus > 0 {
+            let before = self.pagesets[cpu.index()].tuning.count;
+            self.give_back_in_chunks(kernel, cpu, cpu, surplus, 0);
+            let given = before - self.pagesets[cpu.index()].tuning.count;
+            kernel.counters.add(Event::PcpDecayedPages, given as u64);
+        }
+        policy::note_decayed(&mut self.pagesets[cpu.index()].tuning, f);
+        let local = kernel.machine.topology.node(cpu) == self.node;
+        let p = &mut self.pagesets[cpu.index()].tuning;
+        let mut expiring = false;
+        if p.expire > 0 && p.count > 0 {
+            if local {
+                p.expire = 0;
+            } else {
+                p.expire -= 1;
+                expiring = p.expire > 0 && f.vmstat_requeued_while_expiring;
+                if p.expire == 0 {
+                    let pages = p.count.min(p.batch);
+                    self.give_back(kernel, cpu, cpu, pages, 0);
+                    expiring = true;
+                }
+            }
+        }
+        folded || more || expiring
+    }
+
+    /// Whether a vmstat tick of `cpu` would do anything here.
+    pub fn has_vmstat_work(&self, cpu: Cpu) -> bool {
+        let p = &self.pagesets[cpu.index()].tuning;
+        self.nr_free_diffs[cpu.index()] != 0 || p.high > p.high_min || p.count > p.high || p.expire > 0
+    }
+
+    /// Checks what must always hold in a zone; panics with what does not.
+    pub fn validate(&self, f: &Features) {
+        self.buddy.validate(f);
+        assert_eq!(
+            self.exact_free_pages() as u64,
+            self.buddy.free_pages(),
+            "NR_FREE_PAGES and free lists disagree"
+        );
+        for pageset in &self.pagesets {
+            let p = &pageset.tuning;
+            assert_eq!(p.count, pageset.counted(f), "count and lists disagree");
+            assert!(p.alloc_factor <= policy::BATCH_SCALE_MAX, "alloc_factor {}", p.alloc_factor);
+            let most = (p.batch << policy::BATCH_SCALE_MAX) + (1 << PAGEBLOCK_ORDER);
+            assert!((0..=most).contains(&p.free_count), "free_count {}", p.free_count);
+            if f.auto_tuning.is_some() {
+                assert!(p.high <= p.high_max.max(p.high), "high {} above {}", p.high, p.high_max);
+            }
+        }
+        let gap = self.marks[1] - self.marks[0];
+        assert!(self.marks.windows(2).all(|pair| pair[1] - pair[0] == gap), "watermarks are equally spaced");
+    }
+
+    /// Empties `owner`'s pageset on behalf of `cpu` (`drain_pages_zone`); its owner's trylocks fail meanwhile.
+    pub fn drain_pageset(&mut self, kernel: &mut Kernel, cpu: Cpu, owner: Cpu) {
+        let most =
+            if kernel.features.drain_zone_chunked { self.batch << policy::BATCH_SCALE_MAX } else { i32::MAX };
+        while self.pagesets[owner.index()].tuning.count > 0 {
+            let pages = self.pagesets[owner.index()].tuning.count.min(most);
+            self.give_back(kernel, cpu, owner, pages, 0);
+            if cpu != owner {
+                self.remote_holds[owner.index()] = kernel.machine.now(cpu);
+            }
+        }
+    }
+}
+
+/// What a zone needs from the kernel around it while it works.
+pub struct Kernel<'a> {
+    /// The machine that pays.
+    pub machine: &'a mut Machine<Category>,
+    /// Which kernel this is.
+    pub features: &'a Features,
+    /// Its settings.
+    pub settings: &'a Settings,
+    /// Its counters.
+    pub counters: &'a mut Counters,
+    /// Its latency records.
+    pub latencies: &'a mut Latencies,
+}
+
+impl Kernel<'_> {
+    fn note_fallback(&mut self, zone: &mut Zone, outcome: FallbackOutcome) {
+        self.counters.add(Event::Extfrag, outcome.fallbacks);
+        if outcome.boosted {
+            // kswapd of the zone wakes up, finds it balanced and takes the boost back.
+            self.counters.add(Event::KswapdWake, 1);
+            zone.buddy.watermark_boost = 0;
+        }
+    }
+}
