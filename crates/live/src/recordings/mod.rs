@@ -1,0 +1,178 @@
+//! Recordings of real page allocators that come with mmtwin, to judge the twin by.
+//!
+//! ```text
+//!   data/recordings/compile_j2/
+//!     recording.toml        what ran, on which zones            Recording
+//!     events.pgt.zst        everything the allocator did        stream: Records
+//!     states.csv.zst        its per-CPU lists, now and then     tables: State
+//!     annotations.csv.zst   what no tracepoint shows            tables: Annotation
+//! ```
+//!
+//! data/recordings/README.md tells how they were made and how the files are laid out. They are found where the
+//! program was built, or in the directory that the user names.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+mod predictor;
+mod stream;
+mod tables;
+
+pub use stream::{Record, Records};
+pub use tables::{Annotation, Hidden, State};
+
+/// A directory with one recording.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// Its name, that of the directory.
+    pub name: String,
+    /// What `recording.toml` says.
+    pub description: Description,
+    directory: PathBuf,
+}
+
+/// The content of `recording.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// What ran, in a line.
+    pub workload: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Number of CPUs.
+    pub cpus: u16,
+    /// Sysctls, by full name.
+    pub settings: BTreeMap<String, String>,
+    /// The zones of the machine's only node, lowest first. Records name them by their place here.
+    pub zones: Vec<ZoneDescription>,
+}
+
+/// One zone of the recorded machine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneDescription {
+    /// Its name in /proc/zoneinfo.
+    pub name: String,
+    /// Its first page frame and the first one beyond it.
+    pub pages: (u32, u32),
+    /// Pages that its allocator manages.
+    pub managed: u32,
+    /// `batch` of its pagesets.
+    pub batch: i32,
+    /// Lower bound of `high`, pages.
+    pub high_min: i32,
+    /// Upper bound of `high`, pages.
+    pub high_max: i32,
+}
+
+/// Why a recording cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// A file cannot be read or unpacked.
+    #[error("{file}: {source}; recordings are in data/recordings of mmtwin's source, or name their directory with --recordings DIR")]
+    Io {
+        /// The file.
+        file: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// `recording.toml` is not what it should be.
+    #[error("{file}: {problem}")]
+    Description {
+        /// The file.
+        file: String,
+        /// Line, key and problem.
+        problem: String,
+    },
+    /// Something in a data file makes no sense.
+    #[error("{file}, {place}: {problem}; get the file again")]
+    Stream {
+        /// The file.
+        file: String,
+        /// Record or line.
+        place: String,
+        /// What is wrong there.
+        problem: String,
+    },
+}
+
+/// Where the recordings are that come with the source.
+pub fn default_directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/recordings")
+}
+
+/// All recordings in `directory`, by name.
+pub fn list(directory: &Path) -> Result<Vec<Recording>, RecordingError> {
+    let io = |source| RecordingError::Io { file: directory.display().to_string(), source };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.join("recording.toml").is_file() {
+            names.push(path);
+        }
+    }
+    names.sort();
+    names.iter().map(|path| Recording::open(path)).collect()
+}
+
+impl Recording {
+    /// Opens the recording in `directory`.
+    pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
+        let path = directory.join("recording.toml");
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(&path)
+            .map_err(|source| RecordingError::Io { file: file.clone(), source })?;
+        let wrong = |problem| RecordingError::Description { file: file.clone(), problem };
+        let description: Description = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        description.check().map_err(wrong)?;
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Recording { name, description, directory: directory.to_path_buf() })
+    }
+
+    /// Its records, from the first.
+    pub fn records(&self) -> Result<Records, RecordingError> {
+        Records::open(&self.directory.join("events.pgt.zst"))
+    }
+
+    /// The recorded states of the lists.
+    pub fn states(&self) -> Result<Vec<State>, RecordingError> {
+        tables::states(&self.directory.join("states.csv.zst"))
+    }
+
+    /// What no record shows.
+    pub fn annotations(&self) -> Result<Vec<Annotation>, RecordingError> {
+        tables::annotations(&self.directory.join("annotations.csv.zst"))
+    }
+}
+
+impl Description {
+    fn check(&self) -> Result<(), String> {
+        if !(1..=8).contains(&self.cpus) {
+            return Err(format!("cpus = {}: a recording has 1 to 8", self.cpus));
+        }
+        if self.zones.is_empty() {
+            return Err("zones: at least one is needed".into());
+        }
+        let mut end = 0;
+        for zone in &self.zones {
+            let (start, beyond) = zone.pages;
+            if start < end || beyond <= start || zone.managed > beyond - start {
+                let ranges = "ranges must ascend and hold the managed pages";
+                return Err(format!("zones: {}: pages = [{start}, {beyond}]: {ranges}", zone.name));
+            }
+            if !(1..=1 << 15).contains(&zone.batch) || !(0..=zone.high_max).contains(&zone.high_min) {
+                return Err(format!("zones: {}: batch from 1, 0 <= high_min <= high_max", zone.name));
+            }
+            end = beyond;
+        }
+        Ok(())
+    }
+
+    /// The zone that `pfn` is in.
+    pub fn zone_of(&self, pfn: u32) -> Option<usize> {
+        self.zones.iter().position(|zone| (zone.pages.0..zone.pages.1).contains(&pfn))
+    }
+}

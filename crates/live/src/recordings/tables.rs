@@ -1,0 +1,134 @@
+//! The tables beside the stream: the state of the lists inside some events, and what no event shows.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::RecordingError;
+
+const MOST_BYTES: u64 = 1 << 28;
+
+/// `struct per_cpu_pages` of a CPU and zone as it was inside a record's event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Number of the record.
+    pub record: u32,
+    /// Whose lists.
+    pub cpu: u16,
+    /// Index of the zone.
+    pub zone: u8,
+    /// Base pages on the lists.
+    pub count: i32,
+    /// Where bulk freeing starts.
+    pub high: i32,
+    /// Pages freed in a row.
+    pub free_count: i32,
+    /// log2 of batches to fetch next.
+    pub alloc_factor: u8,
+    /// 1: `PCPF_PREV_FREE_HIGH_ORDER`; 2: `PCPF_FREE_HIGH_BATCH`.
+    pub flags: u8,
+}
+
+/// What no tracepoint shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hidden {
+    /// The free of this record passed the lists by.
+    FreeToBuddy,
+    /// So many pages had left some list before this record.
+    BulkAlloc(u32),
+    /// So many pages had left the list of the block that this record allocates.
+    Skipped(u32),
+}
+
+/// A hidden operation, and the record at which it shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Annotation {
+    /// Number of the record.
+    pub record: u32,
+    /// Whose lists.
+    pub cpu: u16,
+    /// What it was.
+    pub hidden: Hidden,
+}
+
+/// Reads `states.csv.zst`; records ascend.
+pub fn states(path: &Path) -> Result<Vec<State>, RecordingError> {
+    let (file, text) = text(path)?;
+    let mut states = Vec::new();
+    for (line, cells) in rows(&file, &text, 9)? {
+        let state = || {
+            Some(State {
+                record: cells[0].parse().ok()?,
+                cpu: cells[2].parse().ok()?,
+                zone: cells[3].parse().ok()?,
+                count: cells[4].parse().ok()?,
+                high: cells[5].parse().ok()?,
+                free_count: cells[6].parse().ok()?,
+                alloc_factor: cells[7].parse().ok()?,
+                flags: cells[8].parse().ok()?,
+            })
+        };
+        states.push(state().ok_or_else(|| wrong(&file, line, "expected whole numbers after the kind"))?);
+        ascending(&file, line, states.iter().rev().map(|state| state.record))?;
+    }
+    Ok(states)
+}
+
+/// Reads `annotations.csv.zst`; records ascend.
+pub fn annotations(path: &Path) -> Result<Vec<Annotation>, RecordingError> {
+    let (file, text) = text(path)?;
+    let mut annotations = Vec::new();
+    for (line, cells) in rows(&file, &text, 4)? {
+        let annotation = || {
+            let pages = cells[3].parse().ok()?;
+            let hidden = match cells[1] {
+                "free_to_buddy" => Hidden::FreeToBuddy,
+                "bulk_alloc_before" => Hidden::BulkAlloc(pages),
+                "skipped_before" => Hidden::Skipped(pages),
+                _ => return None,
+            };
+            Some(Annotation { record: cells[0].parse().ok()?, cpu: cells[2].parse().ok()?, hidden })
+        };
+        let problem = "expected record, free_to_buddy, bulk_alloc_before or skipped_before, CPU, pages";
+        annotations.push(annotation().ok_or_else(|| wrong(&file, line, problem))?);
+        ascending(&file, line, annotations.iter().rev().map(|annotation| annotation.record))?;
+    }
+    Ok(annotations)
+}
+
+fn text(path: &Path) -> Result<(String, String), RecordingError> {
+    let file = path.display().to_string();
+    let io = |source| RecordingError::Io { file: file.clone(), source };
+    let mut text = String::new();
+    let decoder = zstd::stream::read::Decoder::new(File::open(path).map_err(io)?).map_err(io)?;
+    decoder.take(MOST_BYTES).read_to_string(&mut text).map_err(io)?;
+    Ok((file, text))
+}
+
+/// The rows after the heading, with their line numbers.
+fn rows<'a>(file: &str, text: &'a str, cells: usize) -> Result<Vec<(usize, Vec<&'a str>)>, RecordingError> {
+    let numbered = text.lines().enumerate().skip(1);
+    let rows = numbered.map(|(index, line)| (index + 1, line.split(',').collect::<Vec<_>>()));
+    rows.map(|(line, row)| {
+        if row.len() == cells { Ok((line, row)) } else { Err(wrong(file, line, &format!("expected {cells} cells"))) }
+    })
+    .collect()
+}
+
+/// Whether the newest of `newest_first` is not before the one before it.
+fn ascending(
+    file: &str,
+    line: usize,
+    mut newest_first: impl Iterator<Item = u32>,
+) -> Result<(), RecordingError> {
+    match (newest_first.next(), newest_first.next()) {
+        (Some(newest), Some(before)) if newest < before => {
+            Err(wrong(file, line, &format!("record {newest} comes after record {before}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn wrong(file: &str, line: usize, problem: &str) -> RecordingError {
+    RecordingError::Stream { file: file.to_string(), place: format!("line {line}"), problem: problem.to_string() }
+}

@@ -1,0 +1,76 @@
+//! What a comparison has to allow for, because no tracepoint shows it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// Something that happened in the kernel without an event of its own, or that the twin does not see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// `alloc_pages_bulk` took pages from a list; unit: blocks.
+    BulkAllocation,
+    /// A free in an interrupt found its CPU's list lock held and went to the buddy lists; unit: blocks.
+    FreePastHeldLock,
+    /// An allocation in an interrupt found the lock held and was served from the buddy lists; unit: blocks.
+    AllocationPastHeldLock,
+    /// An interrupt came between an operation on the lists and its event; unit: operations.
+    InterruptBeforeEvent,
+    /// A page was on the list of another type than its pageblock seemed to have; unit: blocks.
+    UnknownPageblockType,
+    /// A block was allocated from the lists that the twin did not have there; unit: blocks.
+    UnknownOrigin,
+    /// A whole pageblock was claimed from another type, which shows as `extfrag` alone; unit: blocks.
+    ClaimedBlock,
+    /// Another CPU's lists were drained; unit: blocks.
+    RemoteDrain,
+    /// The recorded state was not the twin's, which took it over; unit: states.
+    StateTakenOver,
+    /// Blocks were moved so that the twin's lists are the kernel's again; unit: blocks.
+    ListsCorrected,
+    /// What was on the lists at the start is not known, nor can they be emptied; unit: base pages.
+    UnknownStartingLists,
+}
+
+impl Cause {
+    /// In words, for people.
+    pub fn description(self) -> &'static str {
+        match self {
+            Cause::BulkAllocation => "blocks taken by the bulk interface, which has no event",
+            Cause::FreePastHeldLock => "frees past the lists, whose lock the interrupted context held",
+            Cause::AllocationPastHeldLock => "allocations past the lists, whose lock the interrupted context held",
+            Cause::InterruptBeforeEvent => "interrupts between an operation and its event",
+            Cause::UnknownPageblockType => "blocks of pageblocks whose type no event shows",
+            Cause::UnknownOrigin => "blocks allocated from the lists without having been seen there",
+            Cause::ClaimedBlock => "pageblocks claimed from another type, shown by one event instead of two",
+            Cause::RemoteDrain => "blocks drained from another CPU's lists",
+            Cause::StateTakenOver => "states taken over from the recording after a difference",
+            Cause::ListsCorrected => "blocks moved to make the lists the kernel's again",
+            Cause::UnknownStartingLists => "pages on the lists at the start, of unknown type",
+        }
+    }
+}
+
+/// Causes and how often each occurred.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Causes(BTreeMap<Cause, u64>);
+
+impl Causes {
+    /// Counts `n` more.
+    pub fn add(&mut self, cause: Cause, n: u64) {
+        if n > 0 {
+            *self.0.entry(cause).or_default() += n;
+        }
+    }
+
+    /// How often `cause` occurred.
+    pub fn get(&self, cause: Cause) -> u64 {
+        self.0.get(&cause).copied().unwrap_or(0)
+    }
+
+    /// Those that occurred.
+    pub fn iter(&self) -> impl Iterator<Item = (Cause, u64)> {
+        self.0.iter().map(|(&cause, &n)| (cause, n))
+    }
+}

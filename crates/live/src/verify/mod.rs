@@ -1,0 +1,84 @@
+//! Is the twin right? The real kernel judges.
+//!
+//! ```text
+//!   closed loop   the kernel's lists at the start, then every operation: each refill size, each bulk free,
+//!                 each page frame of it and each recorded state against what the twin decides at that point
+//!   open loop     the kernel's lists at the start, then demand alone: pages refilled and drained in the end
+//!   live          the open loop on the kernel that runs here, with workloads of its own
+//! ```
+//!
+//! The decisions are those of [`mm::pcp::policy`] and the mechanics those of [`mm::pcp`] and
+//! [`mm::MemoryManager`]; nothing is decided a second time here. What no tracepoint shows is inferred, named and
+//! counted, so that every deviation has a cause or is left over as a deviation.
+
+use serde::Serialize;
+
+use crate::recordings::RecordingError;
+
+mod cause;
+mod closed_loop;
+mod history;
+mod open_loop;
+mod replay;
+mod tally;
+
+pub use cause::{Cause, Causes};
+pub use closed_loop::closed_loop;
+pub use open_loop::{Annotated, open_loop};
+pub use tally::{Agreement, Tally};
+
+/// One number of the kernel beside the twin's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// The recording or workload.
+    pub case: String,
+    /// What was counted.
+    pub counter: String,
+    /// The kernel's number.
+    pub kernel: u64,
+    /// The twin's.
+    pub twin: u64,
+    /// `twin / kernel - 1`; `None` where the kernel's number is 0 and the twin's is not.
+    pub error: Option<f64>,
+    /// What the comparison had to allow for, and how often.
+    pub causes: Causes,
+}
+
+impl Entry {
+    /// An entry; the error follows from the numbers.
+    pub fn new(case: &str, counter: impl Into<String>, kernel: u64, twin: u64, causes: Causes) -> Entry {
+        let error = match (kernel, twin) {
+            (0, 0) => Some(0.0),
+            (0, _) => None,
+            _ => Some(twin as f64 / kernel as f64 - 1.0),
+        };
+        Entry { case: case.to_string(), counter: counter.into(), kernel, twin, error, causes }
+    }
+}
+
+/// Why the twin cannot be judged.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// A recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// The kernel is not one that the twin models.
+    #[error("{subject}: Linux {release} is not modelled; modelled are {}", modelled())]
+    Release {
+        /// The recording or machine.
+        subject: String,
+        /// The release found.
+        release: String,
+    },
+}
+
+fn modelled() -> String {
+    let releases: Vec<&str> = mm::features::RELEASES.iter().map(|(release, _)| *release).collect();
+    releases.join(", ")
+}
+
+/// The features of kernel `release`.
+fn features(subject: &str, release: &str) -> Result<mm::Features, VerifyError> {
+    let unknown = || VerifyError::Release { subject: subject.to_string(), release: release.to_string() };
+    mm::Variant::of_release(release).map(|variant| variant.features).ok_or_else(unknown)
+}
