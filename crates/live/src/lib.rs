@@ -1,1 +1,16 @@
 //! The Linux kernel this runs on: record its demand, observe its state, verify the twin.
+//!
+//! ```text
+//!   tracefs ----- record ----> build.parquet      what programs asked of the page allocator
+//!   /proc, /sys - snapshot --> text in the trace  what state the kernel was in
+//!                 proc ------> numbers            that text, parsed; the twin's own text parses the same
+//! ```
+//!
+//! [`tracefs`] and [`proc`] know file formats, [`snapshot`] reads the running kernel, [`record`] puts them together.
+
+pub mod proc;
+pub mod record;
+pub mod recordings;
+pub mod snapshot;
+pub mod tracefs;
+pub mod verify;

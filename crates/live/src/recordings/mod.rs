@@ -72,7 +72,9 @@ pub struct ZoneDescription {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// A file cannot be read or unpacked.
-    #[error("{file}: {source}; recordings are in data/recordings of mmtwin's source, or name their directory with --recordings DIR")]
+    #[error(
+        "{file}: {source}; recordings are in data/recordings of mmtwin's source, or name their directory with --recordings DIR"
+    )]
     Io {
         /// The file.
         file: String,

@@ -109,7 +109,8 @@ impl Records {
 
     /// The records in `bytes`, which are unpacked; `file` is for errors.
     pub fn parse(file: String, bytes: Vec<u8>) -> Result<Records, RecordingError> {
-        let wrong = |problem: String| RecordingError::Stream { file: file.clone(), place: "header".into(), problem };
+        let wrong =
+            |problem: String| RecordingError::Stream { file: file.clone(), place: "header".into(), problem };
         if bytes.get(..4) != Some(MAGIC) {
             return Err(wrong("it does not begin with `PGT1`".into()));
         }
@@ -118,9 +119,13 @@ impl Records {
         let mut at = HEADER;
         while at < bytes.len() {
             let length = number_at(&bytes, at + 1).map(|length| length as usize);
-            let end = length.and_then(|length| (at + 5).checked_add(length)).filter(|&end| end <= bytes.len());
+            let end =
+                length.and_then(|length| (at + 5).checked_add(length)).filter(|&end| end <= bytes.len());
             let Some(end) = end else {
-                return Err(wrong(format!("section `{}` goes beyond the end of the file", char::from(bytes[at]))));
+                return Err(wrong(format!(
+                    "section `{}` goes beyond the end of the file",
+                    char::from(bytes[at])
+                )));
             };
             sections[usize::from(bytes[at])] = Some(at + 5..end);
             at = end;
@@ -162,7 +167,8 @@ impl Records {
     fn decode(&mut self) -> Result<Record, RecordingError> {
         let first = self.bytes[self.kinds.start + self.next as usize];
         let second = self.bytes[self.shapes.start + self.next as usize];
-        let kind = Kind::from_number(first & 15).ok_or_else(|| self.wrong(format!("unknown kind {}", first & 15)))?;
+        let kind = Kind::from_number(first & 15)
+            .ok_or_else(|| self.wrong(format!("unknown kind {}", first & 15)))?;
         let cpu = usize::from(first >> 4 & 7);
         if first & 0x80 != 0 {
             let index = varint(&self.bytes, &mut self.task_numbers);
@@ -177,7 +183,8 @@ impl Records {
         }
         let waits = kind == Kind::Free && second >> 4 == 15;
         let migratetype = if kind == Kind::Free { NO_MIGRATETYPE } else { (second >> 4) as i8 - 1 };
-        let passed = varint(&self.bytes, &mut self.times).ok_or_else(|| self.wrong("section `T` is too short"))?;
+        let passed =
+            varint(&self.bytes, &mut self.times).ok_or_else(|| self.wrong("section `T` is too short"))?;
         self.microseconds = self.microseconds.saturating_add(passed);
         let argument = self.argument(kind)?;
         let shape = Shape { kind, cpu, order, migratetype, waits };
@@ -201,9 +208,13 @@ impl Records {
     }
 
     fn page(&mut self, shape: Shape) -> Result<u32, RecordingError> {
-        let coded = varint(&self.bytes, &mut self.pages).ok_or_else(|| self.wrong("section `N` is too short"))?;
+        let coded =
+            varint(&self.bytes, &mut self.pages).ok_or_else(|| self.wrong("section `N` is too short"))?;
         let Some(zigzag) = coded.checked_sub(1) else {
-            return self.predictor.predict(shape).ok_or_else(|| self.wrong("nothing predicts its page frame"));
+            return self
+                .predictor
+                .predict(shape)
+                .ok_or_else(|| self.wrong("nothing predicts its page frame"));
         };
         let difference = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
         let pfn = i64::from(self.predictor.last(shape)).checked_add(difference);
@@ -215,7 +226,10 @@ impl Records {
         let Shape { kind, cpu, order, migratetype, .. } = shape;
         let cpu_number = cpu as u16;
         let zone = |number: u32| {
-            u8::try_from(number).ok().filter(|&zone| zone < 8).ok_or_else(|| self.wrong(format!("zone {number}")))
+            u8::try_from(number)
+                .ok()
+                .filter(|&zone| zone < 8)
+                .ok_or_else(|| self.wrong(format!("zone {number}")))
         };
         let (operation, pfn, argument) = match kind {
             Kind::Listed => {

@@ -110,7 +110,11 @@ fn rows<'a>(file: &str, text: &'a str, cells: usize) -> Result<Vec<(usize, Vec<&
     let numbered = text.lines().enumerate().skip(1);
     let rows = numbered.map(|(index, line)| (index + 1, line.split(',').collect::<Vec<_>>()));
     rows.map(|(line, row)| {
-        if row.len() == cells { Ok((line, row)) } else { Err(wrong(file, line, &format!("expected {cells} cells"))) }
+        if row.len() == cells {
+            Ok((line, row))
+        } else {
+            Err(wrong(file, line, &format!("expected {cells} cells")))
+        }
     })
     .collect()
 }
@@ -130,5 +134,9 @@ fn ascending(
 }
 
 fn wrong(file: &str, line: usize, problem: &str) -> RecordingError {
-    RecordingError::Stream { file: file.to_string(), place: format!("line {line}"), problem: problem.to_string() }
+    RecordingError::Stream {
+        file: file.to_string(),
+        place: format!("line {line}"),
+        problem: problem.to_string(),
+    }
 }

@@ -38,7 +38,9 @@ impl Cause {
         match self {
             Cause::BulkAllocation => "blocks taken by the bulk interface, which has no event",
             Cause::FreePastHeldLock => "frees past the lists, whose lock the interrupted context held",
-            Cause::AllocationPastHeldLock => "allocations past the lists, whose lock the interrupted context held",
+            Cause::AllocationPastHeldLock => {
+                "allocations past the lists, whose lock the interrupted context held"
+            }
             Cause::InterruptBeforeEvent => "interrupts between an operation and its event",
             Cause::UnknownPageblockType => "blocks of pageblocks whose type no event shows",
             Cause::UnknownOrigin => "blocks allocated from the lists without having been seen there",

@@ -221,7 +221,8 @@ impl Judge<'_> {
         let following = self.history.following(number);
         let same = |event: &Event| {
             matches!(event.operation, Operation::ZoneLocked | Operation::Extfrag)
-                && (event.order, event.migratetype, event.task) == (first.order, first.migratetype, first.task)
+                && (event.order, event.migratetype, event.task)
+                    == (first.order, first.migratetype, first.task)
         };
         for (at, event) in following.take_while(|(_, event)| same(event)) {
             if !(last.operation == Operation::Extfrag && last.pfn == event.pfn) {
@@ -250,6 +251,9 @@ impl Judge<'_> {
     fn empty_before_refill(&mut self, number: u32, place: Place, list: usize, order: u8) {
         let left: Vec<u32> = self.pages(place).list(list).iter().copied().collect();
         for pfn in left {
+            if std::env::var("DBG2").is_ok() {
+                eprintln!("{number} left cpu {} list {list} pfn {pfn}", place.cpu);
+            }
             if let Some(owner) = self.event_to_come(number, place.cpu, pfn) {
                 // Its own event will find it gone.
                 self.direct.insert(owner);
@@ -297,12 +301,24 @@ impl Judge<'_> {
 
     /// The allocated block is not where the twin would have taken it from.
     fn take_deeper(&mut self, number: u32, place: Place, list: usize, event: &Event) {
+        if std::env::var("DBG2").is_ok() {
+            eprintln!(
+                "{number} deeper cpu {} list {list} pfn {} at {:?} of {}",
+                place.cpu,
+                event.pfn,
+                self.lists[place.slot].as_ref().unwrap().list(list).iter().position(|&p| p == event.pfn),
+                self.lists[place.slot].as_ref().unwrap().list(list).len()
+            );
+        }
         let f = self.features;
         let found = self.pages(place).list(list).iter().position(|&pfn| pfn == event.pfn);
         if let Some(depth) = found {
             let before: Vec<u32> = self.pages(place).list(list).iter().take(depth).copied().collect();
-            let kept: Vec<u32> =
-                before.iter().copied().filter(|&pfn| self.event_to_come(number, place.cpu, pfn).is_some()).collect();
+            let kept: Vec<u32> = before
+                .iter()
+                .copied()
+                .filter(|&pfn| self.event_to_come(number, place.cpu, pfn).is_some())
+                .collect();
             let taken = before.len() - kept.len();
             let cause = if taken == 0 { Cause::InterruptBeforeEvent } else { Cause::BulkAllocation };
             self.tally.causes.add(cause, taken.max(1) as u64);
@@ -329,7 +345,9 @@ impl Judge<'_> {
     /// allocations from each: the one whose next block is that deep.
     fn bulk_alloc(&mut self, number: u32, cpu: u16, pages: u32) {
         let zone = self.description.zones.len() - 1;
-        let Some(place) = self.place(cpu, zone).filter(|place| self.lists[place.slot].is_some()) else { return };
+        let Some(place) = self.place(cpu, zone).filter(|place| self.lists[place.slot].is_some()) else {
+            return;
+        };
         let f = self.features;
         let wanted = pages as usize;
         let types = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
@@ -380,6 +398,10 @@ impl Judge<'_> {
         }
         let before = self.pages(place).tuning;
         self.compare(number, place, &before);
+        if self.history.is_past_lists(number) {
+            self.tally.causes.add(Cause::FreePastHeldLock, 1);
+            return;
+        }
         let f = self.features;
         let list = list_index(&f, order, migrate_type);
         let due = self.pages(place).put(&f, ZonePressure::default(), list, order, event.pfn);
@@ -439,14 +461,18 @@ impl Judge<'_> {
     fn compare_drain(&mut self, number: u32, place: Place, mut count: i32, predicted: Vec<DrainedBlock>) {
         let Some(first) = predicted.first() else { return };
         let numbers = self.recorded_drain(number, place, first.pfn);
-        let recorded: Vec<(u32, u8)> =
-            numbers.iter().filter_map(|&at| self.history.event(at)).map(|event| (event.pfn, event.order)).collect();
+        let recorded: Vec<(u32, u8)> = numbers
+            .iter()
+            .filter_map(|&at| self.history.event(at))
+            .map(|event| (event.pfn, event.order))
+            .collect();
         let kernel_pages: u64 = recorded.iter().map(|&(_, order)| 1 << order).sum();
         let twin_pages: u64 = predicted.iter().map(|block| 1 << block.order).sum();
         self.tally.bulk_frees.note(kernel_pages == twin_pages);
         self.tally.drained[0] += kernel_pages;
         self.tally.drained[1] += twin_pages;
-        let expected: BTreeMap<u32, DrainedBlock> = predicted.iter().map(|block| (block.pfn, *block)).collect();
+        let expected: BTreeMap<u32, DrainedBlock> =
+            predicted.iter().map(|block| (block.pfn, *block)).collect();
         for (index, &(pfn, order)) in recorded.iter().enumerate() {
             self.tally.drained_in_order.note(predicted.get(index).is_some_and(|block| block.pfn == pfn));
             self.tally.drained_in_burst.note(expected.contains_key(&pfn));
@@ -492,9 +518,9 @@ impl Judge<'_> {
         let others = (0..self.description.cpus).filter(|&cpu| cpu != place.cpu);
         let others: Vec<Place> = others.filter_map(|cpu| self.place(cpu, place.zone)).collect();
         let remote = !own
-            && others.iter().any(|&other| {
-                self.lists[other.slot].is_some() && self.remove(other, event.pfn, event.order)
-            });
+            && others
+                .iter()
+                .any(|&other| self.lists[other.slot].is_some() && self.remove(other, event.pfn, event.order));
         if remote {
             self.tally.causes.add(Cause::RemoteDrain, 1);
         } else {
@@ -548,6 +574,14 @@ impl Judge<'_> {
             self.tally.differing_fields[field as usize] += u64::from(!equal);
         }
         if !exact {
+            if std::env::var("DBG").is_ok() {
+                eprintln!(
+                    "{number} cpu {} zone {} twin {pageset:?} kernel {state:?} {:?}",
+                    place.cpu,
+                    place.zone,
+                    self.history.event(number)
+                );
+            }
             self.tally.causes.add(Cause::StateTakenOver, 1);
             take_over(&mut self.pages(place).tuning, &state);
         }

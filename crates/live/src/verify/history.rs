@@ -25,6 +25,7 @@ pub struct History {
     records: Vec<Record>,
     next: Vec<u32>,
     batched: Vec<bool>,
+    past_lists: Vec<bool>,
     /// First evidence of each pageblock's type.
     first_types: Vec<u8>,
 }
@@ -35,9 +36,12 @@ impl History {
         let records = recording.records()?.collect::<Result<Vec<_>, _>>()?;
         let zones = &recording.description.zones;
         let pages = zones.last().map_or(0, |zone| zone.pages.1);
-        let events = records.iter().map(|record| if let Record::Event(event) = record { Some(event) } else { None });
+        let events =
+            records.iter().map(|record| if let Record::Event(event) = record { Some(event) } else { None });
         let batched = batched_frees(events);
-        let mut history = History { next: Vec::new(), batched, first_types: Vec::new(), records };
+        let events = records.iter().map(|record| if let Record::Event(event) = record { Some(event) } else { None });
+        let past_lists = frees_past_lists(events, &batched);
+        let mut history = History { next: Vec::new(), batched, past_lists, first_types: Vec::new(), records };
         history.link();
         history.first_types = history.first_evidence(pages);
         Ok(history)
@@ -63,7 +67,9 @@ impl History {
             let (types, pfn, found) = match record {
                 Record::Listed { list, pfn, .. } if *list < 12 => (&mut certain, *pfn, list % 3),
                 Record::Event(event) => match (event.operation, u8::try_from(event.migratetype)) {
-                    (Operation::ZoneLocked | Operation::PcpuDrain, Ok(found)) => (&mut certain, event.pfn, found),
+                    (Operation::ZoneLocked | Operation::PcpuDrain, Ok(found)) => {
+                        (&mut certain, event.pfn, found)
+                    }
                     (Operation::Alloc, Ok(found)) => (&mut likely, event.pfn, found),
                     _ => continue,
                 },
@@ -106,6 +112,12 @@ impl History {
         self.batched[number as usize]
     }
 
+    /// Whether the block that record `number` frees never was on a list: it came back from the buddy lists without
+    /// having been drained.
+    pub fn is_past_lists(&self, number: u32) -> bool {
+        self.past_lists[number as usize]
+    }
+
     /// The pageblock types as first seen; movable where nothing tells.
     pub fn first_types(&self) -> Vec<u8> {
         self.first_types.iter().map(|&t| if t == UNKNOWN { MOVABLE } else { t }).collect()
@@ -135,6 +147,39 @@ pub fn batched_frees<'a>(events: impl Iterator<Item = Option<&'a Event>>) -> Vec
         }
     }
     batched
+}
+
+/// Which frees, or `free_batched` where that completes them, passed the lists by: the next that is seen of the block
+/// is that it was taken from the buddy lists.
+pub fn frees_past_lists<'a>(
+    events: impl Iterator<Item = Option<&'a Event>>,
+    batched: &[bool],
+) -> Vec<bool> {
+    let mut past_lists = vec![false; batched.len()];
+    let mut listed = std::collections::HashMap::new();
+    for (number, event) in events.enumerate() {
+        let Some(event) = event else { continue };
+        match event.operation {
+            Operation::Free if !batched[number] => {
+                listed.insert(event.pfn, number);
+            }
+            Operation::FreeBatched => {
+                listed.insert(event.pfn, number);
+            }
+            Operation::Alloc | Operation::PcpuDrain => {
+                listed.remove(&event.pfn);
+            }
+            Operation::ZoneLocked | Operation::Extfrag if is_order(event.order) => {
+                for pfn in event.pfn..event.pfn.saturating_add(1 << event.order) {
+                    if let Some(free) = listed.remove(&pfn) {
+                        past_lists[free] = true;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    past_lists
 }
 
 /// Events that say something about pages or their lists.

@@ -79,7 +79,13 @@ pub fn open_loop(recording: &Recording, annotated: Annotated) -> Result<Vec<Entr
     let suffix = if annotated == Annotated::Yes { " (annotated)" } else { "" };
     let Demand { replay, refilled, drained, causes, .. } = demand;
     Ok(vec![
-        Entry::new(&recording.name, format!("refilled pages{suffix}"), refilled, replay.refilled(), causes.clone()),
+        Entry::new(
+            &recording.name,
+            format!("refilled pages{suffix}"),
+            refilled,
+            replay.refilled(),
+            causes.clone(),
+        ),
         Entry::new(&recording.name, format!("drained pages{suffix}"), drained, replay.drained(), causes),
     ])
 }
@@ -132,7 +138,9 @@ impl Demand {
         self.tell(event, hidden);
         match event.operation {
             Operation::Alloc if event.pfn != NO_PAGE => {
-                if let Some(migrate_type) = u8::try_from(event.migratetype).ok().and_then(MigrateType::from_number) {
+                if let Some(migrate_type) =
+                    u8::try_from(event.migratetype).ok().and_then(MigrateType::from_number)
+                {
                     self.replay.alloc(event.cpu, event.pfn, event.order, migrate_type);
                 }
             }

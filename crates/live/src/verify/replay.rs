@@ -18,7 +18,9 @@ use mm::page::PAGEBLOCK_ORDER;
 use mm::page_alloc::MemoryRange;
 use mm::pcp::list_contents;
 use mm::pcp::policy::Pageset;
-use mm::{Category, Event, Features, MemoryManager, MigrateType, Pfn, Placement, Request, Settings, ZoneType};
+use mm::{
+    Category, Event, Features, MemoryManager, MigrateType, Pfn, Placement, Request, Settings, ZoneType,
+};
 use rand_pcg::Pcg64Mcg;
 
 /// A zone of the recorded machine.

@@ -81,7 +81,8 @@ impl Tally {
             wanted.iter().for_each(|&cause| causes.add(cause, self.causes.get(cause)));
             causes
         };
-        let refill_causes = || only(&[Cause::AllocationPastHeldLock, Cause::BulkAllocation, Cause::ClaimedBlock]);
+        let refill_causes =
+            || only(&[Cause::AllocationPastHeldLock, Cause::BulkAllocation, Cause::ClaimedBlock]);
         let drain_causes = || {
             use Cause::*;
             only(&[FreePastHeldLock, InterruptBeforeEvent, UnknownPageblockType, RemoteDrain, ListsCorrected])

@@ -1,0 +1,59 @@
+//! What the memory manager says of itself under `/proc`, as numbers.
+//!
+//! Each function takes the text of a file and nothing else, so that the same code reads the running kernel,
+//! the snapshots in a trace and what the twin renders for its simulated kernel. All of them read the forms of
+//! Linux 6.1 to 6.18; what a kernel adds in between is kept, not refused.
+//!
+//! | file | function | gives |
+//! |---|---|---|
+//! | `/proc/zoneinfo` | [`parse_zoneinfo`] | zones: watermarks, sizes, reserves, per-CPU lists; nodes: counters |
+//! | `/proc/buddyinfo` | [`parse_buddyinfo`] | free blocks by zone and order |
+//! | `/proc/pagetypeinfo` | [`parse_pagetypeinfo`] | free blocks by migratetype too; pageblocks by migratetype |
+//! | `/proc/vmstat` | [`parse_vmstat`] | counters |
+
+mod buddyinfo;
+mod pagetypeinfo;
+mod vmstat;
+mod zoneinfo;
+
+pub use buddyinfo::{FreeBlocks, parse_buddyinfo};
+pub use pagetypeinfo::{MigratetypeFreeBlocks, PageTypes, Pageblocks, parse_pagetypeinfo};
+pub use vmstat::parse_vmstat;
+pub use zoneinfo::{Pageset, Zone, ZoneInfo, parse_zoneinfo};
+
+/// A line that is not what the file's form says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}, line {line}: {problem}")]
+pub struct ProcError {
+    /// The file's path in `/proc`.
+    pub file: &'static str,
+    /// Line, from 1.
+    pub line: usize,
+    /// What is wrong, and what it should be.
+    pub problem: String,
+}
+
+/// Parses the whole numbers of a list.
+fn numbers<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<u64>, String> {
+    words.map(number).collect()
+}
+
+fn number(word: &str) -> Result<u64, String> {
+    word.parse().map_err(|_| format!("expected a whole number, found `{word}`"))
+}
+
+/// Parses `Node N, zone NAME`; the rest of the line comes back as the third value.
+fn node_and_zone(line: &str) -> Result<(u16, String, &str), String> {
+    let parsed = || {
+        let (node, rest) = line.trim().strip_prefix("Node")?.split_once(',')?;
+        let node = node.trim().parse().ok()?;
+        let rest = rest.trim_start().strip_prefix("zone")?.trim_start();
+        let end = rest.find(|letter: char| letter.is_whitespace() || letter == ',').unwrap_or(rest.len());
+        let (name, rest) = rest.split_at(end);
+        (!name.is_empty()).then(|| (node, name.to_string(), rest))
+    };
+    parsed().ok_or_else(|| format!("expected `Node N, zone NAME`, found `{}`", line.trim()))
+}
+
+#[cfg(test)]
+mod tests;

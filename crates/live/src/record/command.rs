@@ -1,0 +1,184 @@
+//! The command being recorded: held at its start, let go, waited for, ended.
+//!
+//! The command must not run before tracing is on, and tracing should not be on long before the command runs.
+//! So it starts as a shell that stops itself (SIGSTOP) and, continued, becomes the command by exec, with the
+//! same pid. Its standard streams, environment and directory are the recorder's.
+//!
+//! It gets a process group of its own so that all of it can be ended, unless the standard input is a
+//! terminal: there it has to stay in the group that owns the terminal, and Ctrl-C reaches all of it anyway.
+
+use std::io;
+use std::io::IsTerminal;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process, kill_process_group, pidfd_open, waitpid,
+};
+
+use super::RecordError;
+
+/// How long a command may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+
+const HOLD: &str = r#"kill -STOP $$; exec "$0" "$@""#;
+
+/// A command that has been started. Dropping it ends it.
+pub struct Command {
+    child: Child,
+    pid: Pid,
+    ended: OwnedFd,
+    own_group: bool,
+    status: Option<ExitStatus>,
+}
+
+impl Command {
+    /// Starts `command`, held before its first instruction.
+    pub fn start(command: &[String]) -> Result<Command, RecordError> {
+        let name = command.first().ok_or(RecordError::NoCommand)?;
+        let path = find(name).ok_or_else(|| RecordError::CommandNotFound(name.clone()))?;
+        let error = |source: io::Error| RecordError::CommandStart { command: name.clone(), source };
+        let own_group = !io::stdin().is_terminal();
+        let mut shell = std::process::Command::new("/bin/sh");
+        shell.args(["-c", HOLD]).arg(path).args(&command[1..]);
+        if own_group {
+            shell.process_group(0);
+        }
+        let mut child = shell.spawn().map_err(error)?;
+        let pid = Pid::from_child(&child);
+        let ended = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(ended) => ended,
+            Err(source) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error(source.into()));
+            }
+        };
+        let command = Command { child, pid, ended, own_group, status: None };
+        loop {
+            match waitpid(Some(pid), WaitOptions::UNTRACED) {
+                Err(Errno::INTR) => {}
+                Ok(Some((_, status))) if status.stopped() => return Ok(command),
+                Ok(_) => return Err(error(io::Error::other("/bin/sh ended early"))),
+                Err(source) => return Err(error(source.into())),
+            }
+        }
+    }
+
+    /// Its pid.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// Lets it run.
+    pub fn release(&self) -> io::Result<()> {
+        Ok(kill_process(self.pid, Signal::CONT)?)
+    }
+
+    /// Waits until it ends, or `timeout` passes, or a signal comes.
+    pub fn wait(&mut self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_none() {
+            let timeout =
+                Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+            match poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&timeout)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.status = self.child.try_wait()?;
+        }
+        Ok(self.status)
+    }
+
+    /// Ends it: SIGTERM, and SIGKILL if it does not go.
+    pub fn end(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.signal(Signal::TERM);
+        let start = Instant::now();
+        while start.elapsed() < GRACE {
+            if let Some(status) = self.wait(Duration::from_millis(100))? {
+                return Ok(Some(status));
+            }
+        }
+        self.signal(Signal::KILL);
+        self.status = Some(self.child.wait()?);
+        Ok(self.status)
+    }
+
+    /// It may have ended in this moment, so that there is nobody to get the signal: that is what was wanted.
+    fn signal(&self, signal: Signal) {
+        let _ = match self.own_group {
+            true => kill_process_group(self.pid, signal),
+            false => kill_process(self.pid, signal),
+        };
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        if self.status.is_none() && !matches!(self.child.try_wait(), Ok(Some(_))) {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The file that `name` would run.
+fn find(name: &str) -> Option<PathBuf> {
+    let runs = |path: &PathBuf| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(runs);
+    }
+    let directories = std::env::var_os("PATH")?;
+    std::env::split_paths(&directories).map(|directory| directory.join(Path::new(name))).find(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use super::*;
+
+    fn start(command: &[&str]) -> Result<Command, RecordError> {
+        Command::start(&command.iter().map(|word| word.to_string()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_command_is_held_until_released() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("a b");
+        let mut command =
+            start(&["sh", "-c", "echo $$ > \"$1\"; exit 7", "sh", file.to_str().unwrap()]).unwrap();
+        assert_eq!(command.wait(Duration::from_millis(100)).unwrap(), None);
+        assert!(!file.exists());
+        command.release().unwrap();
+        let status = loop {
+            if let Some(status) = command.wait(Duration::from_secs(1)).unwrap() {
+                break status;
+            }
+        };
+        assert_eq!(status.code(), Some(7));
+        assert_eq!(std::fs::read_to_string(file).unwrap().trim(), command.pid().to_string());
+    }
+
+    #[test]
+    fn a_command_can_be_ended_with_its_children() {
+        let mut command = start(&["sh", "-c", "sleep 1000; true"]).unwrap();
+        command.release().unwrap();
+        let _ = std::process::Command::new("true").stdin(Stdio::null()).status();
+        assert_eq!(command.end().unwrap().unwrap().code(), None);
+        drop(start(&["sleep", "1000"]).unwrap());
+    }
+
+    #[test]
+    fn missing_commands_are_named() {
+        let message = |command: &[&str]| start(command).map(|_| ()).unwrap_err().to_string();
+        assert!(message(&["no-such-command"]).starts_with("command `no-such-command` not found"));
+        assert!(message(&["/etc/passwd"]).starts_with("command `/etc/passwd` not found"));
+        assert!(message(&[]).starts_with("no command to record"));
+    }
+}

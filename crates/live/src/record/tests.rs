@@ -1,0 +1,201 @@
+use std::collections::BTreeMap;
+
+use workload::trace::{Event, TraceReader};
+
+use super::names::TaskNames;
+use super::*;
+
+const FORMATS: &str = include_str!("../../tests/data/tracefs-6.18/formats.txt");
+const HEADER_PAGE: &str = include_str!("../../tests/data/tracefs-6.18/header_page.txt");
+const CPU0: &[u8] = include_bytes!("../../tests/data/tracefs-6.18/cpu0.raw.zst");
+const CPU1: &[u8] = include_bytes!("../../tests/data/tracefs-6.18/cpu1.raw.zst");
+
+/// What the decoder used to make the fixture, a C program, counted in it.
+const COUNTS: [(Operation, u64); 7] = [
+    (Operation::Alloc, 6232),
+    (Operation::Free, 6464),
+    (Operation::FreeBatched, 6198),
+    (Operation::ZoneLocked, 30),
+    (Operation::Fork, 2),
+    (Operation::Exec, 1),
+    (Operation::Exit, 2),
+];
+
+fn raw() -> [Vec<u8>; 2] {
+    [CPU0, CPU1].map(|bytes| zstd::decode_all(bytes).unwrap())
+}
+
+fn formats() -> Vec<String> {
+    FORMATS.split("name: ").skip(1).map(|format| format!("name: {format}")).collect()
+}
+
+/// A spool as a killed recorder leaves it.
+fn left_over(directory: &Path, raw: [Vec<u8>; 2]) -> (PathBuf, PathBuf) {
+    let output = directory.join("a.parquet");
+    let spool = spool_directory(&output);
+    fs::create_dir(&spool).unwrap();
+    for (cpu, bytes) in raw.into_iter().enumerate() {
+        fs::write(spool.join(format!("cpu{cpu}.raw")), bytes).unwrap();
+    }
+    let metadata = Metadata {
+        command: vec!["secret".to_string()],
+        ended: Ending::RecorderKilled,
+        ..Metadata::default()
+    };
+    let header_page = HEADER_PAGE.to_string();
+    let manifest = Manifest { anonymize: false, header_page, formats: formats(), cpus: vec![0, 1], metadata };
+    manifest.write(&spool).unwrap();
+    (spool, output)
+}
+
+fn recover_quietly(spool: &Path, output: &Path) -> Result<Summary, RecordError> {
+    recover(spool, output, false, &mut |_| {})
+}
+
+fn events(output: &Path) -> Vec<Event> {
+    TraceReader::open(output).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn the_fixture_has_exactly_the_events_that_were_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let (spool, output) = left_over(directory.path(), raw());
+    let summary = recover_quietly(&spool, &output).unwrap();
+    assert_eq!(summary.by_operation, COUNTS);
+    assert_eq!((summary.events, summary.lost, summary.ended), (18929, 0, Ending::RecorderKilled));
+    assert_eq!(format!("{:.4}", summary.seconds), "1.6573");
+    assert!(!spool.exists());
+
+    let reader = TraceReader::open(&output).unwrap();
+    assert_eq!(reader.metadata().command, ["secret"]);
+    assert!(reader.metadata().tasks.values().any(|name| name == "pf1"), "{:?}", reader.metadata().tasks);
+    let mut seen: BTreeMap<Operation, u64> = BTreeMap::new();
+    for event in events(&output) {
+        *seen.entry(event.operation).or_default() += 1;
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), COUNTS);
+}
+
+/// The merge against the slow way: everything in memory, sorted.
+#[test]
+fn the_merge_is_a_stable_sort_by_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let (spool, output) = left_over(directory.path(), raw());
+    recover_quietly(&spool, &output).unwrap();
+
+    let layout = SubBufferLayout::parse(HEADER_PAGE).unwrap();
+    let formats: Vec<_> = formats().iter().map(|text| EventFormat::parse(text).unwrap()).collect();
+    let decoder = Decoder::new(&formats).unwrap();
+    let mut expected = Vec::new();
+    for (cpu, bytes) in raw().iter().enumerate() {
+        for sub_buffer in bytes.chunks(layout.size) {
+            for record in layout.open(sub_buffer).unwrap() {
+                let (time, record) = record.unwrap();
+                let event = decoder.decode(cpu as u16, time, record, &mut TaskNames::default());
+                expected.extend(event.unwrap());
+            }
+        }
+    }
+    expected.sort_by_key(|event| event.time);
+    let start = expected[0].time;
+    expected.iter_mut().for_each(|event| event.time -= start);
+    assert_eq!(events(&output), expected);
+}
+
+#[test]
+fn names_can_be_hidden() {
+    let directory = tempfile::tempdir().unwrap();
+    let (spool, output) = left_over(directory.path(), raw());
+    let mut manifest = Manifest::read(&spool).unwrap();
+    manifest.anonymize = true;
+    manifest.write(&spool).unwrap();
+    recover_quietly(&spool, &output).unwrap();
+    let reader = TraceReader::open(&output).unwrap();
+    let metadata = reader.metadata();
+    assert!(metadata.anonymized && metadata.command.is_empty());
+    assert!(metadata.tasks.values().all(|name| name.starts_with("task-")), "{:?}", metadata.tasks);
+}
+
+#[test]
+fn a_spool_cut_short_gives_what_it_holds() {
+    let directory = tempfile::tempdir().unwrap();
+    let [cpu0, mut cpu1] = raw();
+    cpu1.truncate(10 * 4096 + 100);
+    let (spool, output) = left_over(directory.path(), [cpu0, cpu1]);
+    let summary = recover_quietly(&spool, &output).unwrap();
+    assert!(summary.events > 10_000 && summary.events < 18_929, "{}", summary.events);
+}
+
+#[test]
+fn lost_events_fail_but_the_trace_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let [mut cpu0, cpu1] = raw();
+    // Set the flag of lost events in the third sub-buffer of CPU 0.
+    cpu0[2 * 4096 + 8 + 3] |= 0x80;
+    let (spool, output) = left_over(directory.path(), [cpu0, cpu1]);
+    let error = recover_quietly(&spool, &output).unwrap_err();
+    assert!(error.to_string().contains("lost 1 events"), "{error}");
+    assert!(error.to_string().ends_with("Record again with a larger --buffer"), "{error}");
+    let reader = TraceReader::open(&output).unwrap();
+    assert_eq!((reader.metadata().lost, reader.metadata().events), (1, 18929));
+    assert!(reader.require_lossless().is_err());
+}
+
+#[test]
+fn a_damaged_spool_is_named_and_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let [cpu0, mut cpu1] = raw();
+    cpu1[3 * 4096 + 8..3 * 4096 + 10].fill(0xff);
+    let (spool, output) = left_over(directory.path(), [cpu0, cpu1]);
+    let error = recover_quietly(&spool, &output).unwrap_err().to_string();
+    assert!(error.contains("cpu1.raw: sub-buffer 3: the sub-buffer is damaged at byte 8"), "{error}");
+    assert!(error.contains("make the trace with `mmtwin record --recover "), "{error}");
+    assert!(spool.join("recording.json").exists());
+    assert!(!output.exists());
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no half-written trace is left");
+}
+
+#[test]
+fn nothing_that_exists_is_overwritten() {
+    let directory = tempfile::tempdir().unwrap();
+    let (spool, output) = left_over(directory.path(), raw());
+    let options = Options::new(&output, vec!["true".to_string()]);
+    let refusal = || record(&options, &mut |_| {}).unwrap_err().to_string();
+    assert!(refusal().contains("make a trace of it with `mmtwin record --recover "), "{}", refusal());
+    {
+        let _in_use = SpoolLock::take(&spool).unwrap();
+        assert!(refusal().contains("is in use by another mmtwin"), "{}", refusal());
+        assert!(matches!(recover_quietly(&spool, &output), Err(RecordError::StillRecording(_))));
+    }
+    fs::write(&output, "old").unwrap();
+    assert!(refusal().ends_with("choose another name, or replace it with --force"), "{}", refusal());
+    assert!(matches!(recover_quietly(&spool, &output), Err(RecordError::OutputExists(_))));
+    assert_eq!(fs::read(&output).unwrap(), b"old");
+}
+
+#[test]
+fn values_without_a_place_in_a_trace_are_refused() {
+    let formats: Vec<_> = formats().iter().map(|text| EventFormat::parse(text).unwrap()).collect();
+    let decoder = Decoder::new(&formats).unwrap();
+    let free = formats.iter().find(|format| format.name == "mm_page_free").unwrap();
+    let mut record = vec![0; 24];
+    record[..2].copy_from_slice(&free.id.to_le_bytes());
+    let decode = |record: &[u8]| decoder.decode(0, 0, record, &mut TaskNames::default());
+    assert!(decode(&record).unwrap().is_some());
+    assert_eq!(decode(&record[..12]).unwrap_err().to_string(), "a record of `mm_page_free` is too short");
+    record[13] = 1;
+    assert_eq!(decode(&record).unwrap_err().to_string(), "a record of `mm_page_free` has pfn 1099511627776");
+    record[0] = 0;
+    record[1] = 0;
+    assert_eq!(decode(&record).unwrap(), None);
+}
+
+#[test]
+fn a_missing_field_is_named_before_recording() {
+    let formats: Vec<_> = formats()
+        .iter()
+        .map(|text| EventFormat::parse(&text.replace("gfp_flags;", "flags;")).unwrap())
+        .collect();
+    let error = Decoder::new(&formats).err().unwrap().to_string();
+    assert!(error.contains("event `mm_page_alloc` has no field `gfp_flags`"), "{error}");
+}

@@ -1,0 +1,256 @@
+//! The tracepoints that are recorded, and what a record of each becomes in the trace.
+//!
+//! A new tracepoint is one line in [`TRACEPOINTS`], which names its fields, and one arm in
+//! [`Decoder::decode`], which says where in an [`Event`] they go.
+
+use workload::trace::{Event, NO_MIGRATETYPE, NO_PAGE, Operation};
+
+use super::names::TaskNames;
+use crate::tracefs::{EventFormat, Field, FormatError};
+
+/// A tracepoint and the fields that are taken from it.
+pub struct Tracepoint {
+    /// Directory of the tracepoint below `events/`.
+    pub system: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it is in a trace.
+    pub operation: Operation,
+    fields: &'static [&'static str],
+}
+
+const fn tracepoint(
+    system: &'static str,
+    name: &'static str,
+    operation: Operation,
+    fields: &'static [&'static str],
+) -> Tracepoint {
+    Tracepoint { system, name, operation, fields }
+}
+
+impl Tracepoint {
+    /// `system:name`, as trace-cmd and perf write it.
+    pub fn full_name(&self) -> String {
+        format!("{}:{}", self.system, self.name)
+    }
+}
+
+/// Everything that is recorded.
+pub const TRACEPOINTS: [Tracepoint; 12] = [
+    tracepoint("kmem", "mm_page_alloc", Operation::Alloc, &["pfn", "order", "gfp_flags", "migratetype"]),
+    tracepoint("kmem", "mm_page_free", Operation::Free, &["pfn", "order"]),
+    tracepoint("kmem", "mm_page_free_batched", Operation::FreeBatched, &["pfn"]),
+    tracepoint("kmem", "mm_page_pcpu_drain", Operation::PcpuDrain, &["pfn", "order", "migratetype"]),
+    tracepoint(
+        "kmem",
+        "mm_page_alloc_zone_locked",
+        Operation::ZoneLocked,
+        &["pfn", "order", "migratetype", "percpu_refill"],
+    ),
+    tracepoint(
+        "kmem",
+        "mm_page_alloc_extfrag",
+        Operation::Extfrag,
+        &[
+            "pfn",
+            "alloc_order",
+            "fallback_order",
+            "alloc_migratetype",
+            "fallback_migratetype",
+            "change_ownership",
+        ],
+    ),
+    tracepoint("sched", "sched_process_fork", Operation::Fork, &["child_pid", "child_comm"]),
+    tracepoint("sched", "sched_process_exec", Operation::Exec, &[]),
+    tracepoint("sched", "sched_process_exit", Operation::Exit, &["pid", "comm"]),
+    tracepoint(
+        "sched",
+        "sched_switch",
+        Operation::Switch,
+        &["prev_pid", "prev_comm", "prev_state", "next_pid", "next_comm"],
+    ),
+    tracepoint("workqueue", "workqueue_execute_start", Operation::VmstatUpdateStart, &["function"]),
+    tracepoint("workqueue", "workqueue_execute_end", Operation::VmstatUpdateEnd, &["function"]),
+];
+
+/// The kernel function whose runs the workqueue tracepoints are filtered to.
+pub const WORK_FUNCTION: &str = "vmstat_update";
+
+/// `prev_state` of a task that waits: the states that the kernel reports, below the bit that says it was
+/// preempted (`TASK_REPORT_MAX`, include/linux/sched.h, unchanged from 4.14 to 6.18).
+const WAITING: u64 = 0xff;
+
+/// Why a record cannot be decoded.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum DecodeError {
+    /// It ends before its fields do.
+    #[error("a record of `{0}` is too short")]
+    Short(&'static str),
+    /// A value has no place in a trace.
+    #[error("a record of `{event}` has {field} {value}")]
+    Value {
+        /// The tracepoint.
+        event: &'static str,
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: i64,
+    },
+}
+
+/// Turns records into events, by the formats of the kernel that wrote them.
+pub struct Decoder {
+    /// By event id.
+    layouts: Vec<Option<Layout>>,
+}
+
+struct Layout {
+    tracepoint: &'static Tracepoint,
+    task: Field,
+    fields: Vec<Field>,
+}
+
+impl Decoder {
+    /// Takes the formats it knows from `formats`, and passes over those that it does not.
+    pub fn new(formats: &[EventFormat]) -> Result<Decoder, FormatError> {
+        let mut layouts = Vec::new();
+        for tracepoint in &TRACEPOINTS {
+            let Some(format) = formats.iter().find(|format| format.name == tracepoint.name) else { continue };
+            let fields = tracepoint.fields.iter().map(|name| format.field(name)).collect::<Result<_, _>>()?;
+            let task = format.field("common_pid")?;
+            let id = usize::from(format.id);
+            if layouts.len() <= id {
+                layouts.resize_with(id + 1, || None);
+            }
+            layouts[id] = Some(Layout { tracepoint, task, fields });
+        }
+        Ok(Decoder { layouts })
+    }
+
+    /// The event in `record`, or `None` if it is of a tracepoint that was not asked for. Names of tasks that the
+    /// record tells go to `names`.
+    pub fn decode(
+        &self,
+        cpu: u16,
+        time: u64,
+        record: &[u8],
+        names: &mut TaskNames,
+    ) -> Result<Option<Event>, DecodeError> {
+        // Every record begins with its id, in 16 bits.
+        let Some([low, high]) = record.first_chunk() else { return Ok(None) };
+        let id = usize::from(u16::from_le_bytes([*low, *high]));
+        let Some(layout) = self.layouts.get(id).and_then(Option::as_ref) else { return Ok(None) };
+        layout.decode(cpu, time, record, names).map(Some)
+    }
+}
+
+impl Layout {
+    fn decode(
+        &self,
+        cpu: u16,
+        time: u64,
+        record: &[u8],
+        names: &mut TaskNames,
+    ) -> Result<Event, DecodeError> {
+        let task = self.task.number(record).ok_or(DecodeError::Short(self.tracepoint.name))? as i32;
+        let operation = self.tracepoint.operation;
+        let mut event = Event {
+            time,
+            pfn: NO_PAGE,
+            argument: 0,
+            task,
+            cpu,
+            operation,
+            order: 0,
+            migratetype: NO_MIGRATETYPE,
+            blocked: false,
+        };
+        match operation {
+            Operation::Alloc => {
+                event.pfn = self.page(record)?;
+                event.order = self.order(record, 1)?;
+                event.argument = self.number(record, 2)? as u32;
+                event.migratetype = self.migratetype(record, 3)?;
+            }
+            Operation::Free => {
+                event.pfn = self.page(record)?;
+                event.order = self.order(record, 1)?;
+            }
+            Operation::FreeBatched => event.pfn = self.page(record)?,
+            Operation::PcpuDrain | Operation::ZoneLocked => {
+                event.pfn = self.page(record)?;
+                event.order = self.order(record, 1)?;
+                event.migratetype = self.migratetype(record, 2)?;
+                if operation == Operation::ZoneLocked {
+                    event.argument = self.number(record, 3)? as u32;
+                }
+            }
+            Operation::Extfrag => {
+                event.pfn = self.page(record)?;
+                event.order = self.order(record, 1)?;
+                event.migratetype = self.migratetype(record, 3)?;
+                let found = [
+                    self.order(record, 2)?,
+                    self.migratetype(record, 3)? as u8,
+                    self.migratetype(record, 4)? as u8,
+                    u8::from(self.number(record, 5)? != 0),
+                ];
+                event.argument = u32::from_le_bytes(found);
+            }
+            Operation::Fork => {
+                event.argument = self.number(record, 0)? as u32;
+                self.name(record, 0, 1, time, names)?;
+            }
+            Operation::Exec | Operation::VmstatUpdateStart | Operation::VmstatUpdateEnd => {}
+            Operation::Exit => self.name(record, 0, 1, time, names)?,
+            Operation::Switch => {
+                event.blocked = self.number(record, 2)? & WAITING != 0;
+                event.argument = self.number(record, 3)? as u32;
+                self.name(record, 0, 1, time, names)?;
+                self.name(record, 3, 4, time, names)?;
+            }
+        }
+        Ok(event)
+    }
+
+    fn number(&self, record: &[u8], field: usize) -> Result<u64, DecodeError> {
+        let short = DecodeError::Short(self.tracepoint.name);
+        self.fields.get(field).and_then(|field| field.number(record)).ok_or(short)
+    }
+
+    fn page(&self, record: &[u8]) -> Result<u32, DecodeError> {
+        match self.number(record, 0)? {
+            u64::MAX => Ok(NO_PAGE),
+            pfn if pfn < u64::from(NO_PAGE) => Ok(pfn as u32),
+            pfn => Err(self.value("pfn", pfn)),
+        }
+    }
+
+    fn order(&self, record: &[u8], field: usize) -> Result<u8, DecodeError> {
+        let order = self.number(record, field)?;
+        u8::try_from(order).map_err(|_| self.value("order", order))
+    }
+
+    fn migratetype(&self, record: &[u8], field: usize) -> Result<i8, DecodeError> {
+        let migratetype = self.number(record, field)?;
+        i8::try_from(migratetype as i64).map_err(|_| self.value("migratetype", migratetype))
+    }
+
+    fn name(
+        &self,
+        record: &[u8],
+        pid: usize,
+        comm: usize,
+        time: u64,
+        names: &mut TaskNames,
+    ) -> Result<(), DecodeError> {
+        let task = self.number(record, pid)? as i32;
+        let comm = self.fields.get(comm).and_then(|field| field.string(record));
+        names.see(task, time, comm.ok_or(DecodeError::Short(self.tracepoint.name))?);
+        Ok(())
+    }
+
+    fn value(&self, field: &'static str, value: u64) -> DecodeError {
+        DecodeError::Value { event: self.tracepoint.name, field, value: value as i64 }
+    }
+}

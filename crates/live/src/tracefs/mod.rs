@@ -1,0 +1,24 @@
+//! The kernel's tracing file system: where it is, a private instance in it, and what comes out.
+//!
+//! ```text
+//!   /sys/kernel/tracing/instances/mmtwin-4711/
+//!     trace_clock  buffer_size_kb  tracing_on      the knobs            instance
+//!     events/kmem/mm_page_alloc/{format,enable}    a tracepoint         format
+//!     per_cpu/cpu0/{trace_pipe_raw,stats}          its ring buffer      ring_buffer
+//! ```
+//!
+//! An instance has buffers, events and filters of its own, so a recording neither disturbs nor sees what else
+//! is traced; removing the directory removes every trace of it. Its name carries the recorder's pid: one
+//! whose pid is gone was left by a recorder that was killed, and may be removed.
+//!
+//! In the kernel: `kernel/trace/trace.c` and `kernel/trace/ring_buffer.c` (6.18).
+
+mod format;
+mod instance;
+mod mount;
+mod ring_buffer;
+
+pub use format::{EventFormat, Field, FormatError};
+pub use instance::{BufferStatistics, INSTANCE_PREFIX, Instance};
+pub use mount::{Tracefs, TracefsError};
+pub use ring_buffer::{RingBufferError, SubBuffer, SubBufferLayout};
