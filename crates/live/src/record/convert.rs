@@ -78,7 +78,7 @@ pub fn convert(
     let start = heads.peek().map_or(0, |Reverse((time, _))| *time);
     let mut writer = TraceWriter::create(output)?;
     let mut by_operation = [0; Operation::ALL.len()];
-    let mut events = 0;
+    let mut events: u64 = 0;
     while let Some(Reverse((_, index))) = heads.pop() {
         // As long as this CPU is the earliest, its events follow one another.
         while let Some(event) = streams[index].next(&layout, &decoder, &mut names)? {

@@ -176,7 +176,7 @@ mod tests {
 
     fn sub_buffer(time: u64, commit_flags: u64, words: &[u32], after: &[u8]) -> Vec<u8> {
         let mut bytes = time.to_le_bytes().to_vec();
-        bytes.extend((words.len() as u64 * 4 | commit_flags).to_le_bytes());
+        bytes.extend(((words.len() as u64 * 4) | commit_flags).to_le_bytes());
         bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         bytes.extend(after);
         bytes.resize(4096, 0);
