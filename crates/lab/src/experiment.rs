@@ -1,0 +1,167 @@
+//! Experiments: one scenario, several variants, the same seeds for each.
+//!
+//! ```text
+//!               seed 1   seed 2   seed 3
+//!   base          ▪        ▪        ▪       each ▪ is one run: one thread, its own random streams
+//!   patch1        ▪        ▪        ▪       ▪ already in the results are not made again
+//!   patch9        ▪        ▪        ▪       all cores take the next ▪ until none is left
+//! ```
+//!
+//! Since a run depends on nothing but its own description, neither the number of threads nor the order in which
+//! runs end changes any result.
+
+use crate::outcome::Outcome;
+use crate::results::{Record, Results, ResultsError, identity};
+use crate::scenario::{Run, Scenario, ScenarioError};
+use crate::simulation::RunError;
+use machine::Profile;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// A scenario with what was asked of it.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The machine.
+    pub machine: Profile,
+    /// Variants, the first being what others are compared with.
+    pub variants: Vec<String>,
+    /// Seeds 1 to this number.
+    pub seeds: u32,
+    /// Settings beyond the scenario's.
+    pub changes: BTreeMap<String, String>,
+}
+
+/// What is wrong with an experiment, or ended it.
+#[derive(Debug, Error)]
+pub enum ExperimentError {
+    /// The scenario or what was asked of it is wrong.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A variant is named twice.
+    #[error("variant {name} is named twice; name each variant once")]
+    RepeatedVariant {
+        /// The variant.
+        name: String,
+    },
+    /// Nothing to run.
+    #[error("nothing to run; name at least one variant and one seed")]
+    Nothing,
+    /// A scenario's name cannot be that of a directory.
+    #[error("name = {name:?}: a scenario's name has letters, digits, - and _ only")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// Results cannot be read or written.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    /// A run failed.
+    #[error("{scenario}, {variant}, seed {seed}: {error}")]
+    Run {
+        /// The scenario.
+        scenario: String,
+        /// The variant.
+        variant: String,
+        /// The seed.
+        seed: u64,
+        /// What went wrong.
+        error: RunError,
+    },
+    /// Threads cannot be started.
+    #[error("cannot start {jobs} threads: {text}")]
+    Threads {
+        /// How many were asked for.
+        jobs: usize,
+        /// What the system says.
+        text: String,
+    },
+}
+
+/// How far a sweep has come.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'a> {
+    /// The run was in the results already.
+    Known(&'a Run),
+    /// The run begins.
+    Begun(&'a Run),
+    /// The run has ended and is kept.
+    Made(&'a Record),
+}
+
+/// What makes runs: [`crate::simulation::run`], or something cheaper in tests.
+pub type Simulate<'a> = dyn Fn(&Run) -> Result<Outcome, RunError> + Sync + 'a;
+
+impl Experiment {
+    /// All runs, by variant, then seed; checks everything that can be checked before the first run.
+    pub fn runs(&self) -> Result<Vec<Run>, ExperimentError> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if self.scenario.name.is_empty() || !self.scenario.name.chars().all(allowed) {
+            return Err(ExperimentError::Name { name: self.scenario.name.clone() });
+        }
+        if self.variants.is_empty() || self.seeds == 0 {
+            return Err(ExperimentError::Nothing);
+        }
+        let mut runs = Vec::new();
+        for (index, variant) in self.variants.iter().enumerate() {
+            if self.variants[..index].contains(variant) {
+                return Err(ExperimentError::RepeatedVariant { name: variant.clone() });
+            }
+            for seed in 1..=u64::from(self.seeds) {
+                runs.push(self.scenario.run(variant, seed, &self.machine, &self.changes)?);
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Makes the runs that `results` does not have, on `jobs` threads, and takes them in. Returns all of them in
+    /// the order of [`Experiment::runs`].
+    pub fn sweep(
+        &self,
+        results: &mut Results,
+        program: &str,
+        jobs: usize,
+        simulate: &Simulate,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Vec<Record>, ExperimentError> {
+        let runs = self.runs()?;
+        let identities: Vec<String> =
+            runs.iter().map(|run| identity(run, program)).collect::<Result<_, ResultsError>>()?;
+        let threads = rayon::ThreadPoolBuilder::new()
+            .num_threads(jobs)
+            .build()
+            .map_err(|error| ExperimentError::Threads { jobs, text: error.to_string() })?;
+        let make = |run: &Run, identity: &String| {
+            if let Some(record) = results.get(identity) {
+                progress(Progress::Known(run));
+                return Ok(record.clone());
+            }
+            progress(Progress::Begun(run));
+            let outcome = simulate(run).map_err(|error| ExperimentError::Run {
+                scenario: run.scenario.clone(),
+                variant: run.variant.clone(),
+                seed: run.seed,
+                error,
+            })?;
+            let record = Record::new(identity.clone(), program, run, &outcome);
+            results.keep(&self.scenario, &record)?;
+            progress(Progress::Made(&record));
+            Ok(record)
+        };
+        let records: Vec<Record> = threads.install(|| {
+            // One at a time from the front: the first variants are complete first.
+            runs.par_iter()
+                .zip(&identities)
+                .with_max_len(1)
+                .map(|(run, identity)| make(run, identity))
+                .collect::<Result<_, ExperimentError>>()
+        })?;
+        results.finish(&self.scenario, &records)?;
+        Ok(records)
+    }
+}
+
+#[cfg(test)]
+mod tests;

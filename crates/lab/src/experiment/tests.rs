@@ -1,0 +1,129 @@
+use super::*;
+use crate::metric::{ALLOC_ZONE, BUILD_TIME};
+use crate::scenario::load_machine;
+use std::sync::Mutex;
+
+/// An experiment whose runs cost nothing: [`simulate`] makes them.
+fn experiment(variants: &[&str], seeds: u32) -> Experiment {
+    let mut scenario = Scenario::load("page_fault1").unwrap();
+    scenario.metrics = vec!["build_time".into(), "alloc_zone".into()];
+    let machine = load_machine(&scenario.machine).unwrap();
+    let variants = variants.iter().map(|name| name.to_string()).collect();
+    Experiment { scenario, machine, variants, seeds, changes: BTreeMap::new() }
+}
+
+fn simulate(run: &Run) -> Result<Outcome, RunError> {
+    let mut outcome = Outcome { virtual_seconds: 0.1, page_operations: 7, ..Outcome::default() };
+    let faster = if run.variant == "base" { 1.0 } else { 0.9 };
+    outcome.set(BUILD_TIME, faster * (100.0 + run.seed as f64 / 3.0));
+    outcome.set(ALLOC_ZONE, 5.0);
+    outcome.cpu_seconds.insert("idle", 1.0);
+    outcome.cpu_seconds.insert("program", 2.0);
+    outcome.cpu_seconds.insert("zone_lock_wait", faster * faster);
+    outcome.histograms.insert("alloc_slow", vec![(0.1, 3), (0.3, 1)]);
+    Ok(outcome)
+}
+
+fn read_all(directory: &std::path::Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn results_are_the_same_for_any_number_of_threads() {
+    let mut written = Vec::new();
+    for jobs in [1, 2, 5] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut results = Results::open(directory.path(), false).unwrap();
+        let experiment = experiment(&["base", "patch1", "patch9"], 4);
+        experiment.sweep(&mut results, "test", jobs, &simulate, &|_| {}).unwrap();
+        written.push(read_all(directory.path()));
+    }
+    assert_eq!(written[0].len(), 4, "manifest and three Parquet files, nothing else");
+    assert!(written[0] == written[1] && written[0] == written[2]);
+}
+
+#[test]
+fn real_runs_are_the_same_for_any_number_of_threads() {
+    let mut experiment = experiment(&["base", "patch9"], 2);
+    if let crate::scenario::Workload::PageFault(spec) = &mut experiment.scenario.workload {
+        (spec.tasks, spec.mib, spec.milliseconds) = (2, 4, 2);
+    }
+    let made = [1, 2].map(|jobs| {
+        let directory = tempfile::tempdir().unwrap();
+        let mut results = Results::open(directory.path(), false).unwrap();
+        experiment.sweep(&mut results, "test", jobs, &crate::simulation::run, &|_| {}).unwrap()
+    });
+    assert!(made[0][0].page_operations > 0);
+    assert_eq!(made[0], made[1]);
+}
+
+#[test]
+fn an_interrupted_sweep_goes_on_where_it_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    let experiment = experiment(&["base", "patch1"], 3);
+    let failing = |run: &Run| match (run.variant.as_str(), run.seed) {
+        ("patch1", 2) => Err(RunError::Trace("stopped".into())),
+        _ => simulate(run),
+    };
+    let mut results = Results::open(directory.path(), false).unwrap();
+    let error = experiment.sweep(&mut results, "test", 1, &failing, &|_| {}).unwrap_err();
+    assert_eq!(error.to_string(), "page_fault1, patch1, seed 2: stopped");
+    assert!(!directory.path().join("manifest.json").exists());
+
+    let made = Mutex::new(Vec::new());
+    let mut results = Results::open(directory.path(), false).unwrap();
+    let watch = |progress: Progress| {
+        if let Progress::Made(record) = progress {
+            made.lock().unwrap().push((record.run.variant.clone(), record.run.seed));
+        }
+    };
+    let records = experiment.sweep(&mut results, "test", 1, &simulate, &watch).unwrap();
+    assert_eq!(records.len(), 6);
+    assert_eq!(*made.lock().unwrap(), [("patch1".to_string(), 2), ("patch1".to_string(), 3)]);
+
+    // All in one piece it would have been the same, bit for bit.
+    let whole = tempfile::tempdir().unwrap();
+    let mut results = Results::open(whole.path(), false).unwrap();
+    let expected = experiment.sweep(&mut results, "test", 1, &simulate, &|_| {}).unwrap();
+    assert_eq!(records, expected);
+    assert_eq!(read_all(directory.path()), read_all(whole.path()));
+
+    // Nothing is left to do, and another program or another setting starts anew.
+    let known = |program: &str, experiment: &Experiment| {
+        let mut results = Results::open(directory.path(), false).unwrap();
+        let known = Mutex::new(0);
+        let count = |progress: Progress| {
+            if let Progress::Known(_) = progress {
+                *known.lock().unwrap() += 1;
+            }
+        };
+        experiment.sweep(&mut results, program, 1, &simulate, &count).unwrap();
+        known.into_inner().unwrap()
+    };
+    assert_eq!(known("test", &experiment), 6);
+    assert_eq!(known("another", &experiment), 0);
+    let mut changed = experiment.clone();
+    changed.changes.insert("vm.stat_interval".into(), "2".into());
+    assert_eq!(known("test", &changed), 0);
+}
+
+#[test]
+fn impossible_experiments_are_refused_before_anything_runs() {
+    let refuse = |experiment: Experiment| experiment.runs().unwrap_err().to_string();
+    assert!(refuse(experiment(&["base", "base"], 1)).contains("twice"));
+    assert!(refuse(experiment(&[], 1)).contains("at least one"));
+    assert!(refuse(experiment(&["base"], 0)).contains("at least one"));
+    assert!(refuse(experiment(&["patch11"], 1)).contains("patch11: no such variant"));
+    let mut bounds = experiment(&["base"], 1);
+    bounds.changes.insert("vm.percpu_pagelist_high_fraction".into(), "7".into());
+    assert!(refuse(bounds).contains("EINVAL"));
+    let mut name = experiment(&["base"], 1);
+    name.scenario.name = "../elsewhere".into();
+    assert!(refuse(name).contains("letters"));
+}

@@ -1,0 +1,47 @@
+//! Values as printed: `100.0`, `-3.4%`, `206s`, `0.75 MB`, `4 * batch`.
+
+/// A printed number with its precision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Printed {
+    /// The number, in the printed unit.
+    pub value: f64,
+    /// Half a unit of the last printed digit.
+    pub half_unit: f64,
+}
+
+impl Printed {
+    /// Reads a number with an optional sign and an optional unit of letters or `%`; none if it is something else.
+    pub fn parse(text: &str) -> Option<Printed> {
+        let number = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%').trim_end();
+        let unsigned = number.trim_start_matches(['+', '-']);
+        if !unsigned.chars().all(|c| c.is_ascii_digit() || c == '.') {
+            return None;
+        }
+        let decimals = unsigned.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+        Some(Printed { value: number.parse().ok()?, half_unit: 0.5 * 10f64.powi(-(decimals as i32)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_tables_print() {
+        for (text, value, half_unit) in [
+            ("100.0", 100.0, 0.05),
+            ("-3.4%", -3.4, 0.05),
+            ("+17.1%", 17.1, 0.05),
+            ("206s", 206.0, 0.5),
+            ("0.9375 MB", 0.9375, 0.00005),
+            ("513633.4", 513633.4, 0.05),
+        ] {
+            let printed = Printed::parse(text).unwrap();
+            assert_eq!(printed.value, value, "{text}");
+            assert!((printed.half_unit - half_unit).abs() < 1e-12, "{text}");
+        }
+        for text in ["4 * batch", "spinlock_t", ">> 3", "", "%", "1.2.3", "0m4.119s", "."] {
+            assert_eq!(Printed::parse(text), None, "{text}");
+        }
+    }
+}

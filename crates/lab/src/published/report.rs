@@ -1,0 +1,287 @@
+//! Predicted against published, and what the misses add up to.
+//!
+//! ```text
+//!   error      |predicted - published| / |published|, of predicted cells that are numbers
+//!   direction  if the published change against the base row exceeds 2 %: has the predicted one the same sign?
+//!   resolved   whether that change exceeds 2 % whatever the printed digits were rounded from
+//! ```
+
+use super::sources::{Observations, is_percent_of_base, measured};
+use super::tables::{Kind, Row, Table};
+use super::{Printed, claims, layout, parameters, sources};
+use crate::statistics::{mean, quantile};
+use serde::Serialize;
+
+/// Published changes up to this part of the base row's value say nothing about a direction.
+const CHANGE: f64 = 0.02;
+
+/// What predictions rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// Runs of scenarios.
+    Simulated,
+    /// Constants and rules of the twin.
+    Computed,
+}
+
+/// What the twin has for a cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum CellValue {
+    /// A number in the printed unit.
+    Number(f64),
+    /// A word or formula.
+    Text(String),
+    /// Nothing, and why.
+    #[serde(serialize_with = "as_null")]
+    Missing(String),
+}
+
+fn as_null<S: serde::Serializer>(_: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_none()
+}
+
+impl From<Result<f64, String>> for CellValue {
+    fn from(result: Result<f64, String>) -> CellValue {
+        result.map_or_else(CellValue::Missing, CellValue::Number)
+    }
+}
+
+impl From<Result<String, String>> for CellValue {
+    fn from(result: Result<String, String>) -> CellValue {
+        result.map_or_else(CellValue::Missing, CellValue::Text)
+    }
+}
+
+/// Whether a predicted change has the sign of the published one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// It has.
+    Right,
+    /// It has not, or is none at all.
+    Wrong,
+}
+
+/// One printed value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// Its table.
+    pub table: String,
+    /// Its row.
+    pub row: String,
+    /// Its column.
+    pub metric: String,
+    /// The column's unit as printed.
+    pub unit: String,
+    /// Whether it may be used for calibration; then it takes no part in the statistics.
+    pub kind: Kind,
+    /// The value as printed.
+    pub published: String,
+    /// The twin's.
+    pub predicted: CellValue,
+    /// Why nothing is predicted.
+    pub reason: Option<String>,
+    /// Relative error, a fraction; none of baseline cells, words and what is not predicted.
+    pub error: Option<f64>,
+    /// Of words and formulas: whether they are the same.
+    pub same: Option<bool>,
+    /// See the module's text; none where the published change is too small or there is no base row.
+    pub direction: Option<Direction>,
+    /// Whether the printed digits tell that the published change exceeds 2 %; none without a direction.
+    pub resolved: Option<bool>,
+}
+
+/// Errors of several cells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Statistics {
+    /// Cells, baseline ones included.
+    pub cells: usize,
+    /// Baseline cells.
+    pub baseline: usize,
+    /// Cells whose error is counted.
+    pub errors: usize,
+    /// Cells that are not predicted.
+    pub not_predicted: usize,
+    /// Words and formulas that differ.
+    pub texts_wrong: usize,
+    /// Median of the errors, a fraction; none without errors.
+    pub median_abs_error: Option<f64>,
+    /// Mean of the errors, a fraction.
+    pub mean_abs_error: Option<f64>,
+    /// 90th percentile of the errors, a fraction.
+    pub p90_abs_error: Option<f64>,
+    /// Cells with a direction.
+    pub directions: usize,
+    /// Those whose direction is wrong.
+    pub direction_wrong: usize,
+    /// Cells with a direction that the printed digits can tell.
+    pub directions_resolved: usize,
+    /// Those of them whose direction is wrong.
+    pub direction_wrong_resolved: usize,
+}
+
+/// One table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableReport {
+    /// Its id.
+    pub id: String,
+    /// Where it was printed.
+    pub mail: String,
+    /// What was run.
+    pub workload: String,
+    /// What the predictions rest on.
+    pub basis: Basis,
+    /// Its errors.
+    pub statistics: Statistics,
+    /// Its cells.
+    pub cells: Vec<Cell>,
+}
+
+/// All tables.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The tables.
+    pub tables: Vec<TableReport>,
+    /// Over all simulated tables.
+    pub summary: Statistics,
+    /// Over all computed tables.
+    pub computed: Statistics,
+}
+
+impl Report {
+    /// Compares `tables` with what was observed.
+    pub fn new(tables: &[Table], observations: &Observations) -> Report {
+        let tables: Vec<TableReport> =
+            tables.iter().map(|table| TableReport::new(table, observations)).collect();
+        let over = |basis| {
+            let cells = tables.iter().filter(|table| table.basis == basis).flat_map(|table| &table.cells);
+            Statistics::new(cells)
+        };
+        Report { summary: over(Basis::Simulated), computed: over(Basis::Computed), tables }
+    }
+}
+
+impl TableReport {
+    fn new(table: &Table, observations: &Observations) -> TableReport {
+        let simulated = measured(&table.id).is_some() || table.id == claims::TABLE;
+        let mut cells = Vec::new();
+        for (index, row) in table.rows.iter().enumerate() {
+            for column in row.columns(table) {
+                cells.push(Cell::new(table, index, row, column, observations));
+            }
+        }
+        TableReport {
+            id: table.id.clone(),
+            mail: table.mail.clone(),
+            workload: table.workload.clone(),
+            basis: if simulated { Basis::Simulated } else { Basis::Computed },
+            statistics: Statistics::new(cells.iter()),
+            cells,
+        }
+    }
+}
+
+fn predict(table: &Table, index: usize, column: &str, observations: &Observations) -> CellValue {
+    let row = &table.rows[index];
+    match table.id.as_str() {
+        claims::TABLE => claims::predict(row, column, observations),
+        parameters::TABLE => parameters::predict(&row.variant),
+        id if layout::is_layout(id) => layout::predict(table, index, column),
+        _ => sources::predict(table, row, column, observations),
+    }
+}
+
+impl Cell {
+    fn new(table: &Table, index: usize, row: &Row, column: &str, observations: &Observations) -> Cell {
+        let published = &row.v[column];
+        let kind = if table.id == claims::TABLE { claims::kind(row, column) } else { row.kind };
+        let predicted = predict(table, index, column, observations);
+        let mut cell = Cell {
+            table: table.id.clone(),
+            row: row.variant.clone(),
+            metric: column.into(),
+            unit: table.metrics.iter().find(|m| m.id == column).map_or(String::new(), |m| m.unit.clone()),
+            kind,
+            published: published.clone(),
+            reason: None,
+            error: None,
+            same: None,
+            direction: None,
+            resolved: None,
+            predicted: predicted.clone(),
+        };
+        match (predicted, Printed::parse(published)) {
+            (CellValue::Missing(reason), _) => cell.reason = Some(reason),
+            (CellValue::Number(value), Some(printed)) => {
+                if kind == Kind::Predicted && printed.value != 0.0 {
+                    cell.error = Some((value - printed.value).abs() / printed.value.abs());
+                }
+                if kind == Kind::Predicted && measured(&table.id).is_some() {
+                    cell.judge_direction(table, column, value, printed, observations);
+                }
+            }
+            (CellValue::Number(value), None) => cell.same = Some(value.to_string() == *published),
+            (CellValue::Text(text), _) => cell.same = Some(text == *published),
+        }
+        cell
+    }
+
+    /// Enters direction and resolution, the base being the table's baseline row.
+    fn judge_direction(
+        &mut self,
+        table: &Table,
+        column: &str,
+        value: f64,
+        printed: Printed,
+        observations: &Observations,
+    ) {
+        let Some(base_index) = table.rows.iter().position(|row| row.kind == Kind::Baseline) else { return };
+        let Some(base) = table.rows[base_index].v.get(column).and_then(|text| Printed::parse(text)) else {
+            return;
+        };
+        let CellValue::Number(predicted_base) = predict(table, base_index, column, observations) else {
+            return;
+        };
+        // A percentage of the base is rounded, the base's own 100 is not.
+        let base_half_unit = if is_percent_of_base(column) { 0.0 } else { base.half_unit };
+        let change = printed.value - base.value;
+        if change.abs() <= CHANGE * base.value.abs() * (1.0 + 1e-9) {
+            return;
+        }
+        let least = change.abs() - printed.half_unit - base_half_unit;
+        self.resolved = Some(least > CHANGE * (base.value.abs() + base_half_unit));
+        let right = (value - predicted_base) * change > 0.0;
+        self.direction = Some(if right { Direction::Right } else { Direction::Wrong });
+    }
+}
+
+impl Statistics {
+    fn new<'a>(cells: impl Iterator<Item = &'a Cell>) -> Statistics {
+        let mut statistics = Statistics::default();
+        let mut errors = Vec::new();
+        for cell in cells {
+            statistics.cells += 1;
+            if cell.kind == Kind::Baseline {
+                statistics.baseline += 1;
+                continue;
+            }
+            errors.extend(cell.error);
+            statistics.not_predicted += usize::from(cell.reason.is_some());
+            statistics.texts_wrong += usize::from(cell.same == Some(false));
+            let wrong = usize::from(cell.direction == Some(Direction::Wrong));
+            statistics.directions += usize::from(cell.direction.is_some());
+            statistics.direction_wrong += wrong;
+            if cell.resolved == Some(true) {
+                statistics.directions_resolved += 1;
+                statistics.direction_wrong_resolved += wrong;
+            }
+        }
+        statistics.errors = errors.len();
+        statistics.median_abs_error = quantile(&errors, 0.5);
+        statistics.mean_abs_error = (!errors.is_empty()).then(|| mean(&errors));
+        statistics.p90_abs_error = quantile(&errors, 0.9);
+        statistics
+    }
+}

@@ -1,0 +1,145 @@
+//! The files with the tables as printed.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+const SCHEMA: &str = "mm-tables/1";
+const FILE: &str = "data/published/seed-tables.toml";
+const TEXT: &str = include_str!("../../../../data/published/seed-tables.toml");
+
+/// A mechanism whose tables can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mechanism {
+    /// The name that commands take.
+    pub name: &'static str,
+    /// The series.
+    pub description: &'static str,
+    /// What the ids of its tables begin with.
+    pub prefix: &'static str,
+}
+
+impl Mechanism {
+    /// All mechanisms.
+    pub const ALL: &'static [Mechanism] =
+        &[Mechanism { name: "pcp", description: "PCP high auto-tuning, 10 patches, 2023", prefix: "s0." }];
+
+    /// The mechanism named `name`.
+    pub fn find(name: &str) -> Result<&'static Mechanism, TablesError> {
+        Mechanism::ALL
+            .iter()
+            .find(|mechanism| mechanism.name == name)
+            .ok_or_else(|| TablesError::UnknownMechanism { name: name.into() })
+    }
+
+    /// Its tables; with `only`, those named there.
+    pub fn tables(&self, only: &[String]) -> Result<Vec<Table>, TablesError> {
+        let file: File = toml::from_str(TEXT)
+            .map_err(|error| TablesError::Syntax { file: FILE, text: error.to_string() })?;
+        if file.schema != SCHEMA {
+            let text = format!("schema = {:?}, expected {SCHEMA:?}", file.schema);
+            return Err(TablesError::Syntax { file: FILE, text });
+        }
+        let tables: Vec<Table> =
+            file.table.into_iter().filter(|table| table.id.starts_with(self.prefix)).collect();
+        if let Some(unknown) = only.iter().find(|id| tables.iter().all(|table| &table.id != *id)) {
+            let known: Vec<&str> = tables.iter().map(|table| table.id.as_str()).collect();
+            return Err(TablesError::UnknownTable { id: unknown.clone(), known: known.join(", ") });
+        }
+        Ok(tables.into_iter().filter(|table| only.is_empty() || only.contains(&table.id)).collect())
+    }
+}
+
+/// Why tables cannot be had.
+#[derive(Debug, Error)]
+pub enum TablesError {
+    /// No such mechanism.
+    #[error("{name}: no published tables of this mechanism; there are tables of: {}", known_mechanisms())]
+    UnknownMechanism {
+        /// What was asked for.
+        name: String,
+    },
+    /// No such table.
+    #[error("{id}: no such table; tables: {known}")]
+    UnknownTable {
+        /// What was asked for.
+        id: String,
+        /// What there is.
+        known: String,
+    },
+    /// A file of tables is wrong.
+    #[error("{file}: {text}")]
+    Syntax {
+        /// The file.
+        file: &'static str,
+        /// What the parser says.
+        text: String,
+    },
+}
+
+fn known_mechanisms() -> String {
+    Mechanism::ALL.iter().map(|mechanism| mechanism.name).collect::<Vec<_>>().join(", ")
+}
+
+#[derive(Deserialize)]
+struct File {
+    schema: String,
+    table: Vec<Table>,
+}
+
+/// A table as printed.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Table {
+    /// Its id, such as `s0.kbuild.numactl`.
+    pub id: String,
+    /// Where it was printed.
+    pub mail: String,
+    /// What was run.
+    pub workload: String,
+    /// Its columns; rows may have further ones.
+    pub metrics: Vec<Column>,
+    /// Its rows.
+    pub rows: Vec<Row>,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Column {
+    /// Its key in [`Row::v`].
+    pub id: String,
+    /// Its unit.
+    pub unit: String,
+}
+
+/// Whether a row may be used for calibration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The unpatched kernel.
+    Baseline,
+    /// A patched kernel, to be predicted.
+    Predicted,
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Row {
+    /// The kernel, or the name of the sentence or fact.
+    pub variant: String,
+    /// See [`Kind`].
+    pub kind: Kind,
+    /// Line of the thread where its first value stands.
+    pub line: u32,
+    /// Its values as printed, by column.
+    pub v: BTreeMap<String, String>,
+}
+
+impl Row {
+    /// Its columns in the order of the table, then those that only this row has.
+    pub fn columns<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = &'a str> {
+        let declared = table.metrics.iter().map(|column| column.id.as_str());
+        let others = self.v.keys().map(String::as_str);
+        let others = others.filter(|id| table.metrics.iter().all(|column| column.id != *id));
+        declared.chain(others).filter(|id| self.v.contains_key(*id))
+    }
+}

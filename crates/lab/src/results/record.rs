@@ -1,0 +1,73 @@
+//! One run with its outcome, as results keep it.
+
+use crate::outcome::Outcome;
+use crate::scenario::Run;
+use std::collections::BTreeMap;
+
+/// A run and what came out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// See [`super::identity`].
+    pub identity: String,
+    /// Version and hash of the program that made it.
+    pub program: String,
+    /// Everything that decided it.
+    pub run: Run,
+    /// Values by [`crate::metric::Metric::name`].
+    pub metrics: BTreeMap<String, f64>,
+    /// CPU seconds by [`mm::Category::name`].
+    pub cpu_seconds: BTreeMap<String, f64>,
+    /// Counts by [`mm::Event::name`].
+    pub counters: BTreeMap<String, u64>,
+    /// Virtual length of the measured part, seconds.
+    pub virtual_seconds: f64,
+    /// Page allocations and frees simulated.
+    pub page_operations: u64,
+    /// Samples over virtual time.
+    pub series: Vec<SeriesPoint>,
+    /// Latencies: (upper bound in nanoseconds, count) of each occupied bucket.
+    pub histograms: BTreeMap<String, Vec<(f64, u64)>>,
+}
+
+/// A value at a moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesPoint {
+    /// Virtual time, seconds.
+    pub seconds: f64,
+    /// What was sampled.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+}
+
+impl Record {
+    /// The record of `outcome`.
+    pub fn new(identity: String, program: &str, run: &Run, outcome: &Outcome) -> Record {
+        let named = |values: &BTreeMap<&'static str, f64>| {
+            values.iter().map(|(&name, &value)| (name.to_string(), value)).collect()
+        };
+        Record {
+            identity,
+            program: program.into(),
+            run: run.clone(),
+            metrics: named(&outcome.metrics),
+            cpu_seconds: named(&outcome.cpu_seconds),
+            counters: mm::Event::ALL
+                .iter()
+                .map(|&e| (e.name().to_string(), outcome.counters.get(e)))
+                .collect(),
+            virtual_seconds: outcome.virtual_seconds,
+            page_operations: outcome.page_operations,
+            series: outcome
+                .series
+                .iter()
+                .map(|s| SeriesPoint { seconds: s.seconds, name: s.name.into(), value: s.value })
+                .collect(),
+            histograms: outcome
+                .histograms
+                .iter()
+                .map(|(&name, buckets)| (name.into(), buckets.clone()))
+                .collect(),
+        }
+    }
+}
