@@ -1,0 +1,29 @@
+//! Whole processes: what each process of a recorded build asked of the page allocator, ready to run again on
+//! any number of CPUs.
+//!
+//! ```text
+//!   trace (events of all CPUs)                     profile
+//!     ─ distil ─►  unit 0:  sh    Run  Allocate×12  Free 0..12
+//!                           gcc   Allocate×40  Run  Allocate×7 ...
+//!                           cc1   Allocate×9000 ......  Free 0..9000
+//!                  unit 1:  ...
+//!                  tail:    ld, objtool, kallsyms ...   one at a time, after all units
+//! ```
+//!
+//! - A **process** is a run-length sequence of [`Operation`]s with the CPU time that each took.
+//! - A **unit** is one job of make: the processes that it started, in the order of their start. On a CPU they
+//!   run one after the other; a parent that waits for its children runs before them.
+//! - The **tail** is the end of the build during which only one unit ran at a time.
+//!
+//! What a process allocated and did not free itself stays behind when it ends (page cache, slab, page tables
+//! freed later by RCU); what it freed of others' pages is [`Operation::FreeShared`]. Over a whole build the two
+//! balance as they did when recorded. Work of interrupts belongs to the process they interrupted. A process
+//! whose pages are freed by a kernel thread gives them to the process that ran last on that CPU.
+
+mod distil;
+mod operation;
+mod profile;
+
+pub use distil::{TRACING_NANOSECONDS_PER_EVENT, distil};
+pub use operation::Operation;
+pub use profile::{ProcessError, ProcessProfile, Summary};
