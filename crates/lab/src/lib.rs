@@ -1,1 +1,16 @@
 //! What an experiment is: scenarios, variants, seeds, statistics and published tables.
+//!
+//! ```text
+//!   scenario (TOML) ─► Run (variant, seed, machine, settings) ─ simulation ─► Outcome
+//!   experiment: variants x seeds, all cores ─► results (directory) ─► comparison, published
+//! ```
+
+pub mod comparison;
+pub mod experiment;
+pub mod metric;
+pub mod outcome;
+pub mod published;
+pub mod results;
+pub mod scenario;
+pub mod simulation;
+pub mod statistics;

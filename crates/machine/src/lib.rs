@@ -90,6 +90,12 @@ impl<C: Category> Machine<C> {
         self.busy[cpu.index()] = busy;
     }
 
+    /// Whether `cpu` has a task to run.
+    #[inline]
+    pub fn is_busy(&self, cpu: Cpu) -> bool {
+        self.busy[cpu.index()]
+    }
+
     /// How long `work` takes on `cpu` now: longer while an SMT sibling competes for the core.
     #[inline]
     pub fn stretched(&self, cpu: Cpu, work: Time) -> Time {

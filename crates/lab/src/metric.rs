@@ -1,0 +1,85 @@
+//! What is measured: every metric has its name, unit, meaning and the direction in which it is better, once.
+
+use serde::Serialize;
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Less is better.
+    Lower,
+    /// More is better.
+    Higher,
+    /// Neither; it explains.
+    Neutral,
+}
+
+/// A measured quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Metric {
+    /// Its name in JSON, Parquet and `--help`.
+    pub name: &'static str,
+    /// Its name in tables.
+    pub label: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Which way is better.
+    pub better: Better,
+    /// What it means.
+    pub description: &'static str,
+}
+
+macro_rules! metrics {
+    ($($constant:ident, $name:literal, $label:literal, $unit:literal, $better:ident, $description:literal;)*) => {
+        $(
+            #[doc = $description]
+            pub const $constant: Metric = Metric {
+                name: $name, label: $label, unit: $unit, better: Better::$better, description: $description,
+            };
+        )*
+        /// All metrics, in the order of tables.
+        pub const METRICS: &[Metric] = &[$($constant),*];
+    };
+}
+
+metrics! {
+    BUILD_TIME, "build_time", "build time", "s", Lower,
+        "virtual time from the first warm job to the end of the last link";
+    SCORE, "score", "score", "1/s", Higher,
+        "messages received, or pages faulted in, a second of virtual time";
+    LOCK, "lock", "spinlock share", "% of cycles", Lower,
+        "busy CPU time spent spinning for any modelled spinlock, hand-overs included";
+    ZONE_LOCK, "zone_lock", "zone-lock share", "% of cycles", Lower,
+        "busy CPU time spent spinning for zone locks, hand-overs included";
+    FREE_HIGH, "free_high", "free_high drains", "drains", Lower,
+        "pageset drains because of consecutive high-order frees";
+    ALLOC_ZONE, "alloc_zone", "pages from zone", "pages", Lower,
+        "base pages taken from a zone, into a pageset or directly";
+    CACHE_MISS, "cache_miss", "cache miss rate", "% of references", Lower,
+        "last-level cache misses among its references, page contents only";
+    PCP_MAX, "pcp_max", "in PCP, maximum", "MiB", Lower,
+        "memory in per-CPU pagesets at its highest";
+    PCP_END, "pcp_end", "in PCP, at the end", "MiB", Lower,
+        "memory in per-CPU pagesets at the end, decay included";
+    MEMORY_MAX, "memory_max", "memory used, maximum", "MiB", Lower,
+        "memory that is not in free lists at its highest";
+    ALLOC_P50, "alloc_p50", "allocation p50", "ns", Lower,
+        "median latency of an allocation beyond its private part";
+    ALLOC_P99, "alloc_p99", "allocation p99", "ns", Lower,
+        "99th percentile of the latency of an allocation beyond its private part";
+    TAKE_MEAN, "alloc_avg", "taking under lock, mean", "us", Lower,
+        "mean time under the zone lock while blocks are taken";
+    TAKE_P99, "alloc_p99_locked", "taking under lock, p99", "us", Lower,
+        "99th percentile of the time under the zone lock while blocks are taken";
+    PUT_MEAN, "free_avg", "freeing under lock, mean", "us", Lower,
+        "mean time under the zone lock while blocks are put back";
+    PUT_P99, "free_p99_locked", "freeing under lock, p99", "us", Lower,
+        "99th percentile of the time under the zone lock while blocks are put back";
+}
+
+impl Metric {
+    /// The metric named `name`.
+    pub fn find(name: &str) -> Option<&'static Metric> {
+        METRICS.iter().find(|metric| metric.name == name)
+    }
+}

@@ -1,0 +1,322 @@
+//! Scenarios: a machine, kernel settings and a workload, as one TOML file.
+//!
+//! ```toml
+//! name = "kbuild"
+//! description = "one kernel build, make -j112, memory bound to the other node"
+//! evidence = "checked against a published table"
+//! machine = "intel-2s-224"
+//! variants = ["base", "patch1", "patch3"]
+//! seeds = 3
+//!
+//! [settings]
+//! "vm.stat_interval" = "1"
+//!
+//! [workload]
+//! kind = "kbuild"
+//! ...
+//! ```
+//!
+//! A [`Run`] is one scenario with everything decided: variant, seed, machine profile, settings.
+
+use crate::simulation::kbuild::KernelBuild;
+use crate::simulation::page_fault::PageFaultLoop;
+use crate::simulation::replay::Replay;
+use crate::simulation::socket::SocketStream;
+use machine::{Profile, ProfileError};
+use mm::{SettingError, Settings, Variant};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// What runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Workload {
+    /// Kernel builds, processes sampled from a recorded one.
+    Kbuild(KernelBuild),
+    /// will-it-scale's page_fault1.
+    PageFault(PageFaultLoop),
+    /// Pairs that stream through sockets.
+    SocketStream(SocketStream),
+    /// A recorded trace.
+    Replay(Replay),
+}
+
+/// A scenario file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// The name that commands take.
+    pub name: String,
+    /// What it is, in a line.
+    pub description: String,
+    /// What its results have been checked against.
+    pub evidence: String,
+    /// Default machine profile.
+    pub machine: String,
+    /// Default variants, the first being what others are compared with.
+    pub variants: Vec<String>,
+    /// Default number of seeds.
+    pub seeds: u32,
+    /// Kernel settings that differ from the kernel's defaults.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    /// Metrics that `compare` shows, by name.
+    pub metrics: Vec<String>,
+    /// What runs.
+    pub workload: Workload,
+}
+
+/// One simulation, everything decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The scenario it belongs to.
+    pub scenario: String,
+    /// Name of the variant, see [`KernelChoice`].
+    pub variant: String,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The machine.
+    pub machine: Profile,
+    /// Settings beyond the defaults.
+    pub settings: BTreeMap<String, String>,
+    /// What runs.
+    pub workload: Workload,
+}
+
+/// A kernel that a run can have.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelChoice {
+    /// Its features.
+    pub variant: &'static Variant,
+    /// A debugging kernel with this batch, twice of it as high, and no scaling.
+    pub batch: Option<i32>,
+}
+
+impl KernelChoice {
+    /// By name: a variant of the series, a kernel release, or `batch-N`.
+    pub fn parse(name: &str) -> Result<KernelChoice, ScenarioError> {
+        if let Some(batch) = name.strip_prefix("batch-") {
+            let base = Variant::find("base").expect("the series starts with base");
+            return match batch.parse() {
+                Ok(batch @ 1..=32767) => Ok(KernelChoice { variant: base, batch: Some(batch) }),
+                _ => Err(ScenarioError::UnknownVariant { name: name.into() }),
+            };
+        }
+        let variant = Variant::find(name).or_else(|| Variant::of_release(name));
+        match variant {
+            Some(variant) => Ok(KernelChoice { variant, batch: None }),
+            None => Err(ScenarioError::UnknownVariant { name: name.into() }),
+        }
+    }
+}
+
+/// What is wrong with a scenario or with what was asked of it.
+#[derive(Debug, Error)]
+pub enum ScenarioError {
+    /// No built-in scenario and no file of this name.
+    #[error("{name}: no such scenario; built-in scenarios: {}; or give the path of a .toml file", known_scenarios())]
+    UnknownScenario {
+        /// What was asked for.
+        name: String,
+    },
+    /// No built-in machine and no file of this name.
+    #[error("{name}: no such machine; built-in machines: {}, this; or give the path of a .toml file", known_machines())]
+    UnknownMachine {
+        /// What was asked for.
+        name: String,
+    },
+    /// No such variant or release.
+    #[error("{name}: no such variant; variants: {}; releases: {}; or batch-N", known_variants(), known_releases())]
+    UnknownVariant {
+        /// What was asked for.
+        name: String,
+    },
+    /// A file cannot be read.
+    #[error("{}: {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// Not TOML, an unknown or missing key, a value of the wrong kind; the text names line and key.
+    #[error("{place}: {text}")]
+    Syntax {
+        /// The file or built-in name.
+        place: String,
+        /// What the parser says.
+        text: String,
+    },
+    /// A machine profile is wrong.
+    #[error("{place}: {error}")]
+    Profile {
+        /// The file or built-in name.
+        place: String,
+        /// What is wrong.
+        error: ProfileError,
+    },
+    /// A kernel setting is wrong.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// A value of a scenario is impossible.
+    #[error("{key} = {value}: {expected}")]
+    OutOfRange {
+        /// The key, with its table.
+        key: String,
+        /// The value.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
+}
+
+macro_rules! built_in {
+    ($folder:literal: $($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../", $folder, "/", $name, ".toml")))),*]
+    };
+}
+
+const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
+    "kbuild", "kbuild-j224", "kbuild-8cg", "af_unix", "sctp_stream_many", "page_fault1",
+    "batch-latency-spr-server", "batch-latency-icl-server", "batch-latency-csl-server",
+    "batch-latency-cml-desktop", "batch-latency-cfl-desktop",
+);
+
+const MACHINES: &[(&str, &str)] = built_in!("machines":
+    "intel-2s-224", "intel-2s-128", "spr-server", "icl-server", "csl-server", "cml-desktop", "cfl-desktop",
+);
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn known_scenarios() -> String {
+    list(SCENARIOS.iter().map(|(name, _)| *name))
+}
+
+fn known_machines() -> String {
+    list(MACHINES.iter().map(|(name, _)| *name))
+}
+
+fn known_variants() -> String {
+    list(mm::VARIANTS.iter().map(|variant| variant.name))
+}
+
+fn known_releases() -> String {
+    list(mm::features::RELEASES.iter().map(|(release, _)| *release))
+}
+
+fn read(path: &Path) -> Result<String, ScenarioError> {
+    std::fs::read_to_string(path).map_err(|error| ScenarioError::Unreadable { path: path.into(), error })
+}
+
+fn is_path(name: &str) -> bool {
+    name.ends_with(".toml")
+}
+
+impl Scenario {
+    /// The built-in scenario or the file `name`.
+    pub fn load(name: &str) -> Result<Scenario, ScenarioError> {
+        if is_path(name) {
+            return Scenario::parse(name, &read(Path::new(name))?);
+        }
+        match SCENARIOS.iter().find(|(known, _)| *known == name) {
+            Some((place, text)) => Scenario::parse(place, text),
+            None => Err(ScenarioError::UnknownScenario { name: name.into() }),
+        }
+    }
+
+    /// Names of the built-in scenarios.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SCENARIOS.iter().map(|(name, _)| *name)
+    }
+
+    /// Reads and checks a scenario; `place` is named in errors.
+    pub fn parse(place: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        let scenario: Scenario = toml::from_str(text)
+            .map_err(|error| ScenarioError::Syntax { place: place.into(), text: error.to_string() })?;
+        for variant in &scenario.variants {
+            KernelChoice::parse(variant)?;
+        }
+        let mut settings = Settings::default();
+        for (name, value) in &scenario.settings {
+            settings.set(name, value)?;
+        }
+        if let Some(unknown) = scenario.metrics.iter().find(|name| crate::metric::Metric::find(name).is_none()) {
+            let known = list(crate::metric::METRICS.iter().map(|metric| metric.name));
+            return Err(ScenarioError::OutOfRange {
+                key: format!("{place}: metrics"),
+                value: unknown.clone(),
+                expected: format!("one of {known}"),
+            });
+        }
+        scenario.workload.check(place)?;
+        Ok(scenario)
+    }
+
+    /// The run of `variant` with `seed` on `machine`, `changes` being settings beyond the scenario's own.
+    pub fn run(&self, variant: &str, seed: u64, machine: &Profile, changes: &BTreeMap<String, String>) -> Result<Run, ScenarioError> {
+        KernelChoice::parse(variant)?;
+        let mut settings = self.settings.clone();
+        settings.extend(changes.clone());
+        let mut check = Settings::default();
+        for (name, value) in &settings {
+            check.set(name, value)?;
+        }
+        Ok(Run {
+            scenario: self.name.clone(),
+            variant: variant.into(),
+            seed,
+            machine: machine.clone(),
+            settings,
+            workload: self.workload.clone(),
+        })
+    }
+}
+
+impl Workload {
+    fn check(&self, place: &str) -> Result<(), ScenarioError> {
+        let refuse = |key: &str, value: String, expected: &str| {
+            Err(ScenarioError::OutOfRange { key: format!("{place}: workload.{key}"), value, expected: expected.into() })
+        };
+        match self {
+            Workload::Kbuild(w) if w.jobs == 0 || w.builds == 0 => {
+                refuse("jobs", format!("{} in each of {} builds", w.jobs, w.builds), "at least 1 in at least 1 build")
+            }
+            Workload::Kbuild(w) if !(w.intensity.value > 0.0 && w.intensity.value.is_finite()) => {
+                refuse("intensity", w.intensity.value.to_string(), "a positive factor")
+            }
+            Workload::PageFault(w) if w.tasks == 0 || w.mib == 0 || w.milliseconds == 0 => {
+                refuse("tasks", w.tasks.to_string(), "tasks, mib and milliseconds of at least 1")
+            }
+            Workload::SocketStream(w) if w.pairs == 0 || w.blocks.is_empty() || w.milliseconds == 0 || w.swap_every_us == 0 => {
+                refuse("pairs", w.pairs.to_string(), "at least 1 pair, 1 block, 1 ms, 1 us between swaps")
+            }
+            Workload::SocketStream(w) if w.blocks.iter().any(|&order| order > mm::page::MAX_PAGE_ORDER) => {
+                refuse("blocks", format!("{:?}", w.blocks), "orders from 0 to 10")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The built-in machine profile or the file `name`. `this`, the machine that mmtwin runs on, is not known here.
+pub fn load_machine(name: &str) -> Result<Profile, ScenarioError> {
+    let parse = |place: &str, text: &str| {
+        Profile::parse(text).map_err(|error| ScenarioError::Profile { place: place.into(), error })
+    };
+    if is_path(name) {
+        return parse(name, &read(Path::new(name))?);
+    }
+    match MACHINES.iter().find(|(known, _)| *known == name) {
+        Some((place, text)) => parse(place, text),
+        None => Err(ScenarioError::UnknownMachine { name: name.into() }),
+    }
+}
+
+/// Names of the built-in machine profiles.
+pub fn machine_names() -> impl Iterator<Item = &'static str> {
+    MACHINES.iter().map(|(name, _)| *name)
+}

@@ -1,0 +1,124 @@
+//! Runs: a workload on a machine with a kernel, in virtual time.
+//!
+//! ```text
+//!   Run ─► System (machine, memory manager, daemons) ◄── Program (what the CPUs do) ─► Outcome
+//! ```
+//!
+//! One run is one thread and deterministic; many runs use all cores (`lab::experiment`).
+
+pub mod kbuild;
+pub mod page_fault;
+pub mod replay;
+pub mod socket;
+pub mod system;
+
+use crate::metric;
+use crate::outcome::Outcome;
+use crate::scenario::{KernelChoice, Run, ScenarioError, Workload};
+use machine::Time;
+use mm::Settings;
+use mm::page_alloc::memory_layout;
+use rand_pcg::Pcg64Mcg;
+use thiserror::Error;
+
+pub use system::{Program, Step, System};
+
+/// Why a run could not be made.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The run asks for something that does not exist.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The recorded processes cannot be read.
+    #[error("{0}")]
+    Profile(String),
+    /// The recorded trace cannot be read or replayed.
+    #[error("{0}")]
+    Trace(String),
+}
+
+/// Names a stream of random numbers of a run; streams of different names are independent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Stream {
+    /// How long locked sections take beyond the sum of their parts.
+    SectionSpread = 1,
+    /// Where the scheduler puts processes.
+    Placement = 2,
+    /// Which recorded processes run.
+    Demand = 3,
+}
+
+/// The generator of a run's stream; variants of one seed share the streams and so see the same demand.
+pub(crate) fn stream(seed: u64, stream: Stream, index: u64) -> Pcg64Mcg {
+    use rand::SeedableRng;
+    let mut bytes = [0u8; 16];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[8..].copy_from_slice(&((index << 8) | stream as u64).to_le_bytes());
+    // Neighbouring seeds must not give neighbouring states.
+    let mut mixed = Pcg64Mcg::from_seed(bytes);
+    Pcg64Mcg::from_rng(&mut mixed)
+}
+
+/// Boots a system for `run`.
+fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
+    let choice = KernelChoice::parse(&run.variant)?;
+    let mut settings = Settings::default();
+    for (name, value) in &run.settings {
+        settings.set(name, value)?;
+    }
+    let topology = run.machine.topology();
+    let memory = memory_layout(topology.nodes, run.machine.topology.memory_mib_per_node);
+    let noise = stream(run.seed, Stream::SectionSpread, 0);
+    let costs = run.machine.costs();
+    let mut system = System::new(topology, costs, &memory, choice.variant.features, settings, cgroups, noise);
+    if let Some(batch) = choice.batch {
+        system.mm.force_pagesets(batch, 2 * batch);
+    }
+    Ok(system)
+}
+
+/// Makes one run.
+pub fn run(run: &Run) -> Result<Outcome, RunError> {
+    match &run.workload {
+        Workload::PageFault(spec) => {
+            let mut system = boot(run, 1)?;
+            let mut program = page_fault::PageFault::new(spec);
+            program.start(&mut system);
+            let (outcome, faulted, seconds) =
+                measure(&mut system, &mut program, spec.milliseconds, |program| program.faulted as f64);
+            let mut outcome = outcome;
+            outcome.set(metric::SCORE, faulted / seconds / spec.tasks as f64);
+            let us = |picoseconds: f64| picoseconds / 1e6;
+            let latencies = system.mm.latencies();
+            outcome.set(metric::TAKE_MEAN, us(latencies.take.mean()));
+            outcome.set(metric::TAKE_P99, us(latencies.take.value_at_quantile(0.99) as f64));
+            outcome.set(metric::PUT_MEAN, us(latencies.put.mean()));
+            outcome.set(metric::PUT_P99, us(latencies.put.value_at_quantile(0.99) as f64));
+            Ok(outcome)
+        }
+        Workload::SocketStream(spec) => {
+            let mut system = boot(run, 1)?;
+            let mut program = socket::SocketStreams::new(spec.clone(), &system);
+            program.start(&mut system);
+            let (mut outcome, received, seconds) =
+                measure(&mut system, &mut program, spec.milliseconds, |program| program.received as f64);
+            outcome.set(metric::SCORE, received / seconds);
+            outcome.set(metric::CACHE_MISS, program.miss_rate());
+            Ok(outcome)
+        }
+        Workload::Kbuild(spec) => kbuild::run(run, spec),
+        Workload::Replay(spec) => replay::run(run, spec),
+    }
+}
+
+/// Runs an endless program: a quarter of the time as warm-up, then measured. Returns what it did meanwhile.
+fn measure<P: Program>(system: &mut System, program: &mut P, milliseconds: u64, progress: impl Fn(&P) -> f64) -> (Outcome, f64, f64) {
+    let warm = Time::from_nanoseconds(milliseconds * 250_000);
+    system.run(program, warm);
+    system.start_measuring(warm);
+    let before = progress(program);
+    let end = warm + Time::from_nanoseconds(milliseconds * 1_000_000);
+    system.run(program, end);
+    (system.outcome(end), progress(program) - before, milliseconds as f64 / 1e3)
+}

@@ -1,0 +1,119 @@
+//! will-it-scale's page_fault1: map 128 MiB, touch every page, unmap, again.
+//!
+//! ```text
+//!   fault  fault  fault ... (32,768 times)  unmap: 32,768 frees in batches of 32   ─► again
+//! ```
+
+use super::system::{Program, Step, System};
+use machine::{Cpu, Time};
+use mm::lruvec::FREE_BATCH;
+use mm::{Category, MigrateType, Pfn, Placement, Request};
+use serde::{Deserialize, Serialize};
+
+/// The loop as scenarios describe it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PageFaultLoop {
+    /// Tasks, on as many CPUs.
+    pub tasks: usize,
+    /// MiB mapped, touched and unmapped in each round.
+    pub mib: u64,
+    /// Virtual milliseconds measured, after a quarter of that as warm-up.
+    pub milliseconds: u64,
+}
+
+/// The loop on a number of CPUs.
+pub struct PageFault {
+    request: Request,
+    pages_per_round: usize,
+    tasks: Vec<Task>,
+    /// Pages faulted in by all tasks.
+    pub faulted: u64,
+}
+
+#[derive(Clone, Default)]
+struct Task {
+    pages: Vec<Pfn>,
+    unmapped: usize,
+    unmapping: bool,
+}
+
+impl PageFault {
+    /// One task on each of the first CPUs.
+    pub fn new(spec: &PageFaultLoop) -> PageFault {
+        PageFault {
+            request: Request::new(0, MigrateType::Movable, Placement::Local),
+            pages_per_round: (spec.mib * 256) as usize,
+            tasks: vec![Task::default(); spec.tasks],
+            faulted: 0,
+        }
+    }
+
+    /// Starts the tasks.
+    pub fn start(&self, system: &mut System) {
+        for cpu in 0..self.tasks.len() as u16 {
+            system.wake(Cpu(cpu), Time::ZERO);
+        }
+    }
+
+    fn fault(&mut self, system: &mut System, cpu: Cpu) -> bool {
+        let task = &mut self.tasks[cpu.index()];
+        let wanted = self.pages_per_round - task.pages.len();
+        let mut taken = system.alloc_private(cpu, &self.request, wanted, &mut task.pages);
+        if taken == 0 {
+            if !system.may_share(cpu) {
+                return false;
+            }
+            match system.alloc(cpu, &self.request) {
+                Some(pfn) => task.pages.push(pfn),
+                None => task.unmapping = true,
+            }
+            taken = 1;
+        }
+        let costs = &system.machine.costs;
+        let (fault, clear) = (costs.page_fault * taken as u64, costs.page_clear * taken as u64);
+        system.machine.charge(cpu, Category::PageFault, system.machine.stretched(cpu, fault));
+        system.machine.charge(cpu, Category::PageClear, system.machine.stretched(cpu, clear));
+        self.faulted += taken as u64;
+        task.unmapping |= task.pages.len() == self.pages_per_round;
+        true
+    }
+
+    fn unmap(&mut self, system: &mut System, cpu: Cpu) -> bool {
+        let task = &mut self.tasks[cpu.index()];
+        let batch = &task.pages[task.unmapped..(task.unmapped + FREE_BATCH).min(task.pages.len())];
+        let mut freed = system.free_private(cpu, batch);
+        if freed == 0 {
+            if !system.may_share(cpu) {
+                return false;
+            }
+            system.free(cpu, batch[0], 0);
+            freed = 1;
+        }
+        let unmap = system.machine.costs.page_unmap * freed as u64;
+        system.machine.charge(cpu, Category::PageFree, system.machine.stretched(cpu, unmap));
+        task.unmapped += freed;
+        if task.unmapped == task.pages.len() {
+            *task = Task { pages: std::mem::take(&mut task.pages), ..Task::default() };
+            task.pages.clear();
+        }
+        true
+    }
+}
+
+impl Program for PageFault {
+    fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
+        for _ in 0..64 {
+            let unmapping = self.tasks[cpu.index()].unmapping && !self.tasks[cpu.index()].pages.is_empty();
+            let went_on = if unmapping { self.unmap(system, cpu) } else { self.fault(system, cpu) };
+            if !went_on {
+                break;
+            }
+        }
+        Step::Again
+    }
+
+    fn is_finished(&self) -> bool {
+        false
+    }
+}

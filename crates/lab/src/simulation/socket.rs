@@ -1,0 +1,221 @@
+//! Pairs of processes that stream messages through a socket: AF_UNIX bandwidth, SCTP_STREAM_MANY.
+//!
+//! ```text
+//!   writer, CPU a:  allocate the message's blocks, copy into them ─► queue ─► reader, CPU b: copy out, free
+//!                   waits while the queue is full                             waits while it is empty
+//! ```
+//!
+//! Pages are allocated on one CPU and freed on another, which is what the high-order draining of pagesets is
+//! about: it sends the pages back while caches still hold them. Pages that come back late are cold, and
+//! copying into them waits for memory. The scheduler moves processes now and then; here a pair swaps its two
+//! CPUs at a fixed interval, so that every CPU both allocates and frees.
+
+use super::system::{Program, Step, System};
+use machine::{CacheModel, Cpu, Time};
+use mm::{Category, MigrateType, Pfn, Placement, Request};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// A socket workload as scenarios describe it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SocketStream {
+    /// Pairs of processes.
+    pub pairs: usize,
+    /// Orders of the blocks that a message is made of, in the order of allocation and of freeing.
+    pub blocks: Vec<u8>,
+    /// KiB copied into a message's blocks, and out of them.
+    pub copied_kib: u64,
+    /// Socket calls on each side for one message.
+    pub calls: f64,
+    /// Messages that fit into the socket's buffer.
+    pub in_flight: usize,
+    /// Virtual microseconds after which a pair swaps its CPUs.
+    pub swap_every_us: u64,
+    /// Cache misses among references that have nothing to do with the pages, percent.
+    pub background_miss: f64,
+    /// Virtual milliseconds measured, after a quarter of that as warm-up.
+    pub milliseconds: u64,
+}
+
+/// 64-byte lines of a page.
+const LINES_PER_PAGE: u64 = 64;
+
+struct Message {
+    sent: Time,
+    pages: Vec<Pfn>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Writer,
+    Reader,
+}
+
+struct Pair {
+    queue: VecDeque<Message>,
+    writer: Cpu,
+    reader: Cpu,
+    writing: Vec<Pfn>,
+    reading: Option<(Message, usize)>,
+    next_swap: Time,
+}
+
+/// All pairs at work.
+pub struct SocketStreams {
+    spec: SocketStream,
+    pairs: Vec<Pair>,
+    pair_of: Vec<Option<usize>>,
+    caches: Vec<CacheModel>,
+    /// Messages received.
+    pub received: u64,
+    /// Cache references and misses for page contents.
+    pub references: u64,
+    /// Those that no cache could serve.
+    pub misses: u64,
+}
+
+impl SocketStreams {
+    /// Places the pairs: evenly over sockets, the two processes of a pair on different cores of one socket.
+    pub fn new(spec: SocketStream, system: &System) -> SocketStreams {
+        let topology = &system.machine.topology;
+        let sockets = topology.sockets as usize;
+        let by_socket: Vec<Vec<Cpu>> = (0..sockets)
+            .map(|s| topology.all_cpus().filter(|&c| topology.socket(c) as usize == s).collect())
+            .collect();
+        let mut pair_of = vec![None; topology.cpus()];
+        let pairs = (0..spec.pairs)
+            .map(|p| {
+                let cpus = &by_socket[p % sockets];
+                let first = p / sockets * 2;
+                let (writer, reader) = (cpus[first % cpus.len()], cpus[(first + 1) % cpus.len()]);
+                pair_of[writer.index()] = Some(p);
+                pair_of[reader.index()] = Some(p);
+                Pair {
+                    queue: VecDeque::new(),
+                    writer,
+                    reader,
+                    writing: Vec::new(),
+                    reading: None,
+                    // Pairs swap at different moments.
+                    next_swap: Time::from_nanoseconds(spec.swap_every_us * 1000).fraction(p as u64 + 1, spec.pairs as u64),
+                }
+            })
+            .collect();
+        let caches = vec![CacheModel::new(topology.last_level_bytes()); sockets];
+        SocketStreams { spec, pairs, pair_of, caches, received: 0, references: 0, misses: 0 }
+    }
+
+    /// Starts the writers.
+    pub fn start(&self, system: &mut System) {
+        for pair in &self.pairs {
+            system.wake(pair.writer, Time::ZERO);
+        }
+    }
+
+    /// Misses among cache references, percent.
+    pub fn miss_rate(&self) -> f64 {
+        self.spec.background_miss + 100.0 * self.misses as f64 / self.references.max(1) as f64
+    }
+
+    /// Copies into or out of the block, which costs more for pages that the cache no longer holds.
+    fn copy(&mut self, system: &mut System, cpu: Cpu, pfn: Pfn, order: u8) {
+        let cache = &mut self.caches[system.machine.topology.socket(cpu) as usize];
+        let pages = 1u64 << order;
+        let missed = (0..1 << order).filter(|page| !cache.touch(pfn + page)).count() as u64;
+        let blocks: u64 = self.spec.blocks.iter().map(|&o| 1u64 << o).sum();
+        // The last block of a message is rarely filled: what is copied is spread over all pages.
+        let copied = (system.machine.costs.page_copy * pages).fraction(self.spec.copied_kib, 4 * blocks);
+        let waited = (system.machine.costs.page_miss * missed).fraction(self.spec.copied_kib, 4 * blocks);
+        system.machine.charge(cpu, Category::PageCopy, system.machine.stretched(cpu, copied));
+        system.machine.charge(cpu, Category::CacheMiss, waited);
+        self.references += pages * LINES_PER_PAGE;
+        self.misses += missed * LINES_PER_PAGE;
+    }
+
+    fn call(&self, system: &mut System, cpu: Cpu) {
+        let call = system.machine.costs.socket_call.scale(self.spec.calls);
+        system.machine.charge(cpu, Category::Program, system.machine.stretched(cpu, call));
+    }
+
+    fn write(&mut self, system: &mut System, cpu: Cpu, p: usize) -> Step {
+        let pair = &mut self.pairs[p];
+        if pair.writing.is_empty() {
+            if system.machine.now(cpu) >= pair.next_swap {
+                if pair.queue.is_empty() && pair.reading.is_none() {
+                    let reader = self.swap(system, p);
+                    system.wake(reader, system.machine.now(cpu));
+                }
+                return Step::Idle;
+            }
+            if pair.queue.len() >= self.spec.in_flight {
+                return Step::Idle;
+            }
+            self.call(system, cpu);
+        }
+        let order = self.spec.blocks[self.pairs[p].writing.len()];
+        let request = Request::new(order, MigrateType::Unmovable, Placement::Local);
+        let Some(pfn) = system.alloc(cpu, &request) else { return Step::Idle };
+        self.copy(system, cpu, pfn, order);
+        let pair = &mut self.pairs[p];
+        pair.writing.push(pfn);
+        if pair.writing.len() == self.spec.blocks.len() {
+            let sent = system.machine.now(cpu);
+            pair.queue.push_back(Message { sent, pages: std::mem::take(&mut pair.writing) });
+            system.wake(pair.reader, sent);
+        }
+        Step::Again
+    }
+
+    /// Exchanges the pair's CPUs; returns the one that writes from now on.
+    fn swap(&mut self, system: &System, p: usize) -> Cpu {
+        let pair = &mut self.pairs[p];
+        std::mem::swap(&mut pair.writer, &mut pair.reader);
+        let interval = Time::from_nanoseconds(self.spec.swap_every_us * 1000);
+        while pair.next_swap <= system.machine.now(pair.reader) {
+            pair.next_swap += interval;
+        }
+        pair.writer
+    }
+
+    fn read(&mut self, system: &mut System, cpu: Cpu, p: usize) -> Step {
+        if self.pairs[p].reading.is_none() {
+            let Some(message) = self.pairs[p].queue.pop_front() else {
+                // The writer may be waiting for this moment to swap.
+                let writer = self.pairs[p].writer;
+                system.wake(writer, system.machine.now(cpu));
+                return Step::Idle;
+            };
+            system.machine.idle_until(cpu, message.sent);
+            self.call(system, cpu);
+            self.pairs[p].reading = Some((message, 0));
+            return Step::Again;
+        }
+        let Some((message, next)) = self.pairs[p].reading.take() else { return Step::Idle };
+        let (pfn, order) = (message.pages[next], self.spec.blocks[next]);
+        self.copy(system, cpu, pfn, order);
+        system.free(cpu, pfn, order);
+        if next + 1 < message.pages.len() {
+            self.pairs[p].reading = Some((message, next + 1));
+        } else {
+            self.received += 1;
+            system.wake(self.pairs[p].writer, system.machine.now(cpu));
+        }
+        Step::Again
+    }
+}
+
+impl Program for SocketStreams {
+    fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
+        let Some(p) = self.pair_of[cpu.index()] else { return Step::Idle };
+        let role = if self.pairs[p].writer == cpu { Role::Writer } else { Role::Reader };
+        match role {
+            Role::Writer => self.write(system, cpu, p),
+            Role::Reader => self.read(system, cpu, p),
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        false
+    }
+}

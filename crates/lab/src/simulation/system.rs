@@ -1,0 +1,296 @@
+//! A machine with a kernel on it, and the loop that lets its CPUs act in the order of virtual time.
+//!
+//! ```text
+//!   loop: the CPU furthest behind ─► its vmstat worker, if due
+//!                                 ─► Program::step: private work as far as it goes, shared work while
+//!                                    nobody is further behind ([`System::may_share`])
+//! ```
+
+use crate::metric;
+use crate::outcome::{Outcome, Sample};
+use machine::{Category as _, Costs, Cpu, CpuQueue, Machine, Node, Time, Topology};
+use mm::lruvec::LruVector;
+use mm::page_alloc::MemoryRange;
+use mm::vmstat::VmstatTimers;
+use mm::{Category, Counters, Features, MemoryManager, Pfn, Request, Settings};
+use rand_pcg::Pcg64Mcg;
+
+/// What a CPU does after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It has more to do and waits for its turn.
+    Again,
+    /// It has nothing to do until it is woken.
+    Idle,
+}
+
+/// What runs on the CPUs.
+pub trait Program {
+    /// Lets `cpu`, the furthest behind, go on.
+    fn step(&mut self, system: &mut System, cpu: Cpu) -> Step;
+
+    /// Whether all is done.
+    fn is_finished(&self) -> bool;
+}
+
+/// Machine, memory manager and daemons.
+pub struct System {
+    /// The hardware.
+    pub machine: Machine<Category>,
+    /// The kernel.
+    pub mm: MemoryManager,
+    /// One LRU vector a cgroup and node.
+    lru: Vec<LruVector>,
+    queue: CpuQueue,
+    /// When each CPU is queued for; `NEVER` if it is not.
+    queued: Vec<Time>,
+    vmstat: VmstatTimers,
+    /// Pages that tasks hold.
+    pub allocated: u64,
+    /// Page allocations and frees so far.
+    pub page_operations: u64,
+    samples: Samples,
+    measured_from: Measured,
+}
+
+#[derive(Clone)]
+struct Measured {
+    time: Time,
+    counters: Counters,
+    spent: Vec<Time>,
+}
+
+#[derive(Default)]
+struct Samples {
+    next: Time,
+    series: Vec<Sample>,
+    pcp_max: u64,
+    memory_max: u64,
+}
+
+/// Virtual time between two samples of a series.
+const SAMPLE_INTERVAL: Time = Time::from_nanoseconds(50_000_000);
+/// Virtual time between two looks at how much memory pagesets hold.
+const PEAK_INTERVAL: Time = Time::from_nanoseconds(5_000_000);
+
+impl System {
+    /// Boots a kernel with these features and settings.
+    pub fn new(topology: Topology, costs: Costs, memory: &[MemoryRange], features: Features, settings: Settings, cgroups: usize, noise: Pcg64Mcg) -> System {
+        let cpus = topology.cpus();
+        let lru = vec![LruVector::default(); cgroups * topology.nodes as usize];
+        let stat_interval = settings.stat_interval;
+        let mm = MemoryManager::new(&topology, memory, features, settings, noise);
+        let machine = Machine::new(topology, costs);
+        let measured_from = Measured { time: Time::ZERO, counters: mm.counters().clone(), spent: vec![Time::ZERO; Category::COUNT] };
+        System {
+            machine,
+            mm,
+            lru,
+            queue: CpuQueue::default(),
+            queued: vec![Time::NEVER; cpus],
+            vmstat: VmstatTimers::new(cpus, stat_interval),
+            allocated: 0,
+            page_operations: 0,
+            samples: Samples::default(),
+            measured_from,
+        }
+    }
+
+    /// Wakes `cpu` at `time`, or leaves it where it is if it is awake already.
+    pub fn wake(&mut self, cpu: Cpu, time: Time) {
+        if !self.is_busy(cpu) {
+            self.machine.idle_until(cpu, time);
+            self.machine.set_busy(cpu, true);
+            self.enqueue(cpu, self.machine.now(cpu));
+        }
+    }
+
+    /// Whether `cpu` runs something.
+    pub fn is_busy(&self, cpu: Cpu) -> bool {
+        self.machine.is_busy(cpu)
+    }
+
+    fn enqueue(&mut self, cpu: Cpu, time: Time) {
+        if self.queued[cpu.index()] != time {
+            self.queued[cpu.index()] = time;
+            self.queue.push(time, cpu);
+        }
+    }
+
+    /// Whether `cpu` may touch what others can see: nobody is further behind.
+    #[inline]
+    pub fn may_share(&self, cpu: Cpu) -> bool {
+        self.machine.now(cpu) <= self.queue.earliest()
+    }
+
+    /// Lets `program` run to its end, or until `until`. May be called again to go on.
+    pub fn run(&mut self, program: &mut impl Program, until: Time) {
+        while self.queue.earliest() < until && !program.is_finished() {
+            let Some((time, cpu)) = self.queue.pop() else { break };
+            if self.queued[cpu.index()] != time {
+                continue; // an entry that a later one replaced
+            }
+            self.queued[cpu.index()] = Time::NEVER;
+            self.observe(time);
+            if self.vmstat.due(cpu) <= time {
+                self.machine.idle_until(cpu, time);
+                self.mm.vmstat_update(&mut self.machine, cpu);
+                self.vmstat.advance(cpu);
+            }
+            if self.is_busy(cpu) && program.step(self, cpu) == Step::Idle {
+                self.machine.set_busy(cpu, false);
+            }
+            if self.is_busy(cpu) {
+                self.enqueue(cpu, self.machine.now(cpu));
+            } else if self.mm.vmstat_has_work(cpu) {
+                while self.vmstat.due(cpu) < self.machine.now(cpu) {
+                    self.vmstat.advance(cpu);
+                }
+                self.enqueue(cpu, self.vmstat.due(cpu));
+            }
+        }
+    }
+
+    /// One request; may take locks.
+    pub fn alloc(&mut self, cpu: Cpu, request: &Request) -> Option<Pfn> {
+        let pfn = self.mm.alloc(&mut self.machine, cpu, request);
+        if pfn.is_some() {
+            self.allocated += 1 << request.order;
+            self.page_operations += 1 << request.order;
+        }
+        pfn
+    }
+
+    /// Many order-0 requests that need nothing shared.
+    #[inline]
+    pub fn alloc_private(&mut self, cpu: Cpu, request: &Request, wanted: usize, out: &mut Vec<Pfn>) -> usize {
+        let taken = self.mm.alloc_private(&self.machine, cpu, request, wanted, out);
+        self.allocated += taken as u64;
+        self.page_operations += taken as u64;
+        taken
+    }
+
+    /// Frees one block; may take locks.
+    pub fn free(&mut self, cpu: Cpu, pfn: Pfn, order: u8) {
+        self.allocated -= 1 << order;
+        self.page_operations += 1 << order;
+        self.mm.free(&mut self.machine, cpu, pfn, order);
+    }
+
+    /// Frees as many order-0 pages as need nothing shared.
+    #[inline]
+    pub fn free_private(&mut self, cpu: Cpu, pages: &[Pfn]) -> usize {
+        let freed = self.mm.free_private(&self.machine, cpu, pages);
+        self.allocated -= freed as u64;
+        self.page_operations += freed as u64;
+        freed
+    }
+
+    /// Takes or returns a batch of pages from the LRU lists of `cgroup` on `node`; takes a lock.
+    pub fn move_lru_pages(&mut self, cpu: Cpu, cgroup: usize, node: Node, pages: usize) {
+        let vector = cgroup * self.machine.topology.nodes as usize + node.index();
+        self.lru[vector].move_pages(&mut self.machine, cpu, pages);
+    }
+
+    /// Samples what is sampled over time, if it is time to.
+    pub fn observe(&mut self, now: Time) {
+        if now < self.samples.next {
+            return;
+        }
+        let pcp = self.mm.pages_in_pagesets();
+        let used = self.allocated + pcp;
+        self.samples.pcp_max = self.samples.pcp_max.max(pcp);
+        self.samples.memory_max = self.samples.memory_max.max(used);
+        let sampled = self.samples.series.last().map_or(0.0, |s| s.seconds);
+        if now.seconds() >= sampled + SAMPLE_INTERVAL.seconds() || self.samples.series.is_empty() {
+            let c = self.mm.counters();
+            for (name, value) in [
+                ("pcp_pages", pcp as f64),
+                ("allocated_pages", self.allocated as f64),
+                ("pages_from_zone", c.pages_from_zone() as f64),
+                ("pages_drained", c.get(mm::Event::PcpDrainedPages) as f64),
+            ] {
+                self.samples.series.push(Sample { seconds: now.seconds(), name, value });
+            }
+        }
+        self.samples.next = now + PEAK_INTERVAL;
+    }
+
+    fn spent(&self) -> Vec<Time> {
+        Category::ALL.iter().map(|&c| self.machine.accounts.total(c)).collect()
+    }
+
+    /// Starts measuring at `time`; what was before was warm-up.
+    pub fn start_measuring(&mut self, time: Time) {
+        self.measured_from = Measured { time, counters: self.mm.counters().clone(), spent: self.spent() };
+        self.samples.pcp_max = 0;
+        self.samples.memory_max = 0;
+    }
+
+    /// Lets every CPU idle, its vmstat worker decaying its pagesets, for `seconds`.
+    pub fn settle(&mut self, seconds: f64) {
+        struct Nothing;
+        impl Program for Nothing {
+            fn step(&mut self, _: &mut System, _: Cpu) -> Step {
+                Step::Idle
+            }
+            fn is_finished(&self) -> bool {
+                false
+            }
+        }
+        let until = self.latest() + Time::from_seconds(seconds);
+        for cpu in self.machine.topology.all_cpus() {
+            self.enqueue(cpu, self.machine.now(cpu).max(self.vmstat.due(cpu)));
+        }
+        self.run(&mut Nothing, until);
+    }
+
+    /// The furthest that any CPU has come.
+    pub fn latest(&self) -> Time {
+        self.machine.topology.all_cpus().map(|cpu| self.machine.now(cpu)).max().unwrap_or(Time::ZERO)
+    }
+
+    /// What was measured until `end`; metrics that every kind of run has are filled in.
+    pub fn outcome(&self, end: Time) -> Outcome {
+        let mut outcome = Outcome { virtual_seconds: (end - self.measured_from.time).seconds(), ..Outcome::default() };
+        let spent: Vec<Time> = self.spent().iter().zip(&self.measured_from.spent).map(|(&now, &then)| now - then).collect();
+        let busy: Time = Category::ALL.iter().filter(|&&c| c != Category::IDLE).map(|&c| spent[c.index()]).sum();
+        let share = |wanted: &dyn Fn(Category) -> bool| {
+            let time: Time = Category::ALL.iter().filter(|&&c| wanted(c)).map(|&c| spent[c.index()]).sum();
+            100.0 * time.seconds() / busy.seconds().max(1e-12)
+        };
+        for &category in Category::ALL {
+            outcome.cpu_seconds.insert(category.name(), spent[category.index()].seconds());
+        }
+        let counters = self.mm.counters().since(&self.measured_from.counters);
+        outcome.set(metric::LOCK, share(&Category::is_lock_wait));
+        outcome.set(metric::ZONE_LOCK, share(&|c| c == Category::ZoneLockWait));
+        outcome.set(metric::FREE_HIGH, counters.get(mm::Event::PcpFreeHighDrains) as f64);
+        outcome.set(metric::ALLOC_ZONE, counters.pages_from_zone() as f64);
+        let mib = |pages: u64| pages as f64 / 256.0;
+        outcome.set(metric::PCP_MAX, mib(self.samples.pcp_max));
+        outcome.set(metric::PCP_END, mib(self.mm.pages_in_pagesets()));
+        outcome.set(metric::MEMORY_MAX, mib(self.samples.memory_max));
+        let latencies = self.mm.latencies();
+        let slow = &latencies.slow_alloc;
+        let calls = [mm::Event::NumaHit, mm::Event::NumaMiss].iter().map(|&e| self.mm.counters().get(e)).sum::<u64>();
+        outcome.set(metric::ALLOC_P50, quantile(slow, calls, 0.50) / 1e3);
+        outcome.set(metric::ALLOC_P99, quantile(slow, calls, 0.99) / 1e3);
+        for (name, histogram) in [("alloc_slow", slow), ("zone_take", &latencies.take), ("zone_put", &latencies.put)] {
+            let buckets = histogram.iter_recorded().map(|b| (b.value_iterated_to() as f64 / 1e3, b.count_at_value()));
+            outcome.histograms.insert(name, buckets.collect());
+        }
+        outcome.counters = counters;
+        outcome.series = self.samples.series.clone();
+        outcome.page_operations = self.page_operations;
+        outcome
+    }
+}
+
+/// The `q`-quantile in picoseconds when `calls` calls were made of which only the slow ones were recorded; the
+/// others took no time beyond their private part.
+fn quantile(slow: &hdrhistogram::Histogram<u64>, calls: u64, q: f64) -> f64 {
+    let fast = calls.saturating_sub(slow.len()) as f64;
+    let within_slow = (q * calls as f64 - fast) / slow.len().max(1) as f64;
+    if within_slow <= 0.0 { 0.0 } else { slow.value_at_quantile(within_slow) as f64 }
+}
