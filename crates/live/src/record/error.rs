@@ -3,11 +3,19 @@
 use std::io;
 use std::path::PathBuf;
 
-use workload::trace::TraceError;
+use workload::trace::{Ending, TraceError};
 
 use super::Summary;
 use super::tracepoints::DecodeError;
 use crate::tracefs::{FormatError, RingBufferError, TracefsError};
+
+/// Why events were lost, and what helps.
+fn cause_and_remedy(summary: &Summary) -> (&'static str, &'static str) {
+    match summary.ended {
+        Ending::DiskFull => ("the disk was full", "more room on the disk"),
+        _ => ("the kernel's ring buffers were full", "a larger --buffer"),
+    }
+}
 
 /// Why a recording fails, or is not what was asked for. The message says what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -138,9 +146,8 @@ pub enum RecordError {
     Trace(#[from] TraceError),
     /// Events were lost. The trace is written and marked.
     #[error(
-        "the kernel lost {} events because its ring buffers were full; {} holds the other {} and is marked as \
-         lossy. Record again with a larger --buffer",
-        .0.lost, .0.output.display(), .0.events
+        "{} events were lost ({}); {} holds the other {} and is marked as lossy. Record again with {}",
+        .0.lost, cause_and_remedy(.0).0, .0.output.display(), .0.events, cause_and_remedy(.0).1
     )]
     Lost(Box<Summary>),
 }

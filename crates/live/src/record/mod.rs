@@ -24,8 +24,8 @@
 //! what was recorded by then becomes the trace. Should the recorder be killed, the next recording removes
 //! its instance, and [`recover`] makes the trace of its spool.
 //!
-//! Events are lost if a buffer fills faster than the disk takes it. The kernel counts them, and so does the
-//! trace: the result is then [`RecordError::Lost`].
+//! Events are lost if a buffer fills faster than the disk takes it, or if the disk is full of a sudden. They
+//! are counted, and the trace says so: the result is then [`RecordError::Lost`].
 
 use std::fmt;
 use std::fs;
@@ -281,9 +281,13 @@ fn fill_spool(
     if let Err(error) = streams.join() {
         progress(Progress::Notice(format!("recording stopped early: {error}")));
         ended = Ending::DiskFull;
+        // What was on its way through the pipe.
+        manifest.metadata.lost += 1;
     }
     for &cpu in &manifest.cpus {
-        manifest.metadata.lost += instance.statistics(cpu)?.lost;
+        let statistics = instance.statistics(cpu)?;
+        // All has been read, unless the spool could not be written.
+        manifest.metadata.lost += statistics.lost + statistics.entries;
     }
     manifest.metadata.ended = ended;
     manifest.write(spool)?;

@@ -1,0 +1,17 @@
+//! Any bytes are a trace or an error; reading them ends, and never panics.
+
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use workload::trace::TraceReader;
+
+fuzz_target!(|content: &[u8]| {
+    let Ok(reader) = TraceReader::from_bytes(Bytes::copy_from_slice(content)) else { return };
+    let _ = reader.require_lossless();
+    for event in reader {
+        if event.is_err() {
+            break;
+        }
+    }
+});
