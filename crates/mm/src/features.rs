@@ -82,7 +82,10 @@ pub struct Features {
     pub late_free_high: bool,
     /// 6.18: the first zonelist pass avoids nodes whose kswapd runs.
     pub avoid_reclaiming_nodes: bool,
-    /// 6.19: bulk frees and decay release locks after every batch.
+    /// 6.19, and before that in 6.18's stable series: decay releases locks after every batch, and a batch ends with a
+    /// whole block.
+    pub chunked_decay: bool,
+    /// 6.19: bulk frees release locks after every batch.
     pub chunked_bulk_free: bool,
     /// 6.13: /proc/zoneinfo prints `high_min` and `high_max` of each CPU.
     pub zoneinfo_prints_bounds: bool,
@@ -109,6 +112,7 @@ impl Features {
         claim_then_steal: false,
         late_free_high: false,
         avoid_reclaiming_nodes: false,
+        chunked_decay: false,
         chunked_bulk_free: false,
         zoneinfo_prints_bounds: false,
     };
@@ -146,7 +150,8 @@ impl Features {
         ..Features::MAINLINE_6_10
     };
     const MAINLINE_6_16: Features = Features { late_free_high: true, ..Features::MAINLINE_6_15 };
-    const MAINLINE_6_18: Features = Features { avoid_reclaiming_nodes: true, ..Features::MAINLINE_6_16 };
+    const MAINLINE_6_18: Features =
+        Features { avoid_reclaiming_nodes: true, chunked_decay: true, ..Features::MAINLINE_6_16 };
     const MAINLINE_6_19: Features = Features { chunked_bulk_free: true, ..Features::MAINLINE_6_18 };
 }
 
@@ -236,12 +241,12 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "mainline-6.18",
-        description: "first zonelist pass avoids nodes in reclaim",
+        description: "first zonelist pass avoids nodes in reclaim, decay releases locks after every batch",
         features: Features::MAINLINE_6_18,
     },
     Variant {
         name: "mainline-6.19",
-        description: "bulk frees and decay release locks after every batch",
+        description: "bulk frees release locks after every batch",
         features: Features::MAINLINE_6_19,
     },
 ];

@@ -401,7 +401,8 @@ impl Zone {
         let due = self.pagesets[cpu.index()].put(f, self.pressure, index, order, pfn);
         let Some(BulkFree { pages, free_high }) = due else { return };
         kernel.counters.add(if free_high { Event::PcpFreeHighDrains } else { Event::PcpHighDrains }, 1);
-        self.give_back_in_chunks(kernel, cpu, cpu, pages, index);
+        let portion = policy::bulk_free_portion(&self.pagesets[cpu.index()].tuning, f, pages);
+        self.give_back_in_portions(kernel, cpu, pages, portion, index);
         if f.below_high
             && self.pressure.below_high
             && self.is_above(f, Mark::High, 0, ZoneType::Movable, Reserves::default())
@@ -410,21 +411,19 @@ impl Zone {
         }
     }
 
-    /// Moves `pages` pages of `owner`'s pageset back to the zone; `cpu` does the work. Kernels from 6.19 on
-    /// release the lock after every batch.
-    fn give_back_in_chunks(
+    /// Moves `pages` pages of `cpu`'s pageset back to the zone, in portions under a hold of the lock each.
+    fn give_back_in_portions(
         &mut self,
         kernel: &mut Kernel,
         cpu: Cpu,
-        owner: Cpu,
         pages: i32,
+        portion: i32,
         first_list: usize,
     ) {
-        let chunk = if kernel.features.chunked_bulk_free { self.batch.max(1) } else { pages };
-        let mut remaining = pages;
-        while remaining > 0 && self.pagesets[owner.index()].tuning.count > 0 {
-            self.give_back(kernel, cpu, owner, remaining.min(chunk), first_list);
-            remaining -= chunk;
+        for pages in policy::portions(pages, portion) {
+            if self.pagesets[cpu.index()].tuning.count > 0 {
+                self.give_back(kernel, cpu, cpu, pages, first_list);
+            }
         }
     }
 
@@ -483,7 +482,8 @@ impl Zone {
         let (surplus, more) = policy::decay(&mut self.pagesets[cpu.index()].tuning, f);
         if surplus > 0 {
             let before = self.pagesets[cpu.index()].tuning.count;
-            self.give_back_in_chunks(kernel, cpu, cpu, surplus, 0);
+            let portion = policy::decay_portion(&self.pagesets[cpu.index()].tuning, f, surplus);
+            self.give_back_in_portions(kernel, cpu, surplus, portion, 0);
             let given = before - self.pagesets[cpu.index()].tuning.count;
             kernel.counters.add(Event::PcpDecayedPages, given as u64);
         }

@@ -285,6 +285,23 @@ pub fn decay(p: &mut Pageset, f: &Features) -> (i32, bool) {
     (surplus, more || surplus > 0)
 }
 
+/// The portions in which `pages` pages are given back, each under one hold of the locks. A portion ends with a whole
+/// block, so that several portions of large blocks are more than one.
+pub fn portions(pages: i32, portion: i32) -> impl Iterator<Item = i32> {
+    let starts = (0..pages).step_by(portion.max(1) as usize);
+    starts.map(move |start| portion.max(1).min(pages - start))
+}
+
+/// Size of a portion of a bulk free of `pages` pages.
+pub fn bulk_free_portion(p: &Pageset, f: &Features, pages: i32) -> i32 {
+    if f.chunked_bulk_free { p.batch } else { pages }
+}
+
+/// Size of a portion of a decay that gives back `pages` pages.
+pub fn decay_portion(p: &Pageset, f: &Features, pages: i32) -> i32 {
+    if f.chunked_decay { p.batch } else { pages }
+}
+
 /// Bookkeeping after a decay has given pages back.
 pub fn note_decayed(p: &mut Pageset, f: &Features) {
     if f.auto_tuning == Some(Decay::FifthUpToUnused) {
