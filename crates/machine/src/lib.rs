@@ -49,13 +49,30 @@ pub struct Machine<C: Category> {
     pub accounts: Accounts<C>,
     clocks: Vec<Time>,
     busy: Vec<bool>,
+    places: Vec<Place>,
+}
+
+/// Where a CPU is, looked up instead of computed in hot paths.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    core: u16,
+    socket: u16,
+    node: Node,
+    sibling: Option<Cpu>,
 }
 
 impl<C: Category> Machine<C> {
     /// Switches on a machine with all clocks at zero and no CPU busy.
     pub fn new(topology: Topology, costs: Costs) -> Self {
         let cpus = topology.cpus();
+        let place = |cpu| Place {
+            core: topology.core(cpu),
+            socket: topology.socket(cpu),
+            node: topology.node(cpu),
+            sibling: topology.sibling(cpu),
+        };
         Machine {
+            places: topology.all_cpus().map(place).collect(),
             accounts: Accounts::new(cpus),
             clocks: vec![Time::ZERO; cpus],
             busy: vec![false; cpus],
@@ -99,15 +116,31 @@ impl<C: Category> Machine<C> {
     /// How long `work` takes on `cpu` now: longer while an SMT sibling competes for the core.
     #[inline]
     pub fn stretched(&self, cpu: Cpu, work: Time) -> Time {
-        match self.topology.sibling(cpu) {
+        match self.places[cpu.index()].sibling {
             Some(sibling) if self.busy[sibling.index()] => work.scale(self.costs.smt_slowdown),
             _ => work,
         }
     }
 
+    /// The node whose memory is local to `cpu`.
+    #[inline]
+    pub fn node(&self, cpu: Cpu) -> Node {
+        self.places[cpu.index()].node
+    }
+
     /// What it takes to move one cache line from `from`'s caches to `to`.
     #[inline]
     pub fn line_transfer(&self, from: Cpu, to: Cpu) -> Time {
-        self.costs.line_transfer[self.topology.distance(from, to) as usize]
+        let (a, b) = (self.places[from.index()], self.places[to.index()]);
+        let distance = if from == to {
+            Distance::SameCpu
+        } else if a.core == b.core {
+            Distance::SameCore
+        } else if a.socket == b.socket {
+            Distance::SameSocket
+        } else {
+            Distance::OtherSocket
+        };
+        self.costs.line_transfer[distance as usize]
     }
 }

@@ -141,20 +141,6 @@ impl Topology {
         Some(Cpu(if cpu.0 < cores { cpu.0 + cores } else { cpu.0 - cores }))
     }
 
-    /// How far a line travels from `from` to `to`.
-    #[inline]
-    pub fn distance(&self, from: Cpu, to: Cpu) -> Distance {
-        if from == to {
-            Distance::SameCpu
-        } else if self.core(from) == self.core(to) {
-            Distance::SameCore
-        } else if self.socket(from) == self.socket(to) {
-            Distance::SameSocket
-        } else {
-            Distance::OtherSocket
-        }
-    }
-
     fn sharers(&self, cache: &Cache) -> u64 {
         match cache.shared_by {
             SharedBy::Core => self.threads_per_core.into(),

@@ -292,9 +292,9 @@ impl MemoryManager {
     }
 
     #[inline]
-    fn preferred_node(topology: &Topology, cpu: Cpu, placement: Placement) -> Node {
+    fn preferred_node(machine: &Machine<Category>, cpu: Cpu, placement: Placement) -> Node {
         match placement {
-            Placement::Local => topology.node(cpu),
+            Placement::Local => machine.node(cpu),
             Placement::Bind(node) => node,
         }
     }
@@ -318,7 +318,7 @@ impl MemoryManager {
         out: &mut Vec<Pfn>,
     ) -> usize {
         debug_assert_eq!(request.order, 0);
-        let node = Self::preferred_node(&machine.topology, cpu, request.placement);
+        let node = Self::preferred_node(machine, cpu, request.placement);
         let Some(&zone) =
             self.own_zones[node.index()].iter().find(|&&z| self.zones[z].kind <= request.highest)
         else {
@@ -357,7 +357,7 @@ impl MemoryManager {
             self.counters.add(Event::NumaMiss, calls);
             self.counters.add(Event::NumaForeign, calls);
         }
-        let local = machine.topology.node(cpu) == got;
+        let local = machine.node(cpu) == got;
         self.counters.add(if local { Event::NumaLocal } else { Event::NumaOther }, calls);
     }
 
@@ -365,7 +365,7 @@ impl MemoryManager {
     /// the request may use.
     pub fn alloc(&mut self, machine: &mut Machine<Category>, cpu: Cpu, request: &Request) -> Option<Pfn> {
         let before = machine.now(cpu);
-        let node = Self::preferred_node(&machine.topology, cpu, request.placement);
+        let node = Self::preferred_node(machine, cpu, request.placement);
         let found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Low).or_else(|| {
             self.counters.add(Event::KswapdWake, 1);
             self.get_page_from_freelist(machine, cpu, request, node, Mark::Min)

@@ -488,7 +488,7 @@ impl Zone {
             kernel.counters.add(Event::PcpDecayedPages, given as u64);
         }
         policy::note_decayed(&mut self.pagesets[cpu.index()].tuning, f);
-        let local = kernel.machine.topology.node(cpu) == self.node;
+        let local = kernel.machine.node(cpu) == self.node;
         let p = &mut self.pagesets[cpu.index()].tuning;
         let mut expiring = false;
         if p.expire > 0 && p.count > 0 {

@@ -201,7 +201,7 @@ impl KernelBuilds {
 
     /// Node whose LRU lists hold what `cpu` allocates.
     fn lru_node(&self, system: &System, cpu: Cpu) -> Node {
-        self.spec.bind.map_or_else(|| system.machine.topology.node(cpu), Node)
+        self.spec.bind.map_or_else(|| system.machine.node(cpu), Node)
     }
 
     fn charge(&self, system: &mut System, cpu: Cpu, category: Category, nanoseconds: u32, part: u64, whole: u64) {
