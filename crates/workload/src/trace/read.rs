@@ -1,10 +1,13 @@
 //! Reading a trace, a batch of rows at a time.
 //!
 //! The file is not trusted. The schema is checked when it is opened, each value when it is decoded, the order
-//! of times as rows go by; the first error ends the iteration.
+//! of times as rows go by; the first error ends the iteration. The Parquet crate checks much, but there are files
+//! that make it panic (an offset below zero is one); such a panic is caught here and becomes the error that it
+//! should have been.
 
 use std::fs::File;
 use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
@@ -63,8 +66,7 @@ impl TraceReader {
             return Err(TraceError::NotParquet { file });
         }
 
-        let builder =
-            ParquetRecordBatchReaderBuilder::try_new(input).map_err(|error| corrupt(error.to_string()))?;
+        let builder = unpanicked(|| ParquetRecordBatchReaderBuilder::try_new(input)).map_err(corrupt)?;
         let metadata = read_metadata(&builder, &file)?;
         check_schema(&builder, &file)?;
         let rows = builder.metadata().file_metadata().num_rows();
@@ -72,11 +74,8 @@ impl TraceReader {
             return Err(corrupt(format!("{rows} rows, its metadata says {}", metadata.events)));
         }
         let columns = ProjectionMask::columns(builder.parquet_schema(), schema::COLUMNS);
-        let batches = builder
-            .with_projection(columns)
-            .with_batch_size(BATCH)
-            .build()
-            .map_err(|error| corrupt(error.to_string()))?;
+        let builder = builder.with_projection(columns).with_batch_size(BATCH);
+        let batches = unpanicked(|| builder.build()).map_err(corrupt)?;
         Ok(TraceReader {
             file,
             metadata,
@@ -114,15 +113,13 @@ impl TraceReader {
         self.next = 0;
         self.events.clear();
         while self.events.is_empty() && !self.ended {
-            let result = match self.batches.next() {
-                None => {
+            let result = match unpanicked(|| self.batches.next().transpose()) {
+                Ok(None) => {
                     self.ended = true;
                     self.check_row_count()
                 }
-                Some(Ok(batch)) => self.decode(&batch),
-                Some(Err(error)) => {
-                    Err(TraceError::Corrupt { file: self.file.clone(), detail: error.to_string() })
-                }
+                Ok(Some(batch)) => self.decode(&batch),
+                Err(detail) => Err(TraceError::Corrupt { file: self.file.clone(), detail }),
             };
             if let Err(error) = result {
                 self.ended = true;
@@ -229,6 +226,15 @@ impl Iterator for TraceReader {
         let event = *self.events.get(self.next)?;
         self.next += 1;
         Some(Ok(event))
+    }
+}
+
+/// Runs a step of the Parquet crate; its error, or the fact that it panicked, as text. Whatever the step
+/// worked on is not used again after an error.
+fn unpanicked<T, E: ToString>(step: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(step)) {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(_) => Err("the Parquet reader cannot make sense of it".to_string()),
     }
 }
 

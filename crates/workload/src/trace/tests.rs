@@ -191,6 +191,16 @@ fn damaged_traces_are_refused() {
     assert!(message.contains("(3 rows, its metadata says 4)"), "{message}");
 }
 
+/// Files found by fuzzing that make the Parquet crate panic.
+#[test]
+fn a_panic_of_the_parquet_crate_is_an_error() {
+    for content in [&include_bytes!("damaged/offset.parquet")[..], include_bytes!("damaged/encoding.parquet")]
+    {
+        let message = refusal(content.to_vec());
+        assert!(message.contains("(the Parquet reader cannot make sense of it)"), "{message}");
+    }
+}
+
 #[test]
 fn metadata_is_checked() {
     let message = refusal(altered("", None, Some(r#"{"format": 2, "new": {}}"#)));
