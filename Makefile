@@ -1,0 +1,60 @@
+# The few commands that need remembering. Everything is built with the release profile, so that
+# dependencies are built once; `.ci/run` uses the same targets.
+
+CARGO ?= cargo
+# How long `make fuzz` lets each target run.
+SECONDS ?= 60
+# The toolchain that cargo-fuzz needs.
+NIGHTLY ?= nightly
+
+FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+
+.PHONY: help build test lint wasm doc docs bench fuzz ci
+
+help:
+	@echo 'make build    the mmtwin command: target/release/mmtwin'
+	@echo 'make test     all tests'
+	@echo 'make lint     rustfmt and clippy, warnings are errors'
+	@echo 'make wasm     machine and mm for wasm32-unknown-unknown'
+	@echo 'make doc      API documentation, warnings are errors'
+	@echo 'make docs     checks the pages in docs/, builds the book if mdbook is there'
+	@echo 'make bench    benchmarks'
+	@echo 'make fuzz     every fuzz target for SECONDS=$(SECONDS) seconds; needs cargo-fuzz and a nightly toolchain'
+	@echo 'make ci       everything that has to pass: .ci/run'
+
+build:
+	$(CARGO) build --release -p mmtwin
+
+test:
+	@.ci/prepare test
+	$(CARGO) test --release --workspace
+
+lint:
+	@.ci/prepare lint
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+
+wasm:
+	@.ci/prepare wasm
+	$(CARGO) build --release -p machine -p mm --target wasm32-unknown-unknown
+
+doc:
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --release --workspace --no-deps
+
+docs:
+	docs/check
+	@if command -v mdbook >/dev/null; then mdbook build docs; \
+	else echo 'mdbook is not installed (cargo install mdbook): the pages are checked, the book is not built'; fi
+
+bench:
+	$(CARGO) bench -p mm -p lab
+
+fuzz:
+	@.ci/prepare fuzz
+	@set -e; for target in $(FUZZ_TARGETS); do \
+		echo "== fuzz $$target for $(SECONDS) s"; \
+		fuzz/run $(NIGHTLY) $$target $(SECONDS); \
+	done
+
+ci:
+	.ci/run
