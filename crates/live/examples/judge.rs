@@ -14,7 +14,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         entries.extend(verify::open_loop(&recording, Annotated::Yes)?);
         for entry in entries {
             let error = entry.error.map_or("-".into(), |error| format!("{:+.3} %", 100.0 * error));
-            println!("{:<16} {:<36} {:>10} {:>10} {error:>10}", entry.case, entry.counter, entry.kernel, entry.twin);
+            println!(
+                "{:<16} {:<36} {:>10} {:>10} {error:>10}",
+                entry.case, entry.counter, entry.kernel, entry.twin
+            );
             for (cause, times) in entry.causes.iter() {
                 println!("{:>20} {} x {}", "", times, cause.description());
             }

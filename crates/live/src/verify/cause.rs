@@ -18,6 +18,9 @@ pub enum Cause {
     InterruptBeforeEvent,
     /// A page was on the list of another type than its pageblock seemed to have; unit: blocks.
     UnknownPageblockType,
+    /// A block came off a list without having been seen to get there: the recorder missed a free or a refill in
+    /// an interrupt; unit: blocks.
+    MissedEvent,
     /// A block was allocated from the lists that the twin did not have there; unit: blocks.
     UnknownOrigin,
     /// A whole pageblock was claimed from another type, which shows as `extfrag` alone; unit: blocks.
@@ -43,6 +46,7 @@ impl Cause {
             }
             Cause::InterruptBeforeEvent => "interrupts between an operation and its event",
             Cause::UnknownPageblockType => "blocks of pageblocks whose type no event shows",
+            Cause::MissedEvent => "blocks whose free or refill the recorder missed",
             Cause::UnknownOrigin => "blocks allocated from the lists without having been seen there",
             Cause::ClaimedBlock => "pageblocks claimed from another type, shown by one event instead of two",
             Cause::RemoteDrain => "blocks drained from another CPU's lists",

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! Each CPU's lists of each zone start as recorded. The twin decides by itself from there on; only the page frames
-//! that the zone gave are taken from the recording. Three things have no event: bulk allocations and frees past a
-//! held lock are taken from the recording's annotations, or from a block being allocated that was not at the head
-//! of its list; an interrupt between an operation and its event shows when the order of two events is not that
-//! of the list. They are applied and counted ([`Cause`]). A decision that differs is counted, and then the lists are
-//! made the kernel's again, which is counted too.
+//! that the zone gave are taken from the recording. What has no event is inferred from what is seen later: a block
+//! in front of the one that is allocated, whose next event is a free, was taken by the bulk interface; a freed
+//! block that is next taken from the buddy lists never was on a list; a block that is allocated without having been
+//! freed had a free that the recorder missed. It is applied and counted ([`Cause`]). A decision or state that differs
+//! is counted first, and then the lists are made the kernel's again, which is counted too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::policy::{self, Pageset, ZonePressure};
@@ -23,7 +23,7 @@ use mm::pcp::{DrainedBlock, PerCpuPages, is_order_allowed, list_index};
 use mm::{Features, MigrateType};
 use workload::trace::{Event, NO_PAGE, Operation};
 
-use super::history::{History, is_order};
+use super::history::{Destination, Fate, History, is_order, page_of};
 use super::tally::{Field, Tally};
 use super::{Cause, VerifyError, features};
 use crate::recordings::{Description, Hidden, Record, Recording, State};
@@ -31,26 +31,33 @@ use crate::recordings::{Description, Hidden, Record, Recording, State};
 /// How many events of a CPU an interrupt may put between an operation and its event.
 const INTERRUPT_EVENTS: usize = 200;
 
+/// Stands for a block that the kernel has on its lists and that is never seen.
+const UNSEEN: u32 = NO_PAGE;
+
 /// Decision by decision through a recording.
 pub fn closed_loop(recording: &Recording) -> Result<Tally, VerifyError> {
     let description = &recording.description;
     let features = features(&recording.name, &description.kernel)?;
     let history = History::load(recording)?;
     let annotations = recording.annotations()?;
-    let annotations = annotations.iter().map(|annotation| (annotation.record, annotation.hidden)).collect();
+    let past_lists = annotations.iter().filter(|annotation| annotation.hidden == Hidden::FreeToBuddy);
+    let past_lists = past_lists.map(|annotation| annotation.record).collect();
     let states = recording.states()?;
     let mut judge = Judge {
         features,
         description,
         history: &history,
-        annotations,
+        past_lists,
         states: states.iter().map(|state| (state.record, *state)).collect(),
         types: history.first_types(),
         lists: (0..description.zones.len() * usize::from(description.cpus)).map(|_| None).collect(),
         starting: Vec::new(),
+        latest: HashMap::new(),
         orders: BTreeMap::new(),
         direct: BTreeSet::new(),
+        early: BTreeSet::new(),
         noted: BTreeSet::new(),
+        added: BTreeSet::new(),
         handled: BTreeSet::new(),
         tally: Tally::default(),
     };
@@ -64,7 +71,8 @@ struct Judge<'a> {
     features: Features,
     description: &'a Description,
     history: &'a History,
-    annotations: BTreeMap<u32, Hidden>,
+    /// Frees that are annotated as having passed the lists by.
+    past_lists: BTreeSet<u32>,
     states: BTreeMap<u32, State>,
     /// Type of each pageblock as far as known.
     types: Vec<u8>,
@@ -72,12 +80,18 @@ struct Judge<'a> {
     lists: Vec<Option<PerCpuPages>>,
     /// Blocks of starting lists that are not complete yet: CPU, zone, list, page frame.
     starting: Vec<(u16, u8, u8, u32)>,
+    /// The latest record about each page.
+    latest: HashMap<u32, u32>,
     /// Orders of freed blocks that wait for their `free_batched`.
     orders: BTreeMap<u32, u8>,
     /// Allocations that were served from the buddy lists.
     direct: BTreeSet<u32>,
+    /// Blocks that an interrupted operation has taken already; their allocations are yet to come.
+    early: BTreeSet<u32>,
     /// Allocations whose effect on the counters has been entered, at their refill.
     noted: BTreeSet<u32>,
+    /// Records of blocks whose unseen way to a list has been made up for.
+    added: BTreeSet<u32>,
     /// Drain and refill events that have been dealt with.
     handled: BTreeSet<u32>,
     tally: Tally,
@@ -93,13 +107,13 @@ struct Place {
 
 impl Judge<'_> {
     fn step(&mut self, number: u32, record: &Record) {
+        if let Some(pfn) = page_of(record) {
+            self.latest.insert(pfn, number);
+        }
         match *record {
             Record::Listed { cpu, zone, list, pfn } => self.starting.push((cpu, zone, list, pfn)),
             Record::ListsEnd { cpu, zone } => self.begin(number, cpu, zone),
             Record::Event(event) => {
-                if let Some(&Hidden::BulkAlloc(pages)) = self.annotations.get(&number) {
-                    self.bulk_alloc(number, event.cpu, pages);
-                }
                 self.event(number, &event);
             }
         }
@@ -193,7 +207,7 @@ impl Judge<'_> {
             self.tally.causes.add(Cause::AllocationPastHeldLock, 1);
             return;
         }
-        self.empty_before_refill(number, place, list, event.order);
+        self.empty_before_refill(place, list, event.order);
         if let Some(owner) = owner {
             policy::note_alloc(&mut self.pages(place).tuning, &f);
             self.noted.insert(owner);
@@ -246,38 +260,27 @@ impl Judge<'_> {
         soon.find(|(_, event)| is_owner(event)).map(|(number, _)| number)
     }
 
-    /// The kernel refills empty lists only: what the twin still has there was taken without an event, or its
-    /// event is yet to come.
-    fn empty_before_refill(&mut self, number: u32, place: Place, list: usize, order: u8) {
-        let left: Vec<u32> = self.pages(place).list(list).iter().copied().collect();
-        for pfn in left {
-            if std::env::var("DBG2").is_ok() {
-                eprintln!("{number} left cpu {} list {list} pfn {pfn}", place.cpu);
-            }
-            if let Some(owner) = self.event_to_come(number, place.cpu, pfn) {
-                // Its own event will find it gone.
-                self.direct.insert(owner);
-                self.tally.causes.add(Cause::InterruptBeforeEvent, 1);
-            } else {
-                self.tally.causes.add(Cause::BulkAllocation, 1);
-            }
-            self.pages(place).tuning.count -= 1 << order;
-        }
-        self.pages(place).list_mut(list).clear();
+    fn fate(&self, pfn: u32) -> Fate {
+        self.latest.get(&pfn).map_or(Fate::Unknown, |&number| self.history.fate(number))
     }
 
-    /// The event of an allocation of `pfn` that an interrupt keeps back.
-    fn event_to_come(&self, number: u32, cpu: u16, pfn: u32) -> Option<u32> {
-        debug_assert!(cpu < self.description.cpus);
-        let soon = self.history.following(number).take(INTERRUPT_EVENTS);
-        for (at, event) in soon {
-            match event.operation {
-                Operation::Alloc if event.pfn == pfn => return Some(at),
-                Operation::Free if event.pfn == pfn => return None,
-                _ => {}
+    /// The kernel refills empty lists only: what the twin still has there was taken without an event, or its
+    /// event is yet to come.
+    fn empty_before_refill(&mut self, place: Place, list: usize, order: u8) {
+        let left: Vec<u32> = self.pages(place).list_mut(list).drain(..).collect();
+        for pfn in left {
+            if pfn == UNSEEN {
+                // It is on another list then.
+                self.pages(place).list_mut((list + 1) % MigrateType::PCP_TYPES).push_back(UNSEEN);
+                continue;
             }
+            let early = self.fate(pfn) == Fate::Listed;
+            if early {
+                self.early.insert(pfn);
+            }
+            self.tally.causes.add(if early { Cause::InterruptBeforeEvent } else { Cause::BulkAllocation }, 1);
+            self.pages(place).tuning.count -= 1 << order;
         }
-        None
     }
 
     fn alloc(&mut self, number: u32, event: &Event) {
@@ -290,35 +293,26 @@ impl Judge<'_> {
             policy::note_alloc(&mut self.pages(place).tuning, &f);
         }
         let list = list_index(&f, event.order, migrate_type);
+        if self.early.remove(&event.pfn) {
+            return;
+        }
         if self.pages(place).list(list).front() == Some(&event.pfn) {
             self.pages(place).take(&f, list, event.order);
         } else {
-            self.take_deeper(number, place, list, event);
+            self.take_deeper(place, list, event);
         }
         let pageset = self.pages(place).tuning;
         self.compare(number, place, &pageset);
     }
 
     /// The allocated block is not where the twin would have taken it from.
-    fn take_deeper(&mut self, number: u32, place: Place, list: usize, event: &Event) {
-        if std::env::var("DBG2").is_ok() {
-            eprintln!(
-                "{number} deeper cpu {} list {list} pfn {} at {:?} of {}",
-                place.cpu,
-                event.pfn,
-                self.lists[place.slot].as_ref().unwrap().list(list).iter().position(|&p| p == event.pfn),
-                self.lists[place.slot].as_ref().unwrap().list(list).len()
-            );
-        }
+    fn take_deeper(&mut self, place: Place, list: usize, event: &Event) {
         let f = self.features;
         let found = self.pages(place).list(list).iter().position(|&pfn| pfn == event.pfn);
         if let Some(depth) = found {
             let before: Vec<u32> = self.pages(place).list(list).iter().take(depth).copied().collect();
-            let kept: Vec<u32> = before
-                .iter()
-                .copied()
-                .filter(|&pfn| self.event_to_come(number, place.cpu, pfn).is_some())
-                .collect();
+            let kept: Vec<u32> =
+                before.iter().copied().filter(|&pfn| self.fate(pfn) == Fate::Listed).collect();
             let taken = before.len() - kept.len();
             let cause = if taken == 0 { Cause::InterruptBeforeEvent } else { Cause::BulkAllocation };
             self.tally.causes.add(cause, taken.max(1) as u64);
@@ -341,48 +335,14 @@ impl Judge<'_> {
         self.tally.causes.add(Cause::UnknownOrigin, 1);
     }
 
-    /// `pages` base pages left some list of this CPU before record `number`. Which list shows at the next
-    /// allocations from each: the one whose next block is that deep.
-    fn bulk_alloc(&mut self, number: u32, cpu: u16, pages: u32) {
-        let zone = self.description.zones.len() - 1;
-        let Some(place) = self.place(cpu, zone).filter(|place| self.lists[place.slot].is_some()) else {
-            return;
-        };
-        let f = self.features;
-        let wanted = pages as usize;
-        let types = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
-        let list = types.into_iter().find(|&migrate_type| {
-            let list = list_index(&f, 0, migrate_type);
-            let here = self.event_is_alloc(number, migrate_type);
-            let next = here.or_else(|| self.next_alloc_of(number, migrate_type));
-            let depth = next.and_then(|next| {
-                self.lists[place.slot].as_ref()?.list(list).iter().position(|&pfn| pfn == next)
-            });
-            depth.is_some_and(|depth| depth >= wanted)
-        });
-        let list = list_index(&f, 0, list.unwrap_or(MigrateType::Unmovable));
-        let lists = self.pages(place);
-        let taken = wanted.min(lists.list(list).len());
-        lists.list_mut(list).drain(..taken);
-        lists.tuning.count -= taken as i32;
-        self.tally.causes.add(Cause::BulkAllocation, taken as u64);
-    }
-
-    fn event_is_alloc(&self, number: u32, migrate_type: MigrateType) -> Option<u32> {
-        self.history.event(number).filter(|event| is_alloc_of(event, migrate_type)).map(|event| event.pfn)
-    }
-
-    fn next_alloc_of(&self, number: u32, migrate_type: MigrateType) -> Option<u32> {
-        let mut soon = self.history.following(number).take(10 * INTERRUPT_EVENTS);
-        soon.find(|(_, event)| is_alloc_of(event, migrate_type)).map(|(_, event)| event.pfn)
-    }
-
     // Frees and drains
 
     fn free(&mut self, number: u32, event: &Event) {
-        if self.annotations.get(&number) == Some(&Hidden::FreeToBuddy) {
-            self.tally.causes.add(Cause::FreePastHeldLock, 1);
-        } else if self.history.is_batched(number) {
+        if self.history.is_batched(number) {
+            if let Some(place) = self.place_of(event) {
+                let pageset = self.pages(place).tuning;
+                self.compare(number, place, &pageset);
+            }
             self.orders.insert(event.pfn, event.order);
         } else {
             self.commit(number, event, event.order);
@@ -396,20 +356,33 @@ impl Judge<'_> {
         if !is_order_allowed(order) {
             return;
         }
-        let before = self.pages(place).tuning;
-        self.compare(number, place, &before);
-        if self.history.is_past_lists(number) {
+        if self.is_past_lists(number) {
+            // The lists are in the middle of the operation that holds the lock: no state to compare.
             self.tally.causes.add(Cause::FreePastHeldLock, 1);
             return;
         }
+        let before = self.pages(place).tuning;
+        self.compare(number, place, &before);
         let f = self.features;
         let list = list_index(&f, order, migrate_type);
         let due = self.pages(place).put(&f, ZonePressure::default(), list, order, event.pfn);
         if let Some(due) = due {
             let mut predicted = Vec::new();
             let count = self.pages(place).tuning.count;
-            self.pages(place).take_for_zone(&f, due.pages, list, &mut predicted);
+            let portion = policy::bulk_free_portion(&self.pages(place).tuning, &f, due.pages);
+            for pages in policy::portions(due.pages, portion) {
+                self.pages(place).take_for_zone(&f, pages, list, &mut predicted);
+            }
             self.compare_drain(number, place, count, predicted);
+        }
+    }
+
+    /// Whether a free passed the lists by: what became of the block tells, else the recording's annotation.
+    fn is_past_lists(&self, number: u32) -> bool {
+        match self.history.destination(number) {
+            Destination::List => false,
+            Destination::Buddy => true,
+            Destination::Unknown => self.past_lists.contains(&number),
         }
     }
 
@@ -426,7 +399,10 @@ impl Judge<'_> {
         if surplus > 0 {
             let mut predicted = Vec::new();
             let count = self.pages(place).tuning.count;
-            self.pages(place).take_for_zone(&f, surplus, 0, &mut predicted);
+            let portion = policy::decay_portion(&self.pages(place).tuning, &f, surplus);
+            for pages in policy::portions(surplus, portion) {
+                self.pages(place).take_for_zone(&f, pages, 0, &mut predicted);
+            }
             self.compare_drain(number, place, count, predicted);
         }
         policy::note_decayed(&mut self.pages(place).tuning, &f);
@@ -471,11 +447,17 @@ impl Judge<'_> {
         self.tally.bulk_frees.note(kernel_pages == twin_pages);
         self.tally.drained[0] += kernel_pages;
         self.tally.drained[1] += twin_pages;
-        let expected: BTreeMap<u32, DrainedBlock> =
-            predicted.iter().map(|block| (block.pfn, *block)).collect();
+        let expected: BTreeMap<u32, usize> =
+            predicted.iter().enumerate().map(|(turn, block)| (block.pfn, turn)).collect();
+        let mut turn = 0;
         for (index, &(pfn, order)) in recorded.iter().enumerate() {
-            self.tally.drained_in_order.note(predicted.get(index).is_some_and(|block| block.pfn == pfn));
-            self.tally.drained_in_burst.note(expected.contains_key(&pfn));
+            let own_turn = expected.get(&pfn).copied();
+            let in_order = own_turn.is_some_and(|own_turn| own_turn >= turn);
+            if in_order {
+                turn = own_turn.map_or(turn, |own_turn| own_turn + 1);
+            }
+            self.tally.drained_in_order.note(in_order);
+            self.tally.drained_in_burst.note(own_turn.is_some());
             count -= 1 << order;
             let pageset = Pageset { count, ..self.pages(place).tuning };
             self.compare(numbers[index], place, &pageset);
@@ -574,17 +556,74 @@ impl Judge<'_> {
             self.tally.differing_fields[field as usize] += u64::from(!equal);
         }
         if !exact {
-            if std::env::var("DBG").is_ok() {
-                eprintln!(
-                    "{number} cpu {} zone {} twin {pageset:?} kernel {state:?} {:?}",
-                    place.cpu,
-                    place.zone,
-                    self.history.event(number)
-                );
-            }
+            self.add_foundlings(number, place, state.count - pageset.count);
+            self.take_bulk_allocated(place, pageset.count - state.count);
             self.tally.causes.add(Cause::StateTakenOver, 1);
             take_over(&mut self.pages(place).tuning, &state);
         }
+    }
+
+    /// The kernel has `pages` fewer on its lists than the twin: takes blocks that are gone without an event, from
+    /// the heads on, first those that are seen elsewhere later.
+    fn take_bulk_allocated(&mut self, place: Place, pages: i32) {
+        let f = self.features;
+        let mut missing = pages;
+        while missing > 0 && self.remove(place, UNSEEN, 0) {
+            missing -= 1;
+        }
+        for fate in [Fate::Taken, Fate::Unknown] {
+            for migrate_type in MigrateType::ALL.into_iter().take(MigrateType::PCP_TYPES) {
+                let list = list_index(&f, 0, migrate_type);
+                if missing <= 0 {
+                    return;
+                }
+                let listed = self.lists[place.slot].iter().flat_map(|pages| pages.list(list).iter().copied());
+                let gone: Vec<u32> =
+                    listed.filter(|&pfn| self.fate(pfn) == fate).take(missing as usize).collect();
+                for pfn in gone {
+                    missing -= i32::from(self.remove(place, pfn, 0));
+                    self.tally.causes.add(Cause::BulkAllocation, 1);
+                }
+            }
+        }
+    }
+
+    /// The kernel has `pages` more on its lists than the twin: puts there blocks that come off them later although
+    /// nothing was seen that brought them, what will be allocated to the head, what will be drained to the tail. Where
+    /// there are not enough of them, pages that are never seen stand in.
+    fn add_foundlings(&mut self, number: u32, place: Place, pages: i32) {
+        let mut missing = pages;
+        let mut found = Vec::new();
+        for &(taken, cpu, pfn) in self.history.foundlings_after(number) {
+            let event = self.history.event(taken).copied();
+            let Some(event) = event.filter(|event| cpu == place.cpu && is_order_allowed(event.order)) else {
+                continue;
+            };
+            if missing < 1 << event.order {
+                break;
+            }
+            if self.description.zone_of(pfn) == Some(place.zone) && self.added.insert(taken) {
+                missing -= 1 << event.order;
+                found.push(event);
+            }
+        }
+        let f = self.features;
+        for event in found.iter().rev() {
+            let Some(migrate_type) = pcp_type(event) else { continue };
+            let list = list_index(&f, event.order, migrate_type);
+            let pages = self.pages(place);
+            match event.operation {
+                Operation::Alloc => pages.list_mut(list).push_front(event.pfn),
+                _ => pages.list_mut(list).push_back(event.pfn),
+            }
+            pages.tuning.count += 1 << event.order;
+            self.tally.causes.add(Cause::MissedEvent, 1);
+        }
+        let unseen = missing.max(0);
+        let list = list_index(&f, 0, MigrateType::Reclaimable);
+        self.pages(place).list_mut(list).extend((0..unseen).map(|_| UNSEEN));
+        self.pages(place).tuning.count += unseen;
+        self.tally.causes.add(Cause::MissedEvent, unseen as u64);
     }
 
     fn type_of(&self, pfn: u32) -> u8 {
@@ -611,8 +650,4 @@ fn take_over(pageset: &mut Pageset, state: &State) {
 fn pcp_type(event: &Event) -> Option<MigrateType> {
     let number = u8::try_from(event.migratetype).ok()?;
     MigrateType::from_number(number).filter(|migrate_type| migrate_type.is_mergeable())
-}
-
-fn is_alloc_of(event: &Event, migrate_type: MigrateType) -> bool {
-    event.operation == Operation::Alloc && event.order == 0 && pcp_type(event) == Some(migrate_type)
 }

@@ -9,7 +9,9 @@
 //! A free's tracepoint does not say the type of its pageblock, which decides on whose list it goes. It is known
 //! from other events in the same 2 MiB: the last one before, or, when there was none yet, the first one after.
 
-use workload::trace::{Event, Operation};
+use std::collections::{HashMap, HashSet};
+
+use workload::trace::{Event, NO_PAGE, Operation};
 
 use super::VerifyError;
 use crate::recordings::{Record, Recording};
@@ -24,8 +26,10 @@ const MOVABLE: u8 = 1;
 pub struct History {
     records: Vec<Record>,
     next: Vec<u32>,
+    next_of_page: Vec<u32>,
     batched: Vec<bool>,
-    past_lists: Vec<bool>,
+    destinations: Vec<Destination>,
+    foundlings: Vec<Foundling>,
     /// First evidence of each pageblock's type.
     first_types: Vec<u8>,
 }
@@ -39,9 +43,26 @@ impl History {
         let events =
             records.iter().map(|record| if let Record::Event(event) = record { Some(event) } else { None });
         let batched = batched_frees(events);
-        let events = records.iter().map(|record| if let Record::Event(event) = record { Some(event) } else { None });
-        let past_lists = frees_past_lists(events, &batched);
-        let mut history = History { next: Vec::new(), batched, past_lists, first_types: Vec::new(), records };
+        let events =
+            records.iter().map(|record| if let Record::Event(event) = record { Some(event) } else { None });
+        let destinations = destinations(events, &batched);
+        let events =
+            records.iter().map(|record| if let Record::Event(event) = record { Some(event) } else { None });
+        let initial: Vec<u32> = records
+            .iter()
+            .filter_map(|record| if let Record::Listed { pfn, .. } = record { Some(*pfn) } else { None })
+            .collect();
+        let foundlings = foundlings(events, &initial);
+        let (next, next_of_page) = Default::default();
+        let mut history = History {
+            next,
+            next_of_page,
+            batched,
+            destinations,
+            foundlings,
+            first_types: Vec::new(),
+            records,
+        };
         history.link();
         history.first_types = history.first_evidence(pages);
         Ok(history)
@@ -49,13 +70,18 @@ impl History {
 
     fn link(&mut self) {
         let mut latest = [END; 256];
+        let mut latest_of_page = HashMap::new();
         self.next = vec![END; self.records.len()];
+        self.next_of_page = self.next.clone();
         for (number, record) in self.records.iter().enumerate().rev() {
             if let Record::Event(event) = record
                 && is_of_pages(event.operation)
             {
                 let latest = &mut latest[usize::from(event.cpu) % 256];
                 self.next[number] = std::mem::replace(latest, number as u32);
+            }
+            if let Some(pfn) = page_of(record) {
+                self.next_of_page[number] = latest_of_page.insert(pfn, number as u32).unwrap_or(END);
             }
         }
     }
@@ -107,15 +133,32 @@ impl History {
         })
     }
 
+    /// What becomes of a block, record `number` being the latest about it and the block being on a list.
+    pub fn fate(&self, number: u32) -> Fate {
+        let next = self.next_of_page.get(number as usize).and_then(|&next| self.event(next));
+        match next.map(|event| event.operation) {
+            // A batched free is two records of one event.
+            Some(Operation::FreeBatched) => self.fate(self.next_of_page[number as usize]),
+            Some(Operation::Alloc | Operation::PcpuDrain) => Fate::Listed,
+            Some(_) => Fate::Taken,
+            None => Fate::Unknown,
+        }
+    }
+
     /// Whether the free of record `number` is completed by a later `free_batched`.
     pub fn is_batched(&self, number: u32) -> bool {
         self.batched[number as usize]
     }
 
-    /// Whether the block that record `number` frees never was on a list: it came back from the buddy lists without
-    /// having been drained.
-    pub fn is_past_lists(&self, number: u32) -> bool {
-        self.past_lists[number as usize]
+    /// Where the block went that record `number` frees.
+    pub fn destination(&self, number: u32) -> Destination {
+        self.destinations[number as usize]
+    }
+
+    /// Blocks that come off lists after record `number` without having been seen to get there.
+    pub fn foundlings_after(&self, number: u32) -> &[Foundling] {
+        let first = self.foundlings.partition_point(|&(taken, ..)| taken <= number);
+        &self.foundlings[first..]
     }
 
     /// The pageblock types as first seen; movable where nothing tells.
@@ -127,7 +170,7 @@ impl History {
 /// Which frees are completed by a later `free_batched` of the same page, before it is allocated again.
 pub fn batched_frees<'a>(events: impl Iterator<Item = Option<&'a Event>>) -> Vec<bool> {
     let mut batched = Vec::new();
-    let mut frees = std::collections::HashMap::new();
+    let mut frees = HashMap::new();
     for (number, event) in events.enumerate() {
         batched.push(false);
         let Some(event) = event else { continue };
@@ -149,37 +192,94 @@ pub fn batched_frees<'a>(events: impl Iterator<Item = Option<&'a Event>>) -> Vec
     batched
 }
 
-/// Which frees, or `free_batched` where that completes them, passed the lists by: the next that is seen of the block
-/// is that it was taken from the buddy lists.
-pub fn frees_past_lists<'a>(
+/// Record, CPU and page frame of an event that takes a block off a list to which none has brought it.
+pub type Foundling = (u32, u16, u32);
+
+/// Blocks that are allocated or drained although nothing was seen that brought them to a list: the recorder missed
+/// a free, or a refill by the bulk interface.
+fn foundlings<'a>(events: impl Iterator<Item = Option<&'a Event>>, initial: &[u32]) -> Vec<Foundling> {
+    let mut found = Vec::new();
+    let mut at_hand: HashSet<u32> = initial.iter().copied().collect();
+    for (number, event) in events.enumerate() {
+        let Some(event) = event.filter(|event| event.pfn != NO_PAGE) else { continue };
+        match event.operation {
+            Operation::Alloc | Operation::PcpuDrain => {
+                if !at_hand.remove(&event.pfn) {
+                    found.push((number as u32, event.cpu, event.pfn));
+                }
+            }
+            Operation::Free | Operation::FreeBatched | Operation::ZoneLocked | Operation::Extfrag => {
+                at_hand.insert(event.pfn);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What becomes of a block on a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It stays until an event takes it off.
+    Listed,
+    /// It is gone without an event: the next one frees it, or takes it from the buddy lists.
+    Taken,
+    /// It is not seen again.
+    Unknown,
+}
+
+/// The page that a record is about.
+pub fn page_of(record: &Record) -> Option<u32> {
+    match record {
+        Record::Listed { pfn, .. } => Some(*pfn),
+        Record::Event(event) => Some(event.pfn).filter(|&pfn| pfn != NO_PAGE),
+        Record::ListsEnd { .. } => None,
+    }
+}
+
+/// Where a freed block went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// It was not seen again.
+    Unknown,
+    /// On a list: it was allocated from there, or drained.
+    List,
+    /// Past the lists: it came back from the buddy lists without having been drained.
+    Buddy,
+}
+
+/// Where each free led, or `free_batched` where that completes it, by what is seen next of the block.
+pub fn destinations<'a>(
     events: impl Iterator<Item = Option<&'a Event>>,
     batched: &[bool],
-) -> Vec<bool> {
-    let mut past_lists = vec![false; batched.len()];
-    let mut listed = std::collections::HashMap::new();
+) -> Vec<Destination> {
+    let mut destinations = vec![Destination::Unknown; batched.len()];
+    let mut freed = HashMap::new();
     for (number, event) in events.enumerate() {
         let Some(event) = event else { continue };
         match event.operation {
             Operation::Free if !batched[number] => {
-                listed.insert(event.pfn, number);
+                freed.insert(event.pfn, number);
             }
             Operation::FreeBatched => {
-                listed.insert(event.pfn, number);
+                freed.insert(event.pfn, number);
             }
             Operation::Alloc | Operation::PcpuDrain => {
-                listed.remove(&event.pfn);
+                if let Some(free) = freed.remove(&event.pfn) {
+                    destinations[free] = Destination::List;
+                }
             }
             Operation::ZoneLocked | Operation::Extfrag if is_order(event.order) => {
                 for pfn in event.pfn..event.pfn.saturating_add(1 << event.order) {
-                    if let Some(free) = listed.remove(&pfn) {
-                        past_lists[free] = true;
+                    if let Some(free) = freed.remove(&pfn) {
+                        destinations[free] = Destination::Buddy;
                     }
                 }
             }
             _ => {}
         }
     }
-    past_lists
+    destinations
 }
 
 /// Events that say something about pages or their lists.

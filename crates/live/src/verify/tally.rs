@@ -13,7 +13,7 @@ pub struct Tally {
     pub bulk_frees: Agreement,
     /// Base pages drained: the kernel's, the twin's.
     pub drained: [u64; 2],
-    /// Blocks drained, and how many were the twin's at this very place.
+    /// Blocks drained, and how many of them in the twin's order: after the blocks before them.
     pub drained_in_order: Agreement,
     /// Blocks drained, and how many were in the twin's bulk free at some place.
     pub drained_in_burst: Agreement,
