@@ -3,7 +3,8 @@
 //! The file is not trusted. The schema is checked when it is opened, each value when it is decoded, the order
 //! of times as rows go by; the first error ends the iteration. The Parquet crate checks much, but there are files
 //! that make it panic (an offset below zero is one); such a panic is caught here and becomes the error that it
-//! should have been.
+//! should have been. What cannot be caught: a forged page header can make the Parquet crate ask for up to
+//! 16 GiB of memory, which ends the process where there is less.
 
 use std::fs::File;
 use std::io::Read;
@@ -231,7 +232,7 @@ impl Iterator for TraceReader {
 
 /// Runs a step of the Parquet crate; its error, or the fact that it panicked, as text. Whatever the step
 /// worked on is not used again after an error.
-fn unpanicked<T, E: ToString>(step: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+pub(crate) fn unpanicked<T, E: ToString>(step: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(step)) {
         Ok(result) => result.map_err(|error| error.to_string()),
         Err(_) => Err("the Parquet reader cannot make sense of it".to_string()),
