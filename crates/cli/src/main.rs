@@ -1,2 +1,83 @@
-//! The `mmtwin` command.
-fn main() {}
+//! `mmtwin`: Linux's memory manager on a simulated machine, from the command line.
+//!
+//! ```text
+//!   arguments ─► one module a command ─► lab, live (data) ─► table or JSON on stdout
+//!                                                            progress and the last word on stderr
+//! ```
+//!
+//! Exit codes: 0 done, 1 failed, 2 asked for something impossible, 130 interrupted.
+
+mod arguments;
+mod calibrate;
+mod compare;
+mod failure;
+mod json;
+mod list;
+mod number;
+mod published;
+mod record;
+mod replay;
+mod run;
+mod sweep;
+mod table;
+mod this_machine;
+mod verify;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Run Linux's memory manager on a simulated machine.
+///
+/// Learn what a patch or a setting does to a workload before building a kernel: compare variants with paired seeds,
+/// replay recorded demand, check predictions against published tables and against the kernel that runs here.
+#[derive(Parser)]
+#[command(
+    name = "mmtwin",
+    version,
+    after_help = "\
+Examples:
+  mmtwin list                                 what there is
+  mmtwin compare kbuild                       a kernel build, all variants of the series
+  mmtwin record -o build.parquet -- make -j2  record what a command asks of the page allocator (root)
+  mmtwin replay build.parquet                 the same demand in the twin
+  mmtwin published pcp                        predictions against published tables
+  mmtwin verify pcp                           the twin against recordings of a real kernel"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    List(list::Arguments),
+    Run(run::Arguments),
+    Compare(compare::Arguments),
+    Published(published::Arguments),
+    Calibrate(calibrate::Arguments),
+    Record(record::Arguments),
+    Replay(replay::Arguments),
+    Verify(verify::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::List(arguments) => list::execute(&arguments),
+        Command::Run(arguments) => run::execute(&arguments),
+        Command::Compare(arguments) => compare::execute(&arguments),
+        Command::Published(arguments) => published::execute(&arguments),
+        Command::Calibrate(arguments) => calibrate::execute(&arguments),
+        Command::Record(arguments) => record::execute(&arguments),
+        Command::Replay(arguments) => replay::execute(&arguments),
+        Command::Verify(arguments) => verify::execute(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(message) = failure.message() {
+                eprintln!("error: {message}");
+            }
+            failure.exit_code()
+        }
+    }
+}

@@ -59,16 +59,12 @@ pub enum ExperimentError {
     #[error(transparent)]
     Results(#[from] ResultsError),
     /// A run failed.
-    #[error("{scenario}, {variant}, seed {seed}: {error}")]
+    #[error("{}, {}, seed {}: {error}", run.scenario, run.variant, run.seed)]
     Run {
-        /// The scenario.
-        scenario: String,
-        /// The variant.
-        variant: String,
-        /// The seed.
-        seed: u64,
+        /// The run.
+        run: Box<Run>,
         /// What went wrong.
-        error: RunError,
+        error: Box<RunError>,
     },
     /// Threads cannot be started.
     #[error("cannot start {jobs} threads: {text}")]
@@ -139,12 +135,8 @@ impl Experiment {
                 return Ok(record.clone());
             }
             progress(Progress::Begun(run));
-            let outcome = simulate(run).map_err(|error| ExperimentError::Run {
-                scenario: run.scenario.clone(),
-                variant: run.variant.clone(),
-                seed: run.seed,
-                error,
-            })?;
+            let failed = |error| ExperimentError::Run { run: Box::new(run.clone()), error: Box::new(error) };
+            let outcome = simulate(run).map_err(failed)?;
             let record = Record::new(identity.clone(), program, run, &outcome);
             results.keep(&self.scenario, &record)?;
             progress(Progress::Made(&record));

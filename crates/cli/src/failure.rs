@@ -1,0 +1,131 @@
+//! Why a command fails, and the exit code that goes with it.
+
+use lab::experiment::ExperimentError;
+use lab::published::TablesError;
+use lab::results::ResultsError;
+use lab::scenario::ScenarioError;
+use lab::simulation::RunError;
+use live::record::RecordError;
+use live::verify::VerifyError;
+use std::process::ExitCode;
+use workload::trace::TraceError;
+
+/// Why a command fails.
+#[derive(Debug)]
+pub enum Failure {
+    /// It was asked for something impossible; exit code 2.
+    Input(anyhow::Error),
+    /// Something else went wrong; exit code 1.
+    Other(anyhow::Error),
+    /// Ctrl-C, after what was done is safe; exit code 130.
+    Interrupted,
+}
+
+impl Failure {
+    /// What to tell the user, if it was not told yet.
+    pub fn message(&self) -> Option<String> {
+        match self {
+            Failure::Input(error) | Failure::Other(error) => Some(with_causes(error)),
+            Failure::Interrupted => None,
+        }
+    }
+
+    /// The exit code of the process.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Failure::Input(_) => ExitCode::from(2),
+            Failure::Other(_) => ExitCode::from(1),
+            Failure::Interrupted => ExitCode::from(130),
+        }
+    }
+
+    fn new(is_input: bool, error: impl Into<anyhow::Error>) -> Failure {
+        if is_input { Failure::Input(error.into()) } else { Failure::Other(error.into()) }
+    }
+
+    /// Something impossible, in words.
+    pub fn input(message: impl Into<String>) -> Failure {
+        Failure::Input(anyhow::Error::msg(message.into()))
+    }
+}
+
+/// An error and what caused it, where its own text does not say that already.
+fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |text, cause| match cause.to_string() {
+        cause if text.is_empty() => cause,
+        cause if text.contains(&cause) => text,
+        cause => format!("{text}: {cause}"),
+    })
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        Failure::Other(error)
+    }
+}
+
+impl From<ScenarioError> for Failure {
+    fn from(error: ScenarioError) -> Failure {
+        Failure::new(true, error)
+    }
+}
+
+impl From<TablesError> for Failure {
+    fn from(error: TablesError) -> Failure {
+        Failure::new(true, error)
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Failure {
+        Failure::new(true, error)
+    }
+}
+
+impl From<ResultsError> for Failure {
+    fn from(error: ResultsError) -> Failure {
+        Failure::new(results_are_input(&error), error)
+    }
+}
+
+/// What is in the directory is the user's; that the disk is full is not.
+fn results_are_input(error: &ResultsError) -> bool {
+    match error {
+        ResultsError::Foreign { .. } | ResultsError::Damaged { .. } => true,
+        ResultsError::Io { error, .. } => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+impl From<ExperimentError> for Failure {
+    fn from(error: ExperimentError) -> Failure {
+        let is_input = match &error {
+            ExperimentError::Results(error) => results_are_input(error),
+            ExperimentError::Run { error, .. } => {
+                matches!(**error, RunError::Scenario(_) | RunError::Trace(_))
+            }
+            ExperimentError::Threads { .. } => false,
+            _ => true,
+        };
+        Failure::new(is_input, error)
+    }
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Failure {
+        let is_input = matches!(
+            error,
+            RecordError::NoCommand
+                | RecordError::CommandNotFound(_)
+                | RecordError::OutputExists(_)
+                | RecordError::LeftOver { .. }
+                | RecordError::StillRecording(_)
+        );
+        Failure::new(is_input, error)
+    }
+}
+
+impl From<VerifyError> for Failure {
+    fn from(error: VerifyError) -> Failure {
+        Failure::new(true, error)
+    }
+}

@@ -1,0 +1,168 @@
+//! `mmtwin list`: what there is.
+
+use crate::failure::Failure;
+use crate::json;
+use crate::table::Grid;
+use clap::ValueEnum;
+use lab::metric::{METRICS, Metric};
+use lab::published::Mechanism;
+use lab::scenario::{Scenario, load_machine, machine_names};
+use serde::Serialize;
+
+/// List scenarios, machines, variants, releases, settings, metrics and published tables
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mmtwin list
+  mmtwin list settings
+  mmtwin list --json")]
+pub struct Arguments {
+    /// Only this part
+    part: Option<Part>,
+
+    /// Print JSON, see schemas/
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Scenarios,
+    Machines,
+    Variants,
+    Releases,
+    Settings,
+    Metrics,
+    Published,
+}
+
+#[derive(Serialize)]
+struct Lists {
+    scenarios: Vec<ScenarioLine>,
+    machines: Vec<Line>,
+    variants: Vec<Line>,
+    releases: Vec<ReleaseLine>,
+    settings: Vec<SettingLine>,
+    metrics: &'static [Metric],
+    published: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    description: String,
+}
+
+#[derive(Serialize)]
+struct ScenarioLine {
+    name: String,
+    description: String,
+    evidence: String,
+    machine: String,
+    seeds: u32,
+    variants: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ReleaseLine {
+    release: &'static str,
+    variant: &'static str,
+}
+
+#[derive(Serialize)]
+struct SettingLine {
+    name: &'static str,
+    default: &'static str,
+    accepts: &'static str,
+    description: &'static str,
+}
+
+impl Lists {
+    fn load() -> Result<Lists, Failure> {
+        let line =
+            |name: &str, description: &str| Line { name: name.into(), description: description.into() };
+        let mut scenarios = Vec::new();
+        for name in Scenario::names() {
+            let s = Scenario::load(name)?;
+            scenarios.push(ScenarioLine {
+                name: s.name,
+                description: s.description,
+                evidence: s.evidence,
+                machine: s.machine,
+                seeds: s.seeds,
+                variants: s.variants,
+            });
+        }
+        let mut machines = Vec::new();
+        for name in machine_names() {
+            machines.push(line(name, &load_machine(name)?.description));
+        }
+        let settings = mm::SETTINGS.iter().map(|s| SettingLine {
+            name: s.name,
+            default: s.default,
+            accepts: s.accepts,
+            description: s.description,
+        });
+        let releases = mm::features::RELEASES;
+        Ok(Lists {
+            scenarios,
+            machines,
+            variants: mm::VARIANTS.iter().map(|v| line(v.name, v.description)).collect(),
+            releases: releases.iter().map(|&(release, variant)| ReleaseLine { release, variant }).collect(),
+            settings: settings.collect(),
+            metrics: METRICS,
+            published: Mechanism::ALL.iter().map(|m| line(m.name, m.description)).collect(),
+        })
+    }
+
+    fn grid(&self, part: Part) -> Grid {
+        let described = |title: &str, lines: &[Line]| {
+            let mut grid = Grid::new(&[title, "what it is"]);
+            lines.iter().for_each(|line| grid.row([line.name.as_str(), &line.description]));
+            grid
+        };
+        let mut grid = match part {
+            Part::Scenarios => {
+                let mut grid = Grid::new(&["scenario", "what it is\nevidence"]);
+                for s in &self.scenarios {
+                    grid.row([s.name.clone(), format!("{}\n{}", s.description, s.evidence)]);
+                }
+                grid
+            }
+            Part::Machines => described("machine", &self.machines),
+            Part::Variants => described("variant", &self.variants),
+            Part::Releases => {
+                let mut grid = Grid::new(&["release", "variant"]);
+                self.releases.iter().for_each(|r| grid.row([r.release, r.variant]));
+                grid
+            }
+            Part::Settings => {
+                let mut grid = Grid::new(&["setting", "what it does"]);
+                for s in &self.settings {
+                    let bounds = format!("{}\ntakes {}; default {}", s.description, s.accepts, s.default);
+                    grid.row([s.name.to_string(), bounds]);
+                }
+                grid
+            }
+            Part::Metrics => {
+                let mut grid = Grid::new(&["metric", "unit", "what it means"]);
+                self.metrics.iter().for_each(|m| grid.row([m.name, m.unit, m.description]));
+                grid
+            }
+            Part::Published => described("published", &self.published),
+        };
+        grid.words = (1..grid.header.len()).collect();
+        grid
+    }
+}
+
+/// Prints the lists.
+pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    let lists = Lists::load()?;
+    if arguments.json {
+        return json::print("list", &lists);
+    }
+    let parts = Part::value_variants().iter().filter(|part| arguments.part.is_none_or(|only| only == **part));
+    let pieces: Vec<String> = parts.map(|part| lists.grid(*part).render()).collect();
+    json::print_text(&pieces.join("\n\n"))
+}

@@ -1,0 +1,177 @@
+//! `mmtwin published`: predicted against published, cell by cell.
+
+use crate::arguments::SweepArguments;
+use crate::failure::Failure;
+use crate::json;
+use crate::number::{number, percent};
+use crate::sweep::sweep;
+use crate::table::{Entry, Grid, Tone};
+use lab::experiment::Experiment;
+use lab::published::{
+    Cell, CellValue, Direction, Kind, Mechanism, Observations, Printed, Report, Statistics, TableReport,
+    needs,
+};
+use lab::scenario::{Scenario, load_machine};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Predict published tables and print every cell beside what was published
+#[derive(clap::Args)]
+#[command(after_help = "\
+Cells of the unpatched kernel are marked (base): machines are calibrated with them, so they take no part in the
+statistics. Runs are shared with `mmtwin compare`: a scenario's runs are made once.
+
+Examples:
+  mmtwin published pcp
+  mmtwin published pcp --table s0.lmbench3.unix
+  mmtwin published pcp --json > pcp.json")]
+pub struct Arguments {
+    /// The mechanism: pcp
+    mechanism: String,
+
+    /// Only this table; may be given several times
+    #[arg(long = "table", value_name = "ID")]
+    tables: Vec<String>,
+
+    #[command(flatten)]
+    sweep: SweepArguments,
+}
+
+#[derive(Serialize)]
+struct View<'a> {
+    mechanism: &'a str,
+    description: &'a str,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// Compares predictions with what was published.
+pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    let mechanism = Mechanism::find(&arguments.mechanism)?;
+    let tables = mechanism.tables(&arguments.tables)?;
+    let mut observations = Observations::default();
+    for need in needs(&tables) {
+        observe(&mut observations, need.scenario, need.variants, &arguments.sweep)?;
+    }
+    let report = Report::new(&tables, &observations);
+    if arguments.sweep.json {
+        let (mechanism, description) = (mechanism.name, mechanism.description);
+        return json::print("published", &View { mechanism, description, report: &report });
+    }
+    json::print_text(&render(mechanism, &report))
+}
+
+/// Makes the runs of a scenario. What fails in a run is a reason to predict nothing; what fails on disk ends all.
+fn observe(
+    observations: &mut Observations,
+    name: &str,
+    variants: Vec<String>,
+    arguments: &SweepArguments,
+) -> Result<(), Failure> {
+    let scenario = Scenario::load(name)?;
+    let experiment = Experiment {
+        machine: load_machine(&scenario.machine)?,
+        variants,
+        seeds: arguments.seeds.map_or(scenario.seeds, |seeds| seeds.get()),
+        changes: BTreeMap::new(),
+        scenario,
+    };
+    let directory = arguments.results.clone().unwrap_or_else(|| PathBuf::from("results")).join(name);
+    let records = sweep(&experiment, &directory, arguments)?;
+    observations.enter(name, &records);
+    Ok(())
+}
+
+fn render(mechanism: &Mechanism, report: &Report) -> String {
+    let mut pieces = vec![format!("{}: {}", mechanism.name, mechanism.description)];
+    pieces.extend(report.tables.iter().map(render_table));
+    let mut summary = Grid::new(&HEADER);
+    for table in &report.tables {
+        summary.row(statistics_row(&table.id, &table.statistics));
+    }
+    summary.row(statistics_row("all simulated", &report.summary));
+    summary.row(statistics_row("all computed", &report.computed));
+    pieces.push(summary.render());
+    pieces.push(
+        "Errors are |predicted - published| / |published| over the cells that are not (base). A direction is judged\n\
+         where the published change against base exceeds 2 %; of those, (resolved) counts the ones that the printed\n\
+         digits can tell."
+            .into(),
+    );
+    pieces.join("\n\n")
+}
+
+fn render_table(table: &TableReport) -> String {
+    let mut grid = Grid::new(&["row", "cell", "published", "predicted", "error", "direction"]);
+    grid.words = vec![1, 5];
+    for cell in &table.cells {
+        grid.row(cell_row(cell));
+    }
+    if table.cells.iter().all(|cell| cell.direction.is_none()) {
+        grid.header.truncate(5);
+    }
+    let mut text = format!("{}: {}\n{}\n\n{}", table.id, table.workload, table.mail, grid.render());
+    let mut reasons: Vec<&str> = table.cells.iter().filter_map(|cell| cell.reason.as_deref()).collect();
+    reasons.dedup();
+    for reason in reasons {
+        text += &format!("\nnot predicted: {reason}");
+    }
+    text
+}
+
+fn cell_row(cell: &Cell) -> Vec<Entry> {
+    let predicted = match &cell.predicted {
+        CellValue::Number(value) => format!("{value:.*}", decimals(*value, &cell.published)),
+        CellValue::Text(text) => text.clone(),
+        CellValue::Missing(_) => "-".into(),
+    };
+    let error = match (cell.kind, cell.error, cell.same) {
+        (Kind::Baseline, ..) => "(base)".into(),
+        (_, Some(error), _) => percent(error),
+        (_, _, Some(true)) => "same".into(),
+        (_, _, Some(false)) => "differs".into(),
+        _ => "-".into(),
+    };
+    let unresolved = if cell.resolved == Some(false) { " (not resolved)" } else { "" };
+    let (direction, tone) = match cell.direction {
+        Some(Direction::Right) => (format!("right{unresolved}"), Tone::Plain),
+        Some(Direction::Wrong) => (format!("WRONG{unresolved}"), Tone::Bad),
+        None => (String::new(), Tone::Plain),
+    };
+    vec![
+        cell.row.as_str().into(),
+        cell.metric.as_str().into(),
+        cell.published.as_str().into(),
+        predicted.into(),
+        error.into(),
+        Entry { text: direction, tone },
+    ]
+}
+
+/// Digits after the point: one more than published, none for whole numbers where none is published.
+fn decimals(value: f64, published: &str) -> usize {
+    let published =
+        Printed::parse(published).map_or(0, |printed| -(2.0 * printed.half_unit).log10().round() as i32);
+    if published == 0 && value.fract() == 0.0 { 0 } else { published.clamp(0, 8) as usize + 1 }
+}
+
+const HEADER: [&str; 7] =
+    ["table", "cells", "errors", "median", "mean", "p90", "direction wrong\n(resolved)"];
+
+fn statistics_row(id: &str, s: &Statistics) -> Vec<Entry> {
+    let fraction = |value: Option<f64>| Entry::from(value.map_or("-".into(), percent));
+    let count = |count: usize| Entry::from(number(count as f64));
+    vec![
+        id.into(),
+        count(s.cells),
+        count(s.errors),
+        fraction(s.median_abs_error),
+        fraction(s.mean_abs_error),
+        fraction(s.p90_abs_error),
+        Entry::from(format!(
+            "{} of {} ({} of {})",
+            s.direction_wrong, s.directions, s.direction_wrong_resolved, s.directions_resolved
+        )),
+    ]
+}

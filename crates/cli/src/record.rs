@@ -1,0 +1,159 @@
+//! `mmtwin record`: what a command, and everything else meanwhile, asks of the page allocator.
+
+use crate::failure::Failure;
+use crate::json;
+use crate::number::number;
+use crate::table::Grid;
+use indicatif::{ProgressBar, ProgressStyle};
+use live::record::{DEFAULT_BUFFER_KIB, Options, Progress, Summary, record, recover};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use workload::trace::Ending;
+
+/// Record what a command asks of the page allocator of this kernel (needs root)
+#[derive(clap::Args)]
+#[command(after_help = "\
+The whole machine is recorded while the command runs. The trace is a Parquet file; `mmtwin replay` takes it.
+
+Examples:
+  mmtwin record -o build.parquet -- make -j8
+  mmtwin record -o build.parquet --anonymize -- ./server --for 60
+  mmtwin record -o build.parquet --recover build.parquet.spool    after the recorder was killed")]
+pub struct Arguments {
+    /// The trace to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Ring buffer of the kernel, KiB per CPU
+    #[arg(long, value_name = "KIB", default_value_t = DEFAULT_BUFFER_KIB)]
+    buffer: u64,
+
+    /// Leave out the command and the names of tasks
+    #[arg(long)]
+    anonymize: bool,
+
+    /// Replace the trace if it exists
+    #[arg(long)]
+    force: bool,
+
+    /// Make the trace from what a killed recorder left in this directory
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "buffer", "anonymize"])]
+    recover: Option<PathBuf>,
+
+    /// Print JSON, see schemas/
+    #[arg(long)]
+    json: bool,
+
+    /// The command and its arguments
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "recover")]
+    command: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct View {
+    output: PathBuf,
+    events: u64,
+    lost: u64,
+    seconds: f64,
+    bytes: u64,
+    ended: Ending,
+    command_status: Option<i32>,
+    by_operation: BTreeMap<&'static str, u64>,
+}
+
+impl View {
+    fn new(summary: &Summary) -> View {
+        View {
+            output: summary.output.clone(),
+            events: summary.events,
+            lost: summary.lost,
+            seconds: summary.seconds,
+            bytes: summary.bytes,
+            ended: summary.ended,
+            command_status: summary.status.and_then(|status| status.code()),
+            by_operation: summary.by_operation.iter().map(|&(operation, n)| (operation.name(), n)).collect(),
+        }
+    }
+}
+
+/// Records.
+pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+        bar.set_style(style);
+    }
+    let mut report = |progress: Progress| show(&bar, progress);
+    let recorded = match &arguments.recover {
+        Some(spool) => recover(spool, &arguments.output, arguments.force, &mut report),
+        None => {
+            let options = Options {
+                buffer_kib: arguments.buffer,
+                anonymize: arguments.anonymize,
+                force: arguments.force,
+                ..Options::new(&arguments.output, arguments.command.clone())
+            };
+            record(&options, &mut report)
+        }
+    };
+    bar.finish_and_clear();
+    let summary = recorded?;
+    if arguments.json {
+        json::print("record", &View::new(&summary))?;
+    } else {
+        json::print_text(&render(&summary))?;
+    }
+    if summary.ended == Ending::Interrupted { Err(Failure::Interrupted) } else { Ok(()) }
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    match progress {
+        Progress::Notice(text) => bar.suspend(|| eprintln!("note: {text}")),
+        Progress::Recording { seconds, events, bytes, fill } => {
+            let fullest = fill.iter().copied().fold(0.0, f64::max);
+            bar.set_message(format!(
+                "recording: {seconds:.0} s, {} events, {} MB, fullest buffer {:.0} %",
+                number(events as f64),
+                bytes / 1_000_000,
+                100.0 * fullest
+            ));
+        }
+        Progress::Converting { events, fraction } => {
+            bar.set_message(format!(
+                "writing the trace: {} events, {:.0} %",
+                number(events as f64),
+                100.0 * fraction
+            ));
+        }
+    }
+    bar.tick();
+}
+
+fn render(summary: &Summary) -> String {
+    let mut grid = Grid::new(&["operation", "events"]);
+    for &(operation, events) in &summary.by_operation {
+        grid.row([operation.name().to_string(), events.to_string()]);
+    }
+    let mut text = format!(
+        "{}\n\n{}: {} events in {:.1} s ({}/s), {:.1} bytes an event, none lost",
+        grid.render(),
+        summary.output.display(),
+        summary.events,
+        summary.seconds,
+        number(summary.events_per_second()),
+        summary.bytes_per_event()
+    );
+    match summary.status {
+        Some(status) if !status.success() => text += &format!("\nnote: the command ended with {status}"),
+        _ => {}
+    }
+    match summary.ended {
+        Ending::CommandExited => {}
+        Ending::Interrupted => text += "\nnote: interrupted; what was recorded by then is in the trace",
+        Ending::DiskFull => {
+            text += "\nnote: recording stopped because the disk was nearly full; the command ran on"
+        }
+        Ending::RecorderKilled => text += "\nnote: made from what a killed recorder left",
+    }
+    text
+}

@@ -1,0 +1,90 @@
+//! `mmtwin replay`: recorded demand on another kernel, setting or machine.
+
+use crate::arguments::{SweepArguments, SystemArguments};
+use crate::compare::compare;
+use crate::failure::Failure;
+use crate::this_machine;
+use lab::experiment::Experiment;
+use lab::metric::{
+    ALLOC_P50, ALLOC_P99, ALLOC_ZONE, FREE_HIGH, LOCK, MEMORY_MAX, Metric, PCP_END, PCP_MAX, ZONE_LOCK,
+};
+use lab::scenario::{Scenario, Workload};
+use lab::simulation::replay::Replay;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use workload::trace::TraceReader;
+
+/// Replay a recorded trace in the twin
+#[derive(clap::Args)]
+#[command(after_help = "\
+Pages are asked for and freed at the recorded times and on the recorded CPUs; what the kernel answers is the twin's.
+Several kernels, separated by commas, are compared with the first.
+
+Examples:
+  mmtwin replay build.parquet
+  mmtwin replay build.parquet --kernel base,patch9,6.18
+  mmtwin replay build.parquet --machine intel-2s-224 --copies 8 --set vm.percpu_pagelist_high_fraction=8")]
+pub struct Arguments {
+    /// A trace from `mmtwin record`
+    trace: PathBuf,
+
+    /// Kernels: releases or variants from `mmtwin list` [default: the recorded release]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    kernel: Vec<String>,
+
+    /// Copies side by side, each on as many CPUs as the recorded machine had
+    #[arg(long, value_name = "N", default_value = "1")]
+    copies: NonZeroUsize,
+
+    /// Virtual microseconds between the starts of two copies
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    stagger_us: u64,
+
+    #[command(flatten)]
+    system: SystemArguments,
+
+    #[command(flatten)]
+    sweep: SweepArguments,
+}
+
+const SHOWN: &[Metric] =
+    &[ALLOC_ZONE, ZONE_LOCK, LOCK, FREE_HIGH, PCP_MAX, PCP_END, MEMORY_MAX, ALLOC_P50, ALLOC_P99];
+
+/// Replays the trace.
+pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    let reader = TraceReader::open(&arguments.trace)?;
+    reader.require_lossless()?;
+    let release = reader.metadata().kernel_release.clone();
+    let variants = if arguments.kernel.is_empty() { vec![release.clone()] } else { arguments.kernel.clone() };
+    let machine = arguments.system.profile(this_machine::NAME)?;
+    let scenario = Scenario {
+        name: name(&arguments.trace),
+        description: format!("demand recorded on Linux {release}, {}", arguments.trace.display()),
+        evidence: "model only; the demand is recorded, times are those of the machine's profile".into(),
+        machine: machine.name.clone(),
+        variants: variants.clone(),
+        seeds: 1,
+        settings: Default::default(),
+        metrics: SHOWN.iter().map(|metric| metric.name.into()).collect(),
+        workload: Workload::Replay(Replay {
+            trace: arguments.trace.clone(),
+            copies: arguments.copies.get(),
+            stagger_us: arguments.stagger_us,
+        }),
+    };
+    let experiment = Experiment {
+        scenario,
+        machine,
+        variants,
+        seeds: arguments.sweep.seeds.map_or(1, |seeds| seeds.get()),
+        changes: arguments.system.changes()?,
+    };
+    compare(&experiment, &arguments.sweep)
+}
+
+/// `replay-` and the trace's name, as far as names of scenarios allow.
+fn name(trace: &std::path::Path) -> String {
+    let stem = trace.file_stem().unwrap_or_default().to_string_lossy();
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    format!("replay-{}", stem.chars().map(allowed).collect::<String>())
+}

@@ -1,0 +1,144 @@
+//! `mmtwin run`: runs by themselves, with everything that they count.
+
+use crate::arguments::{SweepArguments, SystemArguments};
+use crate::failure::Failure;
+use crate::json;
+use crate::number::number;
+use crate::sweep::{directory, sweep};
+use crate::table::Grid;
+use lab::experiment::Experiment;
+use lab::metric::Metric;
+use lab::results::Record;
+use lab::scenario::Scenario;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Run a scenario and print everything that it measures and counts
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mmtwin run page_fault1
+  mmtwin run kbuild --variants patch9 --seeds 2
+  mmtwin run af_unix --set vm.percpu_pagelist_high_fraction=8 --machine spr-server --json")]
+pub struct Arguments {
+    /// A name from `mmtwin list scenarios`, or a .toml file
+    scenario: String,
+
+    /// Variants or releases, separated by commas [default: the scenario's first]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    variants: Option<Vec<String>>,
+
+    #[command(flatten)]
+    system: SystemArguments,
+
+    #[command(flatten)]
+    sweep: SweepArguments,
+}
+
+#[derive(Serialize)]
+struct Runs<'a> {
+    scenario: &'a str,
+    machine: &'a str,
+    results: String,
+    runs: Vec<RunView<'a>>,
+}
+
+#[derive(Serialize)]
+struct RunView<'a> {
+    variant: &'a str,
+    seed: u64,
+    identity: &'a str,
+    settings: &'a BTreeMap<String, String>,
+    virtual_seconds: f64,
+    page_operations: u64,
+    metrics: &'a BTreeMap<String, f64>,
+    cpu_seconds: &'a BTreeMap<String, f64>,
+    counters: &'a BTreeMap<String, u64>,
+}
+
+impl<'a> From<&'a Record> for RunView<'a> {
+    fn from(record: &'a Record) -> RunView<'a> {
+        RunView {
+            variant: &record.run.variant,
+            seed: record.run.seed,
+            identity: &record.identity,
+            settings: &record.run.settings,
+            virtual_seconds: record.virtual_seconds,
+            page_operations: record.page_operations,
+            metrics: &record.metrics,
+            cpu_seconds: &record.cpu_seconds,
+            counters: &record.counters,
+        }
+    }
+}
+
+/// Runs the scenario.
+pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    let scenario = Scenario::load(&arguments.scenario)?;
+    let variants =
+        arguments.variants.clone().unwrap_or_else(|| scenario.variants.iter().take(1).cloned().collect());
+    let experiment = Experiment {
+        machine: arguments.system.profile(&scenario.machine)?,
+        variants,
+        seeds: arguments.sweep.seeds.map_or(1, |seeds| seeds.get()),
+        changes: arguments.system.changes()?,
+        scenario,
+    };
+    let directory = directory(&arguments.sweep, &experiment.scenario.name);
+    let records = sweep(&experiment, &directory, &arguments.sweep)?;
+    if arguments.sweep.json {
+        return json::print(
+            "run",
+            &Runs {
+                scenario: &experiment.scenario.name,
+                machine: &experiment.machine.name,
+                results: directory.display().to_string(),
+                runs: records.iter().map(RunView::from).collect(),
+            },
+        );
+    }
+    json::print_text(&format!(
+        "{} on {}: {}\n\n{}",
+        experiment.scenario.name,
+        experiment.machine.name,
+        experiment.scenario.description,
+        grid(&records).render()
+    ))
+}
+
+fn grid(records: &[Record]) -> Grid {
+    let mut header = vec!["".to_string()];
+    header.extend(records.iter().map(|record| format!("{}\nseed {}", record.run.variant, record.run.seed)));
+    let mut grid = Grid { header, ..Grid::default() };
+    let mut row = |label: String, value: &dyn Fn(&Record) -> Option<f64>| {
+        let values = records.iter().map(|record| value(record).map_or("-".into(), number));
+        grid.row([label].into_iter().chain(values));
+    };
+    row("virtual time (s)".into(), &|record| Some(record.virtual_seconds));
+    row("page operations".into(), &|record| Some(record.page_operations as f64));
+    for metric in lab::metric::METRICS {
+        if records.iter().any(|record| record.metrics.contains_key(metric.name)) {
+            row(title(metric), &|record| record.metrics.get(metric.name).copied());
+        }
+    }
+    for category in mm::Category::ALL {
+        if records
+            .iter()
+            .any(|record| record.cpu_seconds.get(category.name()).is_some_and(|&seconds| seconds > 0.0))
+        {
+            let value = |record: &Record| record.cpu_seconds.get(category.name()).copied();
+            row(format!("CPU {} (s)", category.name()), &value);
+        }
+    }
+    for event in mm::Event::ALL {
+        if records.iter().any(|record| record.counters.get(event.name()).is_some_and(|&count| count > 0)) {
+            row(event.name().into(), &|record| record.counters.get(event.name()).map(|&count| count as f64));
+        }
+    }
+    grid
+}
+
+/// Label and unit of a metric.
+pub fn title(metric: &Metric) -> String {
+    format!("{} ({})", metric.label, metric.unit)
+}

@@ -1,0 +1,102 @@
+//! Making the runs of an experiment: progress on stderr, Ctrl-C, the last word.
+
+use crate::arguments::SweepArguments;
+use crate::failure::Failure;
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::experiment::{Experiment, Progress};
+use lab::results::{Record, Results, program_identity};
+use signal_hook::consts::SIGINT;
+use signal_hook::iterator::Signals;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// A sweep in progress, as Ctrl-C reports it.
+struct Sweep {
+    bar: ProgressBar,
+    directory: PathBuf,
+    runs: usize,
+    kept: AtomicUsize,
+}
+
+/// Version and hash of this program.
+pub fn program() -> Result<String, Failure> {
+    let path = std::env::current_exe().context("the path of this program")?;
+    Ok(program_identity(env!("CARGO_PKG_VERSION"), &path)?)
+}
+
+/// Results go to DIR, or to `results/SCENARIO`.
+pub fn directory(arguments: &SweepArguments, scenario: &str) -> PathBuf {
+    arguments.results.clone().unwrap_or_else(|| Path::new("results").join(scenario))
+}
+
+/// Makes the runs of `experiment` that `directory` does not have yet.
+pub fn sweep(
+    experiment: &Experiment,
+    directory: &Path,
+    arguments: &SweepArguments,
+) -> Result<Vec<Record>, Failure> {
+    let runs = experiment.runs()?.len();
+    let program = program()?;
+    let mut results = Results::open(directory, arguments.fresh)?;
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs  {msg}  {elapsed}")
+        .context("the progress bar's template")?;
+    let bar = ProgressBar::new(runs as u64).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let sweep = Arc::new(Sweep { bar, directory: directory.into(), runs, kept: AtomicUsize::new(0) });
+    watch_for_interruption(&sweep)?;
+    let began = Instant::now();
+    let known = AtomicUsize::new(0);
+    let progress = |progress: Progress| match progress {
+        Progress::Begun(run) => {
+            sweep.bar.set_message(format!("{}, {}, seed {}", run.scenario, run.variant, run.seed));
+        }
+        Progress::Known(_) => {
+            known.fetch_add(1, Ordering::Relaxed);
+            sweep.kept.fetch_add(1, Ordering::Relaxed);
+            sweep.bar.inc(1);
+        }
+        Progress::Made(_) => {
+            sweep.kept.fetch_add(1, Ordering::Relaxed);
+            sweep.bar.inc(1);
+        }
+    };
+    let made = experiment.sweep(&mut results, &program, arguments.jobs(), &lab::simulation::run, &progress);
+    sweep.bar.finish_and_clear();
+    let records = made?;
+    let known = known.into_inner();
+    let from_before = if known > 0 { format!(" ({known} from before)") } else { String::new() };
+    let seconds = began.elapsed().as_secs_f64();
+    let noun = if runs == 1 { "run" } else { "runs" };
+    eprintln!("{runs} {noun}{from_before} in {seconds:.1} s; results in {}", directory.display());
+    Ok(records)
+}
+
+/// The sweep that Ctrl-C ends; one after the other where a command makes several.
+static CURRENT: OnceLock<std::sync::Mutex<Arc<Sweep>>> = OnceLock::new();
+
+fn watch_for_interruption(sweep: &Arc<Sweep>) -> Result<(), Failure> {
+    if let Some(current) = CURRENT.get() {
+        *current.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = sweep.clone();
+        return Ok(());
+    }
+    let mut signals = Signals::new([SIGINT]).context("cannot watch for Ctrl-C")?;
+    let current = CURRENT.get_or_init(|| std::sync::Mutex::new(sweep.clone()));
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            let sweep = current.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+            sweep.bar.finish_and_clear();
+            let kept = sweep.kept.load(Ordering::Relaxed);
+            eprintln!(
+                "interrupted: {kept} of {} runs are kept in {}; the same command goes on from there",
+                sweep.runs,
+                sweep.directory.display()
+            );
+            // Every file is whole at any moment, and runs that have begun are made again.
+            std::process::exit(130);
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Tables on the terminal: rows of what is measured, columns of what it is measured on.
+//!
+//! A table that is wider than the terminal is printed in several pieces, a group of columns each; the first
+//! column stands in all of them.
+
+use comfy_table::{Attribute, Cell, CellAlignment, Color, LineStyle, Table, TableStyle, presets};
+
+/// Width where stdout is no terminal.
+const DEFAULT_WIDTH: usize = 120;
+
+/// Rows of one line need no rules between them.
+const UNDER_HEADER: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// How a cell is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// As it is.
+    #[default]
+    Plain,
+    /// Better.
+    Good,
+    /// Worse.
+    Bad,
+}
+
+/// A cell of a [`Grid`]; may have several lines.
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    /// What it says.
+    pub text: String,
+    /// How it is meant.
+    pub tone: Tone,
+}
+
+impl From<String> for Entry {
+    fn from(text: String) -> Entry {
+        Entry { text, tone: Tone::Plain }
+    }
+}
+
+impl From<&str> for Entry {
+    fn from(text: &str) -> Entry {
+        text.to_string().into()
+    }
+}
+
+/// A table as data.
+#[derive(Clone, Debug, Default)]
+pub struct Grid {
+    /// Titles of the columns, the label column first.
+    pub header: Vec<String>,
+    /// Rows, the label first.
+    pub rows: Vec<Vec<Entry>>,
+    /// Columns that are words; the label column always is.
+    pub words: Vec<usize>,
+}
+
+impl Grid {
+    /// A table with these titles.
+    pub fn new(header: &[&str]) -> Grid {
+        Grid { header: header.iter().map(|title| title.to_string()).collect(), ..Grid::default() }
+    }
+
+    /// Adds a row.
+    pub fn row<E: Into<Entry>>(&mut self, entries: impl IntoIterator<Item = E>) {
+        self.rows.push(entries.into_iter().map(Into::into).collect());
+    }
+
+    /// The table for the terminal that stdout is, in one piece or several.
+    pub fn render(&self) -> String {
+        self.render_for(width())
+    }
+
+    fn render_for(&self, width: usize) -> String {
+        let groups = self.groups(width);
+        groups.iter().map(|columns| self.piece(columns)).collect::<Vec<_>>().join("\n\n")
+    }
+
+    fn column_width(&self, column: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|entry| entry.text.as_str());
+        let texts = cells.chain([self.header[column].as_str()]);
+        texts.flat_map(str::lines).map(|line| line.chars().count()).max().unwrap_or(0) + 2
+    }
+
+    fn groups(&self, width: usize) -> Vec<Vec<usize>> {
+        let label = self.column_width(0);
+        let mut groups = vec![vec![]];
+        let mut used = label;
+        for column in 1..self.header.len() {
+            let own = self.column_width(column);
+            let last = groups.len() - 1;
+            if used + own > width && !groups[last].is_empty() {
+                groups.push(vec![column]);
+                used = label + own;
+            } else {
+                groups[last].push(column);
+                used += own;
+            }
+        }
+        groups
+    }
+
+    fn piece(&self, columns: &[usize]) -> String {
+        let mut table = Table::new();
+        let several_lines = self.rows.iter().flatten().any(|entry| entry.text.contains('\n'));
+        table.load_style(if several_lines { presets::UTF8_HORIZONTAL_ONLY } else { UNDER_HEADER });
+        if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+            table.force_no_tty();
+        }
+        let shown = || [0].into_iter().chain(columns.iter().copied());
+        let align = |cell: Cell, column: usize| {
+            let words = column == 0 || self.words.contains(&column);
+            cell.set_alignment(if words { CellAlignment::Left } else { CellAlignment::Right })
+        };
+        let title =
+            |column: usize| align(Cell::new(&self.header[column]).add_attribute(Attribute::Bold), column);
+        table.set_header(shown().map(title));
+        for row in &self.rows {
+            table.add_row(shown().map(|column| {
+                let entry = row.get(column).cloned().unwrap_or_default();
+                let cell = align(Cell::new(&entry.text), column);
+                match entry.tone {
+                    Tone::Plain => cell,
+                    Tone::Good => cell.fg(Color::Green),
+                    Tone::Bad => cell.fg(Color::Red),
+                }
+            }));
+        }
+        table.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn width() -> usize {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    columns.or_else(|| Table::new().width().map(usize::from)).unwrap_or(DEFAULT_WIDTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_terminals_get_several_pieces_with_the_label_in_each() {
+        let mut grid = Grid::new(&["metric", "base", "patch1", "patch9"]);
+        grid.row(["build time", "206.1", "199.0", "177.2"]);
+        let wide = grid.render_for(80);
+        assert_eq!(wide.matches("build time").count(), 1);
+        let narrow = grid.render_for(30);
+        assert_eq!(narrow.matches("build time").count(), 2);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 30), "{narrow}");
+        // A column that cannot fit is printed all the same.
+        assert_eq!(grid.render_for(1).matches("build time").count(), 3);
+    }
+}

@@ -1,0 +1,128 @@
+//! `--machine this`: the machine that mmtwin runs on.
+//!
+//! Its shape is read from /sys and /proc. What things cost on it is not measured here: the figures are those of a
+//! built-in profile, and each one says so in its source.
+
+use crate::failure::Failure;
+use anyhow::{Context, anyhow};
+use lab::scenario::load_machine;
+use machine::Profile;
+use machine::profile::{CacheFigure, TopologyFigures};
+use machine::topology::SharedBy;
+use std::collections::BTreeSet;
+use std::fs;
+
+/// What `--machine` calls it.
+pub const NAME: &str = "this";
+
+/// The profile whose costs are borrowed.
+const COSTS_OF: &str = "icl-server";
+
+/// The profile of this machine.
+pub fn profile() -> Result<Profile, Failure> {
+    let mut profile = load_machine(COSTS_OF)?;
+    profile.name = NAME.into();
+    profile.description = format!("this machine; costs of {COSTS_OF}");
+    profile.topology = topology()?;
+    let keys: Vec<&str> = profile.costs.entries().iter().map(|(key, _)| *key).collect();
+    for key in keys {
+        if let Some(figure) = profile.costs.entry_mut(key) {
+            figure.source = format!("not measured on this machine; {COSTS_OF}: {}", figure.source);
+        }
+    }
+    // A machine read from the kernel is checked like one read from a file.
+    let checked = Profile::parse(&profile.to_toml())
+        .context("--machine this: the shape of this machine is not modelled")?;
+    Ok(checked)
+}
+
+fn topology() -> Result<TopologyFigures, anyhow::Error> {
+    let mut sockets = BTreeSet::new();
+    let mut cores = BTreeSet::new();
+    let mut threads = 0u16;
+    for cpu in online("/sys/devices/system/cpu/online")? {
+        let read = |name: &str| -> Result<i64, anyhow::Error> {
+            let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");
+            let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+            text.trim().parse().with_context(|| format!("{path}: {}", text.trim()))
+        };
+        let socket = read("physical_package_id")?;
+        sockets.insert(socket);
+        cores.insert((socket, read("core_id")?));
+        threads += 1;
+    }
+    let nodes = online("/sys/devices/system/node/online").unwrap_or_else(|_| vec![0]);
+    let distances = nodes.iter().map(|&node| distances(node, nodes.len())).collect();
+    let count = |n: usize| u16::try_from(n).context("more than 65535 of a kind");
+    Ok(TopologyFigures {
+        source: "/sys/devices/system of this machine".into(),
+        sockets: count(sockets.len())?,
+        cores_per_socket: count(cores.len() / sockets.len().max(1))?,
+        threads_per_core: threads / count(cores.len().max(1))?,
+        nodes: u8::try_from(nodes.len()).context("more than 255 nodes")?,
+        node_distances: distances,
+        memory_mib_per_node: memory_mib()? / nodes.len().max(1) as u64,
+        caches: caches(),
+    })
+}
+
+/// Numbers of a list such as `0-3,8`.
+fn online(path: &str) -> Result<Vec<u32>, anyhow::Error> {
+    let text = fs::read_to_string(path).with_context(|| path.to_string())?;
+    numbers(text.trim()).ok_or_else(|| anyhow!("{path}: {}: expected a list like 0-3,8", text.trim()))
+}
+
+fn numbers(list: &str) -> Option<Vec<u32>> {
+    let mut found = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        found.extend(first.parse().ok()?..=last.parse::<u32>().ok()?);
+    }
+    Some(found)
+}
+
+fn distances(node: u32, nodes: usize) -> Vec<u8> {
+    let text =
+        fs::read_to_string(format!("/sys/devices/system/node/node{node}/distance")).unwrap_or_default();
+    let read: Option<Vec<u8>> = text.split_whitespace().map(|number| number.parse().ok()).collect();
+    read.filter(|row| row.len() == nodes).unwrap_or_else(|| vec![10; nodes])
+}
+
+fn memory_mib() -> Result<u64, anyhow::Error> {
+    let text = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib: Option<u64> = total.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    Ok(kib.ok_or_else(|| anyhow!("/proc/meminfo: no MemTotal"))? / 1024)
+}
+
+/// Data and unified caches, nearest first. What more than one core shares counts as the socket's.
+fn caches() -> Vec<CacheFigure> {
+    let threads =
+        fs::read_to_string("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").unwrap_or_default();
+    let threads = numbers(threads.trim()).map_or(1, |list| list.len());
+    let first = live::snapshot::caches().into_iter().filter(|cache| {
+        cache.kind != "Instruction" && numbers(&cache.shared_cpu_list).is_some_and(|list| list.contains(&0))
+    });
+    first
+        .filter_map(|cache| {
+            let kib: u64 = cache.size.trim_end_matches('K').parse().ok()?;
+            let sharers = numbers(&cache.shared_cpu_list)?.len();
+            let shared_by =
+                if cache.level >= 3 || sharers > threads { SharedBy::Socket } else { SharedBy::Core };
+            Some(CacheFigure { level: cache.level, kib, shared_by })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_ranges_and_numbers() {
+        assert_eq!(numbers("0-2,8"), Some(vec![0, 1, 2, 8]));
+        assert_eq!(numbers("0"), Some(vec![0]));
+        assert_eq!(numbers(""), None);
+        assert_eq!(numbers("a-b"), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! What the commands print as JSON is what schemas/ says.
+//!
+//! The validator below knows the part of JSON Schema that the schemas use, and refuses what it does not know.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn schema(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../schemas/{name}.schema.json"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn has_type(value: &Value, name: &str) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        _ => panic!("unknown type {name}"),
+    }
+}
+
+/// Checks `value` against `rule`, a part of `root`; `place` is named in errors.
+fn check(root: &Value, rule: &Value, value: &Value, place: &str) -> Result<(), String> {
+    if rule == &Value::Bool(false) {
+        return Err(format!("{place}: not expected"));
+    }
+    for (key, wanted) in rule.as_object().unwrap() {
+        let fits = match key.as_str() {
+            "$ref" => {
+                let name = wanted.as_str().unwrap().strip_prefix("#/$defs/").unwrap();
+                check(root, &root["$defs"][name], value, place)?;
+                true
+            }
+            "type" => match wanted {
+                Value::String(name) => has_type(value, name),
+                names => names.as_array().unwrap().iter().any(|name| has_type(value, name.as_str().unwrap())),
+            },
+            "const" => value == wanted,
+            "enum" => wanted.as_array().unwrap().contains(value),
+            "required" if value.is_object() => {
+                wanted.as_array().unwrap().iter().all(|name| value.get(name.as_str().unwrap()).is_some())
+            }
+            "items" if value.is_array() => {
+                for (index, item) in value.as_array().unwrap().iter().enumerate() {
+                    check(root, wanted, item, &format!("{place}[{index}]"))?;
+                }
+                true
+            }
+            "additionalProperties" if value.is_object() => {
+                let known = |name: &str| rule["properties"].get(name).is_some();
+                for (name, item) in value.as_object().unwrap().iter().filter(|(name, _)| !known(name)) {
+                    check(root, wanted, item, &format!("{place}.{name}"))?;
+                }
+                true
+            }
+            "properties" if value.is_object() => {
+                for (name, rule) in wanted.as_object().unwrap() {
+                    if let Some(item) = value.get(name) {
+                        check(root, rule, item, &format!("{place}.{name}"))?;
+                    }
+                }
+                true
+            }
+            "required" | "items" | "additionalProperties" | "properties" => true,
+            "$schema" | "$defs" | "title" | "description" => true,
+            unknown => panic!("{place}: the validator does not know {unknown}"),
+        };
+        if !fits {
+            return Err(format!("{place}: {value} does not fit {key}: {wanted}"));
+        }
+    }
+    Ok(())
+}
+
+fn mmtwin(directory: &Path, arguments: &[&str]) -> Value {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_mmtwin")).current_dir(directory).args(arguments).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {stderr}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A scenario that takes milliseconds.
+fn tiny() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let text = include_str!("cmd/tiny.toml");
+    let path = directory.path().join("tiny.toml");
+    std::fs::write(&path, text).unwrap();
+    (directory, path)
+}
+
+fn conforms(name: &str, arguments: &[&str]) -> Value {
+    let (directory, _) = tiny();
+    let document = mmtwin(directory.path(), arguments);
+    let schema = schema(name);
+    if let Err(error) = check(&schema, &schema, &document, "$") {
+        panic!("{arguments:?}: {error}");
+    }
+    document
+}
+
+#[test]
+fn list() {
+    let document = conforms("list", &["list", "--json"]);
+    assert!(document["scenarios"].as_array().unwrap().iter().any(|scenario| scenario["name"] == "kbuild"));
+}
+
+#[test]
+fn run() {
+    let document = conforms("run", &["run", "tiny.toml", "--seeds", "2", "--json"]);
+    assert_eq!(document["runs"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn compare() {
+    for seeds in ["1", "3"] {
+        let document = conforms("compare", &["compare", "tiny.toml", "--seeds", seeds, "--json"]);
+        assert_eq!(document["variants"][1]["name"], "patch9");
+        assert!(document["variants"][1]["metrics"]["score"]["mean"].is_number());
+    }
+}
+
+#[test]
+fn published() {
+    let arguments =
+        ["published", "pcp", "--table", "s0.parameters", "--table", "s0.struct.per_cpu_pages.patched"];
+    let document = conforms("published", &[&arguments[..], &["--json"]].concat());
+    assert!(document["summary"]["direction_wrong"].is_number());
+    assert_eq!(document["tables"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn results_are_kept_and_taken_up_again() {
+    let (directory, _) = tiny();
+    let arguments = ["compare", "tiny.toml", "--seeds", "2", "--json"];
+    let first = mmtwin(directory.path(), &arguments);
+    let place = directory.path().join("results/tiny");
+    let files = |place: &Path| {
+        let mut names: Vec<_> = std::fs::read_dir(place)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(files(&place), ["counters.parquet", "histograms.parquet", "manifest.json", "series.parquet"]);
+    let bytes = std::fs::read(place.join("counters.parquet")).unwrap();
+    for more in [&["--jobs", "1"][..], &["--fresh", "--jobs", "2"]] {
+        assert_eq!(mmtwin(directory.path(), &[&arguments[..], more].concat()), first);
+        assert_eq!(std::fs::read(place.join("counters.parquet")).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn the_validator_can_fail() {
+    let schema = schema("run");
+    let error =
+        |document: &str| check(&schema, &schema, &serde_json::from_str(document).unwrap(), "$").unwrap_err();
+    assert!(error("[]").contains("type"));
+    assert!(error(r#"{"schema": "mmtwin-run/1"}"#).contains("required"));
+    let whole = r#"{"schema": "mmtwin-run/1", "mmtwin": "", "scenario": "", "machine": "", "results": "", "runs": []"#;
+    check(&schema, &schema, &serde_json::from_str(&format!("{whole}}}")).unwrap(), "$").unwrap();
+    assert!(error(&format!("{whole}, \"more\": 1}}")).contains("not expected"));
+    assert!(error(&whole.replace("run/1", "run/2").replace("[]", "[]}")).contains("const"));
+}
