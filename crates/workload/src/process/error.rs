@@ -6,12 +6,12 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ProcessError {
     /// Not a Parquet file, or a damaged or truncated one.
-    #[error("{file}: not a readable Parquet file: {source}; copy it again, or distil the trace again")]
+    #[error("{file}: not a readable Parquet file: {detail}; copy it again, or distil the trace again")]
     Parquet {
         /// The file.
         file: String,
         /// What the Parquet reader says.
-        source: parquet::errors::ParquetError,
+        detail: String,
     },
     /// A Parquet file of something else.
     #[error(
@@ -53,7 +53,15 @@ pub enum ProcessError {
         /// What is wrong.
         text: String,
     },
-    /// A file cannot be written or read.
+    /// The table cannot be made or written.
+    #[error("{file}: cannot write the profile: {source}")]
+    Write {
+        /// The file.
+        file: String,
+        /// What the Parquet writer says.
+        source: parquet::errors::ParquetError,
+    },
+    /// A file cannot be opened, read or renamed.
     #[error("{file}: {source}")]
     Io {
         /// The file.

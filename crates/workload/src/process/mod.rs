@@ -20,10 +20,20 @@
 //! balance as they did when recorded. Work of interrupts belongs to the process they interrupted. A process
 //! whose pages are freed by a kernel thread gives them to the process that ran last on that CPU.
 
+mod building;
 mod distil;
+mod error;
 mod operation;
 mod profile;
+mod summary;
+mod table;
+mod units;
 
 pub use distil::{TRACING_NANOSECONDS_PER_EVENT, distil};
+pub use error::ProcessError;
 pub use operation::Operation;
-pub use profile::{ProcessError, ProcessProfile, Summary};
+pub use profile::{ProcessProfile, Totals};
+pub use summary::{Quantiles, Summary};
+
+#[cfg(test)]
+mod tests;

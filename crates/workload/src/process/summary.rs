@@ -117,7 +117,8 @@ pub(super) fn summarize<'a>(
                 Operation::Run { .. } => {}
                 Operation::Allocate { order, migrate_type, count, .. } => {
                     sum.allocated_pages += u64::from(count) << order;
-                    *sum.allocations.entry(allocation_name(order, migrate_type)).or_default() += u64::from(count);
+                    *sum.allocations.entry(allocation_name(order, migrate_type)).or_default() +=
+                        u64::from(count);
                     if orders.last().is_none_or(|&(_, last)| last != order) {
                         orders.push((next, order));
                     }

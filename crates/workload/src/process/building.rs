@@ -1,0 +1,182 @@
+//! One process while its events go by.
+//!
+//! Events become operations at once. Two things are let go to keep a profile small: pauses shorter than
+//! [`JOINED_NANOSECONDS`] within a run of allocations of one kind, and the order of frees within
+//! [`GATHERED_FREES`] of one kind. Counts, the order of runs of different kinds, and CPU time are exact.
+
+use super::operation::Operation;
+use super::profile::Process;
+use super::summary::{Runs, Summary, allocation_name};
+use super::units::Family;
+use mm::MigrateType;
+use mm::page::NR_PAGE_ORDERS;
+
+/// Allocations of one kind with less CPU time than this between two of them make one operation. A compiler
+/// allocates a page every 27 us on average; ten times that ends a burst.
+const JOINED_NANOSECONDS: u64 = 250_000;
+
+/// Frees of one kind in a row that are put in the order of allocation: about what unmapping gathers before it
+/// frees (`MAX_GATHER_BATCH`, mm/mmu_gather.c). The zone sees them a pageset batch at a time in any case.
+const GATHERED_FREES: usize = 512;
+
+/// A live block: who allocated it, as which of its allocations.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner {
+    pub process: u32,
+    pub allocation: u32,
+    pub order: u8,
+    pub migrate_type: MigrateType,
+}
+
+/// A process, and what it asked for event by event.
+#[derive(Default)]
+pub(super) struct Building {
+    pub process: Process,
+    pub family: Family,
+    /// CPU time in all.
+    pub nanoseconds: u64,
+    /// Allocations so far: the number of the next.
+    pub allocated: u32,
+    /// CPU time since the last operation.
+    pending: u64,
+    /// Own allocations freed in a row, all of one kind, and the CPU time that they took.
+    gathered: Vec<u32>,
+    gathered_kind: Option<(u8, MigrateType)>,
+    gathered_nanoseconds: u64,
+    allocations: [[u64; MigrateType::COUNT]; NR_PAGE_ORDERS],
+    freed_own_pages: u64,
+    freed_shared_pages: u64,
+    events: u64,
+    runs: Runs,
+}
+
+impl Building {
+    /// A process that was just forked, with the pid `task`.
+    pub fn new(task: i32, family: Family) -> Building {
+        Building { process: Process { task, ..Process::default() }, family, ..Building::default() }
+    }
+
+    /// It ran that long.
+    pub fn spend(&mut self, nanoseconds: u64) {
+        self.nanoseconds += nanoseconds;
+        self.pending += nanoseconds;
+    }
+
+    /// Takes the CPU time since the last operation; a long pause becomes an operation of its own.
+    fn take_pending(&mut self) -> u32 {
+        if self.pending < JOINED_NANOSECONDS {
+            return std::mem::take(&mut self.pending) as u32;
+        }
+        self.run();
+        0
+    }
+
+    fn run(&mut self) {
+        while self.pending > 0 {
+            let nanoseconds = u32::try_from(self.pending).unwrap_or(u32::MAX);
+            self.process.operations.push(Operation::Run { nanoseconds });
+            self.pending -= u64::from(nanoseconds);
+        }
+    }
+
+    /// Allocates a block.
+    pub fn allocate(&mut self, new_order: u8, new_type: MigrateType) {
+        self.release_gathered();
+        self.events += 1;
+        self.runs.allocate(1);
+        self.allocated = self.allocated.saturating_add(1);
+        self.allocations[usize::from(new_order)][new_type as usize] += 1;
+        let spent = self.take_pending();
+        if let Some(Operation::Allocate { order, migrate_type, count, nanoseconds }) =
+            self.process.operations.last_mut()
+            && (*order, *migrate_type) == (new_order, new_type)
+            && let Some(sum) = nanoseconds.checked_add(spent)
+        {
+            *count += 1;
+            *nanoseconds = sum;
+            return;
+        }
+        let operation =
+            Operation::Allocate { order: new_order, migrate_type: new_type, count: 1, nanoseconds: spent };
+        self.process.operations.push(operation);
+    }
+
+    /// Frees one of its own allocations.
+    pub fn free(&mut self, owner: Owner) {
+        self.events += 1;
+        self.runs.free(1);
+        self.freed_own_pages += 1 << owner.order;
+        let kind = (owner.order, owner.migrate_type);
+        let pauses = self.pending >= JOINED_NANOSECONDS;
+        if pauses || self.gathered_kind != Some(kind) || self.gathered.len() == GATHERED_FREES {
+            self.release_gathered();
+        }
+        self.gathered_nanoseconds += u64::from(self.take_pending());
+        self.gathered_kind = Some(kind);
+        self.gathered.push(owner.allocation);
+    }
+
+    /// Frees a block that somebody else allocated.
+    pub fn free_shared(&mut self, new_order: u8) {
+        self.release_gathered();
+        self.events += 1;
+        self.runs.free(1);
+        self.freed_shared_pages += 1 << new_order;
+        let spent = self.take_pending();
+        if let Some(Operation::FreeShared { order, count, nanoseconds }) = self.process.operations.last_mut()
+            && *order == new_order
+            && let Some(sum) = nanoseconds.checked_add(spent)
+        {
+            *count += 1;
+            *nanoseconds = sum;
+            return;
+        }
+        self.process.operations.push(Operation::FreeShared {
+            order: new_order,
+            count: 1,
+            nanoseconds: spent,
+        });
+    }
+
+    /// Turns the gathered frees into operations: runs of consecutive allocations.
+    fn release_gathered(&mut self) {
+        let mut left = std::mem::take(&mut self.gathered_nanoseconds);
+        let mut frees = std::mem::take(&mut self.gathered);
+        frees.sort_unstable();
+        let mut remaining = frees.len() as u64;
+        for run in frees.chunk_by(|a, b| a + 1 == *b) {
+            let share = left * run.len() as u64 / remaining;
+            left -= share;
+            remaining -= run.len() as u64;
+            let (first, count) = (run[0], run.len() as u32);
+            self.process.operations.push(Operation::Free { first, count, nanoseconds: share as u32 });
+        }
+        frees.clear();
+        self.gathered = frees;
+        self.gathered_kind = None;
+    }
+
+    /// It has ended, or the recording has.
+    pub fn end(&mut self) {
+        self.release_gathered();
+        self.run();
+    }
+
+    /// Adds what it asked for to the sum of its kind.
+    pub fn add_to(&mut self, sum: &mut Summary, runs: &mut Runs) {
+        sum.processes += 1;
+        sum.cpu_seconds += self.nanoseconds as f64 / 1e9;
+        sum.operations += self.events;
+        sum.freed_own_pages += self.freed_own_pages;
+        sum.freed_shared_pages += self.freed_shared_pages;
+        for (order, by_type) in (0..).zip(self.allocations) {
+            for (migrate_type, count) in MigrateType::ALL.into_iter().zip(by_type) {
+                if count > 0 {
+                    sum.allocated_pages += count << order;
+                    *sum.allocations.entry(allocation_name(order, migrate_type)).or_default() += count;
+                }
+            }
+        }
+        runs.append(std::mem::take(&mut self.runs));
+    }
+}
