@@ -179,14 +179,14 @@ impl MemoryManager {
     /// the batch of that time.
     fn set_free_high_batch(&mut self, topology: &Topology) {
         let Some(rule) = self.features.free_high_batch else { return };
-        let (bytes, batches) = match rule {
-            CacheRule::SumOfLevelsOverFourBatches => (topology.sum_of_cache_slices(), 4),
-            CacheRule::LastLevelOverThreeBatches => (topology.last_level_slice(), 3),
+        let bytes = match rule {
+            CacheRule::SumOfLevelsOverFourBatches => topology.sum_of_cache_slices(),
+            CacheRule::LastLevelOverThreeBatches => topology.last_level_slice(),
         };
         for zone in &mut self.zones {
-            let batch = pcp::policy::zone_batchsize(zone.managed) as u64;
+            let batch = pcp::policy::zone_batchsize(zone.managed);
             for pageset in &mut zone.pagesets {
-                pageset.tuning.free_high_batch = bytes / 4096 > batches * batch;
+                pageset.tuning.free_high_batch = pcp::policy::is_cache_large(&self.features, bytes, batch);
             }
         }
     }

@@ -39,20 +39,18 @@ impl History {
     pub fn load(recording: &Recording) -> Result<History, VerifyError> {
         let records = recording.records()?.collect::<Result<Vec<_>, _>>()?;
         let zones = &recording.description.zones;
-        let pages = zones.last().map_or(0, |zone| zone.pages.1);
-        let events =
-            records.iter().map(|record| if let Record::Event(event) = record { Some(event) } else { None });
-        let batched = batched_frees(events);
-        let events =
-            records.iter().map(|record| if let Record::Event(event) = record { Some(event) } else { None });
-        let destinations = destinations(events, &batched);
-        let events =
-            records.iter().map(|record| if let Record::Event(event) = record { Some(event) } else { None });
+        Ok(History::new(records, zones.last().map_or(0, |zone| zone.pages.1)))
+    }
+
+    /// Events of a machine with page frames below `pages`.
+    pub fn new(records: Vec<Record>, pages: u32) -> History {
+        let batched = batched_frees(events(&records));
+        let destinations = destinations(events(&records), &batched);
         let initial: Vec<u32> = records
             .iter()
             .filter_map(|record| if let Record::Listed { pfn, .. } = record { Some(*pfn) } else { None })
             .collect();
-        let foundlings = foundlings(events, &initial);
+        let foundlings = foundlings(events(&records), &initial);
         let (next, next_of_page) = Default::default();
         let mut history = History {
             next,
@@ -65,7 +63,7 @@ impl History {
         };
         history.link();
         history.first_types = history.first_evidence(pages);
-        Ok(history)
+        history
     }
 
     fn link(&mut self) {
@@ -280,6 +278,11 @@ pub fn destinations<'a>(
         }
     }
     destinations
+}
+
+/// The event of each record, if it is one.
+fn events(records: &[Record]) -> impl Iterator<Item = Option<&Event>> {
+    records.iter().map(|record| if let Record::Event(event) = record { Some(event) } else { None })
 }
 
 /// Events that say something about pages or their lists.

@@ -11,20 +11,30 @@
 //! [`mm::MemoryManager`]; nothing is decided a second time here. What no tracepoint shows is inferred, named and
 //! counted, so that every deviation has a cause or is left over as a deviation.
 
-use serde::Serialize;
+use std::io;
 
+use serde::Serialize;
+use workload::trace::TraceError;
+
+use crate::proc::ProcError;
+use crate::record::RecordError;
 use crate::recordings::RecordingError;
 
 mod cause;
 mod closed_loop;
+mod drain;
+mod guard;
 mod history;
 mod open_loop;
+pub mod programs;
 mod replay;
+mod running_kernel;
 mod tally;
 
 pub use cause::{Cause, Causes};
 pub use closed_loop::closed_loop;
 pub use open_loop::{Annotated, open_loop};
+pub use running_kernel::{Options, Report, from_recordings, pcp};
 pub use tally::{Agreement, Tally};
 
 /// One number of the kernel beside the twin's.
@@ -62,6 +72,34 @@ pub enum VerifyError {
     /// A recording cannot be read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
+    /// The workload cannot be recorded.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Its recording cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// /proc/zoneinfo is not as expected.
+    #[error(transparent)]
+    Proc(#[from] ProcError),
+    /// A file or setting cannot be used.
+    #[error("{what}: {source}")]
+    Io {
+        /// The file or setting.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The workload failed.
+    #[error("the workload {program} failed ({status}); its own message is above")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// How it ended.
+        status: String,
+    },
+    /// Ctrl-C.
+    #[error("interrupted; the settings are as before")]
+    Interrupted,
     /// The kernel is not one that the twin models.
     #[error("{subject}: Linux {release} is not modelled; modelled are {}", modelled())]
     Release {

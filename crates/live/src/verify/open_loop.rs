@@ -9,7 +9,7 @@ use mm::pcp::is_order_allowed;
 use mm::{MigrateType, ZoneType};
 use workload::trace::{Event, NO_PAGE, Operation};
 
-use super::history::{Destination, History, is_order};
+use super::history::{History, is_order};
 use super::replay::{Replay, ReplayZone};
 use super::{Cause, Causes, Entry, VerifyError, features};
 use crate::recordings::{Hidden, Record, Recording};
@@ -71,11 +71,7 @@ pub fn open_loop(recording: &Recording, annotated: Annotated) -> Result<Vec<Entr
                 }
             }
             Record::Event(event) if event.cpu < description.cpus => {
-                let past_lists =
-                    annotated == Annotated::Yes && history.destination(number) == Destination::Buddy;
-                let seen_later = past_lists.then_some(Hidden::FreeToBuddy);
-                let hidden = hidden.get(&number).copied().or(seen_later);
-                demand.event(&event, history.is_batched(number), hidden);
+                demand.event(&event, history.is_batched(number), hidden.get(&number).copied());
             }
             Record::Event(_) => {}
         }

@@ -13,7 +13,7 @@
 //! In the kernel: `nr_pcp_alloc`, `nr_pcp_high`, `nr_pcp_free`, `free_frozen_page_commit` and
 //! `decay_pcp_high` in mm/page_alloc.c (6.6 to 6.19).
 
-use crate::features::{Decay, Features, FreeMemory};
+use crate::features::{CacheRule, Decay, Features, FreeMemory};
 use crate::page::COSTLY_ORDER;
 
 /// Largest power of two by which a batch is scaled (`CONFIG_PCP_BATCH_SCALE_MAX`).
@@ -307,6 +307,17 @@ pub fn note_decayed(p: &mut Pageset, f: &Features) {
     if f.auto_tuning == Some(Decay::FifthUpToUnused) {
         p.count_min = p.count;
     }
+}
+
+/// Whether a CPU whose share of the caches is `bytes` keeps a batch when high-order blocks are freed in a row
+/// (`PCPF_FREE_HIGH_BATCH`).
+pub fn is_cache_large(f: &Features, bytes: u64, batch: i32) -> bool {
+    let batches = match f.free_high_batch {
+        Some(CacheRule::SumOfLevelsOverFourBatches) => 4,
+        Some(CacheRule::LastLevelOverThreeBatches) => 3,
+        None => return false,
+    };
+    bytes / 4096 > batches * batch as u64
 }
 
 /// `batch` for a zone of `managed` pages (`zone_batchsize`).

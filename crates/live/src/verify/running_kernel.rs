@@ -1,0 +1,298 @@
+//! The open loop on the kernel that runs here.
+//!
+//! ```text
+//!   for each workload x vm.percpu_pagelist_high_fraction of 0, 8, 1000
+//!     record it (live::record); it empties the pagesets first, so that the twin can start where the kernel does
+//!     replay allocations, frees and vmstat runs through the twin, with this machine's zones and bounds
+//!     pages refilled, pages drained, high and count of each CPU: the kernel's, the twin's
+//! ```
+//!
+//! Without root or tracefs the recordings that come with mmtwin are judged instead, and the report says so.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mm::pcp::list_index;
+use mm::pcp::policy::{self, Pageset};
+use mm::{Features, MigrateType};
+use workload::trace::{Cache, Ending, Event, Metadata, Operation, TraceReader};
+
+use super::guard::SysctlGuard;
+use super::history::History;
+use super::open_loop::{Demand, kind};
+use super::programs::{FINAL_STATE, Program, STARTING_STATE};
+use super::replay::{Replay, ReplayZone};
+use super::{Annotated, Cause, Causes, Entry, VerifyError, closed_loop, features, open_loop};
+use crate::proc::{Zone, ZoneInfo, parse_zoneinfo};
+use crate::record;
+use crate::recordings::{self, Record};
+use crate::snapshot;
+use crate::tracefs::Tracefs;
+
+const FRACTION: &str = "vm.percpu_pagelist_high_fraction";
+/// Settings under which each workload runs: auto-tuned, the largest fixed lists, small fixed lists.
+const FRACTIONS: [u64; 3] = [0, 8, 1000];
+/// Ring buffer, KiB per CPU: a page-fault loop fills the recorder's default in half a second.
+const BUFFER_KIB: u64 = 128 << 10;
+
+/// What to verify with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// This program, and the words that lead it to [`super::programs::run`]; the name of a workload and a directory
+    /// follow.
+    pub program: Vec<String>,
+    /// Workloads; all that can run here if empty.
+    pub workloads: Vec<Program>,
+    /// Where recordings are, for machines that cannot be recorded.
+    pub recordings: PathBuf,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Report {
+    /// Release of the kernel that judged.
+    pub kernel: String,
+    /// Why recordings were judged instead of the running kernel, if so.
+    pub fallback: Option<String>,
+    /// The numbers.
+    pub entries: Vec<Entry>,
+    /// What was skipped, and why.
+    pub notes: Vec<String>,
+}
+
+/// Judges the twin's page allocator by the running kernel; `progress` is told what is going on.
+pub fn pcp(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
+    let release = snapshot::kernel_release();
+    let obstacle = match Tracefs::open() {
+        Err(error) => Some(error.to_string()),
+        Ok(_) => features("this machine", &release).err().map(|error| error.to_string()),
+    };
+    if let Some(reason) = obstacle {
+        return from_recordings(&options.recordings, reason, progress);
+    }
+    let features = features("this machine", &release)?;
+    let mut report = Report { kernel: release, fallback: None, entries: Vec::new(), notes: Vec::new() };
+    let guard = SysctlGuard::take(FRACTION).map_err(|source| failed(FRACTION, source))?;
+    let workloads = if options.workloads.is_empty() { &Program::ALL[..] } else { &options.workloads };
+    for &program in workloads {
+        if let Some(obstacle) = program.obstacle() {
+            report.notes.push(format!("{} was skipped: {obstacle}", program.name()));
+            continue;
+        }
+        for fraction in FRACTIONS {
+            let case = format!("{} fraction={fraction}", program.name());
+            progress(&format!("recording {case}"));
+            guard.set(&fraction.to_string()).map_err(|source| failed(FRACTION, source))?;
+            let recorded = RecordedCase::record(options, program, progress)?;
+            progress(&format!("replaying {case}"));
+            report.entries.extend(recorded.judge(&case, &features, fraction)?);
+        }
+    }
+    Ok(report)
+}
+
+/// The recordings that come with mmtwin, in closed and open loop.
+pub fn from_recordings(
+    directory: &Path,
+    reason: String,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, VerifyError> {
+    let mut report =
+        Report { kernel: String::new(), fallback: Some(reason), entries: Vec::new(), notes: Vec::new() };
+    for recording in recordings::list(directory)? {
+        progress(&format!("judging {}", recording.name));
+        report.kernel.clone_from(&recording.description.kernel);
+        report.entries.extend(closed_loop(&recording)?.entries(&recording.name));
+        report.entries.extend(open_loop(&recording, Annotated::No)?);
+        report.entries.extend(open_loop(&recording, Annotated::Yes)?);
+    }
+    Ok(report)
+}
+
+fn failed(what: impl Into<String>, source: io::Error) -> VerifyError {
+    VerifyError::Io { what: what.into(), source }
+}
+
+/// One workload on the real kernel.
+struct RecordedCase {
+    metadata: Metadata,
+    records: Vec<Record>,
+    start: ZoneInfo,
+    end: ZoneInfo,
+}
+
+impl RecordedCase {
+    fn record(
+        options: &Options,
+        program: Program,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<RecordedCase, VerifyError> {
+        let place = tempfile::tempdir().map_err(|source| failed("a temporary directory", source))?;
+        let trace = place.path().join("trace.parquet");
+        let mut command = options.program.clone();
+        command.extend([program.name().to_string(), place.path().display().to_string()]);
+        let record = record::Options { buffer_kib: BUFFER_KIB, ..record::Options::new(&trace, command) };
+        let summary = record::record(&record, &mut |event| {
+            if let record::Progress::Notice(notice) = event {
+                progress(&notice);
+            }
+        })?;
+        if summary.ended == Ending::Interrupted {
+            return Err(VerifyError::Interrupted);
+        }
+        if !summary.status.is_some_and(|status| status.success()) {
+            let status = summary.status.map_or("unknown status".into(), |status| status.to_string());
+            return Err(VerifyError::Program { program: program.name(), status });
+        }
+        let state = |name: &str| -> Result<ZoneInfo, VerifyError> {
+            let text = fs::read_to_string(place.path().join(name)).map_err(|source| failed(name, source))?;
+            Ok(parse_zoneinfo(&text)?)
+        };
+        let (start, end) = (state(STARTING_STATE)?, state(FINAL_STATE)?);
+        let reader = TraceReader::open(&trace)?;
+        reader.require_lossless()?;
+        let metadata = reader.metadata().clone();
+        let records = reader.map(|event| event.map(Record::Event)).collect::<Result<Vec<_>, _>>()?;
+        Ok(RecordedCase { metadata, records, start, end })
+    }
+
+    fn judge(self, case: &str, features: &Features, fraction: u64) -> Result<Vec<Entry>, VerifyError> {
+        let RecordedCase { metadata, records, start, end } = self;
+        let cpus = start.populated().flat_map(|zone| &zone.pagesets).map(|pageset| pageset.cpu + 1).max();
+        let cpus = cpus.unwrap_or(1);
+        let populated: Vec<&Zone> = start.populated().filter(|zone| zone.start_pfn.is_some()).collect();
+        let zones: Vec<ReplayZone> = populated.iter().map(|zone| replay_zone(zone, fraction)).collect();
+        let pages = zones.iter().map(|zone| zone.pages.end).max().unwrap_or(0);
+        let history = History::new(records, pages);
+        let replay = Replay::new(*features, cpus, zones.clone(), history.first_types());
+        let mut demand = Demand::new(replay);
+        let task = metadata.command_task;
+        let (first, drained) = starting_point(&history, &zones, task);
+        let mut last = history.records().len() as u32;
+        for number in (first..last).rev() {
+            if history.event(number).is_some_and(|event| is_of(event, Operation::Fork, task)) {
+                last = number;
+                break;
+            }
+        }
+        for (index, zone) in populated.iter().enumerate() {
+            let emptied = drained.contains(&index);
+            start_zone(&mut demand, features, &metadata.caches, index, zone, emptied);
+        }
+        (0..cpus).for_each(|cpu| demand.begin(cpu));
+        for number in first..last {
+            if let Some(event) = history.event(number).filter(|event| event.cpu < cpus) {
+                demand.event(event, history.is_batched(number), None);
+            }
+        }
+        let causes = std::mem::take(&mut demand.causes);
+        let mut entries = vec![
+            Entry::new(case, "refilled pages", demand.refilled, demand.replay.refilled(), causes.clone()),
+            Entry::new(case, "drained pages", demand.drained, demand.replay.drained(), causes),
+        ];
+        entries.extend(final_states(case, &mut demand.replay, &populated, &end));
+        Ok(entries)
+    }
+}
+
+fn is_of(event: &Event, operation: Operation, task: i32) -> bool {
+    (event.operation, event.task) == (operation, task)
+}
+
+/// The first event after the workload has emptied the pagesets, and the zones that it has emptied. The first thread
+/// that it starts marks the end of that.
+fn starting_point(history: &History, zones: &[ReplayZone], task: i32) -> (u32, Vec<usize>) {
+    let mut start = 0;
+    let mut emptied = Vec::new();
+    for number in 0..history.records().len() as u32 {
+        let Some(event) = history.event(number).filter(|event| event.task == task) else { continue };
+        match event.operation {
+            Operation::PcpuDrain => {
+                start = number + 1;
+                emptied.extend(zones.iter().position(|zone| zone.pages.contains(&event.pfn)));
+            }
+            Operation::Fork if emptied.is_empty() => return (number, emptied),
+            Operation::Fork => break,
+            _ => {}
+        }
+    }
+    emptied.sort_unstable();
+    emptied.dedup();
+    (start, emptied)
+}
+
+/// The twin's zone for a zone of this machine. Kernels that do not print the bounds of `high` compute them as the
+/// twin does.
+fn replay_zone(zone: &Zone, fraction: u64) -> ReplayZone {
+    let start = zone.start_pfn.unwrap_or(0) as u32;
+    let cpus = zone.pagesets.len() as u64;
+    let first = zone.pagesets.first().cloned().unwrap_or_default();
+    let batch = first.batch as i32;
+    let part = if fraction == 0 { mm::sysctl::MIN_PERCPU_PAGELIST_HIGH_FRACTION } else { fraction };
+    let most = policy::zone_highsize(zone.managed / part, cpus, cpus, batch);
+    let least = if fraction == 0 { policy::zone_highsize(zone.low, cpus, cpus, batch) } else { most };
+    ReplayZone {
+        kind: kind(&zone.name),
+        node: zone.node as u8,
+        pages: start..start.saturating_add(zone.spanned as u32),
+        managed: zone.present.min(zone.spanned) as u32,
+        batch,
+        high_min: first.high_min.map_or(least, |pages| pages as i32),
+        high_max: first.high_max.map_or(most, |pages| pages as i32),
+    }
+}
+
+/// Puts a zone's pagesets where the kernel's were.
+fn start_zone(demand: &mut Demand, f: &Features, caches: &[Cache], index: usize, zone: &Zone, emptied: bool) {
+    for pageset in &zone.pagesets {
+        if !emptied && pageset.count > 0 {
+            let list = list_index(f, 0, MigrateType::Movable);
+            (0..pageset.count).for_each(|_| demand.replay.add_to_list(pageset.cpu, index, list));
+            demand.causes.add(Cause::UnknownStartingLists, pageset.count);
+        }
+        let tuning: &mut Pageset = demand.replay.pageset(pageset.cpu, index);
+        tuning.high = pageset.high as i32;
+        tuning.free_high_batch = policy::is_cache_large(f, last_level_slice(caches), tuning.batch);
+    }
+}
+
+/// Bytes of the last-level cache for each CPU that shares it.
+fn last_level_slice(caches: &[Cache]) -> u64 {
+    let data = caches.iter().filter(|cache| cache.kind != "Instruction");
+    let Some(last) = data.max_by_key(|cache| cache.level) else { return 0 };
+    let kib = last.size.trim_end_matches('K').parse::<u64>().unwrap_or(0);
+    let sharers: u64 = last.shared_cpu_list.split(',').map(cpus_in_range).sum();
+    kib * 1024 / sharers.max(1)
+}
+
+/// CPUs in `3` or `0-7`.
+fn cpus_in_range(range: &str) -> u64 {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    match range.split_once('-') {
+        Some((first, last)) => {
+            number(last).zip(number(first)).map_or(0, |(last, first)| last.saturating_sub(first) + 1)
+        }
+        None => u64::from(number(range).is_some()),
+    }
+}
+
+/// `high` and `count` of each CPU's pageset in the zone that is used most, at the end.
+fn final_states(case: &str, replay: &mut Replay, zones: &[&Zone], end: &ZoneInfo) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let largest = zones.iter().enumerate().max_by_key(|(_, zone)| zone.present);
+    let Some((index, zone)) = largest else { return entries };
+    let kernel = end.zones.iter().find(|other| (other.node, &other.name) == (zone.node, &zone.name));
+    for pageset in kernel.iter().flat_map(|zone| &zone.pagesets) {
+        if !zone.pagesets.iter().any(|known| known.cpu == pageset.cpu) {
+            continue;
+        }
+        let twin = *replay.pageset(pageset.cpu, index);
+        for (field, kernel, twin) in [("high", pageset.high, twin.high), ("count", pageset.count, twin.count)]
+        {
+            let counter = format!("final {field}, cpu {}", pageset.cpu);
+            entries.push(Entry::new(case, counter, kernel, twin.max(0) as u64, Causes::default()));
+        }
+    }
+    entries
+}
