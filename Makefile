@@ -9,7 +9,7 @@ NIGHTLY ?= nightly
 
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help build test lint wasm doc docs bench fuzz ci
+.PHONY: help build test lint wasm doc docs reference bench fuzz ci
 
 help:
 	@echo 'make build    the mmtwin command: target/release/mmtwin'
@@ -18,6 +18,7 @@ help:
 	@echo 'make wasm     machine and mm for wasm32-unknown-unknown'
 	@echo 'make doc      API documentation, warnings are errors'
 	@echo 'make docs     checks the pages in docs/, builds the book if mdbook is there'
+	@echo 'make reference  writes docs/src/reference/names.md from the code'
 	@echo 'make bench    benchmarks'
 	@echo 'make fuzz     every fuzz target for SECONDS=$(SECONDS) seconds; needs cargo-fuzz and a nightly toolchain'
 	@echo 'make ci       everything that has to pass: .ci/run'
@@ -45,6 +46,9 @@ docs:
 	docs/check
 	@if command -v mdbook >/dev/null; then mdbook build docs; \
 	else echo 'mdbook is not installed (cargo install mdbook): the pages are checked, the book is not built'; fi
+
+reference:
+	MMTWIN_WRITE_REFERENCE=1 $(CARGO) test --release -p lab --test reference_page
 
 bench:
 	$(CARGO) bench -p mm -p lab

@@ -54,7 +54,7 @@ fn profile() -> Result<&'static ProcessProfile, RunError> {
     static PROFILE: OnceLock<Result<ProcessProfile, String>> = OnceLock::new();
     PROFILE
         .get_or_init(|| {
-            ProcessProfile::load(include_bytes!("../../../../data/kbuild.profile")).map_err(|e| e.to_string())
+            ProcessProfile::load(&include_bytes!("../../../../data/kbuild.profile")[..]).map_err(|e| e.to_string())
         })
         .as_ref()
         .map_err(|error| RunError::Profile(format!("data/kbuild.profile: {error}")))

@@ -1,0 +1,93 @@
+//! The page docs/src/reference/names.md lists settings, counters, categories of time, metrics and variants. All of
+//! them are declared once, in code; this test keeps the page equal to the declarations.
+//!
+//! After a declaration has changed: `make reference` writes the page anew.
+
+use mm::features::RELEASES;
+use mm::{Category, Event, SETTINGS, VARIANTS};
+use std::fmt::Write;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/reference/names.md");
+
+fn table<const N: usize>(text: &mut String, head: [&str; N], rows: impl Iterator<Item = [String; N]>) {
+    let mut line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        writeln!(text, "| {} |", cells.join(" | ")).unwrap();
+    };
+    line(&head.map(String::from));
+    line(&head.map(|_| "---".to_string()));
+    rows.for_each(|row| line(&row));
+    text.push('\n');
+}
+
+fn code(name: &str) -> String {
+    format!("`{name}`")
+}
+
+fn page() -> String {
+    let mut text = String::from(
+        "# Settings, counters, times, metrics, variants\n\n\
+         This page is written from the declarations in the code by `make reference`; a test keeps it up to date.\n\n\
+         ## Settings\n\n\
+         `--set NAME=VALUE` on the command line, `[settings]` in a scenario. Names, defaults, bounds and errors are \
+         the kernel's. Declared in `crates/mm/src/sysctl.rs`.\n\n",
+    );
+    table(
+        &mut text,
+        ["name", "default", "takes", "what it does"],
+        SETTINGS.iter().map(|s| [code(s.name), s.default.into(), s.accepts.into(), s.description.into()]),
+    );
+    text += "## Counters\n\n\
+             Counters that the kernel has carry their name in `/proc/vmstat`. Declared in \
+             `crates/mm/src/counters.rs`.\n\n";
+    table(
+        &mut text,
+        ["name", "counts"],
+        Event::ALL.iter().map(|event| [code(event.name()), event.description().into()]),
+    );
+    text += "## Categories of CPU time\n\n\
+             Every picosecond of every simulated CPU is in exactly one. Declared in `crates/mm/src/account.rs`.\n\n";
+    table(
+        &mut text,
+        ["name", "time spent on"],
+        Category::ALL.iter().map(|category| [code(category.name()), category.description().into()]),
+    );
+    text += "## Metrics\n\n\
+             What runs report and comparisons compare. Declared in `crates/lab/src/metric.rs`.\n\n";
+    table(
+        &mut text,
+        ["name", "unit", "better", "meaning"],
+        lab::metric::METRICS.iter().map(|metric| {
+            let better = format!("{:?}", metric.better).to_lowercase();
+            [code(metric.name), metric.unit.into(), better, metric.description.into()]
+        }),
+    );
+    text += "## Variants\n\n\
+             Kernels, as sets of features: the series \"PCP high auto-tuning\" patch by patch, then what later \
+             releases changed. Declared in `crates/mm/src/features.rs`. `batch-N` is one more, a kernel for \
+             measurements: `base` with batch N, `high` twice of it, and no scaling.\n\n";
+    table(
+        &mut text,
+        ["name", "what it is"],
+        VARIANTS.iter().map(|variant| [code(variant.name), variant.description.into()]),
+    );
+    text += "A kernel release is a name for one of them:\n\n";
+    table(
+        &mut text,
+        ["release", "variant"],
+        RELEASES.iter().map(|(release, variant)| [code(release), code(variant)]),
+    );
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+#[test]
+fn names_are_on_the_page() {
+    let page = page();
+    if std::env::var_os("MMTWIN_WRITE_REFERENCE").is_some() {
+        std::fs::write(PAGE, &page).unwrap();
+    }
+    let written = std::fs::read_to_string(PAGE).unwrap_or_default();
+    assert!(written == page, "docs/src/reference/names.md does not say what the code declares; run: make reference");
+}

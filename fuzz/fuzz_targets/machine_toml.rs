@@ -1,0 +1,24 @@
+//! Any text is a machine profile or an error; an accepted one has a shape and memory that add up.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use machine::{Cpu, Node, Profile};
+use mm::page_alloc::memory_layout;
+
+fuzz_target!(|text: &str| {
+    let Ok(profile) = Profile::parse(text) else { return };
+    let _ = profile.costs();
+    let topology = profile.topology();
+    let _ = (topology.last_level_slice(), topology.sum_of_cache_slices());
+    let last = Cpu((topology.cpus() - 1) as u16);
+    assert!(topology.node(last).0 < topology.nodes);
+    let _ = (topology.sibling(last), topology.distance(Cpu(0), last));
+    for node in 0..topology.nodes {
+        assert_eq!(topology.nodes_by_distance(Node(node)).len(), topology.nodes as usize);
+    }
+    let memory = memory_layout(topology.nodes, profile.topology.memory_mib_per_node);
+    let pages: u64 = memory.iter().map(|range| u64::from(range.span.end - range.span.start)).sum();
+    let expected = profile.topology.memory_mib_per_node * u64::from(topology.nodes) * 256;
+    assert_eq!(pages + 1, expected, "all memory but the first page is in a zone");
+});

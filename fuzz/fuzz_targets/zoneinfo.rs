@@ -1,0 +1,15 @@
+//! Any text is a /proc/zoneinfo or an error, and the same for its neighbours.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use live::proc::{parse_buddyinfo, parse_pagetypeinfo, parse_vmstat, parse_zoneinfo};
+
+fuzz_target!(|text: &str| {
+    if let Ok(zoneinfo) = parse_zoneinfo(text) {
+        let _ = zoneinfo.populated().count();
+    }
+    let _ = parse_buddyinfo(text);
+    let _ = parse_pagetypeinfo(text);
+    let _ = parse_vmstat(text);
+});
