@@ -144,5 +144,10 @@ fn where_time_went(time: &TimeShift) -> String {
         .map(|shift| format!("{} {} -> {}", shift.category, percent(shift.from), percent(shift.to)));
     let by = Metric::find(&time.by).map_or(time.by.as_str(), |metric| metric.label);
     let moved: Vec<String> = moved.collect();
-    format!("Where busy CPU time went, {} -> {} (best {by}): {}", time.from, time.to, moved.join(", "))
+    format!(
+        "Where busy CPU time went, {} -> {} (best {by} of the others): {}",
+        time.from,
+        time.to,
+        moved.join(", ")
+    )
 }

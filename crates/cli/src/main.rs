@@ -8,7 +8,6 @@
 //! Exit codes: 0 done, 1 failed, 2 asked for something impossible, 130 interrupted.
 
 mod arguments;
-mod calibrate;
 mod compare;
 mod failure;
 mod json;
@@ -54,7 +53,6 @@ enum Command {
     Run(run::Arguments),
     Compare(compare::Arguments),
     Published(published::Arguments),
-    Calibrate(calibrate::Arguments),
     Record(record::Arguments),
     Replay(replay::Arguments),
     Verify(verify::Arguments),
@@ -66,7 +64,6 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::execute(&arguments),
         Command::Compare(arguments) => compare::execute(&arguments),
         Command::Published(arguments) => published::execute(&arguments),
-        Command::Calibrate(arguments) => calibrate::execute(&arguments),
         Command::Record(arguments) => record::execute(&arguments),
         Command::Replay(arguments) => replay::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),

@@ -8,6 +8,9 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, LineStyle, Table, Table
 /// Width where stdout is no terminal.
 const DEFAULT_WIDTH: usize = 120;
 
+/// A space on each side of a cell, and the rule's joint.
+const PADDING: usize = 3;
+
 /// Rows of one line need no rules between them.
 const UNDER_HEADER: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
@@ -80,7 +83,7 @@ impl Grid {
     fn column_width(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|entry| entry.text.as_str());
         let texts = cells.chain([self.header[column].as_str()]);
-        texts.flat_map(str::lines).map(|line| line.chars().count()).max().unwrap_or(0) + 2
+        texts.flat_map(str::lines).map(|line| line.chars().count()).max().unwrap_or(0) + PADDING
     }
 
     fn groups(&self, width: usize) -> Vec<Vec<usize>> {
@@ -146,9 +149,9 @@ mod tests {
         grid.row(["build time", "206.1", "199.0", "177.2"]);
         let wide = grid.render_for(80);
         assert_eq!(wide.matches("build time").count(), 1);
-        let narrow = grid.render_for(30);
+        let narrow = grid.render_for(34);
         assert_eq!(narrow.matches("build time").count(), 2);
-        assert!(narrow.lines().all(|line| line.chars().count() <= 30), "{narrow}");
+        assert!(narrow.lines().all(|line| line.chars().count() <= 34), "{narrow}");
         // A column that cannot fit is printed all the same.
         assert_eq!(grid.render_for(1).matches("build time").count(), 3);
     }

@@ -88,9 +88,11 @@ fn mmtwin(directory: &Path, arguments: &[&str]) -> Value {
 /// A scenario that takes milliseconds.
 fn tiny() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
-    let text = include_str!("cmd/tiny.toml");
+    let text = include_str!("cmd/compare.in/tiny.toml");
     let path = directory.path().join("tiny.toml");
     std::fs::write(&path, text).unwrap();
+    std::fs::write(directory.path().join("machine.toml"), include_str!("cmd/compare.in/machine.toml"))
+        .unwrap();
     (directory, path)
 }
 
@@ -167,4 +169,12 @@ fn the_validator_can_fail() {
     check(&schema, &schema, &serde_json::from_str(&format!("{whole}}}")).unwrap(), "$").unwrap();
     assert!(error(&format!("{whole}, \"more\": 1}}")).contains("not expected"));
     assert!(error(&whole.replace("run/1", "run/2").replace("[]", "[]}")).contains("const"));
+}
+
+#[test]
+fn verify() {
+    let document = conforms("verify", &["verify", "pcp", "--case", "pf1_1t_default", "--json"]);
+    let entries = document["entries"].as_array().unwrap();
+    let refills = entries.iter().find(|entry| entry["counter"] == "refill sizes").unwrap();
+    assert_eq!(refills["kernel"], refills["twin"]);
 }
