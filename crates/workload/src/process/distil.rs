@@ -121,25 +121,30 @@ impl Distiller {
         }
     }
 
-    /// Sums over all processes, by kind and in all.
-    fn totals(&mut self, units: usize) -> Totals {
+    /// Sums over all processes, by kind and in all; those of `left_out` apart.
+    fn totals(&mut self, units: usize, left_out: &[Vec<u32>]) -> Totals {
+        let mut is_left_out = vec![false; self.processes.len()];
+        left_out.iter().flatten().for_each(|&index| is_left_out[index as usize] = true);
         let mut by_kind: BTreeMap<String, (Summary, Runs)> = BTreeMap::new();
-        for building in &mut self.processes {
-            let (sum, runs) = by_kind.entry(building.process.kind.clone()).or_default();
+        let mut apart = (Summary::default(), Runs::default());
+        for (building, is_left_out) in self.processes.iter_mut().zip(is_left_out) {
+            let (sum, runs) = if is_left_out {
+                &mut apart
+            } else {
+                by_kind.entry(building.process.kind.clone()).or_default()
+            };
             building.add_to(sum, runs);
         }
         let mut totals = Totals { units: units as u64, ..Totals::default() };
         for (kind, (mut sum, runs)) in by_kind {
             runs.finish(&mut sum);
-            totals.cpu_seconds += sum.cpu_seconds;
-            totals.allocated_pages += sum.allocated_pages;
-            totals.freed_own_pages += sum.freed_own_pages;
-            totals.freed_shared_pages += sum.freed_shared_pages;
-            for (name, count) in &sum.allocations {
-                *totals.allocations.entry(name.clone()).or_default() += count;
-            }
+            totals.add(&sum);
             totals.kinds.insert(kind, sum);
         }
+        let (mut sum, runs) = apart;
+        runs.finish(&mut sum);
+        totals.add(&sum);
+        totals.left_out = sum;
         totals
     }
 }
@@ -166,8 +171,10 @@ pub fn distil(trace: &mut TraceReader, keep_one_in: usize) -> Result<ProcessProf
     }
     let families: Vec<Family> = distiller.processes.iter().map(|building| building.family).collect();
     let (mut units, tail) = units_and_tail(&families);
-    let totals = distiller.totals(units.len());
-    units.retain(|unit| unit.len() <= MOST_PROCESSES_OF_A_UNIT);
+    let count = units.len();
+    let left_out: Vec<Vec<u32>> =
+        units.extract_if(.., |unit| unit.len() > MOST_PROCESSES_OF_A_UNIT).collect();
+    let totals = distiller.totals(count, &left_out);
     let units = sample(units, keep_one_in, |index| distiller.processes[index as usize].nanoseconds);
     let processes: Vec<Process> = distiller.processes.into_iter().map(|building| building.process).collect();
     Ok(ProcessProfile::assemble(&processes, &units, &tail, totals, &metadata))

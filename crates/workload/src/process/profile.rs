@@ -37,6 +37,22 @@ pub struct Totals {
     pub allocations: BTreeMap<String, u64>,
     /// The same by kind of process.
     pub kinds: BTreeMap<String, Summary>,
+    /// What jobs did that are too odd to be sampled: scripts of thousands of processes that run once in a build.
+    /// In the totals, not in `kinds`.
+    pub left_out: Summary,
+}
+
+impl Totals {
+    /// Adds to the sums, not to the kinds.
+    pub(super) fn add(&mut self, sum: &Summary) {
+        self.cpu_seconds += sum.cpu_seconds;
+        self.allocated_pages += sum.allocated_pages;
+        self.freed_own_pages += sum.freed_own_pages;
+        self.freed_shared_pages += sum.freed_shared_pages;
+        for (name, count) in &sum.allocations {
+            *self.allocations.entry(name.clone()).or_default() += count;
+        }
+    }
 }
 
 /// The JSON document of a profile.
