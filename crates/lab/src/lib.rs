@@ -5,6 +5,7 @@
 //!   experiment: variants x seeds, all cores ─► results (directory) ─► comparison, published
 //! ```
 
+pub mod calibration;
 pub mod comparison;
 pub mod experiment;
 pub mod metric;

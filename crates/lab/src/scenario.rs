@@ -116,19 +116,29 @@ impl KernelChoice {
 #[derive(Debug, Error)]
 pub enum ScenarioError {
     /// No built-in scenario and no file of this name.
-    #[error("{name}: no such scenario; built-in scenarios: {}; or give the path of a .toml file", known_scenarios())]
+    #[error(
+        "{name}: no such scenario; built-in scenarios: {}; or give the path of a .toml file",
+        known_scenarios()
+    )]
     UnknownScenario {
         /// What was asked for.
         name: String,
     },
     /// No built-in machine and no file of this name.
-    #[error("{name}: no such machine; built-in machines: {}, this; or give the path of a .toml file", known_machines())]
+    #[error(
+        "{name}: no such machine; built-in machines: {}, this; or give the path of a .toml file",
+        known_machines()
+    )]
     UnknownMachine {
         /// What was asked for.
         name: String,
     },
     /// No such variant or release.
-    #[error("{name}: no such variant; variants: {}; releases: {}; or batch-N", known_variants(), known_releases())]
+    #[error(
+        "{name}: no such variant; variants: {}; releases: {}; or batch-N",
+        known_variants(),
+        known_releases()
+    )]
     UnknownVariant {
         /// What was asked for.
         name: String,
@@ -244,7 +254,9 @@ impl Scenario {
         for (name, value) in &scenario.settings {
             settings.set(name, value)?;
         }
-        if let Some(unknown) = scenario.metrics.iter().find(|name| crate::metric::Metric::find(name).is_none()) {
+        if let Some(unknown) =
+            scenario.metrics.iter().find(|name| crate::metric::Metric::find(name).is_none())
+        {
             let known = list(crate::metric::METRICS.iter().map(|metric| metric.name));
             return Err(ScenarioError::OutOfRange {
                 key: format!("{place}: metrics"),
@@ -257,7 +269,13 @@ impl Scenario {
     }
 
     /// The run of `variant` with `seed` on `machine`, `changes` being settings beyond the scenario's own.
-    pub fn run(&self, variant: &str, seed: u64, machine: &Profile, changes: &BTreeMap<String, String>) -> Result<Run, ScenarioError> {
+    pub fn run(
+        &self,
+        variant: &str,
+        seed: u64,
+        machine: &Profile,
+        changes: &BTreeMap<String, String>,
+    ) -> Result<Run, ScenarioError> {
         KernelChoice::parse(variant)?;
         let mut settings = self.settings.clone();
         settings.extend(changes.clone());
@@ -279,19 +297,27 @@ impl Scenario {
 impl Workload {
     fn check(&self, place: &str) -> Result<(), ScenarioError> {
         let refuse = |key: &str, value: String, expected: &str| {
-            Err(ScenarioError::OutOfRange { key: format!("{place}: workload.{key}"), value, expected: expected.into() })
+            Err(ScenarioError::OutOfRange {
+                key: format!("{place}: workload.{key}"),
+                value,
+                expected: expected.into(),
+            })
         };
         match self {
-            Workload::Kbuild(w) if w.jobs == 0 || w.builds == 0 => {
-                refuse("jobs", format!("{} in each of {} builds", w.jobs, w.builds), "at least 1 in at least 1 build")
-            }
+            Workload::Kbuild(w) if w.jobs == 0 || w.builds == 0 => refuse(
+                "jobs",
+                format!("{} in each of {} builds", w.jobs, w.builds),
+                "at least 1 in at least 1 build",
+            ),
             Workload::Kbuild(w) if !(w.intensity.value > 0.0 && w.intensity.value.is_finite()) => {
                 refuse("intensity", w.intensity.value.to_string(), "a positive factor")
             }
             Workload::PageFault(w) if w.tasks == 0 || w.mib == 0 || w.milliseconds == 0 => {
                 refuse("tasks", w.tasks.to_string(), "tasks, mib and milliseconds of at least 1")
             }
-            Workload::SocketStream(w) if w.pairs == 0 || w.blocks.is_empty() || w.milliseconds == 0 || w.swap_every_us == 0 => {
+            Workload::SocketStream(w)
+                if w.pairs == 0 || w.blocks.is_empty() || w.milliseconds == 0 || w.swap_every_us == 0 =>
+            {
                 refuse("pairs", w.pairs.to_string(), "at least 1 pair, 1 block, 1 ms, 1 us between swaps")
             }
             Workload::SocketStream(w) if w.blocks.iter().any(|&order| order > mm::page::MAX_PAGE_ORDER) => {

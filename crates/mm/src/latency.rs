@@ -22,8 +22,11 @@ pub struct Latencies {
     noise: Pcg64Mcg,
 }
 
+/// Longest time that is told apart from longer ones: 100 s in picoseconds.
+const LONGEST: u64 = 100_000_000_000_000;
+
 fn histogram() -> Histogram<u64> {
-    Histogram::new(3).expect("3 significant digits are allowed")
+    Histogram::new_with_bounds(1, LONGEST, 3).expect("bounds and digits are allowed")
 }
 
 impl Latencies {

@@ -54,7 +54,8 @@ fn profile() -> Result<&'static ProcessProfile, RunError> {
     static PROFILE: OnceLock<Result<ProcessProfile, String>> = OnceLock::new();
     PROFILE
         .get_or_init(|| {
-            ProcessProfile::load(&include_bytes!("../../../../data/kbuild.profile")[..]).map_err(|e| e.to_string())
+            ProcessProfile::load(&include_bytes!("../../../../data/kbuild.profile")[..])
+                .map_err(|e| e.to_string())
         })
         .as_ref()
         .map_err(|error| RunError::Profile(format!("data/kbuild.profile: {error}")))
@@ -204,7 +205,15 @@ impl KernelBuilds {
         self.spec.bind.map_or_else(|| system.machine.node(cpu), Node)
     }
 
-    fn charge(&self, system: &mut System, cpu: Cpu, category: Category, nanoseconds: u32, part: u64, whole: u64) {
+    fn charge(
+        &self,
+        system: &mut System,
+        cpu: Cpu,
+        category: Category,
+        nanoseconds: u32,
+        part: u64,
+        whole: u64,
+    ) {
         let recorded = Time::from_nanoseconds(nanoseconds.into()).fraction(part, whole.max(1));
         let time = system.machine.stretched(cpu, recorded.scale(self.time_scale));
         system.machine.charge(cpu, category, time);
@@ -248,7 +257,15 @@ impl KernelBuilds {
     }
 
     /// Goes on with an allocation; `false`: must wait for its turn.
-    fn allocate(&mut self, system: &mut System, cpu: Cpu, process: &mut Process, kind: Kind, count: u32, nanoseconds: u32) -> bool {
+    fn allocate(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        process: &mut Process,
+        kind: Kind,
+        count: u32,
+        nanoseconds: u32,
+    ) -> bool {
         let request = Request::new(kind.order, kind.migrate_type, self.placement_of());
         let batch = system.mm.features().folio_batch;
         let fill = self.folio_batches[cpu.index()];
@@ -285,7 +302,15 @@ impl KernelBuilds {
     }
 
     /// Goes on with freeing own pages; `false`: must wait for its turn.
-    fn free(&mut self, system: &mut System, cpu: Cpu, process: &mut Process, first: u32, count: u32, nanoseconds: u32) -> bool {
+    fn free(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        process: &mut Process,
+        first: u32,
+        count: u32,
+        nanoseconds: u32,
+    ) -> bool {
         let at = (first + process.done) as usize;
         let end = ((first + count) as usize).min(process.pages.len());
         let Some(&kind) = process.kinds.get(at) else {
@@ -326,7 +351,15 @@ impl KernelBuilds {
     }
 
     /// Goes on with freeing pages that others left; `false`: must wait for its turn.
-    fn free_shared(&mut self, system: &mut System, cpu: Cpu, process: &mut Process, order: u8, count: u32, nanoseconds: u32) -> bool {
+    fn free_shared(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        process: &mut Process,
+        order: u8,
+        count: u32,
+        nanoseconds: u32,
+    ) -> bool {
         let pool = &mut self.left_behind[order as usize];
         let remaining = (count - process.done) as usize;
         let mut freed = 0;

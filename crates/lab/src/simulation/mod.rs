@@ -85,10 +85,8 @@ pub fn run(run: &Run) -> Result<Outcome, RunError> {
             let mut system = boot(run, 1)?;
             let mut program = page_fault::PageFault::new(spec);
             program.start(&mut system);
-            let (outcome, faulted, seconds) =
-                measure(&mut system, &mut program, spec.milliseconds, |program| program.faulted as f64);
-            let mut outcome = outcome;
-            outcome.set(metric::SCORE, faulted / seconds / spec.tasks as f64);
+            let (mut outcome, warm) = measure(&mut system, &mut program, spec.milliseconds, |_| {});
+            outcome.set(metric::SCORE, program.pages_per_second(warm));
             let us = |picoseconds: f64| picoseconds / 1e6;
             let latencies = system.mm.latencies();
             outcome.set(metric::TAKE_MEAN, us(latencies.take.mean()));
@@ -99,11 +97,11 @@ pub fn run(run: &Run) -> Result<Outcome, RunError> {
         }
         Workload::SocketStream(spec) => {
             let mut system = boot(run, 1)?;
-            let mut program = socket::SocketStreams::new(spec.clone(), &system);
+            let mut program = socket::SocketStreams::new(spec.clone(), &system, run.seed);
             program.start(&mut system);
-            let (mut outcome, received, seconds) =
-                measure(&mut system, &mut program, spec.milliseconds, |program| program.received as f64);
-            outcome.set(metric::SCORE, received / seconds);
+            let (mut outcome, _) =
+                measure(&mut system, &mut program, spec.milliseconds, |p| p.start_measuring());
+            outcome.set(metric::SCORE, program.received as f64 / outcome.virtual_seconds);
             outcome.set(metric::CACHE_MISS, program.miss_rate());
             Ok(outcome)
         }
@@ -112,13 +110,19 @@ pub fn run(run: &Run) -> Result<Outcome, RunError> {
     }
 }
 
-/// Runs an endless program: a quarter of the time as warm-up, then measured. Returns what it did meanwhile.
-fn measure<P: Program>(system: &mut System, program: &mut P, milliseconds: u64, progress: impl Fn(&P) -> f64) -> (Outcome, f64, f64) {
+/// Runs an endless program: a quarter of the time as warm-up, then `warmed_up` is called, then measured.
+/// Returns what was measured and from when on.
+fn measure<P: Program>(
+    system: &mut System,
+    program: &mut P,
+    milliseconds: u64,
+    warmed_up: impl Fn(&mut P),
+) -> (Outcome, Time) {
     let warm = Time::from_nanoseconds(milliseconds * 250_000);
     system.run(program, warm);
     system.start_measuring(warm);
-    let before = progress(program);
+    warmed_up(program);
     let end = warm + Time::from_nanoseconds(milliseconds * 1_000_000);
     system.run(program, end);
-    (system.outcome(end), progress(program) - before, milliseconds as f64 / 1e3)
+    (system.outcome(end), warm)
 }

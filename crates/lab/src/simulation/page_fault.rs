@@ -27,8 +27,6 @@ pub struct PageFault {
     request: Request,
     pages_per_round: usize,
     tasks: Vec<Task>,
-    /// Pages faulted in by all tasks.
-    pub faulted: u64,
 }
 
 #[derive(Clone, Default)]
@@ -36,6 +34,8 @@ struct Task {
     pages: Vec<Pfn>,
     unmapped: usize,
     unmapping: bool,
+    /// When each round ended.
+    round_ends: Vec<Time>,
 }
 
 impl PageFault {
@@ -45,8 +45,22 @@ impl PageFault {
             request: Request::new(0, MigrateType::Movable, Placement::Local),
             pages_per_round: (spec.mib * 256) as usize,
             tasks: vec![Task::default(); spec.tasks],
-            faulted: 0,
         }
+    }
+
+    /// Pages a second and task, from each task's first whole round after `warm` to its last.
+    pub fn pages_per_second(&self, warm: Time) -> f64 {
+        let rate = |task: &Task| {
+            let first = task.round_ends.partition_point(|&end| end < warm);
+            let ends = &task.round_ends[first..];
+            match ends {
+                [first, .., last] => {
+                    (ends.len() - 1) as f64 * self.pages_per_round as f64 / (*last - *first).seconds()
+                }
+                _ => 0.0,
+            }
+        };
+        self.tasks.iter().map(rate).sum::<f64>() / self.tasks.len() as f64
     }
 
     /// Starts the tasks.
@@ -74,7 +88,6 @@ impl PageFault {
         let (fault, clear) = (costs.page_fault * taken as u64, costs.page_clear * taken as u64);
         system.machine.charge(cpu, Category::PageFault, system.machine.stretched(cpu, fault));
         system.machine.charge(cpu, Category::PageClear, system.machine.stretched(cpu, clear));
-        self.faulted += taken as u64;
         task.unmapping |= task.pages.len() == self.pages_per_round;
         true
     }
@@ -94,8 +107,9 @@ impl PageFault {
         system.machine.charge(cpu, Category::PageFree, system.machine.stretched(cpu, unmap));
         task.unmapped += freed;
         if task.unmapped == task.pages.len() {
-            *task = Task { pages: std::mem::take(&mut task.pages), ..Task::default() };
             task.pages.clear();
+            (task.unmapped, task.unmapping) = (0, false);
+            task.round_ends.push(system.machine.now(cpu));
         }
         true
     }

@@ -91,7 +91,8 @@ impl Copy {
                 system.machine.idle_until(cpu, due);
                 let migrate_type = MigrateType::from_number(event.migratetype.max(0) as u8);
                 let order = order_of(&event);
-                let request = Request::new(order, migrate_type.unwrap_or(MigrateType::Movable), Placement::Local);
+                let request =
+                    Request::new(order, migrate_type.unwrap_or(MigrateType::Movable), Placement::Local);
                 if let Some(pfn) = system.alloc(cpu, &request) {
                     self.live.insert(event.pfn, (pfn, order));
                 }
@@ -100,7 +101,9 @@ impl Copy {
                 system.machine.idle_until(cpu, due);
                 let order = order_of(&event);
                 let block = self.live.remove(&event.pfn);
-                if let Some((pfn, order)) = block.or_else(|| Some((self.earlier[order as usize].pop()?, order))) {
+                if let Some((pfn, order)) =
+                    block.or_else(|| Some((self.earlier[order as usize].pop()?, order)))
+                {
                     system.free(cpu, pfn, order);
                 }
             }
@@ -127,7 +130,9 @@ pub(super) fn run(run: &Run, spec: &Replay) -> Result<Outcome, RunError> {
     if needed > cpus {
         return Err(RunError::Trace(format!(
             "{}: {} copies of a trace of {recorded_cpus} CPUs need {needed} CPUs, machine {} has {cpus}; fewer copies, or another --machine",
-            spec.trace.display(), spec.copies.max(1), run.machine.name
+            spec.trace.display(),
+            spec.copies.max(1),
+            run.machine.name
         )));
     }
     let mut copies = Vec::new();
@@ -141,7 +146,14 @@ pub(super) fn run(run: &Run, spec: &Replay) -> Result<Outcome, RunError> {
             }
         }
         let delay = Time::from_nanoseconds(spec.stagger_us * 1000 * copy as u64);
-        copies.push(Copy { reader: open()?, batch: Default::default(), first_cpu, delay, live: HashMap::new(), earlier });
+        copies.push(Copy {
+            reader: open()?,
+            batch: Default::default(),
+            first_cpu,
+            delay,
+            live: HashMap::new(),
+            earlier,
+        });
     }
     let started = system.latest();
     system.start_measuring(started);

@@ -11,8 +11,13 @@
 //! CPUs at a fixed interval, so that every CPU both allocates and frees.
 
 use super::system::{Program, Step, System};
+use super::{Stream, stream};
+use machine::profile::Figure;
 use machine::{CacheModel, Cpu, Time};
 use mm::{Category, MigrateType, Pfn, Placement, Request};
+use rand::RngExt;
+use rand_distr::LogNormal;
+use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -26,8 +31,8 @@ pub struct SocketStream {
     pub blocks: Vec<u8>,
     /// KiB copied into a message's blocks, and out of them.
     pub copied_kib: u64,
-    /// Socket calls on each side for one message.
-    pub calls: f64,
+    /// Socket calls on each side for one message; what they cost stands in the machine profile.
+    pub calls: Figure,
     /// Messages that fit into the socket's buffer.
     pub in_flight: usize,
     /// Virtual microseconds after which a pair swaps its CPUs.
@@ -38,6 +43,10 @@ pub struct SocketStream {
     pub milliseconds: u64,
 }
 
+/// Relative spread of a socket call's CPU time. Without any, pairs would fall into step with each other and meet
+/// at the locks in convoys that no real machine shows; between 0.3 and 1 its size hardly matters.
+const CALL_SPREAD: f64 = 0.5;
+
 /// 64-byte lines of a page.
 const LINES_PER_PAGE: u64 = 64;
 
@@ -46,19 +55,24 @@ struct Message {
     pages: Vec<Pfn>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    Writer,
-    Reader,
+/// A message on its way out of the socket.
+struct Reading {
+    message: Message,
+    /// Blocks that are copied out.
+    copied: usize,
+    /// Blocks that are freed; one behind `copied` at most.
+    freed: usize,
 }
 
 struct Pair {
     queue: VecDeque<Message>,
     writer: Cpu,
     reader: Cpu,
-    writing: Vec<Pfn>,
-    reading: Option<(Message, usize)>,
+    /// Blocks of the message that is being written; `None` between messages.
+    writing: Option<Vec<Pfn>>,
+    reading: Option<Reading>,
     next_swap: Time,
+    demand: Pcg64Mcg,
 }
 
 /// All pairs at work.
@@ -70,14 +84,14 @@ pub struct SocketStreams {
     /// Messages received.
     pub received: u64,
     /// Cache references and misses for page contents.
-    pub references: u64,
+    references: u64,
     /// Those that no cache could serve.
-    pub misses: u64,
+    misses: u64,
 }
 
 impl SocketStreams {
     /// Places the pairs: evenly over sockets, the two processes of a pair on different cores of one socket.
-    pub fn new(spec: SocketStream, system: &System) -> SocketStreams {
+    pub fn new(spec: SocketStream, system: &System, seed: u64) -> SocketStreams {
         let topology = &system.machine.topology;
         let sockets = topology.sockets as usize;
         let by_socket: Vec<Vec<Cpu>> = (0..sockets)
@@ -95,10 +109,12 @@ impl SocketStreams {
                     queue: VecDeque::new(),
                     writer,
                     reader,
-                    writing: Vec::new(),
+                    writing: None,
                     reading: None,
                     // Pairs swap at different moments.
-                    next_swap: Time::from_nanoseconds(spec.swap_every_us * 1000).fraction(p as u64 + 1, spec.pairs as u64),
+                    next_swap: Time::from_nanoseconds(spec.swap_every_us * 1000)
+                        .fraction(p as u64 + 1, spec.pairs as u64),
+                    demand: stream(seed, Stream::Demand, p as u64),
                 }
             })
             .collect();
@@ -111,6 +127,11 @@ impl SocketStreams {
         for pair in &self.pairs {
             system.wake(pair.writer, Time::ZERO);
         }
+    }
+
+    /// Forgets what was counted during warm-up.
+    pub fn start_measuring(&mut self) {
+        (self.received, self.references, self.misses) = (0, 0, 0);
     }
 
     /// Misses among cache references, percent.
@@ -133,36 +154,42 @@ impl SocketStreams {
         self.misses += missed * LINES_PER_PAGE;
     }
 
-    fn call(&self, system: &mut System, cpu: Cpu) {
-        let call = system.machine.costs.socket_call.scale(self.spec.calls);
+    fn call(&mut self, system: &mut System, cpu: Cpu, p: usize) {
+        let spread = LogNormal::new(-CALL_SPREAD * CALL_SPREAD / 2.0, CALL_SPREAD).expect("a finite spread");
+        let factor: f64 = self.pairs[p].demand.sample(spread);
+        let call = system.machine.costs.socket_call.scale(self.spec.calls.value * factor);
         system.machine.charge(cpu, Category::Program, system.machine.stretched(cpu, call));
     }
 
+    /// One step of a writer: begin a message, or allocate a block and copy into it. The allocation comes first,
+    /// while it is this CPU's turn.
     fn write(&mut self, system: &mut System, cpu: Cpu, p: usize) -> Step {
         let pair = &mut self.pairs[p];
-        if pair.writing.is_empty() {
+        let Some(written) = &mut pair.writing else {
             if system.machine.now(cpu) >= pair.next_swap {
                 if pair.queue.is_empty() && pair.reading.is_none() {
-                    let reader = self.swap(system, p);
-                    system.wake(reader, system.machine.now(cpu));
+                    let writer = self.swap(system, p);
+                    system.wake(writer, system.machine.now(cpu));
                 }
                 return Step::Idle;
             }
             if pair.queue.len() >= self.spec.in_flight {
                 return Step::Idle;
             }
-            self.call(system, cpu);
-        }
-        let order = self.spec.blocks[self.pairs[p].writing.len()];
+            pair.writing = Some(Vec::with_capacity(self.spec.blocks.len()));
+            self.call(system, cpu, p);
+            return Step::Again;
+        };
+        let order = self.spec.blocks[written.len()];
         let request = Request::new(order, MigrateType::Unmovable, Placement::Local);
         let Some(pfn) = system.alloc(cpu, &request) else { return Step::Idle };
+        written.push(pfn);
+        let complete = written.len() == self.spec.blocks.len();
         self.copy(system, cpu, pfn, order);
-        let pair = &mut self.pairs[p];
-        pair.writing.push(pfn);
-        if pair.writing.len() == self.spec.blocks.len() {
+        if complete && let Some(pages) = self.pairs[p].writing.take() {
             let sent = system.machine.now(cpu);
-            pair.queue.push_back(Message { sent, pages: std::mem::take(&mut pair.writing) });
-            system.wake(pair.reader, sent);
+            self.pairs[p].queue.push_back(Message { sent, pages });
+            system.wake(self.pairs[p].reader, sent);
         }
         Step::Again
     }
@@ -178,8 +205,9 @@ impl SocketStreams {
         pair.writer
     }
 
+    /// One step of a reader: take a message, or copy a block out, or free one.
     fn read(&mut self, system: &mut System, cpu: Cpu, p: usize) -> Step {
-        if self.pairs[p].reading.is_none() {
+        let Some(reading) = &mut self.pairs[p].reading else {
             let Some(message) = self.pairs[p].queue.pop_front() else {
                 // The writer may be waiting for this moment to swap.
                 let writer = self.pairs[p].writer;
@@ -187,20 +215,25 @@ impl SocketStreams {
                 return Step::Idle;
             };
             system.machine.idle_until(cpu, message.sent);
-            self.call(system, cpu);
-            self.pairs[p].reading = Some((message, 0));
+            self.pairs[p].reading = Some(Reading { message, copied: 0, freed: 0 });
+            self.call(system, cpu, p);
+            return Step::Again;
+        };
+        let block = reading.freed;
+        let (pfn, order) = (reading.message.pages[block], self.spec.blocks[block]);
+        if reading.copied == block {
+            reading.copied += 1;
+            self.copy(system, cpu, pfn, order);
             return Step::Again;
         }
-        let Some((message, next)) = self.pairs[p].reading.take() else { return Step::Idle };
-        let (pfn, order) = (message.pages[next], self.spec.blocks[next]);
-        self.copy(system, cpu, pfn, order);
-        system.free(cpu, pfn, order);
-        if next + 1 < message.pages.len() {
-            self.pairs[p].reading = Some((message, next + 1));
-        } else {
+        reading.freed += 1;
+        if reading.freed == reading.message.pages.len() {
+            self.pairs[p].reading = None;
             self.received += 1;
-            system.wake(self.pairs[p].writer, system.machine.now(cpu));
+            let writer = self.pairs[p].writer;
+            system.wake(writer, system.machine.now(cpu));
         }
+        system.free(cpu, pfn, order);
         Step::Again
     }
 }
@@ -208,11 +241,7 @@ impl SocketStreams {
 impl Program for SocketStreams {
     fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
         let Some(p) = self.pair_of[cpu.index()] else { return Step::Idle };
-        let role = if self.pairs[p].writer == cpu { Role::Writer } else { Role::Reader };
-        match role {
-            Role::Writer => self.write(system, cpu, p),
-            Role::Reader => self.read(system, cpu, p),
-        }
+        if self.pairs[p].writer == cpu { self.write(system, cpu, p) } else { self.read(system, cpu, p) }
     }
 
     fn is_finished(&self) -> bool {

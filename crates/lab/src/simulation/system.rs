@@ -75,13 +75,25 @@ const PEAK_INTERVAL: Time = Time::from_nanoseconds(5_000_000);
 
 impl System {
     /// Boots a kernel with these features and settings.
-    pub fn new(topology: Topology, costs: Costs, memory: &[MemoryRange], features: Features, settings: Settings, cgroups: usize, noise: Pcg64Mcg) -> System {
+    pub fn new(
+        topology: Topology,
+        costs: Costs,
+        memory: &[MemoryRange],
+        features: Features,
+        settings: Settings,
+        cgroups: usize,
+        noise: Pcg64Mcg,
+    ) -> System {
         let cpus = topology.cpus();
         let lru = vec![LruVector::default(); cgroups * topology.nodes as usize];
         let stat_interval = settings.stat_interval;
         let mm = MemoryManager::new(&topology, memory, features, settings, noise);
         let machine = Machine::new(topology, costs);
-        let measured_from = Measured { time: Time::ZERO, counters: mm.counters().clone(), spent: vec![Time::ZERO; Category::COUNT] };
+        let measured_from = Measured {
+            time: Time::ZERO,
+            counters: mm.counters().clone(),
+            spent: vec![Time::ZERO; Category::COUNT],
+        };
         System {
             machine,
             mm,
@@ -252,9 +264,12 @@ impl System {
 
     /// What was measured until `end`; metrics that every kind of run has are filled in.
     pub fn outcome(&self, end: Time) -> Outcome {
-        let mut outcome = Outcome { virtual_seconds: (end - self.measured_from.time).seconds(), ..Outcome::default() };
-        let spent: Vec<Time> = self.spent().iter().zip(&self.measured_from.spent).map(|(&now, &then)| now - then).collect();
-        let busy: Time = Category::ALL.iter().filter(|&&c| c != Category::IDLE).map(|&c| spent[c.index()]).sum();
+        let mut outcome =
+            Outcome { virtual_seconds: (end - self.measured_from.time).seconds(), ..Outcome::default() };
+        let spent: Vec<Time> =
+            self.spent().iter().zip(&self.measured_from.spent).map(|(&now, &then)| now - then).collect();
+        let busy: Time =
+            Category::ALL.iter().filter(|&&c| c != Category::IDLE).map(|&c| spent[c.index()]).sum();
         let share = |wanted: &dyn Fn(Category) -> bool| {
             let time: Time = Category::ALL.iter().filter(|&&c| wanted(c)).map(|&c| spent[c.index()]).sum();
             100.0 * time.seconds() / busy.seconds().max(1e-12)
@@ -273,11 +288,15 @@ impl System {
         outcome.set(metric::MEMORY_MAX, mib(self.samples.memory_max));
         let latencies = self.mm.latencies();
         let slow = &latencies.slow_alloc;
-        let calls = [mm::Event::NumaHit, mm::Event::NumaMiss].iter().map(|&e| self.mm.counters().get(e)).sum::<u64>();
+        let calls =
+            [mm::Event::NumaHit, mm::Event::NumaMiss].iter().map(|&e| self.mm.counters().get(e)).sum::<u64>();
         outcome.set(metric::ALLOC_P50, quantile(slow, calls, 0.50) / 1e3);
         outcome.set(metric::ALLOC_P99, quantile(slow, calls, 0.99) / 1e3);
-        for (name, histogram) in [("alloc_slow", slow), ("zone_take", &latencies.take), ("zone_put", &latencies.put)] {
-            let buckets = histogram.iter_recorded().map(|b| (b.value_iterated_to() as f64 / 1e3, b.count_at_value()));
+        for (name, histogram) in
+            [("alloc_slow", slow), ("zone_take", &latencies.take), ("zone_put", &latencies.put)]
+        {
+            let buckets =
+                histogram.iter_recorded().map(|b| (b.value_iterated_to() as f64 / 1e3, b.count_at_value()));
             outcome.histograms.insert(name, buckets.collect());
         }
         outcome.counters = counters;
