@@ -1,5 +1,6 @@
 //! Why a command fails, and the exit code that goes with it.
 
+use lab::calibration::CalibrationError;
 use lab::experiment::ExperimentError;
 use lab::published::TablesError;
 use lab::results::ResultsError;
@@ -43,6 +44,19 @@ impl Failure {
         if is_input { Failure::Input(error.into()) } else { Failure::Other(error.into()) }
     }
 
+    /// What failed in a run, as opposed to what was asked for or the disk.
+    pub fn of_run(&self) -> Option<String> {
+        match self {
+            Failure::Input(error) | Failure::Other(error) => match error.downcast_ref::<ExperimentError>()? {
+                error @ (ExperimentError::Run { .. } | ExperimentError::Contradiction { .. }) => {
+                    Some(error.to_string())
+                }
+                _ => None,
+            },
+            Failure::Interrupted => None,
+        }
+    }
+
     /// Something impossible, in words.
     pub fn input(message: impl Into<String>) -> Failure {
         Failure::Input(anyhow::Error::msg(message.into()))
@@ -67,6 +81,12 @@ impl From<anyhow::Error> for Failure {
 impl From<ScenarioError> for Failure {
     fn from(error: ScenarioError) -> Failure {
         Failure::new(true, error)
+    }
+}
+
+impl From<CalibrationError> for Failure {
+    fn from(error: CalibrationError) -> Failure {
+        Failure::new(!matches!(error, CalibrationError::Run(_)), error)
     }
 }
 
@@ -103,7 +123,7 @@ impl From<ExperimentError> for Failure {
             ExperimentError::Run { error, .. } => {
                 matches!(**error, RunError::Scenario(_) | RunError::Trace(_))
             }
-            ExperimentError::Threads { .. } => false,
+            ExperimentError::Threads { .. } | ExperimentError::Contradiction { .. } => false,
             _ => true,
         };
         Failure::new(is_input, error)
@@ -126,6 +146,15 @@ impl From<RecordError> for Failure {
 
 impl From<VerifyError> for Failure {
     fn from(error: VerifyError) -> Failure {
-        Failure::new(true, error)
+        match error {
+            VerifyError::Interrupted => {
+                eprintln!("{error}");
+                Failure::Interrupted
+            }
+            VerifyError::Recording(_) | VerifyError::Trace(_) | VerifyError::Release { .. } => {
+                Failure::new(true, error)
+            }
+            _ => Failure::new(false, error),
+        }
     }
 }

@@ -1,0 +1,64 @@
+//! `mmtwin calibrate`: the figures that baseline rows of published tables pin.
+
+use crate::failure::Failure;
+use crate::json;
+use crate::number::number;
+use crate::table::Grid;
+use lab::calibration::{self, Calibrated};
+use serde::Serialize;
+
+/// Derive figures of machines and scenarios from the baseline rows of published tables
+#[derive(clap::Args)]
+#[command(after_help = "\
+Only rows of the unpatched kernel are read. Nothing is written: put a figure that differs into the file that is
+named beside it, with the table as its source.
+
+Examples:
+  mmtwin calibrate                                   every table that pins something (several minutes)
+  mmtwin calibrate s0.batch-latency.spr-server
+  mmtwin calibrate s0.kbuild.numactl --json")]
+pub struct Arguments {
+    /// The tables; all that pin something if none is given
+    #[arg(value_name = "TABLE")]
+    tables: Vec<String>,
+
+    /// Print JSON (schemas/calibrate.schema.json)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct View<'a> {
+    figures: &'a [Calibrated],
+}
+
+/// Calibrates.
+pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    let all = calibration::tables();
+    let tables = if arguments.tables.is_empty() { &all } else { &arguments.tables };
+    let mut figures = Vec::new();
+    for table in tables {
+        if !arguments.json && tables.len() > 1 {
+            eprintln!("{table} ...");
+        }
+        figures.extend(calibration::calibrate(table)?);
+    }
+    if arguments.json {
+        return json::print("calibrate", &View { figures: &figures });
+    }
+    let mut grid = Grid::new(&["table", "file", "key", "in the file", "calibrated", "published", "reached"]);
+    grid.words = vec![1, 2];
+    for f in &figures {
+        let reached = f.reached.map_or_else(|| "-".into(), number);
+        grid.row([
+            f.table.clone(),
+            f.file.clone(),
+            f.key.into(),
+            number(f.current),
+            number(f.calibrated),
+            number(f.published),
+            reached,
+        ]);
+    }
+    json::print_text(&grid.render())
+}
