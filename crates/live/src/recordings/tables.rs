@@ -34,6 +34,8 @@ pub struct State {
 pub enum Hidden {
     /// The free of this record passed the lists by.
     FreeToBuddy,
+    /// The allocation of this record passed the lists by. Not in files: inferred.
+    AllocFromBuddy,
     /// So many pages had left some list before this record.
     BulkAlloc(u32),
     /// So many pages had left the list of the block that this record allocates.

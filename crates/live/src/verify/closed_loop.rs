@@ -16,6 +16,7 @@
 //! is counted first, and then the lists are made the kernel's again, which is counted too.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 
 use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::policy::{self, Pageset, ZonePressure};
@@ -43,28 +44,50 @@ pub fn closed_loop(recording: &Recording) -> Result<Tally, VerifyError> {
     let past_lists = annotations.iter().filter(|annotation| annotation.hidden == Hidden::FreeToBuddy);
     let past_lists = past_lists.map(|annotation| annotation.record).collect();
     let states = recording.states()?;
-    let mut judge = Judge {
-        features,
-        description,
-        history: &history,
-        past_lists,
-        states: states.iter().map(|state| (state.record, *state)).collect(),
-        types: history.first_types(),
-        lists: (0..description.zones.len() * usize::from(description.cpus)).map(|_| None).collect(),
-        starting: Vec::new(),
-        latest: HashMap::new(),
-        orders: BTreeMap::new(),
-        direct: BTreeSet::new(),
-        early: BTreeSet::new(),
-        noted: BTreeSet::new(),
-        added: BTreeSet::new(),
-        handled: BTreeSet::new(),
-        tally: Tally::default(),
-    };
+    let mut judge = Judge::new(features, description, &history);
+    judge.past_lists = past_lists;
+    judge.states = states.iter().map(|state| (state.record, *state)).collect();
     for (number, record) in history.records().iter().enumerate() {
         judge.step(number as u32, record);
     }
     Ok(judge.tally)
+}
+
+/// What is known of a CPU's lists of a zone when they were emptied.
+pub struct EmptyLists {
+    /// Whose lists.
+    pub cpu: u16,
+    /// Index of the zone.
+    pub zone: usize,
+    /// Their numbers.
+    pub pageset: Pageset,
+}
+
+/// Decision by decision through the records of `range`, from empty lists on and without recorded states. Also gives
+/// what no tracepoint shows, by record.
+pub fn follow(
+    features: Features,
+    description: &Description,
+    history: &History,
+    starts: Vec<EmptyLists>,
+    range: Range<u32>,
+) -> (Tally, BTreeMap<u32, Hidden>) {
+    let mut judge = Judge::new(features, description, history);
+    judge.whole_vmstat_runs = true;
+    for start in starts {
+        if let Some(place) = judge.place(start.cpu, start.zone) {
+            judge.lists[place.slot] = Some(PerCpuPages::new(Pageset { count: 0, ..start.pageset }));
+        }
+    }
+    for (number, record) in history.records().iter().enumerate().take(range.end as usize) {
+        let number = number as u32;
+        if number >= range.start {
+            judge.step(number, record);
+        } else if let Some(pfn) = page_of(record) {
+            judge.latest.insert(pfn, number);
+        }
+    }
+    (judge.tally, judge.hidden)
 }
 
 struct Judge<'a> {
@@ -74,6 +97,10 @@ struct Judge<'a> {
     /// Frees that are annotated as having passed the lists by.
     past_lists: BTreeSet<u32>,
     states: BTreeMap<u32, State>,
+    /// A vmstat event stands for all zones, not for one each.
+    whole_vmstat_runs: bool,
+    /// What was inferred, by record.
+    hidden: BTreeMap<u32, Hidden>,
     /// Type of each pageblock as far as known.
     types: Vec<u8>,
     /// By CPU and zone; `None` until its starting lists are complete.
@@ -105,7 +132,30 @@ struct Place {
     slot: usize,
 }
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
+    fn new(features: Features, description: &'a Description, history: &'a History) -> Judge<'a> {
+        Judge {
+            features,
+            description,
+            history,
+            past_lists: BTreeSet::new(),
+            states: BTreeMap::new(),
+            whole_vmstat_runs: false,
+            hidden: BTreeMap::new(),
+            types: history.first_types(),
+            lists: (0..description.zones.len() * usize::from(description.cpus)).map(|_| None).collect(),
+            starting: Vec::new(),
+            latest: HashMap::new(),
+            orders: BTreeMap::new(),
+            direct: BTreeSet::new(),
+            early: BTreeSet::new(),
+            noted: BTreeSet::new(),
+            added: BTreeSet::new(),
+            handled: BTreeSet::new(),
+            tally: Tally::default(),
+        }
+    }
+
     fn step(&mut self, number: u32, record: &Record) {
         if let Some(pfn) = page_of(record) {
             self.latest.insert(pfn, number);
@@ -165,7 +215,10 @@ impl Judge<'_> {
             }
             Operation::ZoneLocked | Operation::Extfrag => self.refill(number, event),
             Operation::PcpuDrain => self.unexpected_drain(number, event),
-            Operation::VmstatUpdateStart => self.decay(number, event),
+            Operation::VmstatUpdateStart if self.whole_vmstat_runs => {
+                (0..self.description.zones.len()).for_each(|zone| self.decay(number, event.cpu, zone));
+            }
+            Operation::VmstatUpdateStart => self.decay(number, event.cpu, event.argument as usize),
             Operation::VmstatUpdateEnd => {
                 if let Some(place) = self.place(event.cpu, event.argument as usize)
                     && self.lists[place.slot].is_some()
@@ -204,10 +257,11 @@ impl Judge<'_> {
             && !self.pages(place).list(list).is_empty()
         {
             self.direct.insert(owner);
+            self.hidden.insert(owner, Hidden::AllocFromBuddy);
             self.tally.causes.add(Cause::AllocationPastHeldLock, 1);
             return;
         }
-        self.empty_before_refill(place, list, event.order);
+        self.empty_before_refill(number, place, list, event.order);
         if let Some(owner) = owner {
             policy::note_alloc(&mut self.pages(place).tuning, &f);
             self.noted.insert(owner);
@@ -266,7 +320,7 @@ impl Judge<'_> {
 
     /// The kernel refills empty lists only: what the twin still has there was taken without an event, or its
     /// event is yet to come.
-    fn empty_before_refill(&mut self, place: Place, list: usize, order: u8) {
+    fn empty_before_refill(&mut self, number: u32, place: Place, list: usize, order: u8) {
         let left: Vec<u32> = self.pages(place).list_mut(list).drain(..).collect();
         for pfn in left {
             if pfn == UNSEEN {
@@ -275,11 +329,22 @@ impl Judge<'_> {
                 continue;
             }
             let early = self.fate(pfn) == Fate::Listed;
+            self.note_skipped(number, usize::from(!early), order);
             if early {
                 self.early.insert(pfn);
             }
             self.tally.causes.add(if early { Cause::InterruptBeforeEvent } else { Cause::BulkAllocation }, 1);
             self.pages(place).tuning.count -= 1 << order;
+        }
+    }
+
+    fn note_skipped(&mut self, number: u32, blocks: usize, order: u8) {
+        if blocks > 0 {
+            let before = match self.hidden.get(&number) {
+                Some(Hidden::Skipped(pages)) => *pages,
+                _ => 0,
+            };
+            self.hidden.insert(number, Hidden::Skipped(before + ((blocks as u32) << order)));
         }
     }
 
@@ -299,14 +364,14 @@ impl Judge<'_> {
         if self.pages(place).list(list).front() == Some(&event.pfn) {
             self.pages(place).take(&f, list, event.order);
         } else {
-            self.take_deeper(place, list, event);
+            self.take_deeper(number, place, list, event);
         }
         let pageset = self.pages(place).tuning;
         self.compare(number, place, &pageset);
     }
 
     /// The allocated block is not where the twin would have taken it from.
-    fn take_deeper(&mut self, place: Place, list: usize, event: &Event) {
+    fn take_deeper(&mut self, number: u32, place: Place, list: usize, event: &Event) {
         let f = self.features;
         let found = self.pages(place).list(list).iter().position(|&pfn| pfn == event.pfn);
         if let Some(depth) = found {
@@ -316,6 +381,7 @@ impl Judge<'_> {
             let taken = before.len() - kept.len();
             let cause = if taken == 0 { Cause::InterruptBeforeEvent } else { Cause::BulkAllocation };
             self.tally.causes.add(cause, taken.max(1) as u64);
+            self.note_skipped(number, taken, event.order);
             let pages = self.pages(place);
             pages.tuning.count -= ((taken as i32) + 1) << event.order;
             pages.list_mut(list).drain(..=depth);
@@ -358,6 +424,7 @@ impl Judge<'_> {
         }
         if self.is_past_lists(number) {
             // The lists are in the middle of the operation that holds the lock: no state to compare.
+            self.hidden.insert(number, Hidden::FreeToBuddy);
             self.tally.causes.add(Cause::FreePastHeldLock, 1);
             return;
         }
@@ -387,8 +454,8 @@ impl Judge<'_> {
     }
 
     /// The vmstat worker looks at one zone's lists.
-    fn decay(&mut self, number: u32, event: &Event) {
-        let Some(place) = self.place(event.cpu, event.argument as usize) else { return };
+    fn decay(&mut self, number: u32, cpu: u16, zone: usize) {
+        let Some(place) = self.place(cpu, zone) else { return };
         if self.lists[place.slot].is_none() {
             return;
         }

@@ -96,6 +96,7 @@ pub fn kind(name: &str) -> ZoneType {
 }
 
 /// Events given to the twin, and what the kernel did meanwhile.
+#[derive(Clone)]
 pub struct Demand {
     /// The twin.
     pub replay: Replay,
@@ -137,6 +138,10 @@ impl Demand {
         self.count_claimed(event);
         self.tell(event, hidden);
         match event.operation {
+            Operation::Alloc if hidden == Some(Hidden::AllocFromBuddy) => {
+                self.causes.add(Cause::AllocationPastHeldLock, 1);
+                self.replay.alloc_past_lists(event.cpu, event.pfn, event.order, event.migratetype);
+            }
             Operation::Alloc if event.pfn != NO_PAGE => {
                 if let Some(migrate_type) =
                     u8::try_from(event.migratetype).ok().and_then(MigrateType::from_number)
@@ -154,7 +159,12 @@ impl Demand {
             Operation::Free => self.replay.free(event.cpu, event.pfn, event.order),
             Operation::FreeBatched => {
                 let order = self.orders.remove(&event.pfn).unwrap_or(0);
-                self.replay.free(event.cpu, event.pfn, order);
+                if hidden == Some(Hidden::FreeToBuddy) {
+                    self.causes.add(Cause::FreePastHeldLock, 1);
+                    self.replay.free_past_lists(event.cpu, event.pfn, order);
+                } else {
+                    self.replay.free(event.cpu, event.pfn, order);
+                }
             }
             // A run of the worker covers all zones; recordings have a record for each.
             Operation::VmstatUpdateStart if event.argument == 0 => self.replay.vmstat_update(event.cpu),

@@ -86,10 +86,12 @@ impl FromStr for Program {
 
 /// Runs a workload in this process and leaves the kernel's state before and after in `directory`.
 pub fn run(program: Program, directory: &Path) -> io::Result<()> {
+    let cpus = cpus()?;
+    // Frees in a row end whatever has made the kernel fetch more at a time.
+    on_cpus(&cpus, |_| touch(1 << 20))?;
     drain_pagesets();
     mark()?;
     fs::copy("/proc/zoneinfo", directory.join(STARTING_STATE))?;
-    let cpus = cpus()?;
     match program {
         Program::PageFault => on_cpus(&cpus[..1], |_| touch_memory())?,
         Program::PageFaultOnTwo => on_cpus(&cpus[..cpus.len().min(2)], |_| touch_memory())?,
@@ -130,15 +132,17 @@ fn on_cpus(cpus: &[usize], work: impl Fn(usize) -> io::Result<()> + Sync) -> io:
     })
 }
 
-/// Zeroed memory of this size is mapped, not cleared: each first write is a page fault.
 fn touch_memory() -> io::Result<()> {
-    for _ in 0..ROUNDS {
-        let mut memory = vec![0u8; MAPPED];
-        for page in memory.chunks_mut(PAGE) {
-            page[0] = 1;
-        }
-        black_box(&memory);
+    (0..ROUNDS).try_for_each(|_| touch(MAPPED))
+}
+
+/// Maps, touches and unmaps memory. Zeroed memory of this size is mapped, not cleared: each first write is a page fault.
+fn touch(bytes: usize) -> io::Result<()> {
+    let mut memory = vec![0u8; bytes];
+    for page in memory.chunks_mut(PAGE) {
+        page[0] = 1;
     }
+    black_box(&memory);
     Ok(())
 }
 

@@ -43,6 +43,7 @@ pub struct ReplayZone {
 }
 
 /// The twin of the recorded machine.
+#[derive(Clone)]
 pub struct Replay {
     mm: MemoryManager,
     machine: Machine<Category>,
@@ -116,6 +117,15 @@ impl Replay {
     pub fn alloc(&mut self, cpu: u16, pfn: Pfn, order: u8, migrate_type: MigrateType) {
         let Some(zone) = self.zone_of(pfn) else { return };
         if let Some(got) = self.request(cpu, zone, order, migrate_type) {
+            self.blocks.insert(pfn, got);
+        }
+    }
+
+    /// `cpu` allocates what was `pfn` in the recording straight from the zone.
+    pub fn alloc_past_lists(&mut self, cpu: u16, pfn: Pfn, order: u8, migratetype: i8) {
+        let migrate_type = u8::try_from(migratetype).ok().and_then(MigrateType::from_number);
+        let (Some(zone), Some(migrate_type)) = (self.zone_of(pfn), migrate_type) else { return };
+        if let Some(got) = self.take_from_zone(cpu, zone, order, migrate_type) {
             self.blocks.insert(pfn, got);
         }
     }

@@ -9,6 +9,7 @@
 //!
 //! Without root or tracefs the recordings that come with mmtwin are judged instead, and the report says so.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use mm::pcp::policy::{self, Pageset};
 use mm::{Features, MigrateType};
 use workload::trace::{Cache, Ending, Event, Metadata, Operation, TraceReader};
 
+use super::closed_loop::{EmptyLists, follow};
 use super::guard::SysctlGuard;
 use super::history::History;
 use super::open_loop::{Demand, kind};
@@ -26,7 +28,7 @@ use super::replay::{Replay, ReplayZone};
 use super::{Annotated, Cause, Causes, Entry, VerifyError, closed_loop, features, open_loop};
 use crate::proc::{Zone, ZoneInfo, parse_zoneinfo};
 use crate::record;
-use crate::recordings::{self, Record};
+use crate::recordings::{self, Description, Record, ZoneDescription};
 use crate::snapshot;
 use crate::tracefs::Tracefs;
 
@@ -165,33 +167,49 @@ impl RecordedCase {
         let zones: Vec<ReplayZone> = populated.iter().map(|zone| replay_zone(zone, fraction)).collect();
         let pages = zones.iter().map(|zone| zone.pages.end).max().unwrap_or(0);
         let history = History::new(records, pages);
-        let replay = Replay::new(*features, cpus, zones.clone(), history.first_types());
-        let mut demand = Demand::new(replay);
-        let task = metadata.command_task;
-        let (first, drained) = starting_point(&history, &zones, task);
-        let mut last = history.records().len() as u32;
-        for number in (first..last).rev() {
-            if history.event(number).is_some_and(|event| is_of(event, Operation::Fork, task)) {
-                last = number;
-                break;
+        let (first, emptied) = starting_point(&history, &zones, metadata.command_task);
+        let last = end_point(&history, first, metadata.command_task);
+
+        let mut plain = Demand::new(Replay::new(*features, cpus, zones.clone(), history.first_types()));
+        let mut starts = Vec::new();
+        for (index, zone) in populated.iter().enumerate() {
+            let emptied = emptied.contains(&index);
+            start_zone(&mut plain, features, &metadata.caches, index, zone, emptied);
+            for pageset in zone.pagesets.iter().filter(|pageset| emptied || pageset.count == 0) {
+                let numbers = *plain.replay.pageset(pageset.cpu, index);
+                starts.push(EmptyLists { cpu: pageset.cpu, zone: index, pageset: numbers });
             }
         }
-        for (index, zone) in populated.iter().enumerate() {
-            let emptied = drained.contains(&index);
-            start_zone(&mut demand, features, &metadata.caches, index, zone, emptied);
-        }
-        (0..cpus).for_each(|cpu| demand.begin(cpu));
+        (0..cpus).for_each(|cpu| plain.begin(cpu));
+        let mut informed = plain.clone();
+        let description = description(&metadata.kernel_release, cpus, &populated, &zones);
+        let (tally, hidden) = follow(*features, &description, &history, starts, first..last);
         for number in first..last {
             if let Some(event) = history.event(number).filter(|event| event.cpu < cpus) {
-                demand.event(event, history.is_batched(number), None);
+                let batched = history.is_batched(number);
+                plain.event(event, batched, None);
+                informed.event(event, batched, hidden.get(&number).copied());
             }
         }
-        let causes = std::mem::take(&mut demand.causes);
+        let told = std::mem::take(&mut informed.causes);
+        let causes = std::mem::take(&mut plain.causes);
         let mut entries = vec![
-            Entry::new(case, "refilled pages", demand.refilled, demand.replay.refilled(), causes.clone()),
-            Entry::new(case, "drained pages", demand.drained, demand.replay.drained(), causes),
+            Entry::new(case, "refilled pages", informed.refilled, informed.replay.refilled(), told.clone()),
+            Entry::new(case, "drained pages", informed.drained, informed.replay.drained(), told),
         ];
-        entries.extend(final_states(case, &mut demand.replay, &populated, &end));
+        entries.extend(final_states(case, &mut informed.replay, &populated, &end));
+        let alone = "(tracepoints alone)";
+        entries.extend([
+            Entry::new(
+                case,
+                format!("refilled pages {alone}"),
+                plain.refilled,
+                plain.replay.refilled(),
+                causes.clone(),
+            ),
+            Entry::new(case, format!("drained pages {alone}"), plain.drained, plain.replay.drained(), causes),
+        ]);
+        entries.extend(tally.decisions(case));
         Ok(entries)
     }
 }
@@ -201,25 +219,68 @@ fn is_of(event: &Event, operation: Operation, task: i32) -> bool {
 }
 
 /// The first event after the workload has emptied the pagesets, and the zones that it has emptied. The first thread
-/// that it starts marks the end of that.
+/// that it starts marks the end of that. Until shortly before, the kernel keeps the lists empty: it fetches single
+/// blocks and returns every page, and the last sign of that before the first ordinary refill is where the twin begins.
 fn starting_point(history: &History, zones: &[ReplayZone], task: i32) -> (u32, Vec<usize>) {
     let mut start = 0;
     let mut emptied = Vec::new();
+    let mut before = vec![None; 1 + usize::from(u16::MAX)];
+    let mut refilled = false;
     for number in 0..history.records().len() as u32 {
-        let Some(event) = history.event(number).filter(|event| event.task == task) else { continue };
+        let Some(event) = history.event(number) else { continue };
+        let previous = before[usize::from(event.cpu)].replace(event.operation);
         match event.operation {
-            Operation::PcpuDrain => {
+            Operation::PcpuDrain if !refilled => {
                 start = number + 1;
-                emptied.extend(zones.iter().position(|zone| zone.pages.contains(&event.pfn)));
+                if event.task == task {
+                    emptied.extend(zones.iter().position(|zone| zone.pages.contains(&event.pfn)));
+                }
             }
-            Operation::Fork if emptied.is_empty() => return (number, emptied),
-            Operation::Fork => break,
+            Operation::ZoneLocked
+                if event.argument == 1 && previous != Some(Operation::ZoneLocked) && !refilled =>
+            {
+                let next = history.following(number).next();
+                if next.is_some_and(|(_, next)| next.operation != Operation::ZoneLocked) {
+                    start = number + 1;
+                } else {
+                    refilled = !emptied.is_empty();
+                }
+            }
+            Operation::Fork if event.task == task && emptied.is_empty() => return (number, emptied),
+            Operation::Fork if event.task == task => break,
             _ => {}
         }
     }
     emptied.sort_unstable();
     emptied.dedup();
     (start, emptied)
+}
+
+/// The last thread that the workload starts; the end of the recording if there is none.
+fn end_point(history: &History, first: u32, task: i32) -> u32 {
+    let end = history.records().len() as u32;
+    let is_fork =
+        |number: &u32| history.event(*number).is_some_and(|event| is_of(event, Operation::Fork, task));
+    (first..end).rev().find(is_fork).unwrap_or(end)
+}
+
+/// The machine in the words of a recording.
+fn description(release: &str, cpus: u16, populated: &[&Zone], zones: &[ReplayZone]) -> Description {
+    let zones = populated.iter().zip(zones).map(|(zone, replay)| ZoneDescription {
+        name: zone.name.clone(),
+        pages: (replay.pages.start, replay.pages.end),
+        managed: replay.managed,
+        batch: replay.batch,
+        high_min: replay.high_min,
+        high_max: replay.high_max,
+    });
+    Description {
+        workload: String::new(),
+        kernel: release.to_string(),
+        cpus,
+        settings: BTreeMap::new(),
+        zones: zones.collect(),
+    }
 }
 
 /// The twin's zone for a zone of this machine. Kernels that do not print the bounds of `high` compute them as the

@@ -76,6 +76,20 @@ impl Tally {
     /// The entries of one case. Where decisions are compared one by one, the kernel's number is that of all
     /// decisions and the twin's that of the exact ones.
     pub fn entries(&self, case: &str) -> Vec<Entry> {
+        let mut entries = self.decisions(case);
+        entries.push(Entry::new(case, "states", self.states.all, self.states.exact, self.causes.clone()));
+        for (field, &differing) in Field::ALL.iter().zip(&self.differing_fields) {
+            if differing > 0 {
+                let counter = format!("states, {}", field.name());
+                let all = self.states.all;
+                entries.push(Entry::new(case, counter, all, all - differing, Causes::default()));
+            }
+        }
+        entries
+    }
+
+    /// The entries that need no recorded states.
+    pub fn decisions(&self, case: &str) -> Vec<Entry> {
         let only = |wanted: &[Cause]| {
             let mut causes = Causes::default();
             wanted.iter().for_each(|&cause| causes.add(cause, self.causes.get(cause)));
@@ -90,22 +104,25 @@ impl Tally {
         let agreement = |counter: &str, agreement: Agreement, causes: Causes| {
             Entry::new(case, counter, agreement.all, agreement.exact, causes)
         };
-        let mut entries = vec![
+        vec![
             agreement("refill sizes", self.refills, refill_causes()),
-            Entry::new(case, "refilled pages", self.refilled[0], self.refilled[1], refill_causes()),
+            Entry::new(
+                case,
+                "refilled pages, decision by decision",
+                self.refilled[0],
+                self.refilled[1],
+                refill_causes(),
+            ),
             agreement("bulk free lengths", self.bulk_frees, drain_causes()),
-            Entry::new(case, "drained pages", self.drained[0], self.drained[1], drain_causes()),
+            Entry::new(
+                case,
+                "drained pages, decision by decision",
+                self.drained[0],
+                self.drained[1],
+                drain_causes(),
+            ),
             agreement("drained page frames, in order", self.drained_in_order, drain_causes()),
             agreement("drained page frames, any order", self.drained_in_burst, drain_causes()),
-            agreement("states", self.states, self.causes.clone()),
-        ];
-        for (field, &differing) in Field::ALL.iter().zip(&self.differing_fields) {
-            if differing > 0 {
-                let counter = format!("states, {}", field.name());
-                let all = self.states.all;
-                entries.push(Entry::new(case, counter, all, all - differing, Causes::default()));
-            }
-        }
-        entries
+        ]
     }
 }
