@@ -1,8 +1,9 @@
 //! The workloads that verification runs on the real kernel, each in a process of its own.
 //!
 //! ```text
-//!   empty the pagesets                          the twin starts here
-//!   start and end a thread                      whose fork event says so
+//!   start and end a thread                      whose fork event announces
+//!   empty the pagesets                          that the twin starts here
+//!   start and end a thread                      whose fork event says that this is done
 //!   note /proc/zoneinfo
 //!   work
 //!   start and end a thread                      whose fork event marks the end
@@ -88,7 +89,13 @@ impl FromStr for Program {
 pub fn run(program: Program, directory: &Path) -> io::Result<()> {
     let cpus = cpus()?;
     // Frees in a row end whatever has made the kernel fetch more at a time.
-    on_cpus(&cpus, |_| touch(1 << 20))?;
+    let anywhere = sched_getaffinity(None)?;
+    for &cpu in &cpus {
+        pin(cpu)?;
+        touch(1 << 20)?;
+    }
+    sched_setaffinity(None, &anywhere)?;
+    mark()?;
     drain_pagesets();
     mark()?;
     fs::copy("/proc/zoneinfo", directory.join(STARTING_STATE))?;
@@ -103,7 +110,8 @@ pub fn run(program: Program, directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts and ends a thread: the first and the last fork event of this process bound what is compared.
+/// Starts and ends a thread. Between the first and the second fork event of this process the pagesets are emptied;
+/// the last one ends what is compared.
 fn mark() -> io::Result<()> {
     std::thread::spawn(|| ()).join().map_err(|_| io::Error::other("a thread panicked"))
 }
@@ -114,12 +122,17 @@ fn cpus() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect())
 }
 
+/// Keeps this thread on a CPU.
+fn pin(cpu: usize) -> io::Result<()> {
+    let mut only = CpuSet::new();
+    only.set(cpu);
+    Ok(sched_setaffinity(None, &only)?)
+}
+
 /// Runs `work` on each of `cpus` at the same time; it is told how many-th it is.
 fn on_cpus(cpus: &[usize], work: impl Fn(usize) -> io::Result<()> + Sync) -> io::Result<()> {
     let pinned = |(turn, &cpu): (usize, &usize)| {
-        let mut only = CpuSet::new();
-        only.set(cpu);
-        sched_setaffinity(None, &only)?;
+        pin(cpu)?;
         work(turn)
     };
     std::thread::scope(|scope| {

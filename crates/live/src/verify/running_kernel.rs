@@ -218,27 +218,33 @@ fn is_of(event: &Event, operation: Operation, task: i32) -> bool {
     (event.operation, event.task) == (operation, task)
 }
 
-/// The first event after the workload has emptied the pagesets, and the zones that it has emptied. The first thread
-/// that it starts marks the end of that. Until shortly before, the kernel keeps the lists empty: it fetches single
+/// The first event after the workload has emptied the pagesets, and the zones that it has emptied, which it does
+/// between the first and the second thread that it starts. Until shortly before, the kernel keeps the lists empty: it fetches single
 /// blocks and returns every page, and the last sign of that before the first ordinary refill is where the twin begins.
 fn starting_point(history: &History, zones: &[ReplayZone], task: i32) -> (u32, Vec<usize>) {
     let mut start = 0;
     let mut emptied = Vec::new();
     let mut before = vec![None; 1 + usize::from(u16::MAX)];
-    let mut refilled = false;
+    let (mut refilled, mut forks) = (false, 0);
     for number in 0..history.records().len() as u32 {
         let Some(event) = history.event(number) else { continue };
         let previous = before[usize::from(event.cpu)].replace(event.operation);
         match event.operation {
-            Operation::PcpuDrain if !refilled => {
+            Operation::Fork if event.task == task => {
+                forks += 1;
+                if forks == 2 {
+                    start = if emptied.is_empty() { number } else { start };
+                    break;
+                }
+            }
+            _ if forks == 0 || refilled => {}
+            Operation::PcpuDrain => {
                 start = number + 1;
                 if event.task == task {
                     emptied.extend(zones.iter().position(|zone| zone.pages.contains(&event.pfn)));
                 }
             }
-            Operation::ZoneLocked
-                if event.argument == 1 && previous != Some(Operation::ZoneLocked) && !refilled =>
-            {
+            Operation::ZoneLocked if event.argument == 1 && previous != Some(Operation::ZoneLocked) => {
                 let next = history.following(number).next();
                 if next.is_some_and(|(_, next)| next.operation != Operation::ZoneLocked) {
                     start = number + 1;
@@ -246,8 +252,6 @@ fn starting_point(history: &History, zones: &[ReplayZone], task: i32) -> (u32, V
                     refilled = !emptied.is_empty();
                 }
             }
-            Operation::Fork if event.task == task && emptied.is_empty() => return (number, emptied),
-            Operation::Fork if event.task == task => break,
             _ => {}
         }
     }
