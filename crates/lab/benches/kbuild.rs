@@ -5,8 +5,8 @@
 //!   page_faults   the peer: page faults of the machine that this runs on, map and touch and unmap, a second
 //! ```
 //!
-//! At the end the ratio of the two is printed. A page fault of the peer is one allocation and one free of a page,
-//! so the simulation keeps up with a real CPU where the ratio is 2.
+//! At the end the ratio of the two is printed. A page fault of the peer allocates one page and frees it again: two page
+//! operations. So one thread stands for half as many real CPUs as the ratio says, if they did nothing but that.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
