@@ -16,6 +16,8 @@ pub struct Costs {
     pub list_take: Time,
     /// Linking one block into a free list and looking for its neighbour, lines being local.
     pub list_put: Time,
+    /// Linking or unlinking an entry whose own lines this CPU has just touched, counters included.
+    pub list_move: Time,
     /// Relative spread (standard deviation of the logarithm) of a locked section that takes blocks.
     pub take_spread: f64,
     /// The same for one that puts blocks back.

@@ -107,6 +107,8 @@ cost_figures! {
     list_take_ns,
     /// [`Costs::list_put`].
     list_put_ns,
+    /// [`Costs::list_move`].
+    list_move_ns,
     /// [`Costs::take_spread`].
     take_spread,
     /// [`Costs::put_spread`].
@@ -276,6 +278,7 @@ impl Profile {
             lock_section: time(&c.lock_section_ns),
             list_take: time(&c.list_take_ns),
             list_put: time(&c.list_put_ns),
+            list_move: time(&c.list_move_ns),
             take_spread: c.take_spread.value,
             put_spread: c.put_spread.value,
             page_clear: time(&c.page_clear_ns),
