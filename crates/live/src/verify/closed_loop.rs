@@ -63,19 +63,30 @@ pub struct EmptyLists {
     pub pageset: Pageset,
 }
 
-/// Decision by decision through the records of `range`, from empty lists on and without recorded states. Also gives
-/// what no tracepoint shows, by record.
+/// What following a recording shows.
+pub struct Followed {
+    /// Agreement, decision by decision.
+    pub tally: Tally,
+    /// What no tracepoint shows, by record.
+    pub hidden: BTreeMap<u32, Hidden>,
+    /// `alloc_factor` at the start, by CPU and zone, where the first refill told it.
+    pub factors: Vec<(u16, usize, u8)>,
+}
+
+/// Decision by decision through the records of `range`, from empty lists on and without recorded states. The first
+/// order-0 refill of a CPU is not judged: it tells the CPU's `alloc_factor`, which no file shows.
 pub fn follow(
     features: Features,
     description: &Description,
     history: &History,
     starts: Vec<EmptyLists>,
     range: Range<u32>,
-) -> (Tally, BTreeMap<u32, Hidden>) {
+) -> Followed {
     let mut judge = Judge::new(features, description, history);
     judge.whole_vmstat_runs = true;
     for start in starts {
         if let Some(place) = judge.place(start.cpu, start.zone) {
+            judge.unknown_factors.insert(place.slot, 0);
             judge.lists[place.slot] = Some(PerCpuPages::new(Pageset { count: 0, ..start.pageset }));
         }
     }
@@ -87,7 +98,7 @@ pub fn follow(
             judge.latest.insert(pfn, number);
         }
     }
-    (judge.tally, judge.hidden)
+    Followed { tally: judge.tally, hidden: judge.hidden, factors: judge.factors }
 }
 
 struct Judge<'a> {
@@ -99,6 +110,10 @@ struct Judge<'a> {
     states: BTreeMap<u32, State>,
     /// A vmstat event stands for all zones, not for one each.
     whole_vmstat_runs: bool,
+    /// For lists whose `alloc_factor` is not known yet: how often it was halved so far.
+    unknown_factors: BTreeMap<usize, u32>,
+    /// What these turned out to be at the start, by CPU and zone.
+    factors: Vec<(u16, usize, u8)>,
     /// What was inferred, by record.
     hidden: BTreeMap<u32, Hidden>,
     /// Type of each pageblock as far as known.
@@ -141,6 +156,8 @@ impl<'a> Judge<'a> {
             past_lists: BTreeSet::new(),
             states: BTreeMap::new(),
             whole_vmstat_runs: false,
+            unknown_factors: BTreeMap::new(),
+            factors: Vec::new(),
             hidden: BTreeMap::new(),
             types: history.first_types(),
             lists: (0..description.zones.len() * usize::from(description.cpus)).map(|_| None).collect(),
@@ -266,6 +283,10 @@ impl<'a> Judge<'a> {
             policy::note_alloc(&mut self.pages(place).tuning, &f);
             self.noted.insert(owner);
         }
+        let halved = if event.order == 0 { self.unknown_factors.remove(&place.slot) } else { None };
+        if let Some(halved) = halved {
+            self.infer_factor(place, halved, blocks.len());
+        }
         let predicted =
             policy::nr_pcp_alloc(&mut self.pages(place).tuning, &f, ZonePressure::default(), event.order);
         self.tally.refills.note(predicted as usize == blocks.len());
@@ -278,6 +299,21 @@ impl<'a> Judge<'a> {
         let pages = self.pages(place);
         pages.list_mut(list).extend(&blocks);
         pages.note_refilled(blocks.len(), event.order);
+    }
+
+    /// Which `alloc_factor` makes the first refill one of `blocks` blocks.
+    fn infer_factor(&mut self, place: Place, halved: u32, blocks: usize) {
+        let f = self.features;
+        let pageset = self.pages(place).tuning;
+        let fits = |factor: &u8| {
+            let mut tried = Pageset { alloc_factor: *factor, ..pageset };
+            policy::nr_pcp_alloc(&mut tried, &f, ZonePressure::default(), 0) as usize == blocks
+        };
+        if let Some(factor) = (0..=policy::BATCH_SCALE_MAX).find(fits) {
+            self.pages(place).tuning.alloc_factor = factor;
+            let before = u32::from(factor).checked_shl(halved).unwrap_or(0).min(policy::BATCH_SCALE_MAX.into());
+            self.factors.push((place.cpu, place.zone, before as u8));
+        }
     }
 
     /// The events of a burst, and its blocks. A claimed pageblock shows as `extfrag` alone, or as `extfrag` and
@@ -432,6 +468,9 @@ impl<'a> Judge<'a> {
         self.compare(number, place, &before);
         let f = self.features;
         let list = list_index(&f, order, migrate_type);
+        if let Some(halved) = self.unknown_factors.get_mut(&place.slot) {
+            *halved += 1;
+        }
         let due = self.pages(place).put(&f, ZonePressure::default(), list, order, event.pfn);
         if let Some(due) = due {
             let mut predicted = Vec::new();

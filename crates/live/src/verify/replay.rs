@@ -210,6 +210,7 @@ fn free_of_charge() -> Costs {
         lock_section: Time::ZERO,
         list_take: Time::ZERO,
         list_put: Time::ZERO,
+        list_move: Time::ZERO,
         take_spread: 0.0,
         put_spread: 0.0,
         page_clear: Time::ZERO,

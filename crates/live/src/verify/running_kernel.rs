@@ -19,7 +19,7 @@ use mm::pcp::policy::{self, Pageset};
 use mm::{Features, MigrateType};
 use workload::trace::{Cache, Ending, Event, Metadata, Operation, TraceReader};
 
-use super::closed_loop::{EmptyLists, follow};
+use super::closed_loop::{EmptyLists, Followed, follow};
 use super::guard::SysctlGuard;
 use super::history::History;
 use super::open_loop::{Demand, kind};
@@ -181,9 +181,12 @@ impl RecordedCase {
             }
         }
         (0..cpus).for_each(|cpu| plain.begin(cpu));
-        let mut informed = plain.clone();
         let description = description(&metadata.kernel_release, cpus, &populated, &zones);
-        let (tally, hidden) = follow(*features, &description, &history, starts, first..last);
+        let Followed { tally, hidden, factors } = follow(*features, &description, &history, starts, first..last);
+        for (cpu, zone, factor) in factors {
+            plain.replay.pageset(cpu, zone).alloc_factor = factor;
+        }
+        let mut informed = plain.clone();
         for number in first..last {
             if let Some(event) = history.event(number).filter(|event| event.cpu < cpus) {
                 let batched = history.is_batched(number);
