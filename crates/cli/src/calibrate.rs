@@ -10,8 +10,8 @@ use serde::Serialize;
 /// Derive figures of machines and scenarios from the baseline rows of published tables
 #[derive(clap::Args)]
 #[command(after_help = "\
-Only rows of the unpatched kernel are read. Nothing is written: put a figure that differs into the file that is
-named beside it, with the table as its source.
+Only rows of the unpatched kernel are read. Nothing is written: put a figure that differs
+into the file that is named beside it, with the table as its source.
 
 Examples:
   mmtwin calibrate                                   every table that pins something (several minutes)

@@ -17,7 +17,8 @@ use std::path::Path;
 /// Compare variants of a scenario over paired seeds
 #[derive(clap::Args)]
 #[command(after_help = "\
-The first variant is what the others are compared with. A change is marked with * where it is significant.
+The first variant is what the others are compared with. A change is marked with * where it
+is significant.
 
 Examples:
   mmtwin compare kbuild

@@ -37,10 +37,10 @@ use std::process::ExitCode;
 Examples:
   mmtwin list                                 what there is
   mmtwin compare kbuild                       a kernel build, all variants of the series
-  mmtwin record -o build.parquet -- make -j2  record what a command asks of the page allocator (root)
+  mmtwin record -o build.parquet -- make -j2  what a command asks of the page allocator (root)
   mmtwin replay build.parquet                 the same demand in the twin
   mmtwin published pcp                        predictions against published tables
-  mmtwin verify pcp                           the twin against recordings of a real kernel"
+  mmtwin verify pcp                           the twin against the kernel that runs here (root)"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -56,6 +56,8 @@ enum Command {
     Record(record::Arguments),
     Replay(replay::Arguments),
     Verify(verify::Arguments),
+    #[command(hide = true, name = verify::WORKLOAD)]
+    Workload(verify::WorkloadArguments),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Record(arguments) => record::execute(&arguments),
         Command::Replay(arguments) => replay::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),
+        Command::Workload(arguments) => verify::run_workload(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -19,8 +19,9 @@ use std::path::PathBuf;
 /// Predict published tables and print every cell beside what was published
 #[derive(clap::Args)]
 #[command(after_help = "\
-Cells of the unpatched kernel are marked (base): machines are calibrated with them, so they take no part in the
-statistics. Runs are shared with `mmtwin compare`: a scenario's runs are made once.
+Cells of the unpatched kernel are marked (base): machines are calibrated with them, so they
+take no part in the statistics. Runs are shared with `mmtwin compare`: a scenario's runs are
+made once.
 
 Examples:
   mmtwin published pcp
@@ -78,8 +79,13 @@ fn observe(
         scenario,
     };
     let directory = arguments.results.clone().unwrap_or_else(|| PathBuf::from("results")).join(name);
-    let records = sweep(&experiment, &directory, arguments)?;
-    observations.enter(name, &records);
+    match sweep(&experiment, &directory, arguments) {
+        Ok(records) => observations.enter(name, &records),
+        Err(failure) => match failure.of_run() {
+            Some(reason) => observations.enter_failure(name, &reason),
+            None => return Err(failure),
+        },
+    }
     Ok(())
 }
 

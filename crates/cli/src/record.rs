@@ -14,7 +14,8 @@ use workload::trace::Ending;
 /// Record what a command asks of the page allocator of this kernel (needs root)
 #[derive(clap::Args)]
 #[command(after_help = "\
-The whole machine is recorded while the command runs. The trace is a Parquet file; `mmtwin replay` takes it.
+The whole machine is recorded while the command runs. The trace is a Parquet file; `mmtwin
+replay` takes it.
 
 Examples:
   mmtwin record -o build.parquet -- make -j8

@@ -17,8 +17,9 @@ use workload::trace::TraceReader;
 /// Replay a recorded trace in the twin
 #[derive(clap::Args)]
 #[command(after_help = "\
-Pages are asked for and freed at the recorded times and on the recorded CPUs; what the kernel answers is the twin's.
-Several kernels, separated by commas, are compared with the first.
+Pages are asked for and freed at the recorded times and on the recorded CPUs; what the
+kernel answers is the twin's. Several kernels, separated by commas, are compared with the
+first.
 
 Examples:
   mmtwin replay build.parquet

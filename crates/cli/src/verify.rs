@@ -4,125 +4,158 @@ use crate::failure::Failure;
 use crate::json;
 use crate::number::percent;
 use crate::table::Grid;
-use live::recordings::{Recording, default_directory, list};
-use live::verify::{Annotated, Cause, Entry, VerifyError, closed_loop, open_loop};
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use live::recordings::default_directory;
+use live::verify::programs::{self, Program};
+use live::verify::{Cause, Entry, Options, Report, from_recordings, pcp};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
-/// Compare the twin's decisions and counters with those of a real kernel
+/// Compare the twin's counters with those of the kernel that runs here (needs root), or of recorded ones
 #[derive(clap::Args)]
 #[command(after_help = "\
-Each recording holds the operations of a real kernel's page allocator and its state along the way. The twin starts
-from the recorded lists. In the closed loop it is asked at every operation what it would do, and put right where it
-differs; in the open loop it sees demand alone to the end.
+Workloads run on this kernel and are recorded; the twin replays what they asked for, with
+this machine's zones and settings, and its counters stand beside the kernel's. Without root
+or tracefs, recordings that come with the source are judged instead, and the report says so.
 
 Examples:
   mmtwin verify pcp
-  mmtwin verify pcp --case compile_j2 --json")]
+  mmtwin verify pcp --workload unix_stream --json
+  mmtwin verify pcp --recorded")]
 pub struct Arguments {
     /// The mechanism: pcp
     mechanism: String,
 
+    /// Only this workload: page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2; may be given several times
+    #[arg(long = "workload", value_name = "NAME", conflicts_with = "recorded")]
+    workloads: Vec<Program>,
+
+    /// Judge recordings, decision by decision, instead of the kernel that runs here
+    #[arg(long)]
+    recorded: bool,
+
     /// Directory of recordings [default: those that come with the source]
     #[arg(long, value_name = "DIR")]
     recordings: Option<PathBuf>,
-
-    /// Only this recording; may be given several times
-    #[arg(long = "case", value_name = "NAME")]
-    cases: Vec<String>,
 
     /// Print JSON, see schemas/
     #[arg(long)]
     json: bool,
 }
 
+/// A workload of `mmtwin verify`, in a process of its own.
+#[derive(clap::Args)]
+pub struct WorkloadArguments {
+    /// Its name
+    program: Program,
+    /// Where it leaves the kernel's state before and after
+    directory: PathBuf,
+}
+
+/// What leads this program to [`run_workload`].
+pub const WORKLOAD: &str = "workload";
+
+/// Runs a workload in this process.
+pub fn run_workload(arguments: &WorkloadArguments) -> Result<(), Failure> {
+    programs::run(arguments.program, &arguments.directory)
+        .with_context(|| format!("workload {}", arguments.program.name()))?;
+    Ok(())
+}
+
 #[derive(Serialize)]
 struct View<'a> {
     mechanism: &'a str,
-    entries: &'a [Entry],
+    #[serde(flatten)]
+    report: &'a Report,
 }
 
 /// Verifies.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.mechanism != "pcp" {
-        let message =
-            format!("{}: no recordings of this mechanism; there are recordings of: pcp", arguments.mechanism);
+        let message = format!("{}: this mechanism cannot be verified; pcp can", arguments.mechanism);
         return Err(Failure::input(message));
     }
-    let recordings = recordings(arguments)?;
-    let mut entries = Vec::new();
-    for recording in &recordings {
-        entries.extend(judge(recording)?);
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
+        bar.set_style(style);
     }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let judged = judge(arguments, &mut |what| bar.set_message(what.to_string()));
+    bar.finish_and_clear();
+    let report = judged?;
     if arguments.json {
-        return json::print("verify", &View { mechanism: &arguments.mechanism, entries: &entries });
+        return json::print("verify", &View { mechanism: &arguments.mechanism, report: &report });
     }
-    json::print_text(&render(&recordings, &entries))
+    json::print_text(&render(&report))
 }
 
-fn recordings(arguments: &Arguments) -> Result<Vec<Recording>, Failure> {
-    let directory = arguments.recordings.clone().unwrap_or_else(default_directory);
-    let all = list(&directory).map_err(VerifyError::from)?;
-    let known: Vec<&str> = all.iter().map(|recording| recording.name.as_str()).collect();
-    if all.is_empty() {
+fn judge(arguments: &Arguments, progress: &mut dyn FnMut(&str)) -> Result<Report, Failure> {
+    let recordings = arguments.recordings.clone().unwrap_or_else(default_directory);
+    let report = if arguments.recorded {
+        from_recordings(&recordings, "asked for with --recorded".into(), progress)?
+    } else {
+        let program = std::env::current_exe().context("the path of this program")?;
+        let program = vec![program.display().to_string(), WORKLOAD.to_string()];
+        pcp(
+            &Options { program, workloads: arguments.workloads.clone(), recordings: recordings.clone() },
+            progress,
+        )?
+    };
+    if report.entries.is_empty() && report.fallback.is_some() {
         let message =
-            format!("{}: no recordings there; give a directory with --recordings", directory.display());
+            format!("{}: no recordings there; give a directory with --recordings", recordings.display());
         return Err(Failure::input(message));
     }
-    if let Some(unknown) = arguments.cases.iter().find(|case| !known.contains(&case.as_str())) {
-        let message = format!(
-            "{unknown}: no such recording in {}; there are: {}",
-            directory.display(),
-            known.join(", ")
-        );
-        return Err(Failure::input(message));
-    }
-    let wanted =
-        |recording: &Recording| arguments.cases.is_empty() || arguments.cases.contains(&recording.name);
-    Ok(all.into_iter().filter(wanted).collect())
+    Ok(report)
 }
 
-fn judge(recording: &Recording) -> Result<Vec<Entry>, VerifyError> {
-    let mut entries = closed_loop(recording)?.entries(&recording.name);
-    for annotated in [Annotated::No, Annotated::Yes] {
-        let judged = open_loop(recording, annotated)?.into_iter();
-        entries
-            .extend(judged.map(|entry| Entry { counter: format!("open loop: {}", entry.counter), ..entry }));
-    }
-    Ok(entries)
-}
-
-fn render(recordings: &[Recording], entries: &[Entry]) -> String {
-    let mut pieces = Vec::new();
-    for recording in recordings {
-        let mut grid = Grid::new(&["", "kernel", "twin", "difference"]);
-        for entry in entries.iter().filter(|entry| entry.case == recording.name) {
-            let difference = match entry.error {
-                Some(0.0) => "exact".into(),
-                Some(error) => format!("{}{}", if error > 0.0 { "+" } else { "" }, small_percent(error)),
-                None => "kernel has none".into(),
-            };
-            grid.row([entry.counter.clone(), entry.kernel.to_string(), entry.twin.to_string(), difference]);
+fn render(report: &Report) -> String {
+    let mut pieces = vec![match &report.fallback {
+        Some(reason) => format!("recordings of Linux {}, not the running kernel: {reason}", report.kernel),
+        None => format!("Linux {}, running here", report.kernel),
+    }];
+    let mut cases: Vec<&str> = report.entries.iter().map(|entry| entry.case.as_str()).collect();
+    cases.dedup();
+    for case in cases {
+        let mut grid = Grid::new(&[case, "kernel", "twin", "difference"]);
+        for entry in report.entries.iter().filter(|entry| entry.case == case) {
+            grid.row([
+                entry.counter.clone(),
+                entry.kernel.to_string(),
+                entry.twin.to_string(),
+                difference(entry.error),
+            ]);
         }
-        let about = format!("{}: Linux {}", recording.name, recording.description.kernel);
-        pieces.push(format!("{about}\n\n{}", grid.render()));
+        pieces.push(grid.render());
     }
-    let causes = causes(entries);
+    let causes = causes(&report.entries);
     if !causes.is_empty() {
         let mut grid = Grid::new(&["what no tracepoint shows, or was put right", "how often"]);
         causes.iter().for_each(|(cause, n)| grid.row([cause.description().to_string(), n.to_string()]));
         pieces.push(grid.render());
     }
+    if !report.notes.is_empty() {
+        pieces.push(report.notes.join("\n"));
+    }
     pieces.join("\n\n")
 }
 
-/// Hundredths of a percent and more.
-fn small_percent(fraction: f64) -> String {
-    if fraction.abs() >= 0.001 { percent(fraction) } else { format!("{:.4} %", 100.0 * fraction) }
+fn difference(error: Option<f64>) -> String {
+    match error {
+        Some(0.0) => "exact".into(),
+        Some(error) => {
+            let sign = if error > 0.0 { "+" } else { "" };
+            let text = if error.abs() >= 0.001 { percent(error) } else { format!("{:.4} %", 100.0 * error) };
+            format!("{sign}{text}")
+        }
+        None => "kernel has 0".into(),
+    }
 }
 
-/// Every cause, with the largest number that one entry of a recording has: entries of a recording share them.
+/// Every cause, with the largest number that one entry of a case has: entries of a case share them.
 fn causes(entries: &[Entry]) -> Vec<(Cause, u64)> {
     let mut by_case: BTreeMap<(Cause, &str), u64> = BTreeMap::new();
     for entry in entries {

@@ -173,7 +173,15 @@ fn the_validator_can_fail() {
 
 #[test]
 fn verify() {
-    let document = conforms("verify", &["verify", "pcp", "--case", "pf1_1t_default", "--json"]);
+    let recordings = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/recordings/pf1_1t_default");
+    let copy = recordings.path().join("pf1_1t_default");
+    std::fs::create_dir(&copy).unwrap();
+    for file in std::fs::read_dir(source).unwrap().map(|file| file.unwrap()) {
+        std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+    }
+    let place = recordings.path().to_str().unwrap();
+    let document = conforms("verify", &["verify", "pcp", "--recorded", "--recordings", place, "--json"]);
     let entries = document["entries"].as_array().unwrap();
     let refills = entries.iter().find(|entry| entry["counter"] == "refill sizes").unwrap();
     assert_eq!(refills["kernel"], refills["twin"]);

@@ -17,6 +17,7 @@ use crate::simulation::RunError;
 use machine::Profile;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
 
 /// A scenario with what was asked of it.
@@ -65,6 +66,14 @@ pub enum ExperimentError {
         run: Box<Run>,
         /// What went wrong.
         error: Box<RunError>,
+    },
+    /// A run failed an assertion of the twin.
+    #[error("{}, {}, seed {}: the twin contradicts itself: {text}; please report it with the scenario", run.scenario, run.variant, run.seed)]
+    Contradiction {
+        /// The run.
+        run: Box<Run>,
+        /// The assertion.
+        text: String,
     },
     /// Threads cannot be started.
     #[error("cannot start {jobs} threads: {text}")]
@@ -135,8 +144,7 @@ impl Experiment {
                 return Ok(record.clone());
             }
             progress(Progress::Begun(run));
-            let failed = |error| ExperimentError::Run { run: Box::new(run.clone()), error: Box::new(error) };
-            let outcome = simulate(run).map_err(failed)?;
+            let outcome = make_one(run, simulate)?;
             let record = Record::new(identity.clone(), program, run, &outcome);
             results.keep(&self.scenario, &record)?;
             progress(Progress::Made(&record));
@@ -152,6 +160,20 @@ impl Experiment {
         })?;
         results.finish(&self.scenario, &records)?;
         Ok(records)
+    }
+}
+
+/// Makes one run. One that fails an assertion must not take the others with it.
+fn make_one(run: &Run, simulate: &Simulate) -> Result<Outcome, ExperimentError> {
+    let boxed = || Box::new(run.clone());
+    match catch_unwind(AssertUnwindSafe(|| simulate(run))) {
+        Ok(Ok(outcome)) => Ok(outcome),
+        Ok(Err(error)) => Err(ExperimentError::Run { run: boxed(), error: Box::new(error) }),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(ExperimentError::Contradiction { run: boxed(), text: text.unwrap_or_default() })
+        }
     }
 }
 

@@ -127,3 +127,15 @@ fn impossible_experiments_are_refused_before_anything_runs() {
     name.scenario.name = "../elsewhere".into();
     assert!(refuse(name).contains("letters"));
 }
+
+#[test]
+fn a_run_that_fails_an_assertion_is_an_error_and_the_others_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let failing =
+        |run: &Run| if run.variant == "patch1" { panic!("count {} < 0", run.seed) } else { simulate(run) };
+    let mut results = Results::open(directory.path(), false).unwrap();
+    let experiment = experiment(&["base", "patch1"], 1);
+    let error = experiment.sweep(&mut results, "test", 1, &failing, &|_| {}).unwrap_err().to_string();
+    assert!(error.contains("page_fault1, patch1, seed 1") && error.contains("count 1 < 0"), "{error}");
+    assert_eq!(std::fs::read_dir(directory.path().join("unfinished")).unwrap().count(), 1);
+}

@@ -49,7 +49,7 @@ impl Observations {
     pub(super) fn mean(&self, scenario: &str, variant: &str, metric: Metric) -> Result<f64, String> {
         let means = match self.0.get(scenario) {
             None => return Err(format!("scenario {scenario} was not run")),
-            Some(Err(reason)) => return Err(format!("scenario {scenario}: {reason}")),
+            Some(Err(reason)) => return Err(reason.clone()),
             Some(Ok(means)) => means,
         };
         let metrics = means
