@@ -311,7 +311,8 @@ impl<'a> Judge<'a> {
         };
         if let Some(factor) = (0..=policy::BATCH_SCALE_MAX).find(fits) {
             self.pages(place).tuning.alloc_factor = factor;
-            let before = u32::from(factor).checked_shl(halved).unwrap_or(0).min(policy::BATCH_SCALE_MAX.into());
+            let before =
+                u32::from(factor).checked_shl(halved).unwrap_or(0).min(policy::BATCH_SCALE_MAX.into());
             self.factors.push((place.cpu, place.zone, before as u8));
         }
     }
@@ -736,8 +737,11 @@ impl<'a> Judge<'a> {
         self.types.get((pfn >> PAGEBLOCK_ORDER) as usize).copied().unwrap_or(MigrateType::Movable as u8)
     }
 
+    /// Isolation is temporary and says nothing of the type that a pageblock has before and after.
     fn set_type(&mut self, pfn: u32, found: u8) {
-        if let Some(known) = self.types.get_mut((pfn >> PAGEBLOCK_ORDER) as usize) {
+        if MigrateType::from_number(found).is_some()
+            && let Some(known) = self.types.get_mut((pfn >> PAGEBLOCK_ORDER) as usize)
+        {
             *known = found;
         }
     }

@@ -15,6 +15,7 @@ use workload::trace::{Event, NO_PAGE, Operation};
 
 use super::VerifyError;
 use crate::recordings::{Record, Recording};
+use mm::MigrateType;
 use mm::page::{MAX_PAGE_ORDER, PAGEBLOCK_ORDER};
 
 /// No further record.
@@ -101,6 +102,7 @@ impl History {
             };
             if let Some(known) = types.get_mut((pfn >> PAGEBLOCK_ORDER) as usize)
                 && *known == UNKNOWN
+                && MigrateType::from_number(found).is_some()
             {
                 *known = found;
             }

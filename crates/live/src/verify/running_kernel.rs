@@ -182,7 +182,8 @@ impl RecordedCase {
         }
         (0..cpus).for_each(|cpu| plain.begin(cpu));
         let description = description(&metadata.kernel_release, cpus, &populated, &zones);
-        let Followed { tally, hidden, factors } = follow(*features, &description, &history, starts, first..last);
+        let Followed { tally, hidden, factors } =
+            follow(*features, &description, &history, starts, first..last);
         for (cpu, zone, factor) in factors {
             plain.replay.pageset(cpu, zone).alloc_factor = factor;
         }
