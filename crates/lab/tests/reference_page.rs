@@ -89,7 +89,10 @@ fn names_are_on_the_page() {
         std::fs::write(PAGE, &page).unwrap();
     }
     let written = std::fs::read_to_string(PAGE).unwrap_or_default();
-    assert!(written == page, "docs/src/reference/names.md does not say what the code declares; run: make reference");
+    assert!(
+        written == page,
+        "docs/src/reference/names.md does not say what the code declares; run: make reference"
+    );
 }
 
 #[test]
@@ -97,6 +100,9 @@ fn every_cost_of_a_machine_is_on_its_page() {
     let page = include_str!("../../../docs/src/reference/machines.md");
     let profile = lab::scenario::load_machine("icl-server").unwrap();
     for (key, _) in profile.costs.entries() {
-        assert!(page.contains(&format!("`{key}`")), "docs/src/reference/machines.md does not say what {key} is");
+        assert!(
+            page.contains(&format!("`{key}`")),
+            "docs/src/reference/machines.md does not say what {key} is"
+        );
     }
 }
