@@ -25,11 +25,11 @@ pub struct LruVector {
 impl LruVector {
     /// Puts `pages` pages on a list, or takes them off, under one hold of the lock. The pages' own lines are in
     /// this CPU's cache, it has just touched them; the list's head and the counters come from whoever held the
-    /// lock before.
+    /// lock before, and the section starts as cold as any other.
     pub fn move_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pages: usize) {
         let lines = self.lock.last_owner().map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
         self.lock.acquire(machine, cpu, Category::LruLockWait);
-        let hold = machine.costs.list_move * pages as u64 + lines * 2;
+        let hold = machine.costs.lock_section + machine.costs.list_move * pages as u64 + lines * 2;
         self.lock.hold(machine, cpu, hold, Category::LruLockHold);
     }
 }

@@ -42,6 +42,10 @@ pub struct KernelBuild {
     pub units: Option<usize>,
     /// Units finished, over all builds, before measuring starts.
     pub warm_units: usize,
+    /// For how many processes one order-3 slab of task, signal and address-space structures is allocated and
+    /// freed. The recorded machine's 2 CPUs reuse nearly all of theirs. With hundreds of CPUs, SLUB packs
+    /// `4 * (fls(cpus) + 1)` objects in a slab, and structures are freed on other CPUs than they came from.
+    pub processes_per_slab: Figure,
     /// How much faster the build's processes go through their work than the recorded ones did.
     pub intensity: Figure,
 }
@@ -61,6 +65,17 @@ fn profile() -> Result<&'static ProcessProfile, RunError> {
         .map_err(|error| RunError::Profile(format!("data/kbuild.profile: {error}")))
 }
 
+/// Order of the slabs that a process's own structures come from.
+const SLAB_ORDER: u8 = 3;
+
+/// Whether a process brings a slab of kernel structures with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Slab {
+    None,
+    Wanted,
+    Held(Pfn),
+}
+
 /// A process on a CPU.
 struct Process {
     build: usize,
@@ -74,6 +89,7 @@ struct Process {
     kinds: Vec<Kind>,
     /// Pages of the current batch that are off the LRU but not yet freed.
     off_lru: usize,
+    slab: Slab,
     /// What else its job runs.
     rest: &'static [u32],
 }
@@ -110,6 +126,7 @@ struct KernelBuilds {
     placement: Pcg64Mcg,
     time_scale: f64,
     units_finished: usize,
+    processes_started: u64,
     measuring: bool,
     finished_at: Time,
     spare: Vec<(Vec<Pfn>, Vec<Kind>)>,
@@ -149,6 +166,7 @@ impl KernelBuilds {
             placement: stream(seed, Stream::Placement, 0),
             time_scale: 1.0 / (spec.intensity.value * system.machine.costs.speed),
             units_finished: 0,
+            processes_started: 0,
             measuring: spec.warm_units == 0,
             finished_at: Time::ZERO,
             spare: Vec::new(),
@@ -179,7 +197,10 @@ impl KernelBuilds {
         pages.clear();
         kinds.clear();
         let operations = self.profile.process(first);
-        let process = Process { build, operations, next: 0, done: 0, pages, kinds, off_lru: 0, rest };
+        self.processes_started += 1;
+        let each = self.spec.processes_per_slab.value as u64;
+        let slab = if each > 0 && self.processes_started % each == 0 { Slab::Wanted } else { Slab::None };
+        let process = Process { build, operations, next: 0, done: 0, pages, kinds, off_lru: 0, slab, rest };
         let cpu = self.choose_cpu(system);
         self.on_cpu[cpu.index()] = Some(process);
         system.wake(cpu, now);
@@ -383,10 +404,35 @@ impl KernelBuilds {
     }
 }
 
+impl KernelBuilds {
+    /// Allocates or frees the slab that the process brings; `false`: must wait for its turn.
+    fn settle_slab(&self, system: &mut System, cpu: Cpu, process: &mut Process) -> bool {
+        let ending = process.next == process.operations.len();
+        match process.slab {
+            Slab::Wanted if !system.may_share(cpu) => return false,
+            Slab::Wanted => {
+                let request = Request::new(SLAB_ORDER, MigrateType::Unmovable, self.placement_of());
+                process.slab = system.alloc(cpu, &request).map_or(Slab::None, Slab::Held);
+            }
+            Slab::Held(_) if ending && !system.may_share(cpu) => return false,
+            Slab::Held(pfn) if ending => {
+                system.free(cpu, pfn, SLAB_ORDER);
+                process.slab = Slab::None;
+            }
+            Slab::None | Slab::Held(_) => {}
+        }
+        true
+    }
+}
+
 impl Program for KernelBuilds {
     fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
         let Some(mut process) = self.on_cpu[cpu.index()].take() else { return Step::Idle };
         loop {
+            if !self.settle_slab(system, cpu, &mut process) {
+                self.on_cpu[cpu.index()] = Some(process);
+                break;
+            }
             let Some(&operation) = process.operations.get(process.next) else {
                 self.on_cpu[cpu.index()] = Some(process);
                 self.finish(system, cpu);
