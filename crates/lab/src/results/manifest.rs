@@ -55,8 +55,9 @@ impl Manifest {
             }
             None => return Err(ResultsError::damaged(path, "not a manifest: it has no schema")),
         }
-        serde_json::from_value(value)
-            .map_err(|error| ResultsError::damaged(path, format!("not a manifest: {error}")))
+        serde_json::from_value(value).map_err(|error| {
+            ResultsError::damaged(path, format!("not a manifest of this version of mmtwin: {error}"))
+        })
     }
 
     /// Writes it in one piece.
