@@ -3,17 +3,18 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use machine::{Cpu, Node, Profile};
+use machine::{Cpu, Machine, Node, Profile};
+use mm::Category;
 use mm::page_alloc::memory_layout;
 
 fuzz_target!(|text: &str| {
     let Ok(profile) = Profile::parse(text) else { return };
-    let _ = profile.costs();
     let topology = profile.topology();
     let _ = (topology.last_level_slice(), topology.sum_of_cache_slices());
     let last = Cpu((topology.cpus() - 1) as u16);
     assert!(topology.node(last).0 < topology.nodes);
-    let _ = (topology.sibling(last), topology.distance(Cpu(0), last));
+    let machine = Machine::<Category>::new(topology.clone(), profile.costs());
+    let _ = (topology.sibling(last), machine.line_transfer(Cpu(0), last));
     for node in 0..topology.nodes {
         assert_eq!(topology.nodes_by_distance(Node(node)).len(), topology.nodes as usize);
     }
