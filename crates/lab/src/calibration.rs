@@ -6,8 +6,8 @@
 //!   s0.netperf, s0.lmbench3  lock% of base ─► calls of the scenario    ┘ bisection over runs of `base`
 //! ```
 //!
-//! A table has at most as many free parameters as baseline cells. Rows marked `predicted` are never read here:
-//! [`baseline`] refuses them.
+//! A table has at most as many free parameters as baseline cells. Rows marked `predicted` are never read
+//! here.
 
 use crate::metric;
 use crate::published::{Kind, Mechanism};

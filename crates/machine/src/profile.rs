@@ -205,7 +205,7 @@ impl Profile {
             return refuse("topology", format!("{cpus} CPUs"), "1 to 8192 logical CPUs");
         }
         let cores = t.sockets * t.cores_per_socket;
-        if t.nodes == 0 || cores % u16::from(t.nodes) != 0 {
+        if t.nodes == 0 || !cores.is_multiple_of(u16::from(t.nodes)) {
             return refuse("topology.nodes", t.nodes.to_string(), "a divisor of the number of cores");
         }
         let square = t.node_distances.len() == t.nodes as usize
@@ -218,16 +218,19 @@ impl Profile {
             );
         }
         if !(64..=1 << 24).contains(&t.memory_mib_per_node)
-            || t.memory_mib_per_node * u64::from(t.nodes) > 1 << 24
+            || t.memory_mib_per_node * u64::from(t.nodes) >= 1 << 24
         {
             return refuse(
                 "topology.memory_mib_per_node",
                 t.memory_mib_per_node.to_string(),
-                "64 MiB to 16 TiB in all",
+                "at least 64 MiB, and less than 16 TiB in all",
             );
         }
         if t.caches.is_empty() {
             return refuse("topology.caches", "[]".into(), "at least the last-level cache");
+        }
+        if let Some(cache) = t.caches.iter().find(|cache| !(1..=1 << 24).contains(&cache.kib)) {
+            return refuse("topology.caches kib", cache.kib.to_string(), "1 KiB to 16 GiB");
         }
         for (key, figure) in self.costs.entries() {
             let key = format!("costs.{key}");

@@ -319,21 +319,20 @@ impl MemoryManager {
     ) -> usize {
         debug_assert_eq!(request.order, 0);
         let node = Self::preferred_node(machine, cpu, request.placement);
-        let Some(&zone) =
+        let Some(&preferred) =
             self.own_zones[node.index()].iter().find(|&&z| self.zones[z].kind <= request.highest)
         else {
             return 0;
         };
         let f = &self.features;
-        let zone = &mut self.zones[zone];
+        let zone = &mut self.zones[preferred];
         if !zone.is_plentiful(request.highest) || zone.pageset_is_held(cpu, machine.now(cpu)) {
             return 0;
         }
         let index = list_index(f, 0, request.migrate_type);
         let taken = zone.pagesets[cpu.index()].take_plain(f, index, wanted, out);
         if taken > 0 {
-            let kind = zone.kind;
-            self.count_alloc(machine, cpu, kind, node, node, taken as u64, taken as u64);
+            self.count_alloc(machine, cpu, node, preferred, taken as u64, taken as u64);
         }
         taken
     }
@@ -342,12 +341,12 @@ impl MemoryManager {
         &mut self,
         machine: &Machine<Category>,
         cpu: Cpu,
-        kind: ZoneType,
         wanted: Node,
-        got: Node,
+        zone: usize,
         pages: u64,
         calls: u64,
     ) {
+        let (kind, got) = (self.zones[zone].kind, self.zones[zone].node);
         let event = [Event::PgallocDma, Event::PgallocDma32, Event::PgallocNormal, Event::PgallocMovable]
             [kind as usize];
         self.counters.add(event, pages);
@@ -377,8 +376,7 @@ impl MemoryManager {
         }
         match found {
             Some((pfn, zone)) => {
-                let (kind, got) = (self.zones[zone].kind, self.zones[zone].node);
-                self.count_alloc(machine, cpu, kind, node, got, 1 << request.order, 1);
+                self.count_alloc(machine, cpu, node, zone, 1 << request.order, 1);
                 Some(pfn)
             }
             None => {

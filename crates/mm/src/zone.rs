@@ -13,7 +13,7 @@
 //! `zone_set_pageset_high_and_batch` in mm/page_alloc.c; `__mod_zone_page_state` in mm/vmstat.c.
 
 use crate::account::Category;
-use crate::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit};
+use crate::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit, Wanted};
 use crate::counters::{Counters, Event};
 use crate::features::Features;
 use crate::latency::Latencies;
@@ -94,7 +94,7 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// A zone whose pages are all free; watermarks and pagesets are set by [`Zone::configure`].
+    /// A zone whose pages are all free; watermarks and pagesets are set by [`Zone::configure_pagesets`].
     pub fn new(kind: ZoneType, node: Node, span: Range<Pfn>, cpus: usize) -> Zone {
         let buddy = Buddy::new(span.clone());
         Zone {
@@ -294,18 +294,12 @@ impl Zone {
         let mut mode = Mode::default();
         let mut visit = Visit::new(kernel.machine, cpu);
         let list = self.pagesets[cpu.index()].list_mut(index);
+        let wanted = Wanted { order, migrate_type, no_fragment };
         let mut got = 0;
         while got < blocks {
-            let Some(pfn) = self.buddy.take_or_fall_back(
-                f,
-                order,
-                migrate_type,
-                no_fragment,
-                &mut mode,
-                &context,
-                &mut outcome,
-                &mut visit,
-            ) else {
+            let Some(pfn) =
+                self.buddy.take_or_fall_back(f, wanted, &mut mode, &context, &mut outcome, &mut visit)
+            else {
                 break;
             };
             list.push_back(pfn);
@@ -345,9 +339,7 @@ impl Zone {
         let pfn = reserved.or_else(|| {
             self.buddy.take_or_fall_back(
                 kernel.features,
-                order,
-                migrate_type,
-                no_fragment,
+                Wanted { order, migrate_type, no_fragment },
                 &mut Mode::default(),
                 &context,
                 &mut outcome,
@@ -447,8 +439,8 @@ impl Zone {
             given += 1u64 << block.order;
         }
         let hold = section + kernel.machine.costs.list_put * blocks.len() as u64 + visit.cost;
-        for i in 0..blocks.len() {
-            self.account_free(cpu, 1 << blocks[i].order);
+        for block in &blocks {
+            self.account_free(cpu, 1 << block.order);
         }
         blocks.clear();
         self.scratch = blocks;

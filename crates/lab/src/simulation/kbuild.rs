@@ -17,7 +17,7 @@ use super::system::{Program, Step, System};
 use super::{RunError, Stream, boot, stream};
 use crate::metric;
 use crate::outcome::Outcome;
-use crate::scenario::{Run, ScenarioError};
+use crate::scenario::Run;
 use machine::profile::Figure;
 use machine::{Cpu, Node, Time};
 use mm::lruvec::FREE_BATCH;
@@ -135,14 +135,6 @@ struct KernelBuilds {
 /// Runs the builds of `spec`.
 pub(super) fn run(run: &Run, spec: &KernelBuild) -> Result<Outcome, RunError> {
     let mut system = boot(run, spec.builds)?;
-    let (jobs, cpus) = (spec.builds * spec.jobs, system.machine.topology.cpus());
-    if jobs > cpus {
-        return Err(RunError::Scenario(ScenarioError::OutOfRange {
-            key: format!("{}: workload.jobs", run.scenario),
-            value: format!("{} in each of {} builds", spec.jobs, spec.builds),
-            expected: format!("at most {cpus} jobs in all, one for each CPU of {}", run.machine.name),
-        }));
-    }
     let mut builds = KernelBuilds::new(spec, profile()?, &system, run.seed);
     builds.start(&mut system);
     system.run(&mut builds, Time::NEVER);
@@ -207,7 +199,8 @@ impl KernelBuilds {
         let operations = self.profile.process(first);
         self.processes_started += 1;
         let each = self.spec.processes_per_slab.value as u64;
-        let slab = if each > 0 && self.processes_started % each == 0 { Slab::Wanted } else { Slab::None };
+        let slab =
+            if each > 0 && self.processes_started.is_multiple_of(each) { Slab::Wanted } else { Slab::None };
         let process = Process { build, operations, next: 0, done: 0, pages, kinds, off_lru: 0, slab, rest };
         let cpu = self.choose_cpu(system);
         self.on_cpu[cpu.index()] = Some(process);

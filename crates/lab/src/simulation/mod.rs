@@ -78,8 +78,35 @@ fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
     Ok(system)
 }
 
+/// Refuses a workload that is larger than the machine it is to run on.
+fn check_fit(run: &Run) -> Result<(), ScenarioError> {
+    let topology = run.machine.topology();
+    let (cpus, nodes) = (topology.cpus(), topology.nodes);
+    let (key, value, fits) = match &run.workload {
+        Workload::PageFault(w) => ("tasks", w.tasks.to_string(), w.tasks <= cpus),
+        Workload::SocketStream(w) => ("pairs", w.pairs.to_string(), w.pairs.saturating_mul(2) <= cpus),
+        Workload::Kbuild(w) if w.bind.is_some_and(|node| node >= nodes) => {
+            ("bind", w.bind.unwrap_or_default().to_string(), false)
+        }
+        Workload::Kbuild(w) => {
+            let fits = w.builds.saturating_mul(w.jobs) <= cpus;
+            ("jobs", format!("{} in each of {} builds", w.jobs, w.builds), fits)
+        }
+        Workload::Replay(_) => return Ok(()),
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(ScenarioError::OutOfRange {
+        key: format!("{}: workload.{key}", run.scenario),
+        value,
+        expected: format!("no more than machine {} has: {cpus} CPUs, {nodes} nodes", run.machine.name),
+    })
+}
+
 /// Makes one run.
 pub fn run(run: &Run) -> Result<Outcome, RunError> {
+    check_fit(run)?;
     match &run.workload {
         Workload::PageFault(spec) => {
             let mut system = boot(run, 1)?;

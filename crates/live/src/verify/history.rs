@@ -203,10 +203,8 @@ fn foundlings<'a>(events: impl Iterator<Item = Option<&'a Event>>, initial: &[u3
     for (number, event) in events.enumerate() {
         let Some(event) = event.filter(|event| event.pfn != NO_PAGE) else { continue };
         match event.operation {
-            Operation::Alloc | Operation::PcpuDrain => {
-                if !at_hand.remove(&event.pfn) {
-                    found.push((number as u32, event.cpu, event.pfn));
-                }
+            Operation::Alloc | Operation::PcpuDrain if !at_hand.remove(&event.pfn) => {
+                found.push((number as u32, event.cpu, event.pfn));
             }
             Operation::Free | Operation::FreeBatched | Operation::ZoneLocked | Operation::Extfrag => {
                 at_hand.insert(event.pfn);

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use machine::topology::{Cache, Distance, SharedBy};
 use machine::{Costs, Cpu, Machine, Node, Time, Topology};
-use mm::buddy::{BoostContext, FallbackOutcome, Mode, Visit};
+use mm::buddy::{BoostContext, FallbackOutcome, Mode, Visit, Wanted};
 use mm::page::PAGEBLOCK_ORDER;
 use mm::page_alloc::MemoryRange;
 use mm::pcp::list_contents;
@@ -103,9 +103,7 @@ impl Replay {
         let mut outcome = FallbackOutcome::default();
         self.mm.zone_mut(zone).buddy.take_or_fall_back(
             &features,
-            order,
-            migrate_type,
-            false,
+            Wanted { order, migrate_type, no_fragment: false },
             &mut Mode::default(),
             &no_boost,
             &mut outcome,

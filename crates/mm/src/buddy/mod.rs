@@ -70,6 +70,17 @@ pub enum Mode {
     Steal,
 }
 
+/// What a request wants of the free lists.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// log2 of the pages of a block.
+    pub order: u8,
+    /// What it is for.
+    pub migrate_type: MigrateType,
+    /// Other types' pageblocks may only be taken whole (`ALLOC_NOFRAGMENT`).
+    pub no_fragment: bool,
+}
+
 /// How a request was served beyond the plain case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FallbackOutcome {
@@ -288,24 +299,23 @@ impl Buddy {
     pub fn take_or_fall_back(
         &mut self,
         f: &Features,
-        order: u8,
-        migrate_type: MigrateType,
-        no_fragment: bool,
+        wanted: Wanted,
         mode: &mut Mode,
         context: &BoostContext,
         outcome: &mut FallbackOutcome,
         visit: &mut Visit,
     ) -> Option<Pfn> {
+        let Wanted { order, migrate_type, no_fragment } = wanted;
         if *mode == Mode::Normal
             && let Some(pfn) = self.take(order, migrate_type, visit)
         {
             return Some(pfn);
         }
         if !f.claim_then_steal {
-            return self.take_from_other_type(f, order, migrate_type, no_fragment, context, outcome, visit);
+            return self.take_from_other_type(f, wanted, context, outcome, visit);
         }
         if *mode != Mode::Steal
-            && let Some(pfn) = self.claim(f, order, migrate_type, no_fragment, context, outcome, visit)
+            && let Some(pfn) = self.claim(f, wanted, context, outcome, visit)
         {
             *mode = Mode::Normal;
             return Some(pfn);
@@ -329,13 +339,12 @@ impl Buddy {
     fn claim(
         &mut self,
         f: &Features,
-        order: u8,
-        migrate_type: MigrateType,
-        no_fragment: bool,
+        wanted: Wanted,
         context: &BoostContext,
         outcome: &mut FallbackOutcome,
         visit: &mut Visit,
     ) -> Option<Pfn> {
+        let Wanted { order, migrate_type, no_fragment } = wanted;
         let least = Self::least_claimed_order(order, no_fragment);
         for o in (least..=MAX_PAGE_ORDER).rev() {
             let Some(other) = self.fallback_at(o, migrate_type) else { continue };
@@ -379,13 +388,12 @@ impl Buddy {
     fn take_from_other_type(
         &mut self,
         f: &Features,
-        order: u8,
-        migrate_type: MigrateType,
-        no_fragment: bool,
+        wanted: Wanted,
         context: &BoostContext,
         outcome: &mut FallbackOutcome,
         visit: &mut Visit,
     ) -> Option<Pfn> {
+        let Wanted { order, migrate_type, no_fragment } = wanted;
         let least = Self::least_claimed_order(order, no_fragment);
         let mut found = (least..=MAX_PAGE_ORDER)
             .rev()
