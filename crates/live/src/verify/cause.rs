@@ -18,8 +18,8 @@ pub enum Cause {
     InterruptBeforeEvent,
     /// A page was on the list of another type than its pageblock seemed to have; unit: blocks.
     UnknownPageblockType,
-    /// A block came off a list without having been seen to get there: the recorder missed a free or a refill in
-    /// an interrupt; unit: blocks.
+    /// A block was on a list without having been seen to get there: the recorder missed a free or a refill in an
+    /// interrupt, or the kernel has no event for it; unit: blocks.
     MissedEvent,
     /// A block was allocated from the lists that the twin did not have there; unit: blocks.
     UnknownOrigin,
@@ -46,7 +46,7 @@ impl Cause {
             }
             Cause::InterruptBeforeEvent => "interrupts between an operation and its event",
             Cause::UnknownPageblockType => "blocks of pageblocks whose type no event shows",
-            Cause::MissedEvent => "blocks whose free or refill the recorder missed",
+            Cause::MissedEvent => "blocks that came to a list without any event",
             Cause::UnknownOrigin => "blocks allocated from the lists without having been seen there",
             Cause::ClaimedBlock => "pageblocks claimed from another type, shown by one event instead of two",
             Cause::RemoteDrain => "blocks drained from another CPU's lists",

@@ -541,19 +541,30 @@ impl<'a> Judge<'a> {
 
     /// Compares a predicted bulk free with the recorded one, and makes the lists the kernel's. `count` is that
     /// before the bulk free.
-    fn compare_drain(&mut self, number: u32, place: Place, mut count: i32, predicted: Vec<DrainedBlock>) {
+    fn compare_drain(&mut self, number: u32, place: Place, count: i32, predicted: Vec<DrainedBlock>) {
         let Some(first) = predicted.first() else { return };
         let numbers = self.recorded_drain(number, place, first.pfn);
+        let pages = |event: &Event| 1u64 << event.order;
+        let kernel_pages: u64 = numbers.iter().filter_map(|&at| self.history.event(at)).map(pages).sum();
+        let twin_pages: u64 = predicted.iter().map(|block| 1 << block.order).sum();
+        self.tally.bulk_frees.note(kernel_pages == twin_pages);
+        self.tally.drained[1] += twin_pages;
+        self.settle_drain(&numbers, place, count, predicted);
+        let Pageset { count, high, .. } = self.pages(place).tuning;
+        if kernel_pages == 0 && count >= high {
+            // The kernel has fewer pages than that on its lists.
+            self.take_bulk_allocated(place, count - high + 1);
+        }
+    }
+
+    /// Compares the blocks of a bulk free, one by one, and makes the lists the kernel's.
+    fn settle_drain(&mut self, numbers: &[u32], place: Place, mut count: i32, predicted: Vec<DrainedBlock>) {
         let recorded: Vec<(u32, u8)> = numbers
             .iter()
             .filter_map(|&at| self.history.event(at))
             .map(|event| (event.pfn, event.order))
             .collect();
-        let kernel_pages: u64 = recorded.iter().map(|&(_, order)| 1 << order).sum();
-        let twin_pages: u64 = predicted.iter().map(|block| 1 << block.order).sum();
-        self.tally.bulk_frees.note(kernel_pages == twin_pages);
-        self.tally.drained[0] += kernel_pages;
-        self.tally.drained[1] += twin_pages;
+        self.tally.drained[0] += recorded.iter().map(|&(_, order)| 1u64 << order).sum::<u64>();
         let expected: BTreeMap<u32, usize> =
             predicted.iter().enumerate().map(|(turn, block)| (block.pfn, turn)).collect();
         let mut turn = 0;
@@ -569,7 +580,7 @@ impl<'a> Judge<'a> {
             let pageset = Pageset { count, ..self.pages(place).tuning };
             self.compare(numbers[index], place, &pageset);
         }
-        self.note_types(&numbers);
+        self.note_types(numbers);
         // What the kernel kept goes back, what it gave goes too.
         let given: BTreeSet<u32> = recorded.iter().map(|&(pfn, _)| pfn).collect();
         let f = self.features;
@@ -597,30 +608,59 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A drain that nothing on this CPU called for: of another CPU's lists, or one that the twin did not predict.
+    /// A drain that nothing on this CPU called for: of another CPU's lists, or one that the twin did not predict. The
+    /// kernel then had more pages on its lists, and as many as are missing to `high` are added.
     fn unexpected_drain(&mut self, number: u32, event: &Event) {
-        if self.handled.remove(&number) {
+        if self.handled.remove(&number) || !is_order_allowed(event.order) {
             return;
         }
         let Some(place) = self.place_of(event) else { return };
-        let own = self.remove(place, event.pfn, event.order);
-        let others = (0..self.description.cpus).filter(|&cpu| cpu != place.cpu);
-        let others: Vec<Place> = others.filter_map(|cpu| self.place(cpu, place.zone)).collect();
-        let remote = !own
-            && others
-                .iter()
-                .any(|&other| self.lists[other.slot].is_some() && self.remove(other, event.pfn, event.order));
-        if remote {
+        let others: Vec<Place> = (0..self.description.cpus)
+            .filter(|&cpu| cpu != place.cpu)
+            .filter_map(|cpu| self.place(cpu, place.zone).filter(|other| self.lists[other.slot].is_some()))
+            .collect();
+        if !self.holds(place, event.pfn, event.order)
+            && others.iter().any(|&other| self.remove(other, event.pfn, event.order))
+        {
             self.tally.causes.add(Cause::RemoteDrain, 1);
-        } else {
-            self.tally.drained[0] += 1 << event.order;
-            self.tally.drained_in_order.note(false);
-            self.tally.drained_in_burst.note(false);
-            self.tally.causes.add(Cause::ListsCorrected, u64::from(own));
+            self.note_types(&[number]);
+            self.handled.remove(&number);
+            return;
         }
-        if let Ok(found) = u8::try_from(event.migratetype) {
-            self.set_type(event.pfn, found);
-        }
+        let same = |event: &Event| {
+            event.operation == Operation::PcpuDrain && self.description.zone_of(event.pfn) == Some(place.zone)
+        };
+        let following = self.history.following(number).take_while(|(_, event)| same(event));
+        let numbers: Vec<u32> = std::iter::once(number).chain(following.map(|(at, _)| at)).collect();
+        self.tally.bulk_frees.note(false);
+        let f = self.features;
+        let Pageset { count, high, .. } = self.pages(place).tuning;
+        let missing = (high - count).max(0);
+        self.add_unseen(place, missing);
+        let count = self.pages(place).tuning.count;
+        let pages: i32 =
+            numbers.iter().filter_map(|&at| self.history.event(at)).map(|event| 1 << event.order).sum();
+        let first_list = list_index(&f, event.order, pcp_type(event).unwrap_or(MigrateType::Movable));
+        let mut predicted = Vec::new();
+        self.pages(place).take_for_zone(&f, pages, first_list, &mut predicted);
+        self.settle_drain(&numbers, place, count, predicted);
+        self.handled.remove(&number);
+    }
+
+    fn holds(&self, place: Place, pfn: u32, order: u8) -> bool {
+        let types = MigrateType::ALL.into_iter().take(MigrateType::PCP_TYPES);
+        let mut lists = types.map(|migrate_type| list_index(&self.features, order, migrate_type));
+        let pages = self.lists[place.slot].as_ref();
+        pages.is_some_and(|pages| lists.any(|list| pages.list(list).contains(&pfn)))
+    }
+
+    /// Adds pages that are never seen.
+    fn add_unseen(&mut self, place: Place, pages: i32) {
+        let list = list_index(&self.features, 0, MigrateType::Reclaimable);
+        let pageset = self.pages(place);
+        pageset.list_mut(list).extend((0..pages.max(0)).map(|_| UNSEEN));
+        pageset.tuning.count += pages.max(0);
+        self.tally.causes.add(Cause::MissedEvent, pages.max(0) as u64);
     }
 
     /// Takes a block off whichever list it is on, the cold end first.
@@ -726,11 +766,7 @@ impl<'a> Judge<'a> {
             pages.tuning.count += 1 << event.order;
             self.tally.causes.add(Cause::MissedEvent, 1);
         }
-        let unseen = missing.max(0);
-        let list = list_index(&f, 0, MigrateType::Reclaimable);
-        self.pages(place).list_mut(list).extend((0..unseen).map(|_| UNSEEN));
-        self.pages(place).tuning.count += unseen;
-        self.tally.causes.add(Cause::MissedEvent, unseen as u64);
+        self.add_unseen(place, missing);
     }
 
     fn type_of(&self, pfn: u32) -> u8 {

@@ -195,7 +195,8 @@ impl RecordedCase {
                 informed.event(event, batched, hidden.get(&number).copied());
             }
         }
-        let told = std::mem::take(&mut informed.causes);
+        let mut told = std::mem::take(&mut informed.causes);
+        told.add(Cause::MissedEvent, tally.causes.get(Cause::MissedEvent));
         let causes = std::mem::take(&mut plain.causes);
         let mut entries = vec![
             Entry::new(case, "refilled pages", informed.refilled, informed.replay.refilled(), told.clone()),
