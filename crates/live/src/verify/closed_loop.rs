@@ -552,8 +552,13 @@ impl<'a> Judge<'a> {
         self.settle_drain(&numbers, place, count, predicted);
         let Pageset { count, high, .. } = self.pages(place).tuning;
         if kernel_pages == 0 && count >= high {
-            // The kernel has fewer pages than that on its lists.
+            // The kernel has fewer pages than that on its lists; which ones are gone may not be known.
             self.take_bulk_allocated(place, count - high + 1);
+            let f = self.features;
+            let Pageset { count, high, .. } = self.pages(place).tuning;
+            let mut gone = Vec::new();
+            self.pages(place).take_for_zone(&f, (count - high + 1).max(0), 0, &mut gone);
+            self.tally.causes.add(Cause::ListsCorrected, gone.len() as u64);
         }
     }
 
