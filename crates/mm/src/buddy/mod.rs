@@ -384,7 +384,8 @@ impl Buddy {
         None
     }
 
-    /// Before 6.15: one scan decides between claiming and stealing; what is left goes to the requested type.
+    /// Before 6.15: one scan decides between claiming and stealing; what is left goes to the requested type, from 6.10
+    /// on only if the pageblock does.
     fn take_from_other_type(
         &mut self,
         f: &Features,
@@ -413,6 +414,9 @@ impl Buddy {
         } else {
             self.boost(context, outcome);
             if !(claimable && self.claim_block(f, pfn, migrate_type, visit)) {
+                if f.strict_freelists {
+                    return Some(self.take_block(pfn, order, migrate_type, other, visit));
+                }
                 self.unlink(pfn);
                 self.link(pfn, o, migrate_type, true);
             }

@@ -1,0 +1,193 @@
+//! What must hold after every step, under random demand on a small machine with two nodes and four zones, for every
+//! variant: pages are conserved, no page is on two lists, free buddies have merged, counters and lists agree.
+
+mod small_machine;
+
+use machine::{Cpu, Node};
+use mm::page::MAX_PAGE_ORDER;
+use mm::watermark::{Mark, Reserves};
+use mm::{MigrateType, Pfn, Placement, Request, VARIANTS, ZoneType};
+use proptest::prelude::*;
+use small_machine::boot;
+
+/// CPUs of the machine.
+const CPUS: u16 = 4;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Alloc { cpu: u16, order: u8, migrate_type: usize, bound: Option<u8>, atomic: bool, times: usize },
+    Free { cpu: u16, which: usize, times: usize },
+    Vmstat { cpu: u16 },
+    DrainAll { cpu: u16 },
+    Set { name: &'static str, value: &'static str },
+    Reclaim { node: u8, active: bool },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let cpu = 0..CPUS;
+    let order = prop_oneof![8 => Just(0u8), 3 => 1..=3u8, 1 => Just(9u8), 1 => 0..=MAX_PAGE_ORDER];
+    let bound = prop_oneof![3 => Just(None), 1 => (0..2u8).prop_map(Some)];
+    let times = prop_oneof![3 => 1..5usize, 2 => 1..400usize];
+    let settings = prop_oneof![
+        Just(("vm.percpu_pagelist_high_fraction", "8")),
+        Just(("vm.percpu_pagelist_high_fraction", "100")),
+        Just(("vm.percpu_pagelist_high_fraction", "0")),
+        Just(("vm.min_free_kbytes", "2000")),
+        Just(("vm.watermark_scale_factor", "200")),
+        Just(("vm.watermark_boost_factor", "0")),
+    ];
+    prop_oneof![
+        6 => (cpu.clone(), order, 0..3usize, bound, any::<bool>(), times.clone()).prop_map(
+            |(cpu, order, migrate_type, bound, atomic, times)| Step::Alloc { cpu, order, migrate_type, bound, atomic, times }
+        ),
+        5 => (cpu.clone(), any::<usize>(), times).prop_map(|(cpu, which, times)| Step::Free { cpu, which, times }),
+        1 => cpu.clone().prop_map(|cpu| Step::Vmstat { cpu }),
+        1 => cpu.prop_map(|cpu| Step::DrainAll { cpu }),
+        1 => settings.prop_map(|(name, value)| Step::Set { name, value }),
+        1 => (0..2u8, any::<bool>()).prop_map(|(node, active)| Step::Reclaim { node, active }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn hold_after_every_step(variant in 0..VARIANTS.len(), steps in proptest::collection::vec(step(), 1..60)) {
+        let features = VARIANTS[variant].features;
+        let (mut machine, mut mm) = boot(features);
+        let mut held: Vec<(Pfn, u8)> = Vec::new();
+        for step in &steps {
+            match *step {
+                Step::Alloc { cpu, order, migrate_type, bound, atomic, times } => {
+                    let placement = bound.map_or(Placement::Local, |node| Placement::Bind(Node(node)));
+                    let mut request = Request::new(order, MigrateType::ALL[migrate_type], placement);
+                    request.reserves = Reserves { min_reserve: atomic, non_block: atomic, oom: false };
+                    for _ in 0..times {
+                        let Some(pfn) = mm.alloc(&mut machine, Cpu(cpu), &request) else { break };
+                        prop_assert_eq!(pfn % (1 << order), 0, "a block is aligned to its size");
+                        let zone = &mm.zones()[mm.zone_of(pfn)];
+                        if let Some(node) = bound {
+                            prop_assert_eq!(zone.node, Node(node), "a bound request stays on its node");
+                        }
+                        held.push((pfn, order));
+                    }
+                }
+                Step::Free { cpu, which, times } => {
+                    for _ in 0..times.min(held.len()) {
+                        let (pfn, order) = held.swap_remove(which % held.len());
+                        mm.free(&mut machine, Cpu(cpu), pfn, order);
+                    }
+                }
+                Step::Vmstat { cpu } => {
+                    let before: Vec<i32> = highs(&mm, cpu);
+                    mm.vmstat_update(&mut machine, Cpu(cpu));
+                    for (before, after) in before.iter().zip(highs(&mm, cpu)) {
+                        prop_assert!(after <= *before || features.auto_tuning.is_some() && after <= 4 * 63.max(*before));
+                    }
+                }
+                Step::DrainAll { cpu } => {
+                    mm.drain_all_pages(&mut machine, Cpu(cpu));
+                    prop_assert_eq!(mm.pages_in_pagesets(), 0);
+                }
+                Step::Set { name, value } => mm.set(name, value).unwrap(),
+                Step::Reclaim { node, active } => mm.set_reclaim_active(Node(node), active),
+            }
+            mm.validate(held.iter().map(|&(_, order)| 1u64 << order).sum());
+            for zone in mm.zones() {
+                prop_assert!(zone.wmark(Mark::Min) <= zone.wmark(Mark::Low));
+                prop_assert!(zone.high_min <= zone.high_max);
+            }
+        }
+        // Everything given back and drained is what was there after boot, except for types of pageblocks.
+        for (pfn, order) in held {
+            mm.free(&mut machine, Cpu(0), pfn, order);
+        }
+        mm.drain_all_pages(&mut machine, Cpu(0));
+        let (_, fresh) = boot(features);
+        for (zone, fresh) in mm.zones().iter().zip(fresh.zones()) {
+            if zone.nr_reserved_highatomic > 0 {
+                continue;
+            }
+            for order in 0..=MAX_PAGE_ORDER {
+                prop_assert_eq!(zone.buddy.nr_free(order), fresh.buddy.nr_free(order), "order {}", order);
+            }
+        }
+    }
+
+    /// Many requests in one go are as many single ones.
+    #[test]
+    fn private_paths_are_many_single_ones(
+        variant in 0..VARIANTS.len(),
+        runs in proptest::collection::vec((0..CPUS, 1..300usize, any::<bool>()), 1..40),
+    ) {
+        let features = VARIANTS[variant].features;
+        let (mut machine, mut many) = boot(features);
+        let (mut other_machine, mut single) = boot(features);
+        let request = Request::new(0, MigrateType::Movable, Placement::Local);
+        let mut held: Vec<Pfn> = Vec::new();
+        for (cpu, pages, give) in runs {
+            let cpu = Cpu(cpu);
+            if give {
+                let from = held.len().saturating_sub(pages);
+                let mut run = &held[from..];
+                while !run.is_empty() {
+                    let done = many.free_private(&machine, cpu, run);
+                    run[..done].iter().for_each(|&pfn| single.free(&mut other_machine, cpu, pfn, 0));
+                    run = &run[done..];
+                    if let Some((&pfn, rest)) = run.split_first() {
+                        many.free(&mut machine, cpu, pfn, 0);
+                        single.free(&mut other_machine, cpu, pfn, 0);
+                        run = rest;
+                    }
+                }
+                held.truncate(from);
+            } else {
+                let mut left = pages;
+                while left > 0 {
+                    let mut got = Vec::new();
+                    many.alloc_private(&machine, cpu, &request, left, &mut got);
+                    if got.is_empty() {
+                        match many.alloc(&mut machine, cpu, &request) {
+                            Some(pfn) => got.push(pfn),
+                            None => break,
+                        }
+                    }
+                    for &pfn in &got {
+                        prop_assert_eq!(single.alloc(&mut other_machine, cpu, &request), Some(pfn));
+                    }
+                    left -= got.len();
+                    held.extend(got);
+                }
+            }
+            for (a, b) in many.zones().iter().zip(single.zones()) {
+                for (a, b) in a.pagesets.iter().zip(&b.pagesets) {
+                    prop_assert_eq!(a.tuning, b.tuning);
+                }
+            }
+            prop_assert_eq!(many.counters(), single.counters());
+        }
+    }
+}
+
+fn highs(mm: &mm::MemoryManager, cpu: u16) -> Vec<i32> {
+    mm.zones().iter().map(|zone| zone.pagesets[usize::from(cpu)].tuning.high).collect()
+}
+
+#[test]
+fn zones_are_used_highest_first_and_lower_ones_keep_a_reserve() {
+    let (mut machine, mut mm) = boot(VARIANTS.last().unwrap().features);
+    let request = Request::new(0, MigrateType::Unmovable, Placement::Bind(Node(0)));
+    let mut kinds = Vec::new();
+    while let Some(pfn) = mm.alloc(&mut machine, Cpu(0), &request) {
+        let kind = mm.zones()[mm.zone_of(pfn)].kind;
+        if kinds.last() != Some(&kind) {
+            kinds.push(kind);
+        }
+    }
+    assert_eq!(kinds.first(), Some(&ZoneType::Normal));
+    assert!(kinds.contains(&ZoneType::Dma32), "{kinds:?}");
+    let dma = &mm.zones()[0];
+    assert!(
+        dma.exact_free_pages() as u64 >= dma.lowmem_reserve[ZoneType::Normal as usize].min(dma.managed) / 2
+    );
+}
