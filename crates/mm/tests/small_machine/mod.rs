@@ -20,8 +20,8 @@ pub fn boot(features: Features) -> (Machine<Category>, MemoryManager) {
     let memory = [
         range(0, ZoneType::Dma, 1..1024),
         range(0, ZoneType::Dma32, 4096..4096 + 10_000),
-        range(0, ZoneType::Normal, 1 << 20..(1 << 20) + 30_000),
-        range(1, ZoneType::Normal, (1 << 20) + 32_768..(1 << 20) + 60_000),
+        range(0, ZoneType::Normal, 1 << 20..(1 << 20) + 60_000),
+        range(1, ZoneType::Normal, (1 << 20) + 61_440..(1 << 20) + 90_000),
     ];
     let costs = Profile::parse(include_str!("../../../../machines/intel-2s-128.toml")).unwrap().costs();
     let mm = MemoryManager::new(&topology, &memory, features, Settings::default(), Pcg64Mcg::new(1));
