@@ -481,8 +481,11 @@ impl Buddy {
     pub fn retag_block(&mut self, pfn: Pfn, migrate_type: MigrateType, visit: &mut Visit) {
         let start = pfn / PAGEBLOCK_NR_PAGES * PAGEBLOCK_NR_PAGES;
         if start >= self.span.start && start + PAGEBLOCK_NR_PAGES <= self.span.end {
+            let order = self.pages.get(start).order;
+            let spans = order != PageRecord::NOT_FREE && order > PAGEBLOCK_ORDER;
+            let order = if spans { order } else { PAGEBLOCK_ORDER };
             self.move_free_blocks(start, migrate_type, visit);
-            self.set_block_types(start, PAGEBLOCK_ORDER, migrate_type);
+            self.set_block_types(start, order, migrate_type);
         }
     }
 
