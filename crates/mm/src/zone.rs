@@ -357,14 +357,14 @@ impl Zone {
         if let Some(pfn) = pfn
             && high_atomic
         {
-            self.reserve_highatomic(kernel, cpu, pfn);
+            self.reserve_highatomic(kernel, cpu, pfn, order);
         }
         pfn
     }
 
-    /// Sets the pageblock of `pfn` aside for atomic requests, up to 1 % of the zone
+    /// Sets the pageblocks of a block aside for atomic requests, up to 1 % of the zone
     /// (`reserve_highatomic_pageblock`).
-    fn reserve_highatomic(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn) {
+    fn reserve_highatomic(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn, order: u8) {
         let block = u64::from(PAGEBLOCK_NR_PAGES);
         let most = (self.managed / 100).next_multiple_of(block);
         if self.managed / 100 < block
@@ -373,16 +373,21 @@ impl Zone {
         {
             return;
         }
-        self.nr_reserved_highatomic += block;
-        self.buddy.retag_block(pfn, MigrateType::HighAtomic, &mut Visit::new(kernel.machine, cpu));
+        let mut visit = Visit::new(kernel.machine, cpu);
+        // Before lists were strict, only the first pageblock of a larger block was set aside.
+        let order = if kernel.features.strict_freelists { order } else { 0 };
+        self.nr_reserved_highatomic +=
+            self.buddy.retag_blocks(pfn, order, MigrateType::HighAtomic, &mut visit);
     }
 
     /// Gives one set-aside pageblock back to ordinary requests; whether there was one
     /// (`unreserve_highatomic_pageblock`).
     pub fn unreserve_highatomic(&mut self, kernel: &mut Kernel, cpu: Cpu, migrate_type: MigrateType) -> bool {
-        let Some(pfn) = self.buddy.first_highatomic() else { return false };
-        self.nr_reserved_highatomic = self.nr_reserved_highatomic.saturating_sub(PAGEBLOCK_NR_PAGES.into());
-        self.buddy.retag_block(pfn, migrate_type, &mut Visit::new(kernel.machine, cpu));
+        let Some((pfn, order)) = self.buddy.first_highatomic() else { return false };
+        let mut visit = Visit::new(kernel.machine, cpu);
+        let pages = self.buddy.retag_blocks(pfn, order, migrate_type, &mut visit);
+        // Where lists are not strict, a free block may reach beyond what was counted.
+        self.nr_reserved_highatomic = self.nr_reserved_highatomic.saturating_sub(pages);
         true
     }
 

@@ -477,22 +477,23 @@ impl Buddy {
         }
     }
 
-    /// Makes the whole pageblock of `pfn`, no block of which reaches beyond it, one of `migrate_type`.
-    pub fn retag_block(&mut self, pfn: Pfn, migrate_type: MigrateType, visit: &mut Visit) {
-        let start = pfn / PAGEBLOCK_NR_PAGES * PAGEBLOCK_NR_PAGES;
-        if start >= self.span.start && start + PAGEBLOCK_NR_PAGES <= self.span.end {
-            let order = self.pages.get(start).order;
-            let spans = order != PageRecord::NOT_FREE && order > PAGEBLOCK_ORDER;
-            let order = if spans { order } else { PAGEBLOCK_ORDER };
-            self.move_free_blocks(start, migrate_type, visit);
-            self.set_block_types(start, order, migrate_type);
+    /// Makes the pageblocks that a block of `order` at `pfn` reaches into ones of `migrate_type`. Returns how many pages
+    /// they have; 0 if they straddle the zone's edge.
+    pub fn retag_blocks(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType, visit: &mut Visit) -> u64 {
+        let order = order.max(PAGEBLOCK_ORDER);
+        let start = pfn & !((1 << order) - 1);
+        if start < self.span.start || start + (1 << order) > self.span.end {
+            return 0;
         }
+        self.move_free_blocks(start, migrate_type, visit);
+        self.set_block_types(start, order, migrate_type);
+        1 << order
     }
 
-    /// A free page of a pageblock that is set aside for atomic requests.
-    pub fn first_highatomic(&self) -> Option<Pfn> {
+    /// A free block that is set aside for atomic requests, and its order.
+    pub fn first_highatomic(&self) -> Option<(Pfn, u8)> {
         let heads = self.lists.iter().map(|lists| lists[MigrateType::HighAtomic as usize].head);
-        heads.into_iter().find(|&head| head != NO_PAGE)
+        heads.zip(0..).find(|&(head, _)| head != NO_PAGE)
     }
 
     /// Frees a block, merging it with its buddy as long as that is free (`__free_one_page`).
