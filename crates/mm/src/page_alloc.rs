@@ -19,6 +19,7 @@
 use crate::account::Category;
 use crate::counters::{Counters, Event};
 use crate::features::{CacheRule, Features};
+use crate::hugetlb::HugetlbPools;
 use crate::latency::Latencies;
 use crate::page::{MigrateType, Pfn};
 use crate::pcp::{self, is_order_allowed, list_index};
@@ -34,8 +35,10 @@ use std::ops::Range;
 pub enum Placement {
     /// The node of the CPU first, then others by distance.
     Local,
-    /// This node only (`numactl -m`).
+    /// This node only (`numactl -m`, `__GFP_THISNODE`).
     Bind(Node),
+    /// This node first, then others by distance.
+    Prefer(Node),
 }
 
 /// A request for one block.
@@ -105,7 +108,7 @@ pub fn memory_layout(nodes: u8, mib_per_node: u64) -> Vec<MemoryRange> {
 #[derive(Clone, Debug)]
 pub struct MemoryManager {
     features: Features,
-    settings: Settings,
+    pub(crate) settings: Settings,
     zones: Vec<Zone>,
     /// For each node, indices into `zones` in the order in which requests from there try them.
     zonelists: Vec<Vec<usize>>,
@@ -113,9 +116,11 @@ pub struct MemoryManager {
     own_zones: Vec<Vec<usize>>,
     counters: Counters,
     latencies: Latencies,
+    pub(crate) hugetlb: HugetlbPools,
     min_free_kbytes: u64,
     local_cpus: Vec<u64>,
     online_cpus: u64,
+    scratch: Vec<Pfn>,
 }
 
 macro_rules! kernel {
@@ -158,6 +163,9 @@ impl MemoryManager {
                 topology.nodes_by_distance(node).iter().flat_map(|n| own_zones[n.index()].clone()).collect()
             })
             .collect();
+        // Which allocations fail is not to depend on how long sections take.
+        let mut injected = noise.clone();
+        injected.advance(1 << 64);
         let mut mm = MemoryManager {
             features,
             settings,
@@ -165,10 +173,12 @@ impl MemoryManager {
             zonelists,
             own_zones,
             counters: Counters::default(),
+            hugetlb: HugetlbPools::new(memory, topology.nodes, injected),
             latencies: Latencies::new(noise),
             min_free_kbytes: 0,
             local_cpus: nodes.iter().map(|&node| topology.cpus_of(node).len() as u64).collect(),
             online_cpus: cpus as u64,
+            scratch: Vec::new(),
         };
         mm.set_free_high_batch(topology);
         mm.configure();
@@ -270,6 +280,10 @@ impl MemoryManager {
         &self.counters
     }
 
+    pub(crate) fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
     /// How long things took.
     pub fn latencies(&self) -> &Latencies {
         &self.latencies
@@ -295,13 +309,13 @@ impl MemoryManager {
     fn preferred_node(machine: &Machine<Category>, cpu: Cpu, placement: Placement) -> Node {
         match placement {
             Placement::Local => machine.node(cpu),
-            Placement::Bind(node) => node,
+            Placement::Bind(node) | Placement::Prefer(node) => node,
         }
     }
 
     fn zonelist(&self, node: Node, placement: Placement) -> &[usize] {
         match placement {
-            Placement::Local => &self.zonelists[node.index()],
+            Placement::Local | Placement::Prefer(_) => &self.zonelists[node.index()],
             Placement::Bind(_) => &self.own_zones[node.index()],
         }
     }
@@ -384,6 +398,20 @@ impl MemoryManager {
                 None
             }
         }
+    }
+
+    /// One order-0 request: from the CPU's own pageset if that has pages, or as [`MemoryManager::alloc`] does it.
+    pub(crate) fn alloc_single(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &Request,
+    ) -> Option<Pfn> {
+        let mut page = std::mem::take(&mut self.scratch);
+        self.alloc_private(machine, cpu, request, 1, &mut page);
+        let pfn = page.pop();
+        self.scratch = page;
+        pfn.or_else(|| self.alloc(machine, cpu, request))
     }
 
     /// What direct reclaim does after it has made no page available: releases what is set aside, empties all
@@ -558,7 +586,7 @@ impl MemoryManager {
         }
     }
 
-    /// Checks what must always hold, `allocated` being the pages that users hold; panics with what does not.
+    /// Checks what must always hold, `allocated` being the pages that users hold beyond those of pools; panics with what does not.
     pub fn validate(&self, allocated: u64) {
         let mut managed = 0;
         let mut free = 0;
@@ -567,6 +595,8 @@ impl MemoryManager {
             managed += zone.managed;
             free += zone.buddy.free_pages() + zone.pages_in_pagesets();
         }
+        self.hugetlb.validate();
+        let allocated = allocated + self.hugetlb.held;
         assert_eq!(free + allocated, managed, "free, cached and allocated pages must add up to all pages");
     }
 }
