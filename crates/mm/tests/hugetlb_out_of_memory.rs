@@ -15,8 +15,8 @@ fn end_of(host: &mut Host, case: &str, boot: i64) {
     host.mm.set("fail_page_alloc/nth", "0").unwrap();
     host.mm.set("fail_page_alloc/ppm", "0").unwrap();
     // What could not be restored is surplus now and leaves once it is asked for as persistent.
-    host.resize(PAGES);
-    host.resize(0);
+    let pages = host.mm.hugetlb().hstates()[0].counters().nr;
+    host.resize(pages);
     host.resize(0);
     let pool = host.mm.hugetlb().hstates()[0].counters();
     assert_eq!(pool, PoolCounters::default(), "{case}");

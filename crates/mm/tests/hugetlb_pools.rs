@@ -4,6 +4,7 @@ mod hugetlb_machine;
 
 use hugetlb_machine::{Host, WRITER, features};
 use machine::Node;
+use mm::Event;
 use mm::hugetlb::policy::PoolCounters;
 use mm::hugetlb::{Use, WriteError};
 
@@ -75,7 +76,7 @@ fn a_count_that_overflows_a_node_grows_until_memory_ends() {
     let mut host = Host::new(features("mainline-6.18"), 2, 1024);
     host.resize(4);
     let (outcome, _) = host.write("node1/hugepages-2048kB/nr_hugepages", u64::MAX);
-    assert_eq!(outcome.unwrap().wanted, u64::MAX);
+    assert!(outcome.unwrap().wanted > u64::MAX - 8);
     assert_eq!(of_node(&host, 0), 2);
     assert!(of_node(&host, 1) > 300);
 }
@@ -83,7 +84,8 @@ fn a_count_that_overflows_a_node_grows_until_memory_ends() {
 #[test]
 fn growth_that_finds_nothing_flushes_an_empty_list() {
     let mut host = Host::new(features("mainline-6.18"), 1, 1024);
-    host.resize(1_000_000);
+    // Struct pages that growth gives back are memory for more growth.
+    while host.resize(1_000_000).get(Event::HtlbBuddyAllocSuccess) > 0 {}
     let again = host.resize(1_000_000);
     assert_eq!((again.flushes(), again.holds()), ((2, 0), 3));
 }
@@ -157,7 +159,10 @@ fn pages_of_boot_time() {
         let mut host = Host::new(features(variant), 2, 8192);
         assert_eq!(host.mm.boot_huge_pages(&mut host.machine, WRITER, 9, 100), 100, "{variant}");
         assert_eq!(host.mm.boot_huge_pages(&mut host.machine, WRITER, 18, 4), 4, "{variant}");
-        assert_eq!((of_node(&host, 0), of_node(&host, 1)), (50, 50), "{variant}");
+        // Four threads from 6.9 on, each of which begins at the first node with its 25 pages.
+        let threads = !matches!(variant, "base" | "patch12" | "mainline-6.7");
+        let expected = if threads { (52, 48) } else { (50, 50) };
+        assert_eq!((of_node(&host, 0), of_node(&host, 1)), expected, "{variant}");
         assert_eq!(host.mm.hugetlb().nr_optimized(), 104, "{variant}");
         host.mm.validate(0);
         host.resize(0);

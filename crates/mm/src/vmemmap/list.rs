@@ -169,7 +169,12 @@ impl RestoreList {
     /// `folios` in the order in which they are worked off.
     pub fn new(mut folios: Vec<Folio>) -> RestoreList {
         folios.reverse();
-        RestoreList { waiting: folios, ..RestoreList::default() }
+        RestoreList::resume(folios)
+    }
+
+    /// Another try at what an earlier list left `waiting`.
+    pub fn resume(waiting: Vec<Folio>) -> RestoreList {
+        RestoreList { waiting, ..RestoreList::default() }
     }
 
     /// One page or the flush at the end; whether all is done that can be. As merged, the first failure is the end:

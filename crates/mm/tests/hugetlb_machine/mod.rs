@@ -77,13 +77,15 @@ impl Host {
     }
 }
 
-/// What a write counted.
+/// What a write counted; not every test looks at all of it.
+#[allow(dead_code)]
 pub struct Counted {
     pub events: Counters,
     /// Change of `nr_memmap_pages` and `nr_memmap_boot_pages` together.
     pub memmap: i64,
 }
 
+#[allow(dead_code)]
 impl Counted {
     pub fn get(&self, event: Event) -> u64 {
         self.events.get(event)
