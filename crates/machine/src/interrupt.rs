@@ -19,7 +19,7 @@
 //!
 //! Nobody moves the clock of a CPU without work. As CPUs act in the order of virtual time, nothing can wake it any
 //! more before the time of whoever sends it something new, and what arrived there until then is settled first
-//! ([`Clock::settle`]). So a parked CPU has at most a few interrupts waiting, however many it gets.
+//! (`Clock::settle`). So a parked CPU has at most a few interrupts waiting, however many it gets.
 
 use crate::account::Category;
 use crate::costs::Costs;
