@@ -136,7 +136,11 @@ cost_figures! {
         tlb_flush_page_ns,
         /// [`Costs::tlb_refill`].
         tlb_refill_ns,
-        /// [`Costs::lock_section`].
+        /// [`Costs::memory_line`] of the CPU's own node.
+    memory_line_ns,
+    /// [`Costs::memory_line`] of another node.
+    remote_memory_line_ns,
+    /// [`Costs::lock_section`].
         lock_section_ns,
         /// [`Costs::list_take`].
         list_take_ns,
@@ -339,6 +343,7 @@ impl Profile {
             tlb_flush_page: time(&c.tlb_flush_page_ns),
             tlb_refill: time(&c.tlb_refill_ns),
             invlpgb: c.invlpgb_ns.as_ref().map(time),
+            memory_line: [time(&c.memory_line_ns), time(&c.remote_memory_line_ns)],
             lock_section: time(&c.lock_section_ns),
             list_take: time(&c.list_take_ns),
             list_put: time(&c.list_put_ns),

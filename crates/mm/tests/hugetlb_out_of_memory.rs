@@ -51,6 +51,18 @@ fn every_single_allocation_may_fail() {
     }
 }
 
+/// As merged: what was restored before memory ran out is freed first, then the rest is tried again.
+#[test]
+fn a_failure_in_the_middle_gives_memory_back_and_goes_on() {
+    let mut host = Host::new(features("mainline-6.7"), 1, 4096);
+    host.resize(100);
+    let nth = host.mm.hugetlb().nr_allocations() + 30 * 7 + 1;
+    host.mm.set("fail_page_alloc/nth", &nth.to_string()).unwrap();
+    let shrunk = host.resize(0);
+    assert_eq!((shrunk.flushes(), shrunk.holds()), ((2, 0), 30 + 1 + 2));
+    assert_eq!(host.mm.hugetlb().hstates()[0].counters(), PoolCounters::default());
+}
+
 /// Takes all memory but `pages`.
 fn take_all_but(host: &mut Host, pages: u64) -> Vec<(u32, u8)> {
     let mut held = Vec::new();

@@ -134,8 +134,8 @@ impl MemoryManager {
         folio: Folio,
     ) -> bool {
         let optimized = self.hugetlb.is_optimized(folio);
-        let flushes = self.flushes_of_single();
-        if self.restore_folio(machine, cpu, folio, flushes).is_err() {
+        let how = self.remap_of_single();
+        if self.restore_folio(machine, cpu, folio, how).is_err() {
             self.add_back_as_surplus(machine, cpu, h, &[folio]);
             return false;
         }

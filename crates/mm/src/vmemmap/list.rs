@@ -13,7 +13,7 @@
 //! In the kernel: `hugetlb_vmemmap_optimize_folios`, `hugetlb_vmemmap_restore_folios` in mm/hugetlb_vmemmap.c.
 
 use super::Frame;
-use super::remap::{Flushes, OutOfMemory};
+use super::remap::{How, OutOfMemory};
 use crate::account::Category;
 use crate::hugetlb::features::{RestoreFlush, RestoreStyle, SplitPass};
 use crate::hugetlb::folio::Folio;
@@ -89,6 +89,10 @@ impl OptimizeList {
             }
             Pass::Free => match self.freed.pop() {
                 Some(frame) => {
+                    if self.outgrows_caches(machine) {
+                        let line = machine.memory_line(cpu, mm.node_of(frame.pfn));
+                        machine.charge(cpu, Category::VmemmapAlloc, line);
+                    }
                     mm.free_frame(machine, cpu, frame);
                     Pass::Free
                 }
@@ -99,14 +103,21 @@ impl OptimizeList {
         self.pass == Pass::Done
     }
 
+    /// Whether a pass over the list touches more than the last-level cache holds, so that the next pass finds nothing
+    /// there: at least a page of struct pages, its copy and the struct pages of the frames, for each huge page.
+    fn outgrows_caches(&self, machine: &Machine<Category>) -> bool {
+        self.folios.len() as u64 * 2 * 4096 > machine.topology.last_level_bytes()
+    }
+
     fn remap(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu, folio: Folio) {
         let f = mm.features().hugetlb;
-        let flushes = Flushes {
+        let how = How {
             split: f.split_pass != SplitPass::FlushEach,
             remap: !f.remap_flush_once,
             grace_period: std::mem::take(&mut self.waits_for_readers),
+            cold: self.outgrows_caches(machine),
         };
-        let remapped = mm.optimize_folio(machine, cpu, folio, flushes, &mut self.freed);
+        let remapped = mm.optimize_folio(machine, cpu, folio, how, &mut self.freed);
         if !f.free_frames_once {
             free_in_order(mm, machine, cpu, &mut self.freed);
         } else if remapped.is_err() && !(f.retry_if_frames && self.freed.is_empty()) {
@@ -118,13 +129,8 @@ impl OptimizeList {
                 mm.free_frame(machine, cpu, frame);
             }
             // Whatever comes of it, the page is usable.
-            let _ = mm.optimize_folio(
-                machine,
-                cpu,
-                folio,
-                Flushes { grace_period: false, ..flushes },
-                &mut self.freed,
-            );
+            let _ =
+                mm.optimize_folio(machine, cpu, folio, How { grace_period: false, ..how }, &mut self.freed);
         }
     }
 }
@@ -142,9 +148,9 @@ pub(crate) fn optimize_single(
     folio: Folio,
 ) {
     let mut freed = Vec::new();
-    let flushes = mm.flushes_of_single();
+    let how = mm.remap_of_single();
     // A page that keeps its vmemmap is a page like any other.
-    let _ = mm.optimize_folio(machine, cpu, folio, flushes, &mut freed);
+    let _ = mm.optimize_folio(machine, cpu, folio, how, &mut freed);
     if mm.features().hugetlb.free_frames_once {
         freed.reverse();
     }
@@ -194,12 +200,13 @@ impl RestoreList {
             return true;
         };
         let optimized = mm.hugetlb.is_optimized(folio);
-        let flushes = Flushes {
+        let how = How {
             remap: f.restore_flush == RestoreFlush::Each,
             grace_period: f.waits_for_readers && self.restored == 0,
             split: true,
+            cold: false,
         };
-        match mm.restore_folio(machine, cpu, folio, flushes) {
+        match mm.restore_folio(machine, cpu, folio, how) {
             Ok(()) => {
                 self.restored += u64::from(optimized);
                 self.complete.push(folio);

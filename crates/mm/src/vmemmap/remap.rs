@@ -23,15 +23,17 @@ use machine::{Cpu, Machine, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
-/// What remapping one huge page leaves to its caller.
+/// How one huge page is remapped, which its caller knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flushes {
+pub struct How {
     /// A split is flushed at once.
     pub split: bool,
     /// The remapped range is flushed at once.
     pub remap: bool,
     /// Wait for readers of struct pages first.
     pub grace_period: bool,
+    /// So much was touched since the struct pages were that no cache holds them any more.
+    pub cold: bool,
 }
 
 /// Times that all CPUs are interrupted while the static key of optimised pages is switched on or off: code is patched
@@ -43,13 +45,14 @@ const ENTRIES: u64 = 512;
 
 impl MemoryManager {
     /// What a call of the single-page functions asks for (`VMEMMAP_SYNCHRONIZE_RCU` alone).
-    pub(crate) fn flushes_of_single(&self) -> Flushes {
+    pub(crate) fn remap_of_single(&self) -> How {
         let f = &self.features().hugetlb;
         // As posted, patch 10 passed "no flush" where "flush" was meant.
-        Flushes {
+        How {
             split: f.split_pass != SplitPass::FlushEach,
             remap: true,
             grace_period: f.waits_for_readers,
+            cold: false,
         }
     }
 
@@ -86,7 +89,7 @@ impl MemoryManager {
             return Ok(());
         }
         self.alloc_kernel_page(machine, cpu, Placement::Local)?;
-        machine.charge(cpu, Category::VmemmapRemap, machine.costs.pte_write * ENTRIES);
+        self.charge_remap(machine, cpu, ENTRIES);
         self.hugetlb.vmemmap.split(page);
         self.counters_mut().add(Event::VmemmapPmdSplits, 1);
         if flush {
@@ -102,14 +105,14 @@ impl MemoryManager {
         machine: &mut Machine<Category>,
         cpu: Cpu,
         folio: Folio,
-        flushes: Flushes,
+        how: How,
         freed: &mut Vec<Frame>,
     ) -> Result<(), OutOfMemory> {
         if !self.should_optimize(folio) {
             return Ok(());
         }
         self.count_optimized(machine, cpu, 1);
-        if flushes.grace_period {
+        if how.grace_period {
             self.wait_for_readers(machine, cpu);
         }
         let pages = folio.vmemmap();
@@ -119,11 +122,14 @@ impl MemoryManager {
         if copy.is_some() {
             self.hugetlb.vmemmap.note_allocated(1);
             self.copy_vmemmap_page(machine, cpu);
+            if how.cold {
+                machine.charge(cpu, Category::VmemmapCopy, machine.costs.page_miss);
+            }
         }
         let mut head = None;
         for page in pages.clone() {
             let leaf = page % PAGES_PER_SECTION == 0 || page == pages.start;
-            if leaf && self.split_section(machine, cpu, page, flushes.split).is_err() {
+            if leaf && self.split_section(machine, cpu, page, how.split).is_err() {
                 self.roll_back(machine, cpu, pages.start..page, copy, freed);
                 self.count_optimized(machine, cpu, -1);
                 return Err(OutOfMemory);
@@ -134,8 +140,11 @@ impl MemoryManager {
                 freed.push(std::mem::replace(entry, shared));
             }
         }
-        machine.charge(cpu, Category::VmemmapRemap, machine.costs.pte_write * pages.len() as u64);
-        if flushes.remap {
+        self.charge_remap(machine, cpu, pages.len() as u64);
+        // Replaced frames are linked through their own struct pages, each a line of its own.
+        let lines = machine.memory_line(cpu, self.node_of(folio.pfn)) * pages.len() as u64;
+        machine.charge(cpu, Category::VmemmapRemap, lines);
+        if how.remap {
             self.flush_kernel_range(machine, cpu, pages.len() as u64);
         }
         self.hugetlb.set_optimized(folio, true);
@@ -161,7 +170,7 @@ impl MemoryManager {
             *self.hugetlb.vmemmap.frame(page) = frame;
             self.copy_vmemmap_page(machine, cpu);
         }
-        machine.charge(cpu, Category::VmemmapRemap, machine.costs.pte_write * tails.len() as u64);
+        self.charge_remap(machine, cpu, tails.len() as u64);
         self.flush_kernel_range(machine, cpu, remapped.len() as u64);
     }
 
@@ -171,12 +180,12 @@ impl MemoryManager {
         machine: &mut Machine<Category>,
         cpu: Cpu,
         folio: Folio,
-        flushes: Flushes,
+        how: How,
     ) -> Result<(), OutOfMemory> {
         if !self.hugetlb.is_optimized(folio) {
             return Ok(());
         }
-        if flushes.grace_period {
+        if how.grace_period {
             self.wait_for_readers(machine, cpu);
         }
         let pages = folio.vmemmap();
@@ -201,8 +210,8 @@ impl MemoryManager {
             self.copy_vmemmap_page(machine, cpu);
         }
         self.hugetlb.scratch = frames;
-        machine.charge(cpu, Category::VmemmapRemap, machine.costs.pte_write * tails.len() as u64);
-        if flushes.remap {
+        self.charge_remap(machine, cpu, tails.len() as u64);
+        if how.remap {
             self.flush_kernel_range(machine, cpu, pages.len() as u64);
         }
         self.hugetlb.set_optimized(folio, false);
@@ -254,6 +263,12 @@ impl MemoryManager {
         self.counters_mut().add(Event::GracePeriods, 1);
     }
 
+    /// Rewriting `entries` entries of a kernel page table; eight of them share a line.
+    fn charge_remap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, entries: u64) {
+        let lines = machine.costs.memory_line[0] * entries.div_ceil(8).min(8);
+        machine.charge(cpu, Category::VmemmapRemap, machine.costs.pte_write * entries + lines);
+    }
+
     fn copy_vmemmap_page(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
         machine.charge(cpu, Category::VmemmapCopy, machine.costs.page_copy + machine.costs.page_miss);
     }
@@ -297,6 +312,9 @@ impl MemoryManager {
         let request = Request::new(0, MigrateType::Unmovable, placement);
         machine.charge(cpu, Category::VmemmapAlloc, machine.costs.page_alloc);
         let pfn = self.alloc_single(machine, cpu, &request).ok_or(OutOfMemory)?;
+        // The struct page of a page that nobody has used for long.
+        let line = machine.memory_line(cpu, self.node_of(pfn));
+        machine.charge(cpu, Category::VmemmapAlloc, line);
         self.hugetlb.held += 1;
         self.counters_mut().add(Event::VmemmapPagesAllocated, 1);
         Ok(pfn)
