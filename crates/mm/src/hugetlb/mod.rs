@@ -190,6 +190,11 @@ impl MemoryManager {
         self.hugetlb.injection.fails(&self.settings)
     }
 
+    /// Takes the whole vmemmap for split into page tables already, as earlier resizes may have left it.
+    pub fn assume_split_vmemmap(&mut self) {
+        self.hugetlb.vmemmap.split_all();
+    }
+
     /// All nodes that have memory.
     pub(crate) fn nodes_with_memory(&self) -> Vec<Node> {
         let mut nodes: Vec<Node> = self.zones().iter().map(|zone| zone.node).collect();

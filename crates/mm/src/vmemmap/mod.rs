@@ -119,6 +119,15 @@ impl Vmemmap {
         self.sections[(first / PAGES_PER_SECTION) as usize] = Some(Box::new(Section { frames }));
     }
 
+    /// Splits all sections at no cost: on a kernel that has run for long they may be split already.
+    pub(crate) fn split_all(&mut self) {
+        for page in (0..self.sections.len() as u32).map(|section| section * PAGES_PER_SECTION) {
+            if self.is_leaf(page) && self.runs.iter().any(|run| run.vmemmap.contains(&page)) {
+                self.split(page);
+            }
+        }
+    }
+
     /// The frame of a vmemmap page in a section that was split.
     fn frame(&mut self, page: u32) -> &mut Frame {
         let section = self.sections[(page / PAGES_PER_SECTION) as usize].as_mut();
