@@ -25,6 +25,7 @@ mod closed_loop;
 mod drain;
 mod guard;
 mod history;
+pub mod hugetlb;
 mod open_loop;
 pub mod programs;
 mod replay;
