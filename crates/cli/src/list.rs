@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use lab::metric::{METRICS, Metric};
 use lab::published::Mechanism;
 use lab::scenario::{Scenario, load_machine, machine_names};
+use mm::{Series, Variant};
 use serde::Serialize;
 
 /// List scenarios, machines, variants, releases, settings, metrics and published tables
@@ -40,7 +41,7 @@ enum Part {
 struct Lists {
     scenarios: Vec<ScenarioLine>,
     machines: Vec<Line>,
-    variants: Vec<Line>,
+    variants: Vec<VariantLine>,
     releases: Vec<ReleaseLine>,
     settings: Vec<SettingLine>,
     metrics: &'static [Metric],
@@ -61,6 +62,13 @@ struct ScenarioLine {
     machine: String,
     seeds: u32,
     variants: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct VariantLine {
+    series: &'static str,
+    name: &'static str,
+    description: &'static str,
 }
 
 #[derive(Serialize)]
@@ -103,11 +111,19 @@ impl Lists {
             accepts: s.accepts,
             description: s.description,
         });
-        let releases = mm::features::RELEASES;
+        let variants = Series::ALL.iter().flat_map(|series| {
+            let line = move |v: &Variant| VariantLine {
+                series: series.name,
+                name: v.name,
+                description: v.description,
+            };
+            series.variants().map(line)
+        });
+        let releases = mm::series::RELEASES;
         Ok(Lists {
             scenarios,
             machines,
-            variants: mm::VARIANTS.iter().map(|v| line(v.name, v.description)).collect(),
+            variants: variants.collect(),
             releases: releases.iter().map(|&(release, variant)| ReleaseLine { release, variant }).collect(),
             settings: settings.collect(),
             metrics: METRICS,
@@ -130,7 +146,11 @@ impl Lists {
                 grid
             }
             Part::Machines => described("machine", &self.machines),
-            Part::Variants => described("variant", &self.variants),
+            Part::Variants => {
+                let mut grid = Grid::new(&["series", "variant", "what it is"]);
+                self.variants.iter().for_each(|v| grid.row([v.series, v.name, v.description]));
+                grid
+            }
             Part::Releases => {
                 let mut grid = Grid::new(&["release", "variant"]);
                 self.releases.iter().for_each(|r| grid.row([r.release, r.variant]));

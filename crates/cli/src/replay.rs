@@ -10,6 +10,7 @@ use lab::metric::{
 };
 use lab::scenario::{Scenario, Workload};
 use lab::simulation::replay::Replay;
+use mm::Series;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use workload::trace::TraceReader;
@@ -63,6 +64,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         description: format!("demand recorded on Linux {release}, {}", arguments.trace.display()),
         evidence: "model only; the demand is recorded, times are those of the machine's profile".into(),
         machine: machine.name.clone(),
+        series: Series::PCP.name.into(),
         variants: variants.clone(),
         seeds: 1,
         settings: Default::default(),

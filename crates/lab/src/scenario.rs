@@ -5,6 +5,7 @@
 //! description = "one kernel build, make -j112, memory bound to the other node"
 //! evidence = "checked against a published table"
 //! machine = "intel-2s-224"
+//! series = "pcp"
 //! variants = ["base", "patch1", "patch3"]
 //! seeds = 3
 //!
@@ -23,7 +24,7 @@ use crate::simulation::page_fault::PageFaultLoop;
 use crate::simulation::replay::Replay;
 use crate::simulation::socket::SocketStream;
 use machine::{Profile, ProfileError};
-use mm::{SettingError, Settings, Variant};
+use mm::{Series, SettingError, Settings, Variant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,9 @@ pub struct Scenario {
     pub evidence: String,
     /// Default machine profile.
     pub machine: String,
+    /// The series that variants are named in.
+    #[serde(default = "default_series")]
+    pub series: String,
     /// Default variants, the first being what others are compared with.
     pub variants: Vec<String>,
     /// Default number of seeds.
@@ -73,6 +77,8 @@ pub struct Scenario {
 pub struct Run {
     /// The scenario it belongs to.
     pub scenario: String,
+    /// The series that the variant is named in.
+    pub series: String,
     /// Name of the variant, see [`KernelChoice`].
     pub variant: String,
     /// Seed of everything random.
@@ -96,19 +102,31 @@ pub struct KernelChoice {
 
 impl KernelChoice {
     /// By name: a variant of the series, a kernel release, or `batch-N`.
-    pub fn parse(name: &str) -> Result<KernelChoice, ScenarioError> {
-        if let Some(batch) = name.strip_prefix("batch-") {
-            let base = Variant::find("base").expect("the series starts with base");
-            return match batch.parse() {
-                Ok(batch @ 1..=32767) => Ok(KernelChoice { variant: base, batch: Some(batch) }),
-                _ => Err(ScenarioError::UnknownVariant { name: name.into() }),
-            };
-        }
-        let variant = Variant::find(name).or_else(|| Variant::of_release(name));
-        match variant {
-            Some(variant) => Ok(KernelChoice { variant, batch: None }),
-            None => Err(ScenarioError::UnknownVariant { name: name.into() }),
-        }
+    pub fn parse(series: &str, name: &str) -> Result<KernelChoice, ScenarioError> {
+        let series =
+            Series::find(series).ok_or_else(|| ScenarioError::UnknownSeries { name: series.into() })?;
+        let unknown = || ScenarioError::UnknownVariant { name: name.into(), series };
+        let (variant, batch) = match name.strip_prefix("batch-").map(str::parse) {
+            Some(Ok(batch @ 1..=32767)) => (Series::PCP.variant("base"), Some(batch)),
+            Some(_) => (None, None),
+            None => (series.variant(name).or_else(|| Variant::of_release(name)), None),
+        };
+        Ok(KernelChoice { variant: variant.ok_or_else(unknown)?, batch })
+    }
+
+    /// The settings of a run: those of the variant, then those of the scenario, then `changes`.
+    fn settings(
+        &self,
+        scenario: &BTreeMap<String, String>,
+        changes: &BTreeMap<String, String>,
+    ) -> Result<BTreeMap<String, String>, SettingError> {
+        let own = self.variant.settings.iter().map(|&(name, value)| (name.to_string(), value.to_string()));
+        let mut settings = scenario.clone();
+        settings.extend(own);
+        settings.extend(changes.clone());
+        let mut check = Settings::default();
+        settings.iter().try_for_each(|(name, value)| check.set(name, value))?;
+        Ok(settings)
     }
 }
 
@@ -133,15 +151,23 @@ pub enum ScenarioError {
         /// What was asked for.
         name: String,
     },
+    /// No such series.
+    #[error("series = {name}: no such series; series: {}", list(Series::ALL.iter().map(|s| s.name)))]
+    UnknownSeries {
+        /// What was asked for.
+        name: String,
+    },
     /// No such variant or release.
     #[error(
         "{name}: no such variant; variants: {}; releases: {}; or batch-N",
-        known_variants(),
+        list(series.variants().map(|variant| variant.name)),
         known_releases()
     )]
     UnknownVariant {
         /// What was asked for.
         name: String,
+        /// Where it was looked for.
+        series: Series,
     },
     /// A file cannot be read.
     #[error("{}: {error}", path.display())]
@@ -196,6 +222,7 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
 
 const MACHINES: &[(&str, &str)] = built_in!("machines":
     "intel-2s-224", "intel-2s-128", "spr-server", "icl-server", "csl-server", "cml-desktop", "cfl-desktop",
+    "e7-8895-8s", "milan-vm-252",
 );
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -210,12 +237,12 @@ fn known_machines() -> String {
     list(MACHINES.iter().map(|(name, _)| *name))
 }
 
-fn known_variants() -> String {
-    list(mm::VARIANTS.iter().map(|variant| variant.name))
+fn default_series() -> String {
+    Series::PCP.name.into()
 }
 
 fn known_releases() -> String {
-    list(mm::features::RELEASES.iter().map(|(release, _)| *release))
+    list(mm::series::RELEASES.iter().map(|(release, _)| *release))
 }
 
 fn read(path: &Path) -> Result<String, ScenarioError> {
@@ -248,11 +275,8 @@ impl Scenario {
         let scenario: Scenario = toml::from_str(text)
             .map_err(|error| ScenarioError::Syntax { place: place.into(), text: error.to_string() })?;
         for variant in &scenario.variants {
-            KernelChoice::parse(variant)?;
-        }
-        let mut settings = Settings::default();
-        for (name, value) in &scenario.settings {
-            settings.set(name, value)?;
+            let choice = KernelChoice::parse(&scenario.series, variant)?;
+            choice.settings(&scenario.settings, &BTreeMap::new())?;
         }
         if let Some(unknown) =
             scenario.metrics.iter().find(|name| crate::metric::Metric::find(name).is_none())
@@ -276,15 +300,10 @@ impl Scenario {
         machine: &Profile,
         changes: &BTreeMap<String, String>,
     ) -> Result<Run, ScenarioError> {
-        KernelChoice::parse(variant)?;
-        let mut settings = self.settings.clone();
-        settings.extend(changes.clone());
-        let mut check = Settings::default();
-        for (name, value) in &settings {
-            check.set(name, value)?;
-        }
+        let settings = KernelChoice::parse(&self.series, variant)?.settings(&self.settings, changes)?;
         Ok(Run {
             scenario: self.name.clone(),
+            series: self.series.clone(),
             variant: variant.into(),
             seed,
             machine: machine.clone(),

@@ -3,8 +3,8 @@
 //!
 //! After a declaration has changed: `make reference` writes the page anew.
 
-use mm::features::RELEASES;
-use mm::{Category, Event, SETTINGS, VARIANTS};
+use mm::series::RELEASES;
+use mm::{Category, Event, SETTINGS, Series};
 use std::fmt::Write;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/reference/names.md");
@@ -63,14 +63,17 @@ fn page() -> String {
         }),
     );
     text += "## Variants\n\n\
-             Kernels, as sets of features: the series \"PCP high auto-tuning\" patch by patch, then what later \
-             releases changed. Declared in `crates/mm/src/features.rs`. `batch-N` is one more, a kernel for \
-             measurements: `base` with batch N, `high` twice of it, and no scaling.\n\n";
-    table(
-        &mut text,
-        ["name", "what it is"],
-        VARIANTS.iter().map(|variant| [code(variant.name), variant.description.into()]),
-    );
+             Kernels, as sets of features: a series of patches one by one, then what later releases changed, which is \
+             the same in every series. Declared in `crates/mm/src/series.rs`. `batch-N` is one more, a kernel for \
+             measurements: `base` of the first series with batch N, `high` twice of it, and no scaling.\n\n";
+    for series in Series::ALL {
+        text += &format!("Series `{}`: {}.\n\n", series.name, series.description);
+        table(
+            &mut text,
+            ["name", "what it is"],
+            series.variants().map(|variant| [code(variant.name), variant.description.into()]),
+        );
+    }
     text += "A kernel release is a name for one of them:\n\n";
     table(
         &mut text,

@@ -4,13 +4,13 @@ use live::proc::{parse_buddyinfo, parse_vmstat, parse_zoneinfo};
 use machine::{Cpu, Machine, Profile};
 use mm::page_alloc::memory_layout;
 use mm::watermark::Mark;
-use mm::{MemoryManager, MigrateType, Placement, Request, Settings, VARIANTS};
+use mm::{MemoryManager, MigrateType, Placement, Request, Series, Settings};
 use rand_pcg::Pcg64Mcg;
 
 #[test]
 fn zoneinfo_buddyinfo_and_vmstat_parse_back() {
     let profile = Profile::parse(include_str!("../../../machines/intel-2s-128.toml")).unwrap();
-    for variant in VARIANTS {
+    for variant in Series::PCP.variants() {
         let topology = profile.topology();
         let memory = memory_layout(topology.nodes, 8192);
         let noise = Pcg64Mcg::new(1);

@@ -31,10 +31,10 @@ impl<C: Category> Accounts<C> {
         Accounts { spent: vec![Time::ZERO; cpus * C::COUNT], categories: PhantomData }
     }
 
-    /// Enters `duration` for `cpu`.
+    /// What `cpu` spent, by category.
     #[inline]
-    pub fn add(&mut self, cpu: Cpu, category: C, duration: Time) {
-        self.spent[cpu.index() * C::COUNT + category.index()] += duration;
+    pub(crate) fn of(&mut self, cpu: Cpu) -> &mut [Time] {
+        &mut self.spent[cpu.index() * C::COUNT..][..C::COUNT]
     }
 
     /// What `cpu` spent on `category`.

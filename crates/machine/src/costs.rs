@@ -10,6 +10,24 @@ use crate::topology::Distance;
 pub struct Costs {
     /// One cache line from one CPU's cache to another's, by [`Distance`].
     pub line_transfer: [Time; Distance::COUNT],
+    /// Sending one inter-processor interrupt: one target's share of the interrupt command register, in the sender.
+    pub ipi_send: Time,
+    /// What the hypervisor adds to sending one, as each write of that register traps; zero on bare metal.
+    pub ipi_trap: Time,
+    /// From the end of sending until the target's handler starts, the target being awake.
+    pub ipi_deliver: Time,
+    /// Entry, generic part of the handler and exit, in the target; in a virtual machine with the exits.
+    pub ipi_receive: Time,
+    /// How much later an idle target starts: leaving a C-state, or a halted virtual CPU being scheduled.
+    pub ipi_wake: Time,
+    /// Flushing all of one CPU's translations, global ones too.
+    pub tlb_flush_all: Time,
+    /// Flushing the translation of one page: INVLPG.
+    pub tlb_flush_page: Time,
+    /// Page walks of a busy CPU after all its translations were flushed.
+    pub tlb_refill: Time,
+    /// One flush broadcast by hardware (INVLPGB and TLBSYNC); none where the machine has no such instruction.
+    pub invlpgb: Option<Time>,
     /// Fixed part of a path that takes a contended-by-design lock: interrupts off and on, lock, counters.
     pub lock_section: Time,
     /// Unlinking one block from a free list and preparing it, its lines being local.
@@ -32,10 +50,58 @@ pub struct Costs {
     pub page_fault: Time,
     /// Unmapping and giving back one page without returning it to a zone.
     pub page_unmap: Time,
+    /// One order-0 kernel allocation through the CPU's pageset, private part.
+    pub page_alloc: Time,
+    /// One order-0 free through the CPU's pageset, private part.
+    pub page_free: Time,
+    /// Preparing one struct page (64 bytes) of a compound page at allocation, its line coming from memory.
+    pub struct_page_init: Time,
+    /// Checking one struct page of a compound page at free, its line coming from memory.
+    pub struct_page_free: Time,
+    /// Rewriting one page-table entry, with its share of the walk.
+    pub pte_write: Time,
+    /// Waiting for RCU readers (`synchronize_rcu`); not CPU time.
+    pub grace_period: Time,
     /// A system call that sends or receives one message, without its copies.
     pub socket_call: Time,
     /// How much longer work takes while the SMT sibling is busy (1 = no effect).
     pub smt_slowdown: f64,
     /// How much faster this machine runs compiled code than the machine that recorded a workload.
     pub speed: f64,
+}
+
+impl Costs {
+    /// A machine on which nothing costs anything, for whoever compares counts and not times.
+    pub const FREE: Costs = Costs {
+        line_transfer: [Time::ZERO; Distance::COUNT],
+        ipi_send: Time::ZERO,
+        ipi_trap: Time::ZERO,
+        ipi_deliver: Time::ZERO,
+        ipi_receive: Time::ZERO,
+        ipi_wake: Time::ZERO,
+        tlb_flush_all: Time::ZERO,
+        tlb_flush_page: Time::ZERO,
+        tlb_refill: Time::ZERO,
+        invlpgb: None,
+        lock_section: Time::ZERO,
+        list_take: Time::ZERO,
+        list_put: Time::ZERO,
+        list_move: Time::ZERO,
+        take_spread: 0.0,
+        put_spread: 0.0,
+        page_clear: Time::ZERO,
+        page_copy: Time::ZERO,
+        page_miss: Time::ZERO,
+        page_fault: Time::ZERO,
+        page_unmap: Time::ZERO,
+        page_alloc: Time::ZERO,
+        page_free: Time::ZERO,
+        struct_page_init: Time::ZERO,
+        struct_page_free: Time::ZERO,
+        pte_write: Time::ZERO,
+        grace_period: Time::ZERO,
+        socket_call: Time::ZERO,
+        smt_slowdown: 1.0,
+        speed: 1.0,
+    };
 }

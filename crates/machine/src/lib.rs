@@ -9,8 +9,9 @@
 //!      ├── topology   sockets, nodes, cores, SMT threads, caches; how far apart two CPUs are
 //!      ├── costs      what one unit of work takes on this machine
 //!      │
-//!   Machine ── clocks    one per CPU, in virtual time
+//!   Machine ── clocks    one per CPU, in virtual time; interrupts on their way to it
 //!           ── accounts  where each CPU's time went
+//!           ── tlb       flushing every CPU's translations, by interrupts or by hardware
 //!
 //!   SpinLock      first come, first served; a hand-over costs the way between two CPUs
 //!   CpuQueue      who acts next: always the CPU that is furthest behind
@@ -24,19 +25,25 @@ pub mod account;
 pub mod cache;
 pub mod costs;
 pub mod cpu_queue;
+pub mod interrupt;
 pub mod lock;
 pub mod profile;
 pub mod time;
+pub mod tlb;
 pub mod topology;
 
 pub use account::{Accounts, Category};
 pub use cache::CacheModel;
 pub use costs::Costs;
 pub use cpu_queue::CpuQueue;
+pub use interrupt::Interrupt;
 pub use lock::{LockStatistics, SpinLock};
 pub use profile::{Profile, ProfileError};
 pub use time::Time;
+pub use tlb::{Flush, TlbStatistics};
 pub use topology::{Cpu, Distance, Node, Topology};
+
+use interrupt::Clock;
 
 /// A machine that is switched on: its shape, its prices, a clock for each CPU and the books.
 #[derive(Clone, Debug)]
@@ -47,7 +54,8 @@ pub struct Machine<C: Category> {
     pub costs: Costs,
     /// Where time went.
     pub accounts: Accounts<C>,
-    clocks: Vec<Time>,
+    clocks: Vec<Clock<C>>,
+    tlb: TlbStatistics,
     busy: Vec<bool>,
     places: Vec<Place>,
 }
@@ -55,10 +63,26 @@ pub struct Machine<C: Category> {
 /// Where a CPU is, looked up instead of computed in hot paths.
 #[derive(Clone, Copy, Debug)]
 struct Place {
+    cpu: Cpu,
     core: u16,
     socket: u16,
     node: Node,
     sibling: Option<Cpu>,
+}
+
+impl Place {
+    #[inline]
+    fn distance(&self, other: &Place) -> Distance {
+        if self.cpu == other.cpu {
+            Distance::SameCpu
+        } else if self.core == other.core {
+            Distance::SameCore
+        } else if self.socket == other.socket {
+            Distance::SameSocket
+        } else {
+            Distance::OtherSocket
+        }
+    }
 }
 
 impl<C: Category> Machine<C> {
@@ -66,6 +90,7 @@ impl<C: Category> Machine<C> {
     pub fn new(topology: Topology, costs: Costs) -> Self {
         let cpus = topology.cpus();
         let place = |cpu| Place {
+            cpu,
             core: topology.core(cpu),
             socket: topology.socket(cpu),
             node: topology.node(cpu),
@@ -74,7 +99,8 @@ impl<C: Category> Machine<C> {
         Machine {
             places: topology.all_cpus().map(place).collect(),
             accounts: Accounts::new(cpus),
-            clocks: vec![Time::ZERO; cpus],
+            clocks: vec![Clock::new(); cpus],
+            tlb: TlbStatistics::default(),
             busy: vec![false; cpus],
             topology,
             costs,
@@ -84,22 +110,31 @@ impl<C: Category> Machine<C> {
     /// The virtual time that `cpu` has reached.
     #[inline]
     pub fn now(&self, cpu: Cpu) -> Time {
-        self.clocks[cpu.index()]
+        self.clocks[cpu.index()].now
     }
 
-    /// Lets `cpu` spend `duration` on `category`.
+    /// Lets `cpu` spend `duration` on `category`; interrupts that arrive meanwhile come on top.
     #[inline]
     pub fn charge(&mut self, cpu: Cpu, category: C, duration: Time) {
-        self.clocks[cpu.index()] += duration;
-        self.accounts.add(cpu, category, duration);
+        self.clocks[cpu.index()].charge(self.accounts.of(cpu), category, duration);
     }
 
-    /// Lets `cpu` do nothing until `until`; earlier times change nothing.
+    /// Lets `cpu` spend the time until `until` on `category`, except for what interrupts take of it; earlier times
+    /// change nothing. The last handler may take longer than `until`.
+    #[inline]
+    pub fn wait_until(&mut self, cpu: Cpu, category: C, until: Time) {
+        self.clocks[cpu.index()].wait_until(self.accounts.of(cpu), category, until);
+    }
+
+    /// Sends `interrupt` to `target`, which handles it when its clock passes the arrival.
+    #[inline]
+    pub fn interrupt(&mut self, target: Cpu, interrupt: Interrupt<C>) {
+        self.clocks[target.index()].deliver(self.accounts.of(target), interrupt);
+    }
+
+    /// Lets `cpu` do nothing until `until`, interrupts apart; earlier times change nothing.
     pub fn idle_until(&mut self, cpu: Cpu, until: Time) {
-        let now = self.now(cpu);
-        if until > now {
-            self.charge(cpu, C::IDLE, until - now);
-        }
+        self.wait_until(cpu, C::IDLE, until);
     }
 
     /// Says whether `cpu` has a task to run; an SMT sibling feels it.
@@ -131,16 +166,7 @@ impl<C: Category> Machine<C> {
     /// What it takes to move one cache line from `from`'s caches to `to`.
     #[inline]
     pub fn line_transfer(&self, from: Cpu, to: Cpu) -> Time {
-        let (a, b) = (self.places[from.index()], self.places[to.index()]);
-        let distance = if from == to {
-            Distance::SameCpu
-        } else if a.core == b.core {
-            Distance::SameCore
-        } else if a.socket == b.socket {
-            Distance::SameSocket
-        } else {
-            Distance::OtherSocket
-        };
+        let distance = self.places[from.index()].distance(&self.places[to.index()]);
         self.costs.line_transfer[distance as usize]
     }
 }

@@ -48,6 +48,9 @@ pub struct TopologyFigures {
     pub cores_per_socket: u16,
     /// SMT threads of a core, 1 or 2.
     pub threads_per_core: u16,
+    /// Whether this is a virtual machine, in which sending an interrupt traps to the hypervisor.
+    #[serde(default)]
+    pub virtualized: bool,
     /// NUMA nodes in all.
     pub nodes: u8,
     /// Firmware's distance table, 10 = local.
@@ -71,22 +74,35 @@ pub struct CacheFigure {
 }
 
 macro_rules! cost_figures {
-    ($($(#[$doc:meta])* $key:ident),* $(,)?) => {
+    (
+        required { $($(#[$doc:meta])* $key:ident,)* }
+        optional { $($(#[$optional_doc:meta])* $optional:ident,)* }
+    ) => {
         /// Unit costs as written in a profile; see [`Costs`] for what each one buys.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
-        pub struct CostFigures { $($(#[$doc])* pub $key: Figure,)* }
+        pub struct CostFigures {
+            $($(#[$doc])* pub $key: Figure,)*
+            $(
+                $(#[$optional_doc])*
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $optional: Option<Figure>,
+            )*
+        }
 
         impl CostFigures {
             /// All figures with their keys, in the order of the file.
             pub fn entries(&self) -> Vec<(&'static str, &Figure)> {
-                vec![$((stringify!($key), &self.$key)),*]
+                let mut figures = vec![$((stringify!($key), &self.$key)),*];
+                $(figures.extend(self.$optional.as_ref().map(|figure| (stringify!($optional), figure)));)*
+                figures
             }
 
-            /// The figure named `key`.
+            /// The figure named `key`, if the profile has it.
             pub fn entry_mut(&mut self, key: &str) -> Option<&mut Figure> {
                 match key {
                     $(stringify!($key) => Some(&mut self.$key),)*
+                    $(stringify!($optional) => self.$optional.as_mut(),)*
                     _ => None,
                 }
             }
@@ -95,40 +111,74 @@ macro_rules! cost_figures {
 }
 
 cost_figures! {
-    /// [`Costs::line_transfer`] between SMT siblings.
-    line_same_core_ns,
-    /// [`Costs::line_transfer`] between cores of a socket.
-    line_same_socket_ns,
-    /// [`Costs::line_transfer`] between sockets.
-    line_other_socket_ns,
-    /// [`Costs::lock_section`].
-    lock_section_ns,
-    /// [`Costs::list_take`].
-    list_take_ns,
-    /// [`Costs::list_put`].
-    list_put_ns,
-    /// [`Costs::list_move`].
-    list_move_ns,
-    /// [`Costs::take_spread`].
-    take_spread,
-    /// [`Costs::put_spread`].
-    put_spread,
-    /// [`Costs::page_clear`].
-    page_clear_ns,
-    /// [`Costs::page_copy`].
-    page_copy_ns,
-    /// [`Costs::page_miss`].
-    page_miss_ns,
-    /// [`Costs::page_fault`].
-    page_fault_ns,
-    /// [`Costs::page_unmap`].
-    page_unmap_ns,
-    /// [`Costs::socket_call`].
-    socket_call_ns,
-    /// [`Costs::smt_slowdown`].
-    smt_slowdown,
-    /// [`Costs::speed`].
-    speed,
+    required {
+        /// [`Costs::line_transfer`] between SMT siblings.
+        line_same_core_ns,
+        /// [`Costs::line_transfer`] between cores of a socket.
+        line_same_socket_ns,
+        /// [`Costs::line_transfer`] between sockets.
+        line_other_socket_ns,
+        /// [`Costs::ipi_send`].
+        ipi_send_ns,
+        /// [`Costs::ipi_trap`], paid only where the machine is virtualized.
+        ipi_trap_ns,
+        /// [`Costs::ipi_deliver`].
+        ipi_deliver_ns,
+        /// [`Costs::ipi_receive`].
+        ipi_receive_ns,
+        /// [`Costs::ipi_wake`].
+        ipi_wake_ns,
+        /// [`Costs::tlb_flush_all`].
+        tlb_flush_all_ns,
+        /// [`Costs::tlb_flush_page`].
+        tlb_flush_page_ns,
+        /// [`Costs::tlb_refill`].
+        tlb_refill_ns,
+        /// [`Costs::lock_section`].
+        lock_section_ns,
+        /// [`Costs::list_take`].
+        list_take_ns,
+        /// [`Costs::list_put`].
+        list_put_ns,
+        /// [`Costs::list_move`].
+        list_move_ns,
+        /// [`Costs::take_spread`].
+        take_spread,
+        /// [`Costs::put_spread`].
+        put_spread,
+        /// [`Costs::page_clear`].
+        page_clear_ns,
+        /// [`Costs::page_copy`].
+        page_copy_ns,
+        /// [`Costs::page_miss`].
+        page_miss_ns,
+        /// [`Costs::page_fault`].
+        page_fault_ns,
+        /// [`Costs::page_unmap`].
+        page_unmap_ns,
+        /// [`Costs::page_alloc`].
+        page_alloc_ns,
+        /// [`Costs::page_free`].
+        page_free_ns,
+        /// [`Costs::struct_page_init`].
+        struct_page_init_ns,
+        /// [`Costs::struct_page_free`].
+        struct_page_free_ns,
+        /// [`Costs::pte_write`].
+        pte_write_ns,
+        /// [`Costs::grace_period`].
+        grace_period_ns,
+        /// [`Costs::socket_call`].
+        socket_call_ns,
+        /// [`Costs::smt_slowdown`].
+        smt_slowdown,
+        /// [`Costs::speed`].
+        speed,
+    }
+    optional {
+        /// [`Costs::invlpgb`]; a machine without the instruction has no such figure.
+        invlpgb_ns,
+    }
 }
 
 /// A machine on paper.
@@ -278,6 +328,15 @@ impl Profile {
                 time(&c.line_same_socket_ns),
                 time(&c.line_other_socket_ns),
             ],
+            ipi_send: time(&c.ipi_send_ns),
+            ipi_trap: if self.topology.virtualized { time(&c.ipi_trap_ns) } else { Time::ZERO },
+            ipi_deliver: time(&c.ipi_deliver_ns),
+            ipi_receive: time(&c.ipi_receive_ns),
+            ipi_wake: time(&c.ipi_wake_ns),
+            tlb_flush_all: time(&c.tlb_flush_all_ns),
+            tlb_flush_page: time(&c.tlb_flush_page_ns),
+            tlb_refill: time(&c.tlb_refill_ns),
+            invlpgb: c.invlpgb_ns.as_ref().map(time),
             lock_section: time(&c.lock_section_ns),
             list_take: time(&c.list_take_ns),
             list_put: time(&c.list_put_ns),
@@ -289,6 +348,12 @@ impl Profile {
             page_miss: time(&c.page_miss_ns),
             page_fault: time(&c.page_fault_ns),
             page_unmap: time(&c.page_unmap_ns),
+            page_alloc: time(&c.page_alloc_ns),
+            page_free: time(&c.page_free_ns),
+            struct_page_init: time(&c.struct_page_init_ns),
+            struct_page_free: time(&c.struct_page_free_ns),
+            pte_write: time(&c.pte_write_ns),
+            grace_period: time(&c.grace_period_ns),
             socket_call: time(&c.socket_call_ns),
             smt_slowdown: c.smt_slowdown.value,
             speed: c.speed.value,

@@ -12,7 +12,7 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use machine::{Cpu, Machine, Profile};
-use mm::features::Variant;
+use mm::Series;
 use mm::page_alloc::memory_layout;
 use mm::{Category, MemoryManager, MigrateType, Pfn, Placement, Request, Settings};
 use rand_pcg::Pcg64Mcg;
@@ -37,7 +37,7 @@ impl Kernel {
         let profile = Profile::parse(include_str!("../../../machines/intel-2s-224.toml")).unwrap();
         let (topology, costs) = (profile.topology(), profile.costs());
         let memory = memory_layout(topology.nodes, profile.topology.memory_mib_per_node);
-        let features = Variant::find(variant).unwrap().features;
+        let features = Series::PCP.variant(variant).unwrap().features;
         let mm = MemoryManager::new(&topology, &memory, features, Settings::default(), Pcg64Mcg::new(1));
         let request = Request::new(0, MigrateType::Movable, Placement::Local);
         let mut kernel = Kernel { machine: Machine::new(topology, costs), mm, request };

@@ -1,13 +1,13 @@
 //! What a kernel does, as switches: every patch of the modelled series is a value here, never a fork of the code.
 //!
 //! ```text
-//!   base ─► patch1 ─► patch2 ─► ... ─► patch10      "PCP high auto-tuning" as first posted, 2023-09-20;
-//!     │                                             each name means the series up to and including it
-//!     └───► mainline-6.7 ─► mainline-6.10 ─► mainline-6.15 ─► mainline-6.16 ─► mainline-6.18 ─► mainline-6.19
-//!           the series as merged after review, and what later kernels changed
+//!   Features ── the page allocator's own fields: "PCP high auto-tuning" as posted and merged, and what came later
+//!            └─ hugetlb: HugetlbFeatures        "Batch hugetlb vmemmap modification operations", likewise
 //! ```
 //!
-//! A kernel release (`6.5`, `6.7`, ...) is a name for one of these sets.
+//! What the sets are called is said in [`crate::series`].
+
+use crate::hugetlb::features::HugetlbFeatures;
 
 /// How large a CPU's cache share must be for `PCPF_FREE_HIGH_BATCH` (patch 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,10 +89,12 @@ pub struct Features {
     pub chunked_bulk_free: bool,
     /// 6.13: /proc/zoneinfo prints `high_min` and `high_max` of each CPU.
     pub zoneinfo_prints_bounds: bool,
+    /// Huge-page pools and their vmemmap.
+    pub hugetlb: HugetlbFeatures,
 }
 
 impl Features {
-    const BASE: Features = Features {
+    pub(crate) const BASE: Features = Features {
         consecutive_high_order_frees: false,
         free_high_batch: None,
         free_memory: FreeMemory::Factor { capped: false },
@@ -115,164 +117,50 @@ impl Features {
         chunked_decay: false,
         chunked_bulk_free: false,
         zoneinfo_prints_bounds: false,
+        hugetlb: HugetlbFeatures::BASE,
     };
-    const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };
-    const PATCH3: Features =
+    pub(crate) const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };
+    pub(crate) const PATCH3: Features =
         Features { free_high_batch: Some(CacheRule::SumOfLevelsOverFourBatches), ..Features::PATCH1 };
-    const PATCH4: Features =
+    pub(crate) const PATCH4: Features =
         Features { free_memory: FreeMemory::Factor { capped: true }, ..Features::PATCH3 };
-    const PATCH5: Features = Features { scale_refills: true, ..Features::PATCH4 };
-    const PATCH6: Features = Features { high_bounds: true, ..Features::PATCH5 };
-    const PATCH7: Features = Features { auto_tuning: Some(Decay::Fifth), ..Features::PATCH6 };
-    const PATCH8: Features = Features { below_high: true, ..Features::PATCH7 };
-    const PATCH9: Features = Features { auto_tuning: Some(Decay::FifthUpToUnused), ..Features::PATCH8 };
-    const PATCH10: Features = Features { free_memory: FreeMemory::Count, ..Features::PATCH9 };
-    const MAINLINE_6_7: Features = Features {
+    pub(crate) const PATCH5: Features = Features { scale_refills: true, ..Features::PATCH4 };
+    pub(crate) const PATCH6: Features = Features { high_bounds: true, ..Features::PATCH5 };
+    pub(crate) const PATCH7: Features = Features { auto_tuning: Some(Decay::Fifth), ..Features::PATCH6 };
+    pub(crate) const PATCH8: Features = Features { below_high: true, ..Features::PATCH7 };
+    pub(crate) const PATCH9: Features =
+        Features { auto_tuning: Some(Decay::FifthUpToUnused), ..Features::PATCH8 };
+    pub(crate) const PATCH10: Features = Features { free_memory: FreeMemory::Count, ..Features::PATCH9 };
+    pub(crate) const MAINLINE_6_7: Features = Features {
         free_high_batch: Some(CacheRule::LastLevelOverThreeBatches),
         auto_tuning: Some(Decay::Eighth),
         below_high_tested_once: true,
         shrink_at_least_batch: true,
         vmstat_requeued_while_expiring: true,
         pageblock_type_on_bulk_free: true,
+        hugetlb: HugetlbFeatures::MAINLINE_6_7,
         ..Features::PATCH10
     };
-    const MAINLINE_6_10: Features = Features {
+    pub(crate) const MAINLINE_6_10: Features = Features {
         two_huge_lists: true,
         drain_zone_chunked: true,
         strict_freelists: true,
         folio_batch: 31,
+        hugetlb: HugetlbFeatures::MAINLINE_6_10,
         ..Features::MAINLINE_6_7
     };
-    const MAINLINE_6_15: Features = Features {
+    pub(crate) const MAINLINE_6_11: Features =
+        Features { hugetlb: HugetlbFeatures::MAINLINE_6_11, ..Features::MAINLINE_6_10 };
+    pub(crate) const MAINLINE_6_15: Features = Features {
         claim_then_steal: true,
         free_highatomic_counter: true,
         zoneinfo_prints_bounds: true,
-        ..Features::MAINLINE_6_10
+        hugetlb: HugetlbFeatures::MAINLINE_6_15,
+        ..Features::MAINLINE_6_11
     };
-    const MAINLINE_6_16: Features = Features { late_free_high: true, ..Features::MAINLINE_6_15 };
-    const MAINLINE_6_18: Features =
+    pub(crate) const MAINLINE_6_16: Features = Features { late_free_high: true, ..Features::MAINLINE_6_15 };
+    pub(crate) const MAINLINE_6_18: Features =
         Features { avoid_reclaiming_nodes: true, chunked_decay: true, ..Features::MAINLINE_6_16 };
-    const MAINLINE_6_19: Features = Features { chunked_bulk_free: true, ..Features::MAINLINE_6_18 };
-}
-
-/// A named set of features.
-#[derive(Clone, Copy, Debug)]
-pub struct Variant {
-    /// The name that `--variants` takes.
-    pub name: &'static str,
-    /// What it is, in a line.
-    pub description: &'static str,
-    /// The switches.
-    pub features: Features,
-}
-
-/// Every variant of the series, in order.
-pub const VARIANTS: &[Variant] = &[
-    Variant {
-        name: "base",
-        description: "before the series (6.6): fixed pcp->high",
-        features: Features::BASE,
-    },
-    Variant {
-        name: "patch1",
-        description: "1/10: drain for high-order frees only if two come in succession",
-        features: Features::PATCH1,
-    },
-    Variant {
-        name: "patch2",
-        description: "1-2/10: cache size of each CPU computed, no decision changes",
-        features: Features::PATCH1,
-    },
-    Variant {
-        name: "patch3",
-        description: "1-3/10: keep up to a batch before such a drain where caches are large",
-        features: Features::PATCH3,
-    },
-    Variant {
-        name: "patch4",
-        description: "1-4/10: bulk frees scale up to 32 batches at most",
-        features: Features::PATCH4,
-    },
-    Variant { name: "patch5", description: "1-5/10: refills scale too", features: Features::PATCH5 },
-    Variant {
-        name: "patch6",
-        description: "1-6/10: high_min and high_max, no decision changes",
-        features: Features::PATCH6,
-    },
-    Variant {
-        name: "patch7",
-        description: "1-7/10: pcp->high is tuned between its bounds",
-        features: Features::PATCH7,
-    },
-    Variant {
-        name: "patch8",
-        description: "1-8/10: pcp->high shrinks while the zone is below its high watermark",
-        features: Features::PATCH8,
-    },
-    Variant {
-        name: "patch9",
-        description: "1-9/10: decay takes only what was not used",
-        features: Features::PATCH9,
-    },
-    Variant {
-        name: "patch10",
-        description: "1-10/10: consecutive frees are counted in pages",
-        features: Features::PATCH10,
-    },
-    Variant {
-        name: "mainline-6.7",
-        description: "the series as merged after review",
-        features: Features::MAINLINE_6_7,
-    },
-    Variant {
-        name: "mainline-6.10",
-        description: "two huge-page lists, strict free lists, chunked zone drains",
-        features: Features::MAINLINE_6_10,
-    },
-    Variant {
-        name: "mainline-6.15",
-        description: "fallback claims whole blocks before it steals",
-        features: Features::MAINLINE_6_15,
-    },
-    Variant {
-        name: "mainline-6.16",
-        description: "high-order drains start later, at batch + high_min/2",
-        features: Features::MAINLINE_6_16,
-    },
-    Variant {
-        name: "mainline-6.18",
-        description: "first zonelist pass avoids nodes in reclaim, decay releases locks after every batch",
-        features: Features::MAINLINE_6_18,
-    },
-    Variant {
-        name: "mainline-6.19",
-        description: "bulk frees release locks after every batch",
-        features: Features::MAINLINE_6_19,
-    },
-];
-
-/// Kernel releases and the variant each one is.
-pub const RELEASES: &[(&str, &str)] = &[
-    ("6.1", "base"),
-    ("6.5", "base"),
-    ("6.6", "base"),
-    ("6.7", "mainline-6.7"),
-    ("6.12", "mainline-6.10"),
-    ("6.18", "mainline-6.18"),
-    ("6.19", "mainline-6.19"),
-];
-
-impl Variant {
-    /// The variant named `name`.
-    pub fn find(name: &str) -> Option<&'static Variant> {
-        VARIANTS.iter().find(|variant| variant.name == name)
-    }
-
-    /// The variant that kernel `release` (`6.12`, also `6.12.95-amd64`) is, if it is modelled.
-    pub fn of_release(release: &str) -> Option<&'static Variant> {
-        let mut parts = release.split(['.', '-']);
-        let major_minor = format!("{}.{}", parts.next()?, parts.next()?);
-        let (_, name) = RELEASES.iter().find(|(known, _)| *known == major_minor)?;
-        Variant::find(name)
-    }
+    pub(crate) const MAINLINE_6_19: Features =
+        Features { chunked_bulk_free: true, ..Features::MAINLINE_6_18 };
 }

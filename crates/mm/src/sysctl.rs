@@ -35,6 +35,14 @@ pub struct Settings {
     pub lowmem_reserve_ratio: [u64; 4],
     /// `transparent_hugepage/enabled` is not `never`: khugepaged raises `min_free_kbytes`.
     pub transparent_hugepage: bool,
+    /// `vm.hugetlb_optimize_vmemmap`: pages that enter a pool from now on give back most of their vmemmap.
+    pub hugetlb_optimize_vmemmap: bool,
+    /// `tlb_single_page_flush_ceiling`: flushes of more kernel pages than this flush everything.
+    pub tlb_single_page_flush_ceiling: u64,
+    /// `fail_page_alloc/nth`: the allocation for huge pages and their vmemmap, counted from 1, that fails; 0 for none.
+    pub fail_nth: u64,
+    /// `fail_page_alloc/ppm`: how many of a million such allocations fail.
+    pub fail_ppm: u64,
 }
 
 impl Default for Settings {
@@ -47,6 +55,10 @@ impl Default for Settings {
             stat_interval: 1,
             lowmem_reserve_ratio: [256, 256, 32, 0],
             transparent_hugepage: true,
+            hugetlb_optimize_vmemmap: false,
+            tlb_single_page_flush_ceiling: 33,
+            fail_nth: 0,
+            fail_ppm: 0,
         }
     }
 }
@@ -129,6 +141,37 @@ pub const SETTINGS: &[Setting] = &[
             s.transparent_hugepage = value != 0;
             value <= 1
         },
+    },
+    Setting {
+        name: "vm.hugetlb_optimize_vmemmap",
+        default: "0",
+        accepts: "0 (off), or any other number (on)",
+        description: "whether huge pages that enter a pool from now on give back most of their vmemmap",
+        apply: |s, value, _| {
+            s.hugetlb_optimize_vmemmap = value != 0;
+            true
+        },
+    },
+    Setting {
+        name: "tlb_single_page_flush_ceiling",
+        default: "33",
+        accepts: "0 and more",
+        description: "the largest range, in pages, that is flushed page by page from translation caches",
+        apply: |s, value, _| assign(&mut s.tlb_single_page_flush_ceiling, value, 0..=INT_MAX),
+    },
+    Setting {
+        name: "fail_page_alloc/nth",
+        default: "0",
+        accepts: "0 (none), or the number of an allocation, counted from 1",
+        description: "which allocation for huge pages and their vmemmap fails",
+        apply: |s, value, _| assign(&mut s.fail_nth, value, 0..=u64::MAX),
+    },
+    Setting {
+        name: "fail_page_alloc/ppm",
+        default: "0",
+        accepts: "0 to 1000000",
+        description: "how many of a million allocations for huge pages and their vmemmap fail, at random",
+        apply: |s, value, _| assign(&mut s.fail_ppm, value, 0..=1_000_000),
     },
 ];
 

@@ -5,7 +5,7 @@
 
 use machine::topology::{Cache, SharedBy};
 use machine::{Node, Topology};
-use mm::features::Variant;
+use mm::Series;
 use mm::page_alloc::MemoryRange;
 use mm::{MemoryManager, Pfn, Settings, ZoneType};
 use rand_pcg::Pcg64Mcg;
@@ -97,7 +97,7 @@ fn twin(boot: &Boot, variant: &str, zones: &[ZoneLine], fraction: u64) -> Memory
         transparent_hugepage: boot.mib > 512,
         ..Settings::default()
     };
-    let features = Variant::find(variant).unwrap().features;
+    let features = Series::PCP.variant(variant).unwrap().features;
     MemoryManager::new(&topology, &memory, features, settings, Pcg64Mcg::new(1))
 }
 

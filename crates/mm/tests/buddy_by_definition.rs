@@ -3,8 +3,8 @@
 mod small_machine;
 
 use machine::Cpu;
+use mm::Series;
 use mm::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit, Wanted};
-use mm::features::Variant;
 use mm::page::MAX_PAGE_ORDER;
 use mm::{MigrateType, Pfn};
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ proptest! {
         no_fragment in any::<bool>(),
         steps in proptest::collection::vec((any::<bool>(), 0..=MAX_PAGE_ORDER, 0..3usize, any::<usize>()), 1..150),
     ) {
-        let f = Variant::find(variant).unwrap().features;
+        let f = Series::PCP.variant(variant).unwrap().features;
         let (machine, _) = small_machine::boot(f);
         let context = BoostContext { boost_factor: 15_000, high: 600, managed: 8300 };
         let mut buddy = Buddy::new(SPAN);

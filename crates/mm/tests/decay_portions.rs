@@ -1,13 +1,13 @@
 //! A decay that releases its locks after every batch ends each batch with a whole block.
 
 use mm::MigrateType;
-use mm::features::Variant;
+use mm::Series;
 use mm::pcp::policy::{self, Pageset};
 use mm::pcp::{PerCpuPages, list_index};
 
 /// Huge pages that one decay takes from a list of them.
 fn huge_pages_decayed(variant: &str) -> usize {
-    let f = Variant::find(variant).unwrap().features;
+    let f = Series::PCP.variant(variant).unwrap().features;
     let tuning =
         Pageset { batch: 63, high: 212_635, high_min: 9540, high_max: 288_912, ..Pageset::default() };
     let mut pages = PerCpuPages::new(tuning);

@@ -6,7 +6,7 @@ mod small_machine;
 use machine::{Cpu, Node};
 use mm::page::{MAX_PAGE_ORDER, PAGEBLOCK_ORDER};
 use mm::watermark::{Mark, Reserves};
-use mm::{MigrateType, Pfn, Placement, Request, VARIANTS, ZoneType};
+use mm::{Features, MigrateType, Pfn, Placement, Request, Series, ZoneType};
 use proptest::prelude::*;
 use small_machine::boot;
 
@@ -21,6 +21,11 @@ enum Step {
     DrainAll { cpu: u16 },
     Set { name: &'static str, value: &'static str },
     Reclaim { node: u8, active: bool },
+}
+
+fn features() -> impl Strategy<Value = Features> {
+    let all: Vec<Features> = Series::PCP.variants().map(|variant| variant.features).collect();
+    proptest::sample::select(all)
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -52,8 +57,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn hold_after_every_step(variant in 0..VARIANTS.len(), steps in proptest::collection::vec(step(), 1..60)) {
-        let features = VARIANTS[variant].features;
+    fn hold_after_every_step(features in features(), steps in proptest::collection::vec(step(), 1..60)) {
         let (mut machine, mut mm) = boot(features);
         let mut held: Vec<(Pfn, u8)> = Vec::new();
         let mut set_aside = vec![false; mm.zones().len()];
@@ -120,10 +124,9 @@ proptest! {
     /// Many requests in one go are as many single ones.
     #[test]
     fn private_paths_are_many_single_ones(
-        variant in 0..VARIANTS.len(),
+        features in features(),
         runs in proptest::collection::vec((0..CPUS, 1..300usize, any::<bool>()), 1..40),
     ) {
-        let features = VARIANTS[variant].features;
         let (mut machine, mut many) = boot(features);
         let (mut other_machine, mut single) = boot(features);
         let request = Request::new(0, MigrateType::Movable, Placement::Local);
@@ -178,7 +181,7 @@ fn highs(mm: &mm::MemoryManager, cpu: u16) -> Vec<i32> {
 
 #[test]
 fn zones_are_used_highest_first_and_lower_ones_keep_a_reserve() {
-    let (mut machine, mut mm) = boot(VARIANTS.last().unwrap().features);
+    let (mut machine, mut mm) = boot(Series::PCP.variants().last().unwrap().features);
     let request = Request::new(0, MigrateType::Unmovable, Placement::Bind(Node(0)));
     let mut kinds = Vec::new();
     while let Some(pfn) = mm.alloc(&mut machine, Cpu(0), &request) {

@@ -1,7 +1,7 @@
 //! Known sequences of refills and bulk frees: batch 63, high and high_min 361, high_max 4000, all zone flags
 //! clear. Each row says what every variant does with the same demand.
 
-use mm::features::Variant;
+use mm::Series;
 use mm::pcp::policy::{self, Pageset, ZonePressure};
 use mm::pcp::{DrainedBlock, PerCpuPages, list_index};
 use mm::{Features, MigrateType};
@@ -19,7 +19,7 @@ struct Lone {
 
 impl Lone {
     fn new(variant: &str, free_high_batch: bool) -> Lone {
-        let features = Variant::find(variant).unwrap().features;
+        let features = Series::PCP.variant(variant).unwrap().features;
         let floating = features.auto_tuning.is_some();
         let tuning = Pageset {
             batch: 63,
@@ -238,7 +238,7 @@ fn order_3_frees() {
 
 #[test]
 fn order_3_allocations() {
-    for variant in mm::VARIANTS {
+    for variant in Series::PCP.variants() {
         let mut lone = Lone::new(variant.name, false);
         lone.alloc(3, 50);
         assert_eq!(lone.refills, runs(&[(7, 8)]), "{}", variant.name);

@@ -7,7 +7,7 @@ use machine::{Profile, Topology};
 use mm::page_alloc::memory_layout;
 use mm::pcp::policy::{self, BATCH_SCALE_MAX, Pageset, ZonePressure};
 use mm::sysctl::MIN_PERCPU_PAGELIST_HIGH_FRACTION;
-use mm::{Features, MemoryManager, Settings, Variant, ZoneType};
+use mm::{Features, MemoryManager, Series, Settings, ZoneType};
 use rand_pcg::Pcg64Mcg;
 
 /// The table of parameters.
@@ -42,7 +42,7 @@ pub(super) fn predict(row: &str) -> CellValue {
 }
 
 fn features(variant: &str) -> Result<Features, String> {
-    Variant::find(variant).map(|v| v.features).ok_or_else(|| format!("no variant {variant}"))
+    Series::PCP.variant(variant).map(|v| v.features).ok_or_else(|| format!("no variant {variant}"))
 }
 
 fn machine(name: &str) -> Result<Profile, String> {

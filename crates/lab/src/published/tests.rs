@@ -35,7 +35,7 @@ fn every_table_has_a_source_and_every_scenario_exists() {
     for need in needs(&all) {
         crate::scenario::Scenario::load(need.scenario).unwrap();
         for variant in &need.variants {
-            crate::scenario::KernelChoice::parse(variant).unwrap();
+            crate::scenario::KernelChoice::parse("pcp", variant).unwrap();
         }
     }
     let report = Report::new(&all, &Observations::default());

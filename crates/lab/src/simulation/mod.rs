@@ -62,7 +62,7 @@ pub(crate) fn stream(seed: u64, stream: Stream, index: u64) -> Pcg64Mcg {
 
 /// Boots a system for `run`.
 fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
-    let choice = KernelChoice::parse(&run.variant)?;
+    let choice = KernelChoice::parse(&run.series, &run.variant)?;
     let mut settings = Settings::default();
     for (name, value) in &run.settings {
         settings.set(name, value)?;

@@ -112,7 +112,7 @@ pub enum VerifyError {
 }
 
 fn modelled() -> String {
-    let releases: Vec<&str> = mm::features::RELEASES.iter().map(|(release, _)| *release).collect();
+    let releases: Vec<&str> = mm::series::RELEASES.iter().map(|(release, _)| *release).collect();
     releases.join(", ")
 }
 

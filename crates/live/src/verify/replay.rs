@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use machine::topology::{Cache, Distance, SharedBy};
+use machine::topology::{Cache, SharedBy};
 use machine::{Costs, Cpu, Machine, Node, Time, Topology};
 use mm::buddy::{BoostContext, FallbackOutcome, Mode, Visit, Wanted};
 use mm::page::PAGEBLOCK_ORDER;
@@ -72,7 +72,8 @@ impl Replay {
         for (index, zone) in zones.iter().enumerate() {
             mm.zone_mut(index).set_pagesets(&features, zone.batch, zone.high_min, zone.high_max);
         }
-        let machine = Machine::new(topology, free_of_charge());
+        // Decisions are compared, not times.
+        let machine = Machine::new(topology, Costs::FREE);
         Replay { mm, machine, zones, types, blocks: HashMap::new() }
     }
 
@@ -198,26 +199,5 @@ fn topology(cpus: u16, nodes: u8) -> Topology {
         nodes,
         node_distances: vec![vec![10; nodes.into()]; nodes.into()],
         caches: vec![Cache { level: 3, bytes: 0, shared_by: SharedBy::Socket }],
-    }
-}
-
-/// Decisions are compared, not times.
-fn free_of_charge() -> Costs {
-    Costs {
-        line_transfer: [Time::ZERO; Distance::COUNT],
-        lock_section: Time::ZERO,
-        list_take: Time::ZERO,
-        list_put: Time::ZERO,
-        list_move: Time::ZERO,
-        take_spread: 0.0,
-        put_spread: 0.0,
-        page_clear: Time::ZERO,
-        page_copy: Time::ZERO,
-        page_miss: Time::ZERO,
-        page_fault: Time::ZERO,
-        page_unmap: Time::ZERO,
-        socket_call: Time::ZERO,
-        smt_slowdown: 1.0,
-        speed: 1.0,
     }
 }

@@ -1,0 +1,123 @@
+//! Translation caches of all CPUs, and what it takes to flush a kernel mapping out of them.
+//!
+//! A CPU flushes only its own translations. To flush everybody's, the kernel runs a function on every CPU by
+//! interrupts and waits for the last (`kernel/smp.c: smp_call_function_many_cond`, called through `on_each_cpu` by
+//! `arch/x86/mm/tlb.c: flush_tlb_all` and `flush_tlb_kernel_range`; Linux 6.6):
+//!
+//! ```text
+//!   initiator  queue, send │ queue, send │ queue, send │ own flush ├──────── waits ────────┤
+//!                          └─ deliver ┐  └─ deliver ┐  └─ deliver, wake ┐                  ▲
+//!   target 1   works ─────────────────┤ receive, flush ├ works, refills  │                  │ last
+//!   target 2   works ───────────────────────────────┤ receive, flush ├───────── works       │ acknowledgement
+//!   target 3   idle ────────────────────────────────────────────────────┤ receive, flush ├──┘ idle
+//! ```
+//!
+//! The initiator pays one target after the other, so a broadcast takes as long as there are CPUs, while targets
+//! work at the same time. Where the CPU can broadcast a flush itself (INVLPGB and TLBSYNC, used by Linux 6.15 and
+//! later on AMD), nobody is interrupted.
+//!
+//! Whether to flush everything or page by page is not decided here: that limit (33 pages) is the kernel's.
+
+use crate::Machine;
+use crate::account::Category;
+use crate::interrupt::Interrupt;
+use crate::time::Time;
+use crate::topology::Cpu;
+
+/// What to flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// Every translation, global ones too.
+    All,
+    /// Page by page, one INVLPG each.
+    Range {
+        /// How many pages of 4 KiB.
+        pages: u64,
+    },
+}
+
+/// How often translations of all CPUs were flushed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TlbStatistics {
+    /// Broadcasts by interrupts that flushed everything.
+    pub full: u64,
+    /// Broadcasts by interrupts that flushed page by page.
+    pub ranged: u64,
+    /// Broadcasts by hardware.
+    pub by_hardware: u64,
+    /// Functions called on other CPUs, in all broadcasts by interrupts: one for each CPU but the initiator.
+    pub remote_calls: u64,
+    /// Pages flushed one by one, as one CPU counts them.
+    pub pages: u64,
+}
+
+impl<C: Category> Machine<C> {
+    /// Runs a function that takes `work` on every CPU and waits for the last one (`on_each_cpu` with `wait`). Busy
+    /// targets lose `refill` on top, afterwards. The initiator's time goes to `initiating`, targets' to `interrupted`.
+    ///
+    /// The initiator must be the CPU that is furthest behind.
+    pub fn call_on_each_cpu(
+        &mut self,
+        initiator: Cpu,
+        work: Time,
+        refill: Time,
+        initiating: C,
+        interrupted: C,
+    ) {
+        let Machine { clocks, accounts, busy, places, costs, .. } = self;
+        let (start, here) = (clocks[initiator.index()].now, places[initiator.index()]);
+        let (mut now, mut last) = (start, start);
+        for place in places.iter().filter(|place| place.cpu != initiator) {
+            // The call queue's line comes here; call data and acknowledgement travel there and back.
+            let line = costs.line_transfer[here.distance(place) as usize];
+            now += line + costs.ipi_send + costs.ipi_trap;
+            let own = &mut clocks[initiator.index()];
+            if now >= own.next.arrival {
+                own.charge(accounts.of(initiator), initiating, now - own.now);
+                now = own.now;
+            }
+            let (clock, account) = (&mut clocks[place.cpu.index()], accounts.of(place.cpu));
+            let busy = busy[place.cpu.index()];
+            if !busy {
+                clock.settle(account, start);
+            }
+            let arrival = clock.arrival(busy, now, costs);
+            let handler = costs.ipi_receive + work + line * 2;
+            last = last.max(clock.handled(arrival, handler) + line);
+            let cost = if busy { handler + refill } else { handler };
+            clock.deliver(account, Interrupt { arrival, cost, category: interrupted });
+        }
+        self.tlb.remote_calls += self.places.len() as u64 - 1;
+        self.charge(initiator, initiating, now - self.now(initiator) + work);
+        self.wait_until(initiator, initiating, last);
+    }
+
+    /// Flushes kernel translations of every CPU by interrupts (`flush_tlb_all`, `flush_tlb_kernel_range`).
+    pub fn flush_kernel_tlb(&mut self, initiator: Cpu, flush: Flush, initiating: C, interrupted: C) {
+        let (work, refill) = match flush {
+            Flush::All => {
+                self.tlb.full += 1;
+                (self.costs.tlb_flush_all, self.costs.tlb_refill)
+            }
+            Flush::Range { pages } => {
+                self.tlb.ranged += 1;
+                self.tlb.pages += pages;
+                (self.costs.tlb_flush_page * pages, Time::ZERO)
+            }
+        };
+        self.call_on_each_cpu(initiator, work, refill, initiating, interrupted);
+    }
+
+    /// Flushes them by hardware, without interrupts; does nothing and returns `false` if the machine cannot.
+    pub fn flush_kernel_tlb_by_hardware(&mut self, initiator: Cpu, initiating: C) -> bool {
+        let Some(broadcast) = self.costs.invlpgb else { return false };
+        self.tlb.by_hardware += 1;
+        self.charge(initiator, initiating, broadcast);
+        true
+    }
+
+    /// What was flushed so far.
+    pub fn tlb_statistics(&self) -> TlbStatistics {
+        self.tlb
+    }
+}

@@ -1,0 +1,3 @@
+//! Pools of huge pages.
+
+pub mod features;

@@ -1,0 +1,185 @@
+//! The series of patches that are modelled, and what their variants are called.
+//!
+//! ```text
+//!   pcp      base ─► patch1 ─► ... ─► patch10        each name means the series up to and including the patch,
+//!   hugetlb  base ─► patch5 ─► ... ─► patch12        as posted or, where review found a slip, also as intended
+//!              │
+//!              └───► mainline-6.7 ─► mainline-6.10 ─► ... ─► mainline-6.19      every series ends in the same kernels
+//! ```
+//!
+//! A variant is a value of [`Features`], with the settings that make it what it is. A kernel release (`6.5`,
+//! `6.7`, ...) is a name for one of them.
+
+use crate::features::Features;
+use crate::hugetlb::features::HugetlbFeatures;
+
+/// A named kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// The name that `--variants` takes.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub description: &'static str,
+    /// The switches.
+    pub features: Features,
+    /// Settings that belong to it; a scenario's give way to them, those that a user gives do not.
+    pub settings: &'static [(&'static str, &'static str)],
+}
+
+const fn variant(name: &'static str, description: &'static str, features: Features) -> Variant {
+    Variant { name, description, features, settings: &[] }
+}
+
+/// A series of patches.
+#[derive(Clone, Copy, Debug)]
+pub struct Series {
+    /// The name that a scenario's `series` takes.
+    pub name: &'static str,
+    /// What was posted, and when.
+    pub description: &'static str,
+    patches: &'static [Variant],
+}
+
+impl Series {
+    /// PCP high auto-tuning.
+    pub const PCP: Series = Series {
+        name: "pcp",
+        description: "PCP high auto-tuning, 10 patches, 2023-09-20",
+        patches: PCP_PATCHES,
+    };
+    /// Batched hugetlb vmemmap operations.
+    pub const HUGETLB: Series = Series {
+        name: "hugetlb",
+        description: "Batch hugetlb vmemmap modification operations, v3, 12 patches, 2023-09-15",
+        patches: HUGETLB_PATCHES,
+    };
+    /// All series.
+    pub const ALL: &'static [Series] = &[Series::PCP, Series::HUGETLB];
+
+    /// The series named `name`.
+    pub fn find(name: &str) -> Option<Series> {
+        Series::ALL.iter().copied().find(|series| series.name == name)
+    }
+
+    /// Its variants in order: its patches, then released kernels.
+    pub fn variants(&self) -> impl Iterator<Item = &'static Variant> + use<> {
+        self.patches.iter().chain(MAINLINE)
+    }
+
+    /// Its variant named `name`.
+    pub fn variant(&self, name: &str) -> Option<&'static Variant> {
+        self.variants().find(|variant| variant.name == name)
+    }
+}
+
+const PCP_PATCHES: &[Variant] = &[
+    variant("base", "before the series (6.6): fixed pcp->high", Features::BASE),
+    variant("patch1", "1/10: drain for high-order frees only if two come in succession", Features::PATCH1),
+    variant("patch2", "1-2/10: cache size of each CPU computed, no decision changes", Features::PATCH1),
+    variant(
+        "patch3",
+        "1-3/10: keep up to a batch before such a drain where caches are large",
+        Features::PATCH3,
+    ),
+    variant("patch4", "1-4/10: bulk frees scale up to 32 batches at most", Features::PATCH4),
+    variant("patch5", "1-5/10: refills scale too", Features::PATCH5),
+    variant("patch6", "1-6/10: high_min and high_max, no decision changes", Features::PATCH6),
+    variant("patch7", "1-7/10: pcp->high is tuned between its bounds", Features::PATCH7),
+    variant(
+        "patch8",
+        "1-8/10: pcp->high shrinks while the zone is below its high watermark",
+        Features::PATCH8,
+    ),
+    variant("patch9", "1-9/10: decay takes only what was not used", Features::PATCH9),
+    variant("patch10", "1-10/10: consecutive frees are counted in pages", Features::PATCH10),
+];
+
+const HVO_OFF: &[(&str, &str)] = &[("vm.hugetlb_optimize_vmemmap", "0")];
+
+const fn hugetlb(name: &'static str, description: &'static str, hugetlb: HugetlbFeatures) -> Variant {
+    variant(name, description, Features { hugetlb, ..Features::BASE })
+}
+
+const HUGETLB_PATCHES: &[Variant] = &[
+    Variant {
+        settings: HVO_OFF,
+        ..hugetlb("hvo-off", "base with vm.hugetlb_optimize_vmemmap = 0", HugetlbFeatures::BASE)
+    },
+    hugetlb("base", "before the series (next-20230824): every page by itself", HugetlbFeatures::BASE),
+    hugetlb("patch5", "5/12: pages freed in bulk share one hold of hugetlb_lock", HugetlbFeatures::PATCH5),
+    hugetlb(
+        "patch6",
+        "5-6/12: new pages are collected and enter the pool under one hold; none is optimised",
+        HugetlbFeatures::PATCH6,
+    ),
+    hugetlb("patch7", "5-7/12: collected pages are optimised as a list", HugetlbFeatures::PATCH7),
+    hugetlb("patch8", "5-8/12: vmemmap is restored for a list", HugetlbFeatures::PATCH8),
+    hugetlb("patch9", "5-9/12: vmemmap pages are freed after the whole list", HugetlbFeatures::PATCH9),
+    hugetlb(
+        "patch10-v3",
+        "5-10/12 as posted: splits are a pass of their own, each still flushes",
+        HugetlbFeatures::PATCH10_V3,
+    ),
+    hugetlb("patch10", "5-10/12 as intended: one flush after all splits", HugetlbFeatures::PATCH10),
+    hugetlb(
+        "patch11-v3",
+        "5-11/12 as posted: one flush after remapping, splits still flush",
+        HugetlbFeatures::PATCH11_V3,
+    ),
+    hugetlb("patch11", "5-11/12 as intended: two flushes a list", HugetlbFeatures::PATCH11),
+    hugetlb(
+        "patch12-v3",
+        "5-12/12 as posted: one flush after restoring, splits still flush",
+        HugetlbFeatures::PATCH12_V3,
+    ),
+    hugetlb(
+        "patch12",
+        "5-12/12 as intended: two flushes to optimise a list, one to restore it",
+        HugetlbFeatures::PATCH12,
+    ),
+    Variant {
+        settings: HVO_OFF,
+        ..hugetlb("patch12-hvo-off", "patch12 with vm.hugetlb_optimize_vmemmap = 0", HugetlbFeatures::PATCH12)
+    },
+];
+
+/// Kernels that every series ends in.
+pub const MAINLINE: &[Variant] = &[
+    variant("mainline-6.7", "the series as merged after review", Features::MAINLINE_6_7),
+    variant(
+        "mainline-6.10",
+        "two huge-page lists, strict free lists, chunked zone drains",
+        Features::MAINLINE_6_10,
+    ),
+    variant("mainline-6.11", "vmemmap is remapped after a grace period", Features::MAINLINE_6_11),
+    variant("mainline-6.15", "fallback claims whole blocks before it steals", Features::MAINLINE_6_15),
+    variant("mainline-6.16", "high-order drains start later, at batch + high_min/2", Features::MAINLINE_6_16),
+    variant(
+        "mainline-6.18",
+        "first zonelist pass avoids nodes in reclaim, decay releases locks after every batch",
+        Features::MAINLINE_6_18,
+    ),
+    variant("mainline-6.19", "bulk frees release locks after every batch", Features::MAINLINE_6_19),
+];
+
+/// Kernel releases and the variant each one is, in every series.
+pub const RELEASES: &[(&str, &str)] = &[
+    ("6.1", "base"),
+    ("6.5", "base"),
+    ("6.6", "base"),
+    ("6.7", "mainline-6.7"),
+    ("6.12", "mainline-6.11"),
+    ("6.18", "mainline-6.18"),
+    ("6.19", "mainline-6.19"),
+];
+
+impl Variant {
+    /// The variant that kernel `release` (`6.12`, also `6.12.95-amd64`) is, if it is modelled.
+    pub fn of_release(release: &str) -> Option<&'static Variant> {
+        let mut parts = release.split(['.', '-']);
+        let major_minor = format!("{}.{}", parts.next()?, parts.next()?);
+        let (_, name) = RELEASES.iter().find(|(known, _)| *known == major_minor)?;
+        // A released kernel is the same in every series.
+        Series::PCP.variant(name)
+    }
+}
