@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use machine::topology::{Cache, SharedBy};
-use machine::{Costs, Cpu, Machine, Node, Time, Topology};
+use machine::{Costs, Cpu, Machine, Node, Topology};
 use mm::buddy::{BoostContext, FallbackOutcome, Mode, Visit, Wanted};
 use mm::page::PAGEBLOCK_ORDER;
 use mm::page_alloc::MemoryRange;
