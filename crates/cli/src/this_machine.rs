@@ -1,6 +1,6 @@
 //! `--machine this`: the machine that mmtwin runs on.
 //!
-//! Its shape is read from /sys and /proc. What things cost on it is not measured here: the figures are those of a
+//! Its shape, and whether a hypervisor runs it, is read from /sys and /proc. What things cost on it is not measured here: the figures are those of a
 //! built-in profile, and each one says so in its source.
 
 use crate::failure::Failure;
@@ -59,11 +59,18 @@ fn topology() -> Result<TopologyFigures, anyhow::Error> {
         sockets: count(sockets.len())?,
         cores_per_socket: count(cores.len() / sockets.len().max(1))?,
         threads_per_core: threads / count(cores.len().max(1))?,
+        virtualized: fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| runs_under_hypervisor(&text)),
         nodes: u8::try_from(nodes.len()).context("more than 255 nodes")?,
         node_distances: distances,
         memory_mib_per_node: memory_mib()? / nodes.len().max(1) as u64,
         caches: caches(),
     })
+}
+
+/// Whether CPUs of this /proc/cpuinfo say that a hypervisor runs them.
+fn runs_under_hypervisor(cpuinfo: &str) -> bool {
+    let flags = cpuinfo.lines().find_map(|line| line.strip_prefix("flags"));
+    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 /// Numbers of a list such as `0-3,8`.
@@ -117,6 +124,13 @@ fn caches() -> Vec<CacheFigure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hypervisor_is_a_flag_of_the_cpu() {
+        assert!(runs_under_hypervisor("processor\t: 0\nflags\t\t: fpu x2apic hypervisor lahf_lm\n"));
+        assert!(!runs_under_hypervisor("model name\t: hypervisor\nflags\t\t: fpu x2apic\n"));
+        assert!(!runs_under_hypervisor(""));
+    }
 
     #[test]
     fn lists_of_cpus_are_ranges_and_numbers() {

@@ -28,6 +28,8 @@ pub struct Costs {
     pub tlb_refill: Time,
     /// One flush broadcast by hardware (INVLPGB and TLBSYNC); none where the machine has no such instruction.
     pub invlpgb: Option<Time>,
+    /// One cache line from memory that nothing has fetched ahead: of the CPU's own node, of another node.
+    pub memory_line: [Time; 2],
     /// Fixed part of a path that takes a contended-by-design lock: interrupts off and on, lock, counters.
     pub lock_section: Time,
     /// Unlinking one block from a free list and preparing it, its lines being local.
@@ -83,6 +85,7 @@ impl Costs {
         tlb_flush_page: Time::ZERO,
         tlb_refill: Time::ZERO,
         invlpgb: None,
+        memory_line: [Time::ZERO; 2],
         lock_section: Time::ZERO,
         list_take: Time::ZERO,
         list_put: Time::ZERO,

@@ -19,7 +19,7 @@
 //!
 //! Nobody moves the clock of a CPU without work. As CPUs act in the order of virtual time, nothing can wake it any
 //! more before the time of whoever sends it something new, and what arrived there until then is settled first
-//! ([`Clock::settle`]). So a parked CPU has at most a few interrupts waiting, however many it gets.
+//! (`Clock::settle`). So a parked CPU has at most a few interrupts waiting, however many it gets.
 
 use crate::account::Category;
 use crate::costs::Costs;
@@ -88,8 +88,8 @@ impl<C: Category> Clock<C> {
         }
     }
 
-    /// When something sent at `sent` gets here. An idle CPU must wake up first, but only once for all that is on its
-    /// way.
+    /// When something sent at `sent` gets here. An idle CPU must wake up first, unless something else is on its way
+    /// and wakes it.
     #[inline]
     pub fn arrival(&self, busy: bool, sent: Time, costs: &Costs) -> Time {
         let delivered = sent + costs.ipi_deliver;
@@ -98,7 +98,7 @@ impl<C: Category> Clock<C> {
         } else if self.next.arrival == Time::NEVER {
             delivered + costs.ipi_wake
         } else {
-            delivered.max(self.later.first().unwrap_or(&self.next).arrival)
+            delivered.max(self.next.arrival)
         }
     }
 

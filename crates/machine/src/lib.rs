@@ -163,6 +163,12 @@ impl<C: Category> Machine<C> {
         self.places[cpu.index()].node
     }
 
+    /// What it takes to get one cache line from the memory of `node`.
+    #[inline]
+    pub fn memory_line(&self, cpu: Cpu, node: Node) -> Time {
+        self.costs.memory_line[usize::from(self.node(cpu) != node)]
+    }
+
     /// What it takes to move one cache line from `from`'s caches to `to`.
     #[inline]
     pub fn line_transfer(&self, from: Cpu, to: Cpu) -> Time {

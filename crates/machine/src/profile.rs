@@ -18,6 +18,8 @@
 //! page_clear_ns = { value = 110.0, source = "measured by ..." }
 //! ```
 //!
+//! `invlpgb_ns` may be missing: the machine cannot broadcast a flush. `virtualized` may be: it is bare metal.
+//!
 //! A figure without a source, an unknown key or an impossible value is an error that names the key.
 
 use crate::costs::Costs;
@@ -134,7 +136,11 @@ cost_figures! {
         tlb_flush_page_ns,
         /// [`Costs::tlb_refill`].
         tlb_refill_ns,
-        /// [`Costs::lock_section`].
+        /// [`Costs::memory_line`] of the CPU's own node.
+    memory_line_ns,
+    /// [`Costs::memory_line`] of another node.
+    remote_memory_line_ns,
+    /// [`Costs::lock_section`].
         lock_section_ns,
         /// [`Costs::list_take`].
         list_take_ns,
@@ -337,6 +343,7 @@ impl Profile {
             tlb_flush_page: time(&c.tlb_flush_page_ns),
             tlb_refill: time(&c.tlb_refill_ns),
             invlpgb: c.invlpgb_ns.as_ref().map(time),
+            memory_line: [time(&c.memory_line_ns), time(&c.remote_memory_line_ns)],
             lock_section: time(&c.lock_section_ns),
             list_take: time(&c.list_take_ns),
             list_put: time(&c.list_put_ns),
@@ -357,6 +364,51 @@ impl Profile {
             socket_call: time(&c.socket_call_ns),
             smt_slowdown: c.smt_slowdown.value,
             speed: c.speed.value,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILAN: &str = include_str!("../../../machines/milan-vm-252.toml");
+    const E7: &str = include_str!("../../../machines/e7-8895-8s.toml");
+
+    #[test]
+    fn sending_traps_only_in_a_virtual_machine() {
+        let (milan, e7) = (Profile::parse(MILAN).unwrap(), Profile::parse(E7).unwrap());
+        assert_eq!((milan.topology().cpus(), e7.topology().cpus()), (252, 288));
+        assert!(milan.topology.virtualized && milan.costs().ipi_trap > Time::ZERO);
+        assert!(!e7.topology.virtualized && e7.costs().ipi_trap == Time::ZERO);
+    }
+
+    #[test]
+    fn what_may_be_missing_is_kept_when_it_is_there() {
+        let without = Profile::parse(MILAN).unwrap();
+        assert_eq!(without.costs().invlpgb, None);
+        let text = format!("{MILAN}invlpgb_ns = {{ value = 500.0, source = \"made up\" }}\n");
+        let with = Profile::parse(&text).unwrap();
+        assert_eq!(with.costs().invlpgb, Some(Time::from_nanoseconds(500)));
+        assert_eq!(with.costs.entries().len(), without.costs.entries().len() + 1);
+        for profile in [with, without] {
+            assert_eq!(Profile::parse(&profile.to_toml()), Ok(profile));
+        }
+        let nameless = text.replace("made up", "");
+        assert!(
+            matches!(Profile::parse(&nameless), Err(ProfileError::NoSource { key, .. }) if key == "costs.invlpgb_ns")
+        );
+    }
+
+    #[test]
+    fn distances_are_the_same_both_ways() {
+        let distances = Profile::parse(E7).unwrap().topology.node_distances;
+        for (a, row) in distances.iter().enumerate() {
+            assert_eq!(row[a], 10);
+            assert_eq!(row.iter().filter(|&&distance| distance == 21).count(), 3, "three links a socket");
+            for (b, &there) in row.iter().enumerate() {
+                assert_eq!(there, distances[b][a]);
+            }
         }
     }
 }

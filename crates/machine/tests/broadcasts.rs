@@ -211,7 +211,7 @@ fn slow_broadcast(cpus: &mut [Slow], machine: &Machine<Doing>, initiator: usize,
         let arrival = if there.busy || there.now > sent {
             sent + 17
         } else {
-            there.pending.last().map_or(sent + 17 + 31, |&(waking, _)| waking.max(sent + 17))
+            there.pending.first().map_or(sent + 17 + 31, |&(waking, _)| waking.max(sent + 17))
         };
         let handler = 5 + work + 2 * line;
         let cpu = &mut cpus[target];

@@ -56,6 +56,26 @@ categories! {
     LruLockWait = "lru_lock_wait",
     /// Working under the lock of an LRU list vector.
     LruLockHold = "lru_lock_hold",
+    /// Spinning for hugetlb_lock, hand-overs included.
+    HugetlbLockWait = "hugetlb_lock_wait",
+    /// Working under hugetlb_lock.
+    HugetlbLockHold = "hugetlb_lock_hold",
+    /// Allocating huge pages and preparing their struct pages, without locks.
+    HugePagePrep = "huge_page_prep",
+    /// Checking the struct pages of huge pages and freeing them, without locks.
+    HugePageFree = "huge_page_free",
+    /// Allocating and freeing pages for struct pages and kernel page tables, without locks.
+    VmemmapAlloc = "vmemmap_alloc",
+    /// Copying struct pages into other pages.
+    VmemmapCopy = "vmemmap_copy",
+    /// Rewriting kernel page-table entries.
+    VmemmapRemap = "vmemmap_remap",
+    /// Having translation caches of all CPUs flushed: sending, flushing its own, waiting for the last.
+    TlbShootdown = "tlb_shootdown",
+    /// Having all CPUs synchronised because kernel code is patched.
+    CodePatch = "code_patch",
+    /// Interrupted by another CPU, and lost translations afterwards.
+    IpiHandler = "ipi_handler",
 }
 
 impl Category {
@@ -66,7 +86,7 @@ impl Category {
 
     /// Whether it is time spent spinning for a lock.
     pub fn is_lock_wait(self) -> bool {
-        matches!(self, Category::ZoneLockWait | Category::LruLockWait)
+        matches!(self, Category::ZoneLockWait | Category::LruLockWait | Category::HugetlbLockWait)
     }
 }
 

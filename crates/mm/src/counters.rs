@@ -67,6 +67,28 @@ events! {
     ZoneDirectFreePages = "zone_direct_free_pages",
     /// Requests served from another migrate type.
     Extfrag = "extfrag",
+    /// Huge pages allocated from the buddy allocator for a pool.
+    HtlbBuddyAllocSuccess = "htlb_buddy_alloc_success",
+    /// Huge pages that the buddy allocator did not have.
+    HtlbBuddyAllocFail = "htlb_buddy_alloc_fail",
+    /// Holds of hugetlb_lock.
+    HugetlbLockHolds = "hugetlb_lock_holds",
+    /// PMDs of the vmemmap replaced by page tables.
+    VmemmapPmdSplits = "vmemmap_pmd_splits",
+    /// Pages allocated for struct pages and for page tables that map them.
+    VmemmapPagesAllocated = "vmemmap_pages_allocated",
+    /// Frames freed that held struct pages.
+    VmemmapPagesFreed = "vmemmap_pages_freed",
+    /// Flushes of everything from all translation caches (func=do_flush_tlb_all, or a range above the ceiling).
+    TlbFlushAll = "tlb_flush_all",
+    /// Flushes of a range of kernel pages from all translation caches (func=do_kernel_range_flush).
+    TlbFlushKernelRange = "tlb_flush_kernel_range",
+    /// Functions called on other CPUs to flush their translation caches.
+    TlbRemoteCalls = "tlb_remote_calls",
+    /// Broadcasts because kernel code was patched (func=do_sync_core).
+    CodePatchBroadcasts = "code_patch_broadcasts",
+    /// Waits for readers of struct pages (`synchronize_rcu`).
+    GracePeriods = "grace_periods",
     /// Runs of the vmstat worker.
     VmstatUpdate = "vmstat_update",
 }

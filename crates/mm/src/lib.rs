@@ -8,6 +8,7 @@
 //!                   └─► zone   free lists (buddy), watermarks, one lock
 //!                         │
 //!   lruvec: what else a page fault locks        vmstat: the worker that lets stocks decay
+//!   hugetlb: pools of huge pages                vmemmap: the map of struct pages, as memory
 //!   features: which kernel is this?             sysctl: its settings       counters: what it counted
 //! ```
 //!
@@ -28,6 +29,7 @@ pub mod pcp;
 pub mod proc;
 pub mod series;
 pub mod sysctl;
+pub mod vmemmap;
 pub mod vmstat;
 pub mod watermark;
 pub mod zone;

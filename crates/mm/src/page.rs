@@ -1,10 +1,15 @@
-//! Page numbers, orders, migrate types, and one small record for each page that was ever touched.
+//! Page numbers, orders, migrate types, and small records of pages.
 //!
 //! ```text
-//!   zone  │ 4 MiB │ 4 MiB │ 4 MiB │ ...        max-order areas; a record array (1024 pages) is made for an
-//!         └───┬───┴───────┴───────┘            area when the first page of it leaves the untouched range,
-//!             └─► [PageRecord; 1024]           so memory grows with what is used, not with the machine
+//!   zone     │ 2 MiB │ 2 MiB │ 2 MiB │ ...     pageblocks
+//!   starts   │   ●   │   ●   │   ●   │         where the records of each pageblock start
+//!                │       └───────┼─────────────────┐
+//!   records  [ head  │ head  │ head  │ ... ┊ head + 511 inner │ ... ]
 //! ```
+//!
+//! Every pageblock has a record of its head. Its 511 inner pages have records only once the pageblock has been
+//! split, so that huge pages cost one record each and memory grows with what is used, not with the machine.
+//! Inner pages without records read as untouched: nobody had their lines, and none of them heads a free block.
 //!
 //! A record holds what `struct page` holds for a free page (`include/linux/mm_types.h`): links, order, list
 //! type. It also holds one thing that only hardware knows: which CPU's cache had the record's line last.
@@ -109,56 +114,70 @@ impl PageRecord {
     }
 }
 
-/// The records of a zone's pages, made on demand.
+/// The records of a zone's pages.
 #[derive(Clone, Debug)]
 pub struct PageMap {
-    first_area: u32,
-    slots: Vec<u32>,
+    first_block: u32,
+    /// For each pageblock, the index of its head's record; behind it come the inner pages' if there are any.
+    starts: Vec<u32>,
+    /// One record a pageblock, then [`PAGEBLOCK_NR_PAGES`] for each pageblock that was split.
     records: Vec<PageRecord>,
 }
 
 impl PageMap {
-    const ABSENT: u32 = u32::MAX;
-
-    /// For pages `start..end`; nothing is made yet.
+    /// For pages `start..end`; only pageblock heads have records yet.
     pub fn new(start: Pfn, end: Pfn) -> PageMap {
-        let first_area = start >> MAX_PAGE_ORDER;
-        let areas = (end.div_ceil(MAX_ORDER_NR_PAGES) - first_area) as usize;
-        PageMap { first_area, slots: vec![Self::ABSENT; areas], records: Vec::new() }
+        let first_block = start >> PAGEBLOCK_ORDER;
+        let blocks = end.div_ceil(PAGEBLOCK_NR_PAGES) - first_block;
+        let records = vec![PageRecord::UNTOUCHED; blocks as usize];
+        PageMap { first_block, starts: (0..blocks).collect(), records }
     }
 
-    /// Whether the area of `pfn` has records.
+    /// Where the records of the pageblock of `pfn` start, and which of its pages `pfn` is.
     #[inline]
-    pub fn is_touched(&self, pfn: Pfn) -> bool {
-        let area = ((pfn >> MAX_PAGE_ORDER) - self.first_area) as usize;
-        self.slots.get(area).is_some_and(|&slot| slot != Self::ABSENT)
+    fn place(&self, pfn: Pfn) -> (usize, usize) {
+        let start = self.starts[((pfn >> PAGEBLOCK_ORDER) - self.first_block) as usize];
+        (start as usize, (pfn & (PAGEBLOCK_NR_PAGES - 1)) as usize)
     }
 
-    /// Makes the records of the area of `pfn` if it has none yet.
-    pub fn touch(&mut self, pfn: Pfn) {
-        let area = ((pfn >> MAX_PAGE_ORDER) - self.first_area) as usize;
-        if self.slots[area] == Self::ABSENT {
-            self.slots[area] = (self.records.len() >> MAX_PAGE_ORDER) as u32;
-            self.records.resize(self.records.len() + MAX_ORDER_NR_PAGES as usize, PageRecord::UNTOUCHED);
+    /// Makes the records of the inner pages of the pageblock of `pfn` if it has none yet.
+    #[inline]
+    pub fn split(&mut self, pfn: Pfn) {
+        let (start, _) = self.place(pfn);
+        if start < self.starts.len() {
+            self.make_inner_records(pfn, start);
         }
     }
 
-    #[inline]
-    fn index(&self, pfn: Pfn) -> usize {
-        let slot = self.slots[((pfn >> MAX_PAGE_ORDER) - self.first_area) as usize];
-        ((slot as usize) << MAX_PAGE_ORDER) | (pfn & (MAX_ORDER_NR_PAGES - 1)) as usize
+    #[cold]
+    fn make_inner_records(&mut self, pfn: Pfn, head: usize) {
+        let start = self.records.len();
+        self.records.resize(start + PAGEBLOCK_NR_PAGES as usize, PageRecord::UNTOUCHED);
+        self.records[start] = self.records[head];
+        self.starts[((pfn >> PAGEBLOCK_ORDER) - self.first_block) as usize] = start as u32;
     }
 
-    /// The record of `pfn`, whose area must have been touched.
+    /// The record of `pfn`.
     #[inline]
     pub fn get(&self, pfn: Pfn) -> &PageRecord {
-        &self.records[self.index(pfn)]
+        let (start, page) = self.place(pfn);
+        if page != 0 && start < self.starts.len() {
+            &PageRecord::UNTOUCHED
+        } else {
+            &self.records[start + page]
+        }
     }
 
-    /// The record of `pfn`, whose area must have been touched.
+    /// The record of `pfn`, which heads its pageblock or is in one that was split.
     #[inline]
     pub fn get_mut(&mut self, pfn: Pfn) -> &mut PageRecord {
-        let index = self.index(pfn);
-        &mut self.records[index]
+        let (start, page) = self.place(pfn);
+        debug_assert!(page == 0 || start >= self.starts.len(), "page {pfn} has no record of its own");
+        &mut self.records[start + page]
+    }
+
+    /// Bytes that the records take.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.starts[..]) + size_of_val(&self.records[..])
     }
 }

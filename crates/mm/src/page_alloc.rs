@@ -12,15 +12,18 @@
 //! Single requests go through [`MemoryManager::alloc`] and [`MemoryManager::free`], which may take a zone's
 //! lock and so belong to the CPU that is furthest behind. [`MemoryManager::alloc_private`] and
 //! [`MemoryManager::free_private`] do in one go what many single order-0 requests would do as long as none of
-//! them needs anything but the CPU's own pageset.
-//! In the kernel: `get_page_from_freelist`, `__alloc_pages_slowpath`, `rmqueue`, `free_frozen_pages` and
-//! `build_zonelists` in mm/page_alloc.c.
+//! them needs anything but the CPU's own pageset. Gigantic pages, which no free list has, come from
+//! [`MemoryManager::alloc_contig`] and [`MemoryManager::alloc_at_boot`].
+//! In the kernel: `get_page_from_freelist`, `__alloc_pages_slowpath`, `rmqueue`, `free_frozen_pages`,
+//! `alloc_contig_pages` and `build_zonelists` in mm/page_alloc.c.
 
 use crate::account::Category;
+use crate::buddy::Wanted;
 use crate::counters::{Counters, Event};
 use crate::features::{CacheRule, Features};
+use crate::hugetlb::HugetlbPools;
 use crate::latency::Latencies;
-use crate::page::{MigrateType, Pfn};
+use crate::page::{MigrateType, PAGEBLOCK_NR_PAGES, Pfn};
 use crate::pcp::{self, is_order_allowed, list_index};
 use crate::sysctl::{SettingError, Settings};
 use crate::watermark::{self, Mark, Reserves};
@@ -34,8 +37,10 @@ use std::ops::Range;
 pub enum Placement {
     /// The node of the CPU first, then others by distance.
     Local,
-    /// This node only (`numactl -m`).
+    /// This node only (`numactl -m`, `__GFP_THISNODE`).
     Bind(Node),
+    /// This node first, then others by distance.
+    Prefer(Node),
 }
 
 /// A request for one block.
@@ -73,29 +78,58 @@ pub struct MemoryRange {
     pub node: Node,
     /// Which kind of zone it makes.
     pub kind: ZoneType,
-    /// Its pages.
+    /// Its pages that the allocator manages.
     pub span: Range<Pfn>,
+    /// Behind them, frames that boot reserved for the struct pages of the node's memory; may be empty.
+    pub memmap: Range<Pfn>,
 }
+
+/// Pages of a memory section of x86-64, 128 MiB (`PAGES_PER_SECTION`).
+pub const PAGES_PER_SECTION: u32 = 1 << 15;
+/// Frames that hold the struct pages of a section, 64 bytes each: 2 MiB.
+pub const SECTION_MEMMAP_PAGES: u32 = PAGES_PER_SECTION * 64 / 4096;
 
 /// First page beyond ZONE_DMA and beyond ZONE_DMA32 of x86-64.
 const ZONE_LIMITS: [Pfn; 2] = [1 << 12, 1 << 20];
 
 /// The memory of a machine with equal nodes, laid out one after the other as on x86-64. The first page
-/// belongs to firmware.
+/// belongs to firmware. `mib_per_node` is what the allocator manages; on top of it, each node has the frames of
+/// its struct pages behind its last range:
+///
+/// ```text
+///   node 0   1 │ DMA │ DMA32 │ Normal ....... │ memmap │     section k of the node has its struct pages in the
+///   node 1   │ Normal ....................... │ memmap │     512 frames from memmap.start + 512 k on
+/// ```
+///
+/// Nodes start at a section and so do their maps' frames at a pageblock. Zones end where they would without maps,
+/// so that those change no zone's size. There is no map where page numbers would not reach it (near 16 TiB).
 pub fn memory_layout(nodes: u8, mib_per_node: u64) -> Vec<MemoryRange> {
-    let pages = (mib_per_node * 256) as Pfn;
-    let mut ranges = Vec::new();
+    let pages = mib_per_node * 256;
+    let mapped = pages.next_multiple_of(PAGEBLOCK_NR_PAGES.into());
+    let sections = mapped.div_ceil((PAGES_PER_SECTION - SECTION_MEMMAP_PAGES).into());
+    let distance = sections * u64::from(PAGES_PER_SECTION);
+    let has_maps = distance * u64::from(nodes) < Pfn::MAX.into();
+    let distance = if has_maps { distance } else { pages };
+    let mut ranges: Vec<MemoryRange> = Vec::new();
     for node in 0..nodes {
-        let mut start = (Pfn::from(node) * pages).max(1);
-        let end = Pfn::from(node + 1) * pages;
+        // Where the node's memory would be without maps, and how far they move it.
+        let first = u64::from(node) * pages;
+        let moved = u64::from(node) * (distance - pages);
+        let mut start = first.max(1);
+        let end = first + pages;
         for (kind, limit) in
             [(ZoneType::Dma, ZONE_LIMITS[0]), (ZoneType::Dma32, ZONE_LIMITS[1]), (ZoneType::Normal, Pfn::MAX)]
         {
-            let until = end.min(limit);
+            let until = end.min(limit.into());
             if start < until {
-                ranges.push(MemoryRange { node: Node(node), kind, span: start..until });
+                let span = (start + moved) as Pfn..(until + moved) as Pfn;
+                ranges.push(MemoryRange { node: Node(node), kind, memmap: span.end..span.end, span });
                 start = until;
             }
+        }
+        if let Some(last) = ranges.last_mut().filter(|range| has_maps && range.node == Node(node)) {
+            let map = last.span.end.next_multiple_of(PAGEBLOCK_NR_PAGES);
+            last.memmap = map..map + sections as Pfn * SECTION_MEMMAP_PAGES;
         }
     }
     ranges
@@ -105,7 +139,7 @@ pub fn memory_layout(nodes: u8, mib_per_node: u64) -> Vec<MemoryRange> {
 #[derive(Clone, Debug)]
 pub struct MemoryManager {
     features: Features,
-    settings: Settings,
+    pub(crate) settings: Settings,
     zones: Vec<Zone>,
     /// For each node, indices into `zones` in the order in which requests from there try them.
     zonelists: Vec<Vec<usize>>,
@@ -113,9 +147,11 @@ pub struct MemoryManager {
     own_zones: Vec<Vec<usize>>,
     counters: Counters,
     latencies: Latencies,
+    pub(crate) hugetlb: HugetlbPools,
     min_free_kbytes: u64,
     local_cpus: Vec<u64>,
     online_cpus: u64,
+    scratch: Vec<Pfn>,
 }
 
 macro_rules! kernel {
@@ -141,8 +177,10 @@ impl MemoryManager {
         noise: Pcg64Mcg,
     ) -> MemoryManager {
         let cpus = topology.cpus();
-        let zones: Vec<Zone> =
-            memory.iter().map(|range| Zone::new(range.kind, range.node, range.span.clone(), cpus)).collect();
+        let zone = |range: &MemoryRange| {
+            Zone::new(range.kind, range.node, range.span.clone(), range.memmap.clone(), cpus)
+        };
+        let zones: Vec<Zone> = memory.iter().map(zone).collect();
         let nodes: Vec<Node> = (0..topology.nodes).map(Node).collect();
         let own_zones: Vec<Vec<usize>> = nodes
             .iter()
@@ -158,6 +196,9 @@ impl MemoryManager {
                 topology.nodes_by_distance(node).iter().flat_map(|n| own_zones[n.index()].clone()).collect()
             })
             .collect();
+        // Which allocations fail is not to depend on how long sections take.
+        let mut injected = noise.clone();
+        injected.advance(1 << 64);
         let mut mm = MemoryManager {
             features,
             settings,
@@ -165,10 +206,12 @@ impl MemoryManager {
             zonelists,
             own_zones,
             counters: Counters::default(),
+            hugetlb: HugetlbPools::new(memory, topology.nodes, injected),
             latencies: Latencies::new(noise),
             min_free_kbytes: 0,
             local_cpus: nodes.iter().map(|&node| topology.cpus_of(node).len() as u64).collect(),
             online_cpus: cpus as u64,
+            scratch: Vec::new(),
         };
         mm.set_free_high_batch(topology);
         mm.configure();
@@ -270,6 +313,10 @@ impl MemoryManager {
         &self.counters
     }
 
+    pub(crate) fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
     /// How long things took.
     pub fn latencies(&self) -> &Latencies {
         &self.latencies
@@ -295,13 +342,13 @@ impl MemoryManager {
     fn preferred_node(machine: &Machine<Category>, cpu: Cpu, placement: Placement) -> Node {
         match placement {
             Placement::Local => machine.node(cpu),
-            Placement::Bind(node) => node,
+            Placement::Bind(node) | Placement::Prefer(node) => node,
         }
     }
 
     fn zonelist(&self, node: Node, placement: Placement) -> &[usize] {
         match placement {
-            Placement::Local => &self.zonelists[node.index()],
+            Placement::Local | Placement::Prefer(_) => &self.zonelists[node.index()],
             Placement::Bind(_) => &self.own_zones[node.index()],
         }
     }
@@ -384,6 +431,20 @@ impl MemoryManager {
                 None
             }
         }
+    }
+
+    /// One order-0 request: from the CPU's own pageset if that has pages, or as [`MemoryManager::alloc`] does it.
+    pub(crate) fn alloc_single(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &Request,
+    ) -> Option<Pfn> {
+        let mut page = std::mem::take(&mut self.scratch);
+        self.alloc_private(machine, cpu, request, 1, &mut page);
+        let pfn = page.pop();
+        self.scratch = page;
+        pfn.or_else(|| self.alloc(machine, cpu, request))
     }
 
     /// What direct reclaim does after it has made no page available: releases what is set aside, empties all
@@ -470,16 +531,17 @@ impl MemoryManager {
         no_fragment: bool,
     ) -> Option<Pfn> {
         let Request { order, migrate_type, .. } = *request;
+        let wanted = Wanted { order, migrate_type, no_fragment };
         let zone = &mut self.zones[z];
         let held = zone.pageset_is_held(cpu, machine.now(cpu));
         let mut kernel = kernel!(self, machine);
         if is_order_allowed(order) && !held {
-            let pfn = zone.alloc_through_pageset(&mut kernel, cpu, order, migrate_type, no_fragment);
+            let pfn = zone.alloc_through_pageset(&mut kernel, cpu, wanted);
             if pfn.is_some() {
                 return pfn;
             }
         }
-        zone.alloc_direct(&mut kernel, cpu, order, migrate_type, no_fragment, request.is_high_atomic())
+        zone.alloc_direct(&mut kernel, cpu, wanted, request.is_high_atomic())
     }
 
     /// Frees as many of `pages` (order 0, in this order) into `cpu`'s pageset as need no lock; returns how
@@ -517,14 +579,49 @@ impl MemoryManager {
     pub fn free(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pfn: Pfn, order: u8) {
         let z = self.zone_of(pfn);
         self.counters.add(Event::Pgfree, 1 << order);
-        let zone = &mut self.zones[z];
-        let held = zone.pageset_is_held(cpu, machine.now(cpu));
-        let mut kernel = kernel!(self, machine);
-        if is_order_allowed(order) && !held {
-            zone.free_through_pageset(&mut kernel, cpu, pfn, order);
-        } else {
-            zone.free_direct(&mut kernel, cpu, pfn, order);
-        }
+        self.zones[z].free(&mut kernel!(self, machine), cpu, pfn, order);
+    }
+
+    /// Frees a frame that boot reserved for struct pages ([`Zone::memmap`]): the zone manages a page more
+    /// (`free_bootmem_page`).
+    pub fn free_reserved(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pfn: Pfn) {
+        let z = self.zone_of(pfn);
+        self.counters.add(Event::Pgfree, 1);
+        self.zones[z].free_reserved(&mut kernel!(self, machine), cpu, pfn);
+    }
+
+    /// Takes 2^order pages, at least a largest block, in one aligned run of `node`: from the highest zone that has one,
+    /// the first that is found scanning upward (`alloc_contig_pages`). Watermarks do not matter to it, and no pgalloc
+    /// event counts it.
+    ///
+    /// Only runs whose pages are all in free lists once the pagesets are empty qualify. The kernel would also migrate
+    /// pages away that are in use; that is not modelled, nor what looking at each struct page of a run and isolating
+    /// its pageblocks costs. Nor does it take pageblocks that are set aside for atomic requests, as the kernel would.
+    pub fn alloc_contig(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        order: u8,
+        node: Node,
+    ) -> Option<Pfn> {
+        let zones = &self.own_zones[node.index()];
+        zones.iter().find_map(|&z| self.zones[z].alloc_contig(&mut kernel!(self, machine), cpu, order))
+    }
+
+    /// Takes 2^order pages, at least a largest block, as boot code does from memblock before this allocator exists: the
+    /// highest aligned run of `node`, free of cost. Call it before anything else. Its pages are managed and count
+    /// as allocated; [`MemoryManager::free_contig`] frees them.
+    pub fn alloc_at_boot(&mut self, order: u8, node: Node) -> Option<Pfn> {
+        let zones = &self.own_zones[node.index()];
+        zones.iter().find_map(|&z| self.zones[z].alloc_at_boot(order))
+    }
+
+    /// Frees 2^order pages that [`MemoryManager::alloc_contig`] or [`MemoryManager::alloc_at_boot`] took, as blocks of
+    /// the largest order. Kernels before 6.12 free them page by page, which is not modelled.
+    pub fn free_contig(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pfn: Pfn, order: u8) {
+        let z = self.zone_of(pfn);
+        self.counters.add(Event::Pgfree, 1 << order);
+        self.zones[z].free_contig(&mut kernel!(self, machine), cpu, pfn, order);
     }
 
     /// Empties every CPU's pagesets on behalf of `cpu` (`drain_all_pages`).
@@ -558,7 +655,7 @@ impl MemoryManager {
         }
     }
 
-    /// Checks what must always hold, `allocated` being the pages that users hold; panics with what does not.
+    /// Checks what must always hold, `allocated` being the pages that users hold beyond those of pools; panics with what does not.
     pub fn validate(&self, allocated: u64) {
         let mut managed = 0;
         let mut free = 0;
@@ -567,6 +664,8 @@ impl MemoryManager {
             managed += zone.managed;
             free += zone.buddy.free_pages() + zone.pages_in_pagesets();
         }
+        self.hugetlb.validate();
+        let allocated = allocated + self.hugetlb.held;
         assert_eq!(free + allocated, managed, "free, cached and allocated pages must add up to all pages");
     }
 }

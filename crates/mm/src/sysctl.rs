@@ -176,7 +176,7 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// Why a setting was refused.
-#[derive(Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SettingError {
     /// No such setting.
     #[error("{name}: no such setting; known settings: {}", known())]

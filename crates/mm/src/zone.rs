@@ -7,10 +7,13 @@
 //!   zone  ── Buddy (free blocks)  ── lock
 //!         ── PerCpuPages × CPUs   ── private to each CPU, or locked by whoever drains it from afar
 //!         ── NR_FREE_PAGES, split into a global part and small per-CPU differences
+//!
+//!   span      │ managed ................ │ memmap │    struct pages of the node's memory, reserved at boot,
+//!                                                    behind its last zone; freed frames become managed
 //! ```
 //!
 //! In the kernel: `struct zone` in include/linux/mmzone.h; `rmqueue_bulk`, `free_pcppages_bulk`,
-//! `zone_set_pageset_high_and_batch` in mm/page_alloc.c; `__mod_zone_page_state` in mm/vmstat.c.
+//! `zone_set_pageset_high_and_batch`, `free_reserved_page`, `alloc_contig_pages` in mm/page_alloc.c; `__mod_zone_page_state` in mm/vmstat.c.
 
 use crate::account::Category;
 use crate::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit, Wanted};
@@ -19,7 +22,7 @@ use crate::features::Features;
 use crate::latency::Latencies;
 use crate::page::{MigrateType, PAGEBLOCK_NR_PAGES, PAGEBLOCK_ORDER, Pfn};
 use crate::pcp::policy::{self, BulkFree, Pageset, ZonePressure};
-use crate::pcp::{DrainedBlock, PerCpuPages, list_index};
+use crate::pcp::{DrainedBlock, PerCpuPages, is_order_allowed, list_index};
 use crate::sysctl::Settings;
 use crate::watermark::{self, Mark, Reserves};
 use machine::{Cpu, Machine, Node, SpinLock, Time};
@@ -86,6 +89,7 @@ pub struct Zone {
     pub stat_threshold: i32,
     /// Pages of pageblocks set aside for atomic requests.
     pub nr_reserved_highatomic: u64,
+    memmap: Range<Pfn>,
     nr_free: i64,
     nr_free_diffs: Vec<i32>,
     /// Until when each pageset's lock is held from afar.
@@ -94,13 +98,16 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// A zone whose pages are all free; watermarks and pagesets are set by [`Zone::configure_pagesets`].
-    pub fn new(kind: ZoneType, node: Node, span: Range<Pfn>, cpus: usize) -> Zone {
-        let buddy = Buddy::new(span.clone());
+    /// A zone whose `managed` pages are all free, with `memmap` behind them; watermarks and pagesets are set by
+    /// [`Zone::configure_pagesets`].
+    pub fn new(kind: ZoneType, node: Node, managed: Range<Pfn>, memmap: Range<Pfn>, cpus: usize) -> Zone {
+        let end = if memmap.is_empty() { managed.end } else { memmap.end };
+        let buddy = Buddy::new(managed.clone(), end);
         Zone {
             kind,
             node,
-            managed: u64::from(span.end - span.start),
+            managed: managed.len() as u64,
+            memmap,
             nr_free: buddy.free_pages() as i64,
             buddy,
             lock: SpinLock::default(),
@@ -117,6 +124,11 @@ impl Zone {
             remote_holds: vec![Time::ZERO; cpus],
             scratch: Vec::new(),
         }
+    }
+
+    /// The frames that boot reserved for the struct pages of the node's memory; empty but for the node's last zone.
+    pub fn memmap(&self) -> Range<Pfn> {
+        self.memmap.clone()
     }
 
     /// Recomputes `batch` and the bounds of `high`, as after boot, a sysctl or CPU hotplug.
@@ -254,38 +266,25 @@ impl Zone {
     }
 
     /// Takes one block through `cpu`'s pageset, refilling it from the zone if its list is empty.
-    pub fn alloc_through_pageset(
-        &mut self,
-        kernel: &mut Kernel,
-        cpu: Cpu,
-        order: u8,
-        migrate_type: MigrateType,
-        no_fragment: bool,
-    ) -> Option<Pfn> {
+    pub fn alloc_through_pageset(&mut self, kernel: &mut Kernel, cpu: Cpu, wanted: Wanted) -> Option<Pfn> {
         let f = kernel.features;
+        let Wanted { order, migrate_type, .. } = wanted;
         let index = list_index(f, order, migrate_type);
         policy::note_alloc(&mut self.pagesets[cpu.index()].tuning, f);
         if let Some(pfn) = self.pagesets[cpu.index()].take(f, index, order) {
             return Some(pfn);
         }
         let blocks = policy::nr_pcp_alloc(&mut self.pagesets[cpu.index()].tuning, f, self.pressure, order);
-        let got = self.refill(kernel, cpu, order, migrate_type, blocks as usize, no_fragment);
+        let got = self.refill(kernel, cpu, wanted, blocks as usize);
         let pageset = &mut self.pagesets[cpu.index()];
         pageset.note_refilled(got, order);
         pageset.take(f, index, order)
     }
 
     /// Moves up to `blocks` blocks to the tail of `cpu`'s list under one hold of the lock (`rmqueue_bulk`).
-    fn refill(
-        &mut self,
-        kernel: &mut Kernel,
-        cpu: Cpu,
-        order: u8,
-        migrate_type: MigrateType,
-        blocks: usize,
-        no_fragment: bool,
-    ) -> usize {
+    fn refill(&mut self, kernel: &mut Kernel, cpu: Cpu, wanted: Wanted, blocks: usize) -> usize {
         let f = kernel.features;
+        let Wanted { order, migrate_type, .. } = wanted;
         let index = list_index(f, order, migrate_type);
         let context = self.boost_context(kernel.settings);
         let section = self.section_cost(kernel.machine, cpu);
@@ -294,7 +293,6 @@ impl Zone {
         let mut mode = Mode::default();
         let mut visit = Visit::new(kernel.machine, cpu);
         let list = self.pagesets[cpu.index()].list_mut(index);
-        let wanted = Wanted { order, migrate_type, no_fragment };
         let mut got = 0;
         while got < blocks {
             let Some(pfn) =
@@ -324,11 +322,10 @@ impl Zone {
         &mut self,
         kernel: &mut Kernel,
         cpu: Cpu,
-        order: u8,
-        migrate_type: MigrateType,
-        no_fragment: bool,
+        wanted: Wanted,
         high_atomic: bool,
     ) -> Option<Pfn> {
+        let order = wanted.order;
         let context = self.boost_context(kernel.settings);
         let section = self.section_cost(kernel.machine, cpu);
         self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
@@ -339,7 +336,7 @@ impl Zone {
         let pfn = reserved.or_else(|| {
             self.buddy.take_or_fall_back(
                 kernel.features,
-                Wanted { order, migrate_type, no_fragment },
+                wanted,
                 &mut Mode::default(),
                 &context,
                 &mut outcome,
@@ -389,6 +386,67 @@ impl Zone {
         // Where lists are not strict, a free block may reach beyond what was counted.
         self.nr_reserved_highatomic = self.nr_reserved_highatomic.saturating_sub(pages);
         true
+    }
+
+    /// Frees a block through `cpu`'s pageset, or straight to the free lists if it cannot go there
+    /// (`__free_frozen_pages`).
+    pub fn free(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn, order: u8) {
+        if is_order_allowed(order) && !self.pageset_is_held(cpu, kernel.machine.now(cpu)) {
+            self.free_through_pageset(kernel, cpu, pfn, order);
+        } else {
+            self.free_direct(kernel, cpu, pfn, order);
+        }
+    }
+
+    /// Hands a frame of [`Zone::memmap`] that holds no struct pages any more to the allocator, which manages it from
+    /// now on; watermarks stay as they are (`free_bootmem_page`, `free_reserved_page`).
+    pub fn free_reserved(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn) {
+        debug_assert!(self.memmap.contains(&pfn), "page {pfn} was not reserved at boot");
+        self.managed += 1;
+        self.free(kernel, cpu, pfn, 0);
+    }
+
+    /// Takes an aligned run of 2^order free pages after emptying all pagesets of the zone; see
+    /// [`crate::MemoryManager::alloc_contig`].
+    pub fn alloc_contig(&mut self, kernel: &mut Kernel, cpu: Cpu, order: u8) -> Option<Pfn> {
+        if self.buddy.runs(order).is_empty() {
+            return None;
+        }
+        for owner in kernel.machine.topology.all_cpus() {
+            self.drain_pageset(kernel, cpu, owner);
+        }
+        let section = self.section_cost(kernel.machine, cpu);
+        self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(kernel.machine, cpu);
+        let taken = self.buddy.take_contiguous(order, &mut visit);
+        let blocks = taken.map_or(0, |(_, blocks)| blocks);
+        let hold = section + kernel.machine.costs.list_take * blocks + visit.cost;
+        self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
+        let (pfn, _) = taken?;
+        self.account_free(cpu, -(1 << order));
+        kernel.counters.add(Event::ZoneDirectAllocPages, 1 << order);
+        Some(pfn)
+    }
+
+    /// Takes an aligned run of 2^order pages before anything else has taken any. It counts as allocated: its pages
+    /// are managed already, as they are in the kernel once the pool has them.
+    pub fn alloc_at_boot(&mut self, order: u8) -> Option<Pfn> {
+        let pfn = self.buddy.take_at_boot(order)?;
+        self.nr_free -= 1i64 << order;
+        Some(pfn)
+    }
+
+    /// Frees a run of 2^order pages under one hold of the lock, a pageblock at a time.
+    pub fn free_contig(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn, order: u8) {
+        let section = self.section_cost(kernel.machine, cpu);
+        self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(kernel.machine, cpu);
+        self.buddy.put_contiguous(pfn, order, &mut visit);
+        let blocks = 1u64 << (order - PAGEBLOCK_ORDER);
+        let hold = section + kernel.machine.costs.list_put * blocks + visit.cost;
+        self.account_free(cpu, 1 << order);
+        self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
+        kernel.counters.add(Event::ZoneDirectFreePages, 1 << order);
     }
 
     /// Frees a block through `cpu`'s pageset; pages go back to the zone if that is due.

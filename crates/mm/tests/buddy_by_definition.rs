@@ -42,7 +42,7 @@ proptest! {
         let f = Series::PCP.variant(variant).unwrap().features;
         let (machine, _) = small_machine::boot(f);
         let context = BoostContext { boost_factor: 15_000, high: 600, managed: 8300 };
-        let mut buddy = Buddy::new(SPAN);
+        let mut buddy = Buddy::new(SPAN, SPAN.end);
         let mut free: BTreeSet<Pfn> = SPAN.collect();
         let mut held: Vec<(Pfn, u8)> = Vec::new();
         let mut mode = Mode::default();

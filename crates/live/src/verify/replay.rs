@@ -65,6 +65,7 @@ impl Replay {
                 node: Node(zone.node),
                 kind: zone.kind,
                 span: zone.pages.start..zone.pages.start + zone.managed,
+                memmap: 0..0,
             })
             .collect();
         let noise = Pcg64Mcg::new(1);

@@ -7,11 +7,12 @@
 //!   order 0   ● ── ● ── ● ── ●                                    put: merge with the buddy while it is free
 //! ```
 //!
-//! Memory that nobody has used yet is only a range of page numbers at the end of the movable order-10 list;
-//! it becomes records when its turn comes, exactly as the kernel's initial list is ordered. All of this
-//! happens under the zone's lock; [`Visit`] adds up what the cache lines touched there cost.
-//! In the kernel: `__rmqueue`, `__rmqueue_smallest`, `__rmqueue_claim`, `__rmqueue_steal` and `__free_one_page`
-//! in mm/page_alloc.c.
+//! Memory that nobody has used yet is only ranges of page numbers at the end of the movable order-10 list;
+//! it is linked when its turn comes, exactly as the kernel's initial list is ordered. Gigantic pages may take
+//! whole areas out of the lists and out of the middle of those ranges. All of this happens under the zone's
+//! lock; [`Visit`] adds up what the cache lines touched there cost.
+//! In the kernel: `__rmqueue`, `__rmqueue_smallest`, `__rmqueue_claim`, `__rmqueue_steal`, `__free_one_page`,
+//! `alloc_contig_pages` and `split_large_buddy` in mm/page_alloc.c.
 
 pub mod policy;
 
@@ -116,38 +117,41 @@ pub struct Buddy {
     pages: PageMap,
     span: Range<Pfn>,
     lists: [[List; MigrateType::COUNT]; NR_PAGE_ORDERS],
-    untouched: Range<Pfn>,
+    /// Areas that nobody has used yet; the last range's turn comes first.
+    untouched: Vec<Range<Pfn>>,
     block_types: Vec<MigrateType>,
     /// `watermark_boost` of the zone, pages.
     pub watermark_boost: u64,
 }
 
 impl Buddy {
-    /// All of `span` free and movable, as after boot: ascending, largest aligned blocks.
-    pub fn new(span: Range<Pfn>) -> Buddy {
+    /// All of `managed` free and movable, as after boot: ascending, largest aligned blocks. The zone spans the
+    /// pages up to `end`; what is not managed of them is neither free nor anybody's until it is put here.
+    pub fn new(managed: Range<Pfn>, end: Pfn) -> Buddy {
+        let span = managed.start..end.max(managed.end);
         let blocks = (span.end.div_ceil(PAGEBLOCK_NR_PAGES) - span.start / PAGEBLOCK_NR_PAGES) as usize;
-        let whole = span.start.next_multiple_of(MAX_ORDER_NR_PAGES);
-        let whole = whole..(span.end / MAX_ORDER_NR_PAGES * MAX_ORDER_NR_PAGES).max(whole);
+        let mut whole = managed.start.next_multiple_of(MAX_ORDER_NR_PAGES)
+            ..managed.end / MAX_ORDER_NR_PAGES * MAX_ORDER_NR_PAGES;
+        if whole.is_empty() {
+            whole = managed.end..managed.end;
+        }
+        let edges = [managed.start..whole.start, whole.end..managed.end];
         let mut buddy = Buddy {
             pages: PageMap::new(span.start, span.end),
             lists: [[EMPTY; MigrateType::COUNT]; NR_PAGE_ORDERS],
-            untouched: if whole.end <= span.end { whole.clone() } else { span.end..span.end },
+            untouched: vec![whole],
             block_types: vec![MigrateType::Movable; blocks],
             watermark_boost: 0,
-            span: span.clone(),
-        };
-        let edges = if whole.end <= span.end && !whole.is_empty() {
-            [span.start..whole.start, whole.end..span.end]
-        } else {
-            buddy.untouched = span.end..span.end;
-            [span.clone(), span.end..span.end]
+            span,
         };
         for edge in edges {
             let mut pfn = edge.start;
             while pfn < edge.end {
                 let aligned = pfn.trailing_zeros().min(MAX_PAGE_ORDER.into()) as u8;
                 let order = (0..=aligned).rev().find(|&o| pfn + (1 << o) <= edge.end).unwrap_or(0);
-                buddy.pages.touch(pfn);
+                if order < PAGEBLOCK_ORDER {
+                    buddy.pages.split(pfn);
+                }
                 buddy.link(pfn, order, MigrateType::Movable, true);
                 pfn += 1 << order;
             }
@@ -186,7 +190,7 @@ impl Buddy {
     /// Free blocks of `order` and type (/proc/pagetypeinfo).
     pub fn nr_free_of(&self, order: u8, migrate_type: MigrateType) -> u64 {
         let untouched = if order == MAX_PAGE_ORDER && migrate_type == MigrateType::Movable {
-            u64::from((self.untouched.end - self.untouched.start) / MAX_ORDER_NR_PAGES)
+            self.untouched.iter().map(|range| range.len() as u64 >> MAX_PAGE_ORDER).sum()
         } else {
             0
         };
@@ -204,20 +208,32 @@ impl Buddy {
             .any(|o| MigrateType::ALL[..MigrateType::PCP_TYPES].iter().any(|&t| self.nr_free_of(o, t) > 0))
     }
 
+    /// The link of a list that leads forward from `prev`; from the list itself if that is no page.
+    #[inline]
+    fn forward(&mut self, order: u8, migrate_type: MigrateType, prev: Pfn) -> &mut Pfn {
+        if prev == NO_PAGE {
+            &mut self.lists[order as usize][migrate_type as usize].head
+        } else {
+            &mut self.pages.get_mut(prev).next
+        }
+    }
+
+    /// The link of a list that leads back from `next`; from the list itself if that is no page.
+    #[inline]
+    fn backward(&mut self, order: u8, migrate_type: MigrateType, next: Pfn) -> &mut Pfn {
+        if next == NO_PAGE {
+            &mut self.lists[order as usize][migrate_type as usize].tail
+        } else {
+            &mut self.pages.get_mut(next).prev
+        }
+    }
+
     fn link(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType, to_tail: bool) {
         let list = &mut self.lists[order as usize][migrate_type as usize];
-        let (prev, next) = if to_tail { (list.tail, NO_PAGE) } else { (NO_PAGE, list.head) };
-        if prev == NO_PAGE {
-            list.head = pfn
-        } else {
-            self.pages.get_mut(prev).next = pfn
-        }
-        if next == NO_PAGE {
-            list.tail = pfn
-        } else {
-            self.pages.get_mut(next).prev = pfn
-        }
         list.blocks += 1;
+        let (prev, next) = if to_tail { (list.tail, NO_PAGE) } else { (NO_PAGE, list.head) };
+        *self.forward(order, migrate_type, prev) = pfn;
+        *self.backward(order, migrate_type, next) = pfn;
         let record = self.pages.get_mut(pfn);
         record.prev = prev;
         record.next = next;
@@ -226,35 +242,37 @@ impl Buddy {
     }
 
     fn unlink(&mut self, pfn: Pfn) {
-        let PageRecord { prev, next, order, list_type, .. } = *self.pages.get(pfn);
-        let list = &mut self.lists[order as usize][list_type as usize];
-        if prev == NO_PAGE {
-            list.head = next
-        } else {
-            self.pages.get_mut(prev).next = next
-        }
-        if next == NO_PAGE {
-            list.tail = prev
-        } else {
-            self.pages.get_mut(next).prev = prev
-        }
-        list.blocks -= 1;
-        self.pages.get_mut(pfn).order = PageRecord::NOT_FREE;
+        let record = self.pages.get_mut(pfn);
+        let PageRecord { prev, next, order, list_type, .. } = *record;
+        record.order = PageRecord::NOT_FREE;
+        self.lists[order as usize][list_type as usize].blocks -= 1;
+        *self.forward(order, list_type, prev) = next;
+        *self.backward(order, list_type, next) = prev;
     }
 
-    /// The head of a list, materialised if it is the untouched range's turn.
+    /// The head of a list, linked if it is the untouched memory's turn.
     #[inline]
     fn head(&mut self, order: u8, migrate_type: MigrateType) -> Option<Pfn> {
         let head = self.lists[order as usize][migrate_type as usize].head;
         if head != NO_PAGE {
             return Some(head);
         }
-        if order == MAX_PAGE_ORDER && migrate_type == MigrateType::Movable && !self.untouched.is_empty() {
-            let pfn = self.untouched.start;
-            self.untouched.start += MAX_ORDER_NR_PAGES;
-            self.pages.touch(pfn);
-            self.link(pfn, order, migrate_type, false);
-            return Some(pfn);
+        if order == MAX_PAGE_ORDER && migrate_type == MigrateType::Movable {
+            return self.link_untouched();
+        }
+        None
+    }
+
+    /// Links the next untouched area.
+    fn link_untouched(&mut self) -> Option<Pfn> {
+        while let Some(range) = self.untouched.last_mut() {
+            if range.start < range.end {
+                let pfn = range.start;
+                range.start += MAX_ORDER_NR_PAGES;
+                self.link(pfn, MAX_PAGE_ORDER, MigrateType::Movable, false);
+                return Some(pfn);
+            }
+            self.untouched.pop();
         }
         None
     }
@@ -271,6 +289,9 @@ impl Buddy {
         visit: &mut Visit,
     ) -> Pfn {
         let mut high = self.pages.get(pfn).order;
+        if order < PAGEBLOCK_ORDER {
+            self.pages.split(pfn);
+        }
         self.unlink(pfn);
         visit.write(self.pages.get_mut(pfn));
         while high > order {
@@ -499,6 +520,9 @@ impl Buddy {
     /// Frees a block, merging it with its buddy as long as that is free (`__free_one_page`).
     #[inline]
     pub fn put(&mut self, mut pfn: Pfn, mut order: u8, migrate_type: MigrateType, visit: &mut Visit) {
+        if order < PAGEBLOCK_ORDER {
+            self.pages.split(pfn);
+        }
         self.pages.get_mut(pfn).line_owner = visit.cpu;
         while order < MAX_PAGE_ORDER {
             let buddy = pfn ^ (1 << order);
@@ -522,7 +546,7 @@ impl Buddy {
         let to_tail = {
             let next_buddy = (pfn & !(1 << order)) ^ (1 << (order + 1));
             let near = order < MAX_PAGE_ORDER - 1
-                && self.in_zone(next_buddy)
+                && self.span.contains(&next_buddy)
                 && self.pages.get(next_buddy).order == order + 1;
             policy::is_placed_at_tail(order, near)
         };
@@ -536,18 +560,98 @@ impl Buddy {
     }
 
     #[inline]
-    fn in_zone(&self, pfn: Pfn) -> bool {
-        self.span.contains(&pfn) && self.pages.is_touched(pfn)
-    }
-
-    #[inline]
     fn is_free(&self, pfn: Pfn, order: u8, visit: &mut Visit) -> bool {
-        if !self.in_zone(pfn) {
+        if !self.span.contains(&pfn) {
             return false;
         }
         let record = self.pages.get(pfn);
         visit.read(record);
         record.order == order
+    }
+
+    /// The numbers of the runs of 2^order pages, aligned to their size, that the zone spans.
+    pub fn runs(&self, order: u8) -> Range<u32> {
+        self.span.start.div_ceil(1 << order)..self.span.end >> order
+    }
+
+    fn is_untouched(&self, pfn: Pfn) -> bool {
+        self.untouched.iter().any(|range| range.contains(&pfn))
+    }
+
+    /// Whether all pages of `range`, of whole areas, are free and none is set aside for atomic requests.
+    fn is_run_free(&self, range: &Range<Pfn>) -> bool {
+        let mut pfn = range.start;
+        while pfn < range.end {
+            if self.is_untouched(pfn) {
+                pfn += MAX_ORDER_NR_PAGES;
+                continue;
+            }
+            let record = self.pages.get(pfn);
+            let set_aside = [record.list_type, self.block_type(pfn)].contains(&MigrateType::HighAtomic);
+            if record.order == PageRecord::NOT_FREE || set_aside {
+                return false;
+            }
+            pfn += 1 << record.order;
+        }
+        true
+    }
+
+    /// Takes `range`, of whole areas, out of the untouched memory as far as it is there.
+    fn take_untouched(&mut self, range: &Range<Pfn>) {
+        let rest = self
+            .untouched
+            .iter()
+            .flat_map(|old| [old.start.max(range.end)..old.end, old.start..old.end.min(range.start)]);
+        self.untouched = rest.filter(|part| !part.is_empty()).collect();
+    }
+
+    /// Takes the lowest aligned run of 2^order pages, at least a largest block, whose pages are all free; its pageblocks
+    /// become movable. Returns its first page and how many blocks it was in.
+    pub fn take_contiguous(&mut self, order: u8, visit: &mut Visit) -> Option<(Pfn, u64)> {
+        debug_assert!(order >= MAX_PAGE_ORDER);
+        let mut runs = self.runs(order).map(|run| run << order..(run + 1) << order);
+        let range = runs.find(|range| self.is_run_free(range))?;
+        let (mut pfn, mut blocks) = (range.start, 0);
+        while pfn < range.end {
+            let mut taken = MAX_PAGE_ORDER;
+            if !self.is_untouched(pfn) {
+                taken = self.pages.get(pfn).order;
+                self.unlink(pfn);
+            }
+            let record = self.pages.get_mut(pfn);
+            record.list_type = MigrateType::Movable;
+            visit.write(record);
+            pfn += 1 << taken;
+            blocks += 1;
+        }
+        self.take_untouched(&range);
+        self.set_block_types(range.start, order, MigrateType::Movable);
+        Some((range.start, blocks))
+    }
+
+    /// Takes the highest aligned run of 2^order pages, at least a largest block, out of the untouched memory, as memblock
+    /// hands out memory before this allocator exists.
+    pub fn take_at_boot(&mut self, order: u8) -> Option<Pfn> {
+        debug_assert!(order >= MAX_PAGE_ORDER);
+        let pfn = self.untouched.iter().find_map(|range| {
+            let highest = (range.end >> order).checked_sub(1)? << order;
+            (highest >= range.start).then_some(highest)
+        })?;
+        self.take_untouched(&(pfn..pfn + (1 << order)));
+        Some(pfn)
+    }
+
+    /// Frees a run of 2^order pages, at least a pageblock, one pageblock after the other.
+    pub fn put_contiguous(&mut self, pfn: Pfn, order: u8, visit: &mut Visit) {
+        debug_assert!(order >= PAGEBLOCK_ORDER);
+        for block in (pfn..pfn + (1 << order)).step_by(PAGEBLOCK_NR_PAGES as usize) {
+            self.put(block, PAGEBLOCK_ORDER, self.block_type(block), visit);
+        }
+    }
+
+    /// Bytes that the records of pages take.
+    pub fn record_bytes(&self) -> usize {
+        self.pages.bytes()
     }
 
     /// Checks everything that must hold between lists, records and pageblocks; panics with what does not.
@@ -573,7 +677,7 @@ impl Buddy {
                         );
                     }
                     let buddy = pfn ^ (1 << order);
-                    if order < PAGEBLOCK_ORDER && self.in_zone(buddy) {
+                    if order < PAGEBLOCK_ORDER && self.span.contains(&buddy) {
                         assert_ne!(
                             self.pages.get(buddy).order,
                             order,

@@ -20,7 +20,7 @@ pub enum SplitPass {
 
 /// How the vmemmap of pages that leave the pool is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RestoreList {
+pub enum RestoreStyle {
     /// Page by page; what fails goes back to the pool at once.
     None,
     /// As posted: the whole list, failures are collected and go back to the pool under one hold (patch 8).
@@ -50,7 +50,7 @@ pub struct HugetlbFeatures {
     /// Patch 7: collected pages are optimised. Between patches 6 and 7 nothing optimises them.
     pub optimize_list: bool,
     /// Patch 8.
-    pub restore_list: RestoreList,
+    pub restore_style: RestoreStyle,
     /// Patch 9: vmemmap pages of a list are freed after all of it, last in first out.
     pub free_frames_once: bool,
     /// Patch 10.
@@ -82,7 +82,7 @@ impl HugetlbFeatures {
         clear_flags_once: false,
         add_list: false,
         optimize_list: false,
-        restore_list: RestoreList::None,
+        restore_style: RestoreStyle::None,
         free_frames_once: false,
         split_pass: SplitPass::None,
         split_pass_stops: false,
@@ -102,7 +102,7 @@ impl HugetlbFeatures {
     pub(crate) const PATCH7: HugetlbFeatures =
         HugetlbFeatures { optimize_list: true, ..HugetlbFeatures::PATCH6 };
     pub(crate) const PATCH8: HugetlbFeatures =
-        HugetlbFeatures { restore_list: RestoreList::Whole, ..HugetlbFeatures::PATCH7 };
+        HugetlbFeatures { restore_style: RestoreStyle::Whole, ..HugetlbFeatures::PATCH7 };
     pub(crate) const PATCH9: HugetlbFeatures =
         HugetlbFeatures { free_frames_once: true, ..HugetlbFeatures::PATCH8 };
     pub(crate) const PATCH10_V3: HugetlbFeatures =
@@ -118,7 +118,7 @@ impl HugetlbFeatures {
     pub(crate) const PATCH12: HugetlbFeatures =
         HugetlbFeatures { restore_flush: RestoreFlush::Always, ..HugetlbFeatures::PATCH11 };
     pub(crate) const MAINLINE_6_7: HugetlbFeatures = HugetlbFeatures {
-        restore_list: RestoreList::UntilFailure,
+        restore_style: RestoreStyle::UntilFailure,
         split_pass_stops: true,
         restore_flush: RestoreFlush::IfRestored,
         retry_if_frames: true,

@@ -16,12 +16,13 @@ pub fn boot(features: Features) -> (Machine<Category>, MemoryManager) {
         node_distances: vec![vec![10, 20], vec![20, 10]],
         caches: vec![Cache { level: 3, bytes: 32 << 20, shared_by: SharedBy::Socket }],
     };
-    let range = |node, kind, span| MemoryRange { node: Node(node), kind, span };
+    let range = |node, kind, span, memmap| MemoryRange { node: Node(node), kind, span, memmap };
+    let normal = |from: u32, to: u32| (1 << 20) + from..(1 << 20) + to;
     let memory = [
-        range(0, ZoneType::Dma, 1..1024),
-        range(0, ZoneType::Dma32, 4096..4096 + 10_000),
-        range(0, ZoneType::Normal, 1 << 20..(1 << 20) + 60_000),
-        range(1, ZoneType::Normal, (1 << 20) + 61_440..(1 << 20) + 90_000),
+        range(0, ZoneType::Dma, 1..1024, 0..0),
+        range(0, ZoneType::Dma32, 4096..4096 + 10_000, 0..0),
+        range(0, ZoneType::Normal, normal(0, 60_000), normal(60_416, 61_440)),
+        range(1, ZoneType::Normal, normal(61_440, 90_000), normal(90_112, 90_624)),
     ];
     let costs = Profile::parse(include_str!("../../../../machines/intel-2s-128.toml")).unwrap().costs();
     let mm = MemoryManager::new(&topology, &memory, features, Settings::default(), Pcg64Mcg::new(1));

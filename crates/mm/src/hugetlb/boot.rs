@@ -1,0 +1,119 @@
+//! Huge pages of boot time (`hugepagesz=1G hugepages=16` on the kernel's command line).
+//!
+//! ```text
+//!   2 MiB   from the buddy allocator; one list, from 6.9 on a list for each of two threads a node
+//!   1 GiB   from memblock, top down, round robin; one list, from 6.9 on one a node
+//!           their struct pages: all made, then given back (6.15: only the first page of them is ever made)
+//! ```
+//!
+//! In the kernel: `hugetlb_hstate_alloc_pages`, `gather_bootmem_prealloc`, `prep_and_add_bootmem_folios` in
+//! mm/hugetlb.c.
+
+use super::folio::{Folio, is_gigantic};
+use super::policy::take_turn;
+use crate::account::Category;
+use crate::page_alloc::MemoryManager;
+use crate::vmemmap::list::{OptimizeList, optimize_single};
+use machine::{Cpu, Machine, Node};
+
+impl MemoryManager {
+    /// Fills the pool of `order` with `count` pages while the machine boots. Returns how many there were.
+    pub fn boot_huge_pages(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        order: u8,
+        count: u64,
+    ) -> u64 {
+        let h = self.hugetlb.hstate_of(order);
+        let lists = if is_gigantic(order) {
+            self.gigantic_at_boot(order, h, count)
+        } else {
+            self.lists_of_threads(machine, cpu, h, count)
+        };
+        let f = self.features().hugetlb;
+        for folios in lists {
+            if f.optimized_at_boot && is_gigantic(order) && self.settings().hugetlb_optimize_vmemmap {
+                self.adopt_optimized(machine, cpu, &folios);
+            } else if f.add_list {
+                let mut list = OptimizeList::new(self, folios.clone());
+                while !list.step(self, machine, cpu) {}
+            } else {
+                folios.iter().for_each(|&folio| optimize_single(self, machine, cpu, folio));
+            }
+            let at_once = if f.boot_lists_by_node && is_gigantic(order) || !f.add_list {
+                1
+            } else {
+                folios.len().max(1)
+            };
+            folios.chunks(at_once).for_each(|folios| self.add_to_pool(machine, cpu, h, folios));
+        }
+        let hstate = &mut self.hugetlb.hstates[h];
+        hstate.max = hstate.counters().persistent();
+        hstate.max
+    }
+
+    fn lists_of_threads(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        h: usize,
+        count: u64,
+    ) -> Vec<Vec<Folio>> {
+        let nodes = self.nodes_with_memory();
+        let threads = if self.features().hugetlb.boot_lists_by_node { 2 * nodes.len() as u64 } else { 1 };
+        let chunk = (count / threads).max(1);
+        let mut lists = Vec::new();
+        let mut remaining = count;
+        while remaining > 0 {
+            let wanted = if lists.len() as u64 + 1 >= threads { remaining } else { chunk.min(remaining) };
+            // Each thread begins at the first node.
+            self.hugetlb.hstates[h].next_to_alloc = nodes[0];
+            let list: Vec<Folio> =
+                (0..wanted).map_while(|_| self.alloc_fresh_of_turn(machine, cpu, h, &nodes)).collect();
+            remaining -= wanted;
+            let short = (list.len() as u64) < wanted;
+            lists.push(list);
+            if short {
+                break;
+            }
+        }
+        lists
+    }
+
+    fn gigantic_at_boot(&mut self, order: u8, h: usize, count: u64) -> Vec<Vec<Folio>> {
+        let nodes = self.nodes_with_memory();
+        let mut folios: Vec<(Node, Folio)> = Vec::new();
+        'pages: for _ in 0..count {
+            for _ in &nodes {
+                let node = take_turn(&nodes, &mut self.hugetlb.hstates[h].next_to_alloc);
+                if let Some(pfn) = self.alloc_at_boot(order, node) {
+                    let folio = Folio { pfn, order };
+                    self.hugetlb.held += folio.pages();
+                    *self.hugetlb.flags_mut(folio) = super::Flags { hugetlb: true, ..Default::default() };
+                    folios.push((node, folio));
+                    continue 'pages;
+                }
+            }
+            break;
+        }
+        if self.features().hugetlb.boot_lists_by_node {
+            folios.sort_by_key(|&(node, _)| node);
+            let by_node = folios.chunk_by(|a, b| a.0 == b.0);
+            by_node.map(|own| own.iter().map(|&(_, folio)| folio).collect()).collect()
+        } else {
+            vec![folios.into_iter().map(|(_, folio)| folio).collect()]
+        }
+    }
+
+    /// Pages whose vmemmap boot made in its final shape: no frame is replaced, the tails only become read-only, which
+    /// one flush makes known.
+    fn adopt_optimized(&mut self, machine: &mut Machine<Category>, cpu: Cpu, folios: &[Folio]) {
+        for &folio in folios {
+            if self.should_optimize(folio) {
+                self.adopt_vmemmap(machine, cpu, folio);
+            }
+        }
+        self.flush_all(machine, cpu);
+    }
+}

@@ -1,0 +1,173 @@
+//! One pool for each size of huge page: its counters, its free lists by node, and whose turn it is.
+//!
+//! ```text
+//!   node 0   head ► page page page        pages enter and leave at the head
+//!   node 1   head ► page page
+//!            next_to_alloc, next_to_free: cursors that go round the nodes, each on its own, for ever
+//! ```
+//!
+//! In the kernel: `struct hstate` in include/linux/hugetlb.h; `enqueue_hugetlb_folio`, `remove_hugetlb_folio`,
+//! `adjust_pool_surplus` in mm/hugetlb.c. All of it happens under hugetlb_lock.
+
+use super::folio::Folio;
+use super::policy::{PoolCounters, take_turn};
+use crate::page::Pfn;
+use machine::Node;
+
+/// A node's part of a pool.
+#[derive(Clone, Debug, Default)]
+struct NodePool {
+    counters: PoolCounters,
+    /// The head is the last one.
+    free: Vec<Pfn>,
+}
+
+/// The pool of one size.
+#[derive(Clone, Debug)]
+pub struct Hstate {
+    /// log2 of the base pages of one huge page.
+    pub order: u8,
+    /// `resv_huge_pages`: promised and not yet used.
+    pub resv: u64,
+    /// `nr_overcommit_huge_pages`: how many surplus pages there may be.
+    pub nr_overcommit: u64,
+    /// `max_huge_pages`: persistent pages after the last resize, what the sysctl shows.
+    pub max: u64,
+    /// `next_nid_to_alloc`.
+    pub next_to_alloc: Node,
+    /// `next_nid_to_free`.
+    pub next_to_free: Node,
+    total: PoolCounters,
+    nodes: Vec<NodePool>,
+}
+
+impl Hstate {
+    /// An empty pool on `nodes` nodes.
+    pub fn new(order: u8, nodes: u8) -> Hstate {
+        Hstate {
+            order,
+            resv: 0,
+            nr_overcommit: 0,
+            max: 0,
+            next_to_alloc: Node(0),
+            next_to_free: Node(0),
+            total: PoolCounters::default(),
+            nodes: vec![NodePool::default(); nodes.into()],
+        }
+    }
+
+    /// KiB of one huge page, as in the names of sysfs.
+    pub fn kib(&self) -> u64 {
+        4 << self.order
+    }
+
+    /// Counters of all nodes together.
+    pub fn counters(&self) -> PoolCounters {
+        self.total
+    }
+
+    /// Counters of one node.
+    pub fn counters_of(&self, node: Node) -> PoolCounters {
+        self.nodes[node.index()].counters
+    }
+
+    /// Free pages that nobody has been promised.
+    pub fn available(&self) -> u64 {
+        self.total.free.saturating_sub(self.resv)
+    }
+
+    /// How many nodes have a part of the pool.
+    pub fn nr_nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn change(&mut self, node: Node, change: impl Fn(&mut PoolCounters)) {
+        change(&mut self.total);
+        change(&mut self.nodes[node.index()].counters);
+    }
+
+    /// Takes a page into the pool, not on a free list yet.
+    pub(crate) fn enter(&mut self, node: Node, surplus: bool) {
+        self.change(node, |c| {
+            c.nr += 1;
+            c.surplus += u64::from(surplus);
+        });
+    }
+
+    /// Puts a page of the pool on its node's free list.
+    pub(crate) fn enqueue(&mut self, node: Node, pfn: Pfn) {
+        self.nodes[node.index()].free.push(pfn);
+        self.change(node, |c| c.free += 1);
+    }
+
+    /// Takes a free page of `node` for use.
+    pub(crate) fn dequeue(&mut self, node: Node) -> Option<Pfn> {
+        let pfn = self.nodes[node.index()].free.pop()?;
+        self.change(node, |c| c.free -= 1);
+        Some(pfn)
+    }
+
+    /// Lets a page that is on no free list leave the pool.
+    pub(crate) fn leave(&mut self, node: Node, surplus: bool) {
+        self.change(node, |c| {
+            c.nr -= 1;
+            c.surplus -= u64::from(surplus);
+        });
+    }
+
+    /// Takes a free page out of the pool, from the next node that has one (`remove_pool_hugetlb_folio`); a surplus
+    /// page if `surplus`.
+    pub(crate) fn remove(&mut self, nodes: &[Node], surplus: bool) -> Option<Folio> {
+        for _ in nodes {
+            let node = take_turn(nodes, &mut self.next_to_free);
+            if surplus && self.counters_of(node).surplus == 0 {
+                continue;
+            }
+            if let Some(pfn) = self.dequeue(node) {
+                self.leave(node, surplus);
+                return Some(Folio { pfn, order: self.order });
+            }
+        }
+        None
+    }
+
+    /// Makes one persistent page a surplus page, or with `fewer` the other way round (`adjust_pool_surplus`); whether
+    /// a node had one.
+    pub(crate) fn adjust_surplus(&mut self, nodes: &[Node], fewer: bool) -> bool {
+        for _ in nodes {
+            let cursor = if fewer { &mut self.next_to_alloc } else { &mut self.next_to_free };
+            let node = take_turn(nodes, cursor);
+            let own = self.counters_of(node);
+            if fewer && own.surplus > 0 {
+                self.change(node, |c| c.surplus -= 1);
+                return true;
+            }
+            if !fewer && own.surplus < own.nr {
+                self.change(node, |c| c.surplus += 1);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The free pages of `node`, head last.
+    pub fn free_list(&self, node: Node) -> &[Pfn] {
+        &self.nodes[node.index()].free
+    }
+
+    /// Checks what must always hold; panics with what does not.
+    pub(crate) fn validate(&self) {
+        let mut sum = PoolCounters::default();
+        for (node, own) in self.nodes.iter().enumerate() {
+            let c = own.counters;
+            assert_eq!(c.free, own.free.len() as u64, "node {node}: free pages and list disagree");
+            assert!(c.free <= c.nr, "node {node}: {c:?}");
+            sum =
+                PoolCounters { nr: sum.nr + c.nr, free: sum.free + c.free, surplus: sum.surplus + c.surplus };
+        }
+        assert_eq!(sum, self.total, "nodes and total disagree");
+        // Of one node it does not hold: a surplus page that leaves as a persistent one stays counted as surplus there.
+        assert!(sum.surplus <= sum.nr, "{sum:?}");
+        assert!(self.resv <= self.total.free, "{} reserved of {:?}", self.resv, self.total);
+    }
+}

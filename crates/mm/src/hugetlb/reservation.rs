@@ -1,0 +1,184 @@
+//! Using huge pages: promises made by mmap, pages taken at a fault, pages that come back.
+//!
+//! ```text
+//!   reserve 3   resv += 3     what free pages do not cover is allocated as surplus, up to nr_overcommit
+//!   fault       a free page, one promise less; without a promise a page beyond those promised, or a surplus page
+//!   free        promised again?  surplus on its node, or temporary? ─► to the allocator, later if it is optimised
+//!                                otherwise ─► the free list
+//! ```
+//!
+//! In the kernel: `hugetlb_acct_memory`, `gather_surplus_pages`, `return_unused_surplus_pages`,
+//! `alloc_hugetlb_folio`, `free_huge_folio` in mm/hugetlb.c.
+
+use super::folio::{Folio, is_gigantic};
+use super::policy;
+use super::release::Release;
+use crate::account::Category;
+use crate::page_alloc::{MemoryManager, Placement};
+use crate::vmemmap::list::optimize_single;
+use machine::{Cpu, Machine};
+
+/// No huge page can be had or promised (ENOMEM; at a fault SIGBUS).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no huge page can be had (ENOMEM); raise nr_hugepages or nr_overcommit_hugepages")]
+pub struct NoHugePage;
+
+/// How a page is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// A promise is redeemed.
+    Reserved,
+    /// Nothing was promised.
+    Unreserved,
+}
+
+impl MemoryManager {
+    /// Promises `delta` pages of pool `h` (`hugetlb_acct_memory`).
+    pub fn reserve_huge_pages(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        h: usize,
+        delta: u64,
+    ) -> Result<(), NoHugePage> {
+        self.hold_hugetlb_lock(machine, cpu, 1);
+        let mut fresh = Vec::new();
+        let missing = loop {
+            let hstate = &self.hugetlb.hstates[h];
+            let missing = policy::missing_for_reservation(delta, hstate.resv, hstate.counters().free);
+            if missing <= fresh.len() as u64 {
+                break missing;
+            }
+            match self.alloc_surplus(machine, cpu, h) {
+                Some(folio) => fresh.push(folio),
+                None => {
+                    self.release_all(machine, cpu, h, fresh, true);
+                    return Err(NoHugePage);
+                }
+            }
+        };
+        let spare = fresh.split_off(missing as usize);
+        self.hold_hugetlb_lock(machine, cpu, fresh.len());
+        self.hugetlb.hstates[h].resv += delta;
+        for folio in fresh {
+            let node = self.node_of(folio.pfn);
+            self.hugetlb.hstates[h].enqueue(node, folio.pfn);
+        }
+        self.release_all(machine, cpu, h, spare, true);
+        Ok(())
+    }
+
+    /// Takes `n` promises back, and surplus pages that they kept alive (`return_unused_surplus_pages`).
+    pub fn unreserve_huge_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu, h: usize, n: u64) {
+        self.hold_hugetlb_lock(machine, cpu, 1);
+        let nodes = self.nodes_with_memory();
+        let hstate = &mut self.hugetlb.hstates[h];
+        let n = n.min(hstate.resv);
+        hstate.resv -= n;
+        let mut removed = Vec::new();
+        if !is_gigantic(hstate.order) {
+            for _ in 0..n.min(hstate.counters().surplus) {
+                let Some(folio) = self.hugetlb.hstates[h].remove(&nodes, true) else { break };
+                self.note_removed(folio);
+                removed.push(folio);
+            }
+        }
+        removed.reverse();
+        self.release_all(machine, cpu, h, removed, false);
+    }
+
+    /// A page of pool `h` for a task on `cpu` (`alloc_hugetlb_folio`).
+    pub fn take_huge_page(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        h: usize,
+        how: Use,
+    ) -> Result<Folio, NoHugePage> {
+        self.hold_hugetlb_lock(machine, cpu, 1);
+        let nodes = machine.topology.nodes_by_distance(machine.node(cpu));
+        let hstate = &mut self.hugetlb.hstates[h];
+        let order = hstate.order;
+        let free = match how {
+            Use::Unreserved if hstate.available() == 0 => None,
+            _ => nodes.iter().find_map(|&node| hstate.dequeue(node)),
+        };
+        if let Some(pfn) = free {
+            hstate.resv -= u64::from(how == Use::Reserved);
+            return Ok(Folio { pfn, order });
+        }
+        self.alloc_surplus(machine, cpu, h).ok_or(NoHugePage)
+    }
+
+    /// The last user of `folio` is gone (`free_huge_folio`); `again`: the promise that it redeemed holds again.
+    pub fn put_huge_page(&mut self, machine: &mut Machine<Category>, cpu: Cpu, folio: Folio, again: bool) {
+        self.hold_hugetlb_lock(machine, cpu, 1);
+        let h = self.hugetlb.hstate_of(folio.order);
+        let node = self.node_of(folio.pfn);
+        let temporary = self.hugetlb.flags(folio).temporary;
+        let hstate = &mut self.hugetlb.hstates[h];
+        hstate.resv += u64::from(again);
+        let surplus = hstate.counters_of(node).surplus > 0;
+        if !temporary && !surplus {
+            hstate.enqueue(node, folio.pfn);
+            return;
+        }
+        if !temporary {
+            hstate.leave(node, true);
+        }
+        self.note_removed(folio);
+        if self.hugetlb.is_optimized(folio) {
+            // Restoring allocates, which may not be done here.
+            self.hugetlb.deferred.push(folio);
+        } else {
+            self.free_to_allocator(machine, cpu, folio);
+        }
+    }
+
+    /// A page that stands in for another while that one moves; it belongs to no pool and leaves with its last user
+    /// (`alloc_migrate_hugetlb_folio`).
+    pub fn take_temporary_huge_page(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        h: usize,
+    ) -> Result<Folio, NoHugePage> {
+        let folio = self.alloc_fresh(machine, cpu, h, Placement::Local).ok_or(NoHugePage)?;
+        optimize_single(self, machine, cpu, folio);
+        self.hugetlb.flags_mut(folio).temporary = true;
+        Ok(folio)
+    }
+
+    /// A page beyond the pool's size (`alloc_surplus_hugetlb_folio`), not on a free list.
+    fn alloc_surplus(&mut self, machine: &mut Machine<Category>, cpu: Cpu, h: usize) -> Option<Folio> {
+        self.hold_hugetlb_lock(machine, cpu, 1);
+        let may = |hstate: &super::Hstate| hstate.counters().surplus < hstate.nr_overcommit;
+        if is_gigantic(self.hugetlb.hstates[h].order) || !may(&self.hugetlb.hstates[h]) {
+            return None;
+        }
+        let folio = self.alloc_fresh(machine, cpu, h, Placement::Local)?;
+        optimize_single(self, machine, cpu, folio);
+        self.hold_hugetlb_lock(machine, cpu, 1);
+        let node = self.node_of(folio.pfn);
+        self.hugetlb.hstates[h].enter(node, true);
+        Some(folio)
+    }
+
+    /// Releases pages in one go; `in_pool`: they are surplus pages of the pool still.
+    fn release_all(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        h: usize,
+        folios: Vec<Folio>,
+        in_pool: bool,
+    ) {
+        for &folio in folios.iter().filter(|_| in_pool) {
+            let node = self.node_of(folio.pfn);
+            self.hugetlb.hstates[h].leave(node, true);
+            self.note_removed(folio);
+        }
+        let mut release = Release::new(self, h, folios);
+        while !release.step(self, machine, cpu) {}
+    }
+}

@@ -1,0 +1,211 @@
+//! Growing or shrinking a pool to a size (`set_max_huge_pages`).
+//!
+//! ```text
+//!   deferred work ─► L ─► surplus pages count as persistent ─► grow  ─► L ─► shrink ─► release ─► L ─► in use beyond the
+//!                                                               │                                      size: surplus ─► publish
+//!   grow, page by page   allocate ─► optimise ─► L account ─► L enqueue ─► L
+//!   grow, as a list      (allocate ─► L) ... ─► optimise list ─► L account and enqueue all ─► L
+//! ```
+//!
+//! L is a hold of hugetlb_lock. Pages that cannot be had end the growth; that is no error.
+
+use super::folio::Folio;
+use super::policy;
+use super::release::Release;
+use crate::account::Category;
+use crate::page_alloc::MemoryManager;
+use crate::vmemmap::list::{OptimizeList, optimize_single};
+use machine::{Cpu, Machine, Node};
+
+/// How large the pool shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The pool, its pages taken from and given to these nodes.
+    Pool(Vec<Node>),
+    /// One node's part.
+    Node(Node),
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    Deferred,
+    Begin,
+    Grow,
+    Optimize(OptimizeList),
+    Shrink,
+    Release(Release),
+    Publish,
+    Done,
+}
+
+/// A resize that is under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Resize {
+    h: usize,
+    target: Target,
+    count: u64,
+    nodes: Vec<Node>,
+    fresh: Vec<Folio>,
+    /// No more pages could be had.
+    short: bool,
+    phase: Phase,
+}
+
+impl Resize {
+    /// To `count` pages.
+    pub fn new(h: usize, target: Target, count: u64) -> Resize {
+        Resize {
+            h,
+            target,
+            count,
+            nodes: Vec::new(),
+            fresh: Vec::new(),
+            short: false,
+            phase: Phase::Deferred,
+        }
+    }
+
+    /// The size that the whole pool was to have.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// One page, flush or hold; whether all is done.
+    pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
+        let h = self.h;
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
+            Phase::Deferred => {
+                if mm.step_deferred(machine, cpu) {
+                    Phase::Deferred
+                } else {
+                    Phase::Begin
+                }
+            }
+            Phase::Begin => {
+                self.begin(mm, machine, cpu);
+                Phase::Grow
+            }
+            Phase::Grow => self.grow(mm, machine, cpu),
+            Phase::Optimize(mut list) => {
+                if list.step(mm, machine, cpu) {
+                    mm.add_to_pool(machine, cpu, h, &list.into_folios());
+                    self.after_growth(mm, machine, cpu)
+                } else {
+                    Phase::Optimize(list)
+                }
+            }
+            Phase::Shrink => {
+                let removed = self.remove(mm);
+                Phase::Release(Release::new(mm, h, removed))
+            }
+            Phase::Release(mut release) => {
+                if release.step(mm, machine, cpu) {
+                    mm.hold_hugetlb_lock(machine, cpu, 1);
+                    Phase::Publish
+                } else {
+                    Phase::Release(release)
+                }
+            }
+            Phase::Publish => {
+                self.publish(mm);
+                Phase::Done
+            }
+            Phase::Done => Phase::Done,
+        };
+        matches!(self.phase, Phase::Done)
+    }
+
+    /// The first hold: what the write means for the whole pool, and surplus pages that now count as asked for.
+    fn begin(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) {
+        mm.hold_hugetlb_lock(machine, cpu, 0);
+        let hstate = &mut mm.hugetlb.hstates[self.h];
+        self.nodes = match &self.target {
+            Target::Pool(nodes) => nodes.clone(),
+            Target::Node(node) => {
+                self.count = policy::count_for_node(self.count, hstate.counters(), hstate.counters_of(*node));
+                vec![*node]
+            }
+        };
+        while hstate.counters().surplus > 0
+            && self.count > hstate.counters().persistent()
+            && hstate.adjust_surplus(&self.nodes, true)
+        {}
+    }
+
+    fn grow(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> Phase {
+        let h = self.h;
+        let collected = self.fresh.len() as u64;
+        if self.count <= mm.hugetlb.hstates[h].counters().persistent() + collected {
+            return if self.fresh.is_empty() { Phase::Shrink } else { self.optimize(mm) };
+        }
+        let folio = mm.alloc_fresh_of_turn(machine, cpu, h, &self.nodes);
+        self.short = folio.is_none();
+        if mm.features().hugetlb.add_list {
+            if self.short {
+                return self.optimize(mm);
+            }
+            self.fresh.extend(folio);
+        } else if let Some(folio) = folio {
+            optimize_single(mm, machine, cpu, folio);
+            mm.hold_hugetlb_lock(machine, cpu, 1);
+            mm.add_to_pool(machine, cpu, h, &[folio]);
+        }
+        mm.hold_hugetlb_lock(machine, cpu, 0);
+        if self.short { Phase::Publish } else { Phase::Grow }
+    }
+
+    /// The list of new pages, the latest first.
+    fn optimize(&mut self, mm: &MemoryManager) -> Phase {
+        let mut folios = std::mem::take(&mut self.fresh);
+        folios.reverse();
+        Phase::Optimize(OptimizeList::new(mm, folios))
+    }
+
+    fn after_growth(&self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> Phase {
+        mm.hold_hugetlb_lock(machine, cpu, 0);
+        if self.short { Phase::Publish } else { Phase::Shrink }
+    }
+
+    /// Takes free pages out of the pool, the latest first in the list.
+    fn remove(&self, mm: &mut MemoryManager) -> Vec<Folio> {
+        let f = mm.features().hugetlb;
+        let mut removed = Vec::new();
+        let hstate = &mm.hugetlb.hstates[self.h];
+        let least = policy::least_count(&f, self.count, hstate.resv, hstate.counters());
+        while least < mm.hugetlb.hstates[self.h].counters().persistent() {
+            let Some(folio) = mm.hugetlb.hstates[self.h].remove(&self.nodes, false) else { break };
+            mm.note_removed(folio);
+            removed.push(folio);
+        }
+        removed.reverse();
+        removed
+    }
+
+    /// The last hold: pages in use beyond the size become surplus, and the size is what it is.
+    fn publish(&mut self, mm: &mut MemoryManager) {
+        let hstate = &mut mm.hugetlb.hstates[self.h];
+        while !self.short
+            && self.count < hstate.counters().persistent()
+            && hstate.adjust_surplus(&self.nodes, false)
+        {}
+        hstate.max = hstate.counters().persistent();
+    }
+}
+
+impl MemoryManager {
+    /// Under one hold, takes new pages into the pool and puts them on their free lists.
+    pub(crate) fn add_to_pool(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        h: usize,
+        folios: &[Folio],
+    ) {
+        self.hold_hugetlb_lock(machine, cpu, 2 * folios.len());
+        for &folio in folios {
+            let node = self.node_of(folio.pfn);
+            self.hugetlb.hstates[h].enter(node, false);
+            self.hugetlb.hstates[h].enqueue(node, folio.pfn);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Writing to the files that change pools, as a task does with `echo`.
+//!
+//! ```text
+//!   vm.nr_hugepages                             sysctl: the default size, all nodes
+//!   vm.nr_hugepages_mempolicy                   the same, on the nodes of the task's memory policy
+//!   hugepages-1048576kB/nr_hugepages            sysfs: one size
+//!   node1/hugepages-2048kB/nr_hugepages         one size, one node
+//!   .../nr_overcommit_hugepages, .../demote     surplus pages that may be; large pages into smaller ones
+//!   any other name                              a setting, see [`crate::sysctl`]
+//! ```
+//!
+//! A resize takes long, so a write is made in steps. Numbers are read as the kernel reads them: a sysctl takes the
+//! first number and refuses what does not fit with EINVAL, a file in sysfs takes one number and nothing else and
+//! refuses what does not fit with ERANGE.
+//! In the kernel: `hugetlb_sysctl_handler_common`, `nr_hugepages_store_common`, `demote_store` in mm/hugetlb.c.
+
+use super::demote::Demote;
+use super::resize::{Resize, Target};
+use super::{HugetlbPools, ORDERS};
+use crate::account::Category;
+use crate::page_alloc::MemoryManager;
+use crate::sysctl::SettingError;
+use machine::{Cpu, Machine, Node};
+use thiserror::Error;
+
+/// Why the kernel refuses a write.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum WriteError {
+    /// The path does not exist.
+    #[error("{file}: no such file or directory (ENOENT): {remedy}")]
+    NoFile {
+        /// What was written to.
+        file: String,
+        /// What there is instead.
+        remedy: String,
+    },
+    /// No number, or not one that can be.
+    #[error("{file} = {value:?}: invalid argument (EINVAL); it takes a number of pages, 0 and more")]
+    Invalid {
+        /// What was written to.
+        file: String,
+        /// What was written.
+        value: String,
+    },
+    /// A number that does not fit into 64 bits.
+    #[error("{file} = {value}: numerical result out of range (ERANGE); it takes up to 18446744073709551615")]
+    Range {
+        /// What was written to.
+        file: String,
+        /// What was written.
+        value: String,
+    },
+    /// Surplus pages of this size are not to be had.
+    #[error("{file}: invalid argument (EINVAL): gigantic pages cannot be surplus; set nr_hugepages instead")]
+    Gigantic {
+        /// What was written to.
+        file: String,
+    },
+    /// A setting.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+}
+
+/// What a write came to, in huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteOutcome {
+    /// What the pool was to have, or how many pages were to be demoted.
+    pub wanted: u64,
+    /// What it has: persistent pages, or pages demoted.
+    pub reached: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Progress {
+    Resize(Box<Resize>, usize),
+    Demote(Demote, u64),
+    Nothing,
+}
+
+/// A write that is under way.
+#[derive(Clone, Debug)]
+pub struct Write {
+    progress: Progress,
+    outcome: Option<WriteOutcome>,
+}
+
+impl Write {
+    /// What it came to, once it is done; `None` for settings.
+    pub fn outcome(&self) -> Option<WriteOutcome> {
+        self.outcome
+    }
+}
+
+/// A file of a pool.
+struct PoolFile<'a> {
+    h: usize,
+    node: Option<Node>,
+    attribute: &'a str,
+}
+
+impl HugetlbPools {
+    /// The pool of huge pages of `order`, which is one of [`ORDERS`].
+    pub(crate) fn hstate_of(&self, order: u8) -> usize {
+        ORDERS.iter().position(|&known| known == order).expect("an order that a pool exists for")
+    }
+
+    fn file<'a>(&self, file: &'a str) -> Result<Option<PoolFile<'a>>, WriteError> {
+        let missing = |remedy: String| Err(WriteError::NoFile { file: file.into(), remedy });
+        if let Some(attribute) = file.strip_prefix("vm.") {
+            let ours = ["nr_hugepages", "nr_hugepages_mempolicy", "nr_overcommit_hugepages"];
+            return Ok(ours.contains(&attribute).then_some(PoolFile { h: 0, node: None, attribute }));
+        }
+        let mut parts: Vec<&str> = file.split('/').collect();
+        let mut node = None;
+        if parts.len() == 3
+            && let Some(number) = parts[0].strip_prefix("node")
+        {
+            let nodes = self.hstates[0].nr_nodes();
+            match number.parse::<u8>() {
+                Ok(n) if usize::from(n) < nodes => node = Some(Node(n)),
+                _ => return missing(format!("the machine has node0 to node{}", nodes - 1)),
+            }
+            parts.remove(0);
+        }
+        let [size, attribute] = parts[..] else { return Ok(None) };
+        if !size.starts_with("hugepages-") {
+            return Ok(None);
+        }
+        let name = |kib: u64| format!("hugepages-{kib}kB");
+        let Some(h) = self.hstates.iter().position(|h| name(h.kib()) == size) else {
+            let sizes: Vec<String> = self.hstates.iter().map(|h| name(h.kib())).collect();
+            return missing(format!("page sizes of this machine: {}", sizes.join(", ")));
+        };
+        let known: &[&str] = match (node, h) {
+            (Some(_), _) => &["nr_hugepages"],
+            (None, 0) => &["nr_hugepages", "nr_hugepages_mempolicy", "nr_overcommit_hugepages"],
+            (None, _) => &["nr_hugepages", "nr_hugepages_mempolicy", "nr_overcommit_hugepages", "demote"],
+        };
+        if !known.contains(&attribute) {
+            return missing(format!("it has {}", known.join(", ")));
+        }
+        Ok(Some(PoolFile { h, node, attribute }))
+    }
+}
+
+/// The number in a write, as the kernel reads it there.
+fn number(file: &str, value: &str) -> Result<u64, WriteError> {
+    let (file, sysctl) = (file.to_string(), file.starts_with("vm."));
+    let text = value.trim_ascii();
+    let text = if sysctl { text.split_ascii_whitespace().next().unwrap_or("") } else { text };
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(WriteError::Invalid { file, value: value.into() });
+    }
+    match text.parse() {
+        Ok(number) => Ok(number),
+        Err(_) if sysctl => Err(WriteError::Invalid { file, value: value.into() }),
+        Err(_) => Err(WriteError::Range { file, value: value.into() }),
+    }
+}
+
+impl MemoryManager {
+    /// Begins `echo value > file`. What is refused is refused here; all else happens in
+    /// [`MemoryManager::step_write`].
+    pub fn begin_write(&mut self, file: &str, value: &str) -> Result<Write, WriteError> {
+        let Some(PoolFile { h, node, attribute }) = self.hugetlb.file(file)? else {
+            self.set(file, value)?;
+            return Ok(Write { progress: Progress::Nothing, outcome: None });
+        };
+        let count = number(file, value)?;
+        let nodes = self.nodes_with_memory();
+        let progress = match attribute {
+            "nr_overcommit_hugepages" => {
+                if super::folio::is_gigantic(self.hugetlb.hstates[h].order) {
+                    return Err(WriteError::Gigantic { file: file.into() });
+                }
+                self.hugetlb.hstates[h].nr_overcommit = count;
+                Progress::Nothing
+            }
+            "demote" => Progress::Demote(Demote::new(h, 0, nodes, count), count),
+            _ => {
+                let target = node.map_or(Target::Pool(nodes), Target::Node);
+                Progress::Resize(Box::new(Resize::new(h, target, count)), h)
+            }
+        };
+        Ok(Write { progress, outcome: None })
+    }
+
+    /// Goes on with a write for a bounded while: one page, one flush, one hold of a lock. `cpu`, whose task writes,
+    /// must be the one furthest behind. Whether all is done.
+    pub fn step_write(&mut self, machine: &mut Machine<Category>, cpu: Cpu, write: &mut Write) -> bool {
+        let (done, outcome) = match &mut write.progress {
+            Progress::Resize(resize, h) => {
+                let done = resize.step(self, machine, cpu);
+                (done, Some(WriteOutcome { wanted: resize.count(), reached: self.hugetlb.hstates[*h].max }))
+            }
+            Progress::Demote(demote, count) => {
+                let done = demote.step(self, machine, cpu);
+                (done, Some(WriteOutcome { wanted: *count, reached: *count - demote.remaining() }))
+            }
+            Progress::Nothing => (true, None),
+        };
+        if done {
+            write.outcome = outcome;
+        }
+        done
+    }
+
+    /// Makes a write in one go.
+    pub fn write(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        file: &str,
+        value: &str,
+    ) -> Result<Option<WriteOutcome>, WriteError> {
+        let mut write = self.begin_write(file, value)?;
+        while !self.step_write(machine, cpu, &mut write) {}
+        Ok(write.outcome)
+    }
+}

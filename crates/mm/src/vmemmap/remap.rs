@@ -1,0 +1,339 @@
+//! One huge page: giving back its vmemmap, and restoring it.
+//!
+//! ```text
+//!   optimise   [split its PMD ─► flush] ─► copy the head ─► 8 entries to the copy, tails read-only ─► flush ─► free 8 frames
+//!   restore    allocate 7 frames ─► copy, 7 entries to frames of their own ─► flush
+//! ```
+//!
+//! Whether each flush happens here or once for a list is the caller's business ([`super::list`]).
+//! In the kernel: `vmemmap_remap_free`, `vmemmap_remap_alloc`, `__split_vmemmap_huge_pmd` and
+//! `alloc_vmemmap_page_list` in mm/hugetlb_vmemmap.c.
+
+use super::{Frame, PAGES_PER_SECTION};
+use crate::account::Category;
+use crate::counters::Event;
+use crate::hugetlb::features::SplitPass;
+use crate::hugetlb::folio::{Folio, is_optimizable};
+use crate::hugetlb::policy;
+use crate::page::{MigrateType, Pfn};
+use crate::page_alloc::{MemoryManager, Placement, Request};
+use machine::{Cpu, Machine, Time};
+
+/// An allocation failed (ENOMEM).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+/// How one huge page is remapped, which its caller knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// A split is flushed at once.
+    pub split: bool,
+    /// The remapped range is flushed at once.
+    pub remap: bool,
+    /// Wait for readers of struct pages first.
+    pub grace_period: bool,
+    /// So much was touched since the struct pages were that no cache holds them any more.
+    pub cold: bool,
+}
+
+/// Times that all CPUs are interrupted while the static key of optimised pages is switched on or off: code is patched
+/// in three steps at three places. Counted on a 6.18 kernel (func=do_sync_core).
+const KEY_BROADCASTS: u32 = 9;
+
+/// Entries of a page table.
+const ENTRIES: u64 = 512;
+
+impl MemoryManager {
+    /// What a call of the single-page functions asks for (`VMEMMAP_SYNCHRONIZE_RCU` alone).
+    pub(crate) fn remap_of_single(&self) -> How {
+        let f = &self.features().hugetlb;
+        // As posted, patch 10 passed "no flush" where "flush" was meant.
+        How {
+            split: f.split_pass != SplitPass::FlushEach,
+            remap: true,
+            grace_period: f.waits_for_readers,
+            cold: false,
+        }
+    }
+
+    /// Whether the vmemmap of `folio` is to be given back (`vmemmap_should_optimize_folio`).
+    pub(crate) fn should_optimize(&self, folio: Folio) -> bool {
+        self.settings().hugetlb_optimize_vmemmap
+            && is_optimizable(folio.order)
+            && !self.hugetlb.is_optimized(folio)
+            && self.hugetlb.vmemmap.contains(&folio.vmemmap())
+    }
+
+    /// Splits the PMDs that map the struct pages of `folio` (`vmemmap_remap_split`). Returns how many.
+    pub(crate) fn split_vmemmap(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        folio: Folio,
+        flush: bool,
+    ) -> Result<(), OutOfMemory> {
+        folio
+            .vmemmap()
+            .step_by(PAGES_PER_SECTION as usize)
+            .try_for_each(|page| self.split_section(machine, cpu, page, flush))
+    }
+
+    fn split_section(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        page: u32,
+        flush: bool,
+    ) -> Result<(), OutOfMemory> {
+        if !self.hugetlb.vmemmap.is_leaf(page) {
+            return Ok(());
+        }
+        self.alloc_kernel_page(machine, cpu, Placement::Local)?;
+        self.charge_remap(machine, cpu, ENTRIES);
+        self.hugetlb.vmemmap.split(page);
+        self.counters_mut().add(Event::VmemmapPmdSplits, 1);
+        if flush {
+            self.flush_kernel_range(machine, cpu, ENTRIES);
+        }
+        Ok(())
+    }
+
+    /// Gives back the vmemmap of `folio` (`__hugetlb_vmemmap_optimize_folio`). Frames that are no longer needed are
+    /// appended to `freed`, in the order in which they were replaced.
+    pub(crate) fn optimize_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        folio: Folio,
+        how: How,
+        freed: &mut Vec<Frame>,
+    ) -> Result<(), OutOfMemory> {
+        if !self.should_optimize(folio) {
+            return Ok(());
+        }
+        self.count_optimized(machine, cpu, 1);
+        if how.grace_period {
+            self.wait_for_readers(machine, cpu);
+        }
+        let pages = folio.vmemmap();
+        let node = Placement::Prefer(self.node_of(folio.pfn));
+        // Without a copy the head keeps its frame; the gain is the same.
+        let copy = self.alloc_kernel_page(machine, cpu, node).ok();
+        if copy.is_some() {
+            self.hugetlb.vmemmap.note_allocated(1);
+            self.copy_vmemmap_page(machine, cpu);
+            if how.cold {
+                machine.charge(cpu, Category::VmemmapCopy, machine.costs.page_miss);
+            }
+        }
+        let mut head = None;
+        for page in pages.clone() {
+            let leaf = page % PAGES_PER_SECTION == 0 || page == pages.start;
+            if leaf && self.split_section(machine, cpu, page, how.split).is_err() {
+                self.roll_back(machine, cpu, pages.start..page, copy, freed);
+                self.count_optimized(machine, cpu, -1);
+                return Err(OutOfMemory);
+            }
+            let entry = self.hugetlb.vmemmap.frame(page);
+            let shared = *head.get_or_insert(copy.map_or(*entry, |pfn| Frame { pfn, reserved: false }));
+            if *entry != shared {
+                freed.push(std::mem::replace(entry, shared));
+            }
+        }
+        self.charge_remap(machine, cpu, pages.len() as u64);
+        // Replaced frames are linked through their own struct pages, each a line of its own.
+        let lines = machine.memory_line(cpu, self.node_of(folio.pfn)) * pages.len() as u64;
+        machine.charge(cpu, Category::VmemmapRemap, lines);
+        if how.remap {
+            self.flush_kernel_range(machine, cpu, pages.len() as u64);
+        }
+        self.hugetlb.set_optimized(folio, true);
+        Ok(())
+    }
+
+    /// Undoes a remapping that could not go on: entries get frames of `freed` again, the last one first.
+    fn roll_back(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        remapped: std::ops::Range<u32>,
+        copy: Option<Pfn>,
+        freed: &mut Vec<Frame>,
+    ) {
+        if remapped.is_empty() {
+            freed.extend(copy.map(|pfn| Frame { pfn, reserved: false }));
+            return;
+        }
+        let tails = remapped.start + 1..remapped.end;
+        for page in tails.clone() {
+            let frame = freed.pop().expect("as many frames as entries were replaced");
+            *self.hugetlb.vmemmap.frame(page) = frame;
+            self.copy_vmemmap_page(machine, cpu);
+        }
+        self.charge_remap(machine, cpu, tails.len() as u64);
+        self.flush_kernel_range(machine, cpu, remapped.len() as u64);
+    }
+
+    /// Restores the vmemmap of `folio` (`__hugetlb_vmemmap_restore_folio`); on failure nothing has changed.
+    pub(crate) fn restore_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        folio: Folio,
+        how: How,
+    ) -> Result<(), OutOfMemory> {
+        if !self.hugetlb.is_optimized(folio) {
+            return Ok(());
+        }
+        if how.grace_period {
+            self.wait_for_readers(machine, cpu);
+        }
+        let pages = folio.vmemmap();
+        let tails = pages.start + 1..pages.end;
+        let node = self.node_of(folio.pfn);
+        let any = self.features().hugetlb.restore_from_any_node;
+        let placement = if any { Placement::Prefer(node) } else { Placement::Bind(node) };
+        let mut frames = std::mem::take(&mut self.hugetlb.scratch);
+        for _ in tails.clone() {
+            match self.alloc_kernel_page(machine, cpu, placement) {
+                Ok(pfn) => frames.push(Frame { pfn, reserved: false }),
+                Err(OutOfMemory) => {
+                    frames.drain(..).for_each(|frame| self.free_kernel_page(machine, cpu, frame));
+                    self.hugetlb.scratch = frames;
+                    return Err(OutOfMemory);
+                }
+            }
+        }
+        self.hugetlb.vmemmap.note_allocated(frames.len() as i64);
+        for (page, frame) in tails.clone().zip(frames.drain(..)) {
+            *self.hugetlb.vmemmap.frame(page) = frame;
+            self.copy_vmemmap_page(machine, cpu);
+        }
+        self.hugetlb.scratch = frames;
+        self.charge_remap(machine, cpu, tails.len() as u64);
+        if how.remap {
+            self.flush_kernel_range(machine, cpu, pages.len() as u64);
+        }
+        self.hugetlb.set_optimized(folio, false);
+        self.count_optimized(machine, cpu, -1);
+        Ok(())
+    }
+
+    /// Takes the vmemmap of `folio` as boot made it: one page of it, never more. What would have held the rest is
+    /// ordinary memory.
+    pub(crate) fn adopt_vmemmap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, folio: Folio) {
+        let pages = folio.vmemmap();
+        for page in pages.clone().step_by(PAGES_PER_SECTION as usize) {
+            if self.hugetlb.vmemmap.is_leaf(page) {
+                self.hugetlb.vmemmap.split(page);
+            }
+        }
+        let head = *self.hugetlb.vmemmap.frame(pages.start);
+        for page in pages.skip(1) {
+            let unused = std::mem::replace(self.hugetlb.vmemmap.frame(page), head);
+            self.hugetlb.vmemmap.note_freed(unused);
+            self.free_reserved(machine, cpu, unused.pfn);
+        }
+        self.hugetlb.set_optimized(folio, true);
+        self.count_optimized(machine, cpu, 1);
+    }
+
+    /// Counts optimised pages; the first and the last one switch the static key, which patches code on all CPUs.
+    fn count_optimized(&mut self, machine: &mut Machine<Category>, cpu: Cpu, change: i64) {
+        let before = self.hugetlb.optimize_key;
+        self.hugetlb.optimize_key = before.strict_add_signed(change);
+        if before == 0 || self.hugetlb.optimize_key == 0 {
+            for _ in 0..KEY_BROADCASTS {
+                machine.call_on_each_cpu(
+                    cpu,
+                    Time::ZERO,
+                    Time::ZERO,
+                    Category::CodePatch,
+                    Category::IpiHandler,
+                );
+                self.counters_mut().add(Event::CodePatchBroadcasts, 1);
+            }
+        }
+    }
+
+    /// `synchronize_rcu`: asleep until every CPU has been outside of any reader.
+    fn wait_for_readers(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
+        let until = machine.now(cpu) + machine.costs.grace_period;
+        machine.idle_until(cpu, until);
+        self.counters_mut().add(Event::GracePeriods, 1);
+    }
+
+    /// Rewriting `entries` entries of a kernel page table; eight of them share a line.
+    fn charge_remap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, entries: u64) {
+        let lines = machine.costs.memory_line[0] * entries.div_ceil(8).min(8);
+        machine.charge(cpu, Category::VmemmapRemap, machine.costs.pte_write * entries + lines);
+    }
+
+    fn copy_vmemmap_page(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
+        machine.charge(cpu, Category::VmemmapCopy, machine.costs.page_copy + machine.costs.page_miss);
+    }
+
+    /// Makes a change of `pages` kernel page-table entries known to all translation caches
+    /// (`flush_tlb_kernel_range`).
+    pub(crate) fn flush_kernel_range(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pages: u64) {
+        let flush = policy::flush_of_range(pages, self.settings().tlb_single_page_flush_ceiling);
+        self.flush_kernel(machine, cpu, flush);
+    }
+
+    /// Flushes everything from all translation caches (`flush_tlb_all`).
+    pub(crate) fn flush_all(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
+        self.flush_kernel(machine, cpu, machine::tlb::Flush::All);
+    }
+
+    fn flush_kernel(&mut self, machine: &mut Machine<Category>, cpu: Cpu, flush: machine::tlb::Flush) {
+        let event = match flush {
+            machine::tlb::Flush::All => Event::TlbFlushAll,
+            machine::tlb::Flush::Range { .. } => Event::TlbFlushKernelRange,
+        };
+        self.counters_mut().add(event, 1);
+        let by_hardware = self.features().hugetlb.invlpgb
+            && machine.flush_kernel_tlb_by_hardware(cpu, Category::TlbShootdown);
+        if !by_hardware {
+            machine.flush_kernel_tlb(cpu, flush, Category::TlbShootdown, Category::IpiHandler);
+            self.counters_mut().add(Event::TlbRemoteCalls, machine.topology.cpus() as u64 - 1);
+        }
+    }
+
+    /// A page for page tables or struct pages.
+    fn alloc_kernel_page(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        placement: Placement,
+    ) -> Result<Pfn, OutOfMemory> {
+        if self.is_made_to_fail() {
+            return Err(OutOfMemory);
+        }
+        let request = Request::new(0, MigrateType::Unmovable, placement);
+        machine.charge(cpu, Category::VmemmapAlloc, machine.costs.page_alloc);
+        let pfn = self.alloc_single(machine, cpu, &request).ok_or(OutOfMemory)?;
+        // The struct page of a page that nobody has used for long.
+        let line = machine.memory_line(cpu, self.node_of(pfn));
+        machine.charge(cpu, Category::VmemmapAlloc, line);
+        self.hugetlb.held += 1;
+        self.counters_mut().add(Event::VmemmapPagesAllocated, 1);
+        Ok(pfn)
+    }
+
+    fn free_kernel_page(&mut self, machine: &mut Machine<Category>, cpu: Cpu, frame: Frame) {
+        machine.charge(cpu, Category::VmemmapAlloc, machine.costs.page_free);
+        if frame.reserved {
+            self.free_reserved(machine, cpu, frame.pfn);
+        } else {
+            self.hugetlb.held -= 1;
+            self.free(machine, cpu, frame.pfn, 0);
+        }
+    }
+
+    /// Gives a frame back that held struct pages (`free_vmemmap_page`).
+    pub(crate) fn free_frame(&mut self, machine: &mut Machine<Category>, cpu: Cpu, frame: Frame) {
+        self.hugetlb.vmemmap.note_freed(frame);
+        self.counters_mut().add(Event::VmemmapPagesFreed, 1);
+        self.free_kernel_page(machine, cpu, frame);
+    }
+}

@@ -1,0 +1,172 @@
+//! Pools as their files show them: surplus, nodes, cursors, refused writes, pages in use.
+
+mod hugetlb_machine;
+
+use hugetlb_machine::{Host, WRITER, features};
+use machine::Node;
+use mm::Event;
+use mm::hugetlb::policy::PoolCounters;
+use mm::hugetlb::{Use, WriteError};
+
+fn pool(host: &Host) -> PoolCounters {
+    host.mm.hugetlb().hstates()[0].counters()
+}
+
+fn of_node(host: &Host, node: u8) -> u64 {
+    host.mm.hugetlb().hstates()[0].counters_of(Node(node)).nr
+}
+
+/// Ten pages, six of them in use, one of the rest promised.
+fn half_used() -> Host {
+    let mut host = Host::new(features("mainline-6.18"), 1, 4096);
+    host.resize(10);
+    for _ in 0..6 {
+        host.mm.take_huge_page(&mut host.machine, WRITER, 0, Use::Unreserved).unwrap();
+    }
+    host.mm.reserve_huge_pages(&mut host.machine, WRITER, 0, 1).unwrap();
+    host
+}
+
+#[test]
+fn shrinking_below_what_is_used_makes_surplus() {
+    let mut host = half_used();
+    host.resize(2);
+    assert_eq!(pool(&host), PoolCounters { nr: 7, free: 1, surplus: 5 });
+    assert_eq!(host.mm.hugetlb().hstates()[0].max, 2, "the sysctl shows what was asked for");
+    host.resize(6);
+    assert_eq!(pool(&host), PoolCounters { nr: 7, free: 1, surplus: 1 }, "nothing is allocated");
+}
+
+#[test]
+fn a_write_to_a_node_leaves_the_others() {
+    let mut host = Host::new(features("mainline-6.18"), 2, 4096);
+    host.write("node0/hugepages-2048kB/nr_hugepages", 6);
+    host.write("node1/hugepages-2048kB/nr_hugepages", 4);
+    let (outcome, _) = host.write("node1/hugepages-2048kB/nr_hugepages", 2);
+    assert_eq!((of_node(&host, 0), of_node(&host, 1)), (6, 2));
+    assert_eq!(outcome.unwrap().wanted, 8);
+}
+
+#[test]
+fn nodes_take_turns() {
+    let mut host = Host::new(features("base"), 2, 4096);
+    host.resize(5);
+    assert_eq!((of_node(&host, 0), of_node(&host, 1)), (3, 2));
+    assert_eq!(host.mm.hugetlb().hstates()[0].next_to_alloc, Node(1));
+    host.resize(0);
+    assert_eq!(host.mm.hugetlb().hstates()[0].next_to_free, Node(1));
+}
+
+#[test]
+fn more_than_there_is_gives_what_there_is() {
+    for variant in ["base", "patch12", "mainline-6.18"] {
+        let mut host = Host::new(features(variant), 2, 1024);
+        let (outcome, _) = host.write("vm.nr_hugepages", 1_000_000);
+        let outcome = outcome.unwrap();
+        assert_eq!(outcome.wanted, 1_000_000);
+        assert!((700..1024).contains(&outcome.reached), "{variant}: {outcome:?}");
+        assert_eq!(host.mm.hugetlb().hstates()[0].max, outcome.reached);
+        host.resize(0);
+        assert_eq!(pool(&host), PoolCounters::default(), "{variant}");
+    }
+}
+
+#[test]
+fn a_count_that_overflows_a_node_grows_until_memory_ends() {
+    let mut host = Host::new(features("mainline-6.18"), 2, 1024);
+    host.resize(4);
+    let (outcome, _) = host.write("node1/hugepages-2048kB/nr_hugepages", u64::MAX);
+    assert!(outcome.unwrap().wanted > u64::MAX - 8);
+    assert_eq!(of_node(&host, 0), 2);
+    assert!(of_node(&host, 1) > 300);
+}
+
+#[test]
+fn growth_that_finds_nothing_flushes_an_empty_list() {
+    let mut host = Host::new(features("mainline-6.18"), 1, 1024);
+    // Struct pages that growth gives back are memory for more growth.
+    while host.resize(1_000_000).get(Event::HtlbBuddyAllocSuccess) > 0 {}
+    let again = host.resize(1_000_000);
+    assert_eq!((again.flushes(), again.holds()), ((2, 0), 3));
+}
+
+#[test]
+fn what_the_kernel_refuses() {
+    let mut host = Host::new(features("mainline-6.18"), 2, 1024);
+    let mut refused = |file: &str, value: &str| host.mm.begin_write(file, value).err();
+    let invalid =
+        |file: &str, value: &str| Some(WriteError::Invalid { file: file.into(), value: value.into() });
+    let sysfs = "hugepages-2048kB/nr_hugepages";
+    // As a 6.18 kernel answers.
+    for value in ["-5", "abc", "99999999999999999999999", ""] {
+        assert_eq!(refused("vm.nr_hugepages", value), invalid("vm.nr_hugepages", value));
+    }
+    assert_eq!(refused("vm.nr_hugepages", "1 2"), None, "a sysctl takes the first number");
+    for value in ["-5", "abc", "1 2", ""] {
+        assert_eq!(refused(sysfs, value), invalid(sysfs, value));
+    }
+    let large = "99999999999999999999999";
+    assert_eq!(refused(sysfs, large), Some(WriteError::Range { file: sysfs.into(), value: large.into() }));
+    for file in
+        ["node2/hugepages-2048kB/nr_hugepages", "hugepages-4kB/nr_hugepages", "hugepages-2048kB/demote"]
+    {
+        assert!(matches!(refused(file, "1"), Some(WriteError::NoFile { .. })), "{file}");
+    }
+    assert!(matches!(refused("vm.nr_hugepage", "1"), Some(WriteError::Setting(_))));
+}
+
+#[test]
+fn promises_bring_surplus_pages_and_take_them_away() {
+    let mut host = Host::new(features("mainline-6.18"), 1, 4096);
+    host.resize(2);
+    assert!(host.mm.reserve_huge_pages(&mut host.machine, WRITER, 0, 5).is_err(), "no overcommit");
+    host.write("vm.nr_overcommit_hugepages", 3);
+    host.mm.reserve_huge_pages(&mut host.machine, WRITER, 0, 5).unwrap();
+    assert_eq!(pool(&host), PoolCounters { nr: 5, free: 5, surplus: 3 });
+    assert!(host.mm.reserve_huge_pages(&mut host.machine, WRITER, 0, 1).is_err());
+    assert!(
+        host.mm.take_huge_page(&mut host.machine, WRITER, 0, Use::Unreserved).is_err(),
+        "all are promised"
+    );
+    let page = host.mm.take_huge_page(&mut host.machine, WRITER, 0, Use::Reserved).unwrap();
+    host.mm.put_huge_page(&mut host.machine, WRITER, page, false);
+    host.mm.unreserve_huge_pages(&mut host.machine, WRITER, 0, 4);
+    host.resize(2);
+    assert_eq!(pool(&host), PoolCounters { nr: 2, free: 2, surplus: 0 });
+    host.mm.validate(0);
+}
+
+#[test]
+fn a_gigantic_page_becomes_512_small_ones() {
+    for variant in ["base", "mainline-6.18"] {
+        let mut host = Host::new(features(variant), 1, 8192);
+        host.write("hugepages-1048576kB/nr_hugepages", 2);
+        let (outcome, _) = host.write("hugepages-1048576kB/demote", 1);
+        assert_eq!(outcome.unwrap().reached, 1, "{variant}");
+        assert_eq!(pool(&host).free, 512, "{variant}");
+        assert_eq!(host.mm.hugetlb().hstates()[1].counters().free, 1);
+        assert_eq!(host.mm.hugetlb().nr_optimized(), 513, "{variant}");
+        let (outcome, _) = host.write("hugepages-1048576kB/demote", 5);
+        assert_eq!(outcome.unwrap().reached, 1, "{variant}: only what there is");
+        host.resize(0);
+        assert_eq!(host.memmap(), Host::new(features(variant), 1, 8192).memmap(), "{variant}");
+    }
+}
+
+#[test]
+fn pages_of_boot_time() {
+    for variant in ["base", "patch12", "mainline-6.7", "mainline-6.10", "mainline-6.18"] {
+        let mut host = Host::new(features(variant), 2, 8192);
+        assert_eq!(host.mm.boot_huge_pages(&mut host.machine, WRITER, 9, 100), 100, "{variant}");
+        assert_eq!(host.mm.boot_huge_pages(&mut host.machine, WRITER, 18, 4), 4, "{variant}");
+        // Four threads from 6.9 on, each of which begins at the first node with its 25 pages.
+        let threads = !matches!(variant, "base" | "patch12" | "mainline-6.7");
+        let expected = if threads { (52, 48) } else { (50, 50) };
+        assert_eq!((of_node(&host, 0), of_node(&host, 1)), expected, "{variant}");
+        assert_eq!(host.mm.hugetlb().nr_optimized(), 104, "{variant}");
+        host.mm.validate(0);
+        host.resize(0);
+        host.write("hugepages-1048576kB/nr_hugepages", 0);
+        assert_eq!(host.mm.hugetlb().nr_optimized(), 0, "{variant}");
+    }
+}
