@@ -1,6 +1,7 @@
 //! The recordings of pools, and recording on the kernel that the tests run on. Without root, tracefs or an empty pool
 //! the latter say so and do nothing.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write as _};
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use live::recordings::default_directory;
 use live::verify::VerifyError;
-use live::verify::hugetlb::{Case, KernelCounts, Recording, list, obstacle, record};
+use live::verify::hugetlb::{Case, KernelCounts, Recording, from_recordings, list, obstacle, record};
 
 /// Pages with `struct page`s of a huge page, and those of them that an optimised one gives back.
 const VMEMMAP: u64 = 8;
@@ -90,6 +91,37 @@ fn a_recording_can_be_written_and_read_and_errors_name_the_key() {
         error.contains("counts.toml: TOML parse error at line") && error.contains("head_copy"),
         "{error}"
     );
+}
+
+#[test]
+fn the_twin_does_what_the_kernel_did() {
+    let report = from_recordings(&default_directory(), "test".into(), &mut |_| {}).unwrap();
+    for entry in &report.entries {
+        assert_eq!(entry.kernel, entry.twin, "{}, {}", entry.case, entry.counter);
+    }
+    assert!(report.entries.len() > 250, "{}", report.entries.len());
+    let flushes = report.entries.iter().filter(|entry| entry.counter.ends_with("do_flush_tlb_all"));
+    assert!(flushes.map(|entry| entry.kernel).sum::<u64>() > 50);
+}
+
+/// Another kernel than the recorded one is found out.
+#[test]
+fn a_wrong_kernel_does_not_pass() {
+    let differing = |kernel: &str| -> BTreeSet<String> {
+        let directory = tempfile::tempdir().unwrap();
+        let (name, mut recording) = list(&default_directory()).unwrap().remove(0);
+        recording.machine.kernel = kernel.into();
+        recording.write(&directory.path().join(name)).unwrap();
+        let report = from_recordings(directory.path(), "test".into(), &mut |_| {}).unwrap();
+        let wrong = report.entries.into_iter().filter(|entry| entry.kernel != entry.twin);
+        wrong.map(|entry| entry.counter).collect()
+    };
+    assert_eq!(differing("6.18.1"), BTreeSet::new());
+    // Before the series each page was flushed for by itself, and none without optimisation.
+    let wrong = differing("6.6");
+    for counter in ["0 -> 500: do_flush_tlb_all", "500 -> 0: do_kernel_range_flush"] {
+        assert!(wrong.contains(counter), "{wrong:?}");
+    }
 }
 
 /// What a recording must leave as it was.

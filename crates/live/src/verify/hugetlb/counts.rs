@@ -169,6 +169,7 @@ impl KernelCounts {
         vec![
             counter("do_flush_tlb_all", Some(self.flush_tlb_all)),
             counter("do_kernel_range_flush", Some(self.kernel_range_flush)),
+            counter("do_sync_core", Some(self.sync_core)),
             counter("huge pages allocated", Some(self.huge_page_allocs)),
             counter("huge pages freed", Some(self.huge_page_frees)),
             counter("pages for copies of heads", Some(self.head_copies)),

@@ -1,43 +1,41 @@
 //! The kernel's counts beside the twin's.
 
 use super::counts::KernelCounts;
-use super::recording::{RecordedCase, Step};
+use super::recording::RecordedCase;
 use crate::verify::{Cause, Causes, Entry};
 
 /// An entry for each counter of each write that the kernel's or the twin's counts have. `twin`: one for each step.
 pub fn entries(recorded: &RecordedCase, twin: &[KernelCounts]) -> Vec<Entry> {
     let mut entries = Vec::new();
-    for (index, (step, twin)) in recorded.steps.iter().zip(twin).enumerate() {
+    let mut before = 0;
+    for (step, twin) in recorded.steps.iter().zip(twin) {
+        let change = format!("{before} -> {}", step.write.pages);
+        before = step.write.pages;
         let Some(kernel) = &step.counts else { continue };
-        let case = title(recorded, index, step);
+        let mut add = |counter: &str, kernel: u64, twin: u64, causes: Causes| {
+            entries.push(Entry::new(&recorded.name, format!("{change}: {counter}"), kernel, twin, causes));
+        };
         for (kernel, twin) in kernel.compared().into_iter().zip(twin.compared()) {
             // A counter that either side does not have is not compared, and one that both have as 0 tells nothing,
             // except of flushes.
             let Some((in_kernel, in_twin)) = kernel.value.zip(twin.value) else { continue };
             if in_kernel > 0 || in_twin > 0 || kernel.name == "do_flush_tlb_all" {
-                entries.push(Entry::new(&case, kernel.name, in_kernel, in_twin, Causes::default()));
+                add(kernel.name, in_kernel, in_twin, Causes::default());
             }
         }
         if kernel.page_tables > 0 || twin.page_tables > 0 {
             let mut causes = Causes::default();
             causes.add(Cause::EarlierSplits, kernel.page_tables);
-            entries.push(Entry::new(&case, "page tables", kernel.page_tables, twin.page_tables, causes));
+            add("page tables", kernel.page_tables, twin.page_tables, causes);
         }
     }
     entries
 }
 
-/// `HVO on, 500: 0 -> 500`
-fn title(recorded: &RecordedCase, index: usize, step: &Step) -> String {
-    let before = index.checked_sub(1).map_or(0, |index| recorded.steps[index].write.pages);
-    let number = if recorded.steps.len() > 2 { format!(", write {}", index + 1) } else { String::new() };
-    format!("{}{number}: {before} -> {}", recorded.name, step.write.pages)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::hugetlb::{Pool, Write};
+    use crate::verify::hugetlb::{Pool, Step, Write};
 
     fn recorded() -> RecordedCase {
         let counts = KernelCounts {
@@ -60,12 +58,12 @@ mod tests {
         let recorded = recorded();
         let twin = recorded.steps[0].counts.clone().unwrap();
         let entries = entries(&recorded, &[twin.clone(), twin]);
-        assert!(entries.iter().all(|entry| entry.case == "three: 0 -> 3" && entry.error == Some(0.0)));
-        let memmap = entries.iter().find(|entry| entry.counter == "memmap pages given back").unwrap();
+        assert!(entries.iter().all(|entry| entry.case == "three" && entry.error == Some(0.0)));
+        let memmap = entries.iter().find(|entry| entry.counter == "0 -> 3: memmap pages given back").unwrap();
         assert_eq!(memmap.kernel, 21);
-        let tables = entries.iter().find(|entry| entry.counter == "page tables").unwrap();
+        let tables = entries.iter().find(|entry| entry.counter == "0 -> 3: page tables").unwrap();
         assert_eq!(tables.causes.get(Cause::EarlierSplits), 1);
-        assert!(!entries.iter().any(|entry| entry.counter == "surplus_hugepages"));
+        assert!(!entries.iter().any(|entry| entry.counter.ends_with("surplus_hugepages")));
     }
 
     #[test]
@@ -76,7 +74,7 @@ mod tests {
         let entries = entries(&recorded, &[twin]);
         let error =
             |counter: &str| entries.iter().find(|entry| entry.counter == counter).map(|entry| entry.error);
-        assert_eq!(error("do_flush_tlb_all"), Some(Some(1.0)));
-        assert_eq!(error("do_kernel_range_flush"), Some(None));
+        assert_eq!(error("0 -> 3: do_flush_tlb_all"), Some(Some(1.0)));
+        assert_eq!(error("0 -> 3: do_kernel_range_flush"), Some(None));
     }
 }
