@@ -51,7 +51,7 @@ reference:
 	MMTWIN_WRITE_REFERENCE=1 $(CARGO) test --release -p lab --test reference_page
 
 bench:
-	$(CARGO) bench -p mm -p lab
+	$(CARGO) bench -p machine -p mm -p lab
 
 fuzz:
 	@.ci/prepare fuzz

@@ -75,6 +75,32 @@ metrics! {
         "mean time under the zone lock while blocks are put back";
     PUT_P99, "free_p99_locked", "freeing under lock, p99", "us", Lower,
         "99th percentile of the time under the zone lock while blocks are put back";
+    GROW_TIME, "grow_time", "growing pools", "s", Lower,
+        "virtual time of the writes that raised a pool of huge pages";
+    SHRINK_TIME, "shrink_time", "shrinking pools", "s", Lower,
+        "virtual time of the writes that lowered a pool of huge pages";
+    PAGES_REACHED, "pages_reached", "pages reached", "pages", Higher,
+        "what the pool had after the last write that raised it";
+    VMEMMAP_FREED, "vmemmap_freed", "vmemmap freed", "MiB", Higher,
+        "memory of struct pages given back, less new page tables, after the last write that raised a pool";
+    GROW_FLUSHES, "grow_flushes", "TLB flushes, growing", "flushes", Lower,
+        "flushes of kernel translations on all CPUs while pools were raised";
+    SHRINK_FLUSHES, "shrink_flushes", "TLB flushes, shrinking", "flushes", Lower,
+        "flushes of kernel translations on all CPUs while pools were lowered";
+    IPIS, "ipis", "IPIs", "calls", Lower,
+        "functions called on other CPUs to flush their translations";
+    HUGETLB_LOCK_HOLDS, "hugetlb_lock_holds", "hugetlb_lock holds", "holds", Lower,
+        "how often hugetlb_lock was taken";
+    SERVICE_P50, "service_p50", "service p50", "us", Lower,
+        "median of the service's latency, from a request's arrival to its end";
+    SERVICE_P99, "service_p99", "service p99", "us", Lower,
+        "99th percentile of the service's latency";
+    SERVICE_P999, "service_p999", "service p99.9", "us", Lower,
+        "99.9th percentile of the service's latency";
+    SERVICE_MAX, "service_max", "service maximum", "us", Lower,
+        "longest latency of a request of the service";
+    SERVICE_REQUESTS, "service_requests", "service requests", "requests", Neutral,
+        "requests that the service has completed";
 }
 
 impl Metric {

@@ -34,6 +34,8 @@ pub struct Outcome {
     pub virtual_seconds: f64,
     /// Page allocations and frees simulated, warm-up included.
     pub page_operations: u64,
+    /// What a reader of the numbers must know, a sentence each.
+    pub notes: Vec<String>,
 }
 
 impl Outcome {

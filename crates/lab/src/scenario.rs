@@ -20,9 +20,11 @@
 //! A [`Run`] is one scenario with everything decided: variant, seed, machine profile, settings.
 
 use crate::simulation::kbuild::KernelBuild;
+use crate::simulation::kernel_writes::{KernelWrites, parse_write};
 use crate::simulation::page_fault::PageFaultLoop;
 use crate::simulation::replay::Replay;
 use crate::simulation::socket::SocketStream;
+use machine::profile::Figure;
 use machine::{Profile, ProfileError};
 use mm::{Series, SettingError, Settings, Variant};
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,8 @@ pub enum Workload {
     SocketStream(SocketStream),
     /// A recorded trace.
     Replay(Replay),
+    /// Writes to files of the kernel.
+    KernelWrites(KernelWrites),
 }
 
 /// A scenario file.
@@ -218,6 +222,7 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "kbuild", "kbuild-j224", "kbuild-8cg", "af_unix", "sctp_stream_many", "page_fault1",
     "batch-latency-spr-server", "batch-latency-icl-server", "batch-latency-csl-server",
     "batch-latency-cml-desktop", "batch-latency-cfl-desktop",
+    "hugetlb-8s", "hugetlb-vm252", "hugetlb-neighbour",
 );
 
 const MACHINES: &[(&str, &str)] = built_in!("machines":
@@ -342,7 +347,54 @@ impl Workload {
             Workload::SocketStream(w) if w.blocks.iter().any(|&order| order > mm::page::MAX_PAGE_ORDER) => {
                 refuse("blocks", format!("{:?}", w.blocks), "orders from 0 to 10")
             }
+            Workload::KernelWrites(w) => {
+                if w.writes.is_empty() {
+                    return refuse(
+                        "writes",
+                        "[]".into(),
+                        "at least one write, such as \"vm.nr_hugepages=1024\"",
+                    );
+                }
+                if let Some(text) = w.writes.iter().find(|text| parse_write(text).is_none()) {
+                    return refuse("writes", text.clone(), "FILE=VALUE, such as vm.nr_hugepages=1024");
+                }
+                let Some(service) = &w.service else { return Ok(()) };
+                if service.cpus == 0 {
+                    return refuse("service.cpus", "0".into(), "at least 1 CPU, or no service");
+                }
+                for (key, figure, lowest) in [
+                    ("requests_per_second", &service.requests_per_second, 1e-3),
+                    ("work_us", &service.work_us, 1e-3),
+                    ("work_spread", &service.work_spread, 0.0),
+                ] {
+                    if !(lowest..=1e9).contains(&figure.value) {
+                        let key = format!("service.{key}");
+                        return refuse(
+                            &key,
+                            figure.value.to_string(),
+                            &format!("a number from {lowest} to 1e9"),
+                        );
+                    }
+                }
+                Ok(())
+            }
             _ => Ok(()),
+        }
+    }
+
+    /// Figures of the workload that come with a source, by their keys.
+    pub fn figures_mut(&mut self) -> Vec<(&'static str, &mut Figure)> {
+        match self {
+            Workload::Kbuild(w) => {
+                vec![("intensity", &mut w.intensity), ("processes_per_slab", &mut w.processes_per_slab)]
+            }
+            Workload::SocketStream(w) => vec![("calls", &mut w.calls)],
+            Workload::KernelWrites(KernelWrites { service: Some(service), .. }) => vec![
+                ("service.requests_per_second", &mut service.requests_per_second),
+                ("service.work_us", &mut service.work_us),
+                ("service.work_spread", &mut service.work_spread),
+            ],
+            _ => Vec::new(),
         }
     }
 }

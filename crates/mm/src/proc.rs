@@ -61,8 +61,30 @@ fn write_zone(text: &mut String, mm: &MemoryManager, zone: &Zone) -> std::fmt::R
 /// /proc/vmstat, and after the kernel's counters those that only the twin has.
 pub fn vmstat(mm: &MemoryManager) -> String {
     let mut text = format!("nr_free_pages {}\n", mm.zones().iter().map(|z| z.free_pages()).sum::<i64>());
+    let vmemmap = &mm.hugetlb().vmemmap;
+    let _ = writeln!(text, "nr_memmap_pages {}", vmemmap.nr_memmap_pages());
+    let _ = writeln!(text, "nr_memmap_boot_pages {}", vmemmap.nr_memmap_boot_pages());
     for &event in Event::ALL {
         let _ = writeln!(text, "{} {}", event.name(), mm.counters().get(event));
+    }
+    text
+}
+
+/// The lines of /proc/meminfo that tell of pools of huge pages; pages are those of the default size.
+pub fn meminfo(mm: &MemoryManager) -> String {
+    let pools = mm.hugetlb().hstates();
+    let (default, pool) = (&pools[0], pools[0].counters());
+    let all: u64 = pools.iter().map(|h| h.counters().nr * h.kib()).sum();
+    let mut text = String::new();
+    for (name, value, unit) in [
+        ("HugePages_Total:", pool.nr, ""),
+        ("HugePages_Free:", pool.free, ""),
+        ("HugePages_Rsvd:", default.resv, ""),
+        ("HugePages_Surp:", pool.surplus, ""),
+        ("Hugepagesize:", default.kib(), " kB"),
+        ("Hugetlb:", all, " kB"),
+    ] {
+        let _ = writeln!(text, "{name:<16}{value:>8}{unit}");
     }
     text
 }

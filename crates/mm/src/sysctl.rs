@@ -37,6 +37,8 @@ pub struct Settings {
     pub transparent_hugepage: bool,
     /// `vm.hugetlb_optimize_vmemmap`: pages that enter a pool from now on give back most of their vmemmap.
     pub hugetlb_optimize_vmemmap: bool,
+    /// `hugepages-2048kB/boot` and `hugepages-1048576kB/boot`: pages that pools get while the machine boots.
+    pub boot_huge_pages: [u64; 2],
     /// `tlb_single_page_flush_ceiling`: flushes of more kernel pages than this flush everything.
     pub tlb_single_page_flush_ceiling: u64,
     /// `fail_page_alloc/nth`: the allocation for huge pages and their vmemmap, counted from 1, that fails; 0 for none.
@@ -56,6 +58,7 @@ impl Default for Settings {
             lowmem_reserve_ratio: [256, 256, 32, 0],
             transparent_hugepage: true,
             hugetlb_optimize_vmemmap: false,
+            boot_huge_pages: [0; 2],
             tlb_single_page_flush_ceiling: 33,
             fail_nth: 0,
             fail_ppm: 0,
@@ -151,6 +154,20 @@ pub const SETTINGS: &[Setting] = &[
             s.hugetlb_optimize_vmemmap = value != 0;
             true
         },
+    },
+    Setting {
+        name: "hugepages-2048kB/boot",
+        default: "0",
+        accepts: "0 and more",
+        description: "huge pages that boot allocates (kernel command line: hugepagesz=2M hugepages=N)",
+        apply: |s, value, _| assign(&mut s.boot_huge_pages[0], value, 0..=u64::MAX),
+    },
+    Setting {
+        name: "hugepages-1048576kB/boot",
+        default: "0",
+        accepts: "0 and more",
+        description: "gigantic pages that boot allocates (kernel command line: hugepagesz=1G hugepages=N)",
+        apply: |s, value, _| assign(&mut s.boot_huge_pages[1], value, 0..=u64::MAX),
     },
     Setting {
         name: "tlb_single_page_flush_ceiling",

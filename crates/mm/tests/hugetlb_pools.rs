@@ -115,6 +115,20 @@ fn what_the_kernel_refuses() {
     assert!(matches!(refused("vm.nr_hugepage", "1"), Some(WriteError::Setting(_))));
 }
 
+proptest::proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(
+        file in "(vm\\.|node[0-9]{0,4}/|hugepages-)?[a-zA-Z0-9_/.-]{0,40}|(node[01]/)?hugepages-2048kB/nr_hugepages",
+        value in "\\PC{0,30}|-?[0-9]{0,25}",
+    ) {
+        let mut host = Host::new(features("mainline-6.18"), 2, 1024);
+        if let Err(error) = host.mm.begin_write(&file, &value) {
+            let text = error.to_string();
+            proptest::prop_assert!(text.contains(&file), "{text}");
+        }
+    }
+}
+
 #[test]
 fn promises_bring_surplus_pages_and_take_them_away() {
     let mut host = Host::new(features("mainline-6.18"), 1, 4096);
@@ -157,8 +171,14 @@ fn a_gigantic_page_becomes_512_small_ones() {
 fn pages_of_boot_time() {
     for variant in ["base", "patch12", "mainline-6.7", "mainline-6.10", "mainline-6.18"] {
         let mut host = Host::new(features(variant), 2, 8192);
-        assert_eq!(host.mm.boot_huge_pages(&mut host.machine, WRITER, 9, 100), 100, "{variant}");
-        assert_eq!(host.mm.boot_huge_pages(&mut host.machine, WRITER, 18, 4), 4, "{variant}");
+        host.mm.set("hugepages-2048kB/boot", "100").unwrap();
+        host.mm.set("hugepages-1048576kB/boot", "4").unwrap();
+        host.mm.boot_huge_pages(&mut host.machine, WRITER);
+        assert_eq!(
+            host.mm.hugetlb().hstates().iter().map(|h| h.max).collect::<Vec<_>>(),
+            [100, 4],
+            "{variant}"
+        );
         // Four threads from 6.9 on, each of which begins at the first node with its 25 pages.
         let threads = !matches!(variant, "base" | "patch12" | "mainline-6.7");
         let expected = if threads { (52, 48) } else { (50, 50) };

@@ -29,6 +29,9 @@ pub struct ManifestRun {
     pub program: String,
     /// Everything that decided it.
     pub run: Run,
+    /// What a reader of its numbers must know, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl Manifest {
@@ -38,6 +41,7 @@ impl Manifest {
             identity: record.identity.clone(),
             program: record.program.clone(),
             run: record.run.clone(),
+            notes: record.notes.clone(),
         });
         Manifest { schema: MANIFEST_SCHEMA.into(), scenario: scenario.clone(), runs: runs.collect() }
     }

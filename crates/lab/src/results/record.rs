@@ -27,6 +27,8 @@ pub struct Record {
     pub series: Vec<SeriesPoint>,
     /// Latencies: (upper bound in nanoseconds, count) of each occupied bucket.
     pub histograms: BTreeMap<String, Vec<(f64, u64)>>,
+    /// What a reader of the numbers must know, a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// A value at a moment.
@@ -68,6 +70,7 @@ impl Record {
                 .iter()
                 .map(|(&name, buckets)| (name.into(), buckets.clone()))
                 .collect(),
+            notes: outcome.notes.clone(),
         }
     }
 }

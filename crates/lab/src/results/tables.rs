@@ -141,6 +141,7 @@ pub(super) fn read(directory: &Path, runs: Vec<ManifestRun>) -> Result<Vec<Recor
         page_operations: 0,
         series: Vec::new(),
         histograms: BTreeMap::new(),
+        notes: run.notes,
     };
     let mut records: BTreeMap<String, Record> =
         runs.into_iter().map(|run| (run.identity.clone(), empty(run))).collect();

@@ -17,6 +17,7 @@ fn record(seed: u64) -> Record {
     outcome.counters.add(mm::Event::Pgfree, 99);
     outcome.series.push(Sample { seconds: 0.05, name: "pcp_pages", value: 361.0 });
     outcome.histograms.insert("zone_take", vec![(63.5, 4), (127.25, 1)]);
+    outcome.notes.push("fewer pages than asked for".into());
     Record::new(identity(&run, "test").unwrap(), "test", &run, &outcome)
 }
 

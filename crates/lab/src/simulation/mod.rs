@@ -7,6 +7,7 @@
 //! One run is one thread and deterministic; many runs use all cores (`lab::experiment`).
 
 pub mod kbuild;
+pub mod kernel_writes;
 pub mod page_fault;
 pub mod replay;
 pub mod socket;
@@ -17,6 +18,7 @@ use crate::outcome::Outcome;
 use crate::scenario::{KernelChoice, Run, ScenarioError, Workload};
 use machine::Time;
 use mm::Settings;
+use mm::hugetlb::WriteError;
 use mm::page_alloc::memory_layout;
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
@@ -35,6 +37,9 @@ pub enum RunError {
     /// The recorded trace cannot be read or replayed.
     #[error("{0}")]
     Trace(String),
+    /// The kernel refuses a write.
+    #[error(transparent)]
+    Write(#[from] WriteError),
 }
 
 /// Names a stream of random numbers of a run; streams of different names are independent.
@@ -47,6 +52,8 @@ pub(crate) enum Stream {
     Placement = 2,
     /// Which recorded processes run.
     Demand = 3,
+    /// When a service's requests arrive, and how much work they are.
+    Arrivals = 4,
 }
 
 /// The generator of a run's stream; variants of one seed share the streams and so see the same demand.
@@ -92,6 +99,10 @@ fn check_fit(run: &Run) -> Result<(), ScenarioError> {
             let fits = w.builds.saturating_mul(w.jobs) <= cpus;
             ("jobs", format!("{} in each of {} builds", w.jobs, w.builds), fits)
         }
+        Workload::KernelWrites(w) => {
+            let service = w.service.as_ref().map_or(0, |service| service.cpus);
+            ("service.cpus", format!("{service} and one that writes"), service < cpus)
+        }
         Workload::Replay(_) => return Ok(()),
     };
     if fits {
@@ -134,6 +145,7 @@ pub fn run(run: &Run) -> Result<Outcome, RunError> {
         }
         Workload::Kbuild(spec) => kbuild::run(run, spec),
         Workload::Replay(spec) => replay::run(run, spec),
+        Workload::KernelWrites(spec) => kernel_writes::run(run, spec),
     }
 }
 

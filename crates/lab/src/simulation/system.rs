@@ -5,6 +5,9 @@
 //!                                 ─► Program::step: private work as far as it goes, shared work while
 //!                                    nobody is further behind ([`System::may_share`])
 //! ```
+//!
+//! Interrupts move the clock of a CPU that waits for its turn. It is then no longer where the queue says, and
+//! is put back at its new place before it does anything.
 
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
@@ -22,6 +25,8 @@ pub enum Step {
     Again,
     /// It has nothing to do until it is woken.
     Idle,
+    /// It has nothing to do until this time, or until it is woken before.
+    Sleep(Time),
 }
 
 /// What runs on the CPUs.
@@ -44,6 +49,8 @@ pub struct System {
     queue: CpuQueue,
     /// When each CPU is queued for; `NEVER` if it is not.
     queued: Vec<Time>,
+    /// When each sleeping CPU wakes by itself; `NEVER` if it does not.
+    timers: Vec<Time>,
     vmstat: VmstatTimers,
     /// Pages that tasks hold.
     pub allocated: u64,
@@ -100,6 +107,7 @@ impl System {
             lru,
             queue: CpuQueue::default(),
             queued: vec![Time::NEVER; cpus],
+            timers: vec![Time::NEVER; cpus],
             vmstat: VmstatTimers::new(cpus, stat_interval),
             allocated: 0,
             page_operations: 0,
@@ -113,6 +121,7 @@ impl System {
         if !self.is_busy(cpu) {
             self.machine.idle_until(cpu, time);
             self.machine.set_busy(cpu, true);
+            self.timers[cpu.index()] = Time::NEVER;
             self.enqueue(cpu, self.machine.now(cpu));
         }
     }
@@ -143,22 +152,43 @@ impl System {
                 continue; // an entry that a later one replaced
             }
             self.queued[cpu.index()] = Time::NEVER;
+            if self.is_busy(cpu) && self.machine.now(cpu) > time {
+                self.enqueue(cpu, self.machine.now(cpu)); // it was interrupted
+                continue;
+            }
             self.observe(time);
             if self.vmstat.due(cpu) <= time {
                 self.machine.idle_until(cpu, time);
                 self.mm.vmstat_update(&mut self.machine, cpu);
                 self.vmstat.advance(cpu);
             }
-            if self.is_busy(cpu) && program.step(self, cpu) == Step::Idle {
-                self.machine.set_busy(cpu, false);
+            if self.timers[cpu.index()] <= time {
+                self.wake(cpu, time);
+                continue;
+            }
+            if self.is_busy(cpu) {
+                match program.step(self, cpu) {
+                    Step::Again => {}
+                    Step::Idle => self.machine.set_busy(cpu, false),
+                    Step::Sleep(until) => {
+                        self.machine.set_busy(cpu, false);
+                        self.timers[cpu.index()] = until;
+                    }
+                }
             }
             if self.is_busy(cpu) {
                 self.enqueue(cpu, self.machine.now(cpu));
-            } else if self.mm.vmstat_has_work(cpu) {
+                continue;
+            }
+            let mut next = self.timers[cpu.index()];
+            if self.mm.vmstat_has_work(cpu) {
                 while self.vmstat.due(cpu) < self.machine.now(cpu) {
                     self.vmstat.advance(cpu);
                 }
-                self.enqueue(cpu, self.vmstat.due(cpu));
+                next = next.min(self.vmstat.due(cpu));
+            }
+            if next != Time::NEVER {
+                self.enqueue(cpu, next);
             }
         }
     }
@@ -210,7 +240,7 @@ impl System {
             return;
         }
         let pcp = self.mm.pages_in_pagesets();
-        let used = self.allocated + pcp;
+        let used = self.mm.zones().iter().map(|zone| zone.managed).sum::<u64>() - self.mm.free_pages();
         self.samples.pcp_max = self.samples.pcp_max.max(pcp);
         self.samples.memory_max = self.samples.memory_max.max(used);
         let sampled = self.samples.series.last().map_or(0.0, |s| s.seconds);
@@ -219,6 +249,7 @@ impl System {
             for (name, value) in [
                 ("pcp_pages", pcp as f64),
                 ("allocated_pages", self.allocated as f64),
+                ("used_pages", used as f64),
                 ("pages_from_zone", c.pages_from_zone() as f64),
                 ("pages_drained", c.get(mm::Event::PcpDrainedPages) as f64),
             ] {

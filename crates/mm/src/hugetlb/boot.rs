@@ -1,4 +1,5 @@
-//! Huge pages of boot time (`hugepagesz=1G hugepages=16` on the kernel's command line).
+//! Huge pages of boot time (`hugepagesz=1G hugepages=16` on the kernel's command line,
+//! here the setting `hugepages-1048576kB/boot`).
 //!
 //! ```text
 //!   2 MiB   from the buddy allocator; one list, from 6.9 on a list for each of two threads a node
@@ -9,6 +10,7 @@
 //! In the kernel: `hugetlb_hstate_alloc_pages`, `gather_bootmem_prealloc`, `prep_and_add_bootmem_folios` in
 //! mm/hugetlb.c.
 
+use super::ORDERS;
 use super::folio::{Folio, is_gigantic};
 use super::policy::take_turn;
 use crate::account::Category;
@@ -17,14 +19,16 @@ use crate::vmemmap::list::{OptimizeList, optimize_single};
 use machine::{Cpu, Machine, Node};
 
 impl MemoryManager {
-    /// Fills the pool of `order` with `count` pages while the machine boots. Returns how many there were.
-    pub fn boot_huge_pages(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        order: u8,
-        count: u64,
-    ) -> u64 {
+    /// Fills all pools as the settings of boot ask for, gigantic pages first. Nothing else may have run before.
+    pub fn boot_huge_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
+        for (order, count) in ORDERS.into_iter().zip(self.settings.boot_huge_pages).rev() {
+            if count > 0 {
+                self.fill_pool_at_boot(machine, cpu, order, count);
+            }
+        }
+    }
+
+    fn fill_pool_at_boot(&mut self, machine: &mut Machine<Category>, cpu: Cpu, order: u8, count: u64) {
         let h = self.hugetlb.hstate_of(order);
         let lists = if is_gigantic(order) {
             self.gigantic_at_boot(order, h, count)
@@ -50,7 +54,6 @@ impl MemoryManager {
         }
         let hstate = &mut self.hugetlb.hstates[h];
         hstate.max = hstate.counters().persistent();
-        hstate.max
     }
 
     fn lists_of_threads(

@@ -1,0 +1,410 @@
+//! Writes to files of the kernel, one after the other, each timed; and a service that runs beside them.
+//!
+//! ```text
+//!   CPU 0        echo 1000 > nr_hugepages ├── steps ──┤ echo 0 > ... ├── steps ──┤        grow_time, shrink_time
+//!                                            │ flush: interrupts         │ │
+//!   CPU 1        ──█──────███─────█──────────▼█──────────────────────────▼─▼──██───       service_p99
+//!   CPU 2        ─────██───────█─────────────▼────█████──────────────────▼─▼───────
+//!                  ▲ request: arrives, gets pages, computes, frees them, ends
+//! ```
+//!
+//! The service is an open loop: requests arrive at each CPU when they arrive (Poisson), whatever became of those
+//! before, and wait in line. So a request pays for the interrupts of the one in front of it too. All draws are made
+//! request by request from a stream of each CPU: variants of one seed see the same requests.
+//!
+//! The service runs from before the first write until the last one has ended, and for a minimum of time, so that
+//! short writes have enough requests too. What has arrived by then is still completed.
+
+use super::system::{Program, Step, System};
+use super::{RunError, Stream, boot, stream};
+use crate::metric;
+use crate::outcome::Outcome;
+use crate::scenario::Run;
+use hdrhistogram::Histogram;
+use machine::profile::Figure;
+use machine::{Cpu, Time};
+use mm::hugetlb::write::Write;
+use mm::{Category, Event, MigrateType, Pfn, Placement, Request};
+use rand_distr::{Distribution, Exp, LogNormal};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+/// Writes as scenarios describe them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelWrites {
+    /// `FILE=VALUE`, written in this order by a task on CPU 0.
+    pub writes: Vec<String>,
+    /// What else runs on the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<Service>,
+}
+
+/// A service as scenarios describe it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// CPUs that it runs on, from CPU 1 on.
+    pub cpus: usize,
+    /// Requests that arrive at each of them in a second, on average.
+    pub requests_per_second: Figure,
+    /// Median CPU time of a request without its pages and without interruptions, microseconds.
+    pub work_us: Figure,
+    /// Standard deviation of the logarithm of that time; 0: all requests are alike.
+    pub work_spread: Figure,
+    /// Pages that a request allocates and frees.
+    pub pages: usize,
+    /// Virtual milliseconds that it runs at least.
+    pub milliseconds: u64,
+}
+
+/// File and value of a write.
+pub fn parse_write(text: &str) -> Option<(&str, &str)> {
+    let (file, value) = text.split_once('=')?;
+    let (file, value) = (file.trim(), value.trim());
+    (!file.is_empty()).then_some((file, value))
+}
+
+/// The CPU of the task that writes.
+const WRITER: Cpu = Cpu(0);
+
+/// Steps of a write between two looks at the clock of sampling.
+const STEPS: usize = 64;
+
+/// Longest latency that is told apart from longer ones: 100 s in nanoseconds.
+const LONGEST: u64 = 100_000_000_000;
+
+/// A write under way.
+struct Current {
+    write: Write,
+    began: Time,
+    huge_pages: u64,
+    flushes: u64,
+}
+
+/// A request in work.
+struct Active {
+    arrival: Time,
+    work: Option<Time>,
+    pages: Vec<Pfn>,
+}
+
+/// A CPU of the service.
+struct Server {
+    random: Pcg64Mcg,
+    /// When the next request arrives, and its work.
+    next: (Time, Time),
+    active: Option<Active>,
+}
+
+impl Server {
+    /// Lets the request after the next one be the next.
+    fn draw(&mut self, demand: &Demand) {
+        let gap = Time::from_seconds(demand.gap.sample(&mut self.random));
+        let work = Time::from_nanoseconds_f64(1e3 * demand.work.sample(&mut self.random));
+        self.next = (self.next.0 + gap, work);
+    }
+}
+
+/// What a service is asked for.
+pub(crate) struct Demand {
+    /// Seconds between two requests.
+    gap: Exp<f64>,
+    /// Microseconds of work of a request.
+    work: LogNormal<f64>,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Until the last write has ended.
+    Writing,
+    /// Until the service has run long enough.
+    Serving,
+    /// Until nothing is left that arrived before.
+    Draining,
+}
+
+struct Running {
+    stage: Stage,
+    spec: KernelWrites,
+    next_write: usize,
+    current: Option<Current>,
+    refused: Option<RunError>,
+    /// When the service may stop; none while writes go on.
+    end: Option<Time>,
+    frames_at_start: i64,
+    grow: Writes,
+    shrink: Writes,
+    reached: Option<u64>,
+    freed: i64,
+    notes: Vec<String>,
+    servers: Vec<Server>,
+    demand: Option<Demand>,
+    latencies: Histogram<u64>,
+    request: Request,
+}
+
+/// What the writes of one direction add up to.
+#[derive(Default)]
+struct Writes {
+    time: Time,
+    flushes: u64,
+}
+
+/// Makes the writes of `spec`.
+pub(super) fn run(run: &Run, spec: &KernelWrites) -> Result<Outcome, RunError> {
+    let mut system = boot(run, 1)?;
+    let mut running = Running::new(spec, &system, run.seed);
+    system.wake(WRITER, Time::ZERO);
+    for cpu in 0..running.servers.len() {
+        system.wake(Cpu(cpu as u16 + 1), Time::ZERO);
+    }
+    system.run(&mut running, Time::NEVER);
+    if let Some(refused) = running.refused {
+        return Err(refused);
+    }
+    let end = running.end.unwrap_or_else(|| system.latest());
+    running.stage = Stage::Serving;
+    system.run(&mut running, end);
+    running.stage = Stage::Draining;
+    system.run(&mut running, Time::NEVER);
+    let mut outcome = system.outcome(end);
+    running.report(&mut outcome);
+    Ok(outcome)
+}
+
+impl Running {
+    fn new(spec: &KernelWrites, system: &System, seed: u64) -> Running {
+        let mut running = Running {
+            stage: Stage::Writing,
+            spec: spec.clone(),
+            next_write: 0,
+            current: None,
+            refused: None,
+            end: None,
+            frames_at_start: frames(system),
+            grow: Writes::default(),
+            shrink: Writes::default(),
+            reached: None,
+            freed: 0,
+            notes: Vec::new(),
+            servers: Vec::new(),
+            demand: spec.service.as_ref().and_then(Service::demand),
+            latencies: Histogram::new_with_bounds(1, LONGEST, 3).expect("bounds and digits are allowed"),
+            request: Request::new(0, MigrateType::Unmovable, Placement::Local),
+        };
+        if let (Some(demand), Some(service)) = (&running.demand, &spec.service) {
+            for cpu in 0..service.cpus {
+                let random = stream(seed, Stream::Arrivals, cpu as u64);
+                let mut server = Server { random, next: (Time::ZERO, Time::ZERO), active: None };
+                server.draw(demand);
+                running.servers.push(server);
+            }
+        }
+        running
+    }
+
+    fn write(&mut self, system: &mut System) -> Step {
+        for _ in 0..STEPS {
+            if !system.may_share(WRITER) {
+                break;
+            }
+            let Some(current) = &mut self.current else {
+                match self.begin(system) {
+                    true => continue,
+                    false => return Step::Idle,
+                }
+            };
+            if system.mm.step_write(&mut system.machine, WRITER, &mut current.write) {
+                self.finish(system);
+            }
+        }
+        Step::Again
+    }
+
+    /// Begins the next write; `false`: there is none, or the kernel refuses it.
+    fn begin(&mut self, system: &mut System) -> bool {
+        let now = system.machine.now(WRITER);
+        let Some(text) = self.spec.writes.get(self.next_write) else {
+            let least = self.spec.service.as_ref().map_or(0, |service| service.milliseconds);
+            self.end = Some(now.max(Time::from_nanoseconds(least.saturating_mul(1_000_000))));
+            return false;
+        };
+        let (file, value) = parse_write(text).unwrap_or((text, ""));
+        match system.mm.begin_write(file, value) {
+            Ok(write) => {
+                let (huge_pages, flushes) = (huge_pages(system), flushes(system));
+                self.current = Some(Current { write, began: now, huge_pages, flushes });
+                true
+            }
+            Err(error) => {
+                self.refused = Some(RunError::Write(error));
+                false
+            }
+        }
+    }
+
+    /// Enters what the write that has ended came to.
+    fn finish(&mut self, system: &System) {
+        let Some(current) = self.current.take() else { return };
+        let text = &self.spec.writes[self.next_write];
+        self.next_write += 1;
+        let Some(outcome) = current.write.outcome() else { return };
+        let is_short = outcome.reached < outcome.wanted;
+        let huge = huge_pages(system);
+        let part = if huge > current.huge_pages || (huge == current.huge_pages && is_short) {
+            self.reached = Some(outcome.reached);
+            let tables = system.mm.hugetlb().vmemmap.nr_split_sections() as i64;
+            self.freed = self.frames_at_start - frames(system) - tables;
+            &mut self.grow
+        } else if huge < current.huge_pages {
+            &mut self.shrink
+        } else {
+            return;
+        };
+        part.time += system.machine.now(WRITER) - current.began;
+        part.flushes += flushes(system) - current.flushes;
+        if is_short {
+            let file = parse_write(text).map_or("", |(file, _)| file);
+            self.notes.push(format!(
+                "{file}: {} asked for, {} reached: not enough memory",
+                outcome.wanted, outcome.reached
+            ));
+        }
+    }
+
+    /// One step of a CPU of the service: a request gets its pages, computes, frees them.
+    fn serve(&mut self, system: &mut System, cpu: Cpu) -> Step {
+        let (Some(service), Some(demand)) = (&self.spec.service, &self.demand) else { return Step::Idle };
+        let server = &mut self.servers[cpu.index() - 1];
+        let Some(active) = &mut server.active else {
+            let (arrival, work) = server.next;
+            if self.end.is_some_and(|end| arrival >= end) {
+                return Step::Idle;
+            }
+            if arrival > system.machine.now(cpu) {
+                return Step::Sleep(arrival);
+            }
+            server.active = Some(Active { arrival, work: Some(work), pages: Vec::new() });
+            server.draw(demand);
+            return Step::Again;
+        };
+        if active.work.is_some() && active.pages.len() < service.pages {
+            let missing = service.pages - active.pages.len();
+            let mut taken = system.alloc_private(cpu, &self.request, missing, &mut active.pages);
+            if taken == 0 {
+                if !system.may_share(cpu) {
+                    return Step::Again;
+                }
+                // Without memory a request does with fewer pages.
+                active.pages.push(system.alloc(cpu, &self.request).unwrap_or(mm::page::NO_PAGE));
+                taken = 1;
+            }
+            let time = system.machine.costs.page_alloc * taken as u64;
+            system.machine.charge(cpu, Category::Program, system.machine.stretched(cpu, time));
+            return Step::Again;
+        }
+        if let Some(work) = active.work.take() {
+            active.pages.retain(|&pfn| pfn != mm::page::NO_PAGE);
+            system.machine.charge(cpu, Category::Program, system.machine.stretched(cpu, work));
+            return Step::Again;
+        }
+        // Once nobody is further behind, every interrupt of the past has been taken.
+        if !system.may_share(cpu) {
+            return Step::Again;
+        }
+        if let Some(&pfn) = active.pages.last() {
+            let mut freed = system.free_private(cpu, &active.pages);
+            if freed == 0 {
+                system.free(cpu, pfn, 0);
+                active.pages.pop();
+                freed = 1;
+            } else {
+                active.pages.drain(..freed);
+            }
+            let time = system.machine.costs.page_free * freed as u64;
+            system.machine.charge(cpu, Category::Program, system.machine.stretched(cpu, time));
+            return Step::Again;
+        }
+        let latency = system.machine.now(cpu) - active.arrival;
+        self.latencies.saturating_record(latency.picoseconds() / 1000);
+        server.active = None;
+        Step::Again
+    }
+
+    fn report(self, outcome: &mut Outcome) {
+        for (part, time, flushes) in [
+            (&self.grow, metric::GROW_TIME, metric::GROW_FLUSHES),
+            (&self.shrink, metric::SHRINK_TIME, metric::SHRINK_FLUSHES),
+        ] {
+            outcome.set(time, part.time.seconds());
+            outcome.set(flushes, part.flushes as f64);
+        }
+        if let Some(reached) = self.reached {
+            outcome.set(metric::PAGES_REACHED, reached as f64);
+            outcome.set(metric::VMEMMAP_FREED, self.freed as f64 / 256.0);
+        }
+        let count = |event| outcome.counters.get(event) as f64;
+        let (ipis, holds) = (count(Event::TlbRemoteCalls), count(Event::HugetlbLockHolds));
+        outcome.set(metric::IPIS, ipis);
+        outcome.set(metric::HUGETLB_LOCK_HOLDS, holds);
+        if self.spec.service.is_some() {
+            let us = |q: f64| self.latencies.value_at_quantile(q) as f64 / 1e3;
+            outcome.set(metric::SERVICE_P50, us(0.50));
+            outcome.set(metric::SERVICE_P99, us(0.99));
+            outcome.set(metric::SERVICE_P999, us(0.999));
+            outcome.set(metric::SERVICE_MAX, self.latencies.max() as f64 / 1e3);
+            outcome.set(metric::SERVICE_REQUESTS, self.latencies.len() as f64);
+            let buckets = self.latencies.iter_recorded();
+            let buckets = buckets.map(|b| (b.value_iterated_to() as f64, b.count_at_value()));
+            outcome.histograms.insert("service", buckets.collect());
+        }
+        outcome.notes = self.notes;
+    }
+}
+
+impl Service {
+    /// What it is asked for; none if the figures are impossible.
+    pub(crate) fn demand(&self) -> Option<Demand> {
+        let gap = Exp::new(self.requests_per_second.value).ok()?;
+        let work = LogNormal::new(self.work_us.value.ln(), self.work_spread.value).ok()?;
+        Some(Demand { gap, work })
+    }
+}
+
+/// Base pages in all pools.
+fn huge_pages(system: &System) -> u64 {
+    system.mm.hugetlb().hstates().iter().map(|h| h.counters().nr << h.order).sum()
+}
+
+/// Frames that hold struct pages.
+fn frames(system: &System) -> i64 {
+    let vmemmap = &system.mm.hugetlb().vmemmap;
+    vmemmap.nr_memmap_boot_pages() + vmemmap.nr_memmap_pages()
+}
+
+/// Flushes of kernel translations on all CPUs so far.
+fn flushes(system: &System) -> u64 {
+    let statistics = system.machine.tlb_statistics();
+    statistics.full + statistics.ranged + statistics.by_hardware
+}
+
+impl Program for Running {
+    fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
+        if cpu == WRITER { self.write(system) } else { self.serve(system, cpu) }
+    }
+
+    fn is_finished(&self) -> bool {
+        match self.stage {
+            Stage::Writing => self.end.is_some() || self.refused.is_some(),
+            Stage::Serving => false,
+            Stage::Draining => {
+                self.servers.iter().all(|s| s.active.is_none() && self.end.is_some_and(|end| s.next.0 >= end))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
