@@ -26,7 +26,7 @@ pub fn entries(recorded: &RecordedCase, twin: &[KernelCounts]) -> Vec<Entry> {
         if kernel.page_tables > 0 || twin.page_tables > 0 {
             let mut causes = Causes::default();
             causes.add(Cause::EarlierSplits, kernel.page_tables);
-            add("page tables", kernel.page_tables, twin.page_tables, causes);
+            add("page tables, from the trace", kernel.page_tables, twin.page_tables, causes);
         }
     }
     entries
@@ -61,7 +61,8 @@ mod tests {
         assert!(entries.iter().all(|entry| entry.case == "three" && entry.error == Some(0.0)));
         let memmap = entries.iter().find(|entry| entry.counter == "0 -> 3: memmap pages given back").unwrap();
         assert_eq!(memmap.kernel, 21);
-        let tables = entries.iter().find(|entry| entry.counter == "0 -> 3: page tables").unwrap();
+        let tables =
+            entries.iter().find(|entry| entry.counter == "0 -> 3: page tables, from the trace").unwrap();
         assert_eq!(tables.causes.get(Cause::EarlierSplits), 1);
         assert!(!entries.iter().any(|entry| entry.counter.ends_with("surplus_hugepages")));
     }

@@ -1,14 +1,16 @@
 //! Is the twin's pool of huge pages right? The kernel's counts of each write judge.
 //!
 //! ```text
-//!   case      what is written to the pool             "HVO on, 64": 64, then 0
-//!   counts    what one write made the kernel do       2 broadcasts of do_flush_tlb_all, 64 copies of heads, ...
-//!   running_kernel   the cases on this kernel --.
-//!   recording        those of other kernels ----+---> the kernel's counts beside the twin's
+//!   case     what is written to the pool          "HVO on, 64": 64, then 0
+//!   counts   what one write makes happen          2 broadcasts of do_flush_tlb_all, 64 copies of heads, ...
+//!
+//!   running_kernel   the cases on this kernel --.                     .-- twin   the same writes
+//!   recording        those of other kernels ----+-> counts --- judge -'
 //! ```
 //!
 //! A machine splits the page table of a stretch of `struct page`s once in its life, so how many splits a write needs
 //! cannot be known from outside. It shows in the trace, as page tables are allocated for it, and is taken from there.
+//! All else is the twin's own: flushes, patched code, what is allocated and freed, the pool.
 
 use std::path::Path;
 

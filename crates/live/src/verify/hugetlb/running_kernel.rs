@@ -75,6 +75,12 @@ pub fn obstacle() -> Option<String> {
     if amount("Hugepagesize").unwrap_or(0) != HUGE_PAGE_KIB {
         return Some(format!("huge pages are not of {HUGE_PAGE_KIB} KiB, the only size that is modelled"));
     }
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    if cpuinfo.split_whitespace().any(|flag| flag == "invlpgb") {
+        return Some(
+            "this CPU can flush those of others by an instruction (INVLPGB), which no event shows".into(),
+        );
+    }
     if online_cpus() < 2 {
         return Some("it needs two CPUs: broadcasts are counted by those who get them".into());
     }
