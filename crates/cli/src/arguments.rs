@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::this_machine;
 use clap::Args;
-use lab::scenario::load_machine;
+use lab::scenario::{Scenario, Workload, load_machine};
 use machine::Profile;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -36,8 +36,13 @@ pub struct SweepArguments {
 impl SweepArguments {
     /// How many threads to use.
     pub fn jobs(&self) -> usize {
-        self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+        jobs(self.jobs)
     }
+}
+
+/// How many threads to use if `asked` were asked for.
+pub fn jobs(asked: Option<NonZeroUsize>) -> usize {
+    asked.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
 }
 
 /// The machine and the kernel's settings.
@@ -78,5 +83,62 @@ impl SystemArguments {
             this_machine::NAME => this_machine::profile(),
             name => Ok(load_machine(name)?),
         }
+    }
+}
+
+/// Writes to files of the kernel, and allocations that fail.
+#[derive(Args)]
+pub struct WriteArguments {
+    /// Write to a file of the kernel, as in vm.nr_hugepages=1024; may be given several times, in order; replaces
+    /// the scenario's writes
+    #[arg(long = "write", value_name = "FILE=VALUE", value_parser = parse_write)]
+    pub writes: Vec<String>,
+
+    /// Let the Nth allocation for huge pages and their vmemmap fail (--set fail_page_alloc/nth=N)
+    #[arg(long, value_name = "N")]
+    pub fail_alloc: Option<u64>,
+
+    /// Let this part of those allocations fail, 0 to 1 (--set fail_page_alloc/ppm=...)
+    #[arg(long, value_name = "P", value_parser = parse_rate)]
+    pub fail_rate: Option<f64>,
+}
+
+fn parse_write(text: &str) -> Result<String, String> {
+    let expected = "expected FILE=VALUE, for example vm.nr_hugepages=1024";
+    lab::simulation::kernel_writes::parse_write(text).map(|_| text.to_string()).ok_or(expected.into())
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate)).ok_or("expected a part from 0 to 1".into())
+}
+
+impl WriteArguments {
+    /// Enters them into a scenario and the settings that go with it.
+    pub fn apply(
+        &self,
+        scenario: &mut Scenario,
+        changes: &mut BTreeMap<String, String>,
+    ) -> Result<(), Failure> {
+        match &mut scenario.workload {
+            _ if self.writes.is_empty() => {}
+            Workload::KernelWrites(workload) => workload.writes = self.writes.clone(),
+            _ => {
+                let name = &scenario.name;
+                return Err(Failure::input(format!(
+                    "--write: {name} writes to no files; scenarios that do have kind = \"kernel-writes\", such as hugetlb-8s"
+                )));
+            }
+        }
+        let ppm = self.fail_rate.map(|rate| (rate * 1e6).round() as u64);
+        for (argument, name, value) in [
+            ("--fail-alloc", "fail_page_alloc/nth", self.fail_alloc),
+            ("--fail-rate", "fail_page_alloc/ppm", ppm),
+        ] {
+            let Some(value) = value else { continue };
+            if changes.insert(name.into(), value.to_string()).is_some() {
+                return Err(Failure::input(format!("{argument} and --set {name}: give one of them")));
+            }
+        }
+        Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! `mmtwin compare`: variants beside each other, with intervals, and where the time went.
 
-use crate::arguments::{SweepArguments, SystemArguments};
+use crate::arguments::{SweepArguments, SystemArguments, WriteArguments};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{change, number, percent};
-use crate::run::title;
+use crate::run::{notes, title};
 use crate::sweep::{directory, sweep};
 use crate::table::{Entry, Grid, Tone};
 use lab::comparison::{Comparison, MetricSummary, TimeShift};
@@ -24,6 +24,7 @@ Examples:
   mmtwin compare kbuild
   mmtwin compare kbuild --variants base,patch9,6.18 --seeds 10
   mmtwin compare af_unix --set vm.stat_interval=10 --machine spr-server
+  mmtwin compare hugetlb-neighbour --write vm.nr_hugepages=16384 --fail-rate 0.001
   mmtwin compare my-scenario.toml --json")]
 pub struct Arguments {
     /// A name from `mmtwin list scenarios`, or a .toml file
@@ -37,17 +38,22 @@ pub struct Arguments {
     system: SystemArguments,
 
     #[command(flatten)]
+    writes: WriteArguments,
+
+    #[command(flatten)]
     sweep: SweepArguments,
 }
 
 /// Compares the variants.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let scenario = Scenario::load(&arguments.scenario)?;
+    let mut scenario = Scenario::load(&arguments.scenario)?;
+    let mut changes = arguments.system.changes()?;
+    arguments.writes.apply(&mut scenario, &mut changes)?;
     let experiment = Experiment {
         machine: arguments.system.profile(&scenario.machine)?,
         variants: arguments.variants.clone().unwrap_or_else(|| scenario.variants.clone()),
         seeds: arguments.sweep.seeds.map_or(scenario.seeds, |seeds| seeds.get()),
-        changes: arguments.system.changes()?,
+        changes,
         scenario,
     };
     compare(&experiment, &arguments.sweep)
@@ -61,7 +67,7 @@ pub fn compare(experiment: &Experiment, arguments: &SweepArguments) -> Result<()
     if arguments.json {
         return json::print("compare", &View { comparison: &comparison, results: &directory });
     }
-    json::print_text(&render(&comparison, &experiment.scenario.description))
+    json::print_text(&format!("{}{}", render(&comparison, &experiment.scenario.description), notes(&records)))
 }
 
 #[derive(Serialize)]

@@ -86,7 +86,7 @@ impl From<ScenarioError> for Failure {
 
 impl From<CalibrationError> for Failure {
     fn from(error: CalibrationError) -> Failure {
-        Failure::new(!matches!(error, CalibrationError::Run(_)), error)
+        Failure::new(!matches!(error, CalibrationError::Run(_) | CalibrationError::OutOfReach { .. }), error)
     }
 }
 
@@ -121,7 +121,7 @@ impl From<ExperimentError> for Failure {
         let is_input = match &error {
             ExperimentError::Results(error) => results_are_input(error),
             ExperimentError::Run { error, .. } => {
-                matches!(**error, RunError::Scenario(_) | RunError::Trace(_))
+                matches!(**error, RunError::Scenario(_) | RunError::Trace(_) | RunError::Write(_))
             }
             ExperimentError::Threads { .. } | ExperimentError::Contradiction { .. } => false,
             _ => true,

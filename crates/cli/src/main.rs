@@ -8,6 +8,7 @@
 //! Exit codes: 0 done, 1 failed, 2 asked for something impossible, 130 interrupted.
 
 mod arguments;
+mod calibrate;
 mod compare;
 mod failure;
 mod json;
@@ -17,6 +18,7 @@ mod published;
 mod record;
 mod replay;
 mod run;
+mod sensitivity;
 mod sweep;
 mod table;
 mod this_machine;
@@ -53,6 +55,8 @@ enum Command {
     Run(run::Arguments),
     Compare(compare::Arguments),
     Published(published::Arguments),
+    Calibrate(calibrate::Arguments),
+    Sensitivity(sensitivity::Arguments),
     Record(record::Arguments),
     Replay(replay::Arguments),
     Verify(verify::Arguments),
@@ -66,6 +70,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::execute(&arguments),
         Command::Compare(arguments) => compare::execute(&arguments),
         Command::Published(arguments) => published::execute(&arguments),
+        Command::Calibrate(arguments) => calibrate::execute(&arguments),
+        Command::Sensitivity(arguments) => sensitivity::execute(&arguments),
         Command::Record(arguments) => record::execute(&arguments),
         Command::Replay(arguments) => replay::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),

@@ -8,8 +8,8 @@ use crate::sweep::sweep;
 use crate::table::{Entry, Grid, Tone};
 use lab::experiment::Experiment;
 use lab::published::{
-    Cell, CellValue, Direction, Kind, Mechanism, Observations, Printed, Report, Statistics, TableReport,
-    needs,
+    Cell, CellValue, Direction, Kind, Mechanism, Observations, Ordering, Printed, Report, Statistics,
+    TableReport, needs,
 };
 use lab::scenario::{Scenario, load_machine};
 use serde::Serialize;
@@ -26,9 +26,10 @@ made once.
 Examples:
   mmtwin published pcp
   mmtwin published pcp --table s0.lmbench3.unix
+  mmtwin published hugetlb
   mmtwin published pcp --json > pcp.json")]
 pub struct Arguments {
-    /// The mechanism: pcp
+    /// The mechanism: pcp or hugetlb
     mechanism: String,
 
     /// Only this table; may be given several times
@@ -102,7 +103,7 @@ fn render(mechanism: &Mechanism, report: &Report) -> String {
     pieces.push(
         "Errors are |predicted - published| / |published| over the cells that are not (base). A direction is judged\n\
          where the published change against base exceeds 2 %; of those, (resolved) counts the ones that the printed\n\
-         digits can tell."
+         digits can tell, and that exceed what two runs of one kernel differ by where a table shows that."
             .into(),
     );
     pieces.join("\n\n")
@@ -118,12 +119,20 @@ fn render_table(table: &TableReport) -> String {
         grid.header.truncate(5);
     }
     let mut text = format!("{}: {}\n{}\n\n{}", table.id, table.workload, table.mail, grid.render());
+    text.extend(table.orderings.iter().map(render_ordering));
     let mut reasons: Vec<&str> = table.cells.iter().filter_map(|cell| cell.reason.as_deref()).collect();
     reasons.dedup();
     for reason in reasons {
         text += &format!("\nnot predicted: {reason}");
     }
     text
+}
+
+fn render_ordering(o: &Ordering) -> String {
+    format!(
+        "\norder of rows, {}: {} of {} pairs as published ({} of {} resolved)",
+        o.metric, o.alike, o.pairs, o.alike_resolved, o.pairs_resolved
+    )
 }
 
 fn cell_row(cell: &Cell) -> Vec<Entry> {

@@ -1,6 +1,6 @@
 //! `mmtwin run`: runs by themselves, with everything that they count.
 
-use crate::arguments::{SweepArguments, SystemArguments};
+use crate::arguments::{SweepArguments, SystemArguments, WriteArguments};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
@@ -19,7 +19,9 @@ use std::collections::BTreeMap;
 Examples:
   mmtwin run page_fault1
   mmtwin run kbuild --variants patch9 --seeds 2
-  mmtwin run af_unix --set vm.percpu_pagelist_high_fraction=8 --machine spr-server --json")]
+  mmtwin run af_unix --set vm.percpu_pagelist_high_fraction=8 --machine spr-server --json
+  mmtwin run hugetlb-vm252 --write hugepages-2048kB/nr_hugepages=1000 --write vm.nr_hugepages=0
+  mmtwin run hugetlb-8s --variants 6.18 --write node3/hugepages-1048576kB/nr_hugepages=16 --fail-alloc 3")]
 pub struct Arguments {
     /// A name from `mmtwin list scenarios`, or a .toml file
     scenario: String,
@@ -30,6 +32,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     system: SystemArguments,
+
+    #[command(flatten)]
+    writes: WriteArguments,
 
     #[command(flatten)]
     sweep: SweepArguments,
@@ -54,6 +59,7 @@ struct RunView<'a> {
     metrics: &'a BTreeMap<String, f64>,
     cpu_seconds: &'a BTreeMap<String, f64>,
     counters: &'a BTreeMap<String, u64>,
+    notes: &'a [String],
 }
 
 impl<'a> From<&'a Record> for RunView<'a> {
@@ -68,20 +74,23 @@ impl<'a> From<&'a Record> for RunView<'a> {
             metrics: &record.metrics,
             cpu_seconds: &record.cpu_seconds,
             counters: &record.counters,
+            notes: &record.notes,
         }
     }
 }
 
 /// Runs the scenario.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let scenario = Scenario::load(&arguments.scenario)?;
+    let mut scenario = Scenario::load(&arguments.scenario)?;
+    let mut changes = arguments.system.changes()?;
+    arguments.writes.apply(&mut scenario, &mut changes)?;
     let variants =
         arguments.variants.clone().unwrap_or_else(|| scenario.variants.iter().take(1).cloned().collect());
     let experiment = Experiment {
         machine: arguments.system.profile(&scenario.machine)?,
         variants,
         seeds: arguments.sweep.seeds.map_or(1, |seeds| seeds.get()),
-        changes: arguments.system.changes()?,
+        changes,
         scenario,
     };
     let directory = directory(&arguments.sweep, &experiment.scenario.name);
@@ -98,12 +107,23 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         );
     }
     json::print_text(&format!(
-        "{} on {}: {}\n\n{}",
+        "{} on {}: {}\n\n{}{}",
         experiment.scenario.name,
         experiment.machine.name,
         experiment.scenario.description,
-        grid(&records).render()
+        grid(&records).render(),
+        notes(&records)
     ))
+}
+
+/// What a reader of the numbers must know, a line each.
+pub fn notes(records: &[Record]) -> String {
+    let lines = records.iter().flat_map(|record| {
+        let run = format!("{}, seed {}", record.run.variant, record.run.seed);
+        record.notes.iter().map(move |note| format!("\n{run}: {note}"))
+    });
+    let text: String = lines.collect();
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 fn grid(records: &[Record]) -> Grid {

@@ -134,10 +134,7 @@ impl Experiment {
         let runs = self.runs()?;
         let identities: Vec<String> =
             runs.iter().map(|run| identity(run, program)).collect::<Result<_, ResultsError>>()?;
-        let threads = rayon::ThreadPoolBuilder::new()
-            .num_threads(jobs)
-            .build()
-            .map_err(|error| ExperimentError::Threads { jobs, text: error.to_string() })?;
+        let threads = threads(jobs)?;
         let make = |run: &Run, identity: &String| {
             if let Some(record) = results.get(identity) {
                 progress(Progress::Known(run));
@@ -163,8 +160,14 @@ impl Experiment {
     }
 }
 
+/// A pool of `jobs` threads.
+pub(crate) fn threads(jobs: usize) -> Result<rayon::ThreadPool, ExperimentError> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
+    pool.map_err(|error| ExperimentError::Threads { jobs, text: error.to_string() })
+}
+
 /// Makes one run. One that fails an assertion must not take the others with it.
-fn make_one(run: &Run, simulate: &Simulate) -> Result<Outcome, ExperimentError> {
+pub(crate) fn make_one(run: &Run, simulate: &Simulate) -> Result<Outcome, ExperimentError> {
     let boxed = || Box::new(run.clone());
     match catch_unwind(AssertUnwindSafe(|| simulate(run))) {
         Ok(Ok(outcome)) => Ok(outcome),

@@ -13,5 +13,6 @@ pub mod outcome;
 pub mod published;
 pub mod results;
 pub mod scenario;
+pub mod sensitivity;
 pub mod simulation;
 pub mod statistics;

@@ -1,76 +1,194 @@
 //! Sentences: "build time decreases from 206s to 199s, -3.4%" is a metric of a scenario, from one variant to another.
+//!
+//! Each sentence has a rule of its own that says what of the twin stands for it, or why nothing does.
 
 use super::report::CellValue;
 use super::sources::Observations;
-use super::tables::{Kind, Row};
-use crate::metric::{ALLOC_ZONE, BUILD_TIME, CACHE_MISS, FREE_HIGH, LOCK, MEMORY_MAX, Metric, SCORE};
+use super::tables::{Kind, Row, Table};
+use crate::metric::{
+    ALLOC_ZONE, BUILD_TIME, CACHE_MISS, FREE_HIGH, GROW_FLUSHES, GROW_TIME, LOCK, MEMORY_MAX, Metric,
+    PAGES_REACHED, SCORE, SHRINK_TIME,
+};
 
-/// The table of sentences.
-pub(super) const TABLE: &str = "s0.claims";
+/// A sentence by table and row, and what stands for it.
+struct Sentence(&'static str, &'static str, Rule);
 
-/// What a sentence is about. Of several variants that it changes to, the one with the highest value counts ("up to").
-struct Claim(&'static str, &'static str, Metric, &'static str, &'static [&'static str]);
+/// A metric of a scenario, from one variant to others.
+struct Claim(&'static str, Metric, &'static str, &'static [&'static str]);
 
-const CLAIMS: &[Claim] = &[
-    Claim("c1.build", "kbuild", BUILD_TIME, "base", &["patch1"]),
-    Claim("c1.lock", "kbuild", LOCK, "base", &["patch1"]),
-    Claim("c1.free_high", "kbuild", FREE_HIGH, "base", &["patch1"]),
-    Claim("c1.unix.bw", "af_unix", SCORE, "base", &["patch1"]),
-    Claim("c1.unix.lock", "af_unix", LOCK, "base", &["patch1"]),
-    Claim("c1.unix.free_high", "af_unix", FREE_HIGH, "base", &["patch1"]),
-    Claim("c1.unix.miss", "af_unix", CACHE_MISS, "base", &["patch1"]),
-    Claim("c3.unix.bw", "af_unix", SCORE, "patch1", &["patch3"]),
-    Claim("c3.unix.lock", "af_unix", LOCK, "patch1", &["patch3"]),
-    Claim("c3.unix.free_high", "af_unix", FREE_HIGH, "patch1", &["patch3"]),
-    Claim("c3.unix.miss", "af_unix", CACHE_MISS, "patch1", &["patch3"]),
-    Claim("c5.lock", "kbuild", LOCK, "patch3", &["patch5"]),
-    Claim("c7.build", "kbuild", BUILD_TIME, "patch5", &["patch7"]),
-    Claim("c7.lock", "kbuild", LOCK, "patch5", &["patch7"]),
-    Claim("c7.free_high", "kbuild", FREE_HIGH, "patch5", &["patch7"]),
-    Claim("c7.alloc_zone", "kbuild", ALLOC_ZONE, "patch5", &["patch7"]),
-    Claim("c9.alloc_zone", "kbuild", ALLOC_ZONE, "patch7", &["patch9"]),
-    Claim("c9v2.alloc_zone", "kbuild-8cg", ALLOC_ZONE, "patch7", &["patch9"]),
-    Claim("c10.netperf", "sctp_stream_many", SCORE, "patch9", &["patch10"]),
-    Claim("c0.maxmem", "kbuild", MEMORY_MAX, "base", &["patch7", "patch9", "patch10"]),
+/// What stands for a sentence.
+enum Rule {
+    /// `before`, `after` and `change` in percent. Of several variants that it changes to, the one with the highest
+    /// value counts ("up to").
+    Change(Claim),
+    /// How many times larger; the smallest and the largest of several.
+    Times(&'static [Claim]),
+    /// The most flushes that any page took while a scenario's pool grew under a variant: the average, rounded up.
+    FlushesOfPage(&'static str, &'static str),
+    /// All flushes while it grew.
+    FlushesOfBatch(&'static str, &'static str),
+    /// Nothing, and why.
+    Nothing(&'static str),
+}
+
+const fn change(
+    row: &'static str,
+    scenario: &'static str,
+    metric: Metric,
+    from: &'static str,
+    to: &'static [&'static str],
+) -> Sentence {
+    Sentence("s0.claims", row, Rule::Change(Claim(scenario, metric, from, to)))
+}
+
+const fn of_batching(row: &'static str, rule: Rule) -> Sentence {
+    Sentence("s1.claims", row, rule)
+}
+
+const fn times(
+    scenario: &'static str,
+    metric: Metric,
+    from: &'static str,
+    to: &'static [&'static str],
+) -> Claim {
+    Claim(scenario, metric, from, to)
+}
+
+const SENTENCES: &[Sentence] = &[
+    change("c1.build", "kbuild", BUILD_TIME, "base", &["patch1"]),
+    change("c1.lock", "kbuild", LOCK, "base", &["patch1"]),
+    change("c1.free_high", "kbuild", FREE_HIGH, "base", &["patch1"]),
+    change("c1.unix.bw", "af_unix", SCORE, "base", &["patch1"]),
+    change("c1.unix.lock", "af_unix", LOCK, "base", &["patch1"]),
+    change("c1.unix.free_high", "af_unix", FREE_HIGH, "base", &["patch1"]),
+    change("c1.unix.miss", "af_unix", CACHE_MISS, "base", &["patch1"]),
+    change("c3.unix.bw", "af_unix", SCORE, "patch1", &["patch3"]),
+    change("c3.unix.lock", "af_unix", LOCK, "patch1", &["patch3"]),
+    change("c3.unix.free_high", "af_unix", FREE_HIGH, "patch1", &["patch3"]),
+    change("c3.unix.miss", "af_unix", CACHE_MISS, "patch1", &["patch3"]),
+    change("c5.lock", "kbuild", LOCK, "patch3", &["patch5"]),
+    change("c7.build", "kbuild", BUILD_TIME, "patch5", &["patch7"]),
+    change("c7.lock", "kbuild", LOCK, "patch5", &["patch7"]),
+    change("c7.free_high", "kbuild", FREE_HIGH, "patch5", &["patch7"]),
+    change("c7.alloc_zone", "kbuild", ALLOC_ZONE, "patch5", &["patch7"]),
+    change("c9.alloc_zone", "kbuild", ALLOC_ZONE, "patch7", &["patch9"]),
+    change("c9v2.alloc_zone", "kbuild-8cg", ALLOC_ZONE, "patch7", &["patch9"]),
+    change("c10.netperf", "sctp_stream_many", SCORE, "patch9", &["patch10"]),
+    change("c0.maxmem", "kbuild", MEMORY_MAX, "base", &["patch7", "patch9", "patch10"]),
+    of_batching(
+        "hvo_alloc_doc",
+        Rule::Nothing("it repeats documentation of an earlier kernel and names no machine"),
+    ),
+    of_batching(
+        "hvo_free_doc",
+        Rule::Nothing("it repeats documentation of an earlier kernel and names no machine"),
+    ),
+    of_batching("hvo_190x", Rule::Nothing("no machine and no command are given")),
+    of_batching("vm_61x", Rule::Times(&[times("hugetlb-vm252", GROW_TIME, "hvo-off", &["base"])])),
+    of_batching(
+        "after_batching",
+        Rule::Times(&[
+            times("hugetlb-8s", GROW_TIME, "patch12-hvo-off", &["patch12"]),
+            times("hugetlb-8s", SHRINK_TIME, "patch12-hvo-off", &["patch12"]),
+            times("hugetlb-vm252", GROW_TIME, "patch12-hvo-off", &["patch12"]),
+            times("hugetlb-vm252", SHRINK_TIME, "patch12-hvo-off", &["patch12"]),
+        ]),
+    ),
+    of_batching("flushes_before", Rule::FlushesOfPage("hugetlb-vm252", "base")),
+    // The sentence counts what patches 10 and 11 leave. Patch 12 as posted flushes once more, for the list of pages to
+    // free, which is empty when a pool grows.
+    of_batching("flushes_after", Rule::FlushesOfBatch("hugetlb-vm252", "patch11")),
 ];
 
-fn find(row: &str) -> Option<&'static Claim> {
-    CLAIMS.iter().find(|claim| claim.0 == row)
+/// Whether a table is one of sentences.
+pub(super) fn is_table(table: &str) -> bool {
+    SENTENCES.iter().any(|sentence| sentence.0 == table)
+}
+
+fn find(table: &str, row: &str) -> Option<&'static Rule> {
+    SENTENCES.iter().find(|sentence| sentence.0 == table && sentence.1 == row).map(|sentence| &sentence.2)
 }
 
 /// Scenario and variants that a sentence needs.
-pub(super) fn needs(row: &str) -> Vec<(&'static str, String)> {
-    find(row).map_or(Vec::new(), |Claim(_, scenario, _, from, to)| {
-        [*from].iter().chain(*to).map(|variant| (*scenario, variant.to_string())).collect()
-    })
+pub(super) fn needs(table: &str, row: &str) -> Vec<(&'static str, &'static str)> {
+    let of = |Claim(scenario, _, from, to): &Claim| -> Vec<(&'static str, &'static str)> {
+        [*from].iter().chain(*to).map(|variant| (*scenario, *variant)).collect()
+    };
+    match find(table, row) {
+        Some(Rule::Change(claim)) => of(claim),
+        Some(Rule::Times(claims)) => claims.iter().flat_map(of).collect(),
+        Some(Rule::FlushesOfPage(scenario, variant) | Rule::FlushesOfBatch(scenario, variant)) => {
+            vec![(scenario, variant)]
+        }
+        Some(Rule::Nothing(_)) | None => Vec::new(),
+    }
 }
 
 /// The kind of a cell: what a sentence says of the unpatched kernel is baseline.
-pub(super) fn kind(row: &Row, column: &str) -> Kind {
-    match find(&row.variant) {
-        Some(Claim(_, _, _, "base", _)) if column == "before" => Kind::Baseline,
+pub(super) fn kind(table: &Table, row: &Row, column: &str) -> Kind {
+    match find(&table.id, &row.variant) {
+        Some(Rule::Change(Claim(_, _, "base", _))) if column == "before" => Kind::Baseline,
         _ => row.kind,
     }
 }
 
-/// What the twin predicts for `before`, `after` or `change` (percent) of a sentence.
-pub(super) fn predict(row: &Row, column: &str, observations: &Observations) -> CellValue {
-    let Some(Claim(_, scenario, metric, from, to)) = find(&row.variant) else {
+impl Claim {
+    fn before(&self, observations: &Observations) -> Result<f64, String> {
+        observations.mean(self.0, self.2, self.1)
+    }
+
+    fn after(&self, observations: &Observations) -> Result<f64, String> {
+        let values = self.3.iter().map(|variant| observations.mean(self.0, variant, self.1));
+        values.collect::<Result<Vec<f64>, _>>().map(|values| values.into_iter().fold(f64::MIN, f64::max))
+    }
+
+    fn ratio(&self, observations: &Observations) -> Result<f64, String> {
+        match self.before(observations)? {
+            0.0 => Err(format!("{} of {} is zero, so there is no change in percent", self.1.name, self.2)),
+            before => Ok(self.after(observations)? / before),
+        }
+    }
+}
+
+/// What the twin predicts for a cell of a sentence.
+pub(super) fn predict(table: &Table, row: &Row, column: &str, observations: &Observations) -> CellValue {
+    let Some(rule) = find(&table.id, &row.variant) else {
         return CellValue::Missing("no metric stands for this sentence".into());
     };
-    let before = || observations.mean(scenario, from, *metric);
-    let after = || {
-        let values = to.iter().map(|variant| observations.mean(scenario, variant, *metric));
-        values.collect::<Result<Vec<f64>, _>>().map(|values| values.into_iter().fold(f64::MIN, f64::max))
-    };
-    let value = match column {
-        "before" => before(),
-        "after" => after(),
-        "change" => before().and_then(|before| match before {
-            0.0 => Err(format!("{} of {from} is zero, so there is no change in percent", metric.name)),
-            before => after().map(|after| 100.0 * (after / before - 1.0)),
-        }),
-        _ => Err("no metric stands for this column".into()),
-    };
-    value.into()
+    match rule {
+        Rule::Change(claim) => match column {
+            "before" => claim.before(observations),
+            "after" => claim.after(observations),
+            "change" => claim.ratio(observations).map(|ratio| 100.0 * (ratio - 1.0)),
+            _ => Err("no metric stands for this column".into()),
+        }
+        .into(),
+        Rule::Times([claim]) => claim.ratio(observations).into(),
+        Rule::Times(claims) => {
+            let ratios = claims.iter().map(|claim| claim.ratio(observations));
+            let ratios: Result<Vec<f64>, String> = ratios.collect();
+            let text = |ratios: Vec<f64>| {
+                let least = ratios.iter().copied().fold(f64::MAX, f64::min);
+                let most = ratios.iter().copied().fold(f64::MIN, f64::max);
+                format!("{least:.0}-{most:.0}x slowdown")
+            };
+            ratios.map(text).into()
+        }
+        Rule::FlushesOfPage(scenario, variant) => {
+            let flushes = observations.mean(scenario, variant, GROW_FLUSHES);
+            let pages = observations.mean(scenario, variant, PAGES_REACHED);
+            flushes.and_then(|flushes| Ok(word((flushes / pages?).ceil()))).into()
+        }
+        Rule::FlushesOfBatch(scenario, variant) => {
+            observations.mean(scenario, variant, GROW_FLUSHES).map(word).into()
+        }
+        Rule::Nothing(reason) => CellValue::Missing(reason.to_string()),
+    }
+}
+
+/// A small number as a sentence says it.
+fn word(number: f64) -> String {
+    let words = ["none", "one", "two", "three", "four"];
+    let index = (number >= 0.0 && number.fract() == 0.0).then_some(number as usize);
+    index.and_then(|index| words.get(index)).map_or_else(|| number.to_string(), |word| word.to_string())
 }

@@ -23,7 +23,7 @@ mod sources;
 mod tables;
 
 pub use printed::Printed;
-pub use report::{Basis, Cell, CellValue, Direction, Report, Statistics, TableReport};
+pub use report::{Basis, Cell, CellValue, Direction, Ordering, Report, Statistics, TableReport};
 pub use sources::{Need, Observations, needs};
 pub use tables::{Kind, Mechanism, Row, Table, TablesError};
 

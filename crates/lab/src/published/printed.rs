@@ -1,4 +1,4 @@
-//! Values as printed: `100.0`, `-3.4%`, `206s`, `0.75 MB`, `4 * batch`.
+//! Values as printed: `100.0`, `-3.4%`, `206s`, `0.75 MB`, `2m27.609s`, `61x slower`, `4 * batch`.
 
 /// A printed number with its precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,9 +10,16 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Reads a number with an optional sign and an optional unit of letters or `%`; none if it is something else.
+    /// Reads a number with an optional sign and optional words or `%` behind it, or minutes and seconds as time(1)
+    /// prints them; none if it is something else.
     pub fn parse(text: &str) -> Option<Printed> {
-        let number = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%').trim_end();
+        if let Some((minutes, seconds)) = text.strip_suffix('s').and_then(|text| text.split_once('m')) {
+            let minutes: u32 = minutes.parse().ok()?;
+            let seconds = Printed::parse(seconds)?;
+            return Some(Printed { value: 60.0 * f64::from(minutes) + seconds.value, ..seconds });
+        }
+        let number =
+            text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic() || matches!(c, '%' | ' '));
         let unsigned = number.trim_start_matches(['+', '-']);
         if !unsigned.chars().all(|c| c.is_ascii_digit() || c == '.') {
             return None;
@@ -35,12 +42,27 @@ mod tests {
             ("206s", 206.0, 0.5),
             ("0.9375 MB", 0.9375, 0.00005),
             ("513633.4", 513633.4, 0.05),
+            ("0m4.119s", 4.119, 0.0005),
+            ("2m27.609s", 147.609, 0.0005),
+            ("61x slower", 61.0, 0.5),
         ] {
             let printed = Printed::parse(text).unwrap();
             assert_eq!(printed.value, value, "{text}");
             assert!((printed.half_unit - half_unit).abs() < 1e-12, "{text}");
         }
-        for text in ["4 * batch", "spinlock_t", ">> 3", "", "%", "1.2.3", "0m4.119s", "."] {
+        for text in [
+            "4 * batch",
+            "spinlock_t",
+            ">> 3",
+            "",
+            "%",
+            "1.2.3",
+            "xm4.1s",
+            "2-3x slowdown",
+            "~2x",
+            "two",
+            ".",
+        ] {
             assert_eq!(Printed::parse(text), None, "{text}");
         }
     }

@@ -3,10 +3,12 @@
 //! ```text
 //!   error      |predicted - published| / |published|, of predicted cells that are numbers
 //!   direction  if the published change against the base row exceeds 2 %: has the predicted one the same sign?
-//!   resolved   whether that change exceeds 2 % whatever the printed digits were rounded from
+//!   resolved   whether that change exceeds 2 % whatever the printed digits were rounded from, and what two runs of
+//!              one kernel differ by, where the table tells that
+//!   ordering   of all pairs of rows that differ as printed: how many does the twin put in the same order?
 //! ```
 
-use super::sources::{Observations, is_percent_of_base, measured};
+use super::sources::{Measured, Observations, is_percent_of_base, relative_difference};
 use super::tables::{Kind, Row, Table};
 use super::{Printed, claims, layout, parameters, sources};
 use crate::statistics::{mean, quantile};
@@ -89,7 +91,8 @@ pub struct Cell {
     pub same: Option<bool>,
     /// See the module's text; none where the published change is too small or there is no base row.
     pub direction: Option<Direction>,
-    /// Whether the printed digits tell that the published change exceeds 2 %; none without a direction.
+    /// Whether the published change exceeds 2 % by the printed digits, and what two runs of one kernel differ by where
+    /// the table tells that; none without a direction.
     pub resolved: Option<bool>,
 }
 
@@ -135,8 +138,25 @@ pub struct TableReport {
     pub basis: Basis,
     /// Its errors.
     pub statistics: Statistics,
+    /// Whether its rows are in the published order, by column; none if its rows are no kernels.
+    pub orderings: Vec<Ordering>,
     /// Its cells.
     pub cells: Vec<Cell>,
+}
+
+/// Pairs of rows of a column of which at least one is predicted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ordering {
+    /// The column.
+    pub metric: String,
+    /// Pairs whose published values differ, and both of which the twin has a value for.
+    pub pairs: usize,
+    /// Those that it puts in the same order.
+    pub alike: usize,
+    /// Pairs that differ by more than rounding and more than two runs of one kernel.
+    pub pairs_resolved: usize,
+    /// Those that it puts in the same order.
+    pub alike_resolved: usize,
 }
 
 /// All tables.
@@ -165,7 +185,8 @@ impl Report {
 
 impl TableReport {
     fn new(table: &Table, observations: &Observations) -> TableReport {
-        let simulated = measured(&table.id).is_some() || table.id == claims::TABLE;
+        let measured = Measured::find(&table.id);
+        let simulated = measured.is_some() || claims::is_table(&table.id);
         let mut cells = Vec::new();
         for (index, row) in table.rows.iter().enumerate() {
             for column in row.columns(table) {
@@ -178,15 +199,54 @@ impl TableReport {
             workload: table.workload.clone(),
             basis: if simulated { Basis::Simulated } else { Basis::Computed },
             statistics: Statistics::new(cells.iter()),
+            orderings: measured.map_or(Vec::new(), |measured| Ordering::of_columns(table, measured, &cells)),
             cells,
         }
+    }
+}
+
+impl Ordering {
+    fn of_columns(table: &Table, measured: &Measured, cells: &[Cell]) -> Vec<Ordering> {
+        let columns = table.metrics.iter().map(|column| column.id.as_str());
+        let orderings = columns.map(|column| {
+            let cells = cells.iter().filter(|cell| cell.metric == column);
+            let values = cells.filter_map(|cell| match (Printed::parse(&cell.published), &cell.predicted) {
+                (Some(printed), CellValue::Number(value)) => Some((cell.kind, printed, *value)),
+                _ => None,
+            });
+            Ordering::new(column, measured.run_to_run(table, column), &values.collect::<Vec<_>>())
+        });
+        orderings.filter(|ordering| ordering.pairs > 0).collect()
+    }
+
+    /// Of rows with a kind, a published and a predicted value.
+    fn new(column: &str, run_to_run: f64, rows: &[(Kind, Printed, f64)]) -> Ordering {
+        let mut ordering =
+            Ordering { metric: column.into(), pairs: 0, alike: 0, pairs_resolved: 0, alike_resolved: 0 };
+        for (index, &(kind, a, twin_a)) in rows.iter().enumerate() {
+            for &(other, b, twin_b) in &rows[index + 1..] {
+                if a.value == b.value || (kind, other) == (Kind::Baseline, Kind::Baseline) {
+                    continue;
+                }
+                let alike = usize::from((a.value - b.value) * (twin_a - twin_b) > 0.0);
+                ordering.pairs += 1;
+                ordering.alike += alike;
+                let rounding = a.half_unit + b.half_unit;
+                if (a.value - b.value).abs() > rounding && relative_difference(a.value, b.value) > run_to_run
+                {
+                    ordering.pairs_resolved += 1;
+                    ordering.alike_resolved += alike;
+                }
+            }
+        }
+        ordering
     }
 }
 
 fn predict(table: &Table, index: usize, column: &str, observations: &Observations) -> CellValue {
     let row = &table.rows[index];
     match table.id.as_str() {
-        claims::TABLE => claims::predict(row, column, observations),
+        id if claims::is_table(id) => claims::predict(table, row, column, observations),
         parameters::TABLE => parameters::predict(&row.variant),
         id if layout::is_layout(id) => layout::predict(table, index, column),
         _ => sources::predict(table, row, column, observations),
@@ -196,7 +256,7 @@ fn predict(table: &Table, index: usize, column: &str, observations: &Observation
 impl Cell {
     fn new(table: &Table, index: usize, row: &Row, column: &str, observations: &Observations) -> Cell {
         let published = &row.v[column];
-        let kind = if table.id == claims::TABLE { claims::kind(row, column) } else { row.kind };
+        let kind = claims::kind(table, row, column);
         let predicted = predict(table, index, column, observations);
         let mut cell = Cell {
             table: table.id.clone(),
@@ -218,8 +278,8 @@ impl Cell {
                 if kind == Kind::Predicted && printed.value != 0.0 {
                     cell.error = Some((value - printed.value).abs() / printed.value.abs());
                 }
-                if kind == Kind::Predicted && measured(&table.id).is_some() {
-                    cell.judge_direction(table, column, value, printed, observations);
+                if let (Kind::Predicted, Some(measured)) = (kind, Measured::find(&table.id)) {
+                    cell.judge_direction(table, measured, row, value, printed, observations);
                 }
             }
             (CellValue::Number(value), None) => cell.same = Some(value.to_string() == *published),
@@ -228,19 +288,19 @@ impl Cell {
         cell
     }
 
-    /// Enters direction and resolution, the base being the table's baseline row.
+    /// Enters direction and resolution.
     fn judge_direction(
         &mut self,
         table: &Table,
-        column: &str,
+        measured: &Measured,
+        row: &Row,
         value: f64,
         printed: Printed,
         observations: &Observations,
     ) {
-        let Some(base_index) = table.rows.iter().position(|row| row.kind == Kind::Baseline) else { return };
-        let Some(base) = table.rows[base_index].v.get(column).and_then(|text| Printed::parse(text)) else {
-            return;
-        };
+        let column = self.metric.as_str();
+        let Some((base_index, base)) = measured.base(table, row) else { return };
+        let Some(base) = base.v.get(column).and_then(|text| Printed::parse(text)) else { return };
         let CellValue::Number(predicted_base) = predict(table, base_index, column, observations) else {
             return;
         };
@@ -251,7 +311,9 @@ impl Cell {
             return;
         }
         let least = change.abs() - printed.half_unit - base_half_unit;
-        self.resolved = Some(least > CHANGE * (base.value.abs() + base_half_unit));
+        let is_more_than_noise =
+            relative_difference(printed.value, base.value) > measured.run_to_run(table, column);
+        self.resolved = Some(is_more_than_noise && least > CHANGE * (base.value.abs() + base_half_unit));
         let right = (value - predicted_base) * change > 0.0;
         self.direction = Some(if right { Direction::Right } else { Direction::Wrong });
     }

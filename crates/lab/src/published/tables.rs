@@ -21,8 +21,14 @@ pub struct Mechanism {
 
 impl Mechanism {
     /// All mechanisms.
-    pub const ALL: &'static [Mechanism] =
-        &[Mechanism { name: "pcp", description: "PCP high auto-tuning, 10 patches, 2023", prefix: "s0." }];
+    pub const ALL: &'static [Mechanism] = &[
+        Mechanism { name: "pcp", description: "PCP high auto-tuning, 10 patches, 2023", prefix: "s0." },
+        Mechanism {
+            name: "hugetlb",
+            description: "Batch hugetlb vmemmap modification operations, 12 patches, 2023",
+            prefix: "s1.",
+        },
+    ];
 
     /// The mechanism named `name`.
     pub fn find(name: &str) -> Result<&'static Mechanism, TablesError> {
@@ -30,6 +36,11 @@ impl Mechanism {
             .iter()
             .find(|mechanism| mechanism.name == name)
             .ok_or_else(|| TablesError::UnknownMechanism { name: name.into() })
+    }
+
+    /// The mechanism that the table `id` is about.
+    pub fn of_table(id: &str) -> Option<&'static Mechanism> {
+        Mechanism::ALL.iter().find(|mechanism| id.starts_with(mechanism.prefix))
     }
 
     /// Its tables; with `only`, those named there.

@@ -1,0 +1,127 @@
+//! `mmtwin sensitivity`: how far results move with what nobody measured.
+
+use crate::arguments::{SystemArguments, WriteArguments, jobs};
+use crate::failure::Failure;
+use crate::json;
+use crate::number::{number, percent};
+use crate::table::Grid;
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::metric::Metric;
+use lab::scenario::Scenario;
+use lab::sensitivity::{Effect, Question, Sensitivity};
+use serde::Serialize;
+use std::num::NonZeroUsize;
+
+/// Move each assumption about a machine or workload over its plausible range
+#[derive(clap::Args)]
+#[command(after_help = "\
+An assumption is a figure whose source says so. It is moved to both ends of the range that its
+source states, or to half and twice its value, while all others stay.
+
+Examples:
+  mmtwin sensitivity hugetlb-vm252
+  mmtwin sensitivity hugetlb-8s --variants base,patch12,6.18
+  mmtwin sensitivity hugetlb-neighbour --write vm.nr_hugepages=512 --write vm.nr_hugepages=0 --json")]
+pub struct Arguments {
+    /// A name from `mmtwin list scenarios`, or a .toml file
+    scenario: String,
+
+    /// Variants or releases, separated by commas [default: base, and the series' last patch]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    variants: Option<Vec<String>>,
+
+    #[command(flatten)]
+    system: SystemArguments,
+
+    #[command(flatten)]
+    writes: WriteArguments,
+
+    /// Runs at the same time; results do not depend on it [default: one a CPU]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+
+    /// Print JSON, see schemas/
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct View<'a> {
+    scenario: &'a str,
+    machine: &'a str,
+    variants: &'a [String],
+    assumptions: &'a [Sensitivity],
+}
+
+/// Moves the assumptions.
+pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    let mut scenario = Scenario::load(&arguments.scenario)?;
+    let mut changes = arguments.system.changes()?;
+    arguments.writes.apply(&mut scenario, &mut changes)?;
+    let machine = arguments.system.profile(&scenario.machine)?;
+    let variants = arguments.variants.clone().unwrap_or_else(|| default_variants(&scenario));
+    let question = Question { scenario, machine, variants, changes };
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs  {elapsed}")
+        .context("the progress bar's template")?;
+    let bar = ProgressBar::new(question.runs() as u64).with_style(style);
+    let answers = question.answer(jobs(arguments.jobs), &lab::simulation::run, &|| bar.inc(1));
+    bar.finish_and_clear();
+    let answers = answers?;
+    if arguments.json {
+        let view = View {
+            scenario: &question.scenario.name,
+            machine: &question.machine.name,
+            variants: &question.variants,
+            assumptions: &answers,
+        };
+        return json::print("sensitivity", &view);
+    }
+    json::print_text(&render(&question, &answers))
+}
+
+/// `base`, and the last patch of the scenario's series that the scenario has.
+fn default_variants(scenario: &Scenario) -> Vec<String> {
+    let is_patch = |name: &&String| name.starts_with("patch") && !name.ends_with("hvo-off");
+    let last = scenario.variants.iter().rfind(is_patch).or(scenario.variants.last());
+    let mut variants = vec!["base".to_string()];
+    variants.extend(last.filter(|name| *name != "base").cloned());
+    variants
+}
+
+/// Changes up to this part of a value are not shown.
+const SHOWN: f64 = 0.001;
+
+fn render(question: &Question, answers: &[Sensitivity]) -> String {
+    let (scenario, machine) = (&question.scenario, &question.machine.name);
+    let mut grid =
+        Grid::new(&["assumption", "value", "range", "variant", "metric", "value", "at low", "at high"]);
+    grid.words = vec![2, 3, 4];
+    let mut still = Vec::new();
+    for Sensitivity { assumption, effects } in answers {
+        let mut effects: Vec<&Effect> = effects.iter().filter(|effect| effect.largest() > SHOWN).collect();
+        effects.sort_by(|a, b| b.largest().total_cmp(&a.largest()));
+        if effects.is_empty() {
+            still.push(assumption.key.as_str());
+        }
+        let stated = if assumption.stated { "" } else { " (not stated)" };
+        let range = format!("{} to {}{stated}", number(assumption.low), number(assumption.high));
+        let mut own = [assumption.key.clone(), number(assumption.value), range];
+        for effect in effects {
+            let metric = Metric::find(effect.metric).map_or(effect.metric, |metric| metric.label);
+            let end = |value: f64| match effect.value {
+                0.0 => number(value),
+                own => format!("{}{}", if value < own { "" } else { "+" }, percent(value / own - 1.0)),
+            };
+            let cells = [effect.variant.clone(), metric.into(), number(effect.value)];
+            let ends = [end(effect.at_low), end(effect.at_high)];
+            // An assumption is named once.
+            grid.row(std::mem::take(&mut own).into_iter().chain(cells).chain(ends));
+        }
+    }
+    let mut text = format!("{} on {machine}: {}\n\n{}", scenario.name, scenario.description, grid.render());
+    if !still.is_empty() {
+        text += &format!("\n\nThese move nothing by more than {}: {}", percent(SHOWN), still.join(", "));
+    }
+    text
+}

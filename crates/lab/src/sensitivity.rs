@@ -1,0 +1,264 @@
+//! Sensitivity: how far results move when what nobody measured moves.
+//!
+//! ```text
+//!   figure whose source begins with "assumption"   low end ─► runs ─► metrics ┐ each beside the metrics
+//!   (machine's costs, workload's figures)         high end ─► runs ─► metrics ┘ at the figure's own value
+//! ```
+//!
+//! The ends are what the source states ("... ; 200 to 1000", in the unit of the figure or with its own); where it
+//! states nothing, half and twice the value. One figure moves at a time.
+
+use crate::experiment::{ExperimentError, Simulate, make_one, threads};
+use crate::metric::{Better, Metric};
+use crate::outcome::Outcome;
+use crate::scenario::{Run, Scenario, ScenarioError};
+use machine::Profile;
+use machine::profile::Figure;
+use rayon::prelude::*;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A figure that somebody assumed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Assumption {
+    /// Its key, with its table.
+    pub key: String,
+    /// Its value.
+    pub value: f64,
+    /// Lowest plausible value.
+    pub low: f64,
+    /// Highest plausible value.
+    pub high: f64,
+    /// Whether its source states these ends; otherwise they are half and twice the value.
+    pub stated: bool,
+}
+
+/// A metric of a variant at both ends of an assumption.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// The variant.
+    pub variant: String,
+    /// [`Metric::name`].
+    pub metric: &'static str,
+    /// Its value as things are assumed to be.
+    pub value: f64,
+    /// At the low end.
+    pub at_low: f64,
+    /// At the high end.
+    pub at_high: f64,
+}
+
+impl Effect {
+    /// The larger change of the two, as a part of the value.
+    pub fn largest(&self) -> f64 {
+        let change = |end: f64| (end - self.value).abs();
+        let change = change(self.at_low).max(change(self.at_high));
+        if change == 0.0 { 0.0 } else { change / self.value.abs() }
+    }
+}
+
+/// An assumption and what it does.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sensitivity {
+    /// The assumption.
+    pub assumption: Assumption,
+    /// What it does, by variant, then metric.
+    pub effects: Vec<Effect>,
+}
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The machine.
+    pub machine: Profile,
+    /// The variants.
+    pub variants: Vec<String>,
+    /// Settings beyond the scenario's.
+    pub changes: BTreeMap<String, String>,
+}
+
+/// Whether a figure is one that somebody assumed.
+fn is_assumed(figure: &Figure) -> bool {
+    figure.source.trim_start().to_lowercase().starts_with("assumption")
+}
+
+/// The last range in a source that has the value within it, in the unit of `key`.
+fn stated_range(key: &str, figure: &Figure) -> Option<(f64, f64)> {
+    let words: Vec<&str> = figure.source.split_whitespace().collect();
+    let number = |word: &str| word.trim_matches(|c: char| !c.is_ascii_digit()).parse::<f64>().ok();
+    let nanoseconds =
+        |word: Option<&&str>| match word.map(|word| word.trim_matches(|c: char| !c.is_alphabetic())) {
+            Some("ns") => Some(1.0),
+            Some("us") => Some(1e3),
+            Some("ms") => Some(1e6),
+            Some("s") => Some(1e9),
+            _ => None,
+        };
+    let own = nanoseconds(key.rsplit('_').next().as_ref());
+    let ranges = (1..words.len()).filter(|&at| words[at] == "to").filter_map(|at| {
+        let (low, high) = (number(words[at - 1])?, number(words.get(at + 1)?)?);
+        let unit = match (own, nanoseconds(words.get(at + 2))) {
+            (Some(own), Some(unit)) => unit / own,
+            _ => 1.0,
+        };
+        Some((low * unit, high * unit))
+    });
+    ranges.filter(|&(low, high)| low <= figure.value && figure.value <= high && low < high).last()
+}
+
+fn assumption(key: String, figure: &Figure) -> Option<Assumption> {
+    if !is_assumed(figure) || figure.value == 0.0 {
+        return None;
+    }
+    let stated = stated_range(&key, figure);
+    let (low, high) = stated.unwrap_or((0.5 * figure.value, 2.0 * figure.value));
+    Some(Assumption { key, value: figure.value, low, high, stated: stated.is_some() })
+}
+
+impl Question {
+    /// Every figure that somebody assumed, the machine's first.
+    pub fn assumptions(&self) -> Vec<Assumption> {
+        let costs = self.machine.costs.entries();
+        let costs = costs.into_iter().map(|(key, figure)| (format!("costs.{key}"), figure.clone()));
+        let mut workload = self.scenario.workload.clone();
+        let workload = workload.figures_mut();
+        let workload = workload.into_iter().map(|(key, figure)| (format!("workload.{key}"), figure.clone()));
+        costs.chain(workload).filter_map(|(key, figure)| assumption(key, &figure)).collect()
+    }
+
+    /// The metrics that are watched: those of the scenario that can be better or worse.
+    pub fn metrics(&self) -> Vec<&'static Metric> {
+        let metrics = self.scenario.metrics.iter().filter_map(|name| Metric::find(name));
+        metrics.filter(|metric| metric.better != Better::Neutral).collect()
+    }
+
+    /// The run of `variant` with the figure `key` at `value`.
+    fn run(&self, variant: &str, moved: Option<(&str, f64)>) -> Result<Run, ScenarioError> {
+        let mut machine = self.machine.clone();
+        let mut scenario = self.scenario.clone();
+        if let Some((key, value)) = moved {
+            let mut figures = scenario.workload.figures_mut().into_iter();
+            let own = figures.find(|(own, _)| key.strip_prefix("workload.") == Some(own));
+            let cost = key.strip_prefix("costs.").and_then(|key| machine.costs.entry_mut(key));
+            if let Some(figure) = own.map(|(_, figure)| figure).or(cost) {
+                figure.value = value;
+            }
+        }
+        scenario.run(variant, 1, &machine, &self.changes)
+    }
+
+    /// Moves every assumption to both ends, on `jobs` threads; `progress` is called after each run. Largest effect
+    /// first.
+    pub fn answer(
+        &self,
+        jobs: usize,
+        simulate: &Simulate,
+        progress: &(dyn Fn() + Sync),
+    ) -> Result<Vec<Sensitivity>, ExperimentError> {
+        let assumptions = self.assumptions();
+        let places: Vec<Option<(&str, f64)>> = [None]
+            .into_iter()
+            .chain(
+                assumptions
+                    .iter()
+                    .flat_map(|a| [Some((a.key.as_str(), a.low)), Some((a.key.as_str(), a.high))]),
+            )
+            .collect();
+        let mut runs = Vec::new();
+        for variant in &self.variants {
+            for place in &places {
+                runs.push(self.run(variant, *place)?);
+            }
+        }
+        let make = |run: &Run| {
+            let outcome = make_one(run, simulate);
+            progress();
+            outcome
+        };
+        let outcomes: Vec<Outcome> = threads(jobs)?
+            .install(|| runs.par_iter().with_max_len(1).map(make).collect::<Result<_, ExperimentError>>())?;
+        let mut answers: Vec<Sensitivity> = Vec::new();
+        for (index, assumption) in assumptions.iter().enumerate() {
+            let mut effects = Vec::new();
+            for (variant, outcomes) in self.variants.iter().zip(outcomes.chunks(places.len())) {
+                for metric in self.metrics() {
+                    let value = |at: usize| outcomes[at].get(*metric);
+                    let at = 1 + 2 * index;
+                    if let (Some(value), Some(at_low), Some(at_high)) = (value(0), value(at), value(at + 1)) {
+                        let variant = variant.clone();
+                        effects.push(Effect { variant, metric: metric.name, value, at_low, at_high });
+                    }
+                }
+            }
+            answers.push(Sensitivity { assumption: assumption.clone(), effects });
+        }
+        let largest = |s: &Sensitivity| s.effects.iter().map(Effect::largest).fold(0.0, f64::max);
+        answers.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
+        Ok(answers)
+    }
+
+    /// How many runs [`Question::answer`] makes.
+    pub fn runs(&self) -> usize {
+        self.variants.len() * (1 + 2 * self.assumptions().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::SCORE;
+    use crate::scenario::load_machine;
+
+    fn figure(value: f64, source: &str) -> Figure {
+        Figure { value, source: source.into() }
+    }
+
+    #[test]
+    fn ranges_are_read_from_sources() {
+        for (key, value, source, expected) in [
+            ("costs.a_ns", 500.0, "assumption: less than 1 us; 200 to 1000", Some((200.0, 1000.0))),
+            ("costs.a_ns", 2e7, "assumption: a few ticks; 5 to 100 ms", Some((5e6, 1e8))),
+            ("costs.a_ns", 44.0, "assumption: 35 to 70, as for 1 to 2 others", Some((35.0, 70.0))),
+            ("costs.smt_slowdown", 1.6, "assumption: 1.25 to 2.5.", Some((1.25, 2.5))),
+            ("workload.service.work_us", 100.0, "assumption; 0.05 to 0.5 ms", Some((50.0, 500.0))),
+            ("costs.a_ns", 10.0, "assumption: on lines in L1", None),
+            ("costs.a_ns", 10.0, "assumption: 200 to 1000 for others", None),
+        ] {
+            assert_eq!(stated_range(key, &figure(value, source)), expected, "{source}");
+        }
+        let half = assumption("costs.a_ns".into(), &figure(10.0, "assumption: guessed")).unwrap();
+        assert_eq!((half.low, half.high, half.stated), (5.0, 20.0, false));
+        assert_eq!(assumption("costs.a_ns".into(), &figure(10.0, "measured; not an assumption")), None);
+    }
+
+    #[test]
+    fn each_assumption_moves_alone_and_the_strongest_comes_first() {
+        let mut scenario = Scenario::load("page_fault1").unwrap();
+        scenario.metrics = vec!["score".into()];
+        let mut machine = load_machine(&scenario.machine).unwrap();
+        let keys: Vec<&str> = machine.costs.entries().iter().map(|(key, _)| *key).collect();
+        for key in keys {
+            machine.costs.entry_mut(key).unwrap().source = "measured".into();
+        }
+        machine.costs.page_clear_ns = figure(100.0, "assumption: x");
+        machine.costs.page_fault_ns = figure(100.0, "assumption: 50 to 400");
+        let question =
+            Question { scenario, machine, variants: vec!["base".into()], changes: BTreeMap::new() };
+        let simulate = |run: &Run| {
+            let mut outcome = Outcome::default();
+            let costs = &run.machine.costs;
+            outcome.set(SCORE, costs.page_clear_ns.value + 10.0 * costs.page_fault_ns.value);
+            Ok(outcome)
+        };
+        let answers = question.answer(1, &simulate, &|| {}).unwrap();
+        assert_eq!(question.runs(), 5);
+        let found: Vec<(&str, f64, f64)> = answers
+            .iter()
+            .map(|a| (a.assumption.key.as_str(), a.effects[0].at_low, a.effects[0].at_high))
+            .collect();
+        assert_eq!(found, [("costs.page_fault_ns", 600.0, 4100.0), ("costs.page_clear_ns", 1050.0, 1200.0)]);
+        assert!((answers[0].effects[0].largest() - 3000.0 / 1100.0).abs() < 1e-12);
+    }
+}
