@@ -8,32 +8,39 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use live::recordings::default_directory;
 use live::verify::programs::{self, Program};
-use live::verify::{Cause, Entry, Options, Report, from_recordings, pcp};
+use live::verify::{Cause, Entry, Options, Report, from_recordings, hugetlb, pcp};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Compare the twin's counters with those of the kernel that runs here (needs root), or of recorded ones
 #[derive(clap::Args)]
 #[command(after_help = "\
-Workloads run on this kernel and are recorded; the twin replays what they asked for, with
-this machine's zones and settings, and its counters stand beside the kernel's. Without root
-or tracefs, recordings that come with the source are judged instead, and the report says so.
+pcp: workloads run on this kernel and are recorded; the twin replays what they asked for, with
+this machine's zones and settings, and its counters stand beside the kernel's.
+
+hugetlb: the pool of 2 MiB pages is resized, with and without vmemmap optimisation, and what
+each write made the kernel do stands beside what it makes the twin do: flushes of all CPUs,
+pages allocated and freed. The pool must be empty and is so again afterwards, whatever happens.
+
+Where the kernel cannot be asked (no root, no tracefs, a pool in use), recordings that come with
+the source are judged instead, and the report says so.
 
 Examples:
   mmtwin verify pcp
   mmtwin verify pcp --workload unix_stream --json
-  mmtwin verify pcp --recorded")]
+  mmtwin verify hugetlb
+  mmtwin verify hugetlb --recorded")]
 pub struct Arguments {
-    /// The mechanism: pcp
+    /// The mechanism: pcp, hugetlb
     mechanism: String,
 
-    /// Only this workload: page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2; may be given several times
+    /// Only this workload of pcp: page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2; may be given several times
     #[arg(long = "workload", value_name = "NAME", conflicts_with = "recorded")]
     workloads: Vec<Program>,
 
-    /// Judge recordings, decision by decision, instead of the kernel that runs here
+    /// Judge recordings instead of the kernel that runs here
     #[arg(long)]
     recorded: bool,
 
@@ -74,42 +81,64 @@ struct View<'a> {
 
 /// Verifies.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.mechanism != "pcp" {
-        let message = format!("{}: this mechanism cannot be verified; pcp can", arguments.mechanism);
-        return Err(Failure::input(message));
-    }
+    let judge = match arguments.mechanism.as_str() {
+        "pcp" => judge_pcp,
+        "hugetlb" if arguments.workloads.is_empty() => judge_hugetlb,
+        "hugetlb" => {
+            return Err(Failure::input("--workload: hugetlb has none, it writes to the pool; leave it out"));
+        }
+        other => {
+            let message = format!("{other}: this mechanism cannot be verified; pcp and hugetlb can");
+            return Err(Failure::input(message));
+        }
+    };
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(200));
-    let judged = judge(arguments, &mut |what| bar.set_message(what.to_string()));
+    let recordings = arguments.recordings.clone().unwrap_or_else(default_directory);
+    let judged = judge(arguments, &recordings, &mut |what| bar.set_message(what.to_string()));
     bar.finish_and_clear();
     let report = judged?;
+    if report.entries.is_empty() && report.fallback.is_some() {
+        let message =
+            format!("{}: no recordings there; give a directory with --recordings", recordings.display());
+        return Err(Failure::input(message));
+    }
     if arguments.json {
         return json::print("verify", &View { mechanism: &arguments.mechanism, report: &report });
     }
     json::print_text(&render(&report))
 }
 
-fn judge(arguments: &Arguments, progress: &mut dyn FnMut(&str)) -> Result<Report, Failure> {
-    let recordings = arguments.recordings.clone().unwrap_or_else(default_directory);
-    let report = if arguments.recorded {
-        from_recordings(&recordings, "asked for with --recorded".into(), progress)?
-    } else {
-        let program = std::env::current_exe().context("the path of this program")?;
-        let program = vec![program.display().to_string(), WORKLOAD.to_string()];
-        pcp(
-            &Options { program, workloads: arguments.workloads.clone(), recordings: recordings.clone() },
-            progress,
-        )?
-    };
-    if report.entries.is_empty() && report.fallback.is_some() {
-        let message =
-            format!("{}: no recordings there; give a directory with --recordings", recordings.display());
-        return Err(Failure::input(message));
+/// Why recordings are judged with `--recorded`.
+const ASKED_FOR: &str = "asked for with --recorded";
+
+fn judge_pcp(
+    arguments: &Arguments,
+    recordings: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, Failure> {
+    if arguments.recorded {
+        return Ok(from_recordings(recordings, ASKED_FOR.into(), progress)?);
     }
-    Ok(report)
+    let program = std::env::current_exe().context("the path of this program")?;
+    let program = vec![program.display().to_string(), WORKLOAD.to_string()];
+    let options =
+        Options { program, workloads: arguments.workloads.clone(), recordings: recordings.to_path_buf() };
+    Ok(pcp(&options, progress)?)
+}
+
+fn judge_hugetlb(
+    arguments: &Arguments,
+    recordings: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, Failure> {
+    if arguments.recorded {
+        return Ok(hugetlb::from_recordings(recordings, ASKED_FOR.into(), progress)?);
+    }
+    Ok(hugetlb::hugetlb(recordings, progress)?)
 }
 
 fn render(report: &Report) -> String {

@@ -220,3 +220,16 @@ fn verify() {
     let refills = entries.iter().find(|entry| entry["counter"] == "refill sizes").unwrap();
     assert_eq!(refills["kernel"], refills["twin"]);
 }
+
+#[test]
+fn verify_hugetlb() {
+    let document = conforms("verify", &["verify", "hugetlb", "--recorded", "--json"]);
+    let entries = document["entries"].as_array().unwrap();
+    let flushes = entries.iter().find(|entry| {
+        entry["case"] == "hugetlb-6.18.44: HVO on, 2000" && entry["counter"] == "0 -> 2000: do_flush_tlb_all"
+    });
+    let flushes = flushes.unwrap();
+    assert_eq!((&flushes["kernel"], &flushes["twin"]), (&2.into(), &2.into()));
+    let tables = entries.iter().find(|entry| entry["causes"]["earlier_splits"].is_number()).unwrap();
+    assert!(tables["counter"].as_str().unwrap().ends_with("page tables, from the trace"));
+}

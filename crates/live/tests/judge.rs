@@ -66,16 +66,25 @@ fn decisions_are_the_kernel_s() {
     assert!(all.states.all > 29_000 && all.states.share() >= 0.99, "{:?}", all.states);
 }
 
-/// Another kernel than the recorded one is found out.
+/// Another kernel than the recorded one is found out: what its own rules decide in 99 of 100 cases, those of 6.12 do in
+/// about half, and those of 6.6 in one of 20. (States are no such control: between refills and drains they agree.)
 #[test]
 fn a_wrong_kernel_does_not_pass() {
-    let mut recording = recording("unix_stream");
-    recording.description.kernel = "6.12".into();
-    let tally = closed_loop(&recording).unwrap();
-    assert!(tally.states.share() < 0.97, "{:?}", tally.states);
-    recording.description.kernel = "5.4".into();
-    let error = closed_loop(&recording).unwrap_err().to_string();
-    assert!(error.starts_with("unix_stream: Linux 5.4 is not modelled; modelled are 6.1"), "{error}");
+    let mut drained = recording("fread_2g");
+    let right = closed_loop(&drained).unwrap();
+    assert!(right.bulk_frees.share() > 0.99 && right.drained_in_order.share() > 0.99, "{right:?}");
+    drained.description.kernel = "6.12".into();
+    let wrong = closed_loop(&drained).unwrap();
+    assert!(wrong.bulk_frees.share() < 0.75 && wrong.drained_in_order.share() < 0.75, "{wrong:?}");
+
+    let mut refilled = recording("pf1_1t_default");
+    refilled.description.kernel = "6.6".into();
+    let wrong = closed_loop(&refilled).unwrap();
+    assert!(wrong.refills.all > 10 && wrong.refills.share() < 0.5, "{wrong:?}");
+
+    refilled.description.kernel = "5.4".into();
+    let error = closed_loop(&refilled).unwrap_err().to_string();
+    assert!(error.starts_with("pf1_1t_default: Linux 5.4 is not modelled; modelled are 6.1"), "{error}");
 }
 
 #[test]

@@ -19,7 +19,7 @@
 //!
 //! Nobody moves the clock of a CPU without work. As CPUs act in the order of virtual time, nothing can wake it any
 //! more before the time of whoever sends it something new, and what arrived there until then is settled first
-//! (`Clock::settle`). So a parked CPU has at most a few interrupts waiting, however many it gets.
+//! (`Clock::settle`), up to a timer of its own. So a parked CPU has at most a few interrupts waiting, however many it gets.
 
 use crate::account::Category;
 use crate::costs::Costs;
@@ -48,6 +48,8 @@ pub(crate) struct Clock<C> {
     later: Vec<Interrupt<C>>,
     /// When the handler of the interrupt that was sent last is through.
     handled: Time,
+    /// When a CPU without work begins to work by itself.
+    pub wakes: Time,
 }
 
 impl<C: Category> Clock<C> {
@@ -55,7 +57,13 @@ impl<C: Category> Clock<C> {
 
     /// A clock at zero with nothing on its way.
     pub fn new() -> Self {
-        Clock { now: Time::ZERO, next: Self::NONE, later: Vec::new(), handled: Time::ZERO }
+        Clock {
+            now: Time::ZERO,
+            next: Self::NONE,
+            later: Vec::new(),
+            handled: Time::ZERO,
+            wakes: Time::NEVER,
+        }
     }
 
     /// Spends `duration`, then handles what has arrived by then; handlers may carry the clock past more of it.
@@ -79,10 +87,11 @@ impl<C: Category> Clock<C> {
         }
     }
 
-    /// Lets a CPU without work idle to each interrupt that arrives by `time` and handle it. Nothing else may happen
-    /// to it before `time` any more.
+    /// Lets a CPU without work idle to each interrupt that arrives by `time`, or until it wakes, and handle it. Nothing
+    /// else may happen to it before `time` any more.
     #[inline]
     pub fn settle(&mut self, account: &mut [Time], time: Time) {
+        let time = time.min(self.wakes);
         while self.next.arrival <= time {
             self.charge(account, C::IDLE, self.next.arrival - self.now);
         }
@@ -93,7 +102,7 @@ impl<C: Category> Clock<C> {
     #[inline]
     pub fn arrival(&self, busy: bool, sent: Time, costs: &Costs) -> Time {
         let delivered = sent + costs.ipi_deliver;
-        if busy || self.now > sent {
+        if busy || self.now > sent || self.wakes <= sent {
             delivered
         } else if self.next.arrival == Time::NEVER {
             delivered + costs.ipi_wake

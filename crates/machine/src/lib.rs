@@ -140,6 +140,13 @@ impl<C: Category> Machine<C> {
     /// Says whether `cpu` has a task to run; an SMT sibling feels it.
     pub fn set_busy(&mut self, cpu: Cpu, busy: bool) {
         self.busy[cpu.index()] = busy;
+        self.clocks[cpu.index()].wakes = Time::NEVER;
+    }
+
+    /// Says that `cpu` has nothing to run until `until`.
+    pub fn sleep_until(&mut self, cpu: Cpu, until: Time) {
+        self.set_busy(cpu, false);
+        self.clocks[cpu.index()].wakes = until;
     }
 
     /// Whether `cpu` has a task to run.

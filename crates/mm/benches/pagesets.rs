@@ -21,7 +21,7 @@ use std::hint::black_box;
 const CPU: Cpu = Cpu(0);
 const VARIANTS: &[&str] = &["base", "mainline-6.18"];
 /// Pages of a run in the fast path: what unmapping or reading ahead asks for at once.
-const RUN: usize = 256;
+const RUN: usize = 64;
 /// Pages of a round through the buddy allocator: 128 MiB.
 const ROUND: usize = 32_768;
 

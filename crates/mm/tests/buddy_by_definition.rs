@@ -5,12 +5,16 @@ mod small_machine;
 use machine::Cpu;
 use mm::Series;
 use mm::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit, Wanted};
-use mm::page::MAX_PAGE_ORDER;
+use mm::page::{MAX_ORDER_NR_PAGES, MAX_PAGE_ORDER, PAGEBLOCK_ORDER, PageRecord};
 use mm::{MigrateType, Pfn};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-const SPAN: std::ops::Range<Pfn> = 700..9000;
+const MANAGED: std::ops::Range<Pfn> = 700..9000;
+/// Pages reserved at boot, behind a gap.
+const RESERVED: std::ops::Range<Pfn> = 9100..9400;
+/// The order of a run of 16 MiB, the largest that fits.
+const LARGEST_RUN: u8 = 12;
 
 /// Blocks of each order that the pages of `free` form.
 fn blocks(free: &BTreeSet<Pfn>) -> Vec<u64> {
@@ -30,6 +34,32 @@ fn blocks(free: &BTreeSet<Pfn>) -> Vec<u64> {
     counts
 }
 
+/// Runs of 2^order pages, aligned to their size, whose pages are all in `free`; ascending.
+fn runs(free: &BTreeSet<Pfn>, order: u8) -> Vec<Pfn> {
+    let size = 1 << order;
+    (0..RESERVED.end)
+        .step_by(size)
+        .filter(|&pfn| free.range(pfn..pfn + size as Pfn).count() == size)
+        .collect()
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Take { order: u8, migrate_type: usize },
+    TakeContiguous { order: u8 },
+    Put { which: usize },
+    FreeReserved { pages: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..=MAX_PAGE_ORDER, 0..3usize).prop_map(|(order, migrate_type)| Step::Take { order, migrate_type }),
+        2 => (MAX_PAGE_ORDER..=LARGEST_RUN).prop_map(|order| Step::TakeContiguous { order }),
+        9 => any::<usize>().prop_map(|which| Step::Put { which }),
+        1 => (1..100usize).prop_map(|pages| Step::FreeReserved { pages }),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -37,42 +67,76 @@ proptest! {
     fn takes_and_puts_what_the_definition_says(
         variant in prop_oneof![Just("base"), Just("mainline-6.10"), Just("mainline-6.18")],
         no_fragment in any::<bool>(),
-        steps in proptest::collection::vec((any::<bool>(), 0..=MAX_PAGE_ORDER, 0..3usize, any::<usize>()), 1..150),
+        at_boot in proptest::collection::vec(MAX_PAGE_ORDER..=LARGEST_RUN, 0..4),
+        steps in proptest::collection::vec(step(), 1..150),
     ) {
         let f = Series::PCP.variant(variant).unwrap().features;
         let (machine, _) = small_machine::boot(f);
         let context = BoostContext { boost_factor: 15_000, high: 600, managed: 8300 };
-        let mut buddy = Buddy::new(SPAN, SPAN.end);
-        let mut free: BTreeSet<Pfn> = SPAN.collect();
+        let mut buddy = Buddy::new(MANAGED, RESERVED.end);
+        let mut free: BTreeSet<Pfn> = MANAGED.collect();
+        let mut reserved = RESERVED;
         let mut held: Vec<(Pfn, u8)> = Vec::new();
-        let mut mode = Mode::default();
-        for (take, order, migrate_type, which) in steps {
+        for order in at_boot {
+            let got = buddy.take_at_boot(order);
+            prop_assert_eq!(got, runs(&free, order).last().copied());
+            if let Some(pfn) = got {
+                free.retain(|page| !(pfn..pfn + (1 << order)).contains(page));
+                held.push((pfn, order));
+            }
+        }
+        for step in steps {
             let mut visit = Visit::new(&machine, Cpu(0));
-            if take || held.is_empty() {
-                let migrate_type = MigrateType::ALL[migrate_type];
-                let before = blocks(&free);
-                let mut outcome = FallbackOutcome::default();
-                let got = buddy.take_or_fall_back(
-                    &f, Wanted { order, migrate_type, no_fragment }, &mut mode, &context, &mut outcome, &mut visit,
-                );
-                mode = Mode::default();
-                match got {
-                    Some(pfn) => {
-                        prop_assert_eq!(pfn % (1 << order), 0);
-                        for page in pfn..pfn + (1 << order) {
-                            prop_assert!(free.remove(&page), "page {} was not free", page);
+            match step {
+                Step::Take { order, migrate_type } => {
+                    let migrate_type = MigrateType::ALL[migrate_type];
+                    let before = blocks(&free);
+                    let mut outcome = FallbackOutcome::default();
+                    let wanted = Wanted { order, migrate_type, no_fragment };
+                    let mode = &mut Mode::default();
+                    match buddy.take_or_fall_back(&f, wanted, mode, &context, &mut outcome, &mut visit) {
+                        Some(pfn) => {
+                            prop_assert_eq!(pfn % (1 << order), 0);
+                            for page in pfn..pfn + (1 << order) {
+                                prop_assert!(free.remove(&page), "page {} was not free", page);
+                            }
+                            held.push((pfn, order));
                         }
+                        None if !no_fragment => {
+                            prop_assert!(before[order as usize..].iter().all(|&n| n == 0), "a block was there");
+                        }
+                        None => {}
+                    }
+                }
+                Step::TakeContiguous { order } => {
+                    let expected = runs(&free, order).first().copied();
+                    let before: u64 = blocks(&free).iter().sum();
+                    let got = buddy.take_contiguous(order, &mut visit);
+                    prop_assert_eq!(got.map(|(pfn, _)| pfn), expected);
+                    if let Some((pfn, taken)) = got {
+                        free.retain(|page| !(pfn..pfn + (1 << order)).contains(page));
+                        prop_assert_eq!(before - taken, blocks(&free).iter().sum::<u64>());
                         held.push((pfn, order));
                     }
-                    None if !no_fragment => {
-                        prop_assert!(before[order as usize..].iter().all(|&n| n == 0), "a block was there");
-                    }
-                    None => {}
                 }
-            } else {
-                let (pfn, order) = held.swap_remove(which % held.len());
-                buddy.put(pfn, order, buddy.block_type(pfn), &mut visit);
-                free.extend(pfn..pfn + (1 << order));
+                Step::Put { which } => {
+                    if held.is_empty() {
+                        continue;
+                    }
+                    let (pfn, order) = held.swap_remove(which % held.len());
+                    if order > MAX_PAGE_ORDER {
+                        buddy.put_contiguous(pfn, order, &mut visit);
+                    } else {
+                        buddy.put(pfn, order, buddy.block_type(pfn), &mut visit);
+                    }
+                    free.extend(pfn..pfn + (1 << order));
+                }
+                Step::FreeReserved { pages } => {
+                    for pfn in reserved.by_ref().take(pages) {
+                        buddy.put(pfn, 0, buddy.block_type(pfn), &mut visit);
+                        free.insert(pfn);
+                    }
+                }
             }
             buddy.validate(&f);
             prop_assert_eq!(buddy.free_pages(), free.len() as u64);
@@ -81,4 +145,68 @@ proptest! {
             prop_assert_eq!(found, expected);
         }
     }
+}
+
+/// The order-10 blocks in the order in which a zone hands them out.
+fn areas(mut buddy: Buddy) -> Vec<Pfn> {
+    let (machine, _) = small_machine::boot(Series::PCP.variant("base").unwrap().features);
+    let mut visit = Visit::new(&machine, Cpu(0));
+    std::iter::from_fn(|| buddy.take(MAX_PAGE_ORDER, MigrateType::Movable, &mut visit))
+        .map(|pfn| pfn / MAX_ORDER_NR_PAGES)
+        .collect()
+}
+
+#[test]
+fn areas_keep_their_turn_around_gigantic_pages() {
+    let (machine, _) = small_machine::boot(Series::PCP.variant("base").unwrap().features);
+    let mut visit = Visit::new(&machine, Cpu(0));
+    // Twelve areas; runs of four are 0 to 3, 4 to 7 and 8 to 11.
+    let mut buddy = Buddy::new(0..12 << MAX_PAGE_ORDER, 0);
+    assert_eq!(buddy.take_at_boot(12), Some(8 << MAX_PAGE_ORDER));
+    assert_eq!(areas(buddy.clone()), [0, 1, 2, 3, 4, 5, 6, 7]);
+    let used = buddy.take(MAX_PAGE_ORDER, MigrateType::Movable, &mut visit);
+    assert_eq!(used, Some(0));
+    assert_eq!(buddy.take_contiguous(12, &mut visit), Some((4 << MAX_PAGE_ORDER, 4)), "past the run in use");
+    assert_eq!(areas(buddy.clone()), [1, 2, 3]);
+    // What is freed last is used first, and all of it before what was never used.
+    buddy.put_contiguous(4 << MAX_PAGE_ORDER, 12, &mut visit);
+    assert_eq!(areas(buddy), [7, 6, 5, 4, 1, 2, 3]);
+}
+
+#[test]
+fn blocks_set_aside_for_atomic_requests_are_no_part_of_a_gigantic_page() {
+    let (machine, _) = small_machine::boot(Series::PCP.variant("base").unwrap().features);
+    let mut visit = Visit::new(&machine, Cpu(0));
+    let mut buddy = Buddy::new(0..8 << MAX_PAGE_ORDER, 0);
+    let pfn = buddy.take(PAGEBLOCK_ORDER, MigrateType::Unmovable, &mut visit);
+    assert_eq!(pfn, None, "nothing is unmovable yet");
+    let pfn = buddy.take(PAGEBLOCK_ORDER, MigrateType::Movable, &mut visit).unwrap();
+    buddy.retag_blocks(pfn, PAGEBLOCK_ORDER, MigrateType::HighAtomic, &mut visit);
+    buddy.put(pfn, PAGEBLOCK_ORDER, MigrateType::HighAtomic, &mut visit);
+    assert_eq!(buddy.take_contiguous(12, &mut visit), Some((4 << MAX_PAGE_ORDER, 4)));
+    assert_eq!(buddy.take_contiguous(12, &mut visit), None);
+}
+
+#[test]
+fn a_tebibyte_of_huge_pages_costs_a_record_each() {
+    let (machine, _) = small_machine::boot(Series::PCP.variant("base").unwrap().features);
+    let mut visit = Visit::new(&machine, Cpu(0));
+    let mut buddy = Buddy::new(0..1 << 28, 0);
+    let mut huge_pages = Vec::new();
+    while let Some(pfn) = buddy.take(PAGEBLOCK_ORDER, MigrateType::Movable, &mut visit) {
+        huge_pages.push(pfn);
+    }
+    assert_eq!(huge_pages.len(), 1 << 19);
+    let bytes = buddy.record_bytes();
+    assert!(bytes <= 32 << 19, "{bytes} bytes");
+    for &pfn in &huge_pages {
+        buddy.put(pfn, PAGEBLOCK_ORDER, MigrateType::Movable, &mut visit);
+    }
+    assert_eq!((buddy.free_pages(), buddy.record_bytes()), (1 << 28, bytes));
+    buddy.take(0, MigrateType::Movable, &mut visit);
+    assert_eq!(
+        buddy.record_bytes(),
+        bytes + 512 * size_of::<PageRecord>(),
+        "records of the one pageblock that was split"
+    );
 }

@@ -3,12 +3,15 @@
 
 mod small_machine;
 
-use machine::{Cpu, Node};
+use machine::{Cpu, Machine, Node};
 use mm::page::{MAX_PAGE_ORDER, PAGEBLOCK_ORDER};
 use mm::watermark::{Mark, Reserves};
-use mm::{Features, MigrateType, Pfn, Placement, Request, Series, ZoneType};
+use mm::{
+    Category, Event, Features, MemoryManager, MigrateType, Pfn, Placement, Request, Series, Zone, ZoneType,
+};
 use proptest::prelude::*;
 use small_machine::boot;
+use std::ops::Range;
 
 /// CPUs of the machine.
 const CPUS: u16 = 4;
@@ -21,6 +24,14 @@ enum Step {
     DrainAll { cpu: u16 },
     Set { name: &'static str, value: &'static str },
     Reclaim { node: u8, active: bool },
+    FreeReserved { cpu: u16, node: u8, times: usize },
+    AllocContig { cpu: u16, order: u8, node: u8 },
+}
+
+/// The frames of the struct pages of `node`, which no step has freed yet.
+fn memmap(mm: &MemoryManager, node: u8) -> Range<Pfn> {
+    let mut maps = mm.zones().iter().filter(|zone| zone.node == Node(node)).map(Zone::memmap);
+    maps.find(|map| !map.is_empty()).expect("a map of this node")
 }
 
 fn features() -> impl Strategy<Value = Features> {
@@ -47,9 +58,11 @@ fn step() -> impl Strategy<Value = Step> {
         ),
         5 => (cpu.clone(), any::<usize>(), times).prop_map(|(cpu, which, times)| Step::Free { cpu, which, times }),
         1 => cpu.clone().prop_map(|cpu| Step::Vmstat { cpu }),
-        1 => cpu.prop_map(|cpu| Step::DrainAll { cpu }),
+        1 => cpu.clone().prop_map(|cpu| Step::DrainAll { cpu }),
         1 => settings.prop_map(|(name, value)| Step::Set { name, value }),
         1 => (0..2u8, any::<bool>()).prop_map(|(node, active)| Step::Reclaim { node, active }),
+        1 => (cpu.clone(), 0..2u8, 1..400usize).prop_map(|(cpu, node, times)| Step::FreeReserved { cpu, node, times }),
+        1 => (cpu, MAX_PAGE_ORDER..14, 0..2u8).prop_map(|(cpu, order, node)| Step::AllocContig { cpu, order, node }),
     ]
 }
 
@@ -60,6 +73,7 @@ proptest! {
     fn hold_after_every_step(features in features(), steps in proptest::collection::vec(step(), 1..60)) {
         let (mut machine, mut mm) = boot(features);
         let mut held: Vec<(Pfn, u8)> = Vec::new();
+        let mut maps = [memmap(&mm, 0), memmap(&mm, 1)];
         let mut set_aside = vec![false; mm.zones().len()];
         for step in &steps {
             match *step {
@@ -80,7 +94,7 @@ proptest! {
                 Step::Free { cpu, which, times } => {
                     for _ in 0..times.min(held.len()) {
                         let (pfn, order) = held.swap_remove(which % held.len());
-                        mm.free(&mut machine, Cpu(cpu), pfn, order);
+                        free(&mut mm, &mut machine, Cpu(cpu), pfn, order);
                     }
                 }
                 Step::Vmstat { cpu } => {
@@ -96,6 +110,30 @@ proptest! {
                 }
                 Step::Set { name, value } => mm.set(name, value).unwrap(),
                 Step::Reclaim { node, active } => mm.set_reclaim_active(Node(node), active),
+                Step::FreeReserved { cpu, node, times } => {
+                    for pfn in maps[usize::from(node)].by_ref().take(times) {
+                        let zone = mm.zone_of(pfn);
+                        let before = (mm.zones()[zone].managed, mm.zones()[zone].marks, mm.counters().get(Event::Pgfree));
+                        mm.free_reserved(&mut machine, Cpu(cpu), pfn);
+                        let zone = &mm.zones()[zone];
+                        prop_assert_eq!(zone.node, Node(node));
+                        let after = (zone.managed, zone.marks, mm.counters().get(Event::Pgfree));
+                        prop_assert_eq!((before.0 + 1, before.1, before.2 + 1), after);
+                    }
+                }
+                Step::AllocContig { cpu, order, node } => {
+                    if let Some(pfn) = mm.alloc_contig(&mut machine, Cpu(cpu), order, Node(node)) {
+                        let run = pfn..pfn + (1 << order);
+                        let zone = &mm.zones()[mm.zone_of(pfn)];
+                        prop_assert_eq!((pfn % (1 << order), zone.node), (0, Node(node)));
+                        prop_assert!(run.end <= zone.buddy.span().end, "the run leaves its zone");
+                        let users = held.iter().map(|&(pfn, order)| pfn..pfn + (1 << order)).chain(maps.iter().cloned());
+                        for used in users {
+                            prop_assert!(used.end <= run.start || run.end <= used.start, "{:?} is in use", used);
+                        }
+                        held.push((pfn, order));
+                    }
+                }
             }
             mm.validate(held.iter().map(|&(_, order)| 1u64 << order).sum());
             for (set_aside, zone) in set_aside.iter_mut().zip(mm.zones()) {
@@ -106,10 +144,16 @@ proptest! {
         }
         // Everything given back and drained is what was there after boot, except for types of pageblocks.
         for (pfn, order) in held {
-            mm.free(&mut machine, Cpu(0), pfn, order);
+            free(&mut mm, &mut machine, Cpu(0), pfn, order);
         }
         mm.drain_all_pages(&mut machine, Cpu(0));
-        let (_, fresh) = boot(features);
+        let (mut machine, mut fresh) = boot(features);
+        for (node, unfreed) in maps.iter().enumerate() {
+            for pfn in memmap(&fresh, node as u8).start..unfreed.start {
+                fresh.free_reserved(&mut machine, Cpu(0), pfn);
+            }
+        }
+        fresh.drain_all_pages(&mut machine, Cpu(0));
         for ((zone, fresh), set_aside) in mm.zones().iter().zip(fresh.zones()).zip(set_aside) {
             prop_assert_eq!(zone.buddy.free_pages(), fresh.buddy.free_pages());
             // A pageblock set aside for atomic requests does not merge with its neighbour, and giving it back
@@ -175,7 +219,15 @@ proptest! {
     }
 }
 
-fn highs(mm: &mm::MemoryManager, cpu: u16) -> Vec<i32> {
+fn free(mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu, pfn: Pfn, order: u8) {
+    if order > MAX_PAGE_ORDER {
+        mm.free_contig(machine, cpu, pfn, order);
+    } else {
+        mm.free(machine, cpu, pfn, order);
+    }
+}
+
+fn highs(mm: &MemoryManager, cpu: u16) -> Vec<i32> {
     mm.zones().iter().map(|zone| zone.pagesets[usize::from(cpu)].tuning.high).collect()
 }
 

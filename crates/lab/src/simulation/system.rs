@@ -171,7 +171,7 @@ impl System {
                     Step::Again => {}
                     Step::Idle => self.machine.set_busy(cpu, false),
                     Step::Sleep(until) => {
-                        self.machine.set_busy(cpu, false);
+                        self.machine.sleep_until(cpu, until);
                         self.timers[cpu.index()] = until;
                     }
                 }

@@ -10,13 +10,16 @@
 //! | `/proc/buddyinfo` | [`parse_buddyinfo`] | free blocks by zone and order |
 //! | `/proc/pagetypeinfo` | [`parse_pagetypeinfo`] | free blocks by migratetype too; pageblocks by migratetype |
 //! | `/proc/vmstat` | [`parse_vmstat`] | counters |
+//! | `/proc/meminfo` | [`parse_meminfo`] | amounts of memory |
 
 mod buddyinfo;
+mod meminfo;
 mod pagetypeinfo;
 mod vmstat;
 mod zoneinfo;
 
 pub use buddyinfo::{FreeBlocks, parse_buddyinfo};
+pub use meminfo::parse_meminfo;
 pub use pagetypeinfo::{MigratetypeFreeBlocks, PageTypes, Pageblocks, parse_pagetypeinfo};
 pub use vmstat::parse_vmstat;
 pub use zoneinfo::{Pageset, Zone, ZoneInfo, parse_zoneinfo};

@@ -79,6 +79,12 @@ fn pagetypeinfo_counts() {
 }
 
 #[test]
+fn meminfo_has_amounts() {
+    let amounts = parse_meminfo("MemFree:        23989248 kB\nHugePages_Total:     516\n").unwrap();
+    assert_eq!((amounts["MemFree"], amounts["HugePages_Total"]), (23_989_248, 516));
+}
+
+#[test]
 fn vmstat_counts() {
     let old = parse_vmstat(data!("vmstat-6.1.txt")).unwrap();
     let new = parse_vmstat(data!("vmstat-6.18.txt")).unwrap();
@@ -119,6 +125,10 @@ fn errors_name_file_line_and_remedy() {
         "/proc/vmstat, line 2: expected a name and a number, found `pgmajfault`"
     );
     assert_eq!(
+        parse_meminfo("MemFree: 3 kB\nMemTotal: x kB\n").unwrap_err().to_string(),
+        "/proc/meminfo, line 2: expected a whole number, found `x`"
+    );
+    assert_eq!(
         parse_pagetypeinfo("Number of blocks type A B\nNode 0, zone DMA 1\n").unwrap_err().to_string(),
         "/proc/pagetypeinfo, line 2: expected 2 numbers, one for each type, found 1"
     );
@@ -136,6 +146,7 @@ proptest::proptest! {
             let start = start.min(text.len());
             let cut = format!("{}{}", &text[..start], &text[(start + length).min(text.len())..]);
             let _ = (parse_zoneinfo(&cut), parse_pagetypeinfo(&cut), parse_buddyinfo(&cut), parse_vmstat(&cut));
+            let _ = parse_meminfo(&cut);
         }
     }
 }

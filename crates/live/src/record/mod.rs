@@ -46,7 +46,7 @@ use crate::tracefs::{EventFormat, Instance, SubBufferLayout, Tracefs, TracefsErr
 mod command;
 mod convert;
 mod error;
-mod interruption;
+pub(crate) mod interruption;
 mod names;
 mod spool;
 mod tracepoints;

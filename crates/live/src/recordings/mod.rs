@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 mod predictor;
 mod stream;
@@ -35,7 +35,7 @@ pub struct Recording {
 }
 
 /// The content of `recording.toml`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
     /// What ran, in a line.
@@ -51,7 +51,7 @@ pub struct Description {
 }
 
 /// One zone of the recorded machine.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneDescription {
     /// Its name in /proc/zoneinfo.

@@ -5,6 +5,7 @@
 //!     trace_clock  buffer_size_kb  tracing_on      the knobs            instance
 //!     events/kmem/mm_page_alloc/{format,enable}    a tracepoint         format
 //!     per_cpu/cpu0/{trace_pipe_raw,stats}          its ring buffer      ring_buffer
+//!     trace                                        all of them as text  text
 //! ```
 //!
 //! An instance has buffers, events and filters of its own, so a recording neither disturbs nor sees what else
@@ -17,8 +18,10 @@ mod format;
 mod instance;
 mod mount;
 mod ring_buffer;
+mod text;
 
 pub use format::{EventFormat, Field, FormatError};
 pub use instance::{BufferStatistics, INSTANCE_PREFIX, Instance};
 pub use mount::{Tracefs, TracefsError};
 pub use ring_buffer::{RingBufferError, SubBuffer, SubBufferLayout};
+pub use text::TextEvent;

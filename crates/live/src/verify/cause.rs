@@ -33,6 +33,9 @@ pub enum Cause {
     ListsCorrected,
     /// What was on the lists at the start is not known, nor can they be emptied; unit: base pages.
     UnknownStartingLists,
+    /// How much of the vmemmap earlier writes had split is not known: the page tables are those of the trace; unit:
+    /// page tables.
+    EarlierSplits,
 }
 
 impl Cause {
@@ -53,6 +56,9 @@ impl Cause {
             Cause::StateTakenOver => "states taken over from the recording after a difference",
             Cause::ListsCorrected => "blocks moved to make the lists the kernel's again",
             Cause::UnknownStartingLists => "pages on the lists at the start, of unknown type",
+            Cause::EarlierSplits => {
+                "page tables taken from the trace, as earlier splits of vmemmap are not known"
+            }
         }
     }
 }

@@ -5,9 +5,10 @@
 //!                 each page frame of it and each recorded state against what the twin decides at that point
 //!   open loop     the kernel's lists at the start, then demand alone: pages refilled and drained in the end
 //!   live          the open loop on the kernel that runs here, with workloads of its own
+//!   hugetlb       a count written to the pool, here or when it was recorded, then in the twin: what both count
 //! ```
 //!
-//! The decisions are those of [`mm::pcp::policy`] and the mechanics those of [`mm::pcp`] and
+//! The decisions are those of [`mm::pcp::policy`] and the mechanics those of [`mm::pcp`], [`mm::hugetlb`] and
 //! [`mm::MemoryManager`]; nothing is decided a second time here. What no tracepoint shows is inferred, named and
 //! counted, so that every deviation has a cause or is left over as a deviation.
 
@@ -25,6 +26,7 @@ mod closed_loop;
 mod drain;
 mod guard;
 mod history;
+pub mod hugetlb;
 mod open_loop;
 pub mod programs;
 mod replay;

@@ -191,7 +191,7 @@ impl Replay {
 }
 
 /// So many CPUs on so many nodes. Distances and caches do not matter: zones are chosen by the recording.
-fn topology(cpus: u16, nodes: u8) -> Topology {
+pub fn topology(cpus: u16, nodes: u8) -> Topology {
     let per_node = cpus.div_ceil(u16::from(nodes)).max(1);
     Topology {
         sockets: nodes.into(),

@@ -20,7 +20,7 @@ use mm::{Features, MigrateType};
 use workload::trace::{Cache, Ending, Event, Metadata, Operation, TraceReader};
 
 use super::closed_loop::{EmptyLists, Followed, follow};
-use super::guard::SysctlGuard;
+use super::guard::{SettingsGuard, sysctl};
 use super::history::History;
 use super::open_loop::{Demand, kind};
 use super::programs::{FINAL_STATE, Program, STARTING_STATE};
@@ -75,7 +75,8 @@ pub fn pcp(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
     }
     let features = features("this machine", &release)?;
     let mut report = Report { kernel: release, fallback: None, entries: Vec::new(), notes: Vec::new() };
-    let guard = SysctlGuard::take(FRACTION).map_err(|source| failed(FRACTION, source))?;
+    let guard =
+        SettingsGuard::take(sysctl(FRACTION), Vec::new()).map_err(|source| failed(FRACTION, source))?;
     let workloads = if options.workloads.is_empty() { &Program::ALL[..] } else { &options.workloads };
     for &program in workloads {
         if let Some(obstacle) = program.obstacle() {
@@ -85,7 +86,7 @@ pub fn pcp(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         for fraction in FRACTIONS {
             let case = format!("{} fraction={fraction}", program.name());
             progress(&format!("recording {case}"));
-            guard.set(&fraction.to_string()).map_err(|source| failed(FRACTION, source))?;
+            guard.set(&sysctl(FRACTION), &fraction.to_string()).map_err(|source| failed(FRACTION, source))?;
             let recorded = RecordedCase::record(options, program, progress)?;
             progress(&format!("replaying {case}"));
             report.entries.extend(recorded.judge(&case, &features, fraction)?);
@@ -112,7 +113,7 @@ pub fn from_recordings(
     Ok(report)
 }
 
-fn failed(what: impl Into<String>, source: io::Error) -> VerifyError {
+pub(super) fn failed(what: impl Into<String>, source: io::Error) -> VerifyError {
     VerifyError::Io { what: what.into(), source }
 }
 
@@ -274,7 +275,12 @@ fn end_point(history: &History, first: u32, task: i32) -> u32 {
 }
 
 /// The machine in the words of a recording.
-fn description(release: &str, cpus: u16, populated: &[&Zone], zones: &[ReplayZone]) -> Description {
+pub(super) fn description(
+    release: &str,
+    cpus: u16,
+    populated: &[&Zone],
+    zones: &[ReplayZone],
+) -> Description {
     let zones = populated.iter().zip(zones).map(|(zone, replay)| ZoneDescription {
         name: zone.name.clone(),
         pages: (replay.pages.start, replay.pages.end),
@@ -294,7 +300,7 @@ fn description(release: &str, cpus: u16, populated: &[&Zone], zones: &[ReplayZon
 
 /// The twin's zone for a zone of this machine. Kernels that do not print the bounds of `high` compute them as the
 /// twin does.
-fn replay_zone(zone: &Zone, fraction: u64) -> ReplayZone {
+pub(super) fn replay_zone(zone: &Zone, fraction: u64) -> ReplayZone {
     let start = zone.start_pfn.unwrap_or(0) as u32;
     let cpus = zone.pagesets.len() as u64;
     let first = zone.pagesets.first().cloned().unwrap_or_default();
@@ -337,7 +343,7 @@ fn last_level_slice(caches: &[Cache]) -> u64 {
 }
 
 /// CPUs in `3` or `0-7`.
-fn cpus_in_range(range: &str) -> u64 {
+pub(super) fn cpus_in_range(range: &str) -> u64 {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     match range.split_once('-') {
         Some((first, last)) => {

@@ -15,7 +15,7 @@ use super::folio::{Folio, is_gigantic};
 use super::policy::take_turn;
 use crate::account::Category;
 use crate::page_alloc::MemoryManager;
-use crate::vmemmap::list::{OptimizeList, optimize_single};
+use crate::vmemmap::list::OptimizeList;
 use machine::{Cpu, Machine, Node};
 
 impl MemoryManager {
@@ -40,10 +40,11 @@ impl MemoryManager {
             if f.optimized_at_boot && is_gigantic(order) && self.settings().hugetlb_optimize_vmemmap {
                 self.adopt_optimized(machine, cpu, &folios);
             } else if f.add_list {
-                let mut list = OptimizeList::new(self, folios.clone());
-                while !list.step(self, machine, cpu) {}
+                OptimizeList::new(self, machine, folios.clone()).finish(self, machine, cpu);
             } else {
-                folios.iter().for_each(|&folio| optimize_single(self, machine, cpu, folio));
+                for &folio in &folios {
+                    OptimizeList::single(self, folio).finish(self, machine, cpu);
+                }
             }
             let at_once = if f.boot_lists_by_node && is_gigantic(order) || !f.add_list {
                 1

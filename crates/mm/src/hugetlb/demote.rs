@@ -10,7 +10,7 @@ use super::folio::Folio;
 use crate::account::Category;
 use crate::page::Pfn;
 use crate::page_alloc::MemoryManager;
-use crate::vmemmap::list::{OptimizeList, RestoreList, optimize_single};
+use crate::vmemmap::list::{OptimizeList, RestoreList};
 use machine::{Cpu, Machine, Node};
 
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Demote {
         match mm.hugetlb.hstates[self.from].remove(&self.nodes, false) {
             Some(folio) => {
                 mm.note_removed(folio);
-                Phase::Restore(RestoreList::new(vec![folio]))
+                Phase::Restore(RestoreList::new(mm, vec![folio]))
             }
             None => Phase::Done,
         }
@@ -109,10 +109,10 @@ impl Demote {
         }
         machine.charge(cpu, Category::HugePagePrep, machine.costs.struct_page_init * folio.pages());
         if mm.features().hugetlb.add_list {
-            return Phase::Optimize(OptimizeList::new(mm, small));
+            return Phase::Optimize(OptimizeList::new(mm, machine, small));
         }
         for &folio in &small {
-            optimize_single(mm, machine, cpu, folio);
+            OptimizeList::single(mm, folio).finish(mm, machine, cpu);
             mm.hold_hugetlb_lock(machine, cpu, 1);
             mm.add_to_pool(machine, cpu, self.to, &[folio]);
         }

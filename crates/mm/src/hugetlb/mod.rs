@@ -90,7 +90,6 @@ pub struct HugetlbPools {
     /// Base pages that pools, page tables and restored struct pages have from the allocator.
     pub(crate) held: u64,
     pub(crate) injection: Injection,
-    pub(crate) scratch: Vec<crate::vmemmap::Frame>,
 }
 
 impl HugetlbPools {
@@ -105,7 +104,6 @@ impl HugetlbPools {
             flags: Vec::new(),
             held: 0,
             injection: Injection { calls: 0, random },
-            scratch: Vec::new(),
         }
     }
 

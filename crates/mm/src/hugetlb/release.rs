@@ -16,17 +16,18 @@ use crate::page_alloc::MemoryManager;
 use crate::vmemmap::list::RestoreList;
 use machine::{Cpu, Machine};
 
-/// Where releasing a list stands.
+/// Where releasing a list stands; of every list the next one is last.
 #[derive(Clone, Debug)]
 enum Phase {
-    /// Page by page, the next one last.
+    /// Page by page.
     EachPage(Vec<Folio>),
+    /// One page of those, by itself; then the rest.
+    Single(RestoreList, Vec<Folio>),
+    /// All pages first.
     Restore(RestoreList),
     /// Memory is short: complete pages are freed one by one, then the rest is tried again.
     FreeComplete(Vec<Folio>, Vec<Folio>),
-    /// Memory is short and no page complete.
-    OneMustSucceed(Vec<Folio>),
-    /// All flags are clear, the next one to free last.
+    /// All flags are clear.
     Free(Vec<Folio>),
     Done,
 }
@@ -36,30 +37,44 @@ enum Phase {
 pub(crate) struct Release {
     h: usize,
     phase: Phase,
+    /// Every page is restored and freed by itself.
+    each: bool,
 }
 
 impl Release {
     /// `folios` in the order in which they are worked off.
     pub fn new(mm: &MemoryManager, h: usize, mut folios: Vec<Folio>) -> Release {
-        let phase = if mm.features().hugetlb.clear_flags_once {
-            Phase::Restore(RestoreList::new(folios))
-        } else {
-            folios.reverse();
-            Phase::EachPage(folios)
-        };
-        Release { h, phase }
+        folios.reverse();
+        let each = !mm.features().hugetlb.clear_flags_once;
+        let phase = if each { Phase::EachPage(folios) } else { Phase::Restore(RestoreList::new(mm, folios)) };
+        Release { h, phase, each }
     }
 
-    /// One page, flush or hold; whether all is done.
+    /// Page by page, whatever lists are done like.
+    pub fn each(h: usize, folios: Vec<Folio>) -> Release {
+        Release { h, phase: Phase::EachPage(folios), each: true }
+    }
+
+    /// Works all of it off.
+    pub fn finish(mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) {
+        while !self.step(mm, machine, cpu) {}
+    }
+
+    /// One allocation, page, flush or hold; whether all is done.
     pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
             Phase::EachPage(mut folios) => match folios.pop() {
-                Some(folio) => {
-                    mm.release_single(machine, cpu, self.h, folio);
-                    Phase::EachPage(folios)
-                }
-                None => Phase::Done,
+                Some(folio) => Phase::Single(RestoreList::single(mm, folio), folios),
+                None if self.each => Phase::Done,
+                None => Phase::Restore(RestoreList::new(mm, folios)),
             },
+            Phase::Single(mut list, rest) => {
+                if list.step(mm, machine, cpu) {
+                    self.one_done(mm, machine, cpu, &list, rest)
+                } else {
+                    Phase::Single(list, rest)
+                }
+            }
             Phase::Restore(mut list) => {
                 if list.step(mm, machine, cpu) {
                     self.restored(mm, machine, cpu, list)
@@ -73,14 +88,7 @@ impl Release {
                     mm.free_to_allocator(machine, cpu, folio);
                     Phase::FreeComplete(complete, waiting)
                 }
-                None => Phase::Restore(RestoreList::resume(waiting)),
-            },
-            Phase::OneMustSucceed(mut waiting) => match waiting.pop() {
-                Some(folio) if mm.release_single(machine, cpu, self.h, folio) => {
-                    Phase::Restore(RestoreList::resume(waiting))
-                }
-                Some(_) => Phase::OneMustSucceed(waiting),
-                None => Phase::Restore(RestoreList::default()),
+                None => Phase::Restore(RestoreList::new(mm, waiting)),
             },
             Phase::Free(mut folios) => match folios.pop() {
                 Some(folio) => {
@@ -94,6 +102,31 @@ impl Release {
         matches!(self.phase, Phase::Done)
     }
 
+    /// A page by itself is restored and freed, or back in the pool. Where memory is short, one success is enough to
+    /// try the rest as a list again.
+    fn one_done(
+        &self,
+        mm: &mut MemoryManager,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        list: &RestoreList,
+        rest: Vec<Folio>,
+    ) -> Phase {
+        match list.complete.first() {
+            Some(&folio) => {
+                if list.restored > 0 {
+                    mm.clear_flags(machine, cpu, &[folio]);
+                }
+                mm.free_to_allocator(machine, cpu, folio);
+                if self.each { Phase::EachPage(rest) } else { Phase::Restore(RestoreList::new(mm, rest)) }
+            }
+            None => {
+                mm.add_back_as_surplus(machine, cpu, self.h, &list.failed);
+                Phase::EachPage(rest)
+            }
+        }
+    }
+
     fn restored(
         &self,
         mm: &mut MemoryManager,
@@ -104,19 +137,20 @@ impl Release {
         let RestoreList { waiting, mut complete, failed, restored, .. } = list;
         if !waiting.is_empty() {
             return if complete.is_empty() {
-                Phase::OneMustSucceed(waiting)
+                Phase::EachPage(waiting)
             } else {
                 Phase::FreeComplete(complete, waiting)
             };
         }
+        let style = mm.features().hugetlb.restore_style;
         // Before lists were restored as such, each failure took the lock for itself.
-        let at_once =
-            if mm.features().hugetlb.restore_style == RestoreStyle::None { 1 } else { failed.len().max(1) };
+        let at_once = if style == RestoreStyle::None { 1 } else { failed.len().max(1) };
         failed.chunks(at_once).for_each(|folios| mm.add_back_as_surplus(machine, cpu, self.h, folios));
         if restored > 0 && !complete.is_empty() {
             mm.clear_flags(machine, cpu, &complete);
         }
-        if mm.features().hugetlb.restore_style != RestoreStyle::UntilFailure {
+        // As merged, restored pages move to the head of another list, which turns their order round.
+        if style != RestoreStyle::UntilFailure {
             complete.reverse();
         }
         Phase::Free(complete)
@@ -124,28 +158,6 @@ impl Release {
 }
 
 impl MemoryManager {
-    /// Restores and frees one page; on failure it goes back to the pool as a surplus page, and the answer is false
-    /// (`__update_and_free_hugetlb_folio`).
-    pub(crate) fn release_single(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        h: usize,
-        folio: Folio,
-    ) -> bool {
-        let optimized = self.hugetlb.is_optimized(folio);
-        let how = self.remap_of_single();
-        if self.restore_folio(machine, cpu, folio, how).is_err() {
-            self.add_back_as_surplus(machine, cpu, h, &[folio]);
-            return false;
-        }
-        if optimized {
-            self.clear_flags(machine, cpu, &[folio]);
-        }
-        self.free_to_allocator(machine, cpu, folio);
-        true
-    }
-
     /// Under one hold, makes `folios` ordinary pages to others.
     fn clear_flags(&mut self, machine: &mut Machine<Category>, cpu: Cpu, folios: &[Folio]) {
         self.hold_hugetlb_lock(machine, cpu, folios.len());
@@ -154,13 +166,7 @@ impl MemoryManager {
 
     /// Under one hold, takes pages that cannot be restored into the pool again, as free surplus pages
     /// (`add_hugetlb_folio`).
-    pub(crate) fn add_back_as_surplus(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        h: usize,
-        folios: &[Folio],
-    ) {
+    fn add_back_as_surplus(&mut self, machine: &mut Machine<Category>, cpu: Cpu, h: usize, folios: &[Folio]) {
         self.hold_hugetlb_lock(machine, cpu, folios.len());
         for &folio in folios {
             let node = self.node_of(folio.pfn);
@@ -176,13 +182,16 @@ impl MemoryManager {
         flags.hugetlb = flags.optimized;
     }
 
-    /// Frees what could not be freed where it was given up, one page at a time (`free_hpage_workfn`). Whether there is
-    /// more.
-    pub fn step_deferred(&mut self, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
-        if let Some(folio) = self.hugetlb.deferred.pop() {
-            let h = self.hugetlb.hstate_of(folio.order);
-            self.release_single(machine, cpu, h, folio);
+    /// Frees what could not be freed where it was given up, one page at a time (`free_hpage_workfn`).
+    pub(crate) fn release_deferred(&mut self) -> Option<Release> {
+        let folio = self.hugetlb.deferred.pop()?;
+        Some(Release::each(self.hugetlb.hstate_of(folio.order), vec![folio]))
+    }
+
+    /// Runs the worker that frees such pages until none is left.
+    pub fn run_deferred_work(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
+        while let Some(release) = self.release_deferred() {
+            release.finish(self, machine, cpu);
         }
-        !self.hugetlb.deferred.is_empty()
     }
 }

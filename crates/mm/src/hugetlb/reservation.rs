@@ -15,7 +15,7 @@ use super::policy;
 use super::release::Release;
 use crate::account::Category;
 use crate::page_alloc::{MemoryManager, Placement};
-use crate::vmemmap::list::optimize_single;
+use crate::vmemmap::list::OptimizeList;
 use machine::{Cpu, Machine};
 
 /// No huge page can be had or promised (ENOMEM; at a fault SIGBUS).
@@ -144,7 +144,7 @@ impl MemoryManager {
         h: usize,
     ) -> Result<Folio, NoHugePage> {
         let folio = self.alloc_fresh(machine, cpu, h, Placement::Local).ok_or(NoHugePage)?;
-        optimize_single(self, machine, cpu, folio);
+        OptimizeList::single(self, folio).finish(self, machine, cpu);
         self.hugetlb.flags_mut(folio).temporary = true;
         Ok(folio)
     }
@@ -157,7 +157,7 @@ impl MemoryManager {
             return None;
         }
         let folio = self.alloc_fresh(machine, cpu, h, Placement::Local)?;
-        optimize_single(self, machine, cpu, folio);
+        OptimizeList::single(self, folio).finish(self, machine, cpu);
         self.hold_hugetlb_lock(machine, cpu, 1);
         let node = self.node_of(folio.pfn);
         self.hugetlb.hstates[h].enter(node, true);
@@ -178,7 +178,6 @@ impl MemoryManager {
             self.hugetlb.hstates[h].leave(node, true);
             self.note_removed(folio);
         }
-        let mut release = Release::new(self, h, folios);
-        while !release.step(self, machine, cpu) {}
+        Release::new(self, h, folios).finish(self, machine, cpu);
     }
 }

@@ -14,7 +14,7 @@ use super::policy;
 use super::release::Release;
 use crate::account::Category;
 use crate::page_alloc::MemoryManager;
-use crate::vmemmap::list::{OptimizeList, optimize_single};
+use crate::vmemmap::list::OptimizeList;
 use machine::{Cpu, Machine, Node};
 
 /// How large the pool shall be.
@@ -29,8 +29,10 @@ pub(crate) enum Target {
 #[derive(Clone, Debug)]
 enum Phase {
     Deferred,
+    ReleaseDeferred(Release),
     Begin,
     Grow,
+    OptimizeSingle(OptimizeList),
     Optimize(OptimizeList),
     Shrink,
     Release(Release),
@@ -74,11 +76,15 @@ impl Resize {
     pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
         let h = self.h;
         self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
-            Phase::Deferred => {
-                if mm.step_deferred(machine, cpu) {
+            Phase::Deferred => match mm.release_deferred() {
+                Some(release) => Phase::ReleaseDeferred(release),
+                None => Phase::Begin,
+            },
+            Phase::ReleaseDeferred(mut release) => {
+                if release.step(mm, machine, cpu) {
                     Phase::Deferred
                 } else {
-                    Phase::Begin
+                    Phase::ReleaseDeferred(release)
                 }
             }
             Phase::Begin => {
@@ -86,6 +92,16 @@ impl Resize {
                 Phase::Grow
             }
             Phase::Grow => self.grow(mm, machine, cpu),
+            Phase::OptimizeSingle(mut list) => {
+                if list.step(mm, machine, cpu) {
+                    mm.hold_hugetlb_lock(machine, cpu, 1);
+                    mm.add_to_pool(machine, cpu, h, &list.into_folios());
+                    mm.hold_hugetlb_lock(machine, cpu, 0);
+                    Phase::Grow
+                } else {
+                    Phase::OptimizeSingle(list)
+                }
+            }
             Phase::Optimize(mut list) => {
                 if list.step(mm, machine, cpu) {
                     mm.add_to_pool(machine, cpu, h, &list.into_folios());
@@ -136,29 +152,27 @@ impl Resize {
         let h = self.h;
         let collected = self.fresh.len() as u64;
         if self.count <= mm.hugetlb.hstates[h].counters().persistent() + collected {
-            return if self.fresh.is_empty() { Phase::Shrink } else { self.optimize(mm) };
+            return if self.fresh.is_empty() { Phase::Shrink } else { self.optimize(mm, machine) };
         }
         let folio = mm.alloc_fresh_of_turn(machine, cpu, h, &self.nodes);
         self.short = folio.is_none();
         if mm.features().hugetlb.add_list {
             if self.short {
-                return self.optimize(mm);
+                return self.optimize(mm, machine);
             }
             self.fresh.extend(folio);
         } else if let Some(folio) = folio {
-            optimize_single(mm, machine, cpu, folio);
-            mm.hold_hugetlb_lock(machine, cpu, 1);
-            mm.add_to_pool(machine, cpu, h, &[folio]);
+            return Phase::OptimizeSingle(OptimizeList::single(mm, folio));
         }
         mm.hold_hugetlb_lock(machine, cpu, 0);
         if self.short { Phase::Publish } else { Phase::Grow }
     }
 
     /// The list of new pages, the latest first.
-    fn optimize(&mut self, mm: &MemoryManager) -> Phase {
+    fn optimize(&mut self, mm: &MemoryManager, machine: &Machine<Category>) -> Phase {
         let mut folios = std::mem::take(&mut self.fresh);
         folios.reverse();
-        Phase::Optimize(OptimizeList::new(mm, folios))
+        Phase::Optimize(OptimizeList::new(mm, machine, folios))
     }
 
     fn after_growth(&self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> Phase {

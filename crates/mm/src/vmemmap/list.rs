@@ -9,7 +9,8 @@
 //!              + patch 12   flush at the end         restore ... FLUSH
 //! ```
 //!
-//! A list is worked off in steps, so that what other CPUs do meanwhile happens in between.
+//! A list is worked off in steps: one allocation, one page, one flush or one frame. A step touches what others share
+//! only at its beginning, so what other CPUs do meanwhile happens in between.
 //! In the kernel: `hugetlb_vmemmap_optimize_folios`, `hugetlb_vmemmap_restore_folios` in mm/hugetlb_vmemmap.c.
 
 use super::Frame;
@@ -19,15 +20,18 @@ use crate::hugetlb::features::{RestoreFlush, RestoreStyle, SplitPass};
 use crate::hugetlb::folio::Folio;
 use crate::page_alloc::MemoryManager;
 use machine::{Cpu, Machine};
+use std::collections::VecDeque;
 
-/// Where optimising a list stands.
+/// Where optimising a list stands; numbers are places in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
     Split(usize),
     FlushSplits,
+    Begin(usize),
     Remap(usize),
     FlushRemaps,
-    Free,
+    /// Frees frames, then goes on at this place.
+    Free(usize),
     Done,
 }
 
@@ -36,20 +40,60 @@ enum Pass {
 pub(crate) struct OptimizeList {
     folios: Vec<Folio>,
     pass: Pass,
+    how: How,
+    flush_at_end: bool,
+    free_at_end: bool,
     waits_for_readers: bool,
-    freed: Vec<Frame>,
+    /// The page at hand has failed once.
+    retried: bool,
+    freed: VecDeque<Frame>,
 }
 
 impl OptimizeList {
     /// `folios` in the order in which they are worked off.
-    pub fn new(mm: &MemoryManager, folios: Vec<Folio>) -> OptimizeList {
+    pub fn new(mm: &MemoryManager, machine: &Machine<Category>, folios: Vec<Folio>) -> OptimizeList {
         let f = &mm.features().hugetlb;
         let pass = match f.split_pass {
             _ if !f.optimize_list => Pass::Done,
-            SplitPass::None => Pass::Remap(0),
+            SplitPass::None => Pass::Begin(0),
             _ => Pass::Split(0),
         };
-        OptimizeList { folios, pass, waits_for_readers: f.waits_for_readers, freed: Vec::new() }
+        OptimizeList {
+            pass,
+            flush_at_end: f.remap_flush_once,
+            free_at_end: f.free_frames_once,
+            how: How {
+                remap: !f.remap_flush_once,
+                // A pass over the list touches at least a page of struct pages and its copy for each huge page. If
+                // that is more than the last-level cache holds, the next pass finds nothing there.
+                cold: folios.len() as u64 * 2 * 4096 > machine.topology.last_level_bytes(),
+                ..OptimizeList::how_single(mm)
+            },
+            ..OptimizeList::empty(mm, folios)
+        }
+    }
+
+    /// One huge page by itself (`hugetlb_vmemmap_optimize_folio`).
+    pub fn single(mm: &MemoryManager, folio: Folio) -> OptimizeList {
+        OptimizeList::empty(mm, vec![folio])
+    }
+
+    fn empty(mm: &MemoryManager, folios: Vec<Folio>) -> OptimizeList {
+        OptimizeList {
+            folios,
+            pass: Pass::Begin(0),
+            how: OptimizeList::how_single(mm),
+            flush_at_end: false,
+            free_at_end: false,
+            waits_for_readers: mm.features().hugetlb.waits_for_readers,
+            retried: false,
+            freed: VecDeque::new(),
+        }
+    }
+
+    fn how_single(mm: &MemoryManager) -> How {
+        // As posted, patch 10 passed "no flush" where "flush" was meant.
+        How { split: mm.features().hugetlb.split_pass != SplitPass::FlushEach, remap: true, cold: false }
     }
 
     /// The list, once all is done.
@@ -57,7 +101,12 @@ impl OptimizeList {
         self.folios
     }
 
-    /// One page, flush or frame; whether all is done.
+    /// Works all of it off.
+    pub fn finish(mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) {
+        while !self.step(mm, machine, cpu) {}
+    }
+
+    /// One step; whether all is done.
     pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
         let f = mm.features().hugetlb;
         self.pass = match self.pass {
@@ -73,92 +122,73 @@ impl OptimizeList {
             // Unconditional: with nothing to optimise, and even with an empty list.
             Pass::FlushSplits => {
                 mm.flush_all(machine, cpu);
-                Pass::Remap(0)
+                Pass::Begin(0)
             }
-            Pass::Remap(at) => match self.folios.get(at) {
-                None if f.remap_flush_once => Pass::FlushRemaps,
-                None => Pass::Free,
-                Some(&folio) => {
-                    self.remap(mm, machine, cpu, folio);
-                    Pass::Remap(at + 1)
+            Pass::Begin(at) => match self.folios.get(at) {
+                None if self.flush_at_end => Pass::FlushRemaps,
+                None => Pass::Free(at + 1),
+                Some(&folio) if mm.should_optimize(folio) => {
+                    mm.begin_optimizing(machine, cpu, std::mem::take(&mut self.waits_for_readers));
+                    Pass::Remap(at)
                 }
+                Some(_) => Pass::Begin(at + 1),
             },
+            Pass::Remap(at) => self.remap(mm, machine, cpu, at),
             Pass::FlushRemaps => {
                 mm.flush_all(machine, cpu);
-                Pass::Free
+                Pass::Free(self.folios.len() + 1)
             }
-            Pass::Free => match self.freed.pop() {
-                Some(frame) => {
-                    if self.outgrows_caches(machine) {
-                        let line = machine.memory_line(cpu, mm.node_of(frame.pfn));
-                        machine.charge(cpu, Category::VmemmapAlloc, line);
+            Pass::Free(next) => {
+                // Last in, first out since patch 9.
+                let frame = if f.free_frames_once { self.freed.pop_back() } else { self.freed.pop_front() };
+                match frame {
+                    Some(frame) => {
+                        mm.free_frame(machine, cpu, frame);
+                        if self.how.cold {
+                            let line = machine.memory_line(cpu, mm.node_of(frame.pfn));
+                            machine.charge(cpu, Category::VmemmapAlloc, line);
+                        }
+                        Pass::Free(next)
                     }
-                    mm.free_frame(machine, cpu, frame);
-                    Pass::Free
+                    None if next > self.folios.len() => Pass::Done,
+                    None => Pass::Begin(next),
                 }
-                None => Pass::Done,
-            },
+            }
             Pass::Done => Pass::Done,
         };
         self.pass == Pass::Done
     }
 
-    /// Whether a pass over the list touches more than the last-level cache holds, so that the next pass finds nothing
-    /// there: at least a page of struct pages, its copy and the struct pages of the frames, for each huge page.
-    fn outgrows_caches(&self, machine: &Machine<Category>) -> bool {
-        self.folios.len() as u64 * 2 * 4096 > machine.topology.last_level_bytes()
-    }
-
-    fn remap(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu, folio: Folio) {
+    fn remap(
+        &mut self,
+        mm: &mut MemoryManager,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        at: usize,
+    ) -> Pass {
         let f = mm.features().hugetlb;
-        let how = How {
-            split: f.split_pass != SplitPass::FlushEach,
-            remap: !f.remap_flush_once,
-            grace_period: std::mem::take(&mut self.waits_for_readers),
-            cold: self.outgrows_caches(machine),
-        };
-        let remapped = mm.optimize_folio(machine, cpu, folio, how, &mut self.freed);
-        if !f.free_frames_once {
-            free_in_order(mm, machine, cpu, &mut self.freed);
-        } else if remapped.is_err() && !(f.retry_if_frames && self.freed.is_empty()) {
-            // What has been saved so far may be what is missing.
-            if f.remap_flush_once {
+        let remapped = mm.optimize_folio(machine, cpu, self.folios[at], self.how, &mut self.freed);
+        let retry = remapped.is_err()
+            && self.free_at_end
+            && !self.retried
+            && !(f.retry_if_frames && self.freed.is_empty());
+        self.retried = retry;
+        if retry {
+            // What has been saved so far may be what is missing. Whatever comes of it, the page is usable.
+            if self.flush_at_end {
                 mm.flush_all(machine, cpu);
             }
-            while let Some(frame) = self.freed.pop() {
-                mm.free_frame(machine, cpu, frame);
-            }
-            // Whatever comes of it, the page is usable.
-            let _ =
-                mm.optimize_folio(machine, cpu, folio, How { grace_period: false, ..how }, &mut self.freed);
+            Pass::Free(at)
+        } else if self.free_at_end {
+            Pass::Begin(at + 1)
+        } else {
+            Pass::Free(at + 1)
         }
     }
 }
 
-/// Frees frames first in, first out, as before patch 9.
-fn free_in_order(mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu, freed: &mut Vec<Frame>) {
-    freed.drain(..).for_each(|frame| mm.free_frame(machine, cpu, frame));
-}
-
-/// Optimises one huge page by itself (`hugetlb_vmemmap_optimize_folio`).
-pub(crate) fn optimize_single(
-    mm: &mut MemoryManager,
-    machine: &mut Machine<Category>,
-    cpu: Cpu,
-    folio: Folio,
-) {
-    let mut freed = Vec::new();
-    let how = mm.remap_of_single();
-    // A page that keeps its vmemmap is a page like any other.
-    let _ = mm.optimize_folio(machine, cpu, folio, how, &mut freed);
-    if mm.features().hugetlb.free_frames_once {
-        freed.reverse();
-    }
-    free_in_order(mm, machine, cpu, &mut freed);
-}
-
 /// A list of huge pages whose vmemmap is being restored.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct RestoreList {
     /// Still to do, the next one last.
     pub waiting: Vec<Folio>,
@@ -168,55 +198,80 @@ pub(crate) struct RestoreList {
     pub failed: Vec<Folio>,
     /// How many of `complete` had to be restored.
     pub restored: u64,
-    stopped: bool,
+    flush: RestoreFlush,
+    ends_at_failure: bool,
+    waits_for_readers: bool,
+    /// Frames for the next one, as far as there are any.
+    frames: Vec<Frame>,
 }
 
 impl RestoreList {
-    /// `folios` in the order in which they are worked off.
-    pub fn new(mut folios: Vec<Folio>) -> RestoreList {
-        folios.reverse();
-        RestoreList::resume(folios)
+    /// Pages in the order in which they are worked off, the next one last; also another try at what is left of a list.
+    pub fn new(mm: &MemoryManager, waiting: Vec<Folio>) -> RestoreList {
+        let f = &mm.features().hugetlb;
+        RestoreList {
+            flush: f.restore_flush,
+            ends_at_failure: f.restore_style == RestoreStyle::UntilFailure,
+            ..RestoreList::each(mm, waiting)
+        }
     }
 
-    /// Another try at what an earlier list left `waiting`.
-    pub fn resume(waiting: Vec<Folio>) -> RestoreList {
-        RestoreList { waiting, ..RestoreList::default() }
+    /// One huge page by itself (`hugetlb_vmemmap_restore_folio`).
+    pub fn single(mm: &MemoryManager, folio: Folio) -> RestoreList {
+        RestoreList::each(mm, vec![folio])
     }
 
-    /// One page or the flush at the end; whether all is done that can be. As merged, the first failure is the end:
-    /// that page and the rest stay in `waiting`.
+    fn each(mm: &MemoryManager, waiting: Vec<Folio>) -> RestoreList {
+        RestoreList {
+            waiting,
+            complete: Vec::new(),
+            failed: Vec::new(),
+            restored: 0,
+            flush: RestoreFlush::Each,
+            ends_at_failure: false,
+            waits_for_readers: mm.features().hugetlb.waits_for_readers,
+            frames: Vec::new(),
+        }
+    }
+
+    /// One allocation, one page, or the flush at the end; whether all is done that can be. As merged, the first failure
+    /// is the end: that page and the rest stay in `waiting`.
     pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
-        let f = mm.features().hugetlb;
-        let next = if self.stopped { None } else { self.waiting.pop() };
-        let Some(folio) = next else {
-            let flush = match f.restore_flush {
-                RestoreFlush::Each => false,
-                RestoreFlush::Always => true,
-                RestoreFlush::IfRestored => self.restored > 0,
-            };
-            if flush {
-                mm.flush_all(machine, cpu);
+        let Some(&folio) = self.waiting.last() else { return self.end(mm, machine, cpu) };
+        if !mm.hugetlb.is_optimized(folio) {
+            self.complete.extend(self.waiting.pop());
+        } else if self.waits_for_readers {
+            self.waits_for_readers = false;
+            mm.wait_for_readers(machine, cpu);
+        } else if self.frames.len() + 1 < folio.vmemmap().len() {
+            match mm.alloc_frame(machine, cpu, folio) {
+                Ok(frame) => self.frames.push(frame),
+                Err(OutOfMemory) => {
+                    self.frames.drain(..).for_each(|frame| mm.free_kernel_page(machine, cpu, frame));
+                    if self.ends_at_failure {
+                        return self.end(mm, machine, cpu);
+                    }
+                    self.failed.extend(self.waiting.pop());
+                }
             }
-            return true;
-        };
-        let optimized = mm.hugetlb.is_optimized(folio);
-        let how = How {
-            remap: f.restore_flush == RestoreFlush::Each,
-            grace_period: f.waits_for_readers && self.restored == 0,
-            split: true,
-            cold: false,
-        };
-        match mm.restore_folio(machine, cpu, folio, how) {
-            Ok(()) => {
-                self.restored += u64::from(optimized);
-                self.complete.push(folio);
-            }
-            Err(OutOfMemory) if f.restore_style == RestoreStyle::UntilFailure => {
-                self.waiting.push(folio);
-                self.stopped = true;
-            }
-            Err(OutOfMemory) => self.failed.push(folio),
+        } else {
+            let flush = self.flush == RestoreFlush::Each;
+            mm.restore_folio(machine, cpu, folio, flush, &mut self.frames);
+            self.restored += 1;
+            self.complete.extend(self.waiting.pop());
         }
         false
+    }
+
+    fn end(&self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
+        let flush = match self.flush {
+            RestoreFlush::Each => false,
+            RestoreFlush::Always => true,
+            RestoreFlush::IfRestored => self.restored > 0,
+        };
+        if flush {
+            mm.flush_all(machine, cpu);
+        }
+        true
     }
 }

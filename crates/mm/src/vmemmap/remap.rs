@@ -12,12 +12,12 @@
 use super::{Frame, PAGES_PER_SECTION};
 use crate::account::Category;
 use crate::counters::Event;
-use crate::hugetlb::features::SplitPass;
 use crate::hugetlb::folio::{Folio, is_optimizable};
 use crate::hugetlb::policy;
 use crate::page::{MigrateType, Pfn};
 use crate::page_alloc::{MemoryManager, Placement, Request};
 use machine::{Cpu, Machine, Time};
+use std::collections::VecDeque;
 
 /// An allocation failed (ENOMEM).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,6 @@ pub struct How {
     pub split: bool,
     /// The remapped range is flushed at once.
     pub remap: bool,
-    /// Wait for readers of struct pages first.
-    pub grace_period: bool,
     /// So much was touched since the struct pages were that no cache holds them any more.
     pub cold: bool,
 }
@@ -44,18 +42,6 @@ const KEY_BROADCASTS: u32 = 9;
 const ENTRIES: u64 = 512;
 
 impl MemoryManager {
-    /// What a call of the single-page functions asks for (`VMEMMAP_SYNCHRONIZE_RCU` alone).
-    pub(crate) fn remap_of_single(&self) -> How {
-        let f = &self.features().hugetlb;
-        // As posted, patch 10 passed "no flush" where "flush" was meant.
-        How {
-            split: f.split_pass != SplitPass::FlushEach,
-            remap: true,
-            grace_period: f.waits_for_readers,
-            cold: false,
-        }
-    }
-
     /// Whether the vmemmap of `folio` is to be given back (`vmemmap_should_optimize_folio`).
     pub(crate) fn should_optimize(&self, folio: Folio) -> bool {
         self.settings().hugetlb_optimize_vmemmap
@@ -98,23 +84,25 @@ impl MemoryManager {
         Ok(())
     }
 
-    /// Gives back the vmemmap of `folio` (`__hugetlb_vmemmap_optimize_folio`). Frames that are no longer needed are
-    /// appended to `freed`, in the order in which they were replaced.
+    /// Counts a page that is about to give back its vmemmap. Time may pass, so nothing shared may follow in the same
+    /// step.
+    pub(crate) fn begin_optimizing(&mut self, machine: &mut Machine<Category>, cpu: Cpu, grace_period: bool) {
+        self.count_optimized(machine, cpu, 1);
+        if grace_period {
+            self.wait_for_readers(machine, cpu);
+        }
+    }
+
+    /// Gives back the vmemmap of `folio`, counted already (`__hugetlb_vmemmap_optimize_folio`). Frames that are no
+    /// longer needed are appended to `freed`, in the order in which they were replaced.
     pub(crate) fn optimize_folio(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         folio: Folio,
         how: How,
-        freed: &mut Vec<Frame>,
+        freed: &mut VecDeque<Frame>,
     ) -> Result<(), OutOfMemory> {
-        if !self.should_optimize(folio) {
-            return Ok(());
-        }
-        self.count_optimized(machine, cpu, 1);
-        if how.grace_period {
-            self.wait_for_readers(machine, cpu);
-        }
         let pages = folio.vmemmap();
         let node = Placement::Prefer(self.node_of(folio.pfn));
         // Without a copy the head keeps its frame; the gain is the same.
@@ -137,7 +125,7 @@ impl MemoryManager {
             let entry = self.hugetlb.vmemmap.frame(page);
             let shared = *head.get_or_insert(copy.map_or(*entry, |pfn| Frame { pfn, reserved: false }));
             if *entry != shared {
-                freed.push(std::mem::replace(entry, shared));
+                freed.push_back(std::mem::replace(entry, shared));
             }
         }
         self.charge_remap(machine, cpu, pages.len() as u64);
@@ -158,7 +146,7 @@ impl MemoryManager {
         cpu: Cpu,
         remapped: std::ops::Range<u32>,
         copy: Option<Pfn>,
-        freed: &mut Vec<Frame>,
+        freed: &mut VecDeque<Frame>,
     ) {
         if remapped.is_empty() {
             freed.extend(copy.map(|pfn| Frame { pfn, reserved: false }));
@@ -166,7 +154,7 @@ impl MemoryManager {
         }
         let tails = remapped.start + 1..remapped.end;
         for page in tails.clone() {
-            let frame = freed.pop().expect("as many frames as entries were replaced");
+            let frame = freed.pop_back().expect("as many frames as entries were replaced");
             *self.hugetlb.vmemmap.frame(page) = frame;
             self.copy_vmemmap_page(machine, cpu);
         }
@@ -174,49 +162,43 @@ impl MemoryManager {
         self.flush_kernel_range(machine, cpu, remapped.len() as u64);
     }
 
-    /// Restores the vmemmap of `folio` (`__hugetlb_vmemmap_restore_folio`); on failure nothing has changed.
+    /// A frame for a vmemmap page of `folio` that is to be restored (`alloc_vmemmap_page_list`).
+    pub(crate) fn alloc_frame(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        folio: Folio,
+    ) -> Result<Frame, OutOfMemory> {
+        let node = self.node_of(folio.pfn);
+        let any = self.features().hugetlb.restore_from_any_node;
+        let placement = if any { Placement::Prefer(node) } else { Placement::Bind(node) };
+        let pfn = self.alloc_kernel_page(machine, cpu, placement)?;
+        Ok(Frame { pfn, reserved: false })
+    }
+
+    /// Restores the vmemmap of `folio` with `frames`, one for each page but the first
+    /// (`__hugetlb_vmemmap_restore_folio`).
     pub(crate) fn restore_folio(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         folio: Folio,
-        how: How,
-    ) -> Result<(), OutOfMemory> {
-        if !self.hugetlb.is_optimized(folio) {
-            return Ok(());
-        }
-        if how.grace_period {
-            self.wait_for_readers(machine, cpu);
-        }
+        flush: bool,
+        frames: &mut Vec<Frame>,
+    ) {
         let pages = folio.vmemmap();
         let tails = pages.start + 1..pages.end;
-        let node = self.node_of(folio.pfn);
-        let any = self.features().hugetlb.restore_from_any_node;
-        let placement = if any { Placement::Prefer(node) } else { Placement::Bind(node) };
-        let mut frames = std::mem::take(&mut self.hugetlb.scratch);
-        for _ in tails.clone() {
-            match self.alloc_kernel_page(machine, cpu, placement) {
-                Ok(pfn) => frames.push(Frame { pfn, reserved: false }),
-                Err(OutOfMemory) => {
-                    frames.drain(..).for_each(|frame| self.free_kernel_page(machine, cpu, frame));
-                    self.hugetlb.scratch = frames;
-                    return Err(OutOfMemory);
-                }
-            }
-        }
         self.hugetlb.vmemmap.note_allocated(frames.len() as i64);
         for (page, frame) in tails.clone().zip(frames.drain(..)) {
             *self.hugetlb.vmemmap.frame(page) = frame;
             self.copy_vmemmap_page(machine, cpu);
         }
-        self.hugetlb.scratch = frames;
         self.charge_remap(machine, cpu, tails.len() as u64);
-        if how.remap {
+        if flush {
             self.flush_kernel_range(machine, cpu, pages.len() as u64);
         }
         self.hugetlb.set_optimized(folio, false);
         self.count_optimized(machine, cpu, -1);
-        Ok(())
     }
 
     /// Takes the vmemmap of `folio` as boot made it: one page of it, never more. What would have held the rest is
@@ -241,7 +223,7 @@ impl MemoryManager {
     /// Counts optimised pages; the first and the last one switch the static key, which patches code on all CPUs.
     fn count_optimized(&mut self, machine: &mut Machine<Category>, cpu: Cpu, change: i64) {
         let before = self.hugetlb.optimize_key;
-        self.hugetlb.optimize_key = before.strict_add_signed(change);
+        self.hugetlb.optimize_key = before.saturating_add_signed(change);
         if before == 0 || self.hugetlb.optimize_key == 0 {
             for _ in 0..KEY_BROADCASTS {
                 machine.call_on_each_cpu(
@@ -257,7 +239,7 @@ impl MemoryManager {
     }
 
     /// `synchronize_rcu`: asleep until every CPU has been outside of any reader.
-    fn wait_for_readers(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
+    pub(crate) fn wait_for_readers(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
         let until = machine.now(cpu) + machine.costs.grace_period;
         machine.idle_until(cpu, until);
         self.counters_mut().add(Event::GracePeriods, 1);
@@ -310,8 +292,9 @@ impl MemoryManager {
             return Err(OutOfMemory);
         }
         let request = Request::new(0, MigrateType::Unmovable, placement);
+        let pfn = self.alloc_single(machine, cpu, &request);
         machine.charge(cpu, Category::VmemmapAlloc, machine.costs.page_alloc);
-        let pfn = self.alloc_single(machine, cpu, &request).ok_or(OutOfMemory)?;
+        let pfn = pfn.ok_or(OutOfMemory)?;
         // The struct page of a page that nobody has used for long.
         let line = machine.memory_line(cpu, self.node_of(pfn));
         machine.charge(cpu, Category::VmemmapAlloc, line);
@@ -320,14 +303,14 @@ impl MemoryManager {
         Ok(pfn)
     }
 
-    fn free_kernel_page(&mut self, machine: &mut Machine<Category>, cpu: Cpu, frame: Frame) {
-        machine.charge(cpu, Category::VmemmapAlloc, machine.costs.page_free);
+    pub(crate) fn free_kernel_page(&mut self, machine: &mut Machine<Category>, cpu: Cpu, frame: Frame) {
         if frame.reserved {
             self.free_reserved(machine, cpu, frame.pfn);
         } else {
             self.hugetlb.held -= 1;
             self.free(machine, cpu, frame.pfn, 0);
         }
+        machine.charge(cpu, Category::VmemmapAlloc, machine.costs.page_free);
     }
 
     /// Gives a frame back that held struct pages (`free_vmemmap_page`).
