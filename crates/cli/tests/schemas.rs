@@ -93,6 +93,7 @@ fn tiny() -> (tempfile::TempDir, PathBuf) {
     std::fs::write(&path, text).unwrap();
     std::fs::write(directory.path().join("machine.toml"), include_str!("cmd/compare.in/machine.toml"))
         .unwrap();
+    std::fs::write(directory.path().join("pool.toml"), include_str!("cmd/hugetlb.in/pool.toml")).unwrap();
     (directory, path)
 }
 
@@ -116,6 +117,39 @@ fn list() {
 fn run() {
     let document = conforms("run", &["run", "tiny.toml", "--seeds", "2", "--json"]);
     assert_eq!(document["runs"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn run_with_notes() {
+    let document = conforms("run", &["run", "pool.toml", "--write", "vm.nr_hugepages=1000000", "--json"]);
+    let note = document["runs"][0]["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("vm.nr_hugepages: 1000000 asked for, "), "{note}");
+}
+
+#[test]
+fn sensitivity() {
+    let document = conforms("sensitivity", &["sensitivity", "pool.toml", "--json"]);
+    assert_eq!(document["variants"], serde_json::json!(["base", "mainline-6.18"]));
+    let assumptions = document["assumptions"].as_array().unwrap();
+    let line = assumptions.iter().find(|a| a["assumption"]["key"] == "costs.memory_line_ns").unwrap();
+    assert_eq!((&line["assumption"]["low"], &line["assumption"]["stated"]), (&70.0.into(), &true.into()));
+    let grow = line["effects"].as_array().unwrap().iter().find(|e| e["metric"] == "grow_time").unwrap();
+    assert!(grow["at_high"].as_f64() > grow["at_low"].as_f64());
+}
+
+#[test]
+fn calibrate() {
+    let document = conforms("calibrate", &["calibrate", "s0.batch-latency.spr-server", "--json"]);
+    assert_eq!(document["figures"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn published_hugetlb() {
+    let arguments = ["published", "hugetlb", "--table", "s1.hugetlb.milan-vm-252", "--json"];
+    let document = conforms("published", &arguments);
+    let table = &document["tables"][0];
+    assert_eq!(table["statistics"]["errors"], 4);
+    assert_eq!(table["orderings"][0]["pairs_resolved"], table["orderings"][0]["alike_resolved"]);
 }
 
 #[test]

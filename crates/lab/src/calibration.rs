@@ -330,8 +330,12 @@ fn solve<E>(wanted: f64, start: f64, f: &mut impl FnMut(f64) -> Result<f64, E>) 
     let mut last = (next, f(next)?);
     for _ in 0..LINES {
         let slope = (last.1 - before.1) / (last.0 - before.0);
-        let next = (last.0 + (wanted - last.1) / slope).max(0.0);
-        if (last.1 - wanted).abs() <= 0.1 * TOLERANCE * wanted || !next.is_finite() || next == last.0 {
+        let next = last.0 + (wanted - last.1) / slope;
+        if (last.1 - wanted).abs() <= 0.1 * TOLERANCE * wanted || !next.is_finite() {
+            break;
+        }
+        let next = next.max(0.0);
+        if next == last.0 {
             break;
         }
         (before, last) = (last, (next, f(next)?));

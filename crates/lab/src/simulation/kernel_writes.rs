@@ -156,20 +156,11 @@ struct Writes {
 pub(super) fn run(run: &Run, spec: &KernelWrites) -> Result<Outcome, RunError> {
     let mut system = boot(run, 1)?;
     let mut running = Running::new(spec, &system, run.seed);
-    system.wake(WRITER, Time::ZERO);
-    for cpu in 0..running.servers.len() {
-        system.wake(Cpu(cpu as u16 + 1), Time::ZERO);
-    }
-    system.run(&mut running, Time::NEVER);
+    running.run(&mut system);
     if let Some(refused) = running.refused {
         return Err(refused);
     }
-    let end = running.end.unwrap_or_else(|| system.latest());
-    running.stage = Stage::Serving;
-    system.run(&mut running, end);
-    running.stage = Stage::Draining;
-    system.run(&mut running, Time::NEVER);
-    let mut outcome = system.outcome(end);
+    let mut outcome = system.outcome(running.end.unwrap_or_else(|| system.latest()));
     running.report(&mut outcome);
     Ok(outcome)
 }
@@ -203,6 +194,19 @@ impl Running {
             }
         }
         running
+    }
+
+    /// Runs until all is done or a write is refused.
+    fn run(&mut self, system: &mut System) {
+        for cpu in 0..=self.servers.len() {
+            system.wake(Cpu(cpu as u16), Time::ZERO);
+        }
+        system.run(self, Time::NEVER);
+        let Some(end) = self.end else { return };
+        self.stage = Stage::Serving;
+        system.run(self, end);
+        self.stage = Stage::Draining;
+        system.run(self, Time::NEVER);
     }
 
     fn write(&mut self, system: &mut System) -> Step {
@@ -246,8 +250,9 @@ impl Running {
     }
 
     /// Enters what the write that has ended came to.
-    fn finish(&mut self, system: &System) {
+    fn finish(&mut self, system: &mut System) {
         let Some(current) = self.current.take() else { return };
+        system.look_for_peaks();
         let text = &self.spec.writes[self.next_write];
         self.next_write += 1;
         let Some(outcome) = current.write.outcome() else { return };
@@ -268,7 +273,7 @@ impl Running {
         if is_short {
             let file = parse_write(text).map_or("", |(file, _)| file);
             self.notes.push(format!(
-                "{file}: {} asked for, {} reached: not enough memory",
+                "{file}: {} asked for, {} reached: no memory for more",
                 outcome.wanted, outcome.reached
             ));
         }

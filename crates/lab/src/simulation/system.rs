@@ -239,10 +239,7 @@ impl System {
         if now < self.samples.next {
             return;
         }
-        let pcp = self.mm.pages_in_pagesets();
-        let used = self.mm.zones().iter().map(|zone| zone.managed).sum::<u64>() - self.mm.free_pages();
-        self.samples.pcp_max = self.samples.pcp_max.max(pcp);
-        self.samples.memory_max = self.samples.memory_max.max(used);
+        let (pcp, used) = self.look_for_peaks();
         let sampled = self.samples.series.last().map_or(0.0, |s| s.seconds);
         if now.seconds() >= sampled + SAMPLE_INTERVAL.seconds() || self.samples.series.is_empty() {
             let c = self.mm.counters();
@@ -257,6 +254,15 @@ impl System {
             }
         }
         self.samples.next = now + PEAK_INTERVAL;
+    }
+
+    /// Notes how much memory is in pagesets and how much is not in free lists now, in pages, if it is the most so far.
+    pub fn look_for_peaks(&mut self) -> (u64, u64) {
+        let pcp = self.mm.pages_in_pagesets();
+        let used = self.mm.zones().iter().map(|zone| zone.managed).sum::<u64>() - self.mm.free_pages();
+        self.samples.pcp_max = self.samples.pcp_max.max(pcp);
+        self.samples.memory_max = self.samples.memory_max.max(used);
+        (pcp, used)
     }
 
     fn spent(&self) -> Vec<Time> {
@@ -344,3 +350,6 @@ fn quantile(slow: &hdrhistogram::Histogram<u64>, calls: u64, q: f64) -> f64 {
     let within_slow = (q * calls as f64 - fast) / slow.len().max(1) as f64;
     if within_slow <= 0.0 { 0.0 } else { slow.value_at_quantile(within_slow) as f64 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,161 @@
+use super::*;
+use crate::metric::{
+    GROW_FLUSHES, GROW_TIME, PAGES_REACHED, SERVICE_MAX, SERVICE_P50, SERVICE_P999, SERVICE_REQUESTS,
+    SHRINK_FLUSHES, SHRINK_TIME, VMEMMAP_FREED,
+};
+use crate::scenario::{Scenario, Workload, load_machine};
+use crate::simulation;
+use std::collections::BTreeMap;
 
+fn figure(value: f64) -> Figure {
+    Figure { value, source: "made up for a test".into() }
+}
+
+/// A run on the virtual machine with `mib` of memory on each of its two nodes.
+fn run_of(variant: &str, mib: u64, writes: &[&str], service: Option<Service>) -> Run {
+    let scenario = Scenario::load("hugetlb-vm252").unwrap();
+    let mut machine = load_machine(&scenario.machine).unwrap();
+    machine.topology.memory_mib_per_node = mib;
+    let mut run = scenario.run(variant, 1, &machine, &BTreeMap::new()).unwrap();
+    let writes = writes.iter().map(|text| text.to_string()).collect();
+    run.workload = Workload::KernelWrites(KernelWrites { writes, service });
+    run
+}
+
+fn outcome(variant: &str, writes: &[&str]) -> Outcome {
+    simulation::run(&run_of(variant, 4096, writes, None)).unwrap()
+}
+
+fn service(cpus: usize, requests_per_second: f64, work_spread: f64) -> Service {
+    Service {
+        cpus,
+        requests_per_second: figure(requests_per_second),
+        work_us: figure(100.0),
+        work_spread: figure(work_spread),
+        pages: 2,
+        milliseconds: 400,
+    }
+}
+
+#[test]
+fn flushes_are_those_of_the_variant() {
+    for (variant, grow, shrink) in [
+        ("hvo-off", 0.0, 0.0),
+        ("patch12", 3.0, 1.0),
+        ("patch12-hvo-off", 3.0, 1.0),
+        ("mainline-6.7", 2.0, 1.0),
+    ] {
+        let outcome = outcome(variant, &["vm.nr_hugepages=130", "vm.nr_hugepages=0"]);
+        let flushes = (outcome.get(GROW_FLUSHES), outcome.get(SHRINK_FLUSHES));
+        assert_eq!(flushes, (Some(grow), Some(shrink)), "{variant}");
+    }
+    let base = outcome("base", &["vm.nr_hugepages=130", "vm.nr_hugepages=0"]);
+    let splits = base.counters.get(Event::VmemmapPmdSplits) as f64;
+    assert!(splits >= 2.0);
+    assert_eq!(base.get(SHRINK_FLUSHES), Some(130.0));
+    assert!(base.get(GROW_FLUSHES).unwrap() >= 130.0 + 2.0);
+    assert!(
+        base.get(GROW_TIME).unwrap()
+            > 10.0 * outcome("mainline-6.7", &["vm.nr_hugepages=130"]).get(GROW_TIME).unwrap()
+    );
+}
+
+#[test]
+fn writes_are_told_apart_by_what_they_do_to_the_pool() {
+    let once = outcome("hvo-off", &["vm.nr_hugepages=64"]);
+    let again = outcome(
+        "hvo-off",
+        &["vm.nr_hugepages=64", "vm.nr_hugepages=64", "vm.stat_interval=10", "vm.nr_hugepages=16"],
+    );
+    assert_eq!(once.get(GROW_TIME), again.get(GROW_TIME));
+    assert_eq!((once.get(SHRINK_TIME), once.get(PAGES_REACHED)), (Some(0.0), Some(64.0)));
+    assert!(again.get(SHRINK_TIME).unwrap() > 0.0);
+    assert_eq!(again.get(VMEMMAP_FREED), Some(0.0));
+    // 7 of 8 vmemmap pages of each, less a page table for each section that was split.
+    let freed = outcome("mainline-6.7", &["vm.nr_hugepages=64"]);
+    let splits = freed.counters.get(Event::VmemmapPmdSplits) as f64;
+    assert_eq!(freed.get(VMEMMAP_FREED), Some((64.0 * 7.0 - splits) / 256.0));
+}
+
+#[test]
+fn a_pool_that_memory_is_too_small_for_is_a_note_and_no_error() {
+    let outcome = simulation::run(&run_of("base", 512, &["vm.nr_hugepages=100000"], None)).unwrap();
+    let reached = outcome.get(PAGES_REACHED).unwrap();
+    assert!((100.0..512.0).contains(&reached), "{reached} of 1 GiB");
+    assert_eq!(
+        outcome.notes,
+        [format!("vm.nr_hugepages: 100000 asked for, {reached} reached: no memory for more")]
+    );
+    assert!(self::outcome("base", &["vm.nr_hugepages=10"]).notes.is_empty());
+}
+
+#[test]
+fn what_the_kernel_refuses_ends_the_run() {
+    for (write, expected) in [
+        ("vm.nr_hugepages=-1", "EINVAL"),
+        ("vm.nr_hugepages=99999999999999999999", "EINVAL"),
+        ("hugepages-2048kB/nr_hugepages=99999999999999999999", "ERANGE"),
+        ("hugepages-64kB/nr_hugepages=1", "ENOENT"),
+        ("node7/hugepages-2048kB/nr_hugepages=1", "ENOENT"),
+        ("vm.nr_hugepagez=1", "no such setting"),
+    ] {
+        let error = simulation::run(&run_of("base", 4096, &["vm.nr_hugepages=1", write], None)).unwrap_err();
+        assert!(matches!(error, RunError::Write(_)) && error.to_string().contains(expected), "{error}");
+    }
+    let error = simulation::run(&run_of("base", 4096, &["vm.nr_hugepages=1"], Some(service(252, 1.0, 0.0))));
+    assert!(error.unwrap_err().to_string().contains("workload.service.cpus"));
+}
+
+/// Mean latency from the histogram, microseconds.
+fn mean_latency(outcome: &Outcome) -> f64 {
+    let buckets = &outcome.histograms["service"];
+    let count: u64 = buckets.iter().map(|(_, count)| count).sum();
+    buckets.iter().map(|(upper, count)| upper * *count as f64).sum::<f64>() / count as f64 / 1e3
+}
+
+#[test]
+fn an_undisturbed_service_waits_as_queueing_theory_says() {
+    // M/D/1: the mean wait is S*r/(2(1-r)) at utilisation r.
+    for rate in [2500.0, 5000.0] {
+        let run = run_of("hvo-off", 4096, &["vm.stat_interval=1"], Some(service(60, rate, 0.0)));
+        let outcome = simulation::run(&run).unwrap();
+        let work = outcome.cpu_seconds["program"] * 1e6 / outcome.get(SERVICE_REQUESTS).unwrap();
+        assert!((100.0..101.0).contains(&work), "{work}");
+        let utilisation = work * 1e-6 * rate;
+        let expected = work * (1.0 + utilisation / (2.0 * (1.0 - utilisation)));
+        let found = mean_latency(&outcome);
+        assert!((found / expected - 1.0).abs() < 0.03, "{found} expected {expected}");
+    }
+}
+
+#[test]
+fn flushes_delay_the_service_and_nothing_else_differs() {
+    let writes = ["vm.nr_hugepages=512", "vm.nr_hugepages=0"];
+    let of =
+        |variant| simulation::run(&run_of(variant, 4096, &writes, Some(service(16, 2000.0, 0.5)))).unwrap();
+    let (off, base, merged) = (of("hvo-off"), of("base"), of("mainline-6.7"));
+    // The writes of all three end within the least time, so all serve the same requests.
+    assert_eq!(off.get(SERVICE_REQUESTS), base.get(SERVICE_REQUESTS));
+    assert_eq!(off.get(SERVICE_REQUESTS), merged.get(SERVICE_REQUESTS));
+    assert!((12_000.0..13_600.0).contains(&off.get(SERVICE_REQUESTS).unwrap()));
+    assert!(mean_latency(&base) > 1.05 * mean_latency(&off));
+    assert!(base.get(SERVICE_P999) > off.get(SERVICE_P999));
+    assert!(off.get(SERVICE_MAX) >= off.get(SERVICE_P999) && off.get(SERVICE_P999) > off.get(SERVICE_P50));
+    assert!(mean_latency(&merged) < mean_latency(&base));
+    assert_eq!(of("base"), base);
+}
+
+#[test]
+fn pages_are_conserved() {
+    for variant in ["base", "patch12", "mainline-6.18"] {
+        let writes = ["vm.nr_hugepages=200", "vm.nr_hugepages=50", "node1/hugepages-2048kB/nr_hugepages=100"];
+        let run = run_of(variant, 1024, &writes, Some(service(8, 5000.0, 0.3)));
+        let Workload::KernelWrites(spec) = &run.workload else { unreachable!() };
+        let mut system = boot(&run, 1).unwrap();
+        let mut running = Running::new(spec, &system, run.seed);
+        running.run(&mut system);
+        assert_eq!(system.allocated, 0, "the service has freed its pages");
+        system.mm.validate(0);
+        assert!(running.refused.is_none() && running.end.is_some());
+    }
+}

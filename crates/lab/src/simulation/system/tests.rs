@@ -1,0 +1,81 @@
+use super::super::boot;
+use super::*;
+use crate::scenario::{Scenario, load_machine};
+use machine::Interrupt;
+use std::collections::BTreeMap;
+
+const US: fn(u64) -> Time = |us| Time::from_nanoseconds(1000 * us);
+
+fn system() -> System {
+    let scenario = Scenario::load("page_fault1").unwrap();
+    let machine = load_machine("icl-server").unwrap();
+    boot(&scenario.run("base", 1, &machine, &BTreeMap::new()).unwrap(), 1).unwrap()
+}
+
+/// CPU 1 works 100 us at a time; CPU 0 interrupts it; both note when they act.
+struct Interrupted {
+    steps: Vec<(u16, Time)>,
+}
+
+impl Program for Interrupted {
+    fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
+        self.steps.push((cpu.0, system.machine.now(cpu)));
+        if cpu.0 == 1 {
+            system.machine.charge(cpu, Category::Program, US(100));
+            return Step::Again;
+        }
+        let arrival = system.machine.now(cpu) + US(1);
+        system.machine.interrupt(Cpu(1), Interrupt { arrival, cost: US(7), category: Category::IpiHandler });
+        system.machine.charge(cpu, Category::Program, US(60));
+        if system.machine.now(cpu) < US(150) { Step::Again } else { Step::Idle }
+    }
+
+    fn is_finished(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn an_interrupted_cpu_acts_at_its_new_time_and_in_order() {
+    let mut system = system();
+    system.wake(Cpu(0), US(10));
+    system.wake(Cpu(1), US(0));
+    let mut program = Interrupted { steps: Vec::new() };
+    system.run(&mut program, US(300));
+    // Sent at 10 and 70, taken on the way to 100; sent at 130, taken on the way to 214.
+    let expected = [(1, 0), (0, 10), (0, 70), (1, 114), (0, 130), (1, 221)];
+    assert_eq!(program.steps, expected.map(|(cpu, us)| (cpu, US(us))));
+}
+
+/// Sleeps 50 us after each step; CPU 1 is woken by CPU 0.
+struct Sleepers {
+    steps: Vec<(u16, Time)>,
+}
+
+impl Program for Sleepers {
+    fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
+        let now = system.machine.now(cpu);
+        self.steps.push((cpu.0, now));
+        assert!(system.is_busy(cpu));
+        if cpu.0 == 0 {
+            system.wake(Cpu(1), now);
+        }
+        Step::Sleep(now + US(if cpu.0 == 0 { 50 } else { 70 }))
+    }
+
+    fn is_finished(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn sleepers_wake_by_themselves_or_are_woken_before_and_are_not_busy() {
+    let mut system = system();
+    system.wake(Cpu(0), US(0));
+    let mut program = Sleepers { steps: Vec::new() };
+    system.run(&mut program, US(120));
+    let expected = [(0, 0), (1, 0), (0, 50), (1, 50), (0, 100), (1, 100)];
+    assert_eq!(program.steps, expected.map(|(cpu, us)| (cpu, US(us))));
+    assert!(!system.is_busy(Cpu(0)) && !system.is_busy(Cpu(1)));
+    assert_eq!(system.machine.accounts.total(Category::Idle), US(200));
+}
