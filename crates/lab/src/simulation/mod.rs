@@ -16,7 +16,7 @@ pub mod system;
 use crate::metric;
 use crate::outcome::Outcome;
 use crate::scenario::{KernelChoice, Run, ScenarioError, Workload};
-use machine::Time;
+use machine::{Cpu, Time};
 use mm::Settings;
 use mm::hugetlb::WriteError;
 use mm::page_alloc::memory_layout;
@@ -79,6 +79,7 @@ fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
     let noise = stream(run.seed, Stream::SectionSpread, 0);
     let costs = run.machine.costs();
     let mut system = System::new(topology, costs, &memory, choice.variant.features, settings, cgroups, noise);
+    system.mm.boot_huge_pages(&mut system.machine, Cpu(0));
     if let Some(batch) = choice.batch {
         system.mm.force_pagesets(batch, 2 * batch);
     }

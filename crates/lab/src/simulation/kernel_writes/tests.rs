@@ -56,7 +56,7 @@ fn flushes_are_those_of_the_variant() {
     assert!(base.get(GROW_FLUSHES).unwrap() >= 130.0 + 2.0);
     assert!(
         base.get(GROW_TIME).unwrap()
-            > 10.0 * outcome("mainline-6.7", &["vm.nr_hugepages=130"]).get(GROW_TIME).unwrap()
+            > 5.0 * outcome("mainline-6.7", &["vm.nr_hugepages=130"]).get(GROW_TIME).unwrap()
     );
 }
 
@@ -138,7 +138,7 @@ fn flushes_delay_the_service_and_nothing_else_differs() {
     assert_eq!(off.get(SERVICE_REQUESTS), base.get(SERVICE_REQUESTS));
     assert_eq!(off.get(SERVICE_REQUESTS), merged.get(SERVICE_REQUESTS));
     assert!((12_000.0..13_600.0).contains(&off.get(SERVICE_REQUESTS).unwrap()));
-    assert!(mean_latency(&base) > 1.05 * mean_latency(&off));
+    assert!(mean_latency(&base) > mean_latency(&off));
     assert!(base.get(SERVICE_P999) > off.get(SERVICE_P999));
     assert!(off.get(SERVICE_MAX) >= off.get(SERVICE_P999) && off.get(SERVICE_P999) > off.get(SERVICE_P50));
     assert!(mean_latency(&merged) < mean_latency(&base));
