@@ -252,21 +252,43 @@ fn lock_share(id: &str, name: &str) -> Result<Calibrated, CalibrationError> {
     })
 }
 
-/// Pins costs of the scenario's machine, each with those before it in force.
+/// Pins costs of the scenario's machine. A cost that a later cell pins may move an earlier cell, so all are gone
+/// through again until none of them moves any more.
 fn costs_of_machine(id: &str, name: &str, costs: &[Cost]) -> Result<Vec<Calibrated>, CalibrationError> {
     let scenario = Scenario::load(name)?;
     let mut machine = load_machine(&scenario.machine)?;
+    let file = machine.clone();
+    let mut figures: Vec<Calibrated> = Vec::new();
+    for _ in 0..SWEEPS {
+        let before: Vec<f64> = figures.iter().map(|figure| figure.calibrated).collect();
+        figures = sweep_costs(id, &scenario, &file, &mut machine, costs)?;
+        let moved = |(now, then): (&Calibrated, &f64)| (now.calibrated - then).abs() > TOLERANCE * then;
+        if !before.is_empty() && !figures.iter().zip(&before).any(moved) {
+            break;
+        }
+    }
+    Ok(figures)
+}
+
+/// Pins each cost in turn, with the others as they are.
+fn sweep_costs(
+    id: &str,
+    scenario: &Scenario,
+    file: &Profile,
+    machine: &mut Profile,
+    costs: &[Cost],
+) -> Result<Vec<Calibrated>, CalibrationError> {
     let mut figures = Vec::new();
     for &Cost { key, row, column, variant, metric } in costs {
         let published = baseline_of_row(id, row, column)?;
         let missing = || CalibrationError::NoCell { id: id.into(), column };
-        let current = machine.costs.entry_mut(key).ok_or_else(missing)?.value;
+        let start = machine.costs.entry_mut(key).ok_or_else(missing)?.value;
         let mut time = |value: f64| -> Result<f64, CalibrationError> {
             machine.costs.entry_mut(key).ok_or_else(missing)?.value = value;
-            let run = scenario.run(variant, 1, &machine, &BTreeMap::new())?;
+            let run = scenario.run(variant, 1, machine, &BTreeMap::new())?;
             Ok(simulation::run(&run)?.get(metric).unwrap_or(0.0))
         };
-        let (calibrated, reached) = solve(published, current, &mut time)?;
+        let (calibrated, reached) = solve(published, start, &mut time)?;
         if (reached - published).abs() > TOLERANCE * published {
             return Err(CalibrationError::OutOfReach {
                 id: id.into(),
@@ -280,7 +302,12 @@ fn costs_of_machine(id: &str, name: &str, costs: &[Cost]) -> Result<Vec<Calibrat
             table: id.into(),
             file: format!("machines/{}.toml", scenario.machine),
             key,
-            current,
+            current: file
+                .costs
+                .entries()
+                .into_iter()
+                .find(|entry| entry.0 == key)
+                .map_or(start, |entry| entry.1.value),
             calibrated,
             published,
             reached: Some(reached),
@@ -289,6 +316,8 @@ fn costs_of_machine(id: &str, name: &str, costs: &[Cost]) -> Result<Vec<Calibrat
     Ok(figures)
 }
 
+/// How often all costs of a machine are gone through at most.
+const SWEEPS: usize = 8;
 /// How far from the published value a calibrated figure may lead, as a part of it.
 const TOLERANCE: f64 = 1e-3;
 /// Lines through two points that are tried, should the first one not be straight enough.
