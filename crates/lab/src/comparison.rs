@@ -23,7 +23,7 @@ pub struct Comparison {
     pub evidence: String,
     /// The machine.
     pub machine: String,
-    /// Settings beyond the kernel's defaults.
+    /// Settings beyond the kernel's defaults that all variants have.
     pub settings: BTreeMap<String, String>,
     /// Seeds, paired between variants.
     pub seeds: Vec<u64>,
@@ -105,7 +105,12 @@ impl Comparison {
             scenario: scenario.name.clone(),
             evidence: scenario.evidence.clone(),
             machine: run.map_or(scenario.machine.clone(), |run| run.machine.name.clone()),
-            settings: run.map_or(BTreeMap::new(), |run| run.settings.clone()),
+            settings: run.map_or(BTreeMap::new(), |run| {
+                let shared = |name: &String, value: &String| {
+                    records.iter().all(|record| record.run.settings.get(name) == Some(value))
+                };
+                run.settings.clone().into_iter().filter(|(name, value)| shared(name, value)).collect()
+            }),
             seeds: first.iter().map(|record| record.run.seed).collect(),
             time: TimeShift::new(&metrics, &summaries),
             metrics,

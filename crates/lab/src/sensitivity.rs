@@ -97,7 +97,7 @@ fn stated_range(key: &str, figure: &Figure) -> Option<(f64, f64)> {
             _ => None,
         };
     let own = nanoseconds(key.rsplit('_').next().as_ref());
-    let ranges = (1..words.len()).filter(|&at| words[at] == "to").filter_map(|at| {
+    let mut ranges = (1..words.len()).filter(|&at| words[at] == "to").filter_map(|at| {
         let (low, high) = (number(words[at - 1])?, number(words.get(at + 1)?)?);
         let unit = match (own, nanoseconds(words.get(at + 2))) {
             (Some(own), Some(unit)) => unit / own,
@@ -105,7 +105,7 @@ fn stated_range(key: &str, figure: &Figure) -> Option<(f64, f64)> {
         };
         Some((low * unit, high * unit))
     });
-    ranges.filter(|&(low, high)| low <= figure.value && figure.value <= high && low < high).last()
+    ranges.rfind(|&(low, high)| low <= figure.value && figure.value <= high && low < high)
 }
 
 fn assumption(key: String, figure: &Figure) -> Option<Assumption> {

@@ -54,10 +54,9 @@ fn flushes_are_those_of_the_variant() {
     assert!(splits >= 2.0);
     assert_eq!(base.get(SHRINK_FLUSHES), Some(130.0));
     assert!(base.get(GROW_FLUSHES).unwrap() >= 130.0 + 2.0);
-    assert!(
-        base.get(GROW_TIME).unwrap()
-            > 5.0 * outcome("mainline-6.7", &["vm.nr_hugepages=130"]).get(GROW_TIME).unwrap()
-    );
+    // The costs of a broadcast are calibrated; that it outweighs all else does not depend on their digits.
+    let merged = outcome("mainline-6.7", &["vm.nr_hugepages=130"]);
+    assert!(base.get(GROW_TIME).unwrap() > 4.0 * merged.get(GROW_TIME).unwrap());
 }
 
 #[test]
@@ -138,10 +137,10 @@ fn flushes_delay_the_service_and_nothing_else_differs() {
     assert_eq!(off.get(SERVICE_REQUESTS), base.get(SERVICE_REQUESTS));
     assert_eq!(off.get(SERVICE_REQUESTS), merged.get(SERVICE_REQUESTS));
     assert!((12_000.0..13_600.0).contains(&off.get(SERVICE_REQUESTS).unwrap()));
-    assert!(mean_latency(&base) > mean_latency(&off));
-    assert!(base.get(SERVICE_P999) > off.get(SERVICE_P999));
+    assert!(mean_latency(&base) > 1.005 * mean_latency(&off));
+    assert!(base.get(SERVICE_P50) > off.get(SERVICE_P50));
+    assert!((mean_latency(&merged) / mean_latency(&off) - 1.0).abs() < 0.002);
     assert!(off.get(SERVICE_MAX) >= off.get(SERVICE_P999) && off.get(SERVICE_P999) > off.get(SERVICE_P50));
-    assert!(mean_latency(&merged) < mean_latency(&base));
     assert_eq!(of("base"), base);
 }
 
