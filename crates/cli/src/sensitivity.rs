@@ -16,8 +16,8 @@ use std::num::NonZeroUsize;
 /// Move each assumption about a machine or workload over its plausible range
 #[derive(clap::Args)]
 #[command(after_help = "\
-An assumption is a figure whose source says so. It is moved to both ends of the range that its
-source states, or to half and twice its value, while all others stay.
+An assumption is a figure with a range, or one whose source calls it an assumption. It is moved to
+both ends of its range, or to half and twice its value, while all others stay.
 
 Examples:
   mmtwin sensitivity hugetlb-vm252

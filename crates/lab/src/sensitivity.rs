@@ -1,12 +1,11 @@
 //! Sensitivity: how far results move when what nobody measured moves.
 //!
 //! ```text
-//!   figure whose source begins with "assumption"   low end ─► runs ─► metrics ┐ each beside the metrics
+//!   figure with a range, or called an assumption   low end ─► runs ─► metrics ┐ each beside the metrics
 //!   (machine's costs, workload's figures)         high end ─► runs ─► metrics ┘ at the figure's own value
 //! ```
 //!
-//! The ends are what the source states ("... ; 200 to 1000", in the unit of the figure or with its own); where it
-//! states nothing, half and twice the value. One figure moves at a time.
+//! The ends are the figure's range; where it has none, half and twice the value. One figure moves at a time.
 
 use crate::experiment::{ExperimentError, Simulate, make_one, threads};
 use crate::metric::{Better, Metric};
@@ -29,7 +28,7 @@ pub struct Assumption {
     pub low: f64,
     /// Highest plausible value.
     pub high: f64,
-    /// Whether its source states these ends; otherwise they are half and twice the value.
+    /// Whether its file states these ends; otherwise they are half and twice the value.
     pub stated: bool,
 }
 
@@ -79,42 +78,14 @@ pub struct Question {
     pub changes: BTreeMap<String, String>,
 }
 
-/// Whether a figure is one that somebody assumed.
-fn is_assumed(figure: &Figure) -> bool {
-    figure.source.trim_start().to_lowercase().starts_with("assumption")
-}
-
-/// The last range in a source that has the value within it, in the unit of `key`.
-fn stated_range(key: &str, figure: &Figure) -> Option<(f64, f64)> {
-    let words: Vec<&str> = figure.source.split_whitespace().collect();
-    let number = |word: &str| word.trim_matches(|c: char| !c.is_ascii_digit()).parse::<f64>().ok();
-    let nanoseconds =
-        |word: Option<&&str>| match word.map(|word| word.trim_matches(|c: char| !c.is_alphabetic())) {
-            Some("ns") => Some(1.0),
-            Some("us") => Some(1e3),
-            Some("ms") => Some(1e6),
-            Some("s") => Some(1e9),
-            _ => None,
-        };
-    let own = nanoseconds(key.rsplit('_').next().as_ref());
-    let mut ranges = (1..words.len()).filter(|&at| words[at] == "to").filter_map(|at| {
-        let (low, high) = (number(words[at - 1])?, number(words.get(at + 1)?)?);
-        let unit = match (own, nanoseconds(words.get(at + 2))) {
-            (Some(own), Some(unit)) => unit / own,
-            _ => 1.0,
-        };
-        Some((low * unit, high * unit))
-    });
-    ranges.rfind(|&(low, high)| low <= figure.value && figure.value <= high && low < high)
-}
-
+/// A figure that nothing pins: it has a range, or its source calls it an assumption.
 fn assumption(key: String, figure: &Figure) -> Option<Assumption> {
-    if !is_assumed(figure) || figure.value == 0.0 {
+    let assumed = figure.range.is_some() || figure.source.to_lowercase().starts_with("assumption");
+    if !assumed || figure.value == 0.0 {
         return None;
     }
-    let stated = stated_range(&key, figure);
-    let (low, high) = stated.unwrap_or((0.5 * figure.value, 2.0 * figure.value));
-    Some(Assumption { key, value: figure.value, low, high, stated: stated.is_some() })
+    let [low, high] = figure.range.unwrap_or([0.5 * figure.value, 2.0 * figure.value]);
+    Some(Assumption { key, value: figure.value, low, high, stated: figure.range.is_some() })
 }
 
 impl Question {
@@ -211,26 +182,18 @@ mod tests {
     use crate::metric::SCORE;
     use crate::scenario::load_machine;
 
-    fn figure(value: f64, source: &str) -> Figure {
-        Figure { value, source: source.into() }
+    fn figure(value: f64, range: Option<[f64; 2]>, source: &str) -> Figure {
+        Figure { value, range, source: source.into() }
     }
 
     #[test]
-    fn ranges_are_read_from_sources() {
-        for (key, value, source, expected) in [
-            ("costs.a_ns", 500.0, "assumption: less than 1 us; 200 to 1000", Some((200.0, 1000.0))),
-            ("costs.a_ns", 2e7, "assumption: a few ticks; 5 to 100 ms", Some((5e6, 1e8))),
-            ("costs.a_ns", 44.0, "assumption: 35 to 70, as for 1 to 2 others", Some((35.0, 70.0))),
-            ("costs.smt_slowdown", 1.6, "assumption: 1.25 to 2.5.", Some((1.25, 2.5))),
-            ("workload.service.work_us", 100.0, "assumption; 0.05 to 0.5 ms", Some((50.0, 500.0))),
-            ("costs.a_ns", 10.0, "assumption: on lines in L1", None),
-            ("costs.a_ns", 10.0, "assumption: 200 to 1000 for others", None),
-        ] {
-            assert_eq!(stated_range(key, &figure(value, source)), expected, "{source}");
-        }
-        let half = assumption("costs.a_ns".into(), &figure(10.0, "assumption: guessed")).unwrap();
+    fn what_nothing_pins_has_two_ends() {
+        let of = |range, source| assumption("costs.a_ns".into(), &figure(10.0, range, source));
+        let half = of(None, "assumption: guessed").unwrap();
         assert_eq!((half.low, half.high, half.stated), (5.0, 20.0, false));
-        assert_eq!(assumption("costs.a_ns".into(), &figure(10.0, "measured; not an assumption")), None);
+        let stated = of(Some([1.0, 30.0]), "measured elsewhere").unwrap();
+        assert_eq!((stated.low, stated.high, stated.stated), (1.0, 30.0, true));
+        assert_eq!(of(None, "measured; not an assumption"), None);
     }
 
     #[test]
@@ -240,10 +203,10 @@ mod tests {
         let mut machine = load_machine(&scenario.machine).unwrap();
         let keys: Vec<&str> = machine.costs.entries().iter().map(|(key, _)| *key).collect();
         for key in keys {
-            machine.costs.entry_mut(key).unwrap().source = "measured".into();
+            *machine.costs.entry_mut(key).unwrap() = figure(1.0, None, "measured");
         }
-        machine.costs.page_clear_ns = figure(100.0, "assumption: x");
-        machine.costs.page_fault_ns = figure(100.0, "assumption: 50 to 400");
+        machine.costs.page_clear_ns = figure(100.0, None, "assumption: x");
+        machine.costs.page_fault_ns = figure(100.0, Some([50.0, 400.0]), "assumption");
         let question =
             Question { scenario, machine, variants: vec!["base".into()], changes: BTreeMap::new() };
         let simulate = |run: &Run| {

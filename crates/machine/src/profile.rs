@@ -20,6 +20,9 @@
 //!
 //! `invlpgb_ns` may be missing: the machine cannot broadcast a flush. `virtualized` may be: it is bare metal.
 //!
+//! A figure that nothing pins may say between which values it plausibly lies:
+//! `{ value = 500.0, range = [250.0, 1500.0], source = "assumption: ..." }`.
+//!
 //! A figure without a source, an unknown key or an impossible value is an error that names the key.
 
 use crate::costs::Costs;
@@ -34,6 +37,9 @@ use thiserror::Error;
 pub struct Figure {
     /// The number, in the unit that its key ends in.
     pub value: f64,
+    /// Between which values it plausibly lies, where nothing pins it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
     /// A measurement, a baseline row of a published table, or a datasheet.
     pub source: String,
 }
@@ -292,6 +298,15 @@ impl Profile {
             let key = format!("costs.{key}");
             if figure.source.trim().is_empty() {
                 return Err(ProfileError::NoSource { key, value: figure.value });
+            }
+            if let Some([low, high]) = figure.range
+                && !(0.0 <= low && low <= figure.value && figure.value <= high && high <= 1e9)
+            {
+                return refuse(
+                    &key,
+                    format!("{}, range {low} to {high}", figure.value),
+                    "a value within its range",
+                );
             }
             if !(figure.value.is_finite() && (0.0..=1e9).contains(&figure.value)) {
                 return refuse(&key, figure.value.to_string(), "a number from 0 to 1e9");

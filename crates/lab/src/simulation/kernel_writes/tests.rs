@@ -8,7 +8,7 @@ use crate::simulation;
 use std::collections::BTreeMap;
 
 fn figure(value: f64) -> Figure {
-    Figure { value, source: "made up for a test".into() }
+    Figure { value, range: None, source: "made up for a test".into() }
 }
 
 /// A run on the virtual machine with `mib` of memory on each of its two nodes.
