@@ -45,6 +45,47 @@ pub fn jobs(asked: Option<NonZeroUsize>) -> usize {
     asked.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
 }
 
+/// A scenario and what is asked of it.
+#[derive(Args)]
+pub struct ScenarioArguments {
+    /// A name from `mmtwin list scenarios`, or a .toml file
+    scenario: String,
+
+    /// Variants or releases, separated by commas [default: the scenario's; `run`: its first one; `sensitivity`: base and
+    /// the series' last patch]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    variants: Option<Vec<String>>,
+
+    #[command(flatten)]
+    system: SystemArguments,
+
+    #[command(flatten)]
+    writes: WriteArguments,
+}
+
+/// A scenario with everything that was asked of it.
+pub struct Asked {
+    /// The scenario, with the writes that were asked for.
+    pub scenario: Scenario,
+    /// The machine.
+    pub machine: Profile,
+    /// The variants, if any were named.
+    pub variants: Option<Vec<String>>,
+    /// Settings beyond the scenario's.
+    pub changes: BTreeMap<String, String>,
+}
+
+impl ScenarioArguments {
+    /// Loads all of it.
+    pub fn load(&self) -> Result<Asked, Failure> {
+        let mut scenario = Scenario::load(&self.scenario)?;
+        let mut changes = self.system.changes()?;
+        self.writes.apply(&mut scenario, &mut changes)?;
+        let machine = self.system.profile(&scenario.machine)?;
+        Ok(Asked { scenario, machine, variants: self.variants.clone(), changes })
+    }
+}
+
 /// The machine and the kernel's settings.
 #[derive(Args)]
 pub struct SystemArguments {
@@ -88,19 +129,19 @@ impl SystemArguments {
 
 /// Writes to files of the kernel, and allocations that fail.
 #[derive(Args)]
-pub struct WriteArguments {
+struct WriteArguments {
     /// Write to a file of the kernel, as in vm.nr_hugepages=1024; may be given several times, in order; replaces
     /// the scenario's writes
     #[arg(long = "write", value_name = "FILE=VALUE", value_parser = parse_write)]
-    pub writes: Vec<String>,
+    writes: Vec<String>,
 
     /// Let the Nth allocation for huge pages and their vmemmap fail (--set fail_page_alloc/nth=N)
     #[arg(long, value_name = "N")]
-    pub fail_alloc: Option<u64>,
+    fail_alloc: Option<u64>,
 
     /// Let this part of those allocations fail, 0 to 1 (--set fail_page_alloc/ppm=...)
     #[arg(long, value_name = "P", value_parser = parse_rate)]
-    pub fail_rate: Option<f64>,
+    fail_rate: Option<f64>,
 }
 
 fn parse_write(text: &str) -> Result<String, String> {
@@ -114,11 +155,7 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 
 impl WriteArguments {
     /// Enters them into a scenario and the settings that go with it.
-    pub fn apply(
-        &self,
-        scenario: &mut Scenario,
-        changes: &mut BTreeMap<String, String>,
-    ) -> Result<(), Failure> {
+    fn apply(&self, scenario: &mut Scenario, changes: &mut BTreeMap<String, String>) -> Result<(), Failure> {
         match &mut scenario.workload {
             _ if self.writes.is_empty() => {}
             Workload::KernelWrites(workload) => workload.writes = self.writes.clone(),

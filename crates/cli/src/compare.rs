@@ -1,6 +1,6 @@
 //! `mmtwin compare`: variants beside each other, with intervals, and where the time went.
 
-use crate::arguments::{SweepArguments, SystemArguments, WriteArguments};
+use crate::arguments::{Asked, ScenarioArguments, SweepArguments};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{change, number, percent};
@@ -10,7 +10,6 @@ use crate::table::{Entry, Grid, Tone};
 use lab::comparison::{Comparison, MetricSummary, TimeShift};
 use lab::experiment::Experiment;
 use lab::metric::{Better, Metric};
-use lab::scenario::Scenario;
 use serde::Serialize;
 use std::path::Path;
 
@@ -27,18 +26,8 @@ Examples:
   mmtwin compare hugetlb-neighbour --write vm.nr_hugepages=16384 --fail-rate 0.001
   mmtwin compare my-scenario.toml --json")]
 pub struct Arguments {
-    /// A name from `mmtwin list scenarios`, or a .toml file
-    scenario: String,
-
-    /// Variants or releases, separated by commas [default: the scenario's]
-    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
-    variants: Option<Vec<String>>,
-
     #[command(flatten)]
-    system: SystemArguments,
-
-    #[command(flatten)]
-    writes: WriteArguments,
+    scenario: ScenarioArguments,
 
     #[command(flatten)]
     sweep: SweepArguments,
@@ -46,12 +35,10 @@ pub struct Arguments {
 
 /// Compares the variants.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let mut scenario = Scenario::load(&arguments.scenario)?;
-    let mut changes = arguments.system.changes()?;
-    arguments.writes.apply(&mut scenario, &mut changes)?;
+    let Asked { scenario, machine, variants, changes } = arguments.scenario.load()?;
     let experiment = Experiment {
-        machine: arguments.system.profile(&scenario.machine)?,
-        variants: arguments.variants.clone().unwrap_or_else(|| scenario.variants.clone()),
+        machine,
+        variants: variants.unwrap_or_else(|| scenario.variants.clone()),
         seeds: arguments.sweep.seeds.map_or(scenario.seeds, |seeds| seeds.get()),
         changes,
         scenario,

@@ -1,6 +1,6 @@
 //! `mmtwin run`: runs by themselves, with everything that they count.
 
-use crate::arguments::{SweepArguments, SystemArguments, WriteArguments};
+use crate::arguments::{Asked, ScenarioArguments, SweepArguments};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
@@ -9,7 +9,6 @@ use crate::table::Grid;
 use lab::experiment::Experiment;
 use lab::metric::Metric;
 use lab::results::Record;
-use lab::scenario::Scenario;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -23,18 +22,8 @@ Examples:
   mmtwin run hugetlb-vm252 --write hugepages-2048kB/nr_hugepages=1000 --write vm.nr_hugepages=0
   mmtwin run hugetlb-8s --variants 6.18 --write node3/hugepages-1048576kB/nr_hugepages=16 --fail-alloc 3")]
 pub struct Arguments {
-    /// A name from `mmtwin list scenarios`, or a .toml file
-    scenario: String,
-
-    /// Variants or releases, separated by commas [default: the scenario's first]
-    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
-    variants: Option<Vec<String>>,
-
     #[command(flatten)]
-    system: SystemArguments,
-
-    #[command(flatten)]
-    writes: WriteArguments,
+    scenario: ScenarioArguments,
 
     #[command(flatten)]
     sweep: SweepArguments,
@@ -81,14 +70,10 @@ impl<'a> From<&'a Record> for RunView<'a> {
 
 /// Runs the scenario.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let mut scenario = Scenario::load(&arguments.scenario)?;
-    let mut changes = arguments.system.changes()?;
-    arguments.writes.apply(&mut scenario, &mut changes)?;
-    let variants =
-        arguments.variants.clone().unwrap_or_else(|| scenario.variants.iter().take(1).cloned().collect());
+    let Asked { scenario, machine, variants, changes } = arguments.scenario.load()?;
     let experiment = Experiment {
-        machine: arguments.system.profile(&scenario.machine)?,
-        variants,
+        machine,
+        variants: variants.unwrap_or_else(|| scenario.variants.iter().take(1).cloned().collect()),
         seeds: arguments.sweep.seeds.map_or(1, |seeds| seeds.get()),
         changes,
         scenario,

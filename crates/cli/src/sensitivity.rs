@@ -1,6 +1,6 @@
 //! `mmtwin sensitivity`: how far results move with what nobody measured.
 
-use crate::arguments::{SystemArguments, WriteArguments, jobs};
+use crate::arguments::{Asked, ScenarioArguments, jobs};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{number, percent};
@@ -24,18 +24,8 @@ Examples:
   mmtwin sensitivity hugetlb-8s --variants base,patch12,6.18
   mmtwin sensitivity hugetlb-neighbour --write vm.nr_hugepages=512 --write vm.nr_hugepages=0 --json")]
 pub struct Arguments {
-    /// A name from `mmtwin list scenarios`, or a .toml file
-    scenario: String,
-
-    /// Variants or releases, separated by commas [default: base, and the series' last patch]
-    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
-    variants: Option<Vec<String>>,
-
     #[command(flatten)]
-    system: SystemArguments,
-
-    #[command(flatten)]
-    writes: WriteArguments,
+    scenario: ScenarioArguments,
 
     /// Runs at the same time; results do not depend on it [default: one a CPU]
     #[arg(long, value_name = "N")]
@@ -56,11 +46,8 @@ struct View<'a> {
 
 /// Moves the assumptions.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let mut scenario = Scenario::load(&arguments.scenario)?;
-    let mut changes = arguments.system.changes()?;
-    arguments.writes.apply(&mut scenario, &mut changes)?;
-    let machine = arguments.system.profile(&scenario.machine)?;
-    let variants = arguments.variants.clone().unwrap_or_else(|| default_variants(&scenario));
+    let Asked { scenario, machine, variants, changes } = arguments.scenario.load()?;
+    let variants = variants.unwrap_or_else(|| default_variants(&scenario));
     let question = Question { scenario, machine, variants, changes };
     let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs  {elapsed}")
         .context("the progress bar's template")?;
