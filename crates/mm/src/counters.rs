@@ -122,6 +122,15 @@ impl Counters {
         difference
     }
 
+    /// Base pages allocated and freed.
+    pub fn page_operations(&self) -> u64 {
+        use Event::*;
+        [PgallocDma, PgallocDma32, PgallocNormal, PgallocMovable, Pgfree]
+            .map(|event| self.get(event))
+            .iter()
+            .sum()
+    }
+
     /// Base pages that came from a zone rather than from a pageset ("alloc_zone" of the series' tables).
     pub fn pages_from_zone(&self) -> u64 {
         self.get(Event::PcpRefilledPages) + self.get(Event::ZoneDirectAllocPages)

@@ -54,8 +54,6 @@ pub struct System {
     vmstat: VmstatTimers,
     /// Pages that tasks hold.
     pub allocated: u64,
-    /// Page allocations and frees so far.
-    pub page_operations: u64,
     samples: Samples,
     measured_from: Measured,
 }
@@ -110,7 +108,6 @@ impl System {
             timers: vec![Time::NEVER; cpus],
             vmstat: VmstatTimers::new(cpus, stat_interval),
             allocated: 0,
-            page_operations: 0,
             samples: Samples::default(),
             measured_from,
         }
@@ -198,7 +195,6 @@ impl System {
         let pfn = self.mm.alloc(&mut self.machine, cpu, request);
         if pfn.is_some() {
             self.allocated += 1 << request.order;
-            self.page_operations += 1 << request.order;
         }
         pfn
     }
@@ -208,14 +204,12 @@ impl System {
     pub fn alloc_private(&mut self, cpu: Cpu, request: &Request, wanted: usize, out: &mut Vec<Pfn>) -> usize {
         let taken = self.mm.alloc_private(&self.machine, cpu, request, wanted, out);
         self.allocated += taken as u64;
-        self.page_operations += taken as u64;
         taken
     }
 
     /// Frees one block; may take locks.
     pub fn free(&mut self, cpu: Cpu, pfn: Pfn, order: u8) {
         self.allocated -= 1 << order;
-        self.page_operations += 1 << order;
         self.mm.free(&mut self.machine, cpu, pfn, order);
     }
 
@@ -224,7 +218,6 @@ impl System {
     pub fn free_private(&mut self, cpu: Cpu, pages: &[Pfn]) -> usize {
         let freed = self.mm.free_private(&self.machine, cpu, pages);
         self.allocated -= freed as u64;
-        self.page_operations += freed as u64;
         freed
     }
 
@@ -338,7 +331,7 @@ impl System {
         }
         outcome.counters = counters;
         outcome.series = self.samples.series.clone();
-        outcome.page_operations = self.page_operations;
+        outcome.page_operations = self.mm.counters().page_operations();
         outcome
     }
 }
