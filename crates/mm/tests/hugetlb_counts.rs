@@ -162,6 +162,19 @@ fn a_gigantic_page() {
 }
 
 #[test]
+fn where_the_cpu_can_flushes_are_broadcast_by_hardware() {
+    for (variant, interrupts) in [("mainline-6.11", true), ("mainline-6.18", false)] {
+        let mut host = Host::new(features(variant), 1, 8192);
+        host.machine.costs.invlpgb = Some(machine::Time::from_nanoseconds(1000));
+        let (grown, shrunk) = (host.resize(65), host.resize(0));
+        assert_eq!((grown.flushes(), shrunk.flushes()), ((2, 0), (1, 0)), "{variant}");
+        let called = grown.get(Event::TlbRemoteCalls) + shrunk.get(Event::TlbRemoteCalls);
+        assert_eq!(called, if interrupts { 3 * 3 } else { 0 }, "{variant}");
+        assert_eq!(host.machine.tlb_statistics().by_hardware, if interrupts { 0 } else { 3 }, "{variant}");
+    }
+}
+
+#[test]
 fn surplus_pages_leave_later_and_one_by_one() {
     let mut host = Host::new(features("mainline-6.18"), 1, 8192);
     host.resize(5);
