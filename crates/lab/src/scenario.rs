@@ -327,25 +327,29 @@ impl Workload {
                 expected: expected.into(),
             })
         };
+        let at_least_one = |values: &[(&str, u64)]| match values.iter().find(|(_, value)| *value == 0) {
+            Some((key, _)) => refuse(key, "0".into(), "at least 1"),
+            None => Ok(()),
+        };
         match self {
-            Workload::Kbuild(w) if w.jobs == 0 || w.builds == 0 => refuse(
-                "jobs",
-                format!("{} in each of {} builds", w.jobs, w.builds),
-                "at least 1 in at least 1 build",
-            ),
-            Workload::Kbuild(w) if !(w.intensity.value > 0.0 && w.intensity.value.is_finite()) => {
-                refuse("intensity", w.intensity.value.to_string(), "a positive factor")
+            Workload::Kbuild(w) => {
+                at_least_one(&[("jobs", w.jobs as u64), ("builds", w.builds as u64)])?;
+                if !(w.intensity.value > 0.0 && w.intensity.value.is_finite()) {
+                    return refuse("intensity", w.intensity.value.to_string(), "a positive factor");
+                }
+                Ok(())
             }
-            Workload::PageFault(w) if w.tasks == 0 || w.mib == 0 || w.milliseconds == 0 => {
-                refuse("tasks", w.tasks.to_string(), "tasks, mib and milliseconds of at least 1")
+            Workload::PageFault(w) => {
+                at_least_one(&[("tasks", w.tasks as u64), ("mib", w.mib), ("milliseconds", w.milliseconds)])
             }
-            Workload::SocketStream(w)
-                if w.pairs == 0 || w.blocks.is_empty() || w.milliseconds == 0 || w.swap_every_us == 0 =>
-            {
-                refuse("pairs", w.pairs.to_string(), "at least 1 pair, 1 block, 1 ms, 1 us between swaps")
-            }
-            Workload::SocketStream(w) if w.blocks.iter().any(|&order| order > mm::page::MAX_PAGE_ORDER) => {
-                refuse("blocks", format!("{:?}", w.blocks), "orders from 0 to 10")
+            Workload::SocketStream(w) => {
+                let (pairs, blocks) = (w.pairs as u64, w.blocks.len() as u64);
+                at_least_one(&[("pairs", pairs), ("blocks", blocks), ("milliseconds", w.milliseconds)])?;
+                at_least_one(&[("swap_every_us", w.swap_every_us)])?;
+                if w.blocks.iter().any(|&order| order > mm::page::MAX_PAGE_ORDER) {
+                    return refuse("blocks", format!("{:?}", w.blocks), "orders from 0 to 10");
+                }
+                Ok(())
             }
             Workload::KernelWrites(w) => {
                 if w.writes.is_empty() {
