@@ -9,6 +9,7 @@
 //!                         │
 //!   lruvec: what else a page fault locks        vmstat: the worker that lets stocks decay
 //!   hugetlb: pools of huge pages                vmemmap: the map of struct pages, as memory
+//!   workingset: what a page that comes back is worth
 //!   features: which kernel is this?             sysctl: its settings       counters: what it counted
 //! ```
 //!
@@ -32,6 +33,7 @@ pub mod sysctl;
 pub mod vmemmap;
 pub mod vmstat;
 pub mod watermark;
+pub mod workingset;
 pub mod zone;
 
 pub use account::Category;
