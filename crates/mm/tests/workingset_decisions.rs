@@ -316,6 +316,36 @@ fn recent_is_the_oldest_generation_and_later_the_last_four() {
 }
 
 #[test]
+fn each_type_has_its_oldest_generation() {
+    let lruvec = LruvecState { min_seq: [4, 6], max_seq: 7, ..LruvecState::default() };
+    let origin = Origin { lruvec: &lruvec, memcg_exists: true, is_folio_s: true };
+    let f = features("g65");
+    let layout = layout("g65", 10, PAGES);
+    let recent = |lru_type, seq: u64| {
+        let shadow = Shadow { memcg: 1, node: 0, eviction: seq << 2, workingset: false };
+        policy::test_recent(&f, &layout, lru_type, &shadow, &origin)
+    };
+    assert_eq!([4, 6].map(|seq| recent(Anon, seq)), [true, false]);
+    assert_eq!([4, 6].map(|seq| recent(File, seq)), [false, true]);
+}
+
+#[test]
+fn generations_are_compared_in_the_bits_that_shadows_have_for_them() {
+    // 36 bits, two of which are accesses.
+    let end = 1u64 << 34;
+    for variant in ["g65", "g614"] {
+        let recent = |evicted: u64, oldest: u64| {
+            let then = LruvecState { min_seq: [0, evicted], ..LruvecState::default() };
+            let now = LruvecState { min_seq: [0, oldest], max_seq: oldest + 3, ..then };
+            back(variant, flags(false, false, 0), &then, &now, false).feedback != Feedback::None
+        };
+        assert!(recent(end + 5, end + 5) && recent(5, end + 5), "{variant}");
+        // A difference is taken of the cut numbers: one that the cut comes between is large.
+        assert_eq!(recent(end - 2, end - 2), variant == "g65", "{variant}");
+    }
+}
+
+#[test]
 fn what_a_recent_refault_does_in_each_kernel() {
     let plain = flags(false, false, 0);
     let twice = flags(true, true, 1);

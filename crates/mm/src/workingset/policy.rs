@@ -364,8 +364,8 @@ fn refault_by_distance(
     let (_, stored_refs, _) = token(f, layout, lru_type, shadow.eviction);
     let refs = stored_refs + u8::from(shadow.workingset);
     let all_refs = refs == REFS_MAX + 1;
-    let promoted = refs + u8::from(within && !all_refs);
-    let tier = tier(f, promoted, shadow.workingset);
+    // The last tier has all that is beyond it.
+    let tier = tier(f, refs + u8::from(within), shadow.workingset);
     let restore = within || in_fault || all_refs;
     Refault {
         activate: within,
