@@ -75,7 +75,17 @@ impl Input {
         (filled, None)
     }
 
-    fn unreadable(&self, source: io::Error) -> AccessError {
+    /// Reads the next line, with its end, into `line`: at most `longest` bytes of it. False at the end.
+    pub fn read_line(&mut self, line: &mut Vec<u8>, longest: usize) -> Result<bool, AccessError> {
+        line.clear();
+        match self.reader.by_ref().take(longest as u64).read_until(b'\n', line) {
+            Ok(read) => Ok(read > 0),
+            Err(error) => Err(self.unreadable(error)),
+        }
+    }
+
+    /// The error that reading ended with.
+    pub fn unreadable(&self, source: io::Error) -> AccessError {
         let file = self.file.clone();
         // Errors of the system have a number; the others are zstd's.
         if self.packed && source.raw_os_error().is_none() {
@@ -83,6 +93,12 @@ impl Input {
         } else {
             AccessError::Io { file, source }
         }
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer)
     }
 }
 
