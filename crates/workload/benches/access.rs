@@ -52,17 +52,17 @@ fn bench_trace(bencher: Bencher, name: &str, bytes: &[u8]) {
     });
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 20)]
 fn oracle_general(bencher: Bencher) {
     bench_trace(bencher, "a.oracleGeneral", &records());
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 20)]
 fn oracle_general_zstd(bencher: Bencher) {
     bench_trace(bencher, "a.oracleGeneral.zst", &zstd::encode_all(&records()[..], 3).unwrap());
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 20)]
 fn csv(bencher: Bencher) {
     let mut text = String::from("time,object,size\n");
     for (at, object) in objects().enumerate() {
@@ -71,7 +71,7 @@ fn csv(bencher: Bencher) {
     bench_trace(bencher, "a.csv", text.as_bytes());
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 20)]
 fn fio(bencher: Bencher) {
     let mut text = String::from("fio version 3 iolog\n0 a add\n0 a open\n");
     for (at, object) in objects().enumerate() {
@@ -80,7 +80,7 @@ fn fio(bencher: Bencher) {
     bench_trace(bencher, "a.log", text.as_bytes());
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 20)]
 fn page_numbers(bencher: Bencher) {
     bencher.counter(ItemsCount::new(ACCESSES)).bench(|| {
         let mut pages = PageNumbers::new();

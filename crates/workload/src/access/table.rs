@@ -22,7 +22,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder, Trim};
+use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 
 use super::lines::{number, seconds, shown};
 use super::{Access, AccessError, BLOCK, Decode, Input, PAGE_SIZE, ids, span};
@@ -156,18 +156,14 @@ impl Places {
 
 /// Whether a field of the header has a name. A header may start with `#`.
 fn is(field: &[u8], name: &str) -> bool {
-    field
-        .trim_ascii_start()
-        .trim_ascii_end()
-        .strip_prefix(b"#")
-        .unwrap_or(field)
-        .trim_ascii()
-        .eq_ignore_ascii_case(name.as_bytes())
+    let field = field.trim_ascii();
+    let field = field.strip_prefix(b"#").unwrap_or(field).trim_ascii_start();
+    field.eq_ignore_ascii_case(name.as_bytes())
 }
 
 /// Whether the first line of a table names its columns: no field of it is a number.
 fn is_header(first: &ByteRecord) -> bool {
-    first.iter().all(|field| seconds(field).is_none())
+    first.iter().all(|field| seconds(field.trim_ascii()).is_none())
 }
 
 pub(super) struct Table {
@@ -182,8 +178,7 @@ impl Table {
     pub fn new(input: Input, columns: &Columns) -> Result<Table, AccessError> {
         let line = input.head().split(|&byte| byte == b'\n').next().unwrap_or_default();
         let delimiter = delimiter(line).unwrap_or(b',');
-        let mut reader =
-            ReaderBuilder::new().has_headers(false).delimiter(delimiter).trim(Trim::All).from_reader(input);
+        let mut reader = ReaderBuilder::new().has_headers(false).delimiter(delimiter).from_reader(input);
         let mut record = ByteRecord::new();
         if let Err(error) = reader.read_byte_record(&mut record) {
             return Err(unread(&reader, error));
@@ -199,7 +194,7 @@ impl Table {
 
     /// The access of the record, if it is one.
     fn access(&self) -> Result<Option<Access>, String> {
-        let field = |place: usize| self.record.get(place).unwrap_or_default();
+        let field = |place: usize| self.record.get(place).unwrap_or_default().trim_ascii();
         let bytes = |place: Option<usize>, what: &str| {
             let read = |place| {
                 number(field(place))

@@ -163,6 +163,30 @@ fn a_damaged_oracle_trace_gives_what_it_has_and_says_where() {
     assert!(error.starts_with("trace is cut short or damaged: zstd cannot unpack it ("), "{error}");
 }
 
+/// Gives `0`, then fails once, then ends.
+struct FailsOnce(Cursor<Vec<u8>>, bool);
+
+impl Read for FailsOnce {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.0.read(buffer)? {
+            0 if !std::mem::replace(&mut self.1, true) => Err(std::io::Error::from_raw_os_error(5)),
+            read => Ok(read),
+        }
+    }
+}
+
+#[test]
+fn an_error_of_the_system_is_not_taken_for_the_end() {
+    for (records, format) in [(0, None), (1, None), (100_000, None), (1, Some(Format::OracleGeneral))] {
+        let bytes: Vec<u8> = (0..records).flat_map(|object| record(1, object, 1, -1)).collect();
+        let input = FailsOnce(Cursor::new(bytes), false);
+        let read: Result<Vec<Access>, AccessError> =
+            Accesses::from_reader(input, "trace".to_string(), format).and_then(Iterator::collect);
+        let error = read.unwrap_err().to_string();
+        assert!(error.starts_with("trace: Input/output error"), "{records}: {error}");
+    }
+}
+
 #[test]
 fn version_2_of_an_iolog_says_the_same_with_waits_for_times() {
     // The recording, with each time turned into a wait before its line.
@@ -264,7 +288,7 @@ fn ids_are_numbers_or_any_text() {
 #[test]
 fn columns_are_found_by_name_by_place_or_in_the_usual_order() {
     let access = |index, pages, write| Access { time_ns: 1_500_000_000, object: 7, index, pages, write };
-    assert_eq!(good("1.5,7,4097\n", None), [access(0, 2, false)]);
+    assert_eq!(good(" 1.5, 7 ,4097\n", None), [access(0, 2, false)]);
     assert_eq!(good("# time\tid\top\n1.5\t7\tSET_LEASE\n1.5\t7\tdelete\n", None), [access(0, 1, true)]);
     let columns = "csv:offset=1,object=3,time=2".parse().unwrap();
     assert_eq!(good("8192 1.5 7\n", Some(columns)), [access(2, 1, false)]);
