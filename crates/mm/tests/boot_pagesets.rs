@@ -6,7 +6,7 @@
 use machine::topology::{Cache, SharedBy};
 use machine::{Node, Topology};
 use mm::Series;
-use mm::page_alloc::MemoryRange;
+use mm::memory_map::MemoryRange;
 use mm::{MemoryManager, Pfn, Settings, ZoneType};
 use rand_pcg::Pcg64Mcg;
 
