@@ -1,4 +1,5 @@
-//! What programs ask for: operations, generators and recorded demand.
+//! What programs ask for: operations, generators, recorded demand and recorded accesses.
 
+pub mod access;
 pub mod process;
 pub mod trace;

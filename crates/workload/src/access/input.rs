@@ -1,0 +1,122 @@
+//! The bytes of a trace, unpacked, with the place that errors name.
+
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+
+use super::AccessError;
+
+/// Bytes looked at to recognise a format.
+const HEAD: usize = 1 << 14;
+/// Bytes asked of the system at a time.
+const CAPACITY: usize = 1 << 17;
+
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// Compressions that are not read, and who unpacks them.
+const PACKED: [(&[u8], &str, &str); 3] =
+    [(b"\xfd7zXZ\0", "xz", "xz -dk"), (b"\x1f\x8b", "gzip", "gzip -dk"), (b"BZh", "bzip2", "bzip2 -dk")];
+
+/// The bytes of a trace, unpacked if it is packed with zstd.
+pub(super) struct Input {
+    /// Name of the trace, for errors.
+    pub file: String,
+    reader: Chain<Cursor<Vec<u8>>, Box<dyn BufRead + Send>>,
+    packed: bool,
+}
+
+impl Input {
+    pub fn new(input: impl Read + Send + 'static, file: String) -> Result<Input, AccessError> {
+        let io = |source| AccessError::Io { file: file.clone(), source };
+        let mut plain = BufReader::with_capacity(CAPACITY, input);
+        let start = head(&mut plain, 6).map_err(io)?;
+        if start.is_empty() {
+            return Err(AccessError::Empty { file });
+        }
+        if let Some((_, packing, unpack)) = PACKED.iter().find(|(magic, ..)| start.starts_with(magic)) {
+            return Err(AccessError::Packed { file, packing, unpack });
+        }
+        let packed = start.starts_with(ZSTD);
+        let plain = Cursor::new(start).chain(plain);
+        let mut reader: Box<dyn BufRead + Send> = if packed {
+            Box::new(BufReader::with_capacity(
+                CAPACITY,
+                zstd::stream::read::Decoder::with_buffer(plain).map_err(io)?,
+            ))
+        } else {
+            Box::new(plain)
+        };
+        let mut start = Vec::new();
+        if let Err(error) = reader.by_ref().take(HEAD as u64).read_to_end(&mut start) {
+            // It comes after what was read before it.
+            reader = Box::new(BufReader::new(Failed(Some(error))));
+        }
+        let empty = start.is_empty();
+        let mut input = Input { file, reader: Cursor::new(start).chain(reader), packed };
+        if empty {
+            return Err(match input.reader.fill_buf() {
+                Ok(_) => AccessError::Empty { file: input.file },
+                Err(error) => input.unreadable(error),
+            });
+        }
+        Ok(input)
+    }
+
+    /// The first bytes of the trace, if nothing was read yet.
+    pub fn head(&self) -> &[u8] {
+        self.reader.get_ref().0.get_ref()
+    }
+
+    /// Fills `block` as far as the input goes; how many bytes were read, and what stopped it early.
+    pub fn read_block(&mut self, block: &mut [u8]) -> (usize, Option<AccessError>) {
+        let mut filled = 0;
+        while filled < block.len() {
+            match self.reader.read(&mut block[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (filled, Some(self.unreadable(error))),
+            }
+        }
+        (filled, None)
+    }
+
+    /// Reads the next line, with its end, into `line`: at most `longest` bytes of it. False at the end.
+    pub fn read_line(&mut self, line: &mut Vec<u8>, longest: usize) -> Result<bool, AccessError> {
+        line.clear();
+        match self.reader.by_ref().take(longest as u64).read_until(b'\n', line) {
+            Ok(read) => Ok(read > 0),
+            Err(error) => Err(self.unreadable(error)),
+        }
+    }
+
+    /// The error that reading ended with.
+    pub fn unreadable(&self, source: io::Error) -> AccessError {
+        let file = self.file.clone();
+        // Errors of the system have a number; the others are zstd's.
+        if self.packed && source.raw_os_error().is_none() {
+            AccessError::Unpack { file, source }
+        } else {
+            AccessError::Io { file, source }
+        }
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer)
+    }
+}
+
+/// Fails where the reader in its place did.
+struct Failed(Option<io::Error>);
+
+impl Read for Failed {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+/// The first `length` bytes, fewer at the end of the input.
+fn head(input: &mut impl Read, length: u64) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    input.take(length).read_to_end(&mut head)?;
+    Ok(head)
+}

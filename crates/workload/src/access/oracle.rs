@@ -1,0 +1,136 @@
+//! libCacheSim's `oracleGeneral`: records of 24 bytes, little endian, nothing around them.
+//!
+//! ```text
+//!   byte  0       4               12      16              24
+//!         ├───────┼───────────────┼───────┼───────────────┤
+//!         │ time  │ object        │ size  │ next access   │
+//!         │ u32 s │ u64           │ u32 B │ i64 record    │  -1 or i64::MAX: never
+//! ```
+//!
+//! Layout as in libCacheSim's `traceReader/customizedReader/oracle/oracleGeneralBin.h` (version 0.3). The
+//! number of the next access to the same object serves offline policies there; it is not part of an
+//! [`Access`], but it tells this format from other bytes: it is never below -2.
+
+use super::{Access, AccessError, BLOCK, Decode, Input, PAGE_SIZE};
+
+const RECORD: usize = 24;
+const SECOND: u64 = 1_000_000_000;
+
+pub(super) struct OracleGeneral {
+    input: Input,
+    block: Vec<u8>,
+    offset: u64,
+}
+
+impl OracleGeneral {
+    pub fn new(input: Input) -> OracleGeneral {
+        OracleGeneral { input, block: vec![0; BLOCK * RECORD], offset: 0 }
+    }
+}
+
+impl Decode for OracleGeneral {
+    fn decode(&mut self, out: &mut Vec<Access>) -> Result<(), AccessError> {
+        // A block may hold records of size 0 alone.
+        while out.is_empty() {
+            let (filled, failed) = self.input.read_block(&mut self.block);
+            if filled == 0 && failed.is_none() {
+                return Ok(());
+            }
+            let (records, rest) = self.block[..filled].as_chunks::<RECORD>();
+            let mut lowest = 0;
+            for record in records.iter().map(Record::from) {
+                lowest = lowest.min(record.next);
+                if record.size != 0 {
+                    out.push(record.access());
+                }
+            }
+            let wrong = |at: usize, problem: String| AccessError::Record {
+                file: self.input.file.clone(),
+                offset: self.offset + (at * RECORD) as u64,
+                problem,
+            };
+            if lowest < LOWEST_NEXT {
+                let at =
+                    records.iter().position(|record| Record::from(record).next < LOWEST_NEXT).unwrap_or(0);
+                out.clear();
+                out.extend(
+                    records[..at]
+                        .iter()
+                        .map(Record::from)
+                        .filter(|record| record.size != 0)
+                        .map(|record| record.access()),
+                );
+                let next = Record::from(&records[at]).next;
+                let problem = format!(
+                    "next access {next}, which must be the number of a record, or -1 for none: these are not \
+                     records of oracleGeneral"
+                );
+                return Err(wrong(at, problem));
+            }
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if !rest.is_empty() {
+                let problem = format!(
+                    "the last record has {} bytes instead of {RECORD}: the trace is cut short; copy it again",
+                    rest.len()
+                );
+                return Err(wrong(records.len(), problem));
+            }
+            self.offset += filled as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Smallest number of a next access that libCacheSim writes: -2 is "not computed".
+const LOWEST_NEXT: i64 = -2;
+
+/// One record as it is in the file.
+struct Record {
+    time: u32,
+    object: u64,
+    size: u32,
+    next: i64,
+}
+
+impl From<&[u8; RECORD]> for Record {
+    #[inline]
+    fn from(bytes: &[u8; RECORD]) -> Record {
+        fn field<const N: usize>(bytes: &[u8; RECORD], at: usize) -> [u8; N] {
+            std::array::from_fn(|index| bytes[at + index])
+        }
+        Record {
+            time: u32::from_le_bytes(field(bytes, 0)),
+            object: u64::from_le_bytes(field(bytes, 4)),
+            size: u32::from_le_bytes(field(bytes, 12)),
+            next: i64::from_le_bytes(field(bytes, 16)),
+        }
+    }
+}
+
+impl Record {
+    #[inline]
+    fn access(&self) -> Access {
+        Access {
+            time_ns: u64::from(self.time) * SECOND,
+            object: self.object,
+            index: 0,
+            pages: self.size.div_ceil(PAGE_SIZE as u32),
+            write: false,
+        }
+    }
+}
+
+/// Whether the first bytes of a trace can be records: times do not fall, and each next access is a later
+/// record or none.
+pub(super) fn plausible(head: &[u8]) -> bool {
+    let (records, _) = head.as_chunks::<RECORD>();
+    let mut time = 0;
+    let mut fits = |(at, record): (usize, Record)| {
+        let later = record.next == -1 || record.next > at as i64;
+        let ordered = record.time >= std::mem::replace(&mut time, record.time);
+        later && ordered
+    };
+    !records.is_empty() && records.iter().map(Record::from).enumerate().all(&mut fits)
+}
