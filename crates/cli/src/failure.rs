@@ -4,11 +4,13 @@ use lab::calibration::CalibrationError;
 use lab::experiment::ExperimentError;
 use lab::published::TablesError;
 use lab::results::ResultsError;
+use lab::rulers::{CurveError, SequenceError};
 use lab::scenario::ScenarioError;
 use lab::simulation::RunError;
 use live::record::RecordError;
 use live::verify::VerifyError;
 use std::process::ExitCode;
+use workload::access::AccessError;
 use workload::trace::TraceError;
 
 /// Why a command fails.
@@ -98,6 +100,24 @@ impl From<TablesError> for Failure {
 
 impl From<TraceError> for Failure {
     fn from(error: TraceError) -> Failure {
+        Failure::new(true, error)
+    }
+}
+
+impl From<AccessError> for Failure {
+    fn from(error: AccessError) -> Failure {
+        Failure::new(true, error)
+    }
+}
+
+impl From<SequenceError> for Failure {
+    fn from(error: SequenceError) -> Failure {
+        Failure::new(true, error)
+    }
+}
+
+impl From<CurveError> for Failure {
+    fn from(error: CurveError) -> Failure {
         Failure::new(true, error)
     }
 }

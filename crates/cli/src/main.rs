@@ -13,6 +13,7 @@ mod compare;
 mod failure;
 mod json;
 mod list;
+mod mrc;
 mod number;
 mod published;
 mod record;
@@ -41,6 +42,7 @@ Examples:
   mmtwin compare kbuild                       a kernel build, all variants of the series
   mmtwin record -o build.parquet -- make -j2  what a command asks of the page allocator (root)
   mmtwin replay build.parquet                 the same demand in the twin
+  mmtwin mrc trace.oracleGeneral.bin          how often policies miss, over sizes of memory
   mmtwin published pcp                        predictions against published tables
   mmtwin verify pcp                           the twin against the kernel that runs here (root)"
 )]
@@ -59,6 +61,7 @@ enum Command {
     Sensitivity(sensitivity::Arguments),
     Record(record::Arguments),
     Replay(replay::Arguments),
+    Mrc(mrc::Arguments),
     Verify(verify::Arguments),
     #[command(hide = true, name = verify::WORKLOAD)]
     Workload(verify::WorkloadArguments),
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Sensitivity(arguments) => sensitivity::execute(&arguments),
         Command::Record(arguments) => record::execute(&arguments),
         Command::Replay(arguments) => replay::execute(&arguments),
+        Command::Mrc(arguments) => mrc::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),
         Command::Workload(arguments) => verify::run_workload(&arguments),
     };

@@ -192,6 +192,42 @@ fn results_are_kept_and_taken_up_again() {
     }
 }
 
+/// A trace of libCacheSim's records: a loop over 40 pages.
+fn access_trace(directory: &Path) {
+    let record = |time: u32| {
+        let object = u64::from(time % 40) + 1;
+        [&time.to_le_bytes()[..], &object.to_le_bytes(), &4096u32.to_le_bytes(), &(-1i64).to_le_bytes()]
+            .concat()
+    };
+    std::fs::write(directory.join("loop.oracleGeneral.bin"), (0..4000).flat_map(record).collect::<Vec<u8>>())
+        .unwrap();
+}
+
+#[test]
+fn mrc() {
+    let directory = tempfile::tempdir().unwrap();
+    access_trace(directory.path());
+    let schema = schema("mrc");
+    let run = |more: &[&str]| {
+        let arguments = [&["mrc", "loop.oracleGeneral.bin", "--json"], more].concat();
+        let document = mmtwin(directory.path(), &arguments);
+        check(&schema, &schema, &document, "$").unwrap_or_else(|error| panic!("{more:?}: {error}"));
+        document
+    };
+    let document =
+        run(&["--policies", "belady,lru", "--sizes", "40,20", "--results", "out", "--plot", "a.svg"]);
+    let points = document["points"].as_array().unwrap();
+    let misses: Vec<_> = points.iter().map(|point| point["misses"].as_u64().unwrap()).collect();
+    // A loop: LRU hits if all of it fits, never if not.
+    assert_eq!((misses[1], misses[2], misses[3]), (40, 4000, 40));
+    assert!((40..4000).contains(&misses[0]));
+    assert!(directory.path().join("out/mrc.parquet").exists());
+    assert!(std::fs::read_to_string(directory.path().join("a.svg")).unwrap().starts_with("<svg"));
+    let document = run(&["--sample", "0.25", "--sizes", "20"]);
+    assert!(document["points"][0]["miss_ratio_high"].is_number());
+    assert_eq!(run(&["--jobs", "1"]), run(&["--jobs", "2"]));
+}
+
 #[test]
 fn the_validator_can_fail() {
     let schema = schema("run");

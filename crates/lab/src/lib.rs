@@ -3,6 +3,7 @@
 //! ```text
 //!   scenario (TOML) ─► Run (variant, seed, machine, settings) ─ simulation ─► Outcome
 //!   experiment: variants x seeds, all cores ─► results (directory) ─► comparison, published
+//!   trace of accesses ─► rulers: policies x memory sizes ─► miss-ratio curves
 //! ```
 
 pub mod calibration;
@@ -12,6 +13,7 @@ pub mod metric;
 pub mod outcome;
 pub mod published;
 pub mod results;
+pub mod rulers;
 pub mod scenario;
 pub mod sensitivity;
 pub mod simulation;

@@ -24,6 +24,7 @@ pub use error::ResultsError;
 pub use identity::{identity, program_identity};
 pub use manifest::{MANIFEST_SCHEMA, Manifest, ManifestRun};
 pub use record::{Record, SeriesPoint};
+pub(crate) use tables::Column;
 
 use crate::scenario::Scenario;
 use std::collections::BTreeMap;
@@ -141,6 +142,16 @@ fn write(directory: &Path, scenario: &Scenario, records: &[Record]) -> Result<()
     fs::create_dir_all(directory).map_err(|error| ResultsError::io(directory, error))?;
     tables::write(directory, records)?;
     Manifest::new(scenario, records).write(&directory.join(MANIFEST))
+}
+
+/// Writes a Parquet file that stands by itself, without runs and manifest.
+pub(crate) fn write_table(
+    directory: &Path,
+    name: &str,
+    columns: Vec<(&str, Column)>,
+) -> Result<(), ResultsError> {
+    fs::create_dir_all(directory).map_err(|error| ResultsError::io(directory, error))?;
+    tables::write_columns(&directory.join(name), columns)
 }
 
 /// Writes a file under a name of its own and then gives it `path`'s.

@@ -39,7 +39,7 @@ const VIRTUAL_SECONDS: &str = "virtual_seconds";
 const PAGE_OPERATIONS: &str = "page_operations";
 
 /// A column as it is being filled or read.
-enum Column {
+pub(crate) enum Column {
     Text(Vec<String>),
     Number(Vec<f64>),
     Count(Vec<u64>),
@@ -107,6 +107,11 @@ fn write_file(
     columns.extend(texts.iter().copied().zip(text_values.into_iter().map(Column::Text)));
     columns.extend(numbers.iter().copied().zip(number_values.into_iter().map(Column::Number)));
     columns.extend(counts.iter().copied().zip(count_values.into_iter().map(Column::Count)));
+    write_columns(path, columns)
+}
+
+/// Writes one file.
+pub(super) fn write_columns(path: &Path, columns: Vec<(&str, Column)>) -> Result<(), ResultsError> {
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns
         .into_iter()
         .map(|(name, column)| {

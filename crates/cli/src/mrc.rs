@@ -1,0 +1,226 @@
+//! `mmtwin mrc`: how often policies miss, over sizes of memory.
+
+use crate::arguments;
+use crate::failure::Failure;
+use crate::json;
+use crate::number::percent;
+use crate::sweep;
+use crate::table::Grid;
+use anyhow::Context;
+use lab::rulers::{self, Point, Policy, Sequence};
+use plotters::prelude::*;
+use serde::Serialize;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use workload::access::{self, Format, PAGE_SIZE};
+
+/// Draw miss-ratio curves of an access trace: how often policies miss, over sizes of memory
+#[derive(clap::Args)]
+#[command(after_help = "\
+Policies:
+  belady      the optimum, which knows the future
+  lru         least recently used, exact
+  clock, arc, lirs, s3-fifo, w-tiny-lfu
+              from their papers
+
+Memory is empty at first, so the first access to a page is a miss of every policy.
+
+Examples:
+  mmtwin mrc trace.oracleGeneral.zst
+  mmtwin mrc trace.oracleGeneral.bin --policies belady,lru,arc --sizes 1000,10000,100000
+  mmtwin mrc disk.oracleGeneral.bin --points 32 --plot disk.svg --results results/disk
+  mmtwin mrc huge.oracleGeneral.zst --sample 0.01")]
+pub struct Arguments {
+    /// A trace of accesses to page cache, disk or memory
+    trace: PathBuf,
+
+    /// The trace's format, if its contents do not say
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+
+    /// Policies, separated by commas [default: all]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',', value_parser = policy)]
+    policies: Vec<&'static Policy>,
+
+    /// Sizes of memory in pages of 4 KiB, separated by commas
+    #[arg(long, value_name = "PAGES,...", value_delimiter = ',', conflicts_with = "points")]
+    sizes: Vec<NonZeroUsize>,
+
+    /// Sizes to choose if none are given: this many, evenly on a logarithmic scale up to all pages of the trace
+    #[arg(long, value_name = "N", default_value = "16")]
+    points: NonZeroUsize,
+
+    /// Estimate from random parts of the pages, each this part of all (0 to 0.5), with 95 % intervals
+    #[arg(long, value_name = "RATE")]
+    sample: Option<f64>,
+
+    /// Replays at the same time; results do not depend on it [default: one a CPU]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+
+    /// Write the curves to DIR/mrc.parquet
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+
+    /// Plot the curves to an SVG file
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+
+    /// Print JSON, see schemas/
+    #[arg(long)]
+    json: bool,
+}
+
+fn policy(name: &str) -> Result<&'static Policy, String> {
+    let names = || Policy::ALL.iter().map(|policy| policy.name).collect::<Vec<_>>().join(", ");
+    Policy::named(name).ok_or_else(|| format!("no such policy; there are {}", names()))
+}
+
+#[derive(Serialize)]
+struct View<'a> {
+    trace: String,
+    accesses: usize,
+    distinct_pages: usize,
+    sample: Option<f64>,
+    points: &'a [Point],
+}
+
+/// Computes and shows the curves.
+pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    let policies: Vec<_> = if arguments.policies.is_empty() {
+        Policy::ALL.iter().collect()
+    } else {
+        unique(&arguments.policies)
+    };
+    let trace = access::open(&arguments.trace, arguments.format.clone())?;
+    let sequence = Sequence::read(trace)?;
+    let sizes = sizes(arguments, sequence.distinct());
+    let threads = rayon::ThreadPoolBuilder::new()
+        .num_threads(arguments::jobs(arguments.jobs))
+        .build()
+        .context("threads for replays")?;
+    let points = threads.install(|| match arguments.sample {
+        Some(rate) => rulers::sampled_curves(&sequence, &policies, &sizes, rate),
+        None => Ok(rulers::curves(&sequence, &policies, &sizes)),
+    })?;
+    let trace = arguments.trace.display().to_string();
+    if let Some(directory) = &arguments.results {
+        let program = sweep::program()?;
+        rulers::write_parquet(directory, &trace, &program, &sequence, arguments.sample, &points)?;
+    }
+    if let Some(path) = &arguments.plot {
+        let name = arguments.trace.file_name().unwrap_or_default().to_string_lossy();
+        plot(path, &name, &policies, &points).map_err(|error| {
+            Failure::Other(anyhow::anyhow!("{}: cannot write the plot: {error}", path.display()))
+        })?;
+    }
+    if arguments.json {
+        let (accesses, distinct_pages) = (sequence.pages().len(), sequence.distinct());
+        let view = View { trace, accesses, distinct_pages, sample: arguments.sample, points: &points };
+        return json::print("mrc", &view);
+    }
+    eprintln!("{trace}: {} page accesses to {} pages", sequence.pages().len(), sequence.distinct());
+    json::print_text(&grid(&policies, &sizes, &points).render())
+}
+
+fn unique(policies: &[&'static Policy]) -> Vec<&'static Policy> {
+    let mut unique: Vec<&'static Policy> = Vec::new();
+    for &policy in policies {
+        if unique.iter().all(|known| known.name != policy.name) {
+            unique.push(policy);
+        }
+    }
+    unique
+}
+
+/// From small to large, each once.
+fn sizes(arguments: &Arguments, distinct: usize) -> Vec<usize> {
+    let mut sizes: Vec<usize> = arguments.sizes.iter().map(|size| size.get()).collect();
+    if sizes.is_empty() {
+        sizes = rulers::default_sizes(distinct, arguments.points.get(), arguments.sample);
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+fn grid(policies: &[&'static Policy], sizes: &[usize], points: &[Point]) -> Grid {
+    let mut header = vec!["pages", "MiB"];
+    header.extend(policies.iter().map(|policy| policy.name));
+    let mut grid = Grid::new(&header);
+    for (row, size) in sizes.iter().enumerate() {
+        let mebibytes = *size as f64 * PAGE_SIZE as f64 / f64::from(1 << 20);
+        let mut entries = vec![size.to_string(), format!("{mebibytes:.1}")];
+        // Points come policy by policy.
+        entries.extend(points.chunks(sizes.len()).map(|curve| entry(&curve[row])));
+        grid.row(entries);
+    }
+    grid
+}
+
+fn entry(point: &Point) -> String {
+    match (point.miss_ratio_low, point.miss_ratio_high) {
+        (Some(low), Some(high)) => format!("{} ± {:.1}", percent(point.miss_ratio), 50.0 * (high - low)),
+        _ => format!("{:.2} %", 100.0 * point.miss_ratio),
+    }
+}
+
+fn plot(
+    path: &Path,
+    title: &str,
+    policies: &[&'static Policy],
+    points: &[Point],
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (900, 560)).into_drawing_area();
+        area.fill(&WHITE).map_err(|error| error.to_string())?;
+        draw(&area, title, policies, points).map_err(|error| error.to_string())?;
+        area.present().map_err(|error| error.to_string())?;
+    }
+    std::fs::write(path, svg)?;
+    Ok(())
+}
+
+/// Memory on a logarithmic axis; error bars where there are intervals.
+fn draw(
+    area: &DrawingArea<SVGBackend, plotters::coord::Shift>,
+    title: &str,
+    policies: &[&'static Policy],
+    points: &[Point],
+) -> Result<(), Box<dyn std::error::Error>> {
+    let sizes = || points.iter().map(|point| point.size_pages as f64);
+    let (least, most) = (sizes().fold(f64::MAX, f64::min), sizes().fold(1.0, f64::max));
+    // A single size still is in the middle of an axis.
+    let range = if least < most { least..most } else { least / 2.0..most * 2.0 };
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(40)
+        .y_label_area_size(56)
+        .build_cartesian_2d(range.log_scale(), 0.0..1.0)?;
+    chart
+        .configure_mesh()
+        .x_desc("memory, pages of 4 KiB")
+        .y_desc("miss ratio")
+        .x_label_formatter(&|pages| crate::number::number(*pages))
+        .y_label_formatter(&|ratio| format!("{ratio:.1}"))
+        .light_line_style(TRANSPARENT)
+        .draw()?;
+    for (index, policy) in policies.iter().enumerate() {
+        let color = Palette99::pick(index).to_rgba();
+        let curve = || points.iter().filter(|point| point.policy == policy.name);
+        let line = curve().map(|point| (point.size_pages as f64, point.miss_ratio));
+        chart
+            .draw_series(LineSeries::new(line, color.stroke_width(2)))?
+            .label(policy.name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], color.stroke_width(2)));
+        let bars = curve().filter_map(|point| {
+            let (size, low, high) = (point.size_pages as f64, point.miss_ratio_low?, point.miss_ratio_high?);
+            Some(PathElement::new([(size, low), (size, high)], color.stroke_width(1)))
+        });
+        chart.draw_series(bars)?;
+    }
+    chart.configure_series_labels().background_style(WHITE).border_style(BLACK.mix(0.3)).draw()?;
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Rulers: well-known replacement policies, to tell how far a kernel is from the possible.
+//!
+//! ```text
+//!   trace ─► Sequence (page numbers, in order) ─► policy x memory size, all cores ─► miss-ratio curves
+//!                                                   │
+//!                belady   the optimum: nothing that takes in what it misses does better
+//!                lru      what most people mean by "cache"
+//!                clock, arc, lirs, s3-fifo, w-tiny-lfu      from their papers
+//! ```
+//!
+//! A ruler knows page numbers and its capacity and nothing else: no time, no dirty pages, no readahead. Its hits
+//! and misses are exact and the same on every machine. Published cache libraries hash, sample or evict in the
+//! background, so that the same trace may give other misses; these are small and follow their papers to the page
+//! instead. Each is checked against a slow transcription of its paper, and counts against libCacheSim's.
+
+mod arc;
+mod belady;
+mod clock;
+mod curve;
+mod lirs;
+mod lists;
+mod lru;
+mod s3_fifo;
+mod sequence;
+#[cfg(test)]
+mod tests;
+mod w_tiny_lfu;
+
+pub use arc::Arc;
+pub use belady::{Belady, NextUses};
+pub use clock::Clock;
+pub use curve::{CurveError, Point, curves, default_sizes, sampled_curves, write_parquet};
+pub use lirs::Lirs;
+pub use lru::Lru;
+pub use s3_fifo::S3Fifo;
+pub use sequence::{Sequence, SequenceError};
+pub use w_tiny_lfu::WTinyLfu;
+
+/// A policy with its pages. Its capacity, in pages, is given when it is made.
+pub trait Ruler {
+    /// Uses `page`, a dense number, and takes it into memory if it was not there. Whether it was: a hit.
+    fn access(&mut self, page: u32) -> bool;
+}
+
+/// Something that a miss-ratio curve can be drawn of.
+#[derive(Debug)]
+pub struct Policy {
+    /// As in `--policies`.
+    pub name: &'static str,
+    /// What it is, with its source.
+    pub about: &'static str,
+    /// Misses of a sequence with so many pages of memory.
+    misses: fn(usize, &Sequence) -> u64,
+}
+
+impl Policy {
+    /// All of them, the optimum first.
+    pub const ALL: &[Policy] = &[
+        Policy {
+            name: "belady",
+            about: "the optimum, which knows the future (Belady 1966)",
+            misses: |capacity, sequence| replay(Belady::new(capacity, sequence.next_uses()), sequence),
+        },
+        Policy {
+            name: "lru",
+            about: "least recently used, exact",
+            misses: |capacity, sequence| replay(Lru::new(capacity), sequence),
+        },
+        Policy {
+            name: "clock",
+            about: "one bit a page and a hand (Corbató 1968)",
+            misses: |capacity, sequence| replay(Clock::new(capacity), sequence),
+        },
+        Policy {
+            name: "arc",
+            about: "recency and frequency in balance (Megiddo, Modha, FAST 2003)",
+            misses: |capacity, sequence| replay(Arc::new(capacity), sequence),
+        },
+        Policy {
+            name: "lirs",
+            about: "inter-reference recency (Jiang, Zhang, SIGMETRICS 2002)",
+            misses: |capacity, sequence| replay(Lirs::new(capacity), sequence),
+        },
+        Policy {
+            name: "s3-fifo",
+            about: "three queues (Yang et al., SOSP 2023)",
+            misses: |capacity, sequence| replay(S3Fifo::new(capacity), sequence),
+        },
+        Policy {
+            name: "w-tiny-lfu",
+            about: "admission by frequency (Einziger et al., ACM TOS 2017), counts exact",
+            misses: |capacity, sequence| replay(WTinyLfu::new(capacity), sequence),
+        },
+    ];
+
+    /// The policy of this name.
+    pub fn named(name: &str) -> Option<&'static Policy> {
+        Policy::ALL.iter().find(|policy| policy.name == name)
+    }
+
+    /// Misses of `sequence` with `capacity` pages of memory, which is empty at first.
+    pub fn misses(&self, capacity: usize, sequence: &Sequence) -> u64 {
+        (self.misses)(capacity, sequence)
+    }
+}
+
+/// One copy for each policy, so that its accesses are inlined.
+fn replay(mut ruler: impl Ruler, sequence: &Sequence) -> u64 {
+    sequence.pages().iter().map(|&page| u64::from(!ruler.access(page))).sum()
+}

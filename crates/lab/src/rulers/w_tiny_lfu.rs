@@ -1,0 +1,127 @@
+//! W-TinyLFU (G. Einziger, R. Friedman, B. Manes, "TinyLFU: A highly efficient cache admission policy", ACM
+//! Transactions on Storage 13(4), 2017): a new page passes a small window; when it leaves, it stays only if it was
+//! used more often than the page that it would replace.
+//!
+//! ```text
+//!   new ─► window (1 %, LRU) ──► more often used than the victim? ── yes ─► probation ── used ─► protected (80 %)
+//!                                    no ─► gone                               ▲ └─► victim          │
+//!                                                                             └─────────────────────┘ too long
+//! ```
+//!
+//! The paper estimates how often a page was used with small hashed counters. Pages are numbers here, so each has a
+//! counter of its own: what the paper's sketch would say if it never mistook a page for another. Counters go to 15
+//! and are halved after every 10 accesses for each page of memory, as in the paper's own implementation.
+
+use super::Ruler;
+use super::lists::Lists;
+
+const WINDOW: usize = 0;
+const PROBATION: usize = 1;
+const PROTECTED: usize = 2;
+
+const MOST_USES: u8 = 15;
+/// Accesses between two halvings, for each page of memory.
+const SAMPLE_A_PAGE: usize = 10;
+
+/// How often a page was used lately.
+#[derive(Clone, Copy, Default)]
+struct Uses {
+    count: u8,
+    /// Halvings, modulo 2^32, that `count` has seen.
+    halvings: u32,
+}
+
+/// W-TinyLFU.
+pub struct WTinyLfu {
+    window_room: usize,
+    main_room: usize,
+    protected_room: usize,
+    lists: Lists<3>,
+    uses: Vec<Uses>,
+    sample: usize,
+    accesses: usize,
+    halvings: u32,
+}
+
+impl WTinyLfu {
+    /// A W-TinyLFU of `capacity` pages, at least one.
+    pub fn new(capacity: usize) -> WTinyLfu {
+        let capacity = capacity.max(1);
+        let window_room = (capacity / 100).max(1);
+        let main_room = capacity - window_room;
+        WTinyLfu {
+            window_room,
+            main_room,
+            protected_room: main_room * 4 / 5,
+            lists: Lists::new(),
+            uses: Vec::new(),
+            sample: capacity.saturating_mul(SAMPLE_A_PAGE),
+            accesses: 0,
+            halvings: 0,
+        }
+    }
+
+    /// The counter of `page`, halved as often as is due.
+    fn uses(&mut self, page: u32) -> &mut Uses {
+        let uses = &mut self.uses[page as usize];
+        let due = self.halvings.wrapping_sub(uses.halvings).min(u8::BITS - 1);
+        *uses = Uses { count: uses.count >> due, halvings: self.halvings };
+        uses
+    }
+
+    fn count(&mut self, page: u32) {
+        if page as usize >= self.uses.len() {
+            self.uses.resize(page as usize + 1, Uses::default());
+        }
+        let uses = self.uses(page);
+        uses.count = (uses.count + 1).min(MOST_USES);
+        self.accesses += 1;
+        if self.accesses == self.sample {
+            self.accesses = 0;
+            self.halvings = self.halvings.wrapping_add(1);
+        }
+    }
+
+    fn protect(&mut self, page: u32) {
+        self.lists.move_to(PROTECTED, page);
+        if self.lists.len(PROTECTED) > self.protected_room
+            && let Some(last) = self.lists.pop(PROTECTED)
+        {
+            self.lists.push(PROBATION, last);
+        }
+    }
+
+    /// A page leaves the window: it, or what it competes with, leaves memory.
+    fn admit(&mut self, candidate: u32) {
+        if self.lists.len(PROBATION) + self.lists.len(PROTECTED) >= self.main_room {
+            let victim = self.lists.tail(PROBATION).or(self.lists.tail(PROTECTED));
+            let Some(victim) = victim else { return };
+            if self.uses(candidate).count <= self.uses(victim).count {
+                return;
+            }
+            self.lists.remove(victim);
+        }
+        self.lists.push(PROBATION, candidate);
+    }
+}
+
+impl Ruler for WTinyLfu {
+    fn access(&mut self, page: u32) -> bool {
+        self.count(page);
+        match self.lists.list_of(page) {
+            Some(WINDOW) => self.lists.move_to(WINDOW, page),
+            Some(PROTECTED) => self.lists.move_to(PROTECTED, page),
+            Some(_) => self.protect(page),
+            None => {
+                self.lists.push(WINDOW, page);
+                if self.lists.len(WINDOW) > self.window_room
+                    && let Some(candidate) = self.lists.pop(WINDOW)
+                {
+                    self.admit(candidate);
+                }
+                return false;
+            }
+        }
+        true
+    }
+}
