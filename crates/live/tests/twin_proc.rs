@@ -2,7 +2,7 @@
 
 use live::proc::{parse_buddyinfo, parse_vmstat, parse_zoneinfo};
 use machine::{Cpu, Machine, Profile};
-use mm::page_alloc::memory_layout;
+use mm::memory_map::memory_layout;
 use mm::watermark::Mark;
 use mm::{MemoryManager, MigrateType, Placement, Request, Series, Settings};
 use rand_pcg::Pcg64Mcg;

@@ -135,6 +135,28 @@ fn a_parked_cpu_is_billed_for_every_broadcast() {
     }
 }
 
+/// Whoever sends several interrupts in one go must not take a sleeping CPU past the time at which it works again.
+#[test]
+fn a_sleeping_cpu_wakes_when_it_wanted_to() {
+    let mut machine = machine(1);
+    machine.set_busy(Cpu(0), true);
+    let wakes = ns(150);
+    machine.sleep_until(Cpu(3), wakes);
+    for _ in 0..5 {
+        flush(&mut machine, Cpu(0), Flush::Range { pages: 7 });
+    }
+    assert!(machine.now(Cpu(3)) < wakes && machine.now(Cpu(0)) > wakes);
+    machine.idle_until(Cpu(3), wakes);
+    assert_eq!(machine.now(Cpu(3)), wakes);
+    machine.set_busy(Cpu(3), true);
+    let (work, handler) = (ns(10_000), ns(5 + 7) + machine.line_transfer(Cpu(0), Cpu(3)) * 2);
+    machine.charge(Cpu(3), Doing::Work, work);
+    let early = machine.accounts.spent(Cpu(3), Doing::Interrupted) - handler * 4;
+    assert_eq!(early, handler, "five handlers in all");
+    assert_eq!(machine.now(Cpu(3)), wakes + work + handler * 4, "one of them while it slept");
+    assert!(adds_up(&machine, Cpu(3)));
+}
+
 #[test]
 fn broadcasts_and_calls_are_counted() {
     let mut machine = machine(63);

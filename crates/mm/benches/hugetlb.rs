@@ -2,7 +2,7 @@
 
 use divan::Bencher;
 use machine::{Cpu, Machine, Profile};
-use mm::page_alloc::memory_layout;
+use mm::memory_map::memory_layout;
 use mm::{Category, MemoryManager, Series, Settings};
 use rand_pcg::Pcg64Mcg;
 

@@ -13,7 +13,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use machine::{Cpu, Machine, Profile};
 use mm::Series;
-use mm::page_alloc::memory_layout;
+use mm::memory_map::memory_layout;
 use mm::{Category, MemoryManager, MigrateType, Pfn, Placement, Request, Settings};
 use rand_pcg::Pcg64Mcg;
 use std::hint::black_box;

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   Features ── the page allocator's own fields: "PCP high auto-tuning" as posted and merged, and what came later
-//!            └─ hugetlb: HugetlbFeatures        "Batch hugetlb vmemmap modification operations", likewise
+//!            ├─ hugetlb: HugetlbFeatures        "Batch hugetlb vmemmap modification operations", likewise
+//!            └─ workingset: WorkingsetFeatures  "Refault distance update with MGLRU support", likewise
 //! ```
 //!
 //! What the sets are called is said in [`crate::series`].
 
 use crate::hugetlb::features::HugetlbFeatures;
+use crate::workingset::features::WorkingsetFeatures;
 
 /// How large a CPU's cache share must be for `PCPF_FREE_HIGH_BATCH` (patch 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +93,8 @@ pub struct Features {
     pub zoneinfo_prints_bounds: bool,
     /// Huge-page pools and their vmemmap.
     pub hugetlb: HugetlbFeatures,
+    /// Refaults.
+    pub workingset: WorkingsetFeatures,
 }
 
 impl Features {
@@ -118,6 +122,7 @@ impl Features {
         chunked_bulk_free: false,
         zoneinfo_prints_bounds: false,
         hugetlb: HugetlbFeatures::BASE,
+        workingset: WorkingsetFeatures::G65,
     };
     pub(crate) const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };
     pub(crate) const PATCH3: Features =
@@ -131,6 +136,8 @@ impl Features {
     pub(crate) const PATCH9: Features =
         Features { auto_tuning: Some(Decay::FifthUpToUnused), ..Features::PATCH8 };
     pub(crate) const PATCH10: Features = Features { free_memory: FreeMemory::Count, ..Features::PATCH9 };
+    pub(crate) const MAINLINE_6_1: Features =
+        Features { workingset: WorkingsetFeatures::G61, ..Features::BASE };
     pub(crate) const MAINLINE_6_7: Features = Features {
         free_high_batch: Some(CacheRule::LastLevelOverThreeBatches),
         auto_tuning: Some(Decay::Eighth),
@@ -139,6 +146,7 @@ impl Features {
         vmstat_requeued_while_expiring: true,
         pageblock_type_on_bulk_free: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_7,
+        workingset: WorkingsetFeatures::G67,
         ..Features::PATCH10
     };
     pub(crate) const MAINLINE_6_10: Features = Features {
@@ -156,6 +164,7 @@ impl Features {
         free_highatomic_counter: true,
         zoneinfo_prints_bounds: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_15,
+        workingset: WorkingsetFeatures::G614,
         ..Features::MAINLINE_6_11
     };
     pub(crate) const MAINLINE_6_16: Features = Features { late_free_high: true, ..Features::MAINLINE_6_15 };

@@ -9,6 +9,7 @@
 //!                         │
 //!   lruvec: what else a page fault locks        vmstat: the worker that lets stocks decay
 //!   hugetlb: pools of huge pages                vmemmap: the map of struct pages, as memory
+//!   workingset: what a page that comes back is worth
 //!   features: which kernel is this?             sysctl: its settings       counters: what it counted
 //! ```
 //!
@@ -23,6 +24,7 @@ pub mod features;
 pub mod hugetlb;
 pub mod latency;
 pub mod lruvec;
+pub mod memory_map;
 pub mod page;
 pub mod page_alloc;
 pub mod pcp;
@@ -32,13 +34,15 @@ pub mod sysctl;
 pub mod vmemmap;
 pub mod vmstat;
 pub mod watermark;
+pub mod workingset;
 pub mod zone;
 
 pub use account::Category;
 pub use counters::{Counters, Event};
 pub use features::Features;
+pub use memory_map::ZoneType;
 pub use page::{MigrateType, Pfn};
 pub use page_alloc::{MemoryManager, Placement, Request};
 pub use series::{Series, Variant};
 pub use sysctl::{SETTINGS, SettingError, Settings};
-pub use zone::{Zone, ZoneType};
+pub use zone::Zone;

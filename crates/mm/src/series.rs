@@ -3,8 +3,9 @@
 //! ```text
 //!   pcp      base ─► patch1 ─► ... ─► patch10        each name means the series up to and including the patch,
 //!   hugetlb  base ─► patch5 ─► ... ─► patch12        as posted or, where review found a slip, also as intended
+//!   reclaim  g65 ──► rfc1 ───► ... ─► rfc6           beside the multi-gen LRU as it was before and became after
 //!              │
-//!              └───► mainline-6.7 ─► mainline-6.10 ─► ... ─► mainline-6.19      every series ends in the same kernels
+//!              └───► mainline-6.1 ─► mainline-6.7 ─► ... ─► mainline-6.19      every series ends in the same kernels
 //! ```
 //!
 //! A variant is a value of [`Features`], with the settings that make it what it is. A kernel release (`6.5`,
@@ -12,6 +13,7 @@
 
 use crate::features::Features;
 use crate::hugetlb::features::HugetlbFeatures;
+use crate::workingset::features::WorkingsetFeatures;
 
 /// A named kernel.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +55,14 @@ impl Series {
         description: "Batch hugetlb vmemmap modification operations, v3, 12 patches, 2023-09-15",
         patches: HUGETLB_PATCHES,
     };
-    /// All series.
+    /// The refault distance for the multi-gen LRU. Not among [`Series::ALL`], as no experiment would show a difference:
+    /// its decisions are in [`crate::workingset`], but nothing evicts pages yet.
+    pub const RECLAIM: Series = Series {
+        name: "reclaim",
+        description: "Refault distance update with MGLRU support, RFC v3, 6 patches, 2023-09-21",
+        patches: RECLAIM_PATCHES,
+    };
+    /// All series that an experiment can name.
     pub const ALL: &'static [Series] = &[Series::PCP, Series::HUGETLB];
 
     /// The series named `name`.
@@ -143,8 +152,33 @@ const HUGETLB_PATCHES: &[Variant] = &[
     },
 ];
 
+const fn reclaim(name: &'static str, description: &'static str, workingset: WorkingsetFeatures) -> Variant {
+    variant(name, description, Features { workingset, ..Features::BASE })
+}
+
+const RECLAIM_PATCHES: &[Variant] = &[
+    reclaim("cls", "classic LRU: active and inactive lists", WorkingsetFeatures::G65.classic()),
+    reclaim("g61", "multi-gen LRU of 6.1", WorkingsetFeatures::G61),
+    reclaim("g65", "before the series (6.5, 6.6): all refaults are counted", WorkingsetFeatures::G65),
+    reclaim("rfc1", "1/6: age counts evictions only, throttled rule", WorkingsetFeatures::RFC1),
+    reclaim("rfc2", "1-2/6: a helper, no decision changes", WorkingsetFeatures::RFC1),
+    reclaim("rfc3", "1-3/6: a constant, no decision changes", WorkingsetFeatures::RFC1),
+    reclaim("rfc4", "1-4/6: no shadow of a gone memory cgroup is recent", WorkingsetFeatures::RFC4),
+    reclaim("rfc5", "1-5/6: atomic averages, no decision changes", WorkingsetFeatures::RFC4),
+    reclaim(
+        "rfc6-v3",
+        "1-6/6 as posted: refault distance promotes; no refault is recent from generation 8 on",
+        WorkingsetFeatures::RFC6_V3,
+    ),
+    reclaim("rfc6", "1-6/6 as intended: recent by the stored bits", WorkingsetFeatures::RFC6),
+    reclaim("g67", "multi-gen LRU of 6.7: restored pages keep their accesses", WorkingsetFeatures::G67),
+    reclaim("g614", "multi-gen LRU of 6.14: recent by the last generations", WorkingsetFeatures::G614),
+    reclaim("g72", "multi-gen LRU of 7.2: activate counts the working set only", WorkingsetFeatures::G72),
+];
+
 /// Kernels that every series ends in.
 pub const MAINLINE: &[Variant] = &[
+    variant("mainline-6.1", "base with the multi-gen LRU as it was first merged", Features::MAINLINE_6_1),
     variant("mainline-6.7", "the series as merged after review", Features::MAINLINE_6_7),
     variant(
         "mainline-6.10",
@@ -164,7 +198,7 @@ pub const MAINLINE: &[Variant] = &[
 
 /// Kernel releases and the variant each one is, in every series.
 pub const RELEASES: &[(&str, &str)] = &[
-    ("6.1", "base"),
+    ("6.1", "mainline-6.1"),
     ("6.5", "base"),
     ("6.6", "base"),
     ("6.7", "mainline-6.7"),

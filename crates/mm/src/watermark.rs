@@ -12,8 +12,8 @@
 //! `setup_per_zone_lowmem_reserve`, `__zone_watermark_ok` in mm/page_alloc.c, `set_recommended_min_free_kbytes`
 //! in mm/khugepaged.c, `calculate_normal_threshold` in mm/vmstat.c.
 
+use crate::memory_map::ZoneType;
 use crate::page::PAGEBLOCK_NR_PAGES;
-use crate::zone::ZoneType;
 
 /// Which mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

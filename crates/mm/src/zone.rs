@@ -20,6 +20,7 @@ use crate::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit, Wanted};
 use crate::counters::{Counters, Event};
 use crate::features::Features;
 use crate::latency::Latencies;
+use crate::memory_map::ZoneType;
 use crate::page::{MigrateType, PAGEBLOCK_NR_PAGES, PAGEBLOCK_ORDER, Pfn};
 use crate::pcp::policy::{self, BulkFree, Pageset, ZonePressure};
 use crate::pcp::{DrainedBlock, PerCpuPages, is_order_allowed, list_index};
@@ -27,32 +28,6 @@ use crate::sysctl::Settings;
 use crate::watermark::{self, Mark, Reserves};
 use machine::{Cpu, Machine, Node, SpinLock, Time};
 use std::ops::Range;
-
-/// Kinds of zones that x86-64 has, lowest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(usize)]
-pub enum ZoneType {
-    /// The first 16 MiB.
-    Dma = 0,
-    /// Up to 4 GiB.
-    Dma32 = 1,
-    /// The rest.
-    Normal = 2,
-    /// Only movable allocations.
-    Movable = 3,
-}
-
-impl ZoneType {
-    /// How many kinds there are.
-    pub const COUNT: usize = 4;
-    /// All kinds, lowest first.
-    pub const ALL: [ZoneType; 4] = [ZoneType::Dma, ZoneType::Dma32, ZoneType::Normal, ZoneType::Movable];
-
-    /// The name in /proc/zoneinfo.
-    pub fn name(self) -> &'static str {
-        ["DMA", "DMA32", "Normal", "Movable"][self as usize]
-    }
-}
 
 /// Cache lines of `struct zone` that a path under the lock writes besides the lock's: the order-0 free
 /// area, the counters and the pageblock bits (layout of struct zone, include/linux/mmzone.h).

@@ -6,7 +6,7 @@
 use machine::topology::{Cache, SharedBy};
 use machine::{Node, Topology};
 use mm::Series;
-use mm::page_alloc::MemoryRange;
+use mm::memory_map::MemoryRange;
 use mm::{MemoryManager, Pfn, Settings, ZoneType};
 use rand_pcg::Pcg64Mcg;
 
@@ -149,7 +149,7 @@ fn check(release: &str, variant: &str, text: &str) {
 
 #[test]
 fn before_auto_tuning() {
-    check("6.1", "base", include_str!("data/boot-6.1.txt"));
+    check("6.1", "mainline-6.1", include_str!("data/boot-6.1.txt"));
 }
 
 #[test]

@@ -4,6 +4,8 @@
 mod hugetlb_machine;
 
 use hugetlb_machine::{Host, WRITER, features};
+use mm::hugetlb::Use;
+use mm::hugetlb::folio::Folio;
 use mm::hugetlb::policy::PoolCounters;
 use mm::{Event, MigrateType, Placement, Request, Series};
 use proptest::prelude::*;
@@ -98,26 +100,99 @@ fn with_no_memory_at_all_pages_stay_as_surplus() {
     assert_eq!(pool.max, 0);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+/// What may happen to pools.
+#[derive(Clone, Debug)]
+enum Step {
+    Resize(u64),
+    ResizeNode(u64),
+    ResizeGigantic(u64),
+    Demote(u64),
+    Overcommit(u64),
+    Optimize(bool),
+    Reserve(u64),
+    Unreserve(u64),
+    Take { reserved: bool },
+    Put { which: usize, again: bool },
+    Temporary,
+    DeferredWork,
+}
 
-    #[test]
-    fn any_sequence_of_writes_keeps_every_page(
-        variant in proptest::sample::select(Series::HUGETLB.variants().map(|v| v.name).collect::<Vec<_>>()),
-        writes in proptest::collection::vec((0..6u8, 0..200u64), 1..12),
-        ppm in prop_oneof![Just(0u64), Just(1000), Just(50_000), Just(500_000)],
-    ) {
-        let mut host = Host::new(features(variant), 2, 1024);
-        let boot = host.memmap();
-        host.mm.set("fail_page_alloc/ppm", &ppm.to_string()).unwrap();
-        for (file, value) in writes {
-            match file {
-                0..=2 => { host.resize(value); }
-                3 => { host.write("node1/hugepages-2048kB/nr_hugepages", value); }
-                4 => { host.write("vm.nr_overcommit_hugepages", value); }
-                _ => { host.write("vm.hugetlb_optimize_vmemmap", value % 2); }
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..200u64).prop_map(Step::Resize),
+        2 => (0..200u64).prop_map(Step::ResizeNode),
+        1 => (0..3u64).prop_map(Step::ResizeGigantic),
+        1 => (0..3u64).prop_map(Step::Demote),
+        2 => (0..50u64).prop_map(Step::Overcommit),
+        2 => any::<bool>().prop_map(Step::Optimize),
+        2 => (0..30u64).prop_map(Step::Reserve),
+        1 => (0..30u64).prop_map(Step::Unreserve),
+        3 => any::<bool>().prop_map(|reserved| Step::Take { reserved }),
+        3 => (any::<usize>(), any::<bool>()).prop_map(|(which, again)| Step::Put { which, again }),
+        1 => Just(Step::Temporary),
+        1 => Just(Step::DeferredWork),
+    ]
+}
+
+/// Does a step; `used` are the pages that programs have, and how they got them. A promise is redeemed only where there is one.
+fn apply(host: &mut Host, step: &Step, used: &mut Vec<(Folio, Use)>) {
+    let Host { machine, mm } = host;
+    match *step {
+        Step::Resize(count) => drop(host.resize(count)),
+        Step::ResizeNode(count) => drop(host.write("node1/hugepages-2048kB/nr_hugepages", count)),
+        Step::ResizeGigantic(count) => drop(host.write("hugepages-1048576kB/nr_hugepages", count)),
+        Step::Demote(count) => drop(host.write("hugepages-1048576kB/demote", count)),
+        Step::Overcommit(count) => drop(host.write("vm.nr_overcommit_hugepages", count)),
+        Step::Optimize(on) => drop(host.write("vm.hugetlb_optimize_vmemmap", u8::from(on))),
+        Step::Reserve(n) => drop(mm.reserve_huge_pages(machine, WRITER, 0, n)),
+        Step::Unreserve(n) => mm.unreserve_huge_pages(machine, WRITER, 0, n),
+        Step::Take { reserved } => {
+            let reserved = reserved && mm.hugetlb().hstates()[0].resv > 0;
+            let how = if reserved { Use::Reserved } else { Use::Unreserved };
+            used.extend(mm.take_huge_page(machine, WRITER, 0, how).map(|folio| (folio, how)));
+        }
+        Step::Put { which, again } => {
+            if !used.is_empty() {
+                let (folio, how) = used.swap_remove(which % used.len());
+                // A promise holds again only where the page that kept it stays in the pool.
+                let stays = mm.hugetlb().hstates()[0].counters().surplus == 0;
+                mm.put_huge_page(machine, WRITER, folio, again && stays && how == Use::Reserved);
             }
         }
+        Step::Temporary => {
+            let page = mm.take_temporary_huge_page(machine, WRITER, 0);
+            used.extend(page.map(|folio| (folio, Use::Unreserved)));
+        }
+        Step::DeferredWork => mm.run_deferred_work(machine, WRITER),
+    }
+    host.mm.validate(0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_sequence_of_steps_keeps_every_page(
+        variant in proptest::sample::select(Series::HUGETLB.variants().map(|v| v.name).collect::<Vec<_>>()),
+        steps in proptest::collection::vec(step(), 1..30),
+        ppm in prop_oneof![Just(0u64), Just(1000), Just(50_000), Just(500_000)],
+    ) {
+        let mut host = Host::new(features(variant), 2, 2048);
+        let boot = host.memmap();
+        host.mm.set("fail_page_alloc/ppm", &ppm.to_string()).unwrap();
+        let mut used = Vec::new();
+        for step in &steps {
+            apply(&mut host, step, &mut used);
+        }
+        host.mm.set("fail_page_alloc/ppm", "0").unwrap();
+        host.mm.unreserve_huge_pages(&mut host.machine, WRITER, 0, u64::MAX);
+        for (folio, _) in used {
+            host.mm.put_huge_page(&mut host.machine, WRITER, folio, false);
+        }
+        host.mm.run_deferred_work(&mut host.machine, WRITER);
+        let gigantic = host.mm.hugetlb().hstates()[1].counters().nr;
+        host.write("hugepages-1048576kB/nr_hugepages", gigantic);
+        host.write("hugepages-1048576kB/nr_hugepages", 0);
         end_of(&mut host, variant, boot);
     }
 }

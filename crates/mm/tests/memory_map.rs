@@ -1,7 +1,7 @@
 //! Where the struct pages of each node's memory are, and gigantic pages of a whole machine.
 
 use machine::{Cpu, Machine, Node, Profile};
-use mm::page_alloc::{MemoryRange, memory_layout};
+use mm::memory_map::{MemoryRange, memory_layout};
 use mm::{Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series, Settings};
 use proptest::prelude::*;
 use rand_pcg::Pcg64Mcg;

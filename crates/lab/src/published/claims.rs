@@ -2,8 +2,7 @@
 //!
 //! Each sentence has a rule of its own that says what of the twin stands for it, or why nothing does.
 
-use super::report::CellValue;
-use super::sources::Observations;
+use super::prediction::{CellValue, Observations};
 use super::tables::{Kind, Row, Table};
 use crate::metric::{
     ALLOC_ZONE, BUILD_TIME, CACHE_MISS, FREE_HIGH, GROW_FLUSHES, GROW_TIME, LOCK, MEMORY_MAX, Metric,

@@ -5,7 +5,7 @@
 //!   the whole padded to its own alignment      ─► size, padding, cache lines      (what pahole prints)
 //! ```
 
-use super::report::CellValue;
+use super::prediction::CellValue;
 use super::tables::{Row, Table};
 
 const CACHE_LINE: usize = 64;

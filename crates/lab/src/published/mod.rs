@@ -17,14 +17,16 @@
 mod claims;
 mod layout;
 mod parameters;
+mod prediction;
 mod printed;
 mod report;
 mod sources;
 mod tables;
 
+pub use prediction::{CellValue, Observations};
 pub use printed::Printed;
-pub use report::{Basis, Cell, CellValue, Direction, Ordering, Report, Statistics, TableReport};
-pub use sources::{Need, Observations, needs};
+pub use report::{Basis, Cell, Direction, Ordering, Report, Statistics, TableReport};
+pub use sources::{Need, needs};
 pub use tables::{Kind, Mechanism, Row, Table, TablesError};
 
 #[cfg(test)]

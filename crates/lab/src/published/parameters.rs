@@ -1,10 +1,10 @@
 //! Numbers and rules that the thread states: read from the twin, or found by trying its decisions out.
 
-use super::report::CellValue;
+use super::prediction::CellValue;
 use crate::scenario::{Scenario, load_machine};
 use machine::topology::{Cache, SharedBy};
 use machine::{Profile, Topology};
-use mm::page_alloc::memory_layout;
+use mm::memory_map::memory_layout;
 use mm::pcp::policy::{self, BATCH_SCALE_MAX, Pageset, ZonePressure};
 use mm::sysctl::MIN_PERCPU_PAGELIST_HIGH_FRACTION;
 use mm::{Features, MemoryManager, Series, Settings, ZoneType};

@@ -8,7 +8,8 @@
 //!   ordering   of all pairs of rows that differ as printed: how many does the twin put in the same order?
 //! ```
 
-use super::sources::{Measured, Observations, is_percent_of_base, relative_difference};
+use super::prediction::{CellValue, Observations};
+use super::sources::{Measured, is_percent_of_base, relative_difference};
 use super::tables::{Kind, Row, Table};
 use super::{Printed, claims, layout, parameters, sources};
 use crate::statistics::{mean, quantile};
@@ -25,35 +26,6 @@ pub enum Basis {
     Simulated,
     /// Constants and rules of the twin.
     Computed,
-}
-
-/// What the twin has for a cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum CellValue {
-    /// A number in the printed unit.
-    Number(f64),
-    /// A word or formula.
-    Text(String),
-    /// Nothing, and why.
-    #[serde(serialize_with = "as_null")]
-    Missing(String),
-}
-
-fn as_null<S: serde::Serializer>(_: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_none()
-}
-
-impl From<Result<f64, String>> for CellValue {
-    fn from(result: Result<f64, String>) -> CellValue {
-        result.map_or_else(CellValue::Missing, CellValue::Number)
-    }
-}
-
-impl From<Result<String, String>> for CellValue {
-    fn from(result: Result<String, String>) -> CellValue {
-        result.map_or_else(CellValue::Missing, CellValue::Text)
-    }
 }
 
 /// Whether a predicted change has the sign of the published one.

@@ -1,15 +1,12 @@
 //! Which scenario and metric each cell is predicted from.
 
-use super::report::CellValue;
+use super::prediction::{CellValue, Observations};
 use super::tables::{Kind, Row, Table};
 use super::{Printed, claims};
 use crate::metric::{
     ALLOC_ZONE, BUILD_TIME, CACHE_MISS, FREE_HIGH, GROW_TIME, LOCK, Metric, PUT_MEAN, PUT_P99, SCORE,
     SHRINK_TIME, TAKE_MEAN, TAKE_P99,
 };
-use crate::results::Record;
-use crate::statistics::mean;
-use std::collections::BTreeMap;
 
 /// A scenario and the variants of it that tables need.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,48 +15,6 @@ pub struct Need {
     pub scenario: &'static str,
     /// The variants, first the base.
     pub variants: Vec<String>,
-}
-
-/// Means over seeds, by scenario, variant and metric; or why a scenario could not be run.
-#[derive(Clone, Debug, Default)]
-pub struct Observations(BTreeMap<String, Result<Means, String>>);
-
-type Means = BTreeMap<String, BTreeMap<String, f64>>;
-
-impl Observations {
-    /// Enters the runs of a scenario.
-    pub fn enter(&mut self, scenario: &str, records: &[Record]) {
-        let mut values: BTreeMap<String, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
-        for record in records {
-            let variant = values.entry(record.run.variant.clone()).or_default();
-            record.metrics.iter().for_each(|(name, &v)| variant.entry(name.clone()).or_default().push(v));
-        }
-        let means = values.into_iter().map(|(variant, metrics)| {
-            (variant, metrics.into_iter().map(|(name, values)| (name, mean(&values))).collect())
-        });
-        self.0.insert(scenario.into(), Ok(means.collect()));
-    }
-
-    /// Enters that a scenario could not be run.
-    pub fn enter_failure(&mut self, scenario: &str, reason: &str) {
-        self.0.insert(scenario.into(), Err(reason.into()));
-    }
-
-    /// The mean of a metric, or why there is none.
-    pub(super) fn mean(&self, scenario: &str, variant: &str, metric: Metric) -> Result<f64, String> {
-        let means = match self.0.get(scenario) {
-            None => return Err(format!("scenario {scenario} was not run")),
-            Some(Err(reason)) => return Err(reason.clone()),
-            Some(Ok(means)) => means,
-        };
-        let metrics = means
-            .get(variant)
-            .ok_or_else(|| format!("scenario {scenario}: variant {variant} was not run"))?;
-        match metrics.get(metric.name) {
-            Some(value) if value.is_finite() => Ok(*value),
-            _ => Err(format!("scenario {scenario} does not measure {}", metric.name)),
-        }
-    }
 }
 
 /// A table whose rows are kernels and whose columns are metrics.

@@ -19,7 +19,7 @@ use crate::scenario::{KernelChoice, Run, ScenarioError, Workload};
 use machine::{Cpu, Time};
 use mm::Settings;
 use mm::hugetlb::WriteError;
-use mm::page_alloc::memory_layout;
+use mm::memory_map::memory_layout;
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 

@@ -13,7 +13,7 @@ use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use machine::{Category as _, Costs, Cpu, CpuQueue, Machine, Node, Time, Topology};
 use mm::lruvec::LruVector;
-use mm::page_alloc::MemoryRange;
+use mm::memory_map::MemoryRange;
 use mm::vmstat::VmstatTimers;
 use mm::{Category, Counters, Features, MemoryManager, Pfn, Request, Settings};
 use rand_pcg::Pcg64Mcg;

@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use machine::topology::{Cache, SharedBy};
 use machine::{Costs, Cpu, Machine, Node, Topology};
 use mm::buddy::{BoostContext, FallbackOutcome, Mode, Visit, Wanted};
+use mm::memory_map::MemoryRange;
 use mm::page::PAGEBLOCK_ORDER;
-use mm::page_alloc::MemoryRange;
 use mm::pcp::list_contents;
 use mm::pcp::policy::Pageset;
 use mm::{

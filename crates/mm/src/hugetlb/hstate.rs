@@ -161,7 +161,7 @@ impl Hstate {
         for (node, own) in self.nodes.iter().enumerate() {
             let c = own.counters;
             assert_eq!(c.free, own.free.len() as u64, "node {node}: free pages and list disagree");
-            assert!(c.free <= c.nr, "node {node}: {c:?}");
+            assert!(c.free <= c.nr && c.surplus <= self.total.surplus, "node {node}: {c:?}");
             sum =
                 PoolCounters { nr: sum.nr + c.nr, free: sum.free + c.free, surplus: sum.surplus + c.surplus };
         }

@@ -26,9 +26,10 @@ pub mod write;
 
 use crate::account::Category;
 use crate::counters::Event;
+use crate::memory_map::MemoryRange;
 use crate::page::MigrateType;
 use crate::page::{PAGEBLOCK_ORDER, Pfn};
-use crate::page_alloc::{MemoryManager, MemoryRange, Placement, Request};
+use crate::page_alloc::{MemoryManager, Placement, Request};
 use crate::sysctl::Settings;
 use crate::vmemmap::Vmemmap;
 use folio::{Folio, is_gigantic};

@@ -170,6 +170,7 @@ impl MemoryManager {
         self.hold_hugetlb_lock(machine, cpu, folios.len());
         for &folio in folios {
             let node = self.node_of(folio.pfn);
+            self.hugetlb.flags_mut(folio).temporary = false;
             self.hugetlb.hstates[h].enter(node, true);
             self.hugetlb.hstates[h].enqueue(node, folio.pfn);
         }

@@ -123,9 +123,9 @@ impl MemoryManager {
             hstate.enqueue(node, folio.pfn);
             return;
         }
-        if !temporary {
-            hstate.leave(node, true);
-        }
+        // A temporary page leaves as a persistent one, unless a resize has made surplus of all there are meanwhile; the
+        // kernel's count would fall below zero there.
+        hstate.leave(node, !temporary || hstate.counters().persistent() == 0);
         self.note_removed(folio);
         if self.hugetlb.is_optimized(folio) {
             // Restoring allocates, which may not be done here.
@@ -135,8 +135,8 @@ impl MemoryManager {
         }
     }
 
-    /// A page that stands in for another while that one moves; it belongs to no pool and leaves with its last user
-    /// (`alloc_migrate_hugetlb_folio`).
+    /// A page that stands in for another while that one moves; it counts as one of the pool and leaves with its last
+    /// user (`alloc_migrate_hugetlb_folio`).
     pub fn take_temporary_huge_page(
         &mut self,
         machine: &mut Machine<Category>,
@@ -145,6 +145,9 @@ impl MemoryManager {
     ) -> Result<Folio, NoHugePage> {
         let folio = self.alloc_fresh(machine, cpu, h, Placement::Local).ok_or(NoHugePage)?;
         OptimizeList::single(self, folio).finish(self, machine, cpu);
+        self.hold_hugetlb_lock(machine, cpu, 1);
+        let node = self.node_of(folio.pfn);
+        self.hugetlb.hstates[h].enter(node, false);
         self.hugetlb.flags_mut(folio).temporary = true;
         Ok(folio)
     }

@@ -14,13 +14,9 @@
 pub mod list;
 pub mod remap;
 
-use crate::hugetlb::folio::STRUCT_PAGES_PER_PAGE;
+use crate::memory_map::{MemoryRange, PAGES_PER_SECTION, SECTION_MEMMAP_PAGES};
 use crate::page::Pfn;
-use crate::page_alloc::MemoryRange;
 use std::ops::Range;
-
-/// Vmemmap pages that one PMD maps: 2 MiB, the struct pages of 128 MiB.
-pub const PAGES_PER_SECTION: u32 = 512;
 
 /// A frame that holds struct pages, or held some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +37,7 @@ struct Run {
 /// Page-table entries of a section that is no longer mapped by a PMD leaf.
 #[derive(Clone, Debug)]
 struct Section {
-    frames: [Frame; PAGES_PER_SECTION as usize],
+    frames: [Frame; SECTION_MEMMAP_PAGES as usize],
 }
 
 /// The frames of all struct pages.
@@ -71,10 +67,9 @@ impl Vmemmap {
             let mut next_frame = tail.start;
             for range in own {
                 let end = if &range.memmap == tail { range.span.end.max(tail.end) } else { range.span.end };
-                let pages = PAGES_PER_SECTION * STRUCT_PAGES_PER_PAGE;
                 // Two ranges may meet within a section; the first one maps it.
-                let first = (range.span.start / pages * PAGES_PER_SECTION).max(mapped);
-                let vmemmap = first..end.div_ceil(pages) * PAGES_PER_SECTION;
+                let first = (range.span.start / PAGES_PER_SECTION * SECTION_MEMMAP_PAGES).max(mapped);
+                let vmemmap = first..end.div_ceil(PAGES_PER_SECTION) * SECTION_MEMMAP_PAGES;
                 let frames = vmemmap.len() as Pfn;
                 if frames == 0 || tail.end - next_frame < frames {
                     continue;
@@ -85,7 +80,7 @@ impl Vmemmap {
                 next_frame += frames;
             }
         }
-        map.sections = vec![None; (mapped / PAGES_PER_SECTION) as usize];
+        map.sections = vec![None; (mapped / SECTION_MEMMAP_PAGES) as usize];
         map
     }
 
@@ -106,22 +101,22 @@ impl Vmemmap {
 
     /// Whether the section of this vmemmap page is mapped by a PMD leaf still.
     fn is_leaf(&self, page: u32) -> bool {
-        self.sections[(page / PAGES_PER_SECTION) as usize].is_none()
+        self.sections[(page / SECTION_MEMMAP_PAGES) as usize].is_none()
     }
 
     /// Replaces the PMD leaf by entries for the same frames.
     fn split(&mut self, page: u32) {
-        let first = page / PAGES_PER_SECTION * PAGES_PER_SECTION;
+        let first = page / SECTION_MEMMAP_PAGES * SECTION_MEMMAP_PAGES;
         let run =
             self.runs.iter().find(|run| run.vmemmap.contains(&first)).expect("a section of this machine");
         let frame = run.first_frame + (first - run.vmemmap.start);
         let frames = std::array::from_fn(|i| Frame { pfn: frame + i as Pfn, reserved: true });
-        self.sections[(first / PAGES_PER_SECTION) as usize] = Some(Box::new(Section { frames }));
+        self.sections[(first / SECTION_MEMMAP_PAGES) as usize] = Some(Box::new(Section { frames }));
     }
 
     /// Splits all sections at no cost: on a kernel that has run for long they may be split already.
     pub(crate) fn split_all(&mut self) {
-        for page in (0..self.sections.len() as u32).map(|section| section * PAGES_PER_SECTION) {
+        for page in (0..self.sections.len() as u32).map(|section| section * SECTION_MEMMAP_PAGES) {
             if self.is_leaf(page) && self.runs.iter().any(|run| run.vmemmap.contains(&page)) {
                 self.split(page);
             }
@@ -130,15 +125,15 @@ impl Vmemmap {
 
     /// The frame of a vmemmap page in a section that was split.
     fn frame(&mut self, page: u32) -> &mut Frame {
-        let section = self.sections[(page / PAGES_PER_SECTION) as usize].as_mut();
-        &mut section.expect("the section was split before").frames[(page % PAGES_PER_SECTION) as usize]
+        let section = self.sections[(page / SECTION_MEMMAP_PAGES) as usize].as_mut();
+        &mut section.expect("the section was split before").frames[(page % SECTION_MEMMAP_PAGES) as usize]
     }
 
     /// Whether the vmemmap pages `vmemmap` all have the frame of the first.
     pub fn is_shared(&self, vmemmap: &Range<u32>) -> bool {
         let frame = |page: u32| {
-            let section = self.sections[(page / PAGES_PER_SECTION) as usize].as_ref()?;
-            Some(section.frames[(page % PAGES_PER_SECTION) as usize].pfn)
+            let section = self.sections[(page / SECTION_MEMMAP_PAGES) as usize].as_ref()?;
+            Some(section.frames[(page % SECTION_MEMMAP_PAGES) as usize].pfn)
         };
         let first = frame(vmemmap.start);
         first.is_some() && vmemmap.clone().all(|page| frame(page) == first)

@@ -9,11 +9,12 @@
 //! In the kernel: `vmemmap_remap_free`, `vmemmap_remap_alloc`, `__split_vmemmap_huge_pmd` and
 //! `alloc_vmemmap_page_list` in mm/hugetlb_vmemmap.c.
 
-use super::{Frame, PAGES_PER_SECTION};
+use super::Frame;
 use crate::account::Category;
 use crate::counters::Event;
 use crate::hugetlb::folio::{Folio, is_optimizable};
 use crate::hugetlb::policy;
+use crate::memory_map::SECTION_MEMMAP_PAGES;
 use crate::page::{MigrateType, Pfn};
 use crate::page_alloc::{MemoryManager, Placement, Request};
 use machine::{Cpu, Machine, Time};
@@ -60,7 +61,7 @@ impl MemoryManager {
     ) -> Result<(), OutOfMemory> {
         folio
             .vmemmap()
-            .step_by(PAGES_PER_SECTION as usize)
+            .step_by(SECTION_MEMMAP_PAGES as usize)
             .try_for_each(|page| self.split_section(machine, cpu, page, flush))
     }
 
@@ -116,7 +117,7 @@ impl MemoryManager {
         }
         let mut head = None;
         for page in pages.clone() {
-            let leaf = page % PAGES_PER_SECTION == 0 || page == pages.start;
+            let leaf = page % SECTION_MEMMAP_PAGES == 0 || page == pages.start;
             if leaf && self.split_section(machine, cpu, page, how.split).is_err() {
                 self.roll_back(machine, cpu, pages.start..page, copy, freed);
                 self.count_optimized(machine, cpu, -1);
@@ -205,7 +206,7 @@ impl MemoryManager {
     /// ordinary memory.
     pub(crate) fn adopt_vmemmap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, folio: Folio) {
         let pages = folio.vmemmap();
-        for page in pages.clone().step_by(PAGES_PER_SECTION as usize) {
+        for page in pages.clone().step_by(SECTION_MEMMAP_PAGES as usize) {
             if self.hugetlb.vmemmap.is_leaf(page) {
                 self.hugetlb.vmemmap.split(page);
             }

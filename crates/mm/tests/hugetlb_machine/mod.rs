@@ -3,7 +3,7 @@
 use machine::topology::{Cache, SharedBy};
 use machine::{Cpu, Machine, Profile, Topology};
 use mm::hugetlb::write::WriteOutcome;
-use mm::page_alloc::memory_layout;
+use mm::memory_map::memory_layout;
 use mm::{Category, Counters, Event, Features, MemoryManager, Series, Settings};
 use rand_pcg::Pcg64Mcg;
 

@@ -2,7 +2,7 @@
 
 use machine::topology::{Cache, SharedBy};
 use machine::{Machine, Node, Profile, Topology};
-use mm::page_alloc::MemoryRange;
+use mm::memory_map::MemoryRange;
 use mm::{Category, Features, MemoryManager, Settings, ZoneType};
 use rand_pcg::Pcg64Mcg;
 

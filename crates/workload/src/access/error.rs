@@ -57,6 +57,16 @@ pub enum AccessError {
         /// What is wrong, and what would be right.
         problem: String,
     },
+    /// A line is not what the format says.
+    #[error("{file}: line {line}: {problem}")]
+    Line {
+        /// The trace.
+        file: String,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
 }
 
 /// A name that is no [`Format`](super::Format).

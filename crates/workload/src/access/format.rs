@@ -3,22 +3,42 @@
 use std::str::FromStr;
 
 use super::input::Input;
-use super::{AccessError, Decode, UnknownFormat, oracle};
+use super::lines::Lines;
+use super::table::{Columns, Table};
+use super::{AccessError, BlockEvent, Decode, UnknownFormat, blkparse, fio, ids, lackey, oracle, table};
 
 /// A format of access traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
     /// libCacheSim's records of 24 bytes: time, object, size, next access. Name: `oracle-general`.
     OracleGeneral,
+    /// One id a line. Name: `ids`.
+    Ids,
+    /// A table: CSV, or separated by tabs, semicolons, bars or blanks. Names: `csv`, and with columns
+    /// `csv:time=1,object=2,size=3`.
+    Csv(Columns),
+    /// fio's iolog, version 2 or 3. Name: `fio`.
+    Fio,
+    /// The text of blkparse. Names: `blkparse`, and `blkparse:D` for issued requests.
+    Blkparse(BlockEvent),
+    /// valgrind's lackey. Name: `lackey`.
+    Lackey,
 }
 
 impl Format {
     /// The names that [`FromStr`] takes, for errors and help.
-    pub const NAMES: &str = "`oracle-general`";
+    pub const NAMES: &str = "`oracle-general`, `ids`, `csv`, `csv:time=COLUMN,object=COLUMN,size=COLUMN,\
+                             offset=COLUMN,op=COLUMN` (only `object` is needed; places from 1, or names of the \
+                             header), `fio`, `blkparse`, `blkparse:D`, `lackey`";
 
-    pub(super) fn decoder(self, _input: &mut Input) -> Result<Box<dyn Decode>, AccessError> {
+    pub(super) fn decoder(&self, input: Input) -> Result<Box<dyn Decode>, AccessError> {
         Ok(match self {
-            Format::OracleGeneral => Box::new(oracle::OracleGeneral::new()),
+            Format::OracleGeneral => Box::new(oracle::OracleGeneral::new(input)),
+            Format::Ids => Box::new(Lines::new(input, ids::Ids)),
+            Format::Csv(columns) => Box::new(Table::new(input, columns)?),
+            Format::Fio => Box::new(Lines::new(input, fio::Fio::default())),
+            Format::Blkparse(event) => Box::new(Lines::new(input, blkparse::Blkparse::new(*event))),
+            Format::Lackey => Box::new(Lines::new(input, lackey::Lackey)),
         })
     }
 }
@@ -27,22 +47,53 @@ impl FromStr for Format {
     type Err = UnknownFormat;
 
     fn from_str(name: &str) -> Result<Format, UnknownFormat> {
-        match name {
-            "oracle-general" => Ok(Format::OracleGeneral),
-            _ => Err(UnknownFormat { name: name.to_string() }),
-        }
+        let unknown = || UnknownFormat { name: name.to_string() };
+        Ok(match name {
+            "oracle-general" => Format::OracleGeneral,
+            "ids" => Format::Ids,
+            "csv" => Format::Csv(Columns::default()),
+            "fio" => Format::Fio,
+            "blkparse" => Format::Blkparse(BlockEvent::Queue),
+            "blkparse:D" => Format::Blkparse(BlockEvent::Issue),
+            "lackey" => Format::Lackey,
+            _ => {
+                let columns = name.strip_prefix("csv:").ok_or_else(unknown)?;
+                Format::Csv(columns.parse().map_err(|()| unknown())?)
+            }
+        })
     }
 }
 
-/// The format of a trace, by its contents and name.
+/// The format of a trace: text by its first line, anything else by its name or by records that make sense.
 pub(super) fn detect(input: &Input) -> Result<Format, AccessError> {
+    let head = input.head();
     let unrecognised =
         |found: &str| AccessError::Unrecognised { file: input.file.clone(), found: found.to_string() };
-    if input.head().starts_with(b"PAR1") {
+    if head.starts_with(b"PAR1") {
         return Err(unrecognised("is a Parquet file, not an access trace"));
     }
-    if input.file.to_ascii_lowercase().contains("oraclegeneral") || oracle::plausible(input.head()) {
-        return Ok(Format::OracleGeneral);
+    if !is_text(head) {
+        if input.file.to_ascii_lowercase().contains("oraclegeneral") || oracle::plausible(head) {
+            return Ok(Format::OracleGeneral);
+        }
+        return Err(unrecognised("is neither text nor records of oracleGeneral"));
     }
-    Err(unrecognised("is of no format that can be recognised"))
+    let mut lines = head.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let first = lines.next().ok_or_else(|| unrecognised("has blank lines only"))?;
+    Ok(match first {
+        _ if first.starts_with(b"fio version ") => Format::Fio,
+        _ if lackey::plausible(first) => Format::Lackey,
+        _ if blkparse::plausible(first) => Format::Blkparse(BlockEvent::Queue),
+        _ if table::plausible(first) => Format::Csv(Columns::default()),
+        _ => Format::Ids,
+    })
+}
+
+/// Whether bytes are text: UTF-8, which may be cut at the end, without control characters.
+fn is_text(bytes: &[u8]) -> bool {
+    let valid = match std::str::from_utf8(bytes) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    valid && bytes.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r'))
 }

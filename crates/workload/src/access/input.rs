@@ -43,17 +43,20 @@ impl Input {
         } else {
             Box::new(plain)
         };
-        // An error this early comes up again when the decoder reads on, behind what is before it.
         let mut start = Vec::new();
-        let failed = reader.by_ref().take(HEAD as u64).read_to_end(&mut start).err();
-        let mut input = Input { file, reader: Cursor::new(start).chain(reader), packed };
-        match failed {
-            Some(source) if input.head().is_empty() => Err(input.unreadable(source)),
-            None if input.head().is_empty() => {
-                Err(AccessError::Empty { file: std::mem::take(&mut input.file) })
-            }
-            _ => Ok(input),
+        if let Err(error) = reader.by_ref().take(HEAD as u64).read_to_end(&mut start) {
+            // It comes after what was read before it.
+            reader = Box::new(BufReader::new(Failed(Some(error))));
         }
+        let empty = start.is_empty();
+        let mut input = Input { file, reader: Cursor::new(start).chain(reader), packed };
+        if empty {
+            return Err(match input.reader.fill_buf() {
+                Ok(_) => AccessError::Empty { file: input.file },
+                Err(error) => input.unreadable(error),
+            });
+        }
+        Ok(input)
     }
 
     /// The first bytes of the trace, if nothing was read yet.
@@ -75,7 +78,17 @@ impl Input {
         (filled, None)
     }
 
-    fn unreadable(&self, source: io::Error) -> AccessError {
+    /// Reads the next line, with its end, into `line`: at most `longest` bytes of it. False at the end.
+    pub fn read_line(&mut self, line: &mut Vec<u8>, longest: usize) -> Result<bool, AccessError> {
+        line.clear();
+        match self.reader.by_ref().take(longest as u64).read_until(b'\n', line) {
+            Ok(read) => Ok(read > 0),
+            Err(error) => Err(self.unreadable(error)),
+        }
+    }
+
+    /// The error that reading ended with.
+    pub fn unreadable(&self, source: io::Error) -> AccessError {
         let file = self.file.clone();
         // Errors of the system have a number; the others are zstd's.
         if self.packed && source.raw_os_error().is_none() {
@@ -83,6 +96,21 @@ impl Input {
         } else {
             AccessError::Io { file, source }
         }
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer)
+    }
+}
+
+/// Fails where the reader in its place did.
+struct Failed(Option<io::Error>);
+
+impl Read for Failed {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
     }
 }
 

@@ -21,11 +21,17 @@
 //! input and appends accesses to a buffer, so that the one indirect call is paid once a block. What was read
 //! before a damaged place is given out before the error.
 
+mod blkparse;
 mod error;
+mod fio;
 mod format;
+mod ids;
 mod input;
+mod lackey;
+mod lines;
 mod oracle;
 mod pages;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -33,10 +39,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+pub use blkparse::BlockEvent;
 pub use error::{AccessError, UnknownFormat};
 pub use format::Format;
 use input::Input;
 pub use pages::PageNumbers;
+pub use table::{Column, Columns};
 
 /// Bytes of a page.
 pub const PAGE_SIZE: u64 = 4096;
@@ -62,7 +70,7 @@ pub struct Access {
 trait Decode: Send {
     /// Appends the next accesses to `out`, about [`BLOCK`] of them; none at the end of the input only.
     /// After an error it is not called again.
-    fn decode(&mut self, input: &mut Input, out: &mut Vec<Access>) -> Result<(), AccessError>;
+    fn decode(&mut self, out: &mut Vec<Access>) -> Result<(), AccessError>;
 }
 
 /// Accesses decoded at a time: input and output of a block stay in a CPU's second cache.
@@ -79,7 +87,6 @@ pub fn open(path: impl AsRef<Path>, format: Option<Format>) -> Result<Accesses, 
 
 /// The accesses of a trace, as an iterator or in batches.
 pub struct Accesses {
-    input: Input,
     decoder: Box<dyn Decode>,
     batch: Vec<Access>,
     next: usize,
@@ -95,13 +102,13 @@ impl Accesses {
         file: String,
         format: Option<Format>,
     ) -> Result<Accesses, AccessError> {
-        let mut input = Input::new(input, file)?;
+        let input = Input::new(input, file)?;
         let format = match format {
             Some(format) => format,
             None => format::detect(&input)?,
         };
-        let decoder = format.decoder(&mut input)?;
-        Ok(Accesses { input, decoder, batch: Vec::new(), next: 0, error: None, ended: false })
+        let decoder = format.decoder(input)?;
+        Ok(Accesses { decoder, batch: Vec::new(), next: 0, error: None, ended: false })
     }
 
     /// The next accesses, or an empty slice at the end. Those that the iterator has given out do not come
@@ -118,7 +125,7 @@ impl Accesses {
         self.next = 0;
         self.batch.clear();
         if !self.ended {
-            match self.decoder.decode(&mut self.input, &mut self.batch) {
+            match self.decoder.decode(&mut self.batch) {
                 Ok(()) => self.ended = self.batch.is_empty(),
                 Err(error) => {
                     self.ended = true;
@@ -147,4 +154,16 @@ impl Iterator for Accesses {
         self.next += 1;
         Some(Ok(access))
     }
+}
+
+/// First page and number of pages that `length` units from unit `start` on touch, where `per_page` units
+/// make a page. None if they end past what 64 bits count or are more pages than 32 bits count; 0 pages for
+/// no units.
+fn span(start: u64, length: u64, per_page: u64) -> Option<(u64, u32)> {
+    let index = start / per_page;
+    if length == 0 {
+        return Some((index, 0));
+    }
+    let last = start.checked_add(length - 1)? / per_page;
+    Some((index, u32::try_from(last - index + 1).ok()?))
 }

@@ -17,21 +17,22 @@ const RECORD: usize = 24;
 const SECOND: u64 = 1_000_000_000;
 
 pub(super) struct OracleGeneral {
+    input: Input,
     block: Vec<u8>,
     offset: u64,
 }
 
 impl OracleGeneral {
-    pub fn new() -> OracleGeneral {
-        OracleGeneral { block: vec![0; BLOCK * RECORD], offset: 0 }
+    pub fn new(input: Input) -> OracleGeneral {
+        OracleGeneral { input, block: vec![0; BLOCK * RECORD], offset: 0 }
     }
 }
 
 impl Decode for OracleGeneral {
-    fn decode(&mut self, input: &mut Input, out: &mut Vec<Access>) -> Result<(), AccessError> {
+    fn decode(&mut self, out: &mut Vec<Access>) -> Result<(), AccessError> {
         // A block may hold records of size 0 alone.
         while out.is_empty() {
-            let (filled, failed) = input.read_block(&mut self.block);
+            let (filled, failed) = self.input.read_block(&mut self.block);
             if filled == 0 && failed.is_none() {
                 return Ok(());
             }
@@ -44,7 +45,7 @@ impl Decode for OracleGeneral {
                 }
             }
             let wrong = |at: usize, problem: String| AccessError::Record {
-                file: input.file.clone(),
+                file: self.input.file.clone(),
                 offset: self.offset + (at * RECORD) as u64,
                 problem,
             };

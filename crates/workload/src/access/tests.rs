@@ -1,13 +1,68 @@
-//! Every reader on real and damaged traces.
+//! Every reader on real traces (`samples/README.md` says where they come from) and on damaged ones.
 
+use std::collections::HashSet;
 use std::io::Cursor;
+
+use proptest::prelude::*;
 
 use super::*;
 
-fn read(bytes: Vec<u8>, format: Option<Format>) -> Result<Vec<Access>, String> {
-    let accesses =
-        Accesses::from_reader(Cursor::new(bytes), "trace".to_string(), format).map_err(|e| e.to_string())?;
-    accesses.map(|access| access.map_err(|error| error.to_string())).collect()
+const BLOCK_CSV: &[u8] = include_bytes!("samples/cachelib-block.csv");
+const BLOCK_ORACLE: &[u8] = include_bytes!("samples/cachelib-block.oracleGeneral");
+const KV_CSV: &[u8] = include_bytes!("samples/cachelib-kv.csv");
+const FIO: &[u8] = include_bytes!("samples/fio-v3.log");
+const BLKPARSE: &[u8] = include_bytes!("samples/blkparse.txt");
+const LACKEY: &[u8] = include_bytes!("samples/lackey.txt");
+
+fn samples() -> [(&'static [u8], Format); 6] {
+    [
+        (BLOCK_CSV, Format::Csv(Columns::default())),
+        (BLOCK_ORACLE, Format::OracleGeneral),
+        (KV_CSV, Format::Csv(Columns::default())),
+        (FIO, Format::Fio),
+        (BLKPARSE, Format::Blkparse(BlockEvent::Queue)),
+        (LACKEY, Format::Lackey),
+    ]
+}
+
+/// All accesses before the end or the error, and the error.
+fn read(bytes: impl AsRef<[u8]>, format: Option<Format>) -> (Vec<Access>, Option<String>) {
+    let bytes = bytes.as_ref().to_vec();
+    let accesses = match Accesses::from_reader(Cursor::new(bytes), "trace".to_string(), format) {
+        Ok(accesses) => accesses,
+        Err(error) => return (Vec::new(), Some(error.to_string())),
+    };
+    let (mut read, mut failed) = (Vec::new(), None);
+    for access in accesses {
+        assert!(failed.is_none(), "the trace goes on after its error");
+        match access {
+            Ok(access) => read.push(access),
+            Err(error) => failed = Some(error.to_string()),
+        }
+    }
+    (read, failed)
+}
+
+fn good(bytes: impl AsRef<[u8]>, format: Option<Format>) -> Vec<Access> {
+    let (accesses, error) = read(bytes, format);
+    assert_eq!(error, None);
+    accesses
+}
+
+fn error(bytes: impl AsRef<[u8]>, format: &str) -> String {
+    read(bytes, Some(format.parse().unwrap())).1.expect("an error")
+}
+
+/// Accesses, writes among them, pages touched, different pages: what a script of a few lines counts too.
+fn counts(accesses: &[Access]) -> (usize, usize, u64, usize) {
+    let pages = accesses.iter().map(|access| u64::from(access.pages)).sum();
+    let mut numbers = PageNumbers::new();
+    for access in accesses {
+        for index in access.index..access.index + u64::from(access.pages) {
+            numbers.number(access.object, index);
+        }
+    }
+    (accesses.len(), accesses.iter().filter(|access| access.write).count(), pages, numbers.len())
 }
 
 /// A record of oracleGeneral, written field by field.
@@ -19,31 +74,287 @@ fn record(time: u32, object: u64, size: u32, next: i64) -> Vec<u8> {
     bytes
 }
 
-mod oracle {
-    use super::*;
-
-    #[test]
-    fn an_object_of_several_pages_is_one_access_to_all_of_them() {
-        let bytes = [record(1, 7, 1, 2), record(1, 8, 0, -1), record(3, 7, 8193, -1)].concat();
-        let access = |time_ns, pages| Access { time_ns, object: 7, index: 0, pages, write: false };
-        let expected = vec![access(1_000_000_000, 1), access(3_000_000_000, 3)];
-        assert_eq!(read(bytes.clone(), None).unwrap(), expected);
-        let packed = zstd::encode_all(&bytes[..], 3).unwrap();
-        assert_eq!(read(packed, None).unwrap(), expected);
+#[test]
+fn every_sample_is_recognised_and_counts_what_a_script_counts() {
+    // By Python's csv module and str.split; see the formats' own pages for what is no access.
+    let expected = [
+        (300, 102, 242_399, 235_305),
+        (300, 0, 242_390, 177),
+        (53, 4, 55, 27),
+        (36, 19, 79, 69),
+        (51, 28, 104, 102),
+        (1200, 151, 1200, 10),
+    ];
+    for ((bytes, format), expected) in samples().into_iter().zip(expected) {
+        let accesses = good(bytes, None);
+        assert_eq!(accesses, good(bytes, Some(format.clone())), "{format:?}");
+        assert_eq!(accesses, good(zstd::encode_all(bytes, 3).unwrap(), None), "{format:?}");
+        let mut counted = counts(&accesses);
+        if format == Format::OracleGeneral {
+            counted.3 = accesses.iter().map(|access| access.object).collect::<HashSet<_>>().len();
+        }
+        assert_eq!(counted, expected, "{format:?}");
     }
+}
 
-    #[test]
-    fn a_trace_that_is_cut_short_gives_what_it_has_and_says_where() {
-        let bytes = [record(1, 7, 1, 2), record(1, 8, 1, -1)].concat()[..40].to_vec();
-        let mut accesses =
-            Accesses::from_reader(Cursor::new(bytes), "a.bin".to_string(), Some(Format::OracleGeneral))
-                .unwrap();
-        assert_eq!(accesses.next().unwrap().unwrap().object, 7);
-        assert_eq!(
-            accesses.next().unwrap().unwrap_err().to_string(),
-            "a.bin: at byte 24: the last record has 16 bytes instead of 24: the trace is cut short; copy it again"
+/// libCacheSim converted the CSV sample itself: its records and our reading of the CSV are the same trace.
+#[test]
+fn csv_and_its_conversion_by_libcachesim_agree() {
+    let columns = "csv:time=op_time,object=block_id,size=4".parse().unwrap();
+    let dense = |accesses: Vec<Access>| {
+        let mut numbers = PageNumbers::new();
+        let line =
+            |access: Access| (access.time_ns, numbers.number(access.object, 0), access.index, access.pages);
+        accesses.into_iter().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(dense(good(BLOCK_CSV, Some(columns))), dense(good(BLOCK_ORACLE, None)));
+}
+
+#[test]
+fn a_file_is_opened_by_its_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.oracleGeneral.zst");
+    // Times fall, so nothing but the name says what this is.
+    let records = [record(9, 7, 1, -1), record(1, 8, 1, -1)].concat();
+    std::fs::write(&path, zstd::encode_all(&records[..], 3).unwrap()).unwrap();
+    let mut accesses = open(&path, None).unwrap();
+    let mut read = Vec::new();
+    loop {
+        let batch = accesses.next_batch().unwrap();
+        if batch.is_empty() {
+            break;
+        }
+        read.extend_from_slice(batch);
+    }
+    assert_eq!(read, good(&records, Some(Format::OracleGeneral)));
+
+    let missing = open(directory.path().join("none"), None).err().unwrap().to_string();
+    assert!(missing.ends_with("none: No such file or directory (os error 2)"), "{missing}");
+    let is_directory = open(directory.path(), None).err().unwrap().to_string();
+    assert!(is_directory.ends_with("Is a directory (os error 21)"), "{is_directory}");
+}
+
+#[test]
+fn an_object_of_several_pages_is_one_access_to_all_of_them() {
+    let bytes = [record(1, 7, 1, 2), record(1, 8, 0, -1), record(3, 7, 8193, -1)].concat();
+    let access = |time_ns, pages| Access { time_ns, object: 7, index: 0, pages, write: false };
+    assert_eq!(good(bytes, None), [access(1_000_000_000, 1), access(3_000_000_000, 3)]);
+}
+
+#[test]
+fn a_damaged_oracle_trace_gives_what_it_has_and_says_where() {
+    let bytes = [record(1, 7, 1, 2), record(1, 8, 1, -1), record(1, 9, 1, -3)].concat();
+    let (accesses, error) = read(&bytes[..40], Some(Format::OracleGeneral));
+    assert_eq!(accesses.len(), 1);
+    assert_eq!(
+        error.unwrap(),
+        "trace: at byte 24: the last record has 16 bytes instead of 24: the trace is cut short; copy it again"
+    );
+    let (accesses, error) = read(&bytes, Some(Format::OracleGeneral));
+    assert_eq!(accesses.len(), 2);
+    assert_eq!(
+        error.unwrap(),
+        "trace: at byte 48: next access -3, which must be the number of a record, or -1 for none: these are not \
+         records of oracleGeneral"
+    );
+    let packed = zstd::encode_all(BLOCK_ORACLE, 3).unwrap();
+    let (_, error) = read(&packed[..packed.len() / 2], Some(Format::OracleGeneral));
+    let error = error.unwrap();
+    assert!(error.starts_with("trace is cut short or damaged: zstd cannot unpack it ("), "{error}");
+}
+
+/// Gives `0`, then fails once, then ends.
+struct FailsOnce(Cursor<Vec<u8>>, bool);
+
+impl Read for FailsOnce {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.0.read(buffer)? {
+            0 if !std::mem::replace(&mut self.1, true) => Err(std::io::Error::from_raw_os_error(5)),
+            read => Ok(read),
+        }
+    }
+}
+
+#[test]
+fn an_error_of_the_system_is_not_taken_for_the_end() {
+    for (records, format) in [(0, None), (1, None), (100_000, None), (1, Some(Format::OracleGeneral))] {
+        let bytes: Vec<u8> = (0..records).flat_map(|object| record(1, object, 1, -1)).collect();
+        let input = FailsOnce(Cursor::new(bytes), false);
+        let read: Result<Vec<Access>, AccessError> =
+            Accesses::from_reader(input, "trace".to_string(), format).and_then(Iterator::collect);
+        let error = read.unwrap_err().to_string();
+        assert!(error.starts_with("trace: Input/output error"), "{records}: {error}");
+    }
+}
+
+#[test]
+fn version_2_of_an_iolog_says_the_same_with_waits_for_times() {
+    // The recording, with each time turned into a wait before its line.
+    let mut before = 0;
+    let mut version_2 = "fio version 2 iolog\n".to_string();
+    for line in std::str::from_utf8(FIO).unwrap().lines().skip(1) {
+        let (time, rest) = line.split_once(' ').unwrap();
+        let time: u64 = time.parse().unwrap();
+        version_2 += &format!("d/db.0 wait {} 0\n{rest}\n", time - before);
+        before = time;
+    }
+    assert_eq!(good(&version_2, None), good(FIO, None));
+    let last = Access { time_ns: 2_450_000, object: 1, index: 4, pages: 5, write: true };
+    assert_eq!(good(FIO, None).last(), Some(&last));
+}
+
+#[test]
+fn wrong_lines_of_an_iolog_are_named() {
+    assert_eq!(
+        error("fio version 1 iolog\n", "fio"),
+        "trace: line 1: `fio version 1 iolog`, where a log starts with `fio version 2 iolog` or `fio version 3 iolog`"
+    );
+    assert_eq!(
+        error("fio version 2 iolog\na add\na read 0\n", "fio"),
+        "trace: line 3: `a read 0` must be `FILE add|open|close` or `FILE \
+         read|write|trim|sync|datasync|wait BYTE BYTES`"
+    );
+    assert_eq!(
+        error("fio version 2 iolog\na add\nb read 0 1\n", "fio"),
+        "trace: line 3: `b` is used, but no line before adds it"
+    );
+    assert_eq!(
+        error("fio version 3 iolog\n1 a add\n2 a read 0 40", "fio"),
+        "trace: line 3: the last line has no end: the trace is cut short; copy it again"
+    );
+    assert_eq!(
+        error("fio version 3 iolog\n1 a add\n2 a read 18446744073709551615 2\n", "fio"),
+        "trace: line 3: 2 bytes from byte 18446744073709551615 on are more than a file can have"
+    );
+    assert!(
+        error("fio version 3 iolog\n1 a wait 5 0\n", "fio")
+            .starts_with("trace: line 2: `1 a wait 5 0` must be")
+    );
+}
+
+#[test]
+fn block_requests_are_counted_as_asked_for() {
+    let first = Access { time_ns: 0, object: 7 << 20, index: 123, pages: 1, write: false };
+    assert_eq!(good(BLKPARSE, None).first(), Some(&first));
+    let issued = "blkparse:D".parse().unwrap();
+    let at_other_times =
+        |accesses: Vec<Access>| accesses.into_iter().map(|access| Access { time_ns: 0, ..access });
+    assert!(
+        at_other_times(good(BLKPARSE, Some(issued))).eq(at_other_times(good(BLKPARSE, None))),
+        "issued requests differ from queued ones"
+    );
+
+    let line = "8,16 0 1 0.5 4 D W 8 + 8 [dd]\n";
+    assert_eq!(
+        error(line, "blkparse"),
+        "trace: line 1: no queued (Q) requests, but 1 issued (D); read it as `blkparse:D`"
+    );
+    let write = Access { time_ns: 500_000_000, object: 8 << 20 | 16, index: 1, pages: 1, write: true };
+    assert_eq!(good(line, Some("blkparse:D".parse().unwrap())), [write]);
+    // A flush with data writes it.
+    assert_eq!(good("8,16 0 1 0.5 4 Q FWFS 8 + 8 [dd]\n", None), [write]);
+    assert_eq!(
+        error("8,16 0 1 0.5 4 Q W 8 8 [dd]\n", "blkparse"),
+        "trace: line 1: `8,16 0 1 0.5 4 Q W 8 8 [dd]` must be `MAJOR,MINOR CPU SEQUENCE SECONDS PID EVENT RWBS \
+         SECTOR + SECTORS [COMMAND]`, as blkparse prints by default"
+    );
+}
+
+#[test]
+fn a_program_in_between_lackeys_lines_is_refused() {
+    assert_eq!(
+        error("I  0401ab70,3\nhello\n", "lackey"),
+        "trace: line 2: `hello` must be `I  ADDRESS,BYTES`, ` L ADDRESS,BYTES`, ` S ...` or ` M ...`; where a \
+         program's output is in between, record with --log-file"
+    );
+    let modify = Access { time_ns: 0, object: 0, index: 1, pages: 2, write: true };
+    assert_eq!(good("I  00001000,3\n M 00001ffc,8\n", None)[1], modify);
+}
+
+#[test]
+fn ids_are_numbers_or_any_text() {
+    let accesses = good("7\nabc\n\nabd\r\nabc\n007", None);
+    let objects: Vec<u64> = accesses.iter().map(|access| access.object).collect();
+    assert_eq!((objects[0], objects[1], objects[4]), (7, objects[3], 7));
+    assert_ne!(objects[1], objects[2]);
+    assert!(accesses.iter().all(|access| (access.index, access.pages, access.write) == (0, 1, false)));
+    let endless = "a".repeat(1 << 17);
+    assert_eq!(
+        error(endless, "ids"),
+        "trace: line 1: no line end in 65536 bytes: this is not a trace of text"
+    );
+}
+
+#[test]
+fn columns_are_found_by_name_by_place_or_in_the_usual_order() {
+    let access = |index, pages, write| Access { time_ns: 1_500_000_000, object: 7, index, pages, write };
+    assert_eq!(good(" 1.5, 7 ,4097\n", None), [access(0, 2, false)]);
+    assert_eq!(good("# time\tid\top\n1.5\t7\tSET_LEASE\n1.5\t7\tdelete\n", None), [access(0, 1, true)]);
+    let columns = "csv:offset=1,object=3,time=2".parse().unwrap();
+    assert_eq!(good("8192 1.5 7\n", Some(columns)), [access(2, 1, false)]);
+    assert_eq!(good("key\n7\n", None).len(), 1);
+    assert_eq!(good("\"7\",1.5\n", Some("csv:object=1,time=2".parse().unwrap())), [access(0, 1, false)]);
+}
+
+#[test]
+fn wrong_tables_are_named() {
+    let remedy = "name the columns that count by place or name, as in `csv:time=1,object=2,size=3`";
+    assert_eq!(error("1,2\n", "csv"), format!("trace: line 1: 2 columns without a header; {remedy}"));
+    assert_eq!(
+        error("when,what\n1,2\n", "csv"),
+        format!(
+            "trace: line 1: no column of the header (when, what) names objects (one of object, object_id, obj_id, \
+             id, key, block_id); {remedy}"
+        )
+    );
+    assert_eq!(
+        error("time,key\n1,2\n", "csv:object=4"),
+        "trace: line 1: no column 4; the first line has 2: time, key"
+    );
+    assert_eq!(
+        error("time,key,size\n1,2,3\n1,2\n", "csv"),
+        "trace: line 3: 2 fields, where the first line has 3: the line is cut or damaged"
+    );
+    assert_eq!(error("time,key,size\n1,2,x\n", "csv"), "trace: line 2: size `x` must be a number of bytes");
+    assert_eq!(
+        error("time,key\n1700000000000,2\n1700000000000000000,2\n", "csv"),
+        "trace: line 2: time `1700000000000` must be seconds, below 18446744073; where it is not, leave the column \
+         out"
+    );
+    assert_eq!(error("time,key\n1,\n", "csv"), "trace: line 2: the object is missing");
+}
+
+#[test]
+fn other_files_are_refused_with_a_remedy() {
+    let refused = |bytes: &[u8]| read(bytes, None).1.unwrap();
+    assert_eq!(refused(b""), "trace is empty; record or copy it again");
+    assert_eq!(refused(&zstd::encode_all(&b""[..], 3).unwrap()), "trace is empty; record or copy it again");
+    assert_eq!(
+        refused(b"\xfd7zXZ\0rest"),
+        "trace is packed with xz, which is not read; unpack it (`xz -dk trace`) or pack it with zstd"
+    );
+    let names = Format::NAMES;
+    assert_eq!(
+        refused(b"PAR1xxxx"),
+        format!("trace is a Parquet file, not an access trace; name its format, one of {names}")
+    );
+    assert_eq!(
+        refused(&[0xfe; 100]),
+        format!("trace is neither text nor records of oracleGeneral; name its format, one of {names}")
+    );
+    assert_eq!(refused(b"\n\n"), format!("trace has blank lines only; name its format, one of {names}"));
+}
+
+#[test]
+fn unknown_names_of_formats_list_the_known_ones() {
+    for name in
+        ["", "CSV", "csv:", "csv:time=1", "csv:object=0", "csv:object=", "csv:object=1,object=2", "csv:x=1"]
+    {
+        let error = name.parse::<Format>().unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("`{name}` is no format of access traces; it must be one of")),
+            "{error}"
         );
-        assert!(accesses.next().is_none());
     }
 }
 
@@ -53,4 +364,79 @@ fn pages_are_numbered_in_the_order_of_first_appearance() {
     assert!(pages.is_empty());
     let seen = [(5, 0), (5, 1), (4, 0), (5, 0)].map(|(object, index)| pages.number(object, index));
     assert_eq!((seen, pages.len()), ([0, 1, 2, 0], 3));
+}
+
+#[test]
+fn spans_end_where_numbers_end() {
+    assert_eq!(span(u64::MAX, 1, 4096), Some((u64::MAX / 4096, 1)));
+    assert_eq!(span(u64::MAX, 2, 4096), None);
+    assert_eq!(span(0, 1 << 44, 4096), None);
+    assert_eq!(span(0, (1 << 44) - 4096, 4096), Some((0, u32::MAX)));
+    assert_eq!(span(5000, 0, 4096), Some((1, 0)));
+}
+
+fn format() -> impl Strategy<Value = Option<Format>> {
+    let names =
+        ["oracle-general", "ids", "csv", "csv:object=1,time=2", "fio", "blkparse", "blkparse:D", "lackey"];
+    prop::option::of(prop::sample::select(names.to_vec()).prop_map(|name: &str| name.parse().unwrap()))
+}
+
+proptest! {
+    #[test]
+    fn spans_cover_the_pages_of_their_units(start in 0_u64..200, length in 1_u64..200, per_page in 1_u64..20) {
+        let pages: HashSet<u64> = (start..start + length).map(|unit| unit / per_page).collect();
+        prop_assert_eq!(span(start, length, per_page), Some((start / per_page, pages.len() as u32)));
+    }
+
+    #[test]
+    fn records_come_back(records in prop::collection::vec((any::<u32>(), any::<u64>(), any::<u32>(), -2_i64..), 1..200),
+                         packed in any::<bool>()) {
+        let mut bytes = Vec::new();
+        let mut expected = Vec::new();
+        for (time, object, size, next) in records {
+            bytes.extend(record(time, object, size, next));
+            let pages = u64::from(size).div_ceil(4096) as u32;
+            if pages > 0 {
+                expected.push(Access { time_ns: u64::from(time) * 1_000_000_000, object, index: 0, pages, write: false });
+            }
+        }
+        let bytes = if packed { zstd::encode_all(&bytes[..], 1).unwrap() } else { bytes };
+        prop_assert_eq!(good(bytes, Some(Format::OracleGeneral)), expected);
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), format in format()) {
+        read(bytes, format);
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "[0-9a-z,.+ \\[\\]\n\tFQDWRSILM=-]{0,200}", format in format()) {
+        read(text, format);
+    }
+
+    /// What is before a cut is read as if nothing were cut, but for a number that the cut may shorten in
+    /// formats whose last line need not have an end.
+    #[test]
+    fn a_cut_loses_nothing_before_it(sample in 0..6_usize, cut in any::<prop::sample::Index>()) {
+        let (bytes, format) = samples()[sample].clone();
+        let cut = cut.index(bytes.len() + 1);
+        let whole = good(bytes, Some(format.clone()));
+        let (mut accesses, error) = read(&bytes[..cut], Some(format.clone()));
+        if matches!(format, Format::Csv(_)) {
+            accesses.pop();
+        } else if cut > 0 && cut < bytes.len() && !(format == Format::OracleGeneral && cut % 24 == 0) {
+            prop_assert!(error.is_some() || bytes[cut - 1] == b'\n');
+        }
+        prop_assert!(whole.starts_with(&accesses));
+    }
+
+    #[test]
+    fn a_changed_byte_is_read_or_refused(sample in 0..6_usize, at in any::<prop::sample::Index>(), byte: u8) {
+        let (bytes, format) = samples()[sample].clone();
+        let mut bytes = bytes.to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let (accesses, _) = read(&bytes, Some(format));
+        prop_assert!(accesses.iter().all(|access| access.index.checked_add(u64::from(access.pages)).is_some()));
+    }
 }

@@ -12,7 +12,7 @@
 use std::io;
 
 use machine::{Costs, Cpu, Machine, Node};
-use mm::page_alloc::{MemoryRange, PAGES_PER_SECTION, SECTION_MEMMAP_PAGES};
+use mm::memory_map::{MemoryRange, PAGES_PER_SECTION, SECTION_MEMMAP_PAGES};
 use mm::{Event, Features, MemoryManager, Settings};
 use rand_pcg::Pcg64Mcg;
 
