@@ -6,7 +6,7 @@ use crate::json;
 use crate::number::percent;
 use crate::sweep;
 use crate::table::Grid;
-use anyhow::Context;
+use lab::experiment::threads;
 use lab::rulers::{self, Point, Policy, Sequence};
 use plotters::prelude::*;
 use serde::Serialize;
@@ -95,11 +95,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let trace = access::open(&arguments.trace, arguments.format.clone())?;
     let sequence = Sequence::read(trace)?;
     let sizes = sizes(arguments, sequence.distinct());
-    let threads = rayon::ThreadPoolBuilder::new()
-        .num_threads(arguments::jobs(arguments.jobs))
-        .build()
-        .context("threads for replays")?;
-    let points = threads.install(|| match arguments.sample {
+    let points = threads(arguments::jobs(arguments.jobs))?.install(|| match arguments.sample {
         Some(rate) => rulers::sampled_curves(&sequence, &policies, &sizes, rate),
         None => Ok(rulers::curves(&sequence, &policies, &sizes)),
     })?;

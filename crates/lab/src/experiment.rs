@@ -161,7 +161,7 @@ impl Experiment {
 }
 
 /// A pool of `jobs` threads.
-pub(crate) fn threads(jobs: usize) -> Result<rayon::ThreadPool, ExperimentError> {
+pub fn threads(jobs: usize) -> Result<rayon::ThreadPool, ExperimentError> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
     pool.map_err(|error| ExperimentError::Threads { jobs, text: error.to_string() })
 }

@@ -149,6 +149,12 @@ impl<C: Category> Machine<C> {
         self.clocks[cpu.index()].wakes = until;
     }
 
+    /// When `cpu`, which has nothing to run, begins to work by itself; [`Time::NEVER`] if it does not.
+    #[inline]
+    pub fn wakes(&self, cpu: Cpu) -> Time {
+        self.clocks[cpu.index()].wakes
+    }
+
     /// Whether `cpu` has a task to run.
     #[inline]
     pub fn is_busy(&self, cpu: Cpu) -> bool {

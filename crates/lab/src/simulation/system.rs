@@ -49,8 +49,6 @@ pub struct System {
     queue: CpuQueue,
     /// When each CPU is queued for; `NEVER` if it is not.
     queued: Vec<Time>,
-    /// When each sleeping CPU wakes by itself; `NEVER` if it does not.
-    timers: Vec<Time>,
     vmstat: VmstatTimers,
     /// Pages that tasks hold.
     pub allocated: u64,
@@ -105,7 +103,6 @@ impl System {
             lru,
             queue: CpuQueue::default(),
             queued: vec![Time::NEVER; cpus],
-            timers: vec![Time::NEVER; cpus],
             vmstat: VmstatTimers::new(cpus, stat_interval),
             allocated: 0,
             samples: Samples::default(),
@@ -118,7 +115,6 @@ impl System {
         if !self.is_busy(cpu) {
             self.machine.idle_until(cpu, time);
             self.machine.set_busy(cpu, true);
-            self.timers[cpu.index()] = Time::NEVER;
             self.enqueue(cpu, self.machine.now(cpu));
         }
     }
@@ -159,7 +155,7 @@ impl System {
                 self.mm.vmstat_update(&mut self.machine, cpu);
                 self.vmstat.advance(cpu);
             }
-            if self.timers[cpu.index()] <= time {
+            if self.machine.wakes(cpu) <= time {
                 self.wake(cpu, time);
                 continue;
             }
@@ -167,17 +163,14 @@ impl System {
                 match program.step(self, cpu) {
                     Step::Again => {}
                     Step::Idle => self.machine.set_busy(cpu, false),
-                    Step::Sleep(until) => {
-                        self.machine.sleep_until(cpu, until);
-                        self.timers[cpu.index()] = until;
-                    }
+                    Step::Sleep(until) => self.machine.sleep_until(cpu, until),
                 }
             }
             if self.is_busy(cpu) {
                 self.enqueue(cpu, self.machine.now(cpu));
                 continue;
             }
-            let mut next = self.timers[cpu.index()];
+            let mut next = self.machine.wakes(cpu);
             if self.mm.vmstat_has_work(cpu) {
                 while self.vmstat.due(cpu) < self.machine.now(cpu) {
                     self.vmstat.advance(cpu);

@@ -63,6 +63,13 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
+impl Report {
+    /// An empty one, to be filled from recordings; `reason` says why not from the running kernel.
+    pub(crate) fn of_recordings(reason: String) -> Report {
+        Report { kernel: String::new(), fallback: Some(reason), entries: Vec::new(), notes: Vec::new() }
+    }
+}
+
 /// Judges the twin's page allocator by the running kernel; `progress` is told what is going on.
 pub fn pcp(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
     let release = snapshot::kernel_release();
@@ -101,8 +108,7 @@ pub fn from_recordings(
     reason: String,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Report, VerifyError> {
-    let mut report =
-        Report { kernel: String::new(), fallback: Some(reason), entries: Vec::new(), notes: Vec::new() };
+    let mut report = Report::of_recordings(reason);
     for recording in recordings::list(directory)? {
         progress(&format!("judging {}", recording.name));
         report.kernel.clone_from(&recording.description.kernel);

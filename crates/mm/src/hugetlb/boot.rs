@@ -94,7 +94,7 @@ impl MemoryManager {
                 if let Some(pfn) = self.alloc_at_boot(order, node) {
                     let folio = Folio { pfn, order };
                     self.hugetlb.held += folio.pages();
-                    *self.hugetlb.flags_mut(folio) = super::Flags { hugetlb: true, ..Default::default() };
+                    self.hugetlb.note_fresh(folio);
                     folios.push((node, folio));
                     continue 'pages;
                 }

@@ -105,7 +105,7 @@ impl Demote {
             .map(|i| Folio { pfn: folio.pfn + (i << order) as Pfn, order })
             .collect();
         for &folio in &small {
-            *mm.hugetlb.flags_mut(folio) = super::Flags { hugetlb: true, ..Default::default() };
+            mm.hugetlb.note_fresh(folio);
         }
         machine.charge(cpu, Category::HugePagePrep, machine.costs.struct_page_init * folio.pages());
         if mm.features().hugetlb.add_list {

@@ -27,8 +27,7 @@ pub mod write;
 use crate::account::Category;
 use crate::counters::Event;
 use crate::memory_map::MemoryRange;
-use crate::page::MigrateType;
-use crate::page::{PAGEBLOCK_ORDER, Pfn};
+use crate::page::{MigrateType, PAGEBLOCK_ORDER, Pfn};
 use crate::page_alloc::{MemoryManager, Placement, Request};
 use crate::sysctl::Settings;
 use crate::vmemmap::Vmemmap;
@@ -138,6 +137,11 @@ impl HugetlbPools {
             self.flags.resize(at + 1, Flags::default());
         }
         &mut self.flags[at]
+    }
+
+    /// Takes `folio` for a hugetlb page that nothing else is known of.
+    fn note_fresh(&mut self, folio: Folio) {
+        *self.flags_mut(folio) = Flags { hugetlb: true, ..Flags::default() };
     }
 
     /// Whether `folio` has given back its vmemmap.
@@ -259,7 +263,7 @@ impl MemoryManager {
         let folio = Folio { pfn: pfn?, order };
         machine.charge(cpu, Category::HugePagePrep, machine.costs.struct_page_init * folio.pages());
         self.hugetlb.held += folio.pages();
-        *self.hugetlb.flags_mut(folio) = Flags { hugetlb: true, ..Flags::default() };
+        self.hugetlb.note_fresh(folio);
         Some(folio)
     }
 

@@ -51,7 +51,7 @@ impl MemoryManager {
             && self.hugetlb.vmemmap.contains(&folio.vmemmap())
     }
 
-    /// Splits the PMDs that map the struct pages of `folio` (`vmemmap_remap_split`). Returns how many.
+    /// Splits the PMDs that map the struct pages of `folio` (`vmemmap_remap_split`).
     pub(crate) fn split_vmemmap(
         &mut self,
         machine: &mut Machine<Category>,

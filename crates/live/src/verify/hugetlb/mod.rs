@@ -50,8 +50,7 @@ pub fn from_recordings(
     reason: String,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Report, VerifyError> {
-    let mut report =
-        Report { kernel: String::new(), fallback: Some(reason), entries: Vec::new(), notes: Vec::new() };
+    let mut report = Report::of_recordings(reason);
     for (name, recording) in list(directory)? {
         progress(&format!("judging {name}"));
         let entries = judge(&name, &recording)?.into_iter();
