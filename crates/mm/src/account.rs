@@ -74,6 +74,8 @@ categories! {
     TlbShootdown = "tlb_shootdown",
     /// Having all CPUs synchronised because kernel code is patched.
     CodePatch = "code_patch",
+    /// Looking for pages to evict, and evicting them, without locks.
+    Reclaim = "reclaim",
     /// Interrupted by another CPU, and lost translations afterwards.
     IpiHandler = "ipi_handler",
 }

@@ -89,6 +89,76 @@ events! {
     CodePatchBroadcasts = "code_patch_broadcasts",
     /// Waits for readers of struct pages (`synchronize_rcu`).
     GracePeriods = "grace_periods",
+    /// Allocations that had to reclaim themselves and wanted memory of ZONE_DMA at most.
+    AllocstallDma = "allocstall_dma",
+    /// The same for ZONE_DMA32.
+    AllocstallDma32 = "allocstall_dma32",
+    /// The same for ZONE_NORMAL.
+    AllocstallNormal = "allocstall_normal",
+    /// The same for ZONE_MOVABLE.
+    AllocstallMovable = "allocstall_movable",
+    /// Runs of kswapd.
+    Pageoutrun = "pageoutrun",
+    /// Pages that kswapd looked at; not those of memory cgroups at their limit.
+    PgscanKswapd = "pgscan_kswapd",
+    /// Pages that direct reclaim looked at, likewise.
+    PgscanDirect = "pgscan_direct",
+    /// Anonymous pages that any reclaim looked at.
+    PgscanAnon = "pgscan_anon",
+    /// Pages of files that any reclaim looked at.
+    PgscanFile = "pgscan_file",
+    /// Pages that kswapd freed; not those of memory cgroups at their limit.
+    PgstealKswapd = "pgsteal_kswapd",
+    /// Pages that direct reclaim freed, likewise.
+    PgstealDirect = "pgsteal_direct",
+    /// Anonymous pages that any reclaim freed.
+    PgstealAnon = "pgsteal_anon",
+    /// Pages of files that any reclaim freed.
+    PgstealFile = "pgsteal_file",
+    /// Active pages looked at for deactivation; with the multi-gen LRU, pages sorted to younger generations.
+    Pgrefill = "pgrefill",
+    /// Pages that became active.
+    Pgactivate = "pgactivate",
+    /// Active pages that became inactive.
+    Pgdeactivate = "pgdeactivate",
+    /// Pages put at the tail of their list to be reclaimed next.
+    Pgrotated = "pgrotated",
+    /// Pages of ZONE_DMA that reclaim passed over, as memory of other zones was wanted.
+    PgskipDma = "pgskip_dma",
+    /// The same of ZONE_DMA32.
+    PgskipDma32 = "pgskip_dma32",
+    /// The same of ZONE_NORMAL.
+    PgskipNormal = "pgskip_normal",
+    /// The same of ZONE_MOVABLE.
+    PgskipMovable = "pgskip_movable",
+    /// Dirty pages of files that reclaim left to be written.
+    NrVmscanImmediate = "nr_vmscan_immediate_reclaim",
+    /// Anonymous pages read again that had been evicted.
+    WorkingsetRefaultAnon = "workingset_refault_anon",
+    /// Pages of files read again that had been evicted.
+    WorkingsetRefaultFile = "workingset_refault_file",
+    /// Refaulted anonymous pages that became active at once.
+    WorkingsetActivateAnon = "workingset_activate_anon",
+    /// Refaulted pages of files that became active at once.
+    WorkingsetActivateFile = "workingset_activate_file",
+    /// Refaulted anonymous pages that had been part of the working set.
+    WorkingsetRestoreAnon = "workingset_restore_anon",
+    /// Refaulted pages of files that had been part of the working set.
+    WorkingsetRestoreFile = "workingset_restore_file",
+    /// Nodes of files freed that held nothing but shadows.
+    WorkingsetNodereclaim = "workingset_nodereclaim",
+    /// Page faults.
+    Pgfault = "pgfault",
+    /// Page faults that read from a device.
+    Pgmajfault = "pgmajfault",
+    /// Pages read from swap.
+    Pswpin = "pswpin",
+    /// Pages written to swap.
+    Pswpout = "pswpout",
+    /// Pages that entered the page cache.
+    PageCacheAdded = "page_cache_added",
+    /// Pages that reclaim took from the page cache.
+    PageCacheRemoved = "page_cache_removed",
     /// Runs of the vmstat worker.
     VmstatUpdate = "vmstat_update",
 }

@@ -3,13 +3,13 @@
 //! ```text
 //!   Features ── the page allocator's own fields: "PCP high auto-tuning" as posted and merged, and what came later
 //!            ├─ hugetlb: HugetlbFeatures        "Batch hugetlb vmemmap modification operations", likewise
-//!            └─ workingset: WorkingsetFeatures  "Refault distance update with MGLRU support", likewise
+//!            └─ reclaim: ReclaimFeatures  "Refault distance update with MGLRU support", likewise
 //! ```
 //!
 //! What the sets are called is said in [`crate::series`].
 
 use crate::hugetlb::features::HugetlbFeatures;
-use crate::workingset::features::WorkingsetFeatures;
+use crate::vmscan::features::ReclaimFeatures;
 
 /// How large a CPU's cache share must be for `PCPF_FREE_HIGH_BATCH` (patch 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub struct Features {
     /// Huge-page pools and their vmemmap.
     pub hugetlb: HugetlbFeatures,
     /// Refaults.
-    pub workingset: WorkingsetFeatures,
+    pub reclaim: ReclaimFeatures,
 }
 
 impl Features {
@@ -122,7 +122,7 @@ impl Features {
         chunked_bulk_free: false,
         zoneinfo_prints_bounds: false,
         hugetlb: HugetlbFeatures::BASE,
-        workingset: WorkingsetFeatures::G65,
+        reclaim: ReclaimFeatures::G65,
     };
     pub(crate) const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };
     pub(crate) const PATCH3: Features =
@@ -137,7 +137,7 @@ impl Features {
         Features { auto_tuning: Some(Decay::FifthUpToUnused), ..Features::PATCH8 };
     pub(crate) const PATCH10: Features = Features { free_memory: FreeMemory::Count, ..Features::PATCH9 };
     pub(crate) const MAINLINE_6_1: Features =
-        Features { workingset: WorkingsetFeatures::G61, ..Features::BASE };
+        Features { reclaim: ReclaimFeatures::G61, ..Features::BASE };
     pub(crate) const MAINLINE_6_7: Features = Features {
         free_high_batch: Some(CacheRule::LastLevelOverThreeBatches),
         auto_tuning: Some(Decay::Eighth),
@@ -146,7 +146,7 @@ impl Features {
         vmstat_requeued_while_expiring: true,
         pageblock_type_on_bulk_free: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_7,
-        workingset: WorkingsetFeatures::G67,
+        reclaim: ReclaimFeatures::G67,
         ..Features::PATCH10
     };
     pub(crate) const MAINLINE_6_10: Features = Features {
@@ -164,7 +164,7 @@ impl Features {
         free_highatomic_counter: true,
         zoneinfo_prints_bounds: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_15,
-        workingset: WorkingsetFeatures::G614,
+        reclaim: ReclaimFeatures::G614,
         ..Features::MAINLINE_6_11
     };
     pub(crate) const MAINLINE_6_16: Features = Features { late_free_high: true, ..Features::MAINLINE_6_15 };

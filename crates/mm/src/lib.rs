@@ -7,7 +7,7 @@
 //!                   │    │ refill, bulk free
 //!                   └─► zone   free lists (buddy), watermarks, one lock
 //!                         │
-//!   lruvec: what else a page fault locks        vmstat: the worker that lets stocks decay
+//!   lru_lock: what else a page fault locks        vmstat: the worker that lets stocks decay
 //!   hugetlb: pools of huge pages                vmemmap: the map of struct pages, as memory
 //!   workingset: what a page that comes back is worth
 //!   features: which kernel is this?             sysctl: its settings       counters: what it counted
@@ -21,20 +21,30 @@ pub mod account;
 pub mod buddy;
 pub mod counters;
 pub mod features;
+pub mod filemap;
+pub mod folio;
 pub mod hugetlb;
 pub mod latency;
+pub mod lru;
+pub mod lru_lock;
 pub mod lruvec;
+pub mod memcontrol;
+pub mod memory;
 pub mod memory_map;
+pub mod mglru;
 pub mod page;
 pub mod page_alloc;
 pub mod pcp;
 pub mod proc;
 pub mod series;
+pub mod swapfile;
 pub mod sysctl;
 pub mod vmemmap;
+pub mod vmscan;
 pub mod vmstat;
 pub mod watermark;
 pub mod workingset;
+pub mod xarray;
 pub mod zone;
 
 pub use account::Category;

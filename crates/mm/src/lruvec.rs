@@ -1,35 +1,345 @@
-//! What else a page fault locks: the LRU list vector of its cgroup and node.
+//! The LRU lists of one memory cgroup on one node.
 //!
 //! ```text
-//!   fault ─► per-CPU folio batch [15 or 31] ─ full ─► lruvec lock: all of them onto the LRU list
-//!   unmap ─► batches of 32 pages ───────────────────► lruvec lock: off the list, then to the allocator
+//!   classic      anon │ active   ─► inactive ─► out        file │ active ─► inactive ─► out      unevictable
+//!
+//!   multi-gen    generation   max_seq     max_seq-1    ...      min_seq          2 to 4 of them, each with lists
+//!                             youngest                          oldest ─► out    by type and zone
 //! ```
 //!
-//! The pages' order on the lists matters to reclaim, not to the allocator; here only the lock and its cost are
-//! modelled. All tasks of a cgroup share one lock a node, so one build in one cgroup contends where eight
-//! cgroups do not. In the kernel: `folio_add_lru`, `folio_batch_move_lru`, `folios_put_refs` in mm/swap.c.
+//! Which of both is in use is for [`crate::vmscan`] to say; a lruvec has the lists of both. The two youngest
+//! generations count as active. A list of generation n has number n mod 4. In the kernel: `struct lruvec` in
+//! include/linux/mmzone.h, `lruvec_add_folio`, `lru_gen_add_folio` in include/linux/mm_inline.h.
 
-use crate::account::Category;
-use machine::{Cpu, Machine, SpinLock, Time};
+use crate::folio::{FolioFlags, FolioId, Folios, ListHead};
+use crate::lru_lock::LruLock;
+use crate::memcontrol::Memcg;
+use crate::memory_map::ZoneType;
+use crate::mglru;
+use crate::vmscan::features::GenFeatures;
+use crate::workingset::policy::TierCounts;
+use crate::workingset::{LruType, MAX_NR_GENS};
+use machine::{Node, Time};
 
-/// Pages that unmapping frees together (`SWAP_CLUSTER_MAX`, `free_pages_and_swap_cache`).
-pub const FREE_BATCH: usize = 32;
+/// Generations that exist at most.
+pub const GENS: usize = MAX_NR_GENS as usize;
+/// Tiers of a generation (`MAX_NR_TIERS`).
+pub const TIERS: usize = 4;
 
-/// The lock of one cgroup's LRU lists on one node.
-#[derive(Clone, Debug, Default)]
-pub struct LruVector {
-    /// `lruvec->lru_lock`.
-    pub lock: SpinLock,
+/// A classic list (`enum lru_list`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum LruList {
+    /// Anonymous pages that are candidates for swap.
+    InactiveAnon = 0,
+    /// Anonymous pages that were used.
+    ActiveAnon = 1,
+    /// Pages of files that are candidates for eviction.
+    InactiveFile = 2,
+    /// Pages of files that were used.
+    ActiveFile = 3,
+    /// Pages that cannot be evicted.
+    Unevictable = 4,
 }
 
-impl LruVector {
-    /// Puts `pages` pages on a list, or takes them off, under one hold of the lock. The pages' own lines are in
-    /// this CPU's cache, it has just touched them; the list's head and the counters come from whoever held the
-    /// lock before, and the section starts as cold as any other.
-    pub fn move_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pages: usize) {
-        let lines = self.lock.last_owner().map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
-        self.lock.acquire(machine, cpu, Category::LruLockWait);
-        let hold = machine.costs.lock_section + machine.costs.list_move * pages as u64 + lines * 2;
-        self.lock.hold(machine, cpu, hold, Category::LruLockHold);
+impl LruList {
+    /// How many there are.
+    pub const COUNT: usize = 5;
+    /// Those that reclaim looks at, in its order.
+    pub const EVICTABLE: [LruList; 4] =
+        [LruList::InactiveAnon, LruList::ActiveAnon, LruList::InactiveFile, LruList::ActiveFile];
+
+    /// The list of a type.
+    pub fn of(lru_type: LruType, active: bool) -> LruList {
+        LruList::EVICTABLE[lru_type as usize * 2 + usize::from(active)]
+    }
+
+    /// Whose list it is.
+    pub fn lru_type(self) -> LruType {
+        if (self as usize) < 2 { LruType::Anon } else { LruType::File }
+    }
+
+    /// Whether it is an active one.
+    pub fn is_active(self) -> bool {
+        matches!(self, LruList::ActiveAnon | LruList::ActiveFile)
+    }
+}
+
+/// What memory cgroups count of a lruvec, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LruvecStat {
+    /// Lengths of lists, by [`LruList`].
+    pub nr_lru: [u64; LruList::COUNT],
+    /// `workingset_refault`, by type.
+    pub refault: [u64; 2],
+    /// `workingset_activate`, by type.
+    pub activate: [u64; 2],
+    /// `workingset_restore`, by type.
+    pub restore: [u64; 2],
+}
+
+impl LruvecStat {
+    /// Adds what another counted.
+    pub fn add(&mut self, other: &LruvecStat) {
+        let mine = [&mut self.refault, &mut self.activate, &mut self.restore];
+        for (mine, other) in mine.into_iter().zip([other.refault, other.activate, other.restore]) {
+            mine.iter_mut().zip(other).for_each(|(mine, other)| *mine += other);
+        }
+        self.nr_lru.iter_mut().zip(other.nr_lru).for_each(|(mine, other)| *mine += other);
+    }
+}
+
+/// Counts of the multi-gen LRU, by type and tier.
+pub type ByTier = [[u64; TIERS]; 2];
+
+/// Generations (`struct lru_gen_folio`).
+#[derive(Clone, Debug)]
+pub struct Generations {
+    /// Number of the youngest.
+    pub max_seq: u64,
+    /// Number of the oldest, by type.
+    pub min_seq: [u64; 2],
+    /// When each began, by number modulo 4.
+    pub timestamps: [Time; GENS],
+    lists: [[[ListHead; ZoneType::COUNT]; 2]; GENS],
+    /// Pages on each list; what waits in a walk of page tables is not counted yet, so it can be negative.
+    pub nr_pages: [[[i64; ZoneType::COUNT]; 2]; GENS],
+    /// Moving averages of refaults and of evictions.
+    pub average: [[TierCounts; TIERS]; 2],
+    /// Evicted from the oldest generation.
+    pub evicted: ByTier,
+    /// Came back that were evicted from the oldest generation.
+    pub refaulted: ByTier,
+    /// Kept although their turn had come.
+    pub protected: ByTier,
+}
+
+impl Generations {
+    fn new(folios: &mut Folios) -> Generations {
+        let mut by_zone = || std::array::from_fn(|_| folios.new_list());
+        Generations {
+            max_seq: mglru::policy::MIN_NR_GENS + 1,
+            min_seq: [0; 2],
+            timestamps: [Time::ZERO; GENS],
+            lists: std::array::from_fn(|_| std::array::from_fn(|_| by_zone())),
+            nr_pages: Default::default(),
+            average: Default::default(),
+            evicted: Default::default(),
+            refaulted: Default::default(),
+            protected: Default::default(),
+        }
+    }
+
+    /// The list of generation `seq`.
+    pub fn list(&self, seq: u64, lru_type: LruType, zone: usize) -> ListHead {
+        self.lists[generation(seq)][lru_type as usize][zone]
+    }
+
+    /// The list of the generation with number `generation` modulo 4.
+    pub fn list_of(&self, generation: usize, lru_type: LruType, zone: usize) -> ListHead {
+        self.lists[generation][lru_type as usize][zone]
+    }
+
+    /// How many generations a type has (`get_nr_gens`).
+    pub fn count(&self, lru_type: LruType) -> u64 {
+        self.max_seq - self.min_seq[lru_type as usize] + 1
+    }
+
+    /// Pages of a generation, in zones `..zones`.
+    pub fn size(&self, seq: u64, lru_type: LruType) -> u64 {
+        self.nr_pages[generation(seq)][lru_type as usize].iter().map(|&pages| pages.max(0) as u64).sum()
+    }
+
+    /// Whether the generation with this number modulo 4 counts as active (`lru_gen_is_active`).
+    #[inline]
+    pub fn is_active(&self, generation_number: usize) -> bool {
+        generation_number == generation(self.max_seq) || generation_number == generation(self.max_seq - 1)
+    }
+}
+
+/// Which of the lists is that of generation `seq` (`lru_gen_from_seq`).
+#[inline]
+pub fn generation(seq: u64) -> usize {
+    (seq % MAX_NR_GENS) as usize
+}
+
+/// The LRU lists of one memory cgroup on one node.
+#[derive(Clone, Debug)]
+pub struct Lruvec {
+    /// Its lock.
+    pub lock: LruLock,
+    /// Whose lists they are.
+    pub memcg: Memcg,
+    /// On which node.
+    pub node: Node,
+    lists: [ListHead; LruList::COUNT],
+    /// Pages on each list by zone; with the multi-gen LRU, of active and inactive generations.
+    pub sizes: [[u64; ZoneType::COUNT]; LruList::COUNT],
+    /// What reclaim of each type has cost lately, by type.
+    pub cost: [u64; 2],
+    /// Evictions and activations so far, in pages.
+    pub nonresident_age: u64,
+    /// What `workingset_activate` was when reclaim last ended, by type.
+    pub refaults: [u64; 2],
+    /// The multi-gen LRU.
+    pub generations: Generations,
+    /// What is counted here.
+    pub stat: LruvecStat,
+    /// What was counted here and below when statistics were last flushed.
+    pub flushed: LruvecStat,
+    /// Changes of statistics since then.
+    pub stat_updates: u64,
+}
+
+/// The type whose lists a folio with these flags is on.
+#[inline]
+pub fn type_of(flags: FolioFlags) -> LruType {
+    if flags.has(FolioFlags::SWAPBACKED) { LruType::Anon } else { LruType::File }
+}
+
+impl Lruvec {
+    pub(crate) fn new(folios: &mut Folios, memcg: Memcg, node: Node) -> Lruvec {
+        Lruvec {
+            lock: LruLock::default(),
+            memcg,
+            node,
+            lists: std::array::from_fn(|_| folios.new_list()),
+            sizes: Default::default(),
+            cost: [0; 2],
+            nonresident_age: 0,
+            refaults: [0; 2],
+            generations: Generations::new(folios),
+            stat: LruvecStat::default(),
+            flushed: LruvecStat::default(),
+            stat_updates: 0,
+        }
+    }
+
+    /// A classic list.
+    pub fn list(&self, list: LruList) -> ListHead {
+        self.lists[list as usize]
+    }
+
+    /// Pages of a list in zones up to `highest`.
+    pub fn size(&self, list: LruList, highest: ZoneType) -> u64 {
+        self.sizes[list as usize][..=highest as usize].iter().sum()
+    }
+
+    fn update_size(&mut self, list: LruList, zone: usize, pages: i64) {
+        let size = &mut self.sizes[list as usize][zone];
+        *size = size.wrapping_add_signed(pages);
+        let nr = &mut self.stat.nr_lru[list as usize];
+        *nr = nr.wrapping_add_signed(pages);
+        self.stat_updates += 1;
+    }
+
+    /// Puts a folio on the list that its flags name: at the head, or at the tail if it is to go next.
+    pub fn add(&mut self, folios: &mut Folios, f: Option<&GenFeatures>, id: FolioId, at_tail: bool) {
+        let flags = folios[id].flags;
+        if let Some(f) = f
+            && !flags.has(FolioFlags::UNEVICTABLE)
+        {
+            return self.add_to_generation(folios, f, id, at_tail);
+        }
+        let list = if flags.has(FolioFlags::UNEVICTABLE) {
+            LruList::Unevictable
+        } else {
+            LruList::of(type_of(flags), flags.has(FolioFlags::ACTIVE))
+        };
+        self.update_size(list, flags.zone(), 1);
+        match at_tail {
+            true => folios.push_tail(self.lists[list as usize], id),
+            false => folios.push_head(self.lists[list as usize], id),
+        }
+    }
+
+    fn add_to_generation(&mut self, folios: &mut Folios, f: &GenFeatures, id: FolioId, reclaiming: bool) {
+        let folio = &mut folios[id];
+        let lru_type = type_of(folio.flags);
+        let generations = &self.generations;
+        let min_seq = generations.min_seq[lru_type as usize];
+        let seq = mglru::policy::placement(f, folio.flags, generations.max_seq, min_seq, reclaiming);
+        if folio.flags.take(FolioFlags::ACTIVE) && f.placement.forgets_accesses_of_active() {
+            folio.flags.clear(FolioFlags::REFERENCED);
+            folio.flags.set_refs(0);
+        }
+        folio.flags.set_generation(Some(generation(seq)));
+        let zone = folio.flags.zone();
+        self.update_generation_size(lru_type, zone, None, Some(generation(seq)));
+        let list = self.generations.list(seq, lru_type, zone);
+        match reclaiming {
+            true => folios.push_tail(list, id),
+            false => folios.push_head(list, id),
+        }
+    }
+
+    /// Takes a folio off its list. Unless reclaim has it, one of an active generation stays `PG_active`.
+    pub fn remove(&mut self, folios: &mut Folios, id: FolioId, reclaiming: bool) {
+        let folio = &mut folios[id];
+        let (lru_type, zone) = (type_of(folio.flags), folio.flags.zone());
+        match folio.flags.generation() {
+            Some(generation) => {
+                folio.flags.set_generation(None);
+                if !reclaiming && self.generations.is_active(generation) {
+                    folio.flags.set(FolioFlags::ACTIVE);
+                }
+                self.update_generation_size(lru_type, zone, Some(generation), None);
+            }
+            None if folio.flags.has(FolioFlags::UNEVICTABLE) => {
+                self.update_size(LruList::Unevictable, zone, -1);
+            }
+            None => self.update_size(LruList::of(lru_type, folio.flags.has(FolioFlags::ACTIVE)), zone, -1),
+        }
+        folios.remove(id);
+    }
+
+    /// Counts a page from one generation to another; an active one does not become inactive that way
+    /// (`lru_gen_update_size`).
+    pub fn update_generation_size(
+        &mut self,
+        lru_type: LruType,
+        zone: usize,
+        from: Option<usize>,
+        to: Option<usize>,
+    ) {
+        let pages = &mut self.generations.nr_pages;
+        if let Some(from) = from {
+            pages[from][lru_type as usize][zone] -= 1;
+        }
+        if let Some(to) = to {
+            pages[to][lru_type as usize][zone] += 1;
+        }
+        let is_active = |generation: usize| self.generations.is_active(generation);
+        match (from.map(is_active), to.map(is_active)) {
+            (None, Some(active)) => self.update_size(LruList::of(lru_type, active), zone, 1),
+            (Some(active), None) => self.update_size(LruList::of(lru_type, active), zone, -1),
+            (Some(false), Some(true)) => {
+                self.update_size(LruList::of(lru_type, false), zone, -1);
+                self.update_size(LruList::of(lru_type, true), zone, 1);
+            }
+            _ => {}
+        }
+    }
+
+    /// A new youngest generation begins: what was the second youngest is no longer active. Where the new one takes
+    /// the place of one that still has pages, those become active.
+    pub fn advance_active(&mut self) {
+        let max_seq = self.generations.max_seq;
+        for lru_type in LruType::ALL {
+            for zone in 0..ZoneType::COUNT {
+                let pages = |seq: u64| self.generations.nr_pages[generation(seq)][lru_type as usize][zone];
+                let leaving = pages(max_seq - 1) - pages(max_seq + 1);
+                if leaving != 0 {
+                    self.update_size(LruList::of(lru_type, false), zone, leaving);
+                    self.update_size(LruList::of(lru_type, true), zone, -leaving);
+                }
+            }
+        }
+    }
+
+    /// Counts what a refault, activation or the like did.
+    pub fn count(&mut self, of: fn(&mut LruvecStat) -> &mut [u64; 2], lru_type: LruType) {
+        of(&mut self.stat)[lru_type as usize] += 1;
+        self.stat_updates += 1;
     }
 }

@@ -26,7 +26,19 @@ use crate::latency::Latencies;
 use crate::memory_map::{MemoryRange, ZoneType};
 use crate::page::{MigrateType, Pfn};
 use crate::pcp::{self, is_order_allowed, list_index};
+use crate::folio::{FolioId, Folios};
+use crate::lru::FolioBatches;
+use crate::lruvec::Lruvec;
+use crate::memcontrol::{Memcg, Memcgs};
+use crate::memory::Region;
+use crate::mglru::MemcgLru;
+use crate::swapfile::Swap;
 use crate::sysctl::{SettingError, Settings};
+use crate::vmscan::KswapdState;
+use crate::vmscan::features::GenFeatures;
+use crate::vmscan::policy::PAGE_ALLOC_COSTLY_ORDER;
+use crate::workingset::shadow::{NODES_SHIFT_MAX, ShadowLayout};
+use crate::xarray::{FileId, Files};
 use crate::watermark::{self, Mark, Reserves};
 use crate::zone::{Kernel, Zone};
 use machine::{Cpu, Machine, Node, Topology};
@@ -81,13 +93,34 @@ pub struct MemoryManager {
     zonelists: Vec<Vec<usize>>,
     /// For each node, its own zones, highest first.
     own_zones: Vec<Vec<usize>>,
-    counters: Counters,
+    pub(crate) counters: Counters,
     latencies: Latencies,
     pub(crate) hugetlb: HugetlbPools,
     min_free_kbytes: u64,
     local_cpus: Vec<u64>,
     online_cpus: u64,
     scratch: Vec<Pfn>,
+    pub(crate) folios: Folios,
+    pub(crate) files: Files,
+    pub(crate) regions: Vec<Region>,
+    pub(crate) swap: Swap,
+    pub(crate) memcgs: Memcgs,
+    /// All lruvecs of a memory cgroup, by node, follow each other.
+    pub(crate) lruvecs: Vec<Lruvec>,
+    pub(crate) folio_batches: Vec<FolioBatches>,
+    /// By node.
+    pub(crate) memcg_lrus: Vec<MemcgLru>,
+    /// By node.
+    pub(crate) kswapds: Vec<KswapdState>,
+    pub(crate) shadow_layout: ShadowLayout,
+    /// The multi-gen LRU while it is in use.
+    pub(crate) generations: Option<GenFeatures>,
+    /// Work that the shrinker of shadow nodes has put off.
+    pub(crate) deferred_shadow_nodes: u64,
+    /// Folios whose writing has begun.
+    pub(crate) submitted_writes: Vec<FolioId>,
+    /// Pages that have left the page cache, if somebody watches.
+    pub(crate) removals: Option<Vec<(FileId, u32)>>,
 }
 
 macro_rules! kernel {
@@ -135,6 +168,15 @@ impl MemoryManager {
         // Which allocations fail is not to depend on how long sections take.
         let mut injected = noise.clone();
         injected.advance(1 << 64);
+        let mut turns = noise.clone();
+        turns.advance(1 << 65);
+        let memcg_lrus = nodes.iter().map(|&node| {
+            let mut turns = turns.clone();
+            turns.advance(u128::from(node.0) << 32);
+            MemcgLru::new(turns)
+        });
+        let totalram_pages = zones.iter().map(|zone| zone.managed).sum();
+        let shadow_layout = ShadowLayout::new(&features.reclaim, NODES_SHIFT_MAX, totalram_pages);
         let mut mm = MemoryManager {
             features,
             settings,
@@ -148,7 +190,22 @@ impl MemoryManager {
             local_cpus: nodes.iter().map(|&node| topology.cpus_of(node).len() as u64).collect(),
             online_cpus: cpus as u64,
             scratch: Vec::new(),
+            folios: Folios::default(),
+            files: Files::default(),
+            regions: Vec::new(),
+            swap: Swap::default(),
+            memcgs: Memcgs::new(cpus),
+            lruvecs: Vec::new(),
+            folio_batches: vec![FolioBatches::default(); cpus],
+            memcg_lrus: memcg_lrus.collect(),
+            kswapds: vec![KswapdState::default(); nodes.len()],
+            shadow_layout: shadow_layout.expect("the largest shift of node numbers"),
+            generations: None,
+            deferred_shadow_nodes: 0,
+            submitted_writes: Vec::new(),
+            removals: None,
         };
+        mm.make_lruvecs(Memcg::ROOT);
         mm.set_free_high_batch(topology);
         mm.configure();
         mm
@@ -173,6 +230,7 @@ impl MemoryManager {
     /// Recomputes watermarks, reserves and pagesets from the settings, as the kernel does after boot and
     /// after each change.
     fn configure(&mut self) {
+        self.generations = self.features.reclaim.generations.filter(|_| self.settings.lru_gen_enabled);
         let lowmem: u64 = self.zones.iter().filter(|z| z.kind != ZoneType::Movable).map(|z| z.managed).sum();
         // At boot the high watermarks are still zero, so all of low memory counts.
         let computed = watermark::default_min_free_kbytes(lowmem * 4);
@@ -232,6 +290,22 @@ impl MemoryManager {
     /// `vm.min_free_kbytes` in force.
     pub fn min_free_kbytes(&self) -> u64 {
         self.min_free_kbytes
+    }
+
+    /// How many nodes there are.
+    #[inline]
+    pub(crate) fn nodes(&self) -> usize {
+        self.own_zones.len()
+    }
+
+    /// All nodes.
+    pub(crate) fn all_nodes(&self) -> impl Iterator<Item = Node> + use<> {
+        (0..self.own_zones.len() as u8).map(Node)
+    }
+
+    /// Zones of a node.
+    pub(crate) fn zones_of(&self, node: Node) -> impl Iterator<Item = &Zone> + use<'_> {
+        self.own_zones[node.index()].iter().map(|&z| &self.zones[z])
     }
 
     /// All zones, by node, lowest first.
@@ -350,8 +424,10 @@ impl MemoryManager {
         let node = Self::preferred_node(machine, cpu, request.placement);
         let found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Low).or_else(|| {
             self.counters.add(Event::KswapdWake, 1);
+            self.wake_all_kswapds(request.order, request.highest);
             self.get_page_from_freelist(machine, cpu, request, node, Mark::Min)
         });
+        let found = found.or_else(|| self.reclaim_and_retry(machine, cpu, request, node));
         let found = found.or_else(|| self.last_resort(machine, cpu, request, node));
         let waited = machine.now(cpu) - before;
         if waited > machine::Time::ZERO {
@@ -381,6 +457,26 @@ impl MemoryManager {
         let pfn = page.pop();
         self.scratch = page;
         pfn.or_else(|| self.alloc(machine, cpu, request))
+    }
+
+    /// Direct reclaim, as long as it frees something and the request may wait for it.
+    fn reclaim_and_retry(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &Request,
+        node: Node,
+    ) -> Option<(Pfn, usize)> {
+        if request.reserves.non_block || self.folios.is_empty() {
+            return None;
+        }
+        while self.try_to_free_pages(machine, cpu, request.order, request.highest) > 0 {
+            let found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Min);
+            if found.is_some() || request.order > PAGE_ALLOC_COSTLY_ORDER {
+                return found;
+            }
+        }
+        None
     }
 
     /// What direct reclaim does after it has made no page available: releases what is set aside, empties all

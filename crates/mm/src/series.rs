@@ -13,7 +13,7 @@
 
 use crate::features::Features;
 use crate::hugetlb::features::HugetlbFeatures;
-use crate::workingset::features::WorkingsetFeatures;
+use crate::vmscan::features::ReclaimFeatures;
 
 /// A named kernel.
 #[derive(Clone, Copy, Debug)]
@@ -152,28 +152,28 @@ const HUGETLB_PATCHES: &[Variant] = &[
     },
 ];
 
-const fn reclaim(name: &'static str, description: &'static str, workingset: WorkingsetFeatures) -> Variant {
-    variant(name, description, Features { workingset, ..Features::BASE })
+const fn reclaim(name: &'static str, description: &'static str, reclaim: ReclaimFeatures) -> Variant {
+    variant(name, description, Features { reclaim, ..Features::BASE })
 }
 
 const RECLAIM_PATCHES: &[Variant] = &[
-    reclaim("cls", "classic LRU: active and inactive lists", WorkingsetFeatures::G65.classic()),
-    reclaim("g61", "multi-gen LRU of 6.1", WorkingsetFeatures::G61),
-    reclaim("g65", "before the series (6.5, 6.6): all refaults are counted", WorkingsetFeatures::G65),
-    reclaim("rfc1", "1/6: age counts evictions only, throttled rule", WorkingsetFeatures::RFC1),
-    reclaim("rfc2", "1-2/6: a helper, no decision changes", WorkingsetFeatures::RFC1),
-    reclaim("rfc3", "1-3/6: a constant, no decision changes", WorkingsetFeatures::RFC1),
-    reclaim("rfc4", "1-4/6: no shadow of a gone memory cgroup is recent", WorkingsetFeatures::RFC4),
-    reclaim("rfc5", "1-5/6: atomic averages, no decision changes", WorkingsetFeatures::RFC4),
+    reclaim("cls", "classic LRU: active and inactive lists", ReclaimFeatures::G65.classic()),
+    reclaim("g61", "multi-gen LRU of 6.1", ReclaimFeatures::G61),
+    reclaim("g65", "before the series (6.5, 6.6): all refaults are counted", ReclaimFeatures::G65),
+    reclaim("rfc1", "1/6: age counts evictions only, throttled rule", ReclaimFeatures::RFC1),
+    reclaim("rfc2", "1-2/6: a helper, no decision changes", ReclaimFeatures::RFC1),
+    reclaim("rfc3", "1-3/6: a constant, no decision changes", ReclaimFeatures::RFC1),
+    reclaim("rfc4", "1-4/6: no shadow of a gone memory cgroup is recent", ReclaimFeatures::RFC4),
+    reclaim("rfc5", "1-5/6: atomic averages, no decision changes", ReclaimFeatures::RFC4),
     reclaim(
         "rfc6-v3",
         "1-6/6 as posted: refault distance promotes; no refault is recent from generation 8 on",
-        WorkingsetFeatures::RFC6_V3,
+        ReclaimFeatures::RFC6_V3,
     ),
-    reclaim("rfc6", "1-6/6 as intended: recent by the stored bits", WorkingsetFeatures::RFC6),
-    reclaim("g67", "multi-gen LRU of 6.7: restored pages keep their accesses", WorkingsetFeatures::G67),
-    reclaim("g614", "multi-gen LRU of 6.14: recent by the last generations", WorkingsetFeatures::G614),
-    reclaim("g72", "multi-gen LRU of 7.2: activate counts the working set only", WorkingsetFeatures::G72),
+    reclaim("rfc6", "1-6/6 as intended: recent by the stored bits", ReclaimFeatures::RFC6),
+    reclaim("g67", "multi-gen LRU of 6.7: restored pages keep their accesses", ReclaimFeatures::G67),
+    reclaim("g614", "multi-gen LRU of 6.14: recent by the last generations", ReclaimFeatures::G614),
+    reclaim("g72", "multi-gen LRU of 7.2: activate counts the working set only", ReclaimFeatures::G72),
 ];
 
 /// Kernels that every series ends in.

@@ -33,6 +33,12 @@ pub struct Settings {
     pub stat_interval: u64,
     /// `vm.lowmem_reserve_ratio` of DMA, DMA32, Normal and Movable; 0 reserves nothing.
     pub lowmem_reserve_ratio: [u64; 4],
+    /// `vm.swappiness`: what swapping costs against reading files again, 0 to 200 of 200.
+    pub swappiness: u64,
+    /// `lru_gen/enabled` has its lowest bit: the multi-gen LRU, where the kernel has one.
+    pub lru_gen_enabled: bool,
+    /// `lru_gen/min_ttl_ms`: generations younger than this are not evicted.
+    pub lru_gen_min_ttl_ms: u64,
     /// `transparent_hugepage/enabled` is not `never`: khugepaged raises `min_free_kbytes`.
     pub transparent_hugepage: bool,
     /// `vm.hugetlb_optimize_vmemmap`: pages that enter a pool from now on give back most of their vmemmap.
@@ -56,6 +62,9 @@ impl Default for Settings {
             watermark_boost_factor: 15_000,
             stat_interval: 1,
             lowmem_reserve_ratio: [256, 256, 32, 0],
+            swappiness: 60,
+            lru_gen_enabled: true,
+            lru_gen_min_ttl_ms: 0,
             transparent_hugepage: true,
             hugetlb_optimize_vmemmap: false,
             boot_huge_pages: [0; 2],
@@ -134,6 +143,30 @@ pub const SETTINGS: &[Setting] = &[
             }
             Err(_) => false,
         },
+    },
+    Setting {
+        name: "vm.swappiness",
+        default: "60",
+        accepts: "0 to 200",
+        description: "how dear reading files again is against swapping: 100 is alike, 0 swaps in an emergency only",
+        apply: |s, value, _| assign(&mut s.swappiness, value, 0..=200),
+    },
+    Setting {
+        name: "lru_gen/enabled",
+        default: "7",
+        accepts: "0 (classic LRU) to 7; bit 0 is the multi-gen LRU, the others are accepted and change nothing",
+        description: "which LRU is used, in kernels that have the multi-gen LRU",
+        apply: |s, value, _| {
+            s.lru_gen_enabled = value & 1 != 0;
+            value <= 7
+        },
+    },
+    Setting {
+        name: "lru_gen/min_ttl_ms",
+        default: "0",
+        accepts: "0 and more",
+        description: "how long the working set is kept from eviction, ms; without enough other memory a process is killed",
+        apply: |s, value, _| assign(&mut s.lru_gen_min_ttl_ms, value, 0..=INT_MAX),
     },
     Setting {
         name: "transparent_hugepage/enabled",

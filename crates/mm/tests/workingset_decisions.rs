@@ -1,6 +1,6 @@
 //! Decisions about refaults, in exact numbers, for every variant of the series.
 
-use mm::workingset::features::{GenFeatures, WorkingsetFeatures};
+use mm::vmscan::features::{GenFeatures, ReclaimFeatures};
 use mm::workingset::policy::{
     self, Feedback, FolioUse, LruSizes, LruvecState, Origin, Refault, TierCounts, carry_over, folio_refs,
     is_within, refault_distance, tier,
@@ -15,9 +15,9 @@ const MULTI_GEN: [&str; 12] =
 /// 32 GiB.
 const PAGES: u64 = 8 << 20;
 
-fn features(variant: &str) -> WorkingsetFeatures {
+fn features(variant: &str) -> ReclaimFeatures {
     let variant = Series::RECLAIM.variant(variant).unwrap_or_else(|| panic!("{variant}"));
-    variant.features.workingset
+    variant.features.reclaim
 }
 
 fn generations(variant: &str) -> GenFeatures {
@@ -113,7 +113,7 @@ proptest! {
         let origin = Origin { lruvec: &lruvec, memcg_exists, is_folio_s };
         let lru_type = LruType::ALL[usize::from(file)];
         for variant in Series::RECLAIM.variants() {
-            let f = variant.features.workingset;
+            let f = variant.features.reclaim;
             let layout = ShadowLayout::new(&f, nodes_shift, total).unwrap();
             let done = policy::refault(&f, &layout, lru_type, &layout.unpack(value), &origin, in_fault);
             prop_assert!(done.counted || done == Refault::NOTHING);
@@ -510,6 +510,6 @@ fn released_kernels_have_their_own_lru() {
         ("6.19", "g614"),
     ] {
         let variant = Variant::of_release(release).unwrap();
-        assert_eq!(variant.features.workingset, features(name), "{release}");
+        assert_eq!(variant.features.reclaim, features(name), "{release}");
     }
 }

@@ -20,7 +20,7 @@ use crate::outcome::Outcome;
 use crate::scenario::Run;
 use machine::profile::Figure;
 use machine::{Cpu, Node, Time};
-use mm::lruvec::FREE_BATCH;
+use mm::lru_lock::FREE_BATCH;
 use mm::{Category, MigrateType, Pfn, Placement, Request};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;

@@ -6,7 +6,7 @@
 
 use super::system::{Program, Step, System};
 use machine::{Cpu, Time};
-use mm::lruvec::FREE_BATCH;
+use mm::lru_lock::FREE_BATCH;
 use mm::{Category, MigrateType, Pfn, Placement, Request};
 use serde::{Deserialize, Serialize};
 

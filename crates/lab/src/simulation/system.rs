@@ -12,7 +12,7 @@
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use machine::{Category as _, Costs, Cpu, CpuQueue, Machine, Node, Time, Topology};
-use mm::lruvec::LruVector;
+use mm::lru_lock::LruLock;
 use mm::memory_map::MemoryRange;
 use mm::vmstat::VmstatTimers;
 use mm::{Category, Counters, Features, MemoryManager, Pfn, Request, Settings};
@@ -45,7 +45,7 @@ pub struct System {
     /// The kernel.
     pub mm: MemoryManager,
     /// One LRU vector a cgroup and node.
-    lru: Vec<LruVector>,
+    lru: Vec<LruLock>,
     queue: CpuQueue,
     /// When each CPU is queued for; `NEVER` if it is not.
     queued: Vec<Time>,
@@ -88,7 +88,7 @@ impl System {
         noise: Pcg64Mcg,
     ) -> System {
         let cpus = topology.cpus();
-        let lru = vec![LruVector::default(); cgroups * topology.nodes as usize];
+        let lru = vec![LruLock::default(); cgroups * topology.nodes as usize];
         let stat_interval = settings.stat_interval;
         let mm = MemoryManager::new(&topology, memory, features, settings, noise);
         let machine = Machine::new(topology, costs);

@@ -17,16 +17,25 @@
 //! its feedback loop. The series "Refault distance update with MGLRU support" brings the distance to the latter.
 //!
 //! ```text
-//!   features   what each kernel and patch decides       shadow   bits of a shadow
-//!   policy     eviction ─► shadow;  shadow ─► flags of the new folio, counters, feedback
+//!   shadow     bits of a shadow
+//!   policy     eviction ─► shadow;  shadow ─► flags of the new folio, counters, feedback      functions of numbers
+//!   here       both applied to folios and their lists
 //! ```
 //!
-//! Only decisions are here: functions of numbers. Nothing of the twin evicts pages yet.
 //! In the kernel: mm/workingset.c; read in 6.1.192, 6.12.117, a 6.14-era tree and 7.2.12. The series as posted in v3.
 
-pub mod features;
 pub mod policy;
 pub mod shadow;
+
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId, LruvecId};
+use crate::lruvec::type_of;
+use crate::memcontrol::{self, Memcg};
+use crate::mglru::policy::folio_use;
+use crate::page_alloc::MemoryManager;
+use machine::{Node, Time};
+use policy::{Feedback, LruSizes, LruvecState, Origin};
+use shadow::Shadow;
 
 /// Bits of a folio's flags that count accesses through file descriptors (`LRU_REFS_WIDTH` on 64-bit).
 pub const LRU_REFS_WIDTH: u32 = 2;
@@ -49,4 +58,121 @@ pub enum LruType {
 impl LruType {
     /// Both.
     pub const ALL: [LruType; 2] = [LruType::Anon, LruType::File];
+}
+
+impl MemoryManager {
+    /// What is known of a lruvec, sizes as they were when statistics were last flushed.
+    fn lruvec_state(&self, id: LruvecId) -> LruvecState {
+        let lruvec = &self.lruvecs[id.0 as usize];
+        // Without memory cgroups, a node's own statistics are read, and they are exact.
+        let stat = if self.memcgs.len() == 1 { &lruvec.stat } else { &lruvec.flushed };
+        let [inactive_anon, active_anon, inactive_file, active_file, _] = stat.nr_lru;
+        LruvecState {
+            nonresident_age: lruvec.nonresident_age,
+            min_seq: lruvec.generations.min_seq,
+            max_seq: lruvec.generations.max_seq,
+            sizes: LruSizes {
+                active_anon,
+                inactive_anon,
+                active_file,
+                inactive_file,
+                has_swap: self.memcgs.swap_margin(lruvec.memcg, self.swap.free()) > 0,
+            },
+        }
+    }
+
+    /// Lets the age of a lruvec and of those of groups above advance (`workingset_age_nonresident`).
+    #[inline]
+    pub(crate) fn workingset_age_nonresident(&mut self, lruvec: LruvecId, pages: u64) {
+        let mut lruvec = lruvec;
+        loop {
+            let at = &mut self.lruvecs[lruvec.0 as usize];
+            at.nonresident_age += pages;
+            let (memcg, node) = (at.memcg, at.node);
+            let Some(parent) = self.memcgs.get(memcg).parent else { break };
+            lruvec = self.lruvec_of(parent, node);
+        }
+    }
+
+    /// The shadow that the eviction of a folio leaves, reclaim being for the group `target` (`workingset_eviction`).
+    pub(crate) fn workingset_eviction(&mut self, id: FolioId, target: Memcg) -> u64 {
+        let folio = &self.folios[id];
+        let (lru_type, folio_use) = (type_of(folio.flags), folio_use(folio.flags));
+        let f = self.reclaim_features();
+        let own = &self.lruvecs[folio.lruvec.0 as usize];
+        let whose = match f.generations {
+            Some(_) => folio.lruvec,
+            None => self.lruvec_of(target, own.node),
+        };
+        let state = self.lruvec_state(whose);
+        let eviction = policy::eviction(&f, &self.shadow_layout, lru_type, &state, folio_use);
+        let lruvec = &mut self.lruvecs[whose.0 as usize];
+        if let Some(tier) = eviction.tier {
+            lruvec.generations.evicted[lru_type as usize][tier as usize] += 1;
+        }
+        let shadow = Shadow {
+            memcg: lruvec.memcg.0,
+            node: lruvec.node.0.into(),
+            eviction: eviction.stamp,
+            workingset: eviction.workingset,
+        };
+        if eviction.ages {
+            self.workingset_age_nonresident(whose, 1);
+        }
+        self.shadow_layout.pack(lru_type, &shadow)
+    }
+
+    /// What the shadow of an earlier time in memory means to a folio that is read in again (`workingset_refault`).
+    pub(crate) fn workingset_refault(&mut self, now: Time, id: FolioId, shadow: u64, in_fault: bool) {
+        if now > self.memcgs.flushed_at() + memcontrol::FLUSH_INTERVAL * 2 {
+            self.flush_stats(now);
+        }
+        let shadow = self.shadow_layout.unpack(shadow);
+        let folio = &self.folios[id];
+        let (lru_type, own) = (type_of(folio.flags), folio.lruvec);
+        let f = self.reclaim_features();
+        let whose = self.lruvec_of(Memcg(shadow.memcg), Node(shadow.node as u8));
+        let state = self.lruvec_state(whose);
+        let origin = Origin { lruvec: &state, memcg_exists: true, is_folio_s: whose == own };
+        let refault = policy::refault(&f, &self.shadow_layout, lru_type, &shadow, &origin, in_fault);
+        let flags = &mut self.folios[id].flags;
+        let lruvec = &mut self.lruvecs[own.0 as usize];
+        if refault.counted {
+            lruvec.count(|stat| &mut stat.refault, lru_type);
+            self.counters.add([Event::WorkingsetRefaultAnon, Event::WorkingsetRefaultFile][lru_type as usize], 1);
+        }
+        if refault.activate {
+            lruvec.count(|stat| &mut stat.activate, lru_type);
+            self.counters.add([Event::WorkingsetActivateAnon, Event::WorkingsetActivateFile][lru_type as usize], 1);
+        }
+        if refault.restore {
+            lruvec.count(|stat| &mut stat.restore, lru_type);
+            self.counters.add([Event::WorkingsetRestoreAnon, Event::WorkingsetRestoreFile][lru_type as usize], 1);
+        }
+        if refault.set_active {
+            flags.set(FolioFlags::ACTIVE);
+        }
+        if refault.set_workingset {
+            flags.set(FolioFlags::WORKINGSET);
+        }
+        if let Some(refs) = refault.set_refs {
+            flags.set_refs(refs);
+        }
+        let generations = &mut lruvec.generations;
+        match refault.feedback {
+            Feedback::None => {}
+            Feedback::Current(tier) => generations.refaulted[lru_type as usize][tier as usize] += 1,
+            Feedback::Average(tier) => {
+                let average = &mut generations.average[lru_type as usize][tier as usize];
+                average.refaulted += 1;
+                average.total += 1;
+            }
+        }
+        if refault.ages {
+            self.workingset_age_nonresident(own, 1);
+        }
+        if refault.costs {
+            self.lru_note_cost(own, lru_type, 1, 0);
+        }
+    }
 }

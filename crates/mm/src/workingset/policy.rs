@@ -20,8 +20,8 @@
 //! `workingset_test_recent`, `workingset_refault`, `lru_gen_eviction`, `lru_gen_refault` in mm/workingset.c,
 //! `reset_ctrl_pos` in mm/vmscan.c.
 
-use super::features::{
-    ActivateRule, DistanceRule, GenFeatures, RecentRule, RefsScheme, StoredSeq, WorkingsetFeatures,
+use crate::vmscan::features::{
+    ActivateRule, DistanceRule, GenFeatures, RecentRule, RefsScheme, StoredSeq, ReclaimFeatures,
 };
 use super::shadow::{Shadow, ShadowLayout, low};
 use super::{LRU_GEN_WIDTH, LRU_REFS_WIDTH, LruType, MAX_NR_GENS};
@@ -169,7 +169,7 @@ fn order_base_2(number: u8) -> u8 {
 /// What the eviction of a folio from `lruvec` leaves: with the classic LRU the lruvec that reclaim is for, with the
 /// multi-gen LRU the folio's own.
 pub fn eviction(
-    f: &WorkingsetFeatures,
+    f: &ReclaimFeatures,
     layout: &ShadowLayout,
     lru_type: LruType,
     lruvec: &LruvecState,
@@ -222,7 +222,7 @@ pub fn is_within(rule: DistanceRule, lru_type: LruType, distance: u64, sizes: &L
 
 /// Whether the page of a shadow was evicted recently; mincore and cachestat ask too (`workingset_test_recent`).
 pub fn test_recent(
-    f: &WorkingsetFeatures,
+    f: &ReclaimFeatures,
     layout: &ShadowLayout,
     lru_type: LruType,
     shadow: &Shadow,
@@ -271,7 +271,7 @@ fn is_recent_generation(
 
 /// What the refault of a page does; `in_fault` where it is a page fault that reads it in.
 pub fn refault(
-    f: &WorkingsetFeatures,
+    f: &ReclaimFeatures,
     layout: &ShadowLayout,
     lru_type: LruType,
     shadow: &Shadow,

@@ -13,7 +13,7 @@
 //! Where memory has more pages than the eviction field has numbers, the age loses its low bits ("bucket order").
 //! In the kernel: `pack_shadow`, `unpack_shadow`, `workingset_init` in mm/workingset.c.
 
-use super::features::WorkingsetFeatures;
+use crate::vmscan::features::ReclaimFeatures;
 use super::{LRU_GEN_WIDTH, LRU_REFS_WIDTH, LruType};
 
 /// Bits of a memory cgroup's number (`MEM_CGROUP_ID_SHIFT`).
@@ -59,7 +59,7 @@ pub(super) fn low(bits: u32, number: u64) -> u64 {
 
 impl ShadowLayout {
     /// For `totalram_pages` of memory at boot and `CONFIG_NODES_SHIFT`; none if that is beyond [`NODES_SHIFT_MAX`].
-    pub fn new(f: &WorkingsetFeatures, nodes_shift: u32, totalram_pages: u64) -> Option<ShadowLayout> {
+    pub fn new(f: &ReclaimFeatures, nodes_shift: u32, totalram_pages: u64) -> Option<ShadowLayout> {
         if nodes_shift > NODES_SHIFT_MAX {
             return None;
         }

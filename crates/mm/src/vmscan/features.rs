@@ -1,4 +1,5 @@
-//! What each kernel decides about refaults, and what each patch of "Refault distance update with MGLRU support" changes.
+//! What each kernel decides about which pages leave memory, and what each patch of "Refault distance update with MGLRU
+//! support" changes.
 //!
 //! ```text
 //!   classic      distance <= working set ──────── rfc1: rule R, age counts evictions only
@@ -55,9 +56,52 @@ pub enum StoredSeq {
     StoredBits,
 }
 
-/// What the multi-gen LRU of one kernel does with refaults.
+/// Which generation a folio enters that is not known to be active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// The oldest; anonymous ones the one after it.
+    Oldest,
+    /// 6.7: the one after the oldest if there are enough; anonymous ones the second youngest.
+    SecondOldest,
+    /// 6.14: counted from the youngest; what was in the working set enters a generation younger.
+    Workingset,
+    /// 7.2: what was accessed enters a generation younger too.
+    Accessed,
+}
+
+impl Placement {
+    /// Whether a folio that enters a generation as an active one forgets its accesses.
+    pub fn forgets_accesses_of_active(self) -> bool {
+        self == Placement::SecondOldest
+    }
+}
+
+/// How much is evicted from a lruvec, and who makes room for that by aging.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvictionLoop {
+    /// 6.1: kswapd ages all lruvecs of a node first; direct reclaim ages when it gets desperate.
+    AgingApart,
+    /// 6.3: the same loop for all. Memory cgroups take turns in a list of their own (memcg LRU).
+    AgingWithin,
+    /// 7.2: an amount is fixed first and evicted in small batches.
+    FixedAmount,
+}
+
+/// What the multi-gen LRU of one kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenFeatures {
+    /// 6.7, 6.14, 7.2.
+    pub placement: Placement,
+    /// 6.3, 7.2.
+    pub eviction_loop: EvictionLoop,
+    /// 6.14: generations of both types move on by themselves, aging runs as soon as only one more can be evicted, and
+    /// types are compared by all their tiers.
+    pub types_apart: bool,
+    /// A folio under writeback, or a dirty one of a file, is moved on instead of being isolated. Not in 7.2, nor in
+    /// late releases of 6.12.
+    pub sorts_writeback: bool,
+    /// 7.2: a page fault marks what it reads accessed instead of active.
+    pub faults_mark_accessed: bool,
     /// 6.5: every refault counts as `workingset_refault`, not only recent ones.
     pub counts_all_refaults: bool,
     /// 6.7: a restored folio has all its accesses, not only `PG_workingset`, and one access less is needed for it.
@@ -74,9 +118,9 @@ pub struct GenFeatures {
     pub refault_distance: Option<StoredSeq>,
 }
 
-/// What one kernel does with refaults.
+/// What one kernel does to reclaim memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkingsetFeatures {
+pub struct ReclaimFeatures {
     /// rfc1.
     pub distance_rule: DistanceRule,
     /// `nonresident_age` counts activations too: by access, by refault, and folios that reclaim puts back active.
@@ -89,7 +133,17 @@ pub struct WorkingsetFeatures {
 }
 
 impl GenFeatures {
+    /// Before 6.3, accesses through any region were taken to say something about the future.
+    pub fn all_regions_have_recency(&self) -> bool {
+        self.eviction_loop == EvictionLoop::AgingApart
+    }
+
     const G61: GenFeatures = GenFeatures {
+        placement: Placement::Oldest,
+        eviction_loop: EvictionLoop::AgingApart,
+        types_apart: false,
+        sorts_writeback: true,
+        faults_mark_accessed: false,
         counts_all_refaults: false,
         restores_refs: false,
         refs_scheme: RefsScheme::WorkingsetCounts,
@@ -98,17 +152,30 @@ impl GenFeatures {
         recent_needs_memcg: false,
         refault_distance: None,
     };
-    const G65: GenFeatures =
-        GenFeatures { counts_all_refaults: true, activate_rule: ActivateRule::Recent, ..GenFeatures::G61 };
-    const G67: GenFeatures = GenFeatures { restores_refs: true, ..GenFeatures::G65 };
+    const G65: GenFeatures = GenFeatures {
+        eviction_loop: EvictionLoop::AgingWithin,
+        counts_all_refaults: true,
+        activate_rule: ActivateRule::Recent,
+        ..GenFeatures::G61
+    };
+    const G67: GenFeatures =
+        GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..GenFeatures::G65 };
     const G614: GenFeatures = GenFeatures {
+        placement: Placement::Workingset,
+        types_apart: true,
         refs_scheme: RefsScheme::WorkingsetApart,
         recent_rule: RecentRule::LastGenerations,
         activate_rule: ActivateRule::InFault,
         ..GenFeatures::G67
     };
-    const G72: GenFeatures =
-        GenFeatures { activate_rule: ActivateRule::WorkingsetInFault, ..GenFeatures::G614 };
+    const G72: GenFeatures = GenFeatures {
+        placement: Placement::Accessed,
+        eviction_loop: EvictionLoop::FixedAmount,
+        sorts_writeback: false,
+        faults_mark_accessed: true,
+        activate_rule: ActivateRule::WorkingsetInFault,
+        ..GenFeatures::G614
+    };
     const RFC4: GenFeatures = GenFeatures { recent_needs_memcg: true, ..GenFeatures::G65 };
     const RFC6_V3: GenFeatures =
         GenFeatures { refault_distance: Some(StoredSeq::Whole), ..GenFeatures::RFC4 };
@@ -116,33 +183,33 @@ impl GenFeatures {
         GenFeatures { refault_distance: Some(StoredSeq::StoredBits), ..GenFeatures::RFC4 };
 }
 
-impl WorkingsetFeatures {
+impl ReclaimFeatures {
     /// This kernel with the multi-gen LRU off.
-    pub const fn classic(self) -> WorkingsetFeatures {
-        WorkingsetFeatures { generations: None, ..self }
+    pub const fn classic(self) -> ReclaimFeatures {
+        ReclaimFeatures { generations: None, ..self }
     }
 
-    const fn with(self, generations: GenFeatures) -> WorkingsetFeatures {
-        WorkingsetFeatures { generations: Some(generations), ..self }
+    const fn with(self, generations: GenFeatures) -> ReclaimFeatures {
+        ReclaimFeatures { generations: Some(generations), ..self }
     }
 
-    pub(crate) const G65: WorkingsetFeatures = WorkingsetFeatures {
+    pub(crate) const G65: ReclaimFeatures = ReclaimFeatures {
         distance_rule: DistanceRule::WorkingsetSize,
         ages_on_activation: true,
         anon_shadows_narrower: false,
         generations: Some(GenFeatures::G65),
     };
-    pub(crate) const G61: WorkingsetFeatures = WorkingsetFeatures::G65.with(GenFeatures::G61);
-    pub(crate) const G67: WorkingsetFeatures = WorkingsetFeatures::G65.with(GenFeatures::G67);
-    pub(crate) const G614: WorkingsetFeatures = WorkingsetFeatures::G65.with(GenFeatures::G614);
-    pub(crate) const G72: WorkingsetFeatures =
-        WorkingsetFeatures { anon_shadows_narrower: true, ..WorkingsetFeatures::G65.with(GenFeatures::G72) };
-    pub(crate) const RFC1: WorkingsetFeatures = WorkingsetFeatures {
+    pub(crate) const G61: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61);
+    pub(crate) const G67: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G67);
+    pub(crate) const G614: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G614);
+    pub(crate) const G72: ReclaimFeatures =
+        ReclaimFeatures { anon_shadows_narrower: true, ..ReclaimFeatures::G65.with(GenFeatures::G72) };
+    pub(crate) const RFC1: ReclaimFeatures = ReclaimFeatures {
         distance_rule: DistanceRule::Throttled,
         ages_on_activation: false,
-        ..WorkingsetFeatures::G65
+        ..ReclaimFeatures::G65
     };
-    pub(crate) const RFC4: WorkingsetFeatures = WorkingsetFeatures::RFC1.with(GenFeatures::RFC4);
-    pub(crate) const RFC6_V3: WorkingsetFeatures = WorkingsetFeatures::RFC1.with(GenFeatures::RFC6_V3);
-    pub(crate) const RFC6: WorkingsetFeatures = WorkingsetFeatures::RFC1.with(GenFeatures::RFC6);
+    pub(crate) const RFC4: ReclaimFeatures = ReclaimFeatures::RFC1.with(GenFeatures::RFC4);
+    pub(crate) const RFC6_V3: ReclaimFeatures = ReclaimFeatures::RFC1.with(GenFeatures::RFC6_V3);
+    pub(crate) const RFC6: ReclaimFeatures = ReclaimFeatures::RFC1.with(GenFeatures::RFC6);
 }

@@ -1,0 +1,206 @@
+//! A sequence of page accesses by one task, through the twin's page cache, swap and reclaim.
+//!
+//! ```text
+//!   operations ─► a boot of the twin, one task, maybe in a memory cgroup ─► hit or miss of each,
+//!                 devices that answer at once                               pages that left, in order; counters
+//! ```
+//!
+//! Counts and orders, not times: what `mmtwin verify reclaim` compares with real kernels.
+
+use machine::{Costs, Cpu, Machine, Node, Time, Topology};
+use mm::memory::{Backing, RegionId, Touch};
+use mm::memcontrol::Memcg;
+use mm::memory_map::MemoryRange;
+use mm::page_alloc::{Placement, Request};
+use mm::xarray::FileId;
+use mm::{Counters, Features, MemoryManager, MigrateType, SettingError, Settings};
+use rand_pcg::Pcg64Mcg;
+use thiserror::Error;
+
+/// What is done to a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// `pread` of a page of the file, `POSIX_FADV_RANDOM`.
+    Read(u32),
+    /// A load from the file, mapped shared.
+    MapLoad(u32),
+    /// A load from anonymous memory.
+    AnonLoad(u32),
+    /// A store to anonymous memory.
+    AnonStore(u32),
+}
+
+/// The machine and kernel that the task runs on.
+#[derive(Clone, Debug)]
+pub struct Setup<'a> {
+    /// Which kernel.
+    pub features: &'a Features,
+    /// Its settings.
+    pub settings: Settings,
+    /// Its CPUs; the task runs on the first.
+    pub cpus: usize,
+    /// Its memory.
+    pub memory: Vec<MemoryRange>,
+    /// Pages of it that the kernel and other programs hold.
+    pub held: u64,
+    /// `memory.max` of the task's memory cgroup; none if it is in the root group and memory itself runs short.
+    pub memcg_max: Option<u64>,
+    /// Pages of that group that are neither the file's nor the task's, and stay.
+    pub memcg_other: u64,
+    /// Pages of swap, on a device that the task does not wait for (zram).
+    pub swap_pages: u64,
+    /// Accesses between two readings of memory.stat, which make statistics current; 0 for none.
+    pub stat_reads: u32,
+    /// The mapping was given `MADV_RANDOM`.
+    pub random_mapping: bool,
+}
+
+/// What came of a sequence.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// For each access, whether the page was resident just before it.
+    pub hits: Vec<bool>,
+    /// Pages of the file that left the page cache, in order.
+    pub evicted: Vec<u32>,
+    /// The access that was served when each of them left.
+    pub evicted_at: Vec<u32>,
+    /// What was counted.
+    pub counters: Option<Counters>,
+    /// Where the multi-gen LRU of the task's group stands, as debugfs prints it.
+    pub lru_gen: String,
+}
+
+/// Why a sequence ended early.
+#[derive(Debug, Error)]
+pub enum ReplayError {
+    /// A setting is refused.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// Nothing could be reclaimed.
+    #[error("access {access}: out of memory, the kernel would kill the task; give it more memory or swap")]
+    OutOfMemory {
+        /// The access, from 0.
+        access: usize,
+    },
+    /// The machine has less memory than is held.
+    #[error("the machine has too little memory for the {held} pages that are held from the start")]
+    TooLittle {
+        /// Pages to be held.
+        held: u64,
+    },
+}
+
+struct Replay {
+    mm: MemoryManager,
+    machine: Machine<mm::Category>,
+    memcg: Memcg,
+    file: FileId,
+    mapping: RegionId,
+    anonymous: RegionId,
+}
+
+const CPU: Cpu = Cpu(0);
+
+impl Replay {
+    fn new(setup: &Setup, pages: u32, anonymous: u32) -> Result<Replay, ReplayError> {
+        let topology = Topology {
+            sockets: 1,
+            cores_per_socket: setup.cpus as u16,
+            threads_per_core: 1,
+            nodes: 1,
+            node_distances: vec![vec![10]],
+            caches: Vec::new(),
+        };
+        let noise = Pcg64Mcg::new(1);
+        let settings = setup.settings.clone();
+        let mut mm = MemoryManager::new(&topology, &setup.memory, *setup.features, settings, noise);
+        let mut machine = Machine::new(topology, Costs::FREE);
+        let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
+        for _ in 0..setup.held {
+            let page = mm.alloc(&mut machine, CPU, &request);
+            page.ok_or(ReplayError::TooLittle { held: setup.held })?;
+        }
+        let memcg = match setup.memcg_max {
+            Some(max) => {
+                let memcg = mm.create_memcg(Memcg::ROOT);
+                mm.memcg_mut(memcg).max = max.saturating_sub(setup.memcg_other);
+                memcg
+            }
+            None => Memcg::ROOT,
+        };
+        mm.swapon(setup.swap_pages, true);
+        let file = mm.open_file();
+        let mapping = mm.mmap(memcg, Backing::File(file, 0), pages as usize, !setup.random_mapping);
+        let anonymous = mm.mmap(memcg, Backing::Anonymous, anonymous as usize, true);
+        mm.watch_removals();
+        Ok(Replay { mm, machine, memcg, file, mapping, anonymous })
+    }
+
+    fn is_resident(&self, operation: Operation) -> bool {
+        match operation {
+            Operation::Read(page) | Operation::MapLoad(page) => self.mm.is_resident(self.mapping, page),
+            Operation::AnonLoad(page) | Operation::AnonStore(page) => self.mm.is_resident(self.anonymous, page),
+        }
+    }
+
+    fn access(&mut self, operation: Operation) -> Result<(), mm::vmscan::OutOfMemory> {
+        let Replay { mm, machine, .. } = self;
+        let filled = match operation {
+            Operation::Read(page) => match mm.read_page(machine, CPU, self.memcg, self.file, page)? {
+                mm::filemap::Read::Hit(_) => None,
+                mm::filemap::Read::Miss(id) => Some(id),
+            },
+            Operation::MapLoad(page) => filled_by(mm.touch(machine, CPU, self.mapping, page, false)?),
+            Operation::AnonLoad(page) => filled_by(mm.touch(machine, CPU, self.anonymous, page, false)?),
+            Operation::AnonStore(page) => filled_by(mm.touch(machine, CPU, self.anonymous, page, true)?),
+        };
+        if let Some(id) = filled {
+            mm.end_read(id);
+        }
+        if let Some(mut kswapd) = mm.start_kswapd(Node(0)) {
+            while kswapd.step(mm, machine, CPU) {}
+        }
+        Ok(())
+    }
+}
+
+fn filled_by(touch: Touch) -> Option<mm::folio::FolioId> {
+    match touch {
+        Touch::Mapped | Touch::Minor => None,
+        Touch::ReadFile(id) | Touch::ReadSwap(id) => Some(id),
+    }
+}
+
+/// Runs a sequence; `progress` is told how many accesses have been made, now and then.
+pub fn replay(
+    setup: &Setup,
+    operations: &[Operation],
+    progress: &mut dyn FnMut(u64),
+) -> Result<Outcome, ReplayError> {
+    let (mut pages, mut anonymous) = (0, 0);
+    for operation in operations {
+        match *operation {
+            Operation::Read(page) | Operation::MapLoad(page) => pages = pages.max(page + 1),
+            Operation::AnonLoad(page) | Operation::AnonStore(page) => anonymous = anonymous.max(page + 1),
+        }
+    }
+    let mut replay = Replay::new(setup, pages, anonymous)?;
+    let mut outcome = Outcome { hits: Vec::with_capacity(operations.len()), ..Outcome::default() };
+    for (access, &operation) in operations.iter().enumerate() {
+        outcome.hits.push(replay.is_resident(operation));
+        replay.access(operation).map_err(|_| ReplayError::OutOfMemory { access })?;
+        for (_, page) in replay.mm.take_removals() {
+            outcome.evicted.push(page);
+            outcome.evicted_at.push(access as u32);
+        }
+        if setup.stat_reads > 0 && access as u32 % setup.stat_reads == 0 {
+            replay.mm.flush_stats_if_needed(Time::ZERO, setup.cpus);
+        }
+        if access % 65_536 == 0 {
+            progress(access as u64);
+        }
+    }
+    outcome.counters = Some(replay.mm.counters().clone());
+    outcome.lru_gen = replay.mm.lru_gen_text(replay.memcg, replay.machine.now(CPU));
+    Ok(outcome)
+}

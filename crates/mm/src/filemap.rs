@@ -1,0 +1,129 @@
+//! The page cache: reading and writing pages of files.
+//!
+//! ```text
+//!   read ─► in memory?  ─ yes ─► mark accessed
+//!                │ no
+//!                ▼
+//!         allocate ─► charge to the task's group (may reclaim) ─► into the file ─► what did the shadow say? ─► LRU
+//!                                                                                       │
+//!                                            the device reads it; meanwhile it is locked
+//! ```
+//!
+//! In the kernel: `filemap_read`, `__filemap_add_folio` in mm/filemap.c; `page_cache_ra_unbounded` in mm/readahead.c.
+
+use crate::account::Category;
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId};
+use crate::memcontrol::Memcg;
+use crate::page::MigrateType;
+use crate::page_alloc::{MemoryManager, Placement, Request};
+use crate::vmscan::OutOfMemory;
+use crate::xarray::{Entry, FileId};
+use machine::{Cpu, Machine};
+
+/// What a read found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The page was in memory.
+    Hit(FolioId),
+    /// It was not, and has a folio now that a device has to fill.
+    Miss(FolioId),
+}
+
+impl MemoryManager {
+    /// A file, none of it in memory.
+    pub fn open_file(&mut self) -> FileId {
+        self.files.open()
+    }
+
+    /// The pages of files that are in memory.
+    pub fn files(&self) -> &crate::xarray::Files {
+        &self.files
+    }
+
+    /// Reads a page of a file on behalf of a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). A page
+    /// that was missing counts as filled once [`MemoryManager::end_read`] is called for it.
+    #[inline]
+    pub fn read_page(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        memcg: Memcg,
+        file: FileId,
+        index: u32,
+    ) -> Result<Read, OutOfMemory> {
+        if let Entry::Folio(id) = self.files.entry(file, index) {
+            self.folio_mark_accessed(machine, cpu, id);
+            return Ok(Read::Hit(id));
+        }
+        let id = self.add_to_page_cache(machine, cpu, memcg, file, index, false)?;
+        // The reader has copied from it once it is filled.
+        self.folio_mark_accessed(machine, cpu, id);
+        Ok(Read::Miss(id))
+    }
+
+    /// The device has filled a folio.
+    pub fn end_read(&mut self, id: FolioId) {
+        self.folios[id].flags.clear(FolioFlags::LOCKED);
+    }
+
+    /// Makes a folio for a page of a file that is not in memory.
+    pub(crate) fn add_to_page_cache(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        memcg: Memcg,
+        file: FileId,
+        index: u32,
+        in_fault: bool,
+    ) -> Result<FolioId, OutOfMemory> {
+        let id = self.alloc_folio(machine, cpu, memcg, FolioFlags::LOCKED)?;
+        let slot = self.files.make_slot(file, index);
+        self.folios[id].slot = slot;
+        self.counters.add(Event::PageCacheAdded, 1);
+        if let Entry::Shadow(shadow) = self.files.store(slot, Entry::Folio(id)) {
+            self.workingset_refault(machine.now(cpu), id, shadow, in_fault);
+        }
+        self.folio_add_lru(machine, cpu, id, in_fault);
+        Ok(id)
+    }
+
+    /// A page for `memcg`, charged to it.
+    pub(crate) fn alloc_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        memcg: Memcg,
+        mut flags: FolioFlags,
+    ) -> Result<FolioId, OutOfMemory> {
+        let request = Request::new(0, MigrateType::Movable, Placement::Local);
+        let pfn = self.alloc_single(machine, cpu, &request).ok_or(OutOfMemory)?;
+        if let Err(out_of_memory) = self.charge_memcg(machine, cpu, memcg) {
+            self.free(machine, cpu, pfn, 0);
+            return Err(out_of_memory);
+        }
+        let zone = &self.zones()[self.zone_of(pfn)];
+        let node = zone.node;
+        flags.set_zone(zone.kind as usize);
+        let lruvec = self.lruvec_of(memcg, node);
+        Ok(self.folios.create(pfn, flags, 0, lruvec))
+    }
+
+    /// Tells whoever watches that the page of a slot has left the page cache.
+    pub(crate) fn note_removal(&mut self, slot: u32) {
+        self.counters.add(Event::PageCacheRemoved, 1);
+        if let Some(removals) = &mut self.removals {
+            removals.push(self.files.page_of(slot));
+        }
+    }
+
+    /// From now on, keeps which pages leave the page cache.
+    pub fn watch_removals(&mut self) {
+        self.removals = Some(Vec::new());
+    }
+
+    /// The pages that have left the page cache since this was last asked, in order.
+    pub fn take_removals(&mut self) -> Vec<(FileId, u32)> {
+        self.removals.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}

@@ -1,0 +1,308 @@
+//! Folios: pages in use that reclaim looks after, and the lists that they are on.
+//!
+//! ```text
+//!   folio    next, prev │ flags: GEN REFS │ slot: who maps │ pfn │ lruvec │ mapcount       24 bytes
+//!                         referenced ...    the page
+//!
+//!   list     head ─► newest ─► ... ─► oldest ─► head         a head is a record like a folio's, so taking a folio off
+//!              ▲──────────────────────────────────┘          needs no word of where it is
+//! ```
+//!
+//! A folio is on one list at most, or in a batch of a CPU, or isolated by reclaim. In the kernel: `struct folio`,
+//! include/linux/page-flags.h, include/linux/list.h.
+
+use crate::page::Pfn;
+
+/// A folio, or the head of a list of folios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FolioId(pub(crate) u32);
+
+/// The head of a list of folios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListHead(FolioId);
+
+/// The lists of one memory cgroup on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LruvecId(pub(crate) u16);
+
+/// What is known of a folio, bit by bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FolioFlags(u32);
+
+impl FolioFlags {
+    /// `PG_referenced`.
+    pub const REFERENCED: FolioFlags = FolioFlags(1 << 0);
+    /// `PG_active`.
+    pub const ACTIVE: FolioFlags = FolioFlags(1 << 1);
+    /// `PG_workingset`.
+    pub const WORKINGSET: FolioFlags = FolioFlags(1 << 2);
+    /// `PG_unevictable`.
+    pub const UNEVICTABLE: FolioFlags = FolioFlags(1 << 3);
+    /// `PG_lru`: on a list; neither in a batch nor isolated.
+    pub const LRU: FolioFlags = FolioFlags(1 << 4);
+    /// `PG_swapbacked`: goes to swap, not to a file.
+    pub const SWAPBACKED: FolioFlags = FolioFlags(1 << 5);
+    /// `PG_swapcache`: has a swap entry.
+    pub const SWAPCACHE: FolioFlags = FolioFlags(1 << 6);
+    /// `PG_dirty`.
+    pub const DIRTY: FolioFlags = FolioFlags(1 << 7);
+    /// `PG_writeback`.
+    pub const WRITEBACK: FolioFlags = FolioFlags(1 << 8);
+    /// `PG_reclaim`: to be reclaimed once written.
+    pub const RECLAIM: FolioFlags = FolioFlags(1 << 9);
+    /// `PG_locked`: being read in.
+    pub const LOCKED: FolioFlags = FolioFlags(1 << 10);
+    /// `PG_readahead`: reading it reads on.
+    pub const READAHEAD: FolioFlags = FolioFlags(1 << 11);
+    /// The accessed bit of the page-table entry that maps it.
+    pub const YOUNG: FolioFlags = FolioFlags(1 << 12);
+    /// `VM_EXEC`: a program's text.
+    pub const EXECUTABLE: FolioFlags = FolioFlags(1 << 13);
+
+    const REFS_SHIFT: u32 = 16;
+    const REFS_MASK: u32 = 3 << Self::REFS_SHIFT;
+    const GEN_SHIFT: u32 = 18;
+    const GEN_MASK: u32 = 7 << Self::GEN_SHIFT;
+    const ZONE_SHIFT: u32 = 21;
+    const ZONE_MASK: u32 = 15 << Self::ZONE_SHIFT;
+
+    /// Whether all of `flags` are set.
+    #[inline]
+    pub fn has(self, flags: FolioFlags) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// Whether any of `flags` is set.
+    #[inline]
+    pub fn any(self, flags: FolioFlags) -> bool {
+        self.0 & flags.0 != 0
+    }
+
+    /// Sets `flags`.
+    #[inline]
+    pub fn set(&mut self, flags: FolioFlags) {
+        self.0 |= flags.0;
+    }
+
+    /// Clears `flags`.
+    #[inline]
+    pub fn clear(&mut self, flags: FolioFlags) {
+        self.0 &= !flags.0;
+    }
+
+    /// Clears `flags`; whether any was set.
+    #[inline]
+    pub fn take(&mut self, flags: FolioFlags) -> bool {
+        let any = self.any(flags);
+        self.clear(flags);
+        any
+    }
+
+    /// Both.
+    pub const fn and(self, flags: FolioFlags) -> FolioFlags {
+        FolioFlags(self.0 | flags.0)
+    }
+
+    /// The counter of accesses through file descriptors after the first, 0 to 3 (`LRU_REFS_MASK`).
+    #[inline]
+    pub fn refs(self) -> u8 {
+        ((self.0 & Self::REFS_MASK) >> Self::REFS_SHIFT) as u8
+    }
+
+    /// Sets [`FolioFlags::refs`].
+    #[inline]
+    pub fn set_refs(&mut self, refs: u8) {
+        self.0 = self.0 & !Self::REFS_MASK | u32::from(refs) << Self::REFS_SHIFT;
+    }
+
+    /// The generation list that it is on or is to be sorted to; none if it is on no such list.
+    #[inline]
+    pub fn generation(self) -> Option<usize> {
+        let stored = (self.0 & Self::GEN_MASK) >> Self::GEN_SHIFT;
+        (stored > 0).then(|| stored as usize - 1)
+    }
+
+    /// Sets [`FolioFlags::generation`].
+    #[inline]
+    pub fn set_generation(&mut self, generation: Option<usize>) {
+        let stored = generation.map_or(0, |generation| generation as u32 + 1);
+        self.0 = self.0 & !Self::GEN_MASK | stored << Self::GEN_SHIFT;
+    }
+
+    /// Which of its node's kinds of zones it is in.
+    #[inline]
+    pub fn zone(self) -> usize {
+        ((self.0 & Self::ZONE_MASK) >> Self::ZONE_SHIFT) as usize
+    }
+
+    /// Sets [`FolioFlags::zone`].
+    #[inline]
+    pub fn set_zone(&mut self, zone: usize) {
+        self.0 = self.0 & !Self::ZONE_MASK | (zone as u32) << Self::ZONE_SHIFT;
+    }
+}
+
+impl std::ops::BitOr for FolioFlags {
+    type Output = FolioFlags;
+    fn bitor(self, other: FolioFlags) -> FolioFlags {
+        self.and(other)
+    }
+}
+
+/// A page in use.
+#[derive(Clone, Copy, Debug)]
+pub struct Folio {
+    next: FolioId,
+    prev: FolioId,
+    /// What is known of it.
+    pub flags: FolioFlags,
+    /// Of a file's page, its place in the page cache; of an anonymous one, the page-table entry that maps it.
+    pub slot: u32,
+    /// Its memory.
+    pub pfn: Pfn,
+    /// Whose lists it is on.
+    pub lruvec: LruvecId,
+    /// How many page-table entries map it.
+    pub mapcount: u16,
+}
+
+/// All folios, and the links of the lists that they are on.
+#[derive(Clone, Debug, Default)]
+pub struct Folios {
+    records: Vec<Folio>,
+    free: Vec<FolioId>,
+    heads: usize,
+}
+
+impl std::ops::Index<FolioId> for Folios {
+    type Output = Folio;
+    #[inline]
+    fn index(&self, id: FolioId) -> &Folio {
+        &self.records[id.0 as usize]
+    }
+}
+
+impl std::ops::IndexMut<FolioId> for Folios {
+    #[inline]
+    fn index_mut(&mut self, id: FolioId) -> &mut Folio {
+        &mut self.records[id.0 as usize]
+    }
+}
+
+impl Folios {
+    /// How many folios there are.
+    pub fn len(&self) -> usize {
+        self.records.len() - self.free.len() - self.heads
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that records take, those of lists' heads and of folios that are gone included.
+    pub fn bytes(&self) -> usize {
+        self.records.capacity() * size_of::<Folio>() + self.free.capacity() * size_of::<FolioId>()
+    }
+
+    fn record(&mut self, folio: Folio) -> FolioId {
+        match self.free.pop() {
+            Some(id) => {
+                self[id] = Folio { next: id, prev: id, ..folio };
+                id
+            }
+            None => {
+                let id = FolioId(self.records.len() as u32);
+                self.records.push(Folio { next: id, prev: id, ..folio });
+                id
+            }
+        }
+    }
+
+    /// A folio on no list.
+    pub fn create(&mut self, pfn: Pfn, flags: FolioFlags, slot: u32, lruvec: LruvecId) -> FolioId {
+        let nowhere = FolioId(0);
+        self.record(Folio { next: nowhere, prev: nowhere, flags, slot, pfn, lruvec, mapcount: 0 })
+    }
+
+    /// Forgets a folio, which is on no list.
+    pub fn delete(&mut self, id: FolioId) {
+        debug_assert_eq!(self[id].next, id, "a folio that is freed is on no list");
+        self.free.push(id);
+    }
+
+    /// An empty list.
+    pub fn new_list(&mut self) -> ListHead {
+        self.heads += 1;
+        let head = self.create(0, FolioFlags::default(), 0, LruvecId(0));
+        ListHead(head)
+    }
+
+    #[inline]
+    fn insert(&mut self, prev: FolioId, next: FolioId, id: FolioId) {
+        self[prev].next = id;
+        self[next].prev = id;
+        let folio = &mut self[id];
+        folio.next = next;
+        folio.prev = prev;
+    }
+
+    /// Puts a folio, which is on no list, at the head of `list`, where the newest are.
+    #[inline]
+    pub fn push_head(&mut self, list: ListHead, id: FolioId) {
+        let first = self[list.0].next;
+        self.insert(list.0, first, id);
+    }
+
+    /// Puts a folio, which is on no list, at the tail of `list`, which reclaim looks at.
+    #[inline]
+    pub fn push_tail(&mut self, list: ListHead, id: FolioId) {
+        let last = self[list.0].prev;
+        self.insert(last, list.0, id);
+    }
+
+    /// Takes a folio off the list that it is on.
+    #[inline]
+    pub fn remove(&mut self, id: FolioId) {
+        let Folio { next, prev, .. } = self[id];
+        self[prev].next = next;
+        self[next].prev = prev;
+        let folio = &mut self[id];
+        folio.next = id;
+        folio.prev = id;
+    }
+
+    /// Moves a folio from its list to the head of `list`.
+    #[inline]
+    pub fn move_to_head(&mut self, list: ListHead, id: FolioId) {
+        self.remove(id);
+        self.push_head(list, id);
+    }
+
+    /// Moves a folio from its list to the tail of `list`.
+    #[inline]
+    pub fn move_to_tail(&mut self, list: ListHead, id: FolioId) {
+        self.remove(id);
+        self.push_tail(list, id);
+    }
+
+    /// The folio at the tail of `list`.
+    #[inline]
+    pub fn tail(&self, list: ListHead) -> Option<FolioId> {
+        Some(self[list.0].prev).filter(|&id| id != list.0)
+    }
+
+    /// Whether `list` is empty.
+    #[inline]
+    pub fn is_list_empty(&self, list: ListHead) -> bool {
+        self[list.0].next == list.0
+    }
+
+    /// The folios of `list`, newest first.
+    pub fn iter(&self, list: ListHead) -> impl Iterator<Item = FolioId> + use<'_> {
+        let next = move |id: &FolioId| Some(self[*id].next);
+        std::iter::successors(Some(self[list.0].next), next).take_while(move |&id| id != list.0)
+    }
+}
+
+const _: () = assert!(size_of::<Folio>() == 24);

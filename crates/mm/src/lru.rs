@@ -1,0 +1,179 @@
+//! On and off the LRU lists, by way of batches of each CPU.
+//!
+//! ```text
+//!   new folio ──► lru_add        ─┐   full (15, or 31 from 6.9 on), or drained by reclaim:
+//!   used again ─► lru_activate   ─┼─► the lruvec's lock once, and all of them onto their lists
+//!   written ────► lru_move_tail  ─┘
+//! ```
+//!
+//! So a folio can have been used for a while before reclaim can see it. In the kernel: `folio_add_lru`,
+//! `folio_mark_accessed`, `folio_batch_move_lru`, `lru_add_drain_cpu` in mm/swap.c.
+
+use crate::account::Category;
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId};
+use crate::mglru;
+use crate::page_alloc::MemoryManager;
+use machine::{Cpu, Machine};
+
+/// Batches of one CPU (`struct cpu_fbatches`).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FolioBatches {
+    lru_add: Vec<FolioId>,
+    lru_move_tail: Vec<FolioId>,
+    lru_activate: Vec<FolioId>,
+}
+
+/// What happens to the folios of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Move {
+    Add,
+    ToTail,
+    Activate,
+}
+
+impl Move {
+    /// In the order in which they are drained.
+    const ALL: [Move; 3] = [Move::Add, Move::ToTail, Move::Activate];
+}
+
+impl FolioBatches {
+    fn of(&mut self, kind: Move) -> &mut Vec<FolioId> {
+        match kind {
+            Move::Add => &mut self.lru_add,
+            Move::ToTail => &mut self.lru_move_tail,
+            Move::Activate => &mut self.lru_activate,
+        }
+    }
+}
+
+impl MemoryManager {
+    /// Puts a new folio on its way to a list. In a page fault the multi-gen LRU takes it for used.
+    pub(crate) fn folio_add_lru(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId, in_fault: bool) {
+        if in_fault && let Some(f) = self.generations() {
+            let flags = &mut self.folios[id].flags;
+            if !flags.has(FolioFlags::UNEVICTABLE) {
+                if !f.faults_mark_accessed || flags.has(FolioFlags::WORKINGSET) {
+                    flags.set(FolioFlags::ACTIVE);
+                } else if !flags.has(FolioFlags::REFERENCED) {
+                    mglru::policy::mark_accessed(&f, flags);
+                }
+            }
+        }
+        self.add_to_batch(machine, cpu, Move::Add, id);
+    }
+
+    #[inline]
+    fn add_to_batch(&mut self, machine: &mut Machine<Category>, cpu: Cpu, kind: Move, id: FolioId) {
+        let batch = self.folio_batches[cpu.index()].of(kind);
+        batch.push(id);
+        if batch.len() >= self.features().folio_batch.into() {
+            self.drain_batch(machine, cpu, kind);
+        }
+    }
+
+    /// Notes that a folio was used through a file descriptor, or that a page-table entry that goes away was young.
+    #[inline]
+    pub fn folio_mark_accessed(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+        let generations = self.generations();
+        let folio = &mut self.folios[id];
+        let flags = &mut folio.flags;
+        if let Some(f) = generations {
+            return mglru::policy::mark_accessed(&f, flags);
+        }
+        if !flags.has(FolioFlags::REFERENCED) {
+            return flags.set(FolioFlags::REFERENCED);
+        }
+        if flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) {
+            return;
+        }
+        flags.clear(FolioFlags::REFERENCED);
+        let lruvec = folio.lruvec;
+        if flags.has(FolioFlags::LRU) {
+            flags.clear(FolioFlags::LRU);
+            self.add_to_batch(machine, cpu, Move::Activate, id);
+        } else if self.folio_batches[cpu.index()].lru_add.contains(&id) {
+            flags.set(FolioFlags::ACTIVE);
+        }
+        if self.features().reclaim.ages_on_activation {
+            self.workingset_age_nonresident(lruvec, 1);
+        }
+    }
+
+    /// Puts a folio that is to be reclaimed at the tail of its list now that it is written
+    /// (`folio_rotate_reclaimable`).
+    pub(crate) fn folio_rotate_reclaimable(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+        let flags = &mut self.folios[id].flags;
+        let elsewhere = FolioFlags::LOCKED | FolioFlags::DIRTY | FolioFlags::UNEVICTABLE;
+        if flags.has(FolioFlags::LRU) && !flags.any(elsewhere) {
+            flags.clear(FolioFlags::LRU);
+            self.add_to_batch(machine, cpu, Move::ToTail, id);
+        }
+    }
+
+    /// Puts what `cpu` has in batches onto lists (`lru_add_drain`).
+    pub(crate) fn lru_add_drain(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
+        for kind in Move::ALL {
+            self.drain_batch(machine, cpu, kind);
+        }
+    }
+
+    /// Takes a folio that is to be freed off its list, or out of a batch.
+    pub(crate) fn folio_leave_lru(&mut self, id: FolioId) {
+        let folio = self.folios[id];
+        if folio.flags.has(FolioFlags::LRU) {
+            self.lruvecs[folio.lruvec.0 as usize].remove(&mut self.folios, id, true);
+            return;
+        }
+        for batches in &mut self.folio_batches {
+            for kind in Move::ALL {
+                let batch = batches.of(kind);
+                if let Some(place) = batch.iter().position(|&batched| batched == id) {
+                    batch.remove(place);
+                    // What is to be activated or rotated stays on its list meanwhile.
+                    if kind != Move::Add {
+                        self.lruvecs[folio.lruvec.0 as usize].remove(&mut self.folios, id, true);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn drain_batch(&mut self, machine: &mut Machine<Category>, cpu: Cpu, kind: Move) {
+        let mut batch = std::mem::take(self.folio_batches[cpu.index()].of(kind));
+        let f = self.generations();
+        let mut rest = &batch[..];
+        while let Some(&first) = rest.first() {
+            let whose = self.folios[first].lruvec;
+            let run = rest.iter().take_while(|&&id| self.folios[id].lruvec == whose).count();
+            let lruvec = &mut self.lruvecs[whose.0 as usize];
+            lruvec.lock.move_pages(machine, cpu, run);
+            for &id in &rest[..run] {
+                let flags = &mut self.folios[id].flags;
+                flags.set(FolioFlags::LRU);
+                match kind {
+                    Move::Add => lruvec.add(&mut self.folios, f.as_ref(), id, false),
+                    Move::ToTail => {
+                        lruvec.remove(&mut self.folios, id, false);
+                        self.folios[id].flags.clear(FolioFlags::ACTIVE);
+                        lruvec.add(&mut self.folios, f.as_ref(), id, true);
+                        self.counters.add(Event::Pgrotated, 1);
+                    }
+                    Move::Activate => {
+                        if flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) {
+                            continue;
+                        }
+                        lruvec.remove(&mut self.folios, id, false);
+                        self.folios[id].flags.set(FolioFlags::ACTIVE);
+                        lruvec.add(&mut self.folios, f.as_ref(), id, false);
+                        self.counters.add(Event::Pgactivate, 1);
+                    }
+                }
+            }
+            rest = &rest[run..];
+        }
+        batch.clear();
+        *self.folio_batches[cpu.index()].of(kind) = batch;
+    }
+}

@@ -1,0 +1,276 @@
+//! New generations.
+//!
+//! ```text
+//!   walk     for each address space of the group:  entry young?  ─► cleared, its folio into the youngest generation
+//!   then     oldest generation of a type that has four of them ─► into the next;  max_seq + 1
+//! ```
+//!
+//! A folio that is promoted stays on its list; eviction sorts it when it meets it. In the kernel:
+//! `try_to_inc_max_seq`, `inc_max_seq`, `inc_min_seq`, `walk_mm`, `folio_update_gen`, `lru_gen_look_around` in
+//! mm/vmscan.c. Of walks the twin leaves out the Bloom filters of page tables: it looks at every entry.
+
+use super::policy::{self, MIN_NR_GENS, evictable_types};
+use crate::account::Category;
+use crate::folio::{FolioFlags, FolioId, Folios, LruvecId};
+use crate::lruvec::{ByTier, GENS, Lruvec, generation, type_of};
+use crate::memory_map::ZoneType;
+use crate::page_alloc::MemoryManager;
+use crate::vmscan::features::{GenFeatures, RefsScheme};
+use crate::vmscan::policy::mapped_access;
+use crate::workingset::policy::{TierCounts, carry_over, folio_refs, tier};
+use crate::workingset::{LruType, MAX_NR_GENS};
+use machine::{Cpu, Machine, Time};
+
+/// Page-table entries that reverse mapping looks at around one that was young (`BITS_PER_LONG`).
+const LOOK_AROUND: usize = 64;
+
+impl MemoryManager {
+    /// Begins a new generation in place of `max_seq` as the youngest; whether this call did.
+    pub(super) fn try_to_inc_max_seq(
+        &mut self,
+        machine: &Machine<Category>,
+        cpu: Cpu,
+        id: LruvecId,
+        f: &GenFeatures,
+        swappiness: u64,
+    ) -> bool {
+        self.walk_page_tables(id, f, swappiness);
+        let now = machine.now(cpu);
+        let lruvec = &mut self.lruvecs[id.0 as usize];
+        for lru_type in LruType::ALL.into_iter().rev() {
+            if lruvec.generations.count(lru_type) == MAX_NR_GENS {
+                inc_min_seq(&mut self.folios, lruvec, f, lru_type, swappiness);
+            }
+        }
+        lruvec.advance_active();
+        lruvec.generations.max_seq += 1;
+        let youngest = generation(lruvec.generations.max_seq);
+        lruvec.generations.timestamps[youngest] = now;
+        true
+    }
+
+    /// Finds what was used since the last walk, in the page tables of the group's address spaces.
+    fn walk_page_tables(&mut self, id: LruvecId, f: &GenFeatures, swappiness: u64) {
+        let memcg = self.lruvecs[id.0 as usize].memcg;
+        let types = evictable_types(swappiness);
+        for region in 0..self.regions.len() {
+            let region = &self.regions[region];
+            if region.memcg != memcg || !region.has_recency || !types.contains(&region.lru_type()) {
+                continue;
+            }
+            let mapped: Vec<FolioId> = region.mapped().collect();
+            for folio in mapped {
+                if self.folios[folio].flags.has(FolioFlags::YOUNG) && self.folios[folio].lruvec == id {
+                    self.folios[folio].flags.clear(FolioFlags::YOUNG);
+                    promote(&mut self.folios, &mut self.lruvecs[id.0 as usize], f, folio);
+                }
+            }
+        }
+    }
+
+    /// Reclaim has met a folio whose page-table entry was young: those around it are looked at too.
+    pub(crate) fn lru_gen_look_around(&mut self, id: FolioId) {
+        let Some(f) = self.generations() else { return };
+        let lruvec = self.folios[id].lruvec;
+        let Some((region, entry)) = self.mapping_of(id) else { return };
+        if !self.regions[region].has_recency {
+            return;
+        }
+        let start = entry / LOOK_AROUND * LOOK_AROUND;
+        let around: Vec<FolioId> = self.regions[region].mapped_in(start..start + LOOK_AROUND).collect();
+        for other in around {
+            let folio = &mut self.folios[other];
+            if other == id || folio.lruvec != lruvec || !folio.flags.take(FolioFlags::YOUNG) {
+                continue;
+            }
+            if f.refs_scheme == RefsScheme::WorkingsetApart {
+                if mapped_access(&f, &mut folio.flags) {
+                    promote_to_youngest(&mut self.folios, &mut self.lruvecs[lruvec.0 as usize], other);
+                }
+            } else {
+                promote(&mut self.folios, &mut self.lruvecs[lruvec.0 as usize], &f, other);
+            }
+        }
+    }
+}
+
+/// Notes that a page-table entry of a folio was young (`folio_update_gen`).
+fn promote(folios: &mut Folios, lruvec: &mut Lruvec, f: &GenFeatures, id: FolioId) {
+    let flags = &mut folios[id].flags;
+    let isolated = flags.generation().is_none();
+    match f.refs_scheme {
+        RefsScheme::WorkingsetCounts if isolated => return flags.set(FolioFlags::REFERENCED),
+        RefsScheme::WorkingsetCounts => {
+            flags.clear(FolioFlags::REFERENCED | FolioFlags::WORKINGSET);
+            flags.set_refs(0);
+        }
+        RefsScheme::WorkingsetApart => {
+            if !flags.any(FolioFlags::REFERENCED | FolioFlags::WORKINGSET) {
+                flags.set(FolioFlags::REFERENCED);
+                flags.set_refs(0);
+                return;
+            }
+            if isolated {
+                return;
+            }
+            flags.set(FolioFlags::WORKINGSET);
+            flags.clear(FolioFlags::REFERENCED);
+            flags.set_refs(0);
+        }
+    }
+    promote_to_youngest(folios, lruvec, id);
+}
+
+fn promote_to_youngest(folios: &mut Folios, lruvec: &mut Lruvec, id: FolioId) {
+    let flags = &mut folios[id].flags;
+    let Some(old) = flags.generation() else { return };
+    let youngest = generation(lruvec.generations.max_seq);
+    if old != youngest {
+        flags.set_generation(Some(youngest));
+        let (lru_type, zone) = (type_of(*flags), flags.zone());
+        lruvec.update_generation_size(lru_type, zone, Some(old), Some(youngest));
+    }
+}
+
+/// Moves a folio's generation on by one, unless it has been promoted already; the generation that it is in then
+/// (`folio_inc_gen`).
+pub(super) fn inc_gen(
+    folios: &mut Folios,
+    lruvec: &mut Lruvec,
+    f: &GenFeatures,
+    id: FolioId,
+    reclaiming: bool,
+) -> usize {
+    let flags = &mut folios[id].flags;
+    let lru_type = type_of(*flags);
+    let oldest = generation(lruvec.generations.min_seq[lru_type as usize]);
+    let current = flags.generation().unwrap_or(oldest);
+    if current != oldest {
+        return current;
+    }
+    let next = (oldest + 1) % GENS;
+    flags.set_generation(Some(next));
+    policy::forget_accesses(f, flags);
+    if reclaiming {
+        flags.set(FolioFlags::RECLAIM);
+    }
+    let zone = flags.zone();
+    lruvec.update_generation_size(lru_type, zone, Some(oldest), Some(next));
+    next
+}
+
+/// Counts that a folio is kept although its turn had come.
+pub(super) fn note_protection(protected: &mut ByTier, f: &GenFeatures, flags: FolioFlags) {
+    let tier = tier_of(f, flags);
+    protected[type_of(flags) as usize][tier as usize] += 1;
+}
+
+/// The tier of a folio.
+pub(super) fn tier_of(f: &GenFeatures, flags: FolioFlags) -> u8 {
+    tier(f, folio_refs(f, policy::folio_use(flags)), flags.has(FolioFlags::WORKINGSET))
+}
+
+/// Gives up the oldest generation of a type: what is in it goes to the next.
+fn inc_min_seq(
+    folios: &mut Folios,
+    lruvec: &mut Lruvec,
+    f: &GenFeatures,
+    lru_type: LruType,
+    swappiness: u64,
+) {
+    if evictable_types(swappiness).contains(&lru_type) {
+        let min_seq = lruvec.generations.min_seq[lru_type as usize];
+        for zone in 0..ZoneType::COUNT {
+            let list = lruvec.generations.list(min_seq, lru_type, zone);
+            while let Some(id) = folios.tail(list) {
+                let flags = folios[id].flags;
+                let next = inc_gen(folios, lruvec, f, id, false);
+                folios.move_to_tail(lruvec.generations.list_of(next, lru_type, zone), id);
+                let refs = folio_refs(f, policy::folio_use(flags));
+                if f.types_apart && !policy::is_lazily_promoted(f, flags, refs) {
+                    note_protection(&mut lruvec.generations.protected, f, flags);
+                }
+            }
+        }
+    }
+    reset_ctrl_pos(lruvec, f, lru_type);
+    lruvec.generations.min_seq[lru_type as usize] += 1;
+}
+
+/// A type has a new oldest generation: what was counted of the one before goes into the averages.
+fn reset_ctrl_pos(lruvec: &mut Lruvec, f: &GenFeatures, lru_type: LruType) {
+    let current = tier_counts(lruvec, f, lru_type);
+    let generations = &mut lruvec.generations;
+    let which = lru_type as usize;
+    for (average, current) in generations.average[which].iter_mut().zip(current) {
+        *average = carry_over(f, *average, current);
+    }
+    generations.evicted[which] = Default::default();
+    generations.refaulted[which] = Default::default();
+    generations.protected[which] = Default::default();
+}
+
+/// What was counted of a type's oldest generation, by tier. Before 6.14 nothing of the first tier was ever protected.
+fn tier_counts(lruvec: &Lruvec, f: &GenFeatures, lru_type: LruType) -> [TierCounts; 4] {
+    let generations = &lruvec.generations;
+    let which = lru_type as usize;
+    std::array::from_fn(|tier| {
+        let protected = if tier > 0 || f.types_apart { generations.protected[which][tier] } else { 0 };
+        TierCounts {
+            refaulted: generations.refaulted[which][tier],
+            total: generations.evicted[which][tier] + protected,
+        }
+    })
+}
+
+/// The same with the averages of what was before (`read_ctrl_pos`).
+pub(super) fn positions(lruvec: &Lruvec, f: &GenFeatures) -> [[TierCounts; 4]; 2] {
+    LruType::ALL.map(|lru_type| {
+        let mut counts = tier_counts(lruvec, f, lru_type);
+        for (counts, average) in counts.iter_mut().zip(lruvec.generations.average[lru_type as usize]) {
+            counts.refaulted += average.refaulted;
+            counts.total += average.total;
+        }
+        counts
+    })
+}
+
+/// Passes over oldest generations that are empty; whether there was one (`try_to_inc_min_seq`).
+pub(super) fn try_to_inc_min_seq(
+    folios: &Folios,
+    lruvec: &mut Lruvec,
+    f: &GenFeatures,
+    swappiness: u64,
+) -> bool {
+    let before = lruvec.generations.min_seq;
+    let max_seq = lruvec.generations.max_seq;
+    let types = evictable_types(swappiness);
+    let mut now = before;
+    for &lru_type in types {
+        let is_empty = |seq: u64| {
+            let list = |zone| lruvec.generations.list(seq, lru_type, zone);
+            (0..ZoneType::COUNT).all(|zone| folios.is_list_empty(list(zone)))
+        };
+        let oldest = &mut now[lru_type as usize];
+        while *oldest + MIN_NR_GENS <= max_seq && is_empty(*oldest) {
+            *oldest += 1;
+        }
+    }
+    now = policy::couple_min_seq(f, before, now, max_seq, swappiness);
+    let mut moved = false;
+    for &lru_type in types {
+        let which = lru_type as usize;
+        let forward = if f.types_apart { now[which] > before[which] } else { now[which] != before[which] };
+        if forward {
+            reset_ctrl_pos(lruvec, f, lru_type);
+            lruvec.generations.min_seq[which] = now[which];
+            moved = true;
+        }
+    }
+    moved
+}
+
+/// Since when the oldest generation that can be evicted exists.
+pub(crate) fn birth_of_oldest(lruvec: &Lruvec, seq: u64) -> Time {
+    lruvec.generations.timestamps[generation(seq)]
+}

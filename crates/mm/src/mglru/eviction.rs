@@ -1,0 +1,471 @@
+//! Eviction from the oldest generation.
+//!
+//! ```text
+//!   tail of the oldest ─► sort ─┬─► promoted meanwhile, used too much, being written: to a younger list
+//!                               └─► isolate, up to 64 pages ─► folio_list ─► freed; what stays must not be oldest
+//! ```
+//!
+//! In the kernel: `lru_gen_shrink_lruvec`, `try_to_shrink_lruvec`, `evict_folios`, `scan_folios`, `isolate_folio` in
+//! mm/vmscan.c.
+
+use super::aging::{inc_gen, positions, tier_of, try_to_inc_min_seq};
+use super::policy::{
+    self, Evictable, MAX_LRU_BATCH, MIN_LRU_BATCH, Sorted, evictable_types, last_tier, should_run_aging,
+    type_to_scan,
+};
+use crate::account::Category;
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId, LruvecId};
+use crate::lruvec::{GENS, generation};
+use crate::memory_map::ZoneType;
+use crate::page_alloc::MemoryManager;
+use crate::vmscan::ScanControl;
+use crate::vmscan::features::{ActivateRule, EvictionLoop, GenFeatures, RefsScheme};
+use crate::vmscan::policy::{DEF_PRIORITY, compact_gap};
+use crate::watermark::Mark;
+use crate::workingset::LruType;
+use crate::workingset::policy::folio_refs;
+use machine::{Cpu, Machine};
+
+/// What one batch of eviction did.
+struct Evicted {
+    /// Folios looked at, or 0 if there is no point in going on.
+    scanned: u64,
+    /// Anonymous pages were among those isolated.
+    swapped: bool,
+}
+
+impl MemoryManager {
+    /// `vm.swappiness` for a group; 0 where hardly anything could be swapped (`get_swappiness`).
+    pub(super) fn swappiness(&self, lruvec: LruvecId, sc: &ScanControl) -> u64 {
+        let memcg = self.lruvecs[lruvec.0 as usize].memcg;
+        let room = self.memcgs.swap_margin(memcg, self.swap.free()) >= MIN_LRU_BATCH;
+        if sc.may_swap && room { self.settings.swappiness } else { 0 }
+    }
+
+    /// Sizes of the generations that can be evicted with this swappiness.
+    pub(crate) fn evictable(&self, lruvec: LruvecId, f: &GenFeatures, swappiness: u64) -> Evictable {
+        let generations = &self.lruvecs[lruvec.0 as usize].generations;
+        let types = evictable_types(swappiness);
+        let mut evictable = Evictable { max_seq: generations.max_seq, ..Evictable::default() };
+        // Before 6.14 anonymous pages are never younger than files where both can be evicted.
+        let oldest = |lru_type: &LruType| generations.min_seq[*lru_type as usize];
+        evictable.min_seq = match f.types_apart {
+            true => types.iter().map(oldest).min().unwrap_or_default(),
+            false => oldest(&types[0]),
+        };
+        for &lru_type in types {
+            for seq in oldest(&lru_type)..=generations.max_seq {
+                let pages = generations.size(seq, lru_type);
+                evictable.total += pages;
+                if seq == generations.max_seq {
+                    evictable.young += pages;
+                } else if seq + policy::MIN_NR_GENS == generations.max_seq {
+                    evictable.old += pages;
+                }
+            }
+        }
+        evictable
+    }
+
+    /// Reclaims from one lruvec on behalf of a group's limit, or of a node in 6.1.
+    pub(crate) fn lru_gen_shrink_lruvec(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        lruvec: LruvecId,
+        f: GenFeatures,
+        sc: &mut ScanControl,
+    ) {
+        self.lru_add_drain(machine, cpu);
+        match f.eviction_loop {
+            EvictionLoop::AgingApart => self.shrink_with_aging_apart(machine, cpu, lruvec, &f, sc),
+            EvictionLoop::AgingWithin | EvictionLoop::FixedAmount => {
+                self.try_to_shrink_lruvec(machine, cpu, lruvec, &f, sc);
+            }
+        }
+    }
+
+    /// 6.1: kswapd has aged before, others age here when they get desperate.
+    fn shrink_with_aging_apart(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        lruvec: LruvecId,
+        f: &GenFeatures,
+        sc: &mut ScanControl,
+    ) {
+        let before = sc.nr_reclaimed;
+        let seq = self.lruvecs[lruvec.0 as usize].generations.max_seq;
+        let mut scanned = 0;
+        let mut needs_aging;
+        loop {
+            let swappiness = self.swappiness(lruvec, sc);
+            let evictable = self.evictable(lruvec, f, swappiness);
+            needs_aging = should_run_aging(f, &evictable);
+            let mut aged = false;
+            if needs_aging && sc.priority < DEF_PRIORITY {
+                if sc.kswapd {
+                    return;
+                }
+                aged = self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness);
+            }
+            let wanted = evictable.total >> sc.priority;
+            if wanted == 0 || needs_aging && !aged && evictable.is_out_of_cold() {
+                return;
+            }
+            let evicted = self.evict_folios(machine, cpu, lruvec, f, swappiness, MAX_LRU_BATCH, sc);
+            if evicted.scanned == 0 {
+                return;
+            }
+            scanned += evicted.scanned;
+            if scanned >= wanted || self.is_enough_of_6_1(lruvec, seq, evicted.swapped, sc) {
+                break;
+            }
+        }
+        if sc.nr_reclaimed - before >= MIN_LRU_BATCH && !needs_aging {
+            sc.memcgs_need_aging = false;
+        }
+    }
+
+    fn is_enough_of_6_1(&mut self, lruvec: LruvecId, seq: u64, swapped: bool, sc: &mut ScanControl) -> bool {
+        let at = &self.lruvecs[lruvec.0 as usize];
+        if at.generations.max_seq - seq > 1 || sc.nr_reclaimed >= sc.nr_to_reclaim && swapped {
+            return true;
+        }
+        if sc.is_for_cgroup() || sc.priority > DEF_PRIORITY - 2 {
+            return false;
+        }
+        let mark = if sc.kswapd { Mark::High } else { Mark::Low };
+        let short = self
+            .zones_of(at.node)
+            .any(|zone| zone.kind <= sc.highest && zone.wmark(mark) as i64 > zone.free_pages());
+        if !short {
+            sc.nr_reclaimed += MIN_LRU_BATCH;
+        }
+        !short
+    }
+
+    /// From 6.3 on; whether the group has been aged, so that its turn is over (`try_to_shrink_lruvec`).
+    pub(super) fn try_to_shrink_lruvec(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        lruvec: LruvecId,
+        f: &GenFeatures,
+        sc: &mut ScanControl,
+    ) -> bool {
+        let swappiness = self.swappiness(lruvec, sc);
+        let memcg = self.lruvecs[lruvec.0 as usize].memcg;
+        if f.eviction_loop == EvictionLoop::FixedAmount {
+            return self.shrink_fixed_amount(machine, cpu, lruvec, f, swappiness, sc);
+        }
+        let mut scanned = 0;
+        loop {
+            if self.is_below_min(memcg, sc.target) {
+                return true;
+            }
+            let evictable = self.evictable(lruvec, f, swappiness);
+            let due = should_run_aging(f, &evictable);
+            let total = if evictable.is_out_of_cold() { 0 } else { evictable.total };
+            // Try to get away without aging at first.
+            let wanted = if !due || sc.priority == DEF_PRIORITY {
+                total >> sc.priority
+            } else {
+                return self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness);
+            };
+            if wanted == 0 {
+                return false;
+            }
+            let evicted = self.evict_folios(machine, cpu, lruvec, f, swappiness, MAX_LRU_BATCH, sc);
+            scanned += evicted.scanned;
+            if evicted.scanned == 0 || scanned >= wanted || self.should_abort_scan(lruvec, f, sc) {
+                return false;
+            }
+        }
+    }
+
+    fn shrink_fixed_amount(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        lruvec: LruvecId,
+        f: &GenFeatures,
+        swappiness: u64,
+        sc: &mut ScanControl,
+    ) -> bool {
+        let memcg = self.lruvecs[lruvec.0 as usize].memcg;
+        let mut left = self.evictable(lruvec, f, swappiness).total >> sc.priority;
+        let mut rotate = false;
+        while left > 0 {
+            if self.is_below_min(memcg, sc.target) {
+                return true;
+            }
+            let mut aged = false;
+            let evictable = self.evictable(lruvec, f, swappiness);
+            let generations = evictable.max_seq - evictable.min_seq;
+            if generations < policy::MIN_NR_GENS
+                || sc.priority != DEF_PRIORITY && generations == policy::MIN_NR_GENS
+            {
+                rotate |= self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness);
+                aged = true;
+            }
+            let batch = left.min(MIN_LRU_BATCH);
+            let evicted = self.evict_folios(machine, cpu, lruvec, f, swappiness, batch, sc);
+            if evicted.scanned == 0
+                || self.should_abort_scan(lruvec, f, sc)
+                || !sc.is_for_cgroup() && aged
+            {
+                break;
+            }
+            left = left.saturating_sub(evicted.scanned);
+        }
+        rotate
+    }
+
+    /// Whether enough has been reclaimed from a node (`should_abort_scan`).
+    pub(super) fn should_abort_scan(&self, lruvec: LruvecId, f: &GenFeatures, sc: &ScanControl) -> bool {
+        let enough = sc.nr_reclaimed >= sc.nr_to_reclaim.max(compact_gap(sc.order));
+        if sc.is_for_cgroup() {
+            return f.eviction_loop == EvictionLoop::FixedAmount && enough;
+        }
+        if enough {
+            return true;
+        }
+        // Before 6.7 only the amount counted.
+        if !sc.kswapd || sc.order > 0 || !f.restores_refs {
+            return false;
+        }
+        let node = self.lruvecs[lruvec.0 as usize].node;
+        let margin = MIN_LRU_BATCH as i64;
+        self.zones_of(node)
+            .filter(|zone| zone.kind <= sc.highest)
+            .all(|zone| zone.free_pages() >= zone.wmark(Mark::High) as i64 + margin)
+    }
+
+    /// Evicts one batch.
+    fn evict_folios(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        id: LruvecId,
+        f: &GenFeatures,
+        swappiness: u64,
+        batch: u64,
+        sc: &mut ScanControl,
+    ) -> Evicted {
+        let fixed_amount = f.eviction_loop == EvictionLoop::FixedAmount;
+        if fixed_amount {
+            try_to_inc_min_seq(&self.folios, &mut self.lruvecs[id.0 as usize], f, swappiness);
+        }
+        let (mut folios, mut scanned, lru_type) = self.isolate_folios(id, f, swappiness, batch, sc);
+        let lruvec = &mut self.lruvecs[id.0 as usize];
+        lruvec.lock.move_pages(machine, cpu, folios.len());
+        if !fixed_amount || scanned > 0 {
+            let moved = try_to_inc_min_seq(&self.folios, lruvec, f, swappiness);
+            if !fixed_amount {
+                scanned += u64::from(moved);
+                if self.evictable(id, f, swappiness).is_out_of_cold() {
+                    scanned = 0;
+                }
+            }
+        }
+        let swapped = lru_type == LruType::Anon && !folios.is_empty();
+        let mut may_retry = true;
+        while !folios.is_empty() {
+            let outcome = self.shrink_folio_list(machine, cpu, &mut folios, sc);
+            sc.nr_reclaimed += outcome.reclaimed;
+            sc.unqueued_dirty += outcome.unqueued_dirty;
+            self.count_reclaimed(sc, lru_type, outcome.reclaimed);
+            let clean = self.place_survivors(id, f, lru_type, &mut folios, may_retry);
+            self.lruvecs[id.0 as usize].lock.move_pages(machine, cpu, folios.len());
+            self.move_folios_to_lru(id, &folios);
+            folios = clean;
+            may_retry = false;
+        }
+        Evicted { scanned, swapped }
+    }
+
+    /// Makes sure that what could not be freed does not end up in the oldest generation again. Takes from `folios` and
+    /// returns what a second try may free: it may have been written since it was isolated.
+    fn place_survivors(
+        &mut self,
+        lruvec: LruvecId,
+        f: &GenFeatures,
+        lru_type: LruType,
+        folios: &mut Vec<FolioId>,
+        may_retry: bool,
+    ) -> Vec<FolioId> {
+        let generations = &self.lruvecs[lruvec.0 as usize].generations;
+        let (max_seq, min_seq) = (generations.max_seq, generations.min_seq[lru_type as usize]);
+        let written = FolioFlags::DIRTY | FolioFlags::WRITEBACK;
+        let mut clean = Vec::new();
+        folios.retain(|&id| {
+            let folio = &mut self.folios[id];
+            let mapped = folio.mapcount > 0;
+            let flags = &mut folio.flags;
+            if f.types_apart {
+                if may_retry && !flags.any(FolioFlags::ACTIVE | written) && !mapped {
+                    clean.push(id);
+                    return false;
+                }
+                if policy::placement(f, *flags, max_seq, min_seq, false) == min_seq {
+                    flags.clear(FolioFlags::REFERENCED);
+                    flags.set_refs(0);
+                    flags.set(FolioFlags::ACTIVE);
+                }
+                return true;
+            }
+            if flags.has(FolioFlags::RECLAIM) && flags.any(written) {
+                // What isolation cleared.
+                if flags.has(FolioFlags::WORKINGSET) {
+                    flags.set(FolioFlags::REFERENCED);
+                }
+                return true;
+            }
+            let used = FolioFlags::ACTIVE | FolioFlags::REFERENCED | FolioFlags::LOCKED;
+            if !may_retry || flags.any(used | written) || mapped {
+                flags.clear(FolioFlags::REFERENCED | FolioFlags::WORKINGSET);
+                flags.set_refs(0);
+                flags.set(FolioFlags::ACTIVE);
+                return true;
+            }
+            clean.push(id);
+            false
+        });
+        clean
+    }
+
+    /// Isolates a batch of folios of one type; how many were looked at, and the type.
+    fn isolate_folios(
+        &mut self,
+        id: LruvecId,
+        f: &GenFeatures,
+        swappiness: u64,
+        batch: u64,
+        sc: &mut ScanControl,
+    ) -> (Vec<FolioId>, u64, LruType) {
+        let lruvec = &self.lruvecs[id.0 as usize];
+        let tiers = positions(lruvec, f);
+        let (mut lru_type, mut tier) =
+            type_to_scan(f, swappiness, lruvec.generations.min_seq, true, &tiers);
+        let mut folios = Vec::new();
+        for _ in evictable_types(swappiness) {
+            let last = tier.unwrap_or_else(|| last_tier(f, &tiers[lru_type as usize]));
+            let scanned = self.scan_folios(id, f, lru_type, last, batch, sc, &mut folios);
+            if scanned > 0 {
+                return (folios, scanned, lru_type);
+            }
+            lru_type = if lru_type == LruType::Anon { LruType::File } else { LruType::Anon };
+            tier = None;
+        }
+        (folios, 0, lru_type)
+    }
+
+    /// Sorts what is at the tail of the oldest generation of a type and isolates what may go.
+    fn scan_folios(
+        &mut self,
+        id: LruvecId,
+        f: &GenFeatures,
+        lru_type: LruType,
+        last_tier: u8,
+        batch: u64,
+        sc: &mut ScanControl,
+        isolated: &mut Vec<FolioId>,
+    ) -> u64 {
+        let generations = &self.lruvecs[id.0 as usize].generations;
+        if generations.count(lru_type) == policy::MIN_NR_GENS {
+            return 0;
+        }
+        let min_seq = generations.min_seq[lru_type as usize];
+        let (mut scanned, mut sorted) = (0, 0);
+        let most = if f.eviction_loop == EvictionLoop::FixedAmount { batch } else { MAX_LRU_BATCH };
+        'zones: for i in 0..ZoneType::COUNT {
+            // From the highest wanted zone down, then those above it.
+            let zone = (sc.highest as usize + ZoneType::COUNT - i) % ZoneType::COUNT;
+            let list = self.lruvecs[id.0 as usize].generations.list(min_seq, lru_type, zone);
+            while let Some(folio) = self.folios.tail(list) {
+                if scanned == most || isolated.len() as u64 >= MIN_LRU_BATCH {
+                    break 'zones;
+                }
+                scanned += 1;
+                if self.sort_folio(id, f, folio, last_tier, sc) {
+                    sorted += 1;
+                    continue;
+                }
+                let flags = &mut self.folios[folio].flags;
+                if !flags.has(FolioFlags::REFERENCED) {
+                    flags.set_refs(0);
+                    if f.refs_scheme == RefsScheme::WorkingsetCounts {
+                        flags.clear(FolioFlags::WORKINGSET);
+                    }
+                }
+                flags.clear(FolioFlags::RECLAIM | FolioFlags::LRU);
+                if f.refs_scheme == RefsScheme::WorkingsetCounts {
+                    flags.clear(FolioFlags::REFERENCED);
+                }
+                self.lruvecs[id.0 as usize].remove(&mut self.folios, folio, true);
+                isolated.push(folio);
+            }
+        }
+        self.counters.add(Event::Pgrefill, sorted);
+        self.count_scanned(sc, lru_type, isolated.len() as u64);
+        let exhausted = scanned == most;
+        let counts = !isolated.is_empty() || exhausted || f.eviction_loop == EvictionLoop::FixedAmount;
+        if counts { scanned } else { 0 }
+    }
+
+    /// Moves a folio that must not go to where it belongs; whether it was one.
+    fn sort_folio(
+        &mut self,
+        id: LruvecId,
+        f: &GenFeatures,
+        folio: FolioId,
+        last_tier: u8,
+        sc: &mut ScanControl,
+    ) -> bool {
+        let lruvec = &mut self.lruvecs[id.0 as usize];
+        let flags = self.folios[folio].flags;
+        let lru_type = crate::lruvec::type_of(flags);
+        let oldest = generation(lruvec.generations.min_seq[lru_type as usize]);
+        let refs = folio_refs(f, policy::folio_use(flags));
+        let tier = tier_of(f, flags);
+        let eligible = flags.zone() <= sc.highest as usize;
+        let zone = flags.zone();
+        match policy::sort(f, flags, oldest, refs, tier, last_tier, eligible) {
+            Sorted::Evictable => return false,
+            Sorted::Promoted => {
+                let current = flags.generation().unwrap_or(oldest) % GENS;
+                self.folios.move_to_head(lruvec.generations.list_of(current, lru_type, zone), folio);
+            }
+            Sorted::Protected(counts) => {
+                let next = inc_gen(&mut self.folios, lruvec, f, folio, false);
+                let list = lruvec.generations.list_of(next, lru_type, zone);
+                match f.types_apart {
+                    true => self.folios.move_to_head(list, folio),
+                    false => self.folios.move_to_tail(list, folio),
+                }
+                if counts {
+                    lruvec.generations.protected[lru_type as usize][tier as usize] += 1;
+                }
+                if f.activate_rule == ActivateRule::OnProtection {
+                    lruvec.count(|stat| &mut stat.activate, lru_type);
+                    let event = [Event::WorkingsetActivateAnon, Event::WorkingsetActivateFile];
+                    self.counters.add(event[lru_type as usize], 1);
+                }
+            }
+            Sorted::Ineligible => {
+                let next = inc_gen(&mut self.folios, lruvec, f, folio, false);
+                self.folios.move_to_tail(lruvec.generations.list_of(next, lru_type, zone), folio);
+            }
+            Sorted::Writeback => {
+                if flags.has(FolioFlags::DIRTY) && !flags.has(FolioFlags::WRITEBACK) {
+                    sc.unqueued_dirty += 1;
+                }
+                let next = inc_gen(&mut self.folios, lruvec, f, folio, true);
+                self.folios.move_to_head(lruvec.generations.list_of(next, lru_type, zone), folio);
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,195 @@
+//! Swap: where anonymous pages go.
+//!
+//! ```text
+//!   entry ─► free │ a folio in the swap cache │ the shadow of one that is out
+//! ```
+//!
+//! Entries are taken lowest first. Of the kernel's clusters and per-CPU caches of entries nothing is modelled, as
+//! nothing that the twin predicts depends on where in swap a page is. In the kernel: mm/swapfile.c, mm/swap_state.c.
+
+use crate::account::Category;
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId};
+use crate::memcontrol::Memcg;
+use crate::page_alloc::MemoryManager;
+use machine::{Cpu, Machine};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// An entry of swap.
+pub type SwapEntry = u32;
+
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    Free,
+    Cached(FolioId),
+    Out { shadow: u64, memcg: Memcg },
+}
+
+/// Swap devices, as one.
+#[derive(Clone, Debug, Default)]
+pub struct Swap {
+    slots: Vec<Slot>,
+    /// Entries that were used and are free, lowest first.
+    freed: BinaryHeap<Reverse<SwapEntry>>,
+    capacity: u64,
+    used: u64,
+    /// For each folio in the swap cache, its entry.
+    entry_of: Vec<SwapEntry>,
+    /// Written and read as fast as memory, while the task waits (zram, brd): what is read does not stay in the swap
+    /// cache (`SWP_SYNCHRONOUS_IO`).
+    synchronous: bool,
+}
+
+impl Swap {
+    /// Free entries.
+    pub fn free(&self) -> u64 {
+        self.capacity - self.used
+    }
+
+    /// Used entries.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Less than half of it is free (`vm_swap_full`).
+    pub(crate) fn is_full(&self) -> bool {
+        self.free() * 2 < self.capacity
+    }
+
+    fn allocate(&mut self, folio: FolioId) -> Option<SwapEntry> {
+        if self.free() == 0 {
+            return None;
+        }
+        self.used += 1;
+        let entry = match self.freed.pop() {
+            Some(Reverse(entry)) => entry,
+            None => {
+                self.slots.push(Slot::Free);
+                self.slots.len() as SwapEntry - 1
+            }
+        };
+        self.slots[entry as usize] = Slot::Cached(folio);
+        let index = folio.0 as usize;
+        if self.entry_of.len() <= index {
+            self.entry_of.resize(index + 1, SwapEntry::MAX);
+        }
+        self.entry_of[index] = entry;
+        Some(entry)
+    }
+
+    fn release(&mut self, entry: SwapEntry) {
+        self.slots[entry as usize] = Slot::Free;
+        self.used -= 1;
+        self.freed.push(Reverse(entry));
+    }
+}
+
+/// What swapping in an entry needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SwapIn {
+    /// Its page is still in memory.
+    Cached(FolioId),
+    /// It has to be read; this is what its eviction left.
+    Read(u64),
+}
+
+impl MemoryManager {
+    /// Adds swap of so many pages; `synchronous` for zram or a RAM disk (`swapon`).
+    pub fn swapon(&mut self, pages: u64, synchronous: bool) {
+        self.swap.capacity += pages;
+        self.swap.synchronous = synchronous;
+    }
+
+    /// Swap.
+    pub fn swap(&self) -> &Swap {
+        &self.swap
+    }
+
+    /// Gives a folio a swap entry if its group may have one.
+    pub(crate) fn add_to_swap(&mut self, id: FolioId) -> bool {
+        let memcg = self.lruvecs[self.folios[id].lruvec.0 as usize].memcg;
+        if self.memcgs.swap_margin(memcg, self.swap.free()) == 0 || self.swap.allocate(id).is_none() {
+            return false;
+        }
+        self.memcgs.charge_swap(memcg, 1);
+        self.folios[id].flags.set(FolioFlags::SWAPCACHE | FolioFlags::DIRTY);
+        true
+    }
+
+    /// Writes a folio to its swap entry; whether it is written when this returns.
+    pub(crate) fn swap_writeout(&mut self, id: FolioId) -> bool {
+        self.counters.add(Event::Pswpout, 1);
+        self.folios[id].flags.clear(FolioFlags::DIRTY);
+        if self.swap.synchronous {
+            return true;
+        }
+        self.folios[id].flags.set(FolioFlags::WRITEBACK | FolioFlags::RECLAIM);
+        self.submitted_writes.push(id);
+        false
+    }
+
+    /// A device has written a folio (`folio_end_writeback`).
+    pub fn end_write(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+        let flags = &mut self.folios[id].flags;
+        flags.clear(FolioFlags::WRITEBACK);
+        if flags.take(FolioFlags::RECLAIM) {
+            self.folio_rotate_reclaimable(machine, cpu, id);
+        }
+    }
+
+    /// Folios whose writing began since this was last asked, for a device to write.
+    pub fn take_submitted_writes(&mut self) -> Vec<FolioId> {
+        std::mem::take(&mut self.submitted_writes)
+    }
+
+    /// The entry that a folio of the swap cache has.
+    pub(crate) fn swap_entry(&self, id: FolioId) -> SwapEntry {
+        self.swap.entry_of[id.0 as usize]
+    }
+
+    /// Leaves `shadow` in place of a folio that is freed.
+    pub(crate) fn remove_from_swap_cache(&mut self, id: FolioId, shadow: u64) {
+        let entry = self.swap_entry(id);
+        let memcg = self.lruvecs[self.folios[id].lruvec.0 as usize].memcg;
+        self.swap.slots[entry as usize] = Slot::Out { shadow, memcg };
+    }
+
+    /// What an entry that a page table has holds.
+    pub(crate) fn swap_entry_state(&self, entry: SwapEntry) -> SwapIn {
+        match self.swap.slots[entry as usize] {
+            Slot::Cached(id) => SwapIn::Cached(id),
+            Slot::Out { shadow, .. } => SwapIn::Read(shadow),
+            Slot::Free => unreachable!("entry {entry} of a page table is in use"),
+        }
+    }
+
+    /// Puts a folio that is read from `entry` into the swap cache; or, where devices are synchronous, frees the entry.
+    pub(crate) fn swapped_in(&mut self, entry: SwapEntry, id: FolioId) {
+        if self.swap.synchronous {
+            return self.swap_free(entry);
+        }
+        self.swap.slots[entry as usize] = Slot::Cached(id);
+        let index = id.0 as usize;
+        if self.swap.entry_of.len() <= index {
+            self.swap.entry_of.resize(index + 1, SwapEntry::MAX);
+        }
+        self.swap.entry_of[index] = entry;
+        self.folios[id].flags.set(FolioFlags::SWAPCACHE);
+    }
+
+    /// Frees an entry that no page table needs any more.
+    pub(crate) fn swap_free(&mut self, entry: SwapEntry) {
+        let memcg = match self.swap.slots[entry as usize] {
+            Slot::Out { memcg, .. } => memcg,
+            Slot::Cached(id) => {
+                self.folios[id].flags.clear(FolioFlags::SWAPCACHE);
+                self.folios[id].flags.set(FolioFlags::DIRTY);
+                self.lruvecs[self.folios[id].lruvec.0 as usize].memcg
+            }
+            Slot::Free => return,
+        };
+        self.memcgs.charge_swap(memcg, -1);
+        self.swap.release(entry);
+    }
+}

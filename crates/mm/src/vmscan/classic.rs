@@ -1,0 +1,303 @@
+//! Shrinking the classic lists.
+//!
+//! ```text
+//!   inactive   head ... tail ─► isolate up to 32 ─► folio_list ─► freed; what stays goes to the head, here or there
+//!   active     head ... tail ─► isolate up to 32 ─► head of inactive, as part of the working set
+//! ```
+//!
+//! In the kernel: `prepare_scan_control`, `shrink_lruvec`, `isolate_lru_folios`, `shrink_inactive_list`,
+//! `shrink_active_list` in mm/vmscan.c.
+
+use super::ScanControl;
+use super::policy::{
+    self, BalanceState, SWAP_CLUSTER_MAX, SWAP_CLUSTER_MAX_SKIPPED, inactive_is_low, proportional_rest,
+};
+use crate::account::Category;
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId, LruvecId};
+use crate::lruvec::LruList;
+use crate::memcontrol::Memcg;
+use crate::memory_map::ZoneType;
+use crate::page_alloc::MemoryManager;
+use crate::watermark::Mark;
+use crate::workingset::LruType;
+use machine::{Cpu, Machine, Node};
+
+impl MemoryManager {
+    /// Sizes of a lruvec's lists as reclaim reads them to judge them.
+    fn lru_sizes(&self, lruvec: LruvecId) -> [u64; LruList::COUNT] {
+        let lruvec = &self.lruvecs[lruvec.0 as usize];
+        if self.memcgs.len() == 1 { lruvec.stat.nr_lru } else { lruvec.flushed.nr_lru }
+    }
+
+    fn is_inactive_low(&self, lruvec: LruvecId, lru_type: LruType) -> bool {
+        let sizes = self.lru_sizes(lruvec);
+        let size = |active| sizes[LruList::of(lru_type, active) as usize];
+        inactive_is_low(size(false), size(true))
+    }
+
+    /// Decides for all groups below the target what may be deactivated, and whether files alone will do.
+    pub(super) fn prepare_scan_control(
+        &mut self,
+        machine: &Machine<Category>,
+        cpu: Cpu,
+        node: Node,
+        sc: &mut ScanControl,
+    ) {
+        self.flush_stats_if_needed(machine.now(cpu), machine.topology.cpus());
+        let id = self.lruvec_of(sc.target, node);
+        let lruvec = &self.lruvecs[id.0 as usize];
+        sc.cost = lruvec.cost;
+        let exact = self.memcgs.len() == 1;
+        let activated = if exact { lruvec.stat.activate } else { lruvec.flushed.activate };
+        for lru_type in LruType::ALL {
+            let refaulting = activated[lru_type as usize] != lruvec.refaults[lru_type as usize];
+            sc.may_deactivate[lru_type as usize] =
+                sc.force_deactivate || refaulting || self.is_inactive_low(id, lru_type);
+        }
+        let [inactive_anon, _, inactive_file, active_file, _] = self.lru_sizes(id);
+        let file_may_be_deactivated = sc.may_deactivate[LruType::File as usize];
+        sc.cache_trim_mode =
+            inactive_file >> sc.priority > 0 && !file_may_be_deactivated && !sc.no_cache_trim_mode;
+        if !sc.is_for_cgroup() {
+            let free: u64 = self.zones_of(node).map(|zone| zone.free_pages().max(0) as u64).sum();
+            let high: u64 = self.zones_of(node).map(|zone| zone.wmark(Mark::High)).sum();
+            sc.file_is_tiny = inactive_file + active_file + free <= high
+                && !sc.may_deactivate[LruType::Anon as usize]
+                && inactive_anon >> sc.priority > 0;
+        }
+    }
+
+    /// The part of a group's memory that memory.low or memory.min protects from reclaim for `sc`.
+    fn protection(&self, memcg: Memcg, sc: &mut ScanControl) -> u64 {
+        let group = self.memcgs.get(memcg);
+        if memcg == sc.target {
+            return 0;
+        }
+        if group.low > group.min && !sc.memcg_low_reclaim {
+            sc.memcg_low_skipped = true;
+            return group.low;
+        }
+        group.min
+    }
+
+    fn get_scan_count(&self, id: LruvecId, sc: &mut ScanControl) -> [u64; 4] {
+        let lruvec = &self.lruvecs[id.0 as usize];
+        let balance = policy::scan_balance(&BalanceState {
+            can_reclaim_anon: sc.may_swap && self.can_reclaim_anon(lruvec.memcg),
+            cgroup_reclaim: sc.is_for_cgroup(),
+            swappiness: self.settings.swappiness,
+            priority: sc.priority,
+            file_is_tiny: sc.file_is_tiny,
+            cache_trim_mode: sc.cache_trim_mode,
+            cost: sc.cost,
+        });
+        let protected = self.protection(lruvec.memcg, sc);
+        let usage = self.memcgs.get(lruvec.memcg).current;
+        LruList::EVICTABLE.map(|list| {
+            let size = lruvec.size(list, sc.highest);
+            policy::scan_count(balance, list.lru_type(), size, sc.priority, protected, usage)
+        })
+    }
+
+    /// Shrinks all lists of a lruvec by what this priority asks for, or until enough is reclaimed.
+    pub(super) fn shrink_lruvec(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        lruvec: LruvecId,
+        sc: &mut ScanControl,
+    ) {
+        let targets = self.get_scan_count(lruvec, sc);
+        let mut rest = targets;
+        let mut reclaimed = 0;
+        let all_of_it = !sc.is_for_cgroup() && !sc.kswapd && sc.priority == policy::DEF_PRIORITY;
+        // Active anonymous pages alone do not keep it running.
+        let goes_on = |rest: &[u64; 4]| {
+            rest[LruList::InactiveAnon as usize] > 0
+                || rest[LruList::ActiveFile as usize] > 0
+                || rest[LruList::InactiveFile as usize] > 0
+        };
+        while goes_on(&rest) {
+            for list in LruList::EVICTABLE {
+                let scan = rest[list as usize].min(SWAP_CLUSTER_MAX);
+                if scan > 0 {
+                    rest[list as usize] -= scan;
+                    reclaimed += self.shrink_list(machine, cpu, lruvec, list, scan, sc);
+                }
+            }
+            if reclaimed < sc.nr_to_reclaim || all_of_it {
+                continue;
+            }
+            match proportional_rest(rest, targets) {
+                Some(left) => rest = left,
+                None => break,
+            }
+        }
+        sc.nr_reclaimed += reclaimed;
+        let memcg = self.lruvecs[lruvec.0 as usize].memcg;
+        if self.can_reclaim_anon(memcg) && self.is_inactive_low(lruvec, LruType::Anon) {
+            self.shrink_active_list(machine, cpu, lruvec, LruList::ActiveAnon, SWAP_CLUSTER_MAX, sc);
+        }
+    }
+
+    fn shrink_list(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        lruvec: LruvecId,
+        list: LruList,
+        scan: u64,
+        sc: &mut ScanControl,
+    ) -> u64 {
+        if !list.is_active() {
+            return self.shrink_inactive_list(machine, cpu, lruvec, list, scan, sc);
+        }
+        if sc.may_deactivate[list.lru_type() as usize] {
+            self.shrink_active_list(machine, cpu, lruvec, list, scan, sc);
+        } else {
+            sc.skipped_deactivate = true;
+        }
+        0
+    }
+
+    /// Takes up to `scan` folios from the tail of a list; and how many were looked at.
+    fn isolate_lru_folios(
+        &mut self,
+        lruvec: LruvecId,
+        list: LruList,
+        scan: u64,
+        sc: &ScanControl,
+    ) -> (Vec<FolioId>, u64) {
+        let mut taken = Vec::with_capacity(scan as usize);
+        let mut skipped = Vec::new();
+        let (mut scanned, mut passed_over) = (0, 0);
+        let at = &mut self.lruvecs[lruvec.0 as usize];
+        let head = at.list(list);
+        while scanned < scan
+            && passed_over < SWAP_CLUSTER_MAX_SKIPPED
+            && let Some(id) = self.folios.tail(head)
+        {
+            let flags = self.folios[id].flags;
+            if flags.zone() > sc.highest as usize {
+                self.folios.remove(id);
+                skipped.push(id);
+                passed_over += 1;
+                continue;
+            }
+            scanned += 1;
+            if !flags.has(FolioFlags::LRU) {
+                // Somebody else has it.
+                self.folios.move_to_head(head, id);
+                continue;
+            }
+            at.remove(&mut self.folios, id, true);
+            self.folios[id].flags.clear(FolioFlags::LRU);
+            taken.push(id);
+        }
+        for &id in &skipped {
+            self.folios.push_head(head, id);
+            self.counters.add(skip_event(self.folios[id].flags.zone()), 1);
+        }
+        (taken, scanned + passed_over)
+    }
+
+    fn shrink_inactive_list(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        lruvec: LruvecId,
+        list: LruList,
+        scan: u64,
+        sc: &mut ScanControl,
+    ) -> u64 {
+        self.lru_add_drain(machine, cpu);
+        let (mut folios, scanned) = self.isolate_lru_folios(lruvec, list, scan, sc);
+        self.lruvecs[lruvec.0 as usize].lock.move_pages(machine, cpu, folios.len());
+        self.count_scanned(sc, list.lru_type(), scanned);
+        if folios.is_empty() {
+            return 0;
+        }
+        let outcome = self.shrink_folio_list(machine, cpu, &mut folios, sc);
+        self.lruvecs[lruvec.0 as usize].lock.move_pages(machine, cpu, folios.len());
+        self.move_folios_to_lru(lruvec, &folios);
+        self.count_reclaimed(sc, list.lru_type(), outcome.reclaimed);
+        self.lru_note_cost(lruvec, list.lru_type(), outcome.written, scanned.saturating_sub(outcome.reclaimed));
+        sc.unqueued_dirty += outcome.unqueued_dirty;
+        sc.nr_scanned += scanned;
+        outcome.reclaimed
+    }
+
+    /// Moves folios from the tail of an active list to its inactive one; programs' text that is used stays.
+    pub(super) fn shrink_active_list(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        lruvec: LruvecId,
+        list: LruList,
+        scan: u64,
+        sc: &ScanControl,
+    ) {
+        self.lru_add_drain(machine, cpu);
+        let (folios, scanned) = self.isolate_lru_folios(lruvec, list, scan, sc);
+        self.counters.add(Event::Pgrefill, scanned);
+        let (mut active, mut inactive) = (Vec::new(), Vec::with_capacity(folios.len()));
+        for id in folios {
+            let flags = &mut self.folios[id].flags;
+            let referenced = flags.take(FolioFlags::YOUNG);
+            if referenced && flags.has(FolioFlags::EXECUTABLE) && list.lru_type() == LruType::File {
+                flags.set(FolioFlags::ACTIVE);
+                active.push(id);
+                continue;
+            }
+            flags.clear(FolioFlags::ACTIVE);
+            flags.set(FolioFlags::WORKINGSET);
+            inactive.push(id);
+        }
+        self.lruvecs[lruvec.0 as usize].lock.move_pages(machine, cpu, active.len() + inactive.len());
+        self.move_folios_to_lru(lruvec, &active);
+        self.move_folios_to_lru(lruvec, &inactive);
+        self.counters.add(Event::Pgdeactivate, inactive.len() as u64);
+        self.lru_note_cost(lruvec, list.lru_type(), 0, active.len() as u64);
+    }
+
+    /// Keeps inactive anonymous lists from running empty, on behalf of kswapd (`kswapd_age_node`).
+    pub(super) fn age_active_anon(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        node: Node,
+        sc: &ScanControl,
+    ) {
+        let root = self.lruvec_of(Memcg::ROOT, node);
+        if !self.can_reclaim_anon(Memcg::ROOT) || !self.is_inactive_low(root, LruType::Anon) {
+            return;
+        }
+        for memcg in self.memcgs.tree(Memcg::ROOT) {
+            let lruvec = self.lruvec_of(memcg, node);
+            self.shrink_active_list(machine, cpu, lruvec, LruList::ActiveAnon, SWAP_CLUSTER_MAX, sc);
+        }
+    }
+
+    /// Counts what was looked at.
+    pub(crate) fn count_scanned(&mut self, sc: &ScanControl, lru_type: LruType, pages: u64) {
+        if !sc.is_for_cgroup() {
+            self.counters.add(if sc.kswapd { Event::PgscanKswapd } else { Event::PgscanDirect }, pages);
+        }
+        self.counters.add([Event::PgscanAnon, Event::PgscanFile][lru_type as usize], pages);
+    }
+
+    /// Counts what was freed.
+    pub(crate) fn count_reclaimed(&mut self, sc: &ScanControl, lru_type: LruType, pages: u64) {
+        if !sc.is_for_cgroup() {
+            self.counters.add(if sc.kswapd { Event::PgstealKswapd } else { Event::PgstealDirect }, pages);
+        }
+        self.counters.add([Event::PgstealAnon, Event::PgstealFile][lru_type as usize], pages);
+    }
+}
+
+/// The counter of pages that were passed over because of their zone.
+pub(crate) fn skip_event(zone: usize) -> Event {
+    [Event::PgskipDma, Event::PgskipDma32, Event::PgskipNormal, Event::PgskipMovable]
+        [zone.min(ZoneType::COUNT - 1)]
+}

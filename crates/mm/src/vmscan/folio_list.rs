@@ -1,0 +1,152 @@
+//! What becomes of folios that reclaim has isolated.
+//!
+//! ```text
+//!   locked, young           ─► stays, maybe as an active one
+//!   dirty page of a file    ─► stays until a flusher has written it
+//!   anonymous               ─► swap entry ─► unmapped ─► written ─► freed, its shadow in the swap cache
+//!   clean page of a file    ─► unmapped ─► freed, its shadow in the file
+//! ```
+//!
+//! In the kernel: `shrink_folio_list`, `__remove_mapping`, `pageout` in mm/vmscan.c.
+
+use super::ScanControl;
+use super::policy::{References, check_references};
+use crate::account::Category;
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId};
+use crate::page_alloc::MemoryManager;
+use crate::xarray::Entry;
+use machine::{Cpu, Machine};
+
+/// What shrinking a list of isolated folios came to, in pages (`struct reclaim_stat`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReclaimStat {
+    /// Freed.
+    pub reclaimed: u64,
+    /// Written to swap.
+    pub written: u64,
+    /// Dirty pages of files that nobody was writing.
+    pub unqueued_dirty: u64,
+}
+
+/// What becomes of one folio.
+enum Fate {
+    Freed,
+    Kept,
+    Activated,
+}
+
+impl MemoryManager {
+    /// Frees what can be freed of `folios` and leaves the others in it, in the same order.
+    pub(crate) fn shrink_folio_list(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        folios: &mut Vec<FolioId>,
+        sc: &mut ScanControl,
+    ) -> ReclaimStat {
+        let mut stat = ReclaimStat::default();
+        folios.retain(|&id| match self.shrink_folio(machine, cpu, id, sc, &mut stat) {
+            Fate::Freed => {
+                stat.reclaimed += 1;
+                false
+            }
+            Fate::Kept => true,
+            Fate::Activated => {
+                self.folios[id].flags.set(FolioFlags::ACTIVE);
+                self.counters.add(Event::Pgactivate, 1);
+                true
+            }
+        });
+        stat
+    }
+
+    fn shrink_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        id: FolioId,
+        sc: &ScanControl,
+        stat: &mut ReclaimStat,
+    ) -> Fate {
+        let f = self.generations();
+        let folio = &mut self.folios[id];
+        let mapped = folio.mapcount > 0;
+        let flags = &mut folio.flags;
+        if flags.has(FolioFlags::LOCKED) {
+            return Fate::Kept;
+        }
+        if flags.has(FolioFlags::UNEVICTABLE) {
+            return Fate::Activated;
+        }
+        let anon = flags.has(FolioFlags::SWAPBACKED);
+        let dirty = flags.has(FolioFlags::DIRTY);
+        if dirty && !flags.has(FolioFlags::WRITEBACK) && !anon {
+            stat.unqueued_dirty += 1;
+        }
+        if flags.has(FolioFlags::WRITEBACK) {
+            flags.set(FolioFlags::RECLAIM);
+            return Fate::Activated;
+        }
+        // The walk of page tables has seen it in use meanwhile.
+        if f.is_some_and(|f| !f.types_apart) && mapped && flags.has(FolioFlags::REFERENCED) {
+            return Fate::Kept;
+        }
+        let young = u16::from(mapped && flags.take(FolioFlags::YOUNG));
+        let references = check_references(f.as_ref(), flags, young);
+        if young > 0 && f.is_some() {
+            self.lru_gen_look_around(id);
+        }
+        let flags = &mut self.folios[id].flags;
+        match references {
+            References::Activate => return Fate::Activated,
+            References::Keep => return Fate::Kept,
+            References::ReclaimClean if dirty => return Fate::Kept,
+            References::ReclaimClean | References::Reclaim => {}
+        }
+        if anon && !flags.has(FolioFlags::SWAPCACHE) {
+            if !sc.may_swap || !self.add_to_swap(id) {
+                return Fate::Activated;
+            }
+        }
+        if mapped {
+            self.unmap(id);
+        }
+        let flags = &mut self.folios[id].flags;
+        if flags.has(FolioFlags::DIRTY) {
+            if !anon {
+                flags.set(FolioFlags::RECLAIM);
+                self.counters.add(Event::NrVmscanImmediate, 1);
+                return Fate::Activated;
+            }
+            stat.written += 1;
+            if !self.swap_writeout(id) {
+                return Fate::Kept;
+            }
+        }
+        self.remove_mapping(id, sc);
+        self.free_folio(machine, cpu, id);
+        Fate::Freed
+    }
+
+    /// Leaves a shadow where the folio was.
+    fn remove_mapping(&mut self, id: FolioId, sc: &ScanControl) {
+        let shadow = self.workingset_eviction(id, sc.target);
+        let folio = self.folios[id];
+        if folio.flags.has(FolioFlags::SWAPCACHE) {
+            self.remove_from_swap_cache(id, shadow);
+        } else {
+            self.files.store(folio.slot, Entry::Shadow(shadow));
+            self.note_removal(folio.slot);
+        }
+    }
+
+    /// Gives a folio's memory back, to its group and to the allocator. It is on no list and mapped nowhere.
+    pub(crate) fn free_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+        let folio = self.folios[id];
+        let memcg = self.lruvecs[folio.lruvec.0 as usize].memcg;
+        self.memcgs.uncharge(memcg, 1);
+        self.folios.delete(id);
+        self.free(machine, cpu, folio.pfn, 0);
+    }
+}

@@ -1,0 +1,151 @@
+//! kswapd: a task of each node that reclaims before anybody has to wait.
+//!
+//! ```text
+//!   allocation finds no zone above LOW ─► woken ─► priority 12: shrink the node ─► some zone above HIGH? ─► sleeps
+//!                                                        ▲                 │ no
+//!                                                        └── 11, 10 ... 1 ◄┘
+//! ```
+//!
+//! While it runs, the zones of its node are marked (`ZONE_RECLAIM_ACTIVE`), which keeps per-CPU pagesets small. In the
+//! kernel: `balance_pgdat`, `pgdat_balanced`, `wakeup_kswapd` in mm/vmscan.c.
+
+use super::ScanControl;
+use super::policy::{DEF_PRIORITY, SWAP_CLUSTER_MAX, compact_gap};
+use crate::account::Category;
+use crate::counters::Event;
+use crate::memcontrol::Memcg;
+use crate::memory_map::ZoneType;
+use crate::page_alloc::MemoryManager;
+use crate::watermark::{Mark, Reserves};
+use machine::{Cpu, Machine, Node};
+
+/// Runs in vain after which kswapd leaves a node to direct reclaim.
+const HOPELESS: u32 = super::MAX_RECLAIM_RETRIES;
+
+/// What a node's kswapd has to do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KswapdState {
+    /// The block that is wanted and the highest zone it may come from; none if nobody has asked.
+    pub wanted: Option<(u8, ZoneType)>,
+    /// Runs in vain in succession.
+    failures: u32,
+}
+
+/// A run of kswapd, a bounded step at a time.
+#[derive(Clone, Debug)]
+pub struct Kswapd {
+    node: Node,
+    sc: ScanControl,
+    boost: u64,
+    boosts: Vec<(usize, u64)>,
+}
+
+impl MemoryManager {
+    /// Asks the kswapd of every node with a zone that a request may use to run, unless the node has enough.
+    pub(crate) fn wake_all_kswapds(&mut self, order: u8, highest: ZoneType) {
+        for node in self.all_nodes() {
+            let hopeless = self.kswapds[node.index()].failures >= HOPELESS;
+            if hopeless || self.is_balanced(node, order, highest) && self.boost(node) == 0 {
+                continue;
+            }
+            let wanted = &mut self.kswapds[node.index()].wanted;
+            let (old_order, old_highest) = wanted.unwrap_or((0, ZoneType::Dma));
+            *wanted = Some((old_order.max(order), old_highest.max(highest)));
+        }
+    }
+
+    /// Begins a run of the kswapd of `node` if somebody has asked for one.
+    pub fn start_kswapd(&mut self, node: Node) -> Option<Kswapd> {
+        let (order, highest) = self.kswapds[node.index()].wanted.take()?;
+        self.counters.add(Event::Pageoutrun, 1);
+        let mut sc = ScanControl::new(Memcg::ROOT, 0, order, highest);
+        sc.kswapd = true;
+        self.set_reclaim_active(node, true);
+        let boosts: Vec<(usize, u64)> = self.boosts(node);
+        let boost = boosts.iter().map(|&(_, boost)| boost).sum();
+        Some(Kswapd { node, sc, boost, boosts })
+    }
+
+    /// Whether a block can be had from a zone of `node` above its high watermark.
+    fn is_balanced(&self, node: Node, order: u8, highest: ZoneType) -> bool {
+        let f = self.features();
+        self.zones_of(node)
+            .filter(|zone| zone.kind <= highest)
+            .any(|zone| zone.is_above(f, Mark::High, order, highest, Reserves::default()))
+    }
+
+    fn boosts(&self, node: Node) -> Vec<(usize, u64)> {
+        let zones = self.zones().iter().enumerate().filter(|(_, zone)| zone.node == node);
+        zones.map(|(z, zone)| (z, zone.buddy.watermark_boost)).collect()
+    }
+
+    fn boost(&self, node: Node) -> u64 {
+        self.boosts(node).iter().map(|&(_, boost)| boost).sum()
+    }
+}
+
+impl Kswapd {
+    /// Shrinks the node once; whether there is more to do.
+    pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
+        let sc = &mut self.sc;
+        let balanced = mm.is_balanced(self.node, sc.order, sc.highest);
+        if !balanced && self.boost > 0 {
+            self.boost = 0;
+            sc.priority = DEF_PRIORITY;
+            return true;
+        }
+        if balanced && self.boost == 0 {
+            self.finish(mm);
+            return false;
+        }
+        // Reclaim for a boost is not worth writing anything.
+        let mut raise_priority = !(self.boost > 0 && sc.priority == DEF_PRIORITY - 2);
+        sc.may_swap = self.boost == 0;
+        match mm.generations() {
+            Some(f) => {
+                mm.lru_gen_age_node(machine, cpu, self.node, &f, sc);
+            }
+            None => mm.age_active_anon(machine, cpu, self.node, sc),
+        }
+        let before = sc.nr_reclaimed;
+        sc.nr_scanned = 0;
+        sc.nr_to_reclaim = mm
+            .zones_of(self.node)
+            .filter(|zone| zone.kind <= sc.highest)
+            .map(|zone| zone.wmark(Mark::High).max(SWAP_CLUSTER_MAX))
+            .sum();
+        mm.shrink_node(machine, cpu, self.node, sc);
+        if sc.order > 0 && sc.nr_reclaimed >= compact_gap(sc.order) {
+            sc.order = 0;
+        }
+        let reclaimed = sc.nr_reclaimed - before;
+        if sc.nr_scanned.max(reclaimed) >= sc.nr_to_reclaim {
+            raise_priority = false;
+        }
+        if reclaimed > 0 {
+            mm.kswapds[self.node.index()].failures = 0;
+        }
+        let for_boost = self.boost > 0;
+        self.boost = self.boost.saturating_sub(reclaimed);
+        if raise_priority || reclaimed == 0 {
+            sc.priority -= 1;
+        }
+        if for_boost && self.boost > 0 && reclaimed == 0 || sc.priority == 0 {
+            if sc.nr_reclaimed == 0 && self.boosts.iter().all(|&(_, boost)| boost == 0) {
+                mm.kswapds[self.node.index()].failures += 1;
+            }
+            self.finish(mm);
+            return false;
+        }
+        true
+    }
+
+    fn finish(&mut self, mm: &mut MemoryManager) {
+        mm.set_reclaim_active(self.node, false);
+        for &(zone, boost) in &self.boosts {
+            let zone = mm.zone_mut(zone);
+            zone.buddy.watermark_boost = zone.buddy.watermark_boost.saturating_sub(boost);
+        }
+        mm.snapshot_refaults(Memcg::ROOT);
+    }
+}

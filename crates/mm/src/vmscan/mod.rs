@@ -1,0 +1,463 @@
+//! Reclaim: which pages leave memory when it runs short.
+//!
+//! ```text
+//!   a group at its limit ─┐
+//!   no zone above its ────┼─► priority 12, 11, ... 0:  for each group below:  lists of its lruvec ─► isolate 32
+//!   watermark (direct)    │                                                        │
+//!   kswapd ───────────────┘                            free ◄─ folio_list ◄────────┘
+//!                                                        │         └──► kept, or active again
+//!   classic     active and inactive lists                └─ shadow, memory back to the allocator
+//!   mglru       generations (crate::mglru)
+//! ```
+//!
+//! ```text
+//!   features      what each kernel does          classic       shrinking of active and inactive lists
+//!   policy        how much, which, enough?       folio_list    what becomes of isolated folios
+//!   kswapd        watermarks
+//! ```
+//!
+//! In the kernel: mm/vmscan.c, 6.1 to 7.2.
+
+mod classic;
+pub mod features;
+mod folio_list;
+mod kswapd;
+pub mod policy;
+
+pub use kswapd::Kswapd;
+pub(crate) use kswapd::KswapdState;
+
+use crate::account::Category;
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId, LruvecId};
+use crate::lruvec::{LruList, Lruvec};
+use crate::memcontrol::{CHARGE_BATCH, Memcg, MemoryCgroup};
+use crate::memory_map::ZoneType;
+use crate::page_alloc::MemoryManager;
+use crate::vmscan::features::{GenFeatures, ReclaimFeatures};
+use crate::watermark::Mark;
+use crate::workingset::LruType;
+use machine::{Cpu, Machine, Node, Time};
+use policy::{DEF_PRIORITY, PAGE_ALLOC_COSTLY_ORDER, SWAP_CLUSTER_MAX, compact_gap};
+
+/// How often a charge or an allocation reclaims before it gives up (`MAX_RECLAIM_RETRIES`).
+const MAX_RECLAIM_RETRIES: u32 = 16;
+
+/// One reclaim (`struct scan_control`).
+#[derive(Clone, Debug)]
+pub(crate) struct ScanControl {
+    /// The group whose limit is in the way; the root if memory itself is short.
+    pub target: Memcg,
+    /// Pages wanted.
+    pub nr_to_reclaim: u64,
+    /// Pages looked at.
+    pub nr_scanned: u64,
+    /// Pages freed.
+    pub nr_reclaimed: u64,
+    /// log2 of the block that is wanted.
+    pub order: u8,
+    /// From 12 down to 0.
+    pub priority: u8,
+    /// The highest zone that memory is wanted of (`reclaim_idx`).
+    pub highest: ZoneType,
+    /// Whether it is kswapd that reclaims.
+    pub kswapd: bool,
+    /// Dirty pages may be written.
+    pub may_swap: bool,
+    /// Lists of a type may be deactivated.
+    pub may_deactivate: [bool; 2],
+    /// All lists may be.
+    pub force_deactivate: bool,
+    /// Some were not.
+    pub skipped_deactivate: bool,
+    /// Groups are reclaimed from although memory.low protects them.
+    pub memcg_low_reclaim: bool,
+    /// Some were protected.
+    pub memcg_low_skipped: bool,
+    /// There are many files that nobody uses.
+    pub cache_trim_mode: bool,
+    /// [`ScanControl::cache_trim_mode`] got nowhere before.
+    pub no_cache_trim_mode: bool,
+    /// It got nowhere now.
+    pub cache_trim_mode_failed: bool,
+    /// Hardly any files are left.
+    pub file_is_tiny: bool,
+    /// What reclaim of each type has cost lately.
+    pub cost: [u64; 2],
+    /// Dirty pages that nobody was writing.
+    pub unqueued_dirty: u64,
+    /// kswapd of 6.1: no lruvec is known yet to have enough that is cold.
+    pub memcgs_need_aging: bool,
+}
+
+impl ScanControl {
+    pub fn new(target: Memcg, nr_to_reclaim: u64, order: u8, highest: ZoneType) -> ScanControl {
+        ScanControl {
+            target,
+            nr_to_reclaim,
+            nr_scanned: 0,
+            nr_reclaimed: 0,
+            order,
+            priority: DEF_PRIORITY,
+            highest,
+            kswapd: false,
+            may_swap: true,
+            may_deactivate: [false; 2],
+            force_deactivate: false,
+            skipped_deactivate: false,
+            memcg_low_reclaim: false,
+            memcg_low_skipped: false,
+            cache_trim_mode: false,
+            no_cache_trim_mode: false,
+            cache_trim_mode_failed: false,
+            file_is_tiny: false,
+            cost: [0; 2],
+            unqueued_dirty: 0,
+            memcgs_need_aging: true,
+        }
+    }
+
+    /// Whether reclaim is for a group's limit.
+    pub fn is_for_cgroup(&self) -> bool {
+        self.target != Memcg::ROOT
+    }
+}
+
+/// No memory is left that reclaim could free; the kernel would kill a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+impl MemoryManager {
+    /// The multi-gen LRU, if it is in use.
+    #[inline]
+    pub(crate) fn generations(&self) -> Option<GenFeatures> {
+        self.generations
+    }
+
+    /// What decides on reclaim and refaults now.
+    #[inline]
+    pub(crate) fn reclaim_features(&self) -> ReclaimFeatures {
+        match self.generations {
+            Some(_) => self.features().reclaim,
+            None => self.features().reclaim.classic(),
+        }
+    }
+
+    /// The lists of a group on a node.
+    #[inline]
+    pub(crate) fn lruvec_of(&self, memcg: Memcg, node: Node) -> LruvecId {
+        LruvecId((memcg.index() * self.nodes() + node.index()) as u16)
+    }
+
+    /// The lists of a group on a node.
+    pub fn lruvec(&self, memcg: Memcg, node: Node) -> &Lruvec {
+        &self.lruvecs[self.lruvec_of(memcg, node).0 as usize]
+    }
+
+    /// A memory cgroup below `parent`, without limits.
+    pub fn create_memcg(&mut self, parent: Memcg) -> Memcg {
+        let memcg = self.memcgs.create(Some(parent));
+        self.make_lruvecs(memcg);
+        memcg
+    }
+
+    /// The lists of a new group.
+    pub(crate) fn make_lruvecs(&mut self, memcg: Memcg) {
+        for node in self.all_nodes() {
+            let lruvec = Lruvec::new(&mut self.folios, memcg, node);
+            self.lruvecs.push(lruvec);
+        }
+        self.memcg_online(memcg);
+    }
+
+    /// A memory cgroup.
+    pub fn memcg(&self, memcg: Memcg) -> &MemoryCgroup {
+        self.memcgs.get(memcg)
+    }
+
+    /// A memory cgroup, for setting its limits.
+    pub fn memcg_mut(&mut self, memcg: Memcg) -> &mut MemoryCgroup {
+        self.memcgs.get_mut(memcg)
+    }
+
+    /// Makes statistics of memory cgroups current, as reading memory.stat does.
+    pub fn flush_stats(&mut self, now: Time) {
+        let nodes = self.nodes();
+        self.memcgs.flush_stats(&mut self.lruvecs, nodes, now);
+    }
+
+    /// The same if enough has changed to be worth it (`mem_cgroup_flush_stats`).
+    pub fn flush_stats_if_needed(&mut self, now: Time, cpus: usize) {
+        let updates: u64 = self.lruvecs.iter().map(|lruvec| lruvec.stat_updates).sum();
+        if updates > CHARGE_BATCH * cpus as u64 {
+            self.flush_stats(now);
+        }
+    }
+
+    /// Charges a page to `memcg`; where a limit is in the way, reclaims (`try_charge_memcg`).
+    pub(crate) fn charge_memcg(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        memcg: Memcg,
+    ) -> Result<(), OutOfMemory> {
+        let mut batch = CHARGE_BATCH;
+        let mut drained = false;
+        let mut retries = MAX_RECLAIM_RETRIES;
+        loop {
+            let Err(full) = self.memcgs.try_charge(cpu.index(), memcg, batch) else { return Ok(()) };
+            if batch > 1 {
+                batch = 1;
+                continue;
+            }
+            let reclaimed = self.try_to_free_mem_cgroup_pages(machine, cpu, full, 1);
+            if self.memcgs.margin(full) >= 1 {
+                continue;
+            }
+            if !drained {
+                self.memcgs.drain_all_stock(full);
+                drained = true;
+                continue;
+            }
+            if reclaimed == 0 {
+                if retries == 0 {
+                    return Err(OutOfMemory);
+                }
+                retries -= 1;
+            }
+        }
+    }
+
+    /// Reclaims from the tree of `target` because of its limit.
+    fn try_to_free_mem_cgroup_pages(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        target: Memcg,
+        pages: u64,
+    ) -> u64 {
+        let mut sc = ScanControl::new(target, pages.max(SWAP_CLUSTER_MAX), 0, ZoneType::Movable);
+        self.do_try_to_free_pages(machine, cpu, &mut sc);
+        sc.nr_reclaimed
+    }
+
+    /// Reclaims because no zone that a request may use is above its watermark (`try_to_free_pages`).
+    pub(crate) fn try_to_free_pages(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        order: u8,
+        highest: ZoneType,
+    ) -> u64 {
+        let mut sc = ScanControl::new(Memcg::ROOT, SWAP_CLUSTER_MAX, order, highest);
+        self.do_try_to_free_pages(machine, cpu, &mut sc);
+        sc.nr_reclaimed
+    }
+
+    fn do_try_to_free_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu, sc: &mut ScanControl) {
+        loop {
+            if !sc.is_for_cgroup() {
+                let stalled = [
+                    Event::AllocstallDma,
+                    Event::AllocstallDma32,
+                    Event::AllocstallNormal,
+                    Event::AllocstallMovable,
+                ];
+                self.counters.add(stalled[sc.highest as usize], 1);
+            }
+            for priority in (0..=DEF_PRIORITY).rev() {
+                sc.priority = priority;
+                sc.nr_scanned = 0;
+                for node in machine.topology.nodes_by_distance(machine.node(cpu)) {
+                    self.shrink_node(machine, cpu, node, sc);
+                }
+                if sc.nr_reclaimed >= sc.nr_to_reclaim {
+                    break;
+                }
+            }
+            self.snapshot_refaults(sc.target);
+            if sc.nr_reclaimed > 0 {
+                return;
+            }
+            if sc.skipped_deactivate {
+                sc.force_deactivate = true;
+                sc.skipped_deactivate = false;
+            } else if sc.memcg_low_skipped {
+                sc.force_deactivate = false;
+                sc.memcg_low_reclaim = true;
+                sc.memcg_low_skipped = false;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Remembers what had been activated when reclaim ended.
+    fn snapshot_refaults(&mut self, target: Memcg) {
+        let exact = self.memcgs.len() == 1;
+        for node in self.all_nodes() {
+            let id = self.lruvec_of(target, node);
+            let lruvec = &mut self.lruvecs[id.0 as usize];
+            lruvec.refaults = if exact { lruvec.stat.activate } else { lruvec.flushed.activate };
+        }
+    }
+
+    /// Reclaims from all groups below the target, on one node.
+    pub(crate) fn shrink_node(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        node: Node,
+        sc: &mut ScanControl,
+    ) {
+        if let Some(f) = self.generations()
+            && !sc.is_for_cgroup()
+            && f.eviction_loop != features::EvictionLoop::AgingApart
+        {
+            return self.lru_gen_shrink_node(machine, cpu, node, f, sc);
+        }
+        loop {
+            let reclaimed = sc.nr_reclaimed;
+            if self.generations().is_none() {
+                self.prepare_scan_control(machine, cpu, node, sc);
+            }
+            self.shrink_node_memcgs(machine, cpu, node, sc);
+            if !self.should_continue_reclaim(node, sc.nr_reclaimed - reclaimed, sc) {
+                break;
+            }
+        }
+    }
+
+    fn shrink_node_memcgs(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        node: Node,
+        sc: &mut ScanControl,
+    ) {
+        for memcg in self.memcgs.tree(sc.target) {
+            if self.is_below_min(memcg, sc.target) {
+                continue;
+            }
+            if self.is_below_low(memcg, sc.target) && !sc.memcg_low_reclaim {
+                sc.memcg_low_skipped = true;
+                continue;
+            }
+            let lruvec = self.lruvec_of(memcg, node);
+            match self.generations() {
+                Some(f) => self.lru_gen_shrink_lruvec(machine, cpu, lruvec, f, sc),
+                None => self.shrink_lruvec(machine, cpu, lruvec, sc),
+            }
+            self.shrink_slab(memcg, node, sc.priority);
+        }
+    }
+
+    /// Whether memory.min keeps reclaim for `target` from `memcg`.
+    pub(crate) fn is_below_min(&self, memcg: Memcg, target: Memcg) -> bool {
+        let group = self.memcgs.get(memcg);
+        memcg != target && group.min > 0 && group.current <= group.min
+    }
+
+    /// Whether memory.low does.
+    pub(crate) fn is_below_low(&self, memcg: Memcg, target: Memcg) -> bool {
+        let group = self.memcgs.get(memcg);
+        memcg != target && group.low > 0 && group.current <= group.low
+    }
+
+    /// A larger block needs compaction, which needs free pages and something to move (`should_continue_reclaim`).
+    fn should_continue_reclaim(&self, node: Node, reclaimed: u64, sc: &ScanControl) -> bool {
+        let for_compaction =
+            sc.order > 0 && (sc.order > PAGE_ALLOC_COSTLY_ORDER || sc.priority < DEF_PRIORITY - 2);
+        if !for_compaction || reclaimed == 0 {
+            return false;
+        }
+        let free: u64 = self
+            .zones_of(node)
+            .filter(|zone| zone.kind <= sc.highest)
+            .map(|zone| (zone.free_pages().max(0) as u64).saturating_sub(zone.wmark(Mark::Low)))
+            .sum();
+        if free > compact_gap(sc.order) {
+            return false;
+        }
+        let lruvec = &self.lruvecs[self.lruvec_of(sc.target, node).0 as usize];
+        let mut inactive = lruvec.size(LruList::InactiveFile, sc.highest);
+        if self.can_reclaim_anon(sc.target) {
+            inactive += lruvec.size(LruList::InactiveAnon, sc.highest);
+        }
+        inactive > compact_gap(sc.order)
+    }
+
+    /// Whether anonymous pages of a group can go somewhere (`can_reclaim_anon_pages`).
+    pub(crate) fn can_reclaim_anon(&self, memcg: Memcg) -> bool {
+        self.memcgs.swap_margin(memcg, self.swap.free()) > 0
+    }
+
+    /// Notes what reclaim of a type has cost: pages written or read again, and pages looked at in vain.
+    pub(crate) fn lru_note_cost(&mut self, lruvec: LruvecId, lru_type: LruType, io: u64, rotated: u64) {
+        let cost = io * SWAP_CLUSTER_MAX + rotated;
+        if cost == 0 {
+            return;
+        }
+        let mut lruvec = lruvec;
+        loop {
+            let at = &mut self.lruvecs[lruvec.0 as usize];
+            at.cost[lru_type as usize] += cost;
+            let pages: u64 = LruList::EVICTABLE.iter().map(|&list| at.size(list, ZoneType::Movable)).sum();
+            if at.cost[0] + at.cost[1] > pages / 4 {
+                at.cost = at.cost.map(|cost| cost / 2);
+            }
+            let (memcg, node) = (at.memcg, at.node);
+            let Some(parent) = self.memcgs.get(memcg).parent else { break };
+            lruvec = self.lruvec_of(parent, node);
+        }
+    }
+
+    /// Frees nodes of files that hold nothing but shadows, if they are too many for what is in memory
+    /// (`count_shadow_nodes`, `do_shrink_slab` with no seeks).
+    pub(crate) fn shrink_slab(&mut self, memcg: Memcg, node: Node, priority: u8) {
+        if memcg != Memcg::ROOT {
+            return;
+        }
+        let pages: u64 = self.zones_of(node).map(|zone| zone.managed).sum();
+        let nodes = self.files.workingset_nodes();
+        let freeable = nodes.saturating_sub(pages >> 3);
+        if freeable == 0 {
+            return;
+        }
+        let mut scan = (self.deferred_shadow_nodes >> priority) + freeable / 2;
+        scan = scan.min(2 * freeable);
+        let deferred = self.deferred_shadow_nodes + freeable / 2;
+        let mut scanned = 0;
+        while scan >= SHRINK_BATCH || scan >= freeable {
+            let batch = scan.min(SHRINK_BATCH);
+            let freed = self.files.free_shadow_nodes(batch);
+            self.counters.add(Event::WorkingsetNodereclaim, freed);
+            scan -= batch;
+            scanned += batch;
+            if freed == 0 {
+                break;
+            }
+        }
+        self.deferred_shadow_nodes = deferred.saturating_sub(scanned).min(2 * freeable);
+    }
+
+    /// Puts isolated folios back onto lists, in this order (`move_folios_to_lru`).
+    pub(crate) fn move_folios_to_lru(&mut self, lruvec: LruvecId, folios: &[FolioId]) {
+        let f = self.generations();
+        let ages = f.is_none() && self.features().reclaim.ages_on_activation;
+        let mut activated = 0;
+        let at = &mut self.lruvecs[lruvec.0 as usize];
+        for &id in folios {
+            let flags = &mut self.folios[id].flags;
+            flags.set(FolioFlags::LRU);
+            activated += u64::from(flags.has(FolioFlags::ACTIVE));
+            at.add(&mut self.folios, f.as_ref(), id, false);
+        }
+        if ages && activated > 0 {
+            self.workingset_age_nonresident(lruvec, activated);
+        }
+    }
+}
+
+/// Objects that a shrinker frees at a time (`SHRINK_BATCH`).
+const SHRINK_BATCH: u64 = 128;

@@ -1,0 +1,267 @@
+//! Where the pages of files are: for each file, index to folio or to the shadow of one that is gone.
+//!
+//! ```text
+//!   file ─► nodes, by index / 64 ─► slots, by index % 64:   folio │ shadow │ nothing
+//!
+//!   a node without folios but with shadows is on a list of such nodes, oldest first, from which memory
+//!   pressure takes them; a node with nothing is freed
+//! ```
+//!
+//! The kernel's tree has as many levels as the largest index needs; here the level of nodes with 64 slots is
+//! directly below the file, as nothing depends on those above it but a few pages of slab. In the kernel:
+//! lib/xarray.c, `workingset_update_node` and `scan_shadow_nodes` in mm/workingset.c.
+
+use crate::folio::FolioId;
+use std::collections::VecDeque;
+
+/// Slots of a node (`XA_CHUNK_SIZE`).
+pub const NODE_SLOTS: usize = 64;
+
+/// Stands for no node.
+const NONE: u32 = u32::MAX;
+
+/// A node is not on the list of those with nothing but shadows.
+const UNLISTED: u32 = 0;
+
+/// A file, or another object with numbered pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u32);
+
+/// What a slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing, and nothing was there.
+    Empty,
+    /// A page in memory.
+    Folio(FolioId),
+    /// What the eviction of a page left, 63 bits.
+    Shadow(u64),
+}
+
+impl Entry {
+    #[inline]
+    fn pack(self) -> u64 {
+        match self {
+            Entry::Empty => 0,
+            Entry::Folio(id) => u64::from(id.0) << 1 | 1 << 63,
+            Entry::Shadow(value) => value << 1 | 1,
+        }
+    }
+
+    #[inline]
+    fn unpack(word: u64) -> Entry {
+        match word {
+            0 => Entry::Empty,
+            _ if word & 1 != 0 => Entry::Shadow(word >> 1),
+            _ => Entry::Folio(FolioId((word >> 1) as u32)),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    file: FileId,
+    /// Index of the file's first page here, divided by [`NODE_SLOTS`].
+    base: u32,
+    folios: u8,
+    shadows: u8,
+    /// Changes when the node goes on the list of nodes with nothing but shadows or comes off it.
+    listed: u32,
+}
+
+/// The pages of all files.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// For each file, its nodes by base.
+    directories: Vec<Vec<u32>>,
+    nodes: Vec<Node>,
+    slots: Vec<[u64; NODE_SLOTS]>,
+    free: Vec<u32>,
+    /// Nodes with nothing but shadows, oldest first, with what [`Node::listed`] was. Others are passed over.
+    shadow_nodes: VecDeque<(u32, u32)>,
+    workingset_nodes: u64,
+    listings: u32,
+}
+
+impl Files {
+    /// A file without pages in memory.
+    pub fn open(&mut self) -> FileId {
+        self.directories.push(Vec::new());
+        FileId(self.directories.len() as u32 - 1)
+    }
+
+    /// How many files there are.
+    pub fn len(&self) -> usize {
+        self.directories.len()
+    }
+
+    /// Whether there is no file.
+    pub fn is_empty(&self) -> bool {
+        self.directories.is_empty()
+    }
+
+    /// The slot of a page, if its node exists.
+    #[inline]
+    fn slot(&self, file: FileId, index: u32) -> Option<u32> {
+        let base = index as usize / NODE_SLOTS;
+        let node = *self.directories[file.0 as usize].get(base)?;
+        (node != NONE).then(|| node * NODE_SLOTS as u32 + index % NODE_SLOTS as u32)
+    }
+
+    /// What the slot of a page holds.
+    #[inline]
+    pub fn entry(&self, file: FileId, index: u32) -> Entry {
+        self.slot(file, index).map_or(Entry::Empty, |slot| self.at(slot))
+    }
+
+    /// What a slot holds.
+    #[inline]
+    pub fn at(&self, slot: u32) -> Entry {
+        Entry::unpack(self.slots[slot as usize / NODE_SLOTS][slot as usize % NODE_SLOTS])
+    }
+
+    /// The file and index that a slot is for.
+    pub fn page_of(&self, slot: u32) -> (FileId, u32) {
+        let node = &self.nodes[slot as usize / NODE_SLOTS];
+        (node.file, node.base * NODE_SLOTS as u32 + slot % NODE_SLOTS as u32)
+    }
+
+    /// The slot of a page, made if there is none. Store something in it next.
+    pub fn make_slot(&mut self, file: FileId, index: u32) -> u32 {
+        let base = index as usize / NODE_SLOTS;
+        let directory = &mut self.directories[file.0 as usize];
+        if directory.len() <= base {
+            directory.resize(base + 1, NONE);
+        }
+        if directory[base] == NONE {
+            let node = Node { file, base: base as u32, folios: 0, shadows: 0, listed: UNLISTED };
+            directory[base] = match self.free.pop() {
+                Some(id) => {
+                    self.nodes[id as usize] = node;
+                    id
+                }
+                None => {
+                    self.nodes.push(node);
+                    self.slots.push([0; NODE_SLOTS]);
+                    self.nodes.len() as u32 - 1
+                }
+            };
+        }
+        directory[base] * NODE_SLOTS as u32 + index % NODE_SLOTS as u32
+    }
+
+    /// Stores `entry` in a slot and says what was there. A slot whose node has nothing any more is gone.
+    pub fn store(&mut self, slot: u32, entry: Entry) -> Entry {
+        let (id, place) = (slot as usize / NODE_SLOTS, slot as usize % NODE_SLOTS);
+        let word = &mut self.slots[id][place];
+        let before = Entry::unpack(std::mem::replace(word, entry.pack()));
+        let node = &mut self.nodes[id];
+        match before {
+            Entry::Empty => {}
+            Entry::Folio(_) => node.folios -= 1,
+            Entry::Shadow(_) => node.shadows -= 1,
+        }
+        match entry {
+            Entry::Empty => {}
+            Entry::Folio(_) => node.folios += 1,
+            Entry::Shadow(_) => node.shadows += 1,
+        }
+        self.update_node(id as u32);
+        before
+    }
+
+    /// Lists a node that has nothing but shadows, takes others off the list, frees an empty one.
+    fn update_node(&mut self, id: u32) {
+        let node = &mut self.nodes[id as usize];
+        let Node { file, base, folios, shadows, .. } = *node;
+        let only_shadows = folios == 0 && shadows > 0;
+        if only_shadows != (node.listed != UNLISTED) {
+            if only_shadows {
+                self.listings = self.listings.wrapping_add(1).max(1);
+                node.listed = self.listings;
+                self.shadow_nodes.push_back((id, node.listed));
+                self.workingset_nodes += 1;
+                // Nodes that came off the list leave their place in it.
+                if self.shadow_nodes.len() as u64 > 2 * self.workingset_nodes + NODE_SLOTS as u64 {
+                    self.shadow_nodes.retain(|&(id, listed)| self.nodes[id as usize].listed == listed);
+                }
+            } else {
+                node.listed = UNLISTED;
+                self.workingset_nodes -= 1;
+            }
+        }
+        if folios == 0 && shadows == 0 {
+            self.directories[file.0 as usize][base as usize] = NONE;
+            self.free.push(id);
+        }
+    }
+
+    /// Nodes with nothing but shadows (`workingset_nodes`).
+    pub fn workingset_nodes(&self) -> u64 {
+        self.workingset_nodes
+    }
+
+    /// Frees up to `wanted` nodes that have nothing but shadows, oldest first; how many (`scan_shadow_nodes`).
+    pub fn free_shadow_nodes(&mut self, wanted: u64) -> u64 {
+        let mut freed = 0;
+        while freed < wanted {
+            let Some((id, listed)) = self.shadow_nodes.pop_front() else { break };
+            if self.nodes[id as usize].listed != listed {
+                continue;
+            }
+            self.slots[id as usize] = [0; NODE_SLOTS];
+            self.nodes[id as usize].shadows = 0;
+            self.update_node(id);
+            freed += 1;
+        }
+        freed
+    }
+
+    /// Bytes that slots and nodes take.
+    pub fn bytes(&self) -> usize {
+        let directories: usize = self.directories.iter().map(|d| d.capacity() * 4).sum();
+        let nodes = self.nodes.capacity() * (size_of::<Node>() + NODE_SLOTS * size_of::<u64>());
+        directories + nodes + self.shadow_nodes.capacity() * size_of::<(u32, u32)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_survive_packing() {
+        for entry in [
+            Entry::Empty,
+            Entry::Folio(FolioId(0)),
+            Entry::Folio(FolioId(u32::MAX)),
+            Entry::Shadow(0),
+            Entry::Shadow((1 << 63) - 1),
+        ] {
+            assert_eq!(Entry::unpack(entry.pack()), entry);
+        }
+    }
+
+    #[test]
+    fn nodes_with_nothing_but_shadows_are_listed_and_freed_oldest_first() {
+        let mut files = Files::default();
+        let file = files.open();
+        for (index, shadow) in [(0, 10), (64, 11), (128, 12)] {
+            let slot = files.make_slot(file, index);
+            files.store(slot, Entry::Folio(FolioId(index)));
+            assert_eq!(files.page_of(slot), (file, index));
+            files.store(slot, Entry::Shadow(shadow));
+        }
+        assert_eq!(files.workingset_nodes(), 3);
+        // The oldest gets a page again and becomes the youngest.
+        let slot = files.make_slot(file, 1);
+        files.store(slot, Entry::Folio(FolioId(7)));
+        assert_eq!(files.workingset_nodes(), 2);
+        files.store(slot, Entry::Empty);
+        assert_eq!(files.workingset_nodes(), 3);
+        assert_eq!(files.free_shadow_nodes(2), 2);
+        assert_eq!([0, 64, 128].map(|index| files.entry(file, index)), [Entry::Shadow(10), Entry::Empty, Entry::Empty]);
+        assert_eq!(files.free_shadow_nodes(2), 1);
+        assert_eq!(files.workingset_nodes(), 0);
+    }
+}
