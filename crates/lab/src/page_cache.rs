@@ -8,8 +8,9 @@
 //! Counts and orders, not times: what `mmtwin verify reclaim` compares with real kernels.
 
 use machine::{Costs, Cpu, Machine, Node, Time, Topology};
-use mm::memory::{Backing, RegionId, Touch};
+use mm::filemap::Read;
 use mm::memcontrol::Memcg;
+use mm::memory::{Backing, RegionId, Touch};
 use mm::memory_map::MemoryRange;
 use mm::page_alloc::{Placement, Request};
 use mm::xarray::FileId;
@@ -45,8 +46,8 @@ pub struct Setup<'a> {
     pub held: u64,
     /// `memory.max` of the task's memory cgroup; none if it is in the root group and memory itself runs short.
     pub memcg_max: Option<u64>,
-    /// Pages of that group that are neither the file's nor the task's, and stay.
-    pub memcg_other: u64,
+    /// Blocks of metadata that the file system has to read first and holds on to, a page each.
+    pub metadata: u32,
     /// Pages of swap, on a device that the task does not wait for (zram).
     pub swap_pages: u64,
     /// Accesses between two readings of memory.stat, which make statistics current; 0 for none.
@@ -123,7 +124,7 @@ impl Replay {
         let memcg = match setup.memcg_max {
             Some(max) => {
                 let memcg = mm.create_memcg(Memcg::ROOT);
-                mm.memcg_mut(memcg).max = max.saturating_sub(setup.memcg_other);
+                mm.memcg_mut(memcg).max = max;
                 memcg
             }
             None => Memcg::ROOT,
@@ -132,6 +133,16 @@ impl Replay {
         let file = mm.open_file();
         let mapping = mm.mmap(memcg, Backing::File(file, 0), pages as usize, !setup.random_mapping);
         let anonymous = mm.mmap(memcg, Backing::Anonymous, anonymous as usize, true);
+        let device = mm.open_file();
+        for page in 0..setup.metadata {
+            let read = mm.read_page(&mut machine, CPU, memcg, device, page);
+            if let Ok(Read::Miss(id)) = read {
+                mm.end_read(id);
+                mm.hold(id);
+                // Looked for, and looked up once it is there.
+                mm.folio_mark_accessed(&mut machine, CPU, id);
+            }
+        }
         mm.watch_removals();
         Ok(Replay { mm, machine, memcg, file, mapping, anonymous })
     }
@@ -139,7 +150,9 @@ impl Replay {
     fn is_resident(&self, operation: Operation) -> bool {
         match operation {
             Operation::Read(page) | Operation::MapLoad(page) => self.mm.is_resident(self.mapping, page),
-            Operation::AnonLoad(page) | Operation::AnonStore(page) => self.mm.is_resident(self.anonymous, page),
+            Operation::AnonLoad(page) | Operation::AnonStore(page) => {
+                self.mm.is_resident(self.anonymous, page)
+            }
         }
     }
 
@@ -147,8 +160,8 @@ impl Replay {
         let Replay { mm, machine, .. } = self;
         let filled = match operation {
             Operation::Read(page) => match mm.read_page(machine, CPU, self.memcg, self.file, page)? {
-                mm::filemap::Read::Hit(_) => None,
-                mm::filemap::Read::Miss(id) => Some(id),
+                Read::Hit(_) => None,
+                Read::Miss(id) => Some(id),
             },
             Operation::MapLoad(page) => filled_by(mm.touch(machine, CPU, self.mapping, page, false)?),
             Operation::AnonLoad(page) => filled_by(mm.touch(machine, CPU, self.anonymous, page, false)?),

@@ -137,7 +137,7 @@ impl Features {
         Features { auto_tuning: Some(Decay::FifthUpToUnused), ..Features::PATCH8 };
     pub(crate) const PATCH10: Features = Features { free_memory: FreeMemory::Count, ..Features::PATCH9 };
     pub(crate) const MAINLINE_6_1: Features =
-        Features { reclaim: ReclaimFeatures::G61, ..Features::BASE };
+        Features { reclaim: ReclaimFeatures::G61_LATE, ..Features::BASE };
     pub(crate) const MAINLINE_6_7: Features = Features {
         free_high_batch: Some(CacheRule::LastLevelOverThreeBatches),
         auto_tuning: Some(Decay::Eighth),

@@ -67,6 +67,11 @@ impl MemoryManager {
         self.folios[id].flags.clear(FolioFlags::LOCKED);
     }
 
+    /// Keeps a folio from being freed (`folio_get`).
+    pub fn hold(&mut self, id: FolioId) {
+        self.folios[id].flags.set(FolioFlags::HELD);
+    }
+
     /// Makes a folio for a page of a file that is not in memory.
     pub(crate) fn add_to_page_cache(
         &mut self,

@@ -59,6 +59,9 @@ impl FolioFlags {
     /// `VM_EXEC`: a program's text.
     pub const EXECUTABLE: FolioFlags = FolioFlags(1 << 13);
 
+    /// Somebody holds it (an elevated `_refcount`, as that of a block of metadata in use): it cannot be freed.
+    pub const HELD: FolioFlags = FolioFlags(1 << 14);
+
     const REFS_SHIFT: u32 = 16;
     const REFS_MASK: u32 = 3 << Self::REFS_SHIFT;
     const GEN_SHIFT: u32 = 18;

@@ -49,7 +49,13 @@ impl FolioBatches {
 
 impl MemoryManager {
     /// Puts a new folio on its way to a list. In a page fault the multi-gen LRU takes it for used.
-    pub(crate) fn folio_add_lru(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId, in_fault: bool) {
+    pub(crate) fn folio_add_lru(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        id: FolioId,
+        in_fault: bool,
+    ) {
         if in_fault && let Some(f) = self.generations() {
             let flags = &mut self.folios[id].flags;
             if !flags.has(FolioFlags::UNEVICTABLE) {
@@ -102,7 +108,12 @@ impl MemoryManager {
 
     /// Puts a folio that is to be reclaimed at the tail of its list now that it is written
     /// (`folio_rotate_reclaimable`).
-    pub(crate) fn folio_rotate_reclaimable(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+    pub(crate) fn folio_rotate_reclaimable(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        id: FolioId,
+    ) {
         let flags = &mut self.folios[id].flags;
         let elsewhere = FolioFlags::LOCKED | FolioFlags::DIRTY | FolioFlags::UNEVICTABLE;
         if flags.has(FolioFlags::LRU) && !flags.any(elsewhere) {

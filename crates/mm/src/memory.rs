@@ -7,7 +7,8 @@
 //!   touch ─► present?  ─ yes ─► young
 //!               │ no
 //!               ▼
-//!            nothing yet: a zeroed page  │  swap entry: read it back  │  page of a file: find it or read it
+//!            nothing stored yet: load maps the page of zeroes that all share, store a page of its own
+//!            swap entry: read it back          page of a file: find it or read it
 //! ```
 //!
 //! A folio is mapped by one entry at most, so that entry's accessed bit is kept with the folio. In the kernel:
@@ -43,6 +44,8 @@ struct Pte(u32);
 
 impl Pte {
     const NONE: Pte = Pte(u32::MAX);
+    /// The page of zeroes that all share; what loads map where nothing was stored.
+    const ZERO: Pte = Pte(u32::MAX - 1);
     const SWAP: u32 = 1 << 31;
 
     fn folio(self) -> Option<FolioId> {
@@ -50,7 +53,7 @@ impl Pte {
     }
 
     fn swap_entry(self) -> Option<SwapEntry> {
-        (self != Pte::NONE && self.0 & Pte::SWAP != 0).then_some(self.0 & !Pte::SWAP)
+        (self.0 < Pte::ZERO.0 && self.0 & Pte::SWAP != 0).then_some(self.0 & !Pte::SWAP)
     }
 }
 
@@ -125,7 +128,7 @@ impl MemoryManager {
             Backing::File(file, first) => matches!(self.files.entry(file, first + page), Entry::Folio(_)),
             Backing::Anonymous => match entry.swap_entry() {
                 Some(entry) => matches!(self.swap_entry_state(entry), SwapIn::Cached(_)),
-                None => entry.folio().is_some(),
+                None => entry != Pte::NONE,
             },
         }
     }
@@ -145,6 +148,9 @@ impl MemoryManager {
             self.use_mapping(id, write);
             return Ok(Touch::Mapped);
         }
+        if entry == Pte::ZERO && !write {
+            return Ok(Touch::Mapped);
+        }
         let (memcg, in_fault, backing) = (at.memcg, at.has_recency, at.backing);
         let number = at.first + page;
         self.counters.add(Event::Pgfault, 1);
@@ -159,6 +165,10 @@ impl MemoryManager {
                     }
                 }
             }
+            (Backing::Anonymous, None) if !write => {
+                self.regions[region.0 as usize].entries[page as usize] = Pte::ZERO;
+                return Ok(Touch::Minor);
+            }
             (Backing::Anonymous, None) => {
                 let flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
                 let id = self.alloc_folio(machine, cpu, memcg, flags)?;
@@ -166,7 +176,9 @@ impl MemoryManager {
                 self.folio_add_lru(machine, cpu, id, in_fault);
                 (id, Touch::Minor)
             }
-            (Backing::Anonymous, Some(entry)) => self.swap_in_page(machine, cpu, memcg, entry, in_fault, write)?,
+            (Backing::Anonymous, Some(entry)) => {
+                self.swap_in_page(machine, cpu, memcg, entry, in_fault, write)?
+            }
         };
         if matches!(touch, Touch::ReadFile(_) | Touch::ReadSwap(_)) {
             self.counters.add(Event::Pgmajfault, 1);

@@ -260,7 +260,10 @@ mod tests {
         files.store(slot, Entry::Empty);
         assert_eq!(files.workingset_nodes(), 3);
         assert_eq!(files.free_shadow_nodes(2), 2);
-        assert_eq!([0, 64, 128].map(|index| files.entry(file, index)), [Entry::Shadow(10), Entry::Empty, Entry::Empty]);
+        assert_eq!(
+            [0, 64, 128].map(|index| files.entry(file, index)),
+            [Entry::Shadow(10), Entry::Empty, Entry::Empty]
+        );
         assert_eq!(files.free_shadow_nodes(2), 1);
         assert_eq!(files.workingset_nodes(), 0);
     }

@@ -212,10 +212,7 @@ impl MemoryManager {
             }
             let batch = left.min(MIN_LRU_BATCH);
             let evicted = self.evict_folios(machine, cpu, lruvec, f, swappiness, batch, sc);
-            if evicted.scanned == 0
-                || self.should_abort_scan(lruvec, f, sc)
-                || !sc.is_for_cgroup() && aged
-            {
+            if evicted.scanned == 0 || self.should_abort_scan(lruvec, f, sc) || !sc.is_for_cgroup() && aged {
                 break;
             }
             left = left.saturating_sub(evicted.scanned);
@@ -347,8 +344,7 @@ impl MemoryManager {
     ) -> (Vec<FolioId>, u64, LruType) {
         let lruvec = &self.lruvecs[id.0 as usize];
         let tiers = positions(lruvec, f);
-        let (mut lru_type, mut tier) =
-            type_to_scan(f, swappiness, lruvec.generations.min_seq, true, &tiers);
+        let (mut lru_type, mut tier) = type_to_scan(f, swappiness, lruvec.generations.min_seq, true, &tiers);
         let mut folios = Vec::new();
         for _ in evictable_types(swappiness) {
             let last = tier.unwrap_or_else(|| last_tier(f, &tiers[lru_type as usize]));

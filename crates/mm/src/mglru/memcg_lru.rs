@@ -140,7 +140,8 @@ impl MemoryManager {
         let first = lru.bin();
         let generation = lru.seq % GENS;
         for bin in (0..BINS).map(|i| (first + i) % BINS) {
-            let members: Vec<Memcg> = self.memcg_lrus[node.index()].bins[generation][bin].iter().copied().collect();
+            let members: Vec<Memcg> =
+                self.memcg_lrus[node.index()].bins[generation][bin].iter().copied().collect();
             for memcg in members {
                 let turn = self.shrink_one(machine, cpu, memcg, node, f, sc);
                 let enough = self.should_abort_scan(self.lruvec_of(memcg, node), f, sc);
@@ -237,7 +238,11 @@ impl MemoryManager {
             for seq in generations.min_seq[0].min(generations.min_seq[1])..=generations.max_seq {
                 let age = now.saturating_sub(generations.timestamps[crate::lruvec::generation(seq)]);
                 let sizes = crate::workingset::LruType::ALL.map(|lru_type| {
-                    if seq < generations.min_seq[lru_type as usize] { 0 } else { generations.size(seq, lru_type) }
+                    if seq < generations.min_seq[lru_type as usize] {
+                        0
+                    } else {
+                        generations.size(seq, lru_type)
+                    }
                 });
                 let _ = writeln!(
                     text,

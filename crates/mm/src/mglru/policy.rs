@@ -42,8 +42,8 @@ pub fn placement(f: &GenFeatures, flags: FolioFlags, max_seq: u64, min_seq: u64,
         Placement::SecondOldest => min_seq + u64::from(min_seq + MIN_NR_GENS < max_seq),
         Placement::Workingset | Placement::Accessed => {
             let workingset = flags.has(FolioFlags::WORKINGSET);
-            let younger = workingset
-                || f.placement == Placement::Accessed && flags.has(FolioFlags::REFERENCED);
+            let younger =
+                workingset || f.placement == Placement::Accessed && flags.has(FolioFlags::REFERENCED);
             let from_youngest = if active {
                 u64::from(!workingset)
             } else if reclaiming {
@@ -83,7 +83,9 @@ pub fn mark_accessed(f: &GenFeatures, flags: &mut FolioFlags) {
                 flags.set_refs(0);
             }
         }
-        RefsScheme::WorkingsetCounts if !flags.has(FolioFlags::WORKINGSET) => flags.set(FolioFlags::WORKINGSET),
+        RefsScheme::WorkingsetCounts if !flags.has(FolioFlags::WORKINGSET) => {
+            flags.set(FolioFlags::WORKINGSET)
+        }
         RefsScheme::WorkingsetApart if flags.refs() == all => flags.set(FolioFlags::WORKINGSET),
         _ => flags.set_refs((flags.refs() + 1).min(all)),
     }
@@ -269,7 +271,13 @@ pub fn evictable_types(swappiness: u64) -> &'static [LruType] {
 
 /// Where the oldest generations of both types end up after each has passed over its empty ones (`try_to_inc_min_seq`):
 /// neither may fall far behind the other.
-pub fn couple_min_seq(f: &GenFeatures, before: [u64; 2], mut now: [u64; 2], max_seq: u64, swappiness: u64) -> [u64; 2] {
+pub fn couple_min_seq(
+    f: &GenFeatures,
+    before: [u64; 2],
+    mut now: [u64; 2],
+    max_seq: u64,
+    swappiness: u64,
+) -> [u64; 2] {
     let [anon, file] = [LruType::Anon as usize, LruType::File as usize];
     if swappiness == 0 || swappiness > MAX_SWAPPINESS {
         return now;

@@ -222,7 +222,12 @@ impl MemoryManager {
         self.lruvecs[lruvec.0 as usize].lock.move_pages(machine, cpu, folios.len());
         self.move_folios_to_lru(lruvec, &folios);
         self.count_reclaimed(sc, list.lru_type(), outcome.reclaimed);
-        self.lru_note_cost(lruvec, list.lru_type(), outcome.written, scanned.saturating_sub(outcome.reclaimed));
+        self.lru_note_cost(
+            lruvec,
+            list.lru_type(),
+            outcome.written,
+            scanned.saturating_sub(outcome.reclaimed),
+        );
         sc.unqueued_dirty += outcome.unqueued_dirty;
         sc.nr_scanned += scanned;
         outcome.reclaimed

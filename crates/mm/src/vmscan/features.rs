@@ -158,6 +158,9 @@ impl GenFeatures {
         activate_rule: ActivateRule::Recent,
         ..GenFeatures::G61
     };
+    /// Late releases of 6.1 have what 6.7 mended about page cache.
+    const G61_LATE: GenFeatures =
+        GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..GenFeatures::G61 };
     const G67: GenFeatures =
         GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..GenFeatures::G65 };
     const G614: GenFeatures = GenFeatures {
@@ -200,6 +203,7 @@ impl ReclaimFeatures {
         generations: Some(GenFeatures::G65),
     };
     pub(crate) const G61: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61);
+    pub(crate) const G61_LATE: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61_LATE);
     pub(crate) const G67: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G67);
     pub(crate) const G614: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G614);
     pub(crate) const G72: ReclaimFeatures =

@@ -124,6 +124,9 @@ impl MemoryManager {
                 return Fate::Kept;
             }
         }
+        if self.folios[id].flags.has(FolioFlags::HELD) {
+            return Fate::Kept;
+        }
         self.remove_mapping(id, sc);
         self.free_folio(machine, cpu, id);
         Fate::Freed

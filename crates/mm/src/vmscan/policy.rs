@@ -111,9 +111,9 @@ pub fn scan_count(
     }
     scan >>= priority;
     match (balance, lru_type) {
-        (ScanBalance::Equal, _)
-        | (ScanBalance::Anon, LruType::Anon)
-        | (ScanBalance::File, LruType::File) => scan,
+        (ScanBalance::Equal, _) | (ScanBalance::Anon, LruType::Anon) | (ScanBalance::File, LruType::File) => {
+            scan
+        }
         (ScanBalance::Fract { fraction }, _) => {
             (u128::from(scan) * u128::from(fraction[lru_type as usize])
                 / u128::from((fraction[0] + fraction[1]).max(1))) as u64

@@ -139,15 +139,18 @@ impl MemoryManager {
         let lruvec = &mut self.lruvecs[own.0 as usize];
         if refault.counted {
             lruvec.count(|stat| &mut stat.refault, lru_type);
-            self.counters.add([Event::WorkingsetRefaultAnon, Event::WorkingsetRefaultFile][lru_type as usize], 1);
+            self.counters
+                .add([Event::WorkingsetRefaultAnon, Event::WorkingsetRefaultFile][lru_type as usize], 1);
         }
         if refault.activate {
             lruvec.count(|stat| &mut stat.activate, lru_type);
-            self.counters.add([Event::WorkingsetActivateAnon, Event::WorkingsetActivateFile][lru_type as usize], 1);
+            self.counters
+                .add([Event::WorkingsetActivateAnon, Event::WorkingsetActivateFile][lru_type as usize], 1);
         }
         if refault.restore {
             lruvec.count(|stat| &mut stat.restore, lru_type);
-            self.counters.add([Event::WorkingsetRestoreAnon, Event::WorkingsetRestoreFile][lru_type as usize], 1);
+            self.counters
+                .add([Event::WorkingsetRestoreAnon, Event::WorkingsetRestoreFile][lru_type as usize], 1);
         }
         if refault.set_active {
             flags.set(FolioFlags::ACTIVE);

@@ -20,11 +20,11 @@
 //! `workingset_test_recent`, `workingset_refault`, `lru_gen_eviction`, `lru_gen_refault` in mm/workingset.c,
 //! `reset_ctrl_pos` in mm/vmscan.c.
 
-use crate::vmscan::features::{
-    ActivateRule, DistanceRule, GenFeatures, RecentRule, RefsScheme, StoredSeq, ReclaimFeatures,
-};
 use super::shadow::{Shadow, ShadowLayout, low};
 use super::{LRU_GEN_WIDTH, LRU_REFS_WIDTH, LruType, MAX_NR_GENS};
+use crate::vmscan::features::{
+    ActivateRule, DistanceRule, GenFeatures, RecentRule, ReclaimFeatures, RefsScheme, StoredSeq,
+};
 
 /// The most that a folio's counter of accesses holds.
 const REFS_MAX: u8 = (1 << LRU_REFS_WIDTH) - 1;

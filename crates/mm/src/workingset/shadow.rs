@@ -13,8 +13,8 @@
 //! Where memory has more pages than the eviction field has numbers, the age loses its low bits ("bucket order").
 //! In the kernel: `pack_shadow`, `unpack_shadow`, `workingset_init` in mm/workingset.c.
 
-use crate::vmscan::features::ReclaimFeatures;
 use super::{LRU_GEN_WIDTH, LRU_REFS_WIDTH, LruType};
+use crate::vmscan::features::ReclaimFeatures;
 
 /// Bits of a memory cgroup's number (`MEM_CGROUP_ID_SHIFT`).
 pub const MEM_CGROUP_ID_SHIFT: u32 = 16;
