@@ -521,6 +521,21 @@ mod tests {
     }
 
     #[test]
+    fn machines_that_page_have_prices_and_devices() {
+        for text in [
+            include_str!("../../../machines/epyc-7k62-32g.toml"),
+            include_str!("../../../machines/epyc-7k62-vm.toml"),
+            include_str!("../../../machines/i7-9700.toml"),
+        ] {
+            let profile = Profile::parse(text).unwrap();
+            assert!(profile.costs().paging.is_some_and(|paging| paging.file_lookup > Time::ZERO));
+            for device in ["sata-ssd", "nvme", "ramdisk", "zram"] {
+                assert!(profile.device(device).is_some(), "{device}");
+            }
+        }
+    }
+
+    #[test]
     fn a_device_is_a_table_of_its_own() {
         let text = format!(
             "{MILAN}[devices.swap]\nkind = \"ramdisk\"\ncopy_ns = {{ value = 400.0, source = \"made up\" }}\n"

@@ -28,6 +28,7 @@ pub mod buffer_pool;
 pub mod distribution;
 pub mod groups;
 pub mod memcached;
+pub mod spec;
 pub mod sysbench;
 pub mod tpcc;
 
