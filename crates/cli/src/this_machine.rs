@@ -24,9 +24,9 @@ pub fn profile() -> Result<Profile, Failure> {
     profile.name = NAME.into();
     profile.description = format!("this machine; costs of {COSTS_OF}");
     profile.topology = topology()?;
-    let keys: Vec<&str> = profile.costs.entries().iter().map(|(key, _)| *key).collect();
+    let keys: Vec<String> = profile.figures().into_iter().map(|(key, _)| key).collect();
     for key in keys {
-        if let Some(figure) = profile.costs.entry_mut(key) {
+        if let Some(figure) = profile.figure_mut(&key) {
             figure.source = format!("not measured on this machine; {COSTS_OF}: {}", figure.source);
         }
     }

@@ -91,12 +91,11 @@ fn assumption(key: String, figure: &Figure) -> Option<Assumption> {
 impl Question {
     /// Every figure that somebody assumed, the machine's first.
     pub fn assumptions(&self) -> Vec<Assumption> {
-        let costs = self.machine.costs.entries();
-        let costs = costs.into_iter().map(|(key, figure)| (format!("costs.{key}"), figure.clone()));
+        let machine = self.machine.figures().into_iter().map(|(key, figure)| (key, figure.clone()));
         let mut workload = self.scenario.workload.clone();
         let workload = workload.figures_mut();
         let workload = workload.into_iter().map(|(key, figure)| (format!("workload.{key}"), figure.clone()));
-        costs.chain(workload).filter_map(|(key, figure)| assumption(key, &figure)).collect()
+        machine.chain(workload).filter_map(|(key, figure)| assumption(key, &figure)).collect()
     }
 
     /// The metrics that are watched: those of the scenario that can be better or worse.
@@ -112,8 +111,7 @@ impl Question {
         if let Some((key, value)) = moved {
             let mut figures = scenario.workload.figures_mut().into_iter();
             let own = figures.find(|(own, _)| key.strip_prefix("workload.") == Some(own));
-            let cost = key.strip_prefix("costs.").and_then(|key| machine.costs.entry_mut(key));
-            if let Some(figure) = own.map(|(_, figure)| figure).or(cost) {
+            if let Some(figure) = own.map(|(_, figure)| figure).or(machine.figure_mut(key)) {
                 figure.value = value;
             }
         }

@@ -70,6 +70,71 @@ pub struct Costs {
     pub smt_slowdown: f64,
     /// How much faster this machine runs compiled code than the machine that recorded a workload.
     pub speed: f64,
+    /// What file pages, swapped pages and reclaim cost; none where the profile does not say.
+    pub paging: Option<PagingCosts>,
+}
+
+/// Unit costs of file pages, of swapped pages and of reclaim: CPU time only, without what a device takes, without
+/// copies ([`Costs::page_copy`]), and without allocating and freeing the page. A page is 4 KiB.
+///
+/// ```text
+///   read, hit    file_read_call + per page: file_lookup, page_copy
+///   read, miss   file_read_call + per page: file_insert; per request: io_submit, task_switch, io_complete
+///                               + then as a hit
+///   reclaim      per page: lru_scan, rmap_walk for each mapping
+///                and of those that go: pte_unmap for each mapping, swap_out or nothing, file_remove
+///   swap-in      page_fault + swap_in; per request as a miss
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PagingCosts {
+    /// A read system call: entry, exit, file position and permission, until the first page is looked up.
+    pub file_read_call: Time,
+    /// Finding a page in a file's xarray, taking a reference, `folio_mark_accessed`, dropping the reference.
+    pub file_lookup: Time,
+    /// Adding a page to a file's xarray and to the LRU's batch; the shadow of a refault is read on the way.
+    pub file_insert: Time,
+    /// Taking a page out of a file or of the swap cache, its shadow taking its place (`__remove_mapping`).
+    pub file_remove: Time,
+    /// Building a request and giving it to the device's driver (`submit_bio`).
+    pub io_submit: Time,
+    /// The device's interrupt, and waking who waits for the page.
+    pub io_complete: Time,
+    /// Leaving the CPU to wait for a page, and coming back.
+    pub task_switch: Time,
+    /// One page that reclaim takes off its list, looks at, and puts back or goes on with, its struct page coming
+    /// from memory.
+    pub lru_scan: Time,
+    /// Looking up one mapping of a page from its struct page, and reading and clearing the accessed bit there
+    /// (`folio_referenced`).
+    pub rmap_walk: Time,
+    /// Removing that mapping (`try_to_unmap`), its share of a batched flush of other CPUs' translations included.
+    pub pte_unmap: Time,
+    /// Giving a page a place in the swap area and adding it to the swap cache.
+    pub swap_out: Time,
+    /// Looking a page up in the swap cache, giving its place back, charging it; on top of a page fault.
+    pub swap_in: Time,
+    /// One page-table entry in a walk that ages a whole address space (`walk_pte_range`), its share of the upper
+    /// levels included.
+    pub pte_scan: Time,
+}
+
+impl PagingCosts {
+    /// A machine on which paging costs nothing, for whoever compares counts and not times.
+    pub const FREE: PagingCosts = PagingCosts {
+        file_read_call: Time::ZERO,
+        file_lookup: Time::ZERO,
+        file_insert: Time::ZERO,
+        file_remove: Time::ZERO,
+        io_submit: Time::ZERO,
+        io_complete: Time::ZERO,
+        task_switch: Time::ZERO,
+        lru_scan: Time::ZERO,
+        rmap_walk: Time::ZERO,
+        pte_unmap: Time::ZERO,
+        swap_out: Time::ZERO,
+        swap_in: Time::ZERO,
+        pte_scan: Time::ZERO,
+    };
 }
 
 impl Costs {
@@ -106,5 +171,6 @@ impl Costs {
         socket_call: Time::ZERO,
         smt_slowdown: 1.0,
         speed: 1.0,
+        paging: None,
     };
 }

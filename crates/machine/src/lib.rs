@@ -16,6 +16,7 @@
 //!   SpinLock      first come, first served; a hand-over costs the way between two CPUs
 //!   CpuQueue      who acts next: always the CPU that is furthest behind
 //!   CacheModel    which pages a last-level cache still holds
+//!   Device        a disk, a RAM disk or zram: when what was submitted is done
 //! ```
 //!
 //! This crate does not know that a memory manager exists. It has no I/O, no threads, no randomness of its
@@ -28,17 +29,19 @@ pub mod cpu_queue;
 pub mod interrupt;
 pub mod lock;
 pub mod profile;
+pub mod storage;
 pub mod time;
 pub mod tlb;
 pub mod topology;
 
 pub use account::{Accounts, Category};
 pub use cache::CacheModel;
-pub use costs::Costs;
+pub use costs::{Costs, PagingCosts};
 pub use cpu_queue::CpuQueue;
 pub use interrupt::Interrupt;
 pub use lock::{LockStatistics, SpinLock};
 pub use profile::{Profile, ProfileError};
+pub use storage::{Device, Direction};
 pub use time::Time;
 pub use tlb::{Flush, TlbStatistics};
 pub use topology::{Cpu, Distance, Node, Topology};

@@ -16,19 +16,29 @@
 //!
 //! [costs]
 //! page_clear_ns = { value = 110.0, source = "measured by ..." }
+//!
+//! [paging]                             # what file pages, swapped pages and reclaim cost
+//! file_read_call_ns = { value = 250.0, source = "..." }
+//!
+//! [devices.sata-ssd]                   # a block device and its name, see `crate::storage`
+//! kind = "disk"
+//! read_iops_one = { value = 13000.0, source = "data sheet of ..." }
 //! ```
 //!
-//! `invlpgb_ns` may be missing: the machine cannot broadcast a flush. `virtualized` may be: it is bare metal.
+//! `invlpgb_ns` may be missing: the machine cannot broadcast a flush. `virtualized` may be: it is bare metal. A machine
+//! without `[paging]` runs no workload with files or swap, and one without `[devices]` has nothing to keep them on.
 //!
 //! A figure that nothing pins may say between which values it plausibly lies:
 //! `{ value = 500.0, range = [250.0, 1500.0], source = "assumption: ..." }`.
 //!
 //! A figure without a source, an unknown key or an impossible value is an error that names the key.
 
-use crate::costs::Costs;
+use crate::costs::{Costs, PagingCosts};
+use crate::storage::{Device, DeviceFigures};
 use crate::time::Time;
 use crate::topology::{Cache, SharedBy, Topology};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// A number and where it comes from.
@@ -83,34 +93,37 @@ pub struct CacheFigure {
 
 macro_rules! cost_figures {
     (
+        $(#[$struct_doc:meta])* $name:ident
         required { $($(#[$doc:meta])* $key:ident,)* }
-        optional { $($(#[$optional_doc:meta])* $optional:ident,)* }
+        $(optional { $($(#[$optional_doc:meta])* $optional:ident,)* })?
     ) => {
-        /// Unit costs as written in a profile; see [`Costs`] for what each one buys.
+        $(#[$struct_doc])*
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
-        pub struct CostFigures {
+        pub struct $name {
             $($(#[$doc])* pub $key: Figure,)*
-            $(
+            $($(
                 $(#[$optional_doc])*
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub $optional: Option<Figure>,
-            )*
+            )*)?
         }
 
-        impl CostFigures {
+        impl $name {
             /// All figures with their keys, in the order of the file.
             pub fn entries(&self) -> Vec<(&'static str, &Figure)> {
-                let mut figures = vec![$((stringify!($key), &self.$key)),*];
-                $(figures.extend(self.$optional.as_ref().map(|figure| (stringify!($optional), figure)));)*
-                figures
+                let required = [$((stringify!($key), &self.$key)),*];
+                let optional: &[(&'static str, Option<&Figure>)] =
+                    &[$($((stringify!($optional), self.$optional.as_ref())),*)?];
+                let optional = optional.iter().filter_map(|&(key, figure)| Some((key, figure?)));
+                required.into_iter().chain(optional).collect()
             }
 
             /// The figure named `key`, if the profile has it.
             pub fn entry_mut(&mut self, key: &str) -> Option<&mut Figure> {
                 match key {
                     $(stringify!($key) => Some(&mut self.$key),)*
-                    $(stringify!($optional) => self.$optional.as_mut(),)*
+                    $($(stringify!($optional) => self.$optional.as_mut(),)*)?
                     _ => None,
                 }
             }
@@ -118,7 +131,11 @@ macro_rules! cost_figures {
     };
 }
 
+pub(crate) use cost_figures;
+
 cost_figures! {
+    /// Unit costs as written in a profile; see [`Costs`] for what each one buys.
+    CostFigures
     required {
         /// [`Costs::line_transfer`] between SMT siblings.
         line_same_core_ns,
@@ -143,10 +160,10 @@ cost_figures! {
         /// [`Costs::tlb_refill`].
         tlb_refill_ns,
         /// [`Costs::memory_line`] of the CPU's own node.
-    memory_line_ns,
-    /// [`Costs::memory_line`] of another node.
-    remote_memory_line_ns,
-    /// [`Costs::lock_section`].
+        memory_line_ns,
+        /// [`Costs::memory_line`] of another node.
+        remote_memory_line_ns,
+        /// [`Costs::lock_section`].
         lock_section_ns,
         /// [`Costs::list_take`].
         list_take_ns,
@@ -193,6 +210,39 @@ cost_figures! {
     }
 }
 
+cost_figures! {
+    /// Costs of file pages, swapped pages and reclaim as written in a profile; see [`PagingCosts`].
+    PagingFigures
+    required {
+        /// [`PagingCosts::file_read_call`].
+        file_read_call_ns,
+        /// [`PagingCosts::file_lookup`].
+        file_lookup_ns,
+        /// [`PagingCosts::file_insert`].
+        file_insert_ns,
+        /// [`PagingCosts::file_remove`].
+        file_remove_ns,
+        /// [`PagingCosts::io_submit`].
+        io_submit_ns,
+        /// [`PagingCosts::io_complete`].
+        io_complete_ns,
+        /// [`PagingCosts::task_switch`].
+        task_switch_ns,
+        /// [`PagingCosts::lru_scan`].
+        lru_scan_ns,
+        /// [`PagingCosts::rmap_walk`].
+        rmap_walk_ns,
+        /// [`PagingCosts::pte_unmap`].
+        pte_unmap_ns,
+        /// [`PagingCosts::swap_out`].
+        swap_out_ns,
+        /// [`PagingCosts::swap_in`].
+        swap_in_ns,
+        /// [`PagingCosts::pte_scan`].
+        pte_scan_ns,
+    }
+}
+
 /// A machine on paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -205,6 +255,12 @@ pub struct Profile {
     pub topology: TopologyFigures,
     /// Its prices.
     pub costs: CostFigures,
+    /// What paging costs on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paging: Option<PagingFigures>,
+    /// Its block devices, by the names that scenarios call them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub devices: BTreeMap<String, DeviceFigures>,
 }
 
 /// What is wrong with a profile.
@@ -294,8 +350,7 @@ impl Profile {
         if let Some(cache) = t.caches.iter().find(|cache| !(1..=1 << 24).contains(&cache.kib)) {
             return refuse("topology.caches kib", cache.kib.to_string(), "1 KiB to 16 GiB");
         }
-        for (key, figure) in self.costs.entries() {
-            let key = format!("costs.{key}");
+        for (key, figure) in self.figures() {
             if figure.source.trim().is_empty() {
                 return Err(ProfileError::NoSource { key, value: figure.value });
             }
@@ -312,6 +367,11 @@ impl Profile {
                 return refuse(&key, figure.value.to_string(), "a number from 0 to 1e9");
             }
         }
+        for (name, device) in &self.devices {
+            if let Some((key, value, expected)) = device.contradiction() {
+                return refuse(&format!("devices.{name}.{key}"), value.to_string(), expected);
+            }
+        }
         for key in ["smt_slowdown", "speed"] {
             let value = if key == "speed" { self.costs.speed.value } else { self.costs.smt_slowdown.value };
             if !(0.05..=20.0).contains(&value) {
@@ -319,6 +379,36 @@ impl Profile {
             }
         }
         Ok(())
+    }
+
+    /// All figures with their keys, tables included: `costs.page_clear_ns`, `devices.nvme.read_iops_one`.
+    pub fn figures(&self) -> Vec<(String, &Figure)> {
+        let costs = self.costs.entries().into_iter().map(|(key, figure)| (format!("costs.{key}"), figure));
+        let paging = self.paging.iter().flat_map(|paging| paging.entries());
+        let paging = paging.map(|(key, figure)| (format!("paging.{key}"), figure));
+        let devices = self.devices.iter().flat_map(|(name, device)| {
+            device.entries().into_iter().map(move |(key, figure)| (format!("devices.{name}.{key}"), figure))
+        });
+        costs.chain(paging).chain(devices).collect()
+    }
+
+    /// The figure that [`Profile::figures`] calls `key`, if the profile has it.
+    pub fn figure_mut(&mut self, key: &str) -> Option<&mut Figure> {
+        let (table, key) = key.split_once('.')?;
+        match table {
+            "costs" => self.costs.entry_mut(key),
+            "paging" => self.paging.as_mut()?.entry_mut(key),
+            "devices" => {
+                let (name, key) = key.rsplit_once('.')?;
+                self.devices.get_mut(name)?.entry_mut(key)
+            }
+            _ => None,
+        }
+    }
+
+    /// The block device of this name, switched on, if the machine has it.
+    pub fn device(&self, name: &str) -> Option<Device> {
+        self.devices.get(name).map(DeviceFigures::device)
     }
 
     /// The shape, for a simulation.
@@ -379,6 +469,21 @@ impl Profile {
             socket_call: time(&c.socket_call_ns),
             smt_slowdown: c.smt_slowdown.value,
             speed: c.speed.value,
+            paging: self.paging.as_ref().map(|paging| PagingCosts {
+                file_read_call: time(&paging.file_read_call_ns),
+                file_lookup: time(&paging.file_lookup_ns),
+                file_insert: time(&paging.file_insert_ns),
+                file_remove: time(&paging.file_remove_ns),
+                io_submit: time(&paging.io_submit_ns),
+                io_complete: time(&paging.io_complete_ns),
+                task_switch: time(&paging.task_switch_ns),
+                lru_scan: time(&paging.lru_scan_ns),
+                rmap_walk: time(&paging.rmap_walk_ns),
+                pte_unmap: time(&paging.pte_unmap_ns),
+                swap_out: time(&paging.swap_out_ns),
+                swap_in: time(&paging.swap_in_ns),
+                pte_scan: time(&paging.pte_scan_ns),
+            }),
         }
     }
 }
@@ -412,6 +517,44 @@ mod tests {
         let nameless = text.replace("made up", "");
         assert!(
             matches!(Profile::parse(&nameless), Err(ProfileError::NoSource { key, .. }) if key == "costs.invlpgb_ns")
+        );
+    }
+
+    #[test]
+    fn machines_that_page_have_prices_and_devices() {
+        for text in [
+            include_str!("../../../machines/epyc-7k62-32g.toml"),
+            include_str!("../../../machines/epyc-7k62-vm.toml"),
+            include_str!("../../../machines/i7-9700.toml"),
+        ] {
+            let profile = Profile::parse(text).unwrap();
+            assert!(profile.costs().paging.is_some_and(|paging| paging.file_lookup > Time::ZERO));
+            for device in ["sata-ssd", "nvme", "ramdisk", "zram"] {
+                assert!(profile.device(device).is_some(), "{device}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_device_is_a_table_of_its_own() {
+        let text = format!(
+            "{MILAN}[devices.swap]\nkind = \"ramdisk\"\ncopy_ns = {{ value = 400.0, source = \"made up\" }}\n"
+        );
+        let mut profile = Profile::parse(&text).unwrap();
+        assert_eq!(Profile::parse(&profile.to_toml()), Ok(profile.clone()));
+        assert!(profile.device("swap").is_some() && profile.device("sata-ssd").is_none());
+        assert_eq!(profile.figures().last().unwrap().0, "devices.swap.copy_ns");
+        let keys: Vec<String> = profile.figures().into_iter().map(|(key, _)| key).collect();
+        for key in keys {
+            profile.figure_mut(&key).unwrap().source.clear();
+            let refused = Profile::parse(&profile.to_toml());
+            assert!(matches!(refused, Err(ProfileError::NoSource { key: named, .. }) if named == key));
+            profile.figure_mut(&key).unwrap().source = "made up".into();
+        }
+        assert!(Profile::parse(&text.replace("copy_ns", "copy_us")).is_err());
+        let refused = Profile::parse(&text.replace("400.0", "0.0"));
+        assert!(
+            matches!(refused, Err(ProfileError::OutOfRange { key, .. }) if key == "devices.swap.copy_ns")
         );
     }
 

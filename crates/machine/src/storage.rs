@@ -1,0 +1,403 @@
+//! Block devices: what it takes to move pages between memory and a disk, in virtual time.
+//!
+//! ```text
+//!   submitted ──► queue ──► pipe ──────────► medium ─────► complete
+//!                           one at a time,   many at once,
+//!                           setup + bytes    latency
+//! ```
+//!
+//! A solid-state disk does two things to a request. Its **pipe**, which is command processing and the interface, takes
+//! one request after the other: a fixed part and a part for each byte. Its **medium** works on many at once and only adds
+//! a latency. A data sheet has three figures for each direction, and they say how large the three parts are:
+//!
+//! | data sheet | | the model's |
+//! |---|---|---|
+//! | sequential bandwidth | `B` | time in the pipe for a byte, `1 / B` |
+//! | requests of 4 KiB a second, many at a time | `M` | time in the pipe for a request, `1 / M - 4096 / B` |
+//! | requests of 4 KiB a second, one at a time | `O` | latency of the medium, `1 / O - 1 / M` |
+//!
+//! So the model gives back all three, and nothing in it is free. Both directions share the pipe. What is left out: a
+//! write cache that fills, garbage collection, and requests that meet on one flash chip.
+//!
+//! Requests are submitted in the order of virtual time. Each stage takes them in that order, so when a request
+//! completes is known when it is submitted, and a disk has to remember only when its pipe becomes free.
+//!
+//! Two devices are no disks: the CPU that submits does the work itself, in its own time, and nobody waits in line. A
+//! RAM disk copies (`drivers/block/brd.c: brd_submit_bio`), zram compresses and decompresses
+//! (`drivers/block/zram/zram_drv.c: zram_bio_read, zram_bio_write`; Linux 6.6).
+
+use crate::profile::{Figure, cost_figures};
+use crate::time::Time;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of the requests that a data sheet counts, and of a page.
+const PAGE: u64 = 4096;
+
+/// Which way data go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the device to memory.
+    Read = 0,
+    /// From memory to the device.
+    Write = 1,
+}
+
+/// A device as written in a profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum DeviceFigures {
+    /// A disk with a queue.
+    Disk(DiskFigures),
+    /// Memory that looks like a disk (brd).
+    Ramdisk(RamdiskFigures),
+    /// Compressed memory that looks like a disk.
+    Zram(ZramFigures),
+}
+
+cost_figures! {
+    /// A disk as its data sheet describes it.
+    DiskFigures
+    required {
+        /// Random reads of 4 KiB a second, one at a time.
+        read_iops_one,
+        /// Random reads of 4 KiB a second, as many at a time as help.
+        read_iops_many,
+        /// Sequential reads, 10^6 bytes a second.
+        read_mb_per_second,
+        /// Random writes of 4 KiB a second, one at a time.
+        write_iops_one,
+        /// Random writes of 4 KiB a second, as many at a time as help.
+        write_iops_many,
+        /// Sequential writes, 10^6 bytes a second.
+        write_mb_per_second,
+    }
+}
+
+cost_figures! {
+    /// A RAM disk.
+    RamdiskFigures
+    required {
+        /// CPU time to copy 4 KiB in or out, finding the disk's page included, nanoseconds.
+        copy_ns,
+    }
+}
+
+cost_figures! {
+    /// A zram device.
+    ZramFigures
+    required {
+        /// CPU time to compress 4 KiB and to store them, nanoseconds.
+        compress_ns,
+        /// CPU time to find 4 KiB and to decompress them, nanoseconds.
+        decompress_ns,
+        /// Size of data before compression over the memory that they take afterwards.
+        ratio,
+    }
+}
+
+impl DeviceFigures {
+    /// All figures with their keys, in the order of the file.
+    pub fn entries(&self) -> Vec<(&'static str, &Figure)> {
+        match self {
+            DeviceFigures::Disk(figures) => figures.entries(),
+            DeviceFigures::Ramdisk(figures) => figures.entries(),
+            DeviceFigures::Zram(figures) => figures.entries(),
+        }
+    }
+
+    /// The figure named `key`, if this kind of device has it.
+    pub fn entry_mut(&mut self, key: &str) -> Option<&mut Figure> {
+        match self {
+            DeviceFigures::Disk(figures) => figures.entry_mut(key),
+            DeviceFigures::Ramdisk(figures) => figures.entry_mut(key),
+            DeviceFigures::Zram(figures) => figures.entry_mut(key),
+        }
+    }
+
+    /// The key of a figure that contradicts another one, its value and what would be right.
+    pub(crate) fn contradiction(&self) -> Option<(&'static str, f64, &'static str)> {
+        let positive = "a positive number";
+        if let Some((key, figure)) = self.entries().into_iter().find(|(_, figure)| figure.value <= 0.0) {
+            return Some((key, figure.value, positive));
+        }
+        match self {
+            DeviceFigures::Disk(disk) => {
+                let directions = [
+                    (
+                        &disk.read_iops_one,
+                        &disk.read_iops_many,
+                        &disk.read_mb_per_second,
+                        "read_iops_one",
+                        "read_iops_many",
+                    ),
+                    (
+                        &disk.write_iops_one,
+                        &disk.write_iops_many,
+                        &disk.write_mb_per_second,
+                        "write_iops_one",
+                        "write_iops_many",
+                    ),
+                ];
+                directions.into_iter().find_map(|(one, many, bandwidth, one_key, many_key)| {
+                    if one.value > many.value {
+                        Some((one_key, one.value, "no more than many at a time"))
+                    } else if many.value * PAGE as f64 > bandwidth.value * 1e6 {
+                        Some((many_key, many.value, "no more requests of 4 KiB than the bandwidth allows"))
+                    } else {
+                        None
+                    }
+                })
+            }
+            DeviceFigures::Ramdisk(_) => None,
+            DeviceFigures::Zram(zram) => {
+                (zram.ratio.value < 1.0).then_some(("ratio", zram.ratio.value, "at least 1"))
+            }
+        }
+    }
+
+    /// The device, switched on.
+    pub fn device(&self) -> Device {
+        let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
+        let kind = match self {
+            DeviceFigures::Disk(disk) => Kind::Disk {
+                stages: [
+                    Stages::new(&disk.read_iops_one, &disk.read_iops_many, &disk.read_mb_per_second),
+                    Stages::new(&disk.write_iops_one, &disk.write_iops_many, &disk.write_mb_per_second),
+                ],
+                pipe_free: Time::ZERO,
+            },
+            DeviceFigures::Ramdisk(ramdisk) => {
+                Kind::Memory { page: [time(&ramdisk.copy_ns), time(&ramdisk.copy_ns)], ratio: 1.0 }
+            }
+            DeviceFigures::Zram(zram) => Kind::Memory {
+                page: [time(&zram.decompress_ns), time(&zram.compress_ns)],
+                ratio: zram.ratio.value,
+            },
+        };
+        Device { kind, statistics: [DeviceStatistics::default(); 2] }
+    }
+}
+
+/// What a disk's stages take in one direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Stages {
+    /// In the pipe, for a request.
+    setup: Time,
+    /// In the pipe, for 4 KiB.
+    page: Time,
+    /// In the medium.
+    latency: Time,
+}
+
+impl Stages {
+    fn new(one: &Figure, many: &Figure, mb_per_second: &Figure) -> Stages {
+        let page = PAGE as f64 / (mb_per_second.value * 1e6);
+        let (one, many) = (1.0 / one.value, 1.0 / many.value);
+        Stages {
+            setup: Time::from_seconds(many - page),
+            page: Time::from_seconds(page),
+            latency: Time::from_seconds(one - many),
+        }
+    }
+
+    fn in_pipe(&self, bytes: u64) -> Time {
+        self.setup + self.page.fraction(bytes, PAGE)
+    }
+}
+
+/// How a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// CPU time that the submitter spends on it, beginning now.
+    pub cpu: Time,
+    /// When the data are where they should be.
+    pub completion: Time,
+}
+
+/// What a device did in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceStatistics {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes of all requests.
+    pub bytes: u64,
+    /// From submission to completion, added up.
+    pub latency: Time,
+    /// Waiting for the pipe, added up.
+    pub wait: Time,
+    /// Time of the pipe, or of the CPUs that do a device's work.
+    pub busy: Time,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Disk { stages: [Stages; 2], pipe_free: Time },
+    Memory { page: [Time; 2], ratio: f64 },
+}
+
+/// A block device.
+#[derive(Clone, Debug)]
+pub struct Device {
+    kind: Kind,
+    statistics: [DeviceStatistics; 2],
+}
+
+impl Device {
+    /// Submits a request of `bytes` at `now`. No request may be submitted before one that has been submitted already.
+    pub fn submit(&mut self, now: Time, direction: Direction, bytes: u64) -> Service {
+        let side = direction as usize;
+        let (service, wait, busy) = match &mut self.kind {
+            Kind::Disk { stages, pipe_free } => {
+                let stages = stages[side];
+                let wait = pipe_free.saturating_sub(now);
+                let busy = stages.in_pipe(bytes);
+                *pipe_free = now + wait + busy;
+                (Service { cpu: Time::ZERO, completion: *pipe_free + stages.latency }, wait, busy)
+            }
+            Kind::Memory { page, .. } => {
+                let cpu = page[side].fraction(bytes, PAGE);
+                (Service { cpu, completion: now + cpu }, Time::ZERO, cpu)
+            }
+        };
+        let statistics = &mut self.statistics[side];
+        statistics.requests += 1;
+        statistics.bytes += bytes;
+        statistics.latency += service.completion - now;
+        statistics.wait += wait;
+        statistics.busy += busy;
+        service
+    }
+
+    /// Memory that `bytes` on this device take from the machine: none on a disk, all on a RAM disk, a part on zram.
+    pub fn memory(&self, bytes: u64) -> u64 {
+        match self.kind {
+            Kind::Disk { .. } => 0,
+            Kind::Memory { ratio, .. } => (bytes as f64 / ratio).ceil() as u64,
+        }
+    }
+
+    /// What it did in one direction so far.
+    pub fn statistics(&self, direction: Direction) -> DeviceStatistics {
+        self.statistics[direction as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn figure(value: f64) -> Figure {
+        Figure { value, range: None, source: "made up".into() }
+    }
+
+    fn ssd() -> DeviceFigures {
+        DeviceFigures::Disk(DiskFigures {
+            read_iops_one: figure(13e3),
+            read_iops_many: figure(98e3),
+            read_mb_per_second: figure(560.0),
+            write_iops_one: figure(36e3),
+            write_iops_many: figure(88e3),
+            write_mb_per_second: figure(530.0),
+        })
+    }
+
+    /// Requests a second of `tasks` that each submit `bytes`, wait, and submit again.
+    fn closed_loop(direction: Direction, tasks: usize, bytes: u64) -> f64 {
+        const ROUNDS: usize = 1000;
+        let mut device = ssd().device();
+        let mut ready = vec![Time::ZERO; tasks];
+        for _ in 0..ROUNDS * tasks {
+            ready.sort();
+            ready[0] = device.submit(ready[0], direction, bytes).completion;
+        }
+        (ROUNDS * tasks) as f64 / ready.iter().max().unwrap().seconds()
+    }
+
+    #[test]
+    fn gives_back_the_data_sheet() {
+        for (direction, one, many, mb) in
+            [(Direction::Read, 13e3, 98e3, 560.0), (Direction::Write, 36e3, 88e3, 530.0)]
+        {
+            let near =
+                |got: f64, wanted: f64| assert!((got / wanted - 1.0).abs() < 0.01, "{got} is not {wanted}");
+            near(closed_loop(direction, 1, 4096), one);
+            near(closed_loop(direction, 32, 4096), many);
+            near(closed_loop(direction, 32, 1 << 20) * (1 << 20) as f64 / 1e6, mb);
+        }
+    }
+
+    #[test]
+    fn figures_that_contradict_each_other_are_named() {
+        let DeviceFigures::Disk(disk) = ssd() else { unreachable!() };
+        let key = |disk: DiskFigures| DeviceFigures::Disk(disk).contradiction().map(|(key, ..)| key);
+        assert_eq!(key(disk.clone()), None);
+        assert_eq!(key(DiskFigures { read_iops_one: figure(99e3), ..disk.clone() }), Some("read_iops_one"));
+        assert_eq!(
+            key(DiskFigures { write_mb_per_second: figure(300.0), ..disk.clone() }),
+            Some("write_iops_many")
+        );
+        assert_eq!(key(DiskFigures { read_mb_per_second: figure(0.0), ..disk }), Some("read_mb_per_second"));
+    }
+
+    #[test]
+    fn memory_devices_work_in_the_time_of_the_submitter() {
+        let figures =
+            ZramFigures { compress_ns: figure(5000.0), decompress_ns: figure(2000.0), ratio: figure(2.5) };
+        let mut zram = DeviceFigures::Zram(figures).device();
+        let now = Time::from_nanoseconds(70);
+        let write = zram.submit(now, Direction::Write, 8192);
+        assert_eq!(write.cpu, Time::from_nanoseconds(10_000));
+        assert_eq!(write.completion, now + write.cpu);
+        // Another CPU decompresses at the same time.
+        assert_eq!(zram.submit(now, Direction::Read, 4096).completion, now + Time::from_nanoseconds(2000));
+        assert_eq!(zram.memory(1 << 20), 419_431);
+        assert_eq!(zram.statistics(Direction::Write).bytes, 8192);
+        assert_eq!(ssd().device().memory(1 << 20), 0);
+    }
+
+    /// The same by looking at every request at every step: the stages of a disk one picosecond event after the other.
+    fn step_by_step(requests: &[(Time, Direction, u64)]) -> Vec<Time> {
+        let DeviceFigures::Disk(disk) = ssd() else { unreachable!() };
+        let read = Stages::new(&disk.read_iops_one, &disk.read_iops_many, &disk.read_mb_per_second);
+        let write = Stages::new(&disk.write_iops_one, &disk.write_iops_many, &disk.write_mb_per_second);
+        let stages = |direction| if direction == Direction::Read { read } else { write };
+        let mut waiting: Vec<usize> = (0..requests.len()).collect();
+        let mut completions = vec![Time::NEVER; requests.len()];
+        let mut now = Time::ZERO;
+        while !waiting.is_empty() {
+            match waiting.iter().position(|&r| requests[r].0 <= now) {
+                Some(first) => {
+                    let r = waiting.remove(first);
+                    now += stages(requests[r].1).in_pipe(requests[r].2);
+                    completions[r] = now + stages(requests[r].1).latency;
+                }
+                None => now = waiting.iter().map(|&r| requests[r].0).min().unwrap(),
+            }
+        }
+        completions
+    }
+
+    proptest! {
+        #[test]
+        fn requests_complete_as_they_do_step_by_step(
+            gaps in proptest::collection::vec((0u64..40_000, any::<bool>(), 1u64..64), 1..200)
+        ) {
+            let mut now = Time::ZERO;
+            let requests: Vec<_> = gaps.iter().map(|&(gap, write, pages)| {
+                now += Time::from_nanoseconds(gap);
+                (now, if write { Direction::Write } else { Direction::Read }, pages * PAGE)
+            }).collect();
+            let mut device = ssd().device();
+            let completions: Vec<_> =
+                requests.iter().map(|&(at, direction, bytes)| device.submit(at, direction, bytes).completion).collect();
+            prop_assert_eq!(&completions, &step_by_step(&requests));
+            let (read, write) = (device.statistics(Direction::Read), device.statistics(Direction::Write));
+            prop_assert_eq!(read.requests + write.requests, requests.len() as u64);
+            let latency: Time = completions.iter().zip(&requests).map(|(&done, &(at, ..))| done - at).sum();
+            prop_assert_eq!(read.latency + write.latency, latency);
+            // The pipe is never busy for longer than until the last request leaves it.
+            prop_assert!(read.busy + write.busy <= *completions.iter().max().unwrap());
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Groups of threads that read files or touch memory, each group in its own way.
+//!
+//! ```text
+//!   group 0   4 threads, file, uniform     ▪  ▪ ▪   ▪    ▪▪  ▪       hot: fits
+//!   group 1   2 threads, file, sequential  ──────────────►──────►    a stream that never comes back in time
+//!   group 2   1 thread, memory, once       ████████████              idle from then on
+//! ```
+//!
+//! What reclaim is asked in practice is made of such parts: does a stream push out what is hot, how fast does the
+//! kernel follow when the hot part moves, does one group pay for its neighbour, is idle memory found. fio's random
+//! read is one group too: each job its own file, blocks by [`FioZipf`] or uniform, many reads under way.
+//!
+//! A **window** is the part of the object that a group is interested in at a time. After `window_accesses` accesses of a
+//! thread it moves on by its own length, and around at the end.
+
+use super::distribution::FioZipf;
+use super::{
+    Demand, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread, at_least_one, nanoseconds,
+    plausible,
+};
+use machine::profile::Figure;
+use rand::RngExt;
+use rand_distr::Distribution;
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+/// Groups of threads as scenarios describe them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessGroups {
+    /// The groups, in the order in which their threads are numbered.
+    pub groups: Vec<AccessGroup>,
+}
+
+/// A group of threads that all do the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessGroup {
+    /// How many.
+    pub threads: u32,
+    /// The control group that they run in, from 0 on.
+    #[serde(default)]
+    pub cgroup: u32,
+    /// What they access.
+    pub object: Object,
+    /// Its length, MiB.
+    pub mib: u64,
+    /// Whether all of them access the same one; otherwise each has its own.
+    #[serde(default)]
+    pub shared: bool,
+    /// Where in it.
+    pub pattern: Pattern,
+    /// Pages of an access.
+    #[serde(default = "one")]
+    pub pages: u32,
+    /// Whether accesses to memory write.
+    #[serde(default)]
+    pub write: bool,
+    /// The part of the object that is of interest at a time, MiB; the whole if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_mib: Option<u64>,
+    /// Accesses of a thread after which the window moves on; it stays if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_accesses: Option<u64>,
+    /// Reads that a thread may have under way at the same time.
+    #[serde(default = "one")]
+    pub outstanding: u32,
+    /// CPU time of the program for an access, nanoseconds.
+    pub compute_ns: Figure,
+}
+
+/// What is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Object {
+    /// A file, read through the page cache.
+    File,
+    /// Private memory.
+    Memory,
+}
+
+/// Which access follows which.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Pattern {
+    /// Any, all alike.
+    Uniform,
+    /// By Zipf's law as fio draws it.
+    Zipf {
+        /// Exponent, over 0 and not 1.
+        theta: f64,
+    },
+    /// One after the other, around at the end.
+    Sequential,
+    /// One after the other until the end, then nothing more.
+    Once,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Uniform,
+    Zipf(FioZipf),
+    Sequential,
+    Once,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Compute,
+    Access,
+    End,
+}
+
+struct Accessor {
+    group: usize,
+    /// Index of its file or region.
+    object: u32,
+    place: Place,
+    random: Pcg64Mcg,
+    accesses: u64,
+    step: Step,
+}
+
+/// All groups at work.
+pub struct Accessors {
+    groups: Vec<AccessGroup>,
+    layout: Layout,
+    accessors: Vec<Accessor>,
+}
+
+impl AccessGroups {
+    /// Refuses what no run can be made of.
+    pub fn check(&self) -> Result<(), SpecError> {
+        for (number, group) in self.groups.iter().enumerate() {
+            let within =
+                |error: SpecError| SpecError { key: format!("groups[{number}].{}", error.key), ..error };
+            group.check().map_err(within)?;
+        }
+        at_least_one(&[("groups", self.groups.len() as u64)])
+    }
+
+    /// Figures with a source, by their keys.
+    pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+        let groups = self.groups.iter_mut().enumerate();
+        groups
+            .map(|(number, group)| (format!("groups[{number}].compute_ns"), &mut group.compute_ns))
+            .collect()
+    }
+
+    /// The groups at work; `random` gives each thread a stream of its own.
+    pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Accessors, SpecError> {
+        self.check()?;
+        let mut layout = Layout::default();
+        let mut accessors = Vec::new();
+        for (number, group) in self.groups.iter().enumerate() {
+            layout.groups = layout.groups.max(group.cgroup + 1);
+            let slots = group.window_pages() / u64::from(group.pages);
+            let zipf = match group.pattern {
+                Pattern::Zipf { theta } => Some(FioZipf::new(slots, theta, 0)),
+                _ => None,
+            };
+            for thread in 0..group.threads {
+                if thread == 0 || !group.shared {
+                    match group.object {
+                        Object::File => layout.files.push(File { pages: group.mib * MIB_PAGES }),
+                        Object::Memory => {
+                            layout.regions.push(Region { pages: group.mib * MIB_PAGES, group: group.cgroup });
+                        }
+                    }
+                }
+                let objects = match group.object {
+                    Object::File => layout.files.len(),
+                    Object::Memory => layout.regions.len(),
+                };
+                let mut random = random(accessors.len() as u64);
+                let place = match (group.pattern, &zipf) {
+                    (Pattern::Zipf { .. }, Some(zipf)) => {
+                        Place::Zipf(zipf.moved(if group.shared { 0 } else { random.random::<u64>() }))
+                    }
+                    (Pattern::Sequential, _) => Place::Sequential,
+                    (Pattern::Once, _) => Place::Once,
+                    _ => Place::Uniform,
+                };
+                layout.threads.push(Thread { group: group.cgroup, outstanding: group.outstanding });
+                accessors.push(Accessor {
+                    group: number,
+                    object: objects as u32 - 1,
+                    place,
+                    random,
+                    accesses: 0,
+                    step: Step::Compute,
+                });
+            }
+        }
+        Ok(Accessors { groups: self.groups.clone(), layout, accessors })
+    }
+}
+
+impl AccessGroup {
+    fn check(&self) -> Result<(), SpecError> {
+        at_least_one(&[
+            ("threads", self.threads.into()),
+            ("mib", self.mib),
+            ("pages", self.pages.into()),
+            ("window_mib", self.window_mib.unwrap_or(1)),
+            ("window_accesses", self.window_accesses.unwrap_or(1)),
+            ("outstanding", self.outstanding.into()),
+        ])?;
+        plausible(&[("compute_ns", &self.compute_ns)])?;
+        if self.mib > 1 << 24 {
+            return Err(SpecError::new("mib", self.mib, "at most 16 TiB"));
+        }
+        if self.window_mib.is_some_and(|window| window > self.mib) {
+            return Err(SpecError::new("window_mib", self.window_pages() / MIB_PAGES, "no more than mib"));
+        }
+        if u64::from(self.pages) > self.window_pages() {
+            return Err(SpecError::new("pages", self.pages, "no more pages than the window has"));
+        }
+        match self.pattern {
+            Pattern::Zipf { theta } if !(theta > 0.0 && theta != 1.0 && theta <= 10.0) => {
+                Err(SpecError::new("pattern.theta", theta, "an exponent over 0, not 1, at most 10"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn window_pages(&self) -> u64 {
+        self.window_mib.unwrap_or(self.mib) * MIB_PAGES
+    }
+}
+
+impl Accessor {
+    /// First page of the next access; none when it is done.
+    fn index(&mut self, group: &AccessGroup) -> Option<u64> {
+        let (window, pages) = (group.window_pages(), u64::from(group.pages));
+        let slots = window / pages;
+        let slot = match &self.place {
+            Place::Uniform => self.random.random_range(0..slots),
+            Place::Zipf(zipf) => zipf.sample(&mut self.random),
+            Place::Sequential => self.accesses % slots,
+            Place::Once => (self.accesses < slots).then_some(self.accesses)?,
+        };
+        let moves = group.window_accesses.map_or(0, |accesses| self.accesses / accesses);
+        let windows = (group.mib * MIB_PAGES / window).max(1);
+        self.accesses += 1;
+        Some(moves % windows * window + slot * pages)
+    }
+}
+
+impl Demand for Accessors {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    #[inline]
+    fn next(&mut self, thread: usize) -> Option<Operation> {
+        let accessor = &mut self.accessors[thread];
+        let group = &self.groups[accessor.group];
+        match accessor.step {
+            Step::Compute => {
+                accessor.step = Step::Access;
+                Some(Operation::Compute { nanoseconds: nanoseconds(&group.compute_ns) })
+            }
+            Step::Access => {
+                let index = accessor.index(group)?;
+                accessor.step = Step::End;
+                let pages = group.pages;
+                Some(match group.object {
+                    Object::File => Operation::Read { file: accessor.object, index, pages },
+                    Object::Memory => {
+                        Operation::Touch { region: accessor.object, index, pages, write: group.write }
+                    }
+                })
+            }
+            Step::End => {
+                accessor.step = Step::Compute;
+                Some(Operation::TransactionEnd)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    fn stream(thread: u64) -> Pcg64Mcg {
+        Pcg64Mcg::seed_from_u64(thread)
+    }
+
+    fn group(text: &str) -> AccessGroup {
+        let text = format!("compute_ns = {{ value = 500, source = \"made up\" }}\n{text}");
+        toml::from_str(&text).unwrap()
+    }
+
+    fn accesses(demand: &mut Accessors, thread: usize, count: usize) -> Vec<u64> {
+        std::iter::from_fn(|| demand.next(thread))
+            .filter_map(|operation| match operation {
+                Operation::Read { index, .. } | Operation::Touch { index, .. } => Some(index),
+                _ => None,
+            })
+            .take(count)
+            .collect()
+    }
+
+    #[test]
+    fn each_job_of_fio_has_its_own_file_and_its_own_hot_blocks() {
+        let jobs = group(
+            "threads = 3\nobject = \"file\"\nmib = 1000\npattern = { kind = \"zipf\", theta = 1.2 }\noutstanding = 128",
+        );
+        let spec = AccessGroups { groups: vec![jobs] };
+        spec.check().unwrap();
+        let mut demand = spec.demand(stream).unwrap();
+        assert_eq!(demand.layout().files, [File { pages: 256_000 }; 3]);
+        assert_eq!(demand.layout().threads[2], Thread { group: 0, outstanding: 128 });
+        assert_eq!(demand.next(1), Some(Operation::Compute { nanoseconds: 500 }));
+        assert!(matches!(demand.next(1), Some(Operation::Read { file: 1, pages: 1, .. })));
+        assert_eq!(demand.next(1), Some(Operation::TransactionEnd));
+        let hottest = |indices: Vec<u64>| {
+            let mut count = vec![0u32; 256_000];
+            indices.iter().for_each(|&index| count[index as usize] += 1);
+            (0..256_000).max_by_key(|&index| count[index]).unwrap()
+        };
+        let (first, second) = (accesses(&mut demand, 0, 5000), accesses(&mut demand, 1, 5000));
+        assert_ne!(hottest(first.clone()), hottest(second));
+        assert_eq!(
+            first,
+            accesses(&mut spec.demand(stream).unwrap(), 0, 5000),
+            "the same stream, the same demand"
+        );
+    }
+
+    #[test]
+    fn a_window_moves_on_and_around() {
+        let shifting = "threads = 1\nobject = \"memory\"\nmib = 3\nwindow_mib = 1\nwindow_accesses = 2\n";
+        let sequential = group(&format!("{shifting}pattern = {{ kind = \"sequential\" }}"));
+        let mut demand = AccessGroups { groups: vec![sequential] }.demand(stream).unwrap();
+        assert_eq!(accesses(&mut demand, 0, 7), [0, 1, 256 + 2, 256 + 3, 512 + 4, 512 + 5, 6]);
+        let uniform = group(&format!("{shifting}pattern = {{ kind = \"uniform\" }}"));
+        let mut demand = AccessGroups { groups: vec![uniform] }.demand(stream).unwrap();
+        let windows: Vec<u64> = accesses(&mut demand, 0, 8).iter().map(|index| index / 256).collect();
+        assert_eq!(windows, [0, 0, 1, 1, 2, 2, 0, 0]);
+    }
+
+    #[test]
+    fn uniform_accesses_are_uniform() {
+        let spec = group(
+            "threads = 2\nshared = true\nobject = \"file\"\nmib = 1\npages = 4\npattern = { kind = \"uniform\" }",
+        );
+        let mut demand = AccessGroups { groups: vec![spec] }.demand(stream).unwrap();
+        assert_eq!(demand.layout().files.len(), 1);
+        let mut count = [0f64; 64];
+        for index in accesses(&mut demand, 1, 64_000) {
+            assert_eq!(index % 4, 0);
+            count[index as usize / 4] += 1.0;
+        }
+        // Chi-squared with 63 degrees of freedom: 110 is passed once in 4000 streams.
+        let chi: f64 = count.iter().map(|count| (count - 1000.0).powi(2) / 1000.0).sum();
+        assert!(chi < 110.0, "{chi}");
+    }
+
+    #[test]
+    fn once_ends() {
+        let idle = group(
+            "threads = 1\ncgroup = 2\nobject = \"memory\"\nmib = 1\nwrite = true\npattern = { kind = \"once\" }",
+        );
+        let mut demand = AccessGroups { groups: vec![idle] }.demand(stream).unwrap();
+        assert_eq!(demand.layout().groups, 3);
+        assert_eq!(demand.layout().regions, [Region { pages: 256, group: 2 }]);
+        assert_eq!(accesses(&mut demand, 0, 1000).len(), 256);
+        assert_eq!(demand.next(0), None);
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let base = "threads = 1\nobject = \"file\"\nmib = 2\n";
+        let key = |text: &str| {
+            let spec = AccessGroups { groups: vec![group(&format!("{base}{text}"))] };
+            spec.check().err().map(|error| error.key)
+        };
+        assert_eq!(key("pattern = { kind = \"uniform\" }"), None);
+        let refused = |key: &str| Some(format!("groups[0].{key}"));
+        assert_eq!(key("pattern = { kind = \"zipf\", theta = 1.0 }"), refused("pattern.theta"));
+        assert_eq!(key("window_mib = 3\npattern = { kind = \"uniform\" }"), refused("window_mib"));
+        assert_eq!(key("pages = 600\npattern = { kind = \"uniform\" }"), refused("pages"));
+        assert_eq!(AccessGroups { groups: vec![] }.check().unwrap_err().key, "groups");
+    }
+}

@@ -1,0 +1,291 @@
+//! memcached filled by memtier_benchmark: every key written once, in order, into memory that is far too small.
+//!
+//! ```text
+//!   set key n  ──► hash table: bucket of the key ──► the items chained there, all over memory: keys are compared
+//!              ──► oldest item goes: its bucket, half of the chain before it
+//!              ──► its chunk is written                            └─ random pages ─┘
+//!
+//!   memory, -m  │ 1 MiB: 1394 chunks of 752 bytes │ 1 MiB │ ...  filled in a circle
+//! ```
+//!
+//! Writing the values is one sequential stream. What makes such a test swap is the rest: a set looks its key up, which
+//! reads the header of each item in the same bucket, and the item that is dropped to make room is looked up too
+//! (`assoc.c: assoc_find, assoc_delete`; memcached 1.6). These are pages chosen by a hash.
+//!
+//! Sizes (`slabs.c`, `memcached.h: ITEM_ntotal`): a slab page of 1 MiB holds chunks of one class; classes grow from 96
+//! bytes by a quarter each, rounded up to 8 bytes. An item has a header of 48 bytes, 8 for `cas`, the key and a zero,
+//! and the value with two bytes at its end. The table doubles when there are more than 1.5 items a bucket. The oldest
+//! items go first, which is what the segmented LRU comes to for keys that nobody reads.
+
+use super::{
+    Demand, Layout, MIB_PAGES, Operation, PAGE_SIZE, Region, SpecError, Thread, at_least_one, nanoseconds,
+    plausible,
+};
+use machine::profile::Figure;
+use rand::RngExt;
+use rand_distr::{Distribution, Poisson};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+/// memcached and its clients as scenarios describe them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memcached {
+    /// Worker threads (`-t`), with a client each.
+    pub threads: u32,
+    /// Memory for items, MiB (`-m`).
+    pub memory_mib: u64,
+    /// Bytes of a value (memtier's `-d`).
+    pub value_bytes: u64,
+    /// Bytes of a key.
+    pub key_bytes: u64,
+    /// CPU time of a set outside memory management, network included, nanoseconds.
+    pub set_ns: Figure,
+}
+
+/// Bytes of an item besides key and value.
+const ITEM_OVERHEAD: u64 = 48 + 8 + 1 + 2;
+
+/// Bytes of a slab page.
+const SLAB: u64 = 1 << 20;
+
+/// Bytes of a bucket.
+const BUCKET: u64 = 8;
+
+/// log2 of the buckets of a new table.
+const FIRST_POWER: u32 = 16;
+
+/// Region of the items.
+const ITEMS: u32 = 0;
+
+/// Region of the hash table.
+const TABLE: u32 = 1;
+
+struct Worker {
+    random: Pcg64Mcg,
+    /// What is left of the current set, the next operation last.
+    pending: Vec<Operation>,
+}
+
+/// memcached at work.
+pub struct MemcachedDemand {
+    layout: Layout,
+    workers: Vec<Worker>,
+    set_ns: u64,
+    chunk: u64,
+    chunks: u64,
+    sets: u64,
+}
+
+impl Memcached {
+    /// Refuses what no run can be made of.
+    pub fn check(&self) -> Result<(), SpecError> {
+        at_least_one(&[("threads", self.threads.into()), ("memory_mib", self.memory_mib)])?;
+        plausible(&[("set_ns", &self.set_ns)])?;
+        if self.memory_mib > 1 << 22 {
+            return Err(SpecError::new("memory_mib", self.memory_mib, "at most 4 TiB"));
+        }
+        if self.value_bytes > SLAB / 2 {
+            return Err(SpecError::new("value_bytes", self.value_bytes, "at most half a slab page of 1 MiB"));
+        }
+        if self.key_bytes > 250 {
+            return Err(SpecError::new("key_bytes", self.key_bytes, "at most 250"));
+        }
+        Ok(())
+    }
+
+    /// Figures with a source, by their keys.
+    pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+        vec![("set_ns".into(), &mut self.set_ns)]
+    }
+
+    /// Bytes of the chunk that an item is put into.
+    pub fn chunk_bytes(&self) -> u64 {
+        let item = ITEM_OVERHEAD + self.key_bytes + self.value_bytes;
+        let mut chunk = 96;
+        while chunk < item {
+            chunk = (chunk + chunk / 4).next_multiple_of(8);
+        }
+        chunk
+    }
+
+    /// Items that fit.
+    pub fn items(&self) -> u64 {
+        self.memory_mib * (SLAB / self.chunk_bytes()).max(1)
+    }
+
+    /// memcached at work, empty; `random` gives each thread a stream of its own.
+    pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<MemcachedDemand, SpecError> {
+        self.check()?;
+        let chunks = self.items();
+        let region = |pages| Region { pages, group: 0 };
+        Ok(MemcachedDemand {
+            layout: Layout {
+                groups: 1,
+                files: Vec::new(),
+                regions: vec![
+                    region(self.memory_mib * MIB_PAGES),
+                    region((BUCKET << power(chunks)).div_ceil(PAGE_SIZE)),
+                ],
+                threads: vec![Thread { group: 0, outstanding: 1 }; self.threads as usize],
+            },
+            workers: (0..u64::from(self.threads))
+                .map(|thread| Worker { random: random(thread), pending: Vec::new() })
+                .collect(),
+            set_ns: nanoseconds(&self.set_ns),
+            chunk: self.chunk_bytes(),
+            chunks,
+            sets: 0,
+        })
+    }
+}
+
+/// log2 of the buckets for so many items.
+fn power(items: u64) -> u32 {
+    let mut power = FIRST_POWER;
+    while items > (3 << power) / 2 {
+        power += 1;
+    }
+    power
+}
+
+impl MemcachedDemand {
+    /// The page that a chunk begins in.
+    fn page(&self, chunk: u64) -> u64 {
+        let in_slab = SLAB / self.chunk;
+        (chunk / in_slab * SLAB + chunk % in_slab * self.chunk) / PAGE_SIZE
+    }
+
+    /// Reads the headers of as many items as a chain has on average, whichever they are.
+    fn walk_chain(&mut self, thread: usize, live: u64, average: f64) {
+        let Ok(length) = Poisson::new(average) else { return };
+        let items = length.sample(&mut self.workers[thread].random) as u64;
+        for _ in 0..items {
+            let chunk = self.workers[thread].random.random_range(0..live);
+            let index = self.page(chunk);
+            self.workers[thread].pending.push(Operation::Touch {
+                region: ITEMS,
+                index,
+                pages: 1,
+                write: false,
+            });
+        }
+    }
+
+    /// Looks at a bucket, whichever it is, to write to it.
+    fn find_bucket(&mut self, thread: usize, buckets: u64) {
+        let worker = &mut self.workers[thread];
+        let index = worker.random.random_range(0..buckets) * BUCKET / PAGE_SIZE;
+        worker.pending.push(Operation::Touch { region: TABLE, index, pages: 1, write: true });
+    }
+
+    /// Plans the next set.
+    fn set(&mut self, thread: usize) {
+        let (chunk, live) = (self.sets % self.chunks, self.sets.min(self.chunks));
+        self.sets += 1;
+        let buckets = 1 << power(live);
+        let chain = live as f64 / buckets as f64;
+        self.workers[thread].pending.push(Operation::Compute { nanoseconds: self.set_ns });
+        self.find_bucket(thread, buckets);
+        self.walk_chain(thread, live, chain);
+        if live == self.chunks {
+            // The item that goes is on average in the middle of its chain.
+            self.find_bucket(thread, buckets);
+            self.walk_chain(thread, live, chain / 2.0);
+        }
+        let first = self.page(chunk);
+        let last = (chunk / (SLAB / self.chunk) * SLAB + (chunk % (SLAB / self.chunk) + 1) * self.chunk - 1)
+            / PAGE_SIZE;
+        let pending = &mut self.workers[thread].pending;
+        pending.push(Operation::Touch {
+            region: ITEMS,
+            index: first,
+            pages: (last - first + 1) as u32,
+            write: true,
+        });
+        pending.push(Operation::TransactionEnd);
+        pending.reverse();
+    }
+}
+
+impl Demand for MemcachedDemand {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn next(&mut self, thread: usize) -> Option<Operation> {
+        if self.workers[thread].pending.is_empty() {
+            self.set(thread);
+        }
+        self.workers[thread].pending.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    fn published() -> Memcached {
+        Memcached {
+            threads: 16,
+            memory_mib: 16384,
+            value_bytes: 600,
+            key_bytes: 16,
+            set_ns: Figure { value: 20_000.0, range: None, source: "made up".into() },
+        }
+    }
+
+    #[test]
+    fn chunks_are_of_memcacheds_classes() {
+        assert_eq!(published().chunk_bytes(), 752);
+        assert_eq!(published().items(), 16384 * 1394);
+        assert_eq!(Memcached { value_bytes: 5, ..published() }.chunk_bytes(), 96);
+        assert_eq!((power(1), power(98_304), power(98_305), power(22_839_296)), (16, 16, 17, 24));
+        assert!(Memcached { value_bytes: 1 << 20, ..published() }.check().is_err());
+    }
+
+    /// Sums over `sets` sets of `spec`: pages of items written, pages of items read, pages of the table.
+    fn run(spec: &Memcached, sets: usize) -> (Vec<u64>, u64, u64) {
+        let mut demand = spec.demand(Pcg64Mcg::seed_from_u64).unwrap();
+        let regions = demand.layout().regions.clone();
+        let (mut written, mut read, mut table) = (Vec::new(), 0, 0);
+        for set in 0..sets {
+            let thread = set % spec.threads as usize;
+            loop {
+                match demand.next(thread).unwrap() {
+                    Operation::Touch { region, index, pages, write } => {
+                        assert!(index + u64::from(pages) <= regions[region as usize].pages);
+                        match (region, write) {
+                            (ITEMS, true) => written.extend(index..index + u64::from(pages)),
+                            (ITEMS, false) => read += 1,
+                            _ => table += 1,
+                        }
+                    }
+                    Operation::TransactionEnd => break,
+                    operation => assert_eq!(operation, Operation::Compute { nanoseconds: 20_000 }),
+                }
+            }
+        }
+        (written, read, table)
+    }
+
+    #[test]
+    fn values_are_one_stream_around_memory_and_lookups_go_everywhere() {
+        let spec = Memcached { memory_mib: 96, ..published() };
+        let items = spec.items() as usize;
+        let (written, read, table) = run(&spec, items);
+        assert!(written.is_sorted() && written.last() == Some(&(95 * 256 + 255)));
+        // Each set looks at one bucket until memory is full.
+        assert_eq!(table, items as u64);
+        // The chain grows with the items and is halved when the table doubles: 133824 items end with 1.02 a bucket.
+        let chains: f64 = (0..items as u64).map(|live| live as f64 / (1u64 << power(live)) as f64).sum();
+        assert!((read as f64 / chains - 1.0).abs() < 0.02, "{read} and not {chains}");
+        let (again, read_again, table_again) = run(&spec, 2 * items);
+        assert_eq!(again[written.len()], 0);
+        assert_eq!(table_again - table, 2 * items as u64);
+        let chain = items as f64 / (1u64 << power(items as u64)) as f64;
+        let walked = (read_again - read) as f64 / items as f64;
+        assert!((walked / (1.5 * chain) - 1.0).abs() < 0.02, "{walked}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Demand for memory: what programs read and touch, for kernels that run out of it.
+//!
+//! Reclaim is about which page is needed again. So a program is modelled by the pages that it asks for, in order: pages
+//! of files that it reads through the page cache, and pages of its own memory. What is resident, what a miss costs and
+//! who waits is the kernel's and the machine's business.
+//!
+//! ```text
+//!   spec (scenario file) ──► Demand ── next(thread) ──► Compute ─ Read ─ Touch ─ TransactionEnd ...
+//!                               │
+//!                               ├─ groups    who is charged: control groups
+//!                               ├─ files     how long each is, and which group's reads fill it
+//!                               ├─ regions   how much private memory, and whose
+//!                               └─ threads   how many reads each may have under way
+//! ```
+//!
+//! - [`groups`]: threads that read or touch at random, by Zipf's law or in a circle. fio is one group of them.
+//! - [`memcached`]: keys written one after the other into slabs, under memory pressure of anonymous pages.
+//! - [`sysbench`]: rows read through a database's own cache of pages.
+//! - [`tpcc`]: MongoDB's STOCK_LEVEL, which reads documents all over two files through WiredTiger's cache.
+//!
+//! Programs that keep a cache of their own (memcached, InnoDB, WiredTiger) are modelled with that cache, because it
+//! decides which reads the kernel sees ([`buffer_pool`]).
+//!
+//! Every thread draws from a stream of random numbers of its own. Threads of a program that share a cache meet in it in
+//! the order in which `next` is called, which is the order of virtual time.
+
+pub mod buffer_pool;
+pub mod distribution;
+pub mod groups;
+pub mod memcached;
+pub mod spec;
+pub mod sysbench;
+pub mod tpcc;
+
+use machine::profile::Figure;
+
+/// Bytes of a page.
+pub const PAGE_SIZE: u64 = 4096;
+
+/// What a thread does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Computes.
+    Compute {
+        /// CPU time.
+        nanoseconds: u64,
+    },
+    /// Reads from a file through the page cache, in one system call.
+    Read {
+        /// Index into [`Layout::files`].
+        file: u32,
+        /// First page.
+        index: u64,
+        /// How many pages.
+        pages: u32,
+    },
+    /// Touches private memory.
+    Touch {
+        /// Index into [`Layout::regions`].
+        region: u32,
+        /// First page.
+        index: u64,
+        /// How many pages.
+        pages: u32,
+        /// Whether it writes.
+        write: bool,
+    },
+    /// Has done what the benchmark counts.
+    TransactionEnd,
+}
+
+/// A file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Its length.
+    pub pages: u64,
+}
+
+/// A process's private memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Its length; pages that nobody touches take no memory.
+    pub pages: u64,
+    /// The control group that it is charged to.
+    pub group: u32,
+}
+
+/// A thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// The control group that it runs in; pages of files are charged to who reads them first.
+    pub group: u32,
+    /// Reads that it may have under way at the same time; with 1 it waits for each.
+    pub outstanding: u32,
+}
+
+/// What a demand is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Number of control groups.
+    pub groups: u32,
+    /// Files.
+    pub files: Vec<File>,
+    /// Private memory.
+    pub regions: Vec<Region>,
+    /// Threads.
+    pub threads: Vec<Thread>,
+}
+
+/// A program, or several, as a stream of operations for each thread.
+pub trait Demand {
+    /// What there is.
+    fn layout(&self) -> &Layout;
+
+    /// What `thread` does next; none when it has nothing more to do.
+    fn next(&mut self, thread: usize) -> Option<Operation>;
+}
+
+/// Why a demand cannot be made of a scenario's keys.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{key} = {value}: {expected}")]
+pub struct SpecError {
+    /// The key, below the workload's table.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// What would be right.
+    pub expected: &'static str,
+}
+
+impl SpecError {
+    fn new(key: &str, value: impl ToString, expected: &'static str) -> SpecError {
+        SpecError { key: key.into(), value: value.to_string(), expected }
+    }
+}
+
+/// Refuses the first of `values` that is zero.
+fn at_least_one(values: &[(&str, u64)]) -> Result<(), SpecError> {
+    match values.iter().find(|(_, value)| *value == 0) {
+        Some((key, _)) => Err(SpecError::new(key, 0, "at least 1")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses the first of `figures` that is not a number from 0 to 10^9.
+fn plausible(figures: &[(&str, &Figure)]) -> Result<(), SpecError> {
+    match figures.iter().find(|(_, figure)| !(0.0..=1e9).contains(&figure.value)) {
+        Some((key, figure)) => Err(SpecError::new(key, figure.value, "a number from 0 to 1e9")),
+        None => Ok(()),
+    }
+}
+
+/// Whole nanoseconds of a figure.
+fn nanoseconds(figure: &Figure) -> u64 {
+    figure.value.round() as u64
+}
+
+const MIB_PAGES: u64 = (1 << 20) / PAGE_SIZE;

@@ -1,0 +1,192 @@
+//! A demand for memory as a scenario's `[workload]` describes it, with what surrounds it.
+//!
+//! ```toml
+//! [workload]
+//! kind = "paging"
+//! files = "ramdisk"            # device of the machine's profile that files are on
+//! swap = "zram"                # device that swap is on; none without it
+//! swap_mib = 16384
+//! cgroup_max_mib = [4096]      # memory.max of each control group; none for those that are not in the list
+//! warm_milliseconds = 2000
+//! milliseconds = 1000
+//!
+//! [workload.demand]
+//! kind = "memcached"
+//! ...
+//! ```
+
+use super::groups::{AccessGroups, Accessors};
+use super::memcached::{Memcached, MemcachedDemand};
+use super::sysbench::{SysbenchDemand, SysbenchReadOnly};
+use super::tpcc::{StockLevel, StockLevelDemand};
+use super::{Demand, Layout, Operation, SpecError, at_least_one};
+use machine::profile::Figure;
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+/// Programs that run out of memory, as scenarios describe them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paging {
+    /// The machine's device that files are on.
+    pub files: String,
+    /// The machine's device that swap is on; without it there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap: Option<String>,
+    /// Size of the swap area, MiB.
+    #[serde(default)]
+    pub swap_mib: u64,
+    /// `memory.max` of each control group, MiB; groups that are not in the list have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroup_max_mib: Vec<u64>,
+    /// Virtual milliseconds before measuring starts.
+    pub warm_milliseconds: u64,
+    /// Virtual milliseconds measured.
+    pub milliseconds: u64,
+    /// What runs.
+    pub demand: DemandSpec,
+}
+
+/// What runs, as scenarios describe it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum DemandSpec {
+    /// Groups of threads that read files or touch memory, fio among them.
+    Groups(AccessGroups),
+    /// memcached, filled by memtier_benchmark.
+    Memcached(Memcached),
+    /// sysbench's `oltp_read_only` on MySQL.
+    SysbenchReadOnly(SysbenchReadOnly),
+    /// TPC-C's STOCK_LEVEL on MongoDB.
+    StockLevel(StockLevel),
+}
+
+/// What runs, running.
+pub enum Program {
+    /// See [`DemandSpec::Groups`].
+    Groups(Accessors),
+    /// See [`DemandSpec::Memcached`].
+    Memcached(MemcachedDemand),
+    /// See [`DemandSpec::SysbenchReadOnly`].
+    SysbenchReadOnly(SysbenchDemand),
+    /// See [`DemandSpec::StockLevel`].
+    StockLevel(StockLevelDemand),
+}
+
+impl Paging {
+    /// Refuses what no run can be made of.
+    pub fn check(&self) -> Result<(), SpecError> {
+        at_least_one(&[("milliseconds", self.milliseconds)])?;
+        if self.swap.is_some() != (self.swap_mib > 0) {
+            return Err(SpecError::new(
+                "swap_mib",
+                self.swap_mib,
+                "more than 0 with a swap device, 0 without",
+            ));
+        }
+        for (group, &mib) in self.cgroup_max_mib.iter().enumerate() {
+            at_least_one(&[(&format!("cgroup_max_mib[{group}]"), mib)])?;
+        }
+        let within = |error: SpecError| SpecError { key: format!("demand.{}", error.key), ..error };
+        self.demand.check().map_err(within)
+    }
+
+    /// Figures with a source, by their keys below `workload`.
+    pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+        let figures = self.demand.figures_mut().into_iter();
+        figures.map(|(key, figure)| (format!("demand.{key}"), figure)).collect()
+    }
+}
+
+impl DemandSpec {
+    /// Refuses what no run can be made of.
+    pub fn check(&self) -> Result<(), SpecError> {
+        match self {
+            DemandSpec::Groups(spec) => spec.check(),
+            DemandSpec::Memcached(spec) => spec.check(),
+            DemandSpec::SysbenchReadOnly(spec) => spec.check(),
+            DemandSpec::StockLevel(spec) => spec.check(),
+        }
+    }
+
+    /// Figures with a source, by their keys.
+    pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+        match self {
+            DemandSpec::Groups(spec) => spec.figures_mut(),
+            DemandSpec::Memcached(spec) => spec.figures_mut(),
+            DemandSpec::SysbenchReadOnly(spec) => spec.figures_mut(),
+            DemandSpec::StockLevel(spec) => spec.figures_mut(),
+        }
+    }
+
+    /// The program, started; `random` gives each of its threads a stream of its own.
+    pub fn start(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Program, SpecError> {
+        Ok(match self {
+            DemandSpec::Groups(spec) => Program::Groups(spec.demand(random)?),
+            DemandSpec::Memcached(spec) => Program::Memcached(spec.demand(random)?),
+            DemandSpec::SysbenchReadOnly(spec) => Program::SysbenchReadOnly(spec.demand(random)?),
+            DemandSpec::StockLevel(spec) => Program::StockLevel(spec.demand(random)?),
+        })
+    }
+}
+
+impl Demand for Program {
+    fn layout(&self) -> &Layout {
+        match self {
+            Program::Groups(program) => program.layout(),
+            Program::Memcached(program) => program.layout(),
+            Program::SysbenchReadOnly(program) => program.layout(),
+            Program::StockLevel(program) => program.layout(),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self, thread: usize) -> Option<Operation> {
+        match self {
+            Program::Groups(program) => program.next(thread),
+            Program::Memcached(program) => program.next(thread),
+            Program::SysbenchReadOnly(program) => program.next(thread),
+            Program::StockLevel(program) => program.next(thread),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROUPS: &str = r#"
+        files = "nvme"
+        swap = "zram"
+        swap_mib = 1024
+        warm_milliseconds = 0
+        milliseconds = 10
+
+        [demand]
+        kind = "groups"
+
+        [[demand.groups]]
+        threads = 1
+        object = "file"
+        mib = 8
+        pattern = { kind = "uniform" }
+        compute_ns = { value = 500.0, source = "made up" }
+    "#;
+
+    #[test]
+    fn a_workload_is_read_checked_and_written_again() {
+        let mut paging: Paging = toml::from_str(GROUPS).unwrap();
+        assert_eq!(paging.check(), Ok(()));
+        assert_eq!(toml::from_str::<Paging>(&toml::to_string(&paging).unwrap()).as_ref(), Ok(&paging));
+        let keys: Vec<String> = paging.figures_mut().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["demand.groups[0].compute_ns"]);
+        let refused = |from: &str, to: &str| {
+            toml::from_str::<Paging>(&GROUPS.replace(from, to)).map(|paging| paging.check().unwrap_err().key)
+        };
+        assert_eq!(refused("mib = 8", "mib = 0").unwrap(), "demand.groups[0].mib");
+        assert_eq!(refused("swap_mib = 1024", "").unwrap(), "swap_mib");
+        assert_eq!(refused("value = 500.0", "value = -1.0").unwrap(), "demand.groups[0].compute_ns");
+        assert_eq!(refused("swap_mib", "cgroup_max_mib = [0]\nswap_mib").unwrap(), "cgroup_max_mib[0]");
+        assert!(refused("threads", "thread").unwrap_err().to_string().contains("thread"));
+    }
+}
