@@ -158,6 +158,7 @@ const fn reclaim(name: &'static str, description: &'static str, workingset: Work
 
 const RECLAIM_PATCHES: &[Variant] = &[
     reclaim("cls", "classic LRU: active and inactive lists", WorkingsetFeatures::G65.classic()),
+    reclaim("rfc1-cls", "1/6 with the classic LRU", WorkingsetFeatures::RFC1.classic()),
     reclaim("g61", "multi-gen LRU of 6.1", WorkingsetFeatures::G61),
     reclaim("g65", "before the series (6.5, 6.6): all refaults are counted", WorkingsetFeatures::G65),
     reclaim("rfc1", "1/6: age counts evictions only, throttled rule", WorkingsetFeatures::RFC1),
