@@ -27,9 +27,10 @@ Examples:
   mmtwin published pcp
   mmtwin published pcp --table s0.lmbench3.unix
   mmtwin published hugetlb
+  mmtwin published reclaim
   mmtwin published pcp --json > pcp.json")]
 pub struct Arguments {
-    /// The mechanism: pcp or hugetlb
+    /// The mechanism: pcp, hugetlb or reclaim
     mechanism: String,
 
     /// Only this table; may be given several times
@@ -120,8 +121,12 @@ fn render_table(table: &TableReport) -> String {
     }
     let mut text = format!("{}: {}\n{}\n\n{}", table.id, table.workload, table.mail, grid.render());
     text.extend(table.orderings.iter().map(render_ordering));
-    let mut reasons: Vec<&str> = table.cells.iter().filter_map(|cell| cell.reason.as_deref()).collect();
-    reasons.dedup();
+    let mut reasons: Vec<&str> = Vec::new();
+    for reason in table.cells.iter().filter_map(|cell| cell.reason.as_deref()) {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
     for reason in reasons {
         text += &format!("\nnot predicted: {reason}");
     }

@@ -46,7 +46,7 @@ metrics! {
     BUILD_TIME, "build_time", "build time", "s", Lower,
         "virtual time from the first warm job to the end of the last link";
     SCORE, "score", "score", "1/s", Higher,
-        "messages received, or pages faulted in, a second of virtual time";
+        "messages received, pages faulted in, operations or transactions done, a second of virtual time";
     LOCK, "lock", "spinlock share", "% of cycles", Lower,
         "busy CPU time spent spinning for any modelled spinlock, hand-overs included";
     ZONE_LOCK, "zone_lock", "zone-lock share", "% of cycles", Lower,
@@ -101,6 +101,34 @@ metrics! {
         "longest latency of a request of the service";
     SERVICE_REQUESTS, "service_requests", "service requests", "requests", Neutral,
         "requests that the service has completed";
+    TRANSACTIONS, "transactions", "transactions", "transactions", Higher,
+        "transactions that clients have completed";
+    TRANSACTION_TIME, "transaction_time", "time in transactions", "us", Neutral,
+        "virtual time of completed transactions, summed over clients";
+    TRANSACTION_RATE, "transaction_rate", "transaction rate", "1/s", Higher,
+        "completed transactions by the time in transactions: the rate of one client";
+    QUERY_RATE, "query_rate", "queries", "1/s", Higher,
+        "queries answered a second of virtual time";
+    DURATION, "duration", "duration", "s", Neutral,
+        "virtual time from the first transaction to the end of the last";
+    MEM_TOTAL, "mem_total", "memory, total", "MiB", Neutral,
+        "memory of the machine, as free(1) prints it at the end";
+    MEM_USED, "mem_used", "memory, used", "MiB", Neutral,
+        "total less free, buffers and page cache, at the end";
+    MEM_FREE, "mem_free", "memory, free", "MiB", Neutral,
+        "memory in free lists at the end";
+    MEM_SHARED, "mem_shared", "memory, shared", "MiB", Neutral,
+        "shared memory and tmpfs at the end";
+    MEM_BUFF_CACHE, "mem_buff_cache", "memory, buff/cache", "MiB", Neutral,
+        "buffers, page cache and reclaimable slabs at the end";
+    MEM_AVAILABLE, "mem_available", "memory, available", "MiB", Higher,
+        "what new programs could have without swapping, by the kernel's estimate, at the end";
+    SWAP_TOTAL, "swap_total", "swap, total", "MiB", Neutral,
+        "swap space";
+    SWAP_USED, "swap_used", "swap, used", "MiB", Neutral,
+        "swap space in use at the end";
+    SWAP_FREE, "swap_free", "swap, free", "MiB", Neutral,
+        "swap space that is free at the end";
 }
 
 impl Metric {

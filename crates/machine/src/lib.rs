@@ -43,7 +43,7 @@ pub use lock::{LockStatistics, SpinLock};
 pub use profile::{Profile, ProfileError};
 pub use storage::{Device, Direction};
 pub use time::Time;
-pub use tlb::{Flush, TlbStatistics};
+pub use tlb::Flush;
 pub use topology::{Cpu, Distance, Node, Topology};
 
 use interrupt::Clock;
@@ -58,7 +58,6 @@ pub struct Machine<C: Category> {
     /// Where time went.
     pub accounts: Accounts<C>,
     clocks: Vec<Clock<C>>,
-    tlb: TlbStatistics,
     busy: Vec<bool>,
     places: Vec<Place>,
 }
@@ -103,7 +102,6 @@ impl<C: Category> Machine<C> {
             places: topology.all_cpus().map(place).collect(),
             accounts: Accounts::new(cpus),
             clocks: vec![Clock::new(); cpus],
-            tlb: TlbStatistics::default(),
             busy: vec![false; cpus],
             topology,
             costs,

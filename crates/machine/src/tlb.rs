@@ -36,21 +36,6 @@ pub enum Flush {
     },
 }
 
-/// How often translations of all CPUs were flushed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TlbStatistics {
-    /// Broadcasts by interrupts that flushed everything.
-    pub full: u64,
-    /// Broadcasts by interrupts that flushed page by page.
-    pub ranged: u64,
-    /// Broadcasts by hardware.
-    pub by_hardware: u64,
-    /// Functions called on other CPUs, in all broadcasts by interrupts: one for each CPU but the initiator.
-    pub remote_calls: u64,
-    /// Pages flushed one by one, as one CPU counts them.
-    pub pages: u64,
-}
-
 impl<C: Category> Machine<C> {
     /// Runs a function that takes `work` on every CPU and waits for the last one (`on_each_cpu` with `wait`). Busy
     /// targets lose `refill` on top, afterwards. The initiator's time goes to `initiating`, targets' to `interrupted`.
@@ -87,7 +72,6 @@ impl<C: Category> Machine<C> {
             let cost = if busy { handler + refill } else { handler };
             clock.deliver(account, Interrupt { arrival, cost, category: interrupted });
         }
-        self.tlb.remote_calls += self.places.len() as u64 - 1;
         self.charge(initiator, initiating, now - self.now(initiator) + work);
         self.wait_until(initiator, initiating, last);
     }
@@ -95,15 +79,8 @@ impl<C: Category> Machine<C> {
     /// Flushes kernel translations of every CPU by interrupts (`flush_tlb_all`, `flush_tlb_kernel_range`).
     pub fn flush_kernel_tlb(&mut self, initiator: Cpu, flush: Flush, initiating: C, interrupted: C) {
         let (work, refill) = match flush {
-            Flush::All => {
-                self.tlb.full += 1;
-                (self.costs.tlb_flush_all, self.costs.tlb_refill)
-            }
-            Flush::Range { pages } => {
-                self.tlb.ranged += 1;
-                self.tlb.pages += pages;
-                (self.costs.tlb_flush_page * pages, Time::ZERO)
-            }
+            Flush::All => (self.costs.tlb_flush_all, self.costs.tlb_refill),
+            Flush::Range { pages } => (self.costs.tlb_flush_page * pages, Time::ZERO),
         };
         self.call_on_each_cpu(initiator, work, refill, initiating, interrupted);
     }
@@ -111,13 +88,7 @@ impl<C: Category> Machine<C> {
     /// Flushes them by hardware, without interrupts; does nothing and returns `false` if the machine cannot.
     pub fn flush_kernel_tlb_by_hardware(&mut self, initiator: Cpu, initiating: C) -> bool {
         let Some(broadcast) = self.costs.invlpgb else { return false };
-        self.tlb.by_hardware += 1;
         self.charge(initiator, initiating, broadcast);
         true
-    }
-
-    /// What was flushed so far.
-    pub fn tlb_statistics(&self) -> TlbStatistics {
-        self.tlb
     }
 }

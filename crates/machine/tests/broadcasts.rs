@@ -158,20 +158,14 @@ fn a_sleeping_cpu_wakes_when_it_wanted_to() {
 }
 
 #[test]
-fn broadcasts_and_calls_are_counted() {
+fn the_instruction_costs_its_initiator_alone() {
     let mut machine = machine(63);
-    machine.set_busy(Cpu(0), true);
-    flush(&mut machine, Cpu(0), Flush::All);
-    flush(&mut machine, Cpu(0), Flush::Range { pages: 8 });
-    flush(&mut machine, Cpu(0), Flush::Range { pages: 7 });
     assert!(!machine.flush_kernel_tlb_by_hardware(Cpu(0), Doing::Flushing), "no such instruction");
-    let before = machine.now(Cpu(0));
     machine.costs.invlpgb = Some(ns(500));
     assert!(machine.flush_kernel_tlb_by_hardware(Cpu(0), Doing::Flushing));
-    assert_eq!(machine.now(Cpu(0)), before + ns(500));
-    let counted = machine.tlb_statistics();
-    assert_eq!((counted.full, counted.ranged, counted.by_hardware), (1, 2, 1));
-    assert_eq!((counted.remote_calls, counted.pages), (3 * 251, 15));
+    assert_eq!(machine.now(Cpu(0)), ns(500));
+    machine.idle_until(Cpu(1), ns(10_000));
+    assert_eq!(machine.accounts.spent(Cpu(1), Doing::Interrupted), Time::ZERO);
 }
 
 /// A CPU that lives nanosecond by nanosecond and looks at its list of interrupts after each.

@@ -55,15 +55,14 @@ impl Series {
         description: "Batch hugetlb vmemmap modification operations, v3, 12 patches, 2023-09-15",
         patches: HUGETLB_PATCHES,
     };
-    /// The refault distance for the multi-gen LRU. Not among [`Series::ALL`], as no experiment would show a difference:
-    /// its decisions are in [`crate::workingset`], but nothing evicts pages yet.
+    /// The refault distance for the multi-gen LRU.
     pub const RECLAIM: Series = Series {
         name: "reclaim",
         description: "Refault distance update with MGLRU support, RFC v3, 6 patches, 2023-09-21",
         patches: RECLAIM_PATCHES,
     };
     /// All series that an experiment can name.
-    pub const ALL: &'static [Series] = &[Series::PCP, Series::HUGETLB];
+    pub const ALL: &'static [Series] = &[Series::PCP, Series::HUGETLB, Series::RECLAIM];
 
     /// The series named `name`.
     pub fn find(name: &str) -> Option<Series> {
@@ -152,12 +151,18 @@ const HUGETLB_PATCHES: &[Variant] = &[
     },
 ];
 
+const CLASSIC: &[(&str, &str)] = &[("lru_gen/enabled", "0")];
+
 const fn reclaim(name: &'static str, description: &'static str, reclaim: ReclaimFeatures) -> Variant {
     variant(name, description, Features { reclaim, ..Features::BASE })
 }
 
 const RECLAIM_PATCHES: &[Variant] = &[
-    reclaim("cls", "classic LRU: active and inactive lists", ReclaimFeatures::G65.classic()),
+    Variant {
+        settings: CLASSIC,
+        ..reclaim("cls", "classic LRU: active and inactive lists", ReclaimFeatures::G65)
+    },
+    Variant { settings: CLASSIC, ..reclaim("rfc1-cls", "1/6 with the classic LRU", ReclaimFeatures::RFC1) },
     reclaim("g61", "multi-gen LRU of 6.1", ReclaimFeatures::G61),
     reclaim("g65", "before the series (6.5, 6.6): all refaults are counted", ReclaimFeatures::G65),
     reclaim("rfc1", "1/6: age counts evictions only, throttled rule", ReclaimFeatures::RFC1),

@@ -170,7 +170,6 @@ fn where_the_cpu_can_flushes_are_broadcast_by_hardware() {
         assert_eq!((grown.flushes(), shrunk.flushes()), ((2, 0), (1, 0)), "{variant}");
         let called = grown.get(Event::TlbRemoteCalls) + shrunk.get(Event::TlbRemoteCalls);
         assert_eq!(called, if interrupts { 3 * 3 } else { 0 }, "{variant}");
-        assert_eq!(host.machine.tlb_statistics().by_hardware, if interrupts { 0 } else { 3 }, "{variant}");
     }
 }
 

@@ -168,6 +168,26 @@ fn a_gigantic_page_becomes_512_small_ones() {
 }
 
 #[test]
+fn parts_of_a_gigantic_page_enter_the_pool_in_steps() {
+    for (variant, at_once) in [("base", 1), ("patch6", 512), ("mainline-6.18", 512)] {
+        let mut host = Host::new(features(variant), 1, 8192);
+        host.write("hugepages-1048576kB/nr_hugepages", 1);
+        let mut write = host.mm.begin_write("hugepages-1048576kB/demote", "1").unwrap();
+        let mut entered = Vec::new();
+        loop {
+            let before = pool(&host).free;
+            let done = host.mm.step_write(&mut host.machine, WRITER, &mut write);
+            entered.push(pool(&host).free - before);
+            if done {
+                break;
+            }
+        }
+        entered.retain(|&pages| pages > 0);
+        assert_eq!(entered, vec![at_once; 512 / at_once as usize], "{variant}");
+    }
+}
+
+#[test]
 fn pages_of_boot_time() {
     for variant in ["base", "patch12", "mainline-6.7", "mainline-6.10", "mainline-6.18"] {
         let mut host = Host::new(features(variant), 2, 8192);

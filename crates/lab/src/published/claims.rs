@@ -6,7 +6,7 @@ use super::prediction::{CellValue, Observations};
 use super::tables::{Kind, Row, Table};
 use crate::metric::{
     ALLOC_ZONE, BUILD_TIME, CACHE_MISS, FREE_HIGH, GROW_FLUSHES, GROW_TIME, LOCK, MEMORY_MAX, Metric,
-    PAGES_REACHED, SCORE, SHRINK_TIME,
+    PAGES_REACHED, SCORE, SHRINK_TIME, TRANSACTIONS,
 };
 
 /// A sentence by table and row, and what stands for it.
@@ -42,6 +42,10 @@ const fn change(
 
 const fn of_batching(row: &'static str, rule: Rule) -> Sentence {
     Sentence("s1.claims", row, rule)
+}
+
+const fn of_refault_distance(row: &'static str, rule: Rule) -> Sentence {
+    Sentence("s2.claims", row, rule)
 }
 
 const fn times(
@@ -94,9 +98,14 @@ const SENTENCES: &[Sentence] = &[
         ]),
     ),
     of_batching("flushes_before", Rule::FlushesOfPage("hugetlb-vm252", "base")),
-    // The sentence counts what patches 10 and 11 leave. Patch 12 as posted flushes once more, for the list of pages to
-    // free, which is empty when a pool grows.
-    of_batching("flushes_after", Rule::FlushesOfBatch("hugetlb-vm252", "patch11")),
+    // Patches 10 and 11 leave two flushes. Patch 12 as posted flushes once more, for the list of pages to free, which is
+    // empty when a pool grows; the sentence does not count that one.
+    of_batching("flushes_after", Rule::FlushesOfBatch("hugetlb-vm252", "patch12")),
+    of_refault_distance(
+        "improvement",
+        Rule::Times(&[times("mongodb-tpcc", TRANSACTIONS, "g65", &["rfc6-v3"])]),
+    ),
+    of_refault_distance("doubled", Rule::Nothing("no workload is named")),
 ];
 
 /// Whether a table is one of sentences.
@@ -133,11 +142,11 @@ pub(super) fn kind(table: &Table, row: &Row, column: &str) -> Kind {
 
 impl Claim {
     fn before(&self, observations: &Observations) -> Result<f64, String> {
-        observations.mean(self.0, self.2, self.1)
+        observations.mean(self.0, self.2, self.1.name)
     }
 
     fn after(&self, observations: &Observations) -> Result<f64, String> {
-        let values = self.3.iter().map(|variant| observations.mean(self.0, variant, self.1));
+        let values = self.3.iter().map(|variant| observations.mean(self.0, variant, self.1.name));
         values.collect::<Result<Vec<f64>, _>>().map(|values| values.into_iter().fold(f64::MIN, f64::max))
     }
 
@@ -174,12 +183,12 @@ pub(super) fn predict(table: &Table, row: &Row, column: &str, observations: &Obs
             ratios.map(text).into()
         }
         Rule::FlushesOfPage(scenario, variant) => {
-            let flushes = observations.mean(scenario, variant, GROW_FLUSHES);
-            let pages = observations.mean(scenario, variant, PAGES_REACHED);
+            let flushes = observations.mean(scenario, variant, GROW_FLUSHES.name);
+            let pages = observations.mean(scenario, variant, PAGES_REACHED.name);
             flushes.and_then(|flushes| Ok(word((flushes / pages?).ceil()))).into()
         }
         Rule::FlushesOfBatch(scenario, variant) => {
-            observations.mean(scenario, variant, GROW_FLUSHES).map(word).into()
+            observations.mean(scenario, variant, GROW_FLUSHES.name).map(word).into()
         }
         Rule::Nothing(reason) => CellValue::Missing(reason.to_string()),
     }

@@ -1,7 +1,7 @@
 //! What the twin has for a cell, and the means of runs that it comes from.
 
-use crate::metric::Metric;
 use crate::results::Record;
+use crate::scenario::Scenario;
 use crate::statistics::mean;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl From<Result<String, String>> for CellValue {
     }
 }
 
-/// Means over seeds, by scenario, variant and metric; or why a scenario could not be run.
+/// Means over seeds, by scenario, variant and the name of a metric or counter; or why a scenario could not be run.
 #[derive(Clone, Debug, Default)]
 pub struct Observations(BTreeMap<String, Result<Means, String>>);
 
@@ -47,7 +47,11 @@ impl Observations {
         let mut values: BTreeMap<String, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
         for record in records {
             let variant = values.entry(record.run.variant.clone()).or_default();
-            record.metrics.iter().for_each(|(name, &v)| variant.entry(name.clone()).or_default().push(v));
+            // Where a metric and a counter share a name, they are the same.
+            let counters = record.counters.iter().map(|(name, &count)| (name.clone(), count as f64));
+            let mut quantities: BTreeMap<String, f64> = counters.collect();
+            quantities.extend(record.metrics.clone());
+            quantities.into_iter().for_each(|(name, v)| variant.entry(name).or_default().push(v));
         }
         let means = values.into_iter().map(|(variant, metrics)| {
             (variant, metrics.into_iter().map(|(name, values)| (name, mean(&values))).collect())
@@ -60,19 +64,22 @@ impl Observations {
         self.0.insert(scenario.into(), Err(reason.into()));
     }
 
-    /// The mean of a metric, or why there is none.
-    pub(super) fn mean(&self, scenario: &str, variant: &str, metric: Metric) -> Result<f64, String> {
+    /// The mean of a metric or counter, or why there is none.
+    pub(super) fn mean(&self, scenario: &str, variant: &str, quantity: &str) -> Result<f64, String> {
         let means = match self.0.get(scenario) {
+            None if Scenario::names().all(|name| name != scenario) => {
+                return Err(format!("{scenario} is not simulated yet"));
+            }
             None => return Err(format!("scenario {scenario} was not run")),
             Some(Err(reason)) => return Err(reason.clone()),
             Some(Ok(means)) => means,
         };
-        let metrics = means
+        let quantities = means
             .get(variant)
             .ok_or_else(|| format!("scenario {scenario}: variant {variant} was not run"))?;
-        match metrics.get(metric.name) {
+        match quantities.get(quantity) {
             Some(value) if value.is_finite() => Ok(*value),
-            _ => Err(format!("scenario {scenario} does not measure {}", metric.name)),
+            _ => Err(format!("scenario {scenario} does not measure {quantity}")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Values as printed: `100.0`, `-3.4%`, `206s`, `0.75 MB`, `2m27.609s`, `61x slower`, `4 * batch`.
+//! Values as printed: `100.0`, `-3.4%`, `206s`, `0.75 MB`, `2m27.609s`, `61x slower`, `IOPS=5125.5k`, `4 * batch`.
 
 /// A printed number with its precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,16 +10,16 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Reads a number with an optional sign and optional words or `%` behind it, or minutes and seconds as time(1)
-    /// prints them; none if it is something else.
+    /// Reads a number with an optional sign, optionally behind `name=`, with optional words, `/` or `%` behind it, or
+    /// minutes and seconds as time(1) prints them; none if it is something else.
     pub fn parse(text: &str) -> Option<Printed> {
         if let Some((minutes, seconds)) = text.strip_suffix('s').and_then(|text| text.split_once('m')) {
             let minutes: u32 = minutes.parse().ok()?;
             let seconds = Printed::parse(seconds)?;
             return Some(Printed { value: 60.0 * f64::from(minutes) + seconds.value, ..seconds });
         }
-        let number =
-            text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic() || matches!(c, '%' | ' '));
+        let text = text.split_once('=').map_or(text, |(_, value)| value).trim();
+        let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || matches!(c, '%' | '/' | ' '));
         let unsigned = number.trim_start_matches(['+', '-']);
         if !unsigned.chars().all(|c| c.is_ascii_digit() || c == '.') {
             return None;
@@ -45,6 +45,10 @@ mod tests {
             ("0m4.119s", 4.119, 0.0005),
             ("2m27.609s", 147.609, 0.0005),
             ("61x slower", 61.0, 0.5),
+            ("37794.71 op/s", 37794.71, 0.005),
+            ("6327.3k iops", 6327.3, 0.05),
+            ("IOPS=5125.5k", 5125.5, 0.05),
+            ("1817.13499 seconds", 1817.13499, 0.000005),
         ] {
             let printed = Printed::parse(text).unwrap();
             assert_eq!(printed.value, value, "{text}");

@@ -183,21 +183,32 @@ impl Ordering {
         let orderings = columns.map(|column| {
             let cells = cells.iter().filter(|cell| cell.metric == column);
             let values = cells.filter_map(|cell| match (Printed::parse(&cell.published), &cell.predicted) {
-                (Some(printed), CellValue::Number(value)) => Some((cell.kind, printed, *value)),
+                (Some(printed), CellValue::Number(value)) => {
+                    Some((cell.row.as_str(), cell.kind, printed, *value))
+                }
                 _ => None,
             });
-            Ordering::new(column, measured.run_to_run(table, column), &values.collect::<Vec<_>>())
+            Ordering::new(table, measured, column, &values.collect::<Vec<_>>())
         });
         orderings.filter(|ordering| ordering.pairs > 0).collect()
     }
 
-    /// Of rows with a kind, a published and a predicted value.
-    fn new(column: &str, run_to_run: f64, rows: &[(Kind, Printed, f64)]) -> Ordering {
+    /// Of rows with a name, a kind, a published and a predicted value.
+    fn new(
+        table: &Table,
+        measured: &Measured,
+        column: &str,
+        rows: &[(&str, Kind, Printed, f64)],
+    ) -> Ordering {
+        let run_to_run = measured.run_to_run(table, column);
         let mut ordering =
             Ordering { metric: column.into(), pairs: 0, alike: 0, pairs_resolved: 0, alike_resolved: 0 };
-        for (index, &(kind, a, twin_a)) in rows.iter().enumerate() {
-            for &(other, b, twin_b) in &rows[index + 1..] {
-                if a.value == b.value || (kind, other) == (Kind::Baseline, Kind::Baseline) {
+        for (index, &(row_a, kind, a, twin_a)) in rows.iter().enumerate() {
+            for &(row_b, other, b, twin_b) in &rows[index + 1..] {
+                if a.value == b.value
+                    || (kind, other) == (Kind::Baseline, Kind::Baseline)
+                    || !measured.are_comparable(column, row_a, row_b)
+                {
                     continue;
                 }
                 let alike = usize::from((a.value - b.value) * (twin_a - twin_b) > 0.0);

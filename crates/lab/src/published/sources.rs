@@ -4,9 +4,11 @@ use super::prediction::{CellValue, Observations};
 use super::tables::{Kind, Row, Table};
 use super::{Printed, claims};
 use crate::metric::{
-    ALLOC_ZONE, BUILD_TIME, CACHE_MISS, FREE_HIGH, GROW_TIME, LOCK, Metric, PUT_MEAN, PUT_P99, SCORE,
-    SHRINK_TIME, TAKE_MEAN, TAKE_P99,
+    ALLOC_ZONE, BUILD_TIME, CACHE_MISS, DURATION, FREE_HIGH, GROW_TIME, LOCK, MEM_AVAILABLE, MEM_BUFF_CACHE,
+    MEM_FREE, MEM_SHARED, MEM_TOTAL, MEM_USED, Metric, PUT_MEAN, PUT_P99, QUERY_RATE, SCORE, SHRINK_TIME,
+    SWAP_FREE, SWAP_TOTAL, SWAP_USED, TAKE_MEAN, TAKE_P99, TRANSACTION_RATE, TRANSACTION_TIME, TRANSACTIONS,
 };
+use crate::scenario::Scenario;
 
 /// A scenario and the variants of it that tables need.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,17 +22,46 @@ pub struct Need {
 /// A table whose rows are kernels and whose columns are metrics.
 pub(super) struct Measured {
     table: &'static str,
-    scenario: &'static str,
+    columns: Columns,
     rows: Rows,
 }
+
+/// What the columns are.
+enum Columns {
+    /// Metrics of this scenario, those that [`COLUMNS`] says.
+    Of(&'static str),
+    /// Each of them by itself.
+    Listed(&'static [Column]),
+}
+
+/// A column: its id, a part of its rows' names, the scenario, the metric or counter, and how it is printed.
+type Column = (&'static str, &'static str, &'static str, &'static str, PrintedAs);
+
+/// How a column prints what a run measures.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PrintedAs {
+    Itself,
+    PercentOfBase,
+    Thousands,
+}
+use PrintedAs::{Itself, PercentOfBase, Thousands};
 
 /// Which variant a row is.
 enum Rows {
     /// The one of its name, with this in front.
     Named(&'static str),
-    /// Row, variant, and the variant that it is compared with; then two rows that run to run differences alone
-    /// tell apart.
-    Listed(&'static [(&'static str, &'static str, &'static str)], [&'static str; 2]),
+    /// Row, variant, and the row that it is compared with; then two rows that run to run differences alone tell apart,
+    /// if there are such.
+    Listed(&'static [(&'static str, &'static str, &'static str)], Option<[&'static str; 2]>),
+}
+
+/// What a cell is the mean of.
+#[derive(Clone, Copy)]
+struct Source {
+    scenario: &'static str,
+    /// A metric's name or a counter's.
+    quantity: &'static str,
+    printed_as: PrintedAs,
 }
 
 const UNMODIFIED_OFF: &str = "Unmodified next-20230824, vm.hugetlb_optimize_vmemmap = 0";
@@ -42,16 +73,65 @@ const BATCHING_ON: &str = "next-20230824 + Batching patches, vm.hugetlb_optimize
 /// patch 10 is not in them.
 const BATCHING: Rows = Rows::Listed(
     &[
-        (UNMODIFIED_OFF, "hvo-off", "hvo-off"),
-        (UNMODIFIED_ON, "base", "hvo-off"),
-        (BATCHING_OFF, "patch12-hvo-off", "hvo-off"),
-        (BATCHING_ON, "patch12", "base"),
+        (UNMODIFIED_OFF, "hvo-off", UNMODIFIED_OFF),
+        (UNMODIFIED_ON, "base", UNMODIFIED_OFF),
+        (BATCHING_OFF, "patch12-hvo-off", UNMODIFIED_OFF),
+        (BATCHING_ON, "patch12", UNMODIFIED_ON),
     ],
-    [UNMODIFIED_OFF, BATCHING_OFF],
+    Some([UNMODIFIED_OFF, BATCHING_OFF]),
 );
 
+/// The mails of v3 print what v3 as posted did.
+const REFAULT_DISTANCE: Rows =
+    Rows::Listed(&[("Before", "g65", "Before"), ("Patched", "rfc6-v3", "Before")], None);
+
+const REFAULT_DISTANCE_FREE: Rows = Rows::Listed(
+    &[
+        ("Before Mem", "g65", "Before Mem"),
+        ("Before Swap", "g65", "Before Swap"),
+        ("Patched Mem", "rfc6-v3", "Before Mem"),
+        ("Patched Swap", "rfc6-v3", "Before Swap"),
+    ],
+    None,
+);
+
+const REFAULT_DISTANCE_LAST: Rows = Rows::Listed(
+    &[
+        ("Before this patch", "rfc5", "Before this patch"),
+        ("After this patch", "rfc6-v3", "Before this patch"),
+    ],
+    None,
+);
+
+const REFAULT_DISTANCE_FIRST: Rows =
+    Rows::Listed(&[("Before", "cls", "Before"), ("After", "rfc1-cls", "Before")], None);
+
+/// A column that prints a metric of `scenario` as it is.
+const fn of(id: &'static str, scenario: &'static str, metric: Metric) -> Column {
+    (id, "", scenario, metric.name, Itself)
+}
+
+/// The same in thousands.
+const fn thousands(id: &'static str, scenario: &'static str, metric: Metric) -> Column {
+    (id, "", scenario, metric.name, Thousands)
+}
+
+/// A line of /proc/vmstat after MongoDB's run.
+const fn vmstat(name: &'static str) -> Column {
+    (name, "", "mongodb-tpcc", name, Itself)
+}
+
+/// A column of free(1) after it, in the line `line`.
+const fn free(id: &'static str, line: &'static str, metric: Metric) -> Column {
+    (id, line, "mongodb-tpcc", metric.name, Itself)
+}
+
 const fn measured_as(table: &'static str, scenario: &'static str, rows: Rows) -> Measured {
-    Measured { table, scenario, rows }
+    Measured { table, columns: Columns::Of(scenario), rows }
+}
+
+const fn measured(table: &'static str, columns: &'static [Column], rows: Rows) -> Measured {
+    Measured { table, columns: Columns::Listed(columns), rows }
 }
 
 const MEASURED: &[Measured] = &[
@@ -69,6 +149,66 @@ const MEASURED: &[Measured] = &[
     measured_as("s0.claims.baseline", "kbuild", Rows::Named("")),
     measured_as("s1.hugetlb.e7-8895-8s", "hugetlb-8s", BATCHING),
     measured_as("s1.hugetlb.milan-vm-252", "hugetlb-vm252", BATCHING),
+    measured(
+        "s2.mongodb.tpcc",
+        &[
+            of("executed", "mongodb-tpcc", TRANSACTIONS),
+            of("time_us", "mongodb-tpcc", TRANSACTION_TIME),
+            of("rate", "mongodb-tpcc", TRANSACTION_RATE),
+            of("duration_s", "mongodb-tpcc", DURATION),
+        ],
+        REFAULT_DISTANCE,
+    ),
+    measured(
+        "s2.mongodb.vmstat",
+        &[
+            vmstat("workingset_nodes"),
+            vmstat("workingset_refault_anon"),
+            vmstat("workingset_refault_file"),
+            vmstat("workingset_activate_anon"),
+            vmstat("workingset_activate_file"),
+            vmstat("workingset_restore_anon"),
+            vmstat("workingset_restore_file"),
+            vmstat("workingset_nodereclaim"),
+        ],
+        REFAULT_DISTANCE,
+    ),
+    measured(
+        "s2.mongodb.free-m",
+        &[
+            free("total", "Mem", MEM_TOTAL),
+            free("used", "Mem", MEM_USED),
+            free("free", "Mem", MEM_FREE),
+            free("shared", "Mem", MEM_SHARED),
+            free("buff_cache", "Mem", MEM_BUFF_CACHE),
+            free("available", "Mem", MEM_AVAILABLE),
+            free("total", "Swap", SWAP_TOTAL),
+            free("used", "Swap", SWAP_USED),
+            free("free", "Swap", SWAP_FREE),
+        ],
+        REFAULT_DISTANCE_FREE,
+    ),
+    measured(
+        "s2.patch6.misc",
+        &[
+            of("memtier", "memcached-memtier", SCORE),
+            thousands("fio1", "fio-zipf", SCORE),
+            thousands("fio2", "fio-zipf-2g", SCORE),
+            of("mysql", "mysql-readonly", QUERY_RATE),
+        ],
+        REFAULT_DISTANCE_LAST,
+    ),
+    measured(
+        "s2.patch1.misc",
+        &[
+            thousands("fio", "fio-uniform", SCORE),
+            thousands("fio2", "fio-zipf-i7-9700", SCORE),
+            of("memcached", "memcached-memtier-i7-9700", SCORE),
+            of("mysql", "mysql-readonly-i7-9700", SCORE),
+            of("kernel_build", "kernel-build-3g", BUILD_TIME),
+        ],
+        REFAULT_DISTANCE_FIRST,
+    ),
 ];
 
 impl Measured {
@@ -87,6 +227,27 @@ impl Measured {
         }
     }
 
+    /// What the cells of a row are the means of.
+    fn source(&self, row: &str, column: &str) -> Option<Source> {
+        match self.columns {
+            Columns::Of(scenario) => {
+                let &(_, metric, printed_as) = COLUMNS.iter().find(|(id, ..)| *id == column)?;
+                Some(Source { scenario, quantity: metric.name, printed_as })
+            }
+            Columns::Listed(columns) => {
+                let &(_, _, scenario, quantity, printed_as) =
+                    columns.iter().find(|(id, part, ..)| *id == column && row.contains(part))?;
+                Some(Source { scenario, quantity, printed_as })
+            }
+        }
+    }
+
+    /// Whether a column of two rows is the same quantity.
+    pub fn are_comparable(&self, column: &str, a: &str, b: &str) -> bool {
+        let quantity = |row| self.source(row, column).map(|source| source.quantity);
+        quantity(a) == quantity(b)
+    }
+
     /// The row that a row's direction is judged against.
     pub fn base<'a>(&self, table: &'a Table, row: &Row) -> Option<(usize, &'a Row)> {
         let mut rows = table.rows.iter().enumerate();
@@ -94,7 +255,7 @@ impl Measured {
             Rows::Named(_) => rows.find(|(_, row)| row.kind == Kind::Baseline),
             Rows::Listed(listed, _) => {
                 let (_, _, base) = listed.iter().find(|(name, ..)| *name == row.variant)?;
-                rows.find(|(_, row)| self.variant(&row.variant).as_deref() == Some(*base))
+                rows.find(|(_, row)| row.variant == *base)
             }
         }
     }
@@ -102,7 +263,7 @@ impl Measured {
     /// How far two runs of one kernel differ in a column as printed, as a part of the smaller value; 0 if the table
     /// does not tell.
     pub fn run_to_run(&self, table: &Table, column: &str) -> f64 {
-        let Rows::Listed(_, alike) = &self.rows else { return 0.0 };
+        let Rows::Listed(_, Some(alike)) = &self.rows else { return 0.0 };
         let value = |name: &str| {
             let row = table.rows.iter().find(|row| row.variant == name)?;
             Some(Printed::parse(row.v.get(column)?)?.value)
@@ -119,27 +280,27 @@ pub(super) fn relative_difference(a: f64, b: f64) -> f64 {
     (a - b).abs() / a.abs().min(b.abs())
 }
 
-/// Columns of those tables, the metric each one is, and whether it is printed in percent of the base row.
-const COLUMNS: &[(&str, Metric, bool)] = &[
-    ("build_time", BUILD_TIME, true),
-    ("score", SCORE, true),
-    ("lock", LOCK, false),
-    ("free_high", FREE_HIGH, true),
-    ("alloc_zone", ALLOC_ZONE, true),
-    ("cache_miss", CACHE_MISS, false),
-    ("throughput", SCORE, false),
-    ("free_avg", PUT_MEAN, false),
-    ("free_p99", PUT_P99, false),
-    ("alloc_avg", TAKE_MEAN, false),
-    ("alloc_p99", TAKE_P99, false),
-    ("build_time_abs", BUILD_TIME, false),
-    ("alloc_real", GROW_TIME, false),
-    ("free_real", SHRINK_TIME, false),
+/// Columns of tables of one scenario, the metric each one is, and how it is printed.
+const COLUMNS: &[(&str, Metric, PrintedAs)] = &[
+    ("build_time", BUILD_TIME, PercentOfBase),
+    ("score", SCORE, PercentOfBase),
+    ("lock", LOCK, Itself),
+    ("free_high", FREE_HIGH, PercentOfBase),
+    ("alloc_zone", ALLOC_ZONE, PercentOfBase),
+    ("cache_miss", CACHE_MISS, Itself),
+    ("throughput", SCORE, Itself),
+    ("free_avg", PUT_MEAN, Itself),
+    ("free_p99", PUT_P99, Itself),
+    ("alloc_avg", TAKE_MEAN, Itself),
+    ("alloc_p99", TAKE_P99, Itself),
+    ("build_time_abs", BUILD_TIME, Itself),
+    ("alloc_real", GROW_TIME, Itself),
+    ("free_real", SHRINK_TIME, Itself),
 ];
 
 /// Whether a column is printed in percent of the base row, which then is 100 exactly.
 pub(super) fn is_percent_of_base(column: &str) -> bool {
-    COLUMNS.iter().any(|&(id, _, percent)| id == column && percent)
+    COLUMNS.iter().any(|&(id, _, printed_as)| id == column && printed_as == PercentOfBase)
 }
 
 /// What the twin predicts for a cell of a measured table.
@@ -147,26 +308,34 @@ pub(super) fn predict(table: &Table, row: &Row, column: &str, observations: &Obs
     let Some(measured) = Measured::find(&table.id) else {
         return CellValue::Missing("no scenario stands for this table".into());
     };
-    let Some(&(_, metric, percent)) = COLUMNS.iter().find(|(id, ..)| *id == column) else {
+    let Some(Source { scenario, quantity, printed_as }) = measured.source(&row.variant, column) else {
         return CellValue::Missing("no metric stands for this column".into());
     };
     let mean = |row: &Row| match measured.variant(&row.variant) {
-        Some(variant) => observations.mean(measured.scenario, &variant, metric),
+        Some(variant) => observations.mean(scenario, &variant, quantity),
         None => Err("no variant stands for this row".into()),
     };
     let own = mean(row);
-    let value = match (percent, table.rows.first()) {
-        (true, Some(base)) => own.and_then(|own| match mean(base)? {
-            0.0 => Err(format!("{} of the base is zero, so there is no percentage of it", metric.name)),
+    let value = match (printed_as, table.rows.first()) {
+        (PercentOfBase, Some(base)) => own.and_then(|own| match mean(base)? {
+            0.0 => Err(format!("{quantity} of the base is zero, so there is no percentage of it")),
             base => Ok(100.0 * own / base),
         }),
+        (Thousands, _) => own.map(|own| own / 1000.0),
         _ => own,
     };
     value.into()
 }
 
-/// The runs that `tables` need.
+/// The runs that `tables` need, of scenarios that there are; cells of others are not simulated yet, and say so.
 pub fn needs(tables: &[Table]) -> Vec<Need> {
+    let mut needs = wanted(tables);
+    needs.retain(|need| Scenario::names().any(|name| name == need.scenario));
+    needs
+}
+
+/// The runs that `tables` want.
+pub(super) fn wanted(tables: &[Table]) -> Vec<Need> {
     let mut needs: Vec<Need> = Vec::new();
     let mut need =
         |scenario: &'static str, variant: String| match needs.iter_mut().find(|n| n.scenario == scenario) {
@@ -175,11 +344,13 @@ pub fn needs(tables: &[Table]) -> Vec<Need> {
             None => needs.push(Need { scenario, variants: vec![variant] }),
         };
     for table in tables {
-        if let Some(measured) = Measured::find(&table.id) {
-            let variants = table.rows.iter().filter_map(|row| measured.variant(&row.variant));
-            variants.for_each(|variant| need(measured.scenario, variant));
-        }
         for row in &table.rows {
+            if let Some(measured) = Measured::find(&table.id)
+                && let Some(variant) = measured.variant(&row.variant)
+            {
+                let sources = row.columns(table).filter_map(|column| measured.source(&row.variant, column));
+                sources.for_each(|source| need(source.scenario, variant.clone()));
+            }
             let needed = claims::needs(&table.id, &row.variant);
             needed.into_iter().for_each(|(scenario, variant)| need(scenario, variant.into()));
         }

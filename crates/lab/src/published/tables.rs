@@ -28,6 +28,11 @@ impl Mechanism {
             description: "Batch hugetlb vmemmap modification operations, 12 patches, 2023",
             prefix: "s1.",
         },
+        Mechanism {
+            name: "reclaim",
+            description: "Refault distance update with MGLRU support, RFC v3, 6 patches, 2023",
+            prefix: "s2.",
+        },
     ];
 
     /// The mechanism named `name`.

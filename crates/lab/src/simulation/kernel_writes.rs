@@ -391,8 +391,8 @@ fn frames(system: &System) -> i64 {
 
 /// Flushes of kernel translations on all CPUs so far.
 fn flushes(system: &System) -> u64 {
-    let statistics = system.machine.tlb_statistics();
-    statistics.full + statistics.ranged + statistics.by_hardware
+    let counters = system.mm.counters();
+    counters.get(Event::TlbFlushAll) + counters.get(Event::TlbFlushKernelRange)
 }
 
 impl Program for Running {

@@ -12,11 +12,10 @@
 
 use super::ORDERS;
 use super::folio::{Folio, is_gigantic};
-use super::policy::take_turn;
 use crate::account::Category;
 use crate::page_alloc::MemoryManager;
 use crate::vmemmap::list::OptimizeList;
-use machine::{Cpu, Machine, Node};
+use machine::{Cpu, Machine};
 
 impl MemoryManager {
     /// Fills all pools as the settings of boot ask for, gigantic pages first. Nothing else may have run before.
@@ -46,12 +45,8 @@ impl MemoryManager {
                     OptimizeList::single(self, folio).finish(self, machine, cpu);
                 }
             }
-            let at_once = if f.boot_lists_by_node && is_gigantic(order) || !f.add_list {
-                1
-            } else {
-                folios.len().max(1)
-            };
-            folios.chunks(at_once).for_each(|folios| self.add_to_pool(machine, cpu, h, folios));
+            let at_once = if f.boot_lists_by_node && is_gigantic(order) { 1 } else { folios.len().max(1) };
+            folios.chunks(at_once).for_each(|folios| self.add_new_to_pool(machine, cpu, h, folios));
         }
         let hstate = &mut self.hugetlb.hstates[h];
         hstate.max = hstate.counters().persistent();
@@ -74,7 +69,7 @@ impl MemoryManager {
             // Each thread begins at the first node.
             self.hugetlb.hstates[h].next_to_alloc = nodes[0];
             let list: Vec<Folio> =
-                (0..wanted).map_while(|_| self.alloc_fresh_of_turn(machine, cpu, h, &nodes)).collect();
+                (0..wanted).map_while(|_| self.alloc_fresh_by_turns(machine, cpu, h, &nodes)).collect();
             remaining -= wanted;
             let short = (list.len() as u64) < wanted;
             lists.push(list);
@@ -87,27 +82,20 @@ impl MemoryManager {
 
     fn gigantic_at_boot(&mut self, order: u8, h: usize, count: u64) -> Vec<Vec<Folio>> {
         let nodes = self.nodes_with_memory();
-        let mut folios: Vec<(Node, Folio)> = Vec::new();
-        'pages: for _ in 0..count {
-            for _ in &nodes {
-                let node = take_turn(&nodes, &mut self.hugetlb.hstates[h].next_to_alloc);
-                if let Some(pfn) = self.alloc_at_boot(order, node) {
-                    let folio = Folio { pfn, order };
-                    self.hugetlb.held += folio.pages();
-                    self.hugetlb.note_fresh(folio);
-                    folios.push((node, folio));
-                    continue 'pages;
-                }
-            }
-            break;
+        let of_boot =
+            |mm: &mut MemoryManager, node| Some(Folio { pfn: mm.alloc_at_boot(order, node)?, order });
+        let mut folios: Vec<Folio> =
+            (0..count).map_while(|_| self.alloc_by_turns(h, &nodes, of_boot)).collect();
+        for &folio in &folios {
+            self.hugetlb.held += folio.pages();
+            self.hugetlb.note_fresh(folio);
         }
-        if self.features().hugetlb.boot_lists_by_node {
-            folios.sort_by_key(|&(node, _)| node);
-            let by_node = folios.chunk_by(|a, b| a.0 == b.0);
-            by_node.map(|own| own.iter().map(|&(_, folio)| folio).collect()).collect()
-        } else {
-            vec![folios.into_iter().map(|(_, folio)| folio).collect()]
+        if !self.features().hugetlb.boot_lists_by_node {
+            return vec![folios];
         }
+        folios.sort_by_key(|folio| self.node_of(folio.pfn));
+        let by_node = folios.chunk_by(|a, b| self.node_of(a.pfn) == self.node_of(b.pfn));
+        by_node.map(<[Folio]>::to_vec).collect()
     }
 
     /// Pages whose vmemmap boot made in its final shape: no frame is replaced, the tails only become read-only, which

@@ -17,11 +17,12 @@ use machine::{Cpu, Machine, Node};
 enum Phase {
     Remove,
     Restore(RestoreList),
-    Optimize(OptimizeList),
+    /// The list at hand; what is left of the page, the next one last.
+    Optimize(OptimizeList, Vec<Folio>),
     Done,
 }
 
-/// Demoting pages of a pool, under way; one page at a time.
+/// Demoting pages of a pool, under way; one page at a time, its parts as one list, before patch 6 one by one.
 #[derive(Clone, Debug)]
 pub(crate) struct Demote {
     from: usize,
@@ -53,14 +54,14 @@ impl Demote {
                     Phase::Restore(list)
                 }
             }
-            Phase::Optimize(mut list) => {
+            Phase::Optimize(mut list, rest) => {
                 if list.step(mm, machine, cpu) {
                     let folios = list.into_folios();
-                    mm.add_to_pool(machine, cpu, self.to, &folios);
+                    mm.add_new_to_pool(machine, cpu, self.to, &folios);
                     mm.hugetlb.hstates[self.to].max += folios.len() as u64;
-                    Phase::Remove
+                    Demote::optimize_next(mm, rest)
                 } else {
-                    Phase::Optimize(list)
+                    Phase::Optimize(list, rest)
                 }
             }
             Phase::Done => Phase::Done,
@@ -101,7 +102,7 @@ impl Demote {
         self.remaining -= 1;
         mm.hugetlb.hstates[self.from].max -= 1;
         let order = mm.hugetlb.hstates[self.to].order;
-        let small: Vec<Folio> = (0..1u32 << (folio.order - order))
+        let mut small: Vec<Folio> = (0..1u32 << (folio.order - order))
             .map(|i| Folio { pfn: folio.pfn + (i << order) as Pfn, order })
             .collect();
         for &folio in &small {
@@ -109,14 +110,17 @@ impl Demote {
         }
         machine.charge(cpu, Category::HugePagePrep, machine.costs.struct_page_init * folio.pages());
         if mm.features().hugetlb.add_list {
-            return Phase::Optimize(OptimizeList::new(mm, machine, small));
+            return Phase::Optimize(OptimizeList::new(mm, machine, small), Vec::new());
         }
-        for &folio in &small {
-            OptimizeList::single(mm, folio).finish(mm, machine, cpu);
-            mm.hold_hugetlb_lock(machine, cpu, 1);
-            mm.add_to_pool(machine, cpu, self.to, &[folio]);
+        small.reverse();
+        Demote::optimize_next(mm, small)
+    }
+
+    /// The next part by itself, or the next page to demote.
+    fn optimize_next(mm: &MemoryManager, mut rest: Vec<Folio>) -> Phase {
+        match rest.pop() {
+            Some(folio) => Phase::Optimize(OptimizeList::single(mm, folio), rest),
+            None => Phase::Remove,
         }
-        mm.hugetlb.hstates[self.to].max += small.len() as u64;
-        Phase::Remove
     }
 }

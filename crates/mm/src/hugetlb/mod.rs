@@ -218,19 +218,29 @@ impl MemoryManager {
         self.counters_mut().add(Event::HugetlbLockHolds, 1);
     }
 
-    /// A huge page from the first node of `nodes` that has one, beginning with the one whose turn it is
-    /// (`alloc_pool_huge_folio`).
-    pub(crate) fn alloc_fresh_of_turn(
+    /// A huge page from the first node of `nodes` from which `alloc` gets one, beginning with the one whose turn it is
+    /// (`for_each_node_mask_to_alloc`).
+    pub(crate) fn alloc_by_turns(
+        &mut self,
+        h: usize,
+        nodes: &[Node],
+        mut alloc: impl FnMut(&mut MemoryManager, Node) -> Option<Folio>,
+    ) -> Option<Folio> {
+        nodes.iter().find_map(|_| {
+            let node = policy::take_turn(nodes, &mut self.hugetlb.hstates[h].next_to_alloc);
+            alloc(self, node)
+        })
+    }
+
+    /// A fresh huge page from the node whose turn it is, or from the next one that has one (`alloc_pool_huge_folio`).
+    pub(crate) fn alloc_fresh_by_turns(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         h: usize,
         nodes: &[Node],
     ) -> Option<Folio> {
-        nodes.iter().find_map(|_| {
-            let node = policy::take_turn(nodes, &mut self.hugetlb.hstates[h].next_to_alloc);
-            self.alloc_fresh(machine, cpu, h, Placement::Bind(node))
-        })
+        self.alloc_by_turns(h, nodes, |mm, node| mm.alloc_fresh(machine, cpu, h, Placement::Bind(node)))
     }
 
     /// A huge page from the allocator, its struct pages prepared (`alloc_fresh_hugetlb_folio`).
@@ -267,16 +277,17 @@ impl MemoryManager {
         Some(folio)
     }
 
-    /// Gives a huge page, with all of its vmemmap and no hugetlb page any more, to the allocator.
+    /// Gives a huge page, with all of its vmemmap and no hugetlb page any more, to the allocator. The kernel clears its
+    /// struct pages first; the time for that is charged afterwards, as the zone is shared.
     pub(crate) fn free_to_allocator(&mut self, machine: &mut Machine<Category>, cpu: Cpu, folio: Folio) {
         debug_assert!(!self.hugetlb.is_optimized(folio) && !self.hugetlb.is_hugetlb(folio));
-        machine.charge(cpu, Category::HugePageFree, machine.costs.struct_page_free * folio.pages());
         self.hugetlb.held -= folio.pages();
         if is_gigantic(folio.order) {
             self.free_contig(machine, cpu, folio.pfn, folio.order);
         } else {
-            machine.charge(cpu, Category::HugePageFree, machine.costs.page_free);
             self.free(machine, cpu, folio.pfn, folio.order);
+            machine.charge(cpu, Category::HugePageFree, machine.costs.page_free);
         }
+        machine.charge(cpu, Category::HugePageFree, machine.costs.struct_page_free * folio.pages());
     }
 }

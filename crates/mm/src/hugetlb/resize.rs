@@ -32,7 +32,6 @@ enum Phase {
     ReleaseDeferred(Release),
     Begin,
     Grow,
-    OptimizeSingle(OptimizeList),
     Optimize(OptimizeList),
     Shrink,
     Release(Release),
@@ -92,20 +91,15 @@ impl Resize {
                 Phase::Grow
             }
             Phase::Grow => self.grow(mm, machine, cpu),
-            Phase::OptimizeSingle(mut list) => {
-                if list.step(mm, machine, cpu) {
-                    mm.hold_hugetlb_lock(machine, cpu, 1);
-                    mm.add_to_pool(machine, cpu, h, &list.into_folios());
-                    mm.hold_hugetlb_lock(machine, cpu, 0);
-                    Phase::Grow
-                } else {
-                    Phase::OptimizeSingle(list)
-                }
-            }
             Phase::Optimize(mut list) => {
                 if list.step(mm, machine, cpu) {
-                    mm.add_to_pool(machine, cpu, h, &list.into_folios());
-                    self.after_growth(mm, machine, cpu)
+                    mm.add_new_to_pool(machine, cpu, h, &list.into_folios());
+                    mm.hold_hugetlb_lock(machine, cpu, 0);
+                    match self.short {
+                        _ if !mm.features().hugetlb.add_list => Phase::Grow,
+                        true => Phase::Publish,
+                        false => Phase::Shrink,
+                    }
                 } else {
                     Phase::Optimize(list)
                 }
@@ -154,7 +148,7 @@ impl Resize {
         if self.count <= mm.hugetlb.hstates[h].counters().persistent() + collected {
             return if self.fresh.is_empty() { Phase::Shrink } else { self.optimize(mm, machine) };
         }
-        let folio = mm.alloc_fresh_of_turn(machine, cpu, h, &self.nodes);
+        let folio = mm.alloc_fresh_by_turns(machine, cpu, h, &self.nodes);
         self.short = folio.is_none();
         if mm.features().hugetlb.add_list {
             if self.short {
@@ -162,7 +156,7 @@ impl Resize {
             }
             self.fresh.extend(folio);
         } else if let Some(folio) = folio {
-            return Phase::OptimizeSingle(OptimizeList::single(mm, folio));
+            return Phase::Optimize(OptimizeList::single(mm, folio));
         }
         mm.hold_hugetlb_lock(machine, cpu, 0);
         if self.short { Phase::Publish } else { Phase::Grow }
@@ -173,11 +167,6 @@ impl Resize {
         let mut folios = std::mem::take(&mut self.fresh);
         folios.reverse();
         Phase::Optimize(OptimizeList::new(mm, machine, folios))
-    }
-
-    fn after_growth(&self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> Phase {
-        mm.hold_hugetlb_lock(machine, cpu, 0);
-        if self.short { Phase::Publish } else { Phase::Shrink }
     }
 
     /// Takes free pages out of the pool, the latest first in the list.
@@ -207,7 +196,25 @@ impl Resize {
 }
 
 impl MemoryManager {
-    /// Under one hold, takes new pages into the pool and puts them on their free lists.
+    /// Takes new pages into the pool: under one hold, before patch 6 page by page and under two, one to account for the
+    /// page and one to put it on its free list.
+    pub(crate) fn add_new_to_pool(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        h: usize,
+        folios: &[Folio],
+    ) {
+        if self.features().hugetlb.add_list {
+            return self.add_to_pool(machine, cpu, h, folios);
+        }
+        for folio in folios.chunks(1) {
+            self.hold_hugetlb_lock(machine, cpu, 1);
+            self.add_to_pool(machine, cpu, h, folio);
+        }
+    }
+
+    /// Under one hold, accounts for pages of the pool and puts them on their free lists.
     pub(crate) fn add_to_pool(
         &mut self,
         machine: &mut Machine<Category>,
