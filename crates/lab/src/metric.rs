@@ -111,6 +111,24 @@ metrics! {
         "queries answered a second of virtual time";
     DURATION, "duration", "duration", "s", Neutral,
         "virtual time from the first transaction to the end of the last";
+    WORKINGSET_REFAULT_FILE, "workingset_refault_file", "workingset_refault_file", "pages", Lower,
+        "pages of files read again that had been evicted";
+    WORKINGSET_REFAULT_ANON, "workingset_refault_anon", "workingset_refault_anon", "pages", Lower,
+        "anonymous pages read again that had been evicted";
+    WORKINGSET_ACTIVATE_FILE, "workingset_activate_file", "workingset_activate_file", "pages", Neutral,
+        "refaulted pages of files that became active at once";
+    WORKINGSET_ACTIVATE_ANON, "workingset_activate_anon", "workingset_activate_anon", "pages", Neutral,
+        "refaulted anonymous pages that became active at once";
+    WORKINGSET_RESTORE_FILE, "workingset_restore_file", "workingset_restore_file", "pages", Neutral,
+        "refaulted pages of files that had been part of the working set";
+    WORKINGSET_RESTORE_ANON, "workingset_restore_anon", "workingset_restore_anon", "pages", Neutral,
+        "refaulted anonymous pages that had been part of the working set";
+    WORKINGSET_NODES, "workingset_nodes", "workingset_nodes", "nodes", Neutral,
+        "nodes of files that hold nothing but shadows, at the end";
+    WORKINGSET_NODERECLAIM, "workingset_nodereclaim", "workingset_nodereclaim", "nodes", Neutral,
+        "nodes of files freed that held nothing but shadows";
+    PSWPOUT, "pswpout", "pswpout", "pages", Neutral,
+        "pages written to swap";
     MEM_TOTAL, "mem_total", "memory, total", "MiB", Neutral,
         "memory of the machine, as free(1) prints it at the end";
     MEM_USED, "mem_used", "memory, used", "MiB", Neutral,

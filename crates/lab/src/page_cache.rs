@@ -129,7 +129,7 @@ impl Replay {
             }
             None => Memcg::ROOT,
         };
-        mm.swapon(setup.swap_pages, true);
+        mm.swapon(setup.swap_pages, Some(Time::ZERO));
         let file = mm.open_file();
         let mapping = mm.mmap(memcg, Backing::File(file, 0), pages as usize, !setup.random_mapping);
         let anonymous = mm.mmap(memcg, Backing::Anonymous, anonymous as usize, true);

@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+use workload::demand::spec::Paging;
 
 /// What runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +47,8 @@ pub enum Workload {
     Replay(Replay),
     /// Writes to files of the kernel.
     KernelWrites(KernelWrites),
+    /// Programs that run out of memory.
+    Paging(Paging),
 }
 
 /// A scenario file.
@@ -382,13 +385,15 @@ impl Workload {
                 }
                 Ok(())
             }
-            _ => Ok(()),
+            Workload::Paging(w) => w.check().or_else(|error| refuse(&error.key, error.value, error.expected)),
+            Workload::Replay(_) => Ok(()),
         }
     }
 
     /// Figures of the workload that come with a source, by their keys.
-    pub fn figures_mut(&mut self) -> Vec<(&'static str, &mut Figure)> {
-        match self {
+    pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+        let own: Vec<(&str, &mut Figure)> = match self {
+            Workload::Paging(w) => return w.figures_mut(),
             Workload::Kbuild(w) => {
                 vec![("intensity", &mut w.intensity), ("processes_per_slab", &mut w.processes_per_slab)]
             }
@@ -399,7 +404,8 @@ impl Workload {
                 ("service.work_spread", &mut service.work_spread),
             ],
             _ => Vec::new(),
-        }
+        };
+        own.into_iter().map(|(key, figure)| (key.into(), figure)).collect()
     }
 }
 

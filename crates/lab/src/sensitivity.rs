@@ -110,7 +110,7 @@ impl Question {
         let mut scenario = self.scenario.clone();
         if let Some((key, value)) = moved {
             let mut figures = scenario.workload.figures_mut().into_iter();
-            let own = figures.find(|(own, _)| key.strip_prefix("workload.") == Some(own));
+            let own = figures.find(|(own, _)| key.strip_prefix("workload.") == Some(own.as_str()));
             if let Some(figure) = own.map(|(_, figure)| figure).or(machine.figure_mut(key)) {
                 figure.value = value;
             }

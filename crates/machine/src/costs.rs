@@ -138,6 +138,12 @@ impl PagingCosts {
 }
 
 impl Costs {
+    /// What paging costs, or nothing where the profile does not say.
+    #[inline]
+    pub fn paging(&self) -> PagingCosts {
+        self.paging.unwrap_or(PagingCosts::FREE)
+    }
+
     /// A machine on which nothing costs anything, for whoever compares counts and not times.
     pub const FREE: Costs = Costs {
         line_transfer: [Time::ZERO; Distance::COUNT],

@@ -74,6 +74,10 @@ categories! {
     TlbShootdown = "tlb_shootdown",
     /// Having all CPUs synchronised because kernel code is patched.
     CodePatch = "code_patch",
+    /// Reading from files through the page cache, without locks and without devices.
+    FileRead = "file_read",
+    /// Submitting requests to block devices, work that devices leave to the CPU, and completions.
+    BlockLayer = "block_layer",
     /// Looking for pages to evict, and evicting them, without locks.
     Reclaim = "reclaim",
     /// Interrupted by another CPU, and lost translations afterwards.

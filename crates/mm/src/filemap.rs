@@ -67,6 +67,12 @@ impl MemoryManager {
         self.folios[id].flags.clear(FolioFlags::LOCKED);
     }
 
+    /// Whether a folio is still being filled.
+    #[inline]
+    pub fn is_locked(&self, id: FolioId) -> bool {
+        self.folios[id].flags.has(FolioFlags::LOCKED)
+    }
+
     /// Keeps a folio from being freed (`folio_get`).
     pub fn hold(&mut self, id: FolioId) {
         self.folios[id].flags.set(FolioFlags::HELD);

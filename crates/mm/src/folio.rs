@@ -17,6 +17,14 @@ use crate::page::Pfn;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FolioId(pub(crate) u32);
 
+impl FolioId {
+    /// Its place in arrays.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The head of a list of folios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListHead(FolioId);

@@ -12,7 +12,7 @@ use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
-use machine::{Cpu, Machine};
+use machine::{Cpu, Machine, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -36,9 +36,9 @@ pub struct Swap {
     used: u64,
     /// For each folio in the swap cache, its entry.
     entry_of: Vec<SwapEntry>,
-    /// Written and read as fast as memory, while the task waits (zram, brd): what is read does not stay in the swap
-    /// cache (`SWP_SYNCHRONOUS_IO`).
-    synchronous: bool,
+    /// CPU time to write a page where the writer does that itself (zram, brd): what is read from there does not stay in
+    /// the swap cache (`SWP_SYNCHRONOUS_IO`).
+    synchronous_write: Option<Time>,
 }
 
 impl Swap {
@@ -95,10 +95,10 @@ pub(crate) enum SwapIn {
 }
 
 impl MemoryManager {
-    /// Adds swap of so many pages; `synchronous` for zram or a RAM disk (`swapon`).
-    pub fn swapon(&mut self, pages: u64, synchronous: bool) {
+    /// Adds swap of so many pages (`swapon`); on zram or a RAM disk, `synchronous_write` is the CPU time to write one.
+    pub fn swapon(&mut self, pages: u64, synchronous_write: Option<Time>) {
         self.swap.capacity += pages;
-        self.swap.synchronous = synchronous;
+        self.swap.synchronous_write = synchronous_write;
     }
 
     /// Swap.
@@ -118,10 +118,11 @@ impl MemoryManager {
     }
 
     /// Writes a folio to its swap entry; whether it is written when this returns.
-    pub(crate) fn swap_writeout(&mut self, id: FolioId) -> bool {
+    pub(crate) fn swap_writeout(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) -> bool {
         self.counters.add(Event::Pswpout, 1);
         self.folios[id].flags.clear(FolioFlags::DIRTY);
-        if self.swap.synchronous {
+        if let Some(write) = self.swap.synchronous_write {
+            machine.charge(cpu, Category::BlockLayer, write);
             return true;
         }
         self.folios[id].flags.set(FolioFlags::WRITEBACK | FolioFlags::RECLAIM);
@@ -166,7 +167,7 @@ impl MemoryManager {
 
     /// Puts a folio that is read from `entry` into the swap cache; or, where devices are synchronous, frees the entry.
     pub(crate) fn swapped_in(&mut self, entry: SwapEntry, id: FolioId) {
-        if self.swap.synchronous {
+        if self.swap.synchronous_write.is_some() {
             return self.swap_free(entry);
         }
         self.swap.slots[entry as usize] = Slot::Cached(id);

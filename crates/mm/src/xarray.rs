@@ -80,6 +80,7 @@ pub struct Files {
     /// Nodes with nothing but shadows, oldest first, with what [`Node::listed`] was. Others are passed over.
     shadow_nodes: VecDeque<(u32, u32)>,
     workingset_nodes: u64,
+    folios: u64,
     listings: u32,
 }
 
@@ -158,12 +159,18 @@ impl Files {
         let node = &mut self.nodes[id];
         match before {
             Entry::Empty => {}
-            Entry::Folio(_) => node.folios -= 1,
+            Entry::Folio(_) => {
+                node.folios -= 1;
+                self.folios -= 1;
+            }
             Entry::Shadow(_) => node.shadows -= 1,
         }
         match entry {
             Entry::Empty => {}
-            Entry::Folio(_) => node.folios += 1,
+            Entry::Folio(_) => {
+                node.folios += 1;
+                self.folios += 1;
+            }
             Entry::Shadow(_) => node.shadows += 1,
         }
         self.update_node(id as u32);
@@ -194,6 +201,11 @@ impl Files {
             self.directories[file.0 as usize][base as usize] = NONE;
             self.free.push(id);
         }
+    }
+
+    /// Pages in memory (`nr_file_pages`, without the swap cache).
+    pub fn nr_folios(&self) -> u64 {
+        self.folios
     }
 
     /// Nodes with nothing but shadows (`workingset_nodes`).

@@ -9,6 +9,7 @@
 pub mod kbuild;
 pub mod kernel_writes;
 pub mod page_fault;
+pub mod paging;
 pub mod replay;
 pub mod socket;
 pub mod system;
@@ -37,6 +38,36 @@ pub enum RunError {
     /// The recorded trace cannot be read or replayed.
     #[error("{0}")]
     Trace(String),
+    /// A scenario's demand for memory cannot be made.
+    #[error("{scenario}: workload.demand.{error}")]
+    Demand {
+        /// The scenario.
+        scenario: String,
+        /// What is wrong.
+        error: workload::demand::SpecError,
+    },
+    /// RAM disks are larger than the machine's memory.
+    #[error(
+        "{scenario}: RAM disks need {mib} MiB, which machine {machine} does not have free; take a larger one"
+    )]
+    TooLarge {
+        /// The scenario.
+        scenario: String,
+        /// What they need.
+        mib: u64,
+        /// The machine.
+        machine: String,
+    },
+    /// Nothing was left to reclaim.
+    #[error(
+        "{scenario}, {variant}: out of memory, the kernel would kill a process; add memory, swap or a larger cgroup_max_mib"
+    )]
+    OutOfMemory {
+        /// The scenario.
+        scenario: String,
+        /// The variant.
+        variant: String,
+    },
     /// The kernel refuses a write.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -104,6 +135,18 @@ fn check_fit(run: &Run) -> Result<(), ScenarioError> {
             let service = w.service.as_ref().map_or(0, |service| service.cpus);
             ("service.cpus", format!("{service} and one that writes"), service < cpus)
         }
+        Workload::Paging(w) => {
+            let missing = std::iter::once(&w.files)
+                .chain(&w.swap)
+                .find(|name| !run.machine.devices.contains_key(*name));
+            let Some(missing) = missing else { return Ok(()) };
+            let known: Vec<&str> = run.machine.devices.keys().map(String::as_str).collect();
+            return Err(ScenarioError::OutOfRange {
+                key: format!("{}: workload.files, workload.swap", run.scenario),
+                value: missing.clone(),
+                expected: format!("a device of machine {}: {}", run.machine.name, known.join(", ")),
+            });
+        }
         Workload::Replay(_) => return Ok(()),
     };
     if fits {
@@ -147,6 +190,7 @@ pub fn run(run: &Run) -> Result<Outcome, RunError> {
         Workload::Kbuild(spec) => kbuild::run(run, spec),
         Workload::Replay(spec) => replay::run(run, spec),
         Workload::KernelWrites(spec) => kernel_writes::run(run, spec),
+        Workload::Paging(spec) => paging::run(run, spec),
     }
 }
 

@@ -28,13 +28,14 @@ impl MemoryManager {
     /// Begins a new generation in place of `max_seq` as the youngest; whether this call did.
     pub(super) fn try_to_inc_max_seq(
         &mut self,
-        machine: &Machine<Category>,
+        machine: &mut Machine<Category>,
         cpu: Cpu,
         id: LruvecId,
         f: &GenFeatures,
         swappiness: u64,
     ) -> bool {
-        self.walk_page_tables(id, f, swappiness);
+        let entries = self.walk_page_tables(id, f, swappiness);
+        machine.charge(cpu, Category::Reclaim, machine.costs.paging().pte_scan * entries);
         let now = machine.now(cpu);
         let lruvec = &mut self.lruvecs[id.0 as usize];
         for lru_type in LruType::ALL.into_iter().rev() {
@@ -49,8 +50,10 @@ impl MemoryManager {
         true
     }
 
-    /// Finds what was used since the last walk, in the page tables of the group's address spaces.
-    fn walk_page_tables(&mut self, id: LruvecId, f: &GenFeatures, swappiness: u64) {
+    /// Finds what was used since the last walk, in the page tables of the group's address spaces; how many entries it
+    /// looked at.
+    fn walk_page_tables(&mut self, id: LruvecId, f: &GenFeatures, swappiness: u64) -> u64 {
+        let mut entries = 0;
         let memcg = self.lruvecs[id.0 as usize].memcg;
         let types = evictable_types(swappiness);
         for region in 0..self.regions.len() {
@@ -59,6 +62,7 @@ impl MemoryManager {
                 continue;
             }
             let mapped: Vec<FolioId> = region.mapped().collect();
+            entries += mapped.len() as u64;
             for folio in mapped {
                 if self.folios[folio].flags.has(FolioFlags::YOUNG) && self.folios[folio].lruvec == id {
                     self.folios[folio].flags.clear(FolioFlags::YOUNG);
@@ -66,6 +70,7 @@ impl MemoryManager {
                 }
             }
         }
+        entries
     }
 
     /// Reclaim has met a folio whose page-table entry was young: those around it are looked at too.

@@ -256,6 +256,7 @@ impl MemoryManager {
             try_to_inc_min_seq(&self.folios, &mut self.lruvecs[id.0 as usize], f, swappiness);
         }
         let (mut folios, mut scanned, lru_type) = self.isolate_folios(id, f, swappiness, batch, sc);
+        machine.charge(cpu, Category::Reclaim, machine.costs.paging().lru_scan * scanned);
         let lruvec = &mut self.lruvecs[id.0 as usize];
         lruvec.lock.move_pages(machine, cpu, folios.len());
         if !fixed_amount || scanned > 0 {

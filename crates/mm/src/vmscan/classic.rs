@@ -164,6 +164,8 @@ impl MemoryManager {
     /// Takes up to `scan` folios from the tail of a list; and how many were looked at.
     fn isolate_lru_folios(
         &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
         lruvec: LruvecId,
         list: LruList,
         scan: u64,
@@ -199,6 +201,8 @@ impl MemoryManager {
             self.folios.push_head(head, id);
             self.counters.add(skip_event(self.folios[id].flags.zone()), 1);
         }
+        let scan_cost = machine.costs.paging().lru_scan * (scanned + passed_over);
+        machine.charge(cpu, Category::Reclaim, scan_cost);
         (taken, scanned + passed_over)
     }
 
@@ -212,7 +216,7 @@ impl MemoryManager {
         sc: &mut ScanControl,
     ) -> u64 {
         self.lru_add_drain(machine, cpu);
-        let (mut folios, scanned) = self.isolate_lru_folios(lruvec, list, scan, sc);
+        let (mut folios, scanned) = self.isolate_lru_folios(machine, cpu, lruvec, list, scan, sc);
         self.lruvecs[lruvec.0 as usize].lock.move_pages(machine, cpu, folios.len());
         self.count_scanned(sc, list.lru_type(), scanned);
         if folios.is_empty() {
@@ -244,7 +248,7 @@ impl MemoryManager {
         sc: &ScanControl,
     ) {
         self.lru_add_drain(machine, cpu);
-        let (folios, scanned) = self.isolate_lru_folios(lruvec, list, scan, sc);
+        let (folios, scanned) = self.isolate_lru_folios(machine, cpu, lruvec, list, scan, sc);
         self.counters.add(Event::Pgrefill, scanned);
         let (mut active, mut inactive) = (Vec::new(), Vec::with_capacity(folios.len()));
         for id in folios {

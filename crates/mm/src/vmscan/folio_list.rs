@@ -92,7 +92,11 @@ impl MemoryManager {
         if f.is_some_and(|f| !f.types_apart) && mapped && flags.has(FolioFlags::REFERENCED) {
             return Fate::Kept;
         }
+        let costs = machine.costs.paging();
         let young = u16::from(mapped && flags.take(FolioFlags::YOUNG));
+        if mapped {
+            machine.charge(cpu, Category::Reclaim, costs.rmap_walk);
+        }
         let references = check_references(f.as_ref(), flags, young);
         if young > 0 && f.is_some() {
             self.lru_gen_look_around(id);
@@ -108,9 +112,11 @@ impl MemoryManager {
             if !sc.may_swap || !self.add_to_swap(id) {
                 return Fate::Activated;
             }
+            machine.charge(cpu, Category::Reclaim, costs.swap_out);
         }
         if mapped {
             self.unmap(id);
+            machine.charge(cpu, Category::Reclaim, costs.pte_unmap);
         }
         let flags = &mut self.folios[id].flags;
         if flags.has(FolioFlags::DIRTY) {
@@ -120,7 +126,7 @@ impl MemoryManager {
                 return Fate::Activated;
             }
             stat.written += 1;
-            if !self.swap_writeout(id) {
+            if !self.swap_writeout(machine, cpu, id) {
                 return Fate::Kept;
             }
         }
@@ -128,6 +134,7 @@ impl MemoryManager {
             return Fate::Kept;
         }
         self.remove_mapping(id, sc);
+        machine.charge(cpu, Category::Reclaim, costs.file_remove);
         self.free_folio(machine, cpu, id);
         Fate::Freed
     }

@@ -130,6 +130,12 @@ impl Kswapd {
         if raise_priority || reclaimed == 0 {
             sc.priority -= 1;
         }
+        if sc.priority == 0 && sc.nr_reclaimed == 0 && sc.cache_trim_mode_failed && !sc.no_cache_trim_mode {
+            // Once more, without leaving anonymous pages alone.
+            sc.no_cache_trim_mode = true;
+            sc.priority = DEF_PRIORITY;
+            return true;
+        }
         if for_boost && self.boost > 0 && reclaimed == 0 || sc.priority == 0 {
             if sc.nr_reclaimed == 0 && self.boosts.iter().all(|&(_, boost)| boost == 0) {
                 mm.kswapds[self.node.index()].failures += 1;

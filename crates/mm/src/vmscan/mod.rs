@@ -31,7 +31,7 @@ use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId, LruvecId};
 use crate::lruvec::{LruList, Lruvec};
-use crate::memcontrol::{CHARGE_BATCH, Memcg, MemoryCgroup};
+use crate::memcontrol::{CHARGE_BATCH, FLUSH_INTERVAL, Memcg, MemoryCgroup};
 use crate::memory_map::ZoneType;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::features::{GenFeatures, ReclaimFeatures};
@@ -194,6 +194,29 @@ impl MemoryManager {
         }
     }
 
+    /// The same every two seconds (`flush_memcg_stats_dwork`).
+    pub fn flush_stats_periodically(&mut self, now: Time) {
+        if now >= self.memcgs.flushed_at() + FLUSH_INTERVAL {
+            self.flush_stats(now);
+        }
+    }
+
+    /// Pages that new programs could have without swapping (`si_mem_available`).
+    pub fn si_mem_available(&self) -> u64 {
+        let reserved = |zone: &crate::Zone| {
+            let reserve = zone.lowmem_reserve.iter().max().copied().unwrap_or(0);
+            (reserve + zone.wmark(Mark::High)).min(zone.managed)
+        };
+        let reserve: u64 = self.zones().iter().map(reserved).sum();
+        let low: u64 = self.zones().iter().map(|zone| zone.wmark(Mark::Low)).sum();
+        let files = |lruvec: &Lruvec| {
+            lruvec.stat.nr_lru[LruList::ActiveFile as usize]
+                + lruvec.stat.nr_lru[LruList::InactiveFile as usize]
+        };
+        let cache: u64 = self.lruvecs.iter().map(files).sum();
+        self.free_pages().saturating_sub(reserve) + cache - low.min(cache / 2)
+    }
+
     /// Charges a page to `memcg`; where a limit is in the way, reclaims (`try_charge_memcg`).
     pub(crate) fn charge_memcg(
         &mut self,
@@ -322,6 +345,9 @@ impl MemoryManager {
                 self.prepare_scan_control(machine, cpu, node, sc);
             }
             self.shrink_node_memcgs(machine, cpu, node, sc);
+            if sc.nr_reclaimed == reclaimed && sc.cache_trim_mode {
+                sc.cache_trim_mode_failed = true;
+            }
             if !self.should_continue_reclaim(node, sc.nr_reclaimed - reclaimed, sc) {
                 break;
             }

@@ -1,0 +1,567 @@
+//! Programs that run out of memory: threads that read files and touch memory, devices that take their time, kswapd.
+//!
+//! ```text
+//!   Demand ── operation of a thread ──► page cache, page tables (mm)
+//!                                          │ misses, pages to write
+//!                                          ▼
+//!   thread waits, its CPU runs another ◄─ device ─► complete: page filled or written
+//! ```
+//!
+//! A thread stays on its CPU: threads are dealt out in turn. A CPU runs one until it waits or its slice ends, then the
+//! next that is ready. kswapd runs on a CPU that is idle when it is woken, or on the last of its node, a step at a time
+//! between threads. Requests of one thread that lie next to each other in a file become one request to the device.
+//! Reads do not read ahead.
+//!
+//! What a RAM disk or zram holds is memory of the machine: pages are set aside for it as it fills.
+
+use super::system::{Program, Step, System};
+use super::{Stream, boot, stream};
+use crate::metric;
+use crate::outcome::Outcome;
+use crate::scenario::Run;
+use crate::simulation::RunError;
+use machine::costs::PagingCosts;
+use machine::storage::{Device, Direction};
+use machine::{Cpu, Node, Time};
+use mm::filemap::Read;
+use mm::folio::FolioId;
+use mm::memcontrol::Memcg;
+use mm::memory::{Backing, RegionId, Touch};
+use mm::vmscan::{Kswapd, OutOfMemory};
+use mm::watermark::Reserves;
+use mm::xarray::FileId;
+use mm::{Category, Event, MigrateType, Pfn, Placement, Request};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use workload::demand::spec::{Paging, Program as Programs};
+use workload::demand::{Demand, Operation};
+
+/// How long a thread runs while others are ready: the base slice of the scheduler (`sched_base_slice_ns`, 6.6: 3 ms).
+const SLICE: Time = Time::from_nanoseconds(3_000_000);
+
+/// Operations of a thread in one step at most.
+const OPERATIONS: usize = 64;
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// What a thread is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    /// Until then.
+    Waiting(Time),
+    Done,
+}
+
+#[derive(Clone, Debug)]
+struct Thread {
+    memcg: Memcg,
+    state: State,
+    /// Read calls that may be under way.
+    outstanding: usize,
+    /// When those that are under way complete, earliest first.
+    under_way: BinaryHeap<Reverse<Time>>,
+    /// What it was about to do, and how many pages of it are done.
+    at: Option<(Operation, u32)>,
+    transaction_start: Time,
+}
+
+/// What completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Completion {
+    Filled(FolioId),
+    Written(FolioId),
+}
+
+/// Transactions of one run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Transactions {
+    done: u64,
+    time: Time,
+    last: Time,
+}
+
+/// Threads, devices and daemons.
+struct PagingProgram {
+    demand: Programs,
+    threads: Vec<Thread>,
+    /// By CPU: its threads, the one that runs first.
+    queues: Vec<VecDeque<usize>>,
+    slice_ends: Vec<Time>,
+    files: Vec<FileId>,
+    regions: Vec<RegionId>,
+    file_device: Device,
+    swap_device: Option<Device>,
+    /// When each folio that is being read is there.
+    filled_at: Vec<Time>,
+    completions: BinaryHeap<Reverse<(Time, Completion)>>,
+    /// By node: a run of kswapd, and where.
+    kswapds: Vec<Option<(Kswapd, Cpu)>>,
+    /// Pages that hold what RAM disks and zram hold.
+    device_pages: Vec<Pfn>,
+    costs: PagingCosts,
+    transactions: Transactions,
+    out_of_memory: bool,
+}
+
+/// Whether a thread goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Goes,
+    /// It needs what others can see, and is not the furthest behind.
+    NotYet,
+    Waits(Time),
+}
+
+impl PagingProgram {
+    fn new(run: &Run, spec: &Paging, system: &mut System) -> Result<PagingProgram, RunError> {
+        let device = |name: &String| run.machine.devices.get(name).map(|figures| figures.device());
+        let demand = spec.demand.start(|thread| stream(run.seed, Stream::Demand, thread));
+        let demand = demand.map_err(|error| RunError::Demand { scenario: run.scenario.clone(), error })?;
+        let layout = demand.layout().clone();
+        let memcgs: Vec<Memcg> = (0..layout.groups as usize)
+            .map(|group| {
+                let memcg = system.mm.create_memcg(Memcg::ROOT);
+                if let Some(mib) = spec.cgroup_max_mib.get(group) {
+                    system.mm.memcg_mut(memcg).max = mib * 256;
+                }
+                memcg
+            })
+            .collect();
+        let cpus = system.machine.topology.cpus();
+        let mut queues = vec![VecDeque::new(); cpus];
+        for thread in 0..layout.threads.len() {
+            queues[thread % cpus].push_back(thread);
+        }
+        let threads = layout.threads.iter().map(|thread| Thread {
+            memcg: memcgs[thread.group as usize],
+            state: State::Ready,
+            outstanding: thread.outstanding as usize,
+            under_way: BinaryHeap::new(),
+            at: None,
+            transaction_start: Time::ZERO,
+        });
+        let threads = threads.collect();
+        let files: Vec<FileId> = layout.files.iter().map(|_| system.mm.open_file()).collect();
+        let regions = layout.regions.iter().map(|region| {
+            let memcg = memcgs[region.group as usize];
+            system.mm.mmap(memcg, Backing::Anonymous, region.pages as usize, true)
+        });
+        let regions = regions.collect();
+        let file_device = device(&spec.files).expect("checked: the machine has the device");
+        let swap_device = spec.swap.as_ref().and_then(device);
+        if let Some(swap) = &swap_device {
+            let itself = swap.clone().submit(Time::ZERO, Direction::Write, PAGE).cpu;
+            system.mm.swapon(spec.swap_mib * 256, (itself > Time::ZERO).then_some(itself));
+        }
+        let mut program = PagingProgram {
+            demand,
+            threads,
+            queues,
+            slice_ends: vec![Time::ZERO; cpus],
+            files,
+            regions,
+            file_device,
+            swap_device,
+            filled_at: Vec::new(),
+            completions: BinaryHeap::new(),
+            kswapds: (0..system.machine.topology.nodes).map(|_| None).collect(),
+            device_pages: Vec::new(),
+            costs: system.machine.costs.paging(),
+            transactions: Transactions::default(),
+            out_of_memory: false,
+        };
+        let on_disk = layout.files.iter().map(|file| file.pages).sum::<u64>() * PAGE;
+        let wanted = program.file_device.memory(on_disk).div_ceil(PAGE);
+        program.hold_device_pages(system, wanted);
+        if (program.device_pages.len() as u64) < wanted {
+            return Err(RunError::TooLarge {
+                scenario: run.scenario.clone(),
+                mib: wanted / 256,
+                machine: run.machine.name.clone(),
+            });
+        }
+        Ok(program)
+    }
+
+    /// Sets aside `wanted` pages in all for devices, or as many as there are.
+    fn hold_device_pages(&mut self, system: &mut System, wanted: u64) {
+        // zram and brd take pages while memory is being reclaimed.
+        let reserves = Reserves { min_reserve: true, non_block: true, ..Reserves::default() };
+        let request = Request { reserves, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
+        while (self.device_pages.len() as u64) < wanted {
+            match system.alloc(Cpu(0), &request) {
+                Some(pfn) => self.device_pages.push(pfn),
+                None => break,
+            }
+        }
+    }
+
+    /// Makes what devices hold in memory as large as what is on them.
+    fn follow_swap(&mut self, system: &mut System, cpu: Cpu, files: u64) {
+        let Some(device) = &self.swap_device else { return };
+        let wanted = files + device.memory(system.mm.swap().used() * PAGE).div_ceil(PAGE);
+        self.hold_device_pages(system, wanted);
+        while self.device_pages.len() as u64 > wanted
+            && let Some(pfn) = self.device_pages.pop()
+        {
+            system.free(cpu, pfn, 0);
+        }
+    }
+
+    /// Lets everything that completes by `now` complete.
+    fn complete(&mut self, system: &mut System, cpu: Cpu, now: Time) {
+        while let Some(&Reverse((time, completion))) = self.completions.peek()
+            && time <= now
+        {
+            self.completions.pop();
+            match completion {
+                Completion::Filled(id) => system.mm.end_read(id),
+                Completion::Written(id) => system.mm.end_write(&mut system.machine, cpu, id),
+            }
+        }
+    }
+
+    /// Gives what reclaim wants written to the swap device.
+    fn submit_writes(&mut self, system: &mut System, cpu: Cpu) {
+        let Some(device) = &mut self.swap_device else { return };
+        for id in system.mm.take_submitted_writes() {
+            let service = device.submit(system.machine.now(cpu), Direction::Write, PAGE);
+            system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit);
+            self.completions.push(Reverse((service.completion, Completion::Written(id))));
+        }
+    }
+
+    /// Starts kswapds that were woken.
+    fn wake_kswapds(&mut self, system: &mut System, cpu: Cpu) {
+        for node in 0..self.kswapds.len() {
+            if self.kswapds[node].is_some() {
+                continue;
+            }
+            let Some(kswapd) = system.mm.start_kswapd(Node(node as u8)) else { continue };
+            let cpus = system.machine.topology.cpus_of(Node(node as u8));
+            let idle = cpus.iter().copied().find(|&cpu| !system.is_busy(cpu));
+            let place = idle.or(cpus.last().copied()).unwrap_or(cpu);
+            self.kswapds[node] = Some((kswapd, place));
+            system.wake(place, system.machine.now(cpu));
+        }
+    }
+
+    /// Runs the kswapd that is on `cpu`, if one is; whether it is still there.
+    fn step_kswapd(&mut self, system: &mut System, cpu: Cpu) -> bool {
+        let Some(node) = self.kswapds.iter().position(|k| k.as_ref().is_some_and(|(_, at)| *at == cpu))
+        else {
+            return false;
+        };
+        if let Some((kswapd, _)) = &mut self.kswapds[node]
+            && !kswapd.step(&mut system.mm, &mut system.machine, cpu)
+        {
+            self.kswapds[node] = None;
+        }
+        true
+    }
+
+    fn note_filling(&mut self, id: FolioId, completion: Time) {
+        let index = id.index();
+        if self.filled_at.len() <= index {
+            self.filled_at.resize(index + 1, Time::ZERO);
+        }
+        self.filled_at[index] = completion;
+    }
+
+    /// Reads the rest of a read call: pages that are there are copied, those that are not are asked for.
+    fn read(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        (file, index, pages, done): (u32, u64, u32, u32),
+    ) -> Result<Time, OutOfMemory> {
+        let costs = self.costs;
+        let memcg = self.threads[thread].memcg;
+        let mut latest = Time::ZERO;
+        let mut missing: Vec<FolioId> = Vec::new();
+        system.machine.charge(cpu, Category::FileRead, costs.file_read_call);
+        for page in done..pages {
+            let at = (index + u64::from(page)) as u32;
+            match system.mm.read_page(&mut system.machine, cpu, memcg, self.files[file as usize], at)? {
+                Read::Hit(id) => {
+                    self.submit_reads(system, cpu, &mut missing, &mut latest);
+                    if system.mm.is_locked(id) {
+                        latest = latest.max(self.filled_at[id.index()]);
+                    }
+                }
+                Read::Miss(id) => {
+                    system.machine.charge(cpu, Category::FileRead, costs.file_insert);
+                    missing.push(id);
+                }
+            }
+            let copied = costs.file_lookup + system.machine.costs.page_copy;
+            system.machine.charge(cpu, Category::FileRead, system.machine.stretched(cpu, copied));
+        }
+        self.submit_reads(system, cpu, &mut missing, &mut latest);
+        Ok(latest)
+    }
+
+    /// One request to the device for pages that lie next to each other.
+    fn submit_reads(&mut self, system: &mut System, cpu: Cpu, missing: &mut Vec<FolioId>, latest: &mut Time) {
+        if missing.is_empty() {
+            return;
+        }
+        let now = system.machine.now(cpu);
+        let service = self.file_device.submit(now, Direction::Read, missing.len() as u64 * PAGE);
+        system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
+        for id in missing.drain(..) {
+            if service.cpu > Time::ZERO {
+                system.mm.end_read(id);
+            } else {
+                self.note_filling(id, service.completion);
+                self.completions.push(Reverse((service.completion, Completion::Filled(id))));
+            }
+        }
+        if service.cpu == Time::ZERO {
+            *latest = (*latest).max(service.completion);
+        }
+    }
+
+    /// Touches a page; until when its thread waits for it.
+    fn touch(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        region: RegionId,
+        page: u32,
+        write: bool,
+    ) -> Result<Option<Time>, OutOfMemory> {
+        let touch = system.mm.touch(&mut system.machine, cpu, region, page, write)?;
+        let id = match touch {
+            Touch::Mapped => return Ok(None),
+            Touch::Minor => {
+                system.machine.charge(cpu, Category::PageFault, system.machine.costs.page_fault);
+                return Ok(None);
+            }
+            Touch::ReadFile(id) | Touch::ReadSwap(id) => id,
+        };
+        let fault = system.machine.costs.page_fault + self.costs.swap_in;
+        system.machine.charge(cpu, Category::PageFault, fault);
+        let device = match (touch, &mut self.swap_device) {
+            (Touch::ReadSwap(_), Some(device)) => device,
+            _ => &mut self.file_device,
+        };
+        let service = device.submit(system.machine.now(cpu), Direction::Read, PAGE);
+        system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
+        if service.cpu > Time::ZERO {
+            system.mm.end_read(id);
+            return Ok(None);
+        }
+        self.note_filling(id, service.completion);
+        self.completions.push(Reverse((service.completion, Completion::Filled(id))));
+        Ok(Some(service.completion))
+    }
+
+    /// Does what a thread does next.
+    fn act(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Result<Progress, OutOfMemory> {
+        let (operation, done) = match self.threads[thread].at.take() {
+            Some(at) => at,
+            None => match self.demand.next(thread) {
+                Some(operation) => (operation, 0),
+                None => {
+                    self.threads[thread].state = State::Done;
+                    return Ok(Progress::Waits(Time::NEVER));
+                }
+            },
+        };
+        match operation {
+            Operation::Compute { nanoseconds } => {
+                let work = Time::from_nanoseconds(nanoseconds);
+                system.machine.charge(cpu, Category::Program, system.machine.stretched(cpu, work));
+                Ok(Progress::Goes)
+            }
+            Operation::TransactionEnd => {
+                let now = system.machine.now(cpu);
+                let start = std::mem::replace(&mut self.threads[thread].transaction_start, now);
+                self.transactions.done += 1;
+                self.transactions.time += now.saturating_sub(start);
+                self.transactions.last = self.transactions.last.max(now);
+                Ok(Progress::Goes)
+            }
+            Operation::Read { file, index, pages } => {
+                if !system.may_share(cpu) {
+                    self.threads[thread].at = Some((operation, done));
+                    return Ok(Progress::NotYet);
+                }
+                let latest = self.read(system, cpu, thread, (file, index, pages, done))?;
+                if latest == Time::ZERO {
+                    return Ok(Progress::Goes);
+                }
+                let waiting = &mut self.threads[thread];
+                waiting.under_way.push(Reverse(latest));
+                if waiting.under_way.len() < waiting.outstanding {
+                    return Ok(Progress::Goes);
+                }
+                let Reverse(earliest) = waiting.under_way.pop().expect("one was pushed");
+                Ok(Progress::Waits(earliest))
+            }
+            Operation::Touch { region, index, pages, write } => {
+                if !system.may_share(cpu) {
+                    self.threads[thread].at = Some((operation, done));
+                    return Ok(Progress::NotYet);
+                }
+                let region = self.regions[region as usize];
+                for page in done..pages {
+                    let at = (index + u64::from(page)) as u32;
+                    if let Some(until) = self.touch(system, cpu, region, at, write)? {
+                        if page + 1 < pages {
+                            self.threads[thread].at = Some((operation, page + 1));
+                        }
+                        return Ok(Progress::Waits(until));
+                    }
+                }
+                Ok(Progress::Goes)
+            }
+        }
+    }
+
+    /// The thread that runs on `cpu` at `now`, or when one will be ready.
+    fn choose(&mut self, cpu: Cpu, now: Time) -> Result<usize, Time> {
+        let queue = &mut self.queues[cpu.index()];
+        let mut earliest = Time::NEVER;
+        for _ in 0..queue.len() {
+            let thread = queue[0];
+            match self.threads[thread].state {
+                State::Ready => return Ok(thread),
+                State::Waiting(until) if until <= now => {
+                    self.threads[thread].state = State::Ready;
+                    return Ok(thread);
+                }
+                State::Waiting(until) => earliest = earliest.min(until),
+                State::Done => {}
+            }
+            queue.rotate_left(1);
+            self.slice_ends[cpu.index()] = now + SLICE;
+        }
+        Err(earliest)
+    }
+}
+
+impl Program for PagingProgram {
+    fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
+        let now = system.machine.now(cpu);
+        self.complete(system, cpu, now);
+        if self.step_kswapd(system, cpu) {
+            self.submit_writes(system, cpu);
+            return Step::Again;
+        }
+        let thread = match self.choose(cpu, now) {
+            Ok(thread) => thread,
+            Err(Time::NEVER) => return Step::Idle,
+            Err(until) => return Step::Sleep(until),
+        };
+        for _ in 0..OPERATIONS {
+            match self.act(system, cpu, thread) {
+                Ok(Progress::Goes) => {}
+                Ok(Progress::NotYet) => break,
+                Ok(Progress::Waits(until)) => {
+                    if self.threads[thread].state == State::Ready {
+                        self.threads[thread].state = State::Waiting(until);
+                        let waited = self.costs.task_switch + self.costs.io_complete;
+                        system.machine.charge(cpu, Category::BlockLayer, waited);
+                    }
+                    break;
+                }
+                Err(OutOfMemory) => {
+                    self.out_of_memory = true;
+                    return Step::Idle;
+                }
+            }
+            self.submit_writes(system, cpu);
+            if system.machine.now(cpu) >= self.slice_ends[cpu.index()] {
+                self.queues[cpu.index()].rotate_left(1);
+                self.slice_ends[cpu.index()] = system.machine.now(cpu) + SLICE;
+                break;
+            }
+        }
+        self.wake_kswapds(system, cpu);
+        Step::Again
+    }
+
+    fn is_finished(&self) -> bool {
+        self.out_of_memory
+    }
+}
+
+/// Makes one run.
+pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
+    let mut system = boot(run, 1)?;
+    let mut program = PagingProgram::new(run, spec, &mut system)?;
+    let files = program.device_pages.len() as u64;
+    for cpu in system.machine.topology.all_cpus() {
+        system.wake(cpu, Time::ZERO);
+    }
+    let milliseconds = |count: u64| Time::from_nanoseconds(count * 1_000_000);
+    let warm = milliseconds(spec.warm_milliseconds);
+    run_until(&mut system, &mut program, Time::ZERO, warm, files);
+    system.start_measuring(warm);
+    program.transactions = Transactions::default();
+    let end = warm + milliseconds(spec.milliseconds);
+    run_until(&mut system, &mut program, warm, end, files);
+    if program.out_of_memory {
+        return Err(RunError::OutOfMemory { scenario: run.scenario.clone(), variant: run.variant.clone() });
+    }
+    let mut outcome = system.outcome(end);
+    let Transactions { done, time, last } = program.transactions;
+    let seconds = (end - warm).seconds();
+    outcome.set(metric::SCORE, done as f64 / seconds);
+    outcome.set(metric::TRANSACTIONS, done as f64);
+    outcome.set(metric::TRANSACTION_TIME, time.seconds() * 1e6);
+    outcome.set(metric::TRANSACTION_RATE, done as f64 / time.seconds().max(1e-12));
+    outcome.set(metric::QUERY_RATE, done as f64 / seconds);
+    outcome.set(metric::DURATION, last.saturating_sub(warm).seconds());
+    set_memory(&mut outcome, &system);
+    Ok(outcome)
+}
+
+/// How often what devices hold in memory follows what is on them, and statistics of memory cgroups are flushed.
+const UPKEEP: Time = Time::from_nanoseconds(10_000_000);
+
+fn run_until(system: &mut System, program: &mut PagingProgram, from: Time, until: Time, files: u64) {
+    let mut time = from;
+    while time < until && !program.out_of_memory {
+        time = until.min(time + UPKEEP);
+        system.run(program, time);
+        program.follow_swap(system, Cpu(0), files);
+        system.mm.flush_stats_periodically(time);
+    }
+}
+
+/// What free(1) prints at the end.
+fn set_memory(outcome: &mut Outcome, system: &System) {
+    let mib = |pages: u64| pages as f64 / 256.0;
+    let mm = &system.mm;
+    let total: u64 = mm.zones().iter().map(|zone| zone.managed).sum();
+    let free = mm.free_pages();
+    let cached = mm.files().nr_folios();
+    outcome.set(metric::MEM_TOTAL, mib(total));
+    outcome.set(metric::MEM_FREE, mib(free));
+    outcome.set(metric::MEM_BUFF_CACHE, mib(cached));
+    outcome.set(metric::MEM_USED, mib(total - free - cached));
+    outcome.set(metric::MEM_AVAILABLE, mib(mm.si_mem_available()));
+    let swap = mm.swap();
+    outcome.set(metric::SWAP_TOTAL, mib(swap.free() + swap.used()));
+    outcome.set(metric::SWAP_USED, mib(swap.used()));
+    outcome.set(metric::SWAP_FREE, mib(swap.free()));
+    for (metric, event) in [
+        (metric::WORKINGSET_REFAULT_FILE, Event::WorkingsetRefaultFile),
+        (metric::WORKINGSET_REFAULT_ANON, Event::WorkingsetRefaultAnon),
+        (metric::WORKINGSET_ACTIVATE_FILE, Event::WorkingsetActivateFile),
+        (metric::WORKINGSET_ACTIVATE_ANON, Event::WorkingsetActivateAnon),
+        (metric::WORKINGSET_RESTORE_FILE, Event::WorkingsetRestoreFile),
+        (metric::WORKINGSET_RESTORE_ANON, Event::WorkingsetRestoreAnon),
+        (metric::PSWPOUT, Event::Pswpout),
+    ] {
+        outcome.set(metric, outcome.counters.get(event) as f64);
+    }
+    outcome.set(metric::WORKINGSET_NODES, mm.files().workingset_nodes() as f64);
+    outcome.set(metric::WORKINGSET_NODERECLAIM, outcome.counters.get(Event::WorkingsetNodereclaim) as f64);
+}
