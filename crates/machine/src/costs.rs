@@ -79,8 +79,8 @@ pub struct Costs {
 ///
 /// ```text
 ///   read, hit    file_read_call + per page: file_lookup, page_copy
-///   read, miss   file_read_call + per page: file_insert; per request: io_submit, task_switch, io_complete
-///                               + then as a hit
+///   read, miss   file_read_call + per page: file_insert; per request: io_submit, the device's own part,
+///                               and of a disk task_switch and io_complete; then as a hit
 ///   reclaim      per page: lru_scan, rmap_walk for each mapping
 ///                and of those that go: pte_unmap for each mapping, swap_out or nothing, file_remove
 ///   swap-in      page_fault + swap_in; per request as a miss
@@ -95,11 +95,11 @@ pub struct PagingCosts {
     pub file_insert: Time,
     /// Taking a page out of a file or of the swap cache, its shadow taking its place (`__remove_mapping`).
     pub file_remove: Time,
-    /// Building a request and giving it to the device's driver (`submit_bio`).
+    /// Building a request and taking it through the block layer (`submit_bio`), without the device's driver.
     pub io_submit: Time,
-    /// The device's interrupt, and waking who waits for the page.
+    /// A disk's interrupt, and waking who waits for the page; other devices are done when the call returns.
     pub io_complete: Time,
-    /// Leaving the CPU to wait for a page, and coming back.
+    /// Leaving the CPU to wait for a disk, and coming back.
     pub task_switch: Time,
     /// One page that reclaim takes off its list, looks at, and puts back or goes on with, its struct page coming
     /// from memory.

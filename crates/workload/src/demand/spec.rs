@@ -58,7 +58,7 @@ pub enum DemandSpec {
     /// sysbench's `oltp_read_only` on MySQL.
     SysbenchReadOnly(SysbenchReadOnly),
     /// TPC-C's STOCK_LEVEL on MongoDB.
-    StockLevel(StockLevel),
+    StockLevel(Box<StockLevel>),
 }
 
 /// What runs, running.
