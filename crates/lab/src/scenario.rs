@@ -226,6 +226,9 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "batch-latency-spr-server", "batch-latency-icl-server", "batch-latency-csl-server",
     "batch-latency-cml-desktop", "batch-latency-cfl-desktop",
     "hugetlb-8s", "hugetlb-vm252", "hugetlb-neighbour",
+    "mongodb-tpcc", "fio-zipf", "fio-zipf-2g", "fio-zipf-i7-9700", "fio-uniform", "memcached-memtier",
+    "memcached-memtier-i7-9700", "mysql-readonly", "mysql-readonly-i7-9700", "streaming-vs-hot",
+    "working-set-shift", "noisy-neighbour",
 );
 
 const MACHINES: &[(&str, &str)] = built_in!("machines":
