@@ -33,7 +33,7 @@ pub use curve::{CurveError, Point, curves, default_sizes, sampled_curves, write_
 pub use lirs::Lirs;
 pub use lru::Lru;
 pub use s3_fifo::S3Fifo;
-pub use sequence::{Sequence, SequenceError};
+pub use sequence::{Place, Sequence, SequenceError};
 pub use w_tiny_lfu::WTinyLfu;
 
 /// A policy with its pages. Its capacity, in pages, is given when it is made.
