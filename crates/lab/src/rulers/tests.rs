@@ -118,7 +118,7 @@ fn pages_keep_their_places_and_accesses_their_writes() {
         object: 7 + time % 3,
         index: time * time % 50,
         pages: 1 + (time % 4) as u32,
-        write: time % 5 == 0,
+        write: time.is_multiple_of(5),
     };
     let accesses: Vec<Access> = (0..2000).map(access).collect();
     let expected: Vec<(Place, bool)> = accesses

@@ -72,7 +72,7 @@ impl HashedWTinyLfu {
         self.lists.len(PROBATION) + self.lists.len(PROTECTED)
     }
 
-    fn into_main(&mut self, page: u32) {
+    fn move_to_main(&mut self, page: u32) {
         let has_room = |list, room| self.lists.len(list) < room;
         let protected = !has_room(PROBATION, self.probation_room) && has_room(PROTECTED, self.protected_room);
         self.lists.push(if protected { PROTECTED } else { PROBATION }, page);
@@ -86,10 +86,10 @@ impl HashedWTinyLfu {
                 let victim = self.lists.tail(PROBATION).or(self.lists.tail(PROTECTED)).unwrap();
                 if self.uses(candidate) > self.uses(victim) {
                     self.lists.remove(victim);
-                    self.into_main(candidate);
+                    self.move_to_main(candidate);
                 }
             } else {
-                self.into_main(candidate);
+                self.move_to_main(candidate);
             }
             self.count(candidate);
             if full {
