@@ -113,26 +113,26 @@ impl MemoryManager {
             return false;
         }
         self.memcgs.charge_swap(memcg, 1);
-        self.folios[id].flags.set(FolioFlags::SWAPCACHE | FolioFlags::DIRTY);
+        self.folios.flags[id].set(FolioFlags::SWAPCACHE | FolioFlags::DIRTY);
         true
     }
 
     /// Writes a folio to its swap entry; whether it is written when this returns.
     pub(crate) fn swap_writeout(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) -> bool {
         self.counters.add(Event::Pswpout, 1);
-        self.folios[id].flags.clear(FolioFlags::DIRTY);
+        self.folios.flags[id].clear(FolioFlags::DIRTY);
         if let Some(write) = self.swap.synchronous_write {
             machine.charge(cpu, Category::BlockLayer, write);
             return true;
         }
-        self.folios[id].flags.set(FolioFlags::WRITEBACK | FolioFlags::RECLAIM);
+        self.folios.flags[id].set(FolioFlags::WRITEBACK | FolioFlags::RECLAIM);
         self.submitted_writes.push(id);
         false
     }
 
     /// A device has written a folio (`folio_end_writeback`).
     pub fn end_write(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        let flags = &mut self.folios[id].flags;
+        let flags = &mut self.folios.flags[id];
         flags.clear(FolioFlags::WRITEBACK);
         if flags.take(FolioFlags::RECLAIM) {
             self.folio_rotate_reclaimable(machine, cpu, id);
@@ -176,7 +176,7 @@ impl MemoryManager {
             self.swap.entry_of.resize(index + 1, SwapEntry::MAX);
         }
         self.swap.entry_of[index] = entry;
-        self.folios[id].flags.set(FolioFlags::SWAPCACHE);
+        self.folios.flags[id].set(FolioFlags::SWAPCACHE);
     }
 
     /// Frees an entry that no page table needs any more.
@@ -184,8 +184,8 @@ impl MemoryManager {
         let memcg = match self.swap.slots[entry as usize] {
             Slot::Out { memcg, .. } => memcg,
             Slot::Cached(id) => {
-                self.folios[id].flags.clear(FolioFlags::SWAPCACHE);
-                self.folios[id].flags.set(FolioFlags::DIRTY);
+                self.folios.flags[id].clear(FolioFlags::SWAPCACHE);
+                self.folios.flags[id].set(FolioFlags::DIRTY);
                 self.lruvecs[self.folios[id].lruvec.0 as usize].memcg
             }
             Slot::Free => return,

@@ -7,7 +7,7 @@
 //! One CPU, no readahead, devices that answer at once. What other policies know as a page is a page of one file here,
 //! in the order in which pages were first used.
 
-use super::Ruler;
+use super::{Ruler, Sequence};
 use machine::{Costs, Cpu, Machine, Topology};
 use mm::filemap::Read;
 use mm::memcontrol::Memcg;
@@ -43,6 +43,24 @@ impl Kernel {
         mm.memcg_mut(memcg).max = capacity as u64;
         let file = mm.open_file();
         Kernel { mm, machine: Machine::new(topology, Costs::FREE), memcg, file }
+    }
+}
+
+/// How many accesses ahead memory is asked for: enough for it to arrive, few enough to be there still.
+const AHEAD: usize = 12;
+
+impl Kernel {
+    /// Misses of a sequence.
+    pub fn misses(mut self, sequence: &Sequence) -> u64 {
+        let pages = sequence.pages();
+        let mut misses = 0;
+        for (time, &page) in pages.iter().enumerate() {
+            if let Some(&later) = pages.get(time + AHEAD) {
+                self.mm.foresee_read(self.file, later);
+            }
+            misses += u64::from(!self.access(page));
+        }
+        misses
     }
 }
 

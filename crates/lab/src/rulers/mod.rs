@@ -50,7 +50,7 @@ macro_rules! kernel {
         Policy {
             name: $variant,
             about: $about,
-            misses: |capacity, sequence| replay(Kernel::new($variant, capacity), sequence),
+            misses: |capacity, sequence| Kernel::new($variant, capacity).misses(sequence),
         }
     };
 }

@@ -474,7 +474,7 @@ impl MemoryManager {
         let mut activated = 0;
         let at = &mut self.lruvecs[lruvec.0 as usize];
         for &id in folios {
-            let flags = &mut self.folios[id].flags;
+            let flags = &mut self.folios.flags[id];
             flags.set(FolioFlags::LRU);
             activated += u64::from(flags.has(FolioFlags::ACTIVE));
             at.add(&mut self.folios, f.as_ref(), id, false);
