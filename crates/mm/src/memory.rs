@@ -329,8 +329,11 @@ impl MemoryManager {
         users
     }
 
-    /// Frees a folio that nobody uses any more.
-    fn release_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+    /// Frees a folio that nobody uses any more; while a device still writes it, [`MemoryManager::end_write`] does.
+    pub(crate) fn release_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+        if self.folios[id].flags.has(FolioFlags::WRITEBACK) {
+            return;
+        }
         self.folio_leave_lru(id);
         self.free_folio(machine, cpu, id);
     }

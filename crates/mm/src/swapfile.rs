@@ -132,8 +132,13 @@ impl MemoryManager {
 
     /// A device has written a folio (`folio_end_writeback`).
     pub fn end_write(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        let flags = &mut self.folios[id].flags;
+        let folio = &mut self.folios[id];
+        let flags = &mut folio.flags;
         flags.clear(FolioFlags::WRITEBACK);
+        if folio.mapcount == 0 && flags.has(FolioFlags::SWAPBACKED) && !flags.has(FolioFlags::SWAPCACHE) {
+            // Its process is gone.
+            return self.release_folio(machine, cpu, id);
+        }
         if flags.take(FolioFlags::RECLAIM) {
             self.folio_rotate_reclaimable(machine, cpu, id);
         }

@@ -24,6 +24,7 @@ mod folio_list;
 mod kswapd;
 pub mod policy;
 
+pub(crate) use classic::skip_event;
 pub use kswapd::Kswapd;
 pub(crate) use kswapd::KswapdState;
 
