@@ -351,4 +351,73 @@ impl Folios {
     }
 }
 
+/// Where folios have been found, for checking that each is in one place.
+#[derive(Debug)]
+pub(crate) struct Census {
+    /// By record.
+    free: Vec<bool>,
+    /// By record.
+    found: Vec<bool>,
+    /// By record: in a batch while it stays on its list.
+    waiting: Vec<bool>,
+    /// Folios found, by lruvec.
+    pub of_lruvec: Vec<u64>,
+}
+
+impl Census {
+    /// Nothing is found yet.
+    pub fn new(folios: &Folios, lruvecs: usize) -> Census {
+        let records = folios.records.len();
+        let mut free = vec![false; records];
+        for id in &folios.free {
+            assert!(!std::mem::replace(&mut free[id.0 as usize], true), "{id:?} is free twice");
+        }
+        Census {
+            free,
+            found: vec![false; records],
+            waiting: vec![false; records],
+            of_lruvec: vec![0; lruvecs],
+        }
+    }
+
+    /// A folio is here and nowhere else.
+    pub fn find(&mut self, folios: &Folios, id: FolioId) {
+        assert!(!self.free[id.0 as usize], "{id:?} is free");
+        assert!(!std::mem::replace(&mut self.found[id.0 as usize], true), "{id:?} is in two places");
+        self.of_lruvec[folios[id].lruvec.0 as usize] += 1;
+    }
+
+    /// A folio that is on a list waits in one batch.
+    pub fn wait(&mut self, id: FolioId) {
+        assert!(!std::mem::replace(&mut self.waiting[id.0 as usize], true), "{id:?} is in two batches");
+    }
+
+    /// Whether a folio has been found.
+    pub fn found(&self, id: FolioId) -> bool {
+        self.found[id.0 as usize]
+    }
+
+    /// The folios that have been found.
+    pub fn all(&self, folios: &Folios) -> impl Iterator<Item = (FolioId, Folio)> {
+        self.found.iter().enumerate().filter(|&(_, &found)| found).map(|(id, _)| {
+            let id = FolioId(id as u32);
+            (id, folios[id])
+        })
+    }
+
+    /// Whether a folio is on a list and waits in a batch.
+    pub fn waits(&self, id: FolioId) -> bool {
+        self.waiting[id.0 as usize]
+    }
+
+    /// Checks that all folios have been found; panics with what was not.
+    pub fn validate(&self, folios: &Folios) {
+        let found: u64 = self.of_lruvec.iter().sum();
+        assert_eq!(found, folios.len() as u64, "folios are on lists or in batches between calls");
+        let lost = |&id: &usize| self.waiting[id] && !self.found[id];
+        let lost = (0..self.waiting.len()).find(lost);
+        assert_eq!(lost, None, "what waits in a batch to be moved is on a list");
+    }
+}
+
 const _: () = assert!(size_of::<Folio>() == 20);

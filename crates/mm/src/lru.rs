@@ -11,7 +11,7 @@
 
 use crate::account::Category;
 use crate::counters::Event;
-use crate::folio::{FolioFlags, FolioId};
+use crate::folio::{Census, FolioFlags, FolioId};
 use crate::mglru;
 use crate::page_alloc::MemoryManager;
 use machine::{Cpu, Machine};
@@ -147,6 +147,23 @@ impl MemoryManager {
                     }
                     return;
                 }
+            }
+        }
+    }
+
+    /// Finds the folios that are in batches; panics with one that is in the wrong state.
+    pub(crate) fn validate_batches(&self, census: &mut Census) {
+        for batches in &self.folio_batches {
+            for &id in &batches.lru_add {
+                census.find(&self.folios, id);
+            }
+            for &id in batches.lru_move_tail.iter().chain(&batches.lru_activate) {
+                census.wait(id);
+            }
+            let all = batches.lru_add.iter().chain(&batches.lru_move_tail).chain(&batches.lru_activate);
+            for &id in all {
+                let flags = self.folios.flags[id];
+                assert!(!flags.has(FolioFlags::LRU), "{id:?} is in a batch, so PG_lru is clear: {flags:?}");
             }
         }
     }

@@ -11,7 +11,7 @@
 //! generations count as active. A list of generation n has number n mod 4. In the kernel: `struct lruvec` in
 //! include/linux/mmzone.h, `lruvec_add_folio`, `lru_gen_add_folio` in include/linux/mm_inline.h.
 
-use crate::folio::{FolioFlags, FolioId, Folios, ListHead};
+use crate::folio::{Census, FolioFlags, FolioId, Folios, ListHead};
 use crate::lru_lock::LruLock;
 use crate::memcontrol::Memcg;
 use crate::memory_map::ZoneType;
@@ -143,6 +143,24 @@ impl Generations {
     /// How many generations a type has (`get_nr_gens`).
     pub fn count(&self, lru_type: LruType) -> u64 {
         self.max_seq - self.min_seq[lru_type as usize] + 1
+    }
+
+    /// Whether a generation with that number modulo 4 exists.
+    fn exists(&self, number: usize, lru_type: LruType) -> bool {
+        (self.min_seq[lru_type as usize]..=self.max_seq).any(|seq| generation(seq) == number)
+    }
+
+    /// Checks that the generations of a type are as many as they may be and in order; panics if not.
+    fn validate(&self, lru_type: LruType) {
+        let generations = self.count(lru_type);
+        assert!(
+            (mglru::policy::MIN_NR_GENS..=MAX_NR_GENS).contains(&generations),
+            "{generations} generations"
+        );
+        let began: Vec<Time> = (self.min_seq[lru_type as usize]..=self.max_seq)
+            .map(|seq| self.timestamps[generation(seq)])
+            .collect();
+        assert!(began.is_sorted(), "generations begin one after the other: {began:?}");
     }
 
     /// Pages of a generation, in zones `..zones`.
@@ -341,5 +359,59 @@ impl Lruvec {
     pub fn count(&mut self, of: fn(&mut LruvecStat) -> &mut [u64; 2], lru_type: LruType) {
         of(&mut self.stat)[lru_type as usize] += 1;
         self.stat_updates += 1;
+    }
+
+    /// Finds the folios on the lists, `generations` saying which family is in use; panics with what does not hold of
+    /// them.
+    pub(crate) fn validate(&self, folios: &Folios, generations: bool, census: &mut Census) {
+        let mut sizes = [[0; ZoneType::COUNT]; LruList::COUNT];
+        let mut nr_pages = [[[0; ZoneType::COUNT]; 2]; GENS];
+        for list in LruList::EVICTABLE.into_iter().chain([LruList::Unevictable]) {
+            for id in folios.iter(self.list(list)) {
+                census.find(folios, id);
+                let flags = folios.flags[id];
+                assert_eq!(flags.has(FolioFlags::LRU), !census.waits(id), "PG_lru of {id:?}: {flags:?}");
+                assert_eq!(flags.generation(), None, "{id:?} is on a classic list");
+                sizes[list as usize][flags.zone()] += 1;
+                let unevictable = flags.has(FolioFlags::UNEVICTABLE);
+                assert_eq!(unevictable, list == LruList::Unevictable, "{id:?} on {list:?}: {flags:?}");
+                if !unevictable {
+                    assert!(!generations, "{id:?} is on a classic list with the multi-gen LRU on");
+                    let right = LruList::of(type_of(flags), flags.has(FolioFlags::ACTIVE));
+                    assert_eq!(right, list, "the list of {id:?}: {flags:?}");
+                }
+            }
+        }
+        for lru_type in LruType::ALL {
+            self.generations.validate(lru_type);
+            for number in 0..GENS {
+                for zone in 0..ZoneType::COUNT {
+                    for id in folios.iter(self.generations.list_of(number, lru_type, zone)) {
+                        census.find(folios, id);
+                        let flags = folios.flags[id];
+                        assert!(generations, "{id:?} is in a generation with the classic LRU on");
+                        assert_eq!(
+                            flags.has(FolioFlags::LRU),
+                            !census.waits(id),
+                            "PG_lru of {id:?}: {flags:?}"
+                        );
+                        assert_eq!((type_of(flags), flags.zone()), (lru_type, zone), "the list of {id:?}");
+                        assert!(!flags.has(FolioFlags::ACTIVE), "{id:?} is in a generation: {flags:?}");
+                        let own =
+                            flags.generation().expect("a folio on a generation's list has a generation");
+                        for number in [own, number] {
+                            let exists = self.generations.exists(number, lru_type);
+                            assert!(exists, "generation {number} of {id:?} is between oldest and youngest");
+                        }
+                        nr_pages[own][lru_type as usize][zone] += 1;
+                        let active = self.generations.is_active(own);
+                        sizes[LruList::of(lru_type, active) as usize][zone] += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(self.generations.nr_pages, nr_pages, "counts and lists of generations disagree");
+        assert_eq!(self.sizes, sizes, "sizes and lists disagree");
+        assert_eq!(self.stat.nr_lru, self.sizes.map(|by_zone| by_zone.iter().sum()), "statistics and sizes");
     }
 }

@@ -262,4 +262,24 @@ impl Memcgs {
     pub fn flushed_at(&self) -> Time {
         self.flushed_at
     }
+
+    /// Checks what groups are charged with, `memory` and `swap` being the pages of each without those below; panics with
+    /// what does not hold.
+    pub(crate) fn validate(&self, memory: &[u64], swap: &[u64]) {
+        let mut memory = memory.to_vec();
+        let mut swap = swap.to_vec();
+        for stock in &self.stocks {
+            assert!(stock.pages <= CHARGE_BATCH, "{stock:?}");
+            memory[stock.memcg.index()] += stock.pages;
+        }
+        // Children come after their parents.
+        for (memcg, group) in self.groups.iter().enumerate().rev() {
+            let uses = (group.current, group.swap_current);
+            assert_eq!(uses, (memory[memcg], swap[memcg]), "memory and swap of group {memcg}");
+            if let Some(parent) = group.parent {
+                memory[parent.index()] += memory[memcg];
+                swap[parent.index()] += swap[memcg];
+            }
+        }
+    }
 }

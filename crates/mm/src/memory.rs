@@ -16,7 +16,7 @@
 
 use crate::account::Category;
 use crate::counters::Event;
-use crate::folio::{FolioFlags, FolioId};
+use crate::folio::{Census, FolioFlags, FolioId};
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::{SwapEntry, SwapIn};
@@ -24,6 +24,7 @@ use crate::vmscan::OutOfMemory;
 use crate::workingset::LruType;
 use crate::xarray::{Entry, FileId};
 use machine::{Cpu, Machine};
+use std::collections::BTreeMap;
 
 /// A region of an address space (`struct vm_area_struct`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,8 +294,52 @@ impl MemoryManager {
         mapped
     }
 
-    /// Frees a folio that nobody uses any more.
-    fn release_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+    /// Checks page tables against what they map; panics with what does not hold. For each swap entry, how many
+    /// page-table entries have it.
+    pub(crate) fn validate_page_tables(&self, census: &Census) -> BTreeMap<SwapEntry, u64> {
+        let mut users = BTreeMap::new();
+        let mut mapped = 0;
+        for region in &self.regions {
+            for (page, entry) in region.entries.iter().enumerate() {
+                if let Some(entry) = entry.swap_entry() {
+                    assert_eq!(region.backing, Backing::Anonymous, "swap entry {entry}");
+                    *users.entry(entry).or_insert(0) += 1;
+                }
+                let Some(id) = entry.folio() else { continue };
+                let folio = &self.folios[id];
+                mapped += 1;
+                assert!(census.found(id) && folio.mapcount == 1, "{id:?} is mapped once: {folio:?}");
+                match region.backing {
+                    Backing::Anonymous => {
+                        assert!(self.folios.flags[id].has(FolioFlags::SWAPBACKED), "{folio:?}");
+                        assert_eq!(
+                            folio.slot,
+                            region.first + page as u32,
+                            "{id:?} names its page-table entry"
+                        );
+                    }
+                    Backing::File(file, first) => {
+                        assert_eq!(self.files.entry(file, first + page as u32), Entry::Folio(id));
+                    }
+                }
+            }
+        }
+        let counted: u64 = census.all(&self.folios).map(|(_, folio)| u64::from(folio.mapcount)).sum();
+        assert_eq!(mapped, counted, "page tables and mapcounts disagree");
+        for (id, folio) in census.all(&self.folios) {
+            assert!(
+                folio.mapcount > 0 || !self.folios.flags[id].has(FolioFlags::YOUNG),
+                "{id:?} is young: {folio:?}"
+            );
+        }
+        users
+    }
+
+    /// Frees a folio that nobody uses any more; while a device still writes it, [`MemoryManager::end_write`] does.
+    pub(crate) fn release_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+        if self.folios.flags[id].has(FolioFlags::WRITEBACK) {
+            return;
+        }
         self.folio_leave_lru(id);
         self.free_folio(machine, cpu, id);
     }

@@ -230,7 +230,10 @@ impl MemoryManager {
     /// Recomputes watermarks, reserves and pagesets from the settings, as the kernel does after boot and
     /// after each change.
     fn configure(&mut self) {
-        self.generations = self.features.reclaim.generations.filter(|_| self.settings.lru_gen_enabled);
+        let generations = self.features.reclaim.generations.filter(|_| self.settings.lru_gen_enabled);
+        if generations != std::mem::replace(&mut self.generations, generations) {
+            self.lru_gen_change_state();
+        }
         let lowmem: u64 = self.zones.iter().filter(|z| z.kind != ZoneType::Movable).map(|z| z.managed).sum();
         // At boot the high watermarks are still zero, so all of low memory counts.
         let computed = watermark::default_min_free_kbytes(lowmem * 4);
@@ -687,7 +690,8 @@ impl MemoryManager {
         }
     }
 
-    /// Checks what must always hold, `allocated` being the pages that users hold beyond those of pools; panics with what does not.
+    /// Checks what must always hold, `allocated` being the pages that users hold beyond those of pools and
+    /// folios; panics with what does not.
     pub fn validate(&self, allocated: u64) {
         let mut managed = 0;
         let mut free = 0;
@@ -697,7 +701,7 @@ impl MemoryManager {
             free += zone.buddy.free_pages() + zone.pages_in_pagesets();
         }
         self.hugetlb.validate();
-        let allocated = allocated + self.hugetlb.held;
+        let allocated = allocated + self.hugetlb.held + self.validate_folios();
         assert_eq!(free + allocated, managed, "free, cached and allocated pages must add up to all pages");
     }
 }

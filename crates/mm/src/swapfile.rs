@@ -9,12 +9,12 @@
 
 use crate::account::Category;
 use crate::counters::Event;
-use crate::folio::{FolioFlags, FolioId};
+use crate::folio::{Census, Folio, FolioFlags, FolioId};
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use machine::{Cpu, Machine, Time};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// An entry of swap.
 pub type SwapEntry = u32;
@@ -132,8 +132,13 @@ impl MemoryManager {
 
     /// A device has written a folio (`folio_end_writeback`).
     pub fn end_write(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+        let mapcount = self.folios[id].mapcount;
         let flags = &mut self.folios.flags[id];
         flags.clear(FolioFlags::WRITEBACK);
+        if mapcount == 0 && flags.has(FolioFlags::SWAPBACKED) && !flags.has(FolioFlags::SWAPCACHE) {
+            // Its process is gone.
+            return self.release_folio(machine, cpu, id);
+        }
         if flags.take(FolioFlags::RECLAIM) {
             self.folio_rotate_reclaimable(machine, cpu, id);
         }
@@ -192,5 +197,50 @@ impl MemoryManager {
         };
         self.memcgs.charge_swap(memcg, -1);
         self.swap.release(entry);
+    }
+
+    /// Checks swap against page tables, of which `users` says how many have each entry, and against folios; panics with
+    /// what does not hold. For each memory cgroup, its pages of swap.
+    pub(crate) fn validate_swap(&self, census: &Census, users: &BTreeMap<SwapEntry, u64>) -> Vec<u64> {
+        let mut charged = vec![0; self.memcgs.len()];
+        let mut cached = 0;
+        for (entry, slot) in self.swap.slots.iter().enumerate() {
+            let entry = entry as SwapEntry;
+            let users = users.get(&entry).copied().unwrap_or(0);
+            let memcg = match *slot {
+                Slot::Free => {
+                    assert_eq!(users, 0, "entry {entry} is free");
+                    continue;
+                }
+                Slot::Out { memcg, .. } => {
+                    assert_eq!(users, 1, "users of entry {entry}, which is out");
+                    memcg
+                }
+                Slot::Cached(id) => {
+                    let folio = &self.folios[id];
+                    cached += 1;
+                    assert!(
+                        census.found(id) && self.folios.flags[id].has(FolioFlags::SWAPCACHE),
+                        "{id:?}: {folio:?}"
+                    );
+                    assert_eq!(self.swap_entry(id), entry, "entry and folio name each other");
+                    assert_eq!(users + u64::from(folio.mapcount), 1, "users of entry {entry}, {folio:?}");
+                    self.lruvecs[folio.lruvec.0 as usize].memcg
+                }
+            };
+            charged[memcg.index()] += 1;
+        }
+        assert_eq!(self.swap.used, charged.iter().sum::<u64>(), "used entries");
+        assert!(self.swap.used <= self.swap.capacity, "{} of {}", self.swap.used, self.swap.capacity);
+        let in_cache = |&(id, _): &(FolioId, Folio)| self.folios.flags[id].has(FolioFlags::SWAPCACHE);
+        assert_eq!(cached, census.all(&self.folios).filter(in_cache).count(), "folios in the swap cache");
+        for &id in &self.submitted_writes {
+            let flags = self.folios.flags[id];
+            assert!(
+                census.found(id) && flags.has(FolioFlags::WRITEBACK),
+                "{id:?} is being written: {flags:?}"
+            );
+        }
+        charged
     }
 }

@@ -11,7 +11,7 @@
 //! directly below the file, as nothing depends on those above it but a few pages of slab. In the kernel:
 //! lib/xarray.c, `workingset_update_node` and `scan_shadow_nodes` in mm/workingset.c.
 
-use crate::folio::FolioId;
+use crate::folio::{FolioFlags, FolioId, Folios};
 use std::collections::VecDeque;
 
 /// Slots of a node (`XA_CHUNK_SIZE`).
@@ -235,6 +235,46 @@ impl Files {
             freed += 1;
         }
         freed
+    }
+
+    /// Checks nodes against their slots and entries against the folios they name; panics with what does not hold. How
+    /// many folios files have.
+    pub(crate) fn validate(&self, folios: &Folios) -> usize {
+        let (mut cached, mut nodes, mut listed) = (0, 0, 0);
+        for (file, directory) in self.directories.iter().enumerate() {
+            for (base, &id) in directory.iter().enumerate().filter(|&(_, &id)| id != NONE) {
+                let node = &self.nodes[id as usize];
+                assert_eq!((node.file.0 as usize, node.base as usize), (file, base), "where node {id} is");
+                let (mut pages, mut shadows) = (0, 0);
+                for slot in id * NODE_SLOTS as u32..(id + 1) * NODE_SLOTS as u32 {
+                    match self.at(slot) {
+                        Entry::Empty => {}
+                        Entry::Shadow(_) => shadows += 1,
+                        Entry::Folio(folio) => {
+                            pages += 1;
+                            assert_eq!(folios[folio].slot, slot, "slot and folio name each other");
+                            let flags = folios.flags[folio];
+                            assert!(!flags.has(FolioFlags::SWAPBACKED), "{flags:?}");
+                        }
+                    }
+                }
+                assert_eq!((node.folios, node.shadows), (pages, shadows), "node {id} and its slots");
+                assert!(pages + shadows > 0, "node {id} has nothing");
+                assert_eq!(
+                    node.listed != UNLISTED,
+                    pages == 0,
+                    "node {id} is listed iff it has only shadows"
+                );
+                let is_listed = |&&listed: &&(u32, u32)| listed == (id, node.listed);
+                assert!(pages > 0 || self.shadow_nodes.iter().filter(is_listed).count() == 1);
+                listed += u64::from(pages == 0);
+                cached += usize::from(pages);
+                nodes += 1;
+            }
+        }
+        assert_eq!(listed, self.workingset_nodes, "workingset_nodes");
+        assert_eq!(nodes + self.free.len(), self.nodes.len(), "each node belongs to a file or is free");
+        cached
     }
 
     /// Bytes that slots and nodes take.

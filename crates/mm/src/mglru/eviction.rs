@@ -19,9 +19,9 @@ use crate::folio::{FolioFlags, FolioId, LruvecId};
 use crate::lruvec::{GENS, generation};
 use crate::memory_map::ZoneType;
 use crate::page_alloc::MemoryManager;
-use crate::vmscan::ScanControl;
 use crate::vmscan::features::{ActivateRule, EvictionLoop, GenFeatures, RefsScheme};
 use crate::vmscan::policy::{DEF_PRIORITY, compact_gap};
+use crate::vmscan::{ScanControl, skip_event};
 use crate::watermark::Mark;
 use crate::workingset::LruType;
 use crate::workingset::policy::folio_refs;
@@ -376,20 +376,27 @@ impl MemoryManager {
         let min_seq = generations.min_seq[lru_type as usize];
         let (mut scanned, mut sorted) = (0, 0);
         let most = if f.eviction_loop == EvictionLoop::FixedAmount { batch } else { MAX_LRU_BATCH };
-        'zones: for i in 0..ZoneType::COUNT {
+        for i in 0..ZoneType::COUNT {
             // From the highest wanted zone down, then those above it.
             let zone = (sc.highest as usize + ZoneType::COUNT - i) % ZoneType::COUNT;
             let list = self.lruvecs[id.0 as usize].generations.list(min_seq, lru_type, zone);
-            while let Some(folio) = self.folios.tail(list) {
-                if scanned == most || isolated.len() as u64 >= MIN_LRU_BATCH {
-                    break 'zones;
-                }
+            let mut skipped = Vec::new();
+            while scanned < most
+                && isolated.len().max(skipped.len()) < MIN_LRU_BATCH as usize
+                && let Some(folio) = self.folios.tail(list)
+            {
                 scanned += 1;
                 if self.sort_folio(id, f, folio, last_tier, sc) {
                     sorted += 1;
                     continue;
                 }
                 let flags = &mut self.folios.flags[folio];
+                if !flags.has(FolioFlags::LRU) {
+                    // A batch of another CPU has it.
+                    self.folios.remove(folio);
+                    skipped.push(folio);
+                    continue;
+                }
                 if !flags.has(FolioFlags::REFERENCED) {
                     flags.set_refs(0);
                     if f.refs_scheme == RefsScheme::WorkingsetCounts {
@@ -402,6 +409,13 @@ impl MemoryManager {
                 }
                 self.lruvecs[id.0 as usize].remove(&mut self.folios, folio, true);
                 isolated.push(folio);
+            }
+            for &folio in &skipped {
+                self.folios.push_head(list, folio);
+            }
+            self.counters.add(skip_event(zone), skipped.len() as u64);
+            if scanned == most || isolated.len() as u64 >= MIN_LRU_BATCH {
+                break;
             }
         }
         self.counters.add(Event::Pgrefill, sorted);

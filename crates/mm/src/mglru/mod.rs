@@ -14,6 +14,7 @@
 //! ```text
 //!   policy     what it decides              aging      new generations, walks of page tables
 //!   eviction   sorting, isolating           memcg_lru  whose turn it is among memory cgroups
+//!   switch     on and off
 //! ```
 //!
 //! In the kernel: mm/vmscan.c ("MULTI-GEN LRU"), Documentation/mm/multigen_lru.rst.
@@ -22,5 +23,6 @@ mod aging;
 mod eviction;
 mod memcg_lru;
 pub mod policy;
+mod switch;
 
 pub(crate) use memcg_lru::MemcgLru;

@@ -24,12 +24,13 @@ mod folio_list;
 mod kswapd;
 pub mod policy;
 
+pub(crate) use classic::skip_event;
 pub use kswapd::Kswapd;
 pub(crate) use kswapd::KswapdState;
 
 use crate::account::Category;
 use crate::counters::Event;
-use crate::folio::{FolioFlags, FolioId, LruvecId};
+use crate::folio::{Census, Folio, FolioFlags, FolioId, LruvecId};
 use crate::lruvec::{LruList, Lruvec};
 use crate::memcontrol::{CHARGE_BATCH, FLUSH_INTERVAL, Memcg, MemoryCgroup};
 use crate::memory_map::ZoneType;
@@ -465,6 +466,25 @@ impl MemoryManager {
             }
         }
         self.deferred_shadow_nodes = deferred.saturating_sub(scanned).min(2 * freeable);
+    }
+
+    /// Checks what must always hold of folios between calls; panics with what does not. How many there are.
+    pub(crate) fn validate_folios(&self) -> u64 {
+        let mut census = Census::new(&self.folios, self.lruvecs.len());
+        self.validate_batches(&mut census);
+        for lruvec in &self.lruvecs {
+            lruvec.validate(&self.folios, self.generations().is_some(), &mut census);
+        }
+        census.validate(&self.folios);
+        let anon = |&(id, _): &(FolioId, Folio)| self.folios.flags[id].has(FolioFlags::SWAPBACKED);
+        let files = self.folios.len() - census.all(&self.folios).filter(anon).count();
+        assert_eq!(self.files.validate(&self.folios), files, "pages of files and slots with folios");
+        let users = self.validate_page_tables(&census);
+        let swap = self.validate_swap(&census, &users);
+        let memory: Vec<u64> =
+            census.of_lruvec.chunks(self.nodes()).map(|nodes| nodes.iter().sum()).collect();
+        self.memcgs.validate(&memory, &swap);
+        self.folios.len() as u64
     }
 
     /// Puts isolated folios back onto lists, in this order (`move_folios_to_lru`).

@@ -1,0 +1,358 @@
+//! What must hold after every step of reclaim, under random demand of several memory cgroups on a machine of two nodes
+//! that is always short of memory, for every variant and release: no folio is in two places or lost, lists and counts
+//! agree, generations are two to four, page tables, files and swap name folios that name them, groups are charged with
+//! what they have.
+
+mod reclaim_machine;
+
+use machine::{Cpu, Machine, Node, Time};
+use mm::filemap::Read;
+use mm::folio::FolioId;
+use mm::memcontrol::Memcg;
+use mm::memory::{Backing, RegionId, Touch};
+use mm::vmscan::OutOfMemory;
+use mm::xarray::FileId;
+use mm::{Category, Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series, Variant};
+use proptest::prelude::*;
+use reclaim_machine::{CPUS, boot};
+
+/// Pages of a file, and of a region.
+const FILE_PAGES: u32 = 3000;
+const REGION_PAGES: u32 = 1500;
+/// Memory cgroups that exist from the start, the root included.
+const GROUPS: u16 = 4;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Read { cpu: u16, memcg: u16, file: usize, from: u32, pages: u32, stride: u32 },
+    Touch { cpu: u16, region: usize, from: u32, pages: u32, write: bool },
+    Munmap { cpu: u16, region: usize },
+    CreateMemcg { parent: u16 },
+    Limit { memcg: u16, limit: Limit, pages: u64 },
+    Swapon { pages: u64 },
+    Set { name: &'static str, value: &'static str },
+    EndReads { which: usize, times: usize },
+    EndWrites { cpu: u16, which: usize, times: usize },
+    Kswapd { cpu: u16, node: u8, steps: usize },
+    FlushStats,
+    Alloc { cpu: u16, pages: usize },
+    Free { cpu: u16, pages: usize },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    Max,
+    Low,
+    Min,
+    SwapMax,
+}
+
+fn variants() -> impl Strategy<Value = &'static Variant> {
+    proptest::sample::select(Series::RECLAIM.variants().collect::<Vec<_>>())
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let cpu = 0..CPUS;
+    let memcg = 0..GROUPS + 2;
+    let limit = prop_oneof![
+        4 => Just(Limit::Max), 1 => Just(Limit::Low), 1 => Just(Limit::Min), 1 => Just(Limit::SwapMax)
+    ];
+    let settings = prop_oneof![
+        3 => Just(("lru_gen/enabled", "0")),
+        3 => Just(("lru_gen/enabled", "7")),
+        1 => Just(("vm.swappiness", "0")),
+        1 => Just(("vm.swappiness", "1")),
+        2 => Just(("vm.swappiness", "60")),
+        1 => Just(("vm.swappiness", "200")),
+        1 => Just(("vm.min_free_kbytes", "4000")),
+        1 => Just(("vm.min_free_kbytes", "400")),
+    ];
+    let times = 1..2000usize;
+    prop_oneof![
+        8 => (cpu.clone(), memcg.clone(), 0..3usize, 0..FILE_PAGES, 1..2000u32, 0..3u32).prop_map(
+            |(cpu, memcg, file, from, pages, stride)| Step::Read { cpu, memcg, file, from, pages, stride }
+        ),
+        8 => (cpu.clone(), 0..6usize, 0..REGION_PAGES, 1..REGION_PAGES, any::<bool>()).prop_map(
+            |(cpu, region, from, pages, write)| Step::Touch { cpu, region, from, pages, write }
+        ),
+        1 => (cpu.clone(), 0..6usize).prop_map(|(cpu, region)| Step::Munmap { cpu, region }),
+        1 => memcg.clone().prop_map(|parent| Step::CreateMemcg { parent }),
+        2 => (memcg, limit, prop_oneof![40..3000u64, Just(u64::MAX)])
+            .prop_map(|(memcg, limit, pages)| Step::Limit { memcg, limit, pages }),
+        1 => (1..2000u64).prop_map(|pages| Step::Swapon { pages }),
+        2 => settings.prop_map(|(name, value)| Step::Set { name, value }),
+        2 => (any::<usize>(), times.clone()).prop_map(|(which, times)| Step::EndReads { which, times }),
+        3 => (cpu.clone(), any::<usize>(), times).prop_map(
+            |(cpu, which, times)| Step::EndWrites { cpu, which, times }
+        ),
+        3 => (cpu.clone(), 0..2u8, 1..20usize).prop_map(|(cpu, node, steps)| Step::Kswapd { cpu, node, steps }),
+        1 => Just(Step::FlushStats),
+        1 => (cpu.clone(), 1..800usize).prop_map(|(cpu, pages)| Step::Alloc { cpu, pages }),
+        1 => (cpu, 1..800usize).prop_map(|(cpu, pages)| Step::Free { cpu, pages }),
+    ]
+}
+
+/// A machine with what runs on it.
+struct Host {
+    mm: MemoryManager,
+    machine: Machine<Category>,
+    files: Vec<FileId>,
+    /// Three of anonymous memory, three of files of their own.
+    regions: Vec<RegionId>,
+    held: Vec<Pfn>,
+    /// Memory cgroups, the root included.
+    groups: u16,
+    swap_write: Option<Time>,
+    /// What devices are reading and writing.
+    reads: Vec<FolioId>,
+    writes: Vec<FolioId>,
+}
+
+impl Host {
+    fn new(variant: &Variant, synchronous_swap: bool) -> Host {
+        let (machine, mut mm) = boot(variant);
+        let groups: Vec<Memcg> = std::iter::once(Memcg::ROOT)
+            .chain((1..GROUPS).map(|number| mm.create_memcg(Memcg(number / 2))))
+            .collect();
+        let files: Vec<FileId> = (0..3).map(|_| mm.open_file()).collect();
+        let mut regions = Vec::new();
+        for (number, &memcg) in groups.iter().take(3).enumerate() {
+            let mapped = mm.open_file();
+            let pages = REGION_PAGES as usize;
+            regions.push(mm.mmap(memcg, Backing::Anonymous, pages, true));
+            regions.push(mm.mmap(memcg, Backing::File(mapped, 7), pages, number != 1));
+        }
+        let swap_write = synchronous_swap.then_some(Time::ZERO);
+        mm.swapon(500, swap_write);
+        Host {
+            mm,
+            machine,
+            files,
+            regions,
+            swap_write,
+            groups: GROUPS,
+            held: Vec::new(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+        }
+    }
+
+    fn memcg(&self, number: u16) -> Memcg {
+        Memcg(number.min(self.groups - 1))
+    }
+
+    /// Running out of memory ends a step, as the task would be killed.
+    fn run(&mut self, step: &Step) -> Result<(), OutOfMemory> {
+        let Host { mm, machine, .. } = self;
+        match *step {
+            Step::Read { cpu, memcg, file, from, pages, stride } => {
+                let memcg = self.memcg(memcg);
+                for page in 0..pages {
+                    let index = (from + page * stride) % FILE_PAGES;
+                    let read =
+                        self.mm.read_page(&mut self.machine, Cpu(cpu), memcg, self.files[file], index)?;
+                    if let Read::Miss(id) = read {
+                        self.reads.push(id);
+                    }
+                    // A device reads so much at a time.
+                    if self.reads.len() > 64 {
+                        self.reads.drain(..).for_each(|id| self.mm.end_read(id));
+                    }
+                }
+            }
+            Step::Touch { cpu, region, from, pages, write } => {
+                let region = self.regions[region];
+                for page in 0..pages {
+                    match mm.touch(machine, Cpu(cpu), region, (from + page) % REGION_PAGES, write)? {
+                        Touch::Mapped | Touch::Minor => {}
+                        Touch::ReadFile(id) | Touch::ReadSwap(id) => mm.end_read(id),
+                    }
+                }
+            }
+            Step::Munmap { cpu, region } => mm.munmap(machine, Cpu(cpu), self.regions[region]),;
+            Step::CreateMemcg { parent } => {
+                let parent = self.memcg(parent);
+                self.mm.create_memcg(parent);
+                self.groups += 1;
+            }
+            Step::Limit { memcg, limit, pages } => {
+                let memcg = self.memcg(memcg);
+                let group = self.mm.memcg_mut(memcg);
+                match limit {
+                    // The root has no limits.
+                    Limit::Max if memcg != Memcg::ROOT => group.max = pages,
+                    Limit::Low if memcg != Memcg::ROOT => group.low = pages.min(3000),
+                    Limit::Min if memcg != Memcg::ROOT => group.min = pages.min(500),
+                    Limit::SwapMax if memcg != Memcg::ROOT => group.swap_max = pages,
+                    _ => {}
+                }
+            }
+            Step::Swapon { pages } => mm.swapon(pages, self.swap_write),
+            Step::Set { name, value } => mm.set(name, value).unwrap(),
+            Step::EndReads { which, times } => {
+                for _ in 0..times.min(self.reads.len()) {
+                    mm.end_read(self.reads.swap_remove(which % self.reads.len()));
+                }
+            }
+            Step::EndWrites { cpu, which, times } => {
+                self.writes.extend(mm.take_submitted_writes());
+                for _ in 0..times.min(self.writes.len()) {
+                    mm.end_write(machine, Cpu(cpu), self.writes.swap_remove(which % self.writes.len()));
+                }
+            }
+            Step::Kswapd { cpu, node, steps } => {
+                if let Some(mut kswapd) = mm.start_kswapd(Node(node)) {
+                    (0..steps).any(|_| !kswapd.step(mm, machine, Cpu(cpu)));
+                }
+            }
+            Step::FlushStats => mm.flush_stats(machine.now(Cpu(0))),
+            Step::Alloc { cpu, pages } => {
+                let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
+                for _ in 0..pages {
+                    // Leave something for the others.
+                    if self.held.len() < 3000
+                        && let Some(pfn) = mm.alloc(machine, Cpu(cpu), &request)
+                    {
+                        self.held.push(pfn);
+                    }
+                }
+            }
+            Step::Free { cpu, pages } => {
+                let from = self.held.len().saturating_sub(pages);
+                self.held.drain(from..).for_each(|pfn| mm.free(machine, Cpu(cpu), pfn, 0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sequence numbers of all lruvecs.
+    fn generations(&self) -> Vec<[u64; 3]> {
+        let groups = (0..self.groups).map(Memcg);
+        let lruvecs = groups.flat_map(|memcg| [0, 1].map(|node| self.mm.lruvec(memcg, Node(node))));
+        lruvecs
+            .map(|lruvec| {
+                let generations = &lruvec.generations;
+                [generations.max_seq, generations.min_seq[0], generations.min_seq[1]]
+            })
+            .collect()
+    }
+
+    /// What differs between two kernels that decide differently.
+    fn outcome(&self) -> (Vec<u64>, Vec<[u64; 3]>, Vec<u64>) {
+        let counts = Event::ALL.iter().map(|&event| self.mm.counters().get(event)).collect();
+        let groups = (0..self.groups).map(Memcg);
+        let lists = groups.flat_map(|memcg| [0, 1].map(|node| self.mm.lruvec(memcg, Node(node)).stat.nr_lru));
+        (counts, self.generations(), lists.flatten().collect())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn hold_after_every_step(
+        variant in variants(),
+        synchronous_swap in any::<bool>(),
+        steps in proptest::collection::vec(step(), 1..60),
+    ) {
+        let mut host = Host::new(variant, synchronous_swap);
+        for step in &steps {
+            let before = host.generations();
+            let _ = host.run(step);
+            host.mm.validate(host.held.len() as u64);
+            for (before, after) in before.iter().zip(host.generations()) {
+                let forward = before.iter().zip(after).all(|(&before, after)| before <= after);
+                prop_assert!(forward, "generations only begin and end: {:?}, then {:?}", before, after);
+            }
+            check_ages(&host.mm, host.groups)?;
+            check_counters(&host.mm)?;
+        }
+        // Everything that processes had is gone with them.
+        for id in host.reads.drain(..) {
+            host.mm.end_read(id);
+        }
+        for region in host.regions.clone() {
+            host.mm.munmap(&mut host.machine, Cpu(0), region);
+        }
+        host.writes.extend(host.mm.take_submitted_writes());
+        for id in std::mem::take(&mut host.writes) {
+            host.mm.end_write(&mut host.machine, Cpu(1), id);
+        }
+        host.mm.validate(host.held.len() as u64);
+        prop_assert_eq!(host.mm.swap().used(), 0, "swap after all regions are gone");
+    }
+
+    /// Patches that change no decision.
+    #[test]
+    fn equal_variants_have_equal_outcomes(steps in proptest::collection::vec(step(), 1..40)) {
+        for (one, other) in [("rfc1", "rfc2"), ("rfc2", "rfc3"), ("rfc4", "rfc5")] {
+            let [one, other] = [one, other].map(|name| {
+                let mut host = Host::new(Series::RECLAIM.variant(name).unwrap(), true);
+                for step in &steps {
+                    let _ = host.run(step);
+                }
+                host.outcome()
+            });
+            prop_assert_eq!(one, other);
+        }
+    }
+
+    /// With the multi-gen LRU, swappiness 0 swaps nothing, nor does a swap with fewer than 64 free pages.
+    #[test]
+    fn multi_gen_does_not_swap_without_swappiness_or_room(
+        variant in variants(),
+        swap in prop_oneof![Just(None), (1..64u64).prop_map(Some)],
+        steps in proptest::collection::vec(step(), 1..40),
+    ) {
+        let (machine, mm) = boot(variant);
+        let mut host = Host { mm, machine, ..Host::new(variant, true) };
+        host.mm.set("lru_gen/enabled", "7").unwrap();
+        let groups: Vec<Memcg> = (1..GROUPS).map(|_| host.mm.create_memcg(Memcg::ROOT)).collect();
+        host.files = (0..3).map(|_| host.mm.open_file()).collect();
+        host.regions = (0..6).map(|number| {
+            host.mm.mmap(groups[number / 2], Backing::Anonymous, REGION_PAGES as usize, true)
+        }).collect();
+        match swap {
+            Some(pages) => host.mm.swapon(pages, Some(Time::ZERO)),
+            None => {
+                host.mm.swapon(5000, Some(Time::ZERO));
+                host.mm.set("vm.swappiness", "0").unwrap();
+            }
+        }
+        for step in steps.iter().filter(|step| !matches!(step, Step::Set { .. } | Step::Swapon { .. })) {
+            let _ = host.run(step);
+        }
+        prop_assert_eq!(host.mm.counters().get(Event::Pswpout), 0);
+    }
+}
+
+/// The age of a group counts what its own and the groups below it have lost.
+fn check_ages(mm: &MemoryManager, groups: u16) -> Result<(), TestCaseError> {
+    for node in [0, 1].map(Node) {
+        let mut below = vec![0; groups.into()];
+        for memcg in (0..groups).rev().map(Memcg) {
+            let age = mm.lruvec(memcg, node).nonresident_age;
+            prop_assert!(age >= below[memcg.index()], "the age of {:?} on {:?}", memcg, node);
+            if let Some(parent) = mm.memcg(memcg).parent {
+                below[parent.index()] += age;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_counters(mm: &MemoryManager) -> Result<(), TestCaseError> {
+    let count = |event| mm.counters().get(event);
+    for [scanned, stolen] in
+        [[Event::PgscanAnon, Event::PgstealAnon], [Event::PgscanFile, Event::PgstealFile]]
+    {
+        prop_assert!(count(stolen) <= count(scanned), "{:?} {} of {}", stolen, count(stolen), count(scanned));
+    }
+    // Nothing truncates files, so only reclaim takes pages from the page cache.
+    prop_assert_eq!(count(Event::PageCacheRemoved), count(Event::PgstealFile));
+    prop_assert_eq!(count(Event::PageCacheAdded) - count(Event::PageCacheRemoved), mm.files().nr_folios(),);
+    prop_assert!(count(Event::WorkingsetRefaultFile) <= count(Event::PageCacheAdded));
+    prop_assert!(count(Event::WorkingsetRefaultAnon) <= count(Event::Pswpin));
+    prop_assert!(count(Event::Pswpin) <= count(Event::Pgmajfault));
+    Ok(())
+}

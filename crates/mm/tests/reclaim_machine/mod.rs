@@ -1,0 +1,33 @@
+//! A machine so small that memory runs short at once: two nodes, two CPUs each, 8,500 pages in three zones.
+
+use machine::{Costs, Machine, Node, Topology};
+use mm::memory_map::MemoryRange;
+use mm::{Category, MemoryManager, Settings, Variant, ZoneType};
+use rand_pcg::Pcg64Mcg;
+
+/// CPUs of the machine.
+pub const CPUS: u16 = 4;
+
+/// Boots a variant with its settings. Nothing costs anything.
+pub fn boot(variant: &Variant) -> (Machine<Category>, MemoryManager) {
+    let topology = Topology {
+        sockets: 2,
+        cores_per_socket: CPUS / 2,
+        threads_per_core: 1,
+        nodes: 2,
+        node_distances: vec![vec![10, 20], vec![20, 10]],
+        caches: Vec::new(),
+    };
+    let range = |node, kind, span| MemoryRange { node: Node(node), kind, span, memmap: 0..0 };
+    let memory = [
+        range(0, ZoneType::Dma32, 4096..5596),
+        range(0, ZoneType::Normal, 1 << 20..(1 << 20) + 4000),
+        range(1, ZoneType::Normal, (1 << 20) + 4096..(1 << 20) + 7096),
+    ];
+    let mut settings = Settings::default();
+    for &(name, value) in variant.settings.iter().chain(&[("transparent_hugepage/enabled", "0")]) {
+        settings.set(name, value).unwrap();
+    }
+    let mm = MemoryManager::new(&topology, &memory, variant.features, settings, Pcg64Mcg::new(1));
+    (Machine::new(topology, Costs::FREE), mm)
+}
