@@ -11,6 +11,7 @@ pub mod comparison;
 pub mod experiment;
 pub mod metric;
 pub mod outcome;
+pub mod page_cache;
 pub mod published;
 pub mod results;
 pub mod rulers;
