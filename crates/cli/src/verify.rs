@@ -8,7 +8,7 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use live::recordings::default_directory;
 use live::verify::programs::{self, Program};
-use live::verify::{Cause, Entry, Options, Report, from_recordings, hugetlb, pcp};
+use live::verify::{Cause, Entry, Options, Report, from_recordings, hugetlb, pcp, reclaim};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,9 @@ hugetlb: the pool of 2 MiB pages is resized, with and without vmemmap optimisati
 each write made the kernel do stands beside what it makes the twin do: flushes of all CPUs,
 pages allocated and freed. The pool must be empty and is so again afterwards, whatever happens.
 
+reclaim: sequences of accesses to a file run in a memory cgroup that it does not fit into; for each
+access, was the page there, and which pages had to go? The same in the twin.
+
 Where the kernel cannot be asked (no root, no tracefs, a pool in use), recordings that come with
 the source are judged instead, and the report says so.
 
@@ -31,9 +34,10 @@ Examples:
   mmtwin verify pcp
   mmtwin verify pcp --workload unix_stream --json
   mmtwin verify hugetlb
-  mmtwin verify hugetlb --recorded")]
+  mmtwin verify hugetlb --recorded
+  mmtwin verify reclaim --recorded")]
 pub struct Arguments {
-    /// The mechanism: pcp, hugetlb
+    /// The mechanism: pcp, hugetlb, reclaim
     mechanism: String,
 
     /// Only this workload of pcp: page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2; may be given several times
@@ -84,11 +88,13 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let judge = match arguments.mechanism.as_str() {
         "pcp" => judge_pcp,
         "hugetlb" if arguments.workloads.is_empty() => judge_hugetlb,
-        "hugetlb" => {
-            return Err(Failure::input("--workload: hugetlb has none, it writes to the pool; leave it out"));
+        "reclaim" if arguments.workloads.is_empty() => judge_reclaim,
+        mechanism @ ("hugetlb" | "reclaim") => {
+            let message = format!("--workload: {mechanism} has none, only pcp does; leave it out");
+            return Err(Failure::input(message));
         }
         other => {
-            let message = format!("{other}: this mechanism cannot be verified; pcp and hugetlb can");
+            let message = format!("{other}: this mechanism cannot be verified; pcp, hugetlb and reclaim can");
             return Err(Failure::input(message));
         }
     };
@@ -139,6 +145,14 @@ fn judge_hugetlb(
         return Ok(hugetlb::from_recordings(recordings, ASKED_FOR.into(), progress)?);
     }
     Ok(hugetlb::hugetlb(recordings, progress)?)
+}
+
+fn judge_reclaim(
+    _arguments: &Arguments,
+    recordings: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, Failure> {
+    Ok(reclaim::from_recordings(recordings, ASKED_FOR.into(), progress)?)
 }
 
 fn render(report: &Report) -> String {
