@@ -65,6 +65,8 @@ enum Command {
     Verify(verify::Arguments),
     #[command(hide = true, name = verify::WORKLOAD)]
     Workload(verify::WorkloadArguments),
+    #[command(hide = true, name = verify::READER)]
+    Reader(verify::ReaderArguments),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Mrc(arguments) => mrc::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),
         Command::Workload(arguments) => verify::run_workload(&arguments),
+        Command::Reader(arguments) => verify::run_reader(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -35,7 +35,7 @@ Examples:
   mmtwin verify pcp --workload unix_stream --json
   mmtwin verify hugetlb
   mmtwin verify hugetlb --recorded
-  mmtwin verify reclaim --recorded")]
+  mmtwin verify reclaim")]
 pub struct Arguments {
     /// The mechanism: pcp, hugetlb, reclaim
     mechanism: String,
@@ -68,6 +68,29 @@ pub struct WorkloadArguments {
 
 /// What leads this program to [`run_workload`].
 pub const WORKLOAD: &str = "workload";
+
+/// The program that `mmtwin verify reclaim` watches, in a process of its own.
+#[derive(clap::Args)]
+pub struct ReaderArguments {
+    /// The sequence of accesses
+    sequence: String,
+    /// The file to read
+    file: PathBuf,
+    /// The memory cgroup to join
+    group: PathBuf,
+    /// Accesses between two readings of memory.stat
+    stat_reads: u32,
+}
+
+/// What leads this program to [`run_reader`].
+pub const READER: &str = "reader";
+
+/// Reads a file in this process.
+pub fn run_reader(arguments: &ReaderArguments) -> Result<(), Failure> {
+    reclaim::reader::run(&arguments.sequence, &arguments.file, &arguments.group, arguments.stat_reads)
+        .with_context(|| format!("reading {}", arguments.file.display()))?;
+    Ok(())
+}
 
 /// Runs a workload in this process.
 pub fn run_workload(arguments: &WorkloadArguments) -> Result<(), Failure> {
@@ -129,8 +152,7 @@ fn judge_pcp(
     if arguments.recorded {
         return Ok(from_recordings(recordings, ASKED_FOR.into(), progress)?);
     }
-    let program = std::env::current_exe().context("the path of this program")?;
-    let program = vec![program.display().to_string(), WORKLOAD.to_string()];
+    let program = this_program(WORKLOAD)?;
     let options =
         Options { program, workloads: arguments.workloads.clone(), recordings: recordings.to_path_buf() };
     Ok(pcp(&options, progress)?)
@@ -148,11 +170,20 @@ fn judge_hugetlb(
 }
 
 fn judge_reclaim(
-    _arguments: &Arguments,
+    arguments: &Arguments,
     recordings: &Path,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Report, Failure> {
-    Ok(reclaim::from_recordings(recordings, ASKED_FOR.into(), progress)?)
+    if arguments.recorded {
+        return Ok(reclaim::from_recordings(recordings, ASKED_FOR.into(), progress)?);
+    }
+    Ok(reclaim::reclaim(&this_program(READER)?, recordings, progress)?)
+}
+
+/// This program, and the word that leads it to something else.
+fn this_program(word: &str) -> Result<Vec<String>, Failure> {
+    let program = std::env::current_exe().context("the path of this program")?;
+    Ok(vec![program.display().to_string(), word.to_string()])
 }
 
 fn render(report: &Report) -> String {

@@ -13,18 +13,27 @@
 
 use std::path::Path;
 
+use mm::Features;
+use workload::access::sequences::Operation;
+
 use super::{Entry, Report, VerifyError, features};
+use crate::snapshot;
 
 mod case;
 mod judge;
+mod memcg;
+mod page_events;
+pub mod reader;
 mod recording;
 mod residency;
+mod running_kernel;
 mod twin;
 
 pub use case::{Case, Lru};
 pub use judge::entries;
 pub use recording::{Generation, Recording, list};
-pub use residency::{Residency, is_of_file};
+pub use residency::Residency;
+pub use running_kernel::{Machine, SEQUENCES, obstacle};
 pub use twin::twin_residency;
 
 /// How far the twin's misses may be from the kernel's.
@@ -37,6 +46,21 @@ pub const fn tolerance(lru: Lru) -> f64 {
 
 /// The share of accesses that must be hits or misses as in the kernel.
 pub const RIGHT_ACCESSES: f64 = 0.98;
+
+/// Judges the twin's reclaim by the running kernel; `progress` is told what is going on. Where that cannot be, the
+/// recordings in `recordings` judge. `reader`: this program, and the words that lead it to [`reader::run`].
+pub fn reclaim(
+    reader: &[String],
+    recordings: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, VerifyError> {
+    let release = snapshot::kernel_release();
+    let unknown = || features("this machine", &release).err().map(|error| error.to_string());
+    match obstacle().or_else(unknown) {
+        Some(reason) => from_recordings(recordings, reason, progress),
+        None => running_kernel::judge(reader, progress),
+    }
+}
 
 /// Judges the twin's reclaim by the recordings in `directory`.
 pub fn from_recordings(
@@ -71,11 +95,23 @@ pub fn judge(
         progress(&format!("judging {name}"));
         let operations = recording.operations(case)?;
         let kernel = recording.residency(case, &operations)?;
-        let (twin, counters) = twin_residency(&features, recording.cpus, case, &operations)?;
-        let entries = entries(&name, &operations, (&kernel, &case.counters), (&twin, &counters));
+        let entries = case_entries(&name, &features, recording.cpus, case, &operations, &kernel)?;
         judged.push((case.lru, entries));
     }
     Ok(judged)
+}
+
+/// The entries of one case, called `name`, of which `kernel` says what became of the pages.
+fn case_entries(
+    name: &str,
+    features: &Features,
+    cpus: u16,
+    case: &Case,
+    operations: &[Operation],
+    kernel: &Residency,
+) -> Result<Vec<Entry>, VerifyError> {
+    let (twin, counters) = twin_residency(features, cpus, case, operations)?;
+    Ok(entries(name, operations, (kernel, &case.counters), (&twin, &counters)))
 }
 
 /// Whether the misses of a case are close enough, and enough accesses right.

@@ -31,11 +31,6 @@ fn file_page(operation: Operation) -> Option<u32> {
     }
 }
 
-/// Whether it accesses a page of the file.
-pub fn is_of_file(operation: Operation) -> bool {
-    file_page(operation).is_some()
-}
-
 /// The accesses that missed a page of the file, with the pages.
 fn stays<'a>(operations: &'a [Operation], hits: &'a [bool]) -> impl Iterator<Item = (u32, u32)> + 'a {
     let misses = (0u32..).zip(operations.iter().zip(hits)).filter(|(_, (_, hit))| !**hit);
@@ -75,7 +70,7 @@ impl Residency {
     pub fn misses(&self, operations: &[Operation]) -> [u64; 2] {
         let mut misses = [0; 2];
         for (&operation, &hit) in operations.iter().zip(&self.hits) {
-            misses[usize::from(!is_of_file(operation))] += u64::from(!hit);
+            misses[usize::from(file_page(operation).is_none())] += u64::from(!hit);
         }
         misses
     }
