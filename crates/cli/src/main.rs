@@ -67,6 +67,8 @@ enum Command {
     Workload(verify::WorkloadArguments),
     #[command(hide = true, name = verify::READER)]
     Reader(verify::ReaderArguments),
+    #[command(hide = true, name = verify::GUEST)]
+    Guest(verify::GuestArguments),
 }
 
 fn main() -> ExitCode {
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => verify::execute(&arguments),
         Command::Workload(arguments) => verify::run_workload(&arguments),
         Command::Reader(arguments) => verify::run_reader(&arguments),
+        Command::Guest(arguments) => verify::run_guest(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,6 +6,7 @@ use crate::number::percent;
 use crate::table::Grid;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use live::qemu;
 use live::recordings::default_directory;
 use live::verify::programs::{self, Program};
 use live::verify::{Cause, Entry, Options, Report, from_recordings, hugetlb, pcp, reclaim};
@@ -35,7 +36,8 @@ Examples:
   mmtwin verify pcp --workload unix_stream --json
   mmtwin verify hugetlb
   mmtwin verify hugetlb --recorded
-  mmtwin verify reclaim")]
+  mmtwin verify reclaim
+  mmtwin verify reclaim --qemu")]
 pub struct Arguments {
     /// The mechanism: pcp, hugetlb, reclaim
     mechanism: String,
@@ -47,6 +49,10 @@ pub struct Arguments {
     /// Judge recordings instead of the kernel that runs here
     #[arg(long)]
     recorded: bool,
+
+    /// Ask Debian's kernels 6.1, 6.12 and 6.18 instead, emulated by QEMU; reclaim only, takes minutes and a download
+    #[arg(long, conflicts_with_all = ["recorded", "recordings"])]
+    qemu: bool,
 
     /// Directory of recordings [default: those that come with the source]
     #[arg(long, value_name = "DIR")]
@@ -85,6 +91,26 @@ pub struct ReaderArguments {
 /// What leads this program to [`run_reader`].
 pub const READER: &str = "reader";
 
+/// `mmtwin verify reclaim --qemu` as init of the emulated machine.
+#[derive(clap::Args)]
+pub struct GuestArguments {
+    /// The sequence of accesses
+    sequence: String,
+    /// The lists that reclaim goes by
+    lru: reclaim::Lru,
+}
+
+/// What leads this program to [`run_guest`].
+pub const GUEST: &str = "guest";
+
+/// Records a sequence inside an emulated machine and ends that.
+pub fn run_guest(arguments: &GuestArguments) -> Result<(), Failure> {
+    let reader = ["/init".to_string(), READER.to_string()];
+    qemu::guest::serve(|| reclaim::in_guest(&reader, &arguments.sequence, arguments.lru))
+        .context("the emulated machine")?;
+    Ok(())
+}
+
 /// Reads a file in this process.
 pub fn run_reader(arguments: &ReaderArguments) -> Result<(), Failure> {
     reclaim::reader::run(&arguments.sequence, &arguments.file, &arguments.group, arguments.stat_reads)
@@ -121,6 +147,9 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             return Err(Failure::input(message));
         }
     };
+    if arguments.qemu && arguments.mechanism != "reclaim" {
+        return Err(Failure::input("--qemu: only reclaim is verified in emulation; leave it out"));
+    }
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
         bar.set_style(style);
@@ -138,7 +167,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return json::print("verify", &View { mechanism: &arguments.mechanism, report: &report });
     }
-    json::print_text(&render(&report))
+    json::print_text(&render(&report, arguments.qemu))
 }
 
 /// Why recordings are judged with `--recorded`.
@@ -177,6 +206,9 @@ fn judge_reclaim(
     if arguments.recorded {
         return Ok(reclaim::from_recordings(recordings, ASKED_FOR.into(), progress)?);
     }
+    if arguments.qemu {
+        return Ok(reclaim::emulated(GUEST, progress)?);
+    }
     Ok(reclaim::reclaim(&this_program(READER)?, recordings, progress)?)
 }
 
@@ -186,9 +218,10 @@ fn this_program(word: &str) -> Result<Vec<String>, Failure> {
     Ok(vec![program.display().to_string(), word.to_string()])
 }
 
-fn render(report: &Report) -> String {
+fn render(report: &Report, qemu: bool) -> String {
     let mut pieces = vec![match &report.fallback {
         Some(reason) => format!("recordings of Linux {}, not the running kernel: {reason}", report.kernel),
+        None if qemu => format!("Linux {}, emulated", report.kernel),
         None => format!("Linux {}, running here", report.kernel),
     }];
     let mut cases: Vec<&str> = report.entries.iter().map(|entry| entry.case.as_str()).collect();

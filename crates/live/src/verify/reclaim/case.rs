@@ -1,6 +1,7 @@
 //! Which accesses run in which surroundings, and what the kernel counted meanwhile.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use workload::access::sequences::Sequence;
@@ -30,6 +31,15 @@ impl Lru {
             Lru::Classic => "classic",
             Lru::MultiGen => "multi-gen",
         }
+    }
+}
+
+impl FromStr for Lru {
+    type Err = String;
+
+    fn from_str(suffix: &str) -> Result<Lru, String> {
+        let found = [Lru::Classic, Lru::MultiGen].into_iter().find(|lru| lru.suffix() == suffix);
+        found.ok_or_else(|| format!("no lists `{suffix}`; there are classic and multi-gen"))
     }
 }
 

@@ -5,7 +5,8 @@
 //!   residency    was the page there? which page had to go?
 //!
 //!   running_kernel   the cases on this kernel --.                        .-- twin   the same accesses
-//!   recording        those of other kernels ----+-> residency --- judge -'
+//!   emulated         Debian's kernels ----------+-> residency --- judge -'
+//!   recording        those of other kernels ----'
 //! ```
 //!
 //! Whether a page is resident when it is accessed is all that a program can see of reclaim, and it can be known exactly:
@@ -20,6 +21,7 @@ use super::{Entry, Report, VerifyError, features};
 use crate::snapshot;
 
 mod case;
+mod emulated;
 mod judge;
 mod memcg;
 mod page_events;
@@ -30,6 +32,7 @@ mod running_kernel;
 mod twin;
 
 pub use case::{Case, Lru};
+pub use emulated::{boot, emulated, in_guest};
 pub use judge::entries;
 pub use recording::{Generation, Recording, list};
 pub use residency::Residency;

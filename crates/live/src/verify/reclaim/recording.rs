@@ -135,7 +135,10 @@ impl Recording {
         fs::create_dir_all(directory).map_err(io)?;
         self.directory = directory.to_path_buf();
         for (bytes, kind) in residency.encode(operations).into_iter().zip(["hits", "evictions"]) {
-            write(self.file(&case, kind), zstd::encode_all(&bytes[..], 19).map_err(io)?)?;
+            write(
+                self.file(&case, kind),
+                zstd::encode_all(&bytes[..], zstd::DEFAULT_COMPRESSION_LEVEL).map_err(io)?,
+            )?;
         }
         self.cases.push(case);
         let text = toml::to_string(self).map_err(|error| io(io::Error::other(error)))?;

@@ -60,7 +60,7 @@ const COUNTERS: [&str; 12] = [
 ];
 
 /// Which lists are in use, where the kernel has both.
-const LRU_GEN: &str = "/sys/kernel/mm/lru_gen/enabled";
+pub const LRU_GEN: &str = "/sys/kernel/mm/lru_gen/enabled";
 
 /// Why no sequence can run here, or what comes of it not be seen.
 pub fn obstacle() -> Option<String> {
@@ -73,7 +73,7 @@ pub fn obstacle() -> Option<String> {
 pub fn judge(reader: &[String], progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
     let kernel = snapshot::kernel_release();
     let features = features("this machine", &kernel)?;
-    let machine = Machine::open(reader)?;
+    let machine = Machine::open(reader, &directory())?;
     let guard = Path::new(LRU_GEN).exists().then(|| SettingsGuard::take(LRU_GEN.into(), Vec::new()));
     let guard = guard.transpose().map_err(|source| failed(LRU_GEN, source))?;
     let mut report = Report { kernel, fallback: None, entries: Vec::new(), notes: Vec::new() };
@@ -113,11 +113,12 @@ pub struct Machine {
     /// Online CPUs.
     pub cpus: u16,
     memory: u64,
+    directory: PathBuf,
 }
 
 impl Machine {
-    /// Finds tracing and memory cgroups; `reader` as for [`judge`].
-    pub fn open(reader: &[String]) -> Result<Machine, VerifyError> {
+    /// Finds tracing and memory cgroups; `reader` as for [`judge`]. Files are made in `directory`.
+    pub fn open(reader: &[String], directory: &Path) -> Result<Machine, VerifyError> {
         let tracefs = Tracefs::open().map_err(RecordError::from)?;
         tracefs.remove_stale_instances().map_err(RecordError::from)?;
         let hierarchy =
@@ -133,6 +134,7 @@ impl Machine {
             interruption: Interruption::watch().map_err(|source| failed("signals", source))?,
             cpus: cpus.trim().split(',').map(cpus_in_range).sum::<u64>() as u16,
             memory: memory << 10,
+            directory: directory.to_path_buf(),
         })
     }
 
@@ -143,8 +145,8 @@ impl Machine {
             failed(sequence.name, io::Error::other("it is meant for a whole machine, which is not limited"))
         })?;
         let group = self.hierarchy.create(max).map_err(|source| failed("a memory cgroup", source))?;
-        let place = directory();
-        let file = tempfile::NamedTempFile::new_in(&place)
+        let place = &self.directory;
+        let file = tempfile::NamedTempFile::new_in(place)
             .and_then(|file| {
                 file.as_file().set_len(u64::from(sequence.file_pages) * PAGE_SIZE)?;
                 Ok(file)
