@@ -221,6 +221,7 @@ fn this_program(word: &str) -> Result<Vec<String>, Failure> {
 fn render(report: &Report, qemu: bool) -> String {
     let mut pieces = vec![match &report.fallback {
         Some(reason) => format!("recordings of Linux {}, not the running kernel: {reason}", report.kernel),
+        None if qemu && report.entries.is_empty() => "no kernel was emulated".into(),
         None if qemu => format!("Linux {}, emulated", report.kernel),
         None => format!("Linux {}, running here", report.kernel),
     }];

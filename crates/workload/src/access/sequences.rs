@@ -256,7 +256,7 @@ impl SplitMix64 {
 
     /// Uniformly from 0 to below `bound`: the high half of a draw, scaled.
     fn below(&mut self, bound: u32) -> u32 {
-        ((self.next() >> 32) * u64::from(bound) >> 32) as u32
+        (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
     }
 }
 
@@ -280,7 +280,7 @@ impl Popularity {
 
     fn draw(&self, random: &mut SplitMix64) -> u32 {
         let all = self.cumulated.last().copied().unwrap_or(0);
-        let drawn = (u128::from(random.next()) * u128::from(all) >> 64) as u64;
+        let drawn = ((u128::from(random.next()) * u128::from(all)) >> 64) as u64;
         self.pages[self.cumulated.partition_point(|&sum| sum <= drawn)]
     }
 }
