@@ -108,8 +108,9 @@ fn output(command: &mut Command) -> Result<String, QemuError> {
     Err(QemuError::Failed { program, message })
 }
 
-/// Where downloads are kept: `mmtwin` in `$XDG_CACHE_HOME`, or in `.cache` of the home directory.
+/// Where downloads are kept: `mmtwin` in `$XDG_CACHE_HOME`, or in `.cache` of the home directory, if there is one.
 pub fn cache() -> PathBuf {
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache");
-    std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from).join("mmtwin")
+    let directory = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let home = || directory("HOME").map(|home| home.join(".cache"));
+    directory("XDG_CACHE_HOME").or_else(home).unwrap_or_else(std::env::temp_dir).join("mmtwin")
 }

@@ -17,7 +17,7 @@ use workload::access::sequences::Sequence;
 
 use super::case::Lru;
 use super::recording::Recording;
-use super::running_kernel::{LRU_GEN, Machine, SEQUENCES};
+use super::running_kernel::{LRU_GEN, Recorder, SEQUENCES};
 use super::{judge, summary, verdict};
 use crate::qemu::{self, KERNELS, KernelFiles, QemuError};
 use crate::record::interruption::Interruption;
@@ -80,7 +80,7 @@ pub fn emulated(word: &str, progress: &mut dyn FnMut(&str)) -> Result<Report, Ve
 }
 
 /// Boots a kernel for one case and leaves the recording in `place`.
-pub fn boot(
+fn boot(
     word: &str,
     kernel: &KernelFiles,
     sequence: &Sequence,
@@ -102,18 +102,18 @@ pub fn boot(
 }
 
 /// Inside the emulation: records a sequence with this kernel's lists switched to `lru`, and names the directory that holds
-/// the recording. `reader` as for [`Machine::open`].
+/// the recording. `reader` as for [`Recorder::open`].
 pub fn in_guest(reader: &[String], sequence: &str, lru: Lru) -> Result<PathBuf, String> {
     let sequence = Sequence::named(sequence).ok_or_else(|| format!("there is no sequence `{sequence}`"))?;
     let set = |path: &str, value: &str| fs::write(path, value).map_err(|error| format!("{path}: {error}"));
     set(LRU_GEN, if lru == Lru::MultiGen { "y" } else { "n" })?;
     set(THP, "never")?;
     let record = || -> Result<PathBuf, VerifyError> {
-        let machine = Machine::open(reader, Path::new(qemu::guest::DIRECTORY))?;
-        let (mut case, residency) = machine.record(sequence, lru)?;
+        let recorder = Recorder::open(reader, Path::new(qemu::guest::DIRECTORY))?;
+        let (mut case, residency) = recorder.record(sequence, lru)?;
         case.settings.insert("transparent_hugepage/enabled".into(), "0".into());
         let mut recording =
-            Recording::new(snapshot::kernel_release(), "emulated by QEMU".into(), machine.cpus);
+            Recording::new(snapshot::kernel_release(), "emulated by QEMU".into(), recorder.cpus);
         let directory = PathBuf::from("/recording");
         recording.add(&directory, case, &sequence.operations(), &residency)?;
         Ok(directory)

@@ -32,11 +32,11 @@ mod running_kernel;
 mod twin;
 
 pub use case::{Case, Lru};
-pub use emulated::{boot, emulated, in_guest};
+pub use emulated::{emulated, in_guest};
 pub use judge::entries;
 pub use recording::{Generation, Recording, list};
 pub use residency::Residency;
-pub use running_kernel::{Machine, SEQUENCES, obstacle};
+pub use running_kernel::obstacle;
 pub use twin::twin_residency;
 
 /// How far the twin's misses may be from the kernel's.

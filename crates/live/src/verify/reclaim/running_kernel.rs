@@ -73,7 +73,7 @@ pub fn obstacle() -> Option<String> {
 pub fn judge(reader: &[String], progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
     let kernel = snapshot::kernel_release();
     let features = features("this machine", &kernel)?;
-    let machine = Machine::open(reader, &directory())?;
+    let recorder = Recorder::open(reader, &directory())?;
     let guard = Path::new(LRU_GEN).exists().then(|| SettingsGuard::take(LRU_GEN.into(), Vec::new()));
     let guard = guard.transpose().map_err(|source| failed(LRU_GEN, source))?;
     let mut report = Report { kernel, fallback: None, entries: Vec::new(), notes: Vec::new() };
@@ -92,10 +92,10 @@ pub fn judge(reader: &[String], progress: &mut dyn FnMut(&str)) -> Result<Report
         }
         for sequence in SEQUENCES.into_iter().filter_map(Sequence::named) {
             progress(&format!("reading: {}, {}", sequence.name, lru.name()));
-            let (case, kernel) = machine.record(sequence, lru)?;
+            let (case, kernel) = recorder.record(sequence, lru)?;
             progress(&format!("replaying: {}", case.name));
             let entries =
-                case_entries(&case.name, &features, machine.cpus, &case, &sequence.operations(), &kernel)?;
+                case_entries(&case.name, &features, recorder.cpus, &case, &sequence.operations(), &kernel)?;
             verdicts.push((lru, verdict(lru, &entries)));
             report.entries.extend(entries);
         }
@@ -105,7 +105,7 @@ pub fn judge(reader: &[String], progress: &mut dyn FnMut(&str)) -> Result<Report
 }
 
 /// What it takes to run a sequence here.
-pub struct Machine {
+pub struct Recorder {
     reader: Vec<String>,
     tracefs: Tracefs,
     hierarchy: Hierarchy,
@@ -116,9 +116,9 @@ pub struct Machine {
     directory: PathBuf,
 }
 
-impl Machine {
+impl Recorder {
     /// Finds tracing and memory cgroups; `reader` as for [`judge`]. Files are made in `directory`.
-    pub fn open(reader: &[String], directory: &Path) -> Result<Machine, VerifyError> {
+    pub fn open(reader: &[String], directory: &Path) -> Result<Recorder, VerifyError> {
         let tracefs = Tracefs::open().map_err(RecordError::from)?;
         tracefs.remove_stale_instances().map_err(RecordError::from)?;
         let hierarchy =
@@ -127,7 +127,7 @@ impl Machine {
         let text = |path: &str| fs::read_to_string(path).map_err(|source| failed(path, source));
         let cpus = text("/sys/devices/system/cpu/online")?;
         let memory = parse_meminfo(&text("/proc/meminfo")?)?.get("MemTotal").copied().unwrap_or(0);
-        Ok(Machine {
+        Ok(Recorder {
             reader: reader.to_vec(),
             tracefs,
             hierarchy,
