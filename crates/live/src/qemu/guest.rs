@@ -87,7 +87,7 @@ fn lines(directory: &Path) -> io::Result<String> {
 /// The files in what a guest sent.
 pub(super) fn files(text: &str) -> Result<Vec<GuestFile>, String> {
     let mut files = Vec::new();
-    for line in text.lines().map(str::trim) {
+    for line in text.lines().map(|line| line.trim_end_matches('\r')) {
         let wrong = || format!("sent `{:.40}`, which is no file", line);
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["file", name, digits] if !name.contains('/') => {

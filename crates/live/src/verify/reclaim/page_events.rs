@@ -1,13 +1,14 @@
 //! Pages of one file that come into the page cache and go, from the kernel's tracepoints.
 //!
 //! ```text
-//!   accesses    a  b  a  c     d     a
-//!   events     +a +b    +c  -b +d  -a +a      filemap:mm_filemap_add_to_page_cache, ..._delete_from_page_cache
-//!   hits        .  .  x  .     .     .
+//!   accesses    a  b  a  c  d          a
+//!   events     +a +b    +c  -b -a +d  +a      filemap:mm_filemap_add_to_page_cache, ..._delete_from_page_cache
+//!   hits        .  .  x  .  .          .
 //! ```
 //!
-//! With these events every access is known to be a hit or a miss, and every eviction has its place. mincore(2), which would
-//! say the same, needs a mapping of the file.
+//! A group is full when a page comes in that does not fit, so its pages go while a miss is served, before the page that is
+//! missed comes in. Thus every access is known to be a hit or a miss. mincore(2), which would say the same, needs a mapping
+//! of the file, and does not say which pages went.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -157,8 +158,8 @@ pub fn residency(
                     )));
                 }
                 None => {
-                    let nothing = "reading left no trace: is the file on a file system of its own (overlay, \
-                                   btrfs, tmpfs)? Set TMPDIR to a directory on ext4 or xfs";
+                    let nothing = "reading the file left no trace, as on overlay, btrfs or tmpfs; set TMPDIR to a \
+                                   directory on ext4 or xfs";
                     let ended = format!("access {access} reads page {page}, which never comes in");
                     return Err(wrong(if resident.is_empty() { nothing.into() } else { ended }));
                 }
@@ -176,7 +177,7 @@ mod tests {
     #[test]
     fn the_picture_above() {
         let operations = [0, 1, 0, 2, 3, 0].map(Operation::Read);
-        let events = [Added(0), Added(1), Added(2), Deleted(1), Added(3), Deleted(0), Added(0), Deleted(2)];
+        let events = [Added(0), Added(1), Added(2), Deleted(1), Deleted(0), Added(3), Added(0), Deleted(2)];
         let (residency, when_full) = residency(&operations, &events).unwrap();
         assert_eq!(residency.hits, [false, false, true, false, false, false]);
         assert_eq!((residency.evictions, when_full), (vec![1, 0], Some(3)));
@@ -190,6 +191,6 @@ mod tests {
         };
         assert!(error(&[Added(0), Added(2)]).ends_with("access 1 reads page 1, and page 2 comes in"));
         assert!(error(&[Added(0)]).ends_with("access 1 reads page 1, which never comes in"));
-        assert!(error(&[]).contains("Set TMPDIR"));
+        assert!(error(&[]).contains("set TMPDIR"));
     }
 }
