@@ -17,19 +17,7 @@ use mm::xarray::FileId;
 use mm::{Counters, Features, MemoryManager, MigrateType, SettingError, Settings};
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
-
-/// What is done to a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// `pread` of a page of the file, `POSIX_FADV_RANDOM`.
-    Read(u32),
-    /// A load from the file, mapped shared.
-    MapLoad(u32),
-    /// A load from anonymous memory.
-    AnonLoad(u32),
-    /// A store to anonymous memory.
-    AnonStore(u32),
-}
+pub use workload::access::sequences::Operation;
 
 /// The machine and kernel that the task runs on.
 #[derive(Clone, Debug)]
@@ -66,7 +54,7 @@ pub struct Outcome {
     /// The access that was served when each of them left.
     pub evicted_at: Vec<u32>,
     /// What was counted.
-    pub counters: Option<Counters>,
+    pub counters: Counters,
     /// Where the multi-gen LRU of the task's group stands, as debugfs prints it.
     pub lru_gen: String,
 }
@@ -142,7 +130,9 @@ impl Replay {
 
     fn is_resident(&self, operation: Operation) -> bool {
         match operation {
-            Operation::Read(page) | Operation::MapLoad(page) => self.mm.is_resident(self.mapping, page),
+            Operation::Read(page) | Operation::MapLoad(page) | Operation::Write(page) => {
+                self.mm.is_resident(self.mapping, page)
+            }
             Operation::AnonLoad(page) | Operation::AnonStore(page) => {
                 self.mm.is_resident(self.anonymous, page)
             }
@@ -156,12 +146,22 @@ impl Replay {
                 Read::Hit(_) => None,
                 Read::Miss(id) => Some(id),
             },
+            Operation::Write(page) => {
+                mm.write_page(machine, CPU, self.memcg, self.file, page)?;
+                None
+            }
             Operation::MapLoad(page) => filled_by(mm.touch(machine, CPU, self.mapping, page, false)?),
             Operation::AnonLoad(page) => filled_by(mm.touch(machine, CPU, self.anonymous, page, false)?),
             Operation::AnonStore(page) => filled_by(mm.touch(machine, CPU, self.anonymous, page, true)?),
         };
         if let Some(id) = filled {
             mm.end_read(id);
+        }
+        if mm.wants_writeback() {
+            mm.write_back(u64::MAX);
+            for id in mm.take_submitted_writes() {
+                mm.end_write(machine, CPU, id);
+            }
         }
         if let Some(mut kswapd) = mm.start_kswapd(Node(0)) {
             while kswapd.step(mm, machine, CPU) {}
@@ -186,7 +186,9 @@ pub fn replay(
     let (mut pages, mut anonymous) = (0, 0);
     for operation in operations {
         match *operation {
-            Operation::Read(page) | Operation::MapLoad(page) => pages = pages.max(page + 1),
+            Operation::Read(page) | Operation::MapLoad(page) | Operation::Write(page) => {
+                pages = pages.max(page + 1);
+            }
             Operation::AnonLoad(page) | Operation::AnonStore(page) => anonymous = anonymous.max(page + 1),
         }
     }
@@ -206,7 +208,7 @@ pub fn replay(
             progress(access as u64);
         }
     }
-    outcome.counters = Some(replay.mm.counters().clone());
+    outcome.counters = replay.mm.counters().clone();
     outcome.lru_gen = replay.mm.lru_gen_text(replay.memcg, replay.machine.now(CPU));
     Ok(outcome)
 }
