@@ -18,7 +18,7 @@ use workload::access::sequences::{Operation, Sequence};
 
 use super::case::Case;
 use super::residency::Residency;
-use crate::recordings::RecordingError;
+use crate::recordings::{RecordingError, name_of, with_file};
 
 /// The file of a recording, in a directory of its own.
 const FILE: &str = "reclaim.toml";
@@ -162,15 +162,6 @@ impl Recording {
 
 /// All recordings of reclaim below `directory`, with their names, by name.
 pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-    let io = |source| RecordingError::Io { file: directory.display().to_string(), source };
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).map_err(io)? {
-        let entry = entry.map_err(io)?;
-        if entry.path().join(FILE).is_file() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            found.push((name, Recording::open(&entry.path())?));
-        }
-    }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(found)
+    let open = |path: &PathBuf| Ok((name_of(path), Recording::open(path)?));
+    with_file(directory, FILE)?.iter().map(open).collect()
 }
