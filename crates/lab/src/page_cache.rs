@@ -86,6 +86,8 @@ struct Replay {
     file: FileId,
     mapping: RegionId,
     anonymous: RegionId,
+    /// The page that was read by the last operation.
+    last_read: Option<u32>,
 }
 
 const CPU: Cpu = Cpu(0);
@@ -116,7 +118,7 @@ impl Replay {
         let anonymous = mm.mmap(memcg, Backing::Anonymous, anonymous as usize, true);
         let device = mm.open_file();
         for page in 0..setup.metadata {
-            let read = mm.read_page(&mut machine, CPU, memcg, device, page);
+            let read = mm.read_page(&mut machine, CPU, memcg, device, page, false);
             if let Ok(Read::Miss(id)) = read {
                 mm.end_read(id);
                 mm.hold(id);
@@ -125,7 +127,7 @@ impl Replay {
             }
         }
         mm.watch_removals();
-        Ok(Replay { mm, machine, memcg, file, mapping, anonymous })
+        Ok(Replay { mm, machine, memcg, file, mapping, anonymous, last_read: None })
     }
 
     fn is_resident(&self, operation: Operation) -> bool {
@@ -140,9 +142,14 @@ impl Replay {
     }
 
     fn access(&mut self, operation: Operation) -> Result<(), mm::vmscan::OutOfMemory> {
+        let last = self.last_read.take();
+        if let Operation::Read(page) = operation {
+            self.last_read = Some(page);
+        }
+        let again = last.is_some() && last == self.last_read;
         let Replay { mm, machine, .. } = self;
         let filled = match operation {
-            Operation::Read(page) => match mm.read_page(machine, CPU, self.memcg, self.file, page)? {
+            Operation::Read(page) => match mm.read_page(machine, CPU, self.memcg, self.file, page, again)? {
                 Read::Hit(_) => None,
                 Read::Miss(id) => Some(id),
             },

@@ -52,7 +52,8 @@ impl MemoryManager {
     }
 
     /// Reads a page of a file on behalf of a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). A page
-    /// that was missing counts as filled once [`MemoryManager::end_read`] is called for it.
+    /// that was missing counts as filled once [`MemoryManager::end_read`] is called for it. To read a page again that the
+    /// open file was read at last, `again`, is no new access to it.
     #[inline]
     pub fn read_page(
         &mut self,
@@ -61,14 +62,19 @@ impl MemoryManager {
         memcg: Memcg,
         file: FileId,
         index: u32,
+        again: bool,
     ) -> Result<Read, OutOfMemory> {
         if let Entry::Folio(id) = self.files.entry(file, index) {
-            self.folio_mark_accessed(machine, cpu, id);
+            if !again {
+                self.folio_mark_accessed(machine, cpu, id);
+            }
             return Ok(Read::Hit(id));
         }
         let id = self.add_to_page_cache(machine, cpu, memcg, file, index, false)?;
         // The reader has copied from it once it is filled.
-        self.folio_mark_accessed(machine, cpu, id);
+        if !again {
+            self.folio_mark_accessed(machine, cpu, id);
+        }
         Ok(Read::Miss(id))
     }
 

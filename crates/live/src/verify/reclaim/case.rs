@@ -56,7 +56,7 @@ pub struct Case {
     pub lru: Lru,
     /// Bytes of the machine.
     pub memory: u64,
-    /// Pages that were free before the first access, where no memory cgroup limits.
+    /// Pages that could be page cache, where no memory cgroup limits: free ones and those of files, once reclaim has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_pages: Option<u64>,
     /// Pages that the memory cgroup may hold; none: reclaim is global.
