@@ -46,6 +46,7 @@ struct Model {
     shadows: BTreeMap<u32, (u64, bool)>,
     age: u64,
     activations: u64,
+    restores: u64,
     /// As of the last flush.
     seen: Statistics,
     activations_at_last_reclaim: u64,
@@ -71,6 +72,7 @@ impl Model {
                 new.active = true;
                 new.workingset = workingset;
                 self.activations += 1;
+                self.restores += u64::from(workingset);
                 self.note_activation();
             }
             self.resident.insert(page, new);
@@ -275,7 +277,8 @@ proptest! {
         let lruvec = mm.lruvec(memcg, Node(0));
         let lists = [0, 0, model.inactive.len() as u64, model.active.len() as u64, 0];
         prop_assert_eq!(lruvec.stat.nr_lru, lists);
-        prop_assert_eq!((lruvec.nonresident_age, lruvec.stat.activate[1]), (model.age, model.activations));
+        let stat = (lruvec.nonresident_age, lruvec.stat.activate[1], lruvec.stat.restore[1]);
+        prop_assert_eq!(stat, (model.age, model.activations, model.restores));
         mm.validate(0);
     }
 }
