@@ -5,7 +5,8 @@
     python3 data/rulers/count_misses.py > data/rulers/libcachesim.json
 
 The accesses come from whole numbers alone, so that the test (crates/lab/src/rulers/tests/peers.rs) makes the same.
-With the path of an oracleGeneral trace as argument that trace is used instead; compare with `mmtwin mrc TRACE`.
+With the path of an oracleGeneral trace and sizes as arguments (`trace.oracleGeneral.bin 100,1000`) that trace is used
+instead; compare with `mmtwin mrc TRACE --json`. Objects count as a page each, whatever their size.
 """
 
 import json
@@ -61,6 +62,7 @@ def main():
             "arc": libcachesim.ARC,
             "lirs": libcachesim.LIRS,
             "s3-fifo": libcachesim.S3FIFO,
+            "w-tiny-lfu": libcachesim.WTinyLFU,
         }.items():
             misses[name] = []
             for size in sizes:

@@ -1,5 +1,7 @@
 //! `mmtwin mrc`: how often policies miss, over sizes of memory.
 
+mod plot;
+
 use crate::arguments;
 use crate::failure::Failure;
 use crate::json;
@@ -8,10 +10,10 @@ use crate::sweep;
 use crate::table::Grid;
 use lab::experiment::threads;
 use lab::rulers::{self, Point, Policy, Sequence};
-use plotters::prelude::*;
+use plot::PlotFile;
 use serde::Serialize;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use workload::access::{self, Format, PAGE_SIZE};
 
 /// Draw miss-ratio curves of an access trace: how often policies miss, over sizes of memory
@@ -62,9 +64,9 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
 
-    /// Plot the curves to an SVG file
-    #[arg(long, value_name = "FILE.svg")]
-    plot: Option<PathBuf>,
+    /// Plot the curves to an SVG or PNG file
+    #[arg(long, value_name = "FILE.svg|png", value_parser = plot::file)]
+    plot: Option<PlotFile>,
 
     /// Print JSON, see schemas/
     #[arg(long)]
@@ -104,10 +106,10 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let program = sweep::program()?;
         rulers::write_parquet(directory, &trace, &program, &sequence, arguments.sample, &points)?;
     }
-    if let Some(path) = &arguments.plot {
+    if let Some(plot) = &arguments.plot {
         let name = arguments.trace.file_name().unwrap_or_default().to_string_lossy();
-        plot(path, &name, &policies, &points).map_err(|error| {
-            Failure::Other(anyhow::anyhow!("{}: cannot write the plot: {error}", path.display()))
+        plot.draw(&name, &policies, &points).map_err(|error| {
+            Failure::Other(anyhow::anyhow!("{}: cannot write the plot: {error}", plot.path.display()))
         })?;
     }
     if arguments.json {
@@ -159,64 +161,4 @@ fn entry(point: &Point) -> String {
         (Some(low), Some(high)) => format!("{} ± {:.1}", percent(point.miss_ratio), 50.0 * (high - low)),
         _ => format!("{:.2} %", 100.0 * point.miss_ratio),
     }
-}
-
-fn plot(
-    path: &Path,
-    title: &str,
-    policies: &[&'static Policy],
-    points: &[Point],
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, (900, 560)).into_drawing_area();
-        area.fill(&WHITE).map_err(|error| error.to_string())?;
-        draw(&area, title, policies, points).map_err(|error| error.to_string())?;
-        area.present().map_err(|error| error.to_string())?;
-    }
-    std::fs::write(path, svg)?;
-    Ok(())
-}
-
-/// Memory on a logarithmic axis; error bars where there are intervals.
-fn draw(
-    area: &DrawingArea<SVGBackend, plotters::coord::Shift>,
-    title: &str,
-    policies: &[&'static Policy],
-    points: &[Point],
-) -> Result<(), Box<dyn std::error::Error>> {
-    let sizes = || points.iter().map(|point| point.size_pages as f64);
-    let (least, most) = (sizes().fold(f64::MAX, f64::min), sizes().fold(1.0, f64::max));
-    // A single size still is in the middle of an axis.
-    let range = if least < most { least..most } else { least / 2.0..most * 2.0 };
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 18))
-        .margin(12)
-        .x_label_area_size(40)
-        .y_label_area_size(56)
-        .build_cartesian_2d(range.log_scale(), 0.0..1.0)?;
-    chart
-        .configure_mesh()
-        .x_desc("memory, pages of 4 KiB")
-        .y_desc("miss ratio")
-        .x_label_formatter(&|pages| crate::number::number(*pages))
-        .y_label_formatter(&|ratio| format!("{ratio:.1}"))
-        .light_line_style(TRANSPARENT)
-        .draw()?;
-    for (index, policy) in policies.iter().enumerate() {
-        let color = Palette99::pick(index).to_rgba();
-        let curve = || points.iter().filter(|point| point.policy == policy.name);
-        let line = curve().map(|point| (point.size_pages as f64, point.miss_ratio));
-        chart
-            .draw_series(LineSeries::new(line, color.stroke_width(2)))?
-            .label(policy.name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], color.stroke_width(2)));
-        let bars = curve().filter_map(|point| {
-            let (size, low, high) = (point.size_pages as f64, point.miss_ratio_low?, point.miss_ratio_high?);
-            Some(PathElement::new([(size, low), (size, high)], color.stroke_width(1)))
-        });
-        chart.draw_series(bars)?;
-    }
-    chart.configure_series_labels().background_style(WHITE).border_style(BLACK.mix(0.3)).draw()?;
-    Ok(())
 }

@@ -1,36 +1,42 @@
-//! `mmtwin record`: what a command, and everything else meanwhile, asks of the page allocator.
+//! `mmtwin record`: what a command, and everything else meanwhile, asks of the page allocator or the page cache.
 
 use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
 use crate::table::Grid;
 use indicatif::{ProgressBar, ProgressStyle};
-use live::record::{DEFAULT_BUFFER_KIB, Options, Progress, Summary, record, recover};
+use live::record::{DEFAULT_BUFFER_KIB, Demand, Options, Progress, Summary, record, recover};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use workload::trace::Ending;
 
-/// Record what a command asks of the page allocator of this kernel (needs root)
+/// Record what a command asks of the page allocator or page cache of this kernel (needs root)
 #[derive(clap::Args)]
 #[command(after_help = "\
 The whole machine is recorded while the command runs. The trace is a Parquet file; `mmtwin
-replay` takes it.
+replay` takes it. With --page-cache it has the pages of files that were looked up, and
+`mmtwin mrc` takes it.
 
 Examples:
   mmtwin record -o build.parquet -- make -j8
   mmtwin record -o build.parquet --anonymize -- ./server --for 60
+  mmtwin record -o files.parquet --page-cache -- make -j8
   mmtwin record -o build.parquet --recover build.parquet.spool    after the recorder was killed")]
 pub struct Arguments {
     /// The trace to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
+    /// Record lookups in the page cache instead (Linux 6.12 and later)
+    #[arg(long)]
+    page_cache: bool,
+
     /// Ring buffer of the kernel, KiB per CPU
     #[arg(long, value_name = "KIB", default_value_t = DEFAULT_BUFFER_KIB)]
     buffer: u64,
 
-    /// Leave out the command and the names of tasks
+    /// Leave out the command, the names of tasks, devices and inodes
     #[arg(long)]
     anonymize: bool,
 
@@ -39,7 +45,7 @@ pub struct Arguments {
     force: bool,
 
     /// Make the trace from what a killed recorder left in this directory
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "buffer", "anonymize"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "buffer", "anonymize", "page_cache"])]
     recover: Option<PathBuf>,
 
     /// Print JSON, see schemas/
@@ -73,7 +79,7 @@ impl View {
             bytes: summary.bytes,
             ended: summary.ended,
             command_status: summary.status.and_then(|status| status.code()),
-            by_operation: summary.by_operation.iter().map(|&(operation, n)| (operation.name(), n)).collect(),
+            by_operation: summary.by_operation.iter().copied().collect(),
         }
     }
 }
@@ -89,6 +95,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         Some(spool) => recover(spool, &arguments.output, arguments.force, &mut report),
         None => {
             let options = Options {
+                demand: if arguments.page_cache { Demand::PageCache } else { Demand::PageAllocator },
                 buffer_kib: arguments.buffer,
                 anonymize: arguments.anonymize,
                 force: arguments.force,
@@ -133,7 +140,7 @@ fn show(bar: &ProgressBar, progress: Progress) {
 fn render(summary: &Summary) -> String {
     let mut grid = Grid::new(&["operation", "events"]);
     for &(operation, events) in &summary.by_operation {
-        grid.row([operation.name().to_string(), events.to_string()]);
+        grid.row([operation.to_string(), events.to_string()]);
     }
     let mut text = format!(
         "{}\n\n{}: {} events in {:.1} s ({}/s), {:.1} bytes an event, none lost",

@@ -223,7 +223,8 @@ fn mrc() {
     assert!((40..4000).contains(&misses[0]));
     assert!(directory.path().join("out/mrc.parquet").exists());
     assert!(std::fs::read_to_string(directory.path().join("a.svg")).unwrap().starts_with("<svg"));
-    let document = run(&["--sample", "0.25", "--sizes", "20"]);
+    let document = run(&["--sample", "0.25", "--sizes", "20", "--plot", "a.PNG"]);
+    assert!(std::fs::read(directory.path().join("a.PNG")).unwrap().starts_with(b"\x89PNG"));
     assert!(document["points"][0]["miss_ratio_high"].is_number());
     assert_eq!(run(&["--jobs", "1"]), run(&["--jobs", "2"]));
 }

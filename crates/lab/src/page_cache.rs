@@ -104,14 +104,7 @@ const CPU: Cpu = Cpu(0);
 
 impl Replay {
     fn new(setup: &Setup, pages: u32, anonymous: u32) -> Result<Replay, ReplayError> {
-        let topology = Topology {
-            sockets: 1,
-            cores_per_socket: setup.cpus as u16,
-            threads_per_core: 1,
-            nodes: 1,
-            node_distances: vec![vec![10]],
-            caches: Vec::new(),
-        };
+        let topology = Topology { cores_per_socket: setup.cpus as u16, ..Topology::single() };
         let noise = Pcg64Mcg::new(1);
         let settings = setup.settings.clone();
         let mut mm = MemoryManager::new(&topology, &setup.memory, *setup.features, settings, noise);

@@ -93,6 +93,18 @@ pub struct Topology {
 }
 
 impl Topology {
+    /// One CPU, one node, no caches.
+    pub fn single() -> Topology {
+        Topology {
+            sockets: 1,
+            cores_per_socket: 1,
+            threads_per_core: 1,
+            nodes: 1,
+            node_distances: vec![vec![10]],
+            caches: Vec::new(),
+        }
+    }
+
     /// Number of logical CPUs.
     pub fn cpus(&self) -> usize {
         self.sockets as usize * self.cores_per_socket as usize * self.threads_per_core as usize

@@ -41,6 +41,14 @@ impl MemoryManager {
         &self.files
     }
 
+    /// Has what a read of a page will need fetched from memory; says nothing and changes nothing.
+    #[inline]
+    pub fn foresee_read(&self, file: FileId, index: u32) {
+        if let Entry::Folio(id) = self.files.entry(file, index) {
+            std::hint::black_box(self.folios.flags[id]);
+        }
+    }
+
     /// Reads a page of a file on behalf of a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). A page
     /// that was missing counts as filled once [`MemoryManager::end_read`] is called for it.
     #[inline]
@@ -64,18 +72,18 @@ impl MemoryManager {
 
     /// The device has filled a folio.
     pub fn end_read(&mut self, id: FolioId) {
-        self.folios[id].flags.clear(FolioFlags::LOCKED);
+        self.folios.flags[id].clear(FolioFlags::LOCKED);
     }
 
     /// Whether a folio is still being filled.
     #[inline]
     pub fn is_locked(&self, id: FolioId) -> bool {
-        self.folios[id].flags.has(FolioFlags::LOCKED)
+        self.folios.flags[id].has(FolioFlags::LOCKED)
     }
 
     /// Keeps a folio from being freed (`folio_get`).
     pub fn hold(&mut self, id: FolioId) {
-        self.folios[id].flags.set(FolioFlags::HELD);
+        self.folios.flags[id].set(FolioFlags::HELD);
     }
 
     /// Makes a folio for a page of a file that is not in memory.

@@ -1,8 +1,9 @@
 //! Folios: pages in use that reclaim looks after, and the lists that they are on.
 //!
 //! ```text
-//!   folio    next, prev │ flags: GEN REFS │ slot: who maps │ pfn │ lruvec │ mapcount       24 bytes
-//!                         referenced ...    the page
+//!   folio    next, prev │ slot: who maps the page │ pfn │ lruvec │ mapcount       20 bytes
+//!   flags    GEN, REFS, referenced ...                                              4 more, apart, as most accesses
+//!                                                                                   need nothing else
 //!
 //!   list     head ─► newest ─► ... ─► oldest ─► head         a head is a record like a folio's, so taking a folio off
 //!              ▲──────────────────────────────────┘          needs no word of where it is
@@ -165,8 +166,6 @@ impl std::ops::BitOr for FolioFlags {
 pub struct Folio {
     next: FolioId,
     prev: FolioId,
-    /// What is known of it.
-    pub flags: FolioFlags,
     /// Of a file's page, its place in the page cache; of an anonymous one, the page-table entry that maps it.
     pub slot: u32,
     /// Its memory.
@@ -177,10 +176,31 @@ pub struct Folio {
     pub mapcount: u16,
 }
 
+/// Something of each folio.
+#[derive(Clone, Debug)]
+pub struct ByFolio<T>(Vec<T>);
+
+impl<T> std::ops::Index<FolioId> for ByFolio<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, id: FolioId) -> &T {
+        &self.0[id.index()]
+    }
+}
+
+impl<T> std::ops::IndexMut<FolioId> for ByFolio<T> {
+    #[inline]
+    fn index_mut(&mut self, id: FolioId) -> &mut T {
+        &mut self.0[id.index()]
+    }
+}
+
 /// All folios, and the links of the lists that they are on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Folios {
     records: Vec<Folio>,
+    /// What is known of each.
+    pub flags: ByFolio<FolioFlags>,
     free: Vec<FolioId>,
     heads: usize,
 }
@@ -200,6 +220,12 @@ impl std::ops::IndexMut<FolioId> for Folios {
     }
 }
 
+impl Default for Folios {
+    fn default() -> Self {
+        Folios { records: Vec::new(), flags: ByFolio(Vec::new()), free: Vec::new(), heads: 0 }
+    }
+}
+
 impl Folios {
     /// How many folios there are.
     pub fn len(&self) -> usize {
@@ -213,18 +239,21 @@ impl Folios {
 
     /// Bytes that records take, those of lists' heads and of folios that are gone included.
     pub fn bytes(&self) -> usize {
-        self.records.capacity() * size_of::<Folio>() + self.free.capacity() * size_of::<FolioId>()
+        self.records.capacity() * (size_of::<Folio>() + size_of::<FolioFlags>())
+            + self.free.capacity() * size_of::<FolioId>()
     }
 
-    fn record(&mut self, folio: Folio) -> FolioId {
+    fn record(&mut self, folio: Folio, flags: FolioFlags) -> FolioId {
         match self.free.pop() {
             Some(id) => {
                 self[id] = Folio { next: id, prev: id, ..folio };
+                self.flags[id] = flags;
                 id
             }
             None => {
                 let id = FolioId(self.records.len() as u32);
                 self.records.push(Folio { next: id, prev: id, ..folio });
+                self.flags.0.push(flags);
                 id
             }
         }
@@ -233,7 +262,7 @@ impl Folios {
     /// A folio on no list.
     pub fn create(&mut self, pfn: Pfn, flags: FolioFlags, slot: u32, lruvec: LruvecId) -> FolioId {
         let nowhere = FolioId(0);
-        self.record(Folio { next: nowhere, prev: nowhere, flags, slot, pfn, lruvec, mapcount: 0 })
+        self.record(Folio { next: nowhere, prev: nowhere, slot, pfn, lruvec, mapcount: 0 }, flags)
     }
 
     /// Forgets a folio, which is on no list.
@@ -295,6 +324,12 @@ impl Folios {
     pub fn move_to_tail(&mut self, list: ListHead, id: FolioId) {
         self.remove(id);
         self.push_tail(list, id);
+    }
+
+    /// Has the neighbours of folios fetched from memory, all at once, before they are taken off their lists one by one.
+    pub fn fetch_neighbours(&self, ids: &[FolioId]) {
+        let ends = |&id: &FolioId| self[self[id].prev].next.0 ^ self[self[id].next].prev.0;
+        std::hint::black_box(ids.iter().map(ends).fold(0, std::ops::BitXor::bitxor));
     }
 
     /// The folio at the tail of `list`.
@@ -385,4 +420,4 @@ impl Census {
     }
 }
 
-const _: () = assert!(size_of::<Folio>() == 24);
+const _: () = assert!(size_of::<Folio>() == 20);

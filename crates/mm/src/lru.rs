@@ -57,7 +57,7 @@ impl MemoryManager {
         in_fault: bool,
     ) {
         if in_fault && let Some(f) = self.generations() {
-            let flags = &mut self.folios[id].flags;
+            let flags = &mut self.folios.flags[id];
             if !flags.has(FolioFlags::UNEVICTABLE) {
                 if !f.faults_mark_accessed || flags.has(FolioFlags::WORKINGSET) {
                     flags.set(FolioFlags::ACTIVE);
@@ -82,8 +82,7 @@ impl MemoryManager {
     #[inline]
     pub fn folio_mark_accessed(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
         let generations = self.generations();
-        let folio = &mut self.folios[id];
-        let flags = &mut folio.flags;
+        let flags = &mut self.folios.flags[id];
         if let Some(f) = generations {
             return mglru::policy::mark_accessed(&f, flags);
         }
@@ -94,7 +93,8 @@ impl MemoryManager {
             return;
         }
         flags.clear(FolioFlags::REFERENCED);
-        let lruvec = folio.lruvec;
+        let lruvec = self.folios[id].lruvec;
+        let flags = &mut self.folios.flags[id];
         if flags.has(FolioFlags::LRU) {
             flags.clear(FolioFlags::LRU);
             self.add_to_batch(machine, cpu, Move::Activate, id);
@@ -114,7 +114,7 @@ impl MemoryManager {
         cpu: Cpu,
         id: FolioId,
     ) {
-        let flags = &mut self.folios[id].flags;
+        let flags = &mut self.folios.flags[id];
         let elsewhere = FolioFlags::LOCKED | FolioFlags::DIRTY | FolioFlags::UNEVICTABLE;
         if flags.has(FolioFlags::LRU) && !flags.any(elsewhere) {
             flags.clear(FolioFlags::LRU);
@@ -132,7 +132,7 @@ impl MemoryManager {
     /// Takes a folio that is to be freed off its list, or out of a batch.
     pub(crate) fn folio_leave_lru(&mut self, id: FolioId) {
         let folio = self.folios[id];
-        if folio.flags.has(FolioFlags::LRU) {
+        if self.folios.flags[id].has(FolioFlags::LRU) {
             self.lruvecs[folio.lruvec.0 as usize].remove(&mut self.folios, id, true);
             return;
         }
@@ -162,7 +162,7 @@ impl MemoryManager {
             }
             let all = batches.lru_add.iter().chain(&batches.lru_move_tail).chain(&batches.lru_activate);
             for &id in all {
-                let flags = self.folios[id].flags;
+                let flags = self.folios.flags[id];
                 assert!(!flags.has(FolioFlags::LRU), "{id:?} is in a batch, so PG_lru is clear: {flags:?}");
             }
         }
@@ -171,6 +171,9 @@ impl MemoryManager {
     fn drain_batch(&mut self, machine: &mut Machine<Category>, cpu: Cpu, kind: Move) {
         let mut batch = std::mem::take(self.folio_batches[cpu.index()].of(kind));
         let f = self.generations();
+        if kind != Move::Add {
+            self.folios.fetch_neighbours(&batch);
+        }
         let mut rest = &batch[..];
         while let Some(&first) = rest.first() {
             let whose = self.folios[first].lruvec;
@@ -178,13 +181,13 @@ impl MemoryManager {
             let lruvec = &mut self.lruvecs[whose.0 as usize];
             lruvec.lock.move_pages(machine, cpu, run);
             for &id in &rest[..run] {
-                let flags = &mut self.folios[id].flags;
+                let flags = &mut self.folios.flags[id];
                 flags.set(FolioFlags::LRU);
                 match kind {
                     Move::Add => lruvec.add(&mut self.folios, f.as_ref(), id, false),
                     Move::ToTail => {
                         lruvec.remove(&mut self.folios, id, false);
-                        self.folios[id].flags.clear(FolioFlags::ACTIVE);
+                        self.folios.flags[id].clear(FolioFlags::ACTIVE);
                         lruvec.add(&mut self.folios, f.as_ref(), id, true);
                         self.counters.add(Event::Pgrotated, 1);
                     }
@@ -193,7 +196,7 @@ impl MemoryManager {
                             continue;
                         }
                         lruvec.remove(&mut self.folios, id, false);
-                        self.folios[id].flags.set(FolioFlags::ACTIVE);
+                        self.folios.flags[id].set(FolioFlags::ACTIVE);
                         lruvec.add(&mut self.folios, f.as_ref(), id, false);
                         self.counters.add(Event::Pgactivate, 1);
                     }

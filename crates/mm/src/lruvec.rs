@@ -253,7 +253,7 @@ impl Lruvec {
 
     /// Puts a folio on the list that its flags name: at the head, or at the tail if it is to go next.
     pub fn add(&mut self, folios: &mut Folios, f: Option<&GenFeatures>, id: FolioId, at_tail: bool) {
-        let flags = folios[id].flags;
+        let flags = folios.flags[id];
         if let Some(f) = f
             && !flags.has(FolioFlags::UNEVICTABLE)
         {
@@ -272,17 +272,17 @@ impl Lruvec {
     }
 
     fn add_to_generation(&mut self, folios: &mut Folios, f: &GenFeatures, id: FolioId, reclaiming: bool) {
-        let folio = &mut folios[id];
-        let lru_type = type_of(folio.flags);
+        let flags = &mut folios.flags[id];
+        let lru_type = type_of(*flags);
         let generations = &self.generations;
         let min_seq = generations.min_seq[lru_type as usize];
-        let seq = mglru::policy::placement(f, folio.flags, generations.max_seq, min_seq, reclaiming);
-        if folio.flags.take(FolioFlags::ACTIVE) && f.placement.forgets_accesses_of_active() {
-            folio.flags.clear(FolioFlags::REFERENCED);
-            folio.flags.set_refs(0);
+        let seq = mglru::policy::placement(f, *flags, generations.max_seq, min_seq, reclaiming);
+        if flags.take(FolioFlags::ACTIVE) && f.placement.forgets_accesses_of_active() {
+            flags.clear(FolioFlags::REFERENCED);
+            flags.set_refs(0);
         }
-        folio.flags.set_generation(Some(generation(seq)));
-        let zone = folio.flags.zone();
+        flags.set_generation(Some(generation(seq)));
+        let zone = flags.zone();
         self.update_generation_size(lru_type, zone, None, Some(generation(seq)));
         let list = self.generations.list(seq, lru_type, zone);
         match reclaiming {
@@ -293,20 +293,20 @@ impl Lruvec {
 
     /// Takes a folio off its list. Unless reclaim has it, one of an active generation stays `PG_active`.
     pub fn remove(&mut self, folios: &mut Folios, id: FolioId, reclaiming: bool) {
-        let folio = &mut folios[id];
-        let (lru_type, zone) = (type_of(folio.flags), folio.flags.zone());
-        match folio.flags.generation() {
+        let flags = &mut folios.flags[id];
+        let (lru_type, zone) = (type_of(*flags), flags.zone());
+        match flags.generation() {
             Some(generation) => {
-                folio.flags.set_generation(None);
+                flags.set_generation(None);
                 if !reclaiming && self.generations.is_active(generation) {
-                    folio.flags.set(FolioFlags::ACTIVE);
+                    flags.set(FolioFlags::ACTIVE);
                 }
                 self.update_generation_size(lru_type, zone, Some(generation), None);
             }
-            None if folio.flags.has(FolioFlags::UNEVICTABLE) => {
+            None if flags.has(FolioFlags::UNEVICTABLE) => {
                 self.update_size(LruList::Unevictable, zone, -1);
             }
-            None => self.update_size(LruList::of(lru_type, folio.flags.has(FolioFlags::ACTIVE)), zone, -1),
+            None => self.update_size(LruList::of(lru_type, flags.has(FolioFlags::ACTIVE)), zone, -1),
         }
         folios.remove(id);
     }
@@ -369,7 +369,7 @@ impl Lruvec {
         for list in LruList::EVICTABLE.into_iter().chain([LruList::Unevictable]) {
             for id in folios.iter(self.list(list)) {
                 census.find(folios, id);
-                let flags = folios[id].flags;
+                let flags = folios.flags[id];
                 assert_eq!(flags.has(FolioFlags::LRU), !census.waits(id), "PG_lru of {id:?}: {flags:?}");
                 assert_eq!(flags.generation(), None, "{id:?} is on a classic list");
                 sizes[list as usize][flags.zone()] += 1;
@@ -388,7 +388,7 @@ impl Lruvec {
                 for zone in 0..ZoneType::COUNT {
                     for id in folios.iter(self.generations.list_of(number, lru_type, zone)) {
                         census.find(folios, id);
-                        let flags = folios[id].flags;
+                        let flags = folios.flags[id];
                         assert!(generations, "{id:?} is in a generation with the classic LRU on");
                         assert_eq!(
                             flags.has(FolioFlags::LRU),

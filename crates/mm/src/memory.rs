@@ -196,7 +196,7 @@ impl MemoryManager {
 
     /// Sets the bits that hardware sets.
     fn use_mapping(&mut self, id: FolioId, write: bool) {
-        let flags = &mut self.folios[id].flags;
+        let flags = &mut self.folios.flags[id];
         flags.set(FolioFlags::YOUNG);
         if write {
             flags.set(FolioFlags::DIRTY);
@@ -224,7 +224,7 @@ impl MemoryManager {
             }
         };
         // The entry is of no more use where swap is scarce, or the page will differ from it.
-        if self.folios[id].flags.has(FolioFlags::SWAPCACHE) && (write || self.swap.is_full()) {
+        if self.folios.flags[id].has(FolioFlags::SWAPCACHE) && (write || self.swap.is_full()) {
             self.swap_free(entry);
         }
         Ok((id, touch))
@@ -236,7 +236,7 @@ impl MemoryManager {
         if folio.mapcount == 0 {
             return None;
         }
-        if folio.flags.has(FolioFlags::SWAPBACKED) {
+        if self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
             let region = self.regions.partition_point(|region| region.first <= folio.slot) - 1;
             return Some((region, (folio.slot - self.regions[region].first) as usize));
         }
@@ -254,18 +254,19 @@ impl MemoryManager {
     /// Takes a folio out of the page table that maps it; an anonymous one leaves its swap entry there.
     pub(crate) fn unmap(&mut self, id: FolioId) {
         let Some((region, entry)) = self.mapping_of(id) else { return };
-        let folio = &mut self.folios[id];
-        folio.mapcount = 0;
-        folio.flags.clear(FolioFlags::YOUNG);
-        let pte = match folio.flags.has(FolioFlags::SWAPCACHE) {
+        self.folios[id].mapcount = 0;
+        let flags = &mut self.folios.flags[id];
+        flags.clear(FolioFlags::YOUNG);
+        let pte = match flags.has(FolioFlags::SWAPCACHE) {
             true => Pte(self.swap_entry(id) | Pte::SWAP),
             false => Pte::NONE,
         };
         self.regions[region].entries[entry] = pte;
     }
 
-    /// Unmaps a region and frees what only it had (`munmap`).
-    pub fn munmap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, region: RegionId) {
+    /// Unmaps all of a region and frees what only it had (`munmap`); how many pages were mapped. It may be used again.
+    pub fn munmap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, region: RegionId) -> u64 {
+        let mut mapped = 0;
         for page in 0..self.regions[region.0 as usize].entries.len() {
             let entry = std::mem::replace(&mut self.regions[region.0 as usize].entries[page], Pte::NONE);
             if let Some(entry) = entry.swap_entry() {
@@ -277,11 +278,12 @@ impl MemoryManager {
                 }
             }
             let Some(id) = entry.folio() else { continue };
-            let folio = &mut self.folios[id];
-            folio.mapcount = 0;
-            let young = folio.flags.take(FolioFlags::YOUNG);
-            if folio.flags.has(FolioFlags::SWAPBACKED) {
-                if folio.flags.has(FolioFlags::SWAPCACHE) {
+            mapped += 1;
+            self.folios[id].mapcount = 0;
+            let flags = &mut self.folios.flags[id];
+            let young = flags.take(FolioFlags::YOUNG);
+            if flags.has(FolioFlags::SWAPBACKED) {
+                if flags.has(FolioFlags::SWAPCACHE) {
                     self.swap_free(self.swap_entry(id));
                 }
                 self.release_folio(machine, cpu, id);
@@ -289,6 +291,7 @@ impl MemoryManager {
                 self.folio_mark_accessed(machine, cpu, id);
             }
         }
+        mapped
     }
 
     /// Checks page tables against what they map; panics with what does not hold. For each swap entry, how many
@@ -308,7 +311,7 @@ impl MemoryManager {
                 assert!(census.found(id) && folio.mapcount == 1, "{id:?} is mapped once: {folio:?}");
                 match region.backing {
                     Backing::Anonymous => {
-                        assert!(folio.flags.has(FolioFlags::SWAPBACKED), "{folio:?}");
+                        assert!(self.folios.flags[id].has(FolioFlags::SWAPBACKED), "{folio:?}");
                         assert_eq!(
                             folio.slot,
                             region.first + page as u32,
@@ -324,14 +327,17 @@ impl MemoryManager {
         let counted: u64 = census.all(&self.folios).map(|(_, folio)| u64::from(folio.mapcount)).sum();
         assert_eq!(mapped, counted, "page tables and mapcounts disagree");
         for (id, folio) in census.all(&self.folios) {
-            assert!(folio.mapcount > 0 || !folio.flags.has(FolioFlags::YOUNG), "{id:?} is young: {folio:?}");
+            assert!(
+                folio.mapcount > 0 || !self.folios.flags[id].has(FolioFlags::YOUNG),
+                "{id:?} is young: {folio:?}"
+            );
         }
         users
     }
 
     /// Frees a folio that nobody uses any more; while a device still writes it, [`MemoryManager::end_write`] does.
     pub(crate) fn release_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        if self.folios[id].flags.has(FolioFlags::WRITEBACK) {
+        if self.folios.flags[id].has(FolioFlags::WRITEBACK) {
             return;
         }
         self.folio_leave_lru(id);

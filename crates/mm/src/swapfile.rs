@@ -113,29 +113,29 @@ impl MemoryManager {
             return false;
         }
         self.memcgs.charge_swap(memcg, 1);
-        self.folios[id].flags.set(FolioFlags::SWAPCACHE | FolioFlags::DIRTY);
+        self.folios.flags[id].set(FolioFlags::SWAPCACHE | FolioFlags::DIRTY);
         true
     }
 
     /// Writes a folio to its swap entry; whether it is written when this returns.
     pub(crate) fn swap_writeout(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) -> bool {
         self.counters.add(Event::Pswpout, 1);
-        self.folios[id].flags.clear(FolioFlags::DIRTY);
+        self.folios.flags[id].clear(FolioFlags::DIRTY);
         if let Some(write) = self.swap.synchronous_write {
             machine.charge(cpu, Category::BlockLayer, write);
             return true;
         }
-        self.folios[id].flags.set(FolioFlags::WRITEBACK | FolioFlags::RECLAIM);
+        self.folios.flags[id].set(FolioFlags::WRITEBACK | FolioFlags::RECLAIM);
         self.submitted_writes.push(id);
         false
     }
 
     /// A device has written a folio (`folio_end_writeback`).
     pub fn end_write(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        let folio = &mut self.folios[id];
-        let flags = &mut folio.flags;
+        let mapcount = self.folios[id].mapcount;
+        let flags = &mut self.folios.flags[id];
         flags.clear(FolioFlags::WRITEBACK);
-        if folio.mapcount == 0 && flags.has(FolioFlags::SWAPBACKED) && !flags.has(FolioFlags::SWAPCACHE) {
+        if mapcount == 0 && flags.has(FolioFlags::SWAPBACKED) && !flags.has(FolioFlags::SWAPCACHE) {
             // Its process is gone.
             return self.release_folio(machine, cpu, id);
         }
@@ -181,7 +181,7 @@ impl MemoryManager {
             self.swap.entry_of.resize(index + 1, SwapEntry::MAX);
         }
         self.swap.entry_of[index] = entry;
-        self.folios[id].flags.set(FolioFlags::SWAPCACHE);
+        self.folios.flags[id].set(FolioFlags::SWAPCACHE);
     }
 
     /// Frees an entry that no page table needs any more.
@@ -189,8 +189,8 @@ impl MemoryManager {
         let memcg = match self.swap.slots[entry as usize] {
             Slot::Out { memcg, .. } => memcg,
             Slot::Cached(id) => {
-                self.folios[id].flags.clear(FolioFlags::SWAPCACHE);
-                self.folios[id].flags.set(FolioFlags::DIRTY);
+                self.folios.flags[id].clear(FolioFlags::SWAPCACHE);
+                self.folios.flags[id].set(FolioFlags::DIRTY);
                 self.lruvecs[self.folios[id].lruvec.0 as usize].memcg
             }
             Slot::Free => return,
@@ -219,7 +219,10 @@ impl MemoryManager {
                 Slot::Cached(id) => {
                     let folio = &self.folios[id];
                     cached += 1;
-                    assert!(census.found(id) && folio.flags.has(FolioFlags::SWAPCACHE), "{id:?}: {folio:?}");
+                    assert!(
+                        census.found(id) && self.folios.flags[id].has(FolioFlags::SWAPCACHE),
+                        "{id:?}: {folio:?}"
+                    );
                     assert_eq!(self.swap_entry(id), entry, "entry and folio name each other");
                     assert_eq!(users + u64::from(folio.mapcount), 1, "users of entry {entry}, {folio:?}");
                     self.lruvecs[folio.lruvec.0 as usize].memcg
@@ -229,10 +232,10 @@ impl MemoryManager {
         }
         assert_eq!(self.swap.used, charged.iter().sum::<u64>(), "used entries");
         assert!(self.swap.used <= self.swap.capacity, "{} of {}", self.swap.used, self.swap.capacity);
-        let in_cache = |(_, folio): &(FolioId, Folio)| folio.flags.has(FolioFlags::SWAPCACHE);
+        let in_cache = |&(id, _): &(FolioId, Folio)| self.folios.flags[id].has(FolioFlags::SWAPCACHE);
         assert_eq!(cached, census.all(&self.folios).filter(in_cache).count(), "folios in the swap cache");
         for &id in &self.submitted_writes {
-            let flags = self.folios[id].flags;
+            let flags = self.folios.flags[id];
             assert!(
                 census.found(id) && flags.has(FolioFlags::WRITEBACK),
                 "{id:?} is being written: {flags:?}"

@@ -121,6 +121,14 @@ impl Files {
         Entry::unpack(self.slots[slot as usize / NODE_SLOTS][slot as usize % NODE_SLOTS])
     }
 
+    /// Has slots fetched from memory, all at once, before something is stored in them one by one.
+    pub(crate) fn fetch(&self, slots: impl Iterator<Item = u32>) {
+        let word = |slot: u32| {
+            self.slots.get(slot as usize / NODE_SLOTS).map_or(0, |s| s[slot as usize % NODE_SLOTS])
+        };
+        std::hint::black_box(slots.map(word).fold(0, std::ops::BitXor::bitxor));
+    }
+
     /// The file and index that a slot is for.
     pub fn page_of(&self, slot: u32) -> (FileId, u32) {
         let node = &self.nodes[slot as usize / NODE_SLOTS];
@@ -244,9 +252,9 @@ impl Files {
                         Entry::Shadow(_) => shadows += 1,
                         Entry::Folio(folio) => {
                             pages += 1;
-                            let folio = &folios[folio];
-                            assert_eq!(folio.slot, slot, "slot and folio name each other");
-                            assert!(!folio.flags.has(FolioFlags::SWAPBACKED), "{:?}", folio.flags);
+                            assert_eq!(folios[folio].slot, slot, "slot and folio name each other");
+                            let flags = folios.flags[folio];
+                            assert!(!flags.has(FolioFlags::SWAPBACKED), "{flags:?}");
                         }
                     }
                 }

@@ -2,5 +2,6 @@
 
 pub mod access;
 pub mod demand;
+mod partial_file;
 pub mod process;
 pub mod trace;

@@ -1,4 +1,4 @@
-//! The built-in scenarios of programs that run out of memory: each can be read, and asks for what its text says.
+//! The scenarios of programs that run out of memory: each can be read, and asks for what its text says.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -31,7 +31,7 @@ macro_rules! scenarios {
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// Name, GiB of files, GiB of private memory, threads.
-const EXPECTED: [(&str, f64, f64, usize); 12] = [
+const EXPECTED: [(&str, f64, f64, usize); 13] = [
     ("fio-zipf", 15.625, 0.0, 16),
     ("fio-zipf-2g", 15.625, 0.0, 16),
     ("fio-uniform", 12.0, 0.0, 12),
@@ -44,6 +44,7 @@ const EXPECTED: [(&str, f64, f64, usize); 12] = [
     ("streaming-vs-hot", 129.0, 1.0, 7),
     ("working-set-shift", 12.0, 0.0, 8),
     ("noisy-neighbour", 24.0 + 256.0, 0.0, 8),
+    ("kernel-build-3g", 1300.0 / 1024.0, 1.99, 12),
 ];
 
 #[test]
@@ -61,6 +62,7 @@ fn scenarios_are_as_large_as_they_say() {
         "streaming-vs-hot",
         "working-set-shift",
         "noisy-neighbour",
+        "kernel-build-3g",
     ];
     for ((name, text), (expected, files, memory, threads)) in scenarios.into_iter().zip(EXPECTED) {
         assert_eq!(name, expected);

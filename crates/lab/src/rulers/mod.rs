@@ -6,6 +6,7 @@
 //!                belady   the optimum: nothing that takes in what it misses does better
 //!                lru      what most people mean by "cache"
 //!                clock, arc, lirs, s3-fifo, w-tiny-lfu      from their papers
+//!                cls, g61, g65, rfc6, g67, g614, g72        the twin's kernels, under a memory cgroup's limit
 //! ```
 //!
 //! A ruler knows page numbers and its capacity and nothing else: no time, no dirty pages, no readahead. Its hits
@@ -17,6 +18,7 @@ mod arc;
 mod belady;
 mod clock;
 mod curve;
+mod kernel;
 mod lirs;
 mod lists;
 mod lru;
@@ -30,16 +32,27 @@ pub use arc::Arc;
 pub use belady::{Belady, NextUses};
 pub use clock::Clock;
 pub use curve::{CurveError, Point, curves, default_sizes, sampled_curves, write_parquet};
+pub use kernel::Kernel;
 pub use lirs::Lirs;
 pub use lru::Lru;
 pub use s3_fifo::S3Fifo;
-pub use sequence::{Sequence, SequenceError};
+pub use sequence::{Place, Sequence, SequenceError};
 pub use w_tiny_lfu::WTinyLfu;
 
 /// A policy with its pages. Its capacity, in pages, is given when it is made.
 pub trait Ruler {
     /// Uses `page`, a dense number, and takes it into memory if it was not there. Whether it was: a hit.
     fn access(&mut self, page: u32) -> bool;
+}
+
+macro_rules! kernel {
+    ($variant:literal, $about:literal) => {
+        Policy {
+            name: $variant,
+            about: $about,
+            misses: |capacity, sequence| Kernel::new($variant, capacity).misses(sequence),
+        }
+    };
 }
 
 /// Something that a miss-ratio curve can be drawn of.
@@ -91,6 +104,14 @@ impl Policy {
             about: "admission by frequency (Einziger et al., ACM TOS 2017), counts exact",
             misses: |capacity, sequence| replay(WTinyLfu::new(capacity), sequence),
         },
+        kernel!("cls", "Linux, classic LRU: active and inactive lists"),
+        kernel!("g61", "Linux 6.1, multi-gen LRU"),
+        kernel!("g65", "Linux 6.5, multi-gen LRU"),
+        kernel!("rfc1-cls", "classic LRU with patch 1 of the refault-distance series"),
+        kernel!("rfc6", "multi-gen LRU with all of the refault-distance series, as intended"),
+        kernel!("g67", "Linux 6.7 to 6.13, multi-gen LRU"),
+        kernel!("g614", "Linux 6.14 and later, multi-gen LRU"),
+        kernel!("g72", "Linux 7.2, multi-gen LRU"),
     ];
 
     /// The policy of this name.

@@ -5,12 +5,13 @@
 //! ```text
 //!   new ─► small (10 %) ── used twice or more ──► main (90 %) ── used: once more round ─┐
 //!             │                                     ▲  ▲ └──► gone                      │
-//!             └──► ghost, as long as main ── hit ───┘  └────────────────────────────────┘
+//!             └──► ghost (90 %) ── hit ─────────────┘  └────────────────────────────────┘
 //! ```
 //!
 //! Each page counts its uses while in memory, three at most. As in the paper's algorithm 1; where that leaves a
-//! choice, as in the authors' own implementation (libCacheSim): a fresh memory fills the small queue, then main; and
-//! main may be longer than its room until the next page has to leave.
+//! choice, as in the authors' own implementation (libCacheSim): a fresh memory fills the small queue, then main; main
+//! may be longer than its room until the next page has to leave; and where a tenth of memory is no whole number, small
+//! and ghost are rounded down and main is the rest.
 
 use super::Ruler;
 use super::lists::Lists;
@@ -28,6 +29,7 @@ const USES_FOR_MAIN: u8 = 2;
 pub struct S3Fifo {
     small_room: usize,
     main_room: usize,
+    ghost_room: usize,
     lists: Lists<3>,
     /// Memory was full once.
     was_full: bool,
@@ -43,6 +45,7 @@ impl S3Fifo {
         S3Fifo {
             small_room,
             main_room: capacity - small_room,
+            ghost_room: capacity - capacity.div_ceil(10),
             lists: Lists::new(),
             was_full: false,
             uses: Vec::new(),
@@ -84,7 +87,7 @@ impl S3Fifo {
 
     fn remember(&mut self, page: u32) {
         self.lists.push(GHOST, page);
-        if self.lists.len(GHOST) > self.main_room {
+        if self.lists.len(GHOST) > self.ghost_room {
             self.lists.pop(GHOST);
         }
     }

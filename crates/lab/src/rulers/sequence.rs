@@ -22,10 +22,23 @@ pub enum SequenceError {
     TooLong,
 }
 
-/// Page numbers in the order of accesses.
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// File, device or key.
+    pub object: u64,
+    /// The page within it.
+    pub index: u64,
+}
+
+/// Page numbers in the order of accesses. Rulers need no more; a policy that treats files and their pages apart also
+/// finds each page's [`Place`], at 16 bytes a distinct page, and which accesses write, at a bit each.
 pub struct Sequence {
     pages: Vec<u32>,
-    distinct: usize,
+    /// By page number.
+    places: Vec<Place>,
+    /// A bit for each access, up to the last one that writes.
+    writes: Vec<u64>,
     next_uses: OnceLock<NextUses>,
 }
 
@@ -35,23 +48,28 @@ impl Sequence {
         accesses: impl Iterator<Item = Result<Access, AccessError>>,
     ) -> Result<Sequence, SequenceError> {
         let mut numbers = PageNumbers::default();
-        let mut pages = Vec::new();
+        let (mut pages, mut places, mut writes) = (Vec::new(), Vec::new(), Vec::new());
         for access in accesses {
             let access = access?;
             if access.pages as usize > MOST_ACCESSES - pages.len() {
                 return Err(SequenceError::TooLong);
             }
+            if access.write {
+                (pages.len()..pages.len() + access.pages as usize).for_each(|time| set(&mut writes, time));
+            }
             let indices = access.index..access.index + u64::from(access.pages);
-            pages.extend(indices.map(|index| numbers.number(access.object, index)));
+            pages.extend(indices.map(|index| {
+                let number = numbers.number(access.object, index);
+                if number as usize == places.len() {
+                    places.push(Place { object: access.object, index });
+                }
+                number
+            }));
         }
         if pages.is_empty() {
             return Err(SequenceError::Empty);
         }
-        Ok(Sequence::of(pages, numbers.len()))
-    }
-
-    fn of(pages: Vec<u32>, distinct: usize) -> Sequence {
-        Sequence { pages, distinct, next_uses: OnceLock::new() }
+        Ok(Sequence { pages, places, writes, next_uses: OnceLock::new() })
     }
 
     /// Page numbers, in the order of accesses. They are dense.
@@ -61,7 +79,17 @@ impl Sequence {
 
     /// How many different pages there are.
     pub fn distinct(&self) -> usize {
-        self.distinct
+        self.places.len()
+    }
+
+    /// Where the page of this number is.
+    pub fn place(&self, page: u32) -> Place {
+        self.places[page as usize]
+    }
+
+    /// Whether access number `time` writes.
+    pub fn writes(&self, time: usize) -> bool {
+        self.writes.get(time / 64).is_some_and(|word| word & (1 << (time % 64)) != 0)
     }
 
     /// When each page is used next; computed once.
@@ -74,29 +102,46 @@ impl Sequence {
         // Slices of the range of a hash function.
         let width = (rate * 2f64.powi(64)) as u64;
         let count = most.min((1.0 / rate) as usize).max(1);
-        let mut slices = vec![(Vec::new(), 0u32); count];
-        let mut numbers = vec![u32::MAX; self.distinct];
-        for &page in &self.pages {
-            let Some((pages, distinct)) = slices.get_mut((mix(page) / width.max(1)) as usize) else {
+        let empty = || Sequence {
+            pages: Vec::new(),
+            places: Vec::new(),
+            writes: Vec::new(),
+            next_uses: OnceLock::new(),
+        };
+        let mut slices: Vec<Sequence> = (0..count).map(|_| empty()).collect();
+        let mut numbers = vec![u32::MAX; self.distinct()];
+        for (time, &page) in self.pages.iter().enumerate() {
+            let Some(slice) = slices.get_mut((mix(page) / width.max(1)) as usize) else {
                 continue;
             };
             let number = &mut numbers[page as usize];
             if *number == u32::MAX {
-                *number = *distinct;
-                *distinct += 1;
+                *number = slice.places.len() as u32;
+                slice.places.push(self.place(page));
             }
-            pages.push(*number);
+            if self.writes(time) {
+                set(&mut slice.writes, slice.pages.len());
+            }
+            slice.pages.push(*number);
         }
-        slices.into_iter().map(|(pages, distinct)| Sequence::of(pages, distinct as usize)).collect()
+        slices
     }
 }
 
 impl From<Vec<u32>> for Sequence {
-    /// Numbers that are dense already.
+    /// Reads of one object's pages, whose numbers are dense already.
     fn from(pages: Vec<u32>) -> Sequence {
-        let distinct = pages.iter().max().map_or(0, |&page| page as usize + 1);
-        Sequence::of(pages, distinct)
+        let distinct = pages.iter().max().map_or(0, |&page| u64::from(page) + 1);
+        let places = (0..distinct).map(|index| Place { object: 0, index }).collect();
+        Sequence { pages, places, writes: Vec::new(), next_uses: OnceLock::new() }
     }
+}
+
+fn set(bits: &mut Vec<u64>, bit: usize) {
+    if bit / 64 >= bits.len() {
+        bits.resize(bit / 64 + 1, 0);
+    }
+    bits[bit / 64] |= 1 << (bit % 64);
 }
 
 /// splitmix64's output function: numbers next to each other end up far apart.

@@ -1,11 +1,13 @@
 //! Rulers against slow transcriptions of their papers, against each other, and against libCacheSim's counts.
 
+mod hashed;
 mod models;
 mod peers;
 
 use super::*;
 use models::Model;
 use proptest::prelude::*;
+use workload::access::Access;
 
 /// A ruler's name, itself, and its model.
 type Pair = (&'static str, Box<dyn Ruler>, Box<dyn Model>);
@@ -101,10 +103,42 @@ proptest! {
         let sequence = Sequence::from(pages);
         let parts = sequence.samples(rate, 8);
         prop_assert!(parts.iter().map(Sequence::distinct).sum::<usize>() <= sequence.distinct());
-        for part in parts {
+        for part in &parts {
             let largest = part.pages().iter().max().map_or(0, |&page| page as usize + 1);
             prop_assert_eq!(largest, part.distinct());
         }
+    }
+}
+
+/// Places and writes stay with their pages, in samples too.
+#[test]
+fn pages_keep_their_places_and_accesses_their_writes() {
+    let access = |time: u64| Access {
+        time_ns: time,
+        object: 7 + time % 3,
+        index: time * time % 50,
+        pages: 1 + (time % 4) as u32,
+        write: time.is_multiple_of(5),
+    };
+    let accesses: Vec<Access> = (0..2000).map(access).collect();
+    let expected: Vec<(Place, bool)> = accesses
+        .iter()
+        .flat_map(|access| {
+            let place = |page| Place { object: access.object, index: access.index + u64::from(page) };
+            (0..access.pages).map(move |page| (place(page), access.write))
+        })
+        .collect();
+    let seen = |sequence: &Sequence| -> Vec<(Place, bool)> {
+        let accesses = sequence.pages().iter().enumerate();
+        accesses.map(|(time, &page)| (sequence.place(page), sequence.writes(time))).collect()
+    };
+    let sequence = Sequence::read(accesses.into_iter().map(Ok)).unwrap();
+    assert_eq!(seen(&sequence), expected);
+    for part in sequence.samples(0.2, 5) {
+        let own: Vec<Place> = (0..part.distinct() as u32).map(|page| part.place(page)).collect();
+        let of_part: Vec<_> = expected.iter().copied().filter(|(place, _)| own.contains(place)).collect();
+        assert!(!own.is_empty());
+        assert_eq!(seen(&part), of_part);
     }
 }
 

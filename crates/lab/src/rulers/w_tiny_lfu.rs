@@ -10,7 +10,8 @@
 //!
 //! The paper estimates how often a page was used with small hashed counters. Pages are numbers here, so each has a
 //! counter of its own: what the paper's sketch would say if it never mistook a page for another. Counters go to 15
-//! and are halved after every 10 accesses for each page of memory, as in the paper's own implementation.
+//! and are halved after every 10 accesses for each page of memory, as in the paper's own implementation. libCacheSim
+//! counts and ages otherwise; `tests/hashed.rs` says how.
 
 use super::Ruler;
 use super::lists::Lists;

@@ -25,7 +25,6 @@ use mm::{Category, MigrateType, Pfn, Placement, Request};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
-use std::sync::OnceLock;
 use workload::process::{Operation, ProcessProfile};
 
 /// Builds as scenarios describe them.
@@ -55,14 +54,7 @@ const SETTLE_SECONDS: f64 = 60.0;
 
 /// The recorded build.
 fn profile() -> Result<&'static ProcessProfile, RunError> {
-    static PROFILE: OnceLock<Result<ProcessProfile, String>> = OnceLock::new();
-    PROFILE
-        .get_or_init(|| {
-            ProcessProfile::load(&include_bytes!("../../../../data/kbuild.profile")[..])
-                .map_err(|e| e.to_string())
-        })
-        .as_ref()
-        .map_err(|error| RunError::Profile(format!("data/kbuild.profile: {error}")))
+    ProcessProfile::kernel_build().map_err(|error| RunError::Profile(format!("data/kbuild.profile: {error}")))
 }
 
 /// Order of the slabs that a process's own structures come from.

@@ -403,6 +403,17 @@ impl PagingProgram {
                 let Reverse(earliest) = waiting.under_way.pop().expect("one was pushed");
                 Ok(Progress::Waits(earliest))
             }
+            Operation::Release { region } => {
+                if !system.may_share(cpu) {
+                    self.threads[thread].at = Some((operation, done));
+                    return Ok(Progress::NotYet);
+                }
+                let region = self.regions[region as usize];
+                let freed = system.mm.munmap(&mut system.machine, cpu, region);
+                let unmap = system.machine.costs.page_unmap * freed;
+                system.machine.charge(cpu, Category::PageFree, system.machine.stretched(cpu, unmap));
+                Ok(Progress::Goes)
+            }
             Operation::Touch { region, index, pages, write } => {
                 if !system.may_share(cpu) {
                     self.threads[thread].at = Some((operation, done));

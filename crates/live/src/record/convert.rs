@@ -9,6 +9,7 @@
 //! One sub-buffer of each CPU is in memory, and one row group of the trace: the length of a recording does
 //! not matter. A CPU's own order is kept always. Should its clock step back by a little, as the kernel's
 //! lockless monotonic clock may when it is read from an interrupt, the event gets the time of the one before.
+//! What a record is and where events go is the business of the demand that was recorded.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,9 +21,9 @@ use workload::trace::{Event, Metadata, Operation, TraceWriter};
 
 use super::names::TaskNames;
 use super::spool::{Manifest, cpu_file};
-use super::tracepoints::Decoder;
-use super::{Progress, RecordError};
-use crate::tracefs::{EventFormat, SubBufferLayout};
+use super::tracepoints::{DecodeError, Decoder, TRACEPOINTS};
+use super::{Demand, Progress, RecordError, page_cache};
+use crate::tracefs::SubBufferLayout;
 
 /// Events between two calls of the progress function.
 const PROGRESS_EVENTS: u64 = 1 << 20;
@@ -33,21 +34,8 @@ pub struct Converted {
     pub metadata: Metadata,
     /// Bytes of the trace.
     pub bytes: u64,
-    /// How many events of each operation, by its number.
-    pub by_operation: [u64; Operation::ALL.len()],
-}
-
-/// One CPU's file, and the events of the sub-buffer it is at.
-struct CpuStream {
-    cpu: u16,
-    path: PathBuf,
-    input: BufReader<File>,
-    sub_buffer: Vec<u8>,
-    index: u64,
-    events: Vec<Event>,
-    next: usize,
-    time: u64,
-    missed: u64,
+    /// How many events of each operation or kind that occurred, by its name.
+    pub by_operation: Vec<(&'static str, u64)>,
 }
 
 /// Makes the trace `output` of the spool in `directory`.
@@ -57,38 +45,88 @@ pub fn convert(
     output: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Converted, RecordError> {
-    let layout = SubBufferLayout::parse(&manifest.header_page)?;
-    let formats =
-        manifest.formats.iter().map(|text| EventFormat::parse(text)).collect::<Result<Vec<_>, _>>()?;
-    let decoder = Decoder::new(&formats)?;
+    match manifest.demand {
+        Demand::PageAllocator => page_allocator(directory, manifest, output, progress),
+        Demand::PageCache => page_cache::convert(directory, manifest, output, progress),
+    }
+}
+
+fn page_allocator(
+    directory: &Path,
+    manifest: &Manifest,
+    output: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Converted, RecordError> {
+    let decoder = Decoder::new(&TRACEPOINTS, &manifest.parsed_formats()?)?;
     let mut names = TaskNames::default();
+    let mut writer = TraceWriter::create(output)?;
+    let mut counts = [0; Operation::ALL.len()];
+    let missed = merge(
+        directory,
+        manifest,
+        |cpu, time, record| decoder.decode(cpu, time, record, &mut names),
+        |time, event: Event| {
+            counts[event.operation as usize] += 1;
+            Ok(writer.push(Event { time, ..event })?)
+        },
+        progress,
+    )?;
+    let mut metadata = metadata(manifest, missed);
+    metadata.tasks = names.finish(manifest.anonymize);
+    let (metadata, bytes) = writer.finish(metadata)?;
+    Ok(Converted { metadata, bytes, by_operation: occurred(Operation::ALL.map(Operation::name), counts) })
+}
+
+/// What is known once all has been read.
+pub fn metadata(manifest: &Manifest, missed: u64) -> Metadata {
+    let mut metadata = manifest.metadata.clone();
+    metadata.lost = metadata.lost.max(missed);
+    metadata.anonymized = manifest.anonymize;
+    if manifest.anonymize {
+        metadata.command.clear();
+    }
+    metadata
+}
+
+/// Names and counts of those that were counted.
+pub fn occurred<const N: usize>(names: [&'static str; N], counts: [u64; N]) -> Vec<(&'static str, u64)> {
+    names.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
+}
+
+/// Decodes the spool in `directory` and gives all events to `sink` in the order of time, with the time since the first.
+/// How many the sub-buffers say were lost.
+pub fn merge<E: Copy>(
+    directory: &Path,
+    manifest: &Manifest,
+    mut decode: impl FnMut(u16, u64, &[u8]) -> Result<Option<E>, DecodeError>,
+    mut sink: impl FnMut(u64, E) -> Result<(), RecordError>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<u64, RecordError> {
+    let layout = SubBufferLayout::parse(&manifest.header_page)?;
     let mut streams = Vec::new();
     let mut heads = BinaryHeap::new();
     let mut total_bytes = 0;
     for &cpu in &manifest.cpus {
         let mut stream = CpuStream::open(directory, cpu, layout.size)?;
         total_bytes += stream.input.get_ref().metadata().map_err(|source| stream.error(source))?.len();
-        if let Some(event) = stream.next(&layout, &decoder, &mut names)? {
-            heads.push(Reverse((event.time, streams.len())));
+        if let Some((time, _)) = stream.next(&layout, &mut decode)? {
+            heads.push(Reverse((time, streams.len())));
             stream.next -= 1;
         }
         streams.push(stream);
     }
 
     let start = heads.peek().map_or(0, |Reverse((time, _))| *time);
-    let mut writer = TraceWriter::create(output)?;
-    let mut by_operation = [0; Operation::ALL.len()];
     let mut events: u64 = 0;
     while let Some(Reverse((_, index))) = heads.pop() {
         // As long as this CPU is the earliest, its events follow one another.
-        while let Some(event) = streams[index].next(&layout, &decoder, &mut names)? {
-            if heads.peek().is_some_and(|Reverse(other)| *other < (event.time, index)) {
-                heads.push(Reverse((event.time, index)));
+        while let Some((time, event)) = streams[index].next(&layout, &mut decode)? {
+            if heads.peek().is_some_and(|Reverse(other)| *other < (time, index)) {
+                heads.push(Reverse((time, index)));
                 streams[index].next -= 1;
                 break;
             }
-            by_operation[event.operation as usize] += 1;
-            writer.push(Event { time: event.time - start, ..event })?;
+            sink(time - start, event)?;
             events += 1;
             if events.is_multiple_of(PROGRESS_EVENTS) {
                 let read: u64 = streams.iter().map(|stream| stream.index).sum::<u64>() * layout.size as u64;
@@ -96,20 +134,24 @@ pub fn convert(
             }
         }
     }
-
-    let mut metadata = manifest.metadata.clone();
-    metadata.lost = metadata.lost.max(streams.iter().map(|stream| stream.missed).sum());
-    metadata.anonymized = manifest.anonymize;
-    if manifest.anonymize {
-        metadata.command.clear();
-    }
-    metadata.tasks = names.finish(manifest.anonymize);
-    let (metadata, bytes) = writer.finish(metadata)?;
-    Ok(Converted { metadata, bytes, by_operation })
+    Ok(streams.iter().map(|stream| stream.missed).sum())
 }
 
-impl CpuStream {
-    fn open(directory: &Path, cpu: u16, sub_buffer_bytes: usize) -> Result<CpuStream, RecordError> {
+/// One CPU's file, and the events of the sub-buffer it is at.
+struct CpuStream<E> {
+    cpu: u16,
+    path: PathBuf,
+    input: BufReader<File>,
+    sub_buffer: Vec<u8>,
+    index: u64,
+    events: Vec<(u64, E)>,
+    next: usize,
+    time: u64,
+    missed: u64,
+}
+
+impl<E: Copy> CpuStream<E> {
+    fn open(directory: &Path, cpu: u16, sub_buffer_bytes: usize) -> Result<CpuStream<E>, RecordError> {
         let path = cpu_file(directory, cpu);
         let file = File::open(&path).map_err(|source| RecordError::Spool { path: path.clone(), source })?;
         Ok(CpuStream {
@@ -125,20 +167,19 @@ impl CpuStream {
         })
     }
 
-    /// The next event; `None` at the end of the file. A recorder that was killed may have left a part of a
-    /// sub-buffer there, which is passed over.
+    /// The next event with its time; `None` at the end of the file. A recorder that was killed may have left a part of
+    /// a sub-buffer there, which is passed over.
     fn next(
         &mut self,
         layout: &SubBufferLayout,
-        decoder: &Decoder,
-        names: &mut TaskNames,
-    ) -> Result<Option<Event>, RecordError> {
+        decode: &mut impl FnMut(u16, u64, &[u8]) -> Result<Option<E>, DecodeError>,
+    ) -> Result<Option<(u64, E)>, RecordError> {
         while self.next == self.events.len() {
             match self.input.read_exact(&mut self.sub_buffer) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
                 result => result.map_err(|source| self.error(source))?,
             }
-            self.fill(layout, decoder, names)?;
+            self.fill(layout, decode)?;
         }
         self.next += 1;
         Ok(self.events.get(self.next - 1).copied())
@@ -147,8 +188,7 @@ impl CpuStream {
     fn fill(
         &mut self,
         layout: &SubBufferLayout,
-        decoder: &Decoder,
-        names: &mut TaskNames,
+        decode: &mut impl FnMut(u16, u64, &[u8]) -> Result<Option<E>, DecodeError>,
     ) -> Result<(), RecordError> {
         self.events.clear();
         self.next = 0;
@@ -159,10 +199,12 @@ impl CpuStream {
         for record in sub_buffer {
             let (time, record) = record.map_err(damaged)?;
             self.time = self.time.max(time);
-            let event = decoder
-                .decode(self.cpu, self.time, record, names)
-                .map_err(|source| RecordError::Record { path: path.clone(), index, source })?;
-            self.events.extend(event);
+            let event = decode(self.cpu, self.time, record).map_err(|source| RecordError::Record {
+                path: path.clone(),
+                index,
+                source,
+            })?;
+            self.events.extend(event.map(|event| (self.time, event)));
         }
         self.index += 1;
         Ok(())

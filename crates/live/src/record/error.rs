@@ -25,8 +25,8 @@ pub enum RecordError {
     Tracefs(#[from] TracefsError),
     /// The kernel has no such tracepoint.
     #[error(
-        "this kernel ({release}) has no event {event}; mmtwin knows the events of Linux 6.1 to 6.18 \
-         (see /sys/kernel/tracing/events)"
+        "this kernel ({release}) has no event {event}; mmtwin knows the events of Linux 6.1 to 6.18, those of the page \
+         cache from 6.12 on (see /sys/kernel/tracing/events)"
     )]
     MissingEvent {
         /// `system:name`.

@@ -1,4 +1,5 @@
-//! Recording what a command, and everything else on the machine meanwhile, asks of the page allocator.
+//! Recording what a command, and everything else on the machine meanwhile, asks of the page allocator or of the page
+//! cache.
 //!
 //! ```text
 //!   make an instance, enable the events         nothing is traced yet
@@ -12,7 +13,7 @@
 //!   merge the CPUs into the trace, remove the spool
 //! ```
 //!
-//! The whole machine is recorded, because all tasks share the allocator; who asked is in each event. The
+//! The whole machine is recorded, because all tasks share the allocator and the cache; who asked is in each event. The
 //! recorder is one of them: its threads write the spool, which takes page cache, two to four events in a hundred.
 //! Their pids are in [`Metadata::recorder_tasks`]. The buffers are allocated before the first snapshot, which
 //! leaves the per-CPU lists higher than they were (`high` in zoneinfo decays within half a minute).
@@ -34,7 +35,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use workload::trace::{Ending, FORMAT, Metadata, Operation};
+use serde::{Deserialize, Serialize};
+use workload::trace::{Ending, FORMAT, Metadata};
 
 use self::command::Command;
 use self::interruption::Interruption;
@@ -48,6 +50,7 @@ mod convert;
 mod error;
 pub(crate) mod interruption;
 mod names;
+mod page_cache;
 mod spool;
 mod tracepoints;
 
@@ -70,16 +73,30 @@ const REPORT: Duration = Duration::from_millis(500);
 /// Recording stops when the disk has less left than this and a quarter of the spool, which the trace needs.
 const SPARE_DISK: u64 = 64 << 20;
 
+/// Whose demand is recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Demand {
+    /// Pages allocated and freed: a [`workload::trace`].
+    #[default]
+    PageAllocator,
+    /// Pages of files looked up: a trace that [`workload::access`] reads.
+    PageCache,
+}
+
 /// What to record.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// Whose demand.
+    pub demand: Demand,
     /// The trace to write.
     pub output: PathBuf,
     /// The command and its arguments.
     pub command: Vec<String>,
     /// Size of the kernel's ring buffer, KiB per CPU. A larger one survives longer pauses of the disk.
     pub buffer_kib: u64,
-    /// Replace the tasks' names by task-1, task-2, ... and leave out the command, for traces that are given away.
+    /// Replace the tasks' names by task-1, task-2, ... and leave out the command, devices and inodes, for traces that are
+    /// given away.
     pub anonymize: bool,
     /// Replace `output` if it exists.
     pub force: bool,
@@ -89,7 +106,8 @@ impl Options {
     /// Records `command` to `output`, with the default buffer.
     pub fn new(output: impl Into<PathBuf>, command: Vec<String>) -> Options {
         let output = output.into();
-        Options { output, command, buffer_kib: DEFAULT_BUFFER_KIB, anonymize: false, force: false }
+        let demand = Demand::PageAllocator;
+        Options { demand, output, command, buffer_kib: DEFAULT_BUFFER_KIB, anonymize: false, force: false }
     }
 }
 
@@ -125,8 +143,8 @@ pub struct Summary {
     pub output: PathBuf,
     /// Events in it.
     pub events: u64,
-    /// Events of each operation that occurred.
-    pub by_operation: Vec<(Operation, u64)>,
+    /// Events of each operation or kind that occurred, by its name.
+    pub by_operation: Vec<(&'static str, u64)>,
     /// Seconds from the first event to the last.
     pub seconds: f64,
     /// Events that the kernel dropped.
@@ -165,7 +183,7 @@ impl fmt::Display for Summary {
             self.bytes_per_event()
         )?;
         for (operation, count) in &self.by_operation {
-            writeln!(f, "  {:<20} {count:>12}", operation.name())?;
+            writeln!(f, "  {operation:<20} {count:>12}")?;
         }
         Ok(())
     }
@@ -241,7 +259,7 @@ fn fill_spool(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Manifest, Option<ExitStatus>), RecordError> {
     let instance = Instance::create(tracefs)?;
-    let formats = prepare(&instance, options.buffer_kib)?;
+    let formats = prepare(&instance, options, progress)?;
     let header_page = instance.read("events/header_page")?;
     let layout = SubBufferLayout::parse(&header_page)?;
     let cpus = instance.cpus()?;
@@ -251,6 +269,7 @@ fn fill_spool(
     let failed = |source| RecordError::CommandStart { command: options.command[0].clone(), source };
 
     let mut manifest = Manifest {
+        demand: options.demand,
         anonymize: options.anonymize,
         header_page,
         formats,
@@ -304,35 +323,74 @@ fn fill_spool(
 }
 
 /// Sets up the instance, tracing still off. Returns the formats of its events.
-fn prepare(instance: &Instance, buffer_kib: u64) -> Result<Vec<String>, RecordError> {
+fn prepare(
+    instance: &Instance,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<String>, RecordError> {
+    let kib = options.buffer_kib;
     instance.write("trace_clock", CLOCK)?;
     instance
-        .write("buffer_size_kb", &buffer_kib.to_string())
-        .map_err(|source| RecordError::Buffer { kib: buffer_kib, source })?;
-    let mut formats = Vec::new();
-    for tracepoint in &TRACEPOINTS {
-        let directory = format!("events/{}/{}", tracepoint.system, tracepoint.name);
-        if !instance.path(&directory).is_dir() {
-            let (event, release) = (tracepoint.full_name(), snapshot::kernel_release());
-            return Err(RecordError::MissingEvent { event, release });
+        .write("buffer_size_kb", &kib.to_string())
+        .map_err(|source| RecordError::Buffer { kib, source })?;
+    match options.demand {
+        Demand::PageAllocator => {
+            for tracepoint in TRACEPOINTS.iter().filter(|tracepoint| tracepoint.system == "workqueue") {
+                require(instance, tracepoint)?;
+                filter_work(instance, tracepoint)?;
+            }
+            enable(instance, &TRACEPOINTS, TRACEPOINTS.len(), progress)
         }
-        formats.push(instance.read(&format!("{directory}/format"))?);
-        if tracepoint.system == "workqueue" {
-            filter_work(instance, tracepoint, &format!("{directory}/filter"))?;
+        Demand::PageCache => enable(instance, &page_cache::TRACEPOINTS, page_cache::REQUIRED, progress),
+    }
+}
+
+/// Enables tracepoints, of which the first `required` must be there. Returns the formats of those that are.
+fn enable<K>(
+    instance: &Instance,
+    tracepoints: &'static [Tracepoint<K>],
+    required: usize,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<String>, RecordError> {
+    let mut there = Vec::new();
+    let mut missing = Vec::new();
+    for (index, tracepoint) in tracepoints.iter().enumerate() {
+        match require(instance, tracepoint) {
+            Ok(directory) => there.push(directory),
+            Err(error) if index < required => return Err(error),
+            Err(_) => missing.push(tracepoint.full_name()),
         }
     }
+    if !missing.is_empty() {
+        progress(Progress::Notice(format!(
+            "this kernel lacks {}; what they would show is not in the trace",
+            missing.join(", ")
+        )));
+    }
+    let read = |directory: &String| instance.read(&format!("{directory}/format"));
+    let formats = there.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     // What this kernel's events lack is said now, not after an hour of recording.
     let parsed = formats.iter().map(|text| EventFormat::parse(text)).collect::<Result<Vec<_>, _>>()?;
-    Decoder::new(&parsed)?;
-    for tracepoint in &TRACEPOINTS {
-        instance.write(&format!("events/{}/{}/enable", tracepoint.system, tracepoint.name), "1")?;
+    Decoder::new(tracepoints, &parsed)?;
+    for directory in &there {
+        instance.write(&format!("{directory}/enable"), "1")?;
     }
     Ok(formats)
 }
 
+/// The directory of a tracepoint, or that the kernel has none.
+fn require<K>(instance: &Instance, tracepoint: &Tracepoint<K>) -> Result<String, RecordError> {
+    let directory = format!("events/{}/{}", tracepoint.system, tracepoint.name);
+    if instance.path(&directory).is_dir() {
+        return Ok(directory);
+    }
+    Err(RecordError::MissingEvent { event: tracepoint.full_name(), release: snapshot::kernel_release() })
+}
+
 /// Filters a workqueue event to the function that matters. Kernels before 6.4 do not know it by name in a
 /// filter, but take its address.
-fn filter_work(instance: &Instance, tracepoint: &Tracepoint, file: &str) -> Result<(), RecordError> {
+fn filter_work(instance: &Instance, tracepoint: &Tracepoint) -> Result<(), RecordError> {
+    let file = &format!("events/{}/{}/filter", tracepoint.system, tracepoint.name);
     let by_name = instance.write(file, &format!("function.function == {WORK_FUNCTION}"));
     let Err(source) = by_name else { return Ok(()) };
     let failed = |source| RecordError::Filter { event: tracepoint.full_name(), source };
@@ -406,11 +464,10 @@ fn finish(
     let converted =
         convert::convert(spool, manifest, output, progress).map_err(|source| kept(source, spool, output))?;
     fs::remove_dir_all(spool).map_err(|source| RecordError::Spool { path: spool.to_path_buf(), source })?;
-    let counts = Operation::ALL.into_iter().zip(converted.by_operation);
     let summary = Summary {
         output: output.to_path_buf(),
         events: converted.metadata.events,
-        by_operation: counts.filter(|(_, count)| *count > 0).collect(),
+        by_operation: converted.by_operation,
         seconds: converted.metadata.seconds,
         lost: converted.metadata.lost,
         bytes: converted.bytes,

@@ -30,8 +30,8 @@ use rustix::thread::gettid;
 use serde::{Deserialize, Serialize};
 use workload::trace::Metadata;
 
-use super::RecordError;
-use crate::tracefs::Instance;
+use super::{Demand, RecordError};
+use crate::tracefs::{EventFormat, FormatError, Instance};
 
 /// Bytes that a thread moves at once: the largest pipe that an unprivileged user may have, too.
 const PIPE_BYTES: usize = 1 << 20;
@@ -41,6 +41,9 @@ const MANIFEST: &str = "recording.json";
 /// The description of a spool.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
+    /// What was recorded.
+    #[serde(default)]
+    pub demand: Demand,
     /// Hide names when the trace is made.
     pub anonymize: bool,
     /// Text of `events/header_page`.
@@ -84,6 +87,11 @@ impl SpoolLock {
 }
 
 impl Manifest {
+    /// The formats of the events.
+    pub fn parsed_formats(&self) -> Result<Vec<EventFormat>, FormatError> {
+        self.formats.iter().map(|text| EventFormat::parse(text)).collect()
+    }
+
     /// There is a recording in `directory`.
     pub fn exists(directory: &Path) -> bool {
         directory.join(MANIFEST).exists()

@@ -1,7 +1,8 @@
 //! The tracepoints that are recorded, and what a record of each becomes in the trace.
 //!
 //! A new tracepoint is one line in [`TRACEPOINTS`], which names its fields, and one arm in
-//! [`Decoder::decode`], which says where in an [`Event`] they go.
+//! [`Decoder::decode`], which says where in an [`Event`] they go. Those of the page cache are in
+//! [`super::page_cache`].
 
 use workload::trace::{Event, NO_MIGRATETYPE, NO_PAGE, Operation};
 
@@ -9,26 +10,28 @@ use super::names::TaskNames;
 use crate::tracefs::{EventFormat, Field, FormatError};
 
 /// A tracepoint and the fields that are taken from it.
-pub struct Tracepoint {
+#[derive(Clone, Copy)]
+pub struct Tracepoint<K: 'static = Operation> {
     /// Directory of the tracepoint below `events/`.
     pub system: &'static str,
     /// Its name.
     pub name: &'static str,
     /// What it is in a trace.
-    pub operation: Operation,
+    pub kind: K,
     fields: &'static [&'static str],
 }
 
-const fn tracepoint(
+/// A tracepoint by its directory, name, what it is in a trace, and fields.
+pub const fn tracepoint<K>(
     system: &'static str,
     name: &'static str,
-    operation: Operation,
+    kind: K,
     fields: &'static [&'static str],
-) -> Tracepoint {
-    Tracepoint { system, name, operation, fields }
+) -> Tracepoint<K> {
+    Tracepoint { system, name, kind, fields }
 }
 
-impl Tracepoint {
+impl<K> Tracepoint<K> {
     /// `system:name`, as trace-cmd and perf write it.
     pub fn full_name(&self) -> String {
         format!("{}:{}", self.system, self.name)
@@ -99,22 +102,26 @@ pub enum DecodeError {
 }
 
 /// Turns records into events, by the formats of the kernel that wrote them.
-pub struct Decoder {
+pub struct Decoder<K: 'static = Operation> {
     /// By event id.
-    layouts: Vec<Option<Layout>>,
+    layouts: Vec<Option<Layout<K>>>,
 }
 
-struct Layout {
-    tracepoint: &'static Tracepoint,
+/// A tracepoint with its fields as one kernel lays them out.
+pub struct Layout<K: 'static> {
+    tracepoint: &'static Tracepoint<K>,
     task: Field,
     fields: Vec<Field>,
 }
 
-impl Decoder {
-    /// Takes the formats it knows from `formats`, and passes over those that it does not.
-    pub fn new(formats: &[EventFormat]) -> Result<Decoder, FormatError> {
+impl<K> Decoder<K> {
+    /// Takes the formats of `tracepoints` from `formats`, and passes over those that it does not know.
+    pub fn new(
+        tracepoints: &'static [Tracepoint<K>],
+        formats: &[EventFormat],
+    ) -> Result<Decoder<K>, FormatError> {
         let mut layouts = Vec::new();
-        for tracepoint in &TRACEPOINTS {
+        for tracepoint in tracepoints {
             let Some(format) = formats.iter().find(|format| format.name == tracepoint.name) else { continue };
             let fields = tracepoint.fields.iter().map(|name| format.field(name)).collect::<Result<_, _>>()?;
             let task = format.field("common_pid")?;
@@ -127,6 +134,15 @@ impl Decoder {
         Ok(Decoder { layouts })
     }
 
+    /// The layout of `record`, or `None` if it is of a tracepoint that was not asked for.
+    pub fn layout(&self, record: &[u8]) -> Option<&Layout<K>> {
+        // Every record begins with its id, in 16 bits.
+        let [low, high] = record.first_chunk()?;
+        self.layouts.get(usize::from(u16::from_le_bytes([*low, *high])))?.as_ref()
+    }
+}
+
+impl Decoder {
     /// The event in `record`, or `None` if it is of a tracepoint that was not asked for. Names of tasks that the
     /// record tells go to `names`.
     pub fn decode(
@@ -136,15 +152,35 @@ impl Decoder {
         record: &[u8],
         names: &mut TaskNames,
     ) -> Result<Option<Event>, DecodeError> {
-        // Every record begins with its id, in 16 bits.
-        let Some([low, high]) = record.first_chunk() else { return Ok(None) };
-        let id = usize::from(u16::from_le_bytes([*low, *high]));
-        let Some(layout) = self.layouts.get(id).and_then(Option::as_ref) else { return Ok(None) };
-        layout.decode(cpu, time, record, names).map(Some)
+        self.layout(record).map(|layout| layout.decode(cpu, time, record, names)).transpose()
     }
 }
 
-impl Layout {
+impl<K> Layout<K> {
+    /// The tracepoint.
+    pub fn tracepoint(&self) -> &'static Tracepoint<K> {
+        self.tracepoint
+    }
+
+    /// The task that `record` is of.
+    pub fn task(&self, record: &[u8]) -> Result<i32, DecodeError> {
+        let short = DecodeError::Short(self.tracepoint.name);
+        self.task.number(record).map(|task| task as i32).ok_or(short)
+    }
+
+    /// A field of `record`, by its place in the tracepoint.
+    pub fn number(&self, record: &[u8], field: usize) -> Result<u64, DecodeError> {
+        let short = DecodeError::Short(self.tracepoint.name);
+        self.fields.get(field).and_then(|field| field.number(record)).ok_or(short)
+    }
+
+    /// A value that has no place in a trace.
+    pub fn value(&self, field: &'static str, value: u64) -> DecodeError {
+        DecodeError::Value { event: self.tracepoint.name, field, value: value as i64 }
+    }
+}
+
+impl Layout<Operation> {
     fn decode(
         &self,
         cpu: u16,
@@ -152,8 +188,8 @@ impl Layout {
         record: &[u8],
         names: &mut TaskNames,
     ) -> Result<Event, DecodeError> {
-        let task = self.task.number(record).ok_or(DecodeError::Short(self.tracepoint.name))? as i32;
-        let operation = self.tracepoint.operation;
+        let task = self.task(record)?;
+        let operation = self.tracepoint.kind;
         let mut event = Event {
             time,
             pfn: NO_PAGE,
@@ -213,11 +249,6 @@ impl Layout {
         Ok(event)
     }
 
-    fn number(&self, record: &[u8], field: usize) -> Result<u64, DecodeError> {
-        let short = DecodeError::Short(self.tracepoint.name);
-        self.fields.get(field).and_then(|field| field.number(record)).ok_or(short)
-    }
-
     fn page(&self, record: &[u8]) -> Result<u32, DecodeError> {
         match self.number(record, 0)? {
             u64::MAX => Ok(NO_PAGE),
@@ -248,9 +279,5 @@ impl Layout {
         let comm = self.fields.get(comm).and_then(|field| field.string(record));
         names.see(task, time, comm.ok_or(DecodeError::Short(self.tracepoint.name))?);
         Ok(())
-    }
-
-    fn value(&self, field: &'static str, value: u64) -> DecodeError {
-        DecodeError::Value { event: self.tracepoint.name, field, value: value as i64 }
     }
 }

@@ -64,8 +64,8 @@ impl MemoryManager {
             let mapped: Vec<FolioId> = region.mapped().collect();
             entries += mapped.len() as u64;
             for folio in mapped {
-                if self.folios[folio].flags.has(FolioFlags::YOUNG) && self.folios[folio].lruvec == id {
-                    self.folios[folio].flags.clear(FolioFlags::YOUNG);
+                if self.folios.flags[folio].has(FolioFlags::YOUNG) && self.folios[folio].lruvec == id {
+                    self.folios.flags[folio].clear(FolioFlags::YOUNG);
                     promote(&mut self.folios, &mut self.lruvecs[id.0 as usize], f, folio);
                 }
             }
@@ -84,12 +84,13 @@ impl MemoryManager {
         let start = entry / LOOK_AROUND * LOOK_AROUND;
         let around: Vec<FolioId> = self.regions[region].mapped_in(start..start + LOOK_AROUND).collect();
         for other in around {
-            let folio = &mut self.folios[other];
-            if other == id || folio.lruvec != lruvec || !folio.flags.take(FolioFlags::YOUNG) {
+            let elsewhere = other == id || self.folios[other].lruvec != lruvec;
+            let flags = &mut self.folios.flags[other];
+            if elsewhere || !flags.take(FolioFlags::YOUNG) {
                 continue;
             }
             if f.refs_scheme == RefsScheme::WorkingsetApart {
-                if mapped_access(&f, &mut folio.flags) {
+                if mapped_access(&f, flags) {
                     promote_to_youngest(&mut self.folios, &mut self.lruvecs[lruvec.0 as usize], other);
                 }
             } else {
@@ -101,7 +102,7 @@ impl MemoryManager {
 
 /// Notes that a page-table entry of a folio was young (`folio_update_gen`).
 fn promote(folios: &mut Folios, lruvec: &mut Lruvec, f: &GenFeatures, id: FolioId) {
-    let flags = &mut folios[id].flags;
+    let flags = &mut folios.flags[id];
     let isolated = flags.generation().is_none();
     match f.refs_scheme {
         RefsScheme::WorkingsetCounts if isolated => return flags.set(FolioFlags::REFERENCED),
@@ -127,7 +128,7 @@ fn promote(folios: &mut Folios, lruvec: &mut Lruvec, f: &GenFeatures, id: FolioI
 }
 
 fn promote_to_youngest(folios: &mut Folios, lruvec: &mut Lruvec, id: FolioId) {
-    let flags = &mut folios[id].flags;
+    let flags = &mut folios.flags[id];
     let Some(old) = flags.generation() else { return };
     let youngest = generation(lruvec.generations.max_seq);
     if old != youngest {
@@ -146,7 +147,7 @@ pub(super) fn inc_gen(
     id: FolioId,
     reclaiming: bool,
 ) -> usize {
-    let flags = &mut folios[id].flags;
+    let flags = &mut folios.flags[id];
     let lru_type = type_of(*flags);
     let oldest = generation(lruvec.generations.min_seq[lru_type as usize]);
     let current = flags.generation().unwrap_or(oldest);
@@ -188,7 +189,7 @@ fn inc_min_seq(
         for zone in 0..ZoneType::COUNT {
             let list = lruvec.generations.list(min_seq, lru_type, zone);
             while let Some(id) = folios.tail(list) {
-                let flags = folios[id].flags;
+                let flags = folios.flags[id];
                 let next = inc_gen(folios, lruvec, f, id, false);
                 folios.move_to_tail(lruvec.generations.list_of(next, lru_type, zone), id);
                 let refs = folio_refs(f, policy::folio_use(flags));

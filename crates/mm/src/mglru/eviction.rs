@@ -299,9 +299,8 @@ impl MemoryManager {
         let written = FolioFlags::DIRTY | FolioFlags::WRITEBACK;
         let mut clean = Vec::new();
         folios.retain(|&id| {
-            let folio = &mut self.folios[id];
-            let mapped = folio.mapcount > 0;
-            let flags = &mut folio.flags;
+            let mapped = self.folios[id].mapcount > 0;
+            let flags = &mut self.folios.flags[id];
             if f.types_apart {
                 if may_retry && !flags.any(FolioFlags::ACTIVE | written) && !mapped {
                     clean.push(id);
@@ -391,7 +390,7 @@ impl MemoryManager {
                     sorted += 1;
                     continue;
                 }
-                let flags = &mut self.folios[folio].flags;
+                let flags = &mut self.folios.flags[folio];
                 if !flags.has(FolioFlags::LRU) {
                     // A batch of another CPU has it.
                     self.folios.remove(folio);
@@ -436,7 +435,7 @@ impl MemoryManager {
         sc: &mut ScanControl,
     ) -> bool {
         let lruvec = &mut self.lruvecs[id.0 as usize];
-        let flags = self.folios[folio].flags;
+        let flags = self.folios.flags[folio];
         let lru_type = crate::lruvec::type_of(flags);
         let oldest = generation(lruvec.generations.min_seq[lru_type as usize]);
         let refs = folio_refs(f, policy::folio_use(flags));

@@ -180,7 +180,7 @@ impl MemoryManager {
             && passed_over < SWAP_CLUSTER_MAX_SKIPPED
             && let Some(id) = self.folios.tail(head)
         {
-            let flags = self.folios[id].flags;
+            let flags = self.folios.flags[id];
             if flags.zone() > sc.highest as usize {
                 self.folios.remove(id);
                 skipped.push(id);
@@ -194,12 +194,12 @@ impl MemoryManager {
                 continue;
             }
             at.remove(&mut self.folios, id, true);
-            self.folios[id].flags.clear(FolioFlags::LRU);
+            self.folios.flags[id].clear(FolioFlags::LRU);
             taken.push(id);
         }
         for &id in &skipped {
             self.folios.push_head(head, id);
-            self.counters.add(skip_event(self.folios[id].flags.zone()), 1);
+            self.counters.add(skip_event(self.folios.flags[id].zone()), 1);
         }
         let scan_cost = machine.costs.paging().lru_scan * (scanned + passed_over);
         machine.charge(cpu, Category::Reclaim, scan_cost);
@@ -252,7 +252,7 @@ impl MemoryManager {
         self.counters.add(Event::Pgrefill, scanned);
         let (mut active, mut inactive) = (Vec::new(), Vec::with_capacity(folios.len()));
         for id in folios {
-            let flags = &mut self.folios[id].flags;
+            let flags = &mut self.folios.flags[id];
             let referenced = flags.take(FolioFlags::YOUNG);
             if referenced && flags.has(FolioFlags::EXECUTABLE) && list.lru_type() == LruType::File {
                 flags.set(FolioFlags::ACTIVE);

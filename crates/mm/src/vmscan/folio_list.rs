@@ -46,6 +46,8 @@ impl MemoryManager {
         sc: &mut ScanControl,
     ) -> ReclaimStat {
         let mut stat = ReclaimStat::default();
+        let of_files = folios.iter().filter(|&&id| !self.folios.flags[id].has(FolioFlags::SWAPBACKED));
+        self.files.fetch(of_files.map(|&id| self.folios[id].slot));
         folios.retain(|&id| match self.shrink_folio(machine, cpu, id, sc, &mut stat) {
             Fate::Freed => {
                 stat.reclaimed += 1;
@@ -53,7 +55,7 @@ impl MemoryManager {
             }
             Fate::Kept => true,
             Fate::Activated => {
-                self.folios[id].flags.set(FolioFlags::ACTIVE);
+                self.folios.flags[id].set(FolioFlags::ACTIVE);
                 self.counters.add(Event::Pgactivate, 1);
                 true
             }
@@ -70,9 +72,8 @@ impl MemoryManager {
         stat: &mut ReclaimStat,
     ) -> Fate {
         let f = self.generations();
-        let folio = &mut self.folios[id];
-        let mapped = folio.mapcount > 0;
-        let flags = &mut folio.flags;
+        let mapped = self.folios[id].mapcount > 0;
+        let flags = &mut self.folios.flags[id];
         if flags.has(FolioFlags::LOCKED) {
             return Fate::Kept;
         }
@@ -101,7 +102,7 @@ impl MemoryManager {
         if young > 0 && f.is_some() {
             self.lru_gen_look_around(id);
         }
-        let flags = &mut self.folios[id].flags;
+        let flags = &mut self.folios.flags[id];
         match references {
             References::Activate => return Fate::Activated,
             References::Keep => return Fate::Kept,
@@ -118,7 +119,7 @@ impl MemoryManager {
             self.unmap(id);
             machine.charge(cpu, Category::Reclaim, costs.pte_unmap);
         }
-        let flags = &mut self.folios[id].flags;
+        let flags = &mut self.folios.flags[id];
         if flags.has(FolioFlags::DIRTY) {
             if !anon {
                 flags.set(FolioFlags::RECLAIM);
@@ -130,7 +131,7 @@ impl MemoryManager {
                 return Fate::Kept;
             }
         }
-        if self.folios[id].flags.has(FolioFlags::HELD) {
+        if self.folios.flags[id].has(FolioFlags::HELD) {
             return Fate::Kept;
         }
         self.remove_mapping(id, sc);
@@ -143,7 +144,7 @@ impl MemoryManager {
     fn remove_mapping(&mut self, id: FolioId, sc: &ScanControl) {
         let shadow = self.workingset_eviction(id, sc.target);
         let folio = self.folios[id];
-        if folio.flags.has(FolioFlags::SWAPCACHE) {
+        if self.folios.flags[id].has(FolioFlags::SWAPCACHE) {
             self.remove_from_swap_cache(id, shadow);
         } else {
             self.files.store(folio.slot, Entry::Shadow(shadow));

@@ -476,7 +476,7 @@ impl MemoryManager {
             lruvec.validate(&self.folios, self.generations().is_some(), &mut census);
         }
         census.validate(&self.folios);
-        let anon = |(_, folio): &(FolioId, Folio)| folio.flags.has(FolioFlags::SWAPBACKED);
+        let anon = |&(id, _): &(FolioId, Folio)| self.folios.flags[id].has(FolioFlags::SWAPBACKED);
         let files = self.folios.len() - census.all(&self.folios).filter(anon).count();
         assert_eq!(self.files.validate(&self.folios), files, "pages of files and slots with folios");
         let users = self.validate_page_tables(&census);
@@ -494,7 +494,7 @@ impl MemoryManager {
         let mut activated = 0;
         let at = &mut self.lruvecs[lruvec.0 as usize];
         for &id in folios {
-            let flags = &mut self.folios[id].flags;
+            let flags = &mut self.folios.flags[id];
             flags.set(FolioFlags::LRU);
             activated += u64::from(flags.has(FolioFlags::ACTIVE));
             at.add(&mut self.folios, f.as_ref(), id, false);

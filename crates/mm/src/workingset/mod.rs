@@ -97,7 +97,7 @@ impl MemoryManager {
     /// The shadow that the eviction of a folio leaves, reclaim being for the group `target` (`workingset_eviction`).
     pub(crate) fn workingset_eviction(&mut self, id: FolioId, target: Memcg) -> u64 {
         let folio = &self.folios[id];
-        let (lru_type, folio_use) = (type_of(folio.flags), folio_use(folio.flags));
+        let (lru_type, folio_use) = (type_of(self.folios.flags[id]), folio_use(self.folios.flags[id]));
         let f = self.reclaim_features();
         let own = &self.lruvecs[folio.lruvec.0 as usize];
         let whose = match f.generations {
@@ -128,14 +128,13 @@ impl MemoryManager {
             self.flush_stats(now);
         }
         let shadow = self.shadow_layout.unpack(shadow);
-        let folio = &self.folios[id];
-        let (lru_type, own) = (type_of(folio.flags), folio.lruvec);
+        let (lru_type, own) = (type_of(self.folios.flags[id]), self.folios[id].lruvec);
         let f = self.reclaim_features();
         let whose = self.lruvec_of(Memcg(shadow.memcg), Node(shadow.node as u8));
         let state = self.lruvec_state(whose);
         let origin = Origin { lruvec: &state, memcg_exists: true, is_folio_s: whose == own };
         let refault = policy::refault(&f, &self.shadow_layout, lru_type, &shadow, &origin, in_fault);
-        let flags = &mut self.folios[id].flags;
+        let flags = &mut self.folios.flags[id];
         let lruvec = &mut self.lruvecs[own.0 as usize];
         if refault.counted {
             lruvec.count(|stat| &mut stat.refault, lru_type);

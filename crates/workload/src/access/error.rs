@@ -57,6 +57,14 @@ pub enum AccessError {
         /// What is wrong, and what would be right.
         problem: String,
     },
+    /// A Parquet file, its document or a row of it is not what the format says.
+    #[error("{file}: {problem}")]
+    Table {
+        /// The trace.
+        file: String,
+        /// What is wrong, where, and what would be right.
+        problem: String,
+    },
     /// A line is not what the format says.
     #[error("{file}: line {line}: {problem}")]
     Line {

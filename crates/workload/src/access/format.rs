@@ -4,8 +4,11 @@ use std::str::FromStr;
 
 use super::input::Input;
 use super::lines::Lines;
+use super::page_cache::PageCache;
 use super::table::{Columns, Table};
-use super::{AccessError, BlockEvent, Decode, UnknownFormat, blkparse, fio, ids, lackey, oracle, table};
+use super::{
+    AccessError, BlockEvent, Decode, PARQUET_MAGIC, UnknownFormat, blkparse, fio, ids, lackey, oracle, table,
+};
 
 /// A format of access traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,15 +26,17 @@ pub enum Format {
     Blkparse(BlockEvent),
     /// valgrind's lackey. Name: `lackey`.
     Lackey,
+    /// What `mmtwin record --page-cache` writes, a Parquet file. Name: `page-cache`.
+    PageCache,
 }
 
 impl Format {
     /// The names that [`FromStr`] takes, for errors and help.
     pub const NAMES: &str = "`oracle-general`, `ids`, `csv`, `csv:time=COLUMN,object=COLUMN,size=COLUMN,\
                              offset=COLUMN,op=COLUMN` (only `object` is needed; places from 1, or names of the \
-                             header), `fio`, `blkparse`, `blkparse:D`, `lackey`";
+                             header), `fio`, `blkparse`, `blkparse:D`, `lackey`, `page-cache`";
 
-    pub(super) fn decoder(&self, input: Input) -> Result<Box<dyn Decode>, AccessError> {
+    pub(super) fn decoder(&self, mut input: Input) -> Result<Box<dyn Decode>, AccessError> {
         Ok(match self {
             Format::OracleGeneral => Box::new(oracle::OracleGeneral::new(input)),
             Format::Ids => Box::new(Lines::new(input, ids::Ids)),
@@ -39,6 +44,7 @@ impl Format {
             Format::Fio => Box::new(Lines::new(input, fio::Fio::default())),
             Format::Blkparse(event) => Box::new(Lines::new(input, blkparse::Blkparse::new(*event))),
             Format::Lackey => Box::new(Lines::new(input, lackey::Lackey)),
+            Format::PageCache => Box::new(PageCache::of_bytes(input.read_all()?, input.file)?),
         })
     }
 }
@@ -56,6 +62,7 @@ impl FromStr for Format {
             "blkparse" => Format::Blkparse(BlockEvent::Queue),
             "blkparse:D" => Format::Blkparse(BlockEvent::Issue),
             "lackey" => Format::Lackey,
+            "page-cache" => Format::PageCache,
             _ => {
                 let columns = name.strip_prefix("csv:").ok_or_else(unknown)?;
                 Format::Csv(columns.parse().map_err(|()| unknown())?)
@@ -69,8 +76,8 @@ pub(super) fn detect(input: &Input) -> Result<Format, AccessError> {
     let head = input.head();
     let unrecognised =
         |found: &str| AccessError::Unrecognised { file: input.file.clone(), found: found.to_string() };
-    if head.starts_with(b"PAR1") {
-        return Err(unrecognised("is a Parquet file, not an access trace"));
+    if head.starts_with(PARQUET_MAGIC) {
+        return Ok(Format::PageCache);
     }
     if !is_text(head) {
         if input.file.to_ascii_lowercase().contains("oraclegeneral") || oracle::plausible(head) {

@@ -78,6 +78,15 @@ impl Input {
         (filled, None)
     }
 
+    /// All bytes from here on.
+    pub fn read_all(&mut self) -> Result<Vec<u8>, AccessError> {
+        let mut bytes = Vec::new();
+        match self.reader.read_to_end(&mut bytes) {
+            Ok(_) => Ok(bytes),
+            Err(error) => Err(self.unreadable(error)),
+        }
+    }
+
     /// Reads the next line, with its end, into `line`: at most `longest` bytes of it. False at the end.
     pub fn read_line(&mut self, line: &mut Vec<u8>, longest: usize) -> Result<bool, AccessError> {
         line.clear();

@@ -8,7 +8,8 @@
 //!   ids, CSV ────────┤                 object 7 (a file, a device, a key)
 //!   fio iolog ───────┼─► Accesses ──►  page   0   1   2   3   4   5
 //!   blkparse text ───┤                             └───────┘  index 2, pages 3
-//!   lackey ──────────┘                 ──► PageNumbers ──►  0, 1, 2, ... in order of first appearance
+//!   lackey ──────────┤                 ──► PageNumbers ──►  0, 1, 2, ... in order of first appearance
+//!   page cache ──────┘
 //! ```
 //!
 //! An object is whatever the format names: the file of an iolog, the device of a block trace, the key of a
@@ -30,19 +31,24 @@ mod input;
 mod lackey;
 mod lines;
 mod oracle;
+mod page_cache;
 mod pages;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::path::Path;
 
 pub use blkparse::BlockEvent;
 pub use error::{AccessError, UnknownFormat};
 pub use format::Format;
 use input::Input;
+pub use page_cache::{
+    PAGE_CACHE_FORMAT, PAGE_CACHE_KEY, PageCacheDocument, PageCacheEvent, PageCacheKind, PageCacheObject,
+    PageCacheWriter,
+};
 pub use pages::PageNumbers;
 pub use table::{Column, Columns};
 
@@ -79,11 +85,20 @@ const BLOCK: usize = 1 << 12;
 /// Opens the access trace at `path`; without a `format` it is recognised by its contents and name.
 pub fn open(path: impl AsRef<Path>, format: Option<Format>) -> Result<Accesses, AccessError> {
     let file = path.as_ref().display().to_string();
-    match File::open(path) {
-        Ok(input) => Accesses::from_reader(input, file, format),
-        Err(source) => Err(AccessError::Io { file, source }),
+    let io = |source| AccessError::Io { file: file.clone(), source };
+    let mut input = File::open(path).map_err(io)?;
+    let mut magic = Vec::new();
+    input.by_ref().take(PARQUET_MAGIC.len() as u64).read_to_end(&mut magic).map_err(io)?;
+    // Of all formats, this one is read from several places of the file at once.
+    if magic == PARQUET_MAGIC && matches!(format, None | Some(Format::PageCache)) {
+        return Ok(Accesses::new(Box::new(page_cache::PageCache::new(input, file)?)));
     }
+    input.rewind().map_err(io)?;
+    Accesses::from_reader(input, file, format)
 }
+
+/// How a Parquet file begins.
+const PARQUET_MAGIC: &[u8] = b"PAR1";
 
 /// The accesses of a trace, as an iterator or in batches.
 pub struct Accesses {
@@ -107,8 +122,11 @@ impl Accesses {
             Some(format) => format,
             None => format::detect(&input)?,
         };
-        let decoder = format.decoder(input)?;
-        Ok(Accesses { decoder, batch: Vec::new(), next: 0, error: None, ended: false })
+        Ok(Accesses::new(format.decoder(input)?))
+    }
+
+    fn new(decoder: Box<dyn Decode>) -> Accesses {
+        Accesses { decoder, batch: Vec::new(), next: 0, error: None, ended: false }
     }
 
     /// The next accesses, or an empty slice at the end. Those that the iterator has given out do not come

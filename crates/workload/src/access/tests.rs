@@ -13,8 +13,9 @@ const KV_CSV: &[u8] = include_bytes!("samples/cachelib-kv.csv");
 const FIO: &[u8] = include_bytes!("samples/fio-v3.log");
 const BLKPARSE: &[u8] = include_bytes!("samples/blkparse.txt");
 const LACKEY: &[u8] = include_bytes!("samples/lackey.txt");
+const PAGE_CACHE: &[u8] = include_bytes!("samples/page-cache.parquet");
 
-fn samples() -> [(&'static [u8], Format); 6] {
+fn samples() -> [(&'static [u8], Format); 7] {
     [
         (BLOCK_CSV, Format::Csv(Columns::default())),
         (BLOCK_ORACLE, Format::OracleGeneral),
@@ -22,6 +23,7 @@ fn samples() -> [(&'static [u8], Format); 6] {
         (FIO, Format::Fio),
         (BLKPARSE, Format::Blkparse(BlockEvent::Queue)),
         (LACKEY, Format::Lackey),
+        (PAGE_CACHE, Format::PageCache),
     ]
 }
 
@@ -76,7 +78,7 @@ fn record(time: u32, object: u64, size: u32, next: i64) -> Vec<u8> {
 
 #[test]
 fn every_sample_is_recognised_and_counts_what_a_script_counts() {
-    // By Python's csv module and str.split; see the formats' own pages for what is no access.
+    // By Python's csv module, str.split and pyarrow; see the formats' own pages for what is no access.
     let expected = [
         (300, 102, 242_399, 235_305),
         (300, 0, 242_390, 177),
@@ -84,6 +86,7 @@ fn every_sample_is_recognised_and_counts_what_a_script_counts() {
         (36, 19, 79, 69),
         (51, 28, 104, 102),
         (1200, 151, 1200, 10),
+        (425, 5, 3943, 1692),
     ];
     for ((bytes, format), expected) in samples().into_iter().zip(expected) {
         let accesses = good(bytes, None);
@@ -334,15 +337,63 @@ fn other_files_are_refused_with_a_remedy() {
         "trace is packed with xz, which is not read; unpack it (`xz -dk trace`) or pack it with zstd"
     );
     let names = Format::NAMES;
-    assert_eq!(
-        refused(b"PAR1xxxx"),
-        format!("trace is a Parquet file, not an access trace; name its format, one of {names}")
-    );
+    assert!(refused(b"PAR1xxxx").starts_with("trace: cut short or damaged ("));
     assert_eq!(
         refused(&[0xfe; 100]),
         format!("trace is neither text nor records of oracleGeneral; name its format, one of {names}")
     );
     assert_eq!(refused(b"\n\n"), format!("trace has blank lines only; name its format, one of {names}"));
+}
+
+/// What was pushed into a trace of the page cache, in order, but for what the kernel answered.
+#[test]
+fn the_page_cache_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.parquet");
+    let events: Vec<PageCacheEvent> = (0..100_000u32)
+        .map(|i| PageCacheEvent {
+            time: u64::from(i / 3),
+            cpu: (i % 5) as u16,
+            task: i as i32 % 7 - 1,
+            object: i % 11,
+            index: u64::from(i) * 1_000_003 % 4096,
+            pages: 1 + i % 9,
+            kind: PageCacheKind::ALL[i as usize % PageCacheKind::ALL.len()],
+        })
+        .collect();
+    let write = |document: PageCacheDocument| {
+        let mut writer = PageCacheWriter::create(&path).unwrap();
+        events.iter().for_each(|&event| writer.push(event).unwrap());
+        writer.finish(document).unwrap()
+    };
+    let objects = vec![PageCacheObject { major: 8, minor: 1, inode: 1 << 40 }];
+    let mut document = PageCacheDocument { objects, ..PageCacheDocument::default() };
+    document.metadata.tasks.insert(812, "cc1".to_string());
+    let (written, bytes) = write(document.clone());
+    assert_eq!((written.metadata.format, written.metadata.events), (PAGE_CACHE_FORMAT, 100_000));
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), bytes);
+    let expected: Vec<Access> = events
+        .iter()
+        .filter(|event| event.kind.is_access())
+        .map(|&PageCacheEvent { time, object, index, pages, kind, .. }| {
+            let write = kind == PageCacheKind::Write;
+            Access { time_ns: time, object: object.into(), index, pages, write }
+        })
+        .collect();
+    let read: Vec<Access> = open(&path, None).unwrap().collect::<Result<_, _>>().unwrap();
+    assert_eq!(read, expected);
+    assert_eq!(good(std::fs::read(&path).unwrap(), Some(Format::PageCache)), expected);
+
+    let mut writer = PageCacheWriter::create(&path).unwrap();
+    writer.push(PageCacheEvent { time: 2, ..events[0] }).unwrap();
+    assert!(writer.push(PageCacheEvent { time: 1, ..events[0] }).is_err());
+    drop(writer);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "the one before stays, nothing else");
+
+    document.metadata.lost = 3;
+    write(document);
+    let refused = open(&path, None).map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("a.parquet: 3 events were lost when it was recorded"), "{refused}");
 }
 
 #[test]
@@ -376,8 +427,17 @@ fn spans_end_where_numbers_end() {
 }
 
 fn format() -> impl Strategy<Value = Option<Format>> {
-    let names =
-        ["oracle-general", "ids", "csv", "csv:object=1,time=2", "fio", "blkparse", "blkparse:D", "lackey"];
+    let names = [
+        "oracle-general",
+        "ids",
+        "csv",
+        "csv:object=1,time=2",
+        "fio",
+        "blkparse",
+        "blkparse:D",
+        "lackey",
+        "page-cache",
+    ];
     prop::option::of(prop::sample::select(names.to_vec()).prop_map(|name: &str| name.parse().unwrap()))
 }
 
@@ -417,7 +477,7 @@ proptest! {
     /// What is before a cut is read as if nothing were cut, but for a number that the cut may shorten in
     /// formats whose last line need not have an end.
     #[test]
-    fn a_cut_loses_nothing_before_it(sample in 0..6_usize, cut in any::<prop::sample::Index>()) {
+    fn a_cut_loses_nothing_before_it(sample in 0..7_usize, cut in any::<prop::sample::Index>()) {
         let (bytes, format) = samples()[sample].clone();
         let cut = cut.index(bytes.len() + 1);
         let whole = good(bytes, Some(format.clone()));

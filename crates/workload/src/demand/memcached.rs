@@ -150,10 +150,12 @@ fn power(items: u64) -> u32 {
 }
 
 impl MemcachedDemand {
-    /// The page that a chunk begins in.
-    fn page(&self, chunk: u64) -> u64 {
+    /// The first page that a chunk is in, and in how many it is.
+    fn pages(&self, chunk: u64) -> (u64, u32) {
         let in_slab = SLAB / self.chunk;
-        (chunk / in_slab * SLAB + chunk % in_slab * self.chunk) / PAGE_SIZE
+        let start = chunk / in_slab * SLAB + chunk % in_slab * self.chunk;
+        let (first, last) = (start / PAGE_SIZE, (start + self.chunk - 1) / PAGE_SIZE);
+        (first, (last - first + 1) as u32)
     }
 
     /// Reads the headers of as many items as a chain has on average, whichever they are.
@@ -162,7 +164,7 @@ impl MemcachedDemand {
         let items = length.sample(&mut self.workers[thread].random) as u64;
         for _ in 0..items {
             let chunk = self.workers[thread].random.random_range(0..live);
-            let index = self.page(chunk);
+            let (index, _) = self.pages(chunk);
             self.workers[thread].pending.push(Operation::Touch {
                 region: ITEMS,
                 index,
@@ -193,16 +195,9 @@ impl MemcachedDemand {
             self.find_bucket(thread, buckets);
             self.walk_chain(thread, live, chain / 2.0);
         }
-        let first = self.page(chunk);
-        let last = (chunk / (SLAB / self.chunk) * SLAB + (chunk % (SLAB / self.chunk) + 1) * self.chunk - 1)
-            / PAGE_SIZE;
+        let (index, pages) = self.pages(chunk);
         let pending = &mut self.workers[thread].pending;
-        pending.push(Operation::Touch {
-            region: ITEMS,
-            index: first,
-            pages: (last - first + 1) as u32,
-            write: true,
-        });
+        pending.push(Operation::Touch { region: ITEMS, index, pages, write: true });
         pending.push(Operation::TransactionEnd);
         pending.reverse();
     }

@@ -14,6 +14,7 @@
 //! ```
 //!
 //! - [`groups`]: threads that read or touch at random, by Zipf's law or in a circle. fio is one group of them.
+//! - [`kernel_build`]: processes of a recorded build, with the files that compilers read.
 //! - [`memcached`]: keys written one after the other into slabs, under memory pressure of anonymous pages.
 //! - [`sysbench`]: rows read through a database's own cache of pages.
 //! - [`tpcc`]: MongoDB's STOCK_LEVEL, which reads documents all over two files through WiredTiger's cache.
@@ -27,6 +28,7 @@
 pub mod buffer_pool;
 pub mod distribution;
 pub mod groups;
+pub mod kernel_build;
 pub mod memcached;
 pub mod spec;
 pub mod sysbench;
@@ -64,6 +66,11 @@ pub enum Operation {
         pages: u32,
         /// Whether it writes.
         write: bool,
+    },
+    /// Gives back all memory of a region, as a process does that ends; the next one begins with nothing.
+    Release {
+        /// Index into [`Layout::regions`].
+        region: u32,
     },
     /// Has done what the benchmark counts.
     TransactionEnd,

@@ -16,6 +16,7 @@
 //! ```
 
 use super::groups::{AccessGroups, Accessors};
+use super::kernel_build::{RecordedBuild, RecordedBuildDemand};
 use super::memcached::{Memcached, MemcachedDemand};
 use super::sysbench::{SysbenchDemand, SysbenchReadOnly};
 use super::tpcc::{StockLevel, StockLevelDemand};
@@ -41,7 +42,7 @@ pub struct Paging {
     pub cgroup_max_mib: Vec<u64>,
     /// Virtual milliseconds before measuring starts.
     pub warm_milliseconds: u64,
-    /// Virtual milliseconds measured.
+    /// Virtual milliseconds measured; fewer if all threads come to their end.
     pub milliseconds: u64,
     /// What runs.
     pub demand: DemandSpec,
@@ -53,6 +54,8 @@ pub struct Paging {
 pub enum DemandSpec {
     /// Groups of threads that read files or touch memory, fio among them.
     Groups(AccessGroups),
+    /// A kernel build, recorded once.
+    KernelBuild(RecordedBuild),
     /// memcached, filled by memtier_benchmark.
     Memcached(Memcached),
     /// sysbench's `oltp_read_only` on MySQL.
@@ -65,6 +68,8 @@ pub enum DemandSpec {
 pub enum Program {
     /// See [`DemandSpec::Groups`].
     Groups(Accessors),
+    /// See [`DemandSpec::KernelBuild`].
+    KernelBuild(RecordedBuildDemand),
     /// See [`DemandSpec::Memcached`].
     Memcached(MemcachedDemand),
     /// See [`DemandSpec::SysbenchReadOnly`].
@@ -103,6 +108,7 @@ impl DemandSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
             DemandSpec::Groups(spec) => spec.check(),
+            DemandSpec::KernelBuild(spec) => spec.check(),
             DemandSpec::Memcached(spec) => spec.check(),
             DemandSpec::SysbenchReadOnly(spec) => spec.check(),
             DemandSpec::StockLevel(spec) => spec.check(),
@@ -113,6 +119,7 @@ impl DemandSpec {
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         match self {
             DemandSpec::Groups(spec) => spec.figures_mut(),
+            DemandSpec::KernelBuild(spec) => spec.figures_mut(),
             DemandSpec::Memcached(spec) => spec.figures_mut(),
             DemandSpec::SysbenchReadOnly(spec) => spec.figures_mut(),
             DemandSpec::StockLevel(spec) => spec.figures_mut(),
@@ -123,6 +130,7 @@ impl DemandSpec {
     pub fn start(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Program, SpecError> {
         Ok(match self {
             DemandSpec::Groups(spec) => Program::Groups(spec.demand(random)?),
+            DemandSpec::KernelBuild(spec) => Program::KernelBuild(spec.demand(random)?),
             DemandSpec::Memcached(spec) => Program::Memcached(spec.demand(random)?),
             DemandSpec::SysbenchReadOnly(spec) => Program::SysbenchReadOnly(spec.demand(random)?),
             DemandSpec::StockLevel(spec) => Program::StockLevel(spec.demand(random)?),
@@ -134,6 +142,7 @@ impl Demand for Program {
     fn layout(&self) -> &Layout {
         match self {
             Program::Groups(program) => program.layout(),
+            Program::KernelBuild(program) => program.layout(),
             Program::Memcached(program) => program.layout(),
             Program::SysbenchReadOnly(program) => program.layout(),
             Program::StockLevel(program) => program.layout(),
@@ -144,6 +153,7 @@ impl Demand for Program {
     fn next(&mut self, thread: usize) -> Option<Operation> {
         match self {
             Program::Groups(program) => program.next(thread),
+            Program::KernelBuild(program) => program.next(thread),
             Program::Memcached(program) => program.next(thread),
             Program::SysbenchReadOnly(program) => program.next(thread),
             Program::StockLevel(program) => program.next(thread),

@@ -261,6 +261,7 @@ mod tests {
                     if write { fills += 1 } else { hits += 1 }
                 }
                 Operation::TransactionEnd => ended += 1,
+                operation => panic!("{operation:?}"),
             }
         }
         (queries, reads, fills, hits)

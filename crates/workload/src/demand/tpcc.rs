@@ -516,6 +516,7 @@ mod tests {
                 Operation::Compute { nanoseconds: 77_777 } => {}
                 Operation::Compute { nanoseconds } => documents += nanoseconds / 1000,
                 Operation::TransactionEnd => return (reads, documents),
+                operation => panic!("{operation:?}"),
             }
         }
     }

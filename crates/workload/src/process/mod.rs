@@ -25,6 +25,7 @@ mod distil;
 mod error;
 mod operation;
 mod profile;
+mod recorded;
 mod summary;
 mod table;
 mod units;

@@ -266,7 +266,7 @@ impl S3Fifo {
                 self.main.push((page, 0));
             } else {
                 self.ghost.push(page);
-                if self.ghost.len() > self.capacity - self.small_room {
+                if self.ghost.len() > self.capacity * 9 / 10 {
                     self.ghost.remove(0);
                 }
                 return;

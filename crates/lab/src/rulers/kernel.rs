@@ -1,0 +1,79 @@
+//! The twin's kernels as policies.
+//!
+//! ```text
+//!   page ─► pread of one page of a file, by a task in a memory cgroup with memory.max = capacity ─► in memory?
+//! ```
+//!
+//! One CPU, no readahead, devices that answer at once. What other policies know as a page is a page of one file here,
+//! in the order in which pages were first used.
+
+use super::{Ruler, Sequence};
+use machine::{Costs, Cpu, Machine, Topology};
+use mm::filemap::Read;
+use mm::memcontrol::Memcg;
+use mm::memory_map::memory_layout;
+use mm::xarray::FileId;
+use mm::{Category, MemoryManager, Series, Settings};
+use rand_pcg::Pcg64Mcg;
+
+/// Memory of the machine beyond what the group may hold, MiB: watermarks must not be in the way.
+const SPARE_MIB: u64 = 256;
+
+/// A kernel and its page cache.
+pub struct Kernel {
+    mm: MemoryManager,
+    machine: Machine<Category>,
+    memcg: Memcg,
+    file: FileId,
+}
+
+impl Kernel {
+    /// The kernel that is called `variant` in the series on reclaim, with `capacity` pages of memory for a group.
+    pub fn new(variant: &str, capacity: usize) -> Kernel {
+        let variant = Series::RECLAIM.variant(variant).expect("a variant of the series");
+        let mut settings = Settings::default();
+        for (name, value) in variant.settings {
+            settings.set(name, value).expect("settings of variants are right");
+        }
+        let topology = Topology::single();
+        let memory = memory_layout(1, capacity as u64 / 256 + SPARE_MIB);
+        let noise = Pcg64Mcg::new(0);
+        let mut mm = MemoryManager::new(&topology, &memory, variant.features, settings, noise);
+        let memcg = mm.create_memcg(Memcg::ROOT);
+        mm.memcg_mut(memcg).max = capacity as u64;
+        let file = mm.open_file();
+        Kernel { mm, machine: Machine::new(topology, Costs::FREE), memcg, file }
+    }
+}
+
+/// How many accesses ahead memory is asked for: enough for it to arrive, few enough to be there still.
+const AHEAD: usize = 12;
+
+impl Kernel {
+    /// Misses of a sequence.
+    pub fn misses(mut self, sequence: &Sequence) -> u64 {
+        let pages = sequence.pages();
+        let mut misses = 0;
+        for (time, &page) in pages.iter().enumerate() {
+            if let Some(&later) = pages.get(time + AHEAD) {
+                self.mm.foresee_read(self.file, later);
+            }
+            misses += u64::from(!self.access(page));
+        }
+        misses
+    }
+}
+
+impl Ruler for Kernel {
+    fn access(&mut self, page: u32) -> bool {
+        match self.mm.read_page(&mut self.machine, Cpu(0), self.memcg, self.file, page) {
+            Ok(Read::Hit(_)) => true,
+            Ok(Read::Miss(id)) => {
+                self.mm.end_read(id);
+                false
+            }
+            // Memory for so few pages that none can go: the kernel would kill the task.
+            Err(_) => false,
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Accesses to the page cache of a running kernel, as `mmtwin record --page-cache` writes them.
+//!
+//! ```text
+//!   time  cpu  task  object  index  pages  write  kind
+//!      0    1   812       0      0      4  false  read      read(2) of four pages of file 0
+//!   9120    0   812       1     16     16  false  map       a fault mapped what is cached around it
+//!   ...                                                     add, delete: the kernel's answer, no accesses
+//! ```
+//!
+//! One row an event, in the order of time; no column is null. [`PageCacheKind`] says which tracepoint a row is from and
+//! what it means. Files are numbers; which device and inode each one is stands in the Parquet key [`PAGE_CACHE_KEY`],
+//! a JSON document, with all that a trace of the page allocator has there ([`Metadata`]).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, UInt8Type, UInt32Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, PrimitiveArray, RecordBatch, StringArray,
+    UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+};
+use arrow_schema::{DataType, Field, Schema};
+use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::ChunkReader;
+use parquet::schema::types::ColumnPath;
+use serde::{Deserialize, Serialize};
+
+use super::{Access, AccessError, BLOCK, Decode};
+use crate::partial_file::PartialFile;
+use crate::trace::{METADATA_KEY, Metadata, TraceError, unpanicked};
+
+/// Version of this format.
+pub const PAGE_CACHE_FORMAT: u32 = 1;
+
+/// Key of the JSON document in the Parquet file's metadata.
+pub const PAGE_CACHE_KEY: &str = "mmtwin.page_cache";
+
+/// Rows handed to the Parquet writer at a time.
+const BATCH: usize = 1 << 16;
+
+/// What happened to pages of the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PageCacheKind {
+    /// read(2) and its relatives looked pages up (`filemap:mm_filemap_get_pages`).
+    Read,
+    /// A page fault looked a page up (`filemap:mm_filemap_fault`).
+    Fault,
+    /// A page fault found its page cached and mapped what is cached around it (`filemap:mm_filemap_map_pages`).
+    Map,
+    /// write(2) and its relatives (`ext4:ext4_da_write_begin`, `ext4:ext4_write_begin`, `xfs:xfs_file_buffered_write`).
+    Write,
+    /// Pages were added to the cache (`filemap:mm_filemap_add_to_page_cache`).
+    Add,
+    /// Pages were removed from the cache (`filemap:mm_filemap_delete_from_page_cache`).
+    Delete,
+}
+
+impl PageCacheKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [PageCacheKind; 6] = [
+        PageCacheKind::Read,
+        PageCacheKind::Fault,
+        PageCacheKind::Map,
+        PageCacheKind::Write,
+        PageCacheKind::Add,
+        PageCacheKind::Delete,
+    ];
+
+    /// Its name in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            PageCacheKind::Read => "read",
+            PageCacheKind::Fault => "fault",
+            PageCacheKind::Map => "map",
+            PageCacheKind::Write => "write",
+            PageCacheKind::Add => "add",
+            PageCacheKind::Delete => "delete",
+        }
+    }
+
+    /// Whether a program asked, rather than the kernel answering.
+    pub fn is_access(self) -> bool {
+        !matches!(self, PageCacheKind::Add | PageCacheKind::Delete)
+    }
+
+    fn from_name(name: &str) -> Option<PageCacheKind> {
+        PageCacheKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageCacheEvent {
+    /// Nanoseconds since the first event.
+    pub time: u64,
+    /// The CPU.
+    pub cpu: u16,
+    /// The task's pid in the root namespace.
+    pub task: i32,
+    /// The file, a place in [`PageCacheDocument::objects`].
+    pub object: u32,
+    /// First page of the file.
+    pub index: u64,
+    /// How many pages, at least one.
+    pub pages: u32,
+    /// What happened.
+    pub kind: PageCacheKind,
+}
+
+/// A file of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageCacheObject {
+    /// Major number of its device.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Its inode.
+    pub inode: u64,
+}
+
+/// The JSON document of a trace of the page cache.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PageCacheDocument {
+    /// As in a trace of the page allocator, but [`PAGE_CACHE_FORMAT`] is its format.
+    pub metadata: Metadata,
+    /// Files by number; empty if anonymized. A file that was deleted and one that got its inode are one.
+    pub objects: Vec<PageCacheObject>,
+    /// Tracepoints that the recorded kernel did not have, as `system:name`: what they would have shown is missing.
+    pub missing: Vec<String>,
+}
+
+const COLUMNS: [&str; 8] = ["time", "cpu", "task", "object", "index", "pages", "write", "kind"];
+
+/// Columns that an [`Access`] is made of.
+const ACCESS_COLUMNS: [&str; 5] = ["time", "object", "index", "pages", "kind"];
+
+fn column_type(column: &str) -> DataType {
+    match column {
+        "time" | "index" => DataType::UInt64,
+        "cpu" => DataType::UInt16,
+        "task" => DataType::Int32,
+        "write" => DataType::Boolean,
+        "kind" => DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8)),
+        _ => DataType::UInt32,
+    }
+}
+
+fn schema() -> Arc<Schema> {
+    Arc::new(Schema::new(COLUMNS.map(|column| Field::new(column, column_type(column), false)).to_vec()))
+}
+
+/// Times and indices are stored as differences, which are small; the other columns repeat a few values.
+fn properties() -> WriterProperties {
+    let mut properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
+    for column in ["time", "index"] {
+        let column = ColumnPath::from(column);
+        properties = properties
+            .set_column_dictionary_enabled(column.clone(), false)
+            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+    }
+    properties.build()
+}
+
+/// Writes a trace of the page cache, row by row.
+pub struct PageCacheWriter {
+    file: PartialFile,
+    kind_names: ArrayRef,
+    batch: Vec<PageCacheEvent>,
+    events: u64,
+    time: u64,
+}
+
+impl PageCacheWriter {
+    /// Starts the file. What stands at `path` stays until [`finish`](Self::finish) replaces it.
+    pub fn create(path: impl Into<PathBuf>) -> Result<PageCacheWriter, TraceError> {
+        let file = PartialFile::create(path.into(), schema(), properties())?;
+        let kind_names =
+            Arc::new(StringArray::from_iter_values(PageCacheKind::ALL.map(PageCacheKind::name))) as ArrayRef;
+        Ok(PageCacheWriter { file, kind_names, batch: Vec::with_capacity(BATCH), events: 0, time: 0 })
+    }
+
+    /// Adds one row. Its time must not be before that of the row before.
+    pub fn push(&mut self, event: PageCacheEvent) -> Result<(), TraceError> {
+        let PageCacheEvent { time, .. } = event;
+        if time < self.time {
+            let (file, row, previous) = (self.file.name(), self.events, self.time);
+            return Err(TraceError::TimeBackwards { file, row, time, previous });
+        }
+        self.time = time;
+        self.events += 1;
+        self.batch.push(event);
+        if self.batch.len() == BATCH { self.write_batch() } else { Ok(()) }
+    }
+
+    /// Completes the file and gives it its name. `format`, `events` and `seconds` are filled in here.
+    /// Returns the document as written and the size of the file in bytes.
+    pub fn finish(mut self, mut document: PageCacheDocument) -> Result<(PageCacheDocument, u64), TraceError> {
+        self.write_batch()?;
+        document.metadata.format = PAGE_CACHE_FORMAT;
+        document.metadata.events = self.events;
+        document.metadata.seconds = self.time as f64 / 1e9;
+        let text = serde_json::to_string(&document)
+            .map_err(|source| TraceError::Metadata { file: self.file.name(), source })?;
+        let bytes = self.file.finish(PAGE_CACHE_KEY, text)?;
+        Ok((document, bytes))
+    }
+
+    fn write_batch(&mut self) -> Result<(), TraceError> {
+        let rows = &self.batch;
+        let keys = UInt8Array::from_iter_values(rows.iter().map(|row| row.kind as u8));
+        let names = self.kind_names.clone();
+        let writes = rows.iter().map(|row| Some(row.kind == PageCacheKind::Write));
+        let batch = || -> Result<RecordBatch, ParquetError> {
+            let kind = DictionaryArray::<UInt8Type>::try_new(keys, names)?;
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.time))),
+                Arc::new(UInt16Array::from_iter_values(rows.iter().map(|row| row.cpu))),
+                Arc::new(Int32Array::from_iter_values(rows.iter().map(|row| row.task))),
+                Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.object))),
+                Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.index))),
+                Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.pages))),
+                Arc::new(BooleanArray::from_iter(writes)),
+                Arc::new(kind),
+            ];
+            Ok(RecordBatch::try_new(schema(), columns)?)
+        }();
+        self.file.write(batch)?;
+        self.batch.clear();
+        Ok(())
+    }
+}
+
+/// Reads the accesses of such a trace. The file is not trusted, as in [`crate::trace::TraceReader`].
+pub(super) struct PageCache {
+    file: String,
+    batches: ParquetRecordBatchReader,
+    rows: u64,
+    row: u64,
+    time: u64,
+}
+
+impl PageCache {
+    /// Checks schema and document of `input`; `file` is its name in errors.
+    pub fn new<T: ChunkReader + 'static>(input: T, file: String) -> Result<PageCache, AccessError> {
+        let wrong = |problem: String| AccessError::Table { file: file.clone(), problem };
+        let corrupt =
+            |detail: String| wrong(format!("cut short or damaged ({detail}); copy or record it again"));
+        let builder = unpanicked(|| ParquetRecordBatchReaderBuilder::try_new(input)).map_err(corrupt)?;
+        let PageCacheDocument { metadata, .. } = document(&builder).map_err(wrong)?;
+        if metadata.lost > 0 {
+            let (lost, events) = (metadata.lost, metadata.events);
+            return Err(wrong(format!(
+                "{lost} events were lost when it was recorded, besides the {events} that it has; record it again \
+                 with a larger --buffer"
+            )));
+        }
+        for column in ACCESS_COLUMNS {
+            let expected = column_type(column);
+            let actual = builder.schema().field_with_name(column).map(|field| field.data_type().clone());
+            if actual.as_ref().ok() != Some(&expected) {
+                let actual = actual.map_or("missing".to_string(), |actual| actual.to_string());
+                return Err(wrong(format!("column `{column}` is {actual}, must be {expected}")));
+            }
+        }
+        let columns = ProjectionMask::columns(builder.parquet_schema(), ACCESS_COLUMNS);
+        let builder = builder.with_projection(columns).with_batch_size(BLOCK);
+        let batches = unpanicked(|| builder.build()).map_err(corrupt)?;
+        Ok(PageCache { file, batches, rows: metadata.events, row: 0, time: 0 })
+    }
+
+    /// The same of bytes that are in memory.
+    pub fn of_bytes(bytes: Vec<u8>, file: String) -> Result<PageCache, AccessError> {
+        PageCache::new(Bytes::from(bytes), file)
+    }
+
+    fn accesses(&mut self, batch: &RecordBatch, out: &mut Vec<Access>) -> Result<(), String> {
+        let time = self.numbers::<UInt64Type>(batch, "time")?;
+        let object = self.numbers::<UInt32Type>(batch, "object")?;
+        let index = self.numbers::<UInt64Type>(batch, "index")?;
+        let pages = self.numbers::<UInt32Type>(batch, "pages")?;
+        let kind = self.column(batch, "kind")?.as_dictionary_opt::<UInt8Type>();
+        let kind = kind.ok_or_else(|| self.changed("kind"))?;
+        let names = kind.values().as_string_opt::<i32>().ok_or_else(|| self.changed("kind"))?;
+        let kinds: Vec<Option<PageCacheKind>> =
+            names.iter().map(|name| name.and_then(PageCacheKind::from_name)).collect();
+        for at in 0..batch.num_rows() {
+            let key = usize::from(kind.keys().value(at));
+            let Some(kind) = kinds.get(key).copied().flatten() else {
+                let known = PageCacheKind::ALL.map(PageCacheKind::name).join(", ");
+                return Err(format!("row {}: unknown kind; it must be one of {known}", self.row));
+            };
+            let (time, index, pages) = (time.value(at), index.value(at), pages.value(at));
+            if time < self.time {
+                return Err(format!(
+                    "row {}: time {time} is before the {} of the row above; sort it by time",
+                    self.row, self.time
+                ));
+            }
+            if pages == 0 || index.checked_add(pages.into()).is_none() {
+                return Err(format!(
+                    "row {}: {pages} pages from page {index}; at least one, and none past 2^64, can be accessed",
+                    self.row
+                ));
+            }
+            self.time = time;
+            self.row += 1;
+            if kind.is_access() {
+                let (object, write) = (object.value(at).into(), kind == PageCacheKind::Write);
+                out.push(Access { time_ns: time, object, index, pages, write });
+            }
+        }
+        Ok(())
+    }
+
+    fn numbers<'a, T: ArrowPrimitiveType>(
+        &self,
+        batch: &'a RecordBatch,
+        column: &'static str,
+    ) -> Result<&'a PrimitiveArray<T>, String> {
+        self.column(batch, column)?.as_primitive_opt::<T>().ok_or_else(|| self.changed(column))
+    }
+
+    fn column<'a>(&self, batch: &'a RecordBatch, column: &'static str) -> Result<&'a dyn Array, String> {
+        let array = batch.column_by_name(column).ok_or_else(|| self.changed(column))?;
+        match array.null_count() {
+            0 => Ok(array.as_ref()),
+            _ => Err(format!("column `{column}` has a null after row {}; no value may be null", self.row)),
+        }
+    }
+
+    /// The batch is not of the type that the schema promised.
+    fn changed(&self, column: &str) -> String {
+        format!("column `{column}` changes its type at row {}; copy or record it again", self.row)
+    }
+}
+
+impl Decode for PageCache {
+    fn decode(&mut self, out: &mut Vec<Access>) -> Result<(), AccessError> {
+        // A batch may hold the kernel's answers alone.
+        while out.is_empty() {
+            let wrong = |problem: String| AccessError::Table { file: self.file.clone(), problem };
+            match unpanicked(|| self.batches.next().transpose()) {
+                Ok(Some(batch)) => {
+                    let file = self.file.clone();
+                    self.accesses(&batch, out).map_err(|problem| AccessError::Table { file, problem })?;
+                }
+                Ok(None) if self.row == self.rows => return Ok(()),
+                Ok(None) => {
+                    let (row, rows) = (self.row, self.rows);
+                    return Err(wrong(format!(
+                        "{row} rows, its document says {rows}: cut short or damaged; copy or record it again"
+                    )));
+                }
+                Err(detail) => {
+                    return Err(wrong(format!("cut short or damaged ({detail}); copy or record it again")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The JSON document, or what the file is instead.
+fn document<T: ChunkReader + 'static>(
+    builder: &ParquetRecordBatchReaderBuilder<T>,
+) -> Result<PageCacheDocument, String> {
+    let pairs = builder.metadata().file_metadata().key_value_metadata();
+    let value = |key: &str| {
+        let pair = pairs.into_iter().flatten().find(|pair| pair.key == key);
+        pair.and_then(|pair| pair.value.as_deref())
+    };
+    let remedy = "record one with `mmtwin record --page-cache -o cache.parquet -- COMMAND`";
+    let Some(text) = value(PAGE_CACHE_KEY) else {
+        return Err(match value(METADATA_KEY) {
+            Some(_) => format!("is a trace of the page allocator, not of the page cache; {remedy}"),
+            None => format!("is a Parquet file, but not a trace of the page cache; {remedy}"),
+        });
+    };
+    let wrong = |error: serde_json::Error| {
+        format!("the `{PAGE_CACHE_KEY}` document is not what format {PAGE_CACHE_FORMAT} says: {error}")
+    };
+    // The format number comes first: a newer document need not have the fields of this one.
+    let value: serde_json::Value = serde_json::from_str(text).map_err(wrong)?;
+    match value.pointer("/metadata/format").and_then(serde_json::Value::as_u64) {
+        Some(format) if format > PAGE_CACHE_FORMAT.into() => {
+            Err(format!("has format {format}, this mmtwin reads up to {PAGE_CACHE_FORMAT}; update mmtwin"))
+        }
+        _ => serde_json::from_value(value).map_err(wrong),
+    }
+}

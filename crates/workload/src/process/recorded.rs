@@ -1,0 +1,13 @@
+//! The build that comes with mmtwin.
+
+use super::{ProcessError, ProcessProfile};
+use std::sync::OnceLock;
+
+impl ProcessProfile {
+    /// The recorded kernel build, `data/kbuild.profile`, read once.
+    pub fn kernel_build() -> Result<&'static ProcessProfile, &'static ProcessError> {
+        static PROFILE: OnceLock<Result<ProcessProfile, ProcessError>> = OnceLock::new();
+        let file = &include_bytes!("../../../../data/kbuild.profile")[..];
+        PROFILE.get_or_init(|| ProcessProfile::load(file)).as_ref()
+    }
+}
