@@ -169,7 +169,9 @@ impl Host {
                     }
                 }
             }
-            Step::Munmap { cpu, region } => mm.munmap(machine, Cpu(cpu), self.regions[region]),;
+            Step::Munmap { cpu, region } => {
+                mm.munmap(machine, Cpu(cpu), self.regions[region]);
+            }
             Step::CreateMemcg { parent } => {
                 let parent = self.memcg(parent);
                 self.mm.create_memcg(parent);
