@@ -399,10 +399,14 @@ impl Lruvec {
                         assert!(!flags.has(FolioFlags::ACTIVE), "{id:?} is in a generation: {flags:?}");
                         let own =
                             flags.generation().expect("a folio on a generation's list has a generation");
-                        for number in [own, number] {
-                            let exists = self.generations.exists(number, lru_type);
-                            assert!(exists, "generation {number} of {id:?} is between oldest and youngest");
-                        }
+                        assert!(
+                            self.generations.exists(number, lru_type),
+                            "{id:?} is in generation {number}"
+                        );
+                        // Where anonymous pages cannot be evicted, generations pass over them unseen, and over
+                        // what promoted ones among them remember.
+                        let remembers = lru_type == LruType::Anon || self.generations.exists(own, lru_type);
+                        assert!(remembers, "{id:?} is to be sorted into generation {own}, which is gone");
                         nr_pages[own][lru_type as usize][zone] += 1;
                         let active = self.generations.is_active(own);
                         sizes[LruList::of(lru_type, active) as usize][zone] += 1;

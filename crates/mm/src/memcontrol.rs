@@ -171,7 +171,6 @@ impl Memcgs {
         };
         let above: Vec<Memcg> = self.and_above(memcg).collect();
         if let Some(&full) = above.iter().find(full) {
-            self.get_mut(full).max_events += 1;
             return Err(full);
         }
         above.iter().for_each(|&group| self.get_mut(group).current += pages);

@@ -184,6 +184,8 @@ impl MemoryManager {
         if matches!(touch, Touch::ReadFile(_) | Touch::ReadSwap(_)) {
             self.counters.add(Event::Pgmajfault, 1);
         }
+        // Where another region maps it, that one faults again.
+        self.unmap(id);
         self.regions[region.0 as usize].entries[page as usize] = Pte(id.0);
         let folio = &mut self.folios[id];
         folio.mapcount = 1;
@@ -287,7 +289,7 @@ impl MemoryManager {
                     self.swap_free(self.swap_entry(id));
                 }
                 self.release_folio(machine, cpu, id);
-            } else if young {
+            } else if young && self.regions[region.0 as usize].has_recency {
                 self.folio_mark_accessed(machine, cpu, id);
             }
         }

@@ -52,6 +52,11 @@ impl Swap {
         self.used
     }
 
+    /// All entries.
+    pub fn total(&self) -> u64 {
+        self.capacity
+    }
+
     /// Less than half of it is free (`vm_swap_full`).
     pub(crate) fn is_full(&self) -> bool {
         self.free() * 2 < self.capacity

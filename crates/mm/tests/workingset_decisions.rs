@@ -1,6 +1,6 @@
 //! Decisions about refaults, in exact numbers, for every variant of the series.
 
-use mm::vmscan::features::{GenFeatures, ReclaimFeatures};
+use mm::vmscan::features::{GenFeatures, Placement, ReclaimFeatures};
 use mm::workingset::policy::{
     self, Feedback, FolioUse, LruSizes, LruvecState, Origin, Refault, TierCounts, carry_over, folio_refs,
     is_within, refault_distance, tier,
@@ -17,7 +17,8 @@ const PAGES: u64 = 8 << 20;
 
 fn features(variant: &str) -> ReclaimFeatures {
     let variant = Series::RECLAIM.variant(variant).unwrap_or_else(|| panic!("{variant}"));
-    variant.features.reclaim
+    let off = variant.settings.contains(&("lru_gen/enabled", "0"));
+    if off { variant.features.reclaim.classic() } else { variant.features.reclaim }
 }
 
 fn generations(variant: &str) -> GenFeatures {
@@ -500,15 +501,13 @@ fn patches_2_3_and_5_change_no_decision() {
 
 #[test]
 fn released_kernels_have_their_own_lru() {
-    for (release, name) in [
-        ("6.1", "g61"),
-        ("6.5", "g65"),
-        ("6.6", "g65"),
-        ("6.7", "g67"),
-        ("6.12", "g67"),
-        ("6.18", "g614"),
-        ("6.19", "g614"),
-    ] {
+    // Late releases of 6.1 place and restore folios as 6.7 does.
+    let late = GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..generations("g61") };
+    let of_6_1 = Variant::of_release("6.1").unwrap().features.reclaim;
+    assert_eq!(of_6_1, ReclaimFeatures { generations: Some(late), ..features("g61") });
+    for (release, name) in
+        [("6.5", "g65"), ("6.6", "g65"), ("6.7", "g67"), ("6.12", "g67"), ("6.18", "g614"), ("6.19", "g614")]
+    {
         let variant = Variant::of_release(release).unwrap();
         assert_eq!(variant.features.reclaim, features(name), "{release}");
     }

@@ -20,9 +20,13 @@ use crate::vmscan::policy::mapped_access;
 use crate::workingset::policy::{TierCounts, carry_over, folio_refs, tier};
 use crate::workingset::{LruType, MAX_NR_GENS};
 use machine::{Cpu, Machine, Time};
+use std::ops::Range;
 
 /// Page-table entries that reverse mapping looks at around one that was young (`BITS_PER_LONG`).
 const LOOK_AROUND: usize = 64;
+
+/// Entries of a page table (`PTRS_PER_PTE`). A region begins with a table.
+const PTRS_PER_PTE: usize = 512;
 
 impl MemoryManager {
     /// Begins a new generation in place of `max_seq` as the youngest; whether this call did.
@@ -81,8 +85,8 @@ impl MemoryManager {
         if !self.regions[region].has_recency {
             return;
         }
-        let start = entry / LOOK_AROUND * LOOK_AROUND;
-        let around: Vec<FolioId> = self.regions[region].mapped_in(start..start + LOOK_AROUND).collect();
+        let around = around(entry, self.regions[region].entries());
+        let around: Vec<FolioId> = self.regions[region].mapped_in(around).collect();
         for other in around {
             let elsewhere = other == id || self.folios[other].lruvec != lruvec;
             let flags = &mut self.folios.flags[other];
@@ -98,6 +102,14 @@ impl MemoryManager {
             }
         }
     }
+}
+
+/// The entries around one of `entries` that are looked at: half of them before it, as far as its table goes.
+fn around(entry: usize, entries: usize) -> Range<usize> {
+    let table = entry / PTRS_PER_PTE * PTRS_PER_PTE;
+    let end = entries.min(table + PTRS_PER_PTE);
+    let start = entry.saturating_sub(LOOK_AROUND / 2).min(end.saturating_sub(LOOK_AROUND)).max(table);
+    start..end.min(start + LOOK_AROUND)
 }
 
 /// Notes that a page-table entry of a folio was young (`folio_update_gen`).

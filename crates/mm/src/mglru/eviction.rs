@@ -27,6 +27,15 @@ use crate::workingset::LruType;
 use crate::workingset::policy::folio_refs;
 use machine::{Cpu, Machine};
 
+/// What a batch of eviction may take.
+struct Batch<'a> {
+    f: &'a GenFeatures,
+    /// Which types, and which of them rather.
+    swappiness: u64,
+    /// How many folios it may look at.
+    most: u64,
+}
+
 /// What one batch of eviction did.
 struct Evicted {
     /// Folios looked at, or 0 if there is no point in going on.
@@ -114,7 +123,8 @@ impl MemoryManager {
             if wanted == 0 || needs_aging && !aged && evictable.is_out_of_cold() {
                 return;
             }
-            let evicted = self.evict_folios(machine, cpu, lruvec, f, swappiness, MAX_LRU_BATCH, sc);
+            let batch = Batch { f, swappiness, most: MAX_LRU_BATCH };
+            let evicted = self.evict_folios(machine, cpu, lruvec, &batch, sc);
             if evicted.scanned == 0 {
                 return;
             }
@@ -177,7 +187,8 @@ impl MemoryManager {
             if wanted == 0 {
                 return false;
             }
-            let evicted = self.evict_folios(machine, cpu, lruvec, f, swappiness, MAX_LRU_BATCH, sc);
+            let batch = Batch { f, swappiness, most: MAX_LRU_BATCH };
+            let evicted = self.evict_folios(machine, cpu, lruvec, &batch, sc);
             scanned += evicted.scanned;
             if evicted.scanned == 0 || scanned >= wanted || self.should_abort_scan(lruvec, f, sc) {
                 return false;
@@ -210,8 +221,8 @@ impl MemoryManager {
                 rotate |= self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness);
                 aged = true;
             }
-            let batch = left.min(MIN_LRU_BATCH);
-            let evicted = self.evict_folios(machine, cpu, lruvec, f, swappiness, batch, sc);
+            let batch = Batch { f, swappiness, most: left.min(MIN_LRU_BATCH) };
+            let evicted = self.evict_folios(machine, cpu, lruvec, &batch, sc);
             if evicted.scanned == 0 || self.should_abort_scan(lruvec, f, sc) || !sc.is_for_cgroup() && aged {
                 break;
             }
@@ -246,16 +257,15 @@ impl MemoryManager {
         machine: &mut Machine<Category>,
         cpu: Cpu,
         id: LruvecId,
-        f: &GenFeatures,
-        swappiness: u64,
-        batch: u64,
+        batch: &Batch,
         sc: &mut ScanControl,
     ) -> Evicted {
+        let Batch { f, swappiness, .. } = *batch;
         let fixed_amount = f.eviction_loop == EvictionLoop::FixedAmount;
         if fixed_amount {
             try_to_inc_min_seq(&self.folios, &mut self.lruvecs[id.0 as usize], f, swappiness);
         }
-        let (mut folios, mut scanned, lru_type) = self.isolate_folios(id, f, swappiness, batch, sc);
+        let (mut folios, mut scanned, lru_type) = self.isolate_folios(id, batch, sc);
         machine.charge(cpu, Category::Reclaim, machine.costs.paging().lru_scan * scanned);
         let lruvec = &mut self.lruvecs[id.0 as usize];
         lruvec.lock.move_pages(machine, cpu, folios.len());
@@ -340,45 +350,42 @@ impl MemoryManager {
     fn isolate_folios(
         &mut self,
         id: LruvecId,
-        f: &GenFeatures,
-        swappiness: u64,
-        batch: u64,
+        batch: &Batch,
         sc: &mut ScanControl,
     ) -> (Vec<FolioId>, u64, LruType) {
+        let Batch { f, swappiness, .. } = *batch;
         let lruvec = &self.lruvecs[id.0 as usize];
         let tiers = positions(lruvec, f);
         let (mut lru_type, mut tier) = type_to_scan(f, swappiness, lruvec.generations.min_seq, true, &tiers);
-        let mut folios = Vec::new();
         for _ in evictable_types(swappiness) {
             let last = tier.unwrap_or_else(|| last_tier(f, &tiers[lru_type as usize]));
-            let scanned = self.scan_folios(id, f, lru_type, last, batch, sc, &mut folios);
+            let (folios, scanned) = self.scan_folios(id, lru_type, last, batch, sc);
             if scanned > 0 {
                 return (folios, scanned, lru_type);
             }
             lru_type = if lru_type == LruType::Anon { LruType::File } else { LruType::Anon };
             tier = None;
         }
-        (folios, 0, lru_type)
+        (Vec::new(), 0, lru_type)
     }
 
     /// Sorts what is at the tail of the oldest generation of a type and isolates what may go.
     fn scan_folios(
         &mut self,
         id: LruvecId,
-        f: &GenFeatures,
         lru_type: LruType,
         last_tier: u8,
-        batch: u64,
+        batch: &Batch,
         sc: &mut ScanControl,
-        isolated: &mut Vec<FolioId>,
-    ) -> u64 {
+    ) -> (Vec<FolioId>, u64) {
+        let Batch { f, most, .. } = *batch;
+        let mut isolated = Vec::new();
         let generations = &self.lruvecs[id.0 as usize].generations;
         if generations.count(lru_type) == policy::MIN_NR_GENS {
-            return 0;
+            return (isolated, 0);
         }
         let min_seq = generations.min_seq[lru_type as usize];
         let (mut scanned, mut sorted) = (0, 0);
-        let most = if f.eviction_loop == EvictionLoop::FixedAmount { batch } else { MAX_LRU_BATCH };
         for i in 0..ZoneType::COUNT {
             // From the highest wanted zone down, then those above it.
             let zone = (sc.highest as usize + ZoneType::COUNT - i) % ZoneType::COUNT;
@@ -425,7 +432,7 @@ impl MemoryManager {
         self.count_scanned(sc, lru_type, isolated.len() as u64);
         let exhausted = scanned == most;
         let counts = !isolated.is_empty() || exhausted || f.eviction_loop == EvictionLoop::FixedAmount;
-        if counts { scanned } else { 0 }
+        (isolated, if counts { scanned } else { 0 })
     }
 
     /// Moves a folio that must not go to where it belongs; whether it was one.

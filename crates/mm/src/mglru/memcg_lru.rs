@@ -93,6 +93,10 @@ impl MemoryManager {
         f: GenFeatures,
         sc: &mut ScanControl,
     ) {
+        // What needs no writing goes first anyway: for a boost alone nothing is reclaimed.
+        if !sc.may_swap {
+            return;
+        }
         self.lru_add_drain(machine, cpu);
         self.set_initial_priority(node, sc);
         let before = sc.nr_reclaimed;
@@ -136,12 +140,11 @@ impl MemoryManager {
         f: &GenFeatures,
         sc: &mut ScanControl,
     ) {
-        let lru = &mut self.memcg_lrus[node.index()];
-        let first = lru.bin();
-        let generation = lru.seq % GENS;
+        let first = self.memcg_lrus[node.index()].bin();
         for bin in (0..BINS).map(|i| (first + i) % BINS) {
-            let members: Vec<Memcg> =
-                self.memcg_lrus[node.index()].bins[generation][bin].iter().copied().collect();
+            // When all groups have had their turn, the young generation is the old one from here on.
+            let lru = &self.memcg_lrus[node.index()];
+            let members: Vec<Memcg> = lru.bins[lru.seq % GENS][bin].iter().copied().collect();
             for memcg in members {
                 let turn = self.shrink_one(machine, cpu, memcg, node, f, sc);
                 let enough = self.should_abort_scan(self.lruvec_of(memcg, node), f, sc);

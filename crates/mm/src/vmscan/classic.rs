@@ -25,7 +25,7 @@ use machine::{Cpu, Machine, Node};
 
 impl MemoryManager {
     /// Sizes of a lruvec's lists as reclaim reads them to judge them.
-    fn lru_sizes(&self, lruvec: LruvecId) -> [u64; LruList::COUNT] {
+    pub(super) fn lru_sizes(&self, lruvec: LruvecId) -> [u64; LruList::COUNT] {
         let lruvec = &self.lruvecs[lruvec.0 as usize];
         if self.memcgs.len() == 1 { lruvec.stat.nr_lru } else { lruvec.flushed.nr_lru }
     }
@@ -135,8 +135,8 @@ impl MemoryManager {
             }
         }
         sc.nr_reclaimed += reclaimed;
-        let memcg = self.lruvecs[lruvec.0 as usize].memcg;
-        if self.can_reclaim_anon(memcg) && self.is_inactive_low(lruvec, LruType::Anon) {
+        // Even where swap is full for now.
+        if self.swap.total() > 0 && self.is_inactive_low(lruvec, LruType::Anon) {
             self.shrink_active_list(machine, cpu, lruvec, LruList::ActiveAnon, SWAP_CLUSTER_MAX, sc);
         }
     }
@@ -237,7 +237,6 @@ impl MemoryManager {
             self.wake_flusher();
         }
         sc.unqueued_dirty += outcome.unqueued_dirty;
-        sc.nr_scanned += scanned;
         outcome.reclaimed
     }
 
@@ -283,7 +282,7 @@ impl MemoryManager {
         sc: &ScanControl,
     ) {
         let root = self.lruvec_of(Memcg::ROOT, node);
-        if !self.can_reclaim_anon(Memcg::ROOT) || !self.is_inactive_low(root, LruType::Anon) {
+        if self.swap.total() == 0 || !self.is_inactive_low(root, LruType::Anon) {
             return;
         }
         for memcg in self.memcgs.tree(Memcg::ROOT) {

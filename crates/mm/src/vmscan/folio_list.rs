@@ -68,9 +68,10 @@ impl MemoryManager {
         machine: &mut Machine<Category>,
         cpu: Cpu,
         id: FolioId,
-        sc: &ScanControl,
+        sc: &mut ScanControl,
         stat: &mut ReclaimStat,
     ) -> Fate {
+        sc.nr_scanned += 1;
         let f = self.generations();
         let mapped = self.folios[id].mapcount > 0;
         let flags = &mut self.folios.flags[id];
@@ -80,6 +81,10 @@ impl MemoryManager {
         if flags.has(FolioFlags::UNEVICTABLE) {
             return Fate::Activated;
         }
+        // The walk of page tables has seen it in use meanwhile.
+        if f.is_some_and(|f| !f.types_apart) && mapped && flags.has(FolioFlags::REFERENCED) {
+            return Fate::Kept;
+        }
         let anon = flags.has(FolioFlags::SWAPBACKED);
         let dirty = flags.has(FolioFlags::DIRTY);
         if dirty && !flags.has(FolioFlags::WRITEBACK) && !anon {
@@ -88,10 +93,6 @@ impl MemoryManager {
         if flags.has(FolioFlags::WRITEBACK) {
             flags.set(FolioFlags::RECLAIM);
             return Fate::Activated;
-        }
-        // The walk of page tables has seen it in use meanwhile.
-        if f.is_some_and(|f| !f.types_apart) && mapped && flags.has(FolioFlags::REFERENCED) {
-            return Fate::Kept;
         }
         let costs = machine.costs.paging();
         let young = u16::from(mapped && flags.take(FolioFlags::YOUNG));
@@ -106,7 +107,7 @@ impl MemoryManager {
         match references {
             References::Activate => return Fate::Activated,
             References::Keep => return Fate::Kept,
-            References::ReclaimClean if dirty => return Fate::Kept,
+            // A dirty page of a file stays in any case, below.
             References::ReclaimClean | References::Reclaim => {}
         }
         if anon && !flags.has(FolioFlags::SWAPCACHE) {

@@ -28,7 +28,7 @@ pub(crate) struct KswapdState {
     /// The block that is wanted and the highest zone it may come from; none if nobody has asked.
     pub wanted: Option<(u8, ZoneType)>,
     /// Runs in vain in succession.
-    failures: u32,
+    pub failures: u32,
 }
 
 /// A run of kswapd, a bounded step at a time.
@@ -69,9 +69,10 @@ impl MemoryManager {
     /// Whether a block can be had from a zone of `node` above its high watermark.
     fn is_balanced(&self, node: Node, order: u8, highest: ZoneType) -> bool {
         let f = self.features();
-        self.zones_of(node)
-            .filter(|zone| zone.kind <= highest)
-            .any(|zone| zone.is_above(f, Mark::High, order, highest, Reserves::default()))
+        let mut zones = self.zones_of(node).filter(|zone| zone.kind <= highest).peekable();
+        // A node without such a zone has nothing to do.
+        zones.peek().is_none()
+            || zones.any(|zone| zone.is_above(f, Mark::High, order, highest, Reserves::default()))
     }
 
     fn boosts(&self, node: Node) -> Vec<(usize, u64)> {
@@ -121,9 +122,6 @@ impl Kswapd {
         let reclaimed = sc.nr_reclaimed - before;
         if sc.nr_scanned.max(reclaimed) >= sc.nr_to_reclaim {
             raise_priority = false;
-        }
-        if reclaimed > 0 {
-            mm.kswapds[self.node.index()].failures = 0;
         }
         let for_boost = self.boost > 0;
         self.boost = self.boost.saturating_sub(reclaimed);

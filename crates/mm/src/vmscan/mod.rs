@@ -234,6 +234,7 @@ impl MemoryManager {
                 batch = 1;
                 continue;
             }
+            self.memcgs.get_mut(full).max_events += 1;
             let reclaimed = self.try_to_free_mem_cgroup_pages(machine, cpu, full, 1);
             if self.memcgs.margin(full) >= 1 {
                 continue;
@@ -326,8 +327,23 @@ impl MemoryManager {
         }
     }
 
-    /// Reclaims from all groups below the target, on one node.
+    /// Reclaims from all groups below the target, on one node. If that frees anything, a kswapd that had given up the
+    /// node tries again when it is asked next.
     pub(crate) fn shrink_node(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        node: Node,
+        sc: &mut ScanControl,
+    ) {
+        let before = sc.nr_reclaimed;
+        self.shrink_node_lists(machine, cpu, node, sc);
+        if sc.nr_reclaimed > before {
+            self.kswapds[node.index()].failures = 0;
+        }
+    }
+
+    fn shrink_node_lists(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
@@ -406,10 +422,13 @@ impl MemoryManager {
         if free > compact_gap(sc.order) {
             return false;
         }
-        let lruvec = &self.lruvecs[self.lruvec_of(sc.target, node).0 as usize];
-        let mut inactive = lruvec.size(LruList::InactiveFile, sc.highest);
-        if self.can_reclaim_anon(sc.target) {
-            inactive += lruvec.size(LruList::InactiveAnon, sc.highest);
+        let on_node = |list: LruList| -> u64 {
+            let lruvecs = self.lruvecs.iter().filter(|lruvec| lruvec.node == node);
+            lruvecs.map(|lruvec| lruvec.stat.nr_lru[list as usize]).sum()
+        };
+        let mut inactive = on_node(LruList::InactiveFile);
+        if self.can_reclaim_anon(Memcg::ROOT) {
+            inactive += on_node(LruList::InactiveAnon);
         }
         inactive > compact_gap(sc.order)
     }
@@ -427,9 +446,10 @@ impl MemoryManager {
         }
         let mut lruvec = lruvec;
         loop {
+            let sizes = self.lru_sizes(lruvec);
+            let pages: u64 = LruList::EVICTABLE.iter().map(|&list| sizes[list as usize]).sum();
             let at = &mut self.lruvecs[lruvec.0 as usize];
             at.cost[lru_type as usize] += cost;
-            let pages: u64 = LruList::EVICTABLE.iter().map(|&list| at.size(list, ZoneType::Movable)).sum();
             if at.cost[0] + at.cost[1] > pages / 4 {
                 at.cost = at.cost.map(|cost| cost / 2);
             }

@@ -1,0 +1,601 @@
+//! What reclaim decides, cell by cell: where folios enter, which go, which type, how much, and when generations begin.
+
+use mm::Series;
+use mm::folio::FolioFlags;
+use mm::mglru::policy::{
+    Evictable, Position, Sorted, couple_min_seq, evictable_types, forget_accesses, is_lazily_promoted,
+    last_tier, mark_accessed, placement, positive_ctrl_err, should_run_aging, sort, type_to_scan,
+};
+use mm::vmscan::features::GenFeatures;
+use mm::vmscan::policy::{
+    BalanceState, References, ScanBalance, check_references, compact_gap, inactive_is_low, mapped_access,
+    proportional_rest, scan_balance, scan_count,
+};
+use mm::workingset::LruType::{Anon, File};
+use mm::workingset::policy::{FolioUse, TierCounts, folio_refs, tier};
+use proptest::prelude::*;
+
+const ACTIVE: FolioFlags = FolioFlags::ACTIVE;
+const DIRTY: FolioFlags = FolioFlags::DIRTY;
+const EXECUTABLE: FolioFlags = FolioFlags::EXECUTABLE;
+const RECLAIM: FolioFlags = FolioFlags::RECLAIM;
+const REFERENCED: FolioFlags = FolioFlags::REFERENCED;
+const SWAPBACKED: FolioFlags = FolioFlags::SWAPBACKED;
+const SWAPCACHE: FolioFlags = FolioFlags::SWAPCACHE;
+const WORKINGSET: FolioFlags = FolioFlags::WORKINGSET;
+const WRITEBACK: FolioFlags = FolioFlags::WRITEBACK;
+
+/// The kernels of the columns.
+const KERNELS: [&str; 5] = ["g61", "g65", "g67", "g614", "g72"];
+
+fn kernel(variant: &str) -> GenFeatures {
+    Series::RECLAIM
+        .variant(variant)
+        .unwrap_or_else(|| panic!("{variant}"))
+        .features
+        .reclaim
+        .generations
+        .unwrap()
+}
+
+fn flags(set: &[FolioFlags]) -> FolioFlags {
+    let mut flags = FolioFlags::default();
+    set.iter().for_each(|&flag| flags.set(flag));
+    flags
+}
+
+fn with_refs(set: &[FolioFlags], refs: u8) -> FolioFlags {
+    let mut flags = flags(set);
+    flags.set_refs(refs);
+    flags
+}
+
+// Insertion
+
+#[test]
+fn a_folio_enters_the_generation_that_its_flags_say() {
+    // Generations 6 to 9: what g61 and g65, g67, g614, g72 choose.
+    let table: &[(&[FolioFlags], bool, [u64; 4])] = &[
+        (&[ACTIVE], false, [9, 9, 8, 8]),
+        (&[ACTIVE, WORKINGSET], false, [9, 9, 9, 9]),
+        (&[ACTIVE, REFERENCED], false, [9, 9, 8, 8]),
+        (&[ACTIVE, SWAPBACKED], false, [9, 9, 8, 8]),
+        // To go next; an active one does not.
+        (&[ACTIVE], true, [9, 9, 8, 8]),
+        (&[], true, [6, 6, 6, 6]),
+        (&[WORKINGSET], true, [6, 6, 6, 6]),
+        (&[SWAPBACKED, SWAPCACHE], true, [6, 6, 6, 6]),
+        (&[SWAPBACKED], true, [7, 6, 6, 6]),
+        // Not yet to be evicted.
+        (&[SWAPBACKED], false, [7, 8, 8, 8]),
+        (&[SWAPBACKED, WORKINGSET], false, [7, 8, 8, 8]),
+        (&[RECLAIM, DIRTY], false, [7, 8, 8, 8]),
+        (&[RECLAIM, WRITEBACK], false, [7, 8, 8, 8]),
+        (&[SWAPBACKED, SWAPCACHE, RECLAIM, WRITEBACK], false, [7, 8, 8, 8]),
+        // All others.
+        (&[], false, [6, 7, 6, 6]),
+        (&[SWAPBACKED, SWAPCACHE], false, [6, 7, 6, 6]),
+        (&[RECLAIM], false, [6, 7, 6, 6]),
+        (&[DIRTY], false, [6, 7, 6, 6]),
+        (&[WRITEBACK], false, [6, 7, 6, 6]),
+        (&[WORKINGSET], false, [6, 7, 7, 7]),
+        (&[REFERENCED], false, [6, 7, 6, 7]),
+        (&[WORKINGSET, REFERENCED], false, [6, 7, 7, 7]),
+    ];
+    for &(set, reclaiming, [g65, g67, g614, g72]) in table {
+        for (variant, expected) in KERNELS.iter().zip([g65, g65, g67, g614, g72]) {
+            let generation = placement(&kernel(variant), flags(set), 9, 6, reclaiming);
+            assert_eq!(generation, expected, "{variant}: {set:?}, reclaiming: {reclaiming}");
+        }
+    }
+}
+
+#[test]
+fn where_there_are_fewer_generations_a_folio_enters_none_that_is_gone() {
+    // The oldest of the generations up to 9, and what g65, g67, g614, g72 choose.
+    for (oldest, set, expected) in [
+        (7, &[][..], [7, 7, 7, 7]),
+        (8, &[], [8, 8, 8, 8]),
+        (7, &[WORKINGSET], [7, 7, 7, 7]),
+        (8, &[WORKINGSET], [8, 8, 8, 8]),
+        (7, &[SWAPBACKED], [8, 8, 8, 8]),
+        (8, &[SWAPBACKED], [9, 8, 8, 8]),
+        (8, &[ACTIVE], [9, 9, 8, 8]),
+    ] {
+        for (variant, expected) in KERNELS[1..].iter().zip(expected) {
+            let generation = placement(&kernel(variant), flags(set), 9, oldest, false);
+            assert_eq!(generation, expected, "{variant}: {set:?}, {oldest} to 9");
+        }
+    }
+}
+
+// Accesses
+
+#[test]
+fn accesses_through_file_descriptors_are_counted_up_to_the_last_tier() {
+    // After each access: referenced, working set, counter, tier, promoted when its turn comes.
+    let until_6_13 = [
+        (true, false, 0, 0, false),
+        (true, true, 0, 1, false),
+        (true, true, 1, 2, false),
+        (true, true, 2, 2, false),
+        (true, true, 3, 3, true),
+        (true, true, 3, 3, true),
+    ];
+    let since_6_14 = [
+        (true, false, 0, 0, false),
+        (true, false, 1, 1, false),
+        (true, false, 2, 2, false),
+        (true, false, 3, 2, false),
+        (true, true, 3, 3, true),
+        (true, true, 3, 3, true),
+    ];
+    for (variant, expected) in [("g67", until_6_13), ("g614", since_6_14), ("g72", since_6_14)] {
+        let f = kernel(variant);
+        let mut folio = FolioFlags::default();
+        for (access, expected) in expected.into_iter().enumerate() {
+            mark_accessed(&f, &mut folio);
+            let (referenced, workingset) = (folio.has(REFERENCED), folio.has(WORKINGSET));
+            let refs = folio_refs(&f, FolioUse { referenced, workingset, refs: folio.refs() });
+            let promoted = is_lazily_promoted(&f, folio, refs);
+            let now = (referenced, workingset, folio.refs(), tier(&f, refs, workingset), promoted);
+            assert_eq!(now, expected, "{variant}, access {}", access + 1);
+        }
+    }
+    // Since 6.14 the counter begins anew with the first access; nothing counts what cannot be evicted.
+    let mut folio = with_refs(&[], 3);
+    mark_accessed(&kernel("g614"), &mut folio);
+    assert_eq!(folio, flags(&[REFERENCED]));
+    let mut folio = flags(&[FolioFlags::UNEVICTABLE]);
+    mark_accessed(&kernel("g67"), &mut folio);
+    assert_eq!(folio, flags(&[FolioFlags::UNEVICTABLE]));
+}
+
+#[test]
+fn a_folio_that_moves_on_forgets_its_accesses() {
+    let used = with_refs(&[REFERENCED, WORKINGSET, DIRTY], 2);
+    for (variant, left) in [("g65", &[DIRTY][..]), ("g67", &[DIRTY]), ("g614", &[DIRTY, WORKINGSET])] {
+        let mut folio = used;
+        forget_accesses(&kernel(variant), &mut folio);
+        assert_eq!(folio, flags(left), "{variant}");
+    }
+}
+
+#[test]
+fn page_table_accesses_keep_activate_or_are_not_enough() {
+    use References::{Activate, Keep, Reclaim, ReclaimClean};
+    // Flags, young entries; what it means to the classic LRU and to generations up to 6.13, and the flags then.
+    let classic: &[(&[FolioFlags], u16, References, &[FolioFlags])] = &[
+        (&[], 0, Reclaim, &[]),
+        (&[REFERENCED], 0, ReclaimClean, &[]),
+        (&[SWAPBACKED, REFERENCED], 0, Reclaim, &[SWAPBACKED]),
+        (&[], 1, Keep, &[REFERENCED]),
+        (&[SWAPBACKED], 1, Keep, &[SWAPBACKED, REFERENCED]),
+        (&[REFERENCED], 1, Activate, &[REFERENCED]),
+        (&[], 2, Activate, &[REFERENCED]),
+        (&[EXECUTABLE], 1, Activate, &[EXECUTABLE, REFERENCED]),
+        (&[EXECUTABLE], 0, Reclaim, &[EXECUTABLE]),
+        (&[EXECUTABLE, SWAPBACKED], 1, Keep, &[EXECUTABLE, SWAPBACKED, REFERENCED]),
+    ];
+    for &(set, young, expected, left) in classic {
+        for f in [None, Some(kernel("g61")), Some(kernel("g65")), Some(kernel("g67"))] {
+            let mut folio = flags(set);
+            let references = check_references(f.as_ref(), &mut folio, young);
+            assert_eq!((references, folio), (expected, flags(left)), "{set:?}, {young} young, {f:?}");
+        }
+    }
+    // Since 6.14: flags and counter, young entries; what it means, and the flags then, in 6.14 and 7.2.
+    type Row<'a> = (&'a [FolioFlags], u8, u16, References, (&'a [FolioFlags], u8), (&'a [FolioFlags], u8));
+    let table: &[Row] = &[
+        (&[], 3, 0, Reclaim, (&[], 3), (&[], 3)),
+        (&[REFERENCED], 1, 0, Reclaim, (&[REFERENCED], 1), (&[REFERENCED], 1)),
+        (&[], 2, 1, Keep, (&[REFERENCED], 0), (&[REFERENCED], 0)),
+        (&[REFERENCED], 0, 1, Activate, (&[WORKINGSET], 0), (&[REFERENCED], 1)),
+        (&[REFERENCED], 1, 1, Activate, (&[WORKINGSET], 0), (&[REFERENCED], 2)),
+        (&[REFERENCED], 2, 1, Activate, (&[WORKINGSET], 0), (&[WORKINGSET], 0)),
+        (&[WORKINGSET], 0, 1, Activate, (&[WORKINGSET], 0), (&[WORKINGSET, REFERENCED], 0)),
+        (&[EXECUTABLE], 0, 2, Keep, (&[EXECUTABLE, REFERENCED], 0), (&[EXECUTABLE, REFERENCED], 0)),
+    ];
+    for &(set, refs, young, expected, g614, g72) in table {
+        for (variant, (left, left_refs)) in [("g614", g614), ("g72", g72)] {
+            let mut folio = with_refs(set, refs);
+            let references = check_references(Some(&kernel(variant)), &mut folio, young);
+            let left = with_refs(left, left_refs);
+            assert_eq!((references, folio), (expected, left), "{variant}: {set:?} {refs}, {young} young");
+            let mut folio = with_refs(set, refs);
+            if young > 0 {
+                assert_eq!(mapped_access(&kernel(variant), &mut folio), expected == Activate);
+            }
+        }
+    }
+}
+
+// Feedback
+
+fn counts(refaulted: u64, total: u64) -> TierCounts {
+    TierCounts { refaulted, total }
+}
+
+#[test]
+fn a_tier_may_go_unless_it_refaults_more_than_the_first() {
+    let position = |refaulted, total, gain| Position { counts: counts(refaulted, total), gain };
+    for (set_point, process, expected) in [
+        // Fewer than 64 refaults say nothing.
+        (position(0, 0, 1), position(63, 63, 1), true),
+        (position(0, 0, 1), position(64, 64, 1), false),
+        // 64 * (36 + 64) * 1 <= (99 + 1) * 64 * 1, and not with one refault less.
+        (position(99, 36, 1), position(64, 64, 1), true),
+        (position(98, 36, 1), position(64, 64, 1), false),
+        // The gain of the process excuses it.
+        (position(49, 36, 1), position(64, 64, 2), true),
+        (position(48, 36, 1), position(64, 64, 2), false),
+        (position(99, 36, 2), position(64, 64, 1), false),
+        // Nothing has gone of what came back: it protects.
+        (position(1000, 1000, 1), position(64, 0, 1), false),
+    ] {
+        assert_eq!(positive_ctrl_err(set_point, process), expected, "{set_point:?}, {process:?}");
+    }
+}
+
+#[test]
+fn tiers_go_up_to_the_first_that_must_stay() {
+    // The first tier refaults at 10 %, others may at 20 % until 6.13, at 15 % since 6.14.
+    let tier = |percent: u64| counts(percent * 1000, 100_000);
+    let rows = [
+        ([10, 0, 0, 0], 3, 3),
+        ([10, 9, 9, 9], 3, 3),
+        ([10, 18, 0, 0], 3, 0),
+        ([10, 9, 30, 0], 1, 1),
+        ([10, 9, 14, 30], 2, 2),
+        ([10, 30, 0, 0], 0, 0),
+        // The second is asked before the third.
+        ([10, 18, 30, 0], 1, 0),
+    ];
+    for (percent, until_6_13, since_6_14) in rows {
+        let tiers = percent.map(tier);
+        for (variant, expected) in
+            [("g61", until_6_13), ("g67", until_6_13), ("g614", since_6_14), ("g72", since_6_14)]
+        {
+            assert_eq!(last_tier(&kernel(variant), &tiers), expected, "{variant}: {percent:?}");
+        }
+    }
+}
+
+#[test]
+fn the_type_that_refaults_less_goes() {
+    // Refaults in each thousand evictions of the first tier of anonymous pages, and of files.
+    let tiers = |anon: u64, file: u64| {
+        [anon, file]
+            .map(|refaulted| [counts(refaulted * 100, 100_000), counts(0, 0), counts(0, 0), counts(0, 0)])
+    };
+    let chosen = |variant: &str, swappiness, min_seq, may_do_io, anon, file| {
+        type_to_scan(&kernel(variant), swappiness, min_seq, may_do_io, &tiers(anon, file)).0
+    };
+    for variant in KERNELS {
+        // Both refault alike: swappiness decides.
+        assert_eq!(chosen(variant, 60, [3, 3], true, 100, 100), File, "{variant}");
+        assert_eq!(chosen(variant, 140, [3, 3], true, 100, 100), Anon, "{variant}");
+        // At 60 of 200, files refault 140 / 60 times as often before anonymous pages go.
+        assert_eq!(chosen(variant, 60, [3, 3], true, 100, 230), File, "{variant}");
+        assert_eq!(chosen(variant, 60, [3, 3], true, 100, 240), Anon, "{variant}");
+        assert_eq!(chosen(variant, 0, [3, 4], true, 0, 1000), File, "{variant}");
+        assert_eq!(chosen(variant, 1, [3, 3], true, 0, 1000), File, "{variant}");
+        assert_eq!(chosen(variant, 200, [3, 3], true, 1000, 0), Anon, "{variant}");
+        // Until 6.13 the type that is behind goes first.
+        let behind = if matches!(variant, "g614" | "g72") { File } else { Anon };
+        assert_eq!(chosen(variant, 60, [3, 4], true, 100, 100), behind, "{variant}");
+        assert_eq!(chosen(variant, 1, [3, 4], true, 100, 100), behind, "{variant}");
+    }
+    assert_eq!(chosen("g67", 60, [3, 3], false, 0, 1000), File, "what may not do I/O cannot swap");
+
+    // Until 6.13 tiers of the chosen type are held against the first tier of the other one.
+    let of_file = [counts(0, 100_000), counts(30_000, 100_000), counts(0, 0), counts(0, 0)];
+    let of_anon = |percent: u64| [counts(percent * 1000, 100_000), counts(0, 0), counts(0, 0), counts(0, 0)];
+    for (percent, last) in [(12, 0), (13, 3)] {
+        let (lru_type, tier) = type_to_scan(&kernel("g67"), 60, [3, 3], true, &[of_anon(percent), of_file]);
+        assert_eq!((lru_type, tier), (File, Some(last)), "{percent} %");
+    }
+    // Since 6.14 all tiers count: here it is the third that refaults.
+    let mut tiers = tiers(100, 100);
+    tiers[File as usize][2] = counts(100_000, 100_000);
+    assert_eq!(type_to_scan(&kernel("g67"), 60, [3, 3], true, &tiers).0, File);
+    assert_eq!(type_to_scan(&kernel("g614"), 60, [3, 3], true, &tiers), (Anon, None));
+}
+
+// Eviction
+
+#[test]
+fn what_is_at_the_tail_of_the_oldest_generation_is_sorted() {
+    use Sorted::{Evictable, Ineligible, Promoted, Protected, Writeback};
+    // Generation, flags, counter, eligible; what g61, g67, g614 and g72 do with tiers up to the first to go.
+    type Row<'a> = (usize, &'a [FolioFlags], u8, bool, [Sorted; 4]);
+    let table: &[Row] = &[
+        (2, &[], 0, true, [Evictable; 4]),
+        (3, &[], 0, true, [Promoted; 4]),
+        (3, &[WORKINGSET, DIRTY], 3, false, [Promoted; 4]),
+        // Tiers.
+        (2, &[REFERENCED], 0, true, [Evictable; 4]),
+        (2, &[REFERENCED], 1, true, [Protected(true); 4]),
+        (2, &[WORKINGSET], 0, true, [Protected(true); 4]),
+        (
+            2,
+            &[WORKINGSET, REFERENCED],
+            3,
+            true,
+            [Protected(true), Protected(true), Protected(false), Protected(false)],
+        ),
+        (2, &[REFERENCED], 1, false, [Protected(true); 4]),
+        // Zones.
+        (2, &[], 0, false, [Ineligible; 4]),
+        (2, &[DIRTY], 0, false, [Ineligible; 4]),
+        // What has to be written first.
+        (2, &[DIRTY], 0, true, [Writeback, Writeback, Writeback, Evictable]),
+        (2, &[WRITEBACK], 0, true, [Writeback, Writeback, Writeback, Evictable]),
+        (2, &[SWAPBACKED, DIRTY], 0, true, [Evictable; 4]),
+        (2, &[SWAPBACKED, WRITEBACK], 0, true, [Writeback, Writeback, Writeback, Evictable]),
+    ];
+    for &(generation, set, refs, eligible, expected) in table {
+        for (variant, expected) in ["g61", "g67", "g614", "g72"].iter().zip(expected) {
+            let f = kernel(variant);
+            let mut folio = with_refs(set, refs);
+            folio.set_generation(Some(generation));
+            let folio_use =
+                FolioUse { referenced: folio.has(REFERENCED), workingset: folio.has(WORKINGSET), refs };
+            let refs = folio_refs(&f, folio_use);
+            let tier = tier(&f, refs, folio.has(WORKINGSET));
+            let sorted = sort(&f, folio, 2, refs, tier, 0, eligible);
+            assert_eq!(sorted, expected, "{variant}: {set:?}, generation {generation}, eligible: {eligible}");
+        }
+    }
+    // All tiers may go, but what was accessed as often as can be counted stays, from 6.7 on.
+    for (variant, refs, tier, expected) in [
+        ("g65", 4, 3, Evictable),
+        ("g67", 4, 3, Protected(true)),
+        ("g67", 3, 2, Evictable),
+        ("g614", 4, 3, Protected(false)),
+        ("g614", 3, 3, Evictable),
+    ] {
+        let mut folio = flags(&[WORKINGSET, REFERENCED]);
+        folio.set_generation(Some(2));
+        assert_eq!(
+            sort(&kernel(variant), folio, 2, refs, tier, 3, true),
+            expected,
+            "{variant}, {refs} accesses"
+        );
+    }
+}
+
+#[test]
+fn swappiness_says_which_types_may_be_evicted() {
+    for (swappiness, types) in [(0, &[File][..]), (1, &[Anon, File]), (200, &[Anon, File]), (201, &[Anon])] {
+        assert_eq!(evictable_types(swappiness), types, "{swappiness}");
+    }
+}
+
+// Aging
+
+#[test]
+fn a_generation_begins_when_too_little_is_cold() {
+    // Oldest and youngest generation; pages in all, in the youngest, in the third youngest; until 6.13, since 6.14.
+    for (min_seq, max_seq, total, young, old, until_6_13, since_6_14) in [
+        (8, 9, 1000, 0, 0, true, true),
+        // Three generations.
+        (7, 9, 1000, 500, 250, false, true),
+        (7, 9, 1000, 501, 250, true, true),
+        (7, 9, 1000, 500, 249, true, true),
+        (6, 9, 1000, 1000, 0, false, false),
+    ] {
+        let e = Evictable { min_seq, max_seq, total, young, old };
+        for (variant, expected) in [("g61", until_6_13), ("g67", until_6_13), ("g614", since_6_14)] {
+            assert_eq!(should_run_aging(&kernel(variant), &e), expected, "{variant}: {e:?}");
+        }
+        assert_eq!(e.is_out_of_cold(), max_seq - min_seq < 2);
+    }
+}
+
+#[test]
+fn neither_type_falls_behind_the_other() {
+    // Oldest generations of both types before, and each without its empty ones; youngest; swappiness; what they become
+    // until 6.13 and since 6.14.
+    for (before, now, max_seq, swappiness, until_6_13, since_6_14) in [
+        ([5, 5], [5, 5], 8, 60, [5, 5], [5, 5]),
+        // Until 6.13 anonymous pages wait for files, and files for anonymous pages unless they are ahead already.
+        ([5, 5], [6, 5], 8, 60, [5, 5], [6, 5]),
+        ([5, 5], [5, 6], 8, 60, [5, 5], [5, 6]),
+        ([5, 6], [5, 7], 8, 60, [5, 6], [5, 6]),
+        ([5, 5], [6, 6], 8, 60, [6, 6], [6, 6]),
+        ([5, 5], [7, 5], 8, 60, [5, 5], [6, 5]),
+        ([5, 5], [5, 7], 8, 60, [5, 5], [5, 6]),
+        ([5, 5], [7, 6], 8, 60, [6, 6], [7, 6]),
+        ([5, 6], [6, 6], 8, 60, [6, 6], [6, 6]),
+        // One type alone can be evicted.
+        ([5, 5], [7, 5], 8, 0, [7, 5], [7, 5]),
+        ([5, 5], [5, 7], 8, 0, [5, 7], [5, 7]),
+        ([5, 5], [5, 7], 8, 201, [5, 7], [5, 7]),
+    ] {
+        for (variant, expected) in
+            [("g65", until_6_13), ("g67", until_6_13), ("g614", since_6_14), ("g72", since_6_14)]
+        {
+            let coupled = couple_min_seq(&kernel(variant), before, now, max_seq, swappiness);
+            assert_eq!(coupled, expected, "{variant}: {before:?} {now:?}, swappiness {swappiness}");
+        }
+    }
+}
+
+// The classic LRU
+
+#[test]
+fn the_inactive_list_may_be_shorter_the_more_memory_there_is() {
+    const GIB: u64 = 1 << 18;
+    for (inactive, active, low) in [
+        (100, 100, false),
+        (99, 100, true),
+        (0, 0, false),
+        (0, 1, true),
+        // 1 GiB: 3 times; 10 GiB: 10 times; 100 GiB: 31 times.
+        (GIB / 4, 3 * GIB / 4, false),
+        (GIB / 4 - 1, 3 * GIB / 4 + 1, true),
+        (GIB, 9 * GIB, false),
+        (GIB, 10 * GIB, false),
+        (GIB, 11 * GIB, true),
+        (4 * GIB, 96 * GIB, false),
+        (3 * GIB, 97 * GIB, true),
+    ] {
+        assert_eq!(inactive_is_low(inactive, active), low, "{inactive} of {}", inactive + active);
+    }
+}
+
+const STATE: BalanceState = BalanceState {
+    can_reclaim_anon: true,
+    cgroup_reclaim: false,
+    swappiness: 60,
+    priority: 12,
+    file_is_tiny: false,
+    cache_trim_mode: false,
+    cost: [0, 0],
+};
+
+#[test]
+fn the_first_reason_decides_how_types_share_a_scan() {
+    use ScanBalance::{Equal, Fract};
+    for (state, expected) in [
+        (
+            BalanceState { can_reclaim_anon: false, priority: 0, file_is_tiny: true, ..STATE },
+            ScanBalance::File,
+        ),
+        (
+            BalanceState { swappiness: 0, cgroup_reclaim: true, file_is_tiny: true, ..STATE },
+            ScanBalance::File,
+        ),
+        (BalanceState { swappiness: 0, file_is_tiny: true, ..STATE }, ScanBalance::Anon),
+        (BalanceState { swappiness: 0, ..STATE }, Fract { fraction: [0, 200] }),
+        (BalanceState { swappiness: 0, priority: 0, ..STATE }, Fract { fraction: [0, 200] }),
+        (BalanceState { priority: 0, file_is_tiny: true, ..STATE }, Equal),
+        (BalanceState { priority: 0, cgroup_reclaim: true, ..STATE }, Equal),
+        (BalanceState { file_is_tiny: true, cache_trim_mode: true, ..STATE }, ScanBalance::Anon),
+        (BalanceState { cache_trim_mode: true, ..STATE }, ScanBalance::File),
+        (STATE, Fract { fraction: [60, 140] }),
+        // Costs of 100 and 300: weights 60 * 1201 / 501 and 140 * 1201 / 701.
+        (BalanceState { cost: [100, 300], ..STATE }, Fract { fraction: [143, 239] }),
+        (BalanceState { cost: [300, 100], ..STATE }, Fract { fraction: [102, 335] }),
+        (BalanceState { swappiness: 200, cost: [5, 5], ..STATE }, Fract { fraction: [387, 0] }),
+    ] {
+        assert_eq!(scan_balance(&state), expected, "{state:?}");
+    }
+}
+
+#[test]
+fn a_list_is_scanned_by_priority_share_and_protection() {
+    let fract = ScanBalance::Fract { fraction: [60, 140] };
+    for (balance, lru_type, size, priority, protected, usage, expected) in [
+        (ScanBalance::Equal, Anon, 40_960, 12, 0, 0, 10),
+        (ScanBalance::Equal, File, 4095, 12, 0, 0, 0),
+        (ScanBalance::Equal, File, 4095, 0, 0, 0, 4095),
+        (ScanBalance::File, Anon, 40_960, 0, 0, 0, 0),
+        (ScanBalance::File, File, 40_960, 4, 0, 0, 2560),
+        (ScanBalance::Anon, File, 40_960, 4, 0, 0, 0),
+        (ScanBalance::Anon, Anon, 40_960, 4, 0, 0, 2560),
+        (fract, Anon, 1000, 0, 0, 0, 300),
+        (fract, File, 1000, 0, 0, 0, 700),
+        // The share comes after the shift: 1000 >> 8 is 3.
+        (fract, File, 1000, 8, 0, 0, 2),
+        // Half of the group is protected, all of it, more than all; then 32 pages, before the shift.
+        (ScanBalance::File, File, 1000, 0, 500, 999, 500),
+        (ScanBalance::File, File, 1000, 0, 1000, 1000, 32),
+        (ScanBalance::File, File, 1000, 0, 5000, 1000, 32),
+        (ScanBalance::File, File, 1000, 3, 1000, 1000, 4),
+        (ScanBalance::File, File, 1000, 6, 1000, 1000, 0),
+    ] {
+        let scan = scan_count(balance, lru_type, size, priority, protected, usage);
+        assert_eq!(scan, expected, "{balance:?}, {lru_type:?}, {size} >> {priority}, {protected} of {usage}");
+    }
+}
+
+#[test]
+fn what_is_left_is_scanned_in_proportion() {
+    // Inactive and active anonymous pages, inactive and active files: left, wanted at first; what is left to do.
+    for (rest, targets, expected) in [
+        // A type is done.
+        ([0, 0, 100, 100], [64, 64, 200, 200], None),
+        ([10, 10, 0, 0], [64, 64, 200, 200], None),
+        // Of the anonymous pages 36 of 129 parts are left, 27 %: files are to reach 73 %.
+        ([32, 4, 100, 200], [64, 64, 200, 200], Some([0, 0, 46, 146])),
+        // Of files 40 of 101, 39 %.
+        ([64, 64, 20, 20], [100, 100, 50, 50], Some([25, 25, 0, 0])),
+        // Scanned beyond that already.
+        ([60, 60, 70, 71], [64, 64, 200, 200], Some([0, 0, 0, 0])),
+        // As many are left of both: files count as the smaller.
+        ([50, 0, 50, 0], [100, 0, 100, 0], Some([1, 0, 0, 0])),
+    ] {
+        assert_eq!(proportional_rest(rest, targets), expected, "{rest:?} of {targets:?}");
+    }
+}
+
+#[test]
+fn compaction_wants_twice_the_block() {
+    assert_eq!([0, 3, 9].map(compact_gap), [2, 16, 1024]);
+}
+
+proptest! {
+    /// Wherever a folio enters, that generation exists.
+    #[test]
+    fn a_folio_enters_a_generation_that_exists(
+        set in proptest::sample::subsequence(
+            vec![ACTIVE, WORKINGSET, REFERENCED, SWAPBACKED, SWAPCACHE, RECLAIM, DIRTY, WRITEBACK], 0..8),
+        generations in 2..=4u64,
+        min_seq in 0..1000u64,
+        reclaiming: bool,
+    ) {
+        let max_seq = min_seq + generations - 1;
+        for variant in KERNELS {
+            let generation = placement(&kernel(variant), flags(&set), max_seq, min_seq, reclaiming);
+            prop_assert!((min_seq..=max_seq).contains(&generation), "{}: {}", variant, generation);
+        }
+    }
+
+    /// Both types' oldest generations leave at least two, and none comes back that began later.
+    #[test]
+    fn coupled_generations_stay_in_bounds(
+        before in [0..3u64, 0..3u64],
+        forward in [0..3u64, 0..3u64],
+        swappiness in 0..=200u64,
+    ) {
+        let max_seq = 3;
+        let now = [0, 1].map(|lru_type: usize| (before[lru_type] + forward[lru_type]).min(max_seq - 1));
+        for variant in KERNELS {
+            // Until 6.13 anonymous pages are never the younger ones.
+            let f = kernel(variant);
+            if !f.types_apart && before[0] > before[1] {
+                continue;
+            }
+            let coupled = couple_min_seq(&f, before, now, max_seq, swappiness);
+            for lru_type in [0, 1] {
+                prop_assert!(coupled[lru_type] < max_seq, "{}: {:?}", variant, coupled);
+                prop_assert!(f.types_apart || coupled[lru_type] >= before[lru_type], "{}: {:?}", variant, coupled);
+            }
+            prop_assert!(f.types_apart || swappiness == 0 || coupled[0] <= coupled[1], "{}: {:?}", variant, coupled);
+        }
+    }
+
+    /// A share of a scan is never more than the scan, and both shares together hardly less.
+    #[test]
+    fn shares_add_up(cost in [0..1u64 << 40, 0..1u64 << 40], swappiness in 0..=200u64, size in 0..1u64 << 40) {
+        let balance = scan_balance(&BalanceState { cost, swappiness, ..STATE });
+        let shares = [Anon, File].map(|lru_type| scan_count(balance, lru_type, size, 0, 0, 0));
+        let sum: u64 = shares.iter().sum();
+        prop_assert!(sum <= size && sum + 1 >= size, "{:?} of {}", shares, size);
+    }
+
+    /// What is left to scan shrinks.
+    #[test]
+    fn proportional_scans_end(targets in [0..5000u64, 0..5000u64, 0..5000u64, 0..5000u64], done in [0..=100u64, 0..=100, 0..=100, 0..=100]) {
+        let rest: [u64; 4] = std::array::from_fn(|list| targets[list] * (100 - done[list]) / 100);
+        if let Some(left) = proportional_rest(rest, targets) {
+            let larger = if rest[2] + rest[3] > rest[0] + rest[1] { [2, 3] } else { [0, 1] };
+            for list in 0..4 {
+                prop_assert!(larger.contains(&list) || left[list] == 0, "{:?} of {:?}", left, rest);
+                prop_assert!(left[list] <= targets[list]);
+            }
+        }
+    }
+}
