@@ -65,6 +65,10 @@ enum Command {
     Verify(verify::Arguments),
     #[command(hide = true, name = verify::WORKLOAD)]
     Workload(verify::WorkloadArguments),
+    #[command(hide = true, name = verify::READER)]
+    Reader(verify::ReaderArguments),
+    #[command(hide = true, name = verify::GUEST)]
+    Guest(verify::GuestArguments),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +84,8 @@ fn main() -> ExitCode {
         Command::Mrc(arguments) => mrc::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),
         Command::Workload(arguments) => verify::run_workload(&arguments),
+        Command::Reader(arguments) => verify::run_reader(&arguments),
+        Command::Guest(arguments) => verify::run_guest(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

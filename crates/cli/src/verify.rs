@@ -6,9 +6,10 @@ use crate::number::percent;
 use crate::table::Grid;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use live::qemu;
 use live::recordings::default_directory;
 use live::verify::programs::{self, Program};
-use live::verify::{Cause, Entry, Options, Report, from_recordings, hugetlb, pcp};
+use live::verify::{Cause, Entry, Options, Report, from_recordings, hugetlb, pcp, reclaim};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,9 @@ hugetlb: the pool of 2 MiB pages is resized, with and without vmemmap optimisati
 each write made the kernel do stands beside what it makes the twin do: flushes of all CPUs,
 pages allocated and freed. The pool must be empty and is so again afterwards, whatever happens.
 
+reclaim: sequences of accesses to a file run in a memory cgroup that it does not fit into; for each
+access, was the page there, and which pages had to go? The same in the twin.
+
 Where the kernel cannot be asked (no root, no tracefs, a pool in use), recordings that come with
 the source are judged instead, and the report says so.
 
@@ -31,9 +35,11 @@ Examples:
   mmtwin verify pcp
   mmtwin verify pcp --workload unix_stream --json
   mmtwin verify hugetlb
-  mmtwin verify hugetlb --recorded")]
+  mmtwin verify hugetlb --recorded
+  mmtwin verify reclaim
+  mmtwin verify reclaim --qemu")]
 pub struct Arguments {
-    /// The mechanism: pcp, hugetlb
+    /// The mechanism: pcp, hugetlb, reclaim
     mechanism: String,
 
     /// Only this workload of pcp: page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2; may be given several times
@@ -43,6 +49,10 @@ pub struct Arguments {
     /// Judge recordings instead of the kernel that runs here
     #[arg(long)]
     recorded: bool,
+
+    /// Ask Debian's kernels 6.1, 6.12 and 6.18 instead, emulated by QEMU; reclaim only, takes minutes and a download
+    #[arg(long, conflicts_with_all = ["recorded", "recordings"])]
+    qemu: bool,
 
     /// Directory of recordings [default: those that come with the source]
     #[arg(long, value_name = "DIR")]
@@ -65,6 +75,49 @@ pub struct WorkloadArguments {
 /// What leads this program to [`run_workload`].
 pub const WORKLOAD: &str = "workload";
 
+/// The program that `mmtwin verify reclaim` watches, in a process of its own.
+#[derive(clap::Args)]
+pub struct ReaderArguments {
+    /// The sequence of accesses
+    sequence: String,
+    /// The file to read
+    file: PathBuf,
+    /// The memory cgroup to join
+    group: PathBuf,
+    /// Accesses between two readings of memory.stat
+    stat_reads: u32,
+}
+
+/// What leads this program to [`run_reader`].
+pub const READER: &str = "reader";
+
+/// `mmtwin verify reclaim --qemu` as init of the emulated machine.
+#[derive(clap::Args)]
+pub struct GuestArguments {
+    /// The sequence of accesses
+    sequence: String,
+    /// The lists that reclaim goes by
+    lru: reclaim::Lru,
+}
+
+/// What leads this program to [`run_guest`].
+pub const GUEST: &str = "guest";
+
+/// Records a sequence inside an emulated machine and ends that.
+pub fn run_guest(arguments: &GuestArguments) -> Result<(), Failure> {
+    let reader = ["/init".to_string(), READER.to_string()];
+    qemu::guest::serve(|| reclaim::in_guest(&reader, &arguments.sequence, arguments.lru))
+        .context("the emulated machine")?;
+    Ok(())
+}
+
+/// Reads a file in this process.
+pub fn run_reader(arguments: &ReaderArguments) -> Result<(), Failure> {
+    reclaim::reader::run(&arguments.sequence, &arguments.file, &arguments.group, arguments.stat_reads)
+        .with_context(|| format!("reading {}", arguments.file.display()))?;
+    Ok(())
+}
+
 /// Runs a workload in this process.
 pub fn run_workload(arguments: &WorkloadArguments) -> Result<(), Failure> {
     programs::run(arguments.program, &arguments.directory)
@@ -84,14 +137,19 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let judge = match arguments.mechanism.as_str() {
         "pcp" => judge_pcp,
         "hugetlb" if arguments.workloads.is_empty() => judge_hugetlb,
-        "hugetlb" => {
-            return Err(Failure::input("--workload: hugetlb has none, it writes to the pool; leave it out"));
+        "reclaim" if arguments.workloads.is_empty() => judge_reclaim,
+        mechanism @ ("hugetlb" | "reclaim") => {
+            let message = format!("--workload: {mechanism} has none, only pcp does; leave it out");
+            return Err(Failure::input(message));
         }
         other => {
-            let message = format!("{other}: this mechanism cannot be verified; pcp and hugetlb can");
+            let message = format!("{other}: this mechanism cannot be verified; pcp, hugetlb and reclaim can");
             return Err(Failure::input(message));
         }
     };
+    if arguments.qemu && arguments.mechanism != "reclaim" {
+        return Err(Failure::input("--qemu: only reclaim is verified in emulation; leave it out"));
+    }
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
         bar.set_style(style);
@@ -109,7 +167,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return json::print("verify", &View { mechanism: &arguments.mechanism, report: &report });
     }
-    json::print_text(&render(&report))
+    json::print_text(&render(&report, arguments.qemu))
 }
 
 /// Why recordings are judged with `--recorded`.
@@ -123,8 +181,7 @@ fn judge_pcp(
     if arguments.recorded {
         return Ok(from_recordings(recordings, ASKED_FOR.into(), progress)?);
     }
-    let program = std::env::current_exe().context("the path of this program")?;
-    let program = vec![program.display().to_string(), WORKLOAD.to_string()];
+    let program = this_program(WORKLOAD)?;
     let options =
         Options { program, workloads: arguments.workloads.clone(), recordings: recordings.to_path_buf() };
     Ok(pcp(&options, progress)?)
@@ -141,9 +198,31 @@ fn judge_hugetlb(
     Ok(hugetlb::hugetlb(recordings, progress)?)
 }
 
-fn render(report: &Report) -> String {
+fn judge_reclaim(
+    arguments: &Arguments,
+    recordings: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, Failure> {
+    if arguments.recorded {
+        return Ok(reclaim::from_recordings(recordings, ASKED_FOR.into(), progress)?);
+    }
+    if arguments.qemu {
+        return Ok(reclaim::emulated(GUEST, progress)?);
+    }
+    Ok(reclaim::reclaim(&this_program(READER)?, recordings, progress)?)
+}
+
+/// This program, and the word that leads it to something else.
+fn this_program(word: &str) -> Result<Vec<String>, Failure> {
+    let program = std::env::current_exe().context("the path of this program")?;
+    Ok(vec![program.display().to_string(), word.to_string()])
+}
+
+fn render(report: &Report, qemu: bool) -> String {
     let mut pieces = vec![match &report.fallback {
         Some(reason) => format!("recordings of Linux {}, not the running kernel: {reason}", report.kernel),
+        None if qemu && report.entries.is_empty() => "no kernel was emulated".into(),
+        None if qemu => format!("Linux {}, emulated", report.kernel),
         None => format!("Linux {}, running here", report.kernel),
     }];
     let mut cases: Vec<&str> = report.entries.iter().map(|entry| entry.case.as_str()).collect();

@@ -270,3 +270,13 @@ fn verify_hugetlb() {
     let tables = entries.iter().find(|entry| entry["causes"]["earlier_splits"].is_number()).unwrap();
     assert!(tables["counter"].as_str().unwrap().ends_with("page tables, from the trace"));
 }
+
+#[test]
+fn verify_reclaim() {
+    let document = conforms("verify", &["verify", "reclaim", "--recorded", "--json"]);
+    assert_eq!(document["kernel"], "6.1.192, 6.12.95, 6.18.15, 6.18.44");
+    let entries = document["entries"].as_array().unwrap();
+    let cases = entries.iter().filter(|entry| entry["counter"] == "accesses, hit or miss");
+    assert_eq!(cases.map(|entry| entry["kernel"].as_u64().unwrap()).sum::<u64>(), 3 * 3_600_000 + 200_000);
+    assert_eq!(document["notes"].as_array().unwrap().len(), 2);
+}

@@ -127,6 +127,8 @@ metrics! {
         "nodes of files that hold nothing but shadows, at the end";
     WORKINGSET_NODERECLAIM, "workingset_nodereclaim", "workingset_nodereclaim", "nodes", Neutral,
         "nodes of files freed that held nothing but shadows";
+    PSWPIN, "pswpin", "pswpin", "pages", Lower,
+        "pages read from swap";
     PSWPOUT, "pswpout", "pswpout", "pages", Neutral,
         "pages written to swap";
     MEM_TOTAL, "mem_total", "memory, total", "MiB", Neutral,

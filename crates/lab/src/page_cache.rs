@@ -17,19 +17,7 @@ use mm::xarray::FileId;
 use mm::{Counters, Features, MemoryManager, MigrateType, SettingError, Settings};
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
-
-/// What is done to a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// `pread` of a page of the file, `POSIX_FADV_RANDOM`.
-    Read(u32),
-    /// A load from the file, mapped shared.
-    MapLoad(u32),
-    /// A load from anonymous memory.
-    AnonLoad(u32),
-    /// A store to anonymous memory.
-    AnonStore(u32),
-}
+pub use workload::access::sequences::Operation;
 
 /// The machine and kernel that the task runs on.
 #[derive(Clone, Debug)]
@@ -66,7 +54,7 @@ pub struct Outcome {
     /// The access that was served when each of them left.
     pub evicted_at: Vec<u32>,
     /// What was counted.
-    pub counters: Option<Counters>,
+    pub counters: Counters,
     /// Where the multi-gen LRU of the task's group stands, as debugfs prints it.
     pub lru_gen: String,
 }
@@ -98,6 +86,8 @@ struct Replay {
     file: FileId,
     mapping: RegionId,
     anonymous: RegionId,
+    /// The page that was read by the last operation.
+    last_read: Option<u32>,
 }
 
 const CPU: Cpu = Cpu(0);
@@ -128,7 +118,7 @@ impl Replay {
         let anonymous = mm.mmap(memcg, Backing::Anonymous, anonymous as usize, true);
         let device = mm.open_file();
         for page in 0..setup.metadata {
-            let read = mm.read_page(&mut machine, CPU, memcg, device, page);
+            let read = mm.read_page(&mut machine, CPU, memcg, device, page, false);
             if let Ok(Read::Miss(id)) = read {
                 mm.end_read(id);
                 mm.hold(id);
@@ -137,12 +127,14 @@ impl Replay {
             }
         }
         mm.watch_removals();
-        Ok(Replay { mm, machine, memcg, file, mapping, anonymous })
+        Ok(Replay { mm, machine, memcg, file, mapping, anonymous, last_read: None })
     }
 
     fn is_resident(&self, operation: Operation) -> bool {
         match operation {
-            Operation::Read(page) | Operation::MapLoad(page) => self.mm.is_resident(self.mapping, page),
+            Operation::Read(page) | Operation::MapLoad(page) | Operation::Write(page) => {
+                self.mm.is_resident(self.mapping, page)
+            }
             Operation::AnonLoad(page) | Operation::AnonStore(page) => {
                 self.mm.is_resident(self.anonymous, page)
             }
@@ -150,18 +142,33 @@ impl Replay {
     }
 
     fn access(&mut self, operation: Operation) -> Result<(), mm::vmscan::OutOfMemory> {
+        let last = self.last_read.take();
+        if let Operation::Read(page) = operation {
+            self.last_read = Some(page);
+        }
+        let again = last.is_some() && last == self.last_read;
         let Replay { mm, machine, .. } = self;
         let filled = match operation {
-            Operation::Read(page) => match mm.read_page(machine, CPU, self.memcg, self.file, page)? {
+            Operation::Read(page) => match mm.read_page(machine, CPU, self.memcg, self.file, page, again)? {
                 Read::Hit(_) => None,
                 Read::Miss(id) => Some(id),
             },
+            Operation::Write(page) => {
+                mm.write_page(machine, CPU, self.memcg, self.file, page)?;
+                None
+            }
             Operation::MapLoad(page) => filled_by(mm.touch(machine, CPU, self.mapping, page, false)?),
             Operation::AnonLoad(page) => filled_by(mm.touch(machine, CPU, self.anonymous, page, false)?),
             Operation::AnonStore(page) => filled_by(mm.touch(machine, CPU, self.anonymous, page, true)?),
         };
         if let Some(id) = filled {
             mm.end_read(id);
+        }
+        if mm.wants_writeback() {
+            mm.write_back(u64::MAX);
+            for id in mm.take_submitted_writes() {
+                mm.end_write(machine, CPU, id);
+            }
         }
         if let Some(mut kswapd) = mm.start_kswapd(Node(0)) {
             while kswapd.step(mm, machine, CPU) {}
@@ -186,7 +193,9 @@ pub fn replay(
     let (mut pages, mut anonymous) = (0, 0);
     for operation in operations {
         match *operation {
-            Operation::Read(page) | Operation::MapLoad(page) => pages = pages.max(page + 1),
+            Operation::Read(page) | Operation::MapLoad(page) | Operation::Write(page) => {
+                pages = pages.max(page + 1);
+            }
             Operation::AnonLoad(page) | Operation::AnonStore(page) => anonymous = anonymous.max(page + 1),
         }
     }
@@ -206,7 +215,7 @@ pub fn replay(
             progress(access as u64);
         }
     }
-    outcome.counters = Some(replay.mm.counters().clone());
+    outcome.counters = replay.mm.counters().clone();
     outcome.lru_gen = replay.mm.lru_gen_text(replay.memcg, replay.machine.now(CPU));
     Ok(outcome)
 }

@@ -228,7 +228,7 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "hugetlb-8s", "hugetlb-vm252", "hugetlb-neighbour",
     "mongodb-tpcc", "fio-zipf", "fio-zipf-2g", "fio-zipf-i7-9700", "fio-uniform", "memcached-memtier",
     "memcached-memtier-i7-9700", "mysql-readonly", "mysql-readonly-i7-9700", "streaming-vs-hot",
-    "working-set-shift", "noisy-neighbour",
+    "kernel-build-3g", "working-set-shift", "noisy-neighbour",
 );
 
 const MACHINES: &[(&str, &str)] = built_in!("machines":

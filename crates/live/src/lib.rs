@@ -7,8 +7,10 @@
 //! ```
 //!
 //! [`tracefs`] and [`proc`] know file formats, [`snapshot`] reads the running kernel, [`record`] puts them together.
+//! [`qemu`] boots other kernels, for [`verify`] to ask them too.
 
 pub mod proc;
+pub mod qemu;
 pub mod record;
 pub mod recordings;
 pub mod snapshot;

@@ -9,6 +9,8 @@
 //!                                            the device reads it; meanwhile it is locked
 //! ```
 //!
+//! What is written stays in memory, dirty, until a flusher writes it back ([`crate::writeback`]).
+//!
 //! In the kernel: `filemap_read`, `__filemap_add_folio` in mm/filemap.c; `page_cache_ra_unbounded` in mm/readahead.c.
 
 use crate::account::Category;
@@ -50,7 +52,8 @@ impl MemoryManager {
     }
 
     /// Reads a page of a file on behalf of a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). A page
-    /// that was missing counts as filled once [`MemoryManager::end_read`] is called for it.
+    /// that was missing counts as filled once [`MemoryManager::end_read`] is called for it. To read a page again that the
+    /// open file was read at last, `again`, is no new access to it.
     #[inline]
     pub fn read_page(
         &mut self,
@@ -59,15 +62,42 @@ impl MemoryManager {
         memcg: Memcg,
         file: FileId,
         index: u32,
+        again: bool,
     ) -> Result<Read, OutOfMemory> {
         if let Entry::Folio(id) = self.files.entry(file, index) {
-            self.folio_mark_accessed(machine, cpu, id);
+            if !again {
+                self.folio_mark_accessed(machine, cpu, id);
+            }
             return Ok(Read::Hit(id));
         }
         let id = self.add_to_page_cache(machine, cpu, memcg, file, index, false)?;
         // The reader has copied from it once it is filled.
-        self.folio_mark_accessed(machine, cpu, id);
+        if !again {
+            self.folio_mark_accessed(machine, cpu, id);
+        }
         Ok(Read::Miss(id))
+    }
+
+    /// Overwrites a page of a file on behalf of a task of `memcg` (`pwrite` of all of it): nothing has to be read for that.
+    pub fn write_page(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        memcg: Memcg,
+        file: FileId,
+        index: u32,
+    ) -> Result<FolioId, OutOfMemory> {
+        let id = match self.files.entry(file, index) {
+            Entry::Folio(id) => id,
+            _ => {
+                let id = self.add_to_page_cache(machine, cpu, memcg, file, index, false)?;
+                self.end_read(id);
+                id
+            }
+        };
+        self.mark_dirty(id);
+        self.folio_mark_accessed(machine, cpu, id);
+        Ok(id)
     }
 
     /// The device has filled a folio.

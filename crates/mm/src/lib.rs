@@ -44,6 +44,7 @@ pub mod vmscan;
 pub mod vmstat;
 pub mod watermark;
 pub mod workingset;
+pub mod writeback;
 pub mod xarray;
 pub mod zone;
 

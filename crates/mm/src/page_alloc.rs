@@ -39,6 +39,7 @@ use crate::vmscan::features::GenFeatures;
 use crate::vmscan::policy::PAGE_ALLOC_COSTLY_ORDER;
 use crate::watermark::{self, Mark, Reserves};
 use crate::workingset::shadow::{NODES_SHIFT_MAX, ShadowLayout};
+use crate::writeback::DirtyPages;
 use crate::xarray::{FileId, Files};
 use crate::zone::{Kernel, Zone};
 use machine::{Cpu, Machine, Node, Topology};
@@ -119,6 +120,7 @@ pub struct MemoryManager {
     pub(crate) deferred_shadow_nodes: u64,
     /// Folios whose writing has begun.
     pub(crate) submitted_writes: Vec<FolioId>,
+    pub(crate) dirty_pages: DirtyPages,
     /// Pages that have left the page cache, if somebody watches.
     pub(crate) removals: Option<Vec<(FileId, u32)>>,
 }
@@ -203,6 +205,7 @@ impl MemoryManager {
             generations: None,
             deferred_shadow_nodes: 0,
             submitted_writes: Vec::new(),
+            dirty_pages: DirtyPages::default(),
             removals: None,
         };
         mm.make_lruvecs(Memcg::ROOT);

@@ -149,8 +149,14 @@ impl Host {
                 let memcg = self.memcg(memcg);
                 for page in 0..pages {
                     let index = (from + page * stride) % FILE_PAGES;
-                    let read =
-                        self.mm.read_page(&mut self.machine, Cpu(cpu), memcg, self.files[file], index)?;
+                    let read = self.mm.read_page(
+                        &mut self.machine,
+                        Cpu(cpu),
+                        memcg,
+                        self.files[file],
+                        index,
+                        false,
+                    )?;
                     if let Read::Miss(id) = read {
                         self.reads.push(id);
                     }

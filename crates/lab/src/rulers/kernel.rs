@@ -66,7 +66,7 @@ impl Kernel {
 
 impl Ruler for Kernel {
     fn access(&mut self, page: u32) -> bool {
-        match self.mm.read_page(&mut self.machine, Cpu(0), self.memcg, self.file, page) {
+        match self.mm.read_page(&mut self.machine, Cpu(0), self.memcg, self.file, page, false) {
             Ok(Read::Hit(_)) => true,
             Ok(Read::Miss(id)) => {
                 self.mm.end_read(id);

@@ -285,7 +285,14 @@ impl PagingProgram {
         system.machine.charge(cpu, Category::FileRead, costs.file_read_call);
         for page in done..pages {
             let at = (index + u64::from(page)) as u32;
-            match system.mm.read_page(&mut system.machine, cpu, memcg, self.files[file as usize], at)? {
+            match system.mm.read_page(
+                &mut system.machine,
+                cpu,
+                memcg,
+                self.files[file as usize],
+                at,
+                false,
+            )? {
                 Read::Hit(id) => {
                     self.submit_reads(system, cpu, &mut missing, &mut latest);
                     if system.mm.is_locked(id) {
@@ -569,6 +576,7 @@ fn set_memory(outcome: &mut Outcome, system: &System) {
         (metric::WORKINGSET_ACTIVATE_ANON, Event::WorkingsetActivateAnon),
         (metric::WORKINGSET_RESTORE_FILE, Event::WorkingsetRestoreFile),
         (metric::WORKINGSET_RESTORE_ANON, Event::WorkingsetRestoreAnon),
+        (metric::PSWPIN, Event::Pswpin),
         (metric::PSWPOUT, Event::Pswpout),
     ] {
         outcome.set(metric, outcome.counters.get(event) as f64);

@@ -108,16 +108,26 @@ pub fn default_directory() -> PathBuf {
 
 /// All recordings in `directory`, by name.
 pub fn list(directory: &Path) -> Result<Vec<Recording>, RecordingError> {
+    with_file(directory, "recording.toml")?.iter().map(|path| Recording::open(path)).collect()
+}
+
+/// The directories below `directory` that have a file called `file`, by name.
+pub(crate) fn with_file(directory: &Path, file: &str) -> Result<Vec<PathBuf>, RecordingError> {
     let io = |source| RecordingError::Io { file: directory.display().to_string(), source };
-    let mut names = Vec::new();
+    let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(io)? {
         let path = entry.map_err(io)?.path();
-        if path.join("recording.toml").is_file() {
-            names.push(path);
+        if path.join(file).is_file() {
+            found.push(path);
         }
     }
-    names.sort();
-    names.iter().map(|path| Recording::open(path)).collect()
+    found.sort();
+    Ok(found)
+}
+
+/// The name of a recording: that of its directory.
+pub(crate) fn name_of(directory: &Path) -> String {
+    directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 impl Recording {
@@ -130,8 +140,7 @@ impl Recording {
         let wrong = |problem| RecordingError::Description { file: file.clone(), problem };
         let description: Description = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         description.check().map_err(wrong)?;
-        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Recording { name, description, directory: directory.to_path_buf() })
+        Ok(Recording { name: name_of(directory), description, directory: directory.to_path_buf() })
     }
 
     /// Its records, from the first.

@@ -6,6 +6,7 @@
 //!   open loop     the kernel's lists at the start, then demand alone: pages refilled and drained in the end
 //!   live          the open loop on the kernel that runs here, with workloads of its own
 //!   hugetlb       a count written to the pool, here or when it was recorded, then in the twin: what both count
+//!   reclaim       accesses to files and memory, likewise: which pages were there, which had to go
 //! ```
 //!
 //! The decisions are those of [`mm::pcp::policy`] and the mechanics those of [`mm::pcp`], [`mm::hugetlb`] and
@@ -29,6 +30,7 @@ mod history;
 pub mod hugetlb;
 mod open_loop;
 pub mod programs;
+pub mod reclaim;
 mod replay;
 mod running_kernel;
 mod tally;

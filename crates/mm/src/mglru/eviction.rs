@@ -291,6 +291,9 @@ impl MemoryManager {
             folios = clean;
             may_retry = false;
         }
+        if sc.unqueued_dirty > 0 {
+            self.wake_flusher();
+        }
         Evicted { scanned, swapped }
     }
 

@@ -222,6 +222,7 @@ impl MemoryManager {
         if folios.is_empty() {
             return 0;
         }
+        let taken = folios.len() as u64;
         let outcome = self.shrink_folio_list(machine, cpu, &mut folios, sc);
         self.lruvecs[lruvec.0 as usize].lock.move_pages(machine, cpu, folios.len());
         self.move_folios_to_lru(lruvec, &folios);
@@ -232,6 +233,9 @@ impl MemoryManager {
             outcome.written,
             scanned.saturating_sub(outcome.reclaimed),
         );
+        if outcome.unqueued_dirty == taken {
+            self.wake_flusher();
+        }
         sc.unqueued_dirty += outcome.unqueued_dirty;
         outcome.reclaimed
     }

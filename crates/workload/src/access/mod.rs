@@ -21,6 +21,8 @@
 //! that fails. Each format is one file beside this one that implements `Decode`: it reads a block of the
 //! input and appends accesses to a buffer, so that the one indirect call is paid once a block. What was read
 //! before a damaged place is given out before the error.
+//!
+//! [`sequences`] are not recorded but made, the same ones on a real kernel and in the twin.
 
 mod blkparse;
 mod error;
@@ -33,6 +35,7 @@ mod lines;
 mod oracle;
 mod page_cache;
 mod pages;
+pub mod sequences;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,13 @@
 //! What kernels did, kept so that the twin can be judged where nobody may write to a pool.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Write};
 use super::counts::KernelCounts;
-use crate::recordings::{Description, RecordingError};
+use crate::recordings::{Description, RecordingError, name_of, with_file};
 
 /// The file of a recording, in a directory of its own.
 const FILE: &str = "counts.toml";
@@ -82,15 +82,6 @@ impl Recording {
 
 /// All recordings of pools below `directory`, with their names, by name.
 pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-    let io = |source| RecordingError::Io { file: directory.display().to_string(), source };
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(io)? {
-        let entry = entry.map_err(io)?;
-        if entry.path().join(FILE).is_file() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            found.push((name, Recording::open(&entry.path())?));
-        }
-    }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(found)
+    let open = |path: &PathBuf| Ok((name_of(path), Recording::open(path)?));
+    with_file(directory, FILE)?.iter().map(open).collect()
 }

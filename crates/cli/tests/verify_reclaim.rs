@@ -1,0 +1,69 @@
+//! `mmtwin verify reclaim` on the kernel that the tests run on. Without root, tracefs or memory cgroups it says so and does
+//! nothing.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// On a disk, as temporary files in memory are no page cache.
+fn place() -> tempfile::TempDir {
+    tempfile::tempdir_in("/var/tmp").unwrap()
+}
+
+fn mmtwin(place: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mmtwin"));
+    command.args(["verify", "reclaim", "--json"]).env("TMPDIR", place);
+    command
+}
+
+/// Nothing of process `pid` is left: no file, no memory cgroup, no tracing instance.
+fn check_nothing_left(pid: u32, place: &Path) {
+    assert_eq!(std::fs::read_dir(place).unwrap().count(), 0);
+    for parent in ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/kernel/tracing/instances"] {
+        assert!(!Path::new(parent).join(format!("mmtwin-{pid}")).exists(), "{parent}");
+    }
+}
+
+/// One test, because pages of the file are counted while nobody else may trace with the same name.
+#[test]
+fn the_running_kernel_judges_and_is_left_as_it_was() {
+    let place = place();
+    let child = mmtwin(place.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    if let Some(reason) = report["fallback"].as_str() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    check_nothing_left(pid, place.path());
+    let kernel = |case: &str, counter: &str| {
+        let entries = report["entries"].as_array().unwrap();
+        let found = entries.iter().find(|entry| entry["case"] == case && entry["counter"] == counter);
+        found.unwrap()["kernel"].as_u64().unwrap()
+    };
+    // Belady's optimum is the least; other tasks make the kernel's own number vary from run to run.
+    for (case, least, most) in [
+        ("zipf-classic", 18_800, 36_000),
+        ("loop-classic", 44_300, 200_000),
+        ("scanmix-classic", 39_800, 69_000),
+        ("shift-classic", 15_800, 60_000),
+    ] {
+        let misses = kernel(case, "misses");
+        assert!((least..=most).contains(&misses), "{case}: {misses}");
+        assert_eq!(kernel(case, "accesses, hit or miss") % 100_000, 0, "{case}");
+    }
+
+    let mut child = mmtwin(place.path()).stdout(Stdio::null()).spawn().unwrap();
+    // The file is there: a case is being recorded.
+    while std::fs::read_dir(place.path()).unwrap().count() == 0 && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    check_nothing_left(child.id(), place.path());
+}

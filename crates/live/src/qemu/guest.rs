@@ -1,0 +1,134 @@
+//! Inside: this program as the first process of a kernel that has nothing else.
+//!
+//! ```text
+//!   mount proc, sysfs, devtmpfs, cgroup2           what every program expects
+//!   load brd, copy the disk into it, mount it      /mnt: a file system with a page cache
+//!   do what was asked for
+//!   send its files, one a line, to the second serial line
+//!   restart, which ends the emulation
+//! ```
+//!
+//! A line is `file NAME HEX`, or `error MESSAGE` if it could not be done; the last is `end`.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{MountFlags, mount};
+use rustix::system::{RebootCommand, finit_module, reboot};
+
+use super::initramfs::{DISK, DISK_KIB, MODULE};
+use super::machine::GuestFile;
+
+const LINE: &str = "/dev/ttyS1";
+const BLOCK_DEVICE: &str = "/dev/ram0";
+const CGROUPS: &str = "/sys/fs/cgroup";
+/// Where the disk is mounted.
+pub const DIRECTORY: &str = "/mnt";
+/// `MODULE_INIT_COMPRESSED_FILE`: the kernel unpacks the module.
+const COMPRESSED: i32 = 4;
+
+/// Prepares the machine, does `work`, sends the files that it leaves in the directory that it names, and restarts.
+pub fn serve(work: impl FnOnce() -> Result<PathBuf, String>) -> io::Result<()> {
+    let done = prepare()
+        .map_err(|error| error.to_string())
+        .and_then(|()| work())
+        .and_then(|directory| lines(&directory).map_err(|error| format!("{}: {error}", directory.display())));
+    let text = done.unwrap_or_else(|message| {
+        eprintln!("{message}");
+        format!("error {}\n", message.replace('\n', ", "))
+    });
+    let mut line = File::options().write(true).open(LINE)?;
+    line.write_all(text.as_bytes())?;
+    line.write_all(b"end\n")?;
+    // Closing waits until all is sent.
+    drop(line);
+    Ok(reboot(RebootCommand::Restart)?)
+}
+
+/// Mounts and loads what is needed.
+fn prepare() -> io::Result<()> {
+    let kinds = [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("cgroup2", CGROUPS)];
+    for (kind, place) in kinds {
+        mount_at(kind, kind, place)?;
+    }
+    fs::write(Path::new(CGROUPS).join("cgroup.subtree_control"), "+memory")?;
+    let module = File::open(MODULE)?;
+    let parameters = std::ffi::CString::new(format!("rd_nr=1 rd_size={DISK_KIB}"))?;
+    // Whether it is packed shows when it is not understood.
+    finit_module(&module, &parameters, 0).or_else(|_| finit_module(&module, &parameters, COMPRESSED))?;
+    let mut disk = File::options().write(true).open(BLOCK_DEVICE)?;
+    io::copy(&mut File::open(DISK)?, &mut disk)?;
+    disk.sync_all()?;
+    mount_at(BLOCK_DEVICE, "ext4", DIRECTORY)
+}
+
+fn mount_at(source: &str, kind: &str, place: &str) -> io::Result<()> {
+    fs::create_dir_all(place)?;
+    mount(source, place, kind, MountFlags::empty(), None)
+        .map_err(|error| io::Error::other(format!("{kind} cannot be mounted at {place}: {error}")))
+}
+
+/// The files in `directory`, as lines.
+fn lines(directory: &Path) -> io::Result<String> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    paths.sort();
+    let mut text = String::new();
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        text += &format!("file {name} ");
+        fs::read(&path)?.iter().for_each(|byte| text += &format!("{byte:02x}"));
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// The files in what a guest sent.
+pub(super) fn files(text: &str) -> Result<Vec<GuestFile>, String> {
+    let mut files = Vec::new();
+    for line in text.lines().map(|line| line.trim_end_matches('\r')) {
+        let wrong = || format!("sent `{:.40}`, which is no file", line);
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["file", name, digits] if !name.contains('/') => {
+                let content = digits.as_bytes().chunks(2).map(|pair| {
+                    let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+                    u8::from_str_radix(pair, 16).ok()
+                });
+                let content = content.collect::<Option<Vec<u8>>>().ok_or_else(wrong)?;
+                files.push(GuestFile { name: name.to_string(), content });
+            }
+            ["end"] => return Ok(files),
+            ["error", ..] => return Err(line.trim_start_matches("error ").to_string()),
+            _ => return Err(wrong()),
+        }
+    }
+    Err("it ended before it had sent all".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_arrives() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("b.zst"), [0, 255, 10]).unwrap();
+        fs::write(directory.path().join("a"), []).unwrap();
+        let text = lines(directory.path()).unwrap().replace('\n', "\r\n") + "end\r\n";
+        let expected = [("a", vec![]), ("b.zst", vec![0, 255, 10])];
+        let expected = expected.map(|(name, content)| GuestFile { name: name.into(), content }).to_vec();
+        assert_eq!(files(&text), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_damaged_is_refused() {
+        let error = |text: &str| files(text).unwrap_err();
+        assert_eq!(error("file a 00\r\n"), "it ended before it had sent all");
+        assert_eq!(error("error no disk, nothing\r\nend\r\n"), "no disk, nothing");
+        assert_eq!(error("file a 0x\nend"), "sent `file a 0x`, which is no file");
+        assert_eq!(error("file a 000\nend"), "sent `file a 000`, which is no file");
+        assert_eq!(error("file ../a 00\nend"), "sent `file ../a 00`, which is no file");
+        assert_eq!(error("file a é0\nend"), "sent `file a é0`, which is no file");
+    }
+}

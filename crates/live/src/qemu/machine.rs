@@ -1,0 +1,125 @@
+//! The emulated machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{KernelFiles, QemuError, file_error, find, initramfs};
+
+/// A guest that says nothing for so long is stuck.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// What makes time the number of executed instructions, and hides the host.
+const REPEATABLE: [&str; 18] = [
+    "-accel",
+    "tcg,thread=single",
+    "-icount",
+    "shift=0,sleep=off,align=off",
+    "-rtc",
+    "base=2024-01-01,clock=vm",
+    "-seed",
+    "1",
+    // Instructions whose speed the kernel would ask for.
+    "-cpu",
+    "max,la57=off,erms=off,fsrm=off",
+    "-nodefaults",
+    "-no-user-config",
+    "-display",
+    "none",
+    "-monitor",
+    "none",
+    "-no-reboot",
+    "-nographic",
+];
+
+/// The kernel's own options to the same end. All are such that it knows: it would give others to init.
+const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable random.trust_cpu=on";
+
+/// A machine to boot.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Its memory, MiB.
+    pub memory_mib: u64,
+    /// Its CPUs.
+    pub cpus: u16,
+    /// More options for the kernel.
+    pub kernel_options: String,
+}
+
+/// A file that the guest made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestFile {
+    /// Its name, without a directory.
+    pub name: String,
+    /// What is in it.
+    pub content: Vec<u8>,
+}
+
+impl Machine {
+    /// Boots `kernel` with this program as init, which gets `words`, and gives the files that it sends. What it says is left
+    /// in the file `console`. `interrupted` ends the machine.
+    pub fn run(
+        &self,
+        kernel: &KernelFiles,
+        words: &[&str],
+        console: &Path,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<GuestFile>, QemuError> {
+        let place = tempfile::tempdir().map_err(file_error(&std::env::temp_dir()))?;
+        let [archive, results] = ["initramfs", "results"].map(|name| place.path().join(name));
+        initramfs::write(kernel, &archive)?;
+        let serial = |path: &Path| format!("file:{}", path.display());
+        let mut command = Command::new(Machine::emulator()?);
+        command.args(REPEATABLE);
+        command.args(["-m", &self.memory_mib.to_string(), "-smp", &self.cpus.to_string()]);
+        command.args(["-serial", &serial(console), "-serial", &serial(&results)]);
+        command.arg("-kernel").arg(&kernel.vmlinuz).arg("-initrd").arg(&archive);
+        let options = [KERNEL_OPTIONS, &self.kernel_options, "--", &words.join(" ")];
+        command.args(["-append", &options.join(" ")]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(file_error(Path::new("qemu-system-x86_64")))?;
+        Emulation(child).wait(interrupted)?;
+        let text = fs::read_to_string(&results).map_err(file_error(&results))?;
+        super::guest::files(&text).map_err(|message| QemuError::Guest { message, console: console.into() })
+    }
+
+    /// The program that emulates.
+    pub fn emulator() -> Result<PathBuf, QemuError> {
+        find("qemu-system-x86_64", "qemu-system-x86")
+    }
+}
+
+/// A machine that runs. Ended when dropped.
+struct Emulation(Child);
+
+impl Emulation {
+    fn wait(mut self, interrupted: &dyn Fn() -> bool) -> Result<(), QemuError> {
+        let failed = |message: String| QemuError::Failed { program: "qemu-system-x86_64".into(), message };
+        let start = Instant::now();
+        loop {
+            if interrupted() {
+                return Err(QemuError::Interrupted);
+            }
+            let status = self.0.try_wait().map_err(|error| failed(error.to_string()))?;
+            match status {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => {
+                    let said = self.0.stderr.take().and_then(|said| std::io::read_to_string(said).ok());
+                    return Err(failed(said.filter(|said| !said.is_empty()).unwrap_or(status.to_string())));
+                }
+                None if start.elapsed() > LIMIT => {
+                    return Err(failed(format!("it was still running after {} s", LIMIT.as_secs())));
+                }
+                None => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    }
+}
+
+impl Drop for Emulation {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

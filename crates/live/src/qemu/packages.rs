@@ -1,0 +1,237 @@
+//! Debian's kernels, out of their packages.
+//!
+//! ```text
+//!   cache/apt/           apt's lists, downloads and state, apart from the machine's own
+//!   cache/kernels/linux-image-6.12.95+deb12-cloud-amd64/
+//!     vmlinuz            the kernel
+//!     brd.ko, brd.ko.xz  its disk in memory, as it comes
+//! ```
+//!
+//! apt is told where its archive is by what the machine's own sources name; the suites are those that had the kernel.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{QemuError, file_error, find, output};
+
+/// Kept of a package: the kernel, and the module of the disk, packed or not.
+const VMLINUZ: &str = "vmlinuz";
+const MODULES: [&str; 2] = ["brd.ko", "brd.ko.xz"];
+const FLAVOUR: &str = "-cloud-amd64";
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// The suites that the kernels below are in; the first is Debian's security archive.
+const SUITES: [&str; 4] = ["bookworm-security", "bookworm", "bookworm-backports", "trixie-backports"];
+
+/// A kernel that Debian has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its release.
+    pub release: &'static str,
+    /// The package that recordings were made with; the newest of its release is taken where it is gone.
+    pub package: &'static str,
+    /// How the names of all packages of this release begin.
+    prefix: &'static str,
+}
+
+/// All of them.
+pub const KERNELS: [Kernel; 3] = [
+    Kernel { release: "6.1", package: "linux-image-6.1.0-56-cloud-amd64", prefix: "linux-image-6.1.0-" },
+    Kernel { release: "6.12", package: "linux-image-6.12.95+deb12-cloud-amd64", prefix: "linux-image-6.12." },
+    Kernel { release: "6.18", package: "linux-image-6.18.15+deb13-cloud-amd64", prefix: "linux-image-6.18." },
+];
+
+/// What it takes to boot a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelFiles {
+    /// The package they are from.
+    pub package: String,
+    /// The kernel.
+    pub vmlinuz: PathBuf,
+    /// The module of its disk in memory.
+    pub brd: PathBuf,
+}
+
+impl Kernel {
+    /// Its files, from `cache` if they are there, or else out of its package.
+    pub fn files(&self, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<KernelFiles, QemuError> {
+        if let Some(files) = self.cached(cache) {
+            return Ok(files);
+        }
+        progress(&format!("looking for Linux {} in Debian's archive", self.release));
+        let apt = Apt::open(cache)?;
+        let names = apt.run("apt-cache", &["pkgnames", self.prefix], cache)?;
+        let names = names.lines().filter(|name| name.ends_with(FLAVOUR));
+        let newest = names.max_by_key(|name| (*name == self.package, numbers(name)));
+        let package = newest.ok_or_else(|| QemuError::NoPackage {
+            release: self.release,
+            prefix: self.prefix,
+            directory: kernels(cache).join(self.package),
+        })?;
+        progress(&format!("downloading {package}"));
+        let unpacked = tempfile::tempdir_in(cache).map_err(file_error(cache))?;
+        apt.run("apt-get", &["download", package], unpacked.path())?;
+        let archive = entries(unpacked.path()).into_iter().next();
+        let archive = archive.ok_or_else(|| QemuError::Failed {
+            program: "apt-get".into(),
+            message: format!("it left no file of {package}"),
+        })?;
+        progress(&format!("unpacking {package}"));
+        output(Command::new(find("dpkg", "dpkg")?).arg("-x").arg(archive).arg(unpacked.path()))?;
+        keep(unpacked.path(), &kernels(cache).join(package))?;
+        self.cached(cache).ok_or_else(|| QemuError::Failed {
+            program: "dpkg".into(),
+            message: format!("{package} has no {VMLINUZ} or no {}", MODULES[0]),
+        })
+    }
+
+    /// The files that are there, those of the recordings' package if possible.
+    fn cached(&self, cache: &Path) -> Option<KernelFiles> {
+        let found = entries(&kernels(cache)).into_iter().filter_map(|directory| {
+            let package = directory.file_name()?.to_str()?.to_string();
+            let brd = MODULES.iter().map(|name| directory.join(name)).find(|path| path.is_file())?;
+            let files = KernelFiles { package, vmlinuz: directory.join(VMLINUZ), brd };
+            (files.package.starts_with(self.prefix) && files.vmlinuz.is_file()).then_some(files)
+        });
+        found.max_by_key(|files| (files.package == self.package, numbers(&files.package)))
+    }
+}
+
+fn kernels(cache: &Path) -> PathBuf {
+    cache.join("kernels")
+}
+
+/// The numbers in a name, by which versions are compared.
+fn numbers(name: &str) -> Vec<u64> {
+    name.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+}
+
+/// What is in a directory, by name; nothing if it is not there.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Moves what is needed of an unpacked package.
+fn keep(unpacked: &Path, directory: &Path) -> Result<(), QemuError> {
+    fs::create_dir_all(directory).map_err(file_error(directory))?;
+    let mut pending = vec![unpacked.to_path_buf()];
+    while let Some(path) = pending.pop() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let kept = match MODULES.iter().find(|module| **module == name) {
+            Some(module) => module,
+            None if name.starts_with("vmlinuz-") => VMLINUZ,
+            None => {
+                if path.is_dir() && !path.is_symlink() {
+                    pending.extend(entries(&path));
+                }
+                continue;
+            }
+        };
+        fs::rename(&path, directory.join(kept)).map_err(file_error(&path))?;
+    }
+    Ok(())
+}
+
+/// apt with lists and state of its own.
+struct Apt {
+    options: Vec<String>,
+}
+
+impl Apt {
+    fn open(cache: &Path) -> Result<Apt, QemuError> {
+        let place = cache.join("apt");
+        for directory in ["lists/partial", "archives/partial"] {
+            let path = place.join(directory);
+            fs::create_dir_all(&path).map_err(file_error(&path))?;
+        }
+        let sources = place.join("sources.list");
+        fs::write(&sources, Apt::sources()?).map_err(file_error(&sources))?;
+        let status = place.join("status");
+        fs::write(&status, "").map_err(file_error(&status))?;
+        let place = place.display();
+        let options = [
+            format!("Dir::State={place}"),
+            format!("Dir::State::lists={place}/lists"),
+            format!("Dir::State::status={place}/status"),
+            format!("Dir::Cache={place}"),
+            format!("Dir::Etc::sourcelist={place}/sources.list"),
+            "Dir::Etc::sourceparts=/dev/null".into(),
+            "APT::Architecture=amd64".into(),
+            "APT::Sandbox::User=root".into(),
+        ];
+        let apt = Apt { options: options.into_iter().flat_map(|option| ["-o".into(), option]).collect() };
+        apt.run("apt-get", &["-q", "update"], cache)?;
+        Ok(apt)
+    }
+
+    /// The lines of sources.list: the suites, in the archives that the machine's own apt gets Debian from.
+    fn sources() -> Result<String, QemuError> {
+        let mut command = Command::new(find("apt-get", "apt")?);
+        command.args([
+            "indextargets",
+            "--format",
+            "$(ORIGIN) $(RELEASE) $(REPO_URI)",
+            "Created-By: Packages",
+        ]);
+        let targets = output(&mut command)?;
+        let archive = |security: bool| {
+            let mut archives = targets.lines().filter_map(|line| {
+                let (release, uri) = line.strip_prefix("Debian ")?.split_once(' ')?;
+                (release.ends_with("-security") == security).then_some(uri)
+            });
+            archives.next()
+        };
+        let lines = SUITES.iter().filter_map(|suite| {
+            let uri = archive(suite.ends_with("-security"))?;
+            Some(format!("deb [arch=amd64 signed-by={KEYRING}] {uri} {suite} main\n"))
+        });
+        Ok(lines.collect())
+    }
+
+    fn run(&self, program: &'static str, words: &[&str], directory: &Path) -> Result<String, QemuError> {
+        output(Command::new(find(program, "apt")?).args(&self.options).args(words).current_dir(directory))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_kernel_is_taken_unless_that_of_the_recordings_is_there() {
+        let cache = tempfile::tempdir().unwrap();
+        let put = |package: &str, module: &str| {
+            let directory = kernels(cache.path()).join(package);
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join(VMLINUZ), "").unwrap();
+            fs::write(directory.join(module), "").unwrap();
+        };
+        let found = || KERNELS[1].cached(cache.path()).map(|files| files.package);
+        put("linux-image-6.1.0-56-cloud-amd64", "brd.ko");
+        assert_eq!(found(), None);
+        put("linux-image-6.12.100+deb12-cloud-amd64", "brd.ko.xz");
+        put("linux-image-6.12.98+deb12-cloud-amd64", "brd.ko.xz");
+        put("linux-image-6.12.101+deb12-cloud-amd64", "loop.ko.xz");
+        assert_eq!(found().as_deref(), Some("linux-image-6.12.100+deb12-cloud-amd64"));
+        put(KERNELS[1].package, "brd.ko.xz");
+        assert_eq!(found().as_deref(), Some(KERNELS[1].package));
+    }
+
+    #[test]
+    fn what_is_needed_is_kept() {
+        let place = tempfile::tempdir().unwrap();
+        let modules = place.path().join("new/usr/lib/modules/6.12/kernel/drivers/block");
+        fs::create_dir_all(&modules).unwrap();
+        fs::write(modules.join("brd.ko.xz"), "module").unwrap();
+        fs::create_dir_all(place.path().join("new/boot")).unwrap();
+        fs::write(place.path().join("new/boot/vmlinuz-6.12"), "kernel").unwrap();
+        fs::write(place.path().join("new/boot/config-6.12"), "config").unwrap();
+        let kept = place.path().join("kept");
+        keep(&place.path().join("new"), &kept).unwrap();
+        assert_eq!(entries(&kept), [kept.join("brd.ko.xz"), kept.join("vmlinuz")]);
+        assert_eq!(fs::read_to_string(kept.join("vmlinuz")).unwrap(), "kernel");
+    }
+}

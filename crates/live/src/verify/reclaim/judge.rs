@@ -1,0 +1,150 @@
+//! The kernel's residency and counters beside the twin's.
+//!
+//! How far two orders of eviction agree is asked of the stays that ended in both:
+//!
+//! ```text
+//!   the kernel evicted   a b c d e f g
+//!   the twin did         2 1 3 9 4 5 -       where it has them, counted from 1
+//!   in order               1 3   4 5         the longest part of it that ascends: 4 of 7
+//! ```
+//!
+//! A page that is out of place thus counts once and does not shift the others. Reclaim takes [`BATCH`] pages at a time,
+//! within which the kernel's order depends on when per-CPU batches are emptied; so the same is also asked with the twin's
+//! evictions counted in batches.
+
+use std::collections::BTreeMap;
+
+use workload::access::sequences::Operation;
+
+use super::residency::Residency;
+use crate::verify::{Causes, Entry};
+
+/// Pages that reclaim takes at a time (`SWAP_CLUSTER_MAX`).
+const BATCH: u32 = 32;
+
+/// How often each access, page and counter of a case agrees. Where decisions are compared one by one, the kernel's number
+/// is that of all and the twin's that of those which agree. Counters are compared where both have them.
+pub fn entries(
+    case: &str,
+    operations: &[Operation],
+    kernel: (&Residency, &BTreeMap<String, u64>),
+    twin: (&Residency, &BTreeMap<String, u64>),
+) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut add = |counter: &str, kernel: u64, twin: u64| {
+        entries.push(Entry::new(case, counter, kernel, twin, Causes::default()));
+    };
+    let (in_kernel, in_twin) = (kernel.0, twin.0);
+    let [of_file, anon] = in_kernel.misses(operations);
+    let [of_file_twin, anon_twin] = in_twin.misses(operations);
+    add("misses", of_file, of_file_twin);
+    if anon + anon_twin > 0 {
+        add("misses of anonymous pages", anon, anon_twin);
+    }
+    let right = in_kernel.hits.iter().zip(&in_twin.hits).filter(|(kernel, twin)| kernel == twin);
+    add("accesses, hit or miss", in_kernel.hits.len() as u64, right.count() as u64);
+    let evicted = in_kernel.evictions.len() as u64;
+    add("evictions", evicted, in_twin.evictions.len() as u64);
+    if evicted > 0 {
+        add("evictions, in order", evicted, in_order(in_kernel, in_twin, 1));
+        add("evictions, in order of batches", evicted, in_order(in_kernel, in_twin, BATCH));
+    }
+    for (name, &count) in kernel.1 {
+        if let Some(&count_twin) = twin.1.get(name)
+            && count + count_twin > 0
+        {
+            add(name, count, count_twin);
+        }
+    }
+    entries
+}
+
+/// How many of the kernel's evictions the twin has in the same order, if it counts its own in batches of `batch`.
+fn in_order(kernel: &Residency, twin: &Residency, batch: u32) -> u64 {
+    let mut place = vec![None; kernel.hits.len()];
+    for (number, &stay) in (0u32..).zip(&twin.evictions) {
+        place[stay as usize] = Some(number / batch);
+    }
+    // For each length, the least place that an ascending part of that length can end in.
+    let mut ends: Vec<u32> = Vec::new();
+    for number in kernel.evictions.iter().filter_map(|&stay| place[stay as usize]) {
+        let length = ends.partition_point(|&end| end <= number);
+        match ends.get_mut(length) {
+            Some(end) => *end = number,
+            None => ends.push(number),
+        }
+    }
+    ends.len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn residency(evictions: &[u32]) -> Residency {
+        Residency { hits: vec![false; 100], evictions: evictions.to_vec() }
+    }
+
+    #[test]
+    fn the_picture_above() {
+        let kernel = residency(&[0, 1, 2, 3, 4, 5, 6]);
+        let twin = residency(&[1, 0, 2, 4, 5, 90, 91, 92, 3]);
+        assert_eq!(in_order(&kernel, &twin, 1), 4);
+        assert_eq!(in_order(&kernel, &kernel, 1), 7);
+    }
+
+    #[test]
+    fn within_a_batch_order_does_not_matter() {
+        let kernel = residency(&(0..64).collect::<Vec<_>>());
+        let backwards: Vec<u32> = (0..32).rev().chain((32..64).rev()).collect();
+        assert_eq!(in_order(&kernel, &residency(&backwards), BATCH), 64);
+        assert_eq!(in_order(&kernel, &residency(&backwards), 1), 2);
+    }
+
+    /// By definition: all parts, of which the longest that ascends.
+    fn by_definition(places: &[u32]) -> u64 {
+        let parts = (0..1u32 << places.len()).map(|part| {
+            let chosen: Vec<u32> =
+                (0..places.len()).filter(|&at| part >> at & 1 != 0).map(|at| places[at]).collect();
+            if chosen.is_sorted() { chosen.len() } else { 0 }
+        });
+        parts.max().unwrap_or(0) as u64
+    }
+
+    proptest! {
+        #[test]
+        fn the_longest_part_is_found(
+            kernel in Just((0..10u32).collect::<Vec<_>>()).prop_shuffle(),
+            twin in Just((0..10u32).collect::<Vec<_>>()).prop_shuffle(),
+            known in 0..10usize,
+            batch in 1..4u32,
+        ) {
+            let place = |stay: &u32| twin[..known].iter().position(|of_twin| of_twin == stay);
+            let places: Vec<u32> = kernel.iter().filter_map(place).map(|place| place as u32 / batch).collect();
+            let found = in_order(&residency(&kernel), &residency(&twin[..known]), batch);
+            prop_assert_eq!(found, by_definition(&places));
+        }
+    }
+
+    #[test]
+    fn a_case_agrees_with_itself_and_a_difference_shows() {
+        let mut operations = vec![Operation::Read(0); 99];
+        operations.push(Operation::AnonLoad(0));
+        let kernel = residency(&[3, 4]);
+        let counters = BTreeMap::from([("pgscan_file".to_string(), 2), ("pgrefill".to_string(), 0)]);
+        let same = entries("case", &operations, (&kernel, &counters), (&kernel, &counters));
+        assert!(same.iter().all(|entry| entry.case == "case" && entry.error == Some(0.0)), "{same:?}");
+        let names: Vec<&str> = same.iter().map(|entry| entry.counter.as_str()).collect();
+        let expected = ["misses", "misses of anonymous pages", "accesses, hit or miss", "evictions"];
+        let orders = ["evictions, in order", "evictions, in order of batches", "pgscan_file"];
+        assert_eq!(names, [&expected[..], &orders[..]].concat());
+
+        let mut twin = residency(&[4, 3, 5]);
+        twin.hits[7] = true;
+        let other = entries("case", &operations, (&kernel, &counters), (&twin, &BTreeMap::new()));
+        let numbers: Vec<(u64, u64)> = other.iter().map(|entry| (entry.kernel, entry.twin)).collect();
+        assert_eq!(numbers, [(99, 98), (1, 1), (100, 99), (2, 3), (2, 1), (2, 2)]);
+    }
+}

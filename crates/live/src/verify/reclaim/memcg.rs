@@ -1,0 +1,102 @@
+//! A memory cgroup for as long as it is needed, in the first version of the interface or the second.
+//!
+//! ```text
+//!             where                            limit                    counts
+//!   v1        /sys/fs/cgroup/memory/mmtwin-N   memory.limit_in_bytes    memory.stat, refaults alone
+//!   v2        /sys/fs/cgroup/mmtwin-N          memory.max               memory.stat, all of reclaim
+//! ```
+//!
+//! Its name carries the pid of the process that made it: one whose pid is gone was left by a process that was killed, and is
+//! removed by the next.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use workload::access::PAGE_SIZE;
+
+const PREFIX: &str = "mmtwin-";
+
+/// The mounted hierarchy that limits memory.
+#[derive(Clone, Debug)]
+pub struct Hierarchy {
+    root: PathBuf,
+    limit: &'static str,
+}
+
+/// A group of its own. Dropping it removes it.
+#[derive(Debug)]
+pub struct MemoryCgroup {
+    path: PathBuf,
+}
+
+impl Hierarchy {
+    /// Finds it among the mounts, or says what is missing.
+    pub fn find() -> Result<Hierarchy, String> {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let with_memory = |root: &Path| {
+            let enabled = fs::read_to_string(root.join("cgroup.subtree_control")).unwrap_or_default();
+            enabled.split_whitespace().any(|controller| controller == "memory")
+        };
+        for line in mounts.lines() {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let [_, root, kind, options, ..] = fields[..] else { continue };
+            let root = PathBuf::from(root);
+            if kind == "cgroup" && options.split(',').any(|option| option == "memory") {
+                return Ok(Hierarchy { root, limit: "memory.limit_in_bytes" });
+            }
+            if kind == "cgroup2" && with_memory(&root) {
+                return Ok(Hierarchy { root, limit: "memory.max" });
+            }
+        }
+        Err("no memory cgroups: mount a hierarchy with the memory controller, or write +memory to its \
+             cgroup.subtree_control"
+            .into())
+    }
+
+    /// Removes the groups of processes that are gone.
+    pub fn remove_stale(&self) {
+        for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+            if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+    }
+
+    /// Makes a group that may hold so many pages.
+    pub fn create(&self, max: u64) -> io::Result<MemoryCgroup> {
+        let path = self.root.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&path)?;
+        let group = MemoryCgroup { path };
+        fs::write(group.path.join(self.limit), (max * PAGE_SIZE).to_string())?;
+        Ok(group)
+    }
+}
+
+impl MemoryCgroup {
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it has counted.
+    pub fn statistics(&self) -> io::Result<BTreeMap<String, u64>> {
+        let text = fs::read_to_string(self.path.join(STATISTICS))?;
+        let counters = text.lines().filter_map(|line| line.split_once(' '));
+        Ok(counters.filter_map(|(name, value)| Some((name.into(), value.parse().ok()?))).collect())
+    }
+}
+
+/// The file of its counts.
+pub const STATISTICS: &str = "memory.stat";
+
+impl Drop for MemoryCgroup {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.path) {
+            eprintln!("cannot remove {}: {error}; remove it with rmdir", self.path.display());
+        }
+    }
+}

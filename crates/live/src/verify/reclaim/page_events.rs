@@ -1,0 +1,196 @@
+//! Pages of one file that come into the page cache and go, from the kernel's tracepoints.
+//!
+//! ```text
+//!   accesses    a  b  a  c  d          a
+//!   events     +a +b    +c  -b -a +d  +a      filemap:mm_filemap_add_to_page_cache, ..._delete_from_page_cache
+//!   hits        .  .  x  .  .          .
+//! ```
+//!
+//! A group is full when a page comes in that does not fit, so its pages go while a miss is served, before the page that is
+//! missed comes in. Thus every access is known to be a hit or a miss. mincore(2), which would say the same, needs a mapping
+//! of the file, and does not say which pages went.
+
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{major, minor};
+use workload::access::sequences::Operation;
+
+use super::residency::Residency;
+use crate::record::RecordError;
+use crate::tracefs::{EventFormat, Instance, SubBufferLayout, Tracefs};
+use crate::verify::VerifyError;
+use crate::verify::running_kernel::failed;
+
+const ADDED: &str = "events/filemap/mm_filemap_add_to_page_cache";
+const DELETED: &str = "events/filemap/mm_filemap_delete_from_page_cache";
+/// Ring buffer, KiB per CPU: an event takes 44 bytes, and a sequence makes up to 400,000.
+const BUFFER_KIB: u64 = 32 << 10;
+
+/// What happened to a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageEvent {
+    /// It came in.
+    Added(u32),
+    /// It went.
+    Deleted(u32),
+}
+
+/// The events of a file while tracing is on.
+pub struct PageEvents {
+    instance: Instance,
+    /// Of [`PageEvent::Added`] and of [`PageEvent::Deleted`].
+    formats: [EventFormat; 2],
+}
+
+impl PageEvents {
+    /// Notes the events of the file that `file` tells of, from now on.
+    pub fn start(tracefs: &Tracefs, file: &Metadata) -> Result<PageEvents, RecordError> {
+        let instance = Instance::create(tracefs)?;
+        instance.write("trace_clock", "mono")?;
+        instance
+            .write("buffer_size_kb", &BUFFER_KIB.to_string())
+            .map_err(|source| RecordError::Buffer { kib: BUFFER_KIB, source })?;
+        let device = file.dev();
+        // As the kernel packs a device number.
+        let device = u64::from(major(device)) << 20 | u64::from(minor(device));
+        let filter = format!("i_ino == {} && s_dev == {device}", file.ino());
+        let enable = |event: &str| -> Result<EventFormat, RecordError> {
+            let format = EventFormat::parse(&instance.read(&format!("{event}/format"))?)?;
+            instance.write(&format!("{event}/filter"), &filter)?;
+            instance.write(&format!("{event}/enable"), "1")?;
+            Ok(format)
+        };
+        let formats = [enable(ADDED)?, enable(DELETED)?];
+        instance.write("tracing_on", "1")?;
+        Ok(PageEvents { instance, formats })
+    }
+
+    /// Ends that and gives them out, in order of time.
+    pub fn end(self) -> Result<Vec<PageEvent>, VerifyError> {
+        self.instance.write("tracing_on", "0").map_err(RecordError::from)?;
+        let mut timed = Vec::new();
+        for cpu in self.instance.cpus().map_err(RecordError::from)? {
+            let lost = self.instance.statistics(cpu).map_err(RecordError::from)?.lost;
+            if lost > 0 {
+                return Err(wrong(format!("{lost} events of CPU {cpu} were lost; try again")));
+            }
+            self.read(cpu, &mut timed)?;
+        }
+        // A CPU's own order is kept where times are equal.
+        timed.sort_by_key(|(time, _)| *time);
+        Ok(timed.into_iter().map(|(_, event)| event).collect())
+    }
+
+    /// Reads a CPU's whole buffer, sub-buffer by sub-buffer.
+    fn read(&self, cpu: u16, events: &mut Vec<(u64, PageEvent)>) -> Result<(), VerifyError> {
+        let header = self.instance.read("events/header_page").map_err(RecordError::from)?;
+        let layout = SubBufferLayout::parse(&header).map_err(RecordError::from)?;
+        let mut buffer = self.instance.open_buffer(cpu).map_err(RecordError::from)?;
+        let mut bytes = vec![0; layout.size];
+        loop {
+            match buffer.read(&mut bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(failed(format!("the buffer of CPU {cpu}"), error)),
+                Ok(0) => return Ok(()),
+                Ok(length) => {
+                    for record in layout.open(&bytes[..length]).map_err(RecordError::from)? {
+                        let (time, record) = record.map_err(RecordError::from)?;
+                        events.extend(self.decode(record)?.map(|event| (time, event)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// None if it is an event of another kind: there are none.
+    fn decode(&self, record: &[u8]) -> Result<Option<PageEvent>, VerifyError> {
+        let makers = [PageEvent::Added, PageEvent::Deleted];
+        for (format, make) in self.formats.iter().zip(makers) {
+            let number = |name: &str| -> Result<u64, VerifyError> {
+                let field = format.field(name).map_err(RecordError::from)?;
+                field.number(record).ok_or_else(|| wrong(format!("an event has no {name}")))
+            };
+            if number("common_type")? != u64::from(format.id) {
+                continue;
+            }
+            if number("order")? != 0 {
+                return Err(wrong("the file came in by folios of several pages; read-ahead is on".into()));
+            }
+            return Ok(u32::try_from(number("index")?).ok().map(make));
+        }
+        Ok(None)
+    }
+}
+
+fn wrong(problem: String) -> VerifyError {
+    failed("the tracepoints of the page cache", io::Error::other(problem))
+}
+
+/// What the events say of reads that began with no page of the file in memory, and the pages that were resident when the
+/// first was evicted, if any was.
+pub fn residency(
+    operations: &[Operation],
+    events: &[PageEvent],
+) -> Result<(Residency, Option<u64>), VerifyError> {
+    let (mut resident, mut hits, mut evicted) = (BTreeSet::new(), Vec::new(), Vec::new());
+    let mut when_full = None;
+    let mut events = events.iter();
+    for (access, &operation) in operations.iter().enumerate() {
+        let Operation::Read(page) = operation else {
+            return Err(wrong(format!("access {access} is no read, and nothing shows what came of it")));
+        };
+        let hit = resident.contains(&page);
+        hits.push(hit);
+        while !hit && !resident.contains(&page) {
+            match events.next() {
+                Some(PageEvent::Deleted(gone)) => {
+                    when_full.get_or_insert(resident.len() as u64);
+                    resident.remove(gone);
+                    evicted.push(*gone);
+                }
+                Some(PageEvent::Added(came)) if *came == page => _ = resident.insert(page),
+                Some(PageEvent::Added(other)) => {
+                    return Err(wrong(format!(
+                        "access {access} reads page {page}, and page {other} comes in"
+                    )));
+                }
+                None => {
+                    let nothing = "reading the file left no trace, as on overlay, btrfs or tmpfs; set TMPDIR to a \
+                                   directory on ext4 or xfs";
+                    let ended = format!("access {access} reads page {page}, which never comes in");
+                    return Err(wrong(if resident.is_empty() { nothing.into() } else { ended }));
+                }
+            }
+        }
+    }
+    Ok((Residency::new(operations, hits, &evicted).map_err(wrong)?, when_full))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PageEvent::{Added, Deleted};
+    use super::*;
+
+    #[test]
+    fn the_picture_above() {
+        let operations = [0, 1, 0, 2, 3, 0].map(Operation::Read);
+        let events = [Added(0), Added(1), Added(2), Deleted(1), Deleted(0), Added(3), Added(0), Deleted(2)];
+        let (residency, when_full) = residency(&operations, &events).unwrap();
+        assert_eq!(residency.hits, [false, false, true, false, false, false]);
+        assert_eq!((residency.evictions, when_full), (vec![1, 0], Some(3)));
+    }
+
+    #[test]
+    fn events_that_do_not_fit_are_an_error() {
+        let error = |events: &[PageEvent]| {
+            let operations = [0, 1].map(Operation::Read);
+            residency(&operations, events).unwrap_err().to_string()
+        };
+        assert!(error(&[Added(0), Added(2)]).ends_with("access 1 reads page 1, and page 2 comes in"));
+        assert!(error(&[Added(0)]).ends_with("access 1 reads page 1, which never comes in"));
+        assert!(error(&[]).contains("set TMPDIR"));
+    }
+}

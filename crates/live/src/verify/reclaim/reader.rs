@@ -1,0 +1,54 @@
+//! The program whose pages are watched: reads a file in a memory cgroup, one page at a time.
+//!
+//! It is this very program, called again with a hidden subcommand that leads to [`run`]. All that it needs is there before
+//! it joins the group, so that the group holds pages of the file and what the kernel itself needs for them.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::{Advice, fadvise};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use workload::access::PAGE_SIZE;
+use workload::access::sequences::{Operation, Sequence};
+
+use super::memcg::STATISTICS;
+
+/// Reads `file` in the order of `sequence`, in the group at `group`, whose memory.stat is read every `stat_reads` accesses.
+pub fn run(sequence: &str, file: &Path, group: &Path, stat_reads: u32) -> io::Result<()> {
+    let unknown = || io::Error::other(format!("there is no sequence `{sequence}`"));
+    let offsets: Option<Vec<u64>> = Sequence::named(sequence)
+        .ok_or_else(unknown)?
+        .operations()
+        .into_iter()
+        .map(|operation| match operation {
+            Operation::Read(page) => Some(u64::from(page) * PAGE_SIZE),
+            _ => None,
+        })
+        .collect();
+    let offsets = offsets.ok_or_else(|| io::Error::other(format!("{sequence} does more than read")))?;
+    stay_on_one_cpu()?;
+    let file = File::open(file)?;
+    // One page a miss: no read-ahead.
+    fadvise(&file, 0, None, Advice::Random)?;
+    let statistics = File::open(group.join(STATISTICS))?;
+    let (mut page, mut text) = (vec![1; PAGE_SIZE as usize], vec![1; 4 * PAGE_SIZE as usize]);
+    fs::write(group.join("cgroup.procs"), "0")?;
+    for (access, offset) in (0u32..).zip(offsets) {
+        file.read_exact_at(&mut page, offset)?;
+        if stat_reads > 0 && access % stat_reads == 0 {
+            let _ = statistics.read_at(&mut text, 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// Pages on their way to the lists wait with the CPU that touched them.
+fn stay_on_one_cpu() -> io::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let first = (0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu));
+    let mut only = CpuSet::new();
+    only.set(first.ok_or_else(|| io::Error::other("there is no CPU"))?);
+    Ok(sched_setaffinity(None, &only)?)
+}

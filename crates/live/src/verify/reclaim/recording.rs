@@ -1,0 +1,167 @@
+//! What kernels did with sequences of accesses, kept so that the twin can be judged without them.
+//!
+//! ```text
+//!   data/recordings/reclaim-6.12.95/
+//!     reclaim.toml                           kernel, cases, counters       Recording
+//!     zipf-multi-gen.hits.zst                a bit an access               residency
+//!     zipf-multi-gen.evictions.zst           stays that ended, in order    residency
+//!     zipf-multi-gen.generations.csv.zst     sizes, now and then           Generation
+//!     zipf-0.9-classic.accesses.zst          pages, where no sequence has them
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use workload::access::sequences::{Operation, Sequence};
+
+use super::case::Case;
+use super::residency::Residency;
+use crate::recordings::{RecordingError, name_of, with_file};
+
+/// The file of a recording, in a directory of its own.
+const FILE: &str = "reclaim.toml";
+/// Tens of times what a recording has.
+const MOST_BYTES: u64 = 1 << 26;
+
+/// The content of `reclaim.toml`, and where it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recording {
+    /// Release of the kernel.
+    pub kernel: String,
+    /// What it ran on, for people.
+    pub machine: String,
+    /// CPUs of that.
+    pub cpus: u16,
+    /// What ran.
+    pub cases: Vec<Case>,
+    #[serde(skip)]
+    directory: PathBuf,
+}
+
+/// The size of one generation at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// Before this access.
+    pub access: u32,
+    /// Sequence number.
+    pub seq: u64,
+    /// Pages of anonymous memory.
+    pub anon: u64,
+    /// Pages of files.
+    pub file: u64,
+}
+
+impl Recording {
+    /// An empty one.
+    pub fn new(kernel: String, machine: String, cpus: u16) -> Recording {
+        Recording { kernel, machine, cpus, cases: Vec::new(), directory: PathBuf::new() }
+    }
+
+    /// Reads the recording in `directory`.
+    pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
+        let path = directory.join(FILE);
+        let file = path.display().to_string();
+        let text =
+            fs::read_to_string(&path).map_err(|source| RecordingError::Io { file: file.clone(), source })?;
+        let recording: Recording = toml::from_str(&text)
+            .map_err(|error| RecordingError::Description { file, problem: error.to_string() })?;
+        Ok(Recording { directory: directory.to_path_buf(), ..recording })
+    }
+
+    /// The accesses of a case.
+    pub fn operations(&self, case: &Case) -> Result<Vec<Operation>, RecordingError> {
+        let Some(name) = &case.sequence else {
+            let (_, bytes) = self.unpacked(case, "accesses")?;
+            let words = bytes.chunks_exact(4).filter_map(|word| word.first_chunk());
+            return Ok(words.map(|word| Operation::Read(u32::from_le_bytes(*word))).collect());
+        };
+        let unknown = || {
+            let file = self.directory.join(FILE).display().to_string();
+            let problem = format!("{}: there is no sequence `{name}`", case.name);
+            RecordingError::Description { file, problem }
+        };
+        Ok(Sequence::named(name).ok_or_else(unknown)?.operations())
+    }
+
+    /// What happened to the pages of a case.
+    pub fn residency(&self, case: &Case, operations: &[Operation]) -> Result<Residency, RecordingError> {
+        let (_, hits) = self.unpacked(case, "hits")?;
+        let (file, evictions) = self.unpacked(case, "evictions")?;
+        Residency::decode(operations, &hits, &evictions).map_err(|problem| RecordingError::Stream {
+            file,
+            place: "with its hits".into(),
+            problem,
+        })
+    }
+
+    /// The sizes of the generations of a case on the multi-gen LRU.
+    pub fn generations(&self, case: &Case) -> Result<Vec<Generation>, RecordingError> {
+        let (file, bytes) = self.unpacked(case, "generations.csv")?;
+        let text = String::from_utf8_lossy(&bytes);
+        let mut generations = Vec::new();
+        for (number, line) in text.lines().enumerate().skip(1) {
+            let numbers: Option<Vec<u64>> = line.split(',').map(|cell| cell.parse().ok()).collect();
+            let generation = numbers.and_then(|numbers| match numbers[..] {
+                [access, seq, anon, file] => {
+                    Some(Generation { access: access.try_into().ok()?, seq, anon, file })
+                }
+                _ => None,
+            });
+            generations.push(generation.ok_or_else(|| RecordingError::Stream {
+                file: file.clone(),
+                place: format!("line {}", number + 1),
+                problem: "expected access, generation and pages of both types".into(),
+            })?);
+        }
+        Ok(generations)
+    }
+
+    /// Writes a case with what happened in it into `directory`, which is made if it is not there.
+    pub fn add(
+        &mut self,
+        directory: &Path,
+        case: Case,
+        operations: &[Operation],
+        residency: &Residency,
+    ) -> Result<(), RecordingError> {
+        let write = |file: PathBuf, bytes: Vec<u8>| {
+            let io = |source| RecordingError::Io { file: file.display().to_string(), source };
+            fs::write(&file, bytes).map_err(io)
+        };
+        let io = |source| RecordingError::Io { file: directory.display().to_string(), source };
+        fs::create_dir_all(directory).map_err(io)?;
+        self.directory = directory.to_path_buf();
+        for (bytes, kind) in residency.encode(operations).into_iter().zip(["hits", "evictions"]) {
+            write(
+                self.file(&case, kind),
+                zstd::encode_all(&bytes[..], zstd::DEFAULT_COMPRESSION_LEVEL).map_err(io)?,
+            )?;
+        }
+        self.cases.push(case);
+        let text = toml::to_string(self).map_err(|error| io(io::Error::other(error)))?;
+        write(directory.join(FILE), text.into_bytes())
+    }
+
+    fn file(&self, case: &Case, kind: &str) -> PathBuf {
+        self.directory.join(format!("{}.{kind}.zst", case.name))
+    }
+
+    fn unpacked(&self, case: &Case, kind: &str) -> Result<(String, Vec<u8>), RecordingError> {
+        let path = self.file(case, kind);
+        let file = path.display().to_string();
+        let io = |source| RecordingError::Io { file: file.clone(), source };
+        let decoder = zstd::stream::read::Decoder::new(File::open(&path).map_err(io)?).map_err(io)?;
+        let mut bytes = Vec::new();
+        decoder.take(MOST_BYTES).read_to_end(&mut bytes).map_err(io)?;
+        Ok((file, bytes))
+    }
+}
+
+/// All recordings of reclaim below `directory`, with their names, by name.
+pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
+    let open = |path: &PathBuf| Ok((name_of(path), Recording::open(path)?));
+    with_file(directory, FILE)?.iter().map(open).collect()
+}

@@ -1,0 +1,206 @@
+//! The sequences on the kernel that runs here.
+//!
+//! ```text
+//!   this process                                     the reader, in a memory cgroup
+//!   make a file of holes, larger than the limit
+//!   make a memory cgroup with that limit
+//!   note what comes into the page cache and goes
+//!   start the reader  ---------------------------->  pread, pread, ... as the sequence says
+//!                     <----------------------------  ends
+//!   events -> residency, memory.stat -> counters
+//!   remove the group and the file
+//! ```
+//!
+//! A hole is read without touching the disk, but its pages go through the page cache as any others do. Everything is removed
+//! at the end, on an error, on Ctrl-C and on SIGTERM; what a killed process leaves, the next removes.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use workload::access::PAGE_SIZE;
+use workload::access::sequences::Sequence;
+
+use super::case::{Case, Lru};
+use super::memcg::Hierarchy;
+use super::page_events::{PageEvents, residency};
+use super::{Residency, case_entries, summary, verdict};
+use crate::proc::parse_meminfo;
+use crate::record::RecordError;
+use crate::record::interruption::Interruption;
+use crate::snapshot;
+use crate::tracefs::Tracefs;
+use crate::verify::guard::SettingsGuard;
+use crate::verify::running_kernel::{cpus_in_range, failed};
+use crate::verify::{Report, VerifyError, features};
+
+/// The sequences that a program can run that only reads.
+pub const SEQUENCES: [&str; 4] = ["zipf", "loop", "scanmix", "shift"];
+
+/// Accesses between two readings of memory.stat. Without them the counts that refaults go by could be seconds old, and
+/// the result would depend on the speed of the CPU.
+const STAT_READS: u32 = 32;
+
+/// Counters of reclaim that a group's memory.stat may have.
+const COUNTERS: [&str; 12] = [
+    "pgactivate",
+    "pgdeactivate",
+    "pgrefill",
+    "pgscan_direct",
+    "pgscan_kswapd",
+    "pgsteal_direct",
+    "pgsteal_kswapd",
+    "workingset_activate_file",
+    "workingset_nodereclaim",
+    "workingset_refault_anon",
+    "workingset_refault_file",
+    "workingset_restore_file",
+];
+
+/// Which lists are in use, where the kernel has both.
+pub const LRU_GEN: &str = "/sys/kernel/mm/lru_gen/enabled";
+
+/// Why no sequence can run here, or what comes of it not be seen.
+pub fn obstacle() -> Option<String> {
+    let tracefs = Tracefs::open().err().map(|error| error.to_string());
+    tracefs.or_else(|| Hierarchy::find().err())
+}
+
+/// Judges the twin by the running kernel. `reader`: this program, and the words that lead it to [`super::reader::run`]; a
+/// sequence, a file, a group and a number follow.
+pub fn judge(reader: &[String], progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
+    let kernel = snapshot::kernel_release();
+    let features = features("this machine", &kernel)?;
+    let recorder = Recorder::open(reader, &directory())?;
+    let guard = Path::new(LRU_GEN).exists().then(|| SettingsGuard::take(LRU_GEN.into(), Vec::new()));
+    let guard = guard.transpose().map_err(|source| failed(LRU_GEN, source))?;
+    let mut report = Report { kernel, fallback: None, entries: Vec::new(), notes: Vec::new() };
+    let mut verdicts = Vec::new();
+    for lru in [Lru::Classic, Lru::MultiGen] {
+        match &guard {
+            Some(guard) => {
+                let value = if lru == Lru::MultiGen { "y" } else { "n" };
+                guard.set(Path::new(LRU_GEN), value).map_err(|source| failed(LRU_GEN, source))?;
+            }
+            None if lru == Lru::Classic => {}
+            None => {
+                report.notes.push(format!("{} was skipped: this kernel has no CONFIG_LRU_GEN", lru.name()));
+                continue;
+            }
+        }
+        for sequence in SEQUENCES.into_iter().filter_map(Sequence::named) {
+            progress(&format!("reading: {}, {}", sequence.name, lru.name()));
+            let (case, kernel) = recorder.record(sequence, lru)?;
+            progress(&format!("replaying: {}", case.name));
+            let entries =
+                case_entries(&case.name, &features, recorder.cpus, &case, &sequence.operations(), &kernel)?;
+            verdicts.push((lru, verdict(lru, &entries)));
+            report.entries.extend(entries);
+        }
+    }
+    report.notes.extend(summary(&verdicts));
+    Ok(report)
+}
+
+/// What it takes to run a sequence here.
+pub struct Recorder {
+    reader: Vec<String>,
+    tracefs: Tracefs,
+    hierarchy: Hierarchy,
+    interruption: Interruption,
+    /// Online CPUs.
+    pub cpus: u16,
+    memory: u64,
+    directory: PathBuf,
+}
+
+impl Recorder {
+    /// Finds tracing and memory cgroups; `reader` as for [`judge`]. Files are made in `directory`.
+    pub fn open(reader: &[String], directory: &Path) -> Result<Recorder, VerifyError> {
+        let tracefs = Tracefs::open().map_err(RecordError::from)?;
+        tracefs.remove_stale_instances().map_err(RecordError::from)?;
+        let hierarchy =
+            Hierarchy::find().map_err(|problem| failed("/proc/mounts", io::Error::other(problem)))?;
+        hierarchy.remove_stale();
+        let text = |path: &str| fs::read_to_string(path).map_err(|source| failed(path, source));
+        let cpus = text("/sys/devices/system/cpu/online")?;
+        let memory = parse_meminfo(&text("/proc/meminfo")?)?.get("MemTotal").copied().unwrap_or(0);
+        Ok(Recorder {
+            reader: reader.to_vec(),
+            tracefs,
+            hierarchy,
+            interruption: Interruption::watch().map_err(|source| failed("signals", source))?,
+            cpus: cpus.trim().split(',').map(cpus_in_range).sum::<u64>() as u16,
+            memory: memory << 10,
+            directory: directory.to_path_buf(),
+        })
+    }
+
+    /// Runs `sequence` on the lists that are in use, which are said to be `lru`.
+    pub fn record(&self, sequence: &Sequence, lru: Lru) -> Result<(Case, Residency), VerifyError> {
+        let mut case = Case::of_sequence(sequence, lru, self.memory, STAT_READS);
+        let max = sequence.memcg_max.ok_or_else(|| {
+            failed(sequence.name, io::Error::other("it is meant for a whole machine, which is not limited"))
+        })?;
+        let group = self.hierarchy.create(max).map_err(|source| failed("a memory cgroup", source))?;
+        let place = &self.directory;
+        let file = tempfile::NamedTempFile::new_in(place)
+            .and_then(|file| {
+                file.as_file().set_len(u64::from(sequence.file_pages) * PAGE_SIZE)?;
+                Ok(file)
+            })
+            .map_err(|source| failed(place.display().to_string(), source))?;
+        let described = file.as_file().metadata();
+        let described = described.map_err(|source| failed(place.display().to_string(), source))?;
+        let events = PageEvents::start(&self.tracefs, &described)?;
+        self.read(sequence, file.path(), group.path())?;
+        let events = events.end()?;
+        let statistics = group.statistics().map_err(|source| failed("memory.stat", source))?;
+        let (residency, when_full) = residency(&sequence.operations(), &events)?;
+        case.memcg_other = when_full.map_or(0, |resident| max.saturating_sub(resident));
+        let counters = COUNTERS.iter().filter_map(|&name| Some((name.into(), *statistics.get(name)?)));
+        case.counters = counters.collect();
+        Ok((case, residency))
+    }
+
+    /// Runs the reader, and ends it if a signal comes.
+    fn read(&self, sequence: &Sequence, file: &Path, group: &Path) -> Result<(), VerifyError> {
+        let (program, words) = self
+            .reader
+            .split_first()
+            .ok_or_else(|| failed("the reader", io::Error::other("there is no program")))?;
+        let mut command = Command::new(program);
+        command.args(words).arg(sequence.name).arg(file).arg(group).arg(STAT_READS.to_string());
+        let mut child = Reader(command.spawn().map_err(|source| failed(program, source))?);
+        let status = loop {
+            if self.interruption.asked() {
+                return Err(VerifyError::Interrupted);
+            }
+            if let Some(status) = child.0.try_wait().map_err(|source| failed(program, source))? {
+                break status;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        match status.success() {
+            true => Ok(()),
+            false => Err(VerifyError::Program { program: sequence.name, status: status.to_string() }),
+        }
+    }
+}
+
+/// Ended when dropped, so that its group is empty.
+struct Reader(Child);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Where the file is made: on a disk, as temporary files in memory are no page cache.
+fn directory() -> PathBuf {
+    std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from)
+}

@@ -1,0 +1,51 @@
+//! The same accesses in the twin.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use lab::page_cache::{Setup, replay};
+use mm::memory_map::memory_layout;
+use mm::{Event, Features, Settings};
+use workload::access::sequences::Operation;
+
+use super::case::{Case, Lru};
+use super::residency::Residency;
+use crate::verify::VerifyError;
+use crate::verify::running_kernel::failed;
+
+/// What becomes of the pages in the twin, in the surroundings of `case`, and its counters by name.
+pub fn twin_residency(
+    features: &Features,
+    cpus: u16,
+    case: &Case,
+    operations: &[Operation],
+) -> Result<(Residency, BTreeMap<String, u64>), VerifyError> {
+    let wrong = |problem: String| failed(format!("the twin, {}", case.name), io::Error::other(problem));
+    let mut settings = Settings::default();
+    for (name, value) in &case.settings {
+        settings.set(name, value).map_err(|error| wrong(error.to_string()))?;
+    }
+    let generations = if case.lru == Lru::Classic { "0" } else { "7" };
+    settings.set("lru_gen/enabled", generations).map_err(|error| wrong(error.to_string()))?;
+    let memory = memory_layout(1, case.memory >> 20);
+    let managed: u64 = memory.iter().map(|range| u64::from(range.span.end - range.span.start)).sum();
+    // One of the pages that the group holds besides is the block that says where the file is; others are the kernel's.
+    let metadata = case.memcg_other.min(1);
+    let setup = Setup {
+        features,
+        settings,
+        cpus: cpus.into(),
+        memory,
+        // What the kernel and its programs hold cannot be had by anybody else.
+        held: case.free_pages.map_or(0, |free| managed.saturating_sub(free)),
+        memcg_max: case.memcg_max.map(|max| max.saturating_sub(case.memcg_other - metadata)),
+        metadata: metadata as u32,
+        swap_pages: case.swap_pages,
+        stat_reads: case.stat_reads,
+        random_mapping: false,
+    };
+    let outcome = replay(&setup, operations, &mut |_| {}).map_err(|error| wrong(error.to_string()))?;
+    let counters = Event::ALL.iter().map(|&event| (event.name().to_string(), outcome.counters.get(event)));
+    let counters = counters.collect();
+    Ok((Residency::new(operations, outcome.hits, &outcome.evicted).map_err(wrong)?, counters))
+}

@@ -1,0 +1,129 @@
+//! The recordings of page caches, and recording on the kernel that the tests run on.
+
+use std::collections::BTreeMap;
+
+use live::recordings::default_directory;
+use live::verify::reclaim::{
+    Lru, RIGHT_ACCESSES, Recording, Residency, entries, from_recordings, list, tolerance,
+};
+use live::verify::{Entry, Report};
+
+fn recordings() -> Vec<(String, Recording)> {
+    list(&default_directory()).unwrap()
+}
+
+#[test]
+fn recordings_are_whole() {
+    let mut cases = BTreeMap::new();
+    for (name, recording) in recordings() {
+        for case in &recording.cases {
+            let operations = recording.operations(case).unwrap();
+            let residency = recording.residency(case, &operations).unwrap();
+            let [misses, anon] = residency.misses(&operations);
+            let evicted = residency.evictions.len() as u64;
+            let left = misses - evicted;
+            let place = format!("{name}, {}: {misses} misses, {evicted} evictions", case.name);
+            // What is left at the end fits, and memory was full.
+            let most = case.memcg_max.map_or(case.free_pages, |max| Some(max - case.memcg_other)).unwrap();
+            let swapped = case.counters["pswpout"] - case.counters["pswpin"];
+            let other = if anon > 0 { 6000 - swapped } else { 0 };
+            assert!(left + other <= most && left + other + most / 20 >= most, "{place}");
+            // The kernel's own count. Two stays of one case began unseen.
+            let steals = case.counters["pgsteal_file"];
+            assert!(steals.abs_diff(evicted) <= 2, "{place}, {steals} stolen");
+            assert!(case.counters["pgscan_file"] >= steals, "{place}");
+            *cases.entry(recording.kernel.clone()).or_insert(0) += 1;
+        }
+    }
+    let expected = [("6.1.192", 12), ("6.12.95", 12), ("6.18.15", 12), ("6.18.44", 1)];
+    assert_eq!(cases, expected.map(|(kernel, n)| (kernel.to_string(), n)).into());
+}
+
+/// The sizes of generations, as the kernel printed them, against the pages that its evictions leave.
+#[test]
+fn generations_hold_the_pages_that_are_left() {
+    for (name, recording) in recordings() {
+        for case in recording.cases.iter().filter(|case| case.lru == Lru::MultiGen) {
+            let generations = recording.generations(case).unwrap();
+            let last = generations.last().unwrap().access;
+            let operations = recording.operations(case).unwrap();
+            assert_eq!(last as usize, operations.len(), "{name}, {}", case.name);
+            let file: u64 = generations.iter().filter(|size| size.access == last).map(|size| size.file).sum();
+            let residency = recording.residency(case, &operations).unwrap();
+            let left = residency.misses(&operations)[0] - residency.evictions.len() as u64;
+            // Up to a batch is on its way to the lists; the machine has a few files of its own.
+            assert!(left.abs_diff(file) <= 31 + 8, "{name}, {}: {left} left, {file} listed", case.name);
+        }
+    }
+}
+
+#[test]
+fn a_recording_can_be_written_and_read_and_errors_name_the_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, original) = recordings().remove(0);
+    let case = original.cases[0].clone();
+    let operations = original.operations(&case).unwrap();
+    let residency = original.residency(&case, &operations).unwrap();
+    let mut copy = Recording::new(original.kernel.clone(), original.machine.clone(), original.cpus);
+    copy.add(directory.path(), case.clone(), &operations, &residency).unwrap();
+    let read = Recording::open(directory.path()).unwrap();
+    assert_eq!(read.cases[..], original.cases[..1]);
+    assert_eq!(read.residency(&case, &operations).unwrap(), residency);
+
+    let path = directory.path().join("reclaim.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("lru = ", "lists = ")).unwrap();
+    let error = Recording::open(directory.path()).unwrap_err().to_string();
+    assert!(error.contains("reclaim.toml: TOML parse error at line") && error.contains("lists"), "{error}");
+    std::fs::write(&path, text.replace("\"zipf\"", "\"zipfel\"")).unwrap();
+    let read = Recording::open(directory.path()).unwrap();
+    let error = read.operations(&read.cases[0]).unwrap_err().to_string();
+    assert!(error.ends_with("zipf-classic: there is no sequence `zipfel`"), "{error}");
+}
+
+/// Kernels agree with themselves, and another one is found out.
+#[test]
+fn the_judge_tells_kernels_apart() {
+    let (_, recording) = recordings().remove(0);
+    let case = |name: &str| recording.cases.iter().find(|case| case.name == name).unwrap();
+    let (classic, multi_gen) = (case("zipf-classic"), case("zipf-multi-gen"));
+    let operations = recording.operations(classic).unwrap();
+    let residency = |case| -> Residency { recording.residency(case, &operations).unwrap() };
+    let (classic, multi_gen) =
+        ((&residency(classic), &classic.counters), (&residency(multi_gen), &multi_gen.counters));
+    let same = entries("same", &operations, classic, classic);
+    assert!(same.len() > 8 && same.iter().all(|entry| entry.error == Some(0.0)), "{same:?}");
+    let other = entries("other", &operations, classic, multi_gen);
+    let share = |counter: &str| {
+        let entry = other.iter().find(|entry| entry.counter == counter).unwrap();
+        entry.twin as f64 / entry.kernel as f64
+    };
+    assert!(share("misses") > 1.01, "{}", share("misses"));
+    assert!(share("evictions, in order of batches") < 0.9, "{}", share("evictions, in order of batches"));
+}
+
+fn report() -> Report {
+    from_recordings(&default_directory(), "test".into(), &mut |_| {}).unwrap()
+}
+
+fn errors<'a>(report: &'a Report, counter: &'a str) -> impl Iterator<Item = (&'a Entry, f64)> {
+    let entries = report.entries.iter().filter(move |entry| entry.counter == counter);
+    entries.map(|entry| (entry, entry.error.unwrap().abs()))
+}
+
+#[test]
+fn the_twin_misses_as_often_as_the_kernel() {
+    let report = report();
+    assert_eq!(report.kernel, "6.1.192, 6.12.95, 6.18.15, 6.18.44");
+    for (entry, error) in errors(&report, "misses") {
+        let lru = if entry.case.ends_with("classic") { Lru::Classic } else { Lru::MultiGen };
+        assert!(error <= tolerance(lru), "{}: {} misses, {}", entry.case, entry.kernel, entry.twin);
+    }
+}
+
+#[test]
+fn the_twin_s_pages_are_the_kernel_s() {
+    for (entry, error) in errors(&report(), "accesses, hit or miss") {
+        assert!(error <= 1.0 - RIGHT_ACCESSES, "{}: {} of {}", entry.case, entry.twin, entry.kernel);
+    }
+}

@@ -1,0 +1,67 @@
+//! Writing dirty pages of files back to their devices.
+//!
+//! ```text
+//!   write ─► dirty, in the order of writing ─► background limit, or reclaim meets one ─► under writeback ─► clean
+//! ```
+//!
+//! Limits are shares of what could be page cache: free pages and pages of files. Writers are not made to wait
+//! (`balance_dirty_pages`), and dirty pages have no age. In the kernel: mm/page-writeback.c, fs/fs-writeback.c.
+
+use crate::folio::{FolioFlags, FolioId};
+use crate::page_alloc::MemoryManager;
+use std::collections::VecDeque;
+
+/// `vm.dirty_background_ratio`, its default: per cent of what could be page cache, above which a flusher runs.
+const DIRTY_BACKGROUND_RATIO: u64 = 10;
+
+/// Dirty pages of files.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DirtyPages {
+    /// In the order in which they became dirty.
+    queue: VecDeque<FolioId>,
+    /// Reclaim has met dirty pages that nobody is writing.
+    woken: bool,
+}
+
+impl MemoryManager {
+    /// Notes that a page of a file differs from its device.
+    pub(crate) fn mark_dirty(&mut self, id: FolioId) {
+        let flags = &mut self.folios.flags[id];
+        if !flags.has(FolioFlags::DIRTY) {
+            flags.set(FolioFlags::DIRTY);
+            self.dirty_pages.queue.push_back(id);
+        }
+    }
+
+    /// Dirty pages of files (`nr_dirty`).
+    pub fn nr_dirty(&self) -> u64 {
+        self.dirty_pages.queue.len() as u64
+    }
+
+    /// Has a flusher run: reclaim meets nothing but dirty pages (`wakeup_flusher_threads`).
+    pub(crate) fn wake_flusher(&mut self) {
+        self.dirty_pages.woken = true;
+    }
+
+    /// Whether a flusher has something to do.
+    pub fn wants_writeback(&self) -> bool {
+        let dirty = self.nr_dirty();
+        if dirty == 0 {
+            return false;
+        }
+        let could_be = self.free_pages() + self.files.nr_folios();
+        self.dirty_pages.woken || dirty * 100 > could_be * DIRTY_BACKGROUND_RATIO
+    }
+
+    /// Begins to write up to `most` pages, the oldest first; [`MemoryManager::take_submitted_writes`] has them.
+    pub fn write_back(&mut self, most: u64) {
+        let count = most.min(self.nr_dirty());
+        for id in self.dirty_pages.queue.drain(..count as usize) {
+            let flags = &mut self.folios.flags[id];
+            flags.clear(FolioFlags::DIRTY);
+            flags.set(FolioFlags::WRITEBACK);
+            self.submitted_writes.push(id);
+        }
+        self.dirty_pages.woken = false;
+    }
+}
