@@ -116,7 +116,8 @@ impl MemoryManager {
     pub fn mmap(&mut self, memcg: Memcg, backing: Backing, pages: usize, has_recency: bool) -> RegionId {
         let first = self.regions.last().map_or(0, |region| region.first + region.entries.len() as u32);
         // Before 6.3 no region was thought to lack recency.
-        let has_recency = has_recency || self.generations().is_some_and(|f| f.all_regions_have_recency());
+        let has_recency =
+            has_recency || self.features().reclaim.generations.is_some_and(|f| f.all_regions_have_recency());
         self.regions.push(Region { memcg, backing, has_recency, first, entries: vec![Pte::NONE; pages] });
         RegionId(self.regions.len() as u32 - 1)
     }
@@ -251,6 +252,13 @@ impl MemoryManager {
             }
             _ => None,
         })
+    }
+
+    /// Clears the accessed bit of the entry that maps a folio; whether it was set. Where accesses say nothing about the
+    /// future it stays, and does not count (`folio_referenced`).
+    pub(crate) fn folio_referenced(&mut self, id: FolioId) -> bool {
+        let counts = self.mapping_of(id).is_some_and(|(region, _)| self.regions[region].has_recency);
+        counts && self.folios.flags[id].take(FolioFlags::YOUNG)
     }
 
     /// Takes a folio out of the page table that maps it; an anonymous one leaves its swap entry there.

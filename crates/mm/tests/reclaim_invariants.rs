@@ -364,3 +364,35 @@ fn check_counters(mm: &MemoryManager) -> Result<(), TestCaseError> {
     prop_assert!(count(Event::Pswpin) <= count(Event::Pgmajfault));
     Ok(())
 }
+
+/// From 6.3 on, accesses through a mapping that was given `MADV_RANDOM` do not keep a page.
+#[test]
+fn accesses_without_recency_keep_no_page() {
+    for (variant, has_recency, stays) in [
+        ("cls", true, true),
+        ("cls", false, false),
+        ("g65", true, true),
+        ("g65", false, false),
+        ("mainline-6.18", true, true),
+        ("mainline-6.18", false, false),
+        ("mainline-6.1", false, true),
+    ] {
+        let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
+        let memcg = mm.create_memcg(Memcg::ROOT);
+        mm.memcg_mut(memcg).max = 500;
+        let file = mm.open_file();
+        let region = mm.mmap(memcg, Backing::File(file, 0), 1, has_recency);
+        let mut faults = 0;
+        for page in 1..3000 {
+            if let Touch::ReadFile(id) = mm.touch(&mut machine, Cpu(0), region, 0, false).unwrap() {
+                faults += 1;
+                mm.end_read(id);
+            }
+            // A scan of the rest.
+            if let Read::Miss(id) = mm.read_page(&mut machine, Cpu(0), memcg, file, page).unwrap() {
+                mm.end_read(id);
+            }
+        }
+        assert_eq!(faults == 1, stays, "{variant}, recency {has_recency}: read {faults} times");
+    }
+}

@@ -255,8 +255,8 @@ impl MemoryManager {
         self.counters.add(Event::Pgrefill, scanned);
         let (mut active, mut inactive) = (Vec::new(), Vec::with_capacity(folios.len()));
         for id in folios {
+            let referenced = self.folio_referenced(id);
             let flags = &mut self.folios.flags[id];
-            let referenced = flags.take(FolioFlags::YOUNG);
             if referenced && flags.has(FolioFlags::EXECUTABLE) && list.lru_type() == LruType::File {
                 flags.set(FolioFlags::ACTIVE);
                 active.push(id);

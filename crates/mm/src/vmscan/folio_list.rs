@@ -95,11 +95,11 @@ impl MemoryManager {
             return Fate::Activated;
         }
         let costs = machine.costs.paging();
-        let young = u16::from(mapped && flags.take(FolioFlags::YOUNG));
+        let young = u16::from(self.folio_referenced(id));
         if mapped {
             machine.charge(cpu, Category::Reclaim, costs.rmap_walk);
         }
-        let references = check_references(f.as_ref(), flags, young);
+        let references = check_references(f.as_ref(), &mut self.folios.flags[id], young);
         if young > 0 && f.is_some() {
             self.lru_gen_look_around(id);
         }
