@@ -238,6 +238,12 @@ impl System {
             ] {
                 self.samples.series.push(Sample { seconds: now.seconds(), name, value });
             }
+            let lists = ["nr_inactive_anon", "nr_active_anon", "nr_inactive_file", "nr_active_file"];
+            for (name, pages) in lists.into_iter().zip(self.mm.nr_lru()) {
+                if pages > 0 {
+                    self.samples.series.push(Sample { seconds: now.seconds(), name, value: pages as f64 });
+                }
+            }
         }
         self.samples.next = now + PEAK_INTERVAL;
     }

@@ -171,6 +171,15 @@ impl MemoryManager {
         self.memcg_online(memcg);
     }
 
+    /// Pages on all lists of a kind (`nr_inactive_anon` and so on), of all groups and nodes.
+    pub fn nr_lru(&self) -> [u64; LruList::COUNT] {
+        let mut sum = [0; LruList::COUNT];
+        for lruvec in &self.lruvecs {
+            sum.iter_mut().zip(lruvec.stat.nr_lru).for_each(|(sum, pages)| *sum += pages);
+        }
+        sum
+    }
+
     /// A memory cgroup.
     pub fn memcg(&self, memcg: Memcg) -> &MemoryCgroup {
         self.memcgs.get(memcg)
