@@ -197,12 +197,14 @@ impl MemoryManager {
         Ok(touch)
     }
 
-    /// Sets the bits that hardware sets.
+    /// Sets the bits that hardware sets. A page of a file is known to be dirty at once (`page_mkwrite`).
     fn use_mapping(&mut self, id: FolioId, write: bool) {
         let flags = &mut self.folios.flags[id];
         flags.set(FolioFlags::YOUNG);
-        if write {
+        if write && flags.has(FolioFlags::SWAPBACKED) {
             flags.set(FolioFlags::DIRTY);
+        } else if write {
+            self.mark_dirty(id);
         }
     }
 

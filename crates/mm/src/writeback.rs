@@ -7,7 +7,7 @@
 //! Limits are shares of what could be page cache: free pages and pages of files. Writers are not made to wait
 //! (`balance_dirty_pages`), and dirty pages have no age. In the kernel: mm/page-writeback.c, fs/fs-writeback.c.
 
-use crate::folio::{FolioFlags, FolioId};
+use crate::folio::{Census, FolioFlags, FolioId};
 use crate::page_alloc::MemoryManager;
 use std::collections::VecDeque;
 
@@ -53,15 +53,34 @@ impl MemoryManager {
         self.dirty_pages.woken || dirty * 100 > could_be * DIRTY_BACKGROUND_RATIO
     }
 
-    /// Begins to write up to `most` pages, the oldest first; [`MemoryManager::take_submitted_writes`] has them.
+    /// Begins to write up to `most` pages, the oldest first; [`MemoryManager::take_submitted_writes`] has them. What was
+    /// written to again while it is under way stays dirty until that has ended.
     pub fn write_back(&mut self, most: u64) {
         let count = most.min(self.nr_dirty());
-        for id in self.dirty_pages.queue.drain(..count as usize) {
+        for _ in 0..count {
+            let Some(id) = self.dirty_pages.queue.pop_front() else { break };
             let flags = &mut self.folios.flags[id];
+            if flags.has(FolioFlags::WRITEBACK) {
+                self.dirty_pages.queue.push_back(id);
+                continue;
+            }
             flags.clear(FolioFlags::DIRTY);
             flags.set(FolioFlags::WRITEBACK);
             self.submitted_writes.push(id);
         }
         self.dirty_pages.woken = false;
+    }
+
+    /// Checks that dirty pages of files are those in the queue; panics if not.
+    pub(crate) fn validate_dirty_pages(&self, census: &Census) {
+        let mut queued: Vec<FolioId> = self.dirty_pages.queue.iter().copied().collect();
+        queued.sort();
+        let is_dirty = |id: FolioId| {
+            let flags = self.folios.flags[id];
+            flags.has(FolioFlags::DIRTY) && !flags.has(FolioFlags::SWAPBACKED)
+        };
+        let dirty: Vec<FolioId> =
+            census.all(&self.folios).map(|(id, _)| id).filter(|&id| is_dirty(id)).collect();
+        assert_eq!(queued, dirty, "dirty pages of files wait to be written, each once");
     }
 }

@@ -264,7 +264,7 @@ proptest! {
         };
         for (number, &page) in reads.iter().enumerate() {
             mm.flush_stats(machine.now(CPU));
-            let read = mm.read_page(&mut machine, CPU, memcg, file, page).unwrap();
+            let read = mm.read_page(&mut machine, CPU, memcg, file, page, false).unwrap();
             if let Read::Miss(id) = read {
                 mm.end_read(id);
             }

@@ -25,6 +25,8 @@ const GROUPS: u16 = 4;
 #[derive(Clone, Debug)]
 enum Step {
     Read { cpu: u16, memcg: u16, file: usize, from: u32, pages: u32, stride: u32 },
+    Write { cpu: u16, memcg: u16, file: usize, from: u32, pages: u32 },
+    WriteBack { most: u64 },
     Touch { cpu: u16, region: usize, from: u32, pages: u32, write: bool },
     Munmap { cpu: u16, region: usize },
     CreateMemcg { parent: u16 },
@@ -72,6 +74,10 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (cpu.clone(), memcg.clone(), 0..3usize, 0..FILE_PAGES, 1..2000u32, 0..3u32).prop_map(
             |(cpu, memcg, file, from, pages, stride)| Step::Read { cpu, memcg, file, from, pages, stride }
         ),
+        3 => (cpu.clone(), memcg.clone(), 0..3usize, 0..FILE_PAGES, 1..600u32).prop_map(
+            |(cpu, memcg, file, from, pages)| Step::Write { cpu, memcg, file, from, pages }
+        ),
+        3 => (1..1000u64).prop_map(|most| Step::WriteBack { most }),
         8 => (cpu.clone(), 0..6usize, 0..REGION_PAGES, 1..REGION_PAGES, any::<bool>()).prop_map(
             |(cpu, region, from, pages, write)| Step::Touch { cpu, region, from, pages, write }
         ),
@@ -166,6 +172,13 @@ impl Host {
                     }
                 }
             }
+            Step::Write { cpu, memcg, file, from, pages } => {
+                let memcg = self.memcg(memcg);
+                for index in (from..from + pages).map(|index| index % FILE_PAGES) {
+                    self.mm.write_page(&mut self.machine, Cpu(cpu), memcg, self.files[file], index)?;
+                }
+            }
+            Step::WriteBack { most } => mm.write_back(most),
             Step::Touch { cpu, region, from, pages, write } => {
                 let region = self.regions[region];
                 for page in 0..pages {
@@ -389,7 +402,7 @@ fn accesses_without_recency_keep_no_page() {
                 mm.end_read(id);
             }
             // A scan of the rest.
-            if let Read::Miss(id) = mm.read_page(&mut machine, Cpu(0), memcg, file, page).unwrap() {
+            if let Read::Miss(id) = mm.read_page(&mut machine, Cpu(0), memcg, file, page, false).unwrap() {
                 mm.end_read(id);
             }
         }

@@ -508,6 +508,7 @@ impl MemoryManager {
         let anon = |&(id, _): &(FolioId, Folio)| self.folios.flags[id].has(FolioFlags::SWAPBACKED);
         let files = self.folios.len() - census.all(&self.folios).filter(anon).count();
         assert_eq!(self.files.validate(&self.folios), files, "pages of files and slots with folios");
+        self.validate_dirty_pages(&census);
         let users = self.validate_page_tables(&census);
         let swap = self.validate_swap(&census, &users);
         let memory: Vec<u64> =
