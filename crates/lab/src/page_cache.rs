@@ -208,7 +208,7 @@ pub fn replay(
             outcome.evicted.push(page);
             outcome.evicted_at.push(access as u32);
         }
-        if setup.stat_reads > 0 && access as u32 % setup.stat_reads == 0 {
+        if setup.stat_reads > 0 && (access as u32).is_multiple_of(setup.stat_reads) {
             replay.mm.flush_stats_if_needed(Time::ZERO, setup.cpus);
         }
         if access % 65_536 == 0 {
