@@ -43,7 +43,13 @@ impl MemoryManager {
         &self.files
     }
 
-    /// Has what a read of a page will need fetched from memory; says nothing and changes nothing.
+    /// Has the place of a page fetched from memory, which a later read will need; says nothing and changes nothing.
+    #[inline]
+    pub fn foresee_place(&self, file: FileId, index: u32) {
+        self.files.fetch(self.files.slot(file, index).into_iter());
+    }
+
+    /// Has what is known of a page fetched, once [`MemoryManager::foresee_place`] has its place.
     #[inline]
     pub fn foresee_read(&self, file: FileId, index: u32) {
         if let Entry::Folio(id) = self.files.entry(file, index) {

@@ -103,7 +103,7 @@ impl Files {
 
     /// The slot of a page, if its node exists.
     #[inline]
-    fn slot(&self, file: FileId, index: u32) -> Option<u32> {
+    pub(crate) fn slot(&self, file: FileId, index: u32) -> Option<u32> {
         let base = index as usize / NODE_SLOTS;
         let node = *self.directories[file.0 as usize].get(base)?;
         (node != NONE).then(|| node * NODE_SLOTS as u32 + index % NODE_SLOTS as u32)
@@ -122,6 +122,7 @@ impl Files {
     }
 
     /// Has slots fetched from memory, all at once, before something is stored in them one by one.
+    #[inline]
     pub(crate) fn fetch(&self, slots: impl Iterator<Item = u32>) {
         let word = |slot: u32| {
             self.slots.get(slot as usize / NODE_SLOTS).map_or(0, |s| s[slot as usize % NODE_SLOTS])

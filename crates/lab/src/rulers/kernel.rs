@@ -55,6 +55,9 @@ impl Kernel {
         let pages = sequence.pages();
         let mut misses = 0;
         for (time, &page) in pages.iter().enumerate() {
+            if let Some(&later) = pages.get(time + 2 * AHEAD) {
+                self.mm.foresee_place(self.file, later);
+            }
             if let Some(&later) = pages.get(time + AHEAD) {
                 self.mm.foresee_read(self.file, later);
             }

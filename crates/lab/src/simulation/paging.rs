@@ -21,7 +21,7 @@ use crate::outcome::Outcome;
 use crate::scenario::Run;
 use crate::simulation::RunError;
 use machine::costs::PagingCosts;
-use machine::storage::{Device, Direction};
+use machine::storage::{Device, Direction, Service};
 use machine::{Cpu, Node, Time};
 use mm::filemap::Read;
 use mm::folio::FolioId;
@@ -44,6 +44,11 @@ const OPERATIONS: usize = 64;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
+
+/// Whether the CPU that submits a request at `now` does the device's work itself (zram, RAM disks).
+fn is_done_by_cpu(service: Service, now: Time) -> bool {
+    service.completion <= now + service.cpu
+}
 
 /// What a thread is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,8 +157,9 @@ impl PagingProgram {
         let file_device = device(&spec.files).expect("checked: the machine has the device");
         let swap_device = spec.swap.as_ref().and_then(device);
         if let Some(swap) = &swap_device {
-            let itself = swap.clone().submit(Time::ZERO, Direction::Write, PAGE).cpu;
-            system.mm.swapon(spec.swap_mib * 256, (itself > Time::ZERO).then_some(itself));
+            let service = swap.clone().submit(Time::ZERO, Direction::Write, PAGE);
+            let itself = is_done_by_cpu(service, Time::ZERO).then_some(service.cpu);
+            system.mm.swapon(spec.swap_mib * 256, itself);
         }
         let mut program = PagingProgram {
             demand,
@@ -228,7 +234,7 @@ impl PagingProgram {
         let Some(device) = &mut self.swap_device else { return };
         for id in system.mm.take_submitted_writes() {
             let service = device.submit(system.machine.now(cpu), Direction::Write, PAGE);
-            system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit);
+            system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
             self.completions.push(Reverse((service.completion, Completion::Written(id))));
         }
     }
@@ -319,15 +325,16 @@ impl PagingProgram {
         let now = system.machine.now(cpu);
         let service = self.file_device.submit(now, Direction::Read, missing.len() as u64 * PAGE);
         system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
+        let at_once = is_done_by_cpu(service, now);
         for id in missing.drain(..) {
-            if service.cpu > Time::ZERO {
+            if at_once {
                 system.mm.end_read(id);
             } else {
                 self.note_filling(id, service.completion);
                 self.completions.push(Reverse((service.completion, Completion::Filled(id))));
             }
         }
-        if service.cpu == Time::ZERO {
+        if !at_once {
             *latest = (*latest).max(service.completion);
         }
     }
@@ -356,9 +363,10 @@ impl PagingProgram {
             (Touch::ReadSwap(_), Some(device)) => device,
             _ => &mut self.file_device,
         };
-        let service = device.submit(system.machine.now(cpu), Direction::Read, PAGE);
+        let now = system.machine.now(cpu);
+        let service = device.submit(now, Direction::Read, PAGE);
         system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
-        if service.cpu > Time::ZERO {
+        if is_done_by_cpu(service, now) {
             system.mm.end_read(id);
             return Ok(None);
         }

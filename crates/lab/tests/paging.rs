@@ -1,0 +1,71 @@
+//! Programs that run out of memory: who waits for a device, and for how long.
+
+use lab::metric;
+use lab::outcome::Outcome;
+use lab::scenario::{Scenario, load_machine};
+use lab::simulation::run;
+use mm::Event;
+use std::collections::BTreeMap;
+
+fn outcome(files: &str, threads: u32, mib: u64, limit_mib: u64) -> Outcome {
+    let text = format!(
+        r#"
+        name = "reader"
+        description = "random reads"
+        evidence = "made up"
+        machine = "epyc-7k62-32g"
+        series = "reclaim"
+        variants = ["g67"]
+        seeds = 1
+        metrics = ["score"]
+        [workload]
+        kind = "paging"
+        files = "{files}"
+        cgroup_max_mib = [{limit_mib}]
+        warm_milliseconds = 0
+        milliseconds = 200
+        [workload.demand]
+        kind = "groups"
+        [[workload.demand.groups]]
+        threads = {threads}
+        object = "file"
+        mib = {mib}
+        pattern = {{ kind = "uniform" }}
+        shared = true
+        compute_ns = {{ value = 100.0, source = "made up" }}
+        "#
+    );
+    let scenario = Scenario::parse("reader", &text).unwrap();
+    let machine = load_machine("epyc-7k62-32g").unwrap();
+    run(&scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
+}
+
+#[test]
+fn one_reader_waits_for_each_read_that_the_disk_serves() {
+    let machine = load_machine("epyc-7k62-32g").unwrap();
+    let one = machine.figures().into_iter().find(|(key, _)| key == "devices.sata-ssd.read_iops_one");
+    let one = one.unwrap().1.value;
+    let score = outcome("sata-ssd", 1, 8192, 1024).get(metric::SCORE).unwrap();
+    assert!(score > 0.8 * one && score <= 1.05 * one, "{score} reads a second, {one} from the disk");
+}
+
+#[test]
+fn readers_together_get_what_the_disk_gives_many() {
+    let machine = load_machine("epyc-7k62-32g").unwrap();
+    let many = machine.figures().into_iter().find(|(key, _)| key == "devices.sata-ssd.read_iops_many");
+    let many = many.unwrap().1.value;
+    let score = outcome("sata-ssd", 32, 8192, 1024).get(metric::SCORE).unwrap();
+    assert!(score > 0.8 * many && score <= 1.05 * many, "{score} reads a second, {many} from the disk");
+}
+
+#[test]
+fn what_fits_into_memory_is_read_once_and_what_does_not_is_reclaimed() {
+    let small = outcome("ramdisk", 4, 64, 1024);
+    assert_eq!(small.counters.get(Event::PgstealFile), 0);
+    assert_eq!(small.counters.get(Event::PageCacheAdded), 64 * 256);
+    let large = outcome("ramdisk", 4, 512, 128);
+    let (added, removed) =
+        (large.counters.get(Event::PageCacheAdded), large.counters.get(Event::PageCacheRemoved));
+    assert!(removed > 0 && added - removed <= 128 * 256, "{added} added, {removed} removed");
+    assert!(large.get(metric::SCORE) < small.get(metric::SCORE));
+}
