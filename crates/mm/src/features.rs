@@ -3,7 +3,7 @@
 //! ```text
 //!   Features ── the page allocator's own fields: "PCP high auto-tuning" as posted and merged, and what came later
 //!            ├─ hugetlb: HugetlbFeatures        "Batch hugetlb vmemmap modification operations", likewise
-//!            └─ reclaim: ReclaimFeatures  "Refault distance update with MGLRU support", likewise
+//!            └─ reclaim: ReclaimFeatures      "Refault distance update with MGLRU support", likewise
 //! ```
 //!
 //! What the sets are called is said in [`crate::series`].
@@ -93,7 +93,7 @@ pub struct Features {
     pub zoneinfo_prints_bounds: bool,
     /// Huge-page pools and their vmemmap.
     pub hugetlb: HugetlbFeatures,
-    /// Refaults.
+    /// Reclaim and refaults.
     pub reclaim: ReclaimFeatures,
 }
 

@@ -7,9 +7,14 @@
 //!                   │    │ refill, bulk free
 //!                   └─► zone   free lists (buddy), watermarks, one lock
 //!                         │
-//!   lru_lock: what else a page fault locks        vmstat: the worker that lets stocks decay
+//!   reads, faults ─► filemap, memory ─► folio in xarray, region ─► lru (batches) ─► lruvec
+//!                        │ no memory                                                   │
+//!                        └─► vmscan, mglru ◄───────────────────────────────────────────┘
+//!                               └─► workingset (shadow), swapfile, writeback
+//!
+//!   memcontrol: groups and their limits         lru_lock: what else a page fault locks
 //!   hugetlb: pools of huge pages                vmemmap: the map of struct pages, as memory
-//!   workingset: what a page that comes back is worth
+//!   vmstat: the worker that lets stocks decay
 //!   features: which kernel is this?             sysctl: its settings       counters: what it counted
 //! ```
 //!
