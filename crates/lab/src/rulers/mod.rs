@@ -114,6 +114,11 @@ impl Policy {
         kernel!("g72", "Linux 7.2, multi-gen LRU"),
     ];
 
+    /// Whether it is one of the twin's kernels. They evict in batches, and read past memory that is too small for that.
+    pub fn is_kernel(&self) -> bool {
+        mm::Series::RECLAIM.variant(self.name).is_some()
+    }
+
     /// The policy of this name.
     pub fn named(name: &str) -> Option<&'static Policy> {
         Policy::ALL.iter().find(|policy| policy.name == name)
