@@ -102,7 +102,7 @@ fn boot(
 }
 
 /// Inside the emulation: records a sequence with this kernel's lists switched to `lru`, and names the directory that holds
-/// the recording. `reader` as for [`Recorder::open`].
+/// the recording. `reader` as for `Recorder::open`.
 pub fn in_guest(reader: &[String], sequence: &str, lru: Lru) -> Result<PathBuf, String> {
     let sequence = Sequence::named(sequence).ok_or_else(|| format!("there is no sequence `{sequence}`"))?;
     let set = |path: &str, value: &str| fs::write(path, value).map_err(|error| format!("{path}: {error}"));
