@@ -69,3 +69,17 @@ fn what_fits_into_memory_is_read_once_and_what_does_not_is_reclaimed() {
     assert!(removed > 0 && added - removed <= 128 * 256, "{added} added, {removed} removed");
     assert!(large.get(metric::SCORE) < small.get(metric::SCORE));
 }
+
+#[test]
+fn sysbench_counts_sixteen_queries_a_transaction_and_others_none() {
+    let scenario = Scenario::load("mysql-readonly").unwrap();
+    let machine = load_machine(&scenario.machine).unwrap();
+    let mut short = scenario.run("g65", 1, &machine, &BTreeMap::new()).unwrap();
+    if let lab::scenario::Workload::Paging(paging) = &mut short.workload {
+        (paging.warm_milliseconds, paging.milliseconds) = (0, 50);
+    }
+    let outcome = run(&short).unwrap();
+    let (queries, score) = (outcome.get(metric::QUERY_RATE).unwrap(), outcome.get(metric::SCORE).unwrap());
+    assert!(score > 0.0 && (queries / score - 16.0).abs() < 1e-9, "{queries} queries, {score} transactions");
+    assert_eq!(self::outcome("ramdisk", 1, 64, 1024).get(metric::QUERY_RATE), None);
+}

@@ -276,20 +276,20 @@ impl PagingProgram {
         self.filled_at[index] = completion;
     }
 
-    /// Reads the rest of a read call: pages that are there are copied, those that are not are asked for.
+    /// Makes a read call: pages that are there are copied, those that are not are asked for.
     fn read(
         &mut self,
         system: &mut System,
         cpu: Cpu,
         thread: usize,
-        (file, index, pages, done): (u32, u64, u32, u32),
+        (file, index, pages): (u32, u64, u32),
     ) -> Result<Time, OutOfMemory> {
         let costs = self.costs;
         let memcg = self.threads[thread].memcg;
         let mut latest = Time::ZERO;
         let mut missing: Vec<FolioId> = Vec::new();
         system.machine.charge(cpu, Category::FileRead, costs.file_read_call);
-        for page in done..pages {
+        for page in 0..pages {
             let at = (index + u64::from(page)) as u32;
             match system.mm.read_page(
                 &mut system.machine,
@@ -406,7 +406,7 @@ impl PagingProgram {
                     self.threads[thread].at = Some((operation, done));
                     return Ok(Progress::NotYet);
                 }
-                let latest = self.read(system, cpu, thread, (file, index, pages, done))?;
+                let latest = self.read(system, cpu, thread, (file, index, pages))?;
                 if latest == Time::ZERO {
                     return Ok(Progress::Goes);
                 }
@@ -542,7 +542,9 @@ pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
     outcome.set(metric::TRANSACTIONS, done as f64);
     outcome.set(metric::TRANSACTION_TIME, time.seconds() * 1e6);
     outcome.set(metric::TRANSACTION_RATE, done as f64 / time.seconds().max(1e-12));
-    outcome.set(metric::QUERY_RATE, done as f64 / seconds);
+    if let Some(queries) = program.demand.queries_per_transaction() {
+        outcome.set(metric::QUERY_RATE, done as f64 * f64::from(queries) / seconds);
+    }
     outcome.set(metric::DURATION, last.saturating_sub(warm).seconds());
     set_memory(&mut outcome, &system);
     Ok(outcome)

@@ -119,6 +119,11 @@ pub trait Demand {
     /// What there is.
     fn layout(&self) -> &Layout;
 
+    /// Queries of a transaction, where the benchmark counts both; none where it knows no queries.
+    fn queries_per_transaction(&self) -> Option<u32> {
+        None
+    }
+
     /// What `thread` does next; none when it has nothing more to do.
     fn next(&mut self, thread: usize) -> Option<Operation>;
 }

@@ -149,6 +149,13 @@ impl Demand for Program {
         }
     }
 
+    fn queries_per_transaction(&self) -> Option<u32> {
+        match self {
+            Program::SysbenchReadOnly(program) => program.queries_per_transaction(),
+            _ => None,
+        }
+    }
+
     #[inline]
     fn next(&mut self, thread: usize) -> Option<Operation> {
         match self {

@@ -69,6 +69,9 @@ const POINT_SELECTS: u32 = 10;
 /// Queries of a transaction that read a range of rows.
 const RANGES: u32 = 4;
 
+/// Statements around them, which sysbench counts as queries too.
+const BEGIN_AND_COMMIT: u32 = 2;
+
 /// Rows of a range.
 const RANGE_ROWS: u64 = 100;
 
@@ -208,6 +211,10 @@ impl SysbenchDemand {
 impl Demand for SysbenchDemand {
     fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    fn queries_per_transaction(&self) -> Option<u32> {
+        Some(POINT_SELECTS + RANGES + BEGIN_AND_COMMIT)
     }
 
     fn next(&mut self, thread: usize) -> Option<Operation> {
