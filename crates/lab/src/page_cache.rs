@@ -8,9 +8,10 @@
 //! Counts and orders, not times: what `mmtwin verify reclaim` compares with real kernels.
 
 use machine::{Costs, Cpu, Machine, Node, Time, Topology};
+use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::filemap::Read;
 use mm::memcontrol::Memcg;
-use mm::memory::{Backing, RegionId, Touch};
+use mm::memory::Touch;
 use mm::memory_map::MemoryRange;
 use mm::page_alloc::{Placement, Request};
 use mm::xarray::FileId;
@@ -84,8 +85,11 @@ struct Replay {
     machine: Machine<mm::Category>,
     memcg: Memcg,
     file: FileId,
-    mapping: RegionId,
-    anonymous: RegionId,
+    process: MmId,
+    /// Where the process has mapped the file.
+    mapping: Vpn,
+    /// Where it has memory of its own.
+    anonymous: Vpn,
     /// The page that was read by the last operation.
     last_read: Option<u32>,
 }
@@ -114,8 +118,14 @@ impl Replay {
         };
         mm.swapon(setup.swap_pages, Some(Time::ZERO));
         let file = mm.open_file();
-        let mapping = mm.mmap(memcg, Backing::File(file, 0), pages as usize, !setup.random_mapping);
-        let anonymous = mm.mmap(memcg, Backing::Anonymous, anonymous as usize, true);
+        let process = mm.create_mm(memcg);
+        // An area is never empty; what is not accessed in it does not matter.
+        let mut mmap = |pages: u32, backing, flags| mm.mmap(process, pages.max(1).into(), backing, flags);
+        let mapping = mmap(pages, Backing::File(file, 0), VmFlags::PRIVATE.or(VmFlags::SHARED));
+        let anonymous = mmap(anonymous, Backing::Anonymous, VmFlags::PRIVATE);
+        if setup.random_mapping {
+            mm.madvise(process, mapping..mapping + u64::from(pages.max(1)), Advice::Random);
+        }
         let device = mm.open_file();
         for page in 0..setup.metadata {
             let read = mm.read_page(&mut machine, CPU, memcg, device, page, false);
@@ -127,17 +137,16 @@ impl Replay {
             }
         }
         mm.watch_removals();
-        Ok(Replay { mm, machine, memcg, file, mapping, anonymous, last_read: None })
+        Ok(Replay { mm, machine, memcg, file, process, mapping, anonymous, last_read: None })
     }
 
-    fn is_resident(&self, operation: Operation) -> bool {
+    /// The page of the address space that an operation is about.
+    fn page(&self, operation: Operation) -> Vpn {
         match operation {
             Operation::Read(page) | Operation::MapLoad(page) | Operation::Write(page) => {
-                self.mm.is_resident(self.mapping, page)
+                self.mapping + u64::from(page)
             }
-            Operation::AnonLoad(page) | Operation::AnonStore(page) => {
-                self.mm.is_resident(self.anonymous, page)
-            }
+            Operation::AnonLoad(page) | Operation::AnonStore(page) => self.anonymous + u64::from(page),
         }
     }
 
@@ -147,7 +156,8 @@ impl Replay {
             self.last_read = Some(page);
         }
         let again = last.is_some() && last == self.last_read;
-        let Replay { mm, machine, .. } = self;
+        let at = self.page(operation);
+        let Replay { mm, machine, process, .. } = self;
         let filled = match operation {
             Operation::Read(page) => match mm.read_page(machine, CPU, self.memcg, self.file, page, again)? {
                 Read::Hit(_) => None,
@@ -157,9 +167,10 @@ impl Replay {
                 mm.write_page(machine, CPU, self.memcg, self.file, page)?;
                 None
             }
-            Operation::MapLoad(page) => filled_by(mm.touch(machine, CPU, self.mapping, page, false)?),
-            Operation::AnonLoad(page) => filled_by(mm.touch(machine, CPU, self.anonymous, page, false)?),
-            Operation::AnonStore(page) => filled_by(mm.touch(machine, CPU, self.anonymous, page, true)?),
+            Operation::MapLoad(_) | Operation::AnonLoad(_) => {
+                filled_by(mm.touch(machine, CPU, *process, at, false)?)
+            }
+            Operation::AnonStore(_) => filled_by(mm.touch(machine, CPU, *process, at, true)?),
         };
         if let Some(id) = filled {
             mm.end_read(id);
@@ -202,7 +213,7 @@ pub fn replay(
     let mut replay = Replay::new(setup, pages, anonymous)?;
     let mut outcome = Outcome { hits: Vec::with_capacity(operations.len()), ..Outcome::default() };
     for (access, &operation) in operations.iter().enumerate() {
-        outcome.hits.push(replay.is_resident(operation));
+        outcome.hits.push(replay.mm.is_resident(replay.process, replay.page(operation)));
         replay.access(operation).map_err(|_| ReplayError::OutOfMemory { access })?;
         for (_, page) in replay.mm.take_removals() {
             outcome.evicted.push(page);

@@ -42,6 +42,8 @@ categories! {
     PageFault = "page_fault",
     /// Clearing pages.
     PageClear = "page_clear",
+    /// Copying page tables for child processes.
+    PageTables = "page_tables",
     /// Unmapping and freeing, without locks.
     PageFree = "page_free",
     /// Copying data between user memory and pages.

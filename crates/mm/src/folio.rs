@@ -63,8 +63,6 @@ impl FolioFlags {
     pub const LOCKED: FolioFlags = FolioFlags(1 << 10);
     /// `PG_readahead`: reading it reads on.
     pub const READAHEAD: FolioFlags = FolioFlags(1 << 11);
-    /// The accessed bit of the page-table entry that maps it.
-    pub const YOUNG: FolioFlags = FolioFlags(1 << 12);
     /// `VM_EXEC`: a program's text.
     pub const EXECUTABLE: FolioFlags = FolioFlags(1 << 13);
 
@@ -166,7 +164,7 @@ impl std::ops::BitOr for FolioFlags {
 pub struct Folio {
     next: FolioId,
     prev: FolioId,
-    /// Of a file's page, its place in the page cache; of an anonymous one, the page-table entry that maps it.
+    /// Of a file's page, its place in the page cache; of an anonymous one, a page-table entry that maps it.
     pub slot: u32,
     /// Its memory.
     pub pfn: Pfn,

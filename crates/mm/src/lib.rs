@@ -7,7 +7,7 @@
 //!                   │    │ refill, bulk free
 //!                   └─► zone   free lists (buddy), watermarks, one lock
 //!                         │
-//!   reads, faults ─► filemap, memory ─► folio in xarray, region ─► lru (batches) ─► lruvec
+//!   reads, faults ─► filemap, memory ─► folio in xarray, page table ─► lru (batches) ─► lruvec
 //!                        │ no memory                                                   │
 //!                        └─► vmscan, mglru ◄───────────────────────────────────────────┘
 //!                               └─► workingset (shadow), swapfile, writeback
@@ -23,6 +23,7 @@
 //! machine's, and builds for `wasm32-unknown-unknown`.
 
 pub mod account;
+pub mod address_space;
 pub mod buddy;
 pub mod counters;
 pub mod features;

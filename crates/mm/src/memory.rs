@@ -1,102 +1,29 @@
-//! Mapped memory: regions of address spaces, their page-table entries, and page faults.
+//! Page faults: what an access to mapped memory takes, and what unmapping gives back.
 //!
 //! ```text
-//!   region   entry 0 │ 1 │ 2 │ 3 ...        nothing │ a folio │ a swap entry
-//!                      └─► folio: young, dirty
-//!
-//!   touch ─► present?  ─ yes ─► young
+//!   touch ─► entry present, and writable if it is a store?  ─ yes ─► young
 //!               │ no
 //!               ▼
-//!            nothing stored yet: load maps the page of zeroes that all share, store a page of its own
-//!            swap entry: read it back          page of a file: find it or read it
+//!            nothing there      anonymous: load maps the page of zeroes that all share, store a page of its own
+//!                               of a file: find its page or read it; a store to a private mapping copies it
+//!            swap entry         read it back, unless it is still in the swap cache
+//!            present            a store: nobody else has the page ─► it becomes writable;  else ─► a copy
 //! ```
 //!
-//! A folio is mapped by one entry at most, so that entry's accessed bit is kept with the folio. In the kernel:
-//! `do_anonymous_page`, `do_swap_page`, `do_read_fault` in mm/memory.c; `filemap_fault` in mm/filemap.c; mm/rmap.c.
+//! In the kernel: `handle_pte_fault`, `do_anonymous_page`, `do_swap_page`, `do_fault`, `do_wp_page`, `zap_pte_range` in
+//! mm/memory.c; `filemap_fault` in mm/filemap.c.
 
 use crate::account::Category;
+use crate::address_space::{MmId, Pte, PteNumber, Vma, Vpn};
 use crate::counters::Event;
-use crate::folio::{Census, FolioFlags, FolioId};
+use crate::folio::{FolioFlags, FolioId};
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::{SwapEntry, SwapIn};
 use crate::vmscan::OutOfMemory;
-use crate::workingset::LruType;
 use crate::xarray::{Entry, FileId};
 use machine::{Cpu, Machine};
-use std::collections::BTreeMap;
-
-/// A region of an address space (`struct vm_area_struct`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegionId(pub u32);
-
-/// What is mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backing {
-    /// Memory of its own.
-    Anonymous,
-    /// A file, from this page on.
-    File(FileId, u32),
-}
-
-/// A page-table entry: nothing, a folio, or a swap entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pte(u32);
-
-impl Pte {
-    const NONE: Pte = Pte(u32::MAX);
-    /// The page of zeroes that all share; what loads map where nothing was stored.
-    const ZERO: Pte = Pte(u32::MAX - 1);
-    const SWAP: u32 = 1 << 31;
-
-    fn folio(self) -> Option<FolioId> {
-        (self.0 & Pte::SWAP == 0).then_some(FolioId(self.0))
-    }
-
-    fn swap_entry(self) -> Option<SwapEntry> {
-        (self.0 < Pte::ZERO.0 && self.0 & Pte::SWAP != 0).then_some(self.0 & !Pte::SWAP)
-    }
-}
-
-/// A region of an address space.
-#[derive(Clone, Debug)]
-pub struct Region {
-    /// Whom its pages are charged to.
-    pub memcg: Memcg,
-    /// What is mapped.
-    pub backing: Backing,
-    /// Accesses say something about the future (`vma_has_recency`): not where `MADV_RANDOM` or `MADV_SEQUENTIAL` was given.
-    pub has_recency: bool,
-    /// Number of its first entry among those of all regions.
-    first: u32,
-    entries: Vec<Pte>,
-}
-
-impl Region {
-    /// How many pages it has.
-    pub fn entries(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whose lists its pages are on.
-    pub fn lru_type(&self) -> LruType {
-        match self.backing {
-            Backing::Anonymous => LruType::Anon,
-            Backing::File(..) => LruType::File,
-        }
-    }
-
-    /// Folios that are mapped, in the order of addresses.
-    pub fn mapped(&self) -> impl Iterator<Item = FolioId> + use<'_> {
-        self.entries.iter().filter_map(|entry| entry.folio())
-    }
-
-    /// Folios that are mapped by some of the entries.
-    pub fn mapped_in(&self, entries: std::ops::Range<usize>) -> impl Iterator<Item = FolioId> + use<'_> {
-        let entries = entries.start.min(self.entries.len())..entries.end.min(self.entries.len());
-        self.entries[entries].iter().filter_map(|entry| entry.folio())
-    }
-}
+use std::ops::Range;
 
 /// What touching a page took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,240 +38,319 @@ pub enum Touch {
     ReadSwap(FolioId),
 }
 
+/// A page fault.
+struct Fault {
+    memcg: Memcg,
+    mm: MmId,
+    page: Vpn,
+    entry: PteNumber,
+    write: bool,
+    /// The area's accesses say something about the future.
+    has_recency: bool,
+}
+
 impl MemoryManager {
-    /// Maps `pages` pages on behalf of `memcg`.
-    pub fn mmap(&mut self, memcg: Memcg, backing: Backing, pages: usize, has_recency: bool) -> RegionId {
-        let first = self.regions.last().map_or(0, |region| region.first + region.entries.len() as u32);
-        // Before 6.3 no region was thought to lack recency.
-        let has_recency =
-            has_recency || self.features().reclaim.generations.is_some_and(|f| f.all_regions_have_recency());
-        self.regions.push(Region { memcg, backing, has_recency, first, entries: vec![Pte::NONE; pages] });
-        RegionId(self.regions.len() as u32 - 1)
-    }
-
     /// Whether a page is in memory: mapped, or in the page cache (`mincore`).
-    pub fn is_resident(&self, region: RegionId, page: u32) -> bool {
-        let region = &self.regions[region.0 as usize];
-        let entry = region.entries[page as usize];
-        match region.backing {
-            Backing::File(file, first) => matches!(self.files.entry(file, first + page), Entry::Folio(_)),
-            Backing::Anonymous => match entry.swap_entry() {
-                Some(entry) => matches!(self.swap_entry_state(entry), SwapIn::Cached(_)),
-                None => entry != Pte::NONE,
-            },
+    pub fn is_resident(&self, mm: MmId, page: Vpn) -> bool {
+        let entry = self.pte(mm, page);
+        if let Some(swap) = entry.swap_entry() {
+            return matches!(self.swap_entry_state(swap), SwapIn::Cached(_));
         }
+        let file_page = || self.mms[mm].vmas.find(page)?.file_page(page);
+        entry != Pte::NONE
+            || file_page()
+                .is_some_and(|(file, index)| matches!(self.files.entry(file, index), Entry::Folio(_)))
     }
 
-    /// Loads from a page, or stores to it.
+    /// Loads from a page of an address space, or stores to it. Something must be mapped there
+    /// ([`crate::address_space::Vmas::find`]), and of a kind that may be used so.
+    #[inline]
     pub fn touch(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
-        region: RegionId,
-        page: u32,
+        mm: MmId,
+        page: Vpn,
         write: bool,
     ) -> Result<Touch, OutOfMemory> {
-        let at = &self.regions[region.0 as usize];
-        let entry = at.entries[page as usize];
-        if let Some(id) = entry.folio() {
-            self.use_mapping(id, write);
-            return Ok(Touch::Mapped);
+        if let Some(number) = self.mms[mm].directory.entry(page) {
+            let entry = &mut self.page_tables[number];
+            if entry.has(if write { Pte::PRESENT.with(Pte::WRITE) } else { Pte::PRESENT }) {
+                entry.set(Pte::YOUNG);
+                return Ok(Touch::Mapped);
+            }
+            if *entry == Pte::ZERO && !write {
+                return Ok(Touch::Mapped);
+            }
         }
-        if entry == Pte::ZERO && !write {
-            return Ok(Touch::Mapped);
-        }
-        let (memcg, in_fault, backing) = (at.memcg, at.has_recency, at.backing);
-        let number = at.first + page;
+        self.handle_mm_fault(machine, cpu, mm, page, write)
+    }
+
+    fn handle_mm_fault(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        page: Vpn,
+        write: bool,
+    ) -> Result<Touch, OutOfMemory> {
+        let number = self.make_entry(mm, page);
+        let space = &self.mms[mm];
+        let vma = space.vmas.find(page).expect("a page that is touched is mapped");
+        let has_recency = self.has_recency(vma);
+        let fault = Fault { memcg: space.memcg, mm, page, entry: number, write, has_recency };
         self.counters.add(Event::Pgfault, 1);
-        let (id, touch) = match (backing, entry.swap_entry()) {
-            (Backing::File(file, first), _) => {
-                let index = first + page;
-                match self.files.entry(file, index) {
-                    Entry::Folio(id) => (id, Touch::Minor),
-                    _ => {
-                        let id = self.add_to_page_cache(machine, cpu, memcg, file, index, in_fault)?;
-                        (id, Touch::ReadFile(id))
-                    }
+        let entry = self.page_tables[number];
+        let touch = if let Some(swap) = entry.swap_entry() {
+            self.do_swap_page(machine, cpu, &fault, swap)?
+        } else if let Some(id) = entry.folio() {
+            let private = vma.is_private();
+            self.do_wp_page(machine, cpu, &fault, id, private)?
+        } else {
+            match vma.file_page(page).filter(|_| entry == Pte::NONE) {
+                Some((file, index)) => {
+                    let copies = write && vma.is_private();
+                    self.do_fault(machine, cpu, &fault, (file, index), copies)?
                 }
-            }
-            (Backing::Anonymous, None) if !write => {
-                self.regions[region.0 as usize].entries[page as usize] = Pte::ZERO;
-                return Ok(Touch::Minor);
-            }
-            (Backing::Anonymous, None) => {
-                let flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
-                let id = self.alloc_folio(machine, cpu, memcg, flags)?;
-                machine.charge(cpu, Category::PageClear, machine.costs.page_clear);
-                self.folio_add_lru(machine, cpu, id, in_fault);
-                (id, Touch::Minor)
-            }
-            (Backing::Anonymous, Some(entry)) => {
-                self.swap_in_page(machine, cpu, memcg, entry, in_fault, write)?
+                None => self.do_anonymous_page(machine, cpu, &fault)?,
             }
         };
         if matches!(touch, Touch::ReadFile(_) | Touch::ReadSwap(_)) {
             self.counters.add(Event::Pgmajfault, 1);
         }
-        // Where another region maps it, that one faults again.
-        self.unmap(id);
-        self.regions[region.0 as usize].entries[page as usize] = Pte(id.0);
-        let folio = &mut self.folios[id];
-        folio.mapcount = 1;
-        if backing == Backing::Anonymous {
-            folio.slot = number;
-        }
-        self.use_mapping(id, write);
         Ok(touch)
     }
 
-    /// Sets the bits that hardware sets. A page of a file is known to be dirty at once (`page_mkwrite`).
-    fn use_mapping(&mut self, id: FolioId, write: bool) {
-        let flags = &mut self.folios.flags[id];
-        flags.set(FolioFlags::YOUNG);
-        if write && flags.has(FolioFlags::SWAPBACKED) {
-            flags.set(FolioFlags::DIRTY);
-        } else if write {
-            self.mark_dirty(id);
-        }
-    }
-
-    fn swap_in_page(
+    /// Nothing was stored there yet, or nothing but zeroes that were read.
+    fn do_anonymous_page(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
-        memcg: Memcg,
-        entry: SwapEntry,
-        in_fault: bool,
-        write: bool,
-    ) -> Result<(FolioId, Touch), OutOfMemory> {
-        let (id, touch) = match self.swap_entry_state(entry) {
+        fault: &Fault,
+    ) -> Result<Touch, OutOfMemory> {
+        if !fault.write {
+            self.page_tables[fault.entry] = Pte::ZERO;
+            return Ok(Touch::Minor);
+        }
+        let id = self.alloc_anon_folio(machine, cpu, fault)?;
+        machine.charge(cpu, Category::PageClear, machine.costs.page_clear);
+        self.map_anon_folio(fault, id);
+        Ok(Touch::Minor)
+    }
+
+    /// A page of a file; `copies` if it is a store to a private mapping.
+    fn do_fault(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        fault: &Fault,
+        (file, index): (FileId, u32),
+        copies: bool,
+    ) -> Result<Touch, OutOfMemory> {
+        let (id, touch) = match self.files.entry(file, index) {
+            Entry::Folio(id) => (id, Touch::Minor),
+            _ => {
+                let in_fault = fault.has_recency;
+                let id = self.add_to_page_cache(machine, cpu, fault.memcg, file, index, in_fault)?;
+                (id, Touch::ReadFile(id))
+            }
+        };
+        if copies {
+            // Making room for the copy may take the page away that is copied.
+            let held = self.folios.flags[id].has(FolioFlags::HELD);
+            self.folios.flags[id].set(FolioFlags::HELD);
+            let copy = self.alloc_anon_folio(machine, cpu, fault);
+            if !held {
+                self.folios.flags[id].clear(FolioFlags::HELD);
+            }
+            let copy = copy?;
+            machine.charge(cpu, Category::PageCopy, machine.costs.page_copy);
+            self.map_anon_folio(fault, copy);
+            return Ok(touch);
+        }
+        let mut entry = Pte::of_folio(id, 0).with(Pte::YOUNG);
+        if fault.write {
+            entry.set(Pte::WRITE);
+            self.mark_dirty(id);
+        }
+        self.page_tables[fault.entry] = entry;
+        self.add_rmap(fault.entry, id);
+        Ok(touch)
+    }
+
+    /// A store to a page that is mapped for loads.
+    fn do_wp_page(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        fault: &Fault,
+        id: FolioId,
+        private: bool,
+    ) -> Result<Touch, OutOfMemory> {
+        let anon = self.folios.flags[id].has(FolioFlags::SWAPBACKED);
+        if !private {
+            // `page_mkwrite`: the file system learns that the page is dirty.
+            self.mark_dirty(id);
+            self.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE));
+            return Ok(Touch::Minor);
+        }
+        let only_here = self.page_tables[fault.entry].has(Pte::EXCLUSIVE) || self.folios[id].mapcount == 1;
+        if anon && only_here && self.folio_free_swap(id) {
+            self.folios.flags[id].set(FolioFlags::DIRTY);
+            self.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
+            return Ok(Touch::Minor);
+        }
+        let copy = self.alloc_anon_folio(machine, cpu, fault)?;
+        machine.charge(cpu, Category::PageCopy, machine.costs.page_copy);
+        // Making room for the copy may have taken the page away.
+        if self.page_tables[fault.entry].folio() == Some(id) {
+            self.page_tables[fault.entry] = Pte::NONE;
+            self.remove_rmap(fault.entry, id);
+            if anon && self.folios[id].mapcount == 0 {
+                self.release_unmapped(machine, cpu, id);
+            }
+        } else if let Some(swap) = self.page_tables[fault.entry].swap_entry() {
+            self.swap_put(machine, cpu, swap);
+        }
+        self.map_anon_folio(fault, copy);
+        Ok(Touch::Minor)
+    }
+
+    /// A page that is in swap.
+    fn do_swap_page(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        fault: &Fault,
+        swap: SwapEntry,
+    ) -> Result<Touch, OutOfMemory> {
+        let (id, touch) = match self.swap_entry_state(swap) {
             SwapIn::Cached(id) => (id, Touch::Minor),
             SwapIn::Read(shadow) => {
-                let id = self.alloc_folio(machine, cpu, memcg, FolioFlags::SWAPBACKED)?;
+                let id = self.alloc_folio(machine, cpu, fault.memcg, FolioFlags::SWAPBACKED)?;
                 self.counters.add(Event::Pswpin, 1);
-                self.workingset_refault(machine.now(cpu), id, shadow, in_fault);
-                self.swapped_in(entry, id);
-                self.folio_add_lru(machine, cpu, id, in_fault);
+                self.workingset_refault(machine.now(cpu), id, shadow, fault.has_recency);
+                // What is fast to read does not stay in swap, unless others will need it.
+                if self.swap.is_synchronous() && self.swap_users(swap) == 1 {
+                    self.swap_map_dec(swap);
+                    self.swap_free(swap);
+                } else {
+                    self.add_to_swap_cache(swap, id);
+                }
+                self.folio_add_lru(machine, cpu, id, fault.has_recency);
                 (id, Touch::ReadSwap(id))
             }
         };
-        // The entry is of no more use where swap is scarce, or the page will differ from it.
-        if self.folios.flags[id].has(FolioFlags::SWAPCACHE) && (write || self.swap.is_full()) {
-            self.swap_free(entry);
+        self.page_tables[fault.entry] = Pte::of_folio(id, 0).with(Pte::YOUNG);
+        if self.folios[id].mapcount == 0 {
+            self.folios[id].slot = fault.entry.0;
         }
-        Ok((id, touch))
-    }
-
-    /// The region and entry that map a folio.
-    pub(crate) fn mapping_of(&self, id: FolioId) -> Option<(usize, usize)> {
-        let folio = &self.folios[id];
-        if folio.mapcount == 0 {
-            return None;
-        }
-        if self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
-            let region = self.regions.partition_point(|region| region.first <= folio.slot) - 1;
-            return Some((region, (folio.slot - self.regions[region].first) as usize));
-        }
-        let (file, index) = self.files.page_of(folio.slot);
-        self.regions.iter().enumerate().find_map(|(number, region)| match region.backing {
-            Backing::File(mapped, first) if mapped == file => {
-                let entry = index.checked_sub(first)? as usize;
-                let maps = region.entries.get(entry).and_then(|entry| entry.folio()) == Some(id);
-                maps.then_some((number, entry))
+        self.add_rmap(fault.entry, id);
+        let mut only_here = self.folios[id].mapcount == 1;
+        if self.folios.flags[id].has(FolioFlags::SWAPCACHE) {
+            self.swap_map_dec(swap);
+            only_here &= self.swap_users(swap) == 0;
+            // The entry is of no more use where swap is scarce, or the page will differ from it.
+            if only_here && (fault.write || self.swap.is_full()) {
+                self.swap_free(swap);
             }
-            _ => None,
-        })
+        }
+        if fault.write && only_here {
+            self.folios.flags[id].set(FolioFlags::DIRTY);
+            self.page_tables[fault.entry].set(Pte::WRITE.with(Pte::EXCLUSIVE));
+        } else if fault.write {
+            self.do_wp_page(machine, cpu, fault, id, true)?;
+        }
+        Ok(touch)
     }
 
-    /// Clears the accessed bit of the entry that maps a folio; whether it was set. Where accesses say nothing about the
-    /// future it stays, and does not count (`folio_referenced`).
-    pub(crate) fn folio_referenced(&mut self, id: FolioId) -> bool {
-        let counts = self.mapping_of(id).is_some_and(|(region, _)| self.regions[region].has_recency);
-        counts && self.folios.flags[id].take(FolioFlags::YOUNG)
+    /// A page of its own for a process.
+    fn alloc_anon_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        fault: &Fault,
+    ) -> Result<FolioId, OutOfMemory> {
+        let flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
+        let id = self.alloc_folio(machine, cpu, fault.memcg, flags)?;
+        self.folio_add_lru(machine, cpu, id, fault.has_recency);
+        Ok(id)
     }
 
-    /// Takes a folio out of the page table that maps it; an anonymous one leaves its swap entry there.
-    pub(crate) fn unmap(&mut self, id: FolioId) {
-        let Some((region, entry)) = self.mapping_of(id) else { return };
-        self.folios[id].mapcount = 0;
-        let flags = &mut self.folios.flags[id];
-        flags.clear(FolioFlags::YOUNG);
-        let pte = match flags.has(FolioFlags::SWAPCACHE) {
-            true => Pte(self.swap_entry(id) | Pte::SWAP),
-            false => Pte::NONE,
-        };
-        self.regions[region].entries[entry] = pte;
+    /// Maps a page that only this process has, as it stores to it.
+    fn map_anon_folio(&mut self, fault: &Fault, id: FolioId) {
+        let vma = self.mms[fault.mm].vmas.find_mut(fault.page).expect("a page that is touched is mapped");
+        vma.has_anon = true;
+        let rights = Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE);
+        self.page_tables[fault.entry] = Pte::of_folio(id, 0).with(rights);
+        self.folios[id].slot = fault.entry.0;
+        self.add_rmap(fault.entry, id);
     }
 
-    /// Unmaps all of a region and frees what only it had (`munmap`); how many pages were mapped. It may be used again.
-    pub fn munmap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, region: RegionId) -> u64 {
+    /// Unmaps what lies in `pages` and frees what nobody else has (`zap_page_range`); how many pages were mapped.
+    pub(crate) fn zap_page_range(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        pages: Range<Vpn>,
+    ) -> u64 {
         let mut mapped = 0;
-        for page in 0..self.regions[region.0 as usize].entries.len() {
-            let entry = std::mem::replace(&mut self.regions[region.0 as usize].entries[page], Pte::NONE);
-            if let Some(entry) = entry.swap_entry() {
-                if let SwapIn::Cached(id) = self.swap_entry_state(entry) {
-                    self.swap_free(entry);
-                    self.release_folio(machine, cpu, id);
-                } else {
-                    self.swap_free(entry);
+        let areas: Vec<Vma> =
+            self.mms[mm].vmas.from(pages.start).take_while(|vma| vma.start < pages.end).cloned().collect();
+        for vma in areas {
+            let has_recency = self.has_recency(&vma);
+            let pages = vma.start.max(pages.start)..vma.end.min(pages.end);
+            let tables: Vec<_> = self.mms[mm].directory.tables(pages).collect();
+            for (table, places) in tables {
+                for place in places {
+                    let number = table.entry(place);
+                    let entry = std::mem::take(&mut self.page_tables[number]);
+                    if let Some(swap) = entry.swap_entry() {
+                        self.swap_put(machine, cpu, swap);
+                    }
+                    let Some(id) = entry.folio() else { continue };
+                    mapped += 1;
+                    self.remove_rmap(number, id);
+                    if !self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
+                        if entry.has(Pte::YOUNG) && has_recency {
+                            self.folio_mark_accessed(machine, cpu, id);
+                        }
+                    } else if self.folios[id].mapcount == 0 {
+                        self.release_unmapped(machine, cpu, id);
+                    }
                 }
-            }
-            let Some(id) = entry.folio() else { continue };
-            mapped += 1;
-            self.folios[id].mapcount = 0;
-            let flags = &mut self.folios.flags[id];
-            let young = flags.take(FolioFlags::YOUNG);
-            if flags.has(FolioFlags::SWAPBACKED) {
-                if flags.has(FolioFlags::SWAPCACHE) {
-                    self.swap_free(self.swap_entry(id));
-                }
-                self.release_folio(machine, cpu, id);
-            } else if young && self.regions[region.0 as usize].has_recency {
-                self.folio_mark_accessed(machine, cpu, id);
             }
         }
         mapped
     }
 
-    /// Checks page tables against what they map; panics with what does not hold. For each swap entry, how many
-    /// page-table entries have it.
-    pub(crate) fn validate_page_tables(&self, census: &Census) -> BTreeMap<SwapEntry, u64> {
-        let mut users = BTreeMap::new();
-        let mut mapped = 0;
-        for region in &self.regions {
-            for (page, entry) in region.entries.iter().enumerate() {
-                if let Some(entry) = entry.swap_entry() {
-                    assert_eq!(region.backing, Backing::Anonymous, "swap entry {entry}");
-                    *users.entry(entry).or_insert(0) += 1;
-                }
-                let Some(id) = entry.folio() else { continue };
-                let folio = &self.folios[id];
-                mapped += 1;
-                assert!(census.found(id) && folio.mapcount == 1, "{id:?} is mapped once: {folio:?}");
-                match region.backing {
-                    Backing::Anonymous => {
-                        assert!(self.folios.flags[id].has(FolioFlags::SWAPBACKED), "{folio:?}");
-                        assert_eq!(
-                            folio.slot,
-                            region.first + page as u32,
-                            "{id:?} names its page-table entry"
-                        );
-                    }
-                    Backing::File(file, first) => {
-                        assert_eq!(self.files.entry(file, first + page as u32), Entry::Folio(id));
-                    }
-                }
+    /// Frees an anonymous folio that no page table maps any more, unless others will find it in the swap cache.
+    fn release_unmapped(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+        if self.folio_free_swap(id) {
+            self.release_folio(machine, cpu, id);
+        }
+    }
+
+    /// Gives up a page-table entry's claim to a page in swap.
+    fn swap_put(&mut self, machine: &mut Machine<Category>, cpu: Cpu, swap: SwapEntry) {
+        self.swap_map_dec(swap);
+        if self.swap_users(swap) > 0 {
+            return;
+        }
+        let cached = match self.swap_entry_state(swap) {
+            SwapIn::Cached(id) => Some(id),
+            SwapIn::Read(_) => None,
+        };
+        match cached {
+            // Whoever maps it may still want to have it written there.
+            Some(id) if self.folios[id].mapcount > 0 => {}
+            Some(id) => {
+                self.swap_free(swap);
+                self.release_folio(machine, cpu, id);
             }
+            None => self.swap_free(swap),
         }
-        let counted: u64 = census.all(&self.folios).map(|(_, folio)| u64::from(folio.mapcount)).sum();
-        assert_eq!(mapped, counted, "page tables and mapcounts disagree");
-        for (id, folio) in census.all(&self.folios) {
-            assert!(
-                folio.mapcount > 0 || !self.folios.flags[id].has(FolioFlags::YOUNG),
-                "{id:?} is young: {folio:?}"
-            );
-        }
-        users
     }
 
     /// Frees a folio that nobody uses any more; while a device still writes it, [`MemoryManager::end_write`] does.

@@ -18,6 +18,7 @@
 //! `alloc_contig_pages` and `build_zonelists` in mm/page_alloc.c.
 
 use crate::account::Category;
+use crate::address_space::{AddressSpaces, FileMappings, PageTables};
 use crate::buddy::Wanted;
 use crate::counters::{Counters, Event};
 use crate::features::{CacheRule, Features};
@@ -27,7 +28,6 @@ use crate::latency::Latencies;
 use crate::lru::FolioBatches;
 use crate::lruvec::Lruvec;
 use crate::memcontrol::{Memcg, Memcgs};
-use crate::memory::Region;
 use crate::memory_map::{MemoryRange, ZoneType};
 use crate::mglru::MemcgLru;
 use crate::page::{MigrateType, Pfn};
@@ -103,7 +103,9 @@ pub struct MemoryManager {
     scratch: Vec<Pfn>,
     pub(crate) folios: Folios,
     pub(crate) files: Files,
-    pub(crate) regions: Vec<Region>,
+    pub(crate) mms: AddressSpaces,
+    pub(crate) page_tables: PageTables,
+    pub(crate) file_mappings: FileMappings,
     pub(crate) swap: Swap,
     pub(crate) memcgs: Memcgs,
     /// All lruvecs of a memory cgroup, by node, follow each other.
@@ -194,7 +196,9 @@ impl MemoryManager {
             scratch: Vec::new(),
             folios: Folios::default(),
             files: Files::default(),
-            regions: Vec::new(),
+            mms: AddressSpaces::default(),
+            page_tables: PageTables::default(),
+            file_mappings: FileMappings::default(),
             swap: Swap::default(),
             memcgs: Memcgs::new(cpus),
             lruvecs: Vec::new(),

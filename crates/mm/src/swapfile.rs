@@ -1,7 +1,8 @@
 //! Swap: where anonymous pages go.
 //!
 //! ```text
-//!   entry ─► free │ a folio in the swap cache │ the shadow of one that is out
+//!   entry ─► free │ a folio in the swap cache │ the shadow of one that is out        and how many page-table entries
+//!                                                                                   have it (`swap_map`)
 //! ```
 //!
 //! Entries are taken lowest first. Of the kernel's clusters and per-CPU caches of entries nothing is modelled, as
@@ -30,6 +31,8 @@ enum Slot {
 #[derive(Clone, Debug, Default)]
 pub struct Swap {
     slots: Vec<Slot>,
+    /// For each entry, how many page-table entries have it.
+    swap_map: Vec<u16>,
     /// Entries that were used and are free, lowest first.
     freed: BinaryHeap<Reverse<SwapEntry>>,
     capacity: u64,
@@ -62,6 +65,11 @@ impl Swap {
         self.free() * 2 < self.capacity
     }
 
+    /// Whether what is read does not stay in the swap cache.
+    pub(crate) fn is_synchronous(&self) -> bool {
+        self.synchronous_write.is_some()
+    }
+
     fn allocate(&mut self, folio: FolioId) -> Option<SwapEntry> {
         if self.free() == 0 {
             return None;
@@ -71,19 +79,26 @@ impl Swap {
             Some(Reverse(entry)) => entry,
             None => {
                 self.slots.push(Slot::Free);
+                self.swap_map.push(0);
                 self.slots.len() as SwapEntry - 1
             }
         };
+        self.cache(entry, folio);
+        Some(entry)
+    }
+
+    /// Puts a folio into the swap cache.
+    fn cache(&mut self, entry: SwapEntry, folio: FolioId) {
         self.slots[entry as usize] = Slot::Cached(folio);
-        let index = folio.0 as usize;
+        let index = folio.index();
         if self.entry_of.len() <= index {
             self.entry_of.resize(index + 1, SwapEntry::MAX);
         }
         self.entry_of[index] = entry;
-        Some(entry)
     }
 
     fn release(&mut self, entry: SwapEntry) {
+        debug_assert_eq!(self.swap_map[entry as usize], 0, "nobody has entry {entry}");
         self.slots[entry as usize] = Slot::Free;
         self.used -= 1;
         self.freed.push(Reverse(entry));
@@ -175,18 +190,38 @@ impl MemoryManager {
         }
     }
 
-    /// Puts a folio that is read from `entry` into the swap cache; or, where devices are synchronous, frees the entry.
-    pub(crate) fn swapped_in(&mut self, entry: SwapEntry, id: FolioId) {
-        if self.swap.synchronous_write.is_some() {
-            return self.swap_free(entry);
-        }
-        self.swap.slots[entry as usize] = Slot::Cached(id);
-        let index = id.0 as usize;
-        if self.swap.entry_of.len() <= index {
-            self.swap.entry_of.resize(index + 1, SwapEntry::MAX);
-        }
-        self.swap.entry_of[index] = entry;
+    /// Puts a folio that is read from `entry` into the swap cache.
+    pub(crate) fn add_to_swap_cache(&mut self, entry: SwapEntry, id: FolioId) {
+        self.swap.cache(entry, id);
         self.folios.flags[id].set(FolioFlags::SWAPCACHE);
+    }
+
+    /// One more page-table entry has a swap entry.
+    pub(crate) fn swap_duplicate(&mut self, entry: SwapEntry) {
+        self.swap.swap_map[entry as usize] += 1;
+    }
+
+    /// One page-table entry less has a swap entry.
+    pub(crate) fn swap_map_dec(&mut self, entry: SwapEntry) {
+        self.swap.swap_map[entry as usize] -= 1;
+    }
+
+    /// How many page-table entries have a swap entry.
+    pub(crate) fn swap_users(&self, entry: SwapEntry) -> u16 {
+        self.swap.swap_map[entry as usize]
+    }
+
+    /// Gives a folio's swap entry up if no page table has it; whether the folio has none now (`folio_free_swap`).
+    pub(crate) fn folio_free_swap(&mut self, id: FolioId) -> bool {
+        if !self.folios.flags[id].has(FolioFlags::SWAPCACHE) {
+            return true;
+        }
+        let entry = self.swap_entry(id);
+        let unused = self.swap_users(entry) == 0;
+        if unused {
+            self.swap_free(entry);
+        }
+        unused
     }
 
     /// Frees an entry that no page table needs any more.
@@ -212,13 +247,14 @@ impl MemoryManager {
         for (entry, slot) in self.swap.slots.iter().enumerate() {
             let entry = entry as SwapEntry;
             let users = users.get(&entry).copied().unwrap_or(0);
+            assert_eq!(users, u64::from(self.swap.swap_map[entry as usize]), "users of entry {entry}");
             let memcg = match *slot {
                 Slot::Free => {
                     assert_eq!(users, 0, "entry {entry} is free");
                     continue;
                 }
                 Slot::Out { memcg, .. } => {
-                    assert_eq!(users, 1, "users of entry {entry}, which is out");
+                    assert!(users > 0, "nobody has entry {entry}, which is out");
                     memcg
                 }
                 Slot::Cached(id) => {
@@ -229,7 +265,7 @@ impl MemoryManager {
                         "{id:?}: {folio:?}"
                     );
                     assert_eq!(self.swap_entry(id), entry, "entry and folio name each other");
-                    assert_eq!(users + u64::from(folio.mapcount), 1, "users of entry {entry}, {folio:?}");
+                    assert!(users + u64::from(folio.mapcount) > 0, "users of entry {entry}, {folio:?}");
                     self.lruvecs[folio.lruvec.0 as usize].memcg
                 }
             };

@@ -67,6 +67,7 @@ impl MemoryManager {
             flags.clear(FolioFlags::DIRTY);
             flags.set(FolioFlags::WRITEBACK);
             self.submitted_writes.push(id);
+            self.folio_mkclean(id);
         }
         self.dirty_pages.woken = false;
     }

@@ -6,39 +6,119 @@
 mod reclaim_machine;
 
 use machine::{Cpu, Machine, Node, Time};
+use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::filemap::Read;
 use mm::folio::FolioId;
 use mm::memcontrol::Memcg;
-use mm::memory::{Backing, RegionId, Touch};
+use mm::memory::Touch;
 use mm::vmscan::OutOfMemory;
 use mm::xarray::FileId;
 use mm::{Category, Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series, Variant};
 use proptest::prelude::*;
 use reclaim_machine::{CPUS, boot};
 
-/// Pages of a file, and of a region.
+/// Pages of a file, and of a mapping.
 const FILE_PAGES: u32 = 3000;
-const REGION_PAGES: u32 = 1500;
+const MAPPED_PAGES: u64 = 1500;
+/// Processes at most.
+const PROCESSES: usize = 6;
+/// Mappings of a process: anonymous memory, a file that is shared, and a private copy of one.
+const MAPPINGS: usize = 3;
 /// Memory cgroups that exist from the start, the root included.
 const GROUPS: u16 = 4;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Read { cpu: u16, memcg: u16, file: usize, from: u32, pages: u32, stride: u32 },
-    Write { cpu: u16, memcg: u16, file: usize, from: u32, pages: u32 },
-    WriteBack { most: u64 },
-    Touch { cpu: u16, region: usize, from: u32, pages: u32, write: bool },
-    Munmap { cpu: u16, region: usize },
-    CreateMemcg { parent: u16 },
-    Limit { memcg: u16, limit: Limit, pages: u64 },
-    Swapon { pages: u64 },
-    Set { name: &'static str, value: &'static str },
-    EndReads { which: usize, times: usize },
-    EndWrites { cpu: u16, which: usize, times: usize },
-    Kswapd { cpu: u16, node: u8, steps: usize },
+    Read {
+        cpu: u16,
+        memcg: u16,
+        file: usize,
+        from: u32,
+        pages: u32,
+        stride: u32,
+    },
+    Write {
+        cpu: u16,
+        memcg: u16,
+        file: usize,
+        from: u32,
+        pages: u32,
+    },
+    WriteBack {
+        most: u64,
+    },
+    Touch {
+        cpu: u16,
+        process: usize,
+        mapping: usize,
+        from: u64,
+        pages: u64,
+        write: bool,
+    },
+    /// What the process has is freed or mapped anew, its rights or the advice on it are changed.
+    Remap {
+        cpu: u16,
+        process: usize,
+        mapping: usize,
+        from: u64,
+        pages: u64,
+        how: Remap,
+    },
+    Fork {
+        cpu: u16,
+        process: usize,
+    },
+    Exit {
+        cpu: u16,
+        process: usize,
+    },
+    CreateMemcg {
+        parent: u16,
+    },
+    Limit {
+        memcg: u16,
+        limit: Limit,
+        pages: u64,
+    },
+    Swapon {
+        pages: u64,
+    },
+    Set {
+        name: &'static str,
+        value: &'static str,
+    },
+    EndReads {
+        which: usize,
+        times: usize,
+    },
+    EndWrites {
+        cpu: u16,
+        which: usize,
+        times: usize,
+    },
+    Kswapd {
+        cpu: u16,
+        node: u8,
+        steps: usize,
+    },
     FlushStats,
-    Alloc { cpu: u16, pages: usize },
-    Free { cpu: u16, pages: usize },
+    Alloc {
+        cpu: u16,
+        pages: usize,
+    },
+    Free {
+        cpu: u16,
+        pages: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Remap {
+    DontNeed,
+    Munmap,
+    Again,
+    Protect(VmFlags),
+    Advise(Advice),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +150,16 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(("vm.min_free_kbytes", "400")),
     ];
     let times = 1..2000usize;
+    let mapped = (0..PROCESSES, 0..MAPPINGS, 0..MAPPED_PAGES, 1..MAPPED_PAGES);
+    let remap = prop_oneof![
+        3 => Just(Remap::DontNeed),
+        1 => Just(Remap::Munmap),
+        2 => Just(Remap::Again),
+        1 => Just(Remap::Protect(VmFlags::READ)),
+        2 => Just(Remap::Protect(VmFlags::PRIVATE)),
+        1 => prop_oneof![Just(Advice::Normal), Just(Advice::Random), Just(Advice::Sequential)]
+            .prop_map(Remap::Advise),
+    ];
     prop_oneof![
         8 => (cpu.clone(), memcg.clone(), 0..3usize, 0..FILE_PAGES, 1..2000u32, 0..3u32).prop_map(
             |(cpu, memcg, file, from, pages, stride)| Step::Read { cpu, memcg, file, from, pages, stride }
@@ -78,10 +168,14 @@ fn step() -> impl Strategy<Value = Step> {
             |(cpu, memcg, file, from, pages)| Step::Write { cpu, memcg, file, from, pages }
         ),
         3 => (1..1000u64).prop_map(|most| Step::WriteBack { most }),
-        8 => (cpu.clone(), 0..6usize, 0..REGION_PAGES, 1..REGION_PAGES, any::<bool>()).prop_map(
-            |(cpu, region, from, pages, write)| Step::Touch { cpu, region, from, pages, write }
+        8 => (cpu.clone(), mapped.clone(), any::<bool>()).prop_map(
+            |(cpu, (process, mapping, from, pages), write)| Step::Touch { cpu, process, mapping, from, pages, write }
         ),
-        1 => (cpu.clone(), 0..6usize).prop_map(|(cpu, region)| Step::Munmap { cpu, region }),
+        2 => (cpu.clone(), mapped, remap).prop_map(
+            |(cpu, (process, mapping, from, pages), how)| Step::Remap { cpu, process, mapping, from, pages, how }
+        ),
+        2 => (cpu.clone(), 0..PROCESSES).prop_map(|(cpu, process)| Step::Fork { cpu, process }),
+        1 => (cpu.clone(), 0..PROCESSES).prop_map(|(cpu, process)| Step::Exit { cpu, process }),
         1 => memcg.clone().prop_map(|parent| Step::CreateMemcg { parent }),
         2 => (memcg, limit, prop_oneof![40..3000u64, Just(u64::MAX)])
             .prop_map(|(memcg, limit, pages)| Step::Limit { memcg, limit, pages }),
@@ -103,8 +197,9 @@ struct Host {
     mm: MemoryManager,
     machine: Machine<Category>,
     files: Vec<FileId>,
-    /// Three of anonymous memory, three of files of their own.
-    regions: Vec<RegionId>,
+    processes: Vec<MmId>,
+    /// Where each process has its mappings, and what is mapped.
+    mappings: [(Vpn, Backing, VmFlags); MAPPINGS],
     held: Vec<Pfn>,
     /// Memory cgroups, the root included.
     groups: u16,
@@ -121,12 +216,18 @@ impl Host {
             .chain((1..GROUPS).map(|number| mm.create_memcg(Memcg(number / 2))))
             .collect();
         let files: Vec<FileId> = (0..3).map(|_| mm.open_file()).collect();
-        let mut regions = Vec::new();
-        for (number, &memcg) in groups.iter().take(3).enumerate() {
-            let mapped = mm.open_file();
-            let pages = REGION_PAGES as usize;
-            regions.push(mm.mmap(memcg, Backing::Anonymous, pages, true));
-            regions.push(mm.mmap(memcg, Backing::File(mapped, 7), pages, number != 1));
+        let [shared, private] = [(); 2].map(|()| mm.open_file());
+        let what = [
+            (Backing::Anonymous, VmFlags::PRIVATE),
+            (Backing::File(shared, 7), VmFlags::PRIVATE.or(VmFlags::SHARED)),
+            (Backing::File(private, 0), VmFlags::PRIVATE),
+        ];
+        let processes: Vec<MmId> = groups.iter().take(3).map(|&memcg| mm.create_mm(memcg)).collect();
+        let mut mappings = what.map(|(backing, flags)| (0, backing, flags));
+        for &process in &processes {
+            for (start, backing, flags) in &mut mappings {
+                *start = mm.mmap(process, MAPPED_PAGES, *backing, *flags);
+            }
         }
         let swap_write = synchronous_swap.then_some(Time::ZERO);
         mm.swapon(500, swap_write);
@@ -134,7 +235,8 @@ impl Host {
             mm,
             machine,
             files,
-            regions,
+            processes,
+            mappings,
             swap_write,
             groups: GROUPS,
             held: Vec::new(),
@@ -179,17 +281,47 @@ impl Host {
                 }
             }
             Step::WriteBack { most } => mm.write_back(most),
-            Step::Touch { cpu, region, from, pages, write } => {
-                let region = self.regions[region];
-                for page in 0..pages {
-                    match mm.touch(machine, Cpu(cpu), region, (from + page) % REGION_PAGES, write)? {
+            Step::Touch { cpu, process, mapping, from, pages, write } => {
+                let process = self.processes[process % self.processes.len()];
+                let start = self.mappings[mapping].0;
+                for page in (from..from + pages).map(|page| start + page % MAPPED_PAGES) {
+                    let Some(vma) = mm.mm(process).vmas.find(page) else { continue };
+                    let write = write && vma.flags.has(VmFlags::WRITE);
+                    match mm.touch(machine, Cpu(cpu), process, page, write)? {
                         Touch::Mapped | Touch::Minor => {}
                         Touch::ReadFile(id) | Touch::ReadSwap(id) => mm.end_read(id),
                     }
                 }
             }
-            Step::Munmap { cpu, region } => {
-                mm.munmap(machine, Cpu(cpu), self.regions[region]);
+            Step::Remap { cpu, process, mapping, from, pages, how } => {
+                let process = self.processes[process % self.processes.len()];
+                let (start, backing, flags) = self.mappings[mapping];
+                let pages = start + from..start + (from + pages).min(MAPPED_PAGES);
+                match how {
+                    Remap::DontNeed => {
+                        mm.madvise_dontneed(machine, Cpu(cpu), process, pages);
+                    }
+                    Remap::Munmap => {
+                        mm.munmap(machine, Cpu(cpu), process, pages);
+                    }
+                    Remap::Again => {
+                        mm.mmap_fixed(machine, Cpu(cpu), process, start, MAPPED_PAGES, backing, flags);
+                    }
+                    Remap::Protect(rights) => mm.mprotect(process, pages, rights),
+                    Remap::Advise(advice) => mm.madvise(process, pages, advice),
+                }
+            }
+            Step::Fork { cpu, process } => {
+                if self.processes.len() < PROCESSES {
+                    let parent = self.processes[process % self.processes.len()];
+                    self.processes.push(mm.fork_mm(machine, Cpu(cpu), parent));
+                }
+            }
+            Step::Exit { cpu, process } => {
+                if self.processes.len() > 1 {
+                    let process = self.processes.swap_remove(process % self.processes.len());
+                    mm.exit_mm(machine, Cpu(cpu), process);
+                }
             }
             Step::CreateMemcg { parent } => {
                 let parent = self.memcg(parent);
@@ -292,15 +424,15 @@ proptest! {
         for id in host.reads.drain(..) {
             host.mm.end_read(id);
         }
-        for region in host.regions.clone() {
-            host.mm.munmap(&mut host.machine, Cpu(0), region);
+        for process in host.processes.drain(..) {
+            host.mm.exit_mm(&mut host.machine, Cpu(0), process);
         }
         host.writes.extend(host.mm.take_submitted_writes());
         for id in std::mem::take(&mut host.writes) {
             host.mm.end_write(&mut host.machine, Cpu(1), id);
         }
         host.mm.validate(host.held.len() as u64);
-        prop_assert_eq!(host.mm.swap().used(), 0, "swap after all regions are gone");
+        prop_assert_eq!(host.mm.swap().used(), 0, "swap after all processes are gone");
     }
 
     /// Patches that change no decision.
@@ -330,9 +462,15 @@ proptest! {
         host.mm.set("lru_gen/enabled", "7").unwrap();
         let groups: Vec<Memcg> = (1..GROUPS).map(|_| host.mm.create_memcg(Memcg::ROOT)).collect();
         host.files = (0..3).map(|_| host.mm.open_file()).collect();
-        host.regions = (0..6).map(|number| {
-            host.mm.mmap(groups[number / 2], Backing::Anonymous, REGION_PAGES as usize, true)
-        }).collect();
+        host.processes = groups.iter().map(|&memcg| host.mm.create_mm(memcg)).collect();
+        for &process in &host.processes {
+            for (start, backing, flags) in &mut host.mappings {
+                if let Backing::File(file, _) = backing {
+                    *file = host.mm.open_file();
+                }
+                *start = host.mm.mmap(process, MAPPED_PAGES, *backing, *flags);
+            }
+        }
         match swap {
             Some(pages) => host.mm.swapon(pages, Some(Time::ZERO)),
             None => {
@@ -394,10 +532,14 @@ fn accesses_without_recency_keep_no_page() {
         let memcg = mm.create_memcg(Memcg::ROOT);
         mm.memcg_mut(memcg).max = 500;
         let file = mm.open_file();
-        let region = mm.mmap(memcg, Backing::File(file, 0), 1, has_recency);
+        let process = mm.create_mm(memcg);
+        let page_0 = mm.mmap(process, 1, Backing::File(file, 0), VmFlags::READ.or(VmFlags::SHARED));
+        if !has_recency {
+            mm.madvise(process, page_0..page_0 + 1, Advice::Random);
+        }
         let mut faults = 0;
         for page in 1..3000 {
-            if let Touch::ReadFile(id) = mm.touch(&mut machine, Cpu(0), region, 0, false).unwrap() {
+            if let Touch::ReadFile(id) = mm.touch(&mut machine, Cpu(0), process, page_0, false).unwrap() {
                 faults += 1;
                 mm.end_read(id);
             }

@@ -23,10 +23,11 @@ use crate::simulation::RunError;
 use machine::costs::PagingCosts;
 use machine::storage::{Device, Direction, Service};
 use machine::{Cpu, Node, Time};
+use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::filemap::Read;
 use mm::folio::FolioId;
 use mm::memcontrol::Memcg;
-use mm::memory::{Backing, RegionId, Touch};
+use mm::memory::Touch;
 use mm::vmscan::{Kswapd, OutOfMemory};
 use mm::watermark::Reserves;
 use mm::xarray::FileId;
@@ -72,6 +73,14 @@ struct Thread {
     transaction_start: Time,
 }
 
+/// Private memory of a program.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    mm: MmId,
+    start: Vpn,
+    pages: u64,
+}
+
 /// What completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Completion {
@@ -95,7 +104,7 @@ struct PagingProgram {
     queues: Vec<VecDeque<usize>>,
     slice_ends: Vec<Time>,
     files: Vec<FileId>,
-    regions: Vec<RegionId>,
+    regions: Vec<Region>,
     file_device: Device,
     swap_device: Option<Device>,
     /// When each folio that is being read is there.
@@ -151,7 +160,11 @@ impl PagingProgram {
         let files: Vec<FileId> = layout.files.iter().map(|_| system.mm.open_file()).collect();
         let regions = layout.regions.iter().map(|region| {
             let memcg = memcgs[region.group as usize];
-            system.mm.mmap(memcg, Backing::Anonymous, region.pages as usize, true)
+            let mm = system.mm.create_mm(memcg);
+            // An area is never empty.
+            let pages = region.pages.max(1);
+            let start = system.mm.mmap(mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
+            Region { mm, start, pages }
         });
         let regions = regions.collect();
         let file_device = device(&spec.files).expect("checked: the machine has the device");
@@ -344,11 +357,11 @@ impl PagingProgram {
         &mut self,
         system: &mut System,
         cpu: Cpu,
-        region: RegionId,
-        page: u32,
+        region: Region,
+        page: u64,
         write: bool,
     ) -> Result<Option<Time>, OutOfMemory> {
-        let touch = system.mm.touch(&mut system.machine, cpu, region, page, write)?;
+        let touch = system.mm.touch(&mut system.machine, cpu, region.mm, region.start + page, write)?;
         let id = match touch {
             Touch::Mapped => return Ok(None),
             Touch::Minor => {
@@ -423,8 +436,8 @@ impl PagingProgram {
                     self.threads[thread].at = Some((operation, done));
                     return Ok(Progress::NotYet);
                 }
-                let region = self.regions[region as usize];
-                let freed = system.mm.munmap(&mut system.machine, cpu, region);
+                let Region { mm, start, pages } = self.regions[region as usize];
+                let freed = system.mm.madvise_dontneed(&mut system.machine, cpu, mm, start..start + pages);
                 let unmap = system.machine.costs.page_unmap * freed;
                 system.machine.charge(cpu, Category::PageFree, system.machine.stretched(cpu, unmap));
                 Ok(Progress::Goes)
@@ -436,7 +449,7 @@ impl PagingProgram {
                 }
                 let region = self.regions[region as usize];
                 for page in done..pages {
-                    let at = (index + u64::from(page)) as u32;
+                    let at = index + u64::from(page);
                     if let Some(until) = self.touch(system, cpu, region, at, write)? {
                         if page + 1 < pages {
                             self.threads[thread].at = Some((operation, page + 1));

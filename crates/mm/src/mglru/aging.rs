@@ -11,6 +11,7 @@
 
 use super::policy::{self, MIN_NR_GENS, evictable_types};
 use crate::account::Category;
+use crate::address_space::{Mappings, PTRS_PER_PTE, Pte};
 use crate::folio::{FolioFlags, FolioId, Folios, LruvecId};
 use crate::lruvec::{ByTier, GENS, Lruvec, generation, type_of};
 use crate::memory_map::ZoneType;
@@ -24,9 +25,6 @@ use std::ops::Range;
 
 /// Page-table entries that reverse mapping looks at around one that was young (`BITS_PER_LONG`).
 const LOOK_AROUND: usize = 64;
-
-/// Entries of a page table (`PTRS_PER_PTE`). A region begins with a table.
-const PTRS_PER_PTE: usize = 512;
 
 impl MemoryManager {
     /// Begins a new generation in place of `max_seq` as the youngest; whether this call did.
@@ -60,56 +58,60 @@ impl MemoryManager {
         let mut entries = 0;
         let memcg = self.lruvecs[id.0 as usize].memcg;
         let types = evictable_types(swappiness);
-        for region in 0..self.regions.len() {
-            let region = &self.regions[region];
-            if region.memcg != memcg || !region.has_recency || !types.contains(&region.lru_type()) {
-                continue;
-            }
-            let mapped: Vec<FolioId> = region.mapped().collect();
-            entries += mapped.len() as u64;
-            for folio in mapped {
-                if self.folios.flags[folio].has(FolioFlags::YOUNG) && self.folios[folio].lruvec == id {
-                    self.folios.flags[folio].clear(FolioFlags::YOUNG);
-                    promote(&mut self.folios, &mut self.lruvecs[id.0 as usize], f, folio);
+        let mut areas = Vec::new();
+        for (mm, space) in self.mms.iter().filter(|(_, space)| space.memcg == memcg) {
+            let seen =
+                space.vmas.iter().filter(|vma| self.has_recency(vma) && types.contains(&vma.lru_type()));
+            areas.extend(seen.map(|vma| (mm, vma.pages())));
+        }
+        for (mm, pages) in areas {
+            for (table, places) in self.mms[mm].directory.tables(pages) {
+                for entry in &mut self.page_tables[table].entries_mut()[places] {
+                    let Some(folio) = entry.folio() else { continue };
+                    entries += 1;
+                    if entry.has(Pte::YOUNG) && self.folios[folio].lruvec == id {
+                        entry.clear(Pte::YOUNG);
+                        promote(&mut self.folios, &mut self.lruvecs[id.0 as usize], f, folio);
+                    }
                 }
             }
         }
         entries
     }
 
-    /// Reclaim has met a folio whose page-table entry was young: those around it are looked at too.
-    pub(crate) fn lru_gen_look_around(&mut self, id: FolioId) {
+    /// Reclaim has met a folio that the entries `young` were young of: those around them are looked at too.
+    pub(crate) fn lru_gen_look_around(&mut self, id: FolioId, young: &Mappings) {
         let Some(f) = self.generations() else { return };
         let lruvec = self.folios[id].lruvec;
-        let Some((region, entry)) = self.mapping_of(id) else { return };
-        if !self.regions[region].has_recency {
-            return;
-        }
-        let around = around(entry, self.regions[region].entries());
-        let around: Vec<FolioId> = self.regions[region].mapped_in(around).collect();
-        for other in around {
-            let elsewhere = other == id || self.folios[other].lruvec != lruvec;
-            let flags = &mut self.folios.flags[other];
-            if elsewhere || !flags.take(FolioFlags::YOUNG) {
-                continue;
-            }
-            if f.refs_scheme == RefsScheme::WorkingsetApart {
-                if mapped_access(&f, flags) {
-                    promote_to_youngest(&mut self.folios, &mut self.lruvecs[lruvec.0 as usize], other);
+        for &met in young {
+            let table = &self.page_tables[met.table()];
+            let page = table.first + met.place() as u64;
+            let vma = self.mms[table.mm].vmas.find(page).expect("an entry is in an area");
+            let within = vma.start.saturating_sub(table.first) as usize
+                ..(vma.end - table.first).min(PTRS_PER_PTE as u64) as usize;
+            for entry in &mut self.page_tables[met.table()].entries_mut()[around(met.place(), within)] {
+                let Some(other) = entry.folio() else { continue };
+                if other == id || self.folios[other].lruvec != lruvec || !entry.take(Pte::YOUNG) {
+                    continue;
                 }
-            } else {
-                promote(&mut self.folios, &mut self.lruvecs[lruvec.0 as usize], &f, other);
+                let flags = &mut self.folios.flags[other];
+                if f.refs_scheme == RefsScheme::WorkingsetApart {
+                    if mapped_access(&f, flags) {
+                        promote_to_youngest(&mut self.folios, &mut self.lruvecs[lruvec.0 as usize], other);
+                    }
+                } else {
+                    promote(&mut self.folios, &mut self.lruvecs[lruvec.0 as usize], &f, other);
+                }
             }
         }
     }
 }
 
-/// The entries around one of `entries` that are looked at: half of them before it, as far as its table goes.
-fn around(entry: usize, entries: usize) -> Range<usize> {
-    let table = entry / PTRS_PER_PTE * PTRS_PER_PTE;
-    let end = entries.min(table + PTRS_PER_PTE);
-    let start = entry.saturating_sub(LOOK_AROUND / 2).min(end.saturating_sub(LOOK_AROUND)).max(table);
-    start..end.min(start + LOOK_AROUND)
+/// The entries around one of a table that are looked at: half of them before it, all of them in its area, `within`.
+fn around(entry: usize, within: Range<usize>) -> Range<usize> {
+    let last_start = within.end.saturating_sub(LOOK_AROUND);
+    let start = entry.saturating_sub(LOOK_AROUND / 2).min(last_start).max(within.start);
+    start..within.end.min(start + LOOK_AROUND)
 }
 
 /// Notes that a page-table entry of a folio was young (`folio_update_gen`).

@@ -95,13 +95,12 @@ impl MemoryManager {
             return Fate::Activated;
         }
         let costs = machine.costs.paging();
-        let young = u16::from(self.folio_referenced(id));
-        if mapped {
-            machine.charge(cpu, Category::Reclaim, costs.rmap_walk);
-        }
-        let references = check_references(f.as_ref(), &mut self.folios.flags[id], young);
-        if young > 0 && f.is_some() {
-            self.lru_gen_look_around(id);
+        let mappings = u64::from(self.folios[id].mapcount);
+        let young = self.folio_referenced(id);
+        machine.charge(cpu, Category::Reclaim, costs.rmap_walk * mappings);
+        let references = check_references(f.as_ref(), &mut self.folios.flags[id], young.len() as u16);
+        if f.is_some() {
+            self.lru_gen_look_around(id, &young);
         }
         let flags = &mut self.folios.flags[id];
         match references {
@@ -118,7 +117,7 @@ impl MemoryManager {
         }
         if mapped {
             self.unmap(id);
-            machine.charge(cpu, Category::Reclaim, costs.pte_unmap);
+            machine.charge(cpu, Category::Reclaim, costs.pte_unmap * mappings);
         }
         let flags = &mut self.folios.flags[id];
         if flags.has(FolioFlags::DIRTY) {

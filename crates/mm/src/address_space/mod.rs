@@ -1,0 +1,326 @@
+//! Address spaces: what a process has mapped, and the page tables that say where it is.
+//!
+//! ```text
+//!   AddressSpace ─┬─ vmas       areas: what may be there (vma.rs)
+//!                 └─ directory  page tables: what is there (page_table.rs)
+//!                                   │ ▲
+//!                                   ▼ │ rmap.rs: which entries map a folio
+//!                                 folios
+//!
+//!   mmap, munmap, mprotect, madvise, fork, exit    here
+//!   what an access does                            crate::memory
+//! ```
+//!
+//! A mapping that gets to choose its address begins with a page table of its own, above all others, as large mappings
+//! of the kernel do (`thp_get_unmapped_area`). Left out: `mremap`, growing stacks, and the limits of a process. In the
+//! kernel: mm/mmap.c, mm/vma.c, mm/mprotect.c, mm/madvise.c, `copy_page_range` in mm/memory.c, `dup_mmap` in kernel/fork.c.
+
+mod page_table;
+mod rmap;
+mod vma;
+
+use crate::account::Category;
+use crate::memcontrol::Memcg;
+use crate::page_alloc::MemoryManager;
+use machine::{Cpu, Machine};
+use std::ops::Range;
+
+pub(crate) use page_table::{Directory, PageTables, PteNumber};
+pub use page_table::{PTRS_PER_PTE, Pte};
+pub(crate) use rmap::{FileMappings, Mappings};
+pub use vma::{Backing, VmFlags, Vma, Vmas};
+
+/// A virtual page number: an address divided by the size of a page.
+pub type Vpn = u64;
+
+/// An address space (`struct mm_struct`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MmId(pub(crate) u32);
+
+impl MmId {
+    const NONE: MmId = MmId(u32::MAX);
+
+    /// Its place in arrays.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What one process has mapped.
+#[derive(Clone, Debug)]
+pub struct AddressSpace {
+    /// Whom its pages are charged to.
+    pub memcg: Memcg,
+    /// What is mapped where.
+    pub vmas: Vmas,
+    pub(crate) directory: Directory,
+    /// Entries that map an anonymous page (`MM_ANONPAGES`).
+    pub(crate) anon_pages: u64,
+    /// Entries that map a page of a file (`MM_FILEPAGES`).
+    pub(crate) file_pages: u64,
+}
+
+impl AddressSpace {
+    /// Pages that it has in memory (`get_mm_rss`), of anonymous memory and of files.
+    pub fn rss(&self) -> u64 {
+        self.anon_pages + self.file_pages
+    }
+
+    /// Those that are anonymous (`MM_ANONPAGES`).
+    pub fn anon_pages(&self) -> u64 {
+        self.anon_pages
+    }
+}
+
+/// All address spaces.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AddressSpaces {
+    spaces: Vec<Option<AddressSpace>>,
+    free: Vec<MmId>,
+}
+
+impl std::ops::Index<MmId> for AddressSpaces {
+    type Output = AddressSpace;
+    #[inline]
+    fn index(&self, id: MmId) -> &AddressSpace {
+        self.spaces[id.index()].as_ref().expect("the process lives")
+    }
+}
+
+impl std::ops::IndexMut<MmId> for AddressSpaces {
+    #[inline]
+    fn index_mut(&mut self, id: MmId) -> &mut AddressSpace {
+        self.spaces[id.index()].as_mut().expect("the process lives")
+    }
+}
+
+impl AddressSpaces {
+    fn add(&mut self, space: AddressSpace) -> MmId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.spaces.push(None);
+            MmId(self.spaces.len() as u32 - 1)
+        });
+        self.spaces[id.index()] = Some(space);
+        id
+    }
+
+    fn remove(&mut self, id: MmId) {
+        self.spaces[id.index()] = None;
+        self.free.push(id);
+    }
+
+    /// All of them, in the order of their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (MmId, &AddressSpace)> {
+        let spaces = self.spaces.iter().enumerate();
+        spaces.filter_map(|(id, space)| Some((MmId(id as u32), space.as_ref()?)))
+    }
+}
+
+/// What a process says of a mapping (`madvise`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// `MADV_NORMAL`.
+    Normal,
+    /// `MADV_RANDOM`: accesses say nothing of the future.
+    Random,
+    /// `MADV_SEQUENTIAL`: what was used will not be used again.
+    Sequential,
+}
+
+impl MemoryManager {
+    /// An address space with nothing in it, whose pages are charged to `memcg` (`mm_alloc`, `execve`).
+    pub fn create_mm(&mut self, memcg: Memcg) -> MmId {
+        let (vmas, directory) = (Vmas::default(), Directory::default());
+        self.mms.add(AddressSpace { memcg, vmas, directory, anon_pages: 0, file_pages: 0 })
+    }
+
+    /// An address space.
+    pub fn mm(&self, mm: MmId) -> &AddressSpace {
+        &self.mms[mm]
+    }
+
+    /// Maps `pages` pages where there is room, and says where.
+    pub fn mmap(&mut self, mm: MmId, pages: u64, backing: Backing, flags: VmFlags) -> Vpn {
+        let start = self.mms[mm].vmas.end().next_multiple_of(PTRS_PER_PTE as u64).max(PTRS_PER_PTE as u64);
+        self.map_area(mm, start, pages, backing, flags);
+        start
+    }
+
+    /// Maps `pages` pages from `start` on, in place of what is there (`MAP_FIXED`).
+    #[expect(clippy::too_many_arguments, reason = "a system call with the machine that makes it")]
+    pub fn mmap_fixed(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        start: Vpn,
+        pages: u64,
+        backing: Backing,
+        flags: VmFlags,
+    ) {
+        self.munmap(machine, cpu, mm, start..start + pages);
+        self.map_area(mm, start, pages, backing, flags);
+    }
+
+    fn map_area(&mut self, mm: MmId, start: Vpn, pages: u64, backing: Backing, flags: VmFlags) {
+        if let Backing::File(file, first) = backing {
+            self.file_mappings.add(file, rmap::FileMapping { mm, start, first, pages });
+        }
+        self.mms[mm].vmas.insert(Vma { start, end: start + pages, backing, flags, has_anon: false });
+    }
+
+    /// Unmaps what lies in `pages` (`munmap`); how many pages were mapped.
+    pub fn munmap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId, pages: Range<Vpn>) -> u64 {
+        let zapped = self.zap_page_range(machine, cpu, mm, pages.clone());
+        for vma in self.mms[mm].vmas.remove(pages.clone()) {
+            if let Backing::File(file, _) = vma.backing {
+                self.file_mappings.remove(file, mm, vma.pages());
+            }
+        }
+        self.free_page_tables(mm, pages);
+        zapped
+    }
+
+    /// Frees what lies in `pages` and leaves it mapped (`MADV_DONTNEED`); how many pages were mapped.
+    pub fn madvise_dontneed(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        pages: Range<Vpn>,
+    ) -> u64 {
+        self.zap_page_range(machine, cpu, mm, pages)
+    }
+
+    /// Takes advice on what lies in `pages`.
+    pub fn madvise(&mut self, mm: MmId, pages: Range<Vpn>, advice: Advice) {
+        let all = VmFlags::RAND_READ.or(VmFlags::SEQ_READ);
+        let set = match advice {
+            Advice::Normal => VmFlags::default(),
+            Advice::Random => VmFlags::RAND_READ,
+            Advice::Sequential => VmFlags::SEQ_READ,
+        };
+        self.mms[mm].vmas.change(pages, |vma| vma.flags = vma.flags.without(all).or(set));
+    }
+
+    /// Gives what lies in `pages` other rights (`mprotect`): `rights` of [`VmFlags::READ`], `WRITE` and `EXEC`.
+    pub fn mprotect(&mut self, mm: MmId, pages: Range<Vpn>, rights: VmFlags) {
+        let all = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
+        if !rights.has(VmFlags::WRITE) {
+            for (table, places) in self.mms[mm].directory.tables(pages.clone()) {
+                let entries = &mut self.page_tables[table].entries_mut()[places];
+                entries.iter_mut().for_each(|entry| entry.clear(Pte::WRITE));
+            }
+        }
+        self.mms[mm].vmas.change(pages, |vma| vma.flags = vma.flags.without(all).or(rights));
+    }
+
+    /// Whether accesses to an area say something about the future (`vma_has_recency`); before 6.3 all did.
+    pub(crate) fn has_recency(&self, vma: &Vma) -> bool {
+        !vma.flags.any(VmFlags::RAND_READ.or(VmFlags::SEQ_READ))
+            || self.features().reclaim.generations.is_some_and(|f| f.all_regions_have_recency())
+    }
+
+    /// A copy of an address space for a child process (`fork`). Pages are shared until somebody stores to them.
+    pub fn fork_mm(&mut self, machine: &mut Machine<Category>, cpu: Cpu, parent: MmId) -> MmId {
+        let AddressSpace { memcg, vmas, .. } = self.mms[parent].clone();
+        let child = self.create_mm(memcg);
+        for vma in vmas.iter() {
+            if let Backing::File(file, first) = vma.backing {
+                let pages = vma.end - vma.start;
+                let mapping = rmap::FileMapping { mm: child, start: vma.start, first, pages };
+                self.file_mappings.add(file, mapping);
+            }
+            // Pages of files are found again by faults.
+            if vma.has_anon {
+                self.copy_page_range(machine, cpu, parent, child, vma);
+            }
+        }
+        self.mms[child].vmas = vmas;
+        child
+    }
+
+    /// Copies the entries of an area; what may be stored to is protected in both.
+    fn copy_page_range(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        parent: MmId,
+        child: MmId,
+        vma: &Vma,
+    ) {
+        let tables: Vec<_> = self.mms[parent].directory.tables(vma.pages()).collect();
+        let mut copied = 0;
+        for (from, places) in tables {
+            let first = self.page_tables[from].first;
+            let mut copies: Vec<(usize, Pte)> = Vec::new();
+            for place in places {
+                let entry = &mut self.page_tables[from].entries_mut()[place];
+                if *entry == Pte::NONE {
+                    continue;
+                }
+                if vma.is_private() {
+                    entry.clear(Pte::WRITE.with(Pte::EXCLUSIVE));
+                }
+                copies.push((place, *entry));
+            }
+            if copies.is_empty() {
+                continue;
+            }
+            let to = match self.mms[child].directory.table(first) {
+                Some(to) => to,
+                None => {
+                    let to = self.page_tables.create(child, first);
+                    self.page_tables.join(from, to);
+                    self.mms[child].directory.set(first, Some(to));
+                    to
+                }
+            };
+            copied += copies.len() as u64;
+            for (place, entry) in copies {
+                self.page_tables[to].entries_mut()[place] = entry;
+                if let Some(id) = entry.folio() {
+                    self.add_rmap(to.entry(place), id);
+                } else if let Some(swap) = entry.swap_entry() {
+                    self.swap_duplicate(swap);
+                }
+            }
+        }
+        machine.charge(cpu, Category::PageTables, machine.costs.pte_write * copied);
+    }
+
+    /// Ends a process: unmaps all that it has; how many pages were mapped.
+    pub fn exit_mm(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId) -> u64 {
+        let zapped = self.munmap(machine, cpu, mm, 0..Vpn::MAX);
+        self.mms.remove(mm);
+        zapped
+    }
+
+    /// Frees the tables for `pages` that no area needs any more (`free_pgtables`).
+    fn free_page_tables(&mut self, mm: MmId, pages: Range<Vpn>) {
+        let tables: Vec<_> = self.mms[mm].directory.tables(pages).map(|(table, _)| table).collect();
+        for table in tables {
+            let first = self.page_tables[table].first;
+            let needed = |vma: &Vma| vma.start < first + PTRS_PER_PTE as u64;
+            if !self.mms[mm].vmas.from(first).next().is_some_and(needed) {
+                self.page_tables.delete(table);
+                self.mms[mm].directory.set(first, None);
+            }
+        }
+    }
+
+    /// The entry of a page, in a table that is made if need be.
+    pub(crate) fn make_entry(&mut self, mm: MmId, page: Vpn) -> PteNumber {
+        if let Some(entry) = self.mms[mm].directory.entry(page) {
+            return entry;
+        }
+        let table = self.page_tables.create(mm, page & !(PTRS_PER_PTE as u64 - 1));
+        self.mms[mm].directory.set(page, Some(table));
+        table.entry(page as usize % PTRS_PER_PTE)
+    }
+
+    /// The page-table entry of a page, as it is.
+    pub fn pte(&self, mm: MmId, page: Vpn) -> Pte {
+        self.mms[mm].directory.entry(page).map_or(Pte::NONE, |entry| self.page_tables[entry])
+    }
+}

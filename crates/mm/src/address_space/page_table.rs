@@ -1,0 +1,311 @@
+//! Page-table entries, and tables of 512 of them.
+//!
+//! ```text
+//!   entry    payload: folio or swap entry (32) │ page of the folio (9) │ present, zero, swap, write, young, exclusive
+//!
+//!   address space ─► directory (1 GiB) ─► table (2 MiB) ─► entry (4 KiB)          8 bytes a mapped page
+//!
+//!   table of parent ─► table of child ─► table of grandchild ─► table of parent   the ring that forks make: where else
+//!                                                                                 a folio may be mapped, at the same address
+//! ```
+//!
+//! An entry has a number in the machine, that of its table times 512 and its place there. An anonymous folio keeps the
+//! number of one entry that maps it; the ring of that entry's table leads to the others. The kernel finds them through
+//! `struct anon_vma`. An entry that may be written is dirty: the twin grants the right when it is used. In the kernel:
+//! arch/x86/include/asm/pgtable.h, `pte_alloc_one`, mm/rmap.c.
+
+use super::{MmId, Vpn};
+use crate::folio::FolioId;
+use crate::swapfile::SwapEntry;
+use std::ops::Range;
+
+/// Entries of a table.
+pub const PTRS_PER_PTE: usize = 512;
+
+/// log2 of [`PTRS_PER_PTE`].
+pub const PTE_TABLE_SHIFT: u32 = 9;
+
+/// A page-table entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pte(u64);
+
+impl Pte {
+    /// Nothing.
+    pub const NONE: Pte = Pte(0);
+    /// The page of zeroes that all share; what loads map where nothing was stored.
+    pub const ZERO: Pte = Pte(1 << 33);
+
+    /// Maps a folio.
+    pub const PRESENT: Pte = Pte(1 << 32);
+    /// Has a swap entry.
+    const SWAP: Pte = Pte(1 << 34);
+    /// May be stored to, and was.
+    pub const WRITE: Pte = Pte(1 << 35);
+    /// Was used since this bit was last cleared: the accessed bit.
+    pub const YOUNG: Pte = Pte(1 << 36);
+    /// No other address space has the anonymous page (`PageAnonExclusive`).
+    pub const EXCLUSIVE: Pte = Pte(1 << 37);
+
+    const PAGE_SHIFT: u32 = 48;
+
+    /// Maps page `page` of a folio.
+    #[inline]
+    pub(crate) fn of_folio(id: FolioId, page: u16) -> Pte {
+        Pte(u64::from(id.0) | u64::from(page) << Pte::PAGE_SHIFT | Pte::PRESENT.0)
+    }
+
+    /// Stands for a page that is in swap.
+    #[inline]
+    pub(crate) fn of_swap(entry: SwapEntry) -> Pte {
+        Pte(u64::from(entry) | Pte::SWAP.0)
+    }
+
+    /// The folio that is mapped.
+    #[inline]
+    pub fn folio(self) -> Option<FolioId> {
+        self.has(Pte::PRESENT).then_some(FolioId(self.0 as u32))
+    }
+
+    /// Which page of its folio is mapped.
+    #[inline]
+    pub fn page_of_folio(self) -> u16 {
+        (self.0 >> Pte::PAGE_SHIFT) as u16
+    }
+
+    /// The swap entry.
+    #[inline]
+    pub fn swap_entry(self) -> Option<SwapEntry> {
+        self.has(Pte::SWAP).then_some(self.0 as SwapEntry)
+    }
+
+    /// Whether all of `bits` are set.
+    #[inline]
+    pub fn has(self, bits: Pte) -> bool {
+        self.0 & bits.0 == bits.0
+    }
+
+    /// Sets `bits`.
+    #[inline]
+    pub fn set(&mut self, bits: Pte) {
+        self.0 |= bits.0;
+    }
+
+    /// Clears `bits`.
+    #[inline]
+    pub fn clear(&mut self, bits: Pte) {
+        self.0 &= !bits.0;
+    }
+
+    /// Clears `bits`; whether all of them were set.
+    #[inline]
+    pub fn take(&mut self, bits: Pte) -> bool {
+        let had = self.has(bits);
+        self.clear(bits);
+        had
+    }
+
+    /// With `bits` set as well.
+    #[inline]
+    #[must_use]
+    pub fn with(self, bits: Pte) -> Pte {
+        Pte(self.0 | bits.0)
+    }
+}
+
+/// A page table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TableId(u32);
+
+/// An entry of a table, by its number in the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PteNumber(pub(crate) u32);
+
+impl PteNumber {
+    #[inline]
+    pub(crate) fn table(self) -> TableId {
+        TableId(self.0 >> PTE_TABLE_SHIFT)
+    }
+
+    #[inline]
+    pub(crate) fn place(self) -> usize {
+        self.0 as usize % PTRS_PER_PTE
+    }
+}
+
+impl TableId {
+    /// No table.
+    const NONE: TableId = TableId(u32::MAX);
+
+    /// One of its entries.
+    #[inline]
+    pub(crate) fn entry(self, place: usize) -> PteNumber {
+        PteNumber(self.0 << PTE_TABLE_SHIFT | place as u32)
+    }
+}
+
+/// The entries for 2 MiB of an address space.
+#[derive(Clone, Debug)]
+pub(crate) struct PageTable {
+    /// Whose it is.
+    pub mm: MmId,
+    /// The first page that it is for.
+    pub first: Vpn,
+    /// The next table of the ring.
+    sibling: TableId,
+    entries: Box<[Pte; PTRS_PER_PTE]>,
+}
+
+impl PageTable {
+    /// Entries with their places.
+    pub(crate) fn entries(&self, places: Range<usize>) -> impl Iterator<Item = (usize, Pte)> + use<'_> {
+        places.map(|place| (place, self.entries[place]))
+    }
+
+    /// Entries that may be changed.
+    pub(crate) fn entries_mut(&mut self) -> &mut [Pte; PTRS_PER_PTE] {
+        &mut self.entries
+    }
+}
+
+/// The page tables of all address spaces.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PageTables {
+    tables: Vec<PageTable>,
+    free: Vec<TableId>,
+}
+
+impl std::ops::Index<PteNumber> for PageTables {
+    type Output = Pte;
+    #[inline]
+    fn index(&self, number: PteNumber) -> &Pte {
+        &self.tables[number.table().0 as usize].entries[number.place()]
+    }
+}
+
+impl std::ops::IndexMut<PteNumber> for PageTables {
+    #[inline]
+    fn index_mut(&mut self, number: PteNumber) -> &mut Pte {
+        &mut self.tables[number.table().0 as usize].entries[number.place()]
+    }
+}
+
+impl std::ops::Index<TableId> for PageTables {
+    type Output = PageTable;
+    #[inline]
+    fn index(&self, id: TableId) -> &PageTable {
+        &self.tables[id.0 as usize]
+    }
+}
+
+impl std::ops::IndexMut<TableId> for PageTables {
+    #[inline]
+    fn index_mut(&mut self, id: TableId) -> &mut PageTable {
+        &mut self.tables[id.0 as usize]
+    }
+}
+
+impl PageTables {
+    /// An empty table of `mm` for the pages from `first` on, in a ring of its own.
+    pub(crate) fn create(&mut self, mm: MmId, first: Vpn) -> TableId {
+        let entries = Box::new([Pte::NONE; PTRS_PER_PTE]);
+        let id = self.free.pop().unwrap_or(TableId(self.tables.len() as u32));
+        let table = PageTable { mm, first, sibling: id, entries };
+        match self.tables.get_mut(id.0 as usize) {
+            Some(place) => *place = table,
+            None => self.tables.push(table),
+        }
+        id
+    }
+
+    /// Puts `table`, which is in a ring of its own, into the ring of `other`.
+    pub(crate) fn join(&mut self, other: TableId, table: TableId) {
+        self[table].sibling = std::mem::replace(&mut self[other].sibling, table);
+    }
+
+    /// The tables of a ring, `table` first.
+    pub(crate) fn ring(&self, table: TableId) -> impl Iterator<Item = TableId> + use<'_> {
+        let next = move |&at: &TableId| Some(self[at].sibling).filter(|&sibling| sibling != table);
+        std::iter::successors(Some(table), next)
+    }
+
+    /// Forgets a table whose entries are all empty.
+    pub(crate) fn delete(&mut self, table: TableId) {
+        debug_assert!(self[table].entries.iter().all(|&entry| entry == Pte::NONE));
+        let before = self.ring(table).last().expect("a ring has its own table");
+        self[before].sibling = self[table].sibling;
+        self[table].mm = MmId::NONE;
+        self.free.push(table);
+    }
+
+    /// Another table of the ring whose entry at the same place maps `id`.
+    pub(crate) fn other_mapping(&self, number: PteNumber, id: FolioId) -> Option<PteNumber> {
+        self.ring(number.table())
+            .map(|table| table.entry(number.place()))
+            .find(|&other| other != number && self[other].folio() == Some(id))
+    }
+
+    /// All tables that somebody has.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (TableId, &PageTable)> {
+        let used = self.tables.iter().enumerate().filter(|(_, table)| table.mm != MmId::NONE);
+        used.map(|(id, table)| (TableId(id as u32), table))
+    }
+}
+
+/// Where the tables of one address space are: by GiB, then by 2 MiB.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Directory {
+    /// In the order of addresses.
+    gibibytes: Vec<(u64, Box<[TableId; PTRS_PER_PTE]>)>,
+}
+
+impl Directory {
+    /// The table that has the entry of a page.
+    #[inline]
+    pub(crate) fn table(&self, page: Vpn) -> Option<TableId> {
+        let number = page >> PTE_TABLE_SHIFT;
+        let at = self.gibibytes.partition_point(|(first, _)| *first <= number).checked_sub(1)?;
+        let (first, tables) = &self.gibibytes[at];
+        let table = *tables.get((number - first) as usize)?;
+        (table != TableId::NONE).then_some(table)
+    }
+
+    /// The entry of a page, if its table exists.
+    #[inline]
+    pub(crate) fn entry(&self, page: Vpn) -> Option<PteNumber> {
+        self.table(page).map(|table| table.entry(page as usize % PTRS_PER_PTE))
+    }
+
+    /// Notes the table that has the entry of a page, or that there is none any more.
+    pub(crate) fn set(&mut self, page: Vpn, table: Option<TableId>) {
+        let number = page >> PTE_TABLE_SHIFT;
+        let first = number & !(PTRS_PER_PTE as u64 - 1);
+        let at = self.gibibytes.partition_point(|(other, _)| *other < first);
+        if self.gibibytes.get(at).is_none_or(|(other, _)| *other != first) {
+            self.gibibytes.insert(at, (first, Box::new([TableId::NONE; PTRS_PER_PTE])));
+        }
+        self.gibibytes[at].1[(number - first) as usize] = table.unwrap_or(TableId::NONE);
+    }
+
+    /// The tables for `pages`, in order, each with its entries among them.
+    pub(crate) fn tables(
+        &self,
+        pages: Range<Vpn>,
+    ) -> impl Iterator<Item = (TableId, Range<usize>)> + use<'_> {
+        let numbers = pages.start >> PTE_TABLE_SHIFT..pages.end.div_ceil(PTRS_PER_PTE as u64);
+        let from = self.gibibytes.partition_point(|(first, _)| first + PTRS_PER_PTE as u64 <= numbers.start);
+        let gibibytes = self.gibibytes[from..].iter().take_while(move |(first, _)| *first < numbers.end);
+        gibibytes.flat_map(move |(first, tables)| {
+            let pages = pages.clone();
+            let wanted = (numbers.start.max(*first) - first) as usize
+                ..(numbers.end.min(first + PTRS_PER_PTE as u64) - first) as usize;
+            wanted.filter(|&at| tables[at] != TableId::NONE).map(move |at| {
+                let begin = (first + at as u64) << PTE_TABLE_SHIFT;
+                let places = pages.start.saturating_sub(begin) as usize
+                    ..(pages.end - begin).min(PTRS_PER_PTE as u64) as usize;
+                (tables[at], places)
+            })
+        })
+    }
+}
+
+const _: () = assert!(size_of::<Pte>() == 8);

@@ -1,0 +1,218 @@
+//! Reverse mapping: from a folio to the page-table entries that map it.
+//!
+//! ```text
+//!   anonymous    folio ─► slot: an entry ─► its table ─► the ring of tables that forks made, same place in each
+//!   of a file    folio ─► slot: file and index ─► who maps the file (`i_mmap`) ─► their entries
+//! ```
+//!
+//! In the kernel: mm/rmap.c (`folio_referenced`, `try_to_unmap`, `page_mkclean`), mm/interval_tree.c.
+
+use super::{MmId, Pte, PteNumber, Vpn};
+use crate::folio::{Census, FolioFlags, FolioId};
+use crate::page_alloc::MemoryManager;
+use crate::swapfile::SwapEntry;
+use crate::xarray::{Entry, FileId};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Entries that map one folio; mostly there is one.
+pub(crate) type Mappings = SmallVec<[PteNumber; 4]>;
+
+/// Pages of a file in an address space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileMapping {
+    pub mm: MmId,
+    /// Where.
+    pub start: Vpn,
+    /// Which page of the file comes first.
+    pub first: u32,
+    /// How many.
+    pub pages: u64,
+}
+
+/// Who maps files.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FileMappings(Vec<Vec<FileMapping>>);
+
+impl FileMappings {
+    pub(crate) fn add(&mut self, file: FileId, mapping: FileMapping) {
+        let file = file.0 as usize;
+        if self.0.len() <= file {
+            self.0.resize_with(file + 1, Vec::new);
+        }
+        self.0[file].push(mapping);
+    }
+
+    /// `pages` of `mm` map the file no longer.
+    pub(crate) fn remove(&mut self, file: FileId, mm: MmId, pages: Range<Vpn>) {
+        let mappings = &mut self.0[file.0 as usize];
+        let mut rest = Vec::new();
+        mappings.retain(|&mapping| {
+            let end = mapping.start + mapping.pages;
+            if mapping.mm != mm || mapping.start >= pages.end || end <= pages.start {
+                return true;
+            }
+            if mapping.start < pages.start {
+                rest.push(FileMapping { pages: pages.start - mapping.start, ..mapping });
+            }
+            if end > pages.end {
+                let skipped = pages.end - mapping.start;
+                let first = mapping.first + skipped as u32;
+                rest.push(FileMapping { start: pages.end, first, pages: end - pages.end, ..mapping });
+            }
+            false
+        });
+        mappings.append(&mut rest);
+    }
+
+    /// Where page `index` of a file may be mapped.
+    fn places(&self, file: FileId, index: u32) -> impl Iterator<Item = (MmId, Vpn)> + use<'_> {
+        let mappings = self.0.get(file.0 as usize).into_iter().flatten();
+        mappings.filter_map(move |mapping| {
+            let offset = u64::from(index.checked_sub(mapping.first)?);
+            (offset < mapping.pages).then(|| (mapping.mm, mapping.start + offset))
+        })
+    }
+}
+
+impl MemoryManager {
+    /// The entries that map a folio.
+    pub(crate) fn mappings_of(&self, id: FolioId) -> Mappings {
+        let folio = &self.folios[id];
+        let maps = |entry: &PteNumber| self.page_tables[*entry].folio() == Some(id);
+        if folio.mapcount == 0 {
+            return Mappings::new();
+        }
+        if self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
+            let slot = PteNumber(folio.slot);
+            if folio.mapcount == 1 {
+                debug_assert!(maps(&slot), "{id:?} names an entry that maps it");
+                return Mappings::from_slice(&[slot]);
+            }
+            return self
+                .page_tables
+                .ring(slot.table())
+                .map(|table| table.entry(slot.place()))
+                .filter(maps)
+                .collect();
+        }
+        let (file, index) = self.files.page_of(folio.slot);
+        let places = self.file_mappings.places(file, index);
+        places.filter_map(|(mm, page)| self.mms[mm].directory.entry(page)).filter(maps).collect()
+    }
+
+    /// Whether accesses through an entry say something about the future.
+    pub(crate) fn entry_has_recency(&self, entry: PteNumber) -> bool {
+        let table = &self.page_tables[entry.table()];
+        let vma = self.mms[table.mm].vmas.find(table.first + entry.place() as u64);
+        vma.is_some_and(|vma| self.has_recency(vma))
+    }
+
+    /// Clears the accessed bits of the entries that map a folio; those among them that were set. Where accesses say
+    /// nothing about the future they stay, and do not count (`folio_referenced`).
+    pub(crate) fn folio_referenced(&mut self, id: FolioId) -> Mappings {
+        let mut young = self.mappings_of(id);
+        young.retain(|&mut entry| self.page_tables[entry].has(Pte::YOUNG) && self.entry_has_recency(entry));
+        young.iter().for_each(|&entry| self.page_tables[entry].clear(Pte::YOUNG));
+        young
+    }
+
+    /// Takes a folio out of the page tables that map it; an anonymous one leaves its swap entry there (`try_to_unmap`).
+    pub(crate) fn unmap(&mut self, id: FolioId) {
+        for entry in self.mappings_of(id) {
+            let swap = self.folios.flags[id].has(FolioFlags::SWAPCACHE).then(|| self.swap_entry(id));
+            self.page_tables[entry] = swap.map_or(Pte::NONE, Pte::of_swap);
+            if let Some(swap) = swap {
+                self.swap_duplicate(swap);
+            }
+            self.remove_rmap(entry, id);
+        }
+    }
+
+    /// Has the next store to a folio of a file fault, so that it is known to be dirty (`folio_mkclean`).
+    pub(crate) fn folio_mkclean(&mut self, id: FolioId) {
+        for entry in self.mappings_of(id) {
+            self.page_tables[entry].clear(Pte::WRITE);
+        }
+    }
+
+    /// Counts an entry that maps a folio (`folio_add_anon_rmap_ptes`, `folio_add_file_rmap_ptes`).
+    pub(crate) fn add_rmap(&mut self, entry: PteNumber, id: FolioId) {
+        self.folios[id].mapcount += 1;
+        *self.rss_counter(entry, id) += 1;
+    }
+
+    /// Counts an entry that no longer maps a folio (`folio_remove_rmap_ptes`).
+    pub(crate) fn remove_rmap(&mut self, entry: PteNumber, id: FolioId) {
+        self.folios[id].mapcount -= 1;
+        *self.rss_counter(entry, id) -= 1;
+        let folio = &self.folios[id];
+        let anon = self.folios.flags[id].has(FolioFlags::SWAPBACKED);
+        if anon && folio.mapcount > 0 && folio.slot == entry.0 {
+            let other = self.page_tables.other_mapping(entry, id);
+            self.folios[id].slot = other.expect("a folio that is mapped has another entry").0;
+        }
+    }
+
+    fn rss_counter(&mut self, entry: PteNumber, id: FolioId) -> &mut u64 {
+        let space = &mut self.mms[self.page_tables[entry.table()].mm];
+        match self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
+            true => &mut space.anon_pages,
+            false => &mut space.file_pages,
+        }
+    }
+
+    /// Checks page tables against what they map; panics with what does not hold. For each swap entry, how many
+    /// page-table entries have it.
+    pub(crate) fn validate_page_tables(&self, census: &Census) -> BTreeMap<SwapEntry, u64> {
+        let mut users = BTreeMap::new();
+        let mut mapped: BTreeMap<FolioId, u64> = BTreeMap::new();
+        for (id, table) in self.page_tables.iter() {
+            let space = &self.mms[table.mm];
+            assert_eq!(space.directory.table(table.first), Some(id), "an address space has its tables");
+            for (place, entry) in table.entries(0..super::PTRS_PER_PTE) {
+                if entry == Pte::NONE {
+                    continue;
+                }
+                let page = table.first + place as u64;
+                let vma =
+                    space.vmas.find(page).unwrap_or_else(|| panic!("page {page} of no area: {entry:?}"));
+                if let Some(swap) = entry.swap_entry() {
+                    *users.entry(swap).or_insert(0) += 1;
+                }
+                let Some(folio) = entry.folio() else { continue };
+                *mapped.entry(folio).or_default() += 1;
+                assert!(census.found(folio), "{folio:?} is mapped");
+                let found = self.mappings_of(folio);
+                assert!(
+                    found.contains(&id.entry(place)),
+                    "reverse mapping of {folio:?} finds {page}: {found:?}"
+                );
+                if !self.folios.flags[folio].has(FolioFlags::SWAPBACKED) {
+                    let (file, index) = vma.file_page(page).expect("a page of a file in its mapping");
+                    assert_eq!(self.files.entry(file, index), Entry::Folio(folio));
+                    assert!(!vma.is_private() || !entry.has(Pte::WRITE), "stores make a copy: {entry:?}");
+                }
+                assert!(
+                    !entry.has(Pte::EXCLUSIVE) || self.folios[folio].mapcount == 1,
+                    "{folio:?} belongs to one: {entry:?}"
+                );
+            }
+        }
+        for (id, folio) in census.all(&self.folios) {
+            let mapped = mapped.get(&id).copied().unwrap_or(0);
+            assert_eq!(mapped, u64::from(folio.mapcount), "page tables and mapcount of {id:?}");
+        }
+        for (mm, space) in self.mms.iter() {
+            let tables = self.page_tables.iter().filter(|(_, table)| table.mm == mm);
+            let folios = tables.flat_map(|(_, table)| table.entries(0..super::PTRS_PER_PTE));
+            let anon = |id: FolioId| self.folios.flags[id].has(FolioFlags::SWAPBACKED);
+            let (anon, file): (Vec<_>, Vec<_>) =
+                folios.filter_map(|(_, entry)| entry.folio()).partition(|&id| anon(id));
+            assert_eq!(space.anon_pages, anon.len() as u64, "anonymous pages of {mm:?}");
+            assert_eq!(space.file_pages, file.len() as u64, "file pages of {mm:?}");
+        }
+        users
+    }
+}
