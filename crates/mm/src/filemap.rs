@@ -143,7 +143,7 @@ impl MemoryManager {
         Ok(id)
     }
 
-    /// A page for `memcg`, charged to it.
+    /// Memory for `memcg`, charged to it: as many pages as the order in `flags` says.
     pub(crate) fn alloc_folio(
         &mut self,
         machine: &mut Machine<Category>,
@@ -151,10 +151,15 @@ impl MemoryManager {
         memcg: Memcg,
         mut flags: FolioFlags,
     ) -> Result<FolioId, OutOfMemory> {
-        let request = Request::new(0, MigrateType::Movable, Placement::Local);
-        let pfn = self.alloc_single(machine, cpu, &request).ok_or(OutOfMemory)?;
-        if let Err(out_of_memory) = self.charge_memcg(machine, cpu, memcg) {
-            self.free(machine, cpu, pfn, 0);
+        let order = flags.order();
+        let request = Request::new(order, MigrateType::Movable, Placement::Local);
+        let pfn = match order {
+            0 => self.alloc_single(machine, cpu, &request),
+            _ => self.alloc(machine, cpu, &request),
+        };
+        let pfn = pfn.ok_or(OutOfMemory)?;
+        if let Err(out_of_memory) = self.charge_memcg(machine, cpu, memcg, flags.nr_pages()) {
+            self.free(machine, cpu, pfn, order);
             return Err(out_of_memory);
         }
         let zone = &self.zones()[self.zone_of(pfn)];

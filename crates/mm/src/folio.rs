@@ -75,6 +75,8 @@ impl FolioFlags {
     const GEN_MASK: u32 = 7 << Self::GEN_SHIFT;
     const ZONE_SHIFT: u32 = 21;
     const ZONE_MASK: u32 = 15 << Self::ZONE_SHIFT;
+    const ORDER_SHIFT: u32 = 25;
+    const ORDER_MASK: u32 = 15 << Self::ORDER_SHIFT;
 
     /// Whether all of `flags` are set.
     #[inline]
@@ -139,6 +141,24 @@ impl FolioFlags {
         self.0 = self.0 & !Self::GEN_MASK | stored << Self::GEN_SHIFT;
     }
 
+    /// log2 of its pages.
+    #[inline]
+    pub fn order(self) -> u8 {
+        ((self.0 & Self::ORDER_MASK) >> Self::ORDER_SHIFT) as u8
+    }
+
+    /// Sets [`FolioFlags::order`].
+    #[inline]
+    pub fn set_order(&mut self, order: u8) {
+        self.0 = self.0 & !Self::ORDER_MASK | u32::from(order) << Self::ORDER_SHIFT;
+    }
+
+    /// Its pages (`folio_nr_pages`).
+    #[inline]
+    pub fn nr_pages(self) -> u64 {
+        1 << self.order()
+    }
+
     /// Which of its node's kinds of zones it is in.
     #[inline]
     pub fn zone(self) -> usize {
@@ -166,11 +186,11 @@ pub struct Folio {
     prev: FolioId,
     /// Of a file's page, its place in the page cache; of an anonymous one, a page-table entry that maps it.
     pub slot: u32,
-    /// Its memory.
+    /// Its memory, from this page on.
     pub pfn: Pfn,
     /// Whose lists it is on.
     pub lruvec: LruvecId,
-    /// How many page-table entries map it.
+    /// How many page-table entries map it or a page of it, one for 2 MiB counting as one (`_large_mapcount`).
     pub mapcount: u16,
 }
 
@@ -358,7 +378,7 @@ pub(crate) struct Census {
     found: Vec<bool>,
     /// By record: in a batch while it stays on its list.
     waiting: Vec<bool>,
-    /// Folios found, by lruvec.
+    /// Pages found, by lruvec.
     pub of_lruvec: Vec<u64>,
 }
 
@@ -382,7 +402,7 @@ impl Census {
     pub fn find(&mut self, folios: &Folios, id: FolioId) {
         assert!(!self.free[id.0 as usize], "{id:?} is free");
         assert!(!std::mem::replace(&mut self.found[id.0 as usize], true), "{id:?} is in two places");
-        self.of_lruvec[folios[id].lruvec.0 as usize] += 1;
+        self.of_lruvec[folios[id].lruvec.0 as usize] += folios.flags[id].nr_pages();
     }
 
     /// A folio that is on a list waits in one batch.
@@ -410,8 +430,8 @@ impl Census {
 
     /// Checks that all folios have been found; panics with what was not.
     pub fn validate(&self, folios: &Folios) {
-        let found: u64 = self.of_lruvec.iter().sum();
-        assert_eq!(found, folios.len() as u64, "folios are on lists or in batches between calls");
+        let found = self.found.iter().filter(|&&found| found).count();
+        assert_eq!(found, folios.len(), "folios are on lists or in batches between calls");
         let lost = |&id: &usize| self.waiting[id] && !self.found[id];
         let lost = (0..self.waiting.len()).find(lost);
         assert_eq!(lost, None, "what waits in a batch to be moved is on a list");

@@ -6,7 +6,7 @@
 //!   written ────► lru_move_tail  ─┘
 //! ```
 //!
-//! So a folio can have been used for a while before reclaim can see it. In the kernel: `folio_add_lru`,
+//! So a folio can have been used for a while before reclaim can see it. A large folio does not wait. In the kernel: `folio_add_lru`,
 //! `folio_mark_accessed`, `folio_batch_move_lru`, `lru_add_drain_cpu` in mm/swap.c.
 
 use crate::account::Category;
@@ -73,7 +73,8 @@ impl MemoryManager {
     fn add_to_batch(&mut self, machine: &mut Machine<Category>, cpu: Cpu, kind: Move, id: FolioId) {
         let batch = self.folio_batches[cpu.index()].of(kind);
         batch.push(id);
-        if batch.len() >= self.features().folio_batch.into() {
+        let full = batch.len() >= self.features().folio_batch.into();
+        if full || self.folios.flags[id].order() > 0 {
             self.drain_batch(machine, cpu, kind);
         }
     }
@@ -93,6 +94,7 @@ impl MemoryManager {
             return;
         }
         flags.clear(FolioFlags::REFERENCED);
+        let pages = flags.nr_pages();
         let lruvec = self.folios[id].lruvec;
         let flags = &mut self.folios.flags[id];
         if flags.has(FolioFlags::LRU) {
@@ -102,7 +104,7 @@ impl MemoryManager {
             flags.set(FolioFlags::ACTIVE);
         }
         if self.features().reclaim.ages_on_activation {
-            self.workingset_age_nonresident(lruvec, 1);
+            self.workingset_age_nonresident(lruvec, pages);
         }
     }
 
@@ -182,6 +184,7 @@ impl MemoryManager {
             lruvec.lock.move_pages(machine, cpu, run);
             for &id in &rest[..run] {
                 let flags = &mut self.folios.flags[id];
+                let pages = flags.nr_pages();
                 flags.set(FolioFlags::LRU);
                 match kind {
                     Move::Add => lruvec.add(&mut self.folios, f.as_ref(), id, false),
@@ -189,7 +192,7 @@ impl MemoryManager {
                         lruvec.remove(&mut self.folios, id, false);
                         self.folios.flags[id].clear(FolioFlags::ACTIVE);
                         lruvec.add(&mut self.folios, f.as_ref(), id, true);
-                        self.counters.add(Event::Pgrotated, 1);
+                        self.counters.add(Event::Pgrotated, pages);
                     }
                     Move::Activate => {
                         if flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) {
@@ -198,7 +201,7 @@ impl MemoryManager {
                         lruvec.remove(&mut self.folios, id, false);
                         self.folios.flags[id].set(FolioFlags::ACTIVE);
                         lruvec.add(&mut self.folios, f.as_ref(), id, false);
-                        self.counters.add(Event::Pgactivate, 1);
+                        self.counters.add(Event::Pgactivate, pages);
                     }
                 }
             }

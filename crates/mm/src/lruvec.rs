@@ -264,7 +264,7 @@ impl Lruvec {
         } else {
             LruList::of(type_of(flags), flags.has(FolioFlags::ACTIVE))
         };
-        self.update_size(list, flags.zone(), 1);
+        self.update_size(list, flags.zone(), flags.nr_pages() as i64);
         match at_tail {
             true => folios.push_tail(self.lists[list as usize], id),
             false => folios.push_head(self.lists[list as usize], id),
@@ -282,8 +282,8 @@ impl Lruvec {
             flags.set_refs(0);
         }
         flags.set_generation(Some(generation(seq)));
-        let zone = flags.zone();
-        self.update_generation_size(lru_type, zone, None, Some(generation(seq)));
+        let (zone, pages) = (flags.zone(), flags.nr_pages());
+        self.update_generation_size(lru_type, zone, pages, None, Some(generation(seq)));
         let list = self.generations.list(seq, lru_type, zone);
         match reclaiming {
             true => folios.push_tail(list, id),
@@ -294,46 +294,51 @@ impl Lruvec {
     /// Takes a folio off its list. Unless reclaim has it, one of an active generation stays `PG_active`.
     pub fn remove(&mut self, folios: &mut Folios, id: FolioId, reclaiming: bool) {
         let flags = &mut folios.flags[id];
-        let (lru_type, zone) = (type_of(*flags), flags.zone());
+        let (lru_type, zone, pages) = (type_of(*flags), flags.zone(), flags.nr_pages());
         match flags.generation() {
             Some(generation) => {
                 flags.set_generation(None);
                 if !reclaiming && self.generations.is_active(generation) {
                     flags.set(FolioFlags::ACTIVE);
                 }
-                self.update_generation_size(lru_type, zone, Some(generation), None);
+                self.update_generation_size(lru_type, zone, pages, Some(generation), None);
             }
             None if flags.has(FolioFlags::UNEVICTABLE) => {
-                self.update_size(LruList::Unevictable, zone, -1);
+                self.update_size(LruList::Unevictable, zone, -(pages as i64));
             }
-            None => self.update_size(LruList::of(lru_type, flags.has(FolioFlags::ACTIVE)), zone, -1),
+            None => {
+                let list = LruList::of(lru_type, flags.has(FolioFlags::ACTIVE));
+                self.update_size(list, zone, -(pages as i64));
+            }
         }
         folios.remove(id);
     }
 
-    /// Counts a page from one generation to another; an active one does not become inactive that way
+    /// Counts pages from one generation to another; an active one does not become inactive that way
     /// (`lru_gen_update_size`).
     pub fn update_generation_size(
         &mut self,
         lru_type: LruType,
         zone: usize,
+        pages: u64,
         from: Option<usize>,
         to: Option<usize>,
     ) {
-        let pages = &mut self.generations.nr_pages;
+        let pages = pages as i64;
+        let nr_pages = &mut self.generations.nr_pages;
         if let Some(from) = from {
-            pages[from][lru_type as usize][zone] -= 1;
+            nr_pages[from][lru_type as usize][zone] -= pages;
         }
         if let Some(to) = to {
-            pages[to][lru_type as usize][zone] += 1;
+            nr_pages[to][lru_type as usize][zone] += pages;
         }
         let is_active = |generation: usize| self.generations.is_active(generation);
         match (from.map(is_active), to.map(is_active)) {
-            (None, Some(active)) => self.update_size(LruList::of(lru_type, active), zone, 1),
-            (Some(active), None) => self.update_size(LruList::of(lru_type, active), zone, -1),
+            (None, Some(active)) => self.update_size(LruList::of(lru_type, active), zone, pages),
+            (Some(active), None) => self.update_size(LruList::of(lru_type, active), zone, -pages),
             (Some(false), Some(true)) => {
-                self.update_size(LruList::of(lru_type, false), zone, -1);
-                self.update_size(LruList::of(lru_type, true), zone, 1);
+                self.update_size(LruList::of(lru_type, false), zone, -pages);
+                self.update_size(LruList::of(lru_type, true), zone, pages);
             }
             _ => {}
         }
@@ -355,9 +360,9 @@ impl Lruvec {
         }
     }
 
-    /// Counts what a refault, activation or the like did.
-    pub fn count(&mut self, of: fn(&mut LruvecStat) -> &mut [u64; 2], lru_type: LruType) {
-        of(&mut self.stat)[lru_type as usize] += 1;
+    /// Counts pages of a refault, an activation or the like.
+    pub fn count(&mut self, of: fn(&mut LruvecStat) -> &mut [u64; 2], lru_type: LruType, pages: u64) {
+        of(&mut self.stat)[lru_type as usize] += pages;
         self.stat_updates += 1;
     }
 
@@ -372,7 +377,7 @@ impl Lruvec {
                 let flags = folios.flags[id];
                 assert_eq!(flags.has(FolioFlags::LRU), !census.waits(id), "PG_lru of {id:?}: {flags:?}");
                 assert_eq!(flags.generation(), None, "{id:?} is on a classic list");
-                sizes[list as usize][flags.zone()] += 1;
+                sizes[list as usize][flags.zone()] += flags.nr_pages();
                 let unevictable = flags.has(FolioFlags::UNEVICTABLE);
                 assert_eq!(unevictable, list == LruList::Unevictable, "{id:?} on {list:?}: {flags:?}");
                 if !unevictable {
@@ -407,9 +412,9 @@ impl Lruvec {
                         // what promoted ones among them remember.
                         let remembers = lru_type == LruType::Anon || self.generations.exists(own, lru_type);
                         assert!(remembers, "{id:?} is to be sorted into generation {own}, which is gone");
-                        nr_pages[own][lru_type as usize][zone] += 1;
+                        nr_pages[own][lru_type as usize][zone] += flags.nr_pages() as i64;
                         let active = self.generations.is_active(own);
-                        sizes[LruList::of(lru_type, active) as usize][zone] += 1;
+                        sizes[LruList::of(lru_type, active) as usize][zone] += flags.nr_pages();
                     }
                 }
             }

@@ -145,20 +145,27 @@ impl Memcgs {
         tree
     }
 
-    /// Charges a page to `memcg`, from `cpu`'s stock if that has some. Otherwise the group whose limit is in the way.
-    pub(crate) fn try_charge(&mut self, cpu: usize, memcg: Memcg, batch: u64) -> Result<(), Memcg> {
+    /// Charges `pages` to `memcg`, from `cpu`'s stock if that has so many, else by charging `batch` and keeping the rest.
+    /// Otherwise the group whose limit is in the way.
+    pub(crate) fn try_charge(
+        &mut self,
+        cpu: usize,
+        memcg: Memcg,
+        pages: u64,
+        batch: u64,
+    ) -> Result<(), Memcg> {
         if memcg == Memcg::ROOT {
-            self.groups[0].current += 1;
+            self.groups[0].current += pages;
             return Ok(());
         }
         let stock = &mut self.stocks[cpu];
-        if stock.memcg == memcg && stock.pages > 0 {
-            stock.pages -= 1;
+        if stock.memcg == memcg && stock.pages >= pages {
+            stock.pages -= pages;
             return Ok(());
         }
         self.charge(memcg, batch)?;
-        if batch > 1 {
-            self.refill_stock(cpu, memcg, batch - 1);
+        if batch > pages {
+            self.refill_stock(cpu, memcg, batch - pages);
         }
         Ok(())
     }

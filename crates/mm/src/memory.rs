@@ -168,7 +168,7 @@ impl MemoryManager {
             self.map_anon_folio(fault, copy);
             return Ok(touch);
         }
-        let mut entry = Pte::of_folio(id, 0).with(Pte::YOUNG);
+        let mut entry = Pte::of_folio(id).with(Pte::YOUNG);
         if fault.write {
             entry.set(Pte::WRITE);
             self.mark_dirty(id);
@@ -241,7 +241,7 @@ impl MemoryManager {
                 (id, Touch::ReadSwap(id))
             }
         };
-        self.page_tables[fault.entry] = Pte::of_folio(id, 0).with(Pte::YOUNG);
+        self.page_tables[fault.entry] = Pte::of_folio(id).with(Pte::YOUNG);
         if self.folios[id].mapcount == 0 {
             self.folios[id].slot = fault.entry.0;
         }
@@ -282,7 +282,7 @@ impl MemoryManager {
         let vma = self.mms[fault.mm].vmas.find_mut(fault.page).expect("a page that is touched is mapped");
         vma.has_anon = true;
         let rights = Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE);
-        self.page_tables[fault.entry] = Pte::of_folio(id, 0).with(rights);
+        self.page_tables[fault.entry] = Pte::of_folio(id).with(rights);
         self.folios[id].slot = fault.entry.0;
         self.add_rmap(fault.entry, id);
     }
@@ -301,16 +301,16 @@ impl MemoryManager {
         for vma in areas {
             let has_recency = self.has_recency(&vma);
             let pages = vma.start.max(pages.start)..vma.end.min(pages.end);
-            let tables: Vec<_> = self.mms[mm].directory.tables(pages).collect();
-            for (table, places) in tables {
-                for place in places {
+            for (table, places) in self.tables_of(mm, pages) {
+                let pages = self.page_tables[table].pages_of_entry();
+                for place in self.page_tables[table].places(places) {
                     let number = table.entry(place);
                     let entry = std::mem::take(&mut self.page_tables[number]);
                     if let Some(swap) = entry.swap_entry() {
                         self.swap_put(machine, cpu, swap);
                     }
                     let Some(id) = entry.folio() else { continue };
-                    mapped += 1;
+                    mapped += pages;
                     self.remove_rmap(number, id);
                     if !self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
                         if entry.has(Pte::YOUNG) && has_recency {

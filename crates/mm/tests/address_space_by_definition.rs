@@ -115,7 +115,7 @@ impl Host {
             Step::Unmap { process, from, pages: count } => {
                 let (id, model) = &mut processes[process % living];
                 mm.munmap(machine, CPU, *id, pages(from, count));
-                pages(from, count).for_each(|page| drop(model.remove(&page)));
+                model.retain(|page, _| !pages(from, count).contains(page));
             }
             Step::DontNeed { process, from, pages: count } => {
                 let (id, model) = &mut processes[process % living];

@@ -25,7 +25,7 @@ use crate::page_alloc::MemoryManager;
 use machine::{Cpu, Machine};
 use std::ops::Range;
 
-pub(crate) use page_table::{Directory, PageTables, PteNumber};
+pub(crate) use page_table::{Directory, PageTables, PteNumber, TableId};
 pub use page_table::{PTRS_PER_PTE, Pte};
 pub(crate) use rmap::{FileMappings, Mappings};
 pub use vma::{Backing, VmFlags, Vma, Vmas};
@@ -207,8 +207,8 @@ impl MemoryManager {
     pub fn mprotect(&mut self, mm: MmId, pages: Range<Vpn>, rights: VmFlags) {
         let all = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
         if !rights.has(VmFlags::WRITE) {
-            for (table, places) in self.mms[mm].directory.tables(pages.clone()) {
-                let entries = &mut self.page_tables[table].entries_mut()[places];
+            for (table, places) in self.tables_of(mm, pages.clone()) {
+                let entries = self.page_tables[table].entries_mut(places);
                 entries.iter_mut().for_each(|entry| entry.clear(Pte::WRITE));
             }
         }
@@ -249,13 +249,13 @@ impl MemoryManager {
         child: MmId,
         vma: &Vma,
     ) {
-        let tables: Vec<_> = self.mms[parent].directory.tables(vma.pages()).collect();
         let mut copied = 0;
-        for (from, places) in tables {
+        for (from, places) in self.tables_of(parent, vma.pages()) {
             let first = self.page_tables[from].first;
+            let is_huge = self.page_tables[from].is_huge();
             let mut copies: Vec<(usize, Pte)> = Vec::new();
-            for place in places {
-                let entry = &mut self.page_tables[from].entries_mut()[place];
+            for place in self.page_tables[from].places(places) {
+                let entry = &mut self.page_tables[from.entry(place)];
                 if *entry == Pte::NONE {
                     continue;
                 }
@@ -270,7 +270,7 @@ impl MemoryManager {
             let to = match self.mms[child].directory.table(first) {
                 Some(to) => to,
                 None => {
-                    let to = self.page_tables.create(child, first);
+                    let to = self.page_tables.create(child, first, is_huge);
                     self.page_tables.join(from, to);
                     self.mms[child].directory.set(first, Some(to));
                     to
@@ -278,7 +278,7 @@ impl MemoryManager {
             };
             copied += copies.len() as u64;
             for (place, entry) in copies {
-                self.page_tables[to].entries_mut()[place] = entry;
+                self.page_tables[to.entry(place)] = entry;
                 if let Some(id) = entry.folio() {
                     self.add_rmap(to.entry(place), id);
                 } else if let Some(swap) = entry.swap_entry() {
@@ -294,6 +294,17 @@ impl MemoryManager {
         let zapped = self.munmap(machine, cpu, mm, 0..Vpn::MAX);
         self.mms.remove(mm);
         zapped
+    }
+
+    /// The tables for `pages`, each with its entries among them. A huge entry for pages beyond them becomes many.
+    pub(crate) fn tables_of(&mut self, mm: MmId, pages: Range<Vpn>) -> Vec<(TableId, Range<usize>)> {
+        let tables: Vec<_> = self.mms[mm].directory.tables(pages).collect();
+        for (table, places) in &tables {
+            if places.len() < PTRS_PER_PTE {
+                self.split_huge_pmd(*table);
+            }
+        }
+        tables
     }
 
     /// Frees the tables for `pages` that no area needs any more (`free_pgtables`).
@@ -312,9 +323,13 @@ impl MemoryManager {
     /// The entry of a page, in a table that is made if need be.
     pub(crate) fn make_entry(&mut self, mm: MmId, page: Vpn) -> PteNumber {
         if let Some(entry) = self.mms[mm].directory.entry(page) {
+            if self.page_tables[entry] == Pte::NONE {
+                // Where a huge entry was there may be small ones.
+                self.split_huge_pmd(entry.table());
+            }
             return entry;
         }
-        let table = self.page_tables.create(mm, page & !(PTRS_PER_PTE as u64 - 1));
+        let table = self.page_tables.create(mm, page & !(PTRS_PER_PTE as u64 - 1), false);
         self.mms[mm].directory.set(page, Some(table));
         table.entry(page as usize % PTRS_PER_PTE)
     }

@@ -1,17 +1,19 @@
 //! Page-table entries, and tables of 512 of them.
 //!
 //! ```text
-//!   entry    payload: folio or swap entry (32) │ page of the folio (9) │ present, zero, swap, write, young, exclusive
+//!   entry    payload: folio or swap entry (32) │ present, zero, swap, write, young, exclusive
 //!
-//!   address space ─► directory (1 GiB) ─► table (2 MiB) ─► entry (4 KiB)          8 bytes a mapped page
+//!   address space ─► directory (1 GiB) ─┬► table (2 MiB) ─► entry (4 KiB)         8 bytes a mapped page
+//!                                       └► huge entry (2 MiB)
 //!
 //!   table of parent ─► table of child ─► table of grandchild ─► table of parent   the ring that forks make: where else
 //!                                                                                 a folio may be mapped, at the same address
 //! ```
 //!
-//! An entry has a number in the machine, that of its table times 512 and its place there. An anonymous folio keeps the
-//! number of one entry that maps it; the ring of that entry's table leads to the others. The kernel finds them through
-//! `struct anon_vma`. An entry that may be written is dirty: the twin grants the right when it is used. In the kernel:
+//! An entry has a number in the machine, that of its table times 512 and its place there. A huge entry stands in place of
+//! all entries of a table. An anonymous folio keeps the number of one entry that maps it; the ring of that entry's table
+//! leads to the others. The kernel finds them through `struct anon_vma`. A large folio is mapped where its size divides
+//! the page number, so the place of an entry says which page of its folio it maps. An entry that may be written is dirty: the twin grants the right when it is used. In the kernel:
 //! arch/x86/include/asm/pgtable.h, `pte_alloc_one`, mm/rmap.c.
 
 use super::{MmId, Vpn};
@@ -46,12 +48,10 @@ impl Pte {
     /// No other address space has the anonymous page (`PageAnonExclusive`).
     pub const EXCLUSIVE: Pte = Pte(1 << 37);
 
-    const PAGE_SHIFT: u32 = 48;
-
-    /// Maps page `page` of a folio.
+    /// Maps a folio, or a page of it.
     #[inline]
-    pub(crate) fn of_folio(id: FolioId, page: u16) -> Pte {
-        Pte(u64::from(id.0) | u64::from(page) << Pte::PAGE_SHIFT | Pte::PRESENT.0)
+    pub(crate) fn of_folio(id: FolioId) -> Pte {
+        Pte(u64::from(id.0) | Pte::PRESENT.0)
     }
 
     /// Stands for a page that is in swap.
@@ -64,12 +64,6 @@ impl Pte {
     #[inline]
     pub fn folio(self) -> Option<FolioId> {
         self.has(Pte::PRESENT).then_some(FolioId(self.0 as u32))
-    }
-
-    /// Which page of its folio is mapped.
-    #[inline]
-    pub fn page_of_folio(self) -> u16 {
-        (self.0 >> Pte::PAGE_SHIFT) as u16
     }
 
     /// The swap entry.
@@ -152,18 +146,42 @@ pub(crate) struct PageTable {
     pub first: Vpn,
     /// The next table of the ring.
     sibling: TableId,
-    entries: Box<[Pte; PTRS_PER_PTE]>,
+    /// One entry for all of it (a PMD), or none.
+    huge: Pte,
+    /// None, or 512.
+    entries: Box<[Pte]>,
 }
 
 impl PageTable {
-    /// Entries with their places.
-    pub(crate) fn entries(&self, places: Range<usize>) -> impl Iterator<Item = (usize, Pte)> + use<'_> {
-        places.map(|place| (place, self.entries[place]))
+    /// Whether it has one entry for all of it.
+    #[inline]
+    pub(crate) fn is_huge(&self) -> bool {
+        self.entries.is_empty()
     }
 
-    /// Entries that may be changed.
-    pub(crate) fn entries_mut(&mut self) -> &mut [Pte; PTRS_PER_PTE] {
-        &mut self.entries
+    /// Pages that one of its entries is for.
+    #[inline]
+    pub(crate) fn pages_of_entry(&self) -> u64 {
+        if self.is_huge() { PTRS_PER_PTE as u64 } else { 1 }
+    }
+
+    /// The entries at some places, or the huge one.
+    #[inline]
+    pub(crate) fn entries_mut(&mut self, places: Range<usize>) -> &mut [Pte] {
+        match self.is_huge() {
+            true => std::slice::from_mut(&mut self.huge),
+            false => &mut self.entries[places],
+        }
+    }
+
+    /// The places of its entries among `places`: of the huge one, 0.
+    pub(crate) fn places(&self, places: Range<usize>) -> Range<usize> {
+        if self.is_huge() { 0..1 } else { places }
+    }
+
+    /// Replaces the huge entry by 512 equal ones.
+    pub(crate) fn split_huge(&mut self) {
+        self.entries = vec![std::mem::take(&mut self.huge); PTRS_PER_PTE].into();
     }
 }
 
@@ -178,14 +196,16 @@ impl std::ops::Index<PteNumber> for PageTables {
     type Output = Pte;
     #[inline]
     fn index(&self, number: PteNumber) -> &Pte {
-        &self.tables[number.table().0 as usize].entries[number.place()]
+        let table = &self.tables[number.table().0 as usize];
+        table.entries.get(number.place()).unwrap_or(&table.huge)
     }
 }
 
 impl std::ops::IndexMut<PteNumber> for PageTables {
     #[inline]
     fn index_mut(&mut self, number: PteNumber) -> &mut Pte {
-        &mut self.tables[number.table().0 as usize].entries[number.place()]
+        let table = &mut self.tables[number.table().0 as usize];
+        table.entries.get_mut(number.place()).unwrap_or(&mut table.huge)
     }
 }
 
@@ -205,11 +225,11 @@ impl std::ops::IndexMut<TableId> for PageTables {
 }
 
 impl PageTables {
-    /// An empty table of `mm` for the pages from `first` on, in a ring of its own.
-    pub(crate) fn create(&mut self, mm: MmId, first: Vpn) -> TableId {
-        let entries = Box::new([Pte::NONE; PTRS_PER_PTE]);
+    /// An empty table of `mm` for the pages from `first` on, in a ring of its own; with one entry if it is huge.
+    pub(crate) fn create(&mut self, mm: MmId, first: Vpn, is_huge: bool) -> TableId {
         let id = self.free.pop().unwrap_or(TableId(self.tables.len() as u32));
-        let table = PageTable { mm, first, sibling: id, entries };
+        let entries = vec![Pte::NONE; if is_huge { 0 } else { PTRS_PER_PTE }].into();
+        let table = PageTable { mm, first, sibling: id, huge: Pte::NONE, entries };
         match self.tables.get_mut(id.0 as usize) {
             Some(place) => *place = table,
             None => self.tables.push(table),
@@ -231,17 +251,26 @@ impl PageTables {
     /// Forgets a table whose entries are all empty.
     pub(crate) fn delete(&mut self, table: TableId) {
         debug_assert!(self[table].entries.iter().all(|&entry| entry == Pte::NONE));
+        debug_assert_eq!(self[table].huge, Pte::NONE);
         let before = self.ring(table).last().expect("a ring has its own table");
         self[before].sibling = self[table].sibling;
         self[table].mm = MmId::NONE;
         self.free.push(table);
     }
 
-    /// Another table of the ring whose entry at the same place maps `id`.
-    pub(crate) fn other_mapping(&self, number: PteNumber, id: FolioId) -> Option<PteNumber> {
-        self.ring(number.table())
-            .map(|table| table.entry(number.place()))
-            .find(|&other| other != number && self[other].folio() == Some(id))
+    /// The entries of a ring that map a folio of `pages` pages which `number` maps or mapped.
+    pub(crate) fn mappings(
+        &self,
+        number: PteNumber,
+        id: FolioId,
+        pages: u64,
+    ) -> impl Iterator<Item = PteNumber> + use<'_> {
+        let first = number.place() & !(pages as usize - 1);
+        let places = first..first + pages as usize;
+        let entries = self
+            .ring(number.table())
+            .flat_map(move |table| self[table].places(places.clone()).map(move |place| table.entry(place)));
+        entries.filter(move |&entry| self[entry].folio() == Some(id))
     }
 
     /// All tables that somebody has.

@@ -7,7 +7,8 @@
 //!
 //! In the kernel: mm/rmap.c (`folio_referenced`, `try_to_unmap`, `page_mkclean`), mm/interval_tree.c.
 
-use super::{MmId, Pte, PteNumber, Vpn};
+use super::page_table::TableId;
+use super::{MmId, PTRS_PER_PTE, Pte, PteNumber, Vpn};
 use crate::folio::{Census, FolioFlags, FolioId};
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::SwapEntry;
@@ -90,12 +91,7 @@ impl MemoryManager {
                 debug_assert!(maps(&slot), "{id:?} names an entry that maps it");
                 return Mappings::from_slice(&[slot]);
             }
-            return self
-                .page_tables
-                .ring(slot.table())
-                .map(|table| table.entry(slot.place()))
-                .filter(maps)
-                .collect();
+            return self.page_tables.mappings(slot, id, self.folios.flags[id].nr_pages()).collect();
         }
         let (file, index) = self.files.page_of(folio.slot);
         let places = self.file_mappings.places(file, index);
@@ -140,26 +136,42 @@ impl MemoryManager {
     /// Counts an entry that maps a folio (`folio_add_anon_rmap_ptes`, `folio_add_file_rmap_ptes`).
     pub(crate) fn add_rmap(&mut self, entry: PteNumber, id: FolioId) {
         self.folios[id].mapcount += 1;
-        *self.rss_counter(entry, id) += 1;
+        let (rss, pages) = self.rss_counter(entry, id);
+        *rss += pages;
     }
 
     /// Counts an entry that no longer maps a folio (`folio_remove_rmap_ptes`).
     pub(crate) fn remove_rmap(&mut self, entry: PteNumber, id: FolioId) {
         self.folios[id].mapcount -= 1;
-        *self.rss_counter(entry, id) -= 1;
-        let folio = &self.folios[id];
-        let anon = self.folios.flags[id].has(FolioFlags::SWAPBACKED);
-        if anon && folio.mapcount > 0 && folio.slot == entry.0 {
-            let other = self.page_tables.other_mapping(entry, id);
+        let (rss, pages) = self.rss_counter(entry, id);
+        *rss -= pages;
+        let (folio, flags) = (&self.folios[id], self.folios.flags[id]);
+        if flags.has(FolioFlags::SWAPBACKED) && folio.mapcount > 0 && folio.slot == entry.0 {
+            let other = self.page_tables.mappings(entry, id, flags.nr_pages()).next();
             self.folios[id].slot = other.expect("a folio that is mapped has another entry").0;
         }
     }
 
-    fn rss_counter(&mut self, entry: PteNumber, id: FolioId) -> &mut u64 {
-        let space = &mut self.mms[self.page_tables[entry.table()].mm];
-        match self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
+    /// Where pages of a folio count in an entry's address space, and how many an entry is for.
+    fn rss_counter(&mut self, entry: PteNumber, id: FolioId) -> (&mut u64, u64) {
+        let table = &self.page_tables[entry.table()];
+        let space = &mut self.mms[table.mm];
+        let rss = match self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
             true => &mut space.anon_pages,
             false => &mut space.file_pages,
+        };
+        (rss, table.pages_of_entry())
+    }
+
+    /// Makes 512 entries of a huge one (`__split_huge_pmd`).
+    pub(crate) fn split_huge_pmd(&mut self, table: TableId) {
+        if !self.page_tables[table].is_huge() {
+            return;
+        }
+        let huge = self.page_tables[table.entry(0)];
+        self.page_tables[table].split_huge();
+        if let Some(id) = huge.folio() {
+            self.folios[id].mapcount += PTRS_PER_PTE as u16 - 1;
         }
     }
 
@@ -171,7 +183,8 @@ impl MemoryManager {
         for (id, table) in self.page_tables.iter() {
             let space = &self.mms[table.mm];
             assert_eq!(space.directory.table(table.first), Some(id), "an address space has its tables");
-            for (place, entry) in table.entries(0..super::PTRS_PER_PTE) {
+            for place in table.places(0..PTRS_PER_PTE) {
+                let entry = self.page_tables[id.entry(place)];
                 if entry == Pte::NONE {
                     continue;
                 }
@@ -195,7 +208,7 @@ impl MemoryManager {
                     assert!(!vma.is_private() || !entry.has(Pte::WRITE), "stores make a copy: {entry:?}");
                 }
                 assert!(
-                    !entry.has(Pte::EXCLUSIVE) || self.folios[folio].mapcount == 1,
+                    !entry.has(Pte::EXCLUSIVE) || found.iter().all(|other| other.table() == id),
                     "{folio:?} belongs to one: {entry:?}"
                 );
             }
@@ -205,13 +218,17 @@ impl MemoryManager {
             assert_eq!(mapped, u64::from(folio.mapcount), "page tables and mapcount of {id:?}");
         }
         for (mm, space) in self.mms.iter() {
-            let tables = self.page_tables.iter().filter(|(_, table)| table.mm == mm);
-            let folios = tables.flat_map(|(_, table)| table.entries(0..super::PTRS_PER_PTE));
-            let anon = |id: FolioId| self.folios.flags[id].has(FolioFlags::SWAPBACKED);
-            let (anon, file): (Vec<_>, Vec<_>) =
-                folios.filter_map(|(_, entry)| entry.folio()).partition(|&id| anon(id));
-            assert_eq!(space.anon_pages, anon.len() as u64, "anonymous pages of {mm:?}");
-            assert_eq!(space.file_pages, file.len() as u64, "file pages of {mm:?}");
+            let (mut anon, mut file) = (0, 0);
+            for (id, table) in self.page_tables.iter().filter(|(_, table)| table.mm == mm) {
+                for place in table.places(0..PTRS_PER_PTE) {
+                    let Some(folio) = self.page_tables[id.entry(place)].folio() else { continue };
+                    match self.folios.flags[folio].has(FolioFlags::SWAPBACKED) {
+                        true => anon += table.pages_of_entry(),
+                        false => file += table.pages_of_entry(),
+                    }
+                }
+            }
+            assert_eq!((space.anon_pages, space.file_pages), (anon, file), "pages of {mm:?}");
         }
         users
     }

@@ -66,7 +66,7 @@ impl MemoryManager {
         }
         for (mm, pages) in areas {
             for (table, places) in self.mms[mm].directory.tables(pages) {
-                for entry in &mut self.page_tables[table].entries_mut()[places] {
+                for entry in self.page_tables[table].entries_mut(places) {
                     let Some(folio) = entry.folio() else { continue };
                     entries += 1;
                     if entry.has(Pte::YOUNG) && self.folios[folio].lruvec == id {
@@ -89,7 +89,7 @@ impl MemoryManager {
             let vma = self.mms[table.mm].vmas.find(page).expect("an entry is in an area");
             let within = vma.start.saturating_sub(table.first) as usize
                 ..(vma.end - table.first).min(PTRS_PER_PTE as u64) as usize;
-            for entry in &mut self.page_tables[met.table()].entries_mut()[around(met.place(), within)] {
+            for entry in self.page_tables[met.table()].entries_mut(around(met.place(), within)) {
                 let Some(other) = entry.folio() else { continue };
                 if other == id || self.folios[other].lruvec != lruvec || !entry.take(Pte::YOUNG) {
                     continue;
@@ -147,8 +147,8 @@ fn promote_to_youngest(folios: &mut Folios, lruvec: &mut Lruvec, id: FolioId) {
     let youngest = generation(lruvec.generations.max_seq);
     if old != youngest {
         flags.set_generation(Some(youngest));
-        let (lru_type, zone) = (type_of(*flags), flags.zone());
-        lruvec.update_generation_size(lru_type, zone, Some(old), Some(youngest));
+        let (lru_type, zone, pages) = (type_of(*flags), flags.zone(), flags.nr_pages());
+        lruvec.update_generation_size(lru_type, zone, pages, Some(old), Some(youngest));
     }
 }
 
@@ -174,15 +174,15 @@ pub(super) fn inc_gen(
     if reclaiming {
         flags.set(FolioFlags::RECLAIM);
     }
-    let zone = flags.zone();
-    lruvec.update_generation_size(lru_type, zone, Some(oldest), Some(next));
+    let (zone, pages) = (flags.zone(), flags.nr_pages());
+    lruvec.update_generation_size(lru_type, zone, pages, Some(oldest), Some(next));
     next
 }
 
 /// Counts that a folio is kept although its turn had come.
 pub(super) fn note_protection(protected: &mut ByTier, f: &GenFeatures, flags: FolioFlags) {
     let tier = tier_of(f, flags);
-    protected[type_of(flags) as usize][tier as usize] += 1;
+    protected[type_of(flags) as usize][tier as usize] += flags.nr_pages();
 }
 
 /// The tier of a folio.

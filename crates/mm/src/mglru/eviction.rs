@@ -38,7 +38,7 @@ struct Batch<'a> {
 
 /// What one batch of eviction did.
 struct Evicted {
-    /// Folios looked at, or 0 if there is no point in going on.
+    /// Pages looked at, or 0 if there is no point in going on.
     scanned: u64,
     /// Anonymous pages were among those isolated.
     swapped: bool,
@@ -385,19 +385,24 @@ impl MemoryManager {
             return (isolated, 0);
         }
         let min_seq = generations.min_seq[lru_type as usize];
-        let (mut scanned, mut sorted) = (0, 0);
+        // Folios looked at; all others count pages.
+        let mut looked_at = 0;
+        let (mut scanned, mut sorted, mut taken) = (0, 0, 0);
         for i in 0..ZoneType::COUNT {
             // From the highest wanted zone down, then those above it.
             let zone = (sc.highest as usize + ZoneType::COUNT - i) % ZoneType::COUNT;
             let list = self.lruvecs[id.0 as usize].generations.list(min_seq, lru_type, zone);
             let mut skipped = Vec::new();
-            while scanned < most
-                && isolated.len().max(skipped.len()) < MIN_LRU_BATCH as usize
+            let mut passed_over = 0;
+            while looked_at < most
+                && taken.max(passed_over) < MIN_LRU_BATCH
                 && let Some(folio) = self.folios.tail(list)
             {
-                scanned += 1;
+                let pages = self.folios.flags[folio].nr_pages();
+                looked_at += 1;
+                scanned += pages;
                 if self.sort_folio(id, f, folio, last_tier, sc) {
-                    sorted += 1;
+                    sorted += pages;
                     continue;
                 }
                 let flags = &mut self.folios.flags[folio];
@@ -405,6 +410,7 @@ impl MemoryManager {
                     // A batch of another CPU has it.
                     self.folios.remove(folio);
                     skipped.push(folio);
+                    passed_over += pages;
                     continue;
                 }
                 if !flags.has(FolioFlags::REFERENCED) {
@@ -419,18 +425,19 @@ impl MemoryManager {
                 }
                 self.lruvecs[id.0 as usize].remove(&mut self.folios, folio, true);
                 isolated.push(folio);
+                taken += pages;
             }
             for &folio in &skipped {
                 self.folios.push_head(list, folio);
             }
-            self.counters.add(skip_event(zone), skipped.len() as u64);
-            if scanned == most || isolated.len() as u64 >= MIN_LRU_BATCH {
+            self.counters.add(skip_event(zone), passed_over);
+            if looked_at == most || taken >= MIN_LRU_BATCH {
                 break;
             }
         }
         self.counters.add(Event::Pgrefill, sorted);
-        self.count_scanned(sc, lru_type, isolated.len() as u64);
-        let exhausted = scanned == most;
+        self.count_scanned(sc, lru_type, taken);
+        let exhausted = looked_at == most;
         let counts = !isolated.is_empty() || exhausted || f.eviction_loop == EvictionLoop::FixedAmount;
         (isolated, if counts { scanned } else { 0 })
     }
@@ -466,12 +473,12 @@ impl MemoryManager {
                     false => self.folios.move_to_tail(list, folio),
                 }
                 if counts {
-                    lruvec.generations.protected[lru_type as usize][tier as usize] += 1;
+                    lruvec.generations.protected[lru_type as usize][tier as usize] += flags.nr_pages();
                 }
                 if f.activate_rule == ActivateRule::OnProtection {
-                    lruvec.count(|stat| &mut stat.activate, lru_type);
+                    lruvec.count(|stat| &mut stat.activate, lru_type, flags.nr_pages());
                     let event = [Event::WorkingsetActivateAnon, Event::WorkingsetActivateFile];
-                    self.counters.add(event[lru_type as usize], 1);
+                    self.counters.add(event[lru_type as usize], flags.nr_pages());
                 }
             }
             Sorted::Ineligible => {
@@ -480,7 +487,7 @@ impl MemoryManager {
             }
             Sorted::Writeback => {
                 if flags.has(FolioFlags::DIRTY) && !flags.has(FolioFlags::WRITEBACK) {
-                    sc.unqueued_dirty += 1;
+                    sc.unqueued_dirty += flags.nr_pages();
                 }
                 let next = inc_gen(&mut self.folios, lruvec, f, folio, true);
                 self.folios.move_to_head(lruvec.generations.list_of(next, lru_type, zone), folio);

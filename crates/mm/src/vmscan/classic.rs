@@ -161,7 +161,7 @@ impl MemoryManager {
         0
     }
 
-    /// Takes up to `scan` folios from the tail of a list; and how many were looked at.
+    /// Takes up to `scan` pages from the tail of a list; and how many were looked at.
     fn isolate_lru_folios(
         &mut self,
         machine: &mut Machine<Category>,
@@ -173,21 +173,22 @@ impl MemoryManager {
     ) -> (Vec<FolioId>, u64) {
         let mut taken = Vec::with_capacity(scan as usize);
         let mut skipped = Vec::new();
-        let (mut scanned, mut passed_over) = (0, 0);
+        let (mut looked_at, mut scanned, mut skipped_pages) = (0, 0, 0);
         let at = &mut self.lruvecs[lruvec.0 as usize];
         let head = at.list(list);
         while scanned < scan
-            && passed_over < SWAP_CLUSTER_MAX_SKIPPED
+            && (skipped.len() as u64) < SWAP_CLUSTER_MAX_SKIPPED
             && let Some(id) = self.folios.tail(head)
         {
             let flags = self.folios.flags[id];
+            looked_at += 1;
             if flags.zone() > sc.highest as usize {
                 self.folios.remove(id);
                 skipped.push(id);
-                passed_over += 1;
+                skipped_pages += flags.nr_pages();
                 continue;
             }
-            scanned += 1;
+            scanned += flags.nr_pages();
             if !flags.has(FolioFlags::LRU) {
                 // Somebody else has it.
                 self.folios.move_to_head(head, id);
@@ -199,11 +200,11 @@ impl MemoryManager {
         }
         for &id in &skipped {
             self.folios.push_head(head, id);
-            self.counters.add(skip_event(self.folios.flags[id].zone()), 1);
+            let flags = self.folios.flags[id];
+            self.counters.add(skip_event(flags.zone()), flags.nr_pages());
         }
-        let scan_cost = machine.costs.paging().lru_scan * (scanned + passed_over);
-        machine.charge(cpu, Category::Reclaim, scan_cost);
-        (taken, scanned + passed_over)
+        machine.charge(cpu, Category::Reclaim, machine.costs.paging().lru_scan * looked_at);
+        (taken, scanned + skipped_pages)
     }
 
     fn shrink_inactive_list(
@@ -222,7 +223,7 @@ impl MemoryManager {
         if folios.is_empty() {
             return 0;
         }
-        let taken = folios.len() as u64;
+        let taken = self.pages_of(&folios);
         let outcome = self.shrink_folio_list(machine, cpu, &mut folios, sc);
         self.lruvecs[lruvec.0 as usize].lock.move_pages(machine, cpu, folios.len());
         self.move_folios_to_lru(lruvec, &folios);
@@ -269,8 +270,8 @@ impl MemoryManager {
         self.lruvecs[lruvec.0 as usize].lock.move_pages(machine, cpu, active.len() + inactive.len());
         self.move_folios_to_lru(lruvec, &active);
         self.move_folios_to_lru(lruvec, &inactive);
-        self.counters.add(Event::Pgdeactivate, inactive.len() as u64);
-        self.lru_note_cost(lruvec, list.lru_type(), 0, active.len() as u64);
+        self.counters.add(Event::Pgdeactivate, self.pages_of(&inactive));
+        self.lru_note_cost(lruvec, list.lru_type(), 0, self.pages_of(&active));
     }
 
     /// Keeps inactive anonymous lists from running empty, on behalf of kswapd (`kswapd_age_node`).
@@ -289,6 +290,10 @@ impl MemoryManager {
             let lruvec = self.lruvec_of(memcg, node);
             self.shrink_active_list(machine, cpu, lruvec, LruList::ActiveAnon, SWAP_CLUSTER_MAX, sc);
         }
+    }
+
+    fn pages_of(&self, folios: &[FolioId]) -> u64 {
+        folios.iter().map(|&id| self.folios.flags[id].nr_pages()).sum()
     }
 
     /// Counts what was looked at.

@@ -31,7 +31,7 @@ pub(crate) struct ReclaimStat {
 
 /// What becomes of one folio.
 enum Fate {
-    Freed,
+    Freed { pages: u64 },
     Kept,
     Activated,
 }
@@ -49,14 +49,15 @@ impl MemoryManager {
         let of_files = folios.iter().filter(|&&id| !self.folios.flags[id].has(FolioFlags::SWAPBACKED));
         self.files.fetch(of_files.map(|&id| self.folios[id].slot));
         folios.retain(|&id| match self.shrink_folio(machine, cpu, id, sc, &mut stat) {
-            Fate::Freed => {
-                stat.reclaimed += 1;
+            Fate::Freed { pages } => {
+                stat.reclaimed += pages;
                 false
             }
             Fate::Kept => true,
             Fate::Activated => {
-                self.folios.flags[id].set(FolioFlags::ACTIVE);
-                self.counters.add(Event::Pgactivate, 1);
+                let flags = &mut self.folios.flags[id];
+                flags.set(FolioFlags::ACTIVE);
+                self.counters.add(Event::Pgactivate, flags.nr_pages());
                 true
             }
         });
@@ -71,7 +72,8 @@ impl MemoryManager {
         sc: &mut ScanControl,
         stat: &mut ReclaimStat,
     ) -> Fate {
-        sc.nr_scanned += 1;
+        let pages = self.folios.flags[id].nr_pages();
+        sc.nr_scanned += pages;
         let f = self.generations();
         let mapped = self.folios[id].mapcount > 0;
         let flags = &mut self.folios.flags[id];
@@ -88,7 +90,7 @@ impl MemoryManager {
         let anon = flags.has(FolioFlags::SWAPBACKED);
         let dirty = flags.has(FolioFlags::DIRTY);
         if dirty && !flags.has(FolioFlags::WRITEBACK) && !anon {
-            stat.unqueued_dirty += 1;
+            stat.unqueued_dirty += pages;
         }
         if flags.has(FolioFlags::WRITEBACK) {
             flags.set(FolioFlags::RECLAIM);
@@ -126,7 +128,7 @@ impl MemoryManager {
                 self.counters.add(Event::NrVmscanImmediate, 1);
                 return Fate::Activated;
             }
-            stat.written += 1;
+            stat.written += pages;
             if !self.swap_writeout(machine, cpu, id) {
                 return Fate::Kept;
             }
@@ -137,7 +139,7 @@ impl MemoryManager {
         self.remove_mapping(id, sc);
         machine.charge(cpu, Category::Reclaim, costs.file_remove);
         self.free_folio(machine, cpu, id);
-        Fate::Freed
+        Fate::Freed { pages }
     }
 
     /// Leaves a shadow where the folio was.
@@ -155,9 +157,10 @@ impl MemoryManager {
     /// Gives a folio's memory back, to its group and to the allocator. It is on no list and mapped nowhere.
     pub(crate) fn free_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
         let folio = self.folios[id];
+        let flags = self.folios.flags[id];
         let memcg = self.lruvecs[folio.lruvec.0 as usize].memcg;
-        self.memcgs.uncharge(memcg, 1);
+        self.memcgs.uncharge(memcg, flags.nr_pages());
         self.folios.delete(id);
-        self.free(machine, cpu, folio.pfn, 0);
+        self.free(machine, cpu, folio.pfn, flags.order());
     }
 }

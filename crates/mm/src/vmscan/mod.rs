@@ -227,25 +227,28 @@ impl MemoryManager {
         self.free_pages().saturating_sub(reserve) + cache - low.min(cache / 2)
     }
 
-    /// Charges a page to `memcg`; where a limit is in the way, reclaims (`try_charge_memcg`).
+    /// Charges `pages` to `memcg`; where a limit is in the way, reclaims (`try_charge_memcg`).
     pub(crate) fn charge_memcg(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         memcg: Memcg,
+        pages: u64,
     ) -> Result<(), OutOfMemory> {
-        let mut batch = CHARGE_BATCH;
+        let mut batch = CHARGE_BATCH.max(pages);
         let mut drained = false;
         let mut retries = MAX_RECLAIM_RETRIES;
         loop {
-            let Err(full) = self.memcgs.try_charge(cpu.index(), memcg, batch) else { return Ok(()) };
-            if batch > 1 {
-                batch = 1;
+            let Err(full) = self.memcgs.try_charge(cpu.index(), memcg, pages, batch) else {
+                return Ok(());
+            };
+            if batch > pages {
+                batch = pages;
                 continue;
             }
             self.memcgs.get_mut(full).max_events += 1;
-            let reclaimed = self.try_to_free_mem_cgroup_pages(machine, cpu, full, 1);
-            if self.memcgs.margin(full) >= 1 {
+            let reclaimed = self.try_to_free_mem_cgroup_pages(machine, cpu, full, pages);
+            if self.memcgs.margin(full) >= pages {
                 continue;
             }
             if !drained {
@@ -497,7 +500,7 @@ impl MemoryManager {
         self.deferred_shadow_nodes = deferred.saturating_sub(scanned).min(2 * freeable);
     }
 
-    /// Checks what must always hold of folios between calls; panics with what does not. How many there are.
+    /// Checks what must always hold of folios between calls; panics with what does not. How many pages they have.
     pub(crate) fn validate_folios(&self) -> u64 {
         let mut census = Census::new(&self.folios, self.lruvecs.len());
         self.validate_batches(&mut census);
@@ -514,7 +517,7 @@ impl MemoryManager {
         let memory: Vec<u64> =
             census.of_lruvec.chunks(self.nodes()).map(|nodes| nodes.iter().sum()).collect();
         self.memcgs.validate(&memory, &swap);
-        self.folios.len() as u64
+        memory.iter().sum()
     }
 
     /// Puts isolated folios back onto lists, in this order (`move_folios_to_lru`).
@@ -526,7 +529,9 @@ impl MemoryManager {
         for &id in folios {
             let flags = &mut self.folios.flags[id];
             flags.set(FolioFlags::LRU);
-            activated += u64::from(flags.has(FolioFlags::ACTIVE));
+            if flags.has(FolioFlags::ACTIVE) {
+                activated += flags.nr_pages();
+            }
             at.add(&mut self.folios, f.as_ref(), id, false);
         }
         if ages && activated > 0 {

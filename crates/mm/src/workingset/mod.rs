@@ -96,8 +96,8 @@ impl MemoryManager {
 
     /// The shadow that the eviction of a folio leaves, reclaim being for the group `target` (`workingset_eviction`).
     pub(crate) fn workingset_eviction(&mut self, id: FolioId, target: Memcg) -> u64 {
-        let folio = &self.folios[id];
-        let (lru_type, folio_use) = (type_of(self.folios.flags[id]), folio_use(self.folios.flags[id]));
+        let (folio, flags) = (&self.folios[id], self.folios.flags[id]);
+        let (lru_type, folio_use, pages) = (type_of(flags), folio_use(flags), flags.nr_pages());
         let f = self.reclaim_features();
         let own = &self.lruvecs[folio.lruvec.0 as usize];
         let whose = match f.generations {
@@ -108,7 +108,7 @@ impl MemoryManager {
         let eviction = policy::eviction(&f, &self.shadow_layout, lru_type, &state, folio_use);
         let lruvec = &mut self.lruvecs[whose.0 as usize];
         if let Some(tier) = eviction.tier {
-            lruvec.generations.evicted[lru_type as usize][tier as usize] += 1;
+            lruvec.generations.evicted[lru_type as usize][tier as usize] += pages;
         }
         let shadow = Shadow {
             memcg: lruvec.memcg.0,
@@ -117,7 +117,7 @@ impl MemoryManager {
             workingset: eviction.workingset,
         };
         if eviction.ages {
-            self.workingset_age_nonresident(whose, 1);
+            self.workingset_age_nonresident(whose, pages);
         }
         self.shadow_layout.pack(lru_type, &shadow)
     }
@@ -135,21 +135,24 @@ impl MemoryManager {
         let origin = Origin { lruvec: &state, memcg_exists: true, is_folio_s: whose == own };
         let refault = policy::refault(&f, &self.shadow_layout, lru_type, &shadow, &origin, in_fault);
         let flags = &mut self.folios.flags[id];
+        let pages = flags.nr_pages();
         let lruvec = &mut self.lruvecs[own.0 as usize];
         if refault.counted {
-            lruvec.count(|stat| &mut stat.refault, lru_type);
+            lruvec.count(|stat| &mut stat.refault, lru_type, pages);
             self.counters
-                .add([Event::WorkingsetRefaultAnon, Event::WorkingsetRefaultFile][lru_type as usize], 1);
+                .add([Event::WorkingsetRefaultAnon, Event::WorkingsetRefaultFile][lru_type as usize], pages);
         }
         if refault.activate {
-            lruvec.count(|stat| &mut stat.activate, lru_type);
-            self.counters
-                .add([Event::WorkingsetActivateAnon, Event::WorkingsetActivateFile][lru_type as usize], 1);
+            lruvec.count(|stat| &mut stat.activate, lru_type, pages);
+            self.counters.add(
+                [Event::WorkingsetActivateAnon, Event::WorkingsetActivateFile][lru_type as usize],
+                pages,
+            );
         }
         if refault.restore {
-            lruvec.count(|stat| &mut stat.restore, lru_type);
+            lruvec.count(|stat| &mut stat.restore, lru_type, pages);
             self.counters
-                .add([Event::WorkingsetRestoreAnon, Event::WorkingsetRestoreFile][lru_type as usize], 1);
+                .add([Event::WorkingsetRestoreAnon, Event::WorkingsetRestoreFile][lru_type as usize], pages);
         }
         if refault.set_active {
             flags.set(FolioFlags::ACTIVE);
@@ -163,18 +166,18 @@ impl MemoryManager {
         let generations = &mut lruvec.generations;
         match refault.feedback {
             Feedback::None => {}
-            Feedback::Current(tier) => generations.refaulted[lru_type as usize][tier as usize] += 1,
+            Feedback::Current(tier) => generations.refaulted[lru_type as usize][tier as usize] += pages,
             Feedback::Average(tier) => {
                 let average = &mut generations.average[lru_type as usize][tier as usize];
-                average.refaulted += 1;
-                average.total += 1;
+                average.refaulted += pages;
+                average.total += pages;
             }
         }
         if refault.ages {
-            self.workingset_age_nonresident(own, 1);
+            self.workingset_age_nonresident(own, pages);
         }
         if refault.costs {
-            self.lru_note_cost(own, lru_type, 1, 0);
+            self.lru_note_cost(own, lru_type, pages, 0);
         }
     }
 }
