@@ -72,6 +72,54 @@ pub struct Costs {
     pub speed: f64,
     /// What file pages, swapped pages and reclaim cost; none where the profile does not say.
     pub paging: Option<PagingCosts>,
+    /// What memory of several nodes costs; none where the profile does not say.
+    pub numa: Option<NumaCosts>,
+}
+
+/// What moving data between CPUs and the memory of several nodes costs, and what the kernel pays to look who uses which
+/// memory. A page is 4 KiB.
+///
+/// ```text
+///   scan            per entry: pte_protect; then a flush of other CPUs' translations (ipi_*, tlb_*)
+///   hint fault      hint_fault; and if the page moves: page_migrate, page_alloc, a stream from one node to the other
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NumaCosts {
+    /// One CPU, alone, streaming through a page of its own node.
+    pub stream_page: Time,
+    /// The same of another node.
+    pub remote_stream_page: Time,
+    /// All CPUs together, a page of one node.
+    pub node_page: Time,
+    /// All CPUs of a node together, a page of one other node.
+    pub link_page: Time,
+    /// [`NumaCosts::stream_page`] of a node without CPUs.
+    pub slow_stream_page: Time,
+    /// [`NumaCosts::node_page`] of a node without CPUs.
+    pub slow_node_page: Time,
+    /// Making one page-table entry inaccessible, its share of the walk and a look at the page included
+    /// (`change_pte_range`).
+    pub pte_protect: Time,
+    /// A page fault that finds who uses a page and makes it accessible again (`do_numa_page`), without migration.
+    pub hint_fault: Time,
+    /// Moving a page to another node, without allocating, copying and flushing: off its list, out of the page table and
+    /// back (`migrate_misplaced_folio`).
+    pub page_migrate: Time,
+}
+
+impl NumaCosts {
+    /// A machine on which all this costs nothing, for whoever compares counts and not times.
+    pub const FREE: NumaCosts = NumaCosts {
+        stream_page: Time::ZERO,
+        remote_stream_page: Time::ZERO,
+        node_page: Time::ZERO,
+        link_page: Time::ZERO,
+        slow_stream_page: Time::ZERO,
+        slow_node_page: Time::ZERO,
+        pte_protect: Time::ZERO,
+        hint_fault: Time::ZERO,
+        page_migrate: Time::ZERO,
+    };
 }
 
 /// Unit costs of file pages, of swapped pages and of reclaim: CPU time only, without what a device takes, without
@@ -144,6 +192,12 @@ impl Costs {
         self.paging.unwrap_or(PagingCosts::FREE)
     }
 
+    /// What memory of several nodes costs, or nothing where the profile does not say.
+    #[inline]
+    pub fn numa(&self) -> NumaCosts {
+        self.numa.unwrap_or(NumaCosts::FREE)
+    }
+
     /// A machine on which nothing costs anything, for whoever compares counts and not times.
     pub const FREE: Costs = Costs {
         line_transfer: [Time::ZERO; Distance::COUNT],
@@ -178,5 +232,6 @@ impl Costs {
         smt_slowdown: 1.0,
         speed: 1.0,
         paging: None,
+        numa: None,
     };
 }

@@ -12,6 +12,7 @@
 //!   Machine ── clocks    one per CPU, in virtual time; interrupts on their way to it
 //!           ── accounts  where each CPU's time went
 //!           ── tlb       flushing every CPU's translations, by interrupts or by hardware
+//!           ── memory    bandwidth of nodes and of the ways between them
 //!
 //!   SpinLock      first come, first served; a hand-over costs the way between two CPUs
 //!   CpuQueue      who acts next: always the CPU that is furthest behind
@@ -28,6 +29,7 @@ pub mod costs;
 pub mod cpu_queue;
 pub mod interrupt;
 pub mod lock;
+pub mod memory;
 pub mod profile;
 pub mod storage;
 pub mod time;
@@ -36,7 +38,7 @@ pub mod topology;
 
 pub use account::{Accounts, Category};
 pub use cache::CacheModel;
-pub use costs::{Costs, PagingCosts};
+pub use costs::{Costs, NumaCosts, PagingCosts};
 pub use cpu_queue::CpuQueue;
 pub use interrupt::Interrupt;
 pub use lock::{LockStatistics, SpinLock};
@@ -60,6 +62,7 @@ pub struct Machine<C: Category> {
     clocks: Vec<Clock<C>>,
     busy: Vec<bool>,
     places: Vec<Place>,
+    traffic: memory::Traffic,
 }
 
 /// Where a CPU is, looked up instead of computed in hot paths.
@@ -103,6 +106,7 @@ impl<C: Category> Machine<C> {
             accounts: Accounts::new(cpus),
             clocks: vec![Clock::new(); cpus],
             busy: vec![false; cpus],
+            traffic: memory::Traffic::new(topology.nodes.into()),
             topology,
             costs,
         }

@@ -20,20 +20,24 @@
 //! [paging]                             # what file pages, swapped pages and reclaim cost
 //! file_read_call_ns = { value = 250.0, source = "..." }
 //!
+//! [numa]                               # what memory of several nodes costs
+//! node_gb_per_second = { value = 150.0, source = "..." }
+//!
 //! [devices.sata-ssd]                   # a block device and its name, see `crate::storage`
 //! kind = "disk"
 //! read_iops_one = { value = 13000.0, source = "data sheet of ..." }
 //! ```
 //!
 //! `invlpgb_ns` may be missing: the machine cannot broadcast a flush. `virtualized` may be: it is bare metal. A machine
-//! without `[paging]` runs no workload with files or swap, and one without `[devices]` has nothing to keep them on.
+//! without `[paging]` runs no workload with files or swap, and one without `[devices]` has nothing to keep them on. One
+//! without `[numa]` runs no workload that streams through memory. The last `memory_only_nodes` nodes have no CPU.
 //!
 //! A figure that nothing pins may say between which values it plausibly lies:
 //! `{ value = 500.0, range = [250.0, 1500.0], source = "assumption: ..." }`.
 //!
 //! A figure without a source, an unknown key or an impossible value is an error that names the key.
 
-use crate::costs::{Costs, PagingCosts};
+use crate::costs::{Costs, NumaCosts, PagingCosts};
 use crate::storage::{Device, DeviceFigures};
 use crate::time::Time;
 use crate::topology::{Cache, SharedBy, Topology};
@@ -71,6 +75,9 @@ pub struct TopologyFigures {
     pub virtualized: bool,
     /// NUMA nodes in all.
     pub nodes: u8,
+    /// How many of them, the last, have memory and no CPU.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub memory_only_nodes: u8,
     /// Firmware's distance table, 10 = local.
     pub node_distances: Vec<Vec<u8>>,
     /// Memory of each node.
@@ -243,6 +250,59 @@ cost_figures! {
     }
 }
 
+cost_figures! {
+    /// Costs of memory of several nodes as written in a profile; see [`NumaCosts`]. Rates are in 10^9 bytes a second.
+    NumaFigures
+    required {
+        /// [`NumaCosts::stream_page`].
+        stream_gb_per_second,
+        /// [`NumaCosts::remote_stream_page`].
+        remote_stream_gb_per_second,
+        /// [`NumaCosts::node_page`].
+        node_gb_per_second,
+        /// [`NumaCosts::link_page`].
+        link_gb_per_second,
+        /// [`NumaCosts::pte_protect`].
+        pte_protect_ns,
+        /// [`NumaCosts::hint_fault`].
+        hint_fault_ns,
+        /// [`NumaCosts::page_migrate`].
+        page_migrate_ns,
+    }
+    optional {
+        /// [`NumaCosts::slow_stream_page`], where there are nodes without CPUs; otherwise as that of another node.
+        slow_stream_gb_per_second,
+        /// [`NumaCosts::slow_node_page`], likewise; otherwise as that of a node with CPUs.
+        slow_node_gb_per_second,
+    }
+}
+
+impl NumaFigures {
+    fn costs(&self) -> NumaCosts {
+        let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
+        // 4096 bytes at 10^9 bytes a second.
+        let page = |rate: &Figure| Time::from_nanoseconds_f64(4096.0 / rate.value);
+        NumaCosts {
+            stream_page: page(&self.stream_gb_per_second),
+            remote_stream_page: page(&self.remote_stream_gb_per_second),
+            node_page: page(&self.node_gb_per_second),
+            link_page: page(&self.link_gb_per_second),
+            slow_stream_page: page(
+                self.slow_stream_gb_per_second.as_ref().unwrap_or(&self.remote_stream_gb_per_second),
+            ),
+            slow_node_page: page(self.slow_node_gb_per_second.as_ref().unwrap_or(&self.node_gb_per_second)),
+            pte_protect: time(&self.pte_protect_ns),
+            hint_fault: time(&self.hint_fault_ns),
+            page_migrate: time(&self.page_migrate_ns),
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
+fn is_zero(number: &u8) -> bool {
+    *number == 0
+}
+
 /// A machine on paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -258,6 +318,9 @@ pub struct Profile {
     /// What paging costs on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paging: Option<PagingFigures>,
+    /// What memory of several nodes costs on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa: Option<NumaFigures>,
     /// Its block devices, by the names that scenarios call them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<String, DeviceFigures>,
@@ -323,8 +386,13 @@ impl Profile {
             return refuse("topology", format!("{cpus} CPUs"), "1 to 8192 logical CPUs");
         }
         let cores = t.sockets * t.cores_per_socket;
-        if t.nodes == 0 || !cores.is_multiple_of(u16::from(t.nodes)) {
-            return refuse("topology.nodes", t.nodes.to_string(), "a divisor of the number of cores");
+        if t.memory_only_nodes >= t.nodes.max(1) {
+            let expected = "fewer than topology.nodes, as CPUs need a node";
+            return refuse("topology.memory_only_nodes", t.memory_only_nodes.to_string(), expected);
+        }
+        if t.nodes == 0 || !cores.is_multiple_of(u16::from(t.nodes - t.memory_only_nodes)) {
+            let expected = "a divisor of the number of cores, nodes without CPUs apart";
+            return refuse("topology.nodes", t.nodes.to_string(), expected);
         }
         let square = t.node_distances.len() == t.nodes as usize
             && t.node_distances.iter().all(|row| row.len() == t.nodes as usize);
@@ -372,6 +440,11 @@ impl Profile {
                 return refuse(&format!("devices.{name}.{key}"), value.to_string(), expected);
             }
         }
+        for (key, figure) in self.numa.iter().flat_map(NumaFigures::entries) {
+            if key.ends_with("_gb_per_second") && figure.value < 1e-3 {
+                return refuse(&format!("numa.{key}"), figure.value.to_string(), "at least 0.001");
+            }
+        }
         for key in ["smt_slowdown", "speed"] {
             let value = if key == "speed" { self.costs.speed.value } else { self.costs.smt_slowdown.value };
             if !(0.05..=20.0).contains(&value) {
@@ -389,7 +462,9 @@ impl Profile {
         let devices = self.devices.iter().flat_map(|(name, device)| {
             device.entries().into_iter().map(move |(key, figure)| (format!("devices.{name}.{key}"), figure))
         });
-        costs.chain(paging).chain(devices).collect()
+        let numa = self.numa.iter().flat_map(|numa| numa.entries());
+        let numa = numa.map(|(key, figure)| (format!("numa.{key}"), figure));
+        costs.chain(paging).chain(numa).chain(devices).collect()
     }
 
     /// The figure that [`Profile::figures`] calls `key`, if the profile has it.
@@ -398,6 +473,7 @@ impl Profile {
         match table {
             "costs" => self.costs.entry_mut(key),
             "paging" => self.paging.as_mut()?.entry_mut(key),
+            "numa" => self.numa.as_mut()?.entry_mut(key),
             "devices" => {
                 let (name, key) = key.rsplit_once('.')?;
                 self.devices.get_mut(name)?.entry_mut(key)
@@ -419,6 +495,7 @@ impl Profile {
             cores_per_socket: t.cores_per_socket,
             threads_per_core: t.threads_per_core,
             nodes: t.nodes,
+            memory_only_nodes: t.memory_only_nodes,
             node_distances: t.node_distances.clone(),
             caches: t
                 .caches
@@ -484,6 +561,7 @@ impl Profile {
                 swap_in: time(&paging.swap_in_ns),
                 pte_scan: time(&paging.pte_scan_ns),
             }),
+            numa: self.numa.as_ref().map(NumaFigures::costs),
         }
     }
 }
@@ -533,6 +611,27 @@ mod tests {
                 assert!(profile.device(device).is_some(), "{device}");
             }
         }
+    }
+
+    #[test]
+    fn machines_of_several_nodes_have_prices_of_their_own() {
+        let numa = Profile::parse(include_str!("../../../machines/numa-256.toml")).unwrap();
+        let tiered = Profile::parse(include_str!("../../../machines/tiered-2n.toml")).unwrap();
+        assert_eq!((numa.topology().cpus(), tiered.topology().cpus()), (256, 16));
+        for profile in [numa, tiered.clone()] {
+            let costs = profile.costs().numa();
+            assert!(costs.stream_page < costs.remote_stream_page && costs.node_page < costs.stream_page);
+            assert_eq!(Profile::parse(&profile.to_toml()), Ok(profile));
+        }
+        let mut without_rate = tiered.clone();
+        without_rate.figure_mut("numa.node_gb_per_second").unwrap().value = 0.0;
+        let refused = Profile::parse(&without_rate.to_toml());
+        assert!(
+            matches!(refused, Err(ProfileError::OutOfRange { key, .. }) if key == "numa.node_gb_per_second")
+        );
+        let mut without_cpus = tiered;
+        without_cpus.topology.memory_only_nodes = 2;
+        assert!(Profile::parse(&without_cpus.to_toml()).is_err());
     }
 
     #[test]

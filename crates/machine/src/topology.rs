@@ -84,8 +84,10 @@ pub struct Topology {
     pub cores_per_socket: u16,
     /// SMT threads of one core: 1 or 2.
     pub threads_per_core: u16,
-    /// NUMA nodes, spread evenly over the sockets.
+    /// NUMA nodes; those with CPUs come first and are spread evenly over the sockets.
     pub nodes: u8,
+    /// How many of them have memory and no CPU: slower memory behind a link.
+    pub memory_only_nodes: u8,
     /// Distance table as firmware gives it: 10 = local.
     pub node_distances: Vec<Vec<u8>>,
     /// Data and unified caches, nearest first.
@@ -100,6 +102,7 @@ impl Topology {
             cores_per_socket: 1,
             threads_per_core: 1,
             nodes: 1,
+            memory_only_nodes: 0,
             node_distances: vec![vec![10]],
             caches: Vec::new(),
         }
@@ -134,8 +137,14 @@ impl Topology {
     /// The node whose memory is local to `cpu`.
     #[inline]
     pub fn node(&self, cpu: Cpu) -> Node {
-        let cores_per_node = (self.cores() / u16::from(self.nodes)).max(1);
+        let cores_per_node = (self.cores() / u16::from(self.nodes - self.memory_only_nodes)).max(1);
         Node((self.core(cpu) / cores_per_node) as u8)
+    }
+
+    /// Whether a node has memory and no CPU.
+    #[inline]
+    pub fn is_memory_only(&self, node: Node) -> bool {
+        node.0 >= self.nodes - self.memory_only_nodes
     }
 
     /// The CPUs whose local node is `node`, in order.

@@ -219,6 +219,7 @@ fn boot(features: Features, max: u64) -> (Machine<Category>, MemoryManager, Memc
         cores_per_socket: CPUS,
         threads_per_core: 1,
         nodes: 1,
+        memory_only_nodes: 0,
         node_distances: vec![vec![10]],
         caches: Vec::new(),
     };

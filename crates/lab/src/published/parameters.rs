@@ -87,6 +87,7 @@ fn batches_before_drain(variant: &str) -> Result<u64, String> {
             cores_per_socket: 1,
             threads_per_core: 1,
             nodes: 1,
+            memory_only_nodes: 0,
             node_distances: vec![vec![10]],
             caches: vec![cache],
         };

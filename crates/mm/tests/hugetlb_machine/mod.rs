@@ -31,6 +31,7 @@ impl Host {
             cores_per_socket: 4,
             threads_per_core: 1,
             nodes,
+            memory_only_nodes: 0,
             node_distances: (0..nodes).map(|a| (0..nodes).map(|b| distance(a, b)).collect()).collect(),
             caches: vec![Cache { level: 3, bytes: 32 << 20, shared_by: SharedBy::Socket }],
         };

@@ -15,6 +15,7 @@ pub fn boot(variant: &Variant) -> (Machine<Category>, MemoryManager) {
         cores_per_socket: CPUS / 2,
         threads_per_core: 1,
         nodes: 2,
+        memory_only_nodes: 0,
         node_distances: vec![vec![10, 20], vec![20, 10]],
         caches: Vec::new(),
     };

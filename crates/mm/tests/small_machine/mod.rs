@@ -13,6 +13,7 @@ pub fn boot(features: Features) -> (Machine<Category>, MemoryManager) {
         cores_per_socket: 2,
         threads_per_core: 1,
         nodes: 2,
+        memory_only_nodes: 0,
         node_distances: vec![vec![10, 20], vec![20, 10]],
         caches: vec![Cache { level: 3, bytes: 32 << 20, shared_by: SharedBy::Socket }],
     };
