@@ -4,4 +4,5 @@ pub mod access;
 pub mod demand;
 mod partial_file;
 pub mod process;
+pub mod threads;
 pub mod trace;

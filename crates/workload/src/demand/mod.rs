@@ -141,13 +141,13 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    fn new(key: &str, value: impl ToString, expected: &'static str) -> SpecError {
+    pub(crate) fn new(key: &str, value: impl ToString, expected: &'static str) -> SpecError {
         SpecError { key: key.into(), value: value.to_string(), expected }
     }
 }
 
 /// Refuses the first of `values` that is zero.
-fn at_least_one(values: &[(&str, u64)]) -> Result<(), SpecError> {
+pub(crate) fn at_least_one(values: &[(&str, u64)]) -> Result<(), SpecError> {
     match values.iter().find(|(_, value)| *value == 0) {
         Some((key, _)) => Err(SpecError::new(key, 0, "at least 1")),
         None => Ok(()),
@@ -155,7 +155,7 @@ fn at_least_one(values: &[(&str, u64)]) -> Result<(), SpecError> {
 }
 
 /// Refuses the first of `figures` that is not a number from 0 to 10^9.
-fn plausible(figures: &[(&str, &Figure)]) -> Result<(), SpecError> {
+pub(crate) fn plausible(figures: &[(&str, &Figure)]) -> Result<(), SpecError> {
     match figures.iter().find(|(_, figure)| !(0.0..=1e9).contains(&figure.value)) {
         Some((key, figure)) => Err(SpecError::new(key, figure.value, "a number from 0 to 1e9")),
         None => Ok(()),
@@ -163,8 +163,8 @@ fn plausible(figures: &[(&str, &Figure)]) -> Result<(), SpecError> {
 }
 
 /// Whole nanoseconds of a figure.
-fn nanoseconds(figure: &Figure) -> u64 {
+pub(crate) fn nanoseconds(figure: &Figure) -> u64 {
     figure.value.round() as u64
 }
 
-const MIB_PAGES: u64 = (1 << 20) / PAGE_SIZE;
+pub(crate) const MIB_PAGES: u64 = (1 << 20) / PAGE_SIZE;

@@ -1,0 +1,279 @@
+//! Programs that stream through memory: the AutoNUMA benchmark, and programs that make threads move.
+//!
+//! What the benchmark's programs do (github.com/pholasek/autonuma-benchmark, numa01.c and numa02.c; run by mmtests as
+//! autonumabench):
+//!
+//! - `numa01`: two processes, each with 3 GiB and half as many threads as there are CPUs. Every thread clears all memory of
+//!   its process once, and then 50 times more.
+//! - `numa01_THREAD_ALLOC` (mmtests: NUMA01_THREADLOCAL): the same first pass; then each thread clears its own slice 1000
+//!   times.
+//! - `numa02`: one process, 1 GiB, a thread for each CPU; each clears its own slice 800 times. With `SMT`, half the threads.
+//!
+//! All memory is touched first by whichever thread is there first, so it lies on all nodes, page by page.
+//!
+//! ```text
+//!   first pass, if it is pinned: on node (thread + shift), then for a while on node (thread), then anywhere
+//!   passes: all of the area, or the thread's slice, `loops` times or until the time is over
+//! ```
+
+use super::{Layout, Operation, Threads, equal_processes};
+use crate::demand::{MIB_PAGES, SpecError, at_least_one};
+use serde::{Deserialize, Serialize};
+
+/// Pages that one operation streams through at most: what a thread does before others get their turn.
+const CHUNK: u64 = 512;
+
+/// Where threads make their first pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirstPass {
+    /// Thread `i` makes it on node `i + shift`.
+    pub shift: u8,
+    /// Then it stays on node `i` for so long, before it may run anywhere.
+    pub stay_milliseconds: u64,
+}
+
+/// numa01.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Numa01 {
+    /// Processes.
+    pub processes: u32,
+    /// Threads of each.
+    pub threads: Threads,
+    /// Memory of each process, MiB.
+    pub mib: u64,
+    /// Passes after the first.
+    pub loops: u64,
+    /// After the first pass, a thread stays in a slice of its own.
+    #[serde(default)]
+    pub thread_local: bool,
+    /// Bound to nodes, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_pass: Option<FirstPass>,
+}
+
+/// numa02.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Numa02 {
+    /// Threads.
+    pub threads: Threads,
+    /// Memory, MiB.
+    pub mib: u64,
+    /// Passes of each thread through its slice.
+    pub loops: u64,
+    /// The main thread touches all memory before the others start.
+    #[serde(default)]
+    pub main_touches_first: bool,
+    /// Bound to nodes, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_pass: Option<FirstPass>,
+}
+
+/// One thread that is moved to the last node and back.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PinMove {
+    /// Memory, MiB.
+    pub mib: u64,
+    /// How long it runs; it is moved after a quarter and back after five eighths.
+    pub milliseconds: u64,
+}
+
+impl Numa01 {
+    pub(super) fn check(&self) -> Result<(), SpecError> {
+        self.threads.check("threads")?;
+        at_least_one(&[("processes", self.processes.into()), ("mib", self.mib), ("loops", self.loops)])
+    }
+
+    pub(super) fn start(&self, cpus: usize) -> Streams {
+        let threads = self.threads.on(cpus);
+        let pages = self.mib * MIB_PAGES;
+        let layout = equal_processes(self.processes, vec![pages], threads);
+        let stream = |thread: u32| {
+            let own = slice(pages, thread, threads);
+            Stream {
+                first: self.first_pass,
+                number: thread,
+                passes: [(0, pages), if self.thread_local { own } else { (0, pages) }],
+                loops: self.loops,
+                ..Stream::default()
+            }
+        };
+        let streams = (0..self.processes).flat_map(|_| (0..threads).map(stream)).collect();
+        Streams { layout, streams }
+    }
+}
+
+impl Numa02 {
+    pub(super) fn check(&self) -> Result<(), SpecError> {
+        self.threads.check("threads")?;
+        at_least_one(&[("mib", self.mib), ("loops", self.loops)])
+    }
+
+    pub(super) fn start(&self, cpus: usize) -> Streams {
+        let threads = self.threads.on(cpus);
+        let pages = self.mib * MIB_PAGES;
+        let layout = equal_processes(1, vec![pages], threads);
+        let stream = |thread: u32| {
+            let own = slice(pages, thread, threads);
+            // What is not the main thread's waits for it.
+            let first = if thread == 0 { (0, pages) } else { (0, 0) };
+            Stream {
+                first: self.first_pass,
+                number: thread,
+                barrier: self.main_touches_first,
+                passes: [if self.main_touches_first { first } else { own }, own],
+                // Each pass after the first one.
+                loops: if self.main_touches_first { self.loops } else { self.loops - 1 },
+                ..Stream::default()
+            }
+        };
+        Streams { layout, streams: (0..threads).map(stream).collect() }
+    }
+}
+
+impl PinMove {
+    pub(super) fn check(&self) -> Result<(), SpecError> {
+        at_least_one(&[("mib", self.mib), ("milliseconds", self.milliseconds)])
+    }
+
+    pub(super) fn start(&self) -> Streams {
+        let pages = self.mib * MIB_PAGES;
+        let ns = self.milliseconds * 1_000_000;
+        let pins = vec![(0, 0), (ns / 4, u8::MAX), (ns * 5 / 8, 0)];
+        let stream =
+            Stream { passes: [(0, pages); 2], loops: u64::MAX, pins, until: ns, ..Stream::default() };
+        Streams { layout: equal_processes(1, vec![pages], 1), streams: vec![stream] }
+    }
+}
+
+/// First page and pages of a thread's slice.
+fn slice(pages: u64, thread: u32, threads: u32) -> (u64, u64) {
+    let each = pages / u64::from(threads);
+    (each * u64::from(thread), each)
+}
+
+/// What one thread is at.
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    first: Option<FirstPass>,
+    number: u32,
+    /// First page and pages, of the first pass and of all later ones.
+    passes: [(u64, u64); 2],
+    loops: u64,
+    /// All wait for each other after the first pass.
+    barrier: bool,
+    /// From when on it is bound to which node, the last being `u8::MAX`; in order.
+    pins: Vec<(u64, u8)>,
+    /// When it ends, in nanoseconds; 0 if that is up to `loops`.
+    until: u64,
+    step: Step,
+    done: u64,
+    at: u64,
+    stay_until: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Step {
+    #[default]
+    Start,
+    First,
+    Bound,
+    Released,
+    Staying,
+    Passes,
+}
+
+/// Threads that stream.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    layout: Layout,
+    streams: Vec<Stream>,
+}
+
+impl Streams {
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self, thread: usize, now: u64) -> Option<Operation> {
+        self.streams[thread].next(now)
+    }
+}
+
+impl Stream {
+    /// The next part of a pass; none at its end.
+    #[inline]
+    fn part(&mut self, pass: usize) -> Option<Operation> {
+        let (first, pages) = self.passes[pass];
+        if self.at >= pages {
+            self.at = 0;
+            return None;
+        }
+        let count = CHUNK.min(pages - self.at);
+        let part = Operation::Stream { area: 0, first: first + self.at, pages: count, write: true };
+        self.at += count;
+        Some(part)
+    }
+
+    #[inline]
+    fn next(&mut self, now: u64) -> Option<Operation> {
+        if self.until > 0 && now >= self.until {
+            return None;
+        }
+        if let Some(&(from, node)) = self.pins.first().filter(|(from, _)| *from <= now) {
+            self.pins.retain(|&(other, _)| other > from);
+            return Some(Operation::Pin(Some(node)));
+        }
+        loop {
+            match self.step {
+                Step::Start => {
+                    self.step = Step::First;
+                    if let Some(first) = self.first {
+                        return Some(Operation::Pin(Some((self.number as u8).wrapping_add(first.shift))));
+                    }
+                }
+                Step::First => {
+                    if let Some(part) = self.part(0) {
+                        return Some(part);
+                    }
+                    self.step = if self.first.is_some() { Step::Bound } else { Step::Passes };
+                    if self.barrier {
+                        return Some(Operation::Barrier);
+                    }
+                }
+                Step::Bound => {
+                    self.step = Step::Staying;
+                    let stay = self.first.map_or(0, |first| first.stay_milliseconds);
+                    self.stay_until = now + stay * 1_000_000;
+                    return Some(Operation::Pin(Some(self.number as u8)));
+                }
+                Step::Staying => {
+                    if now >= self.stay_until {
+                        self.at = 0;
+                        self.step = Step::Released;
+                    } else if let Some(part) = self.part(1) {
+                        return Some(part);
+                    }
+                }
+                Step::Released => {
+                    self.step = Step::Passes;
+                    return Some(Operation::Pin(None));
+                }
+                Step::Passes => {
+                    if self.done == self.loops {
+                        return None;
+                    }
+                    if let Some(part) = self.part(1) {
+                        return Some(part);
+                    }
+                    self.done += 1;
+                    return Some(Operation::TransactionEnd);
+                }
+            }
+        }
+    }
+}

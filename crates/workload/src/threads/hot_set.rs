@@ -1,0 +1,152 @@
+//! A key-value store whose hot keys change.
+//!
+//! ```text
+//!   memory   ├──────────▓▓▓▓▓▓▓▓▓▓──────────────────────────┤      hot pages get `hot_share` of all requests
+//!                       └────► moves on by `drift_mib` every `drift_milliseconds`
+//! ```
+//!
+//! On a machine with a slower tier of memory most of the store lies there. What is hot should come up, and what no longer is
+//! should not be in the way. A request looks up one value, a cache line that no cache holds, and computes.
+
+use super::{Layout, Operation, Threads, equal_processes};
+use crate::demand::{MIB_PAGES, SpecError, at_least_one, nanoseconds, plausible};
+use machine::profile::Figure;
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+/// The store, as scenarios describe it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HotSet {
+    /// Threads.
+    pub threads: Threads,
+    /// Memory, MiB. One thread fills it before requests begin.
+    pub mib: u64,
+    /// Of which this much is hot, MiB.
+    pub hot_mib: u64,
+    /// Part of requests that go to what is hot, 0 to 1.
+    pub hot_share: Figure,
+    /// How far the hot part moves at a time, MiB.
+    pub drift_mib: u64,
+    /// How often.
+    pub drift_milliseconds: u64,
+    /// Part of requests that store, 0 to 1.
+    pub write_share: Figure,
+    /// Computing of a request.
+    pub compute_ns: Figure,
+}
+
+impl HotSet {
+    pub(super) fn check(&self) -> Result<(), SpecError> {
+        self.threads.check("threads")?;
+        at_least_one(&[
+            ("mib", self.mib),
+            ("hot_mib", self.hot_mib),
+            ("drift_milliseconds", self.drift_milliseconds),
+        ])?;
+        plausible(&[("compute_ns", &self.compute_ns)])?;
+        if self.hot_mib > self.mib {
+            return Err(SpecError::new("hot_mib", self.hot_mib, "no more than mib"));
+        }
+        for (key, share) in [("hot_share", &self.hot_share), ("write_share", &self.write_share)] {
+            if !(0.0..=1.0).contains(&share.value) {
+                return Err(SpecError::new(key, share.value, "a part from 0 to 1"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+        vec![
+            ("hot_share".into(), &mut self.hot_share),
+            ("write_share".into(), &mut self.write_share),
+            ("compute_ns".into(), &mut self.compute_ns),
+        ]
+    }
+
+    pub(super) fn start(&self, cpus: usize, random: impl Fn(u64) -> Pcg64Mcg) -> HotSetThreads {
+        let threads = self.threads.on(cpus);
+        let pages = self.mib * MIB_PAGES;
+        HotSetThreads {
+            layout: equal_processes(1, vec![pages], threads),
+            pages,
+            hot_pages: self.hot_mib * MIB_PAGES,
+            hot_share: self.hot_share.value,
+            drift_pages: self.drift_mib * MIB_PAGES,
+            drift_ns: self.drift_milliseconds * 1_000_000,
+            write_share: self.write_share.value,
+            compute: nanoseconds(&self.compute_ns),
+            filled: 0,
+            threads: (0..threads).map(|thread| (Next::Fill, random(thread.into()))).collect(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Fill,
+    Look,
+    Compute,
+    End,
+}
+
+/// The store, running.
+#[derive(Clone, Debug)]
+pub struct HotSetThreads {
+    layout: Layout,
+    pages: u64,
+    hot_pages: u64,
+    hot_share: f64,
+    drift_pages: u64,
+    drift_ns: u64,
+    write_share: f64,
+    compute: u64,
+    /// Pages that the first thread has filled.
+    filled: u64,
+    threads: Vec<(Next, Pcg64Mcg)>,
+}
+
+impl HotSetThreads {
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The first hot page at a time.
+    fn hot(&self, now: u64) -> u64 {
+        (now / self.drift_ns).wrapping_mul(self.drift_pages) % self.pages
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self, thread: usize, now: u64) -> Operation {
+        let hot = self.hot(now);
+        let (next, random) = &mut self.threads[thread];
+        match *next {
+            Next::Fill if thread == 0 && self.filled < self.pages => {
+                let pages = (self.pages - self.filled).min(512);
+                self.filled += pages;
+                Operation::Stream { area: 0, first: self.filled - pages, pages, write: true }
+            }
+            Next::Fill => {
+                *next = Next::Look;
+                Operation::Barrier
+            }
+            Next::Look => {
+                *next = Next::Compute;
+                let page = match random.random::<f64>() < self.hot_share {
+                    true => (hot + random.random_range(0..self.hot_pages)) % self.pages,
+                    false => random.random_range(0..self.pages),
+                };
+                Operation::Touch { area: 0, page, write: random.random::<f64>() < self.write_share }
+            }
+            Next::Compute => {
+                *next = Next::End;
+                Operation::Compute { nanoseconds: self.compute }
+            }
+            Next::End => {
+                *next = Next::Look;
+                Operation::TransactionEnd
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Threads that share memory: which of them uses which pages, how, and in which order.
+//!
+//! NUMA balancing is about who uses what. So a program is modelled as processes with areas of memory, and threads that go
+//! through them: in streams, as most of the published benchmarks do, or page by page. Where a thread runs and where a page
+//! lies is the kernel's business, what that costs the machine's.
+//!
+//! ```text
+//!   process 0    area 0 ├───────────────────────┤      every thread all of it        numa01
+//!                       ├──t0──┼──t1──┼──t2──...┤      a slice each                  numa02, numa01 with slices
+//!                area g ├──────────┤                   the threads of group g        sharing
+//!                            ▲▲▲                       hot pages, which move on      hot_set
+//! ```
+//!
+//! - [`autonuma`]: the programs of the AutoNUMA benchmark, and two that move on purpose.
+//! - [`sharing`]: groups of threads that share memory, as the warehouses of SPECjbb do.
+//! - [`hot_set`]: a key-value store whose hot keys change.
+//! - [`samples`]: what a profiler saw on a real machine.
+
+pub mod autonuma;
+pub mod hot_set;
+pub mod samples;
+pub mod sharing;
+
+use crate::demand::SpecError;
+use machine::profile::Figure;
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+/// What a thread does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Goes through every byte of some pages, in order.
+    Stream {
+        /// Index into [`Process::areas`].
+        area: u32,
+        /// First page.
+        first: u64,
+        /// How many pages.
+        pages: u64,
+        /// Whether it stores.
+        write: bool,
+    },
+    /// Uses a cache line of a page, which no cache holds.
+    Touch {
+        /// Index into [`Process::areas`].
+        area: u32,
+        /// The page.
+        page: u64,
+        /// Whether it stores.
+        write: bool,
+    },
+    /// Computes.
+    Compute {
+        /// CPU time.
+        nanoseconds: u64,
+    },
+    /// May run on the CPUs of one node only, or of all (`sched_setaffinity`). Nodes are counted modulo those that have CPUs.
+    Pin(Option<u8>),
+    /// Waits until all threads of its process are here.
+    Barrier,
+    /// Has done what the benchmark counts.
+    TransactionEnd,
+}
+
+/// A process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Length of each of its areas of private anonymous memory, in pages.
+    pub areas: Vec<u64>,
+}
+
+/// What a program is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Processes.
+    pub processes: Vec<Process>,
+    /// For each thread, its process.
+    pub threads: Vec<u32>,
+}
+
+/// A program, as scenarios describe it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ProgramSpec {
+    /// numa01 of the AutoNUMA benchmark, also with a slice for each thread.
+    Numa01(autonuma::Numa01),
+    /// numa02 of the AutoNUMA benchmark.
+    Numa02(autonuma::Numa02),
+    /// One thread that is moved to another node and back.
+    PinMove(autonuma::PinMove),
+    /// Groups of threads that share memory.
+    Sharing(sharing::Sharing),
+    /// A key-value store whose hot keys change.
+    HotSet(hot_set::HotSet),
+    /// What a profiler saw.
+    Samples(samples::SampleFile),
+}
+
+/// A program, running.
+pub enum Program {
+    /// See [`ProgramSpec::Numa01`], [`ProgramSpec::Numa02`] and [`ProgramSpec::PinMove`].
+    Streams(autonuma::Streams),
+    /// See [`ProgramSpec::Sharing`].
+    Sharing(sharing::SharingThreads),
+    /// See [`ProgramSpec::HotSet`].
+    HotSet(hot_set::HotSetThreads),
+    /// See [`ProgramSpec::Samples`].
+    Samples(samples::SampledThreads),
+}
+
+impl ProgramSpec {
+    /// Refuses what no run can be made of.
+    pub fn check(&self) -> Result<(), SpecError> {
+        match self {
+            ProgramSpec::Numa01(spec) => spec.check(),
+            ProgramSpec::Numa02(spec) => spec.check(),
+            ProgramSpec::PinMove(spec) => spec.check(),
+            ProgramSpec::Sharing(spec) => spec.check(),
+            ProgramSpec::HotSet(spec) => spec.check(),
+            ProgramSpec::Samples(spec) => spec.check(),
+        }
+    }
+
+    /// Figures with a source, by their keys.
+    pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+        match self {
+            ProgramSpec::Sharing(spec) => spec.figures_mut(),
+            ProgramSpec::HotSet(spec) => spec.figures_mut(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The program, started on a machine with so many CPUs; `random` gives each thread a stream of its own.
+    pub fn start(&self, cpus: usize, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Program, SpecError> {
+        Ok(match self {
+            ProgramSpec::Numa01(spec) => Program::Streams(spec.start(cpus)),
+            ProgramSpec::Numa02(spec) => Program::Streams(spec.start(cpus)),
+            ProgramSpec::PinMove(spec) => Program::Streams(spec.start()),
+            ProgramSpec::Sharing(spec) => Program::Sharing(spec.start(cpus, random)),
+            ProgramSpec::HotSet(spec) => Program::HotSet(spec.start(cpus, random)),
+            ProgramSpec::Samples(spec) => Program::Samples(spec.start()?),
+        })
+    }
+}
+
+impl Program {
+    /// What there is.
+    pub fn layout(&self) -> &Layout {
+        match self {
+            Program::Streams(program) => program.layout(),
+            Program::Sharing(program) => program.layout(),
+            Program::HotSet(program) => program.layout(),
+            Program::Samples(program) => program.layout(),
+        }
+    }
+
+    /// What `thread` does next at `now`, nanoseconds after the start; none when it has nothing more to do.
+    #[inline]
+    pub fn next(&mut self, thread: usize, now: u64) -> Option<Operation> {
+        match self {
+            Program::Streams(program) => program.next(thread, now),
+            Program::Sharing(program) => Some(program.next(thread)),
+            Program::HotSet(program) => Some(program.next(thread, now)),
+            Program::Samples(program) => program.next(thread, now),
+        }
+    }
+}
+
+/// Threads of a program: so many, or as many as a share of the CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Threads {
+    /// So many.
+    Number(u32),
+    /// One for each CPU, or for two.
+    PerCpus(PerCpus),
+}
+
+/// A share of the CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PerCpus {
+    /// One for each.
+    All,
+    /// One for two.
+    Half,
+}
+
+impl Threads {
+    /// How many on a machine with so many CPUs, at least one.
+    pub fn on(self, cpus: usize) -> u32 {
+        match self {
+            Threads::Number(number) => number,
+            Threads::PerCpus(PerCpus::All) => cpus as u32,
+            Threads::PerCpus(PerCpus::Half) => (cpus as u32 / 2).max(1),
+        }
+    }
+
+    fn check(self, key: &str) -> Result<(), SpecError> {
+        match self {
+            Threads::Number(number) if !(1..=100_000).contains(&number) => {
+                Err(SpecError::new(key, number, "1 to 100000, \"all\" or \"half\" (of the CPUs)"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The layout of `processes` processes with the same areas and as many threads each.
+fn equal_processes(processes: u32, areas: Vec<u64>, threads: u32) -> Layout {
+    let process = Process { areas };
+    Layout {
+        processes: vec![process; processes as usize],
+        threads: (0..processes).flat_map(|process| vec![process; threads as usize]).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! Groups of threads that share memory.
+//!
+//! ```text
+//!   group 0   t0 t1 t2 t3  ──► its own area, by chance, `private_share` of all accesses
+//!   group 1   t4 t5 t6 t7  ──► its own area
+//!                │
+//!                └───────────► the area of all, the rest of the accesses
+//! ```
+//!
+//! Like SPECjbb: the threads of a warehouse mostly use that warehouse's objects, in one large heap. A transaction is a
+//! number of objects that are looked up by chance, each a cache line that no cache holds, and some computing. Whether groups
+//! are in one process or in one each decides whose page faults are seen as whose.
+
+use super::{Layout, Operation, Process, Threads};
+use crate::demand::{MIB_PAGES, SpecError, at_least_one, nanoseconds, plausible};
+use machine::profile::Figure;
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+/// Groups of threads, as scenarios describe them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sharing {
+    /// How many groups.
+    pub groups: u32,
+    /// Threads of all groups together.
+    pub threads: Threads,
+    /// Each group is a process of its own; otherwise all are one.
+    #[serde(default)]
+    pub processes: bool,
+    /// Memory of each group, MiB.
+    pub mib: u64,
+    /// Memory that all groups of a process share, MiB.
+    #[serde(default)]
+    pub shared_mib: u64,
+    /// Part of accesses that go to the group's own memory, 0 to 1.
+    pub private_share: Figure,
+    /// Part of accesses that store, 0 to 1.
+    pub write_share: Figure,
+    /// Accesses of a transaction.
+    pub accesses: u32,
+    /// Computing of a transaction.
+    pub compute_ns: Figure,
+}
+
+impl Sharing {
+    pub(super) fn check(&self) -> Result<(), SpecError> {
+        self.threads.check("threads")?;
+        at_least_one(&[
+            ("groups", self.groups.into()),
+            ("mib", self.mib),
+            ("accesses", self.accesses.into()),
+        ])?;
+        plausible(&[("compute_ns", &self.compute_ns)])?;
+        for (key, share) in [("private_share", &self.private_share), ("write_share", &self.write_share)] {
+            if !(0.0..=1.0).contains(&share.value) {
+                return Err(SpecError::new(key, share.value, "a part from 0 to 1"));
+            }
+        }
+        if self.private_share.value < 1.0 && self.shared_mib == 0 {
+            return Err(SpecError::new("shared_mib", 0, "at least 1 if private_share is less than 1"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+        vec![
+            ("private_share".into(), &mut self.private_share),
+            ("write_share".into(), &mut self.write_share),
+            ("compute_ns".into(), &mut self.compute_ns),
+        ]
+    }
+
+    pub(super) fn start(&self, cpus: usize, random: impl Fn(u64) -> Pcg64Mcg) -> SharingThreads {
+        let threads = self.threads.on(cpus).max(self.groups);
+        let group_of = |thread: u32| (u64::from(thread) * u64::from(self.groups) / u64::from(threads)) as u32;
+        let (own, shared) = (self.mib * MIB_PAGES, self.shared_mib * MIB_PAGES);
+        // The area of all comes first.
+        let areas = |groups: u32| {
+            let own = std::iter::repeat_n(own, groups as usize);
+            std::iter::once(shared.max(1)).chain(own).collect()
+        };
+        let process_of = |thread| if self.processes { group_of(thread) } else { 0 };
+        let processes = match self.processes {
+            true => vec![Process { areas: areas(1) }; self.groups as usize],
+            false => vec![Process { areas: areas(self.groups) }],
+        };
+        let layout = Layout { processes, threads: (0..threads).map(process_of).collect() };
+        let state = |thread: u32| SharingThread {
+            area: if self.processes { 1 } else { 1 + group_of(thread) },
+            left: self.accesses,
+            computed: false,
+            random: random(thread.into()),
+        };
+        SharingThreads {
+            layout,
+            pages: [shared, own],
+            private_share: self.private_share.value,
+            write_share: self.write_share.value,
+            accesses: self.accesses,
+            compute: nanoseconds(&self.compute_ns),
+            threads: (0..threads).map(state).collect(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct SharingThread {
+    /// Its group's.
+    area: u32,
+    /// Accesses that the transaction still makes.
+    left: u32,
+    computed: bool,
+    random: Pcg64Mcg,
+}
+
+/// Groups of threads, running.
+#[derive(Clone, Debug)]
+pub struct SharingThreads {
+    layout: Layout,
+    /// Of the shared area, and of a group's.
+    pages: [u64; 2],
+    private_share: f64,
+    write_share: f64,
+    accesses: u32,
+    compute: u64,
+    threads: Vec<SharingThread>,
+}
+
+impl SharingThreads {
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self, thread: usize) -> Operation {
+        let state = &mut self.threads[thread];
+        if state.left == 0 {
+            if !std::mem::replace(&mut state.computed, true) {
+                return Operation::Compute { nanoseconds: self.compute };
+            }
+            state.left = self.accesses;
+            state.computed = false;
+            return Operation::TransactionEnd;
+        }
+        state.left -= 1;
+        let own = state.random.random::<f64>() < self.private_share;
+        let page = state.random.random_range(0..self.pages[usize::from(own)]);
+        let write = state.random.random::<f64>() < self.write_share;
+        Operation::Touch { area: if own { state.area } else { 0 }, page, write }
+    }
+}

@@ -1,0 +1,159 @@
+use super::*;
+use rand::SeedableRng;
+
+fn program(text: &str, cpus: usize) -> Program {
+    let spec: ProgramSpec = toml::from_str(text).unwrap();
+    assert_eq!(spec.check(), Ok(()), "{text}");
+    assert_eq!(toml::from_str::<ProgramSpec>(&toml::to_string(&spec).unwrap()).unwrap(), spec);
+    spec.start(cpus, Pcg64Mcg::seed_from_u64).unwrap()
+}
+
+/// All that a thread does, while time stands still.
+fn all(program: &mut Program, thread: usize) -> Vec<Operation> {
+    std::iter::from_fn(|| program.next(thread, 0)).collect()
+}
+
+fn streamed(operations: &[Operation]) -> u64 {
+    let pages = |operation: &Operation| match operation {
+        Operation::Stream { pages, .. } => *pages,
+        _ => 0,
+    };
+    operations.iter().map(pages).sum()
+}
+
+#[test]
+fn numa01_clears_all_memory_51_times_in_every_thread() {
+    let text = "kind = \"numa01\"\nprocesses = 2\nthreads = \"half\"\nmib = 3\nloops = 50";
+    let mut program = program(text, 8);
+    assert_eq!(program.layout().threads, [0, 0, 0, 0, 1, 1, 1, 1]);
+    assert_eq!(program.layout().processes, vec![Process { areas: vec![768] }; 2]);
+    for thread in 0..8 {
+        assert_eq!(streamed(&all(&mut program, thread)), 51 * 768);
+    }
+}
+
+#[test]
+fn slices_cover_memory_once() {
+    for text in [
+        "kind = \"numa01\"\nprocesses = 1\nthreads = 4\nmib = 8\nloops = 3\nthread_local = true",
+        "kind = \"numa02\"\nthreads = \"all\"\nmib = 8\nloops = 4",
+    ] {
+        let mut program = program(text, 4);
+        let mut times = vec![0; 2048];
+        for thread in 0..4 {
+            let operations = all(&mut program, thread);
+            let ends = operations.iter().filter(|o| **o == Operation::TransactionEnd).count();
+            assert_eq!(ends, 3);
+            for operation in operations {
+                if let Operation::Stream { first, pages, .. } = operation {
+                    (first..first + pages).for_each(|page| times[page as usize] += 1);
+                }
+            }
+        }
+        // numa01 clears all of it in each thread first.
+        let expected = if text.contains("numa01") { 4 + 3 } else { 4 };
+        assert!(times.iter().all(|&times| times == expected), "{text}: {times:?}");
+    }
+}
+
+#[test]
+fn the_first_pass_may_be_bound_to_nodes() {
+    let text = "kind = \"numa02\"\nthreads = 2\nmib = 2\nloops = 2\nfirst_pass = { shift = 1, stay_milliseconds = 0 }";
+    let operations = all(&mut program(text, 2), 1);
+    let part = Operation::Stream { area: 0, first: 256, pages: 256, write: true };
+    let expected = [
+        Operation::Pin(Some(2)),
+        part,
+        Operation::Pin(Some(1)),
+        Operation::Pin(None),
+        part,
+        Operation::TransactionEnd,
+    ];
+    assert_eq!(operations, expected);
+    let text = "kind = \"numa02\"\nthreads = 2\nmib = 2\nloops = 1\nmain_touches_first = true";
+    let mut program = program(text, 2);
+    assert_eq!(streamed(&all(&mut program, 0)), 512 + 256);
+    assert_eq!(all(&mut program, 1), [Operation::Barrier, part, Operation::TransactionEnd]);
+}
+
+#[test]
+fn a_thread_is_moved_and_comes_back() {
+    let mut program = program("kind = \"pin-move\"\nmib = 2\nmilliseconds = 8", 2);
+    let at = |program: &mut Program, ms: u64| program.next(0, ms * 1_000_000);
+    assert_eq!(at(&mut program, 0), Some(Operation::Pin(Some(0))));
+    assert!(matches!(at(&mut program, 1), Some(Operation::Stream { .. })));
+    assert_eq!(at(&mut program, 2), Some(Operation::Pin(Some(u8::MAX))));
+    assert_eq!(at(&mut program, 5), Some(Operation::Pin(Some(0))));
+    assert_eq!(at(&mut program, 8), None);
+}
+
+#[test]
+fn groups_use_their_own_memory_as_often_as_they_should() {
+    let text = |processes: bool| {
+        format!(
+            "kind = \"sharing\"\ngroups = 2\nthreads = 4\nprocesses = {processes}\nmib = 4\nshared_mib = 1\naccesses = 3\n\
+             private_share = {{ value = 0.75, source = \"made up\" }}\n\
+             write_share = {{ value = 0.5, source = \"made up\" }}\n\
+             compute_ns = {{ value = 100.0, source = \"made up\" }}"
+        )
+    };
+    for processes in [false, true] {
+        let mut program = program(&text(processes), 8);
+        let layout = program.layout().clone();
+        assert_eq!(layout.threads, if processes { [0, 0, 1, 1] } else { [0; 4] });
+        let operations: Vec<_> = (0..50_000).map(|_| program.next(3, 0).unwrap()).collect();
+        let own = if processes { 1 } else { 2 };
+        let (mut touches, mut private, mut ends) = (0.0, 0.0, 0);
+        for operation in operations {
+            match operation {
+                Operation::Touch { area, page, .. } => {
+                    assert!(area == 0 || area == own);
+                    assert!(page < layout.processes[layout.threads[3] as usize].areas[area as usize]);
+                    touches += 1.0;
+                    private += f64::from(area == own);
+                }
+                Operation::TransactionEnd => ends += 1,
+                other => assert_eq!(other, Operation::Compute { nanoseconds: 100 }),
+            }
+        }
+        assert_eq!(ends, 10_000, "three accesses and some computing each");
+        assert!((private / touches - 0.75_f64).abs() < 0.01);
+    }
+}
+
+#[test]
+fn hot_keys_move_on() {
+    let text = "kind = \"hot-set\"\nthreads = 1\nmib = 64\nhot_mib = 4\ndrift_mib = 8\ndrift_milliseconds = 10\n\
+                hot_share = { value = 1.0, source = \"made up\" }\nwrite_share = { value = 0.0, source = \"made up\" }\n\
+                compute_ns = { value = 100.0, source = \"made up\" }";
+    let mut program = program(text, 1);
+    let filled = std::iter::from_fn(|| program.next(0, 0).filter(|o| *o != Operation::Barrier));
+    assert_eq!(streamed(&filled.collect::<Vec<_>>()), 64 * 256);
+    for (ms, first) in [(0, 0), (9, 0), (10, 2048), (25, 4096), (80, 0)] {
+        for _ in 0..300 {
+            if let Some(Operation::Touch { page, .. }) = program.next(0, ms * 1_000_000) {
+                assert!((first..first + 1024).contains(&page), "page {page} at {ms} ms");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_run_is_refused() {
+    for (text, key) in [
+        ("kind = \"numa01\"\nprocesses = 0\nthreads = 1\nmib = 1\nloops = 1", "processes"),
+        ("kind = \"numa02\"\nthreads = 0\nmib = 1\nloops = 1", "threads"),
+        ("kind = \"numa02\"\nthreads = 1\nmib = 0\nloops = 1", "mib"),
+        ("kind = \"pin-move\"\nmib = 1\nmilliseconds = 0", "milliseconds"),
+        ("kind = \"samples\"\nfile = \"\"", "file"),
+    ] {
+        let spec: ProgramSpec = toml::from_str(text).unwrap();
+        assert_eq!(spec.check().unwrap_err().key, key, "{text}");
+    }
+    assert!(
+        toml::from_str::<ProgramSpec>("kind = \"numa02\"\nthreads = \"most\"\nmib = 1\nloops = 1").is_err()
+    );
+    let missing: ProgramSpec = toml::from_str("kind = \"samples\"\nfile = \"/nowhere.csv\"").unwrap();
+    let error = missing.start(1, Pcg64Mcg::seed_from_u64).err().unwrap();
+    assert!(error.value.contains("/nowhere.csv"), "{error}");
+}
