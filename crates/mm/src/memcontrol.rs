@@ -172,15 +172,14 @@ impl Memcgs {
 
     /// Counts `pages` for `memcg` and all above, or for none.
     fn charge(&mut self, memcg: Memcg, pages: u64) -> Result<(), Memcg> {
-        let full = |group: &&Memcg| {
-            let group = self.get(**group);
+        let is_full = |&group: &Memcg| {
+            let group = self.get(group);
             group.current.saturating_add(pages) > group.max
         };
-        let above: Vec<Memcg> = self.and_above(memcg).collect();
-        if let Some(&full) = above.iter().find(full) {
+        if let Some(full) = self.and_above(memcg).find(is_full) {
             return Err(full);
         }
-        above.iter().for_each(|&group| self.get_mut(group).current += pages);
+        self.for_all_above(memcg, |group| group.current += pages);
         Ok(())
     }
 
@@ -212,14 +211,19 @@ impl Memcgs {
         }
     }
 
+    /// Changes `memcg` and all above.
+    fn for_all_above(&mut self, memcg: Memcg, change: impl Fn(&mut MemoryCgroup)) {
+        let mut next = Some(memcg);
+        while let Some(memcg) = next {
+            let group = &mut self.groups[memcg.index()];
+            change(group);
+            next = group.parent;
+        }
+    }
+
     /// Gives back `pages` that were charged to `memcg`.
     pub(crate) fn uncharge(&mut self, memcg: Memcg, pages: u64) {
-        let mut group = Some(memcg);
-        while let Some(memcg) = group {
-            let counted = &mut self.groups[memcg.index()];
-            counted.current -= pages;
-            group = counted.parent;
-        }
+        self.for_all_above(memcg, |group| group.current -= pages);
     }
 
     /// Pages that may be charged to `memcg` before a limit is in the way (`mem_cgroup_margin`).
@@ -239,11 +243,7 @@ impl Memcgs {
 
     /// Notes that a page of `memcg` went to swap, or came back.
     pub(crate) fn charge_swap(&mut self, memcg: Memcg, pages: i64) {
-        let above: Vec<Memcg> = self.and_above(memcg).collect();
-        for group in above {
-            let current = &mut self.get_mut(group).swap_current;
-            *current = current.wrapping_add_signed(pages);
-        }
+        self.for_all_above(memcg, |group| group.swap_current = group.swap_current.wrapping_add_signed(pages));
     }
 
     /// Adds up statistics: each lruvec gets its own and those of the groups below. `nodes` lruvecs of a group follow

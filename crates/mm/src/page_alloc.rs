@@ -84,6 +84,17 @@ impl Request {
     }
 }
 
+/// One look at all zones that a request may use.
+#[derive(Clone, Copy)]
+struct Pass {
+    /// Free pages that must be left.
+    mark: Mark,
+    /// Pageblocks are not to be mixed.
+    no_fragment: bool,
+    /// Zones that kswapd reclaims from are passed over.
+    skip_reclaiming: bool,
+}
+
 /// The memory manager of one machine.
 #[derive(Clone, Debug)]
 pub struct MemoryManager {
@@ -515,39 +526,54 @@ impl MemoryManager {
         node: Node,
         mark: Mark,
     ) -> Option<(Pfn, usize)> {
-        let f = self.features;
-        let zonelist = self.zonelist(node, request.placement).to_vec();
-        let usable = |&&z: &&usize| self.zones[z].kind <= request.highest;
-        let zones: Vec<usize> = zonelist.iter().filter(usable).copied().collect();
-        let avoid_fragments = mark == Mark::Low && zones.first().is_some_and(|&z| self.avoids_fragments(z));
-        let several_nodes = self.own_zones.len() > 1;
-        let skip_reclaiming = f.avoid_reclaiming_nodes && several_nodes && mark == Mark::Low;
-        let passes = [(avoid_fragments, skip_reclaiming), (false, false)];
-        let needed = if passes[0] == passes[1] { &passes[1..] } else { &passes[..] };
-        for &(no_fragment, skip_reclaiming) in needed {
-            for &z in &zones {
-                // Going to another node is worse than mixing types at home.
-                if no_fragment && self.zones[z].node != node {
-                    break;
-                }
-                if skip_reclaiming && self.zones[z].pressure.reclaim_active {
-                    continue;
-                }
-                if !self.may_take_from(z, request, mark) {
-                    continue;
-                }
-                let pfn = self.rmqueue(machine, cpu, z, request, no_fragment);
-                if let Some(pfn) = pfn {
-                    return Some((pfn, z));
-                }
+        let low = mark == Mark::Low;
+        let pass = Pass {
+            mark,
+            no_fragment: low && self.avoids_fragments(node, request),
+            skip_reclaiming: low && self.features.avoid_reclaiming_nodes && self.own_zones.len() > 1,
+        };
+        let found = self.try_zones(machine, cpu, request, node, pass);
+        if found.is_some() || !pass.no_fragment && !pass.skip_reclaiming {
+            return found;
+        }
+        let pass = Pass { no_fragment: false, skip_reclaiming: false, ..pass };
+        self.try_zones(machine, cpu, request, node, pass)
+    }
+
+    fn try_zones(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &Request,
+        node: Node,
+        pass: Pass,
+    ) -> Option<(Pfn, usize)> {
+        for i in 0..self.zonelist(node, request.placement).len() {
+            let z = self.zonelist(node, request.placement)[i];
+            let zone = &self.zones[z];
+            if zone.kind > request.highest {
+                continue;
+            }
+            // Going to another node is worse than mixing types at home.
+            if pass.no_fragment && zone.node != node {
+                break;
+            }
+            if pass.skip_reclaiming && zone.pressure.reclaim_active
+                || !self.may_take_from(z, request, pass.mark)
+            {
+                continue;
+            }
+            if let Some(pfn) = self.rmqueue(machine, cpu, z, request, pass.no_fragment) {
+                return Some((pfn, z));
             }
         }
         None
     }
 
-    /// Whether requests that prefer this zone keep pageblocks unmixed at first (`alloc_flags_nofragment`).
-    fn avoids_fragments(&self, zone: usize) -> bool {
-        let zone = &self.zones[zone];
+    /// Whether the zone that a request prefers keeps pageblocks unmixed at first (`alloc_flags_nofragment`).
+    fn avoids_fragments(&self, node: Node, request: &Request) -> bool {
+        let mut zones = self.zonelist(node, request.placement).iter().map(|&z| &self.zones[z]);
+        let Some(zone) = zones.find(|zone| zone.kind <= request.highest) else { return false };
         let has_dma32 = self.zones.iter().any(|z| z.node == zone.node && z.kind == ZoneType::Dma32);
         zone.kind == ZoneType::Normal && (self.own_zones.len() == 1 || has_dma32)
     }
