@@ -43,20 +43,6 @@ impl MemoryManager {
         &self.files
     }
 
-    /// Has the place of a page fetched from memory, which a later read will need; says nothing and changes nothing.
-    #[inline]
-    pub fn foresee_place(&self, file: FileId, index: u32) {
-        self.files.fetch(self.files.slot(file, index).into_iter());
-    }
-
-    /// Has what is known of a page fetched, once [`MemoryManager::foresee_place`] has its place.
-    #[inline]
-    pub fn foresee_read(&self, file: FileId, index: u32) {
-        if let Entry::Folio(id) = self.files.entry(file, index) {
-            std::hint::black_box(self.folios.flags[id]);
-        }
-    }
-
     /// Reads a page of a file on behalf of a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). A page
     /// that was missing counts as filled once [`MemoryManager::end_read`] is called for it. To read a page again that the
     /// open file was read at last, `again`, is no new access to it.

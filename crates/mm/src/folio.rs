@@ -13,6 +13,7 @@
 //! include/linux/page-flags.h, include/linux/list.h.
 
 use crate::page::Pfn;
+use prefetch_index::prefetch_index;
 
 /// A folio, or the head of a list of folios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -198,6 +199,14 @@ pub struct Folio {
 #[derive(Clone, Debug)]
 pub struct ByFolio<T>(Vec<T>);
 
+impl<T> ByFolio<T> {
+    /// Has what is known of a folio fetched from memory, ahead of its use; changes nothing.
+    #[inline]
+    pub fn prefetch(&self, id: FolioId) {
+        prefetch_index(&self.0, id.index());
+    }
+}
+
 impl<T> std::ops::Index<FolioId> for ByFolio<T> {
     type Output = T;
     #[inline]
@@ -344,10 +353,25 @@ impl Folios {
         self.push_tail(list, id);
     }
 
-    /// Has the neighbours of folios fetched from memory, all at once, before they are taken off their lists one by one.
-    pub fn fetch_neighbours(&self, ids: &[FolioId]) {
-        let ends = |&id: &FolioId| self[self[id].prev].next.0 ^ self[self[id].next].prev.0;
-        std::hint::black_box(ids.iter().map(ends).fold(0, std::ops::BitXor::bitxor));
+    /// Has a folio's record and flags fetched from memory, ahead of their use; changes nothing.
+    #[inline]
+    pub fn prefetch(&self, id: FolioId) {
+        prefetch_index(&self.records, id.index());
+        self.flags.prefetch(id);
+    }
+
+    /// Has the neighbours of a folio on its list fetched, ahead of its leaving.
+    #[inline]
+    pub fn prefetch_neighbours(&self, id: FolioId) {
+        let Folio { next, prev, .. } = self[id];
+        prefetch_index(&self.records, next.index());
+        prefetch_index(&self.records, prev.index());
+    }
+
+    /// What is before a folio on its list, further from the tail: a folio, or the list's head.
+    #[inline]
+    pub(crate) fn previous(&self, id: FolioId) -> FolioId {
+        self[id].prev
     }
 
     /// The folio at the tail of `list`.

@@ -29,6 +29,7 @@ pub mod counters;
 pub mod features;
 pub mod filemap;
 pub mod folio;
+pub mod foresight;
 pub mod hugetlb;
 pub mod latency;
 pub mod lru;

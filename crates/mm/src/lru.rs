@@ -71,6 +71,9 @@ impl MemoryManager {
 
     #[inline]
     fn add_to_batch(&mut self, machine: &mut Machine<Category>, cpu: Cpu, kind: Move, id: FolioId) {
+        if kind != Move::Add {
+            self.folios.prefetch_neighbours(id);
+        }
         let batch = self.folio_batches[cpu.index()].of(kind);
         batch.push(id);
         let full = batch.len() >= self.features().folio_batch.into();
@@ -173,9 +176,6 @@ impl MemoryManager {
     fn drain_batch(&mut self, machine: &mut Machine<Category>, cpu: Cpu, kind: Move) {
         let mut batch = std::mem::take(self.folio_batches[cpu.index()].of(kind));
         let f = self.generations();
-        if kind != Move::Add {
-            self.folios.fetch_neighbours(&batch);
-        }
         let mut rest = &batch[..];
         while let Some(&first) = rest.first() {
             let whose = self.folios[first].lruvec;

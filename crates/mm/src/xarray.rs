@@ -12,6 +12,7 @@
 //! lib/xarray.c, `workingset_update_node` and `scan_shadow_nodes` in mm/workingset.c.
 
 use crate::folio::{FolioFlags, FolioId, Folios};
+use prefetch_index::prefetch_index;
 use std::collections::VecDeque;
 
 /// Slots of a node (`XA_CHUNK_SIZE`).
@@ -121,13 +122,16 @@ impl Files {
         Entry::unpack(self.slots[slot as usize / NODE_SLOTS][slot as usize % NODE_SLOTS])
     }
 
-    /// Has slots fetched from memory, all at once, before something is stored in them one by one.
+    /// Has a slot fetched from memory, ahead of its use; changes nothing.
     #[inline]
-    pub(crate) fn fetch(&self, slots: impl Iterator<Item = u32>) {
-        let word = |slot: u32| {
-            self.slots.get(slot as usize / NODE_SLOTS).map_or(0, |s| s[slot as usize % NODE_SLOTS])
-        };
-        std::hint::black_box(slots.map(word).fold(0, std::ops::BitXor::bitxor));
+    pub(crate) fn prefetch(&self, slot: u32) {
+        prefetch_index(self.slots.as_flattened(), slot as usize);
+    }
+
+    /// The same of the counts of its node.
+    #[inline]
+    pub(crate) fn prefetch_node(&self, slot: u32) {
+        prefetch_index(&self.nodes, slot as usize / NODE_SLOTS);
     }
 
     /// The file and index that a slot is for.

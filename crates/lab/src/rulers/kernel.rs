@@ -8,8 +8,9 @@
 //! in the order in which pages were first used.
 
 use super::{Ruler, Sequence};
-use machine::{Costs, Cpu, Machine, Topology};
+use machine::{Costs, Cpu, Machine, Node, Topology};
 use mm::filemap::Read;
+use mm::foresight::Foresight;
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
 use mm::xarray::FileId;
@@ -46,22 +47,30 @@ impl Kernel {
     }
 }
 
-/// How many accesses ahead memory is asked for: enough for it to arrive, few enough to be there still.
-const AHEAD: usize = 12;
+/// Accesses between one step of looking ahead and the next: enough for memory to arrive, few enough for it to be there
+/// still.
+const AHEAD: usize = 10;
 
 impl Kernel {
     /// Misses of a sequence.
     pub fn misses(mut self, sequence: &Sequence) -> u64 {
         let pages = sequence.pages();
+        let mut foresight = Foresight::default();
         let mut misses = 0;
         for (time, &page) in pages.iter().enumerate() {
-            if let Some(&later) = pages.get(time + 2 * AHEAD) {
+            if let Some(&later) = pages.get(time + 3 * AHEAD) {
                 self.mm.foresee_place(self.file, later);
             }
-            if let Some(&later) = pages.get(time + AHEAD) {
+            if let Some(&later) = pages.get(time + 2 * AHEAD) {
                 self.mm.foresee_read(self.file, later);
             }
-            misses += u64::from(!self.access(page));
+            if let Some(&later) = pages.get(time + AHEAD) {
+                self.mm.foresee_activation(self.file, later);
+            }
+            if !self.access(page) {
+                misses += 1;
+                self.mm.foresee_reclaim(&mut foresight, self.memcg, Node(0));
+            }
         }
         misses
     }

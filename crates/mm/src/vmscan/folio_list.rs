@@ -46,8 +46,11 @@ impl MemoryManager {
         sc: &mut ScanControl,
     ) -> ReclaimStat {
         let mut stat = ReclaimStat::default();
-        let of_files = folios.iter().filter(|&&id| !self.folios.flags[id].has(FolioFlags::SWAPBACKED));
-        self.files.fetch(of_files.map(|&id| self.folios[id].slot));
+        for &id in folios.iter() {
+            if !self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
+                self.files.prefetch(self.folios[id].slot);
+            }
+        }
         folios.retain(|&id| match self.shrink_folio(machine, cpu, id, sc, &mut stat) {
             Fate::Freed { pages } => {
                 stat.reclaimed += pages;
