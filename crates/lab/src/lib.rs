@@ -13,6 +13,7 @@ pub mod metric;
 pub mod outcome;
 pub mod page_cache;
 pub mod published;
+pub mod readahead;
 pub mod results;
 pub mod rulers;
 pub mod scenario;

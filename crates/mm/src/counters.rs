@@ -155,6 +155,8 @@ events! {
     Pswpin = "pswpin",
     /// Pages written to swap.
     Pswpout = "pswpout",
+    /// Pages of files that were read without having been asked for.
+    ReadaheadPages = "readahead_pages",
     /// Pages that entered the page cache.
     PageCacheAdded = "page_cache_added",
     /// Pages that reclaim took from the page cache.

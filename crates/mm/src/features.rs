@@ -3,12 +3,14 @@
 //! ```text
 //!   Features ── the page allocator's own fields: "PCP high auto-tuning" as posted and merged, and what came later
 //!            ├─ hugetlb: HugetlbFeatures        "Batch hugetlb vmemmap modification operations", likewise
-//!            └─ reclaim: ReclaimFeatures      "Refault distance update with MGLRU support", likewise
+//!            ├─ reclaim: ReclaimFeatures      "Refault distance update with MGLRU support", likewise
+//!            └─ readahead: ReadaheadFeatures  what releases changed about reading ahead
 //! ```
 //!
 //! What the sets are called is said in [`crate::series`].
 
 use crate::hugetlb::features::HugetlbFeatures;
+use crate::readahead::policy::ReadaheadFeatures;
 use crate::vmscan::features::ReclaimFeatures;
 
 /// How large a CPU's cache share must be for `PCPF_FREE_HIGH_BATCH` (patch 3).
@@ -95,6 +97,8 @@ pub struct Features {
     pub hugetlb: HugetlbFeatures,
     /// Reclaim and refaults.
     pub reclaim: ReclaimFeatures,
+    /// What is read ahead.
+    pub readahead: ReadaheadFeatures,
 }
 
 impl Features {
@@ -123,6 +127,7 @@ impl Features {
         zoneinfo_prints_bounds: false,
         hugetlb: HugetlbFeatures::BASE,
         reclaim: ReclaimFeatures::G65,
+        readahead: ReadaheadFeatures::V6_6,
     };
     pub(crate) const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };
     pub(crate) const PATCH3: Features =
@@ -137,7 +142,7 @@ impl Features {
         Features { auto_tuning: Some(Decay::FifthUpToUnused), ..Features::PATCH8 };
     pub(crate) const PATCH10: Features = Features { free_memory: FreeMemory::Count, ..Features::PATCH9 };
     pub(crate) const MAINLINE_6_1: Features =
-        Features { reclaim: ReclaimFeatures::G61_LATE, ..Features::BASE };
+        Features { reclaim: ReclaimFeatures::G61_LATE, readahead: ReadaheadFeatures::V6_1, ..Features::BASE };
     pub(crate) const MAINLINE_6_7: Features = Features {
         free_high_batch: Some(CacheRule::LastLevelOverThreeBatches),
         auto_tuning: Some(Decay::Eighth),
@@ -155,21 +160,30 @@ impl Features {
         strict_freelists: true,
         folio_batch: 31,
         hugetlb: HugetlbFeatures::MAINLINE_6_10,
+        readahead: ReadaheadFeatures::V6_8,
         ..Features::MAINLINE_6_7
     };
-    pub(crate) const MAINLINE_6_11: Features =
-        Features { hugetlb: HugetlbFeatures::MAINLINE_6_11, ..Features::MAINLINE_6_10 };
+    pub(crate) const MAINLINE_6_11: Features = Features {
+        hugetlb: HugetlbFeatures::MAINLINE_6_11,
+        readahead: ReadaheadFeatures::V6_11,
+        ..Features::MAINLINE_6_10
+    };
     pub(crate) const MAINLINE_6_15: Features = Features {
         claim_then_steal: true,
         free_highatomic_counter: true,
         zoneinfo_prints_bounds: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_15,
         reclaim: ReclaimFeatures::G614,
+        readahead: ReadaheadFeatures::V6_14,
         ..Features::MAINLINE_6_11
     };
     pub(crate) const MAINLINE_6_16: Features = Features { late_free_high: true, ..Features::MAINLINE_6_15 };
-    pub(crate) const MAINLINE_6_18: Features =
-        Features { avoid_reclaiming_nodes: true, chunked_decay: true, ..Features::MAINLINE_6_16 };
+    pub(crate) const MAINLINE_6_18: Features = Features {
+        avoid_reclaiming_nodes: true,
+        chunked_decay: true,
+        readahead: ReadaheadFeatures::V6_17,
+        ..Features::MAINLINE_6_16
+    };
     pub(crate) const MAINLINE_6_19: Features =
         Features { chunked_bulk_free: true, ..Features::MAINLINE_6_18 };
 }

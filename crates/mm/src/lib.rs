@@ -7,7 +7,7 @@
 //!                   │    │ refill, bulk free
 //!                   └─► zone   free lists (buddy), watermarks, one lock
 //!                         │
-//!   reads, faults ─► filemap, memory ─► folio in xarray, page table ─► lru (batches) ─► lruvec
+//!   reads, faults ─► readahead, filemap, memory ─► folio in xarray, page table ─► lru (batches) ─► lruvec
 //!                        │ no memory                                                   │
 //!                        └─► vmscan, mglru ◄───────────────────────────────────────────┘
 //!                               └─► workingset (shadow), swapfile, writeback
@@ -43,6 +43,7 @@ pub mod page;
 pub mod page_alloc;
 pub mod pcp;
 pub mod proc;
+pub mod readahead;
 pub mod series;
 pub mod swapfile;
 pub mod sysctl;

@@ -32,6 +32,7 @@ use crate::memory_map::{MemoryRange, ZoneType};
 use crate::mglru::MemcgLru;
 use crate::page::{MigrateType, Pfn};
 use crate::pcp::{self, is_order_allowed, list_index};
+use crate::readahead::Readahead;
 use crate::swapfile::Swap;
 use crate::sysctl::{SettingError, Settings};
 use crate::vmscan::KswapdState;
@@ -134,6 +135,7 @@ pub struct MemoryManager {
     /// Folios whose writing has begun.
     pub(crate) submitted_writes: Vec<FolioId>,
     pub(crate) dirty_pages: DirtyPages,
+    pub(crate) readahead: Readahead,
     /// Pages that have left the page cache, if somebody watches.
     pub(crate) removals: Option<Vec<(FileId, u32)>>,
 }
@@ -221,6 +223,7 @@ impl MemoryManager {
             deferred_shadow_nodes: 0,
             submitted_writes: Vec::new(),
             dirty_pages: DirtyPages::default(),
+            readahead: Readahead::default(),
             removals: None,
         };
         mm.make_lruvecs(Memcg::ROOT);

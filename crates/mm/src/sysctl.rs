@@ -39,6 +39,10 @@ pub struct Settings {
     pub lru_gen_enabled: bool,
     /// `lru_gen/min_ttl_ms`: generations younger than this are not evicted.
     pub lru_gen_min_ttl_ms: u64,
+    /// `queue/read_ahead_kb`: the longest window that is read ahead, KiB.
+    pub read_ahead_kb: u64,
+    /// `queue/max_sectors_kb`: the largest request of a device, KiB.
+    pub max_sectors_kb: u64,
     /// `transparent_hugepage/enabled` is not `never`: khugepaged raises `min_free_kbytes`.
     pub transparent_hugepage: bool,
     /// `vm.hugetlb_optimize_vmemmap`: pages that enter a pool from now on give back most of their vmemmap.
@@ -65,6 +69,8 @@ impl Default for Settings {
             swappiness: 60,
             lru_gen_enabled: true,
             lru_gen_min_ttl_ms: 0,
+            read_ahead_kb: 128,
+            max_sectors_kb: 1280,
             transparent_hugepage: true,
             hugetlb_optimize_vmemmap: false,
             boot_huge_pages: [0; 2],
@@ -167,6 +173,20 @@ pub const SETTINGS: &[Setting] = &[
         accepts: "0 and more",
         description: "how long the working set is kept from eviction, ms; without enough other memory a process is killed",
         apply: |s, value, _| assign(&mut s.lru_gen_min_ttl_ms, value, 0..=INT_MAX),
+    },
+    Setting {
+        name: "queue/read_ahead_kb",
+        default: "128",
+        accepts: "0 (a page at a time) to 1048576",
+        description: "the longest window that is read ahead of a program, of all devices with files, KiB",
+        apply: |s, value, _| assign(&mut s.read_ahead_kb, value, 0..=1 << 20),
+    },
+    Setting {
+        name: "queue/max_sectors_kb",
+        default: "1280",
+        accepts: "4 to 1048576",
+        description: "up to how much is read at once of a request that is longer than a window, KiB",
+        apply: |s, value, _| assign(&mut s.max_sectors_kb, value, 4..=1 << 20),
     },
     Setting {
         name: "transparent_hugepage/enabled",

@@ -122,6 +122,20 @@ impl Files {
         Entry::unpack(self.slots[slot as usize / NODE_SLOTS][slot as usize % NODE_SLOTS])
     }
 
+    /// How many pages right before a page are in memory; `most` are looked at.
+    pub(crate) fn cached_before(&self, file: FileId, index: u32, most: u32) -> u32 {
+        self.count_cached(file, (index.saturating_sub(most)..index).rev())
+    }
+
+    /// How many pages right behind a page are in memory; `most` are looked at.
+    pub(crate) fn cached_after(&self, file: FileId, index: u32, most: u32) -> u32 {
+        self.count_cached(file, index + 1..index.saturating_add(most).saturating_add(1))
+    }
+
+    fn count_cached(&self, file: FileId, indices: impl Iterator<Item = u32>) -> u32 {
+        indices.take_while(|&index| matches!(self.entry(file, index), Entry::Folio(_))).count() as u32
+    }
+
     /// Has a slot fetched from memory, ahead of its use; changes nothing.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {

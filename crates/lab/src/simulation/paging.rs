@@ -9,8 +9,7 @@
 //!
 //! A thread stays on its CPU: threads are dealt out in turn. A CPU runs one until it waits or its slice ends, then the
 //! next that is ready. kswapd runs on a CPU that is idle when it is woken, or on the last of its node, a step at a time
-//! between threads. Requests of one thread that lie next to each other in a file become one request to the device.
-//! Reads do not read ahead.
+//! between threads. A thread that reads waits for the pages that it asked for, not for those that were read ahead.
 //!
 //! What a RAM disk or zram holds is memory of the machine: pages are set aside for it as it fills.
 
@@ -28,14 +27,14 @@ use mm::filemap::Read;
 use mm::folio::FolioId;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
+use mm::readahead::OpenFileId;
 use mm::vmscan::{Kswapd, OutOfMemory};
 use mm::watermark::Reserves;
-use mm::xarray::FileId;
 use mm::{Category, Event, MigrateType, Pfn, Placement, Request};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use workload::demand::spec::{Paging, Program as Programs};
-use workload::demand::{Demand, Operation};
+use workload::demand::{Demand, Descriptor, Operation};
 
 /// How long a thread runs while others are ready: the base slice of the scheduler (`sched_base_slice_ns`, 6.6: 3 ms).
 const SLICE: Time = Time::from_nanoseconds(3_000_000);
@@ -103,12 +102,15 @@ struct PagingProgram {
     /// By CPU: its threads, the one that runs first.
     queues: Vec<VecDeque<usize>>,
     slice_ends: Vec<Time>,
-    files: Vec<FileId>,
+    /// The descriptors of each file: one for all threads, or one for each.
+    files: Vec<Vec<OpenFileId>>,
     regions: Vec<Region>,
     file_device: Device,
     swap_device: Option<Device>,
     /// When each folio that is being read is there.
     filled_at: Vec<Time>,
+    /// Folios of the request that is being submitted.
+    request: Vec<FolioId>,
     completions: BinaryHeap<Reverse<(Time, Completion)>>,
     /// By node: a run of kswapd, and where.
     kswapds: Vec<Option<(Kswapd, Cpu)>>,
@@ -117,6 +119,14 @@ struct PagingProgram {
     costs: PagingCosts,
     transactions: Transactions,
     out_of_memory: bool,
+}
+
+fn note_filling(filled_at: &mut Vec<Time>, id: FolioId, completion: Time) {
+    let index = id.index();
+    if filled_at.len() <= index {
+        filled_at.resize(index + 1, Time::ZERO);
+    }
+    filled_at[index] = completion;
 }
 
 /// Whether a thread goes on.
@@ -157,7 +167,20 @@ impl PagingProgram {
             transaction_start: Time::ZERO,
         });
         let threads = threads.collect();
-        let files: Vec<FileId> = layout.files.iter().map(|_| system.mm.open_file()).collect();
+        let files = layout.files.iter().map(|file| {
+            let (id, pages) = (system.mm.open_file(), file.pages as u32);
+            let descriptors = match file.descriptor {
+                Descriptor::Shared => 1,
+                Descriptor::PerThread => layout.threads.len(),
+            };
+            let open = |_| {
+                let open = system.mm.open(id, pages);
+                system.mm.fadvise(open, file.advice);
+                open
+            };
+            (0..descriptors).map(open).collect()
+        });
+        let files = files.collect();
         let regions = layout.regions.iter().map(|region| {
             let memcg = memcgs[region.group as usize];
             let mm = system.mm.create_mm(memcg);
@@ -184,6 +207,7 @@ impl PagingProgram {
             file_device,
             swap_device,
             filled_at: Vec::new(),
+            request: Vec::new(),
             completions: BinaryHeap::new(),
             kswapds: (0..system.machine.topology.nodes).map(|_| None).collect(),
             device_pages: Vec::new(),
@@ -281,15 +305,7 @@ impl PagingProgram {
         true
     }
 
-    fn note_filling(&mut self, id: FolioId, completion: Time) {
-        let index = id.index();
-        if self.filled_at.len() <= index {
-            self.filled_at.resize(index + 1, Time::ZERO);
-        }
-        self.filled_at[index] = completion;
-    }
-
-    /// Makes a read call: pages that are there are copied, those that are not are asked for.
+    /// Makes a read call: pages that are there are copied, those that are not are asked for; until when it takes.
     fn read(
         &mut self,
         system: &mut System,
@@ -298,57 +314,40 @@ impl PagingProgram {
         (file, index, pages): (u32, u64, u32),
     ) -> Result<Time, OutOfMemory> {
         let costs = self.costs;
-        let memcg = self.threads[thread].memcg;
+        let descriptors = &self.files[file as usize];
+        let open = *descriptors.get(thread).unwrap_or(&descriptors[0]);
+        let mut request = system.mm.begin_read(self.threads[thread].memcg, open, index as u32, pages);
         let mut latest = Time::ZERO;
-        let mut missing: Vec<FolioId> = Vec::new();
         system.machine.charge(cpu, Category::FileRead, costs.file_read_call);
-        for page in 0..pages {
-            let at = (index + u64::from(page)) as u32;
-            match system.mm.read_page(
-                &mut system.machine,
-                cpu,
-                memcg,
-                self.files[file as usize],
-                at,
-                false,
-            )? {
-                Read::Hit(id) => {
-                    self.submit_reads(system, cpu, &mut missing, &mut latest);
-                    if system.mm.is_locked(id) {
-                        latest = latest.max(self.filled_at[id.index()]);
-                    }
-                }
-                Read::Miss(id) => {
-                    system.machine.charge(cpu, Category::FileRead, costs.file_insert);
-                    missing.push(id);
-                }
+        while let Some(read) = system.mm.read_next(&mut system.machine, cpu, &mut request)? {
+            self.submit_reads(system, cpu);
+            let (Read::Hit(id) | Read::Miss(id)) = read;
+            if system.mm.is_locked(id) {
+                latest = latest.max(self.filled_at[id.index()]);
             }
             let copied = costs.file_lookup + system.machine.costs.page_copy;
             system.machine.charge(cpu, Category::FileRead, system.machine.stretched(cpu, copied));
         }
-        self.submit_reads(system, cpu, &mut missing, &mut latest);
         Ok(latest)
     }
 
-    /// One request to the device for pages that lie next to each other.
-    fn submit_reads(&mut self, system: &mut System, cpu: Cpu, missing: &mut Vec<FolioId>, latest: &mut Time) {
-        if missing.is_empty() {
-            return;
-        }
-        let now = system.machine.now(cpu);
-        let service = self.file_device.submit(now, Direction::Read, missing.len() as u64 * PAGE);
-        system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
-        let at_once = is_done_by_cpu(service, now);
-        for id in missing.drain(..) {
-            if at_once {
-                system.mm.end_read(id);
-            } else {
-                self.note_filling(id, service.completion);
-                self.completions.push(Reverse((service.completion, Completion::Filled(id))));
+    /// Gives the file device what was found missing: pages that lie next to each other are one request.
+    fn submit_reads(&mut self, system: &mut System, cpu: Cpu) {
+        while system.mm.take_submitted_read(&mut self.request) {
+            let insert = self.costs.file_insert * self.request.len() as u64;
+            system.machine.charge(cpu, Category::FileRead, insert);
+            let now = system.machine.now(cpu);
+            let service = self.file_device.submit(now, Direction::Read, self.request.len() as u64 * PAGE);
+            system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
+            let at_once = is_done_by_cpu(service, now);
+            for id in self.request.drain(..) {
+                if at_once {
+                    system.mm.end_read(id);
+                } else {
+                    note_filling(&mut self.filled_at, id, service.completion);
+                    self.completions.push(Reverse((service.completion, Completion::Filled(id))));
+                }
             }
-        }
-        if !at_once {
-            *latest = (*latest).max(service.completion);
         }
     }
 
@@ -383,7 +382,7 @@ impl PagingProgram {
             system.mm.end_read(id);
             return Ok(None);
         }
-        self.note_filling(id, service.completion);
+        note_filling(&mut self.filled_at, id, service.completion);
         self.completions.push(Reverse((service.completion, Completion::Filled(id))));
         Ok(Some(service.completion))
     }

@@ -15,10 +15,11 @@
 
 use super::distribution::FioZipf;
 use super::{
-    Demand, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread, at_least_one, nanoseconds,
-    plausible,
+    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread, at_least_one,
+    nanoseconds, plausible,
 };
 use machine::profile::Figure;
+use mm::readahead::Advice;
 use rand::RngExt;
 use rand_distr::Distribution;
 use rand_pcg::Pcg64Mcg;
@@ -53,6 +54,10 @@ pub struct AccessGroup {
     /// Pages of an access.
     #[serde(default = "one")]
     pub pages: u32,
+    /// What is told the kernel of reads to come (`posix_fadvise`); fio says `random` of random reads by itself
+    /// (`fadvise_hint`).
+    #[serde(default, with = "AdviceKey", skip_serializing_if = "is_normal")]
+    pub advice: Advice,
     /// Whether accesses to memory write.
     #[serde(default)]
     pub write: bool,
@@ -98,6 +103,19 @@ pub enum Pattern {
 
 fn one() -> u32 {
     1
+}
+
+/// How [`Advice`] is written.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Advice", rename_all = "kebab-case")]
+enum AdviceKey {
+    Normal,
+    Sequential,
+    Random,
+}
+
+fn is_normal(advice: &Advice) -> bool {
+    *advice == Advice::Normal
 }
 
 #[derive(Clone, Debug)]
@@ -166,7 +184,11 @@ impl AccessGroups {
             for thread in 0..group.threads {
                 if thread == 0 || !group.shared {
                     match group.object {
-                        Object::File => layout.files.push(File { pages: group.mib * MIB_PAGES }),
+                        Object::File => layout.files.push(File {
+                            pages: group.mib * MIB_PAGES,
+                            advice: group.advice,
+                            descriptor: Descriptor::PerThread,
+                        }),
                         Object::Memory => {
                             layout.regions.push(Region { pages: group.mib * MIB_PAGES, group: group.cgroup });
                         }
@@ -311,12 +333,15 @@ mod tests {
     #[test]
     fn each_job_of_fio_has_its_own_file_and_its_own_hot_blocks() {
         let jobs = group(
-            "threads = 3\nobject = \"file\"\nmib = 1000\npattern = { kind = \"zipf\", theta = 1.2 }\noutstanding = 128",
+            "threads = 3\nobject = \"file\"\nmib = 1000\npattern = { kind = \"zipf\", theta = 1.2 }\nadvice = \"random\"\noutstanding = 128",
         );
         let spec = AccessGroups { groups: vec![jobs] };
         spec.check().unwrap();
         let mut demand = spec.demand(stream).unwrap();
-        assert_eq!(demand.layout().files, [File { pages: 256_000 }; 3]);
+        assert_eq!(
+            demand.layout().files,
+            [File { pages: 256_000, advice: Advice::Random, descriptor: Descriptor::PerThread }; 3]
+        );
         assert_eq!(demand.layout().threads[2], Thread { group: 0, outstanding: 128 });
         assert_eq!(demand.next(1), Some(Operation::Compute { nanoseconds: 500 }));
         assert!(matches!(demand.next(1), Some(Operation::Read { file: 1, pages: 1, .. })));

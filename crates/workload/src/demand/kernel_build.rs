@@ -13,10 +13,14 @@
 //! it allocated is time only. The recording has no reads of files, because the sources were in the page cache: what a
 //! compiler reads is an assumption. Not here: objects that are written, and what the linker reads of them.
 
-use super::{Demand, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread, at_least_one, plausible};
+use super::{
+    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread, at_least_one,
+    plausible,
+};
 use crate::process::{Operation as Step, ProcessProfile};
 use machine::profile::Figure;
 use mm::MigrateType;
+use mm::readahead::Advice;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -135,7 +139,12 @@ impl RecordedBuild {
         Ok(RecordedBuildDemand {
             layout: Layout {
                 groups: 1,
-                files: vec![File { pages: tree_pages }],
+                // Its pieces are files of their own, whose ends stop readahead.
+                files: vec![File {
+                    pages: tree_pages,
+                    advice: Advice::Random,
+                    descriptor: Descriptor::Shared,
+                }],
                 regions: vec![Region { pages: largest.unwrap_or(0), group: 0 }; self.jobs as usize],
                 threads: vec![Thread { group: 0, outstanding: 1 }; self.jobs as usize],
             },

@@ -35,6 +35,7 @@ pub mod sysbench;
 pub mod tpcc;
 
 use machine::profile::Figure;
+use mm::readahead::Advice;
 
 /// Bytes of a page.
 pub const PAGE_SIZE: u64 = 4096;
@@ -81,6 +82,19 @@ pub enum Operation {
 pub struct File {
     /// Its length.
     pub pages: u64,
+    /// What the program tells the kernel of its reads.
+    pub advice: Advice,
+    /// Who reads it through the same descriptor, and so what readahead takes for one stream.
+    pub descriptor: Descriptor,
+}
+
+/// How threads open a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Descriptor {
+    /// Once for all of them.
+    Shared,
+    /// Each for itself.
+    PerThread,
 }
 
 /// A process's private memory.

@@ -20,10 +20,11 @@
 use super::buffer_pool::{BufferPool, Found};
 use super::distribution::SysbenchSpecial;
 use super::{
-    Demand, File, Layout, Operation, PAGE_SIZE, Region, SpecError, Thread, at_least_one, nanoseconds,
-    plausible,
+    Demand, Descriptor, File, Layout, Operation, PAGE_SIZE, Region, SpecError, Thread, at_least_one,
+    nanoseconds, plausible,
 };
 use machine::profile::Figure;
+use mm::readahead::Advice;
 use rand::RngExt;
 use rand_distr::Distribution;
 use rand_pcg::Pcg64Mcg;
@@ -134,10 +135,13 @@ impl SysbenchReadOnly {
         self.check()?;
         let leaves = self.leaves();
         let slots = (self.buffer_pool_mib << 20) / 16384;
+        // InnoDB opens a table's file once and gives no advice on it.
+        let file =
+            File { pages: leaves * LEAF_PAGES, advice: Advice::Normal, descriptor: Descriptor::Shared };
         Ok(SysbenchDemand {
             layout: Layout {
                 groups: 1,
-                files: vec![File { pages: leaves * LEAF_PAGES }; self.tables as usize],
+                files: vec![file; self.tables as usize],
                 regions: vec![Region { pages: slots * LEAF_PAGES, group: 0 }],
                 threads: vec![Thread { group: 0, outstanding: 1 }; self.threads as usize],
             },

@@ -39,10 +39,11 @@
 
 use super::buffer_pool::{BufferPool, Found};
 use super::{
-    Demand, File, Layout, MIB_PAGES, Operation, PAGE_SIZE, Region, SpecError, Thread, at_least_one,
-    nanoseconds, plausible,
+    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, PAGE_SIZE, Region, SpecError, Thread,
+    at_least_one, nanoseconds, plausible,
 };
 use machine::profile::Figure;
+use mm::readahead::Advice;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -260,7 +261,7 @@ impl StockLevel {
         let slots = (self.cache_mib * MIB_PAGES / u64::from(image_pages)) as u32;
         let mut layout = Layout {
             groups: 1 + self.secondaries,
-            files: [customer, stock, index].map(|collection| File { pages: collection.pages() }).to_vec(),
+            files: [customer, stock, index].map(|collection| file(collection.pages())).to_vec(),
             regions: vec![Region { pages: u64::from(slots) * u64::from(image_pages), group: 0 }],
             threads: vec![Thread { group: 0, outstanding: 1 }; self.clients as usize],
         };
@@ -268,7 +269,7 @@ impl StockLevel {
         let secondaries = (1..=self.secondaries).map(|group| {
             let (pages, file_pages) = (mib(&self.secondary_mib), mib(&self.secondary_file_mib));
             layout.regions.push(Region { pages, group });
-            layout.files.push(File { pages: file_pages });
+            layout.files.push(file(file_pages));
             layout.threads.push(Thread { group, outstanding: 1 });
             let (region, file) = (layout.regions.len() as u32 - 1, layout.files.len() as u32 - 1);
             Secondary { region, file, pages, file_pages, done: 0 }
@@ -298,6 +299,12 @@ impl StockLevel {
             unpack_ns: nanoseconds(&self.unpack_ns),
         })
     }
+}
+
+/// A file of WiredTiger: opened once for all threads, read with `pread`, without advice (`access_pattern_hint` is `none`
+/// by default; os_posix/os_fs.c, `__posix_open_file`).
+fn file(pages: u64) -> File {
+    File { pages, advice: Advice::Normal, descriptor: Descriptor::Shared }
 }
 
 /// Items in the last orders of a district.

@@ -1,0 +1,269 @@
+//! Readahead: reading pages of files before anybody asks for them.
+//!
+//! ```text
+//!   pread(file, index..last) ─► page by page: in memory?
+//!                                 │ no                      │ yes, and marked (PG_readahead)
+//!                                 ▼                         ▼
+//!                     policy: which window?          policy: which window next?
+//!                                 └───────────┬─────────────┘
+//!                                             ▼
+//!        pages of the window that are missing go into the page cache, locked and unreferenced; one gets the marker;
+//!        those that lie together are one request to the device
+//! ```
+//!
+//! What is known of earlier reads is kept with the open file, so threads that share a descriptor see each other's
+//! reads, and two descriptors of one file know nothing of each other. Besides that, the policy asks which pages around
+//! are in memory: a stream leaves such a trail, but in a file that is partly in memory so does chance, and random reads
+//! of several pages then read more than they are asked to.
+//!
+//! `posix_fadvise` says what is coming: `RANDOM` reads what is asked for, `SEQUENTIAL` doubles the longest window. Large
+//! folios are left out: windows are those of the kernel, their pages come in one by one. Reading ahead stops where a
+//! page cannot be had (`__GFP_NORETRY`).
+//!
+//! In the kernel: `filemap_get_pages`, `filemap_read` in mm/filemap.c; `page_cache_ra_unbounded` in mm/readahead.c;
+//! `generic_fadvise` in mm/fadvise.c.
+
+use crate::account::Category;
+use crate::counters::Event;
+use crate::filemap::Read;
+use crate::folio::{FolioFlags, FolioId};
+use crate::memcontrol::Memcg;
+use crate::page_alloc::MemoryManager;
+use crate::vmscan::OutOfMemory;
+use crate::xarray::{Entry, FileId};
+use machine::{Cpu, Machine};
+use policy::{FileRaState, Window};
+
+pub mod policy;
+
+/// An open file (`struct file`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OpenFileId(u32);
+
+/// What a program says of its reads to come (`posix_fadvise`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Advice {
+    /// Nothing.
+    #[default]
+    Normal,
+    /// One after the other.
+    Sequential,
+    /// All over the file.
+    Random,
+}
+
+/// KiB of a page.
+const PAGE_KB: u64 = 4;
+
+#[derive(Clone, Copy, Debug)]
+struct OpenFile {
+    file: FileId,
+    /// Length of the file (`i_size`).
+    pages: u32,
+    ra: FileRaState,
+}
+
+/// Open files, and the reads that have been submitted for them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Readahead {
+    open_files: Vec<OpenFile>,
+    /// Folios to fill, request after request.
+    submitted: Vec<FolioId>,
+    /// Where in `submitted` each request ends.
+    request_ends: Vec<usize>,
+    /// Requests that have been taken.
+    taken: usize,
+}
+
+impl Readahead {
+    /// What has been submitted since the last request to the device ended is one of its own.
+    fn end_device_request(&mut self) {
+        if self.submitted.len() > self.request_ends.last().copied().unwrap_or(0) {
+            self.request_ends.push(self.submitted.len());
+        }
+    }
+}
+
+/// A read under way (`struct kiocb`).
+#[derive(Clone, Copy, Debug)]
+pub struct ReadRequest {
+    memcg: Memcg,
+    open: OpenFileId,
+    /// Next page.
+    index: u32,
+    /// Behind the last page.
+    last: u32,
+    /// The first page is the one that the open file was read at last.
+    again: bool,
+}
+
+impl MemoryManager {
+    /// Opens a file of `pages` pages, on a device with `queue/read_ahead_kb` as set.
+    pub fn open(&mut self, file: FileId, pages: u32) -> OpenFileId {
+        let io_pages = (self.settings().max_sectors_kb / PAGE_KB) as u32;
+        let ra = FileRaState::new(self.ra_pages(), io_pages);
+        self.readahead.open_files.push(OpenFile { file, pages, ra });
+        OpenFileId(self.readahead.open_files.len() as u32 - 1)
+    }
+
+    fn ra_pages(&self) -> u32 {
+        (self.settings().read_ahead_kb / PAGE_KB) as u32
+    }
+
+    /// Takes advice on all of an open file.
+    pub fn fadvise(&mut self, open: OpenFileId, advice: Advice) {
+        let ra_pages = self.ra_pages();
+        let ra = &mut self.readahead.open_files[open.0 as usize].ra;
+        ra.random = advice == Advice::Random;
+        match advice {
+            Advice::Random => {}
+            Advice::Normal => ra.ra_pages = ra_pages,
+            Advice::Sequential => ra.ra_pages = 2 * ra_pages,
+        }
+    }
+
+    /// Begins to read `pages` pages of an open file on behalf of a task of `memcg`.
+    pub fn begin_read(&self, memcg: Memcg, open: OpenFileId, index: u32, pages: u32) -> ReadRequest {
+        let again = self.readahead.open_files[open.0 as usize].ra.prev_end == Some(index + 1);
+        ReadRequest { memcg, open, index, last: index + pages, again }
+    }
+
+    /// Reads the next page of a request; none at its end or that of the file. What is missing, of the request and ahead of it, is locked until
+    /// [`MemoryManager::end_read`]; [`MemoryManager::take_submitted_read`] has it.
+    #[inline]
+    pub fn read_next(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &mut ReadRequest,
+    ) -> Result<Option<Read>, OutOfMemory> {
+        let OpenFile { file, pages, ra } = &mut self.readahead.open_files[request.open.0 as usize];
+        if request.index >= request.last.min(*pages) {
+            ra.prev_end = Some(request.index);
+            return Ok(None);
+        }
+        let read = match self.files.entry(*file, request.index) {
+            Entry::Folio(id) => Read::Hit(id),
+            _ => Read::Miss(self.page_cache_sync_ra(machine, cpu, request)?),
+        };
+        let (Read::Hit(id) | Read::Miss(id)) = read;
+        if self.folios.flags[id].has(FolioFlags::READAHEAD) {
+            self.page_cache_async_ra(machine, cpu, request, id, false);
+        }
+        if !std::mem::take(&mut request.again) {
+            self.folio_mark_accessed(machine, cpu, id);
+        }
+        request.index += 1;
+        if self.features().readahead.position_moves_within_request {
+            self.readahead.open_files[request.open.0 as usize].ra.prev_end = Some(request.index);
+        }
+        Ok(Some(read))
+    }
+
+    /// The next request to a device that reads have led to, if there is one: its folios, in the order of pages, go into
+    /// `folios`, which is empty.
+    #[inline]
+    pub fn take_submitted_read(&mut self, folios: &mut Vec<FolioId>) -> bool {
+        let Readahead { submitted, request_ends, taken, .. } = &mut self.readahead;
+        let Some(&end) = request_ends.get(*taken) else {
+            submitted.clear();
+            request_ends.clear();
+            *taken = 0;
+            return false;
+        };
+        let start = taken.checked_sub(1).map_or(0, |before| request_ends[before]);
+        folios.extend_from_slice(&submitted[start..end]);
+        *taken += 1;
+        true
+    }
+
+    /// The file and page that a folio of the page cache holds.
+    pub fn page_of_folio(&self, id: FolioId) -> (FileId, u32) {
+        self.files.page_of(self.folios[id].slot)
+    }
+
+    /// The next page of a request is not in memory.
+    fn page_cache_sync_ra(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &ReadRequest,
+    ) -> Result<FolioId, OutOfMemory> {
+        let features = self.features().readahead;
+        let &ReadRequest { memcg, index, last, .. } = request;
+        let OpenFile { file, ra, .. } = &mut self.readahead.open_files[request.open.0 as usize];
+        let (files, file) = (&self.files, *file);
+        let cached = |most| files.cached_before(file, index, most);
+        let window = ra.on_miss(&features, index, last - index, cached);
+        self.read_window(machine, cpu, request, window, false);
+        match self.files.entry(file, index) {
+            Entry::Folio(id) => Ok(id),
+            // The window lies elsewhere, or there was no memory to spare for it.
+            _ => {
+                let id = self.add_to_page_cache(machine, cpu, memcg, file, index, false)?;
+                self.readahead.submitted.push(id);
+                self.readahead.end_device_request();
+                Ok(id)
+            }
+        }
+    }
+
+    /// The next page of a request has the marker.
+    fn page_cache_async_ra(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &ReadRequest,
+        id: FolioId,
+        in_fault: bool,
+    ) {
+        let features = self.features().readahead;
+        let &ReadRequest { index, last, .. } = request;
+        let OpenFile { file, ra, .. } = &mut self.readahead.open_files[request.open.0 as usize];
+        let flags = &mut self.folios.flags[id];
+        if ra.ra_pages == 0 || flags.has(FolioFlags::WRITEBACK) {
+            return;
+        }
+        flags.clear(FolioFlags::READAHEAD);
+        let (files, file) = (&self.files, *file);
+        let cached = |most| files.cached_after(file, index, most);
+        let Some(window) = ra.on_marker(&features, index, last - index, cached) else { return };
+        // Who reads it has a reference, so that it does not go to make room for what is read ahead.
+        let held = flags.has(FolioFlags::HELD);
+        flags.set(FolioFlags::HELD);
+        self.read_window(machine, cpu, request, window, in_fault);
+        if !held {
+            self.folios.flags[id].clear(FolioFlags::HELD);
+        }
+    }
+
+    /// Puts the pages of a window that are missing into the page cache (`page_cache_ra_unbounded`).
+    fn read_window(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &ReadRequest,
+        window: Window,
+        in_fault: bool,
+    ) {
+        let OpenFile { file, pages, .. } = self.readahead.open_files[request.open.0 as usize];
+        let end = pages.min(window.start.saturating_add(window.pages));
+        let marked = end.checked_sub(window.lookahead);
+        for index in window.start..end {
+            if let Entry::Folio(_) = self.files.entry(file, index) {
+                self.readahead.end_device_request();
+                continue;
+            }
+            let added = self.add_to_page_cache(machine, cpu, request.memcg, file, index, in_fault);
+            let Ok(id) = added else { break };
+            if marked == Some(index) {
+                self.folios.flags[id].set(FolioFlags::READAHEAD);
+            }
+            if !(request.index..request.last).contains(&index) {
+                self.counters.add(Event::ReadaheadPages, 1);
+            }
+            self.readahead.submitted.push(id);
+        }
+        self.readahead.end_device_request();
+    }
+}

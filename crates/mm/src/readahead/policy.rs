@@ -1,0 +1,258 @@
+//! How much to read when a page is missing, and when a marked page is met.
+//!
+//! ```text
+//!   miss ─► start of the file, larger than a window, or next to what was read last? ─ yes ─► initial window
+//!             │ no
+//!             ▼
+//!           more pages in memory right before it than are asked for?  ─ yes ─► as many again, marker on the last
+//!             │ no
+//!             ▼
+//!           what is asked for, and nothing else
+//!
+//!   marker ─► of the window that the open file knows ─► the next window, up to twice as long
+//!             of another reader's                    ─► from the first page that is missing on
+//! ```
+//!
+//! In the kernel: `page_cache_sync_ra`, `page_cache_async_ra`, `get_init_ra_size`, `get_next_ra_size` in mm/readahead.c
+//! (6.11 and later), `ondemand_readahead` and `try_context_readahead` there (before); `do_sync_mmap_readahead` in
+//! mm/filemap.c.
+
+/// What one kernel does differently from another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadaheadFeatures {
+    /// Until 6.5: the position moves while a request is still being served, so the rest of a request looks sequential.
+    pub position_moves_within_request: bool,
+    /// Until 6.7: a page that is missing where the last window ended, or where its marker was, continues the window.
+    pub miss_continues_window: bool,
+    /// Until 6.10: if a window's length of pages behind a marker is in memory, reading goes on behind them; later
+    /// nothing is read.
+    pub reads_past_cached: bool,
+    /// 6.14: a window that was made longer than usual by a large request stays so.
+    pub keeps_long_windows: bool,
+    /// 6.17: windows that a marker begins end at a multiple of this.
+    pub window_alignment: u32,
+}
+
+impl ReadaheadFeatures {
+    pub(crate) const V6_1: ReadaheadFeatures = ReadaheadFeatures {
+        position_moves_within_request: true,
+        miss_continues_window: true,
+        reads_past_cached: true,
+        keeps_long_windows: false,
+        window_alignment: 1,
+    };
+    pub(crate) const V6_6: ReadaheadFeatures =
+        ReadaheadFeatures { position_moves_within_request: false, ..ReadaheadFeatures::V6_1 };
+    pub(crate) const V6_8: ReadaheadFeatures =
+        ReadaheadFeatures { miss_continues_window: false, ..ReadaheadFeatures::V6_6 };
+    pub(crate) const V6_11: ReadaheadFeatures =
+        ReadaheadFeatures { reads_past_cached: false, ..ReadaheadFeatures::V6_8 };
+    pub(crate) const V6_14: ReadaheadFeatures =
+        ReadaheadFeatures { keeps_long_windows: true, ..ReadaheadFeatures::V6_11 };
+    pub(crate) const V6_17: ReadaheadFeatures =
+        ReadaheadFeatures { window_alignment: 4, ..ReadaheadFeatures::V6_14 };
+}
+
+/// What an open file remembers of its reads (`struct file_ra_state`). All in pages.
+///
+/// ```text
+///                       ◄── async_size ──►
+///    start ─────────────█─────────────────── start + size
+///                       └ marked
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileRaState {
+    /// First page of the last window.
+    pub start: u32,
+    /// Its length.
+    pub size: u32,
+    /// How much of it is left when its marker is met.
+    pub async_size: u32,
+    /// Reads are all over the file (`FMODE_RANDOM`).
+    pub random: bool,
+    /// Longest window (`ra_pages`); 0 reads a page at a time.
+    pub ra_pages: u32,
+    /// Largest request of the device (`io_pages`); one larger than a window is read up to this at once.
+    pub io_pages: u32,
+    /// Page faults that found nothing, less those that found something (`mmap_miss`).
+    pub mmap_miss: u32,
+    /// The page behind the last one that was read (`prev_pos`); none before the first read.
+    pub prev_end: Option<u32>,
+}
+
+/// What to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// First page.
+    pub start: u32,
+    /// Pages, those that are in memory already included.
+    pub pages: u32,
+    /// The page that is as far from the end as this gets the marker; 0 for none.
+    pub lookahead: u32,
+}
+
+/// Faults on a mapping that may miss before readahead around them ends (`MMAP_LOTSAMISS`).
+const MMAP_LOTSAMISS: u32 = 100;
+
+/// The length of a first window for a request (`get_init_ra_size`).
+pub fn initial_size(request: u32, max: u32) -> u32 {
+    let rounded = request.next_power_of_two();
+    if rounded <= max / 32 {
+        rounded * 4
+    } else if rounded <= max / 4 {
+        rounded * 2
+    } else {
+        max
+    }
+}
+
+/// The length of the window after one of `size` (`get_next_ra_size`).
+pub fn next_size(size: u32, max: u32) -> u32 {
+    if size < max / 16 {
+        size * 4
+    } else if size <= max / 2 {
+        size * 2
+    } else {
+        max
+    }
+}
+
+impl FileRaState {
+    /// Of a file that has just been opened.
+    pub fn new(ra_pages: u32, io_pages: u32) -> FileRaState {
+        FileRaState { ra_pages, io_pages, ..FileRaState::default() }
+    }
+
+    /// The longest window for a request (`ractl_max_pages`).
+    fn max_pages(&self, request: u32) -> u32 {
+        if request > self.ra_pages && self.io_pages > self.ra_pages {
+            request.min(self.io_pages)
+        } else {
+            self.ra_pages
+        }
+    }
+
+    fn marker(&self) -> u32 {
+        self.start + self.size - self.async_size
+    }
+
+    fn window(&self) -> Window {
+        Window { start: self.start, pages: self.size, lookahead: self.async_size }
+    }
+
+    /// Page `index` of a request is not in memory, nor, as far as is known, are the other `request - 1` behind it.
+    /// `cached_before` counts the pages in memory right before it, up to a number (`page_cache_sync_ra`).
+    pub fn on_miss(
+        &mut self,
+        f: &ReadaheadFeatures,
+        index: u32,
+        request: u32,
+        cached_before: impl FnOnce(u32) -> u32,
+    ) -> Window {
+        if self.ra_pages == 0 {
+            return Window { start: index, pages: 1, lookahead: 0 };
+        }
+        if self.random {
+            let most = self.io_pages.max(self.ra_pages);
+            return Window { start: index, pages: request.min(most), lookahead: 0 };
+        }
+        let max = self.max_pages(request);
+        let end = self.start + self.size;
+        if f.miss_continues_window && index > 0 && (index == self.marker() || index == end) {
+            self.start = end;
+            self.size = next_size(self.size, max);
+            self.async_size = self.size;
+            if index == self.start {
+                self.merge_next(max);
+            }
+            return self.window();
+        }
+        let is_next = self.prev_end.is_some_and(|end| index == end || index == end.wrapping_add(1));
+        if index == 0 || request > max || is_next {
+            self.start = index;
+            self.size = initial_size(request, max);
+            self.async_size = if self.size > request { self.size - request } else { self.size / 2 };
+            return self.window();
+        }
+        let cached = cached_before(max);
+        // The search stops at `max` and takes the last page that it saw for the gap.
+        let history = if cached == max { max - 1 } else { cached };
+        if history <= request {
+            return Window { start: index, pages: request, lookahead: 0 };
+        }
+        let from_the_beginning = cached == index && cached < max;
+        let expected = if from_the_beginning { 2 * history } else { history };
+        self.start = index;
+        self.size = max.min(expected + request);
+        self.async_size = 1;
+        self.window()
+    }
+
+    /// The first page of the window would be the marker: the window after it is read at once too.
+    fn merge_next(&mut self, max: u32) {
+        let next = next_size(self.size, max);
+        if self.size + next <= max {
+            self.async_size = next;
+            self.size += next;
+        } else {
+            self.size = max;
+            self.async_size = max / 2;
+        }
+    }
+
+    /// Page `index` has the marker, and `request` pages from it on are wanted. `cached_after` counts the pages in memory
+    /// right behind it, up to a number (`page_cache_async_ra`).
+    pub fn on_marker(
+        &mut self,
+        f: &ReadaheadFeatures,
+        index: u32,
+        request: u32,
+        cached_after: impl FnOnce(u32) -> u32,
+    ) -> Option<Window> {
+        if self.ra_pages == 0 {
+            return None;
+        }
+        let max = self.max_pages(request);
+        let end = self.start + self.size;
+        if index == self.marker() || f.miss_continues_window && index == end {
+            self.start = end;
+            let next = next_size(self.size, max);
+            self.size = if f.keeps_long_windows { next.max(self.size) } else { next };
+        } else {
+            let cached = cached_after(max);
+            if cached == max && !f.reads_past_cached {
+                return None;
+            }
+            let ahead = (cached + 1).min(max);
+            self.start = index + ahead;
+            self.size = next_size(ahead + request, max);
+        }
+        let alignment = f.window_alignment.min(1 << max.trailing_zeros());
+        let surplus = (self.start + self.size) % alignment;
+        if surplus < self.size {
+            self.size -= surplus;
+        }
+        self.async_size = self.size;
+        Some(self.window())
+    }
+
+    /// A page fault found that page `index` is not in memory (`do_sync_mmap_readahead`).
+    pub fn on_fault_miss(&mut self, index: u32) -> Option<Window> {
+        if self.ra_pages == 0 {
+            return None;
+        }
+        self.mmap_miss = (self.mmap_miss + 1).min(10 * MMAP_LOTSAMISS);
+        if self.mmap_miss > MMAP_LOTSAMISS {
+            return None;
+        }
+        self.start = index.saturating_sub(self.ra_pages / 2);
+        self.size = self.ra_pages;
+        self.async_size = self.ra_pages / 4;
+        Some(self.window())
+    }
+
+    /// A page fault found its page in memory.
+    pub fn on_fault_hit(&mut self) {
+        self.mmap_miss = self.mmap_miss.saturating_sub(1);
+    }
+}

@@ -1,0 +1,336 @@
+//! How much is read ahead: tables worked out by hand, a slow model of the whole, and what must always hold.
+
+use std::collections::BTreeSet;
+
+use machine::{Costs, Cpu, Machine, Topology};
+use mm::filemap::Read;
+use mm::folio::FolioId;
+use mm::memcontrol::Memcg;
+use mm::memory_map::memory_layout;
+use mm::readahead::policy::{FileRaState, ReadaheadFeatures, Window, initial_size, next_size};
+use mm::readahead::{Advice, OpenFileId};
+use mm::{Category, Event, MemoryManager, Series, Settings};
+use proptest::prelude::*;
+use rand_pcg::Pcg64Mcg;
+
+const RELEASES: [&str; 6] =
+    ["mainline-6.1", "base", "mainline-6.10", "mainline-6.11", "mainline-6.15", "mainline-6.18"];
+
+fn features(variant: &str) -> ReadaheadFeatures {
+    Series::PCP.variant(variant).unwrap().features.readahead
+}
+
+#[test]
+fn windows_begin_small_and_grow() {
+    let initial = |request| initial_size(request, 32);
+    assert_eq!([1, 2, 3, 4, 5, 8, 9, 32, 33].map(initial), [4, 4, 8, 8, 16, 16, 32, 32, 32]);
+    let grow = |size| next_size(size, 32);
+    assert_eq!([1, 2, 4, 8, 16, 17, 32, 64].map(grow), [4, 4, 8, 16, 32, 32, 32, 32]);
+    // A window of 8 MiB.
+    assert_eq!([1, 64, 65, 512, 513].map(|request| initial_size(request, 2048)), [4, 256, 256, 1024, 2048]);
+}
+
+const fn window(start: u32, pages: u32, lookahead: u32) -> Window {
+    Window { start, pages, lookahead }
+}
+
+/// A read that makes no window leaves the state alone.
+#[test]
+fn what_is_in_memory_before_a_random_read_decides() {
+    for variant in RELEASES {
+        let f = features(variant);
+        let miss = |index, request, cached: u32| {
+            let mut ra = FileRaState { prev_end: Some(9000), ..FileRaState::new(32, 320) };
+            let window = ra.on_miss(&f, index, request, |most| cached.min(most));
+            (window, ra.size)
+        };
+        // As many as are asked for, or fewer: a random read.
+        assert_eq!(miss(1000, 8, 8), (window(1000, 8, 0), 0), "{variant}");
+        assert_eq!(miss(1000, 8, 0), (window(1000, 8, 0), 0));
+        // One more: a trail. As much again, with the marker on the last page.
+        assert_eq!(miss(1000, 8, 9), (window(1000, 17, 1), 17));
+        assert_eq!(miss(1000, 1, 2), (window(1000, 3, 1), 3));
+        // Up to a window.
+        assert_eq!(miss(1000, 8, 30), (window(1000, 32, 1), 32));
+        // 32 looked at, and one of them taken for a gap.
+        assert_eq!(miss(1000, 31, 100), (window(1000, 31, 0), 0));
+        assert_eq!(miss(1000, 30, 100), (window(1000, 32, 1), 32));
+        // From the beginning of the file on: twice as many.
+        assert_eq!(miss(5, 2, 5), (window(5, 12, 1), 12));
+        assert_eq!(miss(32, 2, 32), (window(32, 32, 1), 32));
+    }
+}
+
+#[test]
+fn neighbours_of_the_last_read_are_sequential() {
+    for variant in RELEASES {
+        let miss = |prev_end, index, request| {
+            let mut ra = FileRaState { prev_end, ..FileRaState::new(32, 320) };
+            ra.on_miss(&features(variant), index, request, |_| 0)
+        };
+        assert_eq!(miss(None, 0, 1), window(0, 4, 3), "{variant}");
+        assert_eq!(miss(Some(1000), 1000, 1), window(1000, 4, 3));
+        assert_eq!(miss(Some(999), 1000, 1), window(1000, 4, 3));
+        assert_eq!(miss(Some(998), 1000, 1), window(1000, 1, 0));
+        assert_eq!(miss(Some(1001), 1000, 1), window(1000, 1, 0));
+        assert_eq!(miss(None, 1000, 1), window(1000, 1, 0));
+        // Longer than a window, not longer than what the device takes at once: that is the window.
+        assert_eq!(miss(None, 1000, 100), window(1000, 100, 0));
+        // Longer than both: half of it is left at the marker.
+        assert_eq!(miss(None, 1000, 500), window(1000, 320, 160));
+        assert_eq!(miss(None, 1000, 32), window(1000, 32, 0));
+    }
+}
+
+#[test]
+fn releases_differ_where_streams_are_disturbed() {
+    let after =
+        FileRaState { start: 100, size: 8, async_size: 8, prev_end: Some(5), ..FileRaState::new(32, 320) };
+    for (variant, at_end, gap, cached_all) in [
+        ("mainline-6.1", window(108, 32, 16), window(214, 30, 30), Some(window(232, 32, 32))),
+        ("base", window(108, 32, 16), window(214, 30, 30), Some(window(232, 32, 32))),
+        ("mainline-6.10", window(108, 1, 0), window(214, 30, 30), Some(window(232, 32, 32))),
+        ("mainline-6.11", window(108, 1, 0), window(214, 30, 30), None),
+        ("mainline-6.18", window(108, 1, 0), window(214, 30, 30), None),
+    ] {
+        let f = features(variant);
+        // A miss where the last window ended, by another reader. 16 pages would begin with their own marker.
+        assert_eq!(after.clone().on_miss(&f, 108, 1, |_| 0), at_end, "{variant}");
+        // A marker of another window: from the first missing page on.
+        assert_eq!(after.clone().on_marker(&f, 200, 1, |_| 13), Some(gap), "{variant}");
+        assert_eq!(after.clone().on_marker(&f, 200, 1, |most| most), cached_all, "{variant}");
+        // Its own marker.
+        assert_eq!(after.clone().on_marker(&f, 100, 1, |_| panic!()), Some(window(108, 16, 16)), "{variant}");
+    }
+    // Odd windows end at a multiple of four from 6.17 on, unless nothing were left.
+    let odd = FileRaState { start: 101, size: 4, async_size: 3, ..FileRaState::new(32, 320) };
+    let next = |variant, mut ra: FileRaState| ra.on_marker(&features(variant), ra.start + 1, 1, |_| 0);
+    assert_eq!(next("mainline-6.15", odd), Some(window(105, 8, 8)));
+    assert_eq!(next("mainline-6.18", odd), Some(window(105, 7, 7)));
+}
+
+#[test]
+fn advice_and_limits() {
+    let f = features("mainline-6.18");
+    let mut ra = FileRaState { random: true, ..FileRaState::new(32, 320) };
+    assert_eq!(ra.on_miss(&f, 0, 500, |_| 32), window(0, 320, 0));
+    let mut none = FileRaState::new(0, 320);
+    assert_eq!(none.on_miss(&f, 0, 500, |_| 32), window(0, 1, 0));
+    assert_eq!(none.on_marker(&f, 0, 500, |_| 32), None);
+}
+
+#[test]
+fn faults_read_around_until_they_miss_too_often() {
+    let mut ra = FileRaState::new(32, 320);
+    assert_eq!(ra.on_fault_miss(1000), Some(window(984, 32, 8)));
+    assert_eq!(ra.on_fault_miss(3), Some(window(0, 32, 8)));
+    for _ in 0..98 {
+        assert!(ra.on_fault_miss(1000).is_some());
+    }
+    assert_eq!(ra.on_fault_miss(1000), None);
+    ra.on_fault_hit();
+    assert_eq!(ra.on_fault_miss(1000), None);
+    ra.on_fault_hit();
+    ra.on_fault_hit();
+    assert!(ra.on_fault_miss(1000).is_some());
+}
+
+/// A machine with one file, read by descriptors.
+struct Host {
+    mm: MemoryManager,
+    machine: Machine<Category>,
+    descriptors: Vec<OpenFileId>,
+}
+
+const FILE_PAGES: u32 = 600;
+
+fn host(variant: &str, advice: &[Advice], mib: u64) -> Host {
+    let topology = Topology::single();
+    let features = Series::PCP.variant(variant).unwrap().features;
+    let noise = Pcg64Mcg::new(1);
+    let mut mm = MemoryManager::new(&topology, &memory_layout(1, mib), features, Settings::default(), noise);
+    let file = mm.open_file();
+    let open = |&advice: &Advice| {
+        let open = mm.open(file, FILE_PAGES);
+        mm.fadvise(open, advice);
+        open
+    };
+    let descriptors = advice.iter().map(open).collect();
+    Host { mm, machine: Machine::new(topology, Costs::FREE), descriptors }
+}
+
+impl Host {
+    /// Reads; the requests that go to the device.
+    fn read(&mut self, descriptor: usize, index: u32, pages: u32) -> Vec<Vec<u32>> {
+        let Host { mm, machine, descriptors } = self;
+        let mut request = mm.begin_read(Memcg::ROOT, descriptors[descriptor], index, pages);
+        let (mut requests, mut folios): (Vec<Vec<u32>>, Vec<FolioId>) = (Vec::new(), Vec::new());
+        let mut at = index;
+        while let Some(read) = mm.read_next(machine, Cpu(0), &mut request).unwrap() {
+            let (Read::Hit(id) | Read::Miss(id)) = read;
+            assert_eq!(mm.page_of_folio(id).1, at);
+            at += 1;
+            while mm.take_submitted_read(&mut folios) {
+                requests.push(folios.iter().map(|&id| mm.page_of_folio(id).1).collect());
+                for id in folios.drain(..) {
+                    assert!(mm.is_locked(id), "until the device has filled it");
+                    mm.end_read(id);
+                }
+            }
+        }
+        assert_eq!(at, FILE_PAGES.min(index + pages));
+        requests
+    }
+}
+
+fn run(first: u32, last: u32) -> Vec<u32> {
+    (first..=last).collect()
+}
+
+#[test]
+fn a_stream_is_read_ahead_window_by_window() {
+    let mut host = host("base", &[Advice::Normal], 64);
+    let mut came: Vec<(u32, Vec<Vec<u32>>)> = Vec::new();
+    for index in 0..100 {
+        let requests = host.read(0, index, 1);
+        if !requests.is_empty() {
+            came.push((index, requests));
+        }
+    }
+    let expected =
+        [(0, 0, 3), (1, 4, 11), (4, 12, 27), (12, 28, 59), (28, 60, 91), (60, 92, 123), (92, 124, 155)];
+    let expected = expected.map(|(index, first, last)| (index, vec![run(first, last)]));
+    assert_eq!(came, expected);
+    assert_eq!(host.mm.counters().get(Event::ReadaheadPages), 155);
+}
+
+#[test]
+fn requests_end_where_pages_are_in_memory_and_at_the_end_of_the_file() {
+    let mut host = host("base", &[Advice::Random, Advice::Normal], 64);
+    host.read(0, 20, 2);
+    assert_eq!(host.read(1, 16, 8), [run(16, 19), run(22, 23)]);
+    // Oversized: 100 from 560 on are wanted, 40 are there; half of them would be left at the marker.
+    assert_eq!(host.read(1, 560, 100), [run(560, 599)]);
+    assert_eq!(host.read(1, 560, 100), Vec::<Vec<u32>>::new());
+}
+
+#[test]
+fn the_rest_of_a_request_looked_sequential_until_6_5() {
+    for (variant, second) in [("mainline-6.1", run(101, 116)), ("base", run(101, 107))] {
+        let mut host = host(variant, &[Advice::Normal], 64);
+        host.read(0, 300, 1);
+        assert_eq!(host.read(0, 100, 1), [run(100, 100)]);
+        host.read(0, 400, 1);
+        // The first page is there, the seven behind it are not.
+        assert_eq!(host.read(0, 100, 8), [second], "{variant}");
+    }
+}
+
+/// Readahead with sets and no state but what the kernel's comments say that it has.
+struct Model {
+    f: ReadaheadFeatures,
+    cached: BTreeSet<u32>,
+    marked: BTreeSet<u32>,
+    states: Vec<FileRaState>,
+}
+
+impl Model {
+    fn fetch(&mut self, window: Window) -> Vec<u32> {
+        let end = (window.start + window.pages).min(FILE_PAGES);
+        let missing: Vec<u32> = (window.start..end).filter(|page| !self.cached.contains(page)).collect();
+        let mark = end as i64 - i64::from(window.lookahead);
+        self.marked.extend(missing.iter().filter(|&&page| i64::from(page) == mark));
+        self.cached.extend(&missing);
+        missing
+    }
+
+    fn read(&mut self, descriptor: usize, index: u32, pages: u32) -> Vec<u32> {
+        let f = self.f;
+        let mut came = Vec::new();
+        let last = index + pages;
+        for page in index..last.min(FILE_PAGES) {
+            if !self.cached.contains(&page) {
+                let cached = self.cached.clone();
+                let before = |most: u32| {
+                    (0..most).take_while(|back| page > *back && cached.contains(&(page - 1 - back))).count()
+                        as u32
+                };
+                let window = self.states[descriptor].on_miss(&f, page, last - page, before);
+                came.extend(self.fetch(window));
+                if self.cached.insert(page) {
+                    came.push(page);
+                }
+            }
+            if self.states[descriptor].ra_pages > 0 && self.marked.remove(&page) {
+                let cached = self.cached.clone();
+                let after =
+                    |most: u32| (0..most).take_while(|on| cached.contains(&(page + 1 + on))).count() as u32;
+                if let Some(window) = self.states[descriptor].on_marker(&f, page, last - page, after) {
+                    came.extend(self.fetch(window));
+                }
+            }
+            if f.position_moves_within_request {
+                self.states[descriptor].prev_end = Some(page + 1);
+            }
+        }
+        self.states[descriptor].prev_end = Some(last.min(FILE_PAGES));
+        came
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_page_cache_does_what_the_model_does(
+        variant in proptest::sample::select(&RELEASES[..]),
+        reads in proptest::collection::vec(
+            (0..3usize, 0..FILE_PAGES, prop_oneof![Just(1u32), 1..12u32, 1..200u32], 1..5u32), 1..60)
+    ) {
+        let mut host = host(variant, &[Advice::Normal, Advice::Sequential, Advice::Random], 64);
+        let states = vec![
+            FileRaState::new(32, 320),
+            FileRaState::new(64, 320),
+            FileRaState { random: true, ..FileRaState::new(32, 320) },
+        ];
+        let mut model = Model { f: features(variant), cached: BTreeSet::new(), marked: BTreeSet::new(), states };
+        for (descriptor, index, pages, times) in reads {
+            for round in 0..times {
+                let index = index + round * pages;
+                if index < FILE_PAGES {
+                    let came = host.read(descriptor, index, pages).concat();
+                    prop_assert_eq!(came, model.read(descriptor, index, pages));
+                }
+            }
+        }
+        host.mm.validate(0);
+    }
+
+    /// Under memory pressure every read is served, pages come in once, and all is consistent.
+    #[test]
+    fn memory_runs_short_in_the_middle_of_windows(
+        variant in proptest::sample::select(&RELEASES[..]),
+        limit in 40..200u64,
+        reads in proptest::collection::vec((0..2usize, 0..FILE_PAGES - 40, 1..40u32), 1..200)
+    ) {
+        let mut host = host(variant, &[Advice::Normal, Advice::Sequential], 64);
+        let group = host.mm.create_memcg(Memcg::ROOT);
+        host.mm.memcg_mut(group).max = limit;
+        let mut folios = Vec::new();
+        for (descriptor, index, pages) in reads {
+            let mut request = host.mm.begin_read(group, host.descriptors[descriptor], index, pages);
+            let mut at = index;
+            while let Ok(Some(Read::Hit(id) | Read::Miss(id))) =
+                host.mm.read_next(&mut host.machine, Cpu(0), &mut request)
+            {
+                prop_assert_eq!(host.mm.page_of_folio(id).1, at);
+                at += 1;
+                while host.mm.take_submitted_read(&mut folios) {
+                    folios.drain(..).for_each(|id| host.mm.end_read(id));
+                }
+            }
+            prop_assert!(at == index + pages, "{} of {}", at - index, pages);
+        }
+        host.mm.validate(0);
+    }
+}
