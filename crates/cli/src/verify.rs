@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use live::qemu;
 use live::recordings::default_directory;
 use live::verify::programs::{self, Program};
-use live::verify::{Cause, Entry, Options, Report, from_recordings, hugetlb, pcp, reclaim};
+use live::verify::{Cause, Entry, Options, Report, from_recordings, hugetlb, pcp, readahead, reclaim};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ pages allocated and freed. The pool must be empty and is so again afterwards, wh
 reclaim: sequences of accesses to a file run in a memory cgroup that it does not fit into; for each
 access, was the page there, and which pages had to go? The same in the twin.
 
+readahead: a file is read in several ways; for each read, which pages came in? The same in the twin.
+
 Where the kernel cannot be asked (no root, no tracefs, a pool in use), recordings that come with
 the source are judged instead, and the report says so.
 
@@ -37,9 +39,10 @@ Examples:
   mmtwin verify hugetlb
   mmtwin verify hugetlb --recorded
   mmtwin verify reclaim
-  mmtwin verify reclaim --qemu")]
+  mmtwin verify reclaim --qemu
+  mmtwin verify readahead")]
 pub struct Arguments {
-    /// The mechanism: pcp, hugetlb, reclaim
+    /// The mechanism: pcp, hugetlb, reclaim, readahead
     mechanism: String,
 
     /// Only this workload of pcp: page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2; may be given several times
@@ -138,12 +141,15 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         "pcp" => judge_pcp,
         "hugetlb" if arguments.workloads.is_empty() => judge_hugetlb,
         "reclaim" if arguments.workloads.is_empty() => judge_reclaim,
-        mechanism @ ("hugetlb" | "reclaim") => {
+        "readahead" if arguments.workloads.is_empty() => judge_readahead,
+        mechanism @ ("hugetlb" | "reclaim" | "readahead") => {
             let message = format!("--workload: {mechanism} has none, only pcp does; leave it out");
             return Err(Failure::input(message));
         }
         other => {
-            let message = format!("{other}: this mechanism cannot be verified; pcp, hugetlb and reclaim can");
+            let message = format!(
+                "{other}: this mechanism cannot be verified; pcp, hugetlb, reclaim and readahead can"
+            );
             return Err(Failure::input(message));
         }
     };
@@ -210,6 +216,17 @@ fn judge_reclaim(
         return Ok(reclaim::emulated(GUEST, progress)?);
     }
     Ok(reclaim::reclaim(&this_program(READER)?, recordings, progress)?)
+}
+
+fn judge_readahead(
+    arguments: &Arguments,
+    recordings: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, Failure> {
+    if arguments.recorded {
+        return Ok(readahead::from_recordings(recordings, ASKED_FOR.into(), progress)?);
+    }
+    Ok(readahead::readahead(recordings, progress)?)
 }
 
 /// This program, and the word that leads it to something else.

@@ -6,6 +6,7 @@
 //!   open loop     the kernel's lists at the start, then demand alone: pages refilled and drained in the end
 //!   live          the open loop on the kernel that runs here, with workloads of its own
 //!   hugetlb       a count written to the pool, here or when it was recorded, then in the twin: what both count
+//!   readahead     reads of a file, likewise: which pages came in with each
 //!   reclaim       accesses to files and memory, likewise: which pages were there, which had to go
 //! ```
 //!
@@ -30,6 +31,7 @@ mod history;
 pub mod hugetlb;
 mod open_loop;
 pub mod programs;
+pub mod readahead;
 pub mod reclaim;
 mod replay;
 mod running_kernel;

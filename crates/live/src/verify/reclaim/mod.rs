@@ -24,7 +24,7 @@ mod case;
 mod emulated;
 mod judge;
 mod memcg;
-mod page_events;
+pub(super) mod page_events;
 pub mod reader;
 mod recording;
 mod residency;
@@ -36,6 +36,7 @@ pub use emulated::{emulated, in_guest};
 pub use judge::entries;
 pub use recording::{Generation, Recording, list};
 pub use residency::Residency;
+pub(super) use running_kernel::directory;
 pub use running_kernel::obstacle;
 pub use twin::twin_residency;
 

@@ -38,6 +38,17 @@ pub enum PageEvent {
     Deleted(u32),
 }
 
+/// What happened to a folio of `1 << order` pages from that page on, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct TimedEvent {
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub time: u64,
+    /// What happened.
+    pub event: PageEvent,
+    /// How large it is.
+    pub order: u32,
+}
+
 /// The events of a file while tracing is on.
 pub struct PageEvents {
     instance: Instance,
@@ -70,6 +81,15 @@ impl PageEvents {
 
     /// Ends that and gives them out, in order of time.
     pub fn end(self) -> Result<Vec<PageEvent>, VerifyError> {
+        let single = |event: TimedEvent| match event.order {
+            0 => Ok(event.event),
+            _ => Err(wrong("the file came in by folios of several pages; read-ahead is on".into())),
+        };
+        self.end_timed()?.into_iter().map(single).collect()
+    }
+
+    /// The same, with times and sizes of folios.
+    pub fn end_timed(self) -> Result<Vec<TimedEvent>, VerifyError> {
         self.instance.write("tracing_on", "0").map_err(RecordError::from)?;
         let mut timed = Vec::new();
         for cpu in self.instance.cpus().map_err(RecordError::from)? {
@@ -80,12 +100,12 @@ impl PageEvents {
             self.read(cpu, &mut timed)?;
         }
         // A CPU's own order is kept where times are equal.
-        timed.sort_by_key(|(time, _)| *time);
-        Ok(timed.into_iter().map(|(_, event)| event).collect())
+        timed.sort_by_key(|event: &TimedEvent| event.time);
+        Ok(timed)
     }
 
     /// Reads a CPU's whole buffer, sub-buffer by sub-buffer.
-    fn read(&self, cpu: u16, events: &mut Vec<(u64, PageEvent)>) -> Result<(), VerifyError> {
+    fn read(&self, cpu: u16, events: &mut Vec<TimedEvent>) -> Result<(), VerifyError> {
         let header = self.instance.read("events/header_page").map_err(RecordError::from)?;
         let layout = SubBufferLayout::parse(&header).map_err(RecordError::from)?;
         let mut buffer = self.instance.open_buffer(cpu).map_err(RecordError::from)?;
@@ -98,7 +118,7 @@ impl PageEvents {
                 Ok(length) => {
                     for record in layout.open(&bytes[..length]).map_err(RecordError::from)? {
                         let (time, record) = record.map_err(RecordError::from)?;
-                        events.extend(self.decode(record)?.map(|event| (time, event)));
+                        events.extend(self.decode(time, record)?);
                     }
                 }
             }
@@ -106,7 +126,7 @@ impl PageEvents {
     }
 
     /// None if it is an event of another kind: there are none.
-    fn decode(&self, record: &[u8]) -> Result<Option<PageEvent>, VerifyError> {
+    fn decode(&self, time: u64, record: &[u8]) -> Result<Option<TimedEvent>, VerifyError> {
         let makers = [PageEvent::Added, PageEvent::Deleted];
         for (format, make) in self.formats.iter().zip(makers) {
             let number = |name: &str| -> Result<u64, VerifyError> {
@@ -116,10 +136,8 @@ impl PageEvents {
             if number("common_type")? != u64::from(format.id) {
                 continue;
             }
-            if number("order")? != 0 {
-                return Err(wrong("the file came in by folios of several pages; read-ahead is on".into()));
-            }
-            return Ok(u32::try_from(number("index")?).ok().map(make));
+            let (index, order) = (u32::try_from(number("index")?), number("order")? as u32);
+            return Ok(index.ok().map(|index| TimedEvent { time, event: make(index), order }));
         }
         Ok(None)
     }

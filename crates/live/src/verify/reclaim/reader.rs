@@ -45,7 +45,7 @@ pub fn run(sequence: &str, file: &Path, group: &Path, stat_reads: u32) -> io::Re
 }
 
 /// Pages on their way to the lists wait with the CPU that touched them.
-fn stay_on_one_cpu() -> io::Result<()> {
+pub(in crate::verify) fn stay_on_one_cpu() -> io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let first = (0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu));
     let mut only = CpuSet::new();

@@ -201,6 +201,6 @@ impl Drop for Reader {
 }
 
 /// Where the file is made: on a disk, as temporary files in memory are no page cache.
-fn directory() -> PathBuf {
+pub(in crate::verify) fn directory() -> PathBuf {
     std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }

@@ -1,0 +1,17 @@
+//! Records readahead on the kernel that runs here: `cargo run --example record-readahead -- DIRECTORY MACHINE`.
+
+use std::path::Path;
+
+use live::snapshot::kernel_release;
+use live::verify::readahead::{Recording, record};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(directory), Some(machine)) = (arguments.next(), arguments.next()) else {
+        return Err("a directory for the recording, and what this machine is".into());
+    };
+    let cases = record(&mut |what| eprintln!("{what}"))?;
+    let release = kernel_release();
+    let number = release.split('-').next().unwrap_or(&release);
+    Ok(Recording::write(Path::new(&directory), number.into(), machine, &cases)?)
+}

@@ -1,0 +1,97 @@
+//! Does the twin read ahead what the kernel reads ahead?
+//!
+//! ```text
+//!   case         reads of a file by one task, what it says of them, the device's limits
+//!   reads        for each read, the pages that came into the page cache, in order
+//!
+//!   running_kernel   the cases on this kernel --.            .-- lab::readahead   the same reads
+//!   recording        those of other kernels ----+-> reads ---'
+//! ```
+//!
+//! Readahead is a pure function of what was read and of what is in memory, so with memory enough every page must agree,
+//! and in the same order. A kernel that reads by large folios brings in the same pages; where a marker is in the middle
+//! of a folio, it is met at the folio's beginning, which the twin does not model.
+
+use std::path::Path;
+
+use lab::readahead::{Access, replay};
+use mm::Settings;
+
+use super::{Causes, Entry, Report, VerifyError, features};
+use crate::snapshot;
+use crate::verify::running_kernel::failed;
+
+mod case;
+mod recording;
+mod running_kernel;
+
+pub use case::Case;
+pub use recording::{Recording, list};
+pub use running_kernel::{obstacle, record};
+
+/// Judges the twin's readahead by the running kernel, or, where that cannot be, by the recordings in `recordings`.
+pub fn readahead(recordings: &Path, progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
+    let release = snapshot::kernel_release();
+    let unknown = || features("this machine", &release).err().map(|error| error.to_string());
+    if let Some(reason) = obstacle().or_else(unknown) {
+        return from_recordings(recordings, reason, progress);
+    }
+    let mut report =
+        Report { kernel: release.clone(), fallback: None, entries: Vec::new(), notes: Vec::new() };
+    let features = features("this machine", &release)?;
+    for (case, reads) in record(progress)? {
+        report.entries.extend(entries(&case.name.clone(), &features, &case, &reads)?);
+    }
+    Ok(report)
+}
+
+/// Judges the twin's readahead by the recordings in `directory`.
+pub fn from_recordings(
+    directory: &Path,
+    reason: String,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, VerifyError> {
+    let mut report = Report::of_recordings(reason);
+    let mut kernels = Vec::new();
+    for (name, recording) in list(directory)? {
+        let features = features(&name, &recording.kernel)?;
+        for case in &recording.cases {
+            let subject = format!("{name}: {}", case.name);
+            progress(&format!("judging {subject}"));
+            report.entries.extend(entries(&subject, &features, case, &recording.reads(case)?)?);
+        }
+        kernels.push(recording.kernel);
+    }
+    report.kernel = kernels.join(", ");
+    Ok(report)
+}
+
+/// A read, and the pages that it brought in.
+pub type Brought = (Access, Vec<u32>);
+
+/// The entries of one case, called `subject`, of which `reads` says what the kernel did.
+fn entries(
+    subject: &str,
+    features: &mm::Features,
+    case: &Case,
+    reads: &[Brought],
+) -> Result<Vec<Entry>, VerifyError> {
+    let wrong = |problem: String| failed(format!("the twin, {subject}"), std::io::Error::other(problem));
+    let mut settings = Settings::default();
+    for (name, kib) in [("read_ahead_kb", case.read_ahead_kb), ("max_sectors_kb", case.max_sectors_kb)] {
+        let set = settings.set(&format!("queue/{name}"), &kib.to_string());
+        set.map_err(|error| wrong(error.to_string()))?;
+    }
+    let accesses: Vec<Access> = reads.iter().map(|(access, _)| *access).collect();
+    let twin = replay(features, settings, case.file_pages, &case.advice(), &accesses)
+        .ok_or_else(|| wrong("out of memory".into()))?;
+    let sum = |counts: &mut dyn Iterator<Item = usize>| counts.sum::<usize>() as u64;
+    let brought = sum(&mut reads.iter().map(|(_, pages)| pages.len()));
+    let brought_by_twin = sum(&mut twin.iter().map(Vec::len));
+    let alike = reads.iter().zip(&twin).filter(|((_, kernel), twin)| kernel == *twin).count();
+    let entry = |counter: &str, kernel, twin| Entry::new(subject, counter, kernel, twin, Causes::default());
+    Ok(vec![
+        entry("pages brought in", brought, brought_by_twin),
+        entry("reads that bring in the same pages", reads.len() as u64, alike as u64),
+    ])
+}

@@ -1,0 +1,138 @@
+//! What kernels read ahead, kept so that the twin can be judged without them.
+//!
+//! ```text
+//!   data/recordings/readahead-6.18.44/
+//!     readahead.toml               kernel, cases            Recording
+//!     sequential-4k.reads.zst      a line a read            reads
+//!
+//!   0 32 1: 64-95                  descriptor, first page, pages: what came in
+//! ```
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use lab::readahead::Access;
+use serde::{Deserialize, Serialize};
+
+use super::Brought;
+use super::case::Case;
+use crate::recordings::{RecordingError, name_of, with_file};
+
+const FILE: &str = "readahead.toml";
+/// Tens of times what a recording has.
+const MOST_BYTES: u64 = 1 << 26;
+
+/// The content of `readahead.toml`, and where it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recording {
+    /// Release of the kernel.
+    pub kernel: String,
+    /// What it ran on, for people.
+    pub machine: String,
+    /// What ran.
+    pub cases: Vec<Case>,
+    #[serde(skip)]
+    directory: PathBuf,
+}
+
+impl Recording {
+    /// Reads the recording in `directory`.
+    pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
+        let path = directory.join(FILE);
+        let file = path.display().to_string();
+        let text =
+            fs::read_to_string(&path).map_err(|source| RecordingError::Io { file: file.clone(), source })?;
+        let recording: Recording = toml::from_str(&text)
+            .map_err(|error| RecordingError::Description { file, problem: error.to_string() })?;
+        Ok(Recording { directory: directory.to_path_buf(), ..recording })
+    }
+
+    /// Writes a new one into `directory`, which is made if it is not there.
+    pub fn write(
+        directory: &Path,
+        kernel: String,
+        machine: String,
+        cases: &[(Case, Vec<Brought>)],
+    ) -> Result<(), RecordingError> {
+        let io = |source| RecordingError::Io { file: directory.display().to_string(), source };
+        fs::create_dir_all(directory).map_err(io)?;
+        for (case, reads) in cases {
+            let lines: Vec<String> = reads.iter().map(line).collect();
+            let packed =
+                zstd::encode_all(lines.join("\n").as_bytes(), zstd::DEFAULT_COMPRESSION_LEVEL).map_err(io)?;
+            fs::write(directory.join(format!("{}.reads.zst", case.name)), packed).map_err(io)?;
+        }
+        let cases = cases.iter().map(|(case, _)| case.clone()).collect();
+        let recording = Recording { kernel, machine, cases, directory: PathBuf::new() };
+        let text = toml::to_string(&recording).map_err(|error| io(io::Error::other(error)))?;
+        fs::write(directory.join(FILE), text).map_err(io)
+    }
+
+    /// The reads of a case, and what each brought in.
+    pub fn reads(&self, case: &Case) -> Result<Vec<Brought>, RecordingError> {
+        let path = self.directory.join(format!("{}.reads.zst", case.name));
+        let file = path.display().to_string();
+        let io = |source| RecordingError::Io { file: file.clone(), source };
+        let packed = fs::File::open(&path).map_err(io)?;
+        let decoder = zstd::stream::read::Decoder::new(packed).map_err(io)?;
+        let mut text = String::new();
+        decoder.take(MOST_BYTES).read_to_string(&mut text).map_err(io)?;
+        let parse = |(number, line): (usize, &str)| {
+            let known = |(access, _): &Brought| (access.descriptor as usize) < case.descriptors.len();
+            parse(line).filter(known).ok_or_else(|| RecordingError::Stream {
+                file: file.clone(),
+                place: format!("line {}", number + 1),
+                problem: format!("`{line}`: expected descriptor, page, pages: pages that came in"),
+            })
+        };
+        text.lines().enumerate().map(parse).collect()
+    }
+}
+
+fn line((access, brought): &Brought) -> String {
+    let runs = brought.chunk_by(|a, b| a + 1 == *b);
+    let runs: String = runs.map(|run| format!(" {}-{}", run[0], run[run.len() - 1])).collect();
+    format!("{} {} {}:{runs}", access.descriptor, access.index, access.pages)
+}
+
+fn parse(line: &str) -> Option<Brought> {
+    let (access, runs) = line.split_once(':')?;
+    let numbers: Vec<u32> = access.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let [descriptor, index, pages] = numbers[..] else { return None };
+    let mut brought = Vec::new();
+    for run in runs.split_whitespace() {
+        let (first, last) = run.split_once('-')?;
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last.checked_sub(first)? > 1 << 20 {
+            return None;
+        }
+        brought.extend(first..=last);
+    }
+    Some((Access { descriptor, index, pages }, brought))
+}
+
+/// All recordings of readahead below `directory`, with their names, by name.
+pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
+    let open = |path: &PathBuf| Ok((name_of(path), Recording::open(path)?));
+    with_file(directory, FILE)?.iter().map(open).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_they_were_written() {
+        let access = Access { descriptor: 1, index: 32, pages: 7 };
+        for brought in [vec![], vec![5], vec![32, 33, 34, 64, 63]] {
+            let read = (access, brought);
+            assert_eq!(parse(&line(&read)), Some(read));
+        }
+        assert_eq!(line(&(access, vec![32, 33, 34, 64])), "1 32 7: 32-34 64-64");
+        for wrong in ["", "1 2: 3-4", "1 2 3 4-5", "1 2 3: 5-4", "1 2 3: x-4", "1 2 3: 0-4294967295"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}
