@@ -1,4 +1,5 @@
-//! Records readahead on the kernel that runs here: `cargo run --example record-readahead -- DIRECTORY MACHINE`.
+//! Records readahead on the kernel that runs here (root), with a file in TMPDIR:
+//! `cargo run --release -p live --example record-readahead -- data/recordings/readahead-6.18.44 "what this machine is"`
 
 use std::path::Path;
 

@@ -1,0 +1,57 @@
+//! The recordings of readahead.
+
+use live::recordings::default_directory;
+use live::verify::readahead::{Recording, from_recordings, list};
+
+#[test]
+fn recordings_are_whole() {
+    let recordings = list(&default_directory()).unwrap();
+    assert_eq!(recordings.len(), 1);
+    for (name, recording) in recordings {
+        for case in &recording.cases {
+            let mut came = std::collections::BTreeSet::new();
+            for (read, pages) in recording.reads(case).unwrap() {
+                let place = format!("{name}, {}: {read:?}", case.name);
+                assert!(pages.iter().all(|&page| page < case.file_pages && came.insert(page)), "{place}");
+                let last = case.file_pages.min(read.index + read.pages);
+                assert!((read.index..last).all(|page| came.contains(&page)), "{place}");
+            }
+        }
+    }
+}
+
+/// There is memory enough, so nothing but what was read decides.
+#[test]
+fn every_read_brings_in_the_kernel_s_pages() {
+    let report = from_recordings(&default_directory(), "test".into(), &mut |_| {}).unwrap();
+    assert_eq!((report.kernel.as_str(), report.entries.len()), ("6.18.44", 2 * 16));
+    for entry in report.entries {
+        assert_eq!(
+            entry.error,
+            Some(0.0),
+            "{}, {}: {}, {}",
+            entry.case,
+            entry.counter,
+            entry.kernel,
+            entry.twin
+        );
+    }
+}
+
+#[test]
+fn a_recording_can_be_written_and_read_and_errors_name_the_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, original) = list(&default_directory()).unwrap().remove(0);
+    let case = original.cases.iter().find(|case| case.name == "strided").unwrap();
+    let reads = original.reads(case).unwrap();
+    let written = [(case.clone(), reads.clone())];
+    Recording::write(directory.path(), original.kernel.clone(), original.machine.clone(), &written).unwrap();
+    let copy = Recording::open(directory.path()).unwrap();
+    assert_eq!(copy.cases, [case.clone()]);
+    assert_eq!(copy.reads(case).unwrap(), reads);
+
+    let packed = zstd::encode_all(&b"0 0 4: 0-7\n1 16 4: 16-19"[..], 3).unwrap();
+    std::fs::write(directory.path().join("strided.reads.zst"), packed).unwrap();
+    let error = copy.reads(case).unwrap_err().to_string();
+    assert!(error.contains("strided.reads.zst, line 2: `1 16 4: 16-19`"), "{error}");
+}
