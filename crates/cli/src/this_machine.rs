@@ -52,6 +52,7 @@ fn topology() -> Result<TopologyFigures, anyhow::Error> {
         threads += 1;
     }
     let nodes = online("/sys/devices/system/node/online").unwrap_or_else(|_| vec![0]);
+    let with_cpus = online("/sys/devices/system/node/has_cpu").map_or(nodes.len(), |nodes| nodes.len());
     let distances = nodes.iter().map(|&node| distances(node, nodes.len())).collect();
     let count = |n: usize| u16::try_from(n).context("more than 65535 of a kind");
     Ok(TopologyFigures {
@@ -61,6 +62,7 @@ fn topology() -> Result<TopologyFigures, anyhow::Error> {
         threads_per_core: threads / count(cores.len().max(1))?,
         virtualized: fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| runs_under_hypervisor(&text)),
         nodes: u8::try_from(nodes.len()).context("more than 255 nodes")?,
+        memory_only_nodes: nodes.len().saturating_sub(with_cpus) as u8,
         node_distances: distances,
         memory_mib_per_node: memory_mib()? / nodes.len().max(1) as u64,
         caches: caches(),
