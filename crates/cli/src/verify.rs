@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use live::qemu;
 use live::recordings::default_directory;
 use live::verify::programs::{self, Program};
-use live::verify::{Cause, Entry, Options, Report, from_recordings, hugetlb, pcp, readahead, reclaim};
+use live::verify::{Cause, Entry, Options, Report, from_recordings, hugetlb, numa, pcp, readahead, reclaim};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -142,13 +142,14 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         "hugetlb" if arguments.workloads.is_empty() => judge_hugetlb,
         "reclaim" if arguments.workloads.is_empty() => judge_reclaim,
         "readahead" if arguments.workloads.is_empty() => judge_readahead,
-        mechanism @ ("hugetlb" | "reclaim" | "readahead") => {
+        "numa" if arguments.workloads.is_empty() => judge_numa,
+        mechanism @ ("hugetlb" | "reclaim" | "readahead" | "numa") => {
             let message = format!("--workload: {mechanism} has none, only pcp does; leave it out");
             return Err(Failure::input(message));
         }
         other => {
             let message = format!(
-                "{other}: this mechanism cannot be verified; pcp, hugetlb, reclaim and readahead can"
+                "{other}: this mechanism cannot be verified; pcp, hugetlb, reclaim, readahead and numa can"
             );
             return Err(Failure::input(message));
         }
@@ -227,6 +228,10 @@ fn judge_readahead(
         return Ok(readahead::from_recordings(recordings, ASKED_FOR.into(), progress)?);
     }
     Ok(readahead::readahead(recordings, progress)?)
+}
+
+fn judge_numa(_: &Arguments, recordings: &Path, progress: &mut dyn FnMut(&str)) -> Result<Report, Failure> {
+    Ok(numa::from_recordings(recordings, ASKED_FOR.into(), progress)?)
 }
 
 /// This program, and the word that leads it to something else.

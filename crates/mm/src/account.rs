@@ -82,6 +82,14 @@ categories! {
     BlockLayer = "block_layer",
     /// Looking for pages to evict, and evicting them, without locks.
     Reclaim = "reclaim",
+    /// Making pages inaccessible to see who touches them, without flushing translations.
+    NumaScan = "numa_scan",
+    /// NUMA hint faults, without moving pages.
+    NumaHintFault = "numa_hint_fault",
+    /// Moving pages between nodes, without locks.
+    PageMigration = "page_migration",
+    /// What programs wait longer for memory because it is on another node.
+    RemoteMemory = "remote_memory",
     /// Interrupted by another CPU, and lost translations afterwards.
     IpiHandler = "ipi_handler",
 }

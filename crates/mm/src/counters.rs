@@ -157,6 +157,32 @@ events! {
     Pswpout = "pswpout",
     /// Pages of files that were read without having been asked for.
     ReadaheadPages = "readahead_pages",
+    /// Base pages made PROT_NONE by NUMA scanning.
+    NumaPteUpdates = "numa_pte_updates",
+    /// Huge entries among them.
+    NumaHugePteUpdates = "numa_huge_pte_updates",
+    /// Accesses to such pages.
+    NumaHintFaults = "numa_hint_faults",
+    /// Those whose page was on the node of the thread.
+    NumaHintFaultsLocal = "numa_hint_faults_local",
+    /// Base pages that hint faults moved.
+    NumaPagesMigrated = "numa_pages_migrated",
+    /// Base pages that migrated, for whatever reason.
+    PgmigrateSuccess = "pgmigrate_success",
+    /// Base pages that did not although they should have.
+    PgmigrateFail = "pgmigrate_fail",
+    /// Pages of slow memory promoted to fast memory.
+    PgpromoteSuccess = "pgpromote_success",
+    /// Pages that were hot enough, promoted or not.
+    PgpromoteCandidate = "pgpromote_candidate",
+    /// Pages promoted because there was room to spare (7.x).
+    PgpromoteCandidateNrl = "pgpromote_candidate_nrl",
+    /// Threads moved to another node for their memory.
+    NumaTaskMigrated = "numa_task_migrated",
+    /// Pairs of threads that changed places for their memory.
+    NumaTaskSwapped = "numa_task_swapped",
+    /// NUMA scan passes that were claimed.
+    NumaScanPasses = "numa_scan_passes",
     /// Pages that entered the page cache.
     PageCacheAdded = "page_cache_added",
     /// Pages that reclaim took from the page cache.

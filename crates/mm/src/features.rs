@@ -4,12 +4,14 @@
 //!   Features ── the page allocator's own fields: "PCP high auto-tuning" as posted and merged, and what came later
 //!            ├─ hugetlb: HugetlbFeatures        "Batch hugetlb vmemmap modification operations", likewise
 //!            ├─ reclaim: ReclaimFeatures      "Refault distance update with MGLRU support", likewise
-//!            └─ readahead: ReadaheadFeatures  what releases changed about reading ahead
+//!            ├─ readahead: ReadaheadFeatures  what releases changed about reading ahead
+//!            └─ numa: NumaFeatures              "sched/numa: Enhance vma scanning", likewise
 //! ```
 //!
 //! What the sets are called is said in [`crate::series`].
 
 use crate::hugetlb::features::HugetlbFeatures;
+use crate::numa::features::NumaFeatures;
 use crate::readahead::policy::ReadaheadFeatures;
 use crate::vmscan::features::ReclaimFeatures;
 
@@ -99,6 +101,8 @@ pub struct Features {
     pub reclaim: ReclaimFeatures,
     /// What is read ahead.
     pub readahead: ReadaheadFeatures,
+    /// NUMA balancing.
+    pub numa: NumaFeatures,
 }
 
 impl Features {
@@ -128,6 +132,7 @@ impl Features {
         hugetlb: HugetlbFeatures::BASE,
         reclaim: ReclaimFeatures::G65,
         readahead: ReadaheadFeatures::V6_6,
+        numa: NumaFeatures::P4,
     };
     pub(crate) const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };
     pub(crate) const PATCH3: Features =
@@ -141,8 +146,12 @@ impl Features {
     pub(crate) const PATCH9: Features =
         Features { auto_tuning: Some(Decay::FifthUpToUnused), ..Features::PATCH8 };
     pub(crate) const PATCH10: Features = Features { free_memory: FreeMemory::Count, ..Features::PATCH9 };
-    pub(crate) const MAINLINE_6_1: Features =
-        Features { reclaim: ReclaimFeatures::G61_LATE, readahead: ReadaheadFeatures::V6_1, ..Features::BASE };
+    pub(crate) const MAINLINE_6_1: Features = Features {
+        reclaim: ReclaimFeatures::G61_LATE,
+        readahead: ReadaheadFeatures::V6_1,
+        numa: NumaFeatures::B0,
+        ..Features::BASE
+    };
     pub(crate) const MAINLINE_6_7: Features = Features {
         free_high_batch: Some(CacheRule::LastLevelOverThreeBatches),
         auto_tuning: Some(Decay::Eighth),
@@ -152,6 +161,7 @@ impl Features {
         pageblock_type_on_bulk_free: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_7,
         reclaim: ReclaimFeatures::G67,
+        numa: NumaFeatures::R67,
         ..Features::PATCH10
     };
     pub(crate) const MAINLINE_6_10: Features = Features {
@@ -161,11 +171,14 @@ impl Features {
         folio_batch: 31,
         hugetlb: HugetlbFeatures::MAINLINE_6_10,
         readahead: ReadaheadFeatures::V6_8,
+        numa: NumaFeatures::R610,
         ..Features::MAINLINE_6_7
     };
+    /// Late releases of 6.11 have what 6.12 changed about NUMA balancing.
     pub(crate) const MAINLINE_6_11: Features = Features {
         hugetlb: HugetlbFeatures::MAINLINE_6_11,
         readahead: ReadaheadFeatures::V6_11,
+        numa: NumaFeatures::Y612,
         ..Features::MAINLINE_6_10
     };
     pub(crate) const MAINLINE_6_15: Features = Features {

@@ -14,7 +14,7 @@
 //!
 //!   memcontrol: groups and their limits         lru_lock: what else a page fault locks
 //!   hugetlb: pools of huge pages                vmemmap: the map of struct pages, as memory
-//!   vmstat: the worker that lets stocks decay
+//!   vmstat: the worker that lets stocks decay   numa: which node's memory a thread uses, and bringing them together
 //!   features: which kernel is this?             sysctl: its settings       counters: what it counted
 //! ```
 //!
@@ -39,6 +39,7 @@ pub mod memcontrol;
 pub mod memory;
 pub mod memory_map;
 pub mod mglru;
+pub mod numa;
 pub mod page;
 pub mod page_alloc;
 pub mod pcp;

@@ -4,6 +4,7 @@
 //!   pcp      base ─► patch1 ─► ... ─► patch10        each name means the series up to and including the patch,
 //!   hugetlb  base ─► patch5 ─► ... ─► patch12        as posted or, where review found a slip, also as intended
 //!   reclaim  g65 ──► rfc1 ───► ... ─► rfc6           beside the multi-gen LRU as it was before and became after
+//!   numa     b0 ──► p1 ─► ... ─► p4 ─► m4 ─► ... ─► r67 ─► y612     and what was merged after it
 //!              │
 //!              └───► mainline-6.1 ─► mainline-6.7 ─► ... ─► mainline-6.19      every series ends in the same kernels
 //! ```
@@ -13,6 +14,7 @@
 
 use crate::features::Features;
 use crate::hugetlb::features::HugetlbFeatures;
+use crate::numa::features::NumaFeatures;
 use crate::vmscan::features::ReclaimFeatures;
 
 /// A named kernel.
@@ -61,8 +63,14 @@ impl Series {
         description: "Refault distance update with MGLRU support, RFC v3, 6 patches, 2023-09-21",
         patches: RECLAIM_PATCHES,
     };
+    /// Which VMAs NUMA balancing scans.
+    pub const NUMA: Series = Series {
+        name: "numa",
+        description: "sched/numa: Enhance vma scanning, v3, 4 patches, 2023-03-01, and what followed it",
+        patches: NUMA_PATCHES,
+    };
     /// All series that an experiment can name.
-    pub const ALL: &'static [Series] = &[Series::PCP, Series::HUGETLB, Series::RECLAIM];
+    pub const ALL: &'static [Series] = &[Series::PCP, Series::HUGETLB, Series::RECLAIM, Series::NUMA];
 
     /// The series named `name`.
     pub fn find(name: &str) -> Option<Series> {
@@ -179,6 +187,33 @@ const RECLAIM_PATCHES: &[Variant] = &[
     reclaim("g67", "multi-gen LRU of 6.7: restored pages keep their accesses", ReclaimFeatures::G67),
     reclaim("g614", "multi-gen LRU of 6.14: recent by the last generations", ReclaimFeatures::G614),
     reclaim("g72", "multi-gen LRU of 7.2: activate counts the working set only", ReclaimFeatures::G72),
+];
+
+const fn numa(name: &'static str, description: &'static str, numa: NumaFeatures) -> Variant {
+    variant(name, description, Features { numa, ..Features::BASE })
+}
+
+const NUMA_PATCHES: &[Variant] = &[
+    numa("b0", "before the series (6.2): every suitable VMA is scanned", NumaFeatures::B0),
+    numa("p1", "1/4: a new VMA is left alone for scan_delay_ms", NumaFeatures::P1),
+    numa("p2", "1-2/4: threads scan only VMAs that they have touched", NumaFeatures::P2),
+    numa("p3", "1-3/4: what they touched is forgotten after two windows", NumaFeatures::P3),
+    numa("p4", "1-4/4: PIDs are hashed (6.4 to 6.6)", NumaFeatures::P4),
+    numa(
+        "m4",
+        "windows turn before the test, skips are traced (October 2023, patches 1-4)",
+        NumaFeatures::M4,
+    ),
+    numa("m5", "a VMA that was begun is finished by any thread (patch 5)", NumaFeatures::M5),
+    numa("m6", "no VMA twice in a sequence, and one by force (patch 6)", NumaFeatures::M6),
+    numa("r67", "the first two sequences are counted from the VMA's birth (6.7 to 6.11)", NumaFeatures::R67),
+    numa("y612", "a VMA comes up again after nr_threads sequences (6.12 to 7.1)", NumaFeatures::Y612),
+    numa(
+        "y612-loc-clear",
+        "and failed migrations are forgotten once the period has doubled (6.12.117)",
+        NumaFeatures::Y612_LOC_CLEAR,
+    ),
+    numa("c72", "no scan where the cpuset allows one node (7.2)", NumaFeatures::C72),
 ];
 
 /// Kernels that every series ends in.

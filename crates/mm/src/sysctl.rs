@@ -51,6 +51,8 @@ pub struct Settings {
     pub boot_huge_pages: [u64; 2],
     /// `tlb_single_page_flush_ceiling`: flushes of more kernel pages than this flush everything.
     pub tlb_single_page_flush_ceiling: u64,
+    /// NUMA balancing.
+    pub numa: NumaSettings,
     /// `fail_page_alloc/nth`: the allocation for huge pages and their vmemmap, counted from 1, that fails; 0 for none.
     pub fail_nth: u64,
     /// `fail_page_alloc/ppm`: how many of a million such allocations fail.
@@ -75,8 +77,45 @@ impl Default for Settings {
             hugetlb_optimize_vmemmap: false,
             boot_huge_pages: [0; 2],
             tlb_single_page_flush_ceiling: 33,
+            numa: NumaSettings::default(),
             fail_nth: 0,
             fail_ppm: 0,
+        }
+    }
+}
+
+/// Settings of NUMA balancing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumaSettings {
+    /// `kernel.numa_balancing` has bit 0: threads and their memory are brought together.
+    pub balancing: bool,
+    /// `kernel.numa_balancing` has bit 1: what is hot in slow memory is promoted.
+    pub tiering: bool,
+    /// `numa_balancing/scan_delay_ms`: CPU time before a new process is scanned, and time before a new VMA is.
+    pub scan_delay_ms: u64,
+    /// `numa_balancing/scan_period_min_ms`: the least CPU time in which all of an address space is scanned.
+    pub scan_period_min_ms: u64,
+    /// `numa_balancing/scan_period_max_ms`: the most.
+    pub scan_period_max_ms: u64,
+    /// `numa_balancing/scan_size_mb`: how much of it one pass scans.
+    pub scan_size_mb: u64,
+    /// `numa_balancing/hot_threshold_ms`: a page of slow memory touched so soon after a scan is hot.
+    pub hot_threshold_ms: u64,
+    /// `kernel.numa_balancing_promote_rate_limit_MBps`.
+    pub promote_rate_limit_mbps: u64,
+}
+
+impl Default for NumaSettings {
+    fn default() -> Self {
+        NumaSettings {
+            balancing: true,
+            tiering: false,
+            scan_delay_ms: 1000,
+            scan_period_min_ms: 1000,
+            scan_period_max_ms: 60_000,
+            scan_size_mb: 256,
+            hot_threshold_ms: 1000,
+            promote_rate_limit_mbps: 65_536,
         }
     }
 }
@@ -85,6 +124,7 @@ impl Default for Settings {
 pub const MIN_PERCPU_PAGELIST_HIGH_FRACTION: u64 = 8;
 
 const INT_MAX: u64 = i32::MAX as u64;
+const UINT_MAX: u64 = u32::MAX as u64;
 
 fn assign(place: &mut u64, value: u64, allowed: std::ops::RangeInclusive<u64>) -> bool {
     let fits = allowed.contains(&value);
@@ -228,6 +268,58 @@ pub const SETTINGS: &[Setting] = &[
         accepts: "0 and more",
         description: "the largest range, in pages, that is flushed page by page from translation caches",
         apply: |s, value, _| assign(&mut s.tlb_single_page_flush_ceiling, value, 0..=INT_MAX),
+    },
+    Setting {
+        name: "kernel.numa_balancing",
+        default: "1",
+        accepts: "0 (off), 1 (placement), 2 (memory tiering) or 3 (both)",
+        description: "whether threads and memory are brought together, and hot pages of slow memory promoted",
+        apply: |s, value, _| {
+            (s.numa.balancing, s.numa.tiering) = (value & 1 != 0, value & 2 != 0);
+            value <= 3
+        },
+    },
+    Setting {
+        name: "numa_balancing/scan_delay_ms",
+        default: "1000",
+        accepts: "0 to 4294967295",
+        description: "CPU time before a new process is scanned and, from 6.4 on, time before a new VMA is",
+        apply: |s, value, _| assign(&mut s.numa.scan_delay_ms, value, 0..=UINT_MAX),
+    },
+    Setting {
+        name: "numa_balancing/scan_period_min_ms",
+        default: "1000",
+        accepts: "0 to 4294967295",
+        description: "the least CPU time of a thread in which the whole address space is scanned",
+        apply: |s, value, _| assign(&mut s.numa.scan_period_min_ms, value, 0..=UINT_MAX),
+    },
+    Setting {
+        name: "numa_balancing/scan_period_max_ms",
+        default: "60000",
+        accepts: "0 to 4294967295",
+        description: "the most CPU time of a thread in which the whole address space is scanned",
+        apply: |s, value, _| assign(&mut s.numa.scan_period_max_ms, value, 0..=UINT_MAX),
+    },
+    Setting {
+        name: "numa_balancing/scan_size_mb",
+        default: "256",
+        accepts: "1 to 4294967295, a power of two (the kernel rounds sizes of memory with it by masks)",
+        description: "how much of an address space one pass scans",
+        apply: |s, value, _| value.is_power_of_two() && assign(&mut s.numa.scan_size_mb, value, 1..=UINT_MAX),
+    },
+    Setting {
+        name: "numa_balancing/hot_threshold_ms",
+        default: "1000",
+        accepts: "0 to 4294967295",
+        description: "a page of slow memory is hot if it is touched so soon after it was scanned",
+        apply: |s, value, _| assign(&mut s.numa.hot_threshold_ms, value, 0..=UINT_MAX),
+    },
+    Setting {
+        name: "kernel.numa_balancing_promote_rate_limit_MBps",
+        default: "65536",
+        accepts: "0 to 4294967295",
+        description: "how much memory may be promoted, MB/s from each node",
+        apply: |s, value, _| assign(&mut s.numa.promote_rate_limit_mbps, value, 0..=UINT_MAX),
     },
     Setting {
         name: "fail_page_alloc/nth",

@@ -8,6 +8,7 @@
 //!   hugetlb       a count written to the pool, here or when it was recorded, then in the twin: what both count
 //!   readahead     reads of a file, likewise: which pages came in with each
 //!   reclaim       accesses to files and memory, likewise: which pages were there, which had to go
+//!   numa          hint faults and scan passes, likewise: each decision about them
 //! ```
 //!
 //! The decisions are those of [`mm::pcp::policy`] and the mechanics those of [`mm::pcp`], [`mm::hugetlb`] and
@@ -29,6 +30,7 @@ mod drain;
 mod guard;
 mod history;
 pub mod hugetlb;
+pub mod numa;
 mod open_loop;
 pub mod programs;
 pub mod readahead;

@@ -1,0 +1,350 @@
+//! Each recorded decision beside the twin's, given what the kernel had decided until then.
+//!
+//! ```text
+//!   fault     page, thread, CPU, who was there ─► who was there? filter asked? its answer?
+//!                                              └► statistics ─► preferred node, does the thread want to move?
+//!   work      the thread's state               ─► the same? may it scan?
+//!   pass      entries changed, range by range  ─► the same ranges? the same VMAs skipped, and why?
+//! ```
+//!
+//! What is no decision of NUMA balancing is taken from the recording: how many entries a range had to change, whether a
+//! page that should move did, whether a thread found a CPU on its node. After a difference the twin takes over the kernel's
+//! state, so that one does not lead to others.
+
+use std::collections::{BTreeMap, HashMap};
+
+use machine::{Cpu, Node};
+use mm::Features;
+use mm::numa::Tasks;
+use mm::numa::cpupid::Cpupid;
+use mm::numa::migrate::policy::{self as migration, FaultFlags, Mempolicy};
+use mm::numa::placement::policy::{LOAD_AVG_MAX, Locality};
+use mm::numa::placement::{CountedFault, TaskClock, TaskId, TaskNuma};
+use mm::numa::scan;
+use mm::numa::scan::policy::{self as scanning, Scanner};
+use mm::sysctl::Settings;
+
+use super::recording::{Case, Decision, Fault, Recording};
+use super::ticks::Ticks;
+use super::vmas::{RecordedVmas, vmas_of};
+use crate::verify::{Causes, Entry};
+
+/// Pages of a process besides its buffer: stacks, text, libraries.
+const OTHER_PAGES: u64 = 100;
+const PAGES_OF_MIB: u64 = 256;
+
+/// Decisions of a kind, and how many of them the twin takes too.
+#[derive(Clone, Copy, Debug, Default)]
+struct Agreement {
+    all: u64,
+    equal: u64,
+}
+
+struct AddressSpace {
+    scan: scan::MmScan,
+    vmas: RecordedVmas,
+    last: HashMap<u64, Cpupid>,
+    threads: i32,
+    rss: u64,
+    started: bool,
+}
+
+struct Judge<'a> {
+    features: &'a Features,
+    settings: Settings,
+    recording: &'a Recording,
+    decisions: &'a [Decision],
+    ticks: Ticks,
+    /// Decisions of each thread that have not been looked at, by number, the next one last.
+    ahead: BTreeMap<u32, Vec<usize>>,
+    tasks: Tasks,
+    ids: BTreeMap<u32, TaskId>,
+    spaces: Vec<AddressSpace>,
+    space_of: BTreeMap<u32, usize>,
+    running: Vec<Option<u32>>,
+    tally: BTreeMap<&'static str, Agreement>,
+}
+
+/// The entries of a case: the kernel's number is that of all decisions of a kind, the twin's that of those which agree.
+pub fn entries(
+    name: &str,
+    features: &Features,
+    recording: &Recording,
+    case: &Case,
+    faults: &[Fault],
+    decisions: &[Decision],
+) -> Vec<Entry> {
+    let mut settings = Settings::default();
+    for (setting, value) in &case.settings {
+        settings.set(setting, value).expect("settings were read from a kernel");
+    }
+    let mut ahead: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (number, decision) in decisions.iter().enumerate().rev() {
+        ahead.entry(decision.tid).or_default().push(number);
+    }
+    let space = |threads: &Vec<u32>| AddressSpace {
+        scan: scan::MmScan::default(),
+        vmas: vmas_of(threads, decisions),
+        last: HashMap::new(),
+        threads: threads.len() as i32 + 1,
+        rss: case.buffer_mib * PAGES_OF_MIB + OTHER_PAGES,
+        started: false,
+    };
+    let mut judge = Judge {
+        features,
+        settings,
+        recording,
+        decisions,
+        ticks: Ticks::new(decisions),
+        ahead,
+        tasks: Tasks::new(recording.distances.clone()),
+        ids: BTreeMap::new(),
+        spaces: case.processes.iter().map(space).collect(),
+        space_of: BTreeMap::new(),
+        running: vec![None; recording.node_of_cpu.len()],
+        tally: BTreeMap::new(),
+    };
+    for (number, threads) in case.processes.iter().enumerate() {
+        judge.space_of.extend(threads.iter().map(|&tid| (tid, number)));
+    }
+    let mut next = faults.iter().peekable();
+    for (number, decision) in decisions.iter().enumerate() {
+        while let Some(fault) = next.next_if(|fault| fault.time <= decision.time) {
+            judge.fault(fault, next.peek().is_some());
+        }
+        if decision.event == "work" {
+            judge.work(number);
+        }
+    }
+    next.for_each(|fault| judge.fault(fault, false));
+    let entry = |(counter, agreement): (&'static str, Agreement)| {
+        Entry::new(name, counter, agreement.all, agreement.equal, Causes::default())
+    };
+    judge.tally.into_iter().map(entry).collect()
+}
+
+impl Judge<'_> {
+    fn count(&mut self, kind: &'static str, equal: bool) {
+        let agreement = self.tally.entry(kind).or_default();
+        agreement.all += 1;
+        agreement.equal += u64::from(equal);
+    }
+
+    fn node(&self, cpu: u16) -> Node {
+        Node(self.recording.node_of_cpu[usize::from(cpu) % self.recording.node_of_cpu.len()])
+    }
+
+    fn task(&mut self, tid: u32) -> TaskId {
+        let (tasks, settings) = (&mut self.tasks, &self.settings.numa);
+        *self.ids.entry(tid).or_insert_with(|| tasks.add(TaskNuma::new(tid, settings)))
+    }
+
+    fn fault(&mut self, fault: &Fault, _more: bool) {
+        let Some(&space) = self.space_of.get(&fault.tid) else { return };
+        let task = self.task(fault.tid);
+        self.running[usize::from(fault.cpu)] = Some(fault.tid);
+        let here = self.node(fault.filter.map_or(fault.cpu, |filter| filter.cpu));
+        let last = Cpupid::from_bits(fault.last);
+        let flags = FaultFlags(fault.flags);
+
+        let known = self.spaces[space].last.get(&fault.page).copied().unwrap_or(Cpupid::UNSET);
+        self.count("who was there last", known == last);
+        let page = match fault.filter {
+            Some(filter) => Node(filter.source),
+            None if flags.has(FaultFlags::FAULT_LOCAL) => here,
+            None => Node(fault.node),
+        };
+        let mut asked = None;
+        let cpus = self.recording.node_of_cpu.len();
+        let own = self.tasks.get(task);
+        let (preferred, task_scan_seq) = (own.preferred, own.scan_seq);
+        let target =
+            migration::misplaced(&Mempolicy::default_on(here), here, page, &self.recording.distances, |to| {
+                let answer = migration::may_migrate(&migration::Fault {
+                    pid: fault.tid,
+                    last,
+                    last_node: last.is_valid(cpus).then(|| self.node(last.cpu().0)),
+                    destination: to,
+                    preferred,
+                    task_scan_seq,
+                    group: self.tasks.group_use(task, page, to),
+                    from_slow_memory: false,
+                });
+                asked = Some(answer);
+                answer
+            });
+        self.count("filter asked", asked.is_some() == fault.filter.is_some());
+        if let (Some(answer), Some(filter)) = (asked, fault.filter) {
+            self.count("filter's answer", answer == filter.answer);
+        }
+        self.count("page to move, and where", target.map(|node| node.0) == fault.misplaced);
+        let now_there = match fault.filter {
+            Some(filter) => Cpupid::new(Cpu(filter.cpu), fault.tid),
+            None => last,
+        };
+        let AddressSpace { last: remembered, vmas, scan, rss, .. } = &mut self.spaces[space];
+        remembered.insert(fault.page, now_there);
+        vmas.touched(&self.features.numa, fault.page, fault.tid);
+
+        let counted = CountedFault {
+            last,
+            node: Node(fault.node),
+            cpu_node: Node(self.recording.node_of_cpu[usize::from(fault.cpu)]),
+            pages: 1,
+            flags,
+        };
+        let clock = TaskClock {
+            now: self.ticks.at(fault.time),
+            now_ns: fault.time * 1000,
+            runtime_ns: fault.time * 1000,
+            load_sum: LOAD_AVG_MAX,
+        };
+        let other = self.running[usize::from(last.cpu().0).min(cpus - 1)]
+            .filter(|_| last.is_valid(cpus))
+            .and_then(|tid| Some((*self.ids.get(&tid)?, self.space_of.get(&tid) == Some(&space))));
+        let (f, settings, rss) = (&self.features.numa, &self.settings.numa, *rss);
+        let before = self.tasks.get(task).preferred;
+        let outcome = self.tasks.fault(f, settings, task, clock, &counted, other, scan, || rss);
+        let mut changes: Vec<u8> = Vec::new();
+        let mut preferred = before;
+        if let Some(placed) = outcome.placed
+            && placed != before
+        {
+            changes.extend(placed.map(|node| node.0));
+            preferred = placed;
+        }
+        let (recorded, attempt) = self.after_fault(fault);
+        if outcome.wants_to_move || attempt.is_some() {
+            self.count("thread wants to move", outcome.wants_to_move == attempt.is_some());
+        }
+        if let Some(node) = attempt.filter(|_| self.tasks.group(task).is_some())
+            && Some(Node(node)) != preferred
+        {
+            changes.push(node);
+        }
+        if !recorded.is_empty() || !changes.is_empty() {
+            self.count("preferred node changes", recorded == changes);
+        }
+        if let Some(&node) = recorded.last() {
+            self.tasks.set_preferred(task, Node(node));
+        } else {
+            self.tasks.get_mut(task).preferred = before;
+        }
+    }
+
+    /// Preferred nodes that a thread got with a fault, and the node that it was to move to, if it tried: its own if it
+    /// found no place.
+    fn after_fault(&mut self, fault: &Fault) -> (Vec<u8>, Option<u8>) {
+        let mut changes = Vec::new();
+        let mut attempt = None;
+        let Some(ahead) = self.ahead.get_mut(&fault.tid) else { return (changes, attempt) };
+        while let Some(&number) = ahead.last() {
+            let decision = &self.decisions[number];
+            // What follows a fault takes a few microseconds.
+            let late = decision.time > fault.time + 150 || decision.event == "work";
+            if decision.time >= fault.time && (late || attempt.is_some()) {
+                break;
+            }
+            match decision.event.as_str() {
+                "work" if decision.time >= fault.time => break,
+                "setnuma" if decision.time >= fault.time => changes.extend(decision.node("nid")),
+                "sched_stick_numa" if decision.time >= fault.time => attempt = decision.node("src_nid"),
+                "sched_move_numa" | "sched_swap_numa" if decision.time >= fault.time => {
+                    attempt = decision.node("dst_nid");
+                }
+                _ => {}
+            }
+            ahead.pop();
+        }
+        (changes, attempt)
+    }
+
+    /// A thread reached `task_numa_work`.
+    fn work(&mut self, number: usize) {
+        let decision = &self.decisions[number];
+        let Some(&space) = self.space_of.get(&decision.tid) else { return };
+        let task = self.task(decision.tid);
+        self.running[usize::from(decision.cpu)] = Some(decision.tid);
+        if let Some(ahead) = self.ahead.get_mut(&decision.tid) {
+            while ahead.last().is_some_and(|&of| of <= number) {
+                ahead.pop();
+            }
+        }
+        self.compare_state(task, decision);
+        let events = self.pass_events(number);
+        let mm = &mut self.spaces[space];
+        let now = self.ticks.at(decision.time);
+        if !std::mem::replace(&mut mm.started, true) && !events.is_empty() {
+            mm.scan.next_scan = now;
+        }
+        let period = self.tasks.get(task).scan_period;
+        let mut claimed = mm.scan;
+        let may = scanning::claim(&mut claimed, &self.settings.numa, period, now);
+        let due = mm.scan.next_scan;
+        let scanned = !events.is_empty();
+        // A tick more or less is not known.
+        if may != scanned && now.abs_diff(due) <= 1 {
+            self.count("may scan, within a tick", true);
+        } else {
+            self.count("may scan", may == scanned);
+        }
+        let mm = &mut self.spaces[space];
+        if !scanned {
+            if mm.scan.next_scan == 0 {
+                mm.scan = claimed;
+            }
+            return;
+        }
+        mm.scan.next_scan = now + mm::numa::jiffies(u64::from(period));
+        let scanner = Scanner { pid: decision.tid, nr_threads: mm.threads, started: now, forced: false };
+        mm.vmas.begin(events, now);
+        scan::pass(&self.features.numa, &self.settings.numa, &mut mm.scan, scanner, &mut mm.vmas);
+        let verdicts = mm.vmas.end();
+        for equal in verdicts.ranges {
+            self.count("ranges scanned", equal);
+        }
+        for equal in verdicts.skips {
+            self.count("VMAs skipped, and why", equal);
+        }
+    }
+
+    fn compare_state(&mut self, task: TaskId, decision: &Decision) {
+        let field = |name: &str| decision.field(name).unwrap_or(u64::MAX);
+        let own = self.tasks.get(task);
+        let preferred = decision.node("pref").map(Node);
+        let locality =
+            Locality { remote: field("loc_remote"), local: field("loc_local"), failed: field("loc_fail") };
+        let total = own.faults.as_ref().map_or(0, |faults| faults.total);
+        let first = own.faults.is_none() && own.scan_seq == 0;
+        let equal = [
+            ("task: scan_seq", own.scan_seq as u64 == field("seq")),
+            ("task: scan period", u64::from(own.scan_period) == field("period")),
+            ("task: preferred node", own.preferred == preferred),
+            ("task: faults, decayed", total == field("total")),
+            ("task: faults, remote, local, failed", own.locality == locality),
+            ("task: pages migrated", own.pages_migrated == field("migrated")),
+        ];
+        if std::env::var_os("NUMA_DEBUG").is_some() && equal.iter().any(|e| !e.1) {
+            eprintln!("{decision:?}\n   own {own:?} total {total}");
+        }
+        for (kind, equal) in equal {
+            self.count(kind, equal || first && kind == "task: scan period");
+        }
+        let own = self.tasks.get_mut(task);
+        own.scan_seq = field("seq") as i32;
+        own.scan_period = field("period") as u32;
+        own.scan_period_max = field("period_max") as u32;
+        own.preferred = preferred;
+        own.locality = locality;
+        own.pages_migrated = field("migrated");
+    }
+
+    /// What a pass did: the events of the thread that follow its call.
+    fn pass_events(&self, number: usize) -> Vec<Decision> {
+        let tid = self.decisions[number].tid;
+        let own = self.decisions[number + 1..].iter().filter(|decision| decision.tid == tid);
+        own.take_while(|decision| matches!(decision.event.as_str(), "cpn" | "cpnret" | "sched_skip_vma_numa"))
+            .cloned()
+            .collect()
+    }
+}

@@ -1,0 +1,112 @@
+//! What each kernel decides about NUMA balancing, and what each patch of "sched/numa: Enhance vma scanning" changes.
+//!
+//! ```text
+//!   b0    every suitable VMA in the order of addresses                          up to 6.3
+//!   p1    + a new VMA is left alone for scan_delay                              1/4
+//!   p2    + a VMA is left alone by threads that have not touched it             2/4, one word of PIDs
+//!   p3    + what threads touched is forgotten after two windows                 3/4
+//!   p4    + PIDs are hashed                                                     4/4 = 6.4 to 6.6
+//!   m4    + windows turn before the test, skips are traced                      "Track VMA scanning", 1-4, October 2023
+//!   m5    + a VMA begun is finished, whoever scans
+//!   m6    + once a sequence, and one VMA by force where none was touched
+//!   r67   + the first sequences are counted from the VMA's birth                6.7 to 6.11
+//!   y612  + a VMA comes up again after as many sequences as there are threads   6.12 to 7.1
+//!   c72   + no scan where the cpuset allows one node                            7.2
+//! ```
+
+/// How a VMA remembers which threads touched it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AccessingPids {
+    /// p2: one word, a bit for each remainder of the PID by 64, never cleared.
+    OneWord,
+    /// p3: two words, of which the older one is dropped every four scan delays.
+    TwoWindows,
+    /// p4: likewise, a bit for each of 64 values of a hash of the PID.
+    TwoWindowsHashed,
+}
+
+impl AccessingPids {
+    /// Whether there are windows that turn.
+    pub fn has_windows(self) -> bool {
+        self != AccessingPids::OneWord
+    }
+}
+
+/// Which mappings stay as they are when a range is made PROT_NONE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FolioTest {
+    /// Of a private mapping those of pages with more than one reference: shared, in the swap cache, or of a compound page.
+    References,
+    /// 6.10: those of pages that more than one address space maps, and pinned ones.
+    Sharers,
+    /// 7.2: the same is asked of huge mappings, and pins count everywhere.
+    SharersAlsoHuge,
+}
+
+/// What one kernel does to balance memory over nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumaFeatures {
+    /// p1: a VMA is first scanned a `scan_delay_ms` after the scanner met it.
+    pub vma_scan_delay: bool,
+    /// p2 to p4: threads scan only what they touch.
+    pub accessing_pids: Option<AccessingPids>,
+    /// m4: windows turn before the VMA is tested, not after it passed; skips are traced.
+    pub turns_windows_first: bool,
+    /// m5: a VMA that a pass stopped in goes on being scanned.
+    pub finishes_begun_vmas: bool,
+    /// m6: no VMA twice in a sequence; a pass that skipped all for want of accesses scans one nevertheless.
+    pub once_a_sequence: bool,
+    /// r67: the two sequences in which all VMAs are scanned begin with the VMA.
+    pub sequences_of_the_vma: bool,
+    /// y612: a VMA is scanned again after as many sequences as the process has threads.
+    pub revisits_idle_vmas: bool,
+    /// c72: a task whose cpuset allows one node of memory does not scan.
+    pub skips_single_node_cpusets: bool,
+    /// A scan period that doubles after failed migrations forgets them, so that it doubles once. In 6.12.117; neither in
+    /// 6.12.95 nor in 6.1 or 7.2.
+    pub loc_clear: bool,
+    /// 6.10, 7.2.
+    pub folio_test: FolioTest,
+    /// 6.10: hint faults on large folios that are mapped by entries count, and migrate them.
+    pub large_folios: bool,
+    /// 7.x: promotions into free space are counted apart (`pgpromote_candidate_nrl`).
+    pub counts_unlimited_promotions: bool,
+}
+
+impl NumaFeatures {
+    pub(crate) const B0: NumaFeatures = NumaFeatures {
+        vma_scan_delay: false,
+        accessing_pids: None,
+        turns_windows_first: false,
+        finishes_begun_vmas: false,
+        once_a_sequence: false,
+        sequences_of_the_vma: false,
+        revisits_idle_vmas: false,
+        skips_single_node_cpusets: false,
+        loc_clear: false,
+        folio_test: FolioTest::References,
+        large_folios: false,
+        counts_unlimited_promotions: false,
+    };
+    pub(crate) const P1: NumaFeatures = NumaFeatures { vma_scan_delay: true, ..NumaFeatures::B0 };
+    pub(crate) const P2: NumaFeatures =
+        NumaFeatures { accessing_pids: Some(AccessingPids::OneWord), ..NumaFeatures::P1 };
+    pub(crate) const P3: NumaFeatures =
+        NumaFeatures { accessing_pids: Some(AccessingPids::TwoWindows), ..NumaFeatures::P2 };
+    pub(crate) const P4: NumaFeatures =
+        NumaFeatures { accessing_pids: Some(AccessingPids::TwoWindowsHashed), ..NumaFeatures::P3 };
+    pub(crate) const M4: NumaFeatures = NumaFeatures { turns_windows_first: true, ..NumaFeatures::P4 };
+    pub(crate) const M5: NumaFeatures = NumaFeatures { finishes_begun_vmas: true, ..NumaFeatures::M4 };
+    pub(crate) const M6: NumaFeatures = NumaFeatures { once_a_sequence: true, ..NumaFeatures::M5 };
+    pub(crate) const R67: NumaFeatures = NumaFeatures { sequences_of_the_vma: true, ..NumaFeatures::M6 };
+    pub(crate) const R610: NumaFeatures =
+        NumaFeatures { folio_test: FolioTest::Sharers, large_folios: true, ..NumaFeatures::R67 };
+    pub(crate) const Y612: NumaFeatures = NumaFeatures { revisits_idle_vmas: true, ..NumaFeatures::R610 };
+    pub(crate) const Y612_LOC_CLEAR: NumaFeatures = NumaFeatures { loc_clear: true, ..NumaFeatures::Y612 };
+    pub(crate) const C72: NumaFeatures = NumaFeatures {
+        skips_single_node_cpusets: true,
+        folio_test: FolioTest::SharersAlsoHuge,
+        counts_unlimited_promotions: true,
+        ..NumaFeatures::Y612
+    };
+}

@@ -1,0 +1,203 @@
+//! What the kernel decides about a page when somebody takes a hint fault on it: is it misplaced, and may it follow?
+//!
+//! ```text
+//!   misplaced    policy of the VMA or task ─► a node, or stay
+//!   filter       preferred node unknown, or early, and nobody or the same thread was here     ─► yes
+//!                the last thread here ran on another node than the destination                ─► no    (two stages)
+//!                the same thread, or no group                                                  ─► yes
+//!                the group runs three times as much there as here                              ─► yes
+//!                it runs more there for the memory it has there                                ─► yes, else no
+//! ```
+//!
+//! Under the default policy a local fault is not asked about, so it does not refresh who was there last. Pure functions of
+//! small states. In the kernel: `mpol_misplaced` in mm/mempolicy.c, `should_numa_migrate_memory` in kernel/sched/fair.c,
+//! `numa_migrate_prep` in mm/memory.c.
+
+use super::super::cpupid::Cpupid;
+use machine::Node;
+
+/// A group must run so many times more on a node before that counts (`ACTIVE_NODE_FRACTION`).
+pub const ACTIVE_NODE_FRACTION: u64 = 3;
+
+/// A set of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nodes(pub u64);
+
+impl Nodes {
+    /// One node.
+    pub fn of(node: Node) -> Nodes {
+        Nodes(1 << node.0)
+    }
+
+    /// Whether `node` is one of them.
+    pub fn has(self, node: Node) -> bool {
+        self.0 >> node.0 & 1 != 0
+    }
+
+    fn iter(self) -> impl Iterator<Item = Node> {
+        (0..64).map(Node).filter(move |&node| self.has(node))
+    }
+}
+
+/// Which nodes a policy names (`MPOL_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// These first.
+    Preferred(Nodes),
+    /// The one where the thread runs.
+    Local,
+    /// These only.
+    Bind(Nodes),
+    /// These first, the nearest of them.
+    PreferredMany(Nodes),
+    /// One after the other; this one for the page at hand.
+    Interleave(Node),
+}
+
+/// A memory policy as far as hint faults go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mempolicy {
+    /// Its nodes.
+    pub mode: Mode,
+    /// `MPOL_F_MOF`: pages migrate on hint faults.
+    pub migrate_on_fault: bool,
+    /// `MPOL_F_MORON`: they go where the thread runs, if the filter lets them.
+    pub migrate_on_referencing_node: bool,
+}
+
+impl Mempolicy {
+    /// That of a thread on `node` which set none.
+    pub fn default_on(node: Node) -> Mempolicy {
+        Mempolicy {
+            mode: Mode::Preferred(Nodes::of(node)),
+            migrate_on_fault: true,
+            migrate_on_referencing_node: true,
+        }
+    }
+}
+
+/// Where a page belongs that is touched from `this` node and is on `folio`; none: it stays. `filter` answers for the
+/// destination it is given, and is asked only where the policy leaves it to who touches the page.
+pub fn misplaced(
+    policy: &Mempolicy,
+    this: Node,
+    folio: Node,
+    distances: &[Vec<u8>],
+    filter: impl FnOnce(Node) -> bool,
+) -> Option<Node> {
+    if !policy.migrate_on_fault {
+        return None;
+    }
+    let referencing = policy.migrate_on_referencing_node;
+    let mut target = match policy.mode {
+        Mode::Preferred(nodes) if nodes.has(folio) => return None,
+        Mode::Preferred(nodes) => nodes.iter().next()?,
+        Mode::Local => this,
+        Mode::Interleave(node) => node,
+        Mode::Bind(nodes) | Mode::PreferredMany(nodes) if referencing => {
+            if !nodes.has(this) {
+                return None;
+            }
+            this
+        }
+        Mode::Bind(nodes) | Mode::PreferredMany(nodes) => {
+            if nodes.has(folio) {
+                return None;
+            }
+            nodes.iter().min_by_key(|node| distances[this.index()][node.index()])?
+        }
+    };
+    if referencing {
+        target = this;
+        if !filter(target) {
+            return None;
+        }
+    }
+    (target != folio).then_some(target)
+}
+
+/// Faults of a group of tasks on two nodes, by where its threads ran and where its memory was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupUse {
+    /// Weighted faults of threads that ran on the source.
+    pub cpu_source: u64,
+    /// The same for the destination.
+    pub cpu_destination: u64,
+    /// Faults on memory of the source.
+    pub memory_source: u64,
+    /// The same for the destination.
+    pub memory_destination: u64,
+}
+
+/// What the filter knows of a fault.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// The thread.
+    pub pid: u32,
+    /// Who was there last.
+    pub last: Cpupid,
+    /// The node of the CPU in `last`; none if it is no CPU of this machine.
+    pub last_node: Option<Node>,
+    /// Where the page would go.
+    pub destination: Node,
+    /// The thread's preferred node.
+    pub preferred: Option<Node>,
+    /// The thread's copy of the sequence number.
+    pub task_scan_seq: i32,
+    /// The thread's group.
+    pub group: Option<GroupUse>,
+    /// The page is on a node of slow memory, and memory tiering is off.
+    pub from_slow_memory: bool,
+}
+
+/// How many sequences of a task are early.
+const EARLY_SEQUENCES: i32 = 4;
+
+/// Whether a page may follow (`should_numa_migrate_memory` without tiering).
+pub fn may_migrate(fault: &Fault) -> bool {
+    let same_thread = fault.last.matches(fault.pid);
+    let nobody = fault.last.is_pid_unset();
+    if fault.from_slow_memory && fault.last_node.is_none() {
+        return false;
+    }
+    let early = fault.preferred.is_none() || fault.task_scan_seq <= EARLY_SEQUENCES;
+    if early && (nobody || same_thread) {
+        return true;
+    }
+    if !nobody && fault.last_node != Some(fault.destination) {
+        return false;
+    }
+    let Some(group) = fault.group else { return true };
+    same_thread
+        || group.cpu_destination > group.cpu_source * ACTIVE_NODE_FRACTION
+        || group.cpu_destination * group.memory_source * 3 > group.cpu_source * group.memory_destination * 4
+}
+
+/// What a hint fault was (`TNF_*`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultFlags(pub u8);
+
+impl FaultFlags {
+    /// The page moved.
+    pub const MIGRATED: FaultFlags = FaultFlags(1);
+    /// Read-only memory: who shares it is no group.
+    pub const NO_GROUP: FaultFlags = FaultFlags(2);
+    /// Several address spaces share it.
+    pub const SHARED: FaultFlags = FaultFlags(4);
+    /// The page was on the thread's node.
+    pub const FAULT_LOCAL: FaultFlags = FaultFlags(8);
+    /// It should have moved, and did not.
+    pub const MIGRATE_FAIL: FaultFlags = FaultFlags(16);
+
+    /// Whether `flag` is set.
+    #[inline]
+    pub fn has(self, flag: FaultFlags) -> bool {
+        self.0 & flag.0 != 0
+    }
+
+    /// With `flag`, if `condition` holds.
+    #[inline]
+    pub fn with(self, flag: FaultFlags, condition: bool) -> FaultFlags {
+        if condition { FaultFlags(self.0 | flag.0) } else { self }
+    }
+}

@@ -1,0 +1,448 @@
+//! Threads as NUMA balancing knows them: their faults, groups that share memory, and the node that suits each.
+//!
+//! ```text
+//!   task ── FaultStats            by what, node, shared or private
+//!    │        mem │ cpu │ membuf │ cpubuf          membuf, cpubuf: of this sequence
+//!    ├── locality, scan period, preferred node
+//!    └── group ── FaultStats      mem │ cpu: sums over its tasks
+//! ```
+//!
+//! [`policy`] decides; here the decisions meet. In the kernel: `task_numa_fault` in kernel/sched/fair.c, `struct numa_group`.
+
+pub mod policy;
+
+use super::Tasks;
+use super::cpupid::Cpupid;
+use super::features::NumaFeatures;
+use super::migrate::policy::{FaultFlags, GroupUse};
+use super::scan::MmScan;
+use super::scan::policy::{GroupSharing, ScanPeriods, scan_periods};
+use super::{HZ, jiffies};
+use crate::sysctl::NumaSettings;
+use machine::Node;
+use policy::{Join, Locality, Other};
+
+/// What faults are counted by (`enum numa_faults_stats`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Memory of the node, over sequences.
+    Memory = 0,
+    /// Threads that ran on the node, weighted by time, over sequences.
+    Cpu = 1,
+    /// Memory of the node, in this sequence.
+    MemoryBuffer = 2,
+    /// Threads that ran on the node, in this sequence.
+    CpuBuffer = 3,
+}
+
+const KINDS: usize = 4;
+
+/// Hint faults of a task or group, in pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultStats {
+    counts: Box<[u64]>,
+    nodes: usize,
+    /// Faults on memory, over sequences.
+    pub total: u64,
+}
+
+impl FaultStats {
+    /// None yet, on a machine of `nodes` nodes.
+    pub fn new(nodes: usize) -> FaultStats {
+        FaultStats { counts: vec![0; 2 * KINDS * nodes].into(), nodes, total: 0 }
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
+        (0..self.nodes as u8).map(Node)
+    }
+
+    #[inline]
+    fn index(&self, kind: Kind, node: Node, private: bool) -> usize {
+        2 * (kind as usize * self.nodes + node.index()) + usize::from(private)
+    }
+
+    /// One count.
+    #[inline]
+    pub fn get(&self, kind: Kind, node: Node, private: bool) -> u64 {
+        self.counts[self.index(kind, node, private)]
+    }
+
+    /// Adds to one count; a change that is negative wraps.
+    #[inline]
+    pub fn add(&mut self, kind: Kind, node: Node, private: bool, change: u64) {
+        let index = self.index(kind, node, private);
+        self.counts[index] = self.counts[index].wrapping_add(change);
+        if kind == Kind::Memory {
+            self.total = self.total.wrapping_add(change);
+        }
+    }
+
+    /// One count, which starts over.
+    pub(super) fn take(&mut self, kind: Kind, node: Node, private: bool) -> u64 {
+        std::mem::take(&mut self.counts[self.index(kind, node, private)])
+    }
+
+    fn both(&self, kind: Kind, node: Node) -> u64 {
+        self.get(kind, node, false) + self.get(kind, node, true)
+    }
+
+    /// Faults on memory of a node (`task_faults`, `group_faults`).
+    pub fn memory(&self, node: Node) -> u64 {
+        self.both(Kind::Memory, node)
+    }
+
+    /// Weighted faults of threads on a node (`group_faults_cpu`).
+    pub fn cpu(&self, node: Node) -> u64 {
+        self.both(Kind::Cpu, node)
+    }
+
+    fn of_all_nodes(&self, private: bool) -> u64 {
+        self.nodes().map(|node| self.get(Kind::Memory, node, private)).sum()
+    }
+
+    /// Adds what a task knows over sequences, or takes it away.
+    fn add_all(&mut self, task: &FaultStats, leaves: bool) {
+        for node in self.nodes() {
+            for (kind, private) in
+                [(Kind::Memory, false), (Kind::Memory, true), (Kind::Cpu, false), (Kind::Cpu, true)]
+            {
+                let count = task.get(kind, node, private);
+                self.add(kind, node, private, if leaves { count.wrapping_neg() } else { count });
+            }
+        }
+    }
+}
+
+/// A thread, to NUMA balancing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+/// What is known of a thread (`numa_*` of `struct task_struct`).
+#[derive(Clone, Debug)]
+pub struct TaskNuma {
+    /// Its PID, not that of its process.
+    pub pid: u32,
+    /// CPU time at which it last was due to scan, ns.
+    pub node_stamp: u64,
+    /// The sequence number at its last placement.
+    pub scan_seq: i32,
+    /// ms of CPU time between passes.
+    pub scan_period: u32,
+    /// The most that may become.
+    pub scan_period_max: u32,
+    /// When to try again to move to the preferred node, jiffies.
+    pub migrate_retry: u64,
+    /// Where most of its memory is.
+    pub preferred: Option<Node>,
+    /// Its faults; none before the first.
+    pub faults: Option<FaultStats>,
+    /// Since its period was updated.
+    pub locality: Locality,
+    /// Pages that it had moved (`numa_pages_migrated`).
+    pub pages_migrated: u64,
+    pub(super) group: Option<usize>,
+    last_placement: u64,
+    last_runtime: u64,
+}
+
+impl TaskNuma {
+    /// A thread of a new process, or of a process that called exec or fork.
+    pub fn new(pid: u32, settings: &NumaSettings) -> TaskNuma {
+        TaskNuma {
+            pid,
+            node_stamp: 0,
+            scan_seq: 0,
+            scan_period: settings.scan_delay_ms as u32,
+            scan_period_max: 0,
+            migrate_retry: 0,
+            preferred: None,
+            faults: None,
+            locality: Locality::default(),
+            pages_migrated: 0,
+            group: None,
+            last_placement: 0,
+            last_runtime: 0,
+        }
+    }
+
+    /// A further thread of a process with `users` threads. The kernel means to put off its first scan, and bounds the
+    /// time, which is ns, by a period in ms: two ticks are left.
+    pub fn new_thread(
+        pid: u32,
+        settings: &NumaSettings,
+        parent: &TaskNuma,
+        bounds: ScanPeriods,
+        users: u64,
+    ) -> TaskNuma {
+        let delay = u64::from(parent.scan_period) * users * 1_000_000;
+        let delay = bounds.max.min(delay as u32);
+        TaskNuma {
+            node_stamp: u64::from(delay) + 2 * super::TICK_NS,
+            preferred: parent.preferred,
+            scan_period_max: parent.scan_period_max,
+            ..TaskNuma::new(pid, settings)
+        }
+    }
+}
+
+/// Tasks that share memory.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// How many tasks; none: it is gone.
+    pub tasks: usize,
+    /// Sums over its tasks.
+    pub faults: FaultStats,
+    /// Nodes that it runs on.
+    pub active_nodes: usize,
+    /// Weighted faults of the node that it runs on most.
+    pub max_cpu_faults: u64,
+}
+
+/// The time as a task sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskClock {
+    /// jiffies.
+    pub now: u64,
+    /// When it was last accounted for, ns (`exec_start`).
+    pub now_ns: u64,
+    /// How long it has run in all, ns (`sum_exec_runtime`).
+    pub runtime_ns: u64,
+    /// Decayed time that it has run, of [`policy::LOAD_AVG_MAX`], for its first placement.
+    pub load_sum: u64,
+}
+
+/// A hint fault, once its page has moved or stayed.
+#[derive(Clone, Copy, Debug)]
+pub struct CountedFault {
+    /// Who was there before.
+    pub last: Cpupid,
+    /// Where the page is now.
+    pub node: Node,
+    /// The node of the CPU that faulted.
+    pub cpu_node: Node,
+    /// Base pages.
+    pub pages: u64,
+    /// What happened.
+    pub flags: FaultFlags,
+}
+
+/// What a fault led to besides being counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultOutcome {
+    /// The task was placed; its preferred node then.
+    pub placed: Option<Option<Node>>,
+    /// It is to be moved to its preferred node, where it does not run.
+    pub wants_to_move: bool,
+}
+
+impl Tasks {
+    /// Counts a hint fault of `task` (`task_numa_fault`). `other`: the task that runs where the last one here ran.
+    /// `rss`: resident pages of the address space that `mm` is scanned as.
+    #[expect(clippy::too_many_arguments, reason = "what the kernel finds through `current`")]
+    pub fn fault(
+        &mut self,
+        f: &NumaFeatures,
+        settings: &NumaSettings,
+        task: TaskId,
+        clock: TaskClock,
+        fault: &CountedFault,
+        other: Option<(TaskId, bool)>,
+        mm: &mut MmScan,
+        rss: impl FnOnce() -> u64,
+    ) -> FaultOutcome {
+        let nodes = self.nodes();
+        let own = &mut self.tasks[task.0 as usize];
+        if own.faults.is_none() {
+            own.faults = Some(FaultStats::new(nodes));
+            own.locality = Locality::default();
+        }
+        let mut private = fault.last == Cpupid::UNSET || fault.last.matches(own.pid);
+        if !private && !fault.flags.has(FaultFlags::NO_GROUP) {
+            private = self.meet(task, fault, other);
+        }
+        let local = fault.flags.has(FaultFlags::FAULT_LOCAL) || !private && self.is_within_group(task, fault);
+        let outcome = self.place_if_due(f, settings, task, clock, fault.cpu_node, mm, rss);
+        let own = &mut self.tasks[task.0 as usize];
+        if fault.flags.has(FaultFlags::MIGRATED) {
+            own.pages_migrated += fault.pages;
+        }
+        if fault.flags.has(FaultFlags::MIGRATE_FAIL) {
+            own.locality.failed += fault.pages;
+        }
+        *(if local { &mut own.locality.local } else { &mut own.locality.remote }) += fault.pages;
+        let stats = own.faults.as_mut().expect("made above");
+        stats.add(Kind::MemoryBuffer, fault.node, private, fault.pages);
+        stats.add(Kind::CpuBuffer, fault.cpu_node, private, fault.pages);
+        outcome
+    }
+
+    /// A task touched what another had: they may become a group. Whether the fault counts as private after all.
+    fn meet(&mut self, task: TaskId, fault: &CountedFault, other: Option<(TaskId, bool)>) -> bool {
+        let own = match self.tasks[task.0 as usize].group {
+            Some(group) => group,
+            None => self.found_group(task),
+        };
+        let Some((other, same_mm)) = other else { return false };
+        let group = self.tasks[other.0 as usize].group;
+        let other = Other {
+            matches: fault.last.matches(self.tasks[other.0 as usize].pid),
+            group: group.map(|group| (group as u64, self.groups[group].tasks)),
+            same_mm,
+        };
+        match policy::join((own as u64, self.groups[own].tasks), &other, fault.flags.has(FaultFlags::SHARED))
+        {
+            Join::Stay => false,
+            Join::LooksAlike => true,
+            Join::Join => {
+                self.leave_group(task);
+                self.enter_group(task, group.expect("it was joined"));
+                false
+            }
+        }
+    }
+
+    fn found_group(&mut self, task: TaskId) -> usize {
+        let group =
+            Group { tasks: 0, faults: FaultStats::new(self.nodes()), active_nodes: 1, max_cpu_faults: 0 };
+        self.groups.push(group);
+        self.enter_group(task, self.groups.len() - 1);
+        self.groups.len() - 1
+    }
+
+    fn enter_group(&mut self, task: TaskId, number: usize) {
+        let (task, group) = (&mut self.tasks[task.0 as usize], &mut self.groups[number]);
+        task.group = Some(number);
+        group.tasks += 1;
+        if let Some(faults) = &task.faults {
+            group.faults.add_all(faults, false);
+        }
+    }
+
+    fn leave_group(&mut self, task: TaskId) {
+        let task = &mut self.tasks[task.0 as usize];
+        let Some(number) = task.group.take() else { return };
+        let group = &mut self.groups[number];
+        group.tasks -= 1;
+        if let Some(faults) = &task.faults {
+            group.faults.add_all(faults, true);
+        }
+    }
+
+    /// Whether a fault on another node is within the nodes that the task's group is active on.
+    fn is_within_group(&self, task: TaskId, fault: &CountedFault) -> bool {
+        let Some(group) = self.group(task).filter(|group| group.active_nodes > 1) else { return false };
+        [fault.cpu_node, fault.node]
+            .into_iter()
+            .all(|node| policy::is_active(group.faults.cpu(node), group.max_cpu_faults))
+    }
+
+    /// The group of a task.
+    pub fn group(&self, task: TaskId) -> Option<&Group> {
+        self.tasks[task.0 as usize].group.map(|group| &self.groups[group])
+    }
+
+    /// How a task's group uses two nodes.
+    pub fn group_use(&self, task: TaskId, source: Node, destination: Node) -> Option<GroupUse> {
+        self.group(task).map(|group| GroupUse {
+            cpu_source: group.faults.cpu(source),
+            cpu_destination: group.faults.cpu(destination),
+            memory_source: group.faults.memory(source),
+            memory_destination: group.faults.memory(destination),
+        })
+    }
+
+    /// Bounds of a task's scan period.
+    pub fn scan_periods(&self, settings: &NumaSettings, task: TaskId, rss: u64) -> ScanPeriods {
+        let sharing = self.group(task).map(|group| GroupSharing {
+            refs: group.tasks as u64,
+            shared: group.faults.of_all_nodes(false),
+            private: group.faults.of_all_nodes(true),
+        });
+        scan_periods(settings, rss, sharing)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "as `fault`")]
+    fn place_if_due(
+        &mut self,
+        f: &NumaFeatures,
+        settings: &NumaSettings,
+        task: TaskId,
+        clock: TaskClock,
+        cpu_node: Node,
+        mm: &mut MmScan,
+        rss: impl FnOnce() -> u64,
+    ) -> FaultOutcome {
+        let mut outcome = FaultOutcome::default();
+        if clock.now <= self.tasks[task.0 as usize].migrate_retry {
+            return outcome;
+        }
+        if self.tasks[task.0 as usize].scan_seq != mm.scan_seq {
+            self.place(f, settings, task, clock, mm, rss());
+            outcome.placed = Some(self.tasks[task.0 as usize].preferred);
+        }
+        let own = &mut self.tasks[task.0 as usize];
+        if own.preferred.is_some() {
+            // The kernel divides jiffies of the period.
+            own.migrate_retry = clock.now + HZ.min(jiffies(own.scan_period.into()) / 16);
+            outcome.wants_to_move = own.preferred != Some(cpu_node);
+        }
+        outcome
+    }
+
+    /// A sequence has ended for a task (`task_numa_placement`).
+    fn place(
+        &mut self,
+        f: &NumaFeatures,
+        settings: &NumaSettings,
+        task: TaskId,
+        clock: TaskClock,
+        mm: &mut MmScan,
+        rss: u64,
+    ) {
+        let before = self.scan_periods(settings, task, rss);
+        let own = &mut self.tasks[task.0 as usize];
+        own.scan_seq = mm.scan_seq;
+        own.scan_period_max = before.max;
+        let (runtime, period) = match own.last_placement {
+            0 => (clock.load_sum, policy::LOAD_AVG_MAX),
+            last => (clock.runtime_ns - own.last_runtime, clock.now_ns.saturating_sub(last)),
+        };
+        own.last_placement = clock.now_ns;
+        own.last_runtime = clock.runtime_ns;
+        let group = own.group.map(|group| &mut self.groups[group]);
+        let decayed = match group {
+            None => policy::decay(own, None, runtime, period),
+            Some(group) => {
+                let mut decayed = policy::decay(own, Some(&mut group.faults), runtime, period);
+                (group.active_nodes, group.max_cpu_faults) = policy::active_nodes(&group.faults);
+                decayed.best = decayed
+                    .best
+                    .map(|best| policy::preferred_group_node(&group.faults, best, &self.distances));
+                decayed
+            }
+        };
+        if decayed.best.is_some() {
+            own.preferred = decayed.best;
+        }
+        let locality = own.locality;
+        let (now_period, max) = (own.scan_period, own.scan_period_max);
+        let bounds = self.scan_periods(settings, task, rss);
+        let update =
+            policy::update_period(f, now_period, max, bounds, locality, decayed.shared, decayed.private);
+        let own = &mut self.tasks[task.0 as usize];
+        own.scan_period = update.period;
+        if update.puts_off_scan {
+            mm.next_scan = clock.now + jiffies(u64::from(update.period));
+        }
+        if update.clears_locality {
+            own.locality = Locality::default();
+        }
+    }
+
+    /// A task ends.
+    pub fn exit(&mut self, task: TaskId) {
+        self.leave_group(task);
+        self.tasks[task.0 as usize].faults = None;
+    }
+}

@@ -1,0 +1,355 @@
+//! What the kernel decides about scanning: when, which VMAs, how much.
+//!
+//! ```text
+//!   tick     has the task run for a period since the last?       ── no ─► nothing
+//!   claim    is it time for this address space, and whose turn?  ── no ─► nothing
+//!   decide   for each VMA, in this order:
+//!            D1 unsuitable  D2 shared_ro  D3 inaccessible        ── yes ─► skip
+//!            D4 no record: it gets one
+//!            D5 too young                                        ── yes ─► skip
+//!            D6 the windows turn                                 (m4 and later)
+//!            D8 scanned in this sequence                         ── yes ─► skip, the next pass starts behind it
+//!            D9 not touched by this thread                       ── yes ─► skip, unless forced
+//!            D10 the windows turn                                (p3, p4)
+//!   range    up to the budget, rounded up to 2 MiB, not past the VMA
+//! ```
+//!
+//! Times are jiffies unless they end in `_ms`, and jiffies are compared strictly: a VMA is too young while now < next_scan,
+//! windows turn once now > reset_at. Pure functions of small states. In the kernel: `task_tick_numa`, `task_numa_work`,
+//! `vma_is_accessed`, `task_scan_min`, `task_scan_max`, `task_scan_start` in kernel/sched/fair.c.
+
+use super::super::features::{AccessingPids, NumaFeatures};
+use super::super::jiffies;
+use super::{MmScan, NumabState};
+use crate::sysctl::NumaSettings;
+
+/// No more than so many MB a second are scanned (`MAX_SCAN_WINDOW`).
+const MAX_SCAN_WINDOW: u64 = 2560;
+/// Scan delays between two turns of the windows (`VMA_PID_RESET_PERIOD`).
+const DELAYS_BETWEEN_TURNS: u64 = 4;
+/// A pass walks so many times the pages that it may change.
+const VIRTUAL_PAGES: i64 = 8;
+/// A range ends on such a boundary, or with the VMA.
+const HPAGE_SIZE: u64 = 2 << 20;
+const PAGE_SHIFT: u32 = 12;
+
+/// What a group of tasks has taken hint faults on, and how many tasks it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupSharing {
+    /// References to it: its tasks.
+    pub refs: u64,
+    /// Faults on pages that others had touched, all nodes.
+    pub shared: u64,
+    /// Faults on pages of one thread, all nodes.
+    pub private: u64,
+}
+
+impl GroupSharing {
+    /// A period, the longer the more the group shares.
+    fn stretch(self, period: u64) -> u64 {
+        period.wrapping_mul(self.refs).wrapping_mul(self.shared + 1) / (self.private + self.shared + 1)
+    }
+}
+
+/// Bounds of a task's scan period, ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanPeriods {
+    /// `task_scan_min`.
+    pub min: u32,
+    /// `task_scan_max`.
+    pub max: u32,
+    /// `task_scan_start`.
+    pub start: u32,
+}
+
+/// Bounds for a task whose address space has `rss` resident pages. The whole of it is to be scanned once a period, however
+/// many passes that takes.
+pub fn scan_periods(settings: &NumaSettings, rss: u64, group: Option<GroupSharing>) -> ScanPeriods {
+    let windows = rss.max(1).div_ceil(scan_pages(settings) as u64);
+    let passes_a_second = (MAX_SCAN_WINDOW / settings.scan_size_mb).max(1);
+    let min = (1000 / passes_a_second).max(settings.scan_period_min_ms / windows);
+    let max = settings.scan_period_max_ms / windows;
+    let stretched = |period: u64| group.map_or(period, |group| period.max(group.stretch(period)));
+    ScanPeriods { min: min as u32, max: stretched(max).max(min) as u32, start: stretched(min) as u32 }
+}
+
+/// Pages that a pass may change.
+fn scan_pages(settings: &NumaSettings) -> i64 {
+    (settings.scan_size_mb << (20 - PAGE_SHIFT)) as i64
+}
+
+/// What a scheduler tick does to a running task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tick {
+    /// Its `node_stamp`, ns of CPU time.
+    pub node_stamp: u64,
+    /// Its scan period is set to the first one.
+    pub restarts_period: bool,
+    /// The task is to scan before it returns to user mode.
+    pub queues_work: bool,
+}
+
+/// A tick finds a task that has run for `runtime` ns. The trigger is CPU time: a task that sleeps does not scan.
+pub fn tick(node_stamp: u64, period_ms: u32, runtime: u64, now: u64, next_scan: u64) -> Option<Tick> {
+    let period = u64::from(period_ms) * 1_000_000;
+    (runtime > node_stamp + period).then_some(Tick {
+        node_stamp: node_stamp + period,
+        restarts_period: node_stamp == 0,
+        queues_work: now >= next_scan,
+    })
+}
+
+/// Which CPU change makes a task start over with a short period (`update_scan_period`): one to another node, unless it
+/// brings the task home or takes it from a node that is not its home anyway.
+pub fn restarts_period_on_move(
+    task_scan_seq: i32,
+    to_preferred: bool,
+    preferred: bool,
+    from_preferred: bool,
+) -> bool {
+    task_scan_seq == 0 || !(to_preferred || preferred && !from_preferred)
+}
+
+/// Whether a task may scan now; then nobody else may for a period (the compare-and-swap of `numa_next_scan`).
+pub fn claim(mm: &mut MmScan, settings: &NumaSettings, period_ms: u32, now: u64) -> bool {
+    if mm.next_scan == 0 {
+        mm.next_scan = now + jiffies(settings.scan_delay_ms);
+    }
+    if now < mm.next_scan {
+        return false;
+    }
+    mm.next_scan = now + jiffies(u64::from(period_ms));
+    true
+}
+
+/// What a VMA is, for the first three decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VmaTraits {
+    /// Its pages can be migrated: no I/O memory, no huge-page pool, no special mapping, and the policy migrates on faults,
+    /// which that of shared memory does only if one was set.
+    pub suitable: bool,
+    /// It maps a file, and may be read and not written: libraries, which many processes share.
+    pub read_only_file: bool,
+    /// It may be read, written or executed.
+    pub accessible: bool,
+}
+
+impl VmaTraits {
+    /// Memory of its own that may be written.
+    pub const ANONYMOUS: VmaTraits = VmaTraits { suitable: true, read_only_file: false, accessible: true };
+}
+
+/// Why a VMA is skipped, or is not (`enum numa_vmaskip_reason`, in its order).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SkipReason {
+    /// D1.
+    Unsuitable,
+    /// D2.
+    SharedRo,
+    /// D3.
+    Inaccessible,
+    /// D4, D5.
+    ScanDelay,
+    /// D9.
+    PidInactive,
+    /// m5: the thread has not touched it, but it was begun; it is scanned.
+    IgnorePid,
+    /// D8.
+    SeqCompleted,
+}
+
+impl SkipReason {
+    /// All of them.
+    pub const ALL: [SkipReason; 7] = [
+        SkipReason::Unsuitable,
+        SkipReason::SharedRo,
+        SkipReason::Inaccessible,
+        SkipReason::ScanDelay,
+        SkipReason::PidInactive,
+        SkipReason::IgnorePid,
+        SkipReason::SeqCompleted,
+    ];
+
+    /// As `sched_skip_vma_numa` prints it.
+    pub fn name(self) -> &'static str {
+        match self {
+            SkipReason::Unsuitable => "unsuitable",
+            SkipReason::SharedRo => "shared_ro",
+            SkipReason::Inaccessible => "inaccessible",
+            SkipReason::ScanDelay => "scan_delay",
+            SkipReason::PidInactive => "pid_inactive",
+            SkipReason::IgnorePid => "ignore_pid_inactive",
+            SkipReason::SeqCompleted => "seq_completed",
+        }
+    }
+}
+
+/// A pass, as decisions about VMAs see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scanner {
+    /// PID of the thread, in the initial namespace.
+    pub pid: u32,
+    /// Threads of its process.
+    pub nr_threads: i32,
+    /// When the pass began.
+    pub started: u64,
+    /// The second sweep of a pass: accesses do not matter.
+    pub forced: bool,
+}
+
+/// What becomes of a VMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It is scanned.
+    Scan,
+    /// It is scanned, though this thread has not touched it: it was begun.
+    ScanBegun,
+    /// It is not.
+    Skip(SkipReason),
+}
+
+/// Decides about one VMA, which starts at `start`, and brings its record up to date.
+pub fn decide(
+    f: &NumaFeatures,
+    settings: &NumaSettings,
+    vma: VmaTraits,
+    start: u64,
+    record: &mut Option<NumabState>,
+    mm: &MmScan,
+    scanner: &Scanner,
+    now: u64,
+) -> Decision {
+    if !vma.suitable {
+        return Decision::Skip(SkipReason::Unsuitable);
+    }
+    if vma.read_only_file {
+        return Decision::Skip(SkipReason::SharedRo);
+    }
+    if !vma.accessible {
+        return Decision::Skip(SkipReason::Inaccessible);
+    }
+    if !f.vma_scan_delay {
+        return Decision::Scan;
+    }
+    let record = record.get_or_insert_with(|| new_record(settings, mm, scanner));
+    if mm.scan_seq != 0 && now < record.next_scan {
+        return Decision::Skip(SkipReason::ScanDelay);
+    }
+    let has_windows = f.accessing_pids.is_some_and(AccessingPids::has_windows);
+    let turns = has_windows && mm.scan_seq != 0 && now > record.reset_at;
+    if turns && f.turns_windows_first {
+        turn_windows(settings, record);
+    }
+    if f.once_a_sequence && record.prev_scan_seq == mm.scan_seq {
+        return Decision::Skip(SkipReason::SeqCompleted);
+    }
+    let access = match f.accessing_pids {
+        Some(pids) if !scanner.forced => access(f, pids, start, record, mm, scanner),
+        _ => Decision::Scan,
+    };
+    if turns && !f.turns_windows_first && access == Decision::Scan {
+        turn_windows(settings, record);
+    }
+    access
+}
+
+fn new_record(settings: &NumaSettings, mm: &MmScan, scanner: &Scanner) -> NumabState {
+    let next_scan = scanner.started + jiffies(settings.scan_delay_ms);
+    NumabState {
+        next_scan,
+        pids: [0; 2],
+        reset_at: next_scan + between_turns(settings),
+        prev_scan_seq: mm.scan_seq.wrapping_sub(1),
+        start_scan_seq: mm.scan_seq,
+    }
+}
+
+fn between_turns(settings: &NumaSettings) -> u64 {
+    jiffies(DELAYS_BETWEEN_TURNS * settings.scan_delay_ms)
+}
+
+/// The time of the next turn moves on by one period, so a VMA left alone for long catches up one turn a visit.
+fn turn_windows(settings: &NumaSettings, record: &mut NumabState) {
+    record.reset_at += between_turns(settings);
+    record.pids = [record.pids[1], 0];
+}
+
+/// Whether a thread may scan a VMA (`vma_is_accessed`).
+fn access(
+    f: &NumaFeatures,
+    pids: AccessingPids,
+    start: u64,
+    record: &NumabState,
+    mm: &MmScan,
+    scanner: &Scanner,
+) -> Decision {
+    let born = if f.sequences_of_the_vma { record.start_scan_seq } else { 0 };
+    if mm.scan_seq.wrapping_sub(born) < 2 {
+        return Decision::Scan;
+    }
+    if (record.pids[0] | record.pids[1]) & pid_bit(pids, scanner.pid) != 0 {
+        return Decision::Scan;
+    }
+    if f.finishes_begun_vmas && mm.scan_offset > start {
+        return Decision::ScanBegun;
+    }
+    if f.revisits_idle_vmas && mm.scan_seq > record.prev_scan_seq.wrapping_add(scanner.nr_threads) {
+        return Decision::Scan;
+    }
+    Decision::Skip(SkipReason::PidInactive)
+}
+
+/// The bit of a thread in a VMA's words.
+pub fn pid_bit(pids: AccessingPids, pid: u32) -> u64 {
+    let bit = match pids {
+        AccessingPids::OneWord | AccessingPids::TwoWindows => pid % u64::BITS,
+        AccessingPids::TwoWindowsHashed => pid.wrapping_mul(GOLDEN_RATIO_32) >> (u32::BITS - 6),
+    };
+    1 << bit
+}
+
+/// Knuth's multiplier, as `hash_32` has it.
+const GOLDEN_RATIO_32: u32 = 0x61C8_8647;
+
+/// A thread took a hint fault in a VMA (`vma_set_access_pid_bit`).
+pub fn note_access(f: &NumaFeatures, record: &mut Option<NumabState>, pid: u32) {
+    if let (Some(pids), Some(record)) = (f.accessing_pids, record) {
+        record.pids[1] |= pid_bit(pids, pid);
+    }
+}
+
+/// What a pass may still do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Pages in ranges that had something to change.
+    pub pages: i64,
+    /// Pages in all ranges.
+    pub virtual_pages: i64,
+}
+
+impl Budget {
+    /// Of a pass that begins.
+    pub fn new(settings: &NumaSettings) -> Budget {
+        let pages = scan_pages(settings);
+        Budget { pages, virtual_pages: VIRTUAL_PAGES * pages }
+    }
+
+    /// Where the next range of a VMA that ends at `vma_end` ends.
+    pub fn range_end(&self, start: u64, vma_end: u64) -> u64 {
+        (start + ((self.pages as u64) << PAGE_SHIFT)).next_multiple_of(HPAGE_SIZE).min(vma_end)
+    }
+
+    /// A range was walked; whole ranges are charged, however little changed.
+    pub fn charge(&mut self, range: std::ops::Range<u64>, changed: u64) {
+        let pages = ((range.end - range.start) >> PAGE_SHIFT) as i64;
+        if changed > 0 {
+            self.pages -= pages;
+        }
+        self.virtual_pages -= pages;
+    }
+
+    /// The pass is over.
+    pub fn is_spent(&self) -> bool {
+        self.pages <= 0 || self.virtual_pages <= 0
+    }
+}
