@@ -49,10 +49,23 @@ impl<C: Category> Machine<C> {
         initiating: C,
         interrupted: C,
     ) {
+        self.call_on_cpus(initiator, |_| true, work, refill, initiating, interrupted);
+    }
+
+    /// The same on the initiator and on those CPUs that are `targets`.
+    fn call_on_cpus(
+        &mut self,
+        initiator: Cpu,
+        targets: impl Fn(Cpu) -> bool,
+        work: Time,
+        refill: Time,
+        initiating: C,
+        interrupted: C,
+    ) {
         let Machine { clocks, accounts, busy, places, costs, .. } = self;
         let (start, here) = (clocks[initiator.index()].now, places[initiator.index()]);
         let (mut now, mut last) = (start, start);
-        for place in places.iter().filter(|place| place.cpu != initiator) {
+        for place in places.iter().filter(|place| place.cpu != initiator && targets(place.cpu)) {
             // The call queue's line comes here; call data and acknowledgement travel there and back.
             let line = costs.line_transfer[here.distance(place) as usize];
             now += line + costs.ipi_send + costs.ipi_trap;
@@ -76,13 +89,32 @@ impl<C: Category> Machine<C> {
         self.wait_until(initiator, initiating, last);
     }
 
-    /// Flushes kernel translations of every CPU by interrupts (`flush_tlb_all`, `flush_tlb_kernel_range`).
-    pub fn flush_kernel_tlb(&mut self, initiator: Cpu, flush: Flush, initiating: C, interrupted: C) {
-        let (work, refill) = match flush {
+    /// What a flush takes on each CPU, and what a busy one loses afterwards.
+    fn flush_cost(&self, flush: Flush) -> (Time, Time) {
+        match flush {
             Flush::All => (self.costs.tlb_flush_all, self.costs.tlb_refill),
             Flush::Range { pages } => (self.costs.tlb_flush_page * pages, Time::ZERO),
-        };
+        }
+    }
+
+    /// Flushes kernel translations of every CPU by interrupts (`flush_tlb_all`, `flush_tlb_kernel_range`).
+    pub fn flush_kernel_tlb(&mut self, initiator: Cpu, flush: Flush, initiating: C, interrupted: C) {
+        let (work, refill) = self.flush_cost(flush);
         self.call_on_each_cpu(initiator, work, refill, initiating, interrupted);
+    }
+
+    /// Flushes translations of an address space: the initiator's own, and by interrupts those of the CPUs that are `targets`,
+    /// as they run its threads (`flush_tlb_mm_range`).
+    pub fn flush_tlb_of(
+        &mut self,
+        initiator: Cpu,
+        targets: impl Fn(Cpu) -> bool,
+        flush: Flush,
+        initiating: C,
+        interrupted: C,
+    ) {
+        let (work, refill) = self.flush_cost(flush);
+        self.call_on_cpus(initiator, targets, work, refill, initiating, interrupted);
     }
 
     /// Flushes them by hardware, without interrupts; does nothing and returns `false` if the machine cannot.

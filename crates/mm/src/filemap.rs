@@ -152,7 +152,9 @@ impl MemoryManager {
         let node = zone.node;
         flags.set_zone(zone.kind as usize);
         let lruvec = self.lruvec_of(memcg, node);
-        Ok(self.folios.create(pfn, flags, 0, lruvec))
+        let id = self.folios.create(pfn, flags, 0, lruvec);
+        self.numa.forget_folio(id);
+        Ok(id)
     }
 
     /// Tells whoever watches that the page of a slot has left the page cache.

@@ -75,7 +75,7 @@ impl MemoryManager {
     ) -> Result<Touch, OutOfMemory> {
         if let Some(number) = self.mms[mm].directory.entry(page) {
             let entry = &mut self.page_tables[number];
-            if entry.has(if write { Pte::PRESENT.with(Pte::WRITE) } else { Pte::PRESENT }) {
+            if entry.lets(write) {
                 entry.set(Pte::YOUNG);
                 return Ok(Touch::Mapped);
             }
@@ -101,6 +101,14 @@ impl MemoryManager {
         let fault = Fault { memcg: space.memcg, mm, page, entry: number, write, has_recency };
         self.counters.add(Event::Pgfault, 1);
         let entry = self.page_tables[number];
+        if entry.has(Pte::PROT_NONE) {
+            self.do_numa_page(machine, cpu, mm, page, number);
+            // A store to what the entry does not let be stored to faults once more.
+            return match self.page_tables[number].lets(write) {
+                true => Ok(Touch::Minor),
+                false => self.handle_mm_fault(machine, cpu, mm, page, write),
+            };
+        }
         let touch = if let Some(swap) = entry.swap_entry() {
             self.do_swap_page(machine, cpu, &fault, swap)?
         } else if let Some(id) = entry.folio() {

@@ -30,6 +30,7 @@ use crate::lruvec::Lruvec;
 use crate::memcontrol::{Memcg, Memcgs};
 use crate::memory_map::{MemoryRange, ZoneType};
 use crate::mglru::MemcgLru;
+use crate::numa::NumaBalancing;
 use crate::page::{MigrateType, Pfn};
 use crate::pcp::{self, is_order_allowed, list_index};
 use crate::readahead::Readahead;
@@ -136,6 +137,7 @@ pub struct MemoryManager {
     pub(crate) submitted_writes: Vec<FolioId>,
     pub(crate) dirty_pages: DirtyPages,
     pub(crate) readahead: Readahead,
+    pub(crate) numa: NumaBalancing,
     /// Pages that have left the page cache, if somebody watches.
     pub(crate) removals: Option<Vec<(FileId, u32)>>,
 }
@@ -224,6 +226,7 @@ impl MemoryManager {
             submitted_writes: Vec::new(),
             dirty_pages: DirtyPages::default(),
             readahead: Readahead::default(),
+            numa: NumaBalancing::new(topology),
             removals: None,
         };
         mm.make_lruvecs(Memcg::ROOT);

@@ -21,6 +21,7 @@ mod vma;
 
 use crate::account::Category;
 use crate::memcontrol::Memcg;
+use crate::numa::scan::MmScan;
 use crate::page_alloc::MemoryManager;
 use machine::{Cpu, Machine};
 use std::ops::Range;
@@ -54,6 +55,10 @@ pub struct AddressSpace {
     /// What is mapped where.
     pub vmas: Vmas,
     pub(crate) directory: Directory,
+    /// What NUMA scanning knows of it.
+    pub numa_scan: MmScan,
+    /// Threads that run in it.
+    pub(crate) users: u32,
     /// Entries that map an anonymous page (`MM_ANONPAGES`).
     pub(crate) anon_pages: u64,
     /// Entries that map a page of a file (`MM_FILEPAGES`).
@@ -131,7 +136,10 @@ impl MemoryManager {
     /// An address space with nothing in it, whose pages are charged to `memcg` (`mm_alloc`, `execve`).
     pub fn create_mm(&mut self, memcg: Memcg) -> MmId {
         let (vmas, directory) = (Vmas::default(), Directory::default());
-        self.mms.add(AddressSpace { memcg, vmas, directory, anon_pages: 0, file_pages: 0 })
+        let numa_scan = MmScan::default();
+        let space =
+            AddressSpace { memcg, vmas, directory, numa_scan, users: 1, anon_pages: 0, file_pages: 0 };
+        self.mms.add(space)
     }
 
     /// An address space.
@@ -166,7 +174,14 @@ impl MemoryManager {
         if let Backing::File(file, first) = backing {
             self.file_mappings.add(file, rmap::FileMapping { mm, start, first, pages });
         }
-        self.mms[mm].vmas.insert(Vma { start, end: start + pages, backing, flags, has_anon: false });
+        self.mms[mm].vmas.insert(Vma {
+            start,
+            end: start + pages,
+            backing,
+            flags,
+            has_anon: false,
+            numab: None,
+        });
     }
 
     /// Unmaps what lies in `pages` (`munmap`); how many pages were mapped.
@@ -237,6 +252,8 @@ impl MemoryManager {
             }
         }
         self.mms[child].vmas = vmas;
+        self.mms[child].vmas.forget_scans();
+        self.numa_fork(machine.now(cpu), parent, child);
         child
     }
 

@@ -1,7 +1,7 @@
 //! Page-table entries, and tables of 512 of them.
 //!
 //! ```text
-//!   entry    payload: folio or swap entry (32) │ present, zero, swap, write, young, exclusive
+//!   entry    payload: folio or swap entry (32) │ present, zero, swap, write, young, exclusive, prot_none
 //!
 //!   address space ─► directory (1 GiB) ─┬► table (2 MiB) ─► entry (4 KiB)         8 bytes a mapped page
 //!                                       └► huge entry (2 MiB)
@@ -48,6 +48,9 @@ impl Pte {
     /// No other address space has the anonymous page (`PageAnonExclusive`).
     pub const EXCLUSIVE: Pte = Pte(1 << 37);
 
+    /// Maps a folio, and faults nevertheless: NUMA balancing wants to know who comes (`pte_protnone`).
+    pub const PROT_NONE: Pte = Pte(1 << 38);
+
     /// Maps a folio, or a page of it.
     #[inline]
     pub(crate) fn of_folio(id: FolioId) -> Pte {
@@ -64,6 +67,13 @@ impl Pte {
     #[inline]
     pub fn folio(self) -> Option<FolioId> {
         self.has(Pte::PRESENT).then_some(FolioId(self.0 as u32))
+    }
+
+    /// Whether the hardware lets a load or a store through.
+    #[inline]
+    pub fn lets(self, write: bool) -> bool {
+        let wanted = if write { Pte::PRESENT.with(Pte::WRITE) } else { Pte::PRESENT };
+        self.0 & (wanted.0 | Pte::PROT_NONE.0) == wanted.0
     }
 
     /// The swap entry.
@@ -127,6 +137,12 @@ impl PteNumber {
 }
 
 impl TableId {
+    /// Its place in arrays.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+
     /// No table.
     const NONE: TableId = TableId(u32::MAX);
 
@@ -146,6 +162,8 @@ pub(crate) struct PageTable {
     pub first: Vpn,
     /// The next table of the ring.
     sibling: TableId,
+    /// Counts changes of entries, so that what was added up of them is known to be still right.
+    version: u32,
     /// One entry for all of it (a PMD), or none.
     huge: Pte,
     /// None, or 512.
@@ -159,6 +177,12 @@ impl PageTable {
         self.entries.is_empty()
     }
 
+    /// How often its entries may have changed.
+    #[inline]
+    pub(crate) fn version(&self) -> u32 {
+        self.version
+    }
+
     /// Pages that one of its entries is for.
     #[inline]
     pub(crate) fn pages_of_entry(&self) -> u64 {
@@ -168,6 +192,7 @@ impl PageTable {
     /// The entries at some places, or the huge one.
     #[inline]
     pub(crate) fn entries_mut(&mut self, places: Range<usize>) -> &mut [Pte] {
+        self.version = self.version.wrapping_add(1);
         match self.is_huge() {
             true => std::slice::from_mut(&mut self.huge),
             false => &mut self.entries[places],
@@ -181,6 +206,7 @@ impl PageTable {
 
     /// Replaces the huge entry by 512 equal ones.
     pub(crate) fn split_huge(&mut self) {
+        self.version = self.version.wrapping_add(1);
         self.entries = vec![std::mem::take(&mut self.huge); PTRS_PER_PTE].into();
     }
 }
@@ -205,6 +231,7 @@ impl std::ops::IndexMut<PteNumber> for PageTables {
     #[inline]
     fn index_mut(&mut self, number: PteNumber) -> &mut Pte {
         let table = &mut self.tables[number.table().0 as usize];
+        table.version = table.version.wrapping_add(1);
         table.entries.get_mut(number.place()).unwrap_or(&mut table.huge)
     }
 }
@@ -229,9 +256,9 @@ impl PageTables {
     pub(crate) fn create(&mut self, mm: MmId, first: Vpn, is_huge: bool) -> TableId {
         let id = self.free.pop().unwrap_or(TableId(self.tables.len() as u32));
         let entries = vec![Pte::NONE; if is_huge { 0 } else { PTRS_PER_PTE }].into();
-        let table = PageTable { mm, first, sibling: id, huge: Pte::NONE, entries };
+        let table = PageTable { mm, first, sibling: id, version: 0, huge: Pte::NONE, entries };
         match self.tables.get_mut(id.0 as usize) {
-            Some(place) => *place = table,
+            Some(place) => *place = PageTable { version: place.version.wrapping_add(1), ..table },
             None => self.tables.push(table),
         }
         id

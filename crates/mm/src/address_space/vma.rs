@@ -9,6 +9,7 @@
 //! of itself is equal; the kernel asks besides whether their pages are found in the same way (`anon_vma`).
 
 use super::Vpn;
+use crate::numa::scan::NumabState;
 use crate::workingset::LruType;
 use crate::xarray::FileId;
 use std::collections::BTreeMap;
@@ -79,6 +80,9 @@ pub struct Vma {
     pub flags: VmFlags,
     /// It has had anonymous pages (`vma->anon_vma`), so a fork copies its entries.
     pub(crate) has_anon: bool,
+    /// What NUMA scanning knows of it (`numab_state`): nothing where it was cut off another, the first one's where two
+    /// became one.
+    pub(crate) numab: Option<NumabState>,
 }
 
 impl Vma {
@@ -114,7 +118,7 @@ impl Vma {
             Backing::Anonymous => Backing::Anonymous,
             Backing::File(file, first) => Backing::File(file, first + (page - self.start) as u32),
         };
-        let rest = Vma { start: page, backing, ..self.clone() };
+        let rest = Vma { start: page, backing, numab: None, ..self.clone() };
         self.end = page;
         rest
     }
@@ -156,6 +160,16 @@ impl Vmas {
     pub fn from(&self, page: Vpn) -> impl Iterator<Item = &Vma> {
         let start = self.find(page).map_or(page, |vma| vma.start);
         self.0.range(start..).map(|(_, vma)| vma)
+    }
+
+    /// The one that starts at `page`.
+    pub(crate) fn at_mut(&mut self, page: Vpn) -> Option<&mut Vma> {
+        self.0.get_mut(&page)
+    }
+
+    /// NUMA scanning has met none of them (`vma_numab_state_init` of each copy).
+    pub(crate) fn forget_scans(&mut self) {
+        self.0.values_mut().for_each(|vma| vma.numab = None);
     }
 
     /// How many there are.

@@ -65,6 +65,9 @@ pub struct NumaFeatures {
     /// A scan period that doubles after failed migrations forgets them, so that it doubles once. In 6.12.117; neither in
     /// 6.12.95 nor in 6.1 or 7.2.
     pub loc_clear: bool,
+    /// A page keeps who touched it last when it migrates. 6.12 loses that, as recordings of 6.12.95 show; when it began to is
+    /// not known.
+    pub migration_keeps_cpupid: bool,
     /// 6.10, 7.2.
     pub folio_test: FolioTest,
     /// 6.10: hint faults on large folios that are mapped by entries count, and migrate them.
@@ -84,6 +87,7 @@ impl NumaFeatures {
         revisits_idle_vmas: false,
         skips_single_node_cpusets: false,
         loc_clear: false,
+        migration_keeps_cpupid: true,
         folio_test: FolioTest::References,
         large_folios: false,
         counts_unlimited_promotions: false,
@@ -101,7 +105,8 @@ impl NumaFeatures {
     pub(crate) const R67: NumaFeatures = NumaFeatures { sequences_of_the_vma: true, ..NumaFeatures::M6 };
     pub(crate) const R610: NumaFeatures =
         NumaFeatures { folio_test: FolioTest::Sharers, large_folios: true, ..NumaFeatures::R67 };
-    pub(crate) const Y612: NumaFeatures = NumaFeatures { revisits_idle_vmas: true, ..NumaFeatures::R610 };
+    pub(crate) const Y612: NumaFeatures =
+        NumaFeatures { revisits_idle_vmas: true, migration_keeps_cpupid: false, ..NumaFeatures::R610 };
     pub(crate) const Y612_LOC_CLEAR: NumaFeatures = NumaFeatures { loc_clear: true, ..NumaFeatures::Y612 };
     pub(crate) const C72: NumaFeatures = NumaFeatures {
         skips_single_node_cpusets: true,

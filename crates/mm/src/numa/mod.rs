@@ -19,12 +19,21 @@
 
 pub mod cpupid;
 pub mod features;
+pub mod heat;
 pub mod migrate;
 pub mod placement;
 pub mod scan;
+mod sweep;
 
-use machine::Node;
+use crate::address_space::{MmId, PteNumber};
+use crate::folio::FolioId;
+use cpupid::Cpupid;
+use heat::Heat;
+use machine::{Cpu, Node, Time, Topology};
+use migrate::promotion::NodePromotion;
 use placement::{Group, TaskId, TaskNuma};
+use scan::policy::SkipReason;
+use sweep::Swept;
 
 /// Ticks of a second (`CONFIG_HZ`), as Debian and most others configure it.
 pub const HZ: u64 = 250;
@@ -73,5 +82,210 @@ impl Tasks {
     /// The scheduler prefers another node for a task than its placement said, as it found no room there, or room elsewhere.
     pub fn set_preferred(&mut self, task: TaskId, node: Node) {
         self.get_mut(task).preferred = Some(node);
+    }
+}
+
+/// The jiffy at a time; 0 means "not set" to the kernel, so boot is at 1.
+pub fn jiffies_at(now: Time) -> u64 {
+    nanoseconds(now) / TICK_NS + 1
+}
+
+/// Whole nanoseconds of a time.
+fn nanoseconds(time: Time) -> u64 {
+    time.picoseconds() / 1000
+}
+
+/// A thread that is, or was, on a CPU.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    mm: MmId,
+    /// CPU time until it was last switched to, ns.
+    ran: u64,
+    since: Time,
+    /// The CPU that it runs on or ran on last.
+    cpu: Option<Cpu>,
+}
+
+/// What somebody who touches the page of an entry finds going on.
+#[derive(Clone, Copy, Debug)]
+struct InProgress {
+    entry: PteNumber,
+    until: Time,
+    migrates: bool,
+}
+
+/// All that NUMA balancing knows.
+#[derive(Clone, Debug)]
+pub struct NumaBalancing {
+    /// Threads and their groups.
+    pub tasks: Tasks,
+    runs: Vec<Running>,
+    /// By CPU.
+    current: Vec<Option<TaskId>>,
+    /// By folio: who touched it last, or when it was scanned.
+    last: Vec<Cpupid>,
+    slow: Vec<bool>,
+    promotions: Vec<NodePromotion>,
+    /// By page table: the last hint fault there.
+    faulting: Vec<Option<InProgress>>,
+    /// By page table.
+    swept: Vec<Option<Swept>>,
+    wants_to_move: Vec<TaskId>,
+    /// By VMA.
+    heat: Heat,
+    skipped: [u64; SkipReason::ALL.len()],
+}
+
+impl NumaBalancing {
+    pub(crate) fn new(topology: &Topology) -> NumaBalancing {
+        let nodes = topology.nodes as usize;
+        NumaBalancing {
+            tasks: Tasks::new(topology.node_distances.clone()),
+            runs: Vec::new(),
+            current: vec![None; topology.cpus()],
+            last: Vec::new(),
+            slow: (0..topology.nodes).map(|node| topology.is_memory_only(Node(node))).collect(),
+            promotions: vec![NodePromotion::default(); nodes],
+            faulting: Vec::new(),
+            swept: Vec::new(),
+            wants_to_move: Vec::new(),
+            heat: Heat::default(),
+            skipped: [0; SkipReason::ALL.len()],
+        }
+    }
+
+    fn add(&mut self, task: TaskNuma, mm: MmId) -> TaskId {
+        self.runs.push(Running { mm, ran: 0, since: Time::ZERO, cpu: None });
+        self.tasks.add(task)
+    }
+
+    /// The address space of a task.
+    pub fn mm_of(&self, task: TaskId) -> MmId {
+        self.runs[task.0 as usize].mm
+    }
+
+    /// The task that runs on `cpu`.
+    #[inline]
+    pub fn running(&self, cpu: Cpu) -> Option<TaskId> {
+        self.current[cpu.index()]
+    }
+
+    /// The CPU that a task runs on or ran on last.
+    pub fn cpu_of(&self, task: TaskId) -> Option<Cpu> {
+        self.runs[task.0 as usize].cpu
+    }
+
+    /// How long a task has run, ns; it runs on `cpu`.
+    fn runtime(&self, task: TaskId, cpu: Cpu, now: Time) -> u64 {
+        let run = &self.runs[task.0 as usize];
+        let runs = self.running(cpu) == Some(task);
+        run.ran + if runs { nanoseconds(now.saturating_sub(run.since)) } else { 0 }
+    }
+
+    fn stop(&mut self, cpu: Cpu, now: Time) {
+        if let Some(task) = self.current[cpu.index()].take() {
+            let run = &mut self.runs[task.0 as usize];
+            run.ran += nanoseconds(now.saturating_sub(run.since));
+        }
+    }
+
+    /// Where the task ran before, if it was on another CPU.
+    fn run(&mut self, cpu: Cpu, task: TaskId, now: Time) -> Option<Cpu> {
+        self.current[cpu.index()] = Some(task);
+        let run = &mut self.runs[task.0 as usize];
+        run.since = now;
+        run.cpu.replace(cpu).filter(|&before| before != cpu)
+    }
+
+    /// Whether a node's memory is slow: it has no CPUs.
+    #[inline]
+    pub fn is_slow(&self, node: Node) -> bool {
+        self.slow[node.index()]
+    }
+
+    fn promotion(&mut self, node: Node) -> &mut NodePromotion {
+        &mut self.promotions[node.index()]
+    }
+
+    /// Nobody has touched a new folio.
+    #[inline]
+    pub(crate) fn forget_folio(&mut self, id: FolioId) {
+        if let Some(last) = self.last.get_mut(id.index()) {
+            *last = Cpupid::UNSET;
+        }
+    }
+
+    /// Who touched a folio last.
+    #[inline]
+    fn last(&self, id: FolioId) -> Cpupid {
+        self.last.get(id.index()).copied().unwrap_or(Cpupid::UNSET)
+    }
+
+    fn set_last(&mut self, id: FolioId, last: Cpupid) {
+        if self.last.len() <= id.index() {
+            self.last.resize(id.index() + 1, Cpupid::UNSET);
+        }
+        self.last[id.index()] = last;
+    }
+
+    fn exchange_last(&mut self, id: FolioId, this: Cpupid) -> Cpupid {
+        let last = self.last(id);
+        self.set_last(id, this);
+        last
+    }
+
+    fn set_scanned(&mut self, id: FolioId, time: u32) {
+        self.set_last(id, Cpupid::from_bits(time));
+    }
+
+    #[inline]
+    fn in_progress(&self, entry: PteNumber) -> Option<(Time, bool)> {
+        let fault = self.faulting.get(entry.table().index()).copied().flatten()?;
+        (fault.entry == entry).then_some((fault.until, fault.migrates))
+    }
+
+    #[inline]
+    fn faulting_until(&self, table: usize) -> Time {
+        self.faulting.get(table).copied().flatten().map_or(Time::ZERO, |fault| fault.until)
+    }
+
+    fn note_in_progress(&mut self, entry: PteNumber, until: Time, migrates: bool) {
+        let table = entry.table().index();
+        if self.faulting.len() <= table {
+            self.faulting.resize(table + 1, None);
+        }
+        self.faulting[table] = Some(InProgress { entry, until, migrates });
+    }
+
+    fn note_wants_to_move(&mut self, task: TaskId) {
+        self.wants_to_move.push(task);
+    }
+
+    /// Tasks that want to run on their preferred node, since this was last asked.
+    pub fn take_wants_to_move(&mut self) -> Vec<TaskId> {
+        std::mem::take(&mut self.wants_to_move)
+    }
+
+    fn note_scanned(&mut self, mm: MmId, start: u64, pages: u64) {
+        self.heat.of(mm, start).scanned += pages;
+    }
+
+    fn note_fault(&mut self, mm: MmId, start: crate::address_space::Vpn, task: TaskId, local: bool) {
+        self.heat.fault(mm, start << 12, task, local);
+    }
+
+    fn note_skipped(&mut self, mm: MmId, start: u64, reason: SkipReason) {
+        self.skipped[reason as usize] += 1;
+        self.heat.of(mm, start).skipped[reason as usize] += 1;
+    }
+
+    /// How often VMAs were skipped for each reason, as `sched_skip_vma_numa` tells.
+    pub fn skipped(&self) -> impl Iterator<Item = (SkipReason, u64)> {
+        SkipReason::ALL.into_iter().zip(self.skipped)
+    }
+
+    /// Who touched and who scanned what.
+    pub fn heat(&self) -> &Heat {
+        &self.heat
     }
 }

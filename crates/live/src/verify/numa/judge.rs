@@ -47,6 +47,17 @@ struct AddressSpace {
     threads: i32,
     rss: u64,
     started: bool,
+    /// A pass that has not ended: when it does, and what the kernel then knows.
+    scanning: Option<(u64, scan::MmScan)>,
+}
+
+impl AddressSpace {
+    /// It is `time`: a pass may have ended.
+    fn advance(&mut self, time: u64) {
+        if let Some((_, after)) = self.scanning.take_if(|(end, _)| *end <= time) {
+            (self.scan.scan_seq, self.scan.scan_offset) = (after.scan_seq, after.scan_offset);
+        }
+    }
 }
 
 struct Judge<'a> {
@@ -89,6 +100,7 @@ pub fn entries(
         threads: threads.len() as i32 + 1,
         rss: case.buffer_mib * PAGES_OF_MIB + OTHER_PAGES,
         started: false,
+        scanning: None,
     };
     let mut judge = Judge {
         features,
@@ -110,13 +122,15 @@ pub fn entries(
     let mut next = faults.iter().peekable();
     for (number, decision) in decisions.iter().enumerate() {
         while let Some(fault) = next.next_if(|fault| fault.time <= decision.time) {
-            judge.fault(fault, next.peek().is_some());
+            judge.fault(fault);
         }
-        if decision.event == "work" {
-            judge.work(number);
+        match decision.event.as_str() {
+            "work" => judge.work(number),
+            "sched_migrate_task" => judge.moved(decision),
+            _ => {}
         }
     }
-    next.for_each(|fault| judge.fault(fault, false));
+    next.for_each(|fault| judge.fault(fault));
     let entry = |(counter, agreement): (&'static str, Agreement)| {
         Entry::new(name, counter, agreement.all, agreement.equal, Causes::default())
     };
@@ -139,9 +153,10 @@ impl Judge<'_> {
         *self.ids.entry(tid).or_insert_with(|| tasks.add(TaskNuma::new(tid, settings)))
     }
 
-    fn fault(&mut self, fault: &Fault, _more: bool) {
+    fn fault(&mut self, fault: &Fault) {
         let Some(&space) = self.space_of.get(&fault.tid) else { return };
         let task = self.task(fault.tid);
+        self.spaces[space].advance(fault.time);
         self.running[usize::from(fault.cpu)] = Some(fault.tid);
         let here = self.node(fault.filter.map_or(fault.cpu, |filter| filter.cpu));
         let last = Cpupid::from_bits(fault.last);
@@ -179,12 +194,15 @@ impl Judge<'_> {
         }
         self.count("page to move, and where", target.map(|node| node.0) == fault.misplaced);
         let now_there = match fault.filter {
+            Some(_) if flags.has(FaultFlags::MIGRATED) && !self.features.numa.migration_keeps_cpupid => {
+                Cpupid::UNSET
+            }
             Some(filter) => Cpupid::new(Cpu(filter.cpu), fault.tid),
             None => last,
         };
-        let AddressSpace { last: remembered, vmas, scan, rss, .. } = &mut self.spaces[space];
-        remembered.insert(fault.page, now_there);
-        vmas.touched(&self.features.numa, fault.page, fault.tid);
+        let of = &mut self.spaces[space];
+        of.last.insert(fault.page, now_there);
+        of.vmas.touched(&self.features.numa, fault.page, fault.tid);
 
         let counted = CountedFault {
             last,
@@ -193,8 +211,10 @@ impl Judge<'_> {
             pages: 1,
             flags,
         };
+        let (recorded, attempt) = self.after_fault(fault);
+        let was_due = attempt.is_some() || !recorded.is_empty();
         let clock = TaskClock {
-            now: self.ticks.at(fault.time),
+            now: self.now(fault, task, counted.cpu_node, was_due),
             now_ns: fault.time * 1000,
             runtime_ns: fault.time * 1000,
             load_sum: LOAD_AVG_MAX,
@@ -202,9 +222,10 @@ impl Judge<'_> {
         let other = self.running[usize::from(last.cpu().0).min(cpus - 1)]
             .filter(|_| last.is_valid(cpus))
             .and_then(|tid| Some((*self.ids.get(&tid)?, self.space_of.get(&tid) == Some(&space))));
-        let (f, settings, rss) = (&self.features.numa, &self.settings.numa, *rss);
+        let (f, settings) = (&self.features.numa, &self.settings.numa);
+        let AddressSpace { scan, rss, .. } = &mut self.spaces[space];
         let before = self.tasks.get(task).preferred;
-        let outcome = self.tasks.fault(f, settings, task, clock, &counted, other, scan, || rss);
+        let outcome = self.tasks.fault(f, settings, task, clock, &counted, other, scan, || *rss);
         let mut changes: Vec<u8> = Vec::new();
         let mut preferred = before;
         if let Some(placed) = outcome.placed
@@ -213,7 +234,6 @@ impl Judge<'_> {
             changes.extend(placed.map(|node| node.0));
             preferred = placed;
         }
-        let (recorded, attempt) = self.after_fault(fault);
         if outcome.wants_to_move || attempt.is_some() {
             self.count("thread wants to move", outcome.wants_to_move == attempt.is_some());
         }
@@ -229,6 +249,44 @@ impl Judge<'_> {
             self.tasks.set_preferred(task, Node(node));
         } else {
             self.tasks.get_mut(task).preferred = before;
+        }
+    }
+
+    /// The jiffy of a fault. The kernel counts ticks up to one later than the timer, so what it did at one decides.
+    fn now(&self, fault: &Fault, task: TaskId, cpu_node: Node, was_due: bool) -> u64 {
+        let now = self.ticks.at(fault.time);
+        let own = self.tasks.get(task);
+        let moves = own.preferred.is_some_and(|preferred| preferred != cpu_node);
+        match now.cmp(&(own.migrate_retry + 1)) {
+            std::cmp::Ordering::Less if was_due && now == own.migrate_retry => now + 1,
+            std::cmp::Ordering::Equal if moves && !was_due => now - 1,
+            _ => now,
+        }
+    }
+
+    /// The scheduler moved a thread to another CPU.
+    fn moved(&mut self, decision: &Decision) {
+        let [Some(pid), Some(from), Some(to)] =
+            ["pid", "orig_cpu", "dest_cpu"].map(|name| decision.field(name))
+        else {
+            return;
+        };
+        let Some(&space) = self.space_of.get(&(pid as u32)) else { return };
+        let task = self.task(pid as u32);
+        let (from, to) = (self.node(from as u16), self.node(to as u16));
+        let start = self.tasks.scan_periods(&self.settings.numa, task, self.spaces[space].rss).start;
+        let own = self.tasks.get_mut(task);
+        let is_home = |node: Node| own.preferred == Some(node);
+        if from != to
+            && own.faults.is_some()
+            && scanning::restarts_period_on_move(
+                own.scan_seq,
+                is_home(to),
+                own.preferred.is_some(),
+                is_home(from),
+            )
+        {
+            own.scan_period = start;
         }
     }
 
@@ -270,6 +328,8 @@ impl Judge<'_> {
                 ahead.pop();
             }
         }
+        // A pass that begins ends the one before, as far as the twin knows.
+        self.spaces[space].advance(u64::MAX);
         self.compare_state(task, decision);
         let events = self.pass_events(number);
         let mm = &mut self.spaces[space];
@@ -297,8 +357,11 @@ impl Judge<'_> {
         }
         mm.scan.next_scan = now + mm::numa::jiffies(u64::from(period));
         let scanner = Scanner { pid: decision.tid, nr_threads: mm.threads, started: now, forced: false };
+        let end = events.last().map_or(decision.time, |event| event.time);
         mm.vmas.begin(events, now);
-        scan::pass(&self.features.numa, &self.settings.numa, &mut mm.scan, scanner, &mut mm.vmas);
+        let mut after = mm.scan;
+        scan::pass(&self.features.numa, &self.settings.numa, &mut after, scanner, &mut mm.vmas);
+        mm.scanning = Some((end, after));
         let verdicts = mm.vmas.end();
         for equal in verdicts.ranges {
             self.count("ranges scanned", equal);

@@ -134,20 +134,23 @@ impl RecordedVmas {
     }
 }
 
+impl RecordedVmas {
+    fn at(&mut self, start: u64) -> &mut RecordedVma {
+        self.vmas.iter_mut().find(|vma| vma.span.start == start).expect("the pass found it")
+    }
+}
+
 impl Vmas for RecordedVmas {
-    fn first_ending_after(&self, address: u64) -> Option<usize> {
-        self.vmas.iter().position(|vma| vma.span.end > address)
+    fn first_ending_after(&self, address: u64) -> Option<(Range<u64>, VmaTraits)> {
+        let vma = self.vmas.iter().find(|vma| vma.span.end > address)?;
+        Some((vma.span.clone(), vma.traits))
     }
 
-    fn get(&self, number: usize) -> Option<(Range<u64>, VmaTraits)> {
-        self.vmas.get(number).map(|vma| (vma.span.clone(), vma.traits))
+    fn record(&mut self, start: u64) -> &mut Option<NumabState> {
+        &mut self.at(start).record
     }
 
-    fn record(&mut self, number: usize) -> &mut Option<NumabState> {
-        &mut self.vmas[number].record
-    }
-
-    fn change_prot(&mut self, _number: usize, range: Range<u64>) -> u64 {
+    fn change_prot(&mut self, _start: u64, range: Range<u64>) -> u64 {
         let recorded = self.scanned.iter().find(|(scanned, _)| *scanned == range);
         let changed = recorded.map_or(0, |(_, changed)| *changed);
         self.own_scanned.push(range);
@@ -158,7 +161,7 @@ impl Vmas for RecordedVmas {
         self.now
     }
 
-    fn traced(&mut self, number: usize, reason: SkipReason) {
-        self.own_skipped.push((self.vmas[number].span.start, reason as u64));
+    fn traced(&mut self, start: u64, reason: SkipReason) {
+        self.own_skipped.push((start, reason as u64));
     }
 }

@@ -1,4 +1,339 @@
 //! What happens to the page that a hint fault is about.
+//!
+//! ```text
+//!   entry PROT_NONE ─► who, from where? ─► misplaced? ─ no ──────────────► entry as before ─► counted
+//!                        (cpupid)              │ yes                            ▲
+//!                                              ▼                                │
+//!                                        room there? on a list? ─ no ───────────┤
+//!                                              │ yes                            │
+//!                                              ▼                                │
+//!                                        other memory, copied, same folio ──────┘
+//! ```
+//!
+//! A folio keeps its identity when it migrates: it gets other memory and goes to the lists of another node, and entries
+//! that map it stay as they are. In the kernel it is another `struct folio`. While a page is being looked at, others that
+//! touch it fault too, find the entry changed, and try again: [`MemoryManager::wait_for_hint_fault`]. In the kernel:
+//! `do_numa_page`, `numa_migrate_prep` in mm/memory.c, `migrate_misplaced_folio` in mm/migrate.c.
 
 pub mod policy;
 pub mod promotion;
+
+use super::cpupid::Cpupid;
+use super::placement::policy::LOAD_AVG_MAX;
+use super::placement::{CountedFault, TaskClock, TaskId};
+use super::scan::policy::note_access;
+use super::{NumaBalancing, jiffies_at, nanoseconds};
+use crate::ZoneType;
+use crate::account::Category;
+use crate::address_space::{MmId, PTRS_PER_PTE, Pte, PteNumber, VmFlags, Vpn};
+use crate::counters::Event;
+use crate::folio::{Folio, FolioFlags, FolioId};
+use crate::page::MigrateType;
+use crate::page_alloc::{MemoryManager, Placement, Request};
+use crate::watermark::{Mark, Reserves};
+use crate::zone::Zone;
+use machine::{Cpu, Machine, Node, Time};
+use policy::{Fault, FaultFlags, Mempolicy};
+
+/// A fast node has room to spare if so many pages stay free above its watermark: 1 GiB, or a 16th of the node.
+const SPARE_PAGES: u64 = 1 << 18;
+
+impl MemoryManager {
+    /// A hint fault (`do_numa_page`).
+    pub(crate) fn do_numa_page(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        page: Vpn,
+        entry: PteNumber,
+    ) {
+        machine.charge(cpu, Category::NumaHintFault, machine.costs.numa().hint_fault);
+        let Some(id) = self.page_tables[entry].folio() else { return };
+        self.make_accessible(entry, id, page);
+        let Some(task) = self.numa.running(cpu) else { return };
+        let pages = self.folios.flags[id].nr_pages();
+        let is_huge = self.page_tables[entry.table()].is_huge();
+        if pages > 1 && !is_huge && !self.features().numa.large_folios {
+            return;
+        }
+        let (f, settings) = (self.features().numa, self.settings.numa);
+        let (here, source) = (machine.node(cpu), self.folio_node(id));
+        let pid = self.numa.tasks.get(task).pid;
+        let vma = self.mms[mm].vmas.find_mut(page).expect("a page that is touched is mapped");
+        let may_write = vma.flags.has(VmFlags::WRITE) && self.page_tables[entry].has(Pte::WRITE);
+        let shares = self.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
+        note_access(&f, &mut vma.numab, pid);
+        let vma_start = vma.start;
+        let is_program = !vma.is_private() || vma.flags.has(VmFlags::EXEC);
+        let timed = settings.tiering && self.numa.is_slow(source);
+        let last = if timed { Cpupid::UNSET } else { self.numa.last(id) };
+        self.counters.add(Event::NumaHintFaults, 1);
+        self.counters.add(Event::NumaHintFaultsLocal, u64::from(here == source));
+        let target = self.misplaced(machine, cpu, task, id, source);
+        let moved = target.map(|target| {
+            let flags = self.folios.flags[id];
+            let is_file = !flags.has(FolioFlags::SWAPBACKED);
+            let stays =
+                is_file && (is_program && self.folios[id].mapcount > 1 || flags.has(FolioFlags::DIRTY));
+            !stays && self.migrate_misplaced_folio(machine, cpu, mm, id, target)
+        });
+        let node = self.folio_node(id);
+        if moved == Some(true) {
+            if !f.migration_keeps_cpupid
+                || settings.tiering && self.numa.is_slow(source) != self.numa.is_slow(node)
+            {
+                self.numa.set_last(id, Cpupid::UNSET);
+            }
+            if timed && !self.numa.is_slow(node) {
+                self.counters.add(Event::PgpromoteSuccess, pages);
+            }
+        }
+        self.numa.note_fault(mm, vma_start, task, source == here);
+        self.numa.note_in_progress(entry, machine.now(cpu), moved == Some(true));
+        let flags = FaultFlags::default()
+            .with(FaultFlags::NO_GROUP, !may_write)
+            .with(FaultFlags::SHARED, shares)
+            .with(FaultFlags::FAULT_LOCAL, here == source)
+            .with(FaultFlags::MIGRATED, moved == Some(true))
+            .with(FaultFlags::MIGRATE_FAIL, moved == Some(false));
+        self.count_hint_fault(
+            machine,
+            cpu,
+            task,
+            mm,
+            CountedFault { last, node, cpu_node: here, pages, flags },
+        );
+    }
+
+    /// Lets accesses through again: to the entry, and to the others of a large folio in its table.
+    fn make_accessible(&mut self, entry: PteNumber, id: FolioId, page: Vpn) {
+        let table = entry.table();
+        let pages = self.folios.flags[id].nr_pages();
+        let first = (page & !(pages - 1)) as usize % PTRS_PER_PTE;
+        for place in self.page_tables[table].places(first..first + pages as usize) {
+            let number = table.entry(place);
+            if self.page_tables[number].folio() == Some(id) && self.page_tables[number].take(Pte::PROT_NONE) {
+                self.page_tables[number].set(Pte::YOUNG);
+            }
+        }
+    }
+
+    /// Where a folio that `task` touches is to go (`mpol_misplaced`).
+    fn misplaced(
+        &mut self,
+        machine: &Machine<Category>,
+        cpu: Cpu,
+        task: TaskId,
+        id: FolioId,
+        source: Node,
+    ) -> Option<Node> {
+        let here = machine.node(cpu);
+        if source == here {
+            // Under the default policy nothing more is asked.
+            return None;
+        }
+        let distances = &machine.topology.node_distances;
+        let mut asked = false;
+        let target = policy::misplaced(&Mempolicy::default_on(here), here, source, distances, |_| {
+            asked = true;
+            true
+        });
+        if asked && !self.may_migrate(machine, cpu, task, id, source, here) {
+            return None;
+        }
+        target
+    }
+
+    fn may_migrate(
+        &mut self,
+        machine: &Machine<Category>,
+        cpu: Cpu,
+        task: TaskId,
+        id: FolioId,
+        source: Node,
+        destination: Node,
+    ) -> bool {
+        let settings = self.settings.numa;
+        if self.zones_of(destination).next().is_none() {
+            return false;
+        }
+        if settings.tiering && self.numa.is_slow(source) {
+            return self.may_promote(machine.now(cpu), id, source, destination);
+        }
+        let own = self.numa.tasks.get(task);
+        let this = Cpupid::new(cpu, own.pid);
+        let (pid, preferred, task_scan_seq) = (own.pid, own.preferred, own.scan_seq);
+        let group = self.numa.tasks.group_use(task, source, destination);
+        let last = self.numa.exchange_last(id, this);
+        let is_valid = last.is_valid(machine.topology.cpus());
+        policy::may_migrate(&Fault {
+            pid,
+            last,
+            last_node: is_valid.then(|| machine.node(last.cpu())),
+            destination,
+            preferred,
+            task_scan_seq,
+            group,
+            from_slow_memory: self.numa.is_slow(source),
+        })
+    }
+
+    /// Whether a folio of slow memory moves up.
+    fn may_promote(&mut self, now: Time, id: FolioId, source: Node, destination: Node) -> bool {
+        let settings = self.settings.numa;
+        let pages = self.folios.flags[id].nr_pages();
+        let has_room = |zone: &Zone| {
+            let [high, low] = [Mark::High, Mark::Low].map(|mark| zone.wmark(mark));
+            let spare = SPARE_PAGES.max(zone.managed / 16);
+            zone.free_pages() > (2 * high - low + spare) as i64
+        };
+        if self.zones_of(destination).any(has_room) {
+            self.numa.promotion(source).unlimited();
+            if self.features().numa.counts_unlimited_promotions {
+                self.counters.add(Event::PgpromoteCandidateNrl, pages);
+            }
+            return true;
+        }
+        let now_ms = (nanoseconds(now) / 1_000_000) as u32;
+        let scanned = self.numa.exchange_last(id, Cpupid::from_bits(promotion::stored_time(now_ms)));
+        let latency = promotion::latency(now_ms, scanned.bits());
+        let node = self.numa.promotion(source);
+        let before = node.candidates;
+        let may = node.may_promote(&settings, now_ms, latency, pages);
+        let candidates = node.candidates - before;
+        self.counters.add(Event::PgpromoteCandidate, candidates);
+        may
+    }
+
+    /// Moves a folio to memory of another node, if there is enough; whether it did (`migrate_misplaced_folio`).
+    fn migrate_misplaced_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        id: FolioId,
+        target: Node,
+    ) -> bool {
+        let order = self.folios.flags[id].order();
+        let pages = self.folios.flags[id].nr_pages();
+        let has_room = |zone: &Zone| zone.free_pages() > (zone.wmark(Mark::High) + pages) as i64;
+        if !self.zones_of(target).any(has_room) {
+            if self.settings.numa.tiering {
+                self.wake_all_kswapds(order, ZoneType::Movable);
+            }
+            return false;
+        }
+        // A folio in a batch cannot be taken off its list, and what a device writes stays.
+        let flags = self.folios.flags[id];
+        if !flags.has(FolioFlags::LRU) || flags.any(FolioFlags::WRITEBACK | FolioFlags::HELD) {
+            return false;
+        }
+        let reserves = Reserves { non_block: true, ..Reserves::default() };
+        let request =
+            Request { reserves, ..Request::new(order, MigrateType::Movable, Placement::Bind(target)) };
+        let Some(pfn) = self.alloc(machine, cpu, &request) else {
+            self.counters.add(Event::PgmigrateFail, pages);
+            return false;
+        };
+        // Other CPUs may have the old address: the page cannot be copied before they forget it.
+        self.flush_tlb_range(machine, cpu, mm, 1);
+        let copy = machine.stream(cpu, self.folio_node(id), pages);
+        machine.charge(cpu, Category::PageMigration, machine.costs.numa().page_migrate + copy);
+        let Folio { pfn: old, lruvec, .. } = self.folios[id];
+        self.lruvecs[lruvec.0 as usize].remove(&mut self.folios, id, false);
+        let memcg = self.lruvecs[lruvec.0 as usize].memcg;
+        let zone = self.zones()[self.zone_of(pfn)].kind as usize;
+        self.folios[id].pfn = pfn;
+        self.folios[id].lruvec = self.lruvec_of(memcg, target);
+        self.folios.flags[id].clear(FolioFlags::LRU);
+        self.folios.flags[id].set_zone(zone);
+        self.folio_add_lru(machine, cpu, id, false);
+        self.free(machine, cpu, old, order);
+        self.counters.add(Event::PgmigrateSuccess, pages);
+        self.counters.add(Event::NumaPagesMigrated, pages);
+        true
+    }
+
+    fn count_hint_fault(
+        &mut self,
+        machine: &Machine<Category>,
+        cpu: Cpu,
+        task: TaskId,
+        mm: MmId,
+        fault: CountedFault,
+    ) {
+        let (f, settings) = (self.features().numa, self.settings.numa);
+        if self.numa.is_slow(fault.node)
+            && (settings.tiering || !fault.last.is_valid(machine.topology.cpus()))
+        {
+            return;
+        }
+        let now = machine.now(cpu);
+        let clock = TaskClock {
+            now: jiffies_at(now),
+            now_ns: nanoseconds(now),
+            runtime_ns: self.numa.runtime(task, cpu, now),
+            load_sum: LOAD_AVG_MAX,
+        };
+        let other = Some(fault.last.cpu())
+            .filter(|_| fault.last.is_valid(machine.topology.cpus()))
+            .and_then(|cpu| self.numa.running(cpu))
+            .map(|other| (other, self.numa.mm_of(other) == mm));
+        let space = &mut self.mms[mm];
+        let rss = space.rss();
+        let outcome =
+            self.numa.tasks.fault(&f, &settings, task, clock, &fault, other, &mut space.numa_scan, || rss);
+        if outcome.wants_to_move {
+            self.numa.note_wants_to_move(task);
+        }
+    }
+
+    /// A thread that touches a page while somebody else takes a hint fault on it faults as well, and finds the entry as it
+    /// was before: what that costs is charged. Whether it was so.
+    pub fn wait_for_hint_fault(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        page: Vpn,
+    ) -> bool {
+        let entry = self.mms[mm].directory.entry(page);
+        let Some((until, migrates)) = entry.and_then(|entry| self.numa.in_progress(entry)) else {
+            return false;
+        };
+        if until <= machine.now(cpu) {
+            return false;
+        }
+        // The same exception and lookup, without statistics.
+        machine.charge(cpu, Category::NumaHintFault, machine.costs.numa().hint_fault.fraction(1, 2));
+        // It spins for the lock of the page table; for a page that migrates it sleeps.
+        let waiting = if migrates { Category::Idle } else { Category::NumaHintFault };
+        machine.wait_until(cpu, waiting, until);
+        true
+    }
+
+    /// What NUMA balancing knows.
+    pub fn numa(&self) -> &NumaBalancing {
+        &self.numa
+    }
+
+    /// Tasks that want to run on their preferred node, since this was last asked.
+    pub fn take_wants_to_move(&mut self) -> Vec<TaskId> {
+        self.numa.take_wants_to_move()
+    }
+
+    /// The scheduler has looked for a place for `task` and left it on, or moved it to, `node`. If it is one of a group,
+    /// that is where it is at home from now on (`task_numa_migrate`).
+    pub fn settle_preferred(&mut self, task: TaskId, node: Node) {
+        if self.numa.tasks.group(task).is_some() {
+            self.numa.tasks.set_preferred(task, node);
+        }
+    }
+
+    /// Counts a task that moved for its memory, or changed places.
+    pub fn count_task_move(&mut self, swapped: bool) {
+        let event = if swapped { Event::NumaTaskSwapped } else { Event::NumaTaskMigrated };
+        self.counters.add(event, 1);
+    }
+}

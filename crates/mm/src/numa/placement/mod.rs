@@ -342,6 +342,23 @@ impl Tasks {
         self.tasks[task.0 as usize].group.map(|group| &self.groups[group])
     }
 
+    /// Whether two tasks are in the same group, or both in none.
+    pub fn shares_group(&self, task: TaskId, other: TaskId) -> bool {
+        self.tasks[task.0 as usize].group == self.tasks[other.0 as usize].group
+    }
+
+    /// What part of a task's faults were on memory of a node and near it, in thousandths (`task_weight`).
+    pub fn task_weight(&self, task: TaskId, node: Node, reach: u8, kind: policy::TopologyType) -> u64 {
+        let faults = self.tasks[task.0 as usize].faults.as_ref();
+        faults.map_or(0, |faults| policy::weight(faults, node, reach, &self.distances, kind))
+    }
+
+    /// The same of its group's faults (`group_weight`).
+    pub fn group_weight(&self, task: TaskId, node: Node, reach: u8, kind: policy::TopologyType) -> u64 {
+        let group = self.group(task);
+        group.map_or(0, |group| policy::weight(&group.faults, node, reach, &self.distances, kind))
+    }
+
     /// How a task's group uses two nodes.
     pub fn group_use(&self, task: TaskId, source: Node, destination: Node) -> Option<GroupUse> {
         self.group(task).map(|group| GroupUse {

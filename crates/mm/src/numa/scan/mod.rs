@@ -11,11 +11,13 @@
 //! [`policy`] decides about each VMA; what walks page tables is behind [`Vmas`]. In the kernel: `task_numa_work` in
 //! kernel/sched/fair.c.
 
+mod address_space;
 pub mod policy;
 
 use super::features::NumaFeatures;
 use crate::sysctl::NumaSettings;
 use policy::{Budget, Decision, Scanner, SkipReason, VmaTraits};
+use std::ops::Range;
 
 /// What is known of scanning an address space (`struct mm_struct`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,20 +53,18 @@ pub struct NumabState {
     pub start_scan_seq: i32,
 }
 
-/// The VMAs of an address space in the order of addresses, as a pass needs them.
+/// The VMAs of an address space, as a pass needs them. Each is known by the address that it starts at.
 pub trait Vmas {
-    /// The number of the first one that ends behind `address`.
-    fn first_ending_after(&self, address: u64) -> Option<usize>;
-    /// Addresses and traits of VMA `number`; none behind the last one.
-    fn get(&self, number: usize) -> Option<(std::ops::Range<u64>, VmaTraits)>;
-    /// Its record.
-    fn record(&mut self, number: usize) -> &mut Option<NumabState>;
-    /// Makes a range of it PROT_NONE; how many entries changed (`change_prot_numa`).
-    fn change_prot(&mut self, number: usize, range: std::ops::Range<u64>) -> u64;
+    /// Addresses and traits of the first one that ends behind `address`.
+    fn first_ending_after(&self, address: u64) -> Option<(Range<u64>, VmaTraits)>;
+    /// The record of the one at `start`.
+    fn record(&mut self, start: u64) -> &mut Option<NumabState>;
+    /// Makes a range of the one at `start` PROT_NONE; how many entries changed (`change_prot_numa`).
+    fn change_prot(&mut self, start: u64, range: Range<u64>) -> u64;
     /// The time, jiffies; it goes on during a pass.
     fn now(&self) -> u64;
-    /// Is told what `sched_skip_vma_numa` tells.
-    fn traced(&mut self, number: usize, reason: SkipReason);
+    /// Is told what `sched_skip_vma_numa` tells of the one at `start`.
+    fn traced(&mut self, start: u64, reason: SkipReason);
 }
 
 /// A pass over an address space, which the caller has claimed.
@@ -101,32 +101,31 @@ fn sweep(
 ) -> (Option<u64>, bool) {
     let mut skipped_inactive = false;
     let mut start = mm.scan_offset;
-    let first = vmas.first_ending_after(start).unwrap_or_else(|| {
+    let mut next = vmas.first_ending_after(start);
+    if next.is_none() {
         mm.reset();
         start = 0;
-        0
-    });
-    let mut number = first;
-    while let Some((span, traits)) = vmas.get(number) {
-        let now = vmas.now();
-        let decision = policy::decide(f, settings, traits, span.start, vmas.record(number), mm, scanner, now);
-        match decision {
+        next = vmas.first_ending_after(start);
+    }
+    while let Some((span, traits)) = next {
+        next = vmas.first_ending_after(span.end);
+        let (vma, now) = (span.start, vmas.now());
+        match policy::decide(f, settings, traits, vma, vmas.record(vma), mm, scanner, now) {
             Decision::Skip(reason) => {
-                vmas.traced(number, reason);
+                vmas.traced(vma, reason);
                 skipped_inactive |= reason == SkipReason::PidInactive;
                 if reason == SkipReason::SeqCompleted {
                     mm.scan_offset = span.end;
                 }
-                number += 1;
                 continue;
             }
-            Decision::ScanBegun => vmas.traced(number, SkipReason::IgnorePid),
+            Decision::ScanBegun => vmas.traced(vma, SkipReason::IgnorePid),
             Decision::Scan => {}
         }
         start = start.max(span.start);
         loop {
             let end = budget.range_end(start, span.end);
-            let changed = vmas.change_prot(number, start..end);
+            let changed = vmas.change_prot(vma, start..end);
             budget.charge(start..end, changed);
             start = end;
             if budget.is_spent() {
@@ -136,13 +135,12 @@ fn sweep(
                 break;
             }
         }
-        if let Some(record) = vmas.record(number) {
+        if let Some(record) = vmas.record(vma) {
             record.prev_scan_seq = mm.scan_seq;
         }
         if scanner.forced {
             return (Some(start), skipped_inactive);
         }
-        number += 1;
     }
     (None, skipped_inactive)
 }

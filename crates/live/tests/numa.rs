@@ -1,0 +1,26 @@
+//! The twin's NUMA balancing against recordings of real kernels.
+
+use live::recordings::default_directory;
+use live::verify::numa::{RIGHT_DECISIONS, judge, list};
+
+#[test]
+fn decisions_are_those_of_recorded_kernels() {
+    let recordings = list(&default_directory()).unwrap();
+    assert_eq!(recordings.len(), 2);
+    for (name, recording) in recordings {
+        let entries = judge(&name, &recording, &mut |_| {}).unwrap();
+        for entry in &entries {
+            println!(
+                "{:24} {:40} {:8} {:8} {:8.3} %",
+                entry.case,
+                entry.counter,
+                entry.kernel,
+                entry.twin,
+                100.0 * entry.twin as f64 / entry.kernel as f64
+            );
+        }
+        let all: u64 = entries.iter().map(|entry| entry.kernel).sum();
+        let equal: u64 = entries.iter().map(|entry| entry.twin).sum();
+        assert!(equal as f64 >= RIGHT_DECISIONS * all as f64, "{name}: {equal} of {all}");
+    }
+}

@@ -1,0 +1,258 @@
+//! What scanning does to address spaces: ticks, passes, and entries that become PROT_NONE.
+
+use super::super::features::FolioTest;
+use super::super::{HZ, TICK_NS, jiffies, jiffies_at, nanoseconds};
+use super::policy::{self, Scanner, SkipReason, VmaTraits};
+use super::{NumabState, Vmas, pass};
+use crate::account::Category;
+use crate::address_space::{Backing, MmId, Pte, VmFlags, Vma};
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId};
+use crate::numa::migrate::promotion::stored_time;
+use crate::numa::placement::{TaskId, TaskNuma};
+use crate::page_alloc::MemoryManager;
+use machine::{Cpu, Flush, Machine, Node, Time};
+use std::ops::Range;
+
+const PAGE_SHIFT: u32 = 12;
+/// CPU time of a pass is charged to the thread's period so many times over, so that scanning takes 3 % at most.
+const SCAN_TIME_WEIGHT: u64 = 32;
+
+impl MemoryManager {
+    /// A thread with this PID begins to run in `mm`, the first or a further one of it (`init_numa_balancing`).
+    pub fn add_task(&mut self, mm: MmId, pid: u32, creator: Option<TaskId>) -> TaskId {
+        let settings = &self.settings.numa;
+        let space = &mut self.mms[mm];
+        let task = match creator {
+            Some(creator) if self.numa.mm_of(creator) == mm => {
+                let bounds = self.numa.tasks.scan_periods(settings, creator, space.rss());
+                let users = u64::from(space.users);
+                space.users += 1;
+                TaskNuma::new_thread(pid, settings, self.numa.tasks.get(creator), bounds, users)
+            }
+            _ => TaskNuma::new(pid, settings),
+        };
+        self.numa.add(task, mm)
+    }
+
+    /// A thread ends.
+    pub fn exit_task(&mut self, task: TaskId) {
+        self.numa.tasks.exit(task);
+        let mm = self.numa.mm_of(task);
+        self.mms[mm].users = self.mms[mm].users.saturating_sub(1);
+    }
+
+    /// A process is copied. One with a single thread is scanned anew, a delay from now; its copy likewise, from where the
+    /// last pass stopped.
+    pub(crate) fn numa_fork(&mut self, now: Time, parent: MmId, child: MmId) {
+        let delay = jiffies(self.settings.numa.scan_delay_ms);
+        let from = &mut self.mms[parent];
+        if from.users == 1 {
+            from.numa_scan.next_scan = jiffies_at(now) + delay;
+            from.numa_scan.scan_seq = 0;
+        }
+        let copied = from.numa_scan;
+        self.mms[child].numa_scan = super::MmScan { scan_seq: 0, ..copied };
+    }
+
+    /// A thread goes on on `cpu`, or none does.
+    pub fn switch_task(&mut self, machine: &Machine<Category>, cpu: Cpu, task: Option<TaskId>) {
+        let settings = self.settings.numa;
+        let now = machine.now(cpu);
+        self.numa.stop(cpu, now);
+        let Some(task) = task else { return };
+        if let Some(from) = self.numa.run(cpu, task, now)
+            && let (from, to) = (machine.node(from), machine.node(cpu))
+            && from != to
+        {
+            let rss = self.mms[self.numa.mm_of(task)].rss();
+            let start = self.numa.tasks.scan_periods(&settings, task, rss).start;
+            let own = self.numa.tasks.get_mut(task);
+            let is_home = |node: Node| own.preferred == Some(node);
+            let (to, home, from) = (is_home(to), own.preferred.is_some(), is_home(from));
+            if own.faults.is_some() && policy::restarts_period_on_move(own.scan_seq, to, home, from) {
+                own.scan_period = start;
+            }
+        }
+    }
+
+    /// A tick interrupts what runs on `cpu`; if its thread is to scan, it does (`task_tick_numa`, `task_numa_work`).
+    pub fn numa_tick(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
+        let settings = self.settings.numa;
+        let Some(task) = self.numa.running(cpu).filter(|_| settings.balancing || settings.tiering) else {
+            return;
+        };
+        let now = machine.now(cpu);
+        let mm = self.numa.mm_of(task);
+        let own = self.numa.tasks.get(task);
+        let next_scan = self.mms[mm].numa_scan.next_scan;
+        let runtime = self.numa.runtime(task, cpu, now);
+        let Some(tick) = policy::tick(own.node_stamp, own.scan_period, runtime, jiffies_at(now), next_scan)
+        else {
+            return;
+        };
+        let start = tick
+            .restarts_period
+            .then(|| self.numa.tasks.scan_periods(&settings, task, self.mms[mm].rss()).start);
+        let own = self.numa.tasks.get_mut(task);
+        own.node_stamp = tick.node_stamp;
+        own.scan_period = start.unwrap_or(own.scan_period);
+        if tick.queues_work {
+            self.task_numa_work(machine, cpu, task, mm);
+        }
+    }
+
+    fn task_numa_work(&mut self, machine: &mut Machine<Category>, cpu: Cpu, task: TaskId, mm: MmId) {
+        let (f, settings) = (self.features().numa, self.settings.numa);
+        let began = machine.now(cpu);
+        let now = jiffies_at(began);
+        let mut scan = self.mms[mm].numa_scan;
+        if self.numa.tasks.get(task).scan_period == 0 {
+            let bounds = self.numa.tasks.scan_periods(&settings, task, self.mms[mm].rss());
+            let own = self.numa.tasks.get_mut(task);
+            (own.scan_period_max, own.scan_period) = (bounds.max, bounds.start);
+        }
+        let own = self.numa.tasks.get_mut(task);
+        let claimed = policy::claim(&mut scan, &settings, own.scan_period, now);
+        self.mms[mm].numa_scan = scan;
+        if !claimed {
+            return;
+        }
+        own.node_stamp += 2 * TICK_NS;
+        let scanner =
+            Scanner { pid: own.pid, nr_threads: self.mms[mm].users as i32, started: now, forced: false };
+        self.counters.add(Event::NumaScanPasses, 1);
+        let mut walk = Walk { kernel: self, machine, cpu, mm };
+        pass(&f, &settings, &mut scan, scanner, &mut walk);
+        let next_scan = self.mms[mm].numa_scan.next_scan;
+        self.mms[mm].numa_scan = super::MmScan { next_scan, ..scan };
+        let took = nanoseconds(machine.now(cpu) - began);
+        self.numa.tasks.get_mut(task).node_stamp += SCAN_TIME_WEIGHT * took;
+    }
+}
+
+/// A pass over an address space.
+struct Walk<'a> {
+    kernel: &'a mut MemoryManager,
+    machine: &'a mut Machine<Category>,
+    cpu: Cpu,
+    mm: MmId,
+}
+
+impl Walk<'_> {
+    fn vma(&self, start: u64) -> &Vma {
+        let vma = self.kernel.mms[self.mm].vmas.find(start >> PAGE_SHIFT);
+        vma.expect("the pass found it")
+    }
+}
+
+/// What scanning asks of a VMA first.
+fn traits(vma: &Vma) -> VmaTraits {
+    let rights = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
+    let is_file = matches!(vma.backing, Backing::File(..));
+    VmaTraits {
+        suitable: true,
+        read_only_file: is_file && vma.flags.has(VmFlags::READ) && !vma.flags.has(VmFlags::WRITE),
+        accessible: vma.flags.any(rights),
+    }
+}
+
+impl Vmas for Walk<'_> {
+    fn first_ending_after(&self, address: u64) -> Option<(Range<u64>, VmaTraits)> {
+        let vma = self.kernel.mms[self.mm].vmas.from(address >> PAGE_SHIFT).next()?;
+        Some((vma.start << PAGE_SHIFT..vma.end << PAGE_SHIFT, traits(vma)))
+    }
+
+    fn record(&mut self, start: u64) -> &mut Option<NumabState> {
+        let vma = self.kernel.mms[self.mm].vmas.at_mut(start >> PAGE_SHIFT);
+        &mut vma.expect("the pass found it").numab
+    }
+
+    fn change_prot(&mut self, start: u64, range: Range<u64>) -> u64 {
+        let is_private = self.vma(start).is_private();
+        let pages = range.start >> PAGE_SHIFT..range.end >> PAGE_SHIFT;
+        let alone = self.kernel.mms[self.mm].users == 1;
+        let here = self.machine.node(self.cpu);
+        let now_ms = (nanoseconds(self.machine.now(self.cpu)) / 1_000_000) as u32;
+        let (mut changed, mut entries, mut huge) = (0, 0, 0);
+        for (table, places) in self.kernel.tables_of(self.mm, pages) {
+            let of_entry = self.kernel.page_tables[table].pages_of_entry();
+            for place in self.kernel.page_tables[table].places(places) {
+                let number = table.entry(place);
+                let entry = self.kernel.page_tables[number];
+                let Some(id) = entry.folio().filter(|_| !entry.has(Pte::PROT_NONE)) else { continue };
+                if !self.kernel.takes_hint(id, entry, of_entry > 1, is_private, alone.then_some(here)) {
+                    continue;
+                }
+                if self.kernel.settings.numa.tiering && self.kernel.numa.is_slow(self.kernel.folio_node(id)) {
+                    self.kernel.numa.set_scanned(id, stored_time(now_ms));
+                }
+                self.kernel.page_tables[number].set(Pte::PROT_NONE);
+                entries += 1;
+                changed += of_entry;
+                huge += u64::from(of_entry > 1);
+            }
+        }
+        self.kernel.counters.add(Event::NumaPteUpdates, changed);
+        self.kernel.counters.add(Event::NumaHugePteUpdates, huge);
+        self.kernel.numa.note_scanned(self.mm, start, changed);
+        let costs = self.machine.costs.numa();
+        self.machine.charge(self.cpu, Category::NumaScan, costs.pte_protect * entries);
+        if changed > 0 {
+            self.kernel.flush_tlb_range(self.machine, self.cpu, self.mm, changed);
+        }
+        changed
+    }
+
+    fn now(&self) -> u64 {
+        jiffies_at(self.machine.now(self.cpu))
+    }
+
+    fn traced(&mut self, start: u64, reason: SkipReason) {
+        self.kernel.numa.note_skipped(self.mm, start, reason);
+    }
+}
+
+impl MemoryManager {
+    /// The node that a folio is on.
+    #[inline]
+    pub(crate) fn folio_node(&self, id: FolioId) -> Node {
+        Node((usize::from(self.folios[id].lruvec.0) % self.nodes()) as u8)
+    }
+
+    /// Whether an entry that maps a folio becomes PROT_NONE (`change_pte_range`, `change_huge_pmd`). `alone`: where the only
+    /// thread of its address space runs.
+    fn takes_hint(&self, id: FolioId, entry: Pte, huge: bool, private: bool, alone: Option<Node>) -> bool {
+        let (flags, node) = (self.folios.flags[id], self.folio_node(id));
+        let f = self.features().numa;
+        if !self.settings.numa.balancing && !self.numa.is_slow(node) {
+            return false;
+        }
+        // Before 7.2, huge entries were not asked more.
+        if huge && f.folio_test != FolioTest::SharersAlsoHuge {
+            return true;
+        }
+        let shared = !entry.has(Pte::EXCLUSIVE) && self.folios[id].mapcount > 1;
+        let referenced = shared || flags.has(FolioFlags::SWAPCACHE) || flags.order() > 0;
+        let stays = private && if f.folio_test == FolioTest::References { referenced } else { shared };
+        let dirty_file = !flags.has(FolioFlags::SWAPBACKED) && flags.has(FolioFlags::DIRTY);
+        !stays && !dirty_file && !(private && alone == Some(node))
+    }
+
+    /// Flushes changed entries from the translation caches of all CPUs that run threads of `mm`.
+    pub(crate) fn flush_tlb_range(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        pages: u64,
+    ) {
+        let ceiling = self.settings.tlb_single_page_flush_ceiling;
+        let flush = if pages > ceiling { Flush::All } else { Flush::Range { pages } };
+        let numa = &self.numa;
+        let runs = |target: Cpu| numa.running(target).is_some_and(|task| numa.mm_of(task) == mm);
+        machine.flush_tlb_of(cpu, runs, flush, Category::TlbShootdown, Category::IpiHandler);
+    }
+}
+
+const _: () = assert!(HZ * TICK_NS == 1_000_000_000);

@@ -1,0 +1,84 @@
+//! Programs that go through memory page by page, as long as nothing faults.
+//!
+//! ```text
+//!   table   │ ok │ ok │ ok │ PROT_NONE │ ...        512 entries
+//!             └── pages by node ──┘  └─ stops: a fault, which takes its turn among all CPUs
+//!
+//!   unchanged since it was gone through without a stop ─► the same pages by node, in one go
+//! ```
+//!
+//! A sweep of gigabytes by hundreds of threads is billions of accesses of which a few fault. What does not fault changes
+//! nothing but accessed bits, so it is only counted.
+
+use crate::address_space::{MmId, PTRS_PER_PTE, Pte, Vpn};
+use crate::page_alloc::MemoryManager;
+use machine::Time;
+
+/// Nodes that sums are kept for.
+const NODES: usize = 16;
+
+/// A table that was gone through without a stop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Swept {
+    version: u32,
+    writes: bool,
+    by_node: [u16; NODES],
+}
+
+impl MemoryManager {
+    /// Goes through the pages from `from` up to `end` within one page table as a program does that writes to or reads from
+    /// each of them, until one faults or somebody takes a hint fault on it at `now`. Adds pages to `by_node`; returns the
+    /// page that it did not get past.
+    pub fn sweep(
+        &mut self,
+        mm: MmId,
+        from: Vpn,
+        end: Vpn,
+        write: bool,
+        now: Time,
+        by_node: &mut [u64],
+    ) -> Vpn {
+        let span = PTRS_PER_PTE as u64;
+        let first = from / span * span;
+        let end = end.min(first + span);
+        let Some(table) = self.mms[mm].directory.table(from) else { return from };
+        let (place, whole) = (table.index(), from == first && end == first + span);
+        let version = self.page_tables[table].version();
+        let busy = self.numa.faulting_until(place) > now;
+        if whole
+            && !busy
+            && let Some(swept) = self.numa.swept.get(place).copied().flatten()
+            && swept.version == version
+            && swept.writes >= write
+        {
+            by_node.iter_mut().zip(swept.by_node).for_each(|(pages, more)| *pages += u64::from(more));
+            return end;
+        }
+        let mut sums = [0; NODES];
+        for page in from..end {
+            let number = table.entry((page - first) as usize);
+            let entry = self.page_tables[number];
+            let Some(id) = entry.folio().filter(|_| entry.lets(write)) else {
+                by_node.iter_mut().zip(sums).for_each(|(pages, more)| *pages += u64::from(more));
+                return page;
+            };
+            if busy && self.numa.in_progress(number).is_some_and(|(until, _)| until > now) {
+                by_node.iter_mut().zip(sums).for_each(|(pages, more)| *pages += u64::from(more));
+                return page;
+            }
+            if !entry.has(Pte::YOUNG) {
+                self.page_tables[number].set(Pte::YOUNG);
+            }
+            sums[self.folio_node(id).index() % NODES] += 1u16;
+        }
+        by_node.iter_mut().zip(sums).for_each(|(pages, more)| *pages += u64::from(more));
+        if whole && by_node.len() <= NODES {
+            let version = self.page_tables[table].version();
+            if self.numa.swept.len() <= place {
+                self.numa.swept.resize(place + 1, None);
+            }
+            self.numa.swept[place] = Some(Swept { version, writes: write, by_node: sums });
+        }
+        end
+    }
+}
