@@ -5,11 +5,13 @@
 //!            ├─ hugetlb: HugetlbFeatures        "Batch hugetlb vmemmap modification operations", likewise
 //!            ├─ reclaim: ReclaimFeatures      "Refault distance update with MGLRU support", likewise
 //!            ├─ readahead: ReadaheadFeatures  what releases changed about reading ahead
-//!            └─ numa: NumaFeatures              "sched/numa: Enhance vma scanning", likewise
+//!            ├─ numa: NumaFeatures              "sched/numa: Enhance vma scanning", likewise
+//!            └─ folios: FolioFeatures         "variable-order, large folios for anonymous memory", likewise
 //! ```
 //!
 //! What the sets are called is said in [`crate::series`].
 
+use crate::huge_memory::features::FolioFeatures;
 use crate::hugetlb::features::HugetlbFeatures;
 use crate::numa::features::NumaFeatures;
 use crate::readahead::policy::ReadaheadFeatures;
@@ -103,6 +105,8 @@ pub struct Features {
     pub readahead: ReadaheadFeatures,
     /// NUMA balancing.
     pub numa: NumaFeatures,
+    /// Large anonymous folios.
+    pub folios: FolioFeatures,
 }
 
 impl Features {
@@ -133,6 +137,7 @@ impl Features {
         reclaim: ReclaimFeatures::G65,
         readahead: ReadaheadFeatures::V6_6,
         numa: NumaFeatures::P4,
+        folios: FolioFeatures::P0,
     };
     pub(crate) const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };
     pub(crate) const PATCH3: Features =
@@ -164,15 +169,18 @@ impl Features {
         numa: NumaFeatures::R67,
         ..Features::PATCH10
     };
+    pub(crate) const MAINLINE_6_8: Features =
+        Features { folios: FolioFeatures::MAINLINE_6_8, ..Features::MAINLINE_6_7 };
     pub(crate) const MAINLINE_6_10: Features = Features {
         two_huge_lists: true,
         drain_zone_chunked: true,
         strict_freelists: true,
         folio_batch: 31,
         hugetlb: HugetlbFeatures::MAINLINE_6_10,
+        folios: FolioFeatures::MAINLINE_6_9,
         readahead: ReadaheadFeatures::V6_8,
         numa: NumaFeatures::R610,
-        ..Features::MAINLINE_6_7
+        ..Features::MAINLINE_6_8
     };
     /// Late releases of 6.11 have what 6.12 changed about NUMA balancing.
     pub(crate) const MAINLINE_6_11: Features = Features {
@@ -181,6 +189,8 @@ impl Features {
         numa: NumaFeatures::Y612,
         ..Features::MAINLINE_6_10
     };
+    pub(crate) const MAINLINE_6_12: Features =
+        Features { folios: FolioFeatures::MAINLINE_6_12, ..Features::MAINLINE_6_11 };
     pub(crate) const MAINLINE_6_15: Features = Features {
         claim_then_steal: true,
         free_highatomic_counter: true,
@@ -188,7 +198,8 @@ impl Features {
         hugetlb: HugetlbFeatures::MAINLINE_6_15,
         reclaim: ReclaimFeatures::G614,
         readahead: ReadaheadFeatures::V6_14,
-        ..Features::MAINLINE_6_11
+        folios: FolioFeatures::MAINLINE_6_15,
+        ..Features::MAINLINE_6_12
     };
     pub(crate) const MAINLINE_6_16: Features = Features { late_free_high: true, ..Features::MAINLINE_6_15 };
     pub(crate) const MAINLINE_6_18: Features = Features {
@@ -199,4 +210,7 @@ impl Features {
     };
     pub(crate) const MAINLINE_6_19: Features =
         Features { chunked_bulk_free: true, ..Features::MAINLINE_6_18 };
+    /// 7.2 in what it does with large folios; in all else 6.19.
+    pub(crate) const M72: Features =
+        Features { folios: FolioFeatures::MAINLINE_7_2, ..Features::MAINLINE_6_19 };
 }

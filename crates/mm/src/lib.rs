@@ -30,6 +30,7 @@ pub mod features;
 pub mod filemap;
 pub mod folio;
 pub mod foresight;
+pub mod huge_memory;
 pub mod hugetlb;
 pub mod latency;
 pub mod lru;

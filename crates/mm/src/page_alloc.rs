@@ -23,6 +23,7 @@ use crate::buddy::Wanted;
 use crate::counters::{Counters, Event};
 use crate::features::{CacheRule, Features};
 use crate::folio::{FolioId, Folios};
+use crate::huge_memory::policy::runs_khugepaged;
 use crate::hugetlb::HugetlbPools;
 use crate::latency::Latencies;
 use crate::lru::FolioBatches;
@@ -264,7 +265,8 @@ impl MemoryManager {
         let wanted = self.settings.min_free_kbytes.unwrap_or(computed);
         let populated = self.zones.iter().filter(|z| z.kind <= ZoneType::Normal).count() as u64;
         let huge = watermark::khugepaged_min_free_kbytes(populated, lowmem);
-        let raised = self.settings.transparent_hugepage && self.settings.min_free_kbytes.is_none();
+        let khugepaged = runs_khugepaged(&self.features.folios, &self.settings.transparent_hugepage);
+        let raised = khugepaged && self.settings.min_free_kbytes.is_none();
         self.min_free_kbytes = if raised { wanted.max(huge) } else { wanted };
         let min_free = self.min_free_kbytes / 4;
         let managed: Vec<(Node, ZoneType, u64)> =

@@ -5,6 +5,7 @@
 //!   hugetlb  base ─► patch5 ─► ... ─► patch12        as posted or, where review found a slip, also as intended
 //!   reclaim  g65 ──► rfc1 ───► ... ─► rfc6           beside the multi-gen LRU as it was before and became after
 //!   numa     b0 ──► p1 ─► ... ─► p4 ─► m4 ─► ... ─► r67 ─► y612     and what was merged after it
+//!   folios   P0 ───► v1 ─► v2 ─► ... ─► v9 ─► m68    versions of a series instead; m4-3 is v9 with two sizes enabled
 //!              │
 //!              └───► mainline-6.1 ─► mainline-6.7 ─► ... ─► mainline-6.19      every series ends in the same kernels
 //! ```
@@ -13,6 +14,7 @@
 //! `6.7`, ...) is a name for one of them.
 
 use crate::features::Features;
+use crate::huge_memory::features::FolioFeatures;
 use crate::hugetlb::features::HugetlbFeatures;
 use crate::numa::features::NumaFeatures;
 use crate::vmscan::features::ReclaimFeatures;
@@ -69,8 +71,15 @@ impl Series {
         description: "sched/numa: Enhance vma scanning, v3, 4 patches, 2023-03-01, and what followed it",
         patches: NUMA_PATCHES,
     };
+    /// Large folios for anonymous memory.
+    pub const FOLIOS: Series = Series {
+        name: "folios",
+        description: "variable-order, large folios for anonymous memory, v1 to v9, 2023-06 to 2023-12",
+        patches: FOLIOS_PATCHES,
+    };
     /// All series that an experiment can name.
-    pub const ALL: &'static [Series] = &[Series::PCP, Series::HUGETLB, Series::RECLAIM, Series::NUMA];
+    pub const ALL: &'static [Series] =
+        &[Series::PCP, Series::HUGETLB, Series::RECLAIM, Series::NUMA, Series::FOLIOS];
 
     /// The series named `name`.
     pub fn find(name: &str) -> Option<Series> {
@@ -216,6 +225,47 @@ const NUMA_PATCHES: &[Variant] = &[
     numa("c72", "no scan where the cpuset allows one node (7.2)", NumaFeatures::C72),
 ];
 
+const fn folios(name: &'static str, description: &'static str, folios: FolioFeatures) -> Variant {
+    variant(name, description, Features { folios, ..Features::BASE })
+}
+
+/// A kernel with some sizes at `always` and no other.
+macro_rules! sizes {
+    ($name:literal, $description:literal, $($kib:literal)*) => {
+        Variant {
+            settings: &[
+                ("transparent_hugepage/hugepages-2048kB/enabled", "never"),
+                $((concat!("transparent_hugepage/hugepages-", $kib, "kB/enabled"), "always"),)*
+            ],
+            ..folios($name, $description, FolioFeatures::V6)
+        }
+    };
+}
+
+const FOLIOS_PATCHES: &[Variant] = &[
+    folios("P0", "before the series (6.6): order 0, or 2 MiB", FolioFeatures::P0),
+    folios("v1", "v1: best fit from 64 KiB down, every smaller order when none is free", FolioFeatures::V1),
+    folios("v2", "v2: best fit from 64 KiB down, one attempt, then order 0", FolioFeatures::V2),
+    folios("simple", "v2-simple-order: 64 KiB or order 0", FolioFeatures::V2_SIMPLE),
+    folios("v2-32k", "v2 with an architecture that wants 32 KiB", FolioFeatures::V2_32K),
+    folios("v3", "v3: 64 KiB, 32 KiB, order 0", FolioFeatures::V3),
+    folios("v4", "v4: v3 with a constant limit where nobody gave advice", FolioFeatures::V4),
+    folios("v5", "v5: v4 where never is about huge pages only", FolioFeatures::V5),
+    folios("v6", "v6: the orders that anon_orders has", FolioFeatures::V6),
+    folios("v7", "v7: a directory for each size", FolioFeatures::V6),
+    folios("v8", "v8: the same", FolioFeatures::V6),
+    folios("v9", "v9: the same", FolioFeatures::V6),
+    variant("m68", "v9 as merged in 6.8", Features::MAINLINE_6_8),
+    variant("m612", "6.12: smaller orders where a group has no room, swapped whole", Features::MAINLINE_6_12),
+    variant("m72", "7.2: collapsed to every size, back from swap through its cache", Features::M72),
+    sizes!("m4", "v9 with 64 KiB", "64"),
+    sizes!("m4-3", "v9 with 64 and 32 KiB", "64" "32"),
+    sizes!("m4-3-2", "v9 with 64, 32 and 16 KiB", "64" "32" "16"),
+    sizes!("m2-8", "v9 with all sizes below 2 MiB", "1024" "512" "256" "128" "64" "32" "16"),
+    sizes!("m9", "v9 with 2 MiB", "2048"),
+    sizes!("m9-4-3", "v9 with 2 MiB, 64 and 32 KiB", "2048" "64" "32"),
+];
+
 /// Kernels that every series ends in.
 pub const MAINLINE: &[Variant] = &[
     variant("mainline-6.1", "base with the multi-gen LRU as it was first merged", Features::MAINLINE_6_1),
@@ -226,6 +276,7 @@ pub const MAINLINE: &[Variant] = &[
         Features::MAINLINE_6_10,
     ),
     variant("mainline-6.11", "vmemmap is remapped after a grace period", Features::MAINLINE_6_11),
+    variant("mainline-6.12", "large folios go to swap and come back whole", Features::MAINLINE_6_12),
     variant("mainline-6.15", "fallback claims whole blocks before it steals", Features::MAINLINE_6_15),
     variant("mainline-6.16", "high-order drains start later, at batch + high_min/2", Features::MAINLINE_6_16),
     variant(
@@ -242,7 +293,7 @@ pub const RELEASES: &[(&str, &str)] = &[
     ("6.5", "base"),
     ("6.6", "base"),
     ("6.7", "mainline-6.7"),
-    ("6.12", "mainline-6.11"),
+    ("6.12", "mainline-6.12"),
     ("6.18", "mainline-6.18"),
     ("6.19", "mainline-6.19"),
 ];

@@ -2,6 +2,7 @@
 //!
 //! Everything a setting is, is said in [`SETTINGS`]; help texts, checks and `/proc`-like listings come from there.
 
+use crate::huge_memory::settings::ThpSettings;
 use thiserror::Error;
 
 /// A setting that can be given as `--set NAME=VALUE`.
@@ -15,7 +16,31 @@ pub struct Setting {
     pub accepts: &'static str,
     /// What it does, in a line.
     pub description: &'static str,
-    apply: fn(&mut Settings, u64, &[u64]) -> bool,
+    apply: Apply,
+}
+
+/// How a value is read and taken; whether it is one that the kernel takes.
+#[derive(Clone, Copy, Debug)]
+enum Apply {
+    /// A number.
+    Number(fn(&mut Settings, u64) -> bool),
+    /// Numbers separated by spaces.
+    Numbers(fn(&mut Settings, &[u64]) -> bool),
+    /// As it is.
+    Text(fn(&mut Settings, &str) -> bool),
+}
+
+impl Apply {
+    fn apply(self, settings: &mut Settings, value: &str) -> bool {
+        match self {
+            Apply::Number(apply) => value.trim().parse().is_ok_and(|number| apply(settings, number)),
+            Apply::Numbers(apply) => {
+                let numbers: Result<Vec<u64>, _> = value.split_whitespace().map(str::parse).collect();
+                numbers.is_ok_and(|numbers| apply(settings, &numbers))
+            }
+            Apply::Text(apply) => apply(settings, value),
+        }
+    }
 }
 
 /// Values of all settings.
@@ -43,8 +68,8 @@ pub struct Settings {
     pub read_ahead_kb: u64,
     /// `queue/max_sectors_kb`: the largest request of a device, KiB.
     pub max_sectors_kb: u64,
-    /// `transparent_hugepage/enabled` is not `never`: khugepaged raises `min_free_kbytes`.
-    pub transparent_hugepage: bool,
+    /// `transparent_hugepage/`: large anonymous folios.
+    pub transparent_hugepage: ThpSettings,
     /// `vm.hugetlb_optimize_vmemmap`: pages that enter a pool from now on give back most of their vmemmap.
     pub hugetlb_optimize_vmemmap: bool,
     /// `hugepages-2048kB/boot` and `hugepages-1048576kB/boot`: pages that pools get while the machine boots.
@@ -73,7 +98,7 @@ impl Default for Settings {
             lru_gen_min_ttl_ms: 0,
             read_ahead_kb: 128,
             max_sectors_kb: 1280,
-            transparent_hugepage: true,
+            transparent_hugepage: ThpSettings::default(),
             hugetlb_optimize_vmemmap: false,
             boot_huge_pages: [0; 2],
             tlb_single_page_flush_ceiling: 33,
@@ -134,6 +159,35 @@ fn assign(place: &mut u64, value: u64, allowed: std::ops::RangeInclusive<u64>) -
     fits
 }
 
+/// The file of one size of anonymous folios.
+macro_rules! size_enabled {
+    ($kib:literal, $order:literal, $default:literal) => {
+        Setting {
+            name: concat!("transparent_hugepage/hugepages-", $kib, "kB/enabled"),
+            default: $default,
+            accepts: "always, inherit, madvise or never",
+            description: concat!("where faults make folios of ", $kib, " KiB"),
+            apply: Apply::Text(|s, value| s.transparent_hugepage.write_mode($order, value)),
+        }
+    };
+}
+
+/// A number of khugepaged's.
+macro_rules! khugepaged {
+    ($field:ident, $default:literal, $accepts:literal, $description:literal, $allowed:expr) => {
+        Setting {
+            name: concat!("transparent_hugepage/khugepaged/", stringify!($field)),
+            default: $default,
+            accepts: $accepts,
+            description: $description,
+            apply: Apply::Number(|s, value| {
+                s.transparent_hugepage.khugepaged.$field = value as u32;
+                ($allowed).contains(&value)
+            }),
+        }
+    };
+}
+
 /// All settings.
 pub const SETTINGS: &[Setting] = &[
     Setting {
@@ -141,199 +195,277 @@ pub const SETTINGS: &[Setting] = &[
         default: "0",
         accepts: "0 (auto-tuned), or 8 and more",
         description: "part of a zone that its per-CPU pagesets may hold together; setting it ends auto-tuning",
-        apply: |s, value, _| {
+        apply: Apply::Number(|s, value| {
             (value == 0 || value >= MIN_PERCPU_PAGELIST_HIGH_FRACTION)
                 && assign(&mut s.percpu_pagelist_high_fraction, value, 0..=INT_MAX)
-        },
+        }),
     },
     Setting {
         name: "vm.min_free_kbytes",
         default: "computed",
         accepts: "0 to 2147483647",
         description: "memory that stays free for those who cannot wait, kB",
-        apply: |s, value, _| {
+        apply: Apply::Number(|s, value| {
             s.min_free_kbytes = Some(value);
             value <= INT_MAX
-        },
+        }),
     },
     Setting {
         name: "vm.watermark_scale_factor",
         default: "10",
         accepts: "1 to 3000",
         description: "distance between watermarks, in 1/10000 of a zone",
-        apply: |s, value, _| assign(&mut s.watermark_scale_factor, value, 1..=3000),
+        apply: Apply::Number(|s, value| assign(&mut s.watermark_scale_factor, value, 1..=3000)),
     },
     Setting {
         name: "vm.watermark_boost_factor",
         default: "15000",
         accepts: "0 to 2147483647",
         description: "how far fragmentation may raise watermarks, in 1/10000 of the high mark; 0 disables",
-        apply: |s, value, _| assign(&mut s.watermark_boost_factor, value, 0..=INT_MAX),
+        apply: Apply::Number(|s, value| assign(&mut s.watermark_boost_factor, value, 0..=INT_MAX)),
     },
     Setting {
         name: "vm.stat_interval",
         default: "1",
         accepts: "1 to 2147483647",
         description: "seconds between two runs of a CPU's vmstat worker, which also lowers pcp->high",
-        apply: |s, value, _| assign(&mut s.stat_interval, value, 1..=INT_MAX),
+        apply: Apply::Number(|s, value| assign(&mut s.stat_interval, value, 1..=INT_MAX)),
     },
     Setting {
         name: "vm.lowmem_reserve_ratio",
         default: "256 256 32 0",
         accepts: "four numbers separated by spaces, for DMA, DMA32, Normal and Movable; 0 reserves nothing",
         description: "what part of the zones above a zone keeps in reserve from their requests",
-        apply: |s, _, values| match <[u64; 4]>::try_from(values) {
+        apply: Apply::Numbers(|s, values| match values.try_into() {
             Ok(ratios) => {
                 s.lowmem_reserve_ratio = ratios;
                 true
             }
             Err(_) => false,
-        },
+        }),
     },
     Setting {
         name: "vm.swappiness",
         default: "60",
         accepts: "0 to 200",
         description: "how dear reading files again is against swapping: 100 is alike, 0 swaps in an emergency only",
-        apply: |s, value, _| assign(&mut s.swappiness, value, 0..=200),
+        apply: Apply::Number(|s, value| assign(&mut s.swappiness, value, 0..=200)),
     },
     Setting {
         name: "lru_gen/enabled",
         default: "7",
         accepts: "0 (classic LRU) to 7; bit 0 is the multi-gen LRU, the others are accepted and change nothing",
         description: "which LRU is used, in kernels that have the multi-gen LRU",
-        apply: |s, value, _| {
+        apply: Apply::Number(|s, value| {
             s.lru_gen_enabled = value & 1 != 0;
             value <= 7
-        },
+        }),
     },
     Setting {
         name: "lru_gen/min_ttl_ms",
         default: "0",
         accepts: "0 and more",
         description: "how long the working set is kept from eviction, ms; without enough other memory a process is killed",
-        apply: |s, value, _| assign(&mut s.lru_gen_min_ttl_ms, value, 0..=INT_MAX),
+        apply: Apply::Number(|s, value| assign(&mut s.lru_gen_min_ttl_ms, value, 0..=INT_MAX)),
     },
     Setting {
         name: "queue/read_ahead_kb",
         default: "128",
         accepts: "0 (a page at a time) to 1048576",
         description: "the longest window that is read ahead of a program, of all devices with files, KiB",
-        apply: |s, value, _| assign(&mut s.read_ahead_kb, value, 0..=1 << 20),
+        apply: Apply::Number(|s, value| assign(&mut s.read_ahead_kb, value, 0..=1 << 20)),
     },
     Setting {
         name: "queue/max_sectors_kb",
         default: "1280",
         accepts: "4 to 1048576",
         description: "up to how much is read at once of a request that is longer than a window, KiB",
-        apply: |s, value, _| assign(&mut s.max_sectors_kb, value, 4..=1 << 20),
+        apply: Apply::Number(|s, value| assign(&mut s.max_sectors_kb, value, 4..=1 << 20)),
     },
     Setting {
         name: "transparent_hugepage/enabled",
+        default: "madvise",
+        accepts: "always, madvise or never",
+        description: "where faults and khugepaged make huge pages; sizes whose file says inherit follow it",
+        apply: Apply::Text(|s, value| s.transparent_hugepage.write_enabled(value)),
+    },
+    Setting {
+        name: "transparent_hugepage/defrag",
+        default: "madvise",
+        accepts: "always, defer, defer+madvise, madvise or never",
+        description: "which faults reclaim and compact for a large folio, or wake those who do",
+        apply: Apply::Text(|s, value| s.transparent_hugepage.write_defrag(value)),
+    },
+    Setting {
+        name: "transparent_hugepage/use_zero_page",
         default: "1",
-        accepts: "0 (never) or 1 (madvise, always)",
-        description: "whether khugepaged runs, which raises vm.min_free_kbytes",
-        apply: |s, value, _| {
-            s.transparent_hugepage = value != 0;
+        accepts: "0 or 1",
+        description: "whether reading maps a huge page of zeroes that all share",
+        apply: Apply::Number(|s, value| {
+            s.transparent_hugepage.use_zero_page = value != 0;
             value <= 1
-        },
+        }),
+    },
+    Setting {
+        name: "transparent_hugepage/shrink_underused",
+        default: "1",
+        accepts: "0 or 1",
+        description: "whether huge pages that are mostly zero are split when memory is short",
+        apply: Apply::Number(|s, value| {
+            s.transparent_hugepage.shrink_underused = value != 0;
+            value <= 1
+        }),
+    },
+    size_enabled!("16", 2, "never"),
+    size_enabled!("32", 3, "never"),
+    size_enabled!("64", 4, "never"),
+    size_enabled!("128", 5, "never"),
+    size_enabled!("256", 6, "never"),
+    size_enabled!("512", 7, "never"),
+    size_enabled!("1024", 8, "never"),
+    size_enabled!("2048", 9, "inherit"),
+    khugepaged!(
+        pages_to_scan,
+        "4096",
+        "1 to 4294967295",
+        "pages that khugepaged scans in a round",
+        1..=UINT_MAX
+    ),
+    khugepaged!(
+        scan_sleep_millisecs,
+        "10000",
+        "0 to 4294967295",
+        "pause between two rounds, ms",
+        0..=UINT_MAX
+    ),
+    khugepaged!(
+        alloc_sleep_millisecs,
+        "60000",
+        "0 to 4294967295",
+        "pause after khugepaged got no huge page, ms",
+        0..=UINT_MAX
+    ),
+    khugepaged!(
+        max_ptes_none,
+        "511",
+        "0 to 511",
+        "of 512 entries, how many may have nothing and be collapsed all the same",
+        0..=511
+    ),
+    khugepaged!(max_ptes_swap, "64", "0 to 511", "how many of them may be swapped out", 0..=511),
+    khugepaged!(max_ptes_shared, "256", "0 to 511", "how many of them may be shared by processes", 0..=511),
+    Setting {
+        name: "thp_anon",
+        default: "",
+        accepts: "sizes with modes, such as 16K-64K:always;2M:inherit",
+        description: "modes of all sizes at boot (kernel command line); sizes not named are at never",
+        apply: Apply::Text(|s, value| s.transparent_hugepage.boot_thp_anon(value)),
+    },
+    Setting {
+        name: "flexthp_unhinted_max",
+        default: "65536",
+        accepts: "a power of two from 4096 to 2097152",
+        description: "largest folio without MADV_HUGEPAGE in version 3 of the series, bytes (kernel command line)",
+        apply: Apply::Number(|s, value| s.transparent_hugepage.boot_flexthp_unhinted_max(value)),
     },
     Setting {
         name: "vm.hugetlb_optimize_vmemmap",
         default: "0",
         accepts: "0 (off), or any other number (on)",
         description: "whether huge pages that enter a pool from now on give back most of their vmemmap",
-        apply: |s, value, _| {
+        apply: Apply::Number(|s, value| {
             s.hugetlb_optimize_vmemmap = value != 0;
             true
-        },
+        }),
     },
     Setting {
         name: "hugepages-2048kB/boot",
         default: "0",
         accepts: "0 and more",
         description: "huge pages that boot allocates (kernel command line: hugepagesz=2M hugepages=N)",
-        apply: |s, value, _| assign(&mut s.boot_huge_pages[0], value, 0..=u64::MAX),
+        apply: Apply::Number(|s, value| assign(&mut s.boot_huge_pages[0], value, 0..=u64::MAX)),
     },
     Setting {
         name: "hugepages-1048576kB/boot",
         default: "0",
         accepts: "0 and more",
         description: "gigantic pages that boot allocates (kernel command line: hugepagesz=1G hugepages=N)",
-        apply: |s, value, _| assign(&mut s.boot_huge_pages[1], value, 0..=u64::MAX),
+        apply: Apply::Number(|s, value| assign(&mut s.boot_huge_pages[1], value, 0..=u64::MAX)),
     },
     Setting {
         name: "tlb_single_page_flush_ceiling",
         default: "33",
         accepts: "0 and more",
         description: "the largest range, in pages, that is flushed page by page from translation caches",
-        apply: |s, value, _| assign(&mut s.tlb_single_page_flush_ceiling, value, 0..=INT_MAX),
+        apply: Apply::Number(|s, value| assign(&mut s.tlb_single_page_flush_ceiling, value, 0..=INT_MAX)),
     },
     Setting {
         name: "kernel.numa_balancing",
         default: "1",
         accepts: "0 (off), 1 (placement), 2 (memory tiering) or 3 (both)",
         description: "whether threads and memory are brought together, and hot pages of slow memory promoted",
-        apply: |s, value, _| {
+        apply: Apply::Number(|s, value| {
             (s.numa.balancing, s.numa.tiering) = (value & 1 != 0, value & 2 != 0);
             value <= 3
-        },
+        }),
     },
     Setting {
         name: "numa_balancing/scan_delay_ms",
         default: "1000",
         accepts: "0 to 4294967295",
         description: "CPU time before a new process is scanned and, from 6.4 on, time before a new VMA is",
-        apply: |s, value, _| assign(&mut s.numa.scan_delay_ms, value, 0..=UINT_MAX),
+        apply: Apply::Number(|s, value| assign(&mut s.numa.scan_delay_ms, value, 0..=UINT_MAX)),
     },
     Setting {
         name: "numa_balancing/scan_period_min_ms",
         default: "1000",
         accepts: "0 to 4294967295",
         description: "the least CPU time of a thread in which the whole address space is scanned",
-        apply: |s, value, _| assign(&mut s.numa.scan_period_min_ms, value, 0..=UINT_MAX),
+        apply: Apply::Number(|s, value| assign(&mut s.numa.scan_period_min_ms, value, 0..=UINT_MAX)),
     },
     Setting {
         name: "numa_balancing/scan_period_max_ms",
         default: "60000",
         accepts: "0 to 4294967295",
         description: "the most CPU time of a thread in which the whole address space is scanned",
-        apply: |s, value, _| assign(&mut s.numa.scan_period_max_ms, value, 0..=UINT_MAX),
+        apply: Apply::Number(|s, value| assign(&mut s.numa.scan_period_max_ms, value, 0..=UINT_MAX)),
     },
     Setting {
         name: "numa_balancing/scan_size_mb",
         default: "256",
         accepts: "1 to 4294967295, a power of two (the kernel rounds sizes of memory with it by masks)",
         description: "how much of an address space one pass scans",
-        apply: |s, value, _| value.is_power_of_two() && assign(&mut s.numa.scan_size_mb, value, 1..=UINT_MAX),
+        apply: Apply::Number(|s, value| {
+            value.is_power_of_two() && assign(&mut s.numa.scan_size_mb, value, 1..=UINT_MAX)
+        }),
     },
     Setting {
         name: "numa_balancing/hot_threshold_ms",
         default: "1000",
         accepts: "0 to 4294967295",
         description: "a page of slow memory is hot if it is touched so soon after it was scanned",
-        apply: |s, value, _| assign(&mut s.numa.hot_threshold_ms, value, 0..=UINT_MAX),
+        apply: Apply::Number(|s, value| assign(&mut s.numa.hot_threshold_ms, value, 0..=UINT_MAX)),
     },
     Setting {
         name: "kernel.numa_balancing_promote_rate_limit_MBps",
         default: "65536",
         accepts: "0 to 4294967295",
         description: "how much memory may be promoted, MB/s from each node",
-        apply: |s, value, _| assign(&mut s.numa.promote_rate_limit_mbps, value, 0..=UINT_MAX),
+        apply: Apply::Number(|s, value| assign(&mut s.numa.promote_rate_limit_mbps, value, 0..=UINT_MAX)),
     },
     Setting {
         name: "fail_page_alloc/nth",
         default: "0",
         accepts: "0 (none), or the number of an allocation, counted from 1",
         description: "which allocation for huge pages and their vmemmap fails",
-        apply: |s, value, _| assign(&mut s.fail_nth, value, 0..=u64::MAX),
+        apply: Apply::Number(|s, value| assign(&mut s.fail_nth, value, 0..=u64::MAX)),
     },
     Setting {
         name: "fail_page_alloc/ppm",
         default: "0",
         accepts: "0 to 1000000",
         description: "how many of a million allocations for huge pages and their vmemmap fail, at random",
-        apply: |s, value, _| assign(&mut s.fail_ppm, value, 0..=1_000_000),
+        apply: Apply::Number(|s, value| assign(&mut s.fail_ppm, value, 0..=1_000_000)),
     },
 ];
 
@@ -368,16 +500,8 @@ impl Settings {
         let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else {
             return Err(SettingError::Unknown { name: name.into() });
         };
-        let values: Option<Vec<u64>> = value.split_whitespace().map(|word| word.parse().ok()).collect();
         let mut changed = self.clone();
-        let single = setting.name != "vm.lowmem_reserve_ratio";
-        let accepted = match values {
-            Some(values) if !single || values.len() == 1 => {
-                (setting.apply)(&mut changed, values.first().copied().unwrap_or(0), &values)
-            }
-            _ => false,
-        };
-        if !accepted {
+        if !setting.apply.apply(&mut changed, value) {
             return Err(SettingError::Invalid {
                 name: setting.name,
                 value: value.into(),
@@ -409,6 +533,17 @@ mod tests {
             ("vm.min_free_kbytes", "", false),
             ("vm.min_free_kbytes", "1 2", false),
             ("vm.swappy", "1", false),
+            ("transparent_hugepage/enabled", "madvise", true),
+            ("transparent_hugepage/enabled", "inherit", false),
+            ("transparent_hugepage/hugepages-64kB/enabled", "inherit", true),
+            ("transparent_hugepage/hugepages-8kB/enabled", "always", false),
+            ("transparent_hugepage/defrag", "defer+madvise", true),
+            ("transparent_hugepage/use_zero_page", "2", false),
+            ("transparent_hugepage/khugepaged/max_ptes_none", "511", true),
+            ("transparent_hugepage/khugepaged/max_ptes_none", "512", false),
+            ("transparent_hugepage/khugepaged/pages_to_scan", "0", false),
+            ("thp_anon", "64K:always", true),
+            ("thp_anon", "8K:always", false),
         ] {
             let before = settings.clone();
             assert_eq!(settings.set(name, value).is_ok(), accepted, "{name}={value}");

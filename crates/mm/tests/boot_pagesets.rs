@@ -6,6 +6,7 @@
 use machine::topology::{Cache, SharedBy};
 use machine::{Node, Topology};
 use mm::Series;
+use mm::huge_memory::settings::{Enabled, ThpSettings};
 use mm::memory_map::MemoryRange;
 use mm::{MemoryManager, Pfn, Settings, ZoneType};
 use rand_pcg::Pcg64Mcg;
@@ -95,7 +96,10 @@ fn twin(boot: &Boot, variant: &str, zones: &[ZoneLine], fraction: u64) -> Memory
     let settings = Settings {
         percpu_pagelist_high_fraction: fraction,
         // Huge pages are off on machines with less than 512 MiB.
-        transparent_hugepage: boot.mib > 512,
+        transparent_hugepage: ThpSettings {
+            enabled: if boot.mib > 512 { Enabled::Madvise } else { Enabled::Never },
+            ..ThpSettings::default()
+        },
         ..Settings::default()
     };
     let features = Series::PCP.variant(variant).unwrap().features;

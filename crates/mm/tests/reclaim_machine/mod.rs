@@ -26,7 +26,7 @@ pub fn boot(variant: &Variant) -> (Machine<Category>, MemoryManager) {
         range(1, ZoneType::Normal, (1 << 20) + 4096..(1 << 20) + 7096),
     ];
     let mut settings = Settings::default();
-    for &(name, value) in variant.settings.iter().chain(&[("transparent_hugepage/enabled", "0")]) {
+    for &(name, value) in variant.settings.iter().chain(&[("transparent_hugepage/enabled", "never")]) {
         settings.set(name, value).unwrap();
     }
     let mm = MemoryManager::new(&topology, &memory, variant.features, settings, Pcg64Mcg::new(1));

@@ -111,7 +111,7 @@ pub fn in_guest(reader: &[String], sequence: &str, lru: Lru) -> Result<PathBuf, 
     let record = || -> Result<PathBuf, VerifyError> {
         let recorder = Recorder::open(reader, Path::new(qemu::guest::DIRECTORY))?;
         let (mut case, residency) = recorder.record(sequence, lru)?;
-        case.settings.insert("transparent_hugepage/enabled".into(), "0".into());
+        case.settings.insert("transparent_hugepage/enabled".into(), "never".into());
         let mut recording =
             Recording::new(snapshot::kernel_release(), "emulated by QEMU".into(), recorder.cpus);
         let directory = PathBuf::from("/recording");

@@ -1,0 +1,212 @@
+//! What each version of the series changes in page faults of anonymous memory, and what later kernels changed.
+//!
+//! ```text
+//!              candidates                       search          allocation   charge fails   what the knob says
+//!   P0         0                                                                            transparent huge pages only
+//!   v1         limit of the build .. 2          each            walk         OOM            other limit if eligible
+//!   v2         architecture's .. 2              each            once         OOM            nothing
+//!   simple     architecture's                   it alone        once         OOM            nothing
+//!   v3         preferred, 3                     each            walk         OOM            "never" means never
+//!   v4         the same                         each            walk         OOM            the same
+//!   v5         the same                         each            walk         OOM            "never" still means large
+//!   v6 - 6.8   what the administrator enabled   each            walk         OOM            by size
+//!   6.9        the same                         each            walk         next order     by size
+//! ```
+
+use super::orders::Orders;
+
+/// Which orders a fault may have, before its VMA is looked at; order 0 always is the last resort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Candidates {
+    /// Order 0 alone.
+    Zero,
+    /// Every order from a limit of the build down (v1).
+    BuildLimit {
+        /// The limit (`LARGE_ANON_FOLIO_NOTHP_ORDER_MAX`).
+        plain: u8,
+        /// The limit where transparent huge pages are eligible (`LARGE_ANON_FOLIO_THP_ORDER_MAX`).
+        eligible: u8,
+    },
+    /// Every order from what the architecture wants down (v2).
+    DownFrom(u8),
+    /// These, whatever the settings say (test kernels).
+    List(Orders),
+    /// The preferred order, then `PAGE_ALLOC_COSTLY_ORDER` (v3 to v5).
+    Preferred {
+        /// What the architecture wants (`arch_wants_pte_order`); without an answer it is 3.
+        architecture: Option<u8>,
+        /// The knob of transparent huge pages at `never` means order 0 (v3, v4).
+        never_is_zero: bool,
+        /// Where they are not eligible a boot parameter limits the order (v3); else 64 KiB do.
+        limit_at_boot: bool,
+    },
+    /// The orders that the administrator enabled, as directories of sizes (v7); v6 has them as bits, where a bit of
+    /// `anon_orders` is `inherit`, and one that `anon_always_mask` has too is `always`.
+    Enabled,
+}
+
+/// Which candidates are held against the VMA and the page table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// The largest alone: if it does not fit, order 0.
+    TopOnly,
+    /// Each, until one fits.
+    PerCandidate,
+}
+
+/// What follows when no block of an order is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// Order 0.
+    Once,
+    /// The next candidate.
+    Walk,
+}
+
+/// What follows when another CPU was faster with the page table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostRace {
+    /// The access faults again.
+    Refault,
+    /// Smaller orders are tried, unless the other one has filled the entry of the fault (v1).
+    Lower,
+}
+
+/// What userfaultfd makes of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserfaultRule {
+    /// Order 0 where the entry carries the write-protect bit.
+    ProtectedEntry,
+    /// Order 0 where the VMA is registered.
+    Armed,
+}
+
+/// How far the allocator goes for a large folio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FolioGfp {
+    /// As for a single page, but once (`__GFP_NORETRY`) (v1).
+    Ordinary,
+    /// As `transparent_hugepage/defrag` says (v2).
+    Defrag,
+}
+
+/// How swapped-out memory comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LargeSwapIn {
+    /// Page by page.
+    Never,
+    /// In large folios from devices that read at once, past the swap cache (6.12).
+    PastCache,
+    /// In large folios from such devices, through the swap cache (7.0).
+    ThroughCache,
+}
+
+/// What one kernel does with large anonymous folios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FolioFeatures {
+    /// Which orders.
+    pub candidates: Candidates,
+    /// Which of them are held against what is there.
+    pub search: Search,
+    /// What follows when none is free.
+    pub allocation: Allocation,
+    /// 6.9: an order that the memory cgroup has no room for is as one that is not free.
+    pub charge_walks: bool,
+    /// What follows a lost race.
+    pub lost_race: LostRace,
+    /// What userfaultfd does.
+    pub userfault: UserfaultRule,
+    /// How hard the allocator tries.
+    pub gfp: FolioGfp,
+    /// 6.12: huge pages that are mostly zero are split (`shrink_underused`).
+    pub splits_underused: bool,
+    /// 6.12: folios up to 2 MiB are swapped out to one cluster without being split.
+    pub cluster_swap: bool,
+    /// How they come back.
+    pub swap_in: LargeSwapIn,
+    /// 6.15: a page of a large folio is written to in place where one address space has all of the folio.
+    pub reuses_exclusive: bool,
+    /// 7.2: khugepaged collapses to smaller orders too.
+    pub collapses_small: bool,
+}
+
+impl FolioFeatures {
+    /// Before the series, 6.6.
+    pub(crate) const P0: FolioFeatures = FolioFeatures {
+        candidates: Candidates::Zero,
+        search: Search::PerCandidate,
+        allocation: Allocation::Walk,
+        charge_walks: false,
+        lost_race: LostRace::Refault,
+        userfault: UserfaultRule::Armed,
+        gfp: FolioGfp::Defrag,
+        splits_underused: false,
+        cluster_swap: false,
+        swap_in: LargeSwapIn::Never,
+        reuses_exclusive: false,
+        collapses_small: false,
+    };
+    /// 64 KiB are the limits on arm64 with pages of 4 KiB, the one architecture that set them.
+    pub(crate) const V1: FolioFeatures = FolioFeatures {
+        candidates: Candidates::BuildLimit { plain: 4, eligible: 4 },
+        lost_race: LostRace::Lower,
+        userfault: UserfaultRule::ProtectedEntry,
+        gfp: FolioGfp::Ordinary,
+        ..FolioFeatures::P0
+    };
+    pub(crate) const V2: FolioFeatures = FolioFeatures {
+        candidates: Candidates::DownFrom(4),
+        allocation: Allocation::Once,
+        lost_race: LostRace::Refault,
+        gfp: FolioGfp::Defrag,
+        ..FolioFeatures::V1
+    };
+    pub(crate) const V2_SIMPLE: FolioFeatures = FolioFeatures {
+        candidates: Candidates::List(Orders::one(4)),
+        search: Search::TopOnly,
+        ..FolioFeatures::V2
+    };
+    pub(crate) const V2_32K: FolioFeatures =
+        FolioFeatures { candidates: Candidates::DownFrom(3), ..FolioFeatures::V2 };
+    pub(crate) const V3: FolioFeatures = FolioFeatures {
+        candidates: Candidates::Preferred { architecture: Some(4), never_is_zero: true, limit_at_boot: true },
+        allocation: Allocation::Walk,
+        ..FolioFeatures::V2
+    };
+    pub(crate) const V4: FolioFeatures = FolioFeatures {
+        candidates: Candidates::Preferred {
+            architecture: Some(4),
+            never_is_zero: true,
+            limit_at_boot: false,
+        },
+        ..FolioFeatures::V3
+    };
+    pub(crate) const V5: FolioFeatures = FolioFeatures {
+        candidates: Candidates::Preferred {
+            architecture: Some(4),
+            never_is_zero: false,
+            limit_at_boot: false,
+        },
+        userfault: UserfaultRule::Armed,
+        ..FolioFeatures::V4
+    };
+    /// v6 to v9 decide alike; what the administrator writes differs.
+    pub(crate) const V6: FolioFeatures =
+        FolioFeatures { candidates: Candidates::Enabled, ..FolioFeatures::V5 };
+    pub(crate) const MAINLINE_6_8: FolioFeatures = FolioFeatures::V6;
+    pub(crate) const MAINLINE_6_9: FolioFeatures =
+        FolioFeatures { charge_walks: true, ..FolioFeatures::MAINLINE_6_8 };
+    pub(crate) const MAINLINE_6_12: FolioFeatures = FolioFeatures {
+        splits_underused: true,
+        cluster_swap: true,
+        swap_in: LargeSwapIn::PastCache,
+        ..FolioFeatures::MAINLINE_6_9
+    };
+    pub(crate) const MAINLINE_6_15: FolioFeatures =
+        FolioFeatures { reuses_exclusive: true, ..FolioFeatures::MAINLINE_6_12 };
+    pub(crate) const MAINLINE_7_2: FolioFeatures = FolioFeatures {
+        swap_in: LargeSwapIn::ThroughCache,
+        collapses_small: true,
+        ..FolioFeatures::MAINLINE_6_15
+    };
+}

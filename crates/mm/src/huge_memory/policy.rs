@@ -1,0 +1,288 @@
+//! What the kernel decides where anonymous memory is touched for the first time: how large a folio to make of it.
+//!
+//! ```text
+//!   candidates   {4, 3, 2}      which orders this VMA may have: the series' own rule, settings, advice
+//!   fit          {3, 2}         the aligned window of order 4 leaves the VMA, or has an entry already
+//!   allocate      3 ─ none free ─► 2 ─ none free ─► 0
+//!
+//!                 page 12
+//!   entries   │0│ │ │ │ │ │ │ │ │ │ │ │x│ │ │ │     page 0 is there: order 4 does not fit
+//!              └──── order 3 ──┘└──── order 3 ──┘   its neighbours 8 to 15 are empty: order 3 does
+//! ```
+//!
+//! A window is aligned to its own size, in addresses as in memory; so a smaller one lies inside a larger one, and what
+//! fits for an order fits for all below it. That is why best fit and "walk down the list" differ only in what happens
+//! when no block is free. Pure functions of small states. In the kernel: `alloc_anon_folio`, `wp_can_reuse_anon_folio` in
+//! mm/memory.c, `thp_vma_allowable_orders` and `vma_thp_gfp_mask` in mm/huge_memory.c, `thp_vma_suitable_orders` in
+//! include/linux/huge_mm.h; `calc_anon_folio_order_alloc` of v1 and v2, `anon_folio_order` of v3 to v5.
+
+use super::features::{Allocation, Candidates, FolioFeatures, FolioGfp, LostRace, Search, UserfaultRule};
+use super::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
+use super::settings::{Defrag, Enabled, Mode, ThpSettings};
+use crate::vmscan::policy::PAGE_ALLOC_COSTLY_ORDER;
+use std::ops::Range;
+
+/// The order of 64 KiB: what v4 and v5 allow where nobody asked for more.
+const UNHINTED_ORDER: u8 = 4;
+
+/// What `madvise` said of a VMA.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Advice {
+    /// Nothing.
+    #[default]
+    None,
+    /// `MADV_HUGEPAGE`.
+    Huge,
+    /// `MADV_NOHUGEPAGE`.
+    NoHuge,
+}
+
+/// What a process said of all its memory (`PR_SET_THP_DISABLE`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Disabled {
+    /// Nothing.
+    #[default]
+    No,
+    /// No large folios.
+    Completely,
+    /// None but where `MADV_HUGEPAGE` was given (`PR_THP_DISABLE_EXCEPT_ADVISED`, 6.18).
+    ExceptAdvised,
+}
+
+/// What userfaultfd has to do with a fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Userfault {
+    /// Nothing.
+    #[default]
+    No,
+    /// The VMA is registered.
+    Armed,
+    /// The same, and the entry carries the write-protect bit.
+    ProtectedEntry,
+}
+
+/// What decisions need to know of a VMA besides its bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VmaState {
+    /// Advice.
+    pub advice: Advice,
+    /// Of its process.
+    pub disabled: Disabled,
+    /// Userfaultfd.
+    pub userfault: Userfault,
+    /// The stack of a process that exec still builds: it is going to move.
+    pub temporary_stack: bool,
+}
+
+impl VmaState {
+    fn is_advised(&self) -> bool {
+        self.advice == Advice::Huge
+    }
+
+    /// Somebody does not want large folios there.
+    fn refuses(&self) -> bool {
+        let by_process = match self.disabled {
+            Disabled::No => false,
+            Disabled::Completely => true,
+            Disabled::ExceptAdvised => !self.is_advised(),
+        };
+        by_process || self.advice == Advice::NoHuge || self.temporary_stack
+    }
+}
+
+/// Whether `transparent_hugepage/enabled` is for this VMA.
+fn is_enabled(thp: &ThpSettings, vma: &VmaState) -> bool {
+    match thp.enabled {
+        Enabled::Always => true,
+        Enabled::Madvise => vma.is_advised(),
+        Enabled::Never => false,
+    }
+}
+
+/// The orders that settings and advice allow, 2 MiB among them (`thp_vma_allowable_orders`). Before v6 there is no other.
+pub fn allowed_orders(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Orders {
+    if vma.refuses() {
+        return Orders::NONE;
+    }
+    if f.candidates != Candidates::Enabled {
+        return if is_enabled(thp, vma) { Orders::one(PMD_ORDER) } else { Orders::NONE };
+    }
+    let mut orders = thp.orders(Mode::Always);
+    if vma.is_advised() {
+        orders = orders.or(thp.orders(Mode::Madvise));
+    }
+    if is_enabled(thp, vma) { orders.or(thp.orders(Mode::Inherit)) } else { orders }
+}
+
+/// The orders that a fault may have which a page table of entries serves; order 0 is always beside them.
+pub fn candidates(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Orders {
+    let single = match f.userfault {
+        UserfaultRule::ProtectedEntry => vma.userfault == Userfault::ProtectedEntry,
+        UserfaultRule::Armed => vma.userfault != Userfault::No,
+    };
+    if single {
+        return Orders::NONE;
+    }
+    let eligible = is_enabled(thp, vma) && !vma.refuses();
+    match f.candidates {
+        Candidates::Zero => Orders::NONE,
+        Candidates::BuildLimit { plain, eligible: limit } => {
+            Orders::range(2, PMD_ORDER.min(if eligible { limit } else { plain }))
+        }
+        Candidates::DownFrom(top) => Orders::range(2, PMD_ORDER.min(top)),
+        Candidates::List(orders) => orders,
+        Candidates::Preferred { never_is_zero, .. }
+            if vma.refuses() || never_is_zero && thp.enabled == Enabled::Never =>
+        {
+            Orders::NONE
+        }
+        Candidates::Preferred { architecture, limit_at_boot, .. } => {
+            let limit = if limit_at_boot { thp.flexthp_unhinted_max } else { UNHINTED_ORDER };
+            let wanted = architecture.unwrap_or(PAGE_ALLOC_COSTLY_ORDER);
+            let preferred = if eligible { wanted } else { wanted.min(limit) };
+            let costly = Orders::one(PAGE_ALLOC_COSTLY_ORDER);
+            Orders::one(preferred).or(costly).and(Orders::range(2, preferred))
+        }
+        Candidates::Enabled => allowed_orders(f, thp, vma).and(Orders::PTE_MAPPED),
+    }
+}
+
+/// The pages of the aligned window of an order that has `page`.
+pub fn window(page: u64, order: u8) -> Range<u64> {
+    let start = page >> order << order;
+    start..start + (1 << order)
+}
+
+fn is_inside(window: &Range<u64>, vma: &Range<u64>) -> bool {
+    window.start >= vma.start && window.end <= vma.end
+}
+
+/// What is left of `orders` at `page`: those whose window lies inside the VMA and has no entry yet. `is_populated` says
+/// whether any page of a window has one.
+pub fn fitting(
+    search: Search,
+    orders: Orders,
+    vma: &Range<u64>,
+    page: u64,
+    mut is_populated: impl FnMut(Range<u64>) -> bool,
+) -> Orders {
+    let mut fits = |order: u8| {
+        let window = window(page, order);
+        is_inside(&window, vma) && !is_populated(window)
+    };
+    let largest = match search {
+        Search::TopOnly => orders.highest().filter(|&top| fits(top)),
+        Search::PerCandidate => orders.descending().find(|&order| fits(order)),
+    };
+    largest.map_or(Orders::NONE, |largest| orders.below(largest + 1))
+}
+
+/// Whether smaps says that a VMA may have large folios (`THPeligible`): one of them must fit at its end.
+pub fn is_thp_eligible(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState, pages: &Range<u64>) -> bool {
+    allowed_orders(f, thp, vma).descending().any(|order| {
+        let last = pages.end.checked_sub(1 << order);
+        last.is_some_and(|last| is_inside(&window(last, order), pages))
+    })
+}
+
+/// Why an order was not to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No block of it is free.
+    NoBlock,
+    /// The memory cgroup has no room for it.
+    NoRoom,
+}
+
+/// The orders that are tried after `order` of `orders` was not to be had, order 0 beside them; `None` is the end: out of
+/// memory. A single page that cannot be had always is.
+pub fn after_failure(f: &FolioFeatures, orders: Orders, order: u8, failure: Failure) -> Option<Orders> {
+    match (order, failure, f.allocation) {
+        (0, ..) => None,
+        (_, Failure::NoRoom, _) if !f.charge_walks => None,
+        (.., Allocation::Walk) => Some(orders.below(order)),
+        (.., Allocation::Once) => Some(Orders::NONE),
+    }
+}
+
+/// The orders that are held against the page table again after another CPU filled it first; `None`: the access faults
+/// again. `filled`: the entry of the fault is among what was filled.
+pub fn after_lost_race(f: &FolioFeatures, orders: Orders, order: u8, filled: bool) -> Option<Orders> {
+    match f.lost_race {
+        LostRace::Lower if !filled => Some(orders.below(order)),
+        LostRace::Lower | LostRace::Refault => None,
+    }
+}
+
+/// How far the allocator goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FolioEffort {
+    /// It reclaims and compacts itself (`__GFP_DIRECT_RECLAIM`).
+    pub direct: bool,
+    /// It wakes kswapd and kcompactd (`__GFP_KSWAPD_RECLAIM`).
+    pub wakes: bool,
+    /// Once is enough (`__GFP_NORETRY`).
+    pub no_retry: bool,
+}
+
+/// How far the allocator goes for a large folio of a VMA (`vma_thp_gfp_mask`).
+pub fn effort(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> FolioEffort {
+    const LIGHT: FolioEffort = FolioEffort { direct: false, wakes: false, no_retry: false };
+    let advised = vma.is_advised();
+    if f.gfp == FolioGfp::Ordinary {
+        return FolioEffort { direct: true, wakes: true, no_retry: true };
+    }
+    match thp.defrag {
+        Defrag::Always => FolioEffort { direct: true, no_retry: !advised, ..LIGHT },
+        Defrag::Defer => FolioEffort { wakes: true, ..LIGHT },
+        Defrag::DeferMadvise if !advised => FolioEffort { wakes: true, ..LIGHT },
+        Defrag::DeferMadvise | Defrag::Madvise => FolioEffort { direct: advised, ..LIGHT },
+        Defrag::Never => LIGHT,
+    }
+}
+
+/// What a fault does where there is no page table yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PmdStep {
+    /// Makes one: the fault goes on with entries.
+    Pass,
+    /// Maps the huge page of zeroes.
+    Zeroes,
+    /// Allocates a folio of 2 MiB.
+    Folio,
+}
+
+/// The step before the page table (`do_huge_pmd_anonymous_page`); `zeroes`: both the setting and the process allow the
+/// huge page of zeroes.
+pub fn pmd_step(allowed: Orders, vma: &Range<u64>, page: u64, write: bool, zeroes: bool) -> PmdStep {
+    if !allowed.has(PMD_ORDER) || !is_inside(&window(page, PMD_ORDER), vma) {
+        return PmdStep::Pass;
+    }
+    if !write && zeroes { PmdStep::Zeroes } else { PmdStep::Folio }
+}
+
+/// Whether a write to a page that is mapped read-only after fork happens in place. `exclusive`: the page is known to be
+/// this process's alone; `whole`: so is every mapping of the folio.
+pub fn is_reused(f: &FolioFeatures, order: u8, exclusive: bool, whole: bool) -> bool {
+    exclusive || whole && (order == 0 || f.reuses_exclusive)
+}
+
+/// Whether a folio waits to be split now that `lost` of its pages have lost their last mapping and `mapped` still have
+/// one.
+pub fn defers_split(order: u8, lost: u32, mapped: u32, in_swap_cache: bool) -> bool {
+    order >= 2 && lost > 0 && mapped > 0 && !in_swap_cache
+}
+
+/// Whether a huge page with so many pages of zeroes is split when memory is short.
+pub fn is_underused(max_ptes_none: u32, zero_pages: u32) -> bool {
+    max_ptes_none != HPAGE_PMD_NR - 1 && zero_pages > max_ptes_none
+}
+
+/// Whether khugepaged runs, which keeps more memory free: somewhere 2 MiB may be wanted (`hugepage_pmd_enabled`).
+pub fn runs_khugepaged(f: &FolioFeatures, thp: &ThpSettings) -> bool {
+    let inherits = f.candidates != Candidates::Enabled || thp.mode(PMD_ORDER) == Mode::Inherit;
+    match thp.mode(PMD_ORDER) {
+        _ if inherits => thp.enabled != Enabled::Never,
+        mode => mode != Mode::Never,
+    }
+}

@@ -1,0 +1,276 @@
+//! What the administrator says of large folios: the files of `transparent_hugepage`, and boot parameters.
+//!
+//! ```text
+//!   transparent_hugepage/
+//!     enabled  defrag  use_zero_page  shrink_underused       of all sizes
+//!     hugepages-16kB/enabled ... hugepages-2048kB/enabled    of one; "inherit" follows the first of them
+//!     khugepaged/pages_to_scan ...                           of collapsing
+//! ```
+//!
+//! In the kernel: `anon_enabled_store`, `defrag_store`, `setup_thp_anon` in mm/huge_memory.c; the files of khugepaged in
+//! mm/khugepaged.c.
+
+use super::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
+
+/// `transparent_hugepage/enabled`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Enabled {
+    /// Everywhere.
+    Always,
+    /// Where `MADV_HUGEPAGE` was given.
+    #[default]
+    Madvise,
+    /// Nowhere.
+    Never,
+}
+
+/// `transparent_hugepage/hugepages-<size>kB/enabled`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Everywhere.
+    Always,
+    /// As `transparent_hugepage/enabled` says.
+    Inherit,
+    /// Where `MADV_HUGEPAGE` was given.
+    Madvise,
+    /// Nowhere.
+    #[default]
+    Never,
+}
+
+/// `transparent_hugepage/defrag`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Defrag {
+    /// Every fault reclaims and compacts.
+    Always,
+    /// Every fault wakes kswapd and kcompactd.
+    Defer,
+    /// The same, and those with `MADV_HUGEPAGE` reclaim and compact.
+    DeferMadvise,
+    /// Those with `MADV_HUGEPAGE` reclaim and compact.
+    #[default]
+    Madvise,
+    /// None does.
+    Never,
+}
+
+/// `transparent_hugepage/khugepaged/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Khugepaged {
+    /// `pages_to_scan`: in one round.
+    pub pages_to_scan: u32,
+    /// `scan_sleep_millisecs`: between two rounds.
+    pub scan_sleep_millisecs: u32,
+    /// `alloc_sleep_millisecs`: after an allocation failed.
+    pub alloc_sleep_millisecs: u32,
+    /// `max_ptes_none`: of 512 entries, how many may have nothing.
+    pub max_ptes_none: u32,
+    /// `max_ptes_swap`: how many may be swapped out.
+    pub max_ptes_swap: u32,
+    /// `max_ptes_shared`: how many may be shared with other processes.
+    pub max_ptes_shared: u32,
+}
+
+/// All settings of large anonymous folios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThpSettings {
+    /// `enabled`.
+    pub enabled: Enabled,
+    /// `defrag`.
+    pub defrag: Defrag,
+    /// `use_zero_page`: reading maps a huge page of zeroes that all share.
+    pub use_zero_page: bool,
+    /// `shrink_underused`: huge pages that are mostly zero are split when memory is short.
+    pub shrink_underused: bool,
+    /// `hugepages-<size>kB/enabled` by order; 0 and 1, which anonymous memory never has, are at `never`.
+    pub modes: [Mode; PMD_ORDER as usize + 1],
+    /// `khugepaged/`.
+    pub khugepaged: Khugepaged,
+    /// Boot parameter `flexthp_unhinted_max` of v3: order 0, or 2 to 9.
+    pub flexthp_unhinted_max: u8,
+}
+
+impl Default for ThpSettings {
+    fn default() -> ThpSettings {
+        let mut modes = [Mode::Never; PMD_ORDER as usize + 1];
+        modes[PMD_ORDER as usize] = Mode::Inherit;
+        ThpSettings {
+            enabled: Enabled::Madvise,
+            defrag: Defrag::Madvise,
+            use_zero_page: true,
+            shrink_underused: true,
+            modes,
+            khugepaged: Khugepaged {
+                pages_to_scan: 8 * HPAGE_PMD_NR,
+                scan_sleep_millisecs: 10_000,
+                alloc_sleep_millisecs: 60_000,
+                max_ptes_none: HPAGE_PMD_NR - 1,
+                max_ptes_swap: HPAGE_PMD_NR / 8,
+                max_ptes_shared: HPAGE_PMD_NR / 2,
+            },
+            flexthp_unhinted_max: 4,
+        }
+    }
+}
+
+/// What sysfs takes for a word: it, with or without the end of a line.
+fn is_word(value: &str, word: &str) -> bool {
+    value.strip_suffix('\n').unwrap_or(value) == word
+}
+
+fn choose<T: Copy>(place: &mut T, value: &str, words: &[(&str, T)]) -> bool {
+    let chosen = words.iter().find(|(word, _)| is_word(value, word));
+    if let Some((_, chosen)) = chosen {
+        *place = *chosen;
+    }
+    chosen.is_some()
+}
+
+const MODES: &[(&str, Mode)] = &[
+    ("always", Mode::Always),
+    ("inherit", Mode::Inherit),
+    ("madvise", Mode::Madvise),
+    ("never", Mode::Never),
+];
+
+impl ThpSettings {
+    /// The mode of an order.
+    pub fn mode(&self, order: u8) -> Mode {
+        self.modes.get(usize::from(order)).copied().unwrap_or_default()
+    }
+
+    /// Sets the mode of an order that anonymous memory can have.
+    pub fn set_mode(&mut self, order: u8, mode: Mode) {
+        assert!(Orders::ALL_ANON.has(order), "there is no directory for order {order}");
+        self.modes[usize::from(order)] = mode;
+    }
+
+    /// The orders of a mode.
+    pub fn orders(&self, mode: Mode) -> Orders {
+        let of_mode = Orders::ALL_ANON.descending().filter(|&order| self.mode(order) == mode);
+        of_mode.fold(Orders::NONE, |orders, order| orders.or(Orders::one(order)))
+    }
+
+    /// Writes to `enabled`; whether the kernel takes it.
+    pub fn write_enabled(&mut self, value: &str) -> bool {
+        let words = [("always", Enabled::Always), ("madvise", Enabled::Madvise), ("never", Enabled::Never)];
+        choose(&mut self.enabled, value, &words)
+    }
+
+    /// Writes to `hugepages-<size>kB/enabled`.
+    pub fn write_mode(&mut self, order: u8, value: &str) -> bool {
+        choose(&mut self.modes[usize::from(order)], value, MODES)
+    }
+
+    /// Writes to `defrag`.
+    pub fn write_defrag(&mut self, value: &str) -> bool {
+        let words = [
+            ("always", Defrag::Always),
+            ("defer+madvise", Defrag::DeferMadvise),
+            ("defer", Defrag::Defer),
+            ("madvise", Defrag::Madvise),
+            ("never", Defrag::Never),
+        ];
+        choose(&mut self.defrag, value, &words)
+    }
+
+    /// The boot parameter `thp_anon`: sizes and ranges of sizes with a mode each, `16K-64K:always;2M:inherit`. Later
+    /// ones win, and none keeps its default. What cannot be read changes nothing, and the kernel boots all the same.
+    pub fn boot_thp_anon(&mut self, value: &str) -> bool {
+        let mut modes = [Mode::Never; PMD_ORDER as usize + 1];
+        let mut parse = || {
+            for part in value.split(';') {
+                let (sizes, mode) = part.split_once(':')?;
+                let (_, mode) = MODES.iter().find(|(word, _)| *word == mode)?;
+                for range in sizes.split(',') {
+                    let (first, last) = range.split_once('-').unwrap_or((range, range));
+                    let (first, last) = (order_of_size(first)?, order_of_size(last)?);
+                    if first > last {
+                        return None;
+                    }
+                    modes[usize::from(first)..=usize::from(last)].fill(*mode);
+                }
+            }
+            Some(())
+        };
+        let parsed = parse().is_some();
+        if parsed {
+            self.modes = modes;
+        }
+        parsed
+    }
+
+    /// The boot parameter `flexthp_unhinted_max` of v3: bytes, a power of two from 4 KiB to 2 MiB. 8 KiB are as 4.
+    pub fn boot_flexthp_unhinted_max(&mut self, bytes: u64) -> bool {
+        let accepted = bytes.is_power_of_two() && (4 << 10..=2 << 20).contains(&bytes);
+        if accepted {
+            let order = (bytes >> 12).ilog2() as u8;
+            self.flexthp_unhinted_max = if order == 1 { 0 } else { order };
+        }
+        accepted
+    }
+}
+
+/// The order of a size as boot parameters give it: `64K`, `2M`.
+fn order_of_size(size: &str) -> Option<u8> {
+    let (digits, shift) = match size.as_bytes().last()? {
+        b'K' | b'k' => (&size[..size.len() - 1], 10),
+        b'M' | b'm' => (&size[..size.len() - 1], 20),
+        b'G' | b'g' => (&size[..size.len() - 1], 30),
+        _ => (size, 0),
+    };
+    let bytes = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    let order = (bytes.is_power_of_two() && bytes >= 4 << 10).then(|| (bytes >> 12).ilog2() as u8)?;
+    (order <= PMD_ORDER && Orders::ALL_ANON.has(order)).then_some(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_the_kernel_s() {
+        let thp = ThpSettings::default();
+        assert_eq!(thp.orders(Mode::Inherit), Orders::one(PMD_ORDER));
+        assert_eq!(thp.orders(Mode::Never), Orders::PTE_MAPPED);
+        let Khugepaged { pages_to_scan, max_ptes_none, max_ptes_swap, max_ptes_shared, .. } = thp.khugepaged;
+        assert_eq!((pages_to_scan, max_ptes_none, max_ptes_swap, max_ptes_shared), (4096, 511, 64, 256));
+    }
+
+    #[test]
+    fn words_are_whole_words() {
+        let mut thp = ThpSettings::default();
+        for (value, taken) in [("always", true), ("always\n", true), (" always", false), ("Always", false)] {
+            assert_eq!(thp.write_mode(4, value), taken, "{value:?}");
+        }
+        assert!(!thp.write_enabled("inherit") && !thp.write_defrag("defer madvise"));
+        assert!(thp.write_defrag("defer+madvise") && thp.defrag == Defrag::DeferMadvise);
+    }
+
+    #[test]
+    fn thp_anon_replaces_all_defaults() {
+        let mut thp = ThpSettings::default();
+        assert!(thp.boot_thp_anon("16K-64K:always;32K:madvise;1M,128K:inherit"));
+        assert_eq!(thp.orders(Mode::Always), Orders::of(&[2, 4]));
+        assert_eq!(thp.orders(Mode::Madvise), Orders::of(&[3]));
+        assert_eq!(thp.orders(Mode::Inherit), Orders::of(&[5, 8]));
+        let before = thp;
+        for wrong in
+            ["", "64K", "8K:always", "64K:sometimes", "64K-16K:always", "48K:always", "4M:always", "x:never"]
+        {
+            assert!(!thp.boot_thp_anon(wrong), "{wrong}");
+            assert_eq!(thp, before, "{wrong} changes nothing");
+        }
+    }
+
+    #[test]
+    fn the_limit_of_v3_has_no_order_1() {
+        let mut thp = ThpSettings::default();
+        for (bytes, order) in
+            [(4 << 10, Some(0)), (8 << 10, Some(0)), (16 << 10, Some(2)), (2 << 20, Some(9))]
+        {
+            assert_eq!(thp.boot_flexthp_unhinted_max(bytes).then_some(thp.flexthp_unhinted_max), order);
+        }
+        assert!(!thp.boot_flexthp_unhinted_max(4 << 20) && !thp.boot_flexthp_unhinted_max(3 << 12));
+    }
+}

@@ -1,0 +1,402 @@
+//! How large a folio each version of the series makes of the first store to a page, decision by decision.
+
+use mm::Variant;
+use mm::huge_memory::features::{Allocation, Candidates, FolioFeatures, Search};
+use mm::huge_memory::orders::Orders;
+use mm::huge_memory::policy::{
+    Advice, Disabled, Failure, FolioEffort, PmdStep, Userfault, VmaState, after_failure, after_lost_race,
+    allowed_orders, candidates, defers_split, effort, fitting, is_reused, is_thp_eligible, is_underused,
+    pmd_step, runs_khugepaged, window,
+};
+use mm::huge_memory::settings::{Defrag, Enabled, Mode, ThpSettings};
+use mm::{Series, Settings};
+use proptest::prelude::*;
+use std::ops::Range;
+
+fn variant(name: &str) -> &'static Variant {
+    Series::FOLIOS.variant(name).unwrap_or_else(|| panic!("no variant {name}"))
+}
+
+fn features(name: &str) -> FolioFeatures {
+    variant(name).features.folios
+}
+
+/// The settings of a variant with the top-level knob at `enabled`.
+fn settings(name: &str, enabled: Enabled) -> ThpSettings {
+    let mut settings = Settings::default();
+    for (name, value) in variant(name).settings {
+        settings.set(name, value).unwrap();
+    }
+    ThpSettings { enabled, ..settings.transparent_hugepage }
+}
+
+fn advised(advice: Advice) -> VmaState {
+    VmaState { advice, ..VmaState::default() }
+}
+
+/// Candidates with the knob at `enabled` and this advice; order 0 is always beside them.
+fn orders(name: &str, enabled: Enabled, advice: Advice) -> Vec<u8> {
+    candidates(&features(name), &settings(name, enabled), &advised(advice)).descending().collect()
+}
+
+fn with_modes(modes: &[(u8, Mode)], enabled: Enabled) -> ThpSettings {
+    let mut thp = ThpSettings { enabled, ..ThpSettings::default() };
+    thp.set_mode(9, Mode::Never);
+    modes.iter().for_each(|&(order, mode)| thp.set_mode(order, mode));
+    thp
+}
+
+const KNOB: [Enabled; 3] = [Enabled::Never, Enabled::Madvise, Enabled::Always];
+const ADVICE: [Advice; 3] = [Advice::None, Advice::Huge, Advice::NoHuge];
+
+#[test]
+fn candidate_lists() {
+    let plain = |name| orders(name, Enabled::Madvise, Advice::None);
+    assert_eq!(plain("P0"), []);
+    assert_eq!(plain("v1"), [4, 3, 2]);
+    assert_eq!(plain("v2"), [4, 3, 2]);
+    assert_eq!(plain("simple"), [4]);
+    assert_eq!(plain("v2-32k"), [3, 2]);
+    for name in ["v3", "v4", "v5"] {
+        assert_eq!(plain(name), [4, 3], "{name}");
+    }
+    for name in ["v6", "v7", "v8", "v9", "m68", "m612", "m72"] {
+        assert_eq!(plain(name), [], "by default {name} has 2 MiB only");
+    }
+    assert_eq!(plain("m4"), [4]);
+    assert_eq!(plain("m4-3"), [4, 3]);
+    assert_eq!(plain("m4-3-2"), [4, 3, 2]);
+    assert_eq!(plain("m2-8"), [8, 7, 6, 5, 4, 3, 2]);
+    assert_eq!((plain("m9"), plain("m9-4-3")), (vec![], vec![4, 3]));
+}
+
+#[test]
+fn v1_and_v2_never_ask_the_knob() {
+    for name in ["v1", "v2", "simple"] {
+        for (enabled, advice) in KNOB.into_iter().flat_map(|e| ADVICE.map(|a| (e, a))) {
+            assert_eq!(orders(name, enabled, advice)[0], 4, "{name} {enabled:?} {advice:?}");
+        }
+    }
+    // v1 has a limit of its own where huge pages are eligible, which refusing gives up.
+    let f = FolioFeatures { candidates: Candidates::BuildLimit { plain: 3, eligible: 5 }, ..features("v1") };
+    let top =
+        |enabled, advice| candidates(&f, &with_modes(&[], enabled), &advised(advice)).highest().unwrap();
+    assert_eq!(ADVICE.map(|advice| top(Enabled::Madvise, advice)), [3, 5, 3]);
+    assert_eq!(ADVICE.map(|advice| top(Enabled::Always, advice)), [5, 5, 3]);
+    assert_eq!(ADVICE.map(|advice| top(Enabled::Never, advice)), [3, 3, 3]);
+}
+
+/// The tables of v4's and v5's cover letters: `S` order 0, `L` large folios, `T` 2 MiB first.
+#[test]
+fn knob_and_advice_in_v3_to_v5() {
+    let cell = |name, enabled, advice| {
+        let thp = settings(name, enabled);
+        let huge = allowed_orders(&features(name), &thp, &advised(advice)).has(9);
+        match (huge, orders(name, enabled, advice).is_empty()) {
+            (true, false) => 'T',
+            (false, false) => 'L',
+            (false, true) => 'S',
+            (true, true) => '?',
+        }
+    };
+    for (name, never) in [("v3", "SSS"), ("v4", "SSS"), ("v5", "LLS")] {
+        let row = |enabled| ADVICE.map(|advice| cell(name, enabled, advice)).iter().collect::<String>();
+        assert_eq!(KNOB.map(row), [never, "LTS", "TTS"], "{name}");
+    }
+}
+
+#[test]
+fn the_preferred_order_is_limited_where_nobody_gave_advice() {
+    let with = |architecture, limit_at_boot, unhinted, enabled| {
+        let candidates_ = Candidates::Preferred { architecture, never_is_zero: true, limit_at_boot };
+        let f = FolioFeatures { candidates: candidates_, ..features("v3") };
+        let thp = ThpSettings { flexthp_unhinted_max: unhinted, ..with_modes(&[], enabled) };
+        candidates(&f, &thp, &advised(Advice::None)).descending().collect::<Vec<u8>>()
+    };
+    assert_eq!(with(Some(7), true, 4, Enabled::Madvise), [4, 3]);
+    assert_eq!(with(Some(7), true, 4, Enabled::Always), [7, 3]);
+    assert_eq!(with(Some(7), true, 9, Enabled::Madvise), [7, 3]);
+    assert_eq!(with(Some(7), true, 2, Enabled::Madvise), [2]);
+    assert_eq!(with(Some(7), true, 0, Enabled::Madvise), []);
+    assert_eq!(with(Some(7), false, 2, Enabled::Madvise), [4, 3]);
+    assert_eq!(with(None, false, 4, Enabled::Madvise), [3], "without an answer 3 is preferred");
+}
+
+/// What the administrator enables decides, from v6 on; "always" for one size counts with the knob at "never".
+#[test]
+fn modes_of_sizes() {
+    let f = features("m68");
+    let modes = [(4, Mode::Always), (3, Mode::Madvise), (2, Mode::Inherit)];
+    let row = |enabled| {
+        let thp = with_modes(&modes, enabled);
+        ADVICE.map(|advice| candidates(&f, &thp, &advised(advice)).descending().collect::<Vec<_>>())
+    };
+    assert_eq!(row(Enabled::Never), [vec![4], vec![4, 3], vec![]]);
+    assert_eq!(row(Enabled::Madvise), [vec![4], vec![4, 3, 2], vec![]]);
+    assert_eq!(row(Enabled::Always), [vec![4, 2], vec![4, 3, 2], vec![]]);
+    // The same for 2 MiB, which is no candidate but a step of its own.
+    let thp =
+        |mode, enabled| allowed_orders(&f, &with_modes(&[(9, mode)], enabled), &advised(Advice::None)).has(9);
+    assert_eq!(KNOB.map(|enabled| thp(Mode::Inherit, enabled)), [false, false, true]);
+    assert_eq!(KNOB.map(|enabled| thp(Mode::Always, enabled)), [true; 3]);
+}
+
+#[test]
+fn who_refuses_gets_single_pages() {
+    let refusals = [
+        VmaState { disabled: Disabled::Completely, advice: Advice::Huge, ..VmaState::default() },
+        VmaState { disabled: Disabled::ExceptAdvised, ..VmaState::default() },
+        VmaState { temporary_stack: true, ..VmaState::default() },
+        advised(Advice::NoHuge),
+    ];
+    for name in ["v3", "v4", "v5", "m4-3-2", "m9-4-3"] {
+        for vma in refusals {
+            let (f, thp) = (features(name), settings(name, Enabled::Always));
+            assert_eq!(candidates(&f, &thp, &vma), Orders::NONE, "{name} {vma:?}");
+            assert_eq!(allowed_orders(&f, &thp, &vma), Orders::NONE, "{name} {vma:?}");
+        }
+        let but = VmaState { disabled: Disabled::ExceptAdvised, ..advised(Advice::Huge) };
+        assert!(!candidates(&features(name), &settings(name, Enabled::Always), &but).is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn userfaultfd_wants_single_pages() {
+    let large = |name, userfault| {
+        let vma = VmaState { userfault, ..VmaState::default() };
+        !candidates(&features(name), &settings(name, Enabled::Madvise), &vma).is_empty()
+    };
+    for name in ["v1", "v2", "simple", "v3", "v4"] {
+        assert!(large(name, Userfault::Armed) && !large(name, Userfault::ProtectedEntry), "{name}");
+    }
+    for name in ["v5", "m4-3-2"] {
+        assert!(!large(name, Userfault::Armed) && !large(name, Userfault::ProtectedEntry), "{name}");
+    }
+}
+
+fn fit(orders: &[u8], vma: Range<u64>, page: u64, populated: &[u64]) -> Option<u8> {
+    let is_populated = |window: Range<u64>| populated.iter().any(|page| window.contains(page));
+    fitting(Search::PerCandidate, Orders::of(orders), &vma, page, is_populated).highest()
+}
+
+#[test]
+fn a_folio_stays_inside_its_vma() {
+    for (vma, page, order) in [
+        (0..16, 5, Some(4)),
+        (1..17, 5, Some(2)),
+        (1..17, 8, Some(3)),
+        (1..17, 16, None),
+        (0..15, 13, None),
+        (0..15, 9, Some(2)),
+    ] {
+        assert_eq!(fit(&[4, 3, 2], vma.clone(), page, &[]), order, "page {page} of {vma:?}");
+    }
+}
+
+#[test]
+fn one_page_blocks_just_the_windows_that_have_it() {
+    let after_page_0 = |page| fit(&[4, 3, 2], 0..64, page, &[0]);
+    assert_eq!([1, 2, 3].map(after_page_0), [None; 3], "order 1 is no order");
+    assert_eq!([4, 7, 8, 15, 16].map(after_page_0), [Some(2), Some(2), Some(3), Some(3), Some(4)]);
+    // 16 free entries that are not aligned are no room for order 4.
+    assert_eq!(fit(&[4], 0..64, 20, &[15, 32]), Some(4));
+    assert_eq!(fit(&[4], 0..64, 20, &[16, 33]), None);
+}
+
+#[test]
+fn the_top_alone_may_be_looked_at() {
+    let fits = |search, populated: u64| {
+        let is_populated = |window: Range<u64>| window.contains(&populated);
+        fitting(search, Orders::of(&[4, 3]), &(0..64), 12, is_populated).highest()
+    };
+    assert_eq!([2, 17].map(|page| fits(Search::TopOnly, page)), [None, Some(4)]);
+    assert_eq!([2, 17].map(|page| fits(Search::PerCandidate, page)), [Some(3), Some(4)]);
+}
+
+#[test]
+fn what_follows_a_failure() {
+    let next = |name, order, failure| {
+        let rest = after_failure(&features(name), Orders::of(&[4, 3, 2]), order, failure);
+        rest.map(|rest| rest.highest().unwrap_or(0))
+    };
+    for (name, no_block, no_room) in [
+        ("v1", Some(3), None),
+        ("v2", Some(0), None),
+        ("simple", Some(0), None),
+        ("v3", Some(3), None),
+        ("v5", Some(3), None),
+        ("m68", Some(3), None),
+        ("m612", Some(3), Some(3)),
+        ("m72", Some(3), Some(3)),
+    ] {
+        assert_eq!(next(name, 4, Failure::NoBlock), no_block, "{name}");
+        assert_eq!(next(name, 4, Failure::NoRoom), no_room, "{name}");
+        assert_eq!(next(name, 0, Failure::NoBlock), None, "{name}: a single page");
+    }
+    assert_eq!(next("v1", 2, Failure::NoBlock), Some(0), "order 1 is skipped");
+}
+
+#[test]
+fn who_loses_a_race_faults_again() {
+    let again = |name, filled| after_lost_race(&features(name), Orders::of(&[4, 3, 2]), 4, filled);
+    assert_eq!((again("v1", false), again("v1", true)), (Some(Orders::of(&[3, 2])), None));
+    for name in ["v2", "v3", "m68", "m72"] {
+        assert_eq!((again(name, false), again(name, true)), (None, None), "{name}");
+    }
+}
+
+#[test]
+fn how_far_the_allocator_goes() {
+    const LIGHT: FolioEffort = FolioEffort { direct: false, wakes: false, no_retry: false };
+    const WAKES: FolioEffort = FolioEffort { wakes: true, ..LIGHT };
+    const DIRECT: FolioEffort = FolioEffort { direct: true, ..LIGHT };
+    for (defrag, plain, huge) in [
+        (Defrag::Always, FolioEffort { no_retry: true, ..DIRECT }, DIRECT),
+        (Defrag::Defer, WAKES, WAKES),
+        (Defrag::DeferMadvise, WAKES, DIRECT),
+        (Defrag::Madvise, LIGHT, DIRECT),
+        (Defrag::Never, LIGHT, LIGHT),
+    ] {
+        let thp = ThpSettings { defrag, ..ThpSettings::default() };
+        for name in ["v2", "v3", "m68", "m72"] {
+            let of = |advice| effort(&features(name), &thp, &advised(advice));
+            assert_eq!((of(Advice::None), of(Advice::Huge)), (plain, huge), "{name} {defrag:?}");
+        }
+        let ordinary = FolioEffort { direct: true, wakes: true, no_retry: true };
+        assert_eq!(effort(&features("v1"), &thp, &advised(Advice::None)), ordinary);
+    }
+}
+
+#[test]
+fn the_step_before_a_page_table() {
+    let step = |orders: &[u8], vma: Range<u64>, write, zeroes| {
+        pmd_step(Orders::of(orders), &vma, 700, write, zeroes)
+    };
+    assert_eq!(step(&[9], 512..1024, true, true), PmdStep::Folio);
+    assert_eq!(step(&[9], 512..1024, false, true), PmdStep::Zeroes);
+    assert_eq!(step(&[9], 512..1024, false, false), PmdStep::Folio);
+    assert_eq!(step(&[9], 513..1024, true, true), PmdStep::Pass);
+    assert_eq!(step(&[9], 512..1023, true, true), PmdStep::Pass);
+    assert_eq!(step(&[8], 512..1024, true, true), PmdStep::Pass);
+}
+
+#[test]
+fn smaps_looks_at_the_end_of_a_vma() {
+    let f = features("m68");
+    let eligible = |modes: &[(u8, Mode)], vma| {
+        is_thp_eligible(&f, &with_modes(modes, Enabled::Madvise), &VmaState::default(), &vma)
+    };
+    assert!(eligible(&[(4, Mode::Always)], 0..16) && !eligible(&[(4, Mode::Always)], 1..17));
+    assert!(
+        !eligible(&[(4, Mode::Always)], 0..15) && eligible(&[(4, Mode::Always), (2, Mode::Always)], 0..15)
+    );
+    assert!(!eligible(&[(4, Mode::Always)], 0..8), "smaller than the size");
+    assert!(!eligible(&[(4, Mode::Inherit)], 0..16));
+}
+
+#[test]
+fn who_writes_in_place_after_fork() {
+    for (name, whole_large) in [("m68", false), ("m612", false), ("mainline-6.15", true), ("m72", true)] {
+        let f = features(name);
+        assert_eq!(is_reused(&f, 4, false, true), whole_large, "{name}");
+        assert!(is_reused(&f, 4, true, false) && is_reused(&f, 0, false, true), "{name}");
+        assert!(!is_reused(&f, 0, false, false) && !is_reused(&f, 4, false, false), "{name}");
+    }
+}
+
+#[test]
+fn what_waits_to_be_split() {
+    assert!(defers_split(4, 1, 15, false));
+    assert!(!defers_split(4, 16, 0, false), "all of it is gone");
+    assert!(!defers_split(4, 0, 16, false) && !defers_split(4, 1, 15, true) && !defers_split(0, 1, 0, false));
+    assert!(!is_underused(511, 512), "511 turns it off");
+    assert_eq!([0, 1, 409, 410].map(|zeroes| is_underused(409, zeroes)), [false, false, false, true]);
+}
+
+#[test]
+fn khugepaged_runs_where_2_mib_may_be_wanted() {
+    for (mode, expected) in [
+        (Mode::Inherit, [false, true, true]),
+        (Mode::Madvise, [true; 3]),
+        (Mode::Always, [true; 3]),
+        (Mode::Never, [false; 3]),
+    ] {
+        let runs = |enabled| runs_khugepaged(&features("m68"), &with_modes(&[(9, mode)], enabled));
+        assert_eq!(KNOB.map(runs), expected, "{mode:?}");
+        let before = KNOB.map(|enabled| runs_khugepaged(&features("P0"), &with_modes(&[(9, mode)], enabled)));
+        assert_eq!(before, [false, true, true]);
+    }
+}
+
+/// The rule as it is told: the largest order whose aligned window is inside and empty.
+fn by_definition(orders: &[u8], vma: &Range<u64>, page: u64, populated: &[u64]) -> Option<u8> {
+    let fits = |order: u8| {
+        (0..1u64 << order).all(|i| {
+            let page = page / (1 << order) * (1 << order) + i;
+            vma.contains(&page) && !populated.contains(&page)
+        })
+    };
+    orders.iter().copied().filter(|&order| fits(order)).max()
+}
+
+proptest! {
+    #[test]
+    fn fits_by_definition(
+        mask in prop::collection::vec(2u8..9, 0..5),
+        start in 0u64..600,
+        length in 1u64..700,
+        offset in 0u64..700,
+        populated in prop::collection::vec(0u64..1300, 0..6),
+    ) {
+        let vma = start..start + length;
+        let page = start + offset % length;
+        prop_assume!(!populated.contains(&page));
+        let found = fit(&mask, vma.clone(), page, &populated);
+        prop_assert_eq!(found, by_definition(&mask, &vma, page, &populated));
+        if let Some(order) = found {
+            let window = window(page, order);
+            prop_assert!(window.start % (1 << order) == 0 && order != 1);
+            prop_assert!(window.start / 512 == (window.end - 1) / 512, "within a page table");
+        }
+    }
+
+    /// With memory to spare v1, v2 and chain({4, 3, 2}) decide alike; and nothing enabled is as before the series.
+    #[test]
+    fn best_fit_is_a_walk_down_the_list(
+        start in 0u64..64,
+        length in 1u64..64,
+        offset in 0u64..64,
+        populated in prop::collection::vec(0u64..128, 0..6),
+    ) {
+        let (vma, page) = (start..start + length, start + offset % length);
+        let of = |name| {
+            let orders = candidates(&features(name), &settings(name, Enabled::Madvise), &VmaState::default());
+            fit(&orders.descending().collect::<Vec<_>>(), vma.clone(), page, &populated)
+        };
+        prop_assert_eq!(of("v1"), of("v2"));
+        prop_assert_eq!(of("v2"), of("m4-3-2"));
+        prop_assert_eq!(of("v3"), of("m4-3"));
+        prop_assert_eq!(of("simple"), of("m4"));
+        prop_assert_eq!(of("m68"), of("P0"));
+        prop_assert!(of("simple") <= of("v3") && of("v3") <= of("v2"));
+    }
+}
+
+#[test]
+fn any_chain_is_a_variant() {
+    let f = FolioFeatures {
+        candidates: Candidates::List(Orders::of(&[4, 2])),
+        search: Search::TopOnly,
+        allocation: Allocation::Once,
+        ..features("v2")
+    };
+    let orders = candidates(&f, &ThpSettings::default(), &VmaState::default());
+    assert_eq!(orders, Orders::of(&[4, 2]));
+    assert_eq!(after_failure(&f, orders, 4, Failure::NoBlock), Some(Orders::NONE));
+    let top = FolioFeatures { candidates: Candidates::DownFrom(0), ..f };
+    assert_eq!(
+        candidates(&top, &ThpSettings::default(), &VmaState::default()),
+        Orders::NONE,
+        "v2 with 0 is P0"
+    );
+}
