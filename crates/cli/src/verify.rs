@@ -9,7 +9,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use live::qemu;
 use live::recordings::default_directory;
 use live::verify::programs::{self, Program};
-use live::verify::{Cause, Entry, Options, Report, from_recordings, hugetlb, numa, pcp, readahead, reclaim};
+use live::verify::{
+    Cause, Entry, Options, Report, from_recordings, hugetlb, numa, pcp, readahead, reclaim, thp,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,13 @@ access, was the page there, and which pages had to go? The same in the twin.
 
 readahead: a file is read in several ways; for each read, which pages came in? The same in the twin.
 
+numa: hint faults and scan passes of programs on several nodes; each decision about them. The same in
+the twin.
+
+thp: memory is mapped in VMAs of many sizes and touched in many ways, with several sizes of large
+folios enabled; which folios are there, how many faults it took and what the kernel counted
+stands beside the twin's.
+
 Where the kernel cannot be asked (no root, no tracefs, a pool in use), recordings that come with
 the source are judged instead, and the report says so.
 
@@ -42,7 +51,7 @@ Examples:
   mmtwin verify reclaim --qemu
   mmtwin verify readahead")]
 pub struct Arguments {
-    /// The mechanism: pcp, hugetlb, reclaim, readahead
+    /// The mechanism: pcp, hugetlb, reclaim, readahead, numa, thp
     mechanism: String,
 
     /// Only this workload of pcp: page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2; may be given several times
@@ -143,13 +152,14 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         "reclaim" if arguments.workloads.is_empty() => judge_reclaim,
         "readahead" if arguments.workloads.is_empty() => judge_readahead,
         "numa" if arguments.workloads.is_empty() => judge_numa,
-        mechanism @ ("hugetlb" | "reclaim" | "readahead" | "numa") => {
+        "thp" if arguments.workloads.is_empty() => judge_thp,
+        mechanism @ ("hugetlb" | "reclaim" | "readahead" | "numa" | "thp") => {
             let message = format!("--workload: {mechanism} has none, only pcp does; leave it out");
             return Err(Failure::input(message));
         }
         other => {
             let message = format!(
-                "{other}: this mechanism cannot be verified; pcp, hugetlb, reclaim, readahead and numa can"
+                "{other}: this mechanism cannot be verified; pcp, hugetlb, reclaim, readahead, numa and thp can"
             );
             return Err(Failure::input(message));
         }
@@ -232,6 +242,10 @@ fn judge_readahead(
 
 fn judge_numa(_: &Arguments, recordings: &Path, progress: &mut dyn FnMut(&str)) -> Result<Report, Failure> {
     Ok(numa::from_recordings(recordings, ASKED_FOR.into(), progress)?)
+}
+
+fn judge_thp(_: &Arguments, recordings: &Path, progress: &mut dyn FnMut(&str)) -> Result<Report, Failure> {
+    Ok(thp::from_recordings(recordings, ASKED_FOR.into(), progress)?)
 }
 
 /// This program, and the word that leads it to something else.

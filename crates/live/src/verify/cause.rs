@@ -36,6 +36,8 @@ pub enum Cause {
     /// How much of the vmemmap earlier writes had split is not known: the page tables are those of the trace; unit:
     /// page tables.
     EarlierSplits,
+    /// The recording program touched memory of its own among that of the case; unit: page faults.
+    RecorderFaults,
 }
 
 impl Cause {
@@ -59,6 +61,7 @@ impl Cause {
             Cause::EarlierSplits => {
                 "page tables taken from the trace, as earlier splits of vmemmap are not known"
             }
+            Cause::RecorderFaults => "page faults of the recording program's own memory, which do not count",
         }
     }
 }

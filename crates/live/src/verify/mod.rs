@@ -9,6 +9,7 @@
 //!   readahead     reads of a file, likewise: which pages came in with each
 //!   reclaim       accesses to files and memory, likewise: which pages were there, which had to go
 //!   numa          hint faults and scan passes, likewise: each decision about them
+//!   thp           faults of anonymous memory, likewise: which folios they made
 //! ```
 //!
 //! The decisions are those of [`mm::pcp::policy`] and the mechanics those of [`mm::pcp`], [`mm::hugetlb`] and
@@ -38,6 +39,7 @@ pub mod reclaim;
 mod replay;
 mod running_kernel;
 mod tally;
+pub mod thp;
 
 pub use cause::{Cause, Causes};
 pub use closed_loop::closed_loop;

@@ -1,0 +1,150 @@
+//! What a kernel did, kept so that the twin can be judged where nobody may enable sizes.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::case::{Advice, Case, Configuration, Operation, Touch};
+use super::outcome::{Outcome, parse_statistics};
+use crate::recordings::{RecordingError, name_of, with_file};
+
+/// The file of a recording, in a directory of its own.
+const FILE: &str = "thp.toml";
+
+const MOST_BYTES: usize = 1 << 26;
+
+/// The content of `thp.toml`, with its table.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The directory's name.
+    pub name: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Which sizes were enabled.
+    pub configurations: Vec<Configuration>,
+    /// Rows of the table.
+    pub cases: Vec<RecordedCase>,
+}
+
+/// A case and what came of it.
+#[derive(Clone, Debug)]
+pub struct RecordedCase {
+    /// Which sizes were enabled: an index of [`Recording::configurations`].
+    pub configuration: usize,
+    /// What was done.
+    pub case: Case,
+    /// What came of it, in most runs.
+    pub outcome: Outcome,
+    /// Faults of the recording program's own memory that are among the others.
+    pub own_faults: u64,
+    /// Runs that had another outcome than most.
+    pub disagreeing: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Description {
+    kernel: String,
+    table: String,
+    configurations: Vec<Configuration>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    configuration: String,
+    case: String,
+    offset_kib: u64,
+    kib: u64,
+    advice: Advice,
+    touch: Touch,
+    operation: Operation,
+    prepopulated: String,
+    faults: u64,
+    own_faults: u64,
+    rss_kib: u64,
+    eligible: u8,
+    layout: String,
+    statistics: String,
+    first_layout: String,
+    second_faults: Option<u64>,
+    second_own_faults: Option<u64>,
+    second_layout: String,
+    second_statistics: String,
+    runs: u32,
+    agreeing: u32,
+}
+
+impl Row {
+    fn read(self, configurations: &[Configuration]) -> Result<RecordedCase, String> {
+        let unknown = || format!("{}: no such configuration", self.configuration);
+        let named = |configuration: &Configuration| configuration.name == self.configuration;
+        let configuration = configurations.iter().position(named).ok_or_else(unknown)?;
+        let pages = self.prepopulated.split_whitespace().map(str::parse);
+        let prepopulated = pages.collect::<Result<Vec<u64>, _>>().map_err(|error| error.to_string())?;
+        let (offset, pages) = (self.offset_kib / 4, self.kib / 4);
+        if pages == 0 || pages > 1 << 16 || offset > 1 << 16 || prepopulated.iter().any(|&page| page >= pages)
+        {
+            return Err(format!("{}: a VMA of 1 to 65536 pages, and pages inside it", self.case));
+        }
+        let own_faults = self.own_faults + self.second_own_faults.unwrap_or(0);
+        let outcome = Outcome {
+            faults: self.faults.saturating_sub(self.own_faults),
+            rss_kib: self.rss_kib,
+            eligible: self.eligible != 0,
+            layout: self.layout,
+            statistics: parse_statistics(&self.statistics)?,
+            first_layout: self.first_layout,
+            second_faults: self
+                .second_faults
+                .unwrap_or(0)
+                .saturating_sub(self.second_own_faults.unwrap_or(0)),
+            second_layout: self.second_layout,
+            second_statistics: parse_statistics(&self.second_statistics)?,
+        };
+        let case = Case {
+            name: self.case,
+            offset,
+            pages,
+            advice: self.advice,
+            touch: self.touch,
+            operation: self.operation,
+            prepopulated,
+        };
+        let disagreeing = self.runs.saturating_sub(self.agreeing);
+        Ok(RecordedCase { configuration, case, outcome, own_faults, disagreeing })
+    }
+}
+
+impl Recording {
+    /// Reads the recording in `directory`.
+    pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
+        let path = directory.join(FILE);
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(&path)
+            .map_err(|source| RecordingError::Io { file: file.clone(), source })?;
+        let Description { kernel, table, configurations } = toml::from_str(&text)
+            .map_err(|error| RecordingError::Description { file, problem: error.to_string() })?;
+        let path = directory.join(table);
+        let file = path.display().to_string();
+        let io = |source| RecordingError::Io { file: file.clone(), source };
+        let packed = std::fs::read(&path).map_err(io)?;
+        let text = zstd::bulk::decompress(&packed, MOST_BYTES).map_err(io)?;
+        let mut cases = Vec::new();
+        for (number, row) in csv::Reader::from_reader(&text[..]).deserialize::<Row>().enumerate() {
+            let wrong = |problem| RecordingError::Stream {
+                file: file.clone(),
+                place: format!("line {}", number + 2),
+                problem,
+            };
+            let row = row.map_err(|error| wrong(error.to_string()))?;
+            cases.push(row.read(&configurations).map_err(wrong)?);
+        }
+        Ok(Recording { name: name_of(directory), kernel, configurations, cases })
+    }
+}
+
+/// All recordings of faults below `directory`, by name.
+pub fn list(directory: &Path) -> Result<Vec<Recording>, RecordingError> {
+    with_file(directory, FILE)?.iter().map(|path: &PathBuf| Recording::open(path)).collect()
+}

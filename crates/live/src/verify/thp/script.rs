@@ -1,0 +1,125 @@
+//! A case, step by step, in whatever memory there is: the kernel's, the twin's, or an obvious model's.
+
+use std::ops::Range;
+
+use super::case::{Case, Configuration, Operation};
+use super::outcome::{Outcome, Statistics, change};
+
+/// Who does something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Process {
+    /// The process that maps the VMA.
+    Parent,
+    /// The one that it forks.
+    Child,
+}
+
+/// Memory that a case can run in. Pages are counted from the start of the VMA.
+pub trait Memory {
+    /// What can go wrong.
+    type Error;
+
+    /// Writes the files of `transparent_hugepage`.
+    fn configure(&mut self, configuration: &Configuration) -> Result<(), Self::Error>;
+    /// Maps the VMA; `populate`: with `MAP_POPULATE`. Gives back the faults.
+    fn map(&mut self, case: &Case, populate: bool) -> Result<u64, Self::Error>;
+    /// Stores to pages, or loads from them. Gives back the faults.
+    fn touch(&mut self, process: Process, pages: &[u64], write: bool) -> Result<u64, Self::Error>;
+    /// `mlock` of all of it. Gives back the faults.
+    fn lock(&mut self) -> Result<u64, Self::Error>;
+    /// `MADV_DONTNEED`.
+    fn drop_pages(&mut self, pages: Range<u64>) -> Result<(), Self::Error>;
+    /// Makes the first pages a VMA of their own.
+    fn split(&mut self, pages: u64) -> Result<(), Self::Error>;
+    /// Forks a child.
+    fn fork(&mut self) -> Result<(), Self::Error>;
+    /// Ends it.
+    fn exit(&mut self) -> Result<(), Self::Error>;
+    /// What maps the pages of the VMA.
+    fn layout(&mut self, process: Process) -> Result<String, Self::Error>;
+    /// `Rss` in KiB and `THPeligible` of the VMA, or of its first part.
+    fn smaps(&mut self) -> Result<(u64, bool), Self::Error>;
+    /// Counters of all sizes.
+    fn statistics(&mut self) -> Result<Statistics, Self::Error>;
+}
+
+/// Runs a case. The VMA stays.
+pub fn run<M: Memory>(
+    memory: &mut M,
+    configuration: &Configuration,
+    case: &Case,
+) -> Result<Outcome, M::Error> {
+    let populates = case.operation == Operation::Populate;
+    let nothing = Configuration {
+        name: String::new(),
+        enabled: configuration.enabled.clone(),
+        always: Vec::new(),
+        inherit: Vec::new(),
+        madvise: Vec::new(),
+    };
+    memory.configure(&nothing)?;
+    if !populates {
+        memory.map(case, false)?;
+    }
+    memory.touch(Process::Parent, &case.prepopulated, true)?;
+    memory.configure(configuration)?;
+    let pages = case.touch.order(case.pages);
+    let before = memory.statistics()?;
+    let mut outcome = Outcome::default();
+    let parent = Process::Parent;
+    match &case.operation {
+        Operation::Populate => outcome.faults = memory.map(case, true)?,
+        Operation::Lock => outcome.faults = memory.lock()?,
+        Operation::Read => outcome.faults = memory.touch(parent, &pages, false)?,
+        Operation::ReadWrite => {
+            outcome.faults = memory.touch(parent, &pages, false)? + memory.touch(parent, &pages, true)?;
+        }
+        Operation::ReadHalfWrite => {
+            let half: Vec<u64> = (0..case.pages / 2).collect();
+            outcome.faults = memory.touch(parent, &half, false)? + memory.touch(parent, &pages, true)?;
+        }
+        Operation::Drop(range) => {
+            outcome.faults = memory.touch(parent, &pages, true)?;
+            memory.drop_pages(range.clone())?;
+            outcome.first_layout = memory.layout(parent)?;
+            outcome.faults += memory.touch(parent, &range.clone().collect::<Vec<_>>(), true)?;
+        }
+        Operation::Split(first) => {
+            memory.split(*first)?;
+            outcome.faults = memory.touch(parent, &pages, true)?;
+        }
+        Operation::ForkChildAlone => {}
+        Operation::Write
+        | Operation::ForkChildWrites
+        | Operation::ForkChildGone
+        | Operation::ForkChildAlive => outcome.faults = memory.touch(parent, &pages, true)?,
+    }
+    let mut between = memory.statistics()?;
+    let forks = match case.operation {
+        Operation::ForkChildWrites | Operation::ForkChildAlone => Some((Process::Child, true)),
+        Operation::ForkChildGone => Some((parent, false)),
+        Operation::ForkChildAlive => Some((parent, true)),
+        _ => None,
+    };
+    if let Some((writer, alive)) = forks {
+        outcome.first_layout = memory.layout(parent)?;
+        memory.fork()?;
+        if !alive {
+            memory.exit()?;
+            between = memory.statistics()?;
+        }
+        outcome.second_faults = memory.touch(writer, &pages, true)?;
+        if writer == Process::Child {
+            outcome.second_layout = memory.layout(Process::Child)?;
+            memory.exit()?;
+        }
+        outcome.second_statistics = change(&between, &memory.statistics()?);
+        if writer == parent && alive {
+            memory.exit()?;
+        }
+    }
+    outcome.statistics = change(&before, &between);
+    (outcome.rss_kib, outcome.eligible) = memory.smaps()?;
+    outcome.layout = memory.layout(parent)?;
+    Ok(outcome)
+}
