@@ -69,6 +69,8 @@ enum Command {
     Reader(verify::ReaderArguments),
     #[command(hide = true, name = verify::GUEST)]
     Guest(verify::GuestArguments),
+    #[command(hide = true, name = verify::MEMORY)]
+    Memory,
 }
 
 fn main() -> ExitCode {
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::Workload(arguments) => verify::run_workload(&arguments),
         Command::Reader(arguments) => verify::run_reader(&arguments),
         Command::Guest(arguments) => verify::run_guest(&arguments),
+        Command::Memory => verify::run_memory(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

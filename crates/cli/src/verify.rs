@@ -49,7 +49,9 @@ Examples:
   mmtwin verify hugetlb --recorded
   mmtwin verify reclaim
   mmtwin verify reclaim --qemu
-  mmtwin verify readahead")]
+  mmtwin verify readahead
+  mmtwin verify numa --recorded
+  mmtwin verify thp")]
 pub struct Arguments {
     /// The mechanism: pcp, hugetlb, reclaim, readahead, numa, thp
     mechanism: String,
@@ -120,6 +122,15 @@ pub fn run_guest(arguments: &GuestArguments) -> Result<(), Failure> {
     let reader = ["/init".to_string(), READER.to_string()];
     qemu::guest::serve(|| reclaim::in_guest(&reader, &arguments.sequence, arguments.lru))
         .context("the emulated machine")?;
+    Ok(())
+}
+
+/// What leads this program to the process that `mmtwin verify thp` looks at.
+pub const MEMORY: &str = "memory";
+
+/// Maps and touches memory in this process.
+pub fn run_memory() -> Result<(), Failure> {
+    thp::memory::run().context("the process that touches memory")?;
     Ok(())
 }
 

@@ -35,8 +35,11 @@ pub fn sysctl(name: &str) -> PathBuf {
     Path::new("/proc/sys").join(name.replace('.', "/"))
 }
 
+/// What a setting is; of a file that lists all words that it takes, the one in brackets.
 fn value(path: &Path) -> io::Result<String> {
-    Ok(fs::read_to_string(path)?.trim().to_string())
+    let text = fs::read_to_string(path)?;
+    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    Ok(chosen.map_or(text.trim(), |(word, _)| word).to_string())
 }
 
 impl SettingsGuard {
@@ -106,6 +109,13 @@ mod tests {
         assert!(busy.starts_with("another mmtwin"), "{busy}");
         drop(guard);
         assert_eq!((value(&first).unwrap().as_str(), value(&second).unwrap().as_str()), ("1", "a b"));
+    }
+
+    #[test]
+    fn a_word_in_brackets_is_chosen() {
+        let (_directory, first, second) = files();
+        fs::write(&second, "always [madvise] never\n").unwrap();
+        assert_eq!((value(&second).unwrap().as_str(), value(&first).unwrap().as_str()), ("madvise", "1"));
     }
 
     #[test]

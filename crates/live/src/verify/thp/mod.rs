@@ -5,9 +5,8 @@
 //!   case            a VMA, and what is done with it         128 KiB at 4 KiB off, written backwards
 //!   outcome         faults, folios, counters                17 faults, 0x15 4x1 0x1, 64k.anon_fault_alloc=1
 //!
-//!   recording    those of another kernel ─┐                  ┌─ plain   an obvious model that decides as the twin
-//!                                         ├─ outcome ─ judge ┤
-//!                                         ┘                  └
+//!   running_kernel   cases on this kernel ─┐
+//!   recording        those of others       ├─ outcomes ─ judge ─ plain   an obvious model that decides as the twin
 //! ```
 //!
 //! What maps a page is read from `pagemap` and `kpageflags`: frames that follow each other and the marks of heads and
@@ -16,12 +15,16 @@
 use std::path::Path;
 
 use super::{Report, VerifyError, features};
+use crate::snapshot;
 
 mod case;
+mod cases;
 mod judge;
+pub mod memory;
 mod outcome;
 mod plain;
 mod recording;
+mod running_kernel;
 mod script;
 
 pub use case::{Case, Configuration};
@@ -29,7 +32,41 @@ pub use judge::entries;
 pub use outcome::{Mapped, Outcome, Statistics};
 pub use plain::PlainMemory;
 pub use recording::{RecordedCase, Recording, list};
+pub use running_kernel::obstacle;
 pub use script::{Memory, run};
+
+/// Judges the twin by the running kernel, or by the recordings in `recordings` where that cannot be. `program`: this
+/// program, and the words that lead it to [`memory::run`].
+pub fn thp(
+    program: &[String],
+    recordings: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, VerifyError> {
+    let release = snapshot::kernel_release();
+    let unknown = || features("this machine", &release).err().map(|error| error.to_string());
+    if let Some(reason) = obstacle().or_else(unknown) {
+        return from_recordings(recordings, reason, progress);
+    }
+    let configurations = cases::configurations();
+    let outcomes = running_kernel::outcomes(program, &configurations, &cases::cases(), progress)?;
+    let recorded = |(configuration, case, outcome, disagreeing)| RecordedCase {
+        configuration,
+        case,
+        outcome,
+        own_faults: 0,
+        disagreeing,
+    };
+    let cases = outcomes.into_iter().map(recorded).collect();
+    let recording = Recording { name: "sizes".into(), kernel: release.clone(), configurations, cases };
+    let mut report = Report { kernel: release, fallback: None, entries: Vec::new(), notes: Vec::new() };
+    judge(&recording, &mut report)?;
+    for file in running_kernel::foreign_files() {
+        report
+            .notes
+            .push(format!("transparent_hugepage/{file}: no mainline kernel has it; it stayed as it was"));
+    }
+    Ok(report)
+}
 
 /// Judges the twin by the recordings in `directory`.
 pub fn from_recordings(
@@ -40,18 +77,26 @@ pub fn from_recordings(
     let mut report = Report::of_recordings(reason);
     for recording in list(directory)? {
         progress(&format!("judging {}", recording.name));
-        let features = features(&recording.name, &recording.kernel)?;
-        let mut outcomes = Vec::new();
-        for recorded in &recording.cases {
-            let configuration = &recording.configurations[recorded.configuration];
-            let mut memory = PlainMemory::new(features);
-            let Ok(outcome) = run(&mut memory, configuration, &recorded.case);
-            outcomes.push(outcome);
-        }
-        let (entries, notes) = entries(&recording, &outcomes);
-        report.entries.extend(entries);
-        report.notes.extend(notes);
+        judge(&recording, &mut report)?;
         report.kernel = recording.kernel;
     }
     Ok(report)
+}
+
+/// Adds what a recording says of the twin.
+fn judge(recording: &Recording, report: &mut Report) -> Result<(), VerifyError> {
+    let features = features(&recording.name, &recording.kernel)?;
+    let twin: Vec<Outcome> = recording
+        .cases
+        .iter()
+        .map(|recorded| {
+            let configuration = &recording.configurations[recorded.configuration];
+            let Ok(outcome) = run(&mut PlainMemory::new(features), configuration, &recorded.case);
+            outcome
+        })
+        .collect();
+    let (entries, notes) = entries(recording, &twin);
+    report.entries.extend(entries);
+    report.notes.extend(notes);
+    Ok(())
 }

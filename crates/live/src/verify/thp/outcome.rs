@@ -54,6 +54,8 @@ pub enum Mapped {
     Swap,
     /// The page of zeroes.
     Zeroes,
+    /// A frame that the kernel says nothing of: its `struct page` has not been written yet.
+    Unknown,
     /// Page `index` of a folio; `folio` tells folios apart.
     Page {
         /// The folio.
@@ -81,6 +83,7 @@ pub fn layout(pages: &[Mapped]) -> String {
             Mapped::None => add(".".into(), true),
             Mapped::Swap => add("swap".into(), true),
             Mapped::Zeroes => add("z".into(), true),
+            Mapped::Unknown => add("?".into(), true),
             Mapped::Page { order: 0, .. } => add("0".into(), true),
             Mapped::Page { folio, order, index } => {
                 let follows =
