@@ -1,7 +1,12 @@
 //! The recordings of faults of anonymous memory.
 
 use live::recordings::default_directory;
-use live::verify::thp::{entries, from_recordings, list};
+use live::verify::thp::{
+    Advice, Case, Configuration, Operation, PlainMemory, Touch, TwinMemory, entries, from_recordings, list,
+    run,
+};
+use mm::{Series, Variant};
+use proptest::prelude::*;
 
 #[test]
 fn the_twin_makes_the_recorded_folios() {
@@ -32,4 +37,65 @@ fn a_difference_shows() {
         differing == 1 && notes.iter().any(|note| note.contains("not cases with equal faults")),
         "{notes:?}"
     );
+}
+
+fn configuration() -> impl Strategy<Value = Configuration> {
+    let enabled = prop::sample::select(vec!["always", "madvise", "never"]);
+    let modes = prop::collection::vec(0..4, 8);
+    (enabled, modes).prop_map(|(enabled, modes)| {
+        let of_mode = |mode| {
+            let sizes = modes.iter().enumerate().filter(|&(_, of)| *of == mode);
+            sizes.map(|(i, _)| 16 << i).collect()
+        };
+        let (name, enabled) = (String::new(), enabled.to_string());
+        Configuration { name, enabled, always: of_mode(1), inherit: of_mode(2), madvise: of_mode(3) }
+    })
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let touch = prop_oneof![
+        Just(Touch::Forwards),
+        Just(Touch::Backwards),
+        Just(Touch::Shuffled),
+        (1u64..40).prop_map(Touch::Stride),
+    ];
+    let sizes = (0u64..600, prop_oneof![1u64..70, 1u64..1100]);
+    (sizes, touch, 0..12, 0u64..1100, 0u64..80, prop::collection::vec(0u64..1100, 0..5), 0..3).prop_map(
+        |((offset, pages), touch, operation, first, length, prepopulated, advice)| {
+            let (first, last) = (first % pages, (first % pages + length).min(pages));
+            let operation = match operation {
+                0 => Operation::Read,
+                1 => Operation::ReadWrite,
+                2 => Operation::ReadHalfWrite,
+                3 => Operation::Lock,
+                4 | 5 => Operation::Drop(first..last),
+                6 => Operation::Split(first.max(1)),
+                7 => Operation::ForkChildWrites,
+                8 => Operation::ForkChildGone,
+                9 => Operation::ForkChildAlive,
+                10 => Operation::ForkChildAlone,
+                _ => Operation::Write,
+            };
+            let advice = [Advice::None, Advice::Huge, Advice::NoHuge][advice];
+            let prepopulated = prepopulated.into_iter().filter(|&page| page < pages).collect();
+            Case { name: String::new(), offset, pages, advice, touch, operation, prepopulated }
+        },
+    )
+}
+
+proptest! {
+    /// Fast page tables and obvious ones come to the same.
+    #[test]
+    fn the_twin_is_as_the_plain_model(configuration in configuration(), case in case(), which in 0..6) {
+        let features = match which {
+            0 => Series::FOLIOS.variant("v2").unwrap().features,
+            1 => Series::FOLIOS.variant("v3").unwrap().features,
+            2 => Series::FOLIOS.variant("simple").unwrap().features,
+            3 => Variant::of_release("6.12").unwrap().features,
+            _ => Variant::of_release("6.18").unwrap().features,
+        };
+        let Ok(plain) = run(&mut PlainMemory::new(features), &configuration, &case);
+        let Ok(twin) = run(&mut TwinMemory::new(features), &configuration, &case);
+        prop_assert_eq!(plain, twin);
+    }
 }

@@ -198,6 +198,12 @@ impl Costs {
         self.numa.unwrap_or(NumaCosts::FREE)
     }
 
+    /// Clearing so many pages one after the other.
+    #[inline]
+    pub fn clear(&self, pages: u64) -> Time {
+        self.page_clear * pages
+    }
+
     /// A machine on which nothing costs anything, for whoever compares counts and not times.
     pub const FREE: Costs = Costs {
         line_transfer: [Time::ZERO; Distance::COUNT],

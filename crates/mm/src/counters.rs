@@ -187,6 +187,20 @@ events! {
     PageCacheAdded = "page_cache_added",
     /// Pages that reclaim took from the page cache.
     PageCacheRemoved = "page_cache_removed",
+    /// Huge pages that faults made.
+    ThpFaultAlloc = "thp_fault_alloc",
+    /// Faults that wanted a huge page and did not get it.
+    ThpFaultFallback = "thp_fault_fallback",
+    /// Those among them whose memory cgroup had no room for it.
+    ThpFaultFallbackCharge = "thp_fault_fallback_charge",
+    /// Huge pages that were split.
+    ThpSplitPage = "thp_split_page",
+    /// Huge pages put on the list of those to be split.
+    ThpDeferredSplitPage = "thp_deferred_split_page",
+    /// Huge pages that were split because swap had no room for them.
+    ThpSwpoutFallback = "thp_swpout_fallback",
+    /// Mappings of the huge page of zeroes.
+    ThpZeroPageAlloc = "thp_zero_page_alloc",
     /// Runs of the vmstat worker.
     VmstatUpdate = "vmstat_update",
 }

@@ -16,9 +16,10 @@
 use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
+use crate::huge_memory::policy::Failure;
 use crate::memcontrol::Memcg;
 use crate::page::MigrateType;
-use crate::page_alloc::{MemoryManager, Placement, Request};
+use crate::page_alloc::{Effort, MemoryManager, Placement, Request};
 use crate::vmscan::OutOfMemory;
 use crate::xarray::{Entry, FileId};
 use machine::{Cpu, Machine};
@@ -135,18 +136,31 @@ impl MemoryManager {
         machine: &mut Machine<Category>,
         cpu: Cpu,
         memcg: Memcg,
-        mut flags: FolioFlags,
+        flags: FolioFlags,
     ) -> Result<FolioId, OutOfMemory> {
+        let folio = self.try_alloc_folio(machine, cpu, memcg, flags, Effort::ORDINARY);
+        folio.map_err(|_| OutOfMemory)
+    }
+
+    /// The same, going no further than `effort` for it.
+    pub(crate) fn try_alloc_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        memcg: Memcg,
+        mut flags: FolioFlags,
+        effort: Effort,
+    ) -> Result<FolioId, Failure> {
         let order = flags.order();
-        let request = Request::new(order, MigrateType::Movable, Placement::Local);
+        let request = Request { effort, ..Request::new(order, MigrateType::Movable, Placement::Local) };
         let pfn = match order {
             0 => self.alloc_single(machine, cpu, &request),
             _ => self.alloc(machine, cpu, &request),
         };
-        let pfn = pfn.ok_or(OutOfMemory)?;
-        if let Err(out_of_memory) = self.charge_memcg(machine, cpu, memcg, flags.nr_pages()) {
+        let pfn = pfn.ok_or(Failure::NoBlock)?;
+        if self.charge_memcg(machine, cpu, memcg, flags.nr_pages(), effort).is_err() {
             self.free(machine, cpu, pfn, order);
-            return Err(out_of_memory);
+            return Err(Failure::NoRoom);
         }
         let zone = &self.zones()[self.zone_of(pfn)];
         let node = zone.node;

@@ -64,6 +64,8 @@ impl FolioFlags {
     pub const LOCKED: FolioFlags = FolioFlags(1 << 10);
     /// `PG_readahead`: reading it reads on.
     pub const READAHEAD: FolioFlags = FolioFlags(1 << 11);
+    /// `PG_partially_mapped`: not all of its pages are mapped any more, and it waits to be split.
+    pub const PARTIALLY_MAPPED: FolioFlags = FolioFlags(1 << 15);
     /// `VM_EXEC`: a program's text.
     pub const EXECUTABLE: FolioFlags = FolioFlags(1 << 13);
 
@@ -290,6 +292,23 @@ impl Folios {
     pub fn create(&mut self, pfn: Pfn, flags: FolioFlags, slot: u32, lruvec: LruvecId) -> FolioId {
         let nowhere = FolioId(0);
         self.record(Folio { next: nowhere, prev: nowhere, slot, pfn, lruvec, mapcount: 0 }, flags)
+    }
+
+    /// Makes folios of one page each of a folio of `pages` whose order is 0 by now. They lie where it lies, and follow it
+    /// on its list if it is on one.
+    pub(crate) fn divide(&mut self, id: FolioId, pages: u32) -> Vec<FolioId> {
+        let mut divided = vec![id];
+        for page in 1..pages {
+            let Folio { pfn, slot, lruvec, .. } = self[id];
+            let next = self.create(pfn + page, self.flags[id], slot, lruvec);
+            let before = divided[divided.len() - 1];
+            if self[id].next != id {
+                let after = self[before].next;
+                self.insert(before, after, next);
+            }
+            divided.push(next);
+        }
+        divided
     }
 
     /// Forgets a folio, which is on no list.

@@ -12,6 +12,7 @@
 //! include/linux/mmzone.h, `lruvec_add_folio`, `lru_gen_add_folio` in include/linux/mm_inline.h.
 
 use crate::folio::{Census, FolioFlags, FolioId, Folios, ListHead};
+use crate::huge_memory::split::DeferredSplit;
 use crate::lru_lock::LruLock;
 use crate::memcontrol::Memcg;
 use crate::memory_map::ZoneType;
@@ -205,6 +206,8 @@ pub struct Lruvec {
     pub stat: LruvecStat,
     /// What was counted here and below when statistics were last flushed.
     pub flushed: LruvecStat,
+    /// Large folios that wait to be split.
+    pub(crate) deferred_split: DeferredSplit,
     /// Changes of statistics since then.
     pub stat_updates: u64,
 }
@@ -229,6 +232,7 @@ impl Lruvec {
             generations: Generations::new(folios),
             stat: LruvecStat::default(),
             flushed: LruvecStat::default(),
+            deferred_split: DeferredSplit::new(),
             stat_updates: 0,
         }
     }

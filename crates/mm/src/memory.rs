@@ -14,9 +14,11 @@
 //! mm/memory.c; `filemap_fault` in mm/filemap.c.
 
 use crate::account::Category;
-use crate::address_space::{MmId, Pte, PteNumber, Vma, Vpn};
+use crate::address_space::{Backing, MmId, Pte, PteNumber, Vma, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
+use crate::huge_memory::policy;
+use crate::huge_memory::stats::MthpStat;
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::{SwapEntry, SwapIn};
@@ -38,15 +40,15 @@ pub enum Touch {
     ReadSwap(FolioId),
 }
 
-/// A page fault.
-struct Fault {
-    memcg: Memcg,
-    mm: MmId,
-    page: Vpn,
-    entry: PteNumber,
+/// A page fault that a page table serves.
+pub(crate) struct Fault {
+    pub memcg: Memcg,
+    pub mm: MmId,
+    pub page: Vpn,
+    pub entry: PteNumber,
     write: bool,
     /// The area's accesses say something about the future.
-    has_recency: bool,
+    pub has_recency: bool,
 }
 
 impl MemoryManager {
@@ -94,12 +96,18 @@ impl MemoryManager {
         page: Vpn,
         write: bool,
     ) -> Result<Touch, OutOfMemory> {
+        self.counters.add(Event::Pgfault, 1);
+        let vma = self.mms[mm].vmas.find(page).expect("a page that is touched is mapped");
+        if vma.backing == Backing::Anonymous
+            && let Some(touch) = self.do_huge_pmd_anonymous_page(machine, cpu, mm, page, write)
+        {
+            return Ok(touch);
+        }
         let number = self.make_entry(mm, page);
         let space = &self.mms[mm];
         let vma = space.vmas.find(page).expect("a page that is touched is mapped");
         let has_recency = self.has_recency(vma);
         let fault = Fault { memcg: space.memcg, mm, page, entry: number, write, has_recency };
-        self.counters.add(Event::Pgfault, 1);
         let entry = self.page_tables[number];
         if entry.has(Pte::PROT_NONE) {
             self.do_numa_page(machine, cpu, mm, page, number);
@@ -140,9 +148,17 @@ impl MemoryManager {
             self.page_tables[fault.entry] = Pte::ZERO;
             return Ok(Touch::Minor);
         }
-        let id = self.alloc_anon_folio(machine, cpu, fault)?;
-        machine.charge(cpu, Category::PageClear, machine.costs.page_clear);
+        let id = match self.page_tables[fault.entry] {
+            Pte::NONE => self.alloc_anon_folio(machine, cpu, fault)?,
+            _zeroes => {
+                self.split_huge_pmd(fault.entry.table());
+                self.folio_prealloc(machine, cpu, fault)?
+            }
+        };
+        let flags = self.folios.flags[id];
+        machine.charge(cpu, Category::PageClear, machine.costs.clear(flags.nr_pages()));
         self.map_anon_folio(fault, id);
+        self.mthp_stats.add(flags.order(), MthpStat::AnonFaultAlloc, 1);
         Ok(Touch::Minor)
     }
 
@@ -167,7 +183,7 @@ impl MemoryManager {
             // Making room for the copy may take the page away that is copied.
             let held = self.folios.flags[id].has(FolioFlags::HELD);
             self.folios.flags[id].set(FolioFlags::HELD);
-            let copy = self.alloc_anon_folio(machine, cpu, fault);
+            let copy = self.folio_prealloc(machine, cpu, fault);
             if !held {
                 self.folios.flags[id].clear(FolioFlags::HELD);
             }
@@ -202,20 +218,22 @@ impl MemoryManager {
             self.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE));
             return Ok(Touch::Minor);
         }
-        let only_here = self.page_tables[fault.entry].has(Pte::EXCLUSIVE) || self.folios[id].mapcount == 1;
-        if anon && only_here && self.folio_free_swap(id) {
+        if anon && self.is_reused(fault, id) && self.folio_free_swap(id) {
             self.folios.flags[id].set(FolioFlags::DIRTY);
             self.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
             return Ok(Touch::Minor);
         }
-        let copy = self.alloc_anon_folio(machine, cpu, fault)?;
+        self.split_huge_pmd(fault.entry.table());
+        let copy = self.folio_prealloc(machine, cpu, fault)?;
         machine.charge(cpu, Category::PageCopy, machine.costs.page_copy);
-        // Making room for the copy may have taken the page away.
-        if self.page_tables[fault.entry].folio() == Some(id) {
+        // Making room for the copy may have taken the page away, or split its folio.
+        if let Some(id) = self.page_tables[fault.entry].folio() {
             self.page_tables[fault.entry] = Pte::NONE;
             self.remove_rmap(fault.entry, id);
             if anon && self.folios[id].mapcount == 0 {
                 self.release_unmapped(machine, cpu, id);
+            } else if anon && self.folios.flags[id].order() > 0 {
+                self.note_partial_unmap(id, u32::from(!self.is_page_mapped(fault.entry, id)));
             }
         } else if let Some(swap) = self.page_tables[fault.entry].swap_entry() {
             self.swap_put(machine, cpu, swap);
@@ -272,8 +290,19 @@ impl MemoryManager {
         Ok(touch)
     }
 
-    /// A page of its own for a process.
-    fn alloc_anon_folio(
+    /// Whether a store to a page that is mapped for loads happens in place (`wp_can_reuse_anon_folio`).
+    fn is_reused(&self, fault: &Fault, id: FolioId) -> bool {
+        let (f, order) = (&self.features().folios, self.folios.flags[id].order());
+        let exclusive = self.page_tables[fault.entry].has(Pte::EXCLUSIVE);
+        let whole = match order {
+            0 => self.folios[id].mapcount == 1,
+            _ => self.mappings_of(id).iter().all(|entry| entry.table() == fault.entry.table()),
+        };
+        policy::is_reused(f, order, exclusive, whole)
+    }
+
+    /// A page of its own for a process, for a copy (`folio_prealloc`).
+    fn folio_prealloc(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
@@ -283,16 +312,6 @@ impl MemoryManager {
         let id = self.alloc_folio(machine, cpu, fault.memcg, flags)?;
         self.folio_add_lru(machine, cpu, id, fault.has_recency);
         Ok(id)
-    }
-
-    /// Maps a page that only this process has, as it stores to it.
-    fn map_anon_folio(&mut self, fault: &Fault, id: FolioId) {
-        let vma = self.mms[fault.mm].vmas.find_mut(fault.page).expect("a page that is touched is mapped");
-        vma.has_anon = true;
-        let rights = Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE);
-        self.page_tables[fault.entry] = Pte::of_folio(id).with(rights);
-        self.folios[id].slot = fault.entry.0;
-        self.add_rmap(fault.entry, id);
     }
 
     /// Unmaps what lies in `pages` and frees what nobody else has (`zap_page_range`); how many pages were mapped.
@@ -311,6 +330,8 @@ impl MemoryManager {
             let pages = vma.start.max(pages.start)..vma.end.min(pages.end);
             for (table, places) in self.tables_of(mm, pages) {
                 let pages = self.page_tables[table].pages_of_entry();
+                // The large folio whose pages are being unmapped, and how many of them nobody maps any more.
+                let mut partial: Option<(FolioId, u32)> = None;
                 for place in self.page_tables[table].places(places) {
                     let number = table.entry(place);
                     let entry = std::mem::take(&mut self.page_tables[number]);
@@ -324,9 +345,21 @@ impl MemoryManager {
                         if entry.has(Pte::YOUNG) && has_recency {
                             self.folio_mark_accessed(machine, cpu, id);
                         }
-                    } else if self.folios[id].mapcount == 0 {
-                        self.release_unmapped(machine, cpu, id);
+                        continue;
                     }
+                    if let Some((other, lost)) = partial.take_if(|(other, _)| *other != id) {
+                        self.note_partial_unmap(other, lost);
+                    }
+                    if self.folios[id].mapcount == 0 {
+                        partial = None;
+                        self.release_unmapped(machine, cpu, id);
+                    } else if self.folios.flags[id].order() > 0 {
+                        let lost = partial.map_or(0, |(_, lost)| lost);
+                        partial = Some((id, lost + u32::from(!self.is_page_mapped(number, id))));
+                    }
+                }
+                if let Some((id, lost)) = partial {
+                    self.note_partial_unmap(id, lost);
                 }
             }
         }

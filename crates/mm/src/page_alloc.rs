@@ -24,6 +24,7 @@ use crate::counters::{Counters, Event};
 use crate::features::{CacheRule, Features};
 use crate::folio::{FolioId, Folios};
 use crate::huge_memory::policy::runs_khugepaged;
+use crate::huge_memory::stats::MthpStats;
 use crate::hugetlb::HugetlbPools;
 use crate::latency::Latencies;
 use crate::lru::FolioBatches;
@@ -59,6 +60,24 @@ pub enum Placement {
     Prefer(Node),
 }
 
+/// How far a request goes (`gfp_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// It reclaims itself (`__GFP_DIRECT_RECLAIM`).
+    pub direct: bool,
+    /// It wakes kswapd (`__GFP_KSWAPD_RECLAIM`).
+    pub wakes: bool,
+    /// Once is enough (`__GFP_NORETRY`).
+    pub no_retry: bool,
+}
+
+impl Effort {
+    /// As far as it takes.
+    pub const ORDINARY: Effort = Effort { direct: true, wakes: true, no_retry: false };
+    /// What the free lists have, and no further.
+    pub const LIGHT: Effort = Effort { direct: false, wakes: false, no_retry: false };
+}
+
 /// A request for one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -72,13 +91,16 @@ pub struct Request {
     pub placement: Placement,
     /// How far it may go below the minimum watermark.
     pub reserves: Reserves,
+    /// How far it goes.
+    pub effort: Effort,
 }
 
 impl Request {
     /// An ordinary request that may sleep: user memory may use every zone, kernel memory none above Normal.
     pub fn new(order: u8, migrate_type: MigrateType, placement: Placement) -> Request {
         let highest = if migrate_type == MigrateType::Movable { ZoneType::Movable } else { ZoneType::Normal };
-        Request { order, migrate_type, highest, placement, reserves: Reserves::default() }
+        let (reserves, effort) = (Reserves::default(), Effort::ORDINARY);
+        Request { order, migrate_type, highest, placement, reserves, effort }
     }
 
     /// Atomic high-order requests have pageblocks of their own (`ALLOC_HIGHATOMIC`).
@@ -139,6 +161,8 @@ pub struct MemoryManager {
     pub(crate) dirty_pages: DirtyPages,
     pub(crate) readahead: Readahead,
     pub(crate) numa: NumaBalancing,
+    /// Of each size of anonymous folios.
+    pub(crate) mthp_stats: MthpStats,
     /// Pages that have left the page cache, if somebody watches.
     pub(crate) removals: Option<Vec<(FileId, u32)>>,
 }
@@ -228,6 +252,7 @@ impl MemoryManager {
             dirty_pages: DirtyPages::default(),
             readahead: Readahead::default(),
             numa: NumaBalancing::new(topology),
+            mthp_stats: MthpStats::default(),
             removals: None,
         };
         mm.make_lruvecs(Memcg::ROOT);
@@ -451,13 +476,17 @@ impl MemoryManager {
     pub fn alloc(&mut self, machine: &mut Machine<Category>, cpu: Cpu, request: &Request) -> Option<Pfn> {
         let before = machine.now(cpu);
         let node = Self::preferred_node(machine, cpu, request.placement);
-        let found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Low).or_else(|| {
-            self.counters.add(Event::KswapdWake, 1);
-            self.wake_all_kswapds(request.order, request.highest);
+        let mut found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Low).or_else(|| {
+            if request.effort.wakes {
+                self.counters.add(Event::KswapdWake, 1);
+                self.wake_all_kswapds(request.order, request.highest);
+            }
             self.get_page_from_freelist(machine, cpu, request, node, Mark::Min)
         });
-        let found = found.or_else(|| self.reclaim_and_retry(machine, cpu, request, node));
-        let found = found.or_else(|| self.last_resort(machine, cpu, request, node));
+        if request.effort.direct {
+            found = found.or_else(|| self.reclaim_and_retry(machine, cpu, request, node));
+            found = found.or_else(|| self.last_resort(machine, cpu, request, node));
+        }
         let waited = machine.now(cpu) - before;
         if waited > machine::Time::ZERO {
             self.latencies.slow_alloc.saturating_record(waited.picoseconds());
@@ -501,7 +530,7 @@ impl MemoryManager {
         }
         while self.try_to_free_pages(machine, cpu, request.order, request.highest) > 0 {
             let found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Min);
-            if found.is_some() || request.order > PAGE_ALLOC_COSTLY_ORDER {
+            if found.is_some() || request.order > PAGE_ALLOC_COSTLY_ORDER || request.effort.no_retry {
                 return found;
             }
         }

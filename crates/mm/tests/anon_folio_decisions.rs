@@ -4,11 +4,12 @@ use mm::Variant;
 use mm::huge_memory::features::{Allocation, Candidates, FolioFeatures, Search};
 use mm::huge_memory::orders::Orders;
 use mm::huge_memory::policy::{
-    Advice, Disabled, Failure, FolioEffort, PmdStep, Userfault, VmaState, after_failure, after_lost_race,
-    allowed_orders, candidates, defers_split, effort, fitting, is_reused, is_thp_eligible, is_underused,
-    pmd_step, runs_khugepaged, window,
+    Advice, Disabled, Failure, PmdStep, Userfault, VmaState, after_failure, after_lost_race, allowed_orders,
+    candidates, defers_split, effort, fitting, is_reused, is_thp_eligible, is_underused, pmd_step,
+    runs_khugepaged, window,
 };
 use mm::huge_memory::settings::{Defrag, Enabled, Mode, ThpSettings};
+use mm::page_alloc::Effort;
 use mm::{Series, Settings};
 use proptest::prelude::*;
 use std::ops::Range;
@@ -247,11 +248,11 @@ fn who_loses_a_race_faults_again() {
 
 #[test]
 fn how_far_the_allocator_goes() {
-    const LIGHT: FolioEffort = FolioEffort { direct: false, wakes: false, no_retry: false };
-    const WAKES: FolioEffort = FolioEffort { wakes: true, ..LIGHT };
-    const DIRECT: FolioEffort = FolioEffort { direct: true, ..LIGHT };
+    const LIGHT: Effort = Effort::LIGHT;
+    const WAKES: Effort = Effort { wakes: true, ..LIGHT };
+    const DIRECT: Effort = Effort { direct: true, ..LIGHT };
     for (defrag, plain, huge) in [
-        (Defrag::Always, FolioEffort { no_retry: true, ..DIRECT }, DIRECT),
+        (Defrag::Always, Effort { no_retry: true, ..DIRECT }, DIRECT),
         (Defrag::Defer, WAKES, WAKES),
         (Defrag::DeferMadvise, WAKES, DIRECT),
         (Defrag::Madvise, LIGHT, DIRECT),
@@ -262,7 +263,7 @@ fn how_far_the_allocator_goes() {
             let of = |advice| effort(&features(name), &thp, &advised(advice));
             assert_eq!((of(Advice::None), of(Advice::Huge)), (plain, huge), "{name} {defrag:?}");
         }
-        let ordinary = FolioEffort { direct: true, wakes: true, no_retry: true };
+        let ordinary = Effort { direct: true, wakes: true, no_retry: true };
         assert_eq!(effort(&features("v1"), &thp, &advised(Advice::None)), ordinary);
     }
 }

@@ -20,6 +20,7 @@ mod rmap;
 mod vma;
 
 use crate::account::Category;
+use crate::huge_memory::policy::Disabled;
 use crate::memcontrol::Memcg;
 use crate::numa::scan::MmScan;
 use crate::page_alloc::MemoryManager;
@@ -59,6 +60,8 @@ pub struct AddressSpace {
     pub numa_scan: MmScan,
     /// Threads that run in it.
     pub(crate) users: u32,
+    /// What it said of large folios.
+    pub(crate) thp_disabled: Disabled,
     /// Entries that map an anonymous page (`MM_ANONPAGES`).
     pub(crate) anon_pages: u64,
     /// Entries that map a page of a file (`MM_FILEPAGES`).
@@ -130,16 +133,32 @@ pub enum Advice {
     Random,
     /// `MADV_SEQUENTIAL`: what was used will not be used again.
     Sequential,
+    /// `MADV_HUGEPAGE`: large folios are wanted.
+    HugePage,
+    /// `MADV_NOHUGEPAGE`: they are not.
+    NoHugePage,
 }
 
 impl MemoryManager {
     /// An address space with nothing in it, whose pages are charged to `memcg` (`mm_alloc`, `execve`).
     pub fn create_mm(&mut self, memcg: Memcg) -> MmId {
         let (vmas, directory) = (Vmas::default(), Directory::default());
-        let numa_scan = MmScan::default();
-        let space =
-            AddressSpace { memcg, vmas, directory, numa_scan, users: 1, anon_pages: 0, file_pages: 0 };
-        self.mms.add(space)
+        let (numa_scan, thp_disabled) = (MmScan::default(), Disabled::No);
+        self.mms.add(AddressSpace {
+            memcg,
+            vmas,
+            directory,
+            numa_scan,
+            users: 1,
+            thp_disabled,
+            anon_pages: 0,
+            file_pages: 0,
+        })
+    }
+
+    /// Says whether an address space wants large folios at all (`PR_SET_THP_DISABLE`); children inherit it.
+    pub fn set_thp_disable(&mut self, mm: MmId, disabled: Disabled) {
+        self.mms[mm].thp_disabled = disabled;
     }
 
     /// An address space.
@@ -209,11 +228,14 @@ impl MemoryManager {
 
     /// Takes advice on what lies in `pages`.
     pub fn madvise(&mut self, mm: MmId, pages: Range<Vpn>, advice: Advice) {
-        let all = VmFlags::RAND_READ.or(VmFlags::SEQ_READ);
-        let set = match advice {
-            Advice::Normal => VmFlags::default(),
-            Advice::Random => VmFlags::RAND_READ,
-            Advice::Sequential => VmFlags::SEQ_READ,
+        let reads = VmFlags::RAND_READ.or(VmFlags::SEQ_READ);
+        let sizes = VmFlags::HUGEPAGE.or(VmFlags::NOHUGEPAGE);
+        let (all, set) = match advice {
+            Advice::Normal => (reads, VmFlags::default()),
+            Advice::Random => (reads, VmFlags::RAND_READ),
+            Advice::Sequential => (reads, VmFlags::SEQ_READ),
+            Advice::HugePage => (sizes, VmFlags::HUGEPAGE),
+            Advice::NoHugePage => (sizes, VmFlags::NOHUGEPAGE),
         };
         self.mms[mm].vmas.change(pages, |vma| vma.flags = vma.flags.without(all).or(set));
     }
@@ -238,8 +260,9 @@ impl MemoryManager {
 
     /// A copy of an address space for a child process (`fork`). Pages are shared until somebody stores to them.
     pub fn fork_mm(&mut self, machine: &mut Machine<Category>, cpu: Cpu, parent: MmId) -> MmId {
-        let AddressSpace { memcg, vmas, .. } = self.mms[parent].clone();
+        let AddressSpace { memcg, vmas, thp_disabled, .. } = self.mms[parent].clone();
         let child = self.create_mm(memcg);
+        self.set_thp_disable(child, thp_disabled);
         for vma in vmas.iter() {
             if let Backing::File(file, first) = vma.backing {
                 let pages = vma.end - vma.start;

@@ -57,6 +57,11 @@ impl Pte {
         Pte(u64::from(id.0) | Pte::PRESENT.0)
     }
 
+    /// The same entry for another folio that has the page now.
+    pub(crate) fn with_folio(self, id: FolioId) -> Pte {
+        Pte(self.0 & !u64::from(u32::MAX) | u64::from(id.0))
+    }
+
     /// Stands for a page that is in swap.
     #[inline]
     pub(crate) fn of_swap(entry: SwapEntry) -> Pte {
@@ -197,6 +202,12 @@ impl PageTable {
             true => std::slice::from_mut(&mut self.huge),
             false => &mut self.entries[places],
         }
+    }
+
+    /// Whether there is anything at some places.
+    #[inline]
+    pub(crate) fn is_populated(&self, places: Range<usize>) -> bool {
+        self.entries[places].iter().any(|&entry| entry != Pte::NONE)
     }
 
     /// The places of its entries among `places`: of the huge one, 0.

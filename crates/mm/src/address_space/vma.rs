@@ -41,6 +41,10 @@ impl VmFlags {
     pub const RAND_READ: VmFlags = VmFlags(1 << 4);
     /// `VM_SEQ_READ`, `MADV_SEQUENTIAL`.
     pub const SEQ_READ: VmFlags = VmFlags(1 << 5);
+    /// `VM_HUGEPAGE`, `MADV_HUGEPAGE`.
+    pub const HUGEPAGE: VmFlags = VmFlags(1 << 6);
+    /// `VM_NOHUGEPAGE`, `MADV_NOHUGEPAGE`.
+    pub const NOHUGEPAGE: VmFlags = VmFlags(1 << 7);
     /// Read and write, of one's own.
     pub const PRIVATE: VmFlags = VmFlags::READ.or(VmFlags::WRITE);
 

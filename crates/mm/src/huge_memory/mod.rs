@@ -17,10 +17,14 @@
 //! in: try every smaller order (v1), look for the best fit and try once (v2), try one order in between (v3), or let the
 //! administrator say (v6 and later; merged in 6.8).
 //!
-//! [`features`] has a value for each version, [`policy`] the decisions, [`settings`] what the administrator says.
+//! [`features`] has a value for each version, [`policy`] the decisions, [`settings`] what the administrator says, `fault`
+//! makes the folios, `split` unmakes them, [`stats`] counts both.
 //! In the kernel: mm/huge_memory.c, `do_anonymous_page` in mm/memory.c.
 
+mod fault;
 pub mod features;
 pub mod orders;
 pub mod policy;
 pub mod settings;
+pub(crate) mod split;
+pub mod stats;

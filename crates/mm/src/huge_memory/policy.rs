@@ -19,6 +19,7 @@
 use super::features::{Allocation, Candidates, FolioFeatures, FolioGfp, LostRace, Search, UserfaultRule};
 use super::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
 use super::settings::{Defrag, Enabled, Mode, ThpSettings};
+use crate::page_alloc::Effort;
 use crate::vmscan::policy::PAGE_ALLOC_COSTLY_ORDER;
 use std::ops::Range;
 
@@ -214,30 +215,18 @@ pub fn after_lost_race(f: &FolioFeatures, orders: Orders, order: u8, filled: boo
     }
 }
 
-/// How far the allocator goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FolioEffort {
-    /// It reclaims and compacts itself (`__GFP_DIRECT_RECLAIM`).
-    pub direct: bool,
-    /// It wakes kswapd and kcompactd (`__GFP_KSWAPD_RECLAIM`).
-    pub wakes: bool,
-    /// Once is enough (`__GFP_NORETRY`).
-    pub no_retry: bool,
-}
-
 /// How far the allocator goes for a large folio of a VMA (`vma_thp_gfp_mask`).
-pub fn effort(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> FolioEffort {
-    const LIGHT: FolioEffort = FolioEffort { direct: false, wakes: false, no_retry: false };
+pub fn effort(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Effort {
     let advised = vma.is_advised();
     if f.gfp == FolioGfp::Ordinary {
-        return FolioEffort { direct: true, wakes: true, no_retry: true };
+        return Effort { direct: true, wakes: true, no_retry: true };
     }
     match thp.defrag {
-        Defrag::Always => FolioEffort { direct: true, no_retry: !advised, ..LIGHT },
-        Defrag::Defer => FolioEffort { wakes: true, ..LIGHT },
-        Defrag::DeferMadvise if !advised => FolioEffort { wakes: true, ..LIGHT },
-        Defrag::DeferMadvise | Defrag::Madvise => FolioEffort { direct: advised, ..LIGHT },
-        Defrag::Never => LIGHT,
+        Defrag::Always => Effort { direct: true, no_retry: !advised, ..Effort::LIGHT },
+        Defrag::Defer => Effort { wakes: true, ..Effort::LIGHT },
+        Defrag::DeferMadvise if !advised => Effort { wakes: true, ..Effort::LIGHT },
+        Defrag::DeferMadvise | Defrag::Madvise => Effort { direct: advised, ..Effort::LIGHT },
+        Defrag::Never => Effort::LIGHT,
     }
 }
 

@@ -176,7 +176,7 @@ impl MemoryManager {
         }
         let lruvec = self.lruvec_of(memcg, node);
         let aged = self.try_to_shrink_lruvec(machine, cpu, lruvec, f, sc);
-        self.shrink_slab(memcg, node, sc.priority);
+        self.shrink_slab(machine, cpu, memcg, node, sc.priority);
         if aged {
             return Some(Turn::Young);
         }

@@ -31,9 +31,13 @@ pub(crate) struct ReclaimStat {
 
 /// What becomes of one folio.
 enum Fate {
-    Freed { pages: u64 },
+    Freed {
+        pages: u64,
+    },
     Kept,
     Activated,
+    /// Each of its pages is looked at by itself.
+    Split(Vec<FolioId>),
 }
 
 impl MemoryManager {
@@ -51,19 +55,22 @@ impl MemoryManager {
                 self.files.prefetch(self.folios[id].slot);
             }
         }
-        folios.retain(|&id| match self.shrink_folio(machine, cpu, id, sc, &mut stat) {
-            Fate::Freed { pages } => {
-                stat.reclaimed += pages;
-                false
+        folios.reverse();
+        let mut kept = Vec::new();
+        while let Some(id) = folios.pop() {
+            match self.shrink_folio(machine, cpu, id, sc, &mut stat) {
+                Fate::Freed { pages } => stat.reclaimed += pages,
+                Fate::Kept => kept.push(id),
+                Fate::Activated => {
+                    let flags = &mut self.folios.flags[id];
+                    flags.set(FolioFlags::ACTIVE);
+                    self.counters.add(Event::Pgactivate, flags.nr_pages());
+                    kept.push(id);
+                }
+                Fate::Split(pages) => folios.extend(pages.into_iter().rev()),
             }
-            Fate::Kept => true,
-            Fate::Activated => {
-                let flags = &mut self.folios.flags[id];
-                flags.set(FolioFlags::ACTIVE);
-                self.counters.add(Event::Pgactivate, flags.nr_pages());
-                true
-            }
-        });
+        }
+        *folios = kept;
         stat
     }
 
@@ -115,7 +122,18 @@ impl MemoryManager {
             References::ReclaimClean | References::Reclaim => {}
         }
         if anon && !flags.has(FolioFlags::SWAPCACHE) {
-            if !sc.may_swap || !self.add_to_swap(id) {
+            if !sc.may_swap {
+                return Fate::Activated;
+            }
+            let order = flags.order();
+            if order > 0 {
+                if !flags.has(FolioFlags::PARTIALLY_MAPPED) {
+                    self.count_swpout_fallback(order);
+                }
+                sc.nr_scanned -= pages;
+                return self.split_folio(machine, cpu, id).map_or(Fate::Activated, Fate::Split);
+            }
+            if !self.add_to_swap(id) {
                 return Fate::Activated;
             }
             machine.charge(cpu, Category::Reclaim, costs.swap_out);
@@ -163,6 +181,7 @@ impl MemoryManager {
         let flags = self.folios.flags[id];
         let memcg = self.lruvecs[folio.lruvec.0 as usize].memcg;
         self.memcgs.uncharge(memcg, flags.nr_pages());
+        self.forget_large_folio(id);
         self.folios.delete(id);
         self.free(machine, cpu, folio.pfn, flags.order());
     }

@@ -34,7 +34,7 @@ use crate::folio::{Census, Folio, FolioFlags, FolioId, LruvecId};
 use crate::lruvec::{LruList, Lruvec};
 use crate::memcontrol::{CHARGE_BATCH, FLUSH_INTERVAL, Memcg, MemoryCgroup};
 use crate::memory_map::ZoneType;
-use crate::page_alloc::MemoryManager;
+use crate::page_alloc::{Effort, MemoryManager};
 use crate::vmscan::features::{GenFeatures, ReclaimFeatures};
 use crate::watermark::Mark;
 use crate::workingset::LruType;
@@ -234,6 +234,7 @@ impl MemoryManager {
         cpu: Cpu,
         memcg: Memcg,
         pages: u64,
+        effort: Effort,
     ) -> Result<(), OutOfMemory> {
         let mut batch = CHARGE_BATCH.max(pages);
         let mut drained = false;
@@ -247,6 +248,9 @@ impl MemoryManager {
                 continue;
             }
             self.memcgs.get_mut(full).max_events += 1;
+            if !effort.direct {
+                return Err(OutOfMemory);
+            }
             let reclaimed = self.try_to_free_mem_cgroup_pages(machine, cpu, full, pages);
             if self.memcgs.margin(full) >= pages {
                 continue;
@@ -255,6 +259,9 @@ impl MemoryManager {
                 self.memcgs.drain_all_stock(full);
                 drained = true;
                 continue;
+            }
+            if effort.no_retry {
+                return Err(OutOfMemory);
             }
             if reclaimed == 0 {
                 if retries == 0 {
@@ -403,7 +410,7 @@ impl MemoryManager {
                 Some(f) => self.lru_gen_shrink_lruvec(machine, cpu, lruvec, f, sc),
                 None => self.shrink_lruvec(machine, cpu, lruvec, sc),
             }
-            self.shrink_slab(memcg, node, sc.priority);
+            self.shrink_slab(machine, cpu, memcg, node, sc.priority);
         }
     }
 
@@ -473,7 +480,16 @@ impl MemoryManager {
 
     /// Frees nodes of files that hold nothing but shadows, if they are too many for what is in memory
     /// (`count_shadow_nodes`, `do_shrink_slab` with no seeks).
-    pub(crate) fn shrink_slab(&mut self, memcg: Memcg, node: Node, priority: u8) {
+    pub(crate) fn shrink_slab(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        memcg: Memcg,
+        node: Node,
+        priority: u8,
+    ) {
+        let lruvec = self.lruvec_of(memcg, node);
+        self.deferred_split_scan(machine, cpu, lruvec, priority);
         if memcg != Memcg::ROOT {
             return;
         }
@@ -512,6 +528,7 @@ impl MemoryManager {
         let files = self.folios.len() - census.all(&self.folios).filter(anon).count();
         assert_eq!(self.files.validate(&self.folios), files, "pages of files and slots with folios");
         self.validate_dirty_pages(&census);
+        self.validate_large_folios(&census);
         let users = self.validate_page_tables(&census);
         let swap = self.validate_swap(&census, &users);
         let memory: Vec<u64> =

@@ -5,8 +5,9 @@
 //!   case            a VMA, and what is done with it         128 KiB at 4 KiB off, written backwards
 //!   outcome         faults, folios, counters                17 faults, 0x15 4x1 0x1, 64k.anon_fault_alloc=1
 //!
-//!   running_kernel   cases on this kernel ─┐
-//!   recording        those of others       ├─ outcomes ─ judge ─ plain   an obvious model that decides as the twin
+//!   running_kernel   cases on this kernel ─┐                      ┌─ twin    the same in the twin
+//!   recording        those of others ──────┴─ outcomes ─ judge ───┘
+//!   plain            an obvious model of page tables, which the twin is tested against
 //! ```
 //!
 //! What maps a page is read from `pagemap` and `kpageflags`: frames that follow each other and the marks of heads and
@@ -26,14 +27,16 @@ mod plain;
 mod recording;
 mod running_kernel;
 mod script;
+mod twin;
 
-pub use case::{Case, Configuration};
+pub use case::{Advice, Case, Configuration, Operation, Touch};
 pub use judge::entries;
 pub use outcome::{Mapped, Outcome, Statistics};
 pub use plain::PlainMemory;
 pub use recording::{RecordedCase, Recording, list};
 pub use running_kernel::obstacle;
 pub use script::{Memory, run};
+pub use twin::TwinMemory;
 
 /// Judges the twin by the running kernel, or by the recordings in `recordings` where that cannot be. `program`: this
 /// program, and the words that lead it to [`memory::run`].
@@ -91,7 +94,7 @@ fn judge(recording: &Recording, report: &mut Report) -> Result<(), VerifyError> 
         .iter()
         .map(|recorded| {
             let configuration = &recording.configurations[recorded.configuration];
-            let Ok(outcome) = run(&mut PlainMemory::new(features), configuration, &recorded.case);
+            let Ok(outcome) = run(&mut TwinMemory::new(features), configuration, &recorded.case);
             outcome
         })
         .collect();

@@ -1,0 +1,152 @@
+//! The cases in the twin.
+
+use std::convert::Infallible;
+use std::ops::Range;
+
+use machine::{Costs, Cpu, Machine, Node};
+use mm::address_space::{self, Backing, MmId, Pte, VmFlags};
+use mm::memcontrol::Memcg;
+use mm::memory_map::MemoryRange;
+use mm::{Category, Event, Features, MemoryManager, Settings, ZoneType};
+use rand_pcg::Pcg64Mcg;
+
+use super::case::{self, Case, Configuration};
+use super::outcome::{Mapped, STATISTICS, Statistics, layout};
+use super::script::{Memory, Process};
+use crate::verify::replay::topology;
+
+/// 128 MiB: no case wants more.
+const MEMORY: Range<u32> = 1 << 20..(1 << 20) + (1 << 15);
+
+const CPU: Cpu = Cpu(0);
+
+/// A VMA starts so many pages after a boundary of 2 MiB, plus its offset.
+const START: u64 = 4 << 9;
+
+/// Two processes of a twin.
+pub struct TwinMemory {
+    machine: Machine<Category>,
+    mm: MemoryManager,
+    parent: MmId,
+    child: Option<MmId>,
+    /// The pages of the VMA.
+    area: Range<u64>,
+}
+
+impl TwinMemory {
+    /// A twin that has just booted.
+    pub fn new(features: Features) -> TwinMemory {
+        let topology = topology(1, 1);
+        let range = MemoryRange { node: Node(0), kind: ZoneType::Normal, span: MEMORY, memmap: 0..0 };
+        let random = Pcg64Mcg::new(1);
+        let mut mm = MemoryManager::new(&topology, &[range], features, Settings::default(), random);
+        let parent = mm.create_mm(Memcg::ROOT);
+        // What is done is compared, not how long it takes.
+        let machine = Machine::new(topology, Costs::FREE);
+        TwinMemory { machine, mm, parent, child: None, area: 0..0 }
+    }
+
+    fn id(&self, process: Process) -> MmId {
+        match process {
+            Process::Parent => self.parent,
+            Process::Child => self.child.expect("a child was forked"),
+        }
+    }
+
+    fn mapped(&self, process: Process, page: u64) -> Mapped {
+        let entry = self.mm.pte(self.id(process), page);
+        match entry.folio() {
+            None if entry == Pte::NONE => Mapped::None,
+            None if entry == Pte::ZERO => Mapped::Zeroes,
+            None => Mapped::Swap,
+            Some(id) => {
+                let order = self.mm.folio_order(id);
+                Mapped::Page { folio: id.index() as u64, order, index: page % (1 << order) }
+            }
+        }
+    }
+}
+
+impl Memory for TwinMemory {
+    type Error = Infallible;
+
+    fn configure(&mut self, configuration: &Configuration) -> Result<(), Infallible> {
+        for (file, value) in configuration.files() {
+            let taken = self.mm.set(&format!("transparent_hugepage/{file}"), value);
+            assert!(taken.is_ok(), "{file} = {value} is what kernels take");
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, case: &Case, populate: bool) -> Result<u64, Infallible> {
+        let start = START + case.offset;
+        self.area = start..start + case.pages;
+        let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
+        self.mm.mmap_fixed(&mut self.machine, CPU, self.parent, start, case.pages, backing, flags);
+        let advice = match case.advice {
+            case::Advice::None => None,
+            case::Advice::Huge => Some(address_space::Advice::HugePage),
+            case::Advice::NoHuge => Some(address_space::Advice::NoHugePage),
+        };
+        if let Some(advice) = advice {
+            self.mm.madvise(self.parent, self.area.clone(), advice);
+        }
+        if populate { self.lock() } else { Ok(0) }
+    }
+
+    fn touch(&mut self, process: Process, pages: &[u64], write: bool) -> Result<u64, Infallible> {
+        let before = self.mm.counters().get(Event::Pgfault);
+        let id = self.id(process);
+        for page in pages {
+            let touched = self.mm.touch(&mut self.machine, CPU, id, self.area.start + page, write);
+            assert!(touched.is_ok(), "no case wants more memory than there is");
+        }
+        Ok(self.mm.counters().get(Event::Pgfault) - before)
+    }
+
+    fn lock(&mut self) -> Result<u64, Infallible> {
+        let pages: Vec<u64> = (0..self.area.end - self.area.start).collect();
+        self.touch(Process::Parent, &pages, true)
+    }
+
+    fn drop_pages(&mut self, pages: Range<u64>) -> Result<(), Infallible> {
+        let pages = self.area.start + pages.start..self.area.start + pages.end;
+        self.mm.madvise_dontneed(&mut self.machine, CPU, self.parent, pages);
+        Ok(())
+    }
+
+    fn split(&mut self, pages: u64) -> Result<(), Infallible> {
+        let first = self.area.start..self.area.start + pages;
+        self.mm.mprotect(self.parent, first, VmFlags::PRIVATE.or(VmFlags::EXEC));
+        Ok(())
+    }
+
+    fn fork(&mut self) -> Result<(), Infallible> {
+        self.child = Some(self.mm.fork_mm(&mut self.machine, CPU, self.parent));
+        Ok(())
+    }
+
+    fn exit(&mut self) -> Result<(), Infallible> {
+        let child = self.child.take().expect("a child was forked");
+        self.mm.exit_mm(&mut self.machine, CPU, child);
+        Ok(())
+    }
+
+    fn layout(&mut self, process: Process) -> Result<String, Infallible> {
+        let pages: Vec<Mapped> = self.area.clone().map(|page| self.mapped(process, page)).collect();
+        Ok(layout(&pages))
+    }
+
+    fn smaps(&mut self) -> Result<(u64, bool), Infallible> {
+        let vma = self.mm.mm(self.parent).vmas.find(self.area.start).expect("the VMA is mapped");
+        let present = |&page: &u64| self.mm.pte(self.parent, page).folio().is_some();
+        let rss = 4 * vma.pages().filter(present).count() as u64;
+        Ok((rss, self.mm.is_thp_eligible(self.parent, self.area.start)))
+    }
+
+    fn statistics(&mut self) -> Result<Statistics, Infallible> {
+        let all = self.mm.mthp_stats().iter();
+        let compared = all.filter(|(_, stat, _)| STATISTICS.contains(&stat.name()));
+        Ok(compared.map(|(order, stat, count)| ((4 << order, stat.name().to_string()), count)).collect())
+    }
+}

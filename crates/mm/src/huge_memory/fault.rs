@@ -1,0 +1,183 @@
+//! Making large folios in page faults.
+//!
+//! ```text
+//!   directory   no table for the 2 MiB ─► do_huge_pmd_anonymous_page ─► a huge entry
+//!                                              │ not allowed, or none to be had
+//!                                              ▼
+//!   table       │ │ │■│ │ │ │ │ │  ─► alloc_anon_folio ─► 2^order entries from the aligned page on
+//! ```
+//!
+//! In the kernel: `do_huge_pmd_anonymous_page`, `vma_alloc_anon_folio_pmd` in mm/huge_memory.c, `alloc_anon_folio` in
+//! mm/memory.c.
+
+use super::orders::{HPAGE_PMD_NR, PMD_ORDER};
+use super::policy::{self, Failure, PmdStep, VmaState};
+use super::stats::MthpStat;
+use crate::account::Category;
+use crate::address_space::{MmId, Pte, VmFlags, Vma, Vpn};
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId};
+use crate::memory::{Fault, Touch};
+use crate::page_alloc::{Effort, MemoryManager};
+use crate::vmscan::OutOfMemory;
+use machine::{Cpu, Machine};
+
+impl MemoryManager {
+    /// What decisions need to know of an area.
+    pub(crate) fn vma_state(&self, mm: MmId, vma: &Vma) -> VmaState {
+        let advice = match vma.flags {
+            flags if flags.has(VmFlags::HUGEPAGE) => policy::Advice::Huge,
+            flags if flags.has(VmFlags::NOHUGEPAGE) => policy::Advice::NoHuge,
+            _ => policy::Advice::None,
+        };
+        VmaState { advice, disabled: self.mms[mm].thp_disabled, ..VmaState::default() }
+    }
+
+    /// log2 of the pages of a folio.
+    pub fn folio_order(&self, id: FolioId) -> u8 {
+        self.folios.flags[id].order()
+    }
+
+    /// Whether smaps says that the area of a page may have large folios (`THPeligible`).
+    pub fn is_thp_eligible(&self, mm: MmId, page: Vpn) -> bool {
+        let Some(vma) = self.mms[mm].vmas.find(page) else { return false };
+        let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
+        policy::is_thp_eligible(f, thp, &self.vma_state(mm, vma), &vma.pages())
+    }
+
+    /// Whether there is nothing for the 2 MiB of a page, not even a page table.
+    fn is_pmd_none(&self, mm: MmId, page: Vpn) -> bool {
+        self.mms[mm].directory.entry(page).is_none_or(|entry| {
+            self.page_tables[entry.table()].is_huge() && self.page_tables[entry] == Pte::NONE
+        })
+    }
+
+    /// The step before the page table; `None` if the fault goes on with entries.
+    pub(crate) fn do_huge_pmd_anonymous_page(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        page: Vpn,
+        write: bool,
+    ) -> Option<Touch> {
+        let (f, thp) = (self.features().folios, self.settings.transparent_hugepage);
+        let vma = self.mms[mm].vmas.find(page)?;
+        let state = self.vma_state(mm, vma);
+        let allowed = policy::allowed_orders(&f, &thp, &state);
+        let step = policy::pmd_step(allowed, &vma.pages(), page, write, thp.use_zero_page);
+        if step == PmdStep::Pass || !self.is_pmd_none(mm, page) {
+            return None;
+        }
+        let has_recency = self.has_recency(vma);
+        let first = policy::window(page, PMD_ORDER).start;
+        let mut entry = Pte::ZERO;
+        if step == PmdStep::Folio {
+            let memcg = self.mms[mm].memcg;
+            let effort = policy::effort(&f, &thp, &state);
+            let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
+            flags.set_order(PMD_ORDER);
+            match self.try_alloc_folio(machine, cpu, memcg, flags, effort) {
+                Err(failure) => {
+                    self.count_fallback(PMD_ORDER, failure);
+                    return None;
+                }
+                Ok(id) => {
+                    let cost = machine.costs.clear(HPAGE_PMD_NR.into());
+                    machine.charge(cpu, Category::PageClear, cost);
+                    self.folio_add_lru(machine, cpu, id, has_recency);
+                    entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
+                }
+            }
+        }
+        let table = match self.mms[mm].directory.entry(page) {
+            Some(entry) => entry.table(),
+            None => {
+                let table = self.page_tables.create(mm, first, true);
+                self.mms[mm].directory.set(page, Some(table));
+                table
+            }
+        };
+        let number = table.entry(0);
+        self.page_tables[number] = entry;
+        if let Some(id) = entry.folio() {
+            self.folios[id].slot = number.0;
+            self.add_rmap(number, id);
+            self.note_anon_memory(mm, page);
+            self.counters.add(Event::ThpFaultAlloc, 1);
+            self.mthp_stats.add(PMD_ORDER, MthpStat::AnonFaultAlloc, 1);
+            self.mthp_stats.add(PMD_ORDER, MthpStat::NrAnon, 1);
+        } else {
+            self.counters.add(Event::ThpZeroPageAlloc, 1);
+        }
+        Some(Touch::Minor)
+    }
+
+    /// A folio for a fault that a page table serves, as large as the policy lets it be and there is.
+    pub(crate) fn alloc_anon_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        fault: &Fault,
+    ) -> Result<FolioId, OutOfMemory> {
+        let (f, thp) = (self.features().folios, self.settings.transparent_hugepage);
+        let vma = self.mms[fault.mm].vmas.find(fault.page).expect("a page that is touched is mapped");
+        let state = self.vma_state(fault.mm, vma);
+        let mut orders = policy::candidates(&f, &thp, &state);
+        if !orders.is_empty() {
+            let table = &self.page_tables[fault.entry.table()];
+            orders = policy::fitting(f.search, orders, &vma.pages(), fault.page, |window| {
+                let first = (window.start - table.first) as usize;
+                table.is_populated(first..first + (window.end - window.start) as usize)
+            });
+        }
+        let large = policy::effort(&f, &thp, &state);
+        loop {
+            let order = orders.highest().unwrap_or(0);
+            let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
+            flags.set_order(order);
+            let effort = if order == 0 { Effort::ORDINARY } else { large };
+            match self.try_alloc_folio(machine, cpu, fault.memcg, flags, effort) {
+                Ok(id) => {
+                    self.folio_add_lru(machine, cpu, id, fault.has_recency);
+                    return Ok(id);
+                }
+                Err(failure) => {
+                    self.count_fallback(order, failure);
+                    orders = policy::after_failure(&f, orders, order, failure).ok_or(OutOfMemory)?;
+                }
+            }
+        }
+    }
+
+    fn count_fallback(&mut self, order: u8, failure: Failure) {
+        self.mthp_stats.add(order, MthpStat::AnonFaultFallback, 1);
+        let charge = failure == Failure::NoRoom;
+        self.mthp_stats.add(order, MthpStat::AnonFaultFallbackCharge, i64::from(charge));
+        if order == PMD_ORDER {
+            self.counters.add(Event::ThpFaultFallback, 1);
+            self.counters.add(Event::ThpFaultFallbackCharge, u64::from(charge));
+        }
+    }
+
+    /// Maps a folio that only this process has, all of it, as it stores to a page of it.
+    pub(crate) fn map_anon_folio(&mut self, fault: &Fault, id: FolioId) {
+        self.note_anon_memory(fault.mm, fault.page);
+        let order = self.folios.flags[id].order();
+        let table = fault.entry.table();
+        let first = fault.entry.place() >> order << order;
+        let entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
+        self.folios[id].slot = table.entry(first).0;
+        for place in first..first + (1 << order) {
+            self.page_tables[table.entry(place)] = entry;
+            self.add_rmap(table.entry(place), id);
+        }
+        self.mthp_stats.add(order, MthpStat::NrAnon, 1);
+    }
+
+    /// An area has anonymous pages from now on.
+    fn note_anon_memory(&mut self, mm: MmId, page: Vpn) {
+        let vma = self.mms[mm].vmas.find_mut(page).expect("a page that is touched is mapped");
+        vma.has_anon = true;
+    }
+}

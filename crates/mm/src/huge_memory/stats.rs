@@ -1,0 +1,99 @@
+//! What the kernel counts of each size: the files of `transparent_hugepage/hugepages-<size>kB/stats`.
+//!
+//! In the kernel: `enum mthp_stat_item` in include/linux/huge_mm.h.
+
+use super::orders::{Orders, PMD_ORDER};
+use crate::page_alloc::MemoryManager;
+
+macro_rules! statistics {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),* $(,)?) => {
+        /// Something that is counted of each order.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum MthpStat { $($(#[doc = $doc])+ $variant),* }
+
+        impl MthpStat {
+            /// All of them.
+            pub const ALL: &'static [MthpStat] = &[$(MthpStat::$variant),*];
+
+            /// The name of the file.
+            pub fn name(self) -> &'static str {
+                match self { $(MthpStat::$variant => $name),* }
+            }
+
+            /// What it counts, in a line.
+            pub fn description(self) -> &'static str {
+                match self { $(MthpStat::$variant => concat!($($doc),+).trim_ascii()),* }
+            }
+        }
+    };
+}
+
+statistics! {
+    /// Folios that faults made.
+    AnonFaultAlloc = "anon_fault_alloc",
+    /// Faults that wanted one and did not get it.
+    AnonFaultFallback = "anon_fault_fallback",
+    /// Those among them whose memory cgroup had no room for it.
+    AnonFaultFallbackCharge = "anon_fault_fallback_charge",
+    /// Folios swapped out whole.
+    Swpout = "swpout",
+    /// Folios that were split because swap had no room for them.
+    SwpoutFallback = "swpout_fallback",
+    /// Folios swapped in whole.
+    Swpin = "swpin",
+    /// Swapped-in folios that were not to be had in this size.
+    SwpinFallback = "swpin_fallback",
+    /// Those among them whose memory cgroup had no room for it.
+    SwpinFallbackCharge = "swpin_fallback_charge",
+    /// Folios that were split.
+    Split = "split",
+    /// Folios that could not be split.
+    SplitFailed = "split_failed",
+    /// Folios put on the list of those to be split.
+    SplitDeferred = "split_deferred",
+    /// Anonymous folios that there are.
+    NrAnon = "nr_anon",
+    /// Those among them that are not mapped whole.
+    NrAnonPartiallyMapped = "nr_anon_partially_mapped",
+    /// Folios that khugepaged made.
+    CollapseAlloc = "collapse_alloc",
+    /// Folios that khugepaged did not get.
+    CollapseAllocFailed = "collapse_alloc_failed",
+}
+
+const KINDS: usize = MthpStat::ALL.len();
+
+/// The counters of all orders.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MthpStats([[i64; KINDS]; PMD_ORDER as usize + 1]);
+
+impl MthpStats {
+    /// A counter of an order; 0 for orders that anonymous memory does not have.
+    pub fn get(&self, order: u8, stat: MthpStat) -> i64 {
+        self.0.get(usize::from(order)).map_or(0, |counts| counts[stat as usize])
+    }
+
+    /// Counts `n` more. Single pages are not counted.
+    #[inline]
+    pub(crate) fn add(&mut self, order: u8, stat: MthpStat, n: i64) {
+        if order >= 2 {
+            self.0[usize::from(order)][stat as usize] += n;
+        }
+    }
+
+    /// Every counter with its order, smallest order first.
+    pub fn iter(&self) -> impl Iterator<Item = (u8, MthpStat, i64)> + use<'_> {
+        let orders = (0..=PMD_ORDER).filter(|&order| Orders::ALL_ANON.has(order));
+        orders.flat_map(move |order| {
+            MthpStat::ALL.iter().map(move |&stat| (order, stat, self.get(order, stat)))
+        })
+    }
+}
+
+impl MemoryManager {
+    /// What was counted of each size.
+    pub fn mthp_stats(&self) -> &MthpStats {
+        &self.mthp_stats
+    }
+}

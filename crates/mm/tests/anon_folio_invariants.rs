@@ -1,0 +1,173 @@
+//! What must hold of large anonymous folios, whatever processes do.
+
+mod reclaim_machine;
+
+use machine::Cpu;
+use mm::address_space::{Advice, Backing, MmId, Pte, VmFlags};
+use mm::huge_memory::orders::Orders;
+use mm::huge_memory::stats::MthpStat;
+use mm::memcontrol::Memcg;
+use mm::{Event, Series};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Touch { process: usize, page: u64, write: bool },
+    Drop { process: usize, page: u64, pages: u64 },
+    Unmap { process: usize, page: u64, pages: u64 },
+    Protect { process: usize, page: u64, pages: u64 },
+    Advise { process: usize, page: u64, pages: u64, huge: bool },
+    Fork { process: usize },
+    Exit { process: usize },
+}
+
+const PAGES: u64 = 1300;
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let (process, page, pages) = (0usize..4, 0..PAGES, prop_oneof![1u64..40, 1u64..700]);
+    prop_oneof![
+        12 => (process.clone(), page.clone(), any::<bool>())
+            .prop_map(|(process, page, write)| Operation::Touch { process, page, write }),
+        3 => (process.clone(), page.clone(), pages.clone())
+            .prop_map(|(process, page, pages)| Operation::Drop { process, page, pages }),
+        1 => (process.clone(), page.clone(), pages.clone())
+            .prop_map(|(process, page, pages)| Operation::Unmap { process, page, pages }),
+        1 => (process.clone(), page.clone(), pages.clone())
+            .prop_map(|(process, page, pages)| Operation::Protect { process, page, pages }),
+        1 => (process.clone(), page, pages, any::<bool>())
+            .prop_map(|(process, page, pages, huge)| Operation::Advise { process, page, pages, huge }),
+        1 => process.clone().prop_map(|process| Operation::Fork { process }),
+        1 => process.prop_map(|process| Operation::Exit { process }),
+    ]
+}
+
+fn variant() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "P0",
+        "v1",
+        "v2",
+        "simple",
+        "v3",
+        "m4-3-2",
+        "m2-8",
+        "m9-4-3",
+        "mainline-6.18",
+        "m72",
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Everything adds up after each operation, with memory to spare and without.
+    #[test]
+    fn pages_are_conserved(
+        name in variant(),
+        limit in prop_oneof![Just(u64::MAX), Just(700u64)],
+        operations in prop::collection::vec(operation(), 1..150),
+    ) {
+        let variant = Series::FOLIOS.variant(name).unwrap();
+        let (mut machine, mut mm) = reclaim_machine::boot(variant);
+        mm.swapon(1 << 16, None);
+        let cpu = Cpu(0);
+        let mut start = 0;
+        let mut processes: Vec<Option<MmId>> = vec![None; 4];
+        let memcg = mm.create_memcg(Memcg::ROOT);
+        mm.memcg_mut(memcg).max = limit;
+        let first = mm.create_mm(memcg);
+        start = mm.mmap(first, PAGES, Backing::Anonymous, VmFlags::PRIVATE).max(start);
+        processes[0] = Some(first);
+        for operation in operations {
+            let range = |page: u64, pages: u64| start + page..start + (page + pages).min(PAGES);
+            match operation {
+                Operation::Touch { process, page, write } => {
+                    let Some(id) = processes[process] else { continue };
+                    let rights = mm.mm(id).vmas.find(start + page).map(|vma| vma.flags);
+                    if rights.is_some_and(|flags| flags.has(VmFlags::WRITE)) {
+                        let _ = mm.touch(&mut machine, cpu, id, start + page, write);
+                        mm.take_submitted_writes().into_iter().for_each(|id| mm.end_write(&mut machine, cpu, id));
+                    }
+                }
+                Operation::Drop { process, page, pages } => {
+                    let Some(id) = processes[process] else { continue };
+                    mm.madvise_dontneed(&mut machine, cpu, id, range(page, pages));
+                }
+                Operation::Unmap { process, page, pages } => {
+                    let Some(id) = processes[process] else { continue };
+                    mm.munmap(&mut machine, cpu, id, range(page, pages));
+                }
+                Operation::Protect { process, page, pages } => {
+                    let Some(id) = processes[process] else { continue };
+                    mm.mprotect(id, range(page, pages), VmFlags::READ);
+                }
+                Operation::Advise { process, page, pages, huge } => {
+                    let Some(id) = processes[process] else { continue };
+                    let advice = if huge { Advice::HugePage } else { Advice::NoHugePage };
+                    mm.madvise(id, range(page, pages), advice);
+                }
+                Operation::Fork { process } => {
+                    let (Some(parent), Some(free)) =
+                        (processes[process], processes.iter().position(Option::is_none)) else { continue };
+                    processes[free] = Some(mm.fork_mm(&mut machine, cpu, parent));
+                }
+                Operation::Exit { process } => {
+                    let Some(id) = processes[process].take() else { continue };
+                    mm.exit_mm(&mut machine, cpu, id);
+                }
+            }
+            mm.validate(0);
+        }
+        for id in processes.into_iter().flatten() {
+            mm.exit_mm(&mut machine, cpu, id);
+        }
+        mm.validate(0);
+        for (order, stat, count) in mm.mthp_stats().iter() {
+            if matches!(stat, MthpStat::NrAnon | MthpStat::NrAnonPartiallyMapped) {
+                prop_assert_eq!(count, 0, "{} of order {}", stat.name(), order);
+            }
+        }
+    }
+}
+
+#[test]
+fn faults_of_each_variant() {
+    let faults = |name: &str| {
+        let variant = Series::FOLIOS.variant(name).unwrap();
+        let (mut machine, mut mm) = reclaim_machine::boot(variant);
+        let id = mm.create_mm(Memcg::ROOT);
+        let start = mm.mmap(id, 1000, Backing::Anonymous, VmFlags::PRIVATE);
+        mm.set("transparent_hugepage/enabled", "madvise").unwrap();
+        // What is read first stands in the way.
+        for page in (0..1000).step_by(24) {
+            mm.touch(&mut machine, Cpu(0), id, start + page, false).unwrap();
+        }
+        for page in (2..1000).step_by(5) {
+            mm.touch(&mut machine, Cpu(0), id, start + page, true).unwrap();
+        }
+        (mm.counters().get(Event::Pgfault), mm.mm(id).rss())
+    };
+    let names = ["v1", "v2", "v3", "simple", "P0"];
+    let counted = names.map(faults);
+    assert_eq!(counted[0], counted[1], "with memory to spare v1 and v2 are alike");
+    assert!(counted.is_sorted_by_key(|(faults, _)| *faults), "{counted:?}");
+    assert!(counted.iter().rev().is_sorted_by_key(|(_, rss)| *rss), "{counted:?}");
+    assert_eq!(counted[4], (42 + 200, 200));
+}
+
+#[test]
+fn a_page_of_zeroes_blocks_its_windows() {
+    let variant = Series::FOLIOS.variant("m4-3-2").unwrap();
+    let (mut machine, mut mm) = reclaim_machine::boot(variant);
+    let id = mm.create_mm(Memcg::ROOT);
+    let start = mm.mmap(id, 64, Backing::Anonymous, VmFlags::PRIVATE);
+    mm.touch(&mut machine, Cpu(0), id, start, false).unwrap();
+    assert_eq!(mm.pte(id, start), Pte::ZERO);
+    for page in [1, 4, 8, 16] {
+        mm.touch(&mut machine, Cpu(0), id, start + page, true).unwrap();
+    }
+    let made = |order| mm.mthp_stats().get(order, MthpStat::AnonFaultAlloc);
+    assert_eq!([4, 3, 2].map(made), [1, 1, 1]);
+    assert_eq!(mm.mm(id).rss(), 1 + 4 + 8 + 16);
+    let orders = Orders::ALL_ANON.descending().filter(|&order| made(order) > 0);
+    assert_eq!(orders.collect::<Vec<_>>(), [4, 3, 2]);
+}
