@@ -60,7 +60,7 @@ fn case() -> impl Strategy<Value = Case> {
         (1u64..40).prop_map(Touch::Stride),
     ];
     let sizes = (0u64..600, prop_oneof![1u64..70, 1u64..1100]);
-    (sizes, touch, 0..12, 0u64..1100, 0u64..80, prop::collection::vec(0u64..1100, 0..5), 0..3).prop_map(
+    (sizes, touch, 0..12, 0u64..1100, 0u64..80, prop::collection::vec(0u64..1100, 0..5), 0usize..3).prop_map(
         |((offset, pages), touch, operation, first, length, prepopulated, advice)| {
             let (first, last) = (first % pages, (first % pages + length).min(pages));
             let operation = match operation {

@@ -90,6 +90,8 @@ categories! {
     PageMigration = "page_migration",
     /// What programs wait longer for memory because it is on another node.
     RemoteMemory = "remote_memory",
+    /// Looking for pages to move and for room, and moving them, without locks.
+    Compaction = "compaction",
     /// Interrupted by another CPU, and lost translations afterwards.
     IpiHandler = "ipi_handler",
 }

@@ -187,6 +187,20 @@ events! {
     PageCacheAdded = "page_cache_added",
     /// Pages that reclaim took from the page cache.
     PageCacheRemoved = "page_cache_removed",
+    /// Requests that compacted themselves.
+    CompactStall = "compact_stall",
+    /// Those among them that got a block.
+    CompactSuccess = "compact_success",
+    /// Those that did not.
+    CompactFail = "compact_fail",
+    /// Pages that the migrate scanner looked at.
+    CompactMigrateScanned = "compact_migrate_scanned",
+    /// Pages that the free scanner looked at.
+    CompactFreeScanned = "compact_free_scanned",
+    /// Runs of kcompactd.
+    KcompactdWake = "compact_daemon_wake",
+    /// Pages moved.
+    PgmigrateSuccess = "pgmigrate_success",
     /// Huge pages that faults made.
     ThpFaultAlloc = "thp_fault_alloc",
     /// Faults that wanted a huge page and did not get it.

@@ -162,12 +162,14 @@ impl MemoryManager {
             self.free(machine, cpu, pfn, order);
             return Err(Failure::NoRoom);
         }
-        let zone = &self.zones()[self.zone_of(pfn)];
+        let z = self.zone_of(pfn);
+        let zone = &self.zones()[z];
         let node = zone.node;
         flags.set_zone(zone.kind as usize);
         let lruvec = self.lruvec_of(memcg, node);
         let id = self.folios.create(pfn, flags, 0, lruvec);
         self.numa.forget_folio(id);
+        self.zone_mut(z).buddy.set_user(pfn, id.0);
         Ok(id)
     }
 

@@ -12,7 +12,7 @@
 //! A folio is on one list at most, or in a batch of a CPU, or isolated by reclaim. In the kernel: `struct folio`,
 //! include/linux/page-flags.h, include/linux/list.h.
 
-use crate::page::Pfn;
+use crate::page::{NO_PAGE, Pfn};
 use prefetch_index::prefetch_index;
 
 /// A folio, or the head of a list of folios.
@@ -311,16 +311,22 @@ impl Folios {
         divided
     }
 
+    /// Where a folio lies, if there is such a folio.
+    pub(crate) fn pfn_of(&self, id: FolioId) -> Option<Pfn> {
+        self.records.get(id.index()).map(|folio| folio.pfn).filter(|&pfn| pfn != NO_PAGE)
+    }
+
     /// Forgets a folio, which is on no list.
     pub fn delete(&mut self, id: FolioId) {
         debug_assert_eq!(self[id].next, id, "a folio that is freed is on no list");
+        self[id].pfn = NO_PAGE;
         self.free.push(id);
     }
 
     /// An empty list.
     pub fn new_list(&mut self) -> ListHead {
         self.heads += 1;
-        let head = self.create(0, FolioFlags::default(), 0, LruvecId(0));
+        let head = self.create(NO_PAGE, FolioFlags::default(), 0, LruvecId(0));
         ListHead(head)
     }
 

@@ -13,6 +13,7 @@
 //!                               └─► workingset (shadow), swapfile, writeback
 //!
 //!   memcontrol: groups and their limits         lru_lock: what else a page fault locks
+//!   huge_memory: large anonymous folios         compaction: blocks out of scattered free pages
 //!   hugetlb: pools of huge pages                vmemmap: the map of struct pages, as memory
 //!   vmstat: the worker that lets stocks decay   numa: which node's memory a thread uses, and bringing them together
 //!   features: which kernel is this?             sysctl: its settings       counters: what it counted
@@ -25,6 +26,7 @@
 pub mod account;
 pub mod address_space;
 pub mod buddy;
+pub mod compaction;
 pub mod counters;
 pub mod features;
 pub mod filemap;

@@ -20,6 +20,7 @@
 use crate::account::Category;
 use crate::address_space::{AddressSpaces, FileMappings, PageTables};
 use crate::buddy::Wanted;
+use crate::compaction::{CompactMode, CompactResult, KcompactdState};
 use crate::counters::{Counters, Event};
 use crate::features::{CacheRule, Features};
 use crate::folio::{FolioId, Folios};
@@ -161,6 +162,8 @@ pub struct MemoryManager {
     pub(crate) dirty_pages: DirtyPages,
     pub(crate) readahead: Readahead,
     pub(crate) numa: NumaBalancing,
+    /// By node.
+    pub(crate) kcompactds: Vec<KcompactdState>,
     /// Of each size of anonymous folios.
     pub(crate) mthp_stats: MthpStats,
     /// Pages that have left the page cache, if somebody watches.
@@ -252,6 +255,7 @@ impl MemoryManager {
             dirty_pages: DirtyPages::default(),
             readahead: Readahead::default(),
             numa: NumaBalancing::new(topology),
+            kcompactds: vec![KcompactdState::default(); nodes.len()],
             mthp_stats: MthpStats::default(),
             removals: None,
         };
@@ -483,9 +487,22 @@ impl MemoryManager {
             }
             self.get_page_from_freelist(machine, cpu, request, node, Mark::Min)
         });
-        if request.effort.direct {
-            found = found.or_else(|| self.reclaim_and_retry(machine, cpu, request, node));
-            found = found.or_else(|| self.last_resort(machine, cpu, request, node));
+        if request.effort.direct && found.is_none() {
+            let costly = request.order > PAGE_ALLOC_COSTLY_ORDER;
+            let (compacted, result) = match costly {
+                true => self.compact_and_retry(machine, cpu, request, node, CompactMode::Async),
+                false => (None, CompactResult::Skipped),
+            };
+            found = compacted;
+            let in_vain = [CompactResult::Skipped, CompactResult::Deferred].contains(&result);
+            if !(costly && request.effort.no_retry && in_vain) {
+                found = found.or_else(|| self.reclaim_and_retry(machine, cpu, request, node));
+                let sync = CompactMode::SyncLight;
+                if found.is_none() && request.order > 0 {
+                    found = self.compact_and_retry(machine, cpu, request, node, sync).0;
+                }
+                found = found.or_else(|| self.last_resort(machine, cpu, request, node));
+            }
         }
         let waited = machine.now(cpu) - before;
         if waited > machine::Time::ZERO {
@@ -515,6 +532,30 @@ impl MemoryManager {
         let pfn = page.pop();
         self.scratch = page;
         pfn.or_else(|| self.alloc(machine, cpu, request))
+    }
+
+    /// Direct compaction (`__alloc_pages_direct_compact`).
+    fn compact_and_retry(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &Request,
+        node: Node,
+        mode: CompactMode,
+    ) -> (Option<(Pfn, usize)>, CompactResult) {
+        let zones = self.zonelist(node, request.placement).iter().copied();
+        let zones: Vec<usize> = zones.filter(|&z| self.zones[z].kind <= request.highest).collect();
+        let result = self.try_to_compact_pages(machine, cpu, request, &zones, mode);
+        if result == CompactResult::Skipped {
+            return (None, result);
+        }
+        let found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Min);
+        if let Some((_, zone)) = found {
+            self.zones[zone].compaction.deferral.reset(request.order, true);
+        }
+        let event = if found.is_some() { Event::CompactSuccess } else { Event::CompactFail };
+        self.counters.add(event, 1);
+        (found, result)
     }
 
     /// Direct reclaim, as long as it frees something and the request may wait for it.

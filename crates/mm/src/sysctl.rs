@@ -68,6 +68,10 @@ pub struct Settings {
     pub read_ahead_kb: u64,
     /// `queue/max_sectors_kb`: the largest request of a device, KiB.
     pub max_sectors_kb: u64,
+    /// `vm.extfrag_threshold`: fragmentation index, of 1000, above which compaction is worth it.
+    pub extfrag_threshold: u64,
+    /// `vm.compaction_proactiveness`, percent.
+    pub compaction_proactiveness: u64,
     /// `transparent_hugepage/`: large anonymous folios.
     pub transparent_hugepage: ThpSettings,
     /// `vm.hugetlb_optimize_vmemmap`: pages that enter a pool from now on give back most of their vmemmap.
@@ -98,6 +102,8 @@ impl Default for Settings {
             lru_gen_min_ttl_ms: 0,
             read_ahead_kb: 128,
             max_sectors_kb: 1280,
+            extfrag_threshold: 500,
+            compaction_proactiveness: 20,
             transparent_hugepage: ThpSettings::default(),
             hugetlb_optimize_vmemmap: false,
             boot_huge_pages: [0; 2],
@@ -281,6 +287,20 @@ pub const SETTINGS: &[Setting] = &[
         accepts: "4 to 1048576",
         description: "up to how much is read at once of a request that is longer than a window, KiB",
         apply: Apply::Number(|s, value| assign(&mut s.max_sectors_kb, value, 4..=1 << 20)),
+    },
+    Setting {
+        name: "vm.extfrag_threshold",
+        default: "500",
+        accepts: "0 to 1000",
+        description: "fragmentation index above which a failing request compacts rather than reclaims",
+        apply: Apply::Number(|s, value| assign(&mut s.extfrag_threshold, value, 0..=1000)),
+    },
+    Setting {
+        name: "vm.compaction_proactiveness",
+        default: "20",
+        accepts: "0 (off) to 100",
+        description: "how scattered free memory may be before kcompactd compacts of its own accord, percent",
+        apply: Apply::Number(|s, value| assign(&mut s.compaction_proactiveness, value, 0..=100)),
     },
     Setting {
         name: "transparent_hugepage/enabled",

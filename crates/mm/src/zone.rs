@@ -17,6 +17,7 @@
 
 use crate::account::Category;
 use crate::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit, Wanted};
+use crate::compaction::CompactState;
 use crate::counters::{Counters, Event};
 use crate::features::Features;
 use crate::latency::Latencies;
@@ -62,6 +63,8 @@ pub struct Zone {
     pub batch: i32,
     /// Drift threshold of counters, pages.
     pub stat_threshold: i32,
+    /// What compaction keeps between runs.
+    pub compaction: CompactState,
     /// Pages of pageblocks set aside for atomic requests.
     pub nr_reserved_highatomic: u64,
     memmap: Range<Pfn>,
@@ -94,6 +97,7 @@ impl Zone {
             high_max: 0,
             batch: 1,
             stat_threshold: 0,
+            compaction: CompactState::default(),
             nr_reserved_highatomic: 0,
             nr_free_diffs: vec![0; cpus],
             remote_holds: vec![Time::ZERO; cpus],
@@ -499,6 +503,46 @@ impl Zone {
         let hold = kernel.latencies.put_section(hold, kernel.machine.costs.put_spread);
         self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
         kernel.counters.add(Event::ZoneDirectFreePages, 1 << order);
+    }
+
+    /// Takes the free blocks of the pageblock that starts at `start`, for compaction to move pages into.
+    pub(crate) fn isolate_free_blocks(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        start: Pfn,
+    ) -> Vec<(Pfn, u8)> {
+        let section = self.section_cost(machine, cpu);
+        self.lock.acquire(machine, cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(machine, cpu);
+        let taken = self.buddy.isolate_block(start, &mut visit);
+        let hold = section + machine.costs.list_take * taken.len() as u64 + visit.cost;
+        taken.iter().for_each(|&(_, order)| self.account_free(cpu, -(1 << order)));
+        self.lock.hold(machine, cpu, hold, Category::ZoneLockHold);
+        taken
+    }
+
+    /// Frees blocks, past any pageset, under one hold of the lock.
+    pub(crate) fn release_free_blocks(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        blocks: impl Iterator<Item = (Pfn, u8)>,
+    ) {
+        let section = self.section_cost(machine, cpu);
+        self.lock.acquire(machine, cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(machine, cpu);
+        let mut released = 0;
+        for (pfn, order) in blocks {
+            let migrate_type = self.buddy.block_type(pfn);
+            self.buddy.put(pfn, order, migrate_type, &mut visit);
+            let diff = &mut self.nr_free_diffs[cpu.index()];
+            *diff += 1 << order;
+            released += 1;
+        }
+        let hold = section + machine.costs.list_put * released + visit.cost;
+        self.account_free(cpu, 0);
+        self.lock.hold(machine, cpu, hold, Category::ZoneLockHold);
     }
 
     /// One tick of the vmstat worker of `cpu` for this zone (`refresh_cpu_vm_stats`): folds counters, lowers

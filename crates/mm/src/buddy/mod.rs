@@ -14,6 +14,7 @@
 //! In the kernel: `__rmqueue`, `__rmqueue_smallest`, `__rmqueue_claim`, `__rmqueue_steal`, `__free_one_page`,
 //! `alloc_contig_pages` and `split_large_buddy` in mm/page_alloc.c.
 
+mod isolation;
 pub mod policy;
 
 use crate::account::Category;

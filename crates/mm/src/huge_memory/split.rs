@@ -152,6 +152,11 @@ impl MemoryManager {
         self.folios.flags[id].set_order(0);
         self.folios.flags[id].clear(FolioFlags::PARTIALLY_MAPPED);
         let pages = self.folios.divide(id, 1 << order);
+        let zone = self.zone_of(self.folios[id].pfn);
+        for &page in &pages {
+            let pfn = self.folios[page].pfn;
+            self.zone_mut(zone).buddy.set_user(pfn, page.0);
+        }
         let mut kept = Vec::new();
         for (page, entries) in pages.into_iter().zip(mappings) {
             self.folios[page].mapcount = entries.len() as u16;

@@ -35,6 +35,8 @@ pub(crate) struct KswapdState {
 #[derive(Clone, Debug)]
 pub struct Kswapd {
     node: Node,
+    /// What it was asked for.
+    wanted: (u8, ZoneType),
     sc: ScanControl,
     boost: u64,
     boosts: Vec<(usize, u64)>,
@@ -63,7 +65,7 @@ impl MemoryManager {
         self.set_reclaim_active(node, true);
         let boosts: Vec<(usize, u64)> = self.boosts(node);
         let boost = boosts.iter().map(|&(_, boost)| boost).sum();
-        Some(Kswapd { node, sc, boost, boosts })
+        Some(Kswapd { node, wanted: (order, highest), sc, boost, boosts })
     }
 
     /// Whether a block can be had from a zone of `node` above its high watermark.
@@ -145,6 +147,8 @@ impl Kswapd {
     }
 
     fn finish(&mut self, mm: &mut MemoryManager) {
+        let (order, highest) = self.wanted;
+        mm.wake_kcompactd(self.node, order, highest);
         mm.set_reclaim_active(self.node, false);
         for &(zone, boost) in &self.boosts {
             let zone = mm.zone_mut(zone);

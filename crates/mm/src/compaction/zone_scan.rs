@@ -1,0 +1,200 @@
+//! The two scanners of a run through a zone, and the moves between them.
+
+use super::{CompactMode, block_start};
+use crate::account::Category;
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId};
+use crate::page::{MigrateType, NO_PAGE, NR_PAGE_ORDERS, PAGEBLOCK_NR_PAGES, PAGEBLOCK_ORDER, Pfn};
+use crate::page_alloc::MemoryManager;
+use machine::{Cpu, Machine};
+
+/// A run through a zone.
+pub(super) struct ZoneScan {
+    zone: usize,
+    /// What is wanted; folios of this order and more are not moved.
+    order: u8,
+    mode: CompactMode,
+    /// The page that the migrate scanner looks at next.
+    migrate: Pfn,
+    /// The pageblock that the free scanner takes next lies below this page.
+    free: Pfn,
+    /// Isolated free blocks by order.
+    isolated: [Vec<Pfn>; NR_PAGE_ORDERS],
+}
+
+impl ZoneScan {
+    /// From where the last run of the zone ended.
+    pub fn new(mm: &MemoryManager, zone: usize, order: u8, mode: CompactMode) -> ZoneScan {
+        let (migrate, free) = mm.zones()[zone].compaction.scanners.unwrap_or(Self::ends(mm, zone));
+        ZoneScan { zone, order, mode, migrate, free, isolated: Default::default() }
+    }
+
+    /// Through the whole zone, for blocks of 2 MiB.
+    pub fn whole(mm: &MemoryManager, zone: usize) -> ZoneScan {
+        let (migrate, free) = Self::ends(mm, zone);
+        let mode = CompactMode::SyncLight;
+        ZoneScan { zone, order: PAGEBLOCK_ORDER, mode, migrate, free, isolated: Default::default() }
+    }
+
+    fn ends(mm: &MemoryManager, zone: usize) -> (Pfn, Pfn) {
+        let span = mm.zones()[zone].buddy.span();
+        (span.start, block_start(span.end))
+    }
+
+    fn have_met(&self) -> bool {
+        block_start(self.migrate) >= self.free
+    }
+
+    /// Moves folios, a pageblock at a time, until `is_done` or the scanners meet; whether it is done.
+    pub fn run(
+        &mut self,
+        mm: &mut MemoryManager,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        is_done: impl Fn(&MemoryManager) -> bool,
+    ) -> bool {
+        while !self.have_met() {
+            let end = block_start(self.migrate) + PAGEBLOCK_NR_PAGES;
+            if self.is_source(mm) {
+                self.empty_block(mm, machine, cpu, end);
+                if is_done(mm) {
+                    self.migrate = end;
+                    return true;
+                }
+            }
+            self.migrate = end;
+        }
+        false
+    }
+
+    /// Whether the pageblock of the migrate scanner may be emptied (`suitable_migration_source`).
+    fn is_source(&self, mm: &MemoryManager) -> bool {
+        let buddy = &mm.zones()[self.zone].buddy;
+        let movable = buddy.block_type(self.migrate) == MigrateType::Movable;
+        (movable || self.mode == CompactMode::SyncLight) && !buddy.is_block_free(self.migrate)
+    }
+
+    fn empty_block(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu, end: Pfn) {
+        let end = end.min(mm.zones()[self.zone].buddy.span().end);
+        let mut scanned = 0;
+        while self.migrate < end {
+            scanned += 1;
+            let buddy = &mm.zones()[self.zone].buddy;
+            if let Some(order) = buddy.free_order(self.migrate) {
+                self.migrate += 1 << order;
+                continue;
+            }
+            let Some(id) = mm.folio_at(self.zone, self.migrate) else {
+                self.migrate += 1;
+                continue;
+            };
+            let order = mm.folios.flags[id].order();
+            if order < self.order && mm.is_migratable(id) {
+                let Some(target) = self.target(mm, machine, cpu, order) else { break };
+                mm.migrate_folio(machine, cpu, self.zone, id, target);
+            }
+            self.migrate += 1 << order;
+        }
+        mm.counters.add(Event::CompactMigrateScanned, scanned);
+        machine.charge(cpu, Category::Compaction, machine.costs.paging().lru_scan * scanned);
+    }
+
+    /// An isolated free block of `order`, split off a larger one if need be (`compaction_alloc`).
+    fn target(
+        &mut self,
+        mm: &mut MemoryManager,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        order: u8,
+    ) -> Option<Pfn> {
+        loop {
+            let found = (order..NR_PAGE_ORDERS as u8).find(|&o| !self.isolated[usize::from(o)].is_empty());
+            if let Some(mut larger) = found {
+                let pfn = self.isolated[usize::from(larger)].pop()?;
+                while larger > order {
+                    larger -= 1;
+                    self.isolated[usize::from(larger)].push(pfn + (1 << larger));
+                }
+                return Some(pfn);
+            }
+            if !self.isolate_free_pages(mm, machine, cpu) {
+                return None;
+            }
+        }
+    }
+
+    /// Takes the free pages of the next pageblock that has some and is movable (`isolate_freepages`).
+    fn isolate_free_pages(
+        &mut self,
+        mm: &mut MemoryManager,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+    ) -> bool {
+        while self.free > block_start(self.migrate) + PAGEBLOCK_NR_PAGES {
+            self.free -= PAGEBLOCK_NR_PAGES;
+            let zone = mm.zone_mut(self.zone);
+            let movable = zone.buddy.block_type(self.free) == MigrateType::Movable;
+            if !movable || zone.buddy.is_block_free(self.free) {
+                continue;
+            }
+            let taken = zone.isolate_free_blocks(machine, cpu, self.free);
+            mm.counters.add(Event::CompactFreeScanned, PAGEBLOCK_NR_PAGES.into());
+            if !taken.is_empty() {
+                taken.into_iter().for_each(|(pfn, order)| self.isolated[usize::from(order)].push(pfn));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Gives back what is left of the free pages, and keeps the places of the scanners.
+    pub fn finish(self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) {
+        let scanners = (!self.have_met()).then_some((self.migrate, self.free));
+        let zone = mm.zone_mut(self.zone);
+        zone.compaction.scanners = scanners;
+        let blocks = self
+            .isolated
+            .iter()
+            .zip(0..)
+            .flat_map(|(blocks, order)| blocks.iter().map(move |&pfn| (pfn, order)));
+        zone.release_free_blocks(machine, cpu, blocks);
+    }
+}
+
+impl MemoryManager {
+    /// The folio that begins at a page of a zone.
+    fn folio_at(&self, zone: usize, pfn: Pfn) -> Option<FolioId> {
+        let id = FolioId(self.zones()[zone].buddy.user(pfn)?);
+        (self.folios.pfn_of(id) == Some(pfn)).then_some(id)
+    }
+
+    /// Whether a folio can be moved now: it is on a list, and nobody holds it.
+    fn is_migratable(&self, id: FolioId) -> bool {
+        let flags = self.folios.flags[id];
+        let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK | FolioFlags::UNEVICTABLE;
+        flags.has(FolioFlags::LRU) && !flags.any(busy)
+    }
+
+    /// Moves a folio to free pages that are its own already; its old ones are freed.
+    fn migrate_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        zone: usize,
+        id: FolioId,
+        target: Pfn,
+    ) {
+        let pages = self.folios.flags[id].nr_pages();
+        let mappings = u64::from(self.folios[id].mapcount);
+        let costs = machine.costs.paging();
+        let cost = machine.costs.page_copy * pages + (costs.rmap_walk + costs.pte_unmap) * mappings;
+        machine.charge(cpu, Category::Compaction, cost + machine.costs.pte_write * mappings);
+        let old = std::mem::replace(&mut self.folios[id].pfn, target);
+        self.zone_mut(zone).buddy.set_user(target, id.0);
+        self.counters.add(Event::PgmigrateSuccess, pages);
+        let order = self.folios.flags[id].order();
+        self.zone_mut(zone).release_free_blocks(machine, cpu, [(old, order)].into_iter());
+    }
+}
+
+const _: () = assert!(NO_PAGE == u32::MAX);

@@ -1,0 +1,130 @@
+//! Compaction on a machine whose memory is scattered on purpose.
+
+mod reclaim_machine;
+
+use machine::{Cpu, Machine, Node};
+use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::huge_memory::stats::MthpStat;
+use mm::memcontrol::Memcg;
+use mm::page_alloc::Effort;
+use mm::{Category, Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series};
+use proptest::prelude::*;
+
+const CPU: Cpu = Cpu(0);
+
+struct Scattered {
+    machine: Machine<Category>,
+    mm: MemoryManager,
+    process: MmId,
+    start: Vpn,
+    unmovable: Vec<Pfn>,
+}
+
+/// Fills the machine with single pages and frees three quarters of them, here and there; every `pinned`th page is the
+/// kernel's own.
+fn scattered(variant: &str, pinned: usize) -> Scattered {
+    let variant = Series::FOLIOS.variant(variant).unwrap();
+    let (mut machine, mut mm) = reclaim_machine::boot(variant);
+    mm.set("vm.min_free_kbytes", "128").unwrap();
+    let process = mm.create_mm(Memcg::ROOT);
+    let start = mm.mmap(process, 8000, Backing::Anonymous, VmFlags::PRIVATE);
+    let mut unmovable = Vec::new();
+    let mut pages = Vec::new();
+    for page in 0..8000 {
+        if pinned > 0 && page % pinned == 0 {
+            let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
+            unmovable.extend(mm.alloc(&mut machine, CPU, &request));
+        }
+        if mm.free_pages() < 300 || mm.touch(&mut machine, CPU, process, start + page as u64, true).is_err() {
+            break;
+        }
+        pages.push(start + page as u64);
+    }
+    for page in pages {
+        if page.wrapping_mul(0x9E37_79B9) >> 7 & 3 != 0 {
+            mm.madvise_dontneed(&mut machine, CPU, process, page..page + 1);
+        }
+    }
+    mm.drain_all_pages(&mut machine, CPU);
+    mm.validate(unmovable.len() as u64);
+    Scattered { machine, mm, process, start, unmovable }
+}
+
+fn blocks(mm: &MemoryManager, order: u8) -> u64 {
+    (0..mm.zones().len()).map(|z| mm.free_blocks(z)[usize::from(order)..].iter().sum::<u64>()).sum()
+}
+
+fn request(order: u8, effort: Effort) -> Request {
+    Request { effort, ..Request::new(order, MigrateType::Movable, Placement::Local) }
+}
+
+#[test]
+fn a_request_that_may_wait_gets_a_block() {
+    let Scattered { mut machine, mut mm, process, start, .. } = scattered("P0", 0);
+    let rss = mm.mm(process).rss();
+    let before = blocks(&mm, 7);
+    let taken =
+        (0..).take_while(|_| mm.alloc(&mut machine, CPU, &request(7, Effort::LIGHT)).is_some()).count();
+    assert_eq!(mm.counters().get(Event::CompactStall), 0, "light requests do not compact");
+    let more = (0..8).take_while(|_| mm.alloc(&mut machine, CPU, &request(7, Effort::ORDINARY)).is_some());
+    let more = more.count();
+    assert!(more >= 4, "{before} free, {taken} taken, {more} made");
+    assert!(mm.counters().get(Event::PgmigrateSuccess) > 0);
+    assert_eq!(mm.mm(process).rss(), rss, "nothing was reclaimed");
+    mm.validate((taken + more) as u64 * 128);
+    let page = (start..).find(|&page| mm.pte(process, page).folio().is_some()).unwrap();
+    mm.madvise_dontneed(&mut machine, CPU, process, page..page + 8000);
+    mm.validate((taken + more) as u64 * 128);
+}
+
+#[test]
+fn pages_of_the_kernel_stand_in_the_way() {
+    let made = |pinned| {
+        let Scattered { mut machine, mut mm, unmovable, .. } = scattered("P0", pinned);
+        mm.set("vm.compaction_proactiveness", "100").unwrap();
+        let before = mm.fragmentation_score(Node(0));
+        let ran = mm.proactive_compaction(&mut machine, CPU, Node(0));
+        mm.validate(unmovable.len() as u64);
+        (ran, before, mm.fragmentation_score(Node(0)))
+    };
+    let (free, pinned) = (made(0), made(12));
+    assert!(free.0 && free.1 > 50 && free.2 < 30, "{free:?}");
+    assert!(pinned.2 > free.2, "{free:?} {pinned:?}");
+}
+
+#[test]
+fn large_folios_move_whole() {
+    let Scattered { mut machine, mut mm, process, start, .. } = scattered("m2-8", 0);
+    let large = |mm: &MemoryManager| {
+        let stats = mm.mthp_stats();
+        (2..9).map(|order| stats.get(order, MthpStat::NrAnon)).collect::<Vec<_>>()
+    };
+    // What is left of large folios is split, so that there is something to gather.
+    for page in (0..8000).step_by(64) {
+        let _ = mm.touch(&mut machine, CPU, process, start + page, true);
+    }
+    mm.set("vm.compaction_proactiveness", "100").unwrap();
+    let before = large(&mm);
+    mm.proactive_compaction(&mut machine, CPU, Node(0));
+    mm.proactive_compaction(&mut machine, CPU, Node(1));
+    mm.validate(0);
+    assert_eq!(large(&mm), before);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn compaction_loses_nothing(pinned in 0usize..40, orders in prop::collection::vec(1u8..10, 1..12)) {
+        let Scattered { mut machine, mut mm, process, unmovable, .. } = scattered("m4-3-2", pinned);
+        let (mut held, rss) = (unmovable.len() as u64, mm.mm(process).rss());
+        for order in orders {
+            if mm.alloc(&mut machine, CPU, &request(order, Effort { no_retry: true, ..Effort::ORDINARY })).is_some() {
+                held += 1 << order;
+            }
+            mm.kcompactd(&mut machine, CPU, Node(0));
+            mm.validate(held);
+        }
+        prop_assert_eq!(mm.mm(process).rss(), rss);
+    }
+}
