@@ -199,8 +199,6 @@ events! {
     CompactFreeScanned = "compact_free_scanned",
     /// Runs of kcompactd.
     KcompactdWake = "compact_daemon_wake",
-    /// Pages moved.
-    PgmigrateSuccess = "pgmigrate_success",
     /// Huge pages that faults made.
     ThpFaultAlloc = "thp_fault_alloc",
     /// Faults that wanted a huge page and did not get it.

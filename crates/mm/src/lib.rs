@@ -42,6 +42,7 @@ pub mod memcontrol;
 pub mod memory;
 pub mod memory_map;
 pub mod mglru;
+mod migrate;
 pub mod numa;
 pub mod page;
 pub mod page_alloc;

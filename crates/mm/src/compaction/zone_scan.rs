@@ -3,7 +3,7 @@
 use super::{CompactMode, block_start};
 use crate::account::Category;
 use crate::counters::Event;
-use crate::folio::{FolioFlags, FolioId};
+use crate::folio::FolioId;
 use crate::page::{MigrateType, NO_PAGE, NR_PAGE_ORDERS, PAGEBLOCK_NR_PAGES, PAGEBLOCK_ORDER, Pfn};
 use crate::page_alloc::MemoryManager;
 use machine::{Cpu, Machine};
@@ -168,13 +168,6 @@ impl MemoryManager {
         (self.folios.pfn_of(id) == Some(pfn)).then_some(id)
     }
 
-    /// Whether a folio can be moved now: it is on a list, and nobody holds it.
-    fn is_migratable(&self, id: FolioId) -> bool {
-        let flags = self.folios.flags[id];
-        let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK | FolioFlags::UNEVICTABLE;
-        flags.has(FolioFlags::LRU) && !flags.any(busy)
-    }
-
     /// Moves a folio to free pages that are its own already; its old ones are freed.
     fn migrate_folio(
         &mut self,
@@ -189,8 +182,7 @@ impl MemoryManager {
         let costs = machine.costs.paging();
         let cost = machine.costs.page_copy * pages + (costs.rmap_walk + costs.pte_unmap) * mappings;
         machine.charge(cpu, Category::Compaction, cost + machine.costs.pte_write * mappings);
-        let old = std::mem::replace(&mut self.folios[id].pfn, target);
-        self.zone_mut(zone).buddy.set_user(target, id.0);
+        let old = self.replace_pages(id, target);
         self.counters.add(Event::PgmigrateSuccess, pages);
         let order = self.folios.flags[id].order();
         self.zone_mut(zone).release_free_blocks(machine, cpu, [(old, order)].into_iter());

@@ -27,7 +27,7 @@ use crate::ZoneType;
 use crate::account::Category;
 use crate::address_space::{MmId, PTRS_PER_PTE, Pte, PteNumber, VmFlags, Vpn};
 use crate::counters::Event;
-use crate::folio::{Folio, FolioFlags, FolioId};
+use crate::folio::{FolioFlags, FolioId};
 use crate::page::MigrateType;
 use crate::page_alloc::{MemoryManager, Placement, Request};
 use crate::watermark::{Mark, Reserves};
@@ -225,8 +225,7 @@ impl MemoryManager {
             return false;
         }
         // A folio in a batch cannot be taken off its list, and what a device writes stays.
-        let flags = self.folios.flags[id];
-        if !flags.has(FolioFlags::LRU) || flags.any(FolioFlags::WRITEBACK | FolioFlags::HELD) {
+        if !self.is_migratable(id) {
             return false;
         }
         let reserves = Reserves { non_block: true, ..Reserves::default() };
@@ -240,11 +239,11 @@ impl MemoryManager {
         self.flush_tlb_range(machine, cpu, mm, 1);
         let copy = machine.stream(cpu, self.folio_node(id), pages);
         machine.charge(cpu, Category::PageMigration, machine.costs.numa().page_migrate + copy);
-        let Folio { pfn: old, lruvec, .. } = self.folios[id];
+        let lruvec = self.folios[id].lruvec;
         self.lruvecs[lruvec.0 as usize].remove(&mut self.folios, id, false);
         let memcg = self.lruvecs[lruvec.0 as usize].memcg;
         let zone = self.zones()[self.zone_of(pfn)].kind as usize;
-        self.folios[id].pfn = pfn;
+        let old = self.replace_pages(id, pfn);
         self.folios[id].lruvec = self.lruvec_of(memcg, target);
         self.folios.flags[id].clear(FolioFlags::LRU);
         self.folios.flags[id].set_zone(zone);

@@ -1,0 +1,30 @@
+//! Moving a folio to other memory.
+//!
+//! ```text
+//!   folio ─► old pages        the folio stays what it is: entries that map it, its place in files and swap,
+//!      └───► new pages        its flags and, on the same node, its place on a list
+//! ```
+//!
+//! Compaction moves folios together within a zone, NUMA balancing to the node that uses them; both ask here whether a folio
+//! can be moved, and give it other pages. In the kernel that is another `struct folio`, and entries point to a migration entry
+//! meanwhile: mm/migrate.c.
+
+use crate::folio::{FolioFlags, FolioId};
+use crate::page::Pfn;
+use crate::page_alloc::MemoryManager;
+
+impl MemoryManager {
+    /// Whether a folio can be moved now: it is on a list, and nobody holds, fills or writes it.
+    pub(crate) fn is_migratable(&self, id: FolioId) -> bool {
+        let flags = self.folios.flags[id];
+        let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK | FolioFlags::UNEVICTABLE;
+        flags.has(FolioFlags::LRU) && !flags.any(busy)
+    }
+
+    /// Gives a folio other pages, which are its own already; returns the old ones, which nobody has any more.
+    pub(crate) fn replace_pages(&mut self, id: FolioId, pages: Pfn) -> Pfn {
+        let zone = self.zone_of(pages);
+        self.zone_mut(zone).buddy.set_user(pages, id.0);
+        std::mem::replace(&mut self.folios[id].pfn, pages)
+    }
+}
