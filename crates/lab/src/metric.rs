@@ -111,6 +111,18 @@ metrics! {
         "queries answered a second of virtual time";
     DURATION, "duration", "duration", "s", Neutral,
         "virtual time from the first transaction to the end of the last";
+    ELAPSED, "elapsed", "elapsed", "s", Lower,
+        "virtual time from the start of a program to its end";
+    USER_TIME, "user_time", "user time", "s", Lower,
+        "CPU time of programs, waiting for memory included, all CPUs";
+    SYSTEM_TIME, "system_time", "system time", "s", Lower,
+        "CPU time of the kernel, all CPUs";
+    LOCAL_ACCESSES, "local_accesses", "local accesses", "%", Higher,
+        "pages that threads used on the node where they ran, of all that they used";
+    HINT_FAULTS_LOCAL, "numa_hint_local_percent", "local hint faults", "%", Neutral,
+        "hint faults whose page was on the thread's node, of all";
+    AUTONUMA_COST, "autonuma_cost", "AutoNUMA cost", "units", Lower,
+        "updates, hint faults and migrations, weighed as mmtests does";
     WORKINGSET_REFAULT_FILE, "workingset_refault_file", "workingset_refault_file", "pages", Lower,
         "pages of files read again that had been evicted";
     WORKINGSET_REFAULT_ANON, "workingset_refault_anon", "workingset_refault_anon", "pages", Lower,

@@ -21,6 +21,7 @@
 
 use crate::simulation::kbuild::KernelBuild;
 use crate::simulation::kernel_writes::{KernelWrites, parse_write};
+use crate::simulation::numa::NumaThreads;
 use crate::simulation::page_fault::PageFaultLoop;
 use crate::simulation::replay::Replay;
 use crate::simulation::socket::SocketStream;
@@ -49,6 +50,8 @@ pub enum Workload {
     KernelWrites(KernelWrites),
     /// Programs that run out of memory.
     Paging(Paging),
+    /// Threads on several nodes.
+    Numa(NumaThreads),
 }
 
 /// A scenario file.
@@ -229,6 +232,7 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "mongodb-tpcc", "fio-zipf", "fio-zipf-2g", "fio-zipf-i7-9700", "fio-uniform", "memcached-memtier",
     "memcached-memtier-i7-9700", "mysql-readonly", "mysql-readonly-i7-9700", "streaming-vs-hot",
     "kernel-build-3g", "working-set-shift", "noisy-neighbour",
+    "numa01", "numa01-threadlocal", "numa02", "numa02-smt",
 );
 
 const MACHINES: &[(&str, &str)] = built_in!("machines":
@@ -388,6 +392,13 @@ impl Workload {
                 }
                 Ok(())
             }
+            Workload::Numa(w) => {
+                at_least_one(&[("milliseconds", w.milliseconds)])?;
+                let wrong = |error: workload::demand::SpecError| {
+                    refuse(&format!("program.{}", error.key), error.value, error.expected)
+                };
+                w.program.check().or_else(wrong)
+            }
             Workload::Paging(w) => w.check().or_else(|error| refuse(&error.key, error.value, error.expected)),
             Workload::Replay(_) => Ok(()),
         }
@@ -397,6 +408,7 @@ impl Workload {
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         let own: Vec<(&str, &mut Figure)> = match self {
             Workload::Paging(w) => return w.figures_mut(),
+            Workload::Numa(w) => return w.program.figures_mut(),
             Workload::Kbuild(w) => {
                 vec![("intensity", &mut w.intensity), ("processes_per_slab", &mut w.processes_per_slab)]
             }

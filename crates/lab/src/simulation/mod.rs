@@ -8,6 +8,7 @@
 
 pub mod kbuild;
 pub mod kernel_writes;
+pub mod numa;
 pub mod page_fault;
 pub mod paging;
 pub mod replay;
@@ -147,7 +148,14 @@ fn check_fit(run: &Run) -> Result<(), ScenarioError> {
                 expected: format!("a device of machine {}: {}", run.machine.name, known.join(", ")),
             });
         }
-        Workload::Replay(_) => return Ok(()),
+        Workload::Numa(_) if run.machine.numa.is_none() => {
+            return Err(ScenarioError::OutOfRange {
+                key: format!("{}: machine", run.scenario),
+                value: run.machine.name.clone(),
+                expected: "a machine whose profile has [numa]".into(),
+            });
+        }
+        Workload::Numa(_) | Workload::Replay(_) => return Ok(()),
     };
     if fits {
         return Ok(());
@@ -191,6 +199,7 @@ pub fn run(run: &Run) -> Result<Outcome, RunError> {
         Workload::Replay(spec) => replay::run(run, spec),
         Workload::KernelWrites(spec) => kernel_writes::run(run, spec),
         Workload::Paging(spec) => paging::run(run, spec),
+        Workload::Numa(spec) => numa::run(run, spec),
     }
 }
 

@@ -1,0 +1,405 @@
+//! Threads on a machine of several nodes: what they use, where it is, and who brings the two together.
+//!
+//! ```text
+//!   workload::threads ─► Operation ─► sweep: pages by node ─► Machine::stream: controllers and links
+//!                                       │ a page that faults
+//!                                       ▼
+//!                                     touch (mm): first touch, hint fault, migration
+//!   tick, every 4 ms ─► scan pass (mm)       preferred node ─► where the thread may go (placement.rs)
+//! ```
+//!
+//! A CPU runs one thread at a time, and the next that waits there at each tick; one without threads takes a waiting one from
+//! the CPU with most. A new thread begins on the node with most idle CPUs. Not modelled: waking up, priorities, load that
+//! changes, and imbalance that the scheduler tolerates (schedule.rs).
+//!
+//! Each thread has a stack of 8 MiB below the areas of its process, of which it uses two pages. That is little memory, and
+//! much of what a scan pass may walk: a range with one page in it is charged in full.
+
+mod placement;
+mod report;
+mod schedule;
+
+use super::system::{Program, Step, System};
+use super::{Stream, boot, stream};
+use crate::outcome::Outcome;
+use crate::scenario::Run;
+use crate::simulation::RunError;
+use machine::{Cpu, Node, Time};
+use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::memcontrol::Memcg;
+use mm::numa::TICK_NS;
+use mm::numa::placement::TaskId;
+use mm::{Category, Event};
+use placement::TaskPlacement;
+use report::Report;
+use schedule::Schedule;
+use serde::{Deserialize, Serialize};
+use workload::threads::{Operation, Program as Programs, ProgramSpec};
+
+const TICK: Time = Time::from_nanoseconds(TICK_NS);
+/// PIDs begin after the daemons'.
+const FIRST_PID: u32 = 1000;
+/// Pages of a thread's stack, and those that it uses.
+const STACK: u64 = 2048;
+const STACK_USED: u64 = 2;
+
+/// The program as scenarios describe it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NumaThreads {
+    /// How threads get to their preferred nodes.
+    pub placement: TaskPlacement,
+    /// The longest virtual time, milliseconds; a program that takes longer is cut off.
+    pub milliseconds: u64,
+    /// What runs.
+    pub program: ProgramSpec,
+}
+
+struct Process {
+    mm: MmId,
+    /// Where its areas begin.
+    areas: Vec<Vpn>,
+    alive: usize,
+    /// Threads that wait for the others.
+    waiting: Vec<usize>,
+}
+
+struct Thread {
+    task: TaskId,
+    process: usize,
+    stack: Vpn,
+    /// What is left of an operation on pages.
+    pages: std::ops::Range<Vpn>,
+    write: bool,
+    /// One cache line of each page is used, not all.
+    is_touch: bool,
+    waits: bool,
+    /// The only node that it may run on.
+    pinned: Option<Node>,
+}
+
+/// Whether a thread goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Goes,
+    /// It needs what others can see, and is not the furthest behind.
+    NotYet,
+    /// It waits or has ended: something else runs on the CPU, if anything does.
+    Left,
+}
+
+/// Threads of all processes on the CPUs of a machine.
+struct NumaProgram {
+    placement: TaskPlacement,
+    demand: Programs,
+    processes: Vec<Process>,
+    threads: Vec<Thread>,
+    schedule: Schedule,
+    by_node: Vec<u64>,
+    report: Report,
+    running: usize,
+    finished_at: Time,
+    out_of_memory: bool,
+}
+
+impl NumaProgram {
+    fn new(run: &Run, spec: &NumaThreads, system: &mut System) -> Result<NumaProgram, RunError> {
+        let (cpus, nodes) = (system.machine.topology.cpus(), system.machine.topology.nodes as usize);
+        let demand = spec.program.start(cpus, |thread| stream(run.seed, Stream::Demand, thread));
+        let demand = demand.map_err(|error| RunError::Demand { scenario: run.scenario.clone(), error })?;
+        let layout = demand.layout().clone();
+        let process = |_: &_| Process {
+            mm: system.mm.create_mm(Memcg::ROOT),
+            areas: Vec::new(),
+            alive: 0,
+            waiting: Vec::new(),
+        };
+        let mut program = NumaProgram {
+            placement: spec.placement,
+            demand,
+            processes: layout.processes.iter().map(process).collect(),
+            threads: Vec::new(),
+            schedule: Schedule::new(cpus, stream(run.seed, Stream::Placement, 0)),
+            by_node: vec![0; nodes],
+            report: Report::default(),
+            running: layout.threads.len(),
+            finished_at: Time::ZERO,
+            out_of_memory: false,
+        };
+        for &process in &layout.threads {
+            program.add_thread(system, process as usize);
+        }
+        for (process, of) in program.processes.iter_mut().zip(&layout.processes) {
+            let map = |&pages: &u64| system.mm.mmap(process.mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
+            process.areas = of.areas.iter().map(map).collect();
+        }
+        // Processes start together, so their threads come up in turn.
+        let mut order: Vec<usize> = (0..program.threads.len()).collect();
+        let before = |thread: usize| {
+            layout.threads[..thread].iter().filter(|&&process| process == layout.threads[thread]).count()
+        };
+        let ranks: Vec<usize> = order.iter().map(|&thread| before(thread)).collect();
+        order.sort_by_key(|&thread| ranks[thread]);
+        for thread in order {
+            let cpu = program.schedule.idlest_cpu(system, None);
+            program.schedule.enqueue(system, &program.threads, cpu, thread, Time::ZERO);
+        }
+        Ok(program)
+    }
+
+    fn add_thread(&mut self, system: &mut System, process: usize) {
+        let own = &mut self.processes[process];
+        let creator = self.threads.iter().find(|thread| thread.process == process);
+        let pid = FIRST_PID + self.threads.len() as u32;
+        let task = system.mm.add_task(own.mm, pid, creator.map(|thread| thread.task));
+        // A page that nobody may use keeps stacks apart.
+        let stack = system.mm.mmap(own.mm, STACK + 1, Backing::Anonymous, VmFlags::PRIVATE);
+        system.mm.mprotect(own.mm, stack + STACK..stack + STACK + 1, VmFlags::default());
+        own.alive += 1;
+        self.threads.push(Thread {
+            task,
+            process,
+            stack,
+            pages: 0..0,
+            write: true,
+            is_touch: false,
+            waits: false,
+            pinned: None,
+        });
+    }
+
+    /// A tick on `cpu`: it may scan, its thread uses its stack, and the next thread runs.
+    fn tick(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        system.mm.numa_tick(&mut system.machine, cpu);
+        let (mm, stack) = (self.processes[self.threads[thread].process].mm, self.threads[thread].stack);
+        for page in stack..stack + STACK_USED {
+            self.use_page(system, cpu, mm, page, true);
+        }
+        self.schedule.tick(system, &self.threads, cpu);
+    }
+
+    /// Uses a page, which may fault.
+    fn use_page(&mut self, system: &mut System, cpu: Cpu, mm: MmId, page: Vpn, write: bool) {
+        if system.mm.pte(mm, page).lets(write) {
+            return;
+        }
+        let counters = system.mm.counters();
+        let hints = counters.get(Event::NumaHintFaults);
+        if system.mm.touch(&mut system.machine, cpu, mm, page, write).is_err() {
+            self.out_of_memory = true;
+            return;
+        }
+        if system.mm.counters().get(Event::NumaHintFaults) == hints {
+            let cost = system.machine.stretched(cpu, system.machine.costs.page_fault);
+            system.machine.charge(cpu, Category::PageFault, cost);
+        }
+        for task in system.mm.take_wants_to_move() {
+            self.move_task(system, task);
+        }
+    }
+
+    /// Charges for the pages in `by_node` that a thread has gone through.
+    fn charge_pages(&mut self, system: &mut System, cpu: Cpu, is_touch: bool) {
+        let here = system.machine.node(cpu);
+        for node in 0..self.by_node.len() {
+            let pages = std::mem::take(&mut self.by_node[node]);
+            if pages == 0 {
+                continue;
+            }
+            let node = Node(node as u8);
+            let costs = &system.machine.costs;
+            let near = match is_touch {
+                true => costs.memory_line[0] * pages,
+                false => system.machine.stretched(cpu, costs.numa().stream_page * pages),
+            };
+            let took = match is_touch {
+                true => system.machine.memory_line(cpu, node) * pages,
+                false => system.machine.stream(cpu, node, pages),
+            };
+            let own = if node == here { took } else { took.min(near) };
+            system.machine.charge(cpu, Category::Program, own);
+            system.machine.charge(cpu, Category::RemoteMemory, took - own);
+            self.report.accesses(node == here, pages);
+        }
+    }
+
+    /// Lets the thread on `cpu` do a part of an operation.
+    fn advance(&mut self, system: &mut System, cpu: Cpu, number: usize) -> Progress {
+        if self.threads[number].pages.is_empty() {
+            return self.next_operation(system, cpu, number);
+        }
+        if !system.may_share(cpu) {
+            return Progress::NotYet;
+        }
+        let Thread { process, write, is_touch, .. } = self.threads[number];
+        let mm = self.processes[process].mm;
+        let pages = self.threads[number].pages.clone();
+        let now = system.machine.now(cpu);
+        let next = system.mm.sweep(mm, pages.start, pages.end, write, now, &mut self.by_node);
+        self.charge_pages(system, cpu, is_touch);
+        self.threads[number].pages.start = next;
+        if next == pages.start && !system.mm.wait_for_hint_fault(&mut system.machine, cpu, mm, next) {
+            self.use_page(system, cpu, mm, next, write);
+        }
+        Progress::Goes
+    }
+
+    fn next_operation(&mut self, system: &mut System, cpu: Cpu, number: usize) -> Progress {
+        let now = system.machine.now(cpu).picoseconds() / 1000;
+        // What comes next may depend on what others can see, such as the end of the thread.
+        if !system.may_share(cpu) {
+            return Progress::NotYet;
+        }
+        let process = self.threads[number].process;
+        let at = |area: u32, page: u64| self.processes[process].areas[area as usize] + page;
+        match self.demand.next(number, now) {
+            None => {
+                self.end(system, cpu, number);
+                return Progress::Left;
+            }
+            Some(Operation::Stream { area, first, pages, write }) => {
+                let first = at(area, first);
+                let thread = &mut self.threads[number];
+                (thread.pages, thread.write, thread.is_touch) = (first..first + pages, write, false);
+            }
+            Some(Operation::Touch { area, page, write }) => {
+                let first = at(area, page);
+                let thread = &mut self.threads[number];
+                (thread.pages, thread.write, thread.is_touch) = (first..first + 1, write, true);
+            }
+            Some(Operation::Compute { nanoseconds }) => {
+                let work = Time::from_nanoseconds(nanoseconds);
+                let work = system.machine.stretched(cpu, work);
+                system.machine.charge(cpu, Category::Program, work);
+            }
+            Some(Operation::Pin(node)) => {
+                let with_cpus = system.machine.topology.nodes - system.machine.topology.memory_only_nodes;
+                self.threads[number].pinned = node.map(|node| match node {
+                    u8::MAX => Node(with_cpus - 1),
+                    node => Node(node % with_cpus),
+                });
+                if self.threads[number].pinned.is_some_and(|node| node != system.machine.node(cpu)) {
+                    self.move_home(system, cpu, number);
+                    return Progress::Left;
+                }
+            }
+            Some(Operation::Barrier) => return self.wait_for_others(system, cpu, number),
+            Some(Operation::TransactionEnd) => self.report.transaction(),
+        }
+        Progress::Goes
+    }
+
+    /// A thread may not run where it does.
+    fn move_home(&mut self, system: &mut System, cpu: Cpu, number: usize) {
+        let now = system.machine.now(cpu);
+        self.schedule.remove(system, &self.threads, cpu, number);
+        let to = self.schedule.idlest_cpu(system, self.threads[number].pinned);
+        self.schedule.enqueue(system, &self.threads, to, number, now);
+        self.schedule.pull(system, &self.threads, cpu);
+    }
+
+    fn wait_for_others(&mut self, system: &mut System, cpu: Cpu, number: usize) -> Progress {
+        let process = self.threads[number].process;
+        let now = system.machine.now(cpu);
+        if self.processes[process].waiting.len() + 1 < self.processes[process].alive {
+            self.processes[process].waiting.push(number);
+            self.threads[number].waits = true;
+            self.schedule.remove(system, &self.threads, cpu, number);
+            self.schedule.pull(system, &self.threads, cpu);
+            return Progress::Left;
+        }
+        for other in std::mem::take(&mut self.processes[process].waiting) {
+            self.threads[other].waits = false;
+            let place = system.mm.numa().cpu_of(self.threads[other].task).unwrap_or(cpu);
+            self.schedule.enqueue(system, &self.threads, place, other, now);
+        }
+        Progress::Goes
+    }
+
+    /// A thread has done all that it had to.
+    fn end(&mut self, system: &mut System, cpu: Cpu, number: usize) {
+        let Thread { task, process, .. } = self.threads[number];
+        self.schedule.remove(system, &self.threads, cpu, number);
+        system.mm.exit_task(task);
+        self.running -= 1;
+        self.processes[process].alive -= 1;
+        if self.processes[process].alive == 0 {
+            let mm = self.processes[process].mm;
+            let freed = system.mm.exit_mm(&mut system.machine, cpu, mm);
+            let unmap = system.machine.costs.page_unmap * freed;
+            system.machine.charge(cpu, Category::PageFree, unmap);
+        }
+        self.finished_at = self.finished_at.max(system.machine.now(cpu));
+        self.schedule.pull(system, &self.threads, cpu);
+    }
+
+    /// A task tries to get to its preferred node.
+    fn move_task(&mut self, system: &mut System, task: TaskId) {
+        let Some(number) = self.threads.iter().position(|thread| thread.task == task) else { return };
+        let Some(source) = self.schedule.cpu_of(number) else { return };
+        let pinned = |thread: usize| self.threads[thread].pinned.is_some();
+        let found = match pinned(number) {
+            true => None,
+            false => self.placement.find(system, task, source, |cpu| {
+                let threads = self.schedule.threads_of(cpu);
+                threads.iter().map(|&thread| (self.threads[thread].task, pinned(thread))).collect()
+            }),
+        };
+        let node = found.map_or(system.machine.node(source), |place| system.machine.node(place.cpu));
+        system.mm.settle_preferred(task, node);
+        let Some(place) = found else { return };
+        let now = system.machine.now(source).max(system.machine.now(place.cpu));
+        let other = place.swap.and_then(|other| self.threads.iter().position(|thread| thread.task == other));
+        self.schedule.remove(system, &self.threads, source, number);
+        if let Some(other) = other {
+            self.schedule.remove(system, &self.threads, place.cpu, other);
+            self.schedule.enqueue(system, &self.threads, source, other, now);
+        }
+        self.schedule.enqueue(system, &self.threads, place.cpu, number, now);
+        system.mm.count_task_move(other.is_some());
+        self.schedule.pull(system, &self.threads, source);
+    }
+}
+
+impl Program for NumaProgram {
+    fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
+        loop {
+            let Some(thread) = self.schedule.current(cpu) else { return Step::Idle };
+            let now = system.machine.now(cpu);
+            if !system.may_share(cpu) || self.out_of_memory {
+                return Step::Again;
+            }
+            self.report.sample(system, now);
+            if self.schedule.is_tick_due(cpu, now) {
+                self.tick(system, cpu, thread);
+                continue;
+            }
+            if self.advance(system, cpu, thread) == Progress::NotYet {
+                return Step::Again;
+            }
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.running == 0 || self.out_of_memory
+    }
+}
+
+/// Makes one run.
+pub fn run(run: &Run, spec: &NumaThreads) -> Result<Outcome, RunError> {
+    let mut system = boot(run, 1)?;
+    let mut program = NumaProgram::new(run, spec, &mut system)?;
+    let until = Time::from_nanoseconds(spec.milliseconds * 1_000_000);
+    system.run(&mut program, until);
+    if program.out_of_memory {
+        let (scenario, variant) = (run.scenario.clone(), run.variant.clone());
+        return Err(RunError::OutOfMemory { scenario, variant });
+    }
+    let cut_off = program.running;
+    let end = if cut_off == 0 { program.finished_at } else { until };
+    let mut outcome = program.report.outcome(&system, end);
+    if cut_off > 0 {
+        outcome.notes.push(format!("{cut_off} threads were cut off after {} ms", spec.milliseconds));
+    }
+    Ok(outcome)
+}

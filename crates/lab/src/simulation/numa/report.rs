@@ -1,0 +1,123 @@
+//! What a run of threads on several nodes gives back: times by cause, local accesses, where memory is, who scanned what.
+
+use crate::metric;
+use crate::outcome::{Outcome, Sample};
+use crate::simulation::System;
+use machine::Time;
+use mm::numa::heat::VmaHeat;
+use mm::numa::scan::policy::SkipReason;
+use mm::{Category, Event};
+
+/// Virtual time between two samples.
+const INTERVAL: Time = Time::from_nanoseconds(100_000_000);
+/// Areas that the notes tell of.
+const AREAS: usize = 8;
+
+/// What is noted while threads run.
+#[derive(Default)]
+pub(super) struct Report {
+    /// Pages used, on other nodes and on the thread's own.
+    accesses: [u64; 2],
+    sampled: [u64; 2],
+    next_sample: Time,
+    series: Vec<Sample>,
+    transactions: u64,
+}
+
+impl Report {
+    pub fn accesses(&mut self, local: bool, pages: u64) {
+        self.accesses[usize::from(local)] += pages;
+    }
+
+    pub fn transaction(&mut self) {
+        self.transactions += 1;
+    }
+
+    /// Notes where memory is and how local it was used, if it is time to.
+    pub fn sample(&mut self, system: &System, now: Time) {
+        if now < self.next_sample {
+            return;
+        }
+        self.next_sample = now + INTERVAL;
+        let [remote, local] = [0, 1].map(|at| self.accesses[at] - self.sampled[at]);
+        self.sampled = self.accesses;
+        let seconds = now.seconds();
+        if remote + local > 0 {
+            let value = 100.0 * local as f64 / (remote + local) as f64;
+            self.series.push(Sample { seconds, name: "local_accesses", value });
+        }
+        let names = ["pages_node0", "pages_node1", "pages_node2", "pages_node3"];
+        for (node, name) in (0u8..).zip(names).take(system.machine.topology.nodes.into()) {
+            let zones = system.mm.zones().iter().filter(|zone| zone.node.0 == node);
+            let used: i64 = zones.map(|zone| zone.managed as i64 - zone.free_pages()).sum();
+            self.series.push(Sample { seconds, name, value: used as f64 });
+        }
+    }
+
+    /// All of it, for a run that ended at `end`.
+    pub fn outcome(self, system: &System, end: Time) -> Outcome {
+        let mut outcome = system.outcome(end);
+        let spent = |wanted: &dyn Fn(Category) -> bool| -> f64 {
+            let of = Category::ALL.iter().filter(|&&category| wanted(category));
+            of.map(|&category| system.machine.accounts.total(category).seconds()).sum()
+        };
+        let is_user = |category| matches!(category, Category::Program | Category::RemoteMemory);
+        outcome.set(metric::ELAPSED, end.seconds());
+        outcome.set(metric::USER_TIME, spent(&is_user));
+        let is_system = |category| !is_user(category) && category != Category::Idle;
+        outcome.set(metric::SYSTEM_TIME, spent(&is_system));
+        outcome.set(metric::SCORE, self.transactions as f64 / end.seconds().max(1e-9));
+        let [remote, local] = self.accesses.map(|pages| pages as f64);
+        outcome.set(metric::LOCAL_ACCESSES, 100.0 * local / (local + remote).max(1.0));
+        let counted = |event| outcome.counters.get(event) as f64;
+        let (faults, local) = (counted(Event::NumaHintFaults), counted(Event::NumaHintFaultsLocal));
+        let (updates, migrated) = (counted(Event::NumaPteUpdates), counted(Event::NumaPagesMigrated));
+        outcome.set(metric::HINT_FAULTS_LOCAL, 100.0 * local / faults.max(1.0));
+        outcome.set(metric::AUTONUMA_COST, autonuma_cost(updates, faults, migrated));
+        outcome.series.extend(self.series);
+        outcome.notes.extend(heat_map(system));
+        outcome
+    }
+}
+
+/// "AutoNUMA cost" of mmtests. The weights are those that reproduce all four printed costs from the counters beside them.
+fn autonuma_cost(pte_updates: f64, hint_faults: f64, migrated: f64) -> f64 {
+    7e-6 * pte_updates + 5e-3 * hint_faults + 1.9e-5 * migrated
+}
+
+/// Which areas were touched most, a line each: by how many threads, and how often passes skipped them.
+fn heat_map(system: &System) -> Vec<String> {
+    let mut areas: Vec<_> = system.mm.numa().heat().iter().collect();
+    areas.sort_by_key(|(_, _, heat)| std::cmp::Reverse((heat.faults[0] + heat.faults[1], heat.scanned)));
+    let line = |(mm, start, heat): &(mm::address_space::MmId, u64, &VmaHeat)| {
+        let reasons = SkipReason::ALL.into_iter().zip(heat.skipped).filter(|(_, times)| *times > 0);
+        let skipped: Vec<String> = reasons.map(|(reason, times)| format!("{times} {}", reason.name())).collect();
+        format!(
+            "process {}, area {start:#x}: {} entries scanned, {} hint faults ({} local) by {} threads, skipped: {}",
+            mm.index(),
+            heat.scanned,
+            heat.faults[0] + heat.faults[1],
+            heat.faults[1],
+            heat.threads.len(),
+            if skipped.is_empty() { "never".into() } else { skipped.join(", ") },
+        )
+    };
+    areas.iter().take(AREAS).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_costs_follow_from_printed_counters() {
+        for (updates, faults, migrated, cost) in [
+            (477_310.0, 96_817.0, 86_660.0, 489.07),
+            (392_566.0, 87_555.0, 85_363.0, 442.14),
+            (152_259_275.0, 154_660_352.0, 8_179_067.0, 774_522.98),
+            (50_075.0, 39_014.0, 14_147.0, 195.69),
+        ] {
+            assert!((autonuma_cost(updates, faults, migrated) - cost).abs() < 0.01, "{cost}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Which thread runs on which CPU: as little of a scheduler as threads need that always want to run.
+//!
+//! A CPU has a queue; the first thread runs, and at each tick the next one does. Threads that are new, or that may run
+//! elsewhere only, go to the node with most idle CPUs, there to a CPU with fewest threads, by chance if there are several.
+
+use super::{TICK, Thread};
+use crate::simulation::System;
+use machine::{Cpu, Node, Time};
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+use std::collections::VecDeque;
+
+pub(super) struct Schedule {
+    /// By CPU.
+    queues: Vec<VecDeque<usize>>,
+    next_tick: Vec<Time>,
+    random: Pcg64Mcg,
+}
+
+impl Schedule {
+    pub fn new(cpus: usize, random: Pcg64Mcg) -> Schedule {
+        Schedule { queues: vec![VecDeque::new(); cpus], next_tick: vec![Time::NEVER; cpus], random }
+    }
+
+    /// The thread that runs on `cpu`.
+    pub fn current(&self, cpu: Cpu) -> Option<usize> {
+        self.queues[cpu.index()].front().copied()
+    }
+
+    /// The threads of `cpu`, the one that runs first.
+    pub fn threads_of(&self, cpu: Cpu) -> &VecDeque<usize> {
+        &self.queues[cpu.index()]
+    }
+
+    /// The CPU of a thread that does not wait.
+    pub fn cpu_of(&self, thread: usize) -> Option<Cpu> {
+        self.queues.iter().position(|queue| queue.contains(&thread)).map(|cpu| Cpu(cpu as u16))
+    }
+
+    /// Where a thread begins that may run on `node` only, or anywhere.
+    pub fn idlest_cpu(&mut self, system: &System, node: Option<Node>) -> Cpu {
+        let topology = &system.machine.topology;
+        let load = |cpu: &Cpu| self.queues[cpu.index()].len();
+        let idle = |node: &Node| topology.cpus_of(*node).iter().filter(|cpu| load(cpu) == 0).count();
+        let nodes = (0..topology.nodes).map(Node).filter(|node| !topology.is_memory_only(*node));
+        let key = |node: &Node| (idle(node), std::cmp::Reverse(node.0));
+        let node = node.or_else(|| nodes.max_by_key(key)).unwrap_or(Node(0));
+        let cpus = topology.cpus_of(node);
+        let least = cpus.iter().map(load).min().unwrap_or(0);
+        let least: Vec<Cpu> = cpus.into_iter().filter(|cpu| load(cpu) == least).collect();
+        least[self.random.random_range(0..least.len())]
+    }
+
+    /// Puts a thread on a CPU.
+    pub fn enqueue(&mut self, system: &mut System, threads: &[Thread], cpu: Cpu, thread: usize, now: Time) {
+        self.queues[cpu.index()].push_back(thread);
+        if self.queues[cpu.index()].len() == 1 {
+            system.wake(cpu, now);
+            let now = system.machine.now(cpu);
+            // All CPUs tick, each at a time of its own.
+            let offset = TICK.fraction(u64::from(cpu.0), self.queues.len() as u64);
+            let ticks = now.picoseconds().saturating_sub(offset.picoseconds()) / TICK.picoseconds() + 1;
+            self.next_tick[cpu.index()] = TICK * ticks + offset;
+            self.switch(system, threads, cpu);
+        }
+    }
+
+    /// Takes a thread off a CPU.
+    pub fn remove(&mut self, system: &mut System, threads: &[Thread], cpu: Cpu, thread: usize) {
+        let ran = self.current(cpu) == Some(thread);
+        self.queues[cpu.index()].retain(|&other| other != thread);
+        if ran {
+            self.switch(system, threads, cpu);
+        }
+    }
+
+    /// What runs on `cpu` has changed.
+    fn switch(&mut self, system: &mut System, threads: &[Thread], cpu: Cpu) {
+        let task = self.current(cpu).map(|thread| threads[thread].task);
+        system.mm.switch_task(&system.machine, cpu, task);
+    }
+
+    /// Whether `cpu` is to tick.
+    pub fn is_tick_due(&self, cpu: Cpu, now: Time) -> bool {
+        now >= self.next_tick[cpu.index()]
+    }
+
+    /// The next thread of `cpu` runs.
+    pub fn tick(&mut self, system: &mut System, threads: &[Thread], cpu: Cpu) {
+        while self.is_tick_due(cpu, system.machine.now(cpu)) {
+            self.next_tick[cpu.index()] += TICK;
+        }
+        if self.queues[cpu.index()].len() > 1 {
+            self.queues[cpu.index()].rotate_left(1);
+            self.switch(system, threads, cpu);
+        }
+    }
+
+    /// A CPU without threads takes one that waits elsewhere, on its own node first.
+    pub fn pull(&mut self, system: &mut System, threads: &[Thread], cpu: Cpu) {
+        if self.current(cpu).is_some() {
+            return;
+        }
+        let topology = &system.machine.topology;
+        let here = topology.node(cpu);
+        let movable = |&thread: &usize| threads[thread].pinned.is_none_or(|node| node == here);
+        let waiting = |other: &Cpu| self.queues[other.index()].iter().skip(1).any(|thread| movable(thread));
+        let key = |other: &Cpu| (topology.node(*other) == here, self.queues[other.index()].len());
+        let Some(busiest) = topology.all_cpus().filter(waiting).max_by_key(key) else { return };
+        let thread = self.queues[busiest.index()].iter().skip(1).copied().find(|thread| movable(thread));
+        let thread = thread.expect("one waits there");
+        self.queues[busiest.index()].retain(|&other| other != thread);
+        let now = system.machine.now(cpu);
+        self.enqueue(system, threads, cpu, thread, now);
+    }
+}

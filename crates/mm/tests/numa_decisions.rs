@@ -1,0 +1,394 @@
+//! What NUMA scanning decides, variant by variant: small address spaces, known passes, exact answers.
+
+use mm::Series;
+use mm::numa::features::{AccessingPids, NumaFeatures};
+use mm::numa::jiffies;
+use mm::numa::scan::policy::{self, Budget, Scanner, SkipReason, VmaTraits, pid_bit};
+use mm::numa::scan::{MmScan, NumabState, Vmas, pass};
+use mm::sysctl::NumaSettings;
+use proptest::prelude::*;
+use std::ops::Range;
+
+const MIB: u64 = 1 << 20;
+const VARIANTS: [&str; 12] =
+    ["b0", "p1", "p2", "p3", "p4", "m4", "m5", "m6", "r67", "y612", "y612-loc-clear", "c72"];
+
+fn features(name: &str) -> NumaFeatures {
+    Series::NUMA.variant(name).unwrap().features.numa
+}
+
+/// An address space whose entries all change when they are scanned, unless it says otherwise.
+#[derive(Clone)]
+struct Space {
+    scan: MmScan,
+    vmas: Vec<(Range<u64>, VmaTraits, Option<NumabState>, bool)>,
+    now: u64,
+    scanned: Vec<Range<u64>>,
+    traced: Vec<(u64, SkipReason)>,
+    threads: i32,
+}
+
+impl Space {
+    /// VMAs of so many MiB each, a MiB apart, full of pages.
+    fn of(mib: &[u64]) -> Space {
+        let mut at = MIB;
+        let vmas = mib.iter().map(|mib| {
+            let span = at..at + mib * MIB;
+            at = span.end + MIB;
+            (span, VmaTraits::ANONYMOUS, None, true)
+        });
+        Space {
+            scan: MmScan::default(),
+            vmas: vmas.collect(),
+            now: 1000,
+            scanned: Vec::new(),
+            traced: Vec::new(),
+            threads: 3,
+        }
+    }
+
+    fn at(&mut self, start: u64) -> &mut (Range<u64>, VmaTraits, Option<NumabState>, bool) {
+        self.vmas.iter_mut().find(|vma| vma.0.start == start).unwrap()
+    }
+
+    /// Pages that a pass by thread `pid` scans, by VMA.
+    fn pass(&mut self, f: &NumaFeatures, settings: &NumaSettings, pid: u32) -> Vec<u64> {
+        (self.scanned, self.traced) = (Vec::new(), Vec::new());
+        let scanner = Scanner { pid, nr_threads: self.threads, started: self.now, forced: false };
+        let mut scan = self.scan;
+        let mut own = self.clone();
+        pass(f, settings, &mut scan, scanner, &mut own);
+        *self = Space { scan, ..own };
+        let within = |span: &Range<u64>| {
+            let ranges = self.scanned.iter().filter(|range| span.contains(&range.start));
+            ranges.map(|range| (range.end - range.start) >> 12).sum()
+        };
+        self.vmas.iter().map(|(span, ..)| within(span)).collect()
+    }
+
+    fn touch(&mut self, f: &NumaFeatures, vma: usize, pid: u32) {
+        policy::note_access(f, &mut self.vmas[vma].2, pid);
+    }
+}
+
+impl Vmas for Space {
+    fn first_ending_after(&self, address: u64) -> Option<(Range<u64>, VmaTraits)> {
+        let vma = self.vmas.iter().find(|vma| vma.0.end > address)?;
+        Some((vma.0.clone(), vma.1))
+    }
+    fn record(&mut self, start: u64) -> &mut Option<NumabState> {
+        &mut self.at(start).2
+    }
+    fn change_prot(&mut self, start: u64, range: Range<u64>) -> u64 {
+        let full = self.at(start).3;
+        self.scanned.push(range.clone());
+        if full { (range.end - range.start) >> 12 } else { 0 }
+    }
+    fn now(&self) -> u64 {
+        self.now
+    }
+    fn traced(&mut self, start: u64, reason: SkipReason) {
+        self.traced.push((start, reason));
+    }
+}
+
+/// Passes of 16 MiB, delays of 100 ms: 25 jiffies.
+fn settings() -> NumaSettings {
+    NumaSettings { scan_size_mb: 16, scan_delay_ms: 100, ..NumaSettings::default() }
+}
+
+#[test]
+fn the_first_pass_is_the_same_everywhere() {
+    for name in VARIANTS {
+        let mut space = Space::of(&[6, 4, 20]);
+        let pages = space.pass(&features(name), &settings(), 7);
+        // 6 and 4 MiB, then 6 more of the third: 16 MiB, rounded up to where 2 MiB end.
+        assert_eq!(pages, [1536, 1024, 1792], "{name}");
+        assert_eq!(space.scan.scan_offset, space.vmas[2].0.start + 7 * MIB, "{name}");
+        assert_eq!(space.scan.scan_seq, 0, "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_scanned_is_skipped_for_the_first_reason() {
+    let of = |suitable, read_only_file, accessible| VmaTraits { suitable, read_only_file, accessible };
+    let traits =
+        [of(false, true, false), of(true, true, false), of(true, false, false), VmaTraits::ANONYMOUS];
+    let reasons = [SkipReason::Unsuitable, SkipReason::SharedRo, SkipReason::Inaccessible];
+    for name in VARIANTS {
+        let mut space = Space::of(&[1, 1, 1, 1]);
+        space.vmas.iter_mut().zip(traits).for_each(|(vma, traits)| vma.1 = traits);
+        assert_eq!(space.pass(&features(name), &settings(), 7), [0, 0, 0, 256], "{name}");
+        let traced: Vec<SkipReason> = space.traced.iter().map(|(_, reason)| *reason).collect();
+        assert_eq!(traced, reasons, "{name}");
+        assert_eq!(space.scan.scan_seq, 1, "{name}: the end was reached");
+    }
+}
+
+/// Three passes of one thread over two VMAs of a MiB each that fit into one pass: when the second is new in the third
+/// pass; once it is older than the delay; and when only another thread has touched it.
+#[test]
+fn delay_and_accesses() {
+    // Name; pages of the new VMA at once, after the delay, and once the process is at sequence 3.
+    let expected = [
+        ("b0", [256, 256, 256]),
+        ("p1", [0, 256, 256]),
+        ("p2", [0, 0, 0]),
+        ("p3", [0, 0, 0]),
+        ("p4", [0, 0, 0]),
+        ("m4", [0, 0, 0]),
+        ("m5", [0, 0, 0]),
+        ("m6", [0, 0, 0]),
+        ("r67", [0, 256, 0]),
+        ("y612", [0, 256, 0]),
+        ("y612-loc-clear", [0, 256, 0]),
+        ("c72", [0, 256, 0]),
+    ];
+    for (name, expected) in expected {
+        let f = features(name);
+        let mut space = Space::of(&[1, 1]);
+        // Two sequences of a process that had the first area only.
+        let second = space.vmas.pop().unwrap();
+        for _ in 0..2 {
+            space.pass(&f, &settings(), 7);
+            space.touch(&f, 0, 7);
+            space.now += 10;
+        }
+        assert_eq!(space.scan.scan_seq, 2, "{name}");
+        // Old enough to be scanned, in every kernel.
+        space.now += jiffies(100);
+        space.vmas.push(second);
+        let mut pages = Vec::new();
+        for _ in 0..3 {
+            space.touch(&f, 0, 7);
+            pages.push(space.pass(&f, &settings(), 7)[1]);
+            space.now += jiffies(100);
+        }
+        assert_eq!(pages[..2], expected[..2], "{name}");
+        let at_last = if f.sequences_of_the_vma { space.pass(&f, &settings(), 7)[1] } else { pages[2] };
+        assert_eq!(at_last, expected[2], "{name}");
+    }
+}
+
+#[test]
+fn before_m6_a_vma_that_was_not_touched_is_never_scanned_again() {
+    for (name, comes_back) in [("p2", false), ("p4", false), ("m5", false), ("m6", true), ("y612", true)] {
+        let f = features(name);
+        let mut space = Space::of(&[1]);
+        let mut scanned = 0;
+        for _ in 0..20 {
+            scanned = space.pass(&f, &settings(), 7)[0];
+            space.now += jiffies(1000);
+        }
+        assert_eq!(scanned > 0, comes_back, "{name}");
+    }
+}
+
+#[test]
+fn windows_turn_before_the_test_or_after_it() {
+    for (name, passes_with_bit) in [("p3", 3), ("p4", 3), ("m4", 2), ("m5", 2)] {
+        let f = features(name);
+        let mut space = Space::of(&[1]);
+        for _ in 0..2 {
+            space.pass(&f, &settings(), 7);
+            space.now += jiffies(100);
+        }
+        space.touch(&f, 0, 7);
+        // Long enough for the windows to turn at every visit.
+        space.now += jiffies(10_000);
+        let passes = (0..10).take_while(|_| space.pass(&f, &settings(), 7)[0] > 0).count();
+        assert_eq!(passes + 1, passes_with_bit, "{name}");
+    }
+}
+
+#[test]
+fn times_are_compared_strictly() {
+    let f = features("m4");
+    let settings = settings();
+    let scanner = Scanner { pid: 7, nr_threads: 1, started: 1000, forced: false };
+    let mm = MmScan { scan_seq: 1, ..MmScan::default() };
+    let mut record = None;
+    let mut decide = |now: u64| {
+        let decision = policy::decide(&f, &settings, VmaTraits::ANONYMOUS, 0, &mut record, &mm, &scanner, now);
+        (decision, record.unwrap())
+    };
+    assert_eq!(decide(1000).0, policy::Decision::Skip(SkipReason::ScanDelay));
+    assert_eq!(decide(1024).0, policy::Decision::Skip(SkipReason::ScanDelay));
+    let (decision, record) = decide(1025);
+    assert_eq!((decision, record.reset_at), (policy::Decision::Scan, 1125));
+    assert_eq!(decide(1125).1.reset_at, 1125, "not yet");
+    assert_eq!(decide(1126).1.reset_at, 1225, "by one period, not to now");
+    assert_eq!(decide(9999).1.reset_at, 1325, "one turn a visit");
+}
+
+#[test]
+fn a_vma_begun_is_finished_by_any_thread_from_m5_on() {
+    for (name, goes_on) in [("p4", false), ("m4", false), ("m5", true), ("m6", true), ("r67", true)] {
+        let f = features(name);
+        let mut space = Space::of(&[40]);
+        for _ in 0..6 {
+            space.pass(&f, &settings(), 7);
+            space.now += jiffies(100);
+        }
+        assert_eq!(space.scan.scan_seq, 2, "{name}: three passes a sequence");
+        space.touch(&f, 0, 7);
+        let own = space.pass(&f, &settings(), 7)[0];
+        assert_eq!(own, 4352, "{name}: 16 MiB, and what the start is off");
+        let others = space.pass(&f, &settings(), 8);
+        assert_eq!(others[0] > 0, goes_on, "{name}");
+        let ignored = space.traced.iter().any(|(_, reason)| *reason == SkipReason::IgnorePid);
+        assert_eq!(ignored, goes_on, "{name}");
+    }
+}
+
+#[test]
+fn the_forced_sweep_scans_one_vma_that_nobody_touched() {
+    let f = features("m6");
+    let mut space = Space::of(&[1, 1, 1]);
+    for _ in 0..2 {
+        space.pass(&f, &settings(), 7);
+        space.now += jiffies(100);
+    }
+    let passes: Vec<Vec<u64>> = (0..4).map(|_| space.pass(&f, &settings(), 7)).collect();
+    assert_eq!(passes, [[256, 0, 0], [0, 256, 0], [0, 0, 256], [0, 0, 0]]);
+    assert_eq!(space.scan.scan_seq, 3, "nothing was left: a new sequence");
+}
+
+#[test]
+fn pids_share_bits() {
+    let bits = |pids: AccessingPids, step: u32| {
+        (0..64).map(|pid| pid_bit(pids, pid * step)).fold(0u64, |all, bit| all | bit).count_ones()
+    };
+    assert_eq!(bits(AccessingPids::OneWord, 1), 64);
+    assert_eq!(bits(AccessingPids::TwoWindows, 64), 1);
+    assert_eq!(bits(AccessingPids::TwoWindowsHashed, 1), 55);
+    assert!(bits(AccessingPids::TwoWindowsHashed, 64) > 30);
+}
+
+#[test]
+fn periods_follow_from_memory_and_settings() {
+    let defaults = NumaSettings::default();
+    let periods = |rss_mib: u64| policy::scan_periods(&defaults, rss_mib * 256, None);
+    assert_eq!((periods(0).min, periods(0).max), (1000, 60_000), "no memory is one window");
+    assert_eq!((periods(1024).min, periods(1024).max), (250, 15_000));
+    assert_eq!(periods(1 << 20).min, 100, "no faster than 2560 MB/s");
+    assert_eq!(periods(1 << 20).max, 100, "nor is the longest shorter than the shortest");
+    // Of an emulated machine: 64 MiB and some pages, 16 MiB a pass.
+    let recorded = NumaSettings {
+        scan_period_min_ms: 100,
+        scan_period_max_ms: 1000,
+        scan_size_mb: 16,
+        ..defaults
+    };
+    let periods = policy::scan_periods(&recorded, 64 * 256 + 100, None);
+    assert_eq!((periods.min, periods.max), (20, 200));
+    let group = policy::GroupSharing { refs: 2, shared: 100, private: 0 };
+    let periods = policy::scan_periods(&recorded, 64 * 256 + 100, Some(group));
+    assert_eq!((periods.start, periods.max), (40, 400));
+}
+
+/// Passes of changing threads over changing areas, as tests make them up.
+#[derive(Clone, Debug)]
+struct History {
+    mib: Vec<u64>,
+    steps: Vec<(u32, u8, u16)>,
+}
+
+fn histories() -> impl Strategy<Value = History> {
+    let steps = prop::collection::vec((0..4u32, any::<u8>(), 0..600u16), 1..60);
+    (prop::collection::vec(1..24u64, 1..6), steps).prop_map(|(mib, steps)| History { mib, steps })
+}
+
+/// What each pass scanned, and the sequence after it. Threads touch what `touched` says, at once.
+fn play(history: &History, f: &NumaFeatures, settings: &NumaSettings, touches_all: bool) -> Vec<(Vec<u64>, i32)> {
+    let mut space = Space::of(&history.mib);
+    let mut passes = Vec::new();
+    for &(thread, touched, later) in &history.steps {
+        for vma in 0..space.vmas.len() {
+            if touches_all || touched >> vma & 1 != 0 {
+                space.touch(f, vma, thread);
+            }
+        }
+        let pages = space.pass(f, settings, thread);
+        passes.push((pages, space.scan.scan_seq));
+        space.now += u64::from(later);
+    }
+    passes
+}
+
+proptest! {
+    #[test]
+    fn without_a_delay_p1_is_b0(history in histories()) {
+        let settings = NumaSettings { scan_delay_ms: 0, ..settings() };
+        prop_assert_eq!(play(&history, &features("b0"), &settings, false), play(&history, &features("p1"), &settings, false));
+    }
+
+    #[test]
+    fn a_delay_never_adds_scans(history in histories()) {
+        let sum = |name: &str| -> u64 {
+            play(&history, &features(name), &settings(), false).iter().map(|(pages, _)| pages.iter().sum::<u64>()).sum()
+        };
+        prop_assert!(sum("p1") <= sum("b0"));
+    }
+
+    #[test]
+    fn a_thread_that_touches_all_is_not_held_back(history in histories()) {
+        let mut one = history;
+        one.steps.iter_mut().for_each(|step| step.0 = 1);
+        let p1 = play(&one, &features("p1"), &settings(), true);
+        prop_assert_eq!(&p1, &play(&one, &features("p4"), &settings(), true));
+        prop_assert_eq!(&p1, &play(&one, &features("p2"), &settings(), true));
+    }
+
+    #[test]
+    fn hashing_changes_collisions_only(history in histories()) {
+        // Four PIDs below 64 have bits of their own either way.
+        prop_assert_eq!(play(&history, &features("p3"), &settings(), false), play(&history, &features("p4"), &settings(), false));
+    }
+
+    #[test]
+    fn a_pass_keeps_to_its_budget_and_sequence(history in histories(), variant in 0..VARIANTS.len(), empty in any::<u8>()) {
+        let f = features(VARIANTS[variant]);
+        let mut space = Space::of(&history.mib);
+        for (number, vma) in space.vmas.iter_mut().enumerate() {
+            vma.3 = empty >> number & 1 == 0;
+        }
+        let mut completed = vec![None; space.vmas.len()];
+        for &(thread, touched, later) in &history.steps {
+            for vma in 0..space.vmas.len() {
+                if touched >> vma & 1 != 0 {
+                    space.touch(&f, vma, thread);
+                }
+            }
+            let before = space.scan.scan_seq;
+            space.pass(&f, &settings(), thread);
+            let full = |range: &&Range<u64>| space.vmas.iter().any(|vma| vma.3 && vma.0.contains(&range.start));
+            let charged: u64 = space.scanned.iter().filter(full).map(|range| (range.end - range.start) >> 12).sum();
+            prop_assert!(charged <= 4096 + 511, "{charged} pages");
+            let walked: u64 = space.scanned.iter().map(|range| (range.end - range.start) >> 12).sum();
+            prop_assert!(walked <= 8 * 4096 + 4096 + 511, "{walked} pages walked");
+            prop_assert!((0..=2).contains(&(space.scan.scan_seq - before)));
+            if f.once_a_sequence {
+                for (vma, completed) in space.vmas.iter().zip(&mut completed) {
+                    let ended = space.scanned.iter().any(|range| vma.0.contains(&range.start) && range.end == vma.0.end);
+                    if ended && space.scan.scan_seq == before {
+                        prop_assert!(*completed != Some(before) || vma.2.unwrap().prev_scan_seq != before);
+                        if vma.2.unwrap().prev_scan_seq == before {
+                            *completed = Some(before);
+                        }
+                    }
+                }
+            }
+            space.now += u64::from(later);
+        }
+    }
+
+    #[test]
+    fn the_budget_ends_where_2_mib_do(start in 0..1u64 << 30, pages in 1..5000i64, length in 1..1u64 << 30) {
+        let budget = Budget { pages, virtual_pages: 8 * pages };
+        let start = start & !4095;
+        let end = budget.range_end(start, start + length);
+        prop_assert!(end == start + length || end % (2 * MIB) == 0);
+        prop_assert!(end - start < ((pages as u64) << 12) + 2 * MIB);
+    }
+}
