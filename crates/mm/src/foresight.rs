@@ -2,16 +2,15 @@
 //! comes of it.
 //!
 //! ```text
-//!   an access that comes    its place   ─► what is there   ─► will it be activated?
-//!                           slot           flags; or node      record
+//!   reads to come      in 30: its place   ─► in 20: what is there   ─► in 10: will it be activated?
+//!                             slot                  flags; or node            record
 //!
-//!   reclaim that comes      tail of the list, folio by folio, one for each miss  ─► records, flags, slots
+//!   reclaim to come    tail of the list, folio by folio, one for each miss ─► record, flags, slot
 //! ```
 //!
 //! Pages of a large memory are spread over more of the host's than its caches hold. Who knows the accesses to come, as
-//! a replay of a trace does, asks for each a few accesses ahead: first for its place, then for what is known of it. What
-//! was asked for too late, or for nothing, costs a little time. The kernel fetches ahead likewise, a folio at a time
-//! (`prefetchw_prev_lru_folio` in mm/vmscan.c).
+//! a replay of a trace does, names each [`Foresight::AHEAD`] accesses ahead. What was asked for too late, or for nothing,
+//! costs a little time. The kernel fetches ahead likewise, a folio at a time (`prefetchw_prev_lru_folio` in mm/vmscan.c).
 
 use crate::folio::{FolioFlags, FolioId, ListHead};
 use crate::lruvec::LruList;
@@ -22,6 +21,24 @@ use crate::workingset::LruType;
 use crate::xarray::{Entry, FileId};
 use machine::Node;
 
+/// Reads from one step of looking ahead to the next: enough for memory to arrive, few enough for it to be there still.
+const STEP: usize = 10;
+
+/// Reads that are kept in mind: a power of two, for the sake of speed.
+const WINDOW: usize = 32;
+
+/// Stands for a page without a slot or folio.
+const NONE: u32 = u32::MAX;
+
+/// What is known of accesses to come.
+#[derive(Clone, Debug)]
+pub struct Foresight {
+    /// Of each read to come its slot, and once that is known, its folio.
+    reads: [u32; WINDOW],
+    newest: usize,
+    walks: [Walk; 2],
+}
+
 /// How far from the tail of a list folios have been fetched.
 #[derive(Clone, Copy, Debug, Default)]
 struct Walk {
@@ -31,55 +48,66 @@ struct Walk {
     at: Option<FolioId>,
 }
 
-/// How far reclaim of a group's files is foreseen.
-#[derive(Clone, Debug, Default)]
-pub struct Foresight([Walk; 2]);
+impl Default for Foresight {
+    fn default() -> Self {
+        Foresight { reads: [NONE; WINDOW], newest: 0, walks: [Walk::default(); 2] }
+    }
+}
+
+impl Foresight {
+    /// How many reads ahead a page is to be named.
+    pub const AHEAD: usize = 3 * STEP;
+
+    /// The read that was named so many reads ago.
+    #[inline]
+    fn read(&mut self, ago: usize) -> &mut u32 {
+        &mut self.reads[self.newest.wrapping_sub(ago) % WINDOW]
+    }
+}
 
 impl MemoryManager {
-    /// Has the place of a page fetched, which a later read will need.
+    /// A page of a file will be read, [`Foresight::AHEAD`] reads from now.
     #[inline]
-    pub fn foresee_place(&self, file: FileId, index: u32) {
-        if let Some(slot) = self.files.slot(file, index) {
-            self.files.prefetch(slot);
-        }
-    }
+    pub fn foresee_read(&self, foresight: &mut Foresight, file: FileId, index: u32) {
+        foresight.newest = foresight.newest.wrapping_add(1);
+        let slot = self.files.slot(file, index).unwrap_or(NONE);
+        *foresight.read(0) = slot;
+        self.files.prefetch(slot);
 
-    /// Has what is known of a page fetched, once [`MemoryManager::foresee_place`] has its place.
-    #[inline]
-    pub fn foresee_read(&self, file: FileId, index: u32) {
-        let Some(slot) = self.files.slot(file, index) else { return };
-        match self.files.at(slot) {
-            Entry::Folio(id) => self.folios.flags.prefetch(id),
-            Entry::Shadow(_) | Entry::Empty => self.files.prefetch_node(slot),
+        let read = foresight.read(STEP);
+        if *read != NONE {
+            *read = match self.files.at(*read) {
+                Entry::Folio(id) => {
+                    self.folios.flags.prefetch(id);
+                    id.0
+                }
+                Entry::Shadow(_) | Entry::Empty => {
+                    self.files.prefetch_node(*read);
+                    NONE
+                }
+            };
         }
-    }
 
-    /// Has the record of a page fetched that the classic LRU will activate, once [`MemoryManager::foresee_read`] has its
-    /// flags.
-    #[inline]
-    pub fn foresee_activation(&self, file: FileId, index: u32) {
-        if self.generations.is_some() {
-            return;
-        }
-        if let Entry::Folio(id) = self.files.entry(file, index) {
-            let flags = self.folios.flags[id];
-            if flags.has(FolioFlags::REFERENCED) && !flags.any(FolioFlags::ACTIVE) {
-                self.folios.prefetch(id);
+        let id = *foresight.read(2 * STEP);
+        if self.generations.is_none() && id != NONE {
+            let flags = self.folios.flags[FolioId(id)];
+            if flags.has(FolioFlags::REFERENCED) && !flags.has(FolioFlags::ACTIVE) {
+                self.folios.prefetch(FolioId(id));
             }
         }
     }
 
-    /// Has one folio more fetched of those that reclaim of `memcg`'s files on `node` will meet.
+    /// A miss is served: has one folio more fetched of those that reclaim of `memcg`'s files on `node` will meet.
     #[inline]
     pub fn foresee_reclaim(&self, foresight: &mut Foresight, memcg: Memcg, node: Node) {
-        let lists = self.next_lists(memcg, node);
-        for (walk, list) in foresight.0.iter_mut().zip(lists) {
+        for (walk, list) in foresight.walks.iter_mut().zip(self.next_lists(memcg, node)) {
             let Some(list) = list else { continue };
             let tail = self.folios.tail(list);
             let next = match walk.at {
                 Some(at) if walk.tail == tail => {
-                    self.files.prefetch(self.folios[at].slot);
-                    self.files.prefetch_node(self.folios[at].slot);
+                    let slot = self.folios[at].slot;
+                    self.files.prefetch(slot);
+                    self.files.prefetch_node(slot);
                     Some(self.folios.previous(at))
                 }
                 _ => tail,

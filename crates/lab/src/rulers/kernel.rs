@@ -47,10 +47,6 @@ impl Kernel {
     }
 }
 
-/// Accesses between one step of looking ahead and the next: enough for memory to arrive, few enough for it to be there
-/// still.
-const AHEAD: usize = 10;
-
 impl Kernel {
     /// Misses of a sequence.
     pub fn misses(mut self, sequence: &Sequence) -> u64 {
@@ -58,14 +54,8 @@ impl Kernel {
         let mut foresight = Foresight::default();
         let mut misses = 0;
         for (time, &page) in pages.iter().enumerate() {
-            if let Some(&later) = pages.get(time + 3 * AHEAD) {
-                self.mm.foresee_place(self.file, later);
-            }
-            if let Some(&later) = pages.get(time + 2 * AHEAD) {
-                self.mm.foresee_read(self.file, later);
-            }
-            if let Some(&later) = pages.get(time + AHEAD) {
-                self.mm.foresee_activation(self.file, later);
+            if let Some(&later) = pages.get(time + Foresight::AHEAD) {
+                self.mm.foresee_read(&mut foresight, self.file, later);
             }
             if !self.access(page) {
                 misses += 1;
