@@ -137,7 +137,6 @@ pub struct MemoryManager {
     min_free_kbytes: u64,
     local_cpus: Vec<u64>,
     online_cpus: u64,
-    scratch: Vec<Pfn>,
     pub(crate) folios: Folios,
     pub(crate) files: Files,
     pub(crate) mms: AddressSpaces,
@@ -236,7 +235,6 @@ impl MemoryManager {
             min_free_kbytes: 0,
             local_cpus: nodes.iter().map(|&node| topology.cpus_of(node).len() as u64).collect(),
             online_cpus: cpus as u64,
-            scratch: Vec::new(),
             folios: Folios::default(),
             files: Files::default(),
             mms: AddressSpaces::default(),
@@ -421,6 +419,18 @@ impl MemoryManager {
         }
     }
 
+    /// The zone that an order-0 request prefers, if watermarks do not matter to it and nobody has `cpu`'s pageset.
+    #[inline]
+    fn private_zone(&self, machine: &Machine<Category>, cpu: Cpu, request: &Request) -> Option<usize> {
+        debug_assert_eq!(request.order, 0);
+        let node = Self::preferred_node(machine, cpu, request.placement);
+        let mut zones = self.own_zones[node.index()].iter();
+        let &preferred = zones.find(|&&z| self.zones[z].kind <= request.highest)?;
+        let zone = &self.zones[preferred];
+        let free = zone.is_plentiful(request.highest) && !zone.pageset_is_held(cpu, machine.now(cpu));
+        free.then_some(preferred)
+    }
+
     /// Does up to `wanted` order-0 requests from `cpu`'s pageset of the preferred zone, in one go and without
     /// touching anything shared. Returns how many were served; 0 means: use [`MemoryManager::alloc`].
     #[inline]
@@ -432,22 +442,13 @@ impl MemoryManager {
         wanted: usize,
         out: &mut Vec<Pfn>,
     ) -> usize {
-        debug_assert_eq!(request.order, 0);
-        let node = Self::preferred_node(machine, cpu, request.placement);
-        let Some(&preferred) =
-            self.own_zones[node.index()].iter().find(|&&z| self.zones[z].kind <= request.highest)
-        else {
-            return 0;
-        };
+        let Some(z) = self.private_zone(machine, cpu, request) else { return 0 };
         let f = &self.features;
-        let zone = &mut self.zones[preferred];
-        if !zone.is_plentiful(request.highest) || zone.pageset_is_held(cpu, machine.now(cpu)) {
-            return 0;
-        }
         let index = list_index(f, 0, request.migrate_type);
-        let taken = zone.pagesets[cpu.index()].take_plain(f, index, wanted, out);
+        let taken = self.zones[z].pagesets[cpu.index()].take_plain(f, index, wanted, out);
         if taken > 0 {
-            self.count_alloc(machine, cpu, node, preferred, taken as u64, taken as u64);
+            // The preferred zone is the wanted node's.
+            self.count_alloc(machine, cpu, self.zones[z].node, z, taken as u64, taken as u64);
         }
         taken
     }
@@ -527,11 +528,15 @@ impl MemoryManager {
         cpu: Cpu,
         request: &Request,
     ) -> Option<Pfn> {
-        let mut page = std::mem::take(&mut self.scratch);
-        self.alloc_private(machine, cpu, request, 1, &mut page);
-        let pfn = page.pop();
-        self.scratch = page;
-        pfn.or_else(|| self.alloc(machine, cpu, request))
+        if let Some(z) = self.private_zone(machine, cpu, request) {
+            let f = &self.features;
+            let index = list_index(f, 0, request.migrate_type);
+            if let Some(pfn) = self.zones[z].pagesets[cpu.index()].take_plain_page(f, index) {
+                self.count_alloc(machine, cpu, self.zones[z].node, z, 1, 1);
+                return Some(pfn);
+            }
+        }
+        self.alloc(machine, cpu, request)
     }
 
     /// Direct compaction (`__alloc_pages_direct_compact`).
@@ -652,20 +657,20 @@ impl MemoryManager {
     fn avoids_fragments(&self, node: Node, request: &Request) -> bool {
         let mut zones = self.zonelist(node, request.placement).iter().map(|&z| &self.zones[z]);
         let Some(zone) = zones.find(|zone| zone.kind <= request.highest) else { return false };
-        let has_dma32 = self.zones.iter().any(|z| z.node == zone.node && z.kind == ZoneType::Dma32);
-        zone.kind == ZoneType::Normal && (self.own_zones.len() == 1 || has_dma32)
+        let is_dma32 = |z: &Zone| z.node == zone.node && z.kind == ZoneType::Dma32;
+        zone.kind == ZoneType::Normal && (self.own_zones.len() == 1 || self.zones.iter().any(is_dma32))
     }
 
     fn may_take_from(&mut self, z: usize, request: &Request, mark: Mark) -> bool {
-        let f = self.features;
+        let f = &self.features;
         let zone = &mut self.zones[z];
         if f.below_high && !(f.below_high_tested_once && zone.pressure.below_high) {
-            if zone.is_above(&f, Mark::High, request.order, request.highest, request.reserves) {
+            if zone.is_above(f, Mark::High, request.order, request.highest, request.reserves) {
                 return true;
             }
             zone.pressure.below_high = true;
         }
-        zone.is_above(&f, mark, request.order, request.highest, request.reserves)
+        zone.is_above(f, mark, request.order, request.highest, request.reserves)
     }
 
     fn rmqueue(

@@ -107,7 +107,11 @@ impl MemoryManager {
 
     /// Clears the accessed bits of the entries that map a folio; those among them that were set. Where accesses say
     /// nothing about the future they stay, and do not count (`folio_referenced`).
+    #[inline]
     pub(crate) fn folio_referenced(&mut self, id: FolioId) -> Mappings {
+        if self.folios[id].mapcount == 0 {
+            return Mappings::new();
+        }
         let mut young = self.mappings_of(id);
         young.retain(|&mut entry| self.page_tables[entry].has(Pte::YOUNG) && self.entry_has_recency(entry));
         young.iter().for_each(|&entry| self.page_tables[entry].clear(Pte::YOUNG));

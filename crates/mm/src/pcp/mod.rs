@@ -100,6 +100,14 @@ impl PerCpuPages {
         taken
     }
 
+    /// The same for one page.
+    #[inline]
+    pub fn take_plain_page(&mut self, f: &Features, index: usize) -> Option<Pfn> {
+        let pfn = self.lists[index].pop_front()?;
+        policy::note_plain_allocs(&mut self.tuning, f, 1);
+        Some(pfn)
+    }
+
     /// Takes the head of list `index`, a block of `order`; `note_alloc` has been called before.
     #[inline]
     pub fn take(&mut self, f: &Features, index: usize, order: u8) -> Option<Pfn> {

@@ -111,7 +111,7 @@ impl MemoryManager {
         let young = self.folio_referenced(id);
         machine.charge(cpu, Category::Reclaim, costs.rmap_walk * mappings);
         let references = check_references(f.as_ref(), &mut self.folios.flags[id], young.len() as u16);
-        if f.is_some() {
+        if f.is_some() && !young.is_empty() {
             self.lru_gen_look_around(id, &young);
         }
         let flags = &mut self.folios.flags[id];
