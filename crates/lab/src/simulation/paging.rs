@@ -538,8 +538,14 @@ pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
         system.wake(cpu, Time::ZERO);
     }
     let milliseconds = |count: u64| Time::from_nanoseconds(count * 1_000_000);
-    let warm = milliseconds(spec.warm_milliseconds);
-    run_until(&mut system, &mut program, Time::ZERO, warm, files);
+    let mut loaded = Time::ZERO;
+    while !program.demand.is_loaded() && !program.out_of_memory {
+        run_until(&mut system, &mut program, loaded, loaded + UPKEEP, files);
+        loaded += UPKEEP;
+    }
+    program.threads.iter_mut().for_each(|thread| thread.transaction_start = loaded);
+    let warm = loaded + milliseconds(spec.warm_milliseconds);
+    run_until(&mut system, &mut program, loaded, warm, files);
     system.start_measuring(warm);
     program.transactions = Transactions::default();
     let end = warm + milliseconds(spec.milliseconds);

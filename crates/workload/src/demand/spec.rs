@@ -40,7 +40,7 @@ pub struct Paging {
     /// `memory.max` of each control group, MiB; groups that are not in the list have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroup_max_mib: Vec<u64>,
-    /// Virtual milliseconds before measuring starts.
+    /// Virtual milliseconds before measuring starts, from when everything is loaded that the programs load first.
     pub warm_milliseconds: u64,
     /// Virtual milliseconds measured; fewer if all threads come to their end.
     pub milliseconds: u64,
@@ -153,6 +153,13 @@ impl Demand for Program {
         match self {
             Program::SysbenchReadOnly(program) => program.queries_per_transaction(),
             _ => None,
+        }
+    }
+
+    fn is_loaded(&self) -> bool {
+        match self {
+            Program::StockLevel(program) => program.is_loaded(),
+            _ => true,
         }
     }
 

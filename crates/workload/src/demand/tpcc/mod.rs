@@ -34,9 +34,16 @@
 //!
 //! **Cache.** A block that is not in WiredTiger's cache is read from the file, through the page cache, and unpacked into
 //! the process's own memory. The cache is a [`BufferPool`] of as many unpacked stock blocks as fit; a customer block is
-//! a little larger and counts as one. Reads go to the primary, pymongo's default. The other replicas fill what memory
-//! they have, read their files once, and are idle from then on.
+//! a little larger and counts as one. Reads go to the primary, pymongo's default. The other replicas load the same data
+//! into files of their own, and are idle from then on.
+//!
+//! **Before the clock starts.** The published command has no `--no-load`: py-tpcc loads, then runs its 900 seconds at once.
+//! So the page cache is full of what was loaded last, everything else has left a shadow, and the first time that a
+//! transaction reads a block it is a refault already ([`load`]).
 
+mod load;
+
+use self::load::{Load, ReplicaFiles};
 use super::buffer_pool::{BufferPool, Found};
 use super::{
     Demand, Descriptor, File, Layout, MIB_PAGES, Operation, PAGE_SIZE, Region, SpecError, Thread,
@@ -70,8 +77,8 @@ pub struct StockLevel {
     pub secondaries: u32,
     /// Private memory of each of them, MiB.
     pub secondary_mib: Figure,
-    /// Pages of its files that each of them has in the page cache at the start, MiB.
-    pub secondary_file_mib: Figure,
+    /// Log of operations of each replica, MiB (`oplogSizeMB`).
+    pub oplog_mib: u64,
     /// CPU time to fetch a document and to look at it, nanoseconds.
     pub document_ns: Figure,
     /// CPU time to unpack a block, nanoseconds.
@@ -159,6 +166,11 @@ impl Collection {
     fn pages(&self) -> u64 {
         u64::from(self.blocks) * u64::from(self.block_pages)
     }
+
+    /// First page of the block with record `record`; behind the last record, the length.
+    fn page_of(&self, record: u64) -> u64 {
+        (record.div_ceil(self.per_block.into()) * u64::from(self.block_pages)).min(self.pages())
+    }
 }
 
 /// Records of one collection that lie together and are fetched in order.
@@ -180,10 +192,8 @@ struct Client {
 /// A replica that serves nobody.
 struct Secondary {
     region: u32,
-    file: u32,
     pages: u64,
-    file_pages: u64,
-    /// Pages that it has asked for.
+    /// Pages that it has touched.
     done: u64,
 }
 
@@ -202,9 +212,16 @@ pub struct StockLevelDemand {
     items: Vec<Vec<u32>>,
     clients: Vec<Client>,
     secondaries: Vec<Secondary>,
+    load: Load,
     document_ns: f64,
     unpack_ns: u64,
 }
+
+/// The replica that serves reads.
+const PRIMARY: usize = 0;
+
+/// Operations that a secondary applies at the same time while data are loaded, so that it keeps up.
+const APPLIERS: u32 = 16;
 
 /// Pages that a replica asks for in one operation at the start.
 const START_PAGES: u64 = 32;
@@ -229,7 +246,6 @@ impl StockLevel {
         }
         plausible(&[
             ("secondary_mib", &self.secondary_mib),
-            ("secondary_file_mib", &self.secondary_file_mib),
             ("document_ns", &self.document_ns),
             ("unpack_ns", &self.unpack_ns),
         ])
@@ -240,7 +256,6 @@ impl StockLevel {
         vec![
             ("block_pages".into(), &mut self.block_pages),
             ("secondary_mib".into(), &mut self.secondary_mib),
-            ("secondary_file_mib".into(), &mut self.secondary_file_mib),
             ("document_ns".into(), &mut self.document_ns),
             ("unpack_ns".into(), &mut self.unpack_ns),
         ]
@@ -265,16 +280,34 @@ impl StockLevel {
             regions: vec![Region { pages: u64::from(slots) * u64::from(image_pages), group: 0 }],
             threads: vec![Thread { group: 0, outstanding: 1 }; self.clients as usize],
         };
-        let mib = |figure: &Figure| figure.value.round() as u64 * MIB_PAGES;
+        let oplog_pages = self.oplog_mib * MIB_PAGES;
+        let mut new_file = |pages| {
+            layout.files.push(file(pages));
+            layout.files.len() as u32 - 1
+        };
+        let mut replicas = vec![ReplicaFiles { data: [CUSTOMER, STOCK], oplog: new_file(oplog_pages) }];
+        for _ in 0..self.secondaries {
+            let data = [customer, stock].map(|collection| new_file(collection.pages()));
+            replicas.push(ReplicaFiles { data, oplog: new_file(oplog_pages) });
+        }
         let secondaries = (1..=self.secondaries).map(|group| {
-            let (pages, file_pages) = (mib(&self.secondary_mib), mib(&self.secondary_file_mib));
+            let pages = self.secondary_mib.value.round() as u64 * MIB_PAGES;
             layout.regions.push(Region { pages, group });
-            layout.files.push(file(file_pages));
-            layout.threads.push(Thread { group, outstanding: 1 });
-            let (region, file) = (layout.regions.len() as u32 - 1, layout.files.len() as u32 - 1);
-            Secondary { region, file, pages, file_pages, done: 0 }
+            layout.threads.push(Thread { group, outstanding: APPLIERS });
+            Secondary { region: layout.regions.len() as u32 - 1, pages, done: 0 }
         });
         let secondaries = secondaries.collect();
+        let rounds = (0..self.warehouses).step_by(self.loaders as usize);
+        let parts = rounds.flat_map(|first| {
+            let warehouses = first..self.warehouses.min(first + self.loaders);
+            let pages = |collection: &Collection, records: u32| {
+                let [start, end] = [warehouses.start, warehouses.end]
+                    .map(|warehouse| collection.page_of(u64::from(warehouse) * u64::from(records)));
+                start..end
+            };
+            [(0, pages(&customer, DISTRICTS * CUSTOMERS)), (1, pages(&stock, ITEMS))]
+        });
+        let load = Load::new(parts.collect(), oplog_pages, replicas.into_iter());
         let clients = (0..u64::from(self.clients)).map(|client| Client {
             random: random(client),
             fetches: Vec::new(),
@@ -295,6 +328,7 @@ impl StockLevel {
             items: (0..self.warehouses * DISTRICTS).map(|_| items_of_a_district(&mut data)).collect(),
             clients: clients.collect(),
             secondaries,
+            load,
             document_ns: self.document_ns.value,
             unpack_ns: nanoseconds(&self.unpack_ns),
         })
@@ -411,20 +445,13 @@ impl StockLevelDemand {
     }
 
     /// What a replica that serves nobody does next.
-    fn start_secondary(&mut self, secondary: usize) -> Option<Operation> {
-        let Secondary { region, file, pages, file_pages, done } = &mut self.secondaries[secondary];
-        let (index, left) = if *done < *pages {
-            (*done, *pages - *done)
-        } else {
-            (*done - *pages, *pages + *file_pages - *done)
-        };
-        let count = left.min(START_PAGES) as u32;
-        let private = *done < *pages;
+    fn secondary(&mut self, secondary: usize) -> Option<Operation> {
+        let Secondary { region, pages, done } = &mut self.secondaries[secondary];
+        let (index, count) = (*done, START_PAGES.min(*pages - *done) as u32);
         *done += u64::from(count);
-        match (count, private) {
-            (0, _) => None,
-            (_, true) => Some(Operation::Touch { region: *region, index, pages: count, write: true }),
-            (_, false) => Some(Operation::Read { file: *file, index, pages: count }),
+        match count {
+            0 => self.load.next(secondary + 1),
+            _ => Some(Operation::Touch { region: *region, index, pages: count, write: true }),
         }
     }
 }
@@ -434,14 +461,22 @@ impl Demand for StockLevelDemand {
         &self.layout
     }
 
+    fn is_loaded(&self) -> bool {
+        self.load.is_done()
+    }
+
     fn next(&mut self, thread: usize) -> Option<Operation> {
         let Some(client) = self.clients.get_mut(thread) else {
-            return self.start_secondary(thread - self.clients.len());
+            return self.secondary(thread - self.clients.len());
         };
         if let Some(operation) = client.pending.pop() {
             return Some(operation);
         }
         if client.fetches.is_empty() {
+            if let Some(loads) = self.load.next(PRIMARY) {
+                return Some(loads);
+            }
+            let client = &mut self.clients[thread];
             if std::mem::take(&mut client.ends) {
                 return Some(Operation::TransactionEnd);
             }
@@ -472,7 +507,7 @@ mod tests {
             block_pages: figure(7.0),
             secondaries: 2,
             secondary_mib: figure(3.0),
-            secondary_file_mib: figure(2.0),
+            oplog_mib: 0,
             document_ns: figure(1000.0),
             unpack_ns: figure(77_777.0),
         }
@@ -530,7 +565,7 @@ mod tests {
 
     #[test]
     fn by_item_it_reads_all_over_the_file_and_by_warehouse_in_one_place() {
-        let mut demand = spec(60, StockIndex::Item).demand(stream).unwrap();
+        let mut demand = loaded(&spec(60, StockIndex::Item));
         let ([customers, stock, index], documents) = transaction(&mut demand);
         // 30000 customers, 26 a block, in ten runs.
         assert!((1154..1165).contains(&customers), "{customers}");
@@ -541,7 +576,7 @@ mod tests {
         assert!(stock > items * 60 * 8 / 10 && stock <= items * 60, "{stock}");
         assert!(index <= 2 * items && index > items / 2, "{index}");
 
-        let mut demand = spec(60, StockIndex::Warehouse).demand(stream).unwrap();
+        let mut demand = loaded(&spec(60, StockIndex::Warehouse));
         let ([customers, stock, index], documents) = transaction(&mut demand);
         assert_eq!(documents, 130_000);
         // 83 documents a block, in forty runs of 2500.
@@ -551,32 +586,47 @@ mod tests {
 
     #[test]
     fn a_cache_that_holds_everything_reads_once() {
-        let mut demand = spec(1, StockIndex::Warehouse).demand(stream).unwrap();
+        let mut demand = loaded(&spec(1, StockIndex::Warehouse));
         let first = transaction(&mut demand);
         assert_eq!(first.0, [1154, 1205, 0]);
         assert_eq!(transaction(&mut demand), ([0; 3], 130_000));
     }
 
+    /// All data are loaded; the next thing that clients do is a transaction.
+    fn loaded(spec: &StockLevel) -> StockLevelDemand {
+        let mut demand = spec.demand(stream).unwrap();
+        while (0..=spec.secondaries as usize).any(|replica| demand.load.next(replica).is_some()) {}
+        demand
+    }
+
     #[test]
-    fn secondaries_fill_their_memory_and_are_idle() {
-        let mut demand = spec(1, StockIndex::Item).demand(stream).unwrap();
-        assert_eq!(demand.layout().groups, 3);
-        for thread in [2, 3] {
-            let (mut touched, mut read) = (0, 0);
-            while let Some(operation) = demand.next(thread) {
-                match operation {
-                    Operation::Touch { region, index, pages, write } => {
-                        assert_eq!((region as usize, index, write), (thread - 1, touched, true));
-                        touched += u64::from(pages);
-                    }
-                    Operation::Read { file, index, pages } => {
-                        assert_eq!((file as usize, index), (thread + 1, read));
-                        read += u64::from(pages);
-                    }
-                    operation => panic!("{operation:?}"),
+    fn all_replicas_load_the_same_before_the_first_transaction() {
+        let spec = StockLevel { oplog_mib: 1, ..spec(31, StockIndex::Item) };
+        let mut demand = spec.demand(stream).unwrap();
+        let layout = demand.layout().clone();
+        assert_eq!((layout.groups, layout.files.len()), (3, 3 + 1 + 2 * 3));
+        let mut read = vec![0; layout.files.len()];
+        let mut touched = vec![0; layout.regions.len()];
+        let mut at_work = [true; 4];
+        while at_work != [false; 4] {
+            for thread in 0..4 {
+                match demand.next(thread) {
+                    _ if !at_work[thread] => {}
+                    // The first transaction begins with customers that are looked at.
+                    Some(Operation::Touch { region: CACHE, .. }) | None => at_work[thread] = false,
+                    Some(Operation::Touch { region, pages, .. }) => touched[region as usize] += pages,
+                    Some(Operation::Read { file, pages, .. }) => read[file as usize] += u64::from(pages),
+                    Some(_) => {}
                 }
             }
-            assert_eq!((touched, read), (3 * 256, 2 * 256));
+        }
+        assert_eq!(touched[1..], [3 * 256; 2]);
+        for (data, oplog) in [([CUSTOMER, STOCK], 3), ([4, 5], 6), ([7, 8], 9)] {
+            let pages = data.map(|file| (layout.files[file as usize].pages, read[file as usize]));
+            // Two clients read a block each before they are noticed.
+            assert!(pages.iter().all(|&(pages, read)| (pages..pages + 15).contains(&read)), "{pages:?}");
+            assert_eq!(layout.files[oplog].pages, 256);
+            assert!(read[oplog].abs_diff(pages[0].0 + pages[1].0) <= 4 * 32);
         }
     }
 
