@@ -161,6 +161,34 @@ metrics! {
         "swap space in use at the end";
     SWAP_FREE, "swap_free", "swap, free", "MiB", Neutral,
         "swap space that is free at the end";
+    RUNS_PER_MINUTE, "runs_per_minute", "runs per minute", "1/min", Higher,
+        "runs of a benchmark, by the CPU time of the program and of what memory takes";
+    FAULT_TIME, "fault_time", "time for memory", "ms", Lower,
+        "CPU time of page faults, clearing, copying and unmapping";
+    PAGE_FAULTS, "page_faults", "page faults", "faults", Lower,
+        "page faults of anonymous memory";
+    SHARE_64K, "share_64k", "memory in 64K folios", "%", Neutral,
+        "part of anonymous memory in folios of 64 KiB, sampled once a second of the recording";
+    SHARE_32K, "share_32k", "memory in 32K folios", "%", Neutral,
+        "part of it in folios of 32 KiB";
+    SHARE_16K, "share_16k", "memory in 16K folios", "%", Neutral,
+        "part of it in folios of 16 KiB";
+    SHARE_4K, "share_4k", "memory in 4K folios", "%", Neutral,
+        "part of it in single pages";
+    PREFERRED_SUCCESS, "preferred_success", "preferred order", "%", Higher,
+        "of the faults that had room for the preferred order, those that got it, in the last fifth of the run";
+    EQUILIBRIUM_TIME, "equilibrium_time", "time to equilibrium", "turnovers", Higher,
+        "memory turned over until that share is what it will be in the end, within 2 points for 10 windows";
+    PREFERRED_FOLIOS, "preferred_folios", "preferred folios", "folios", Higher,
+        "anonymous folios of the preferred order, in the last fifth of the run";
+    UNUSABLE_FREE, "unusable_free", "unusable free memory", "%", Lower,
+        "part of free memory in blocks smaller than the preferred order, in the last fifth of the run";
+    ANON_MEMORY, "anon_memory", "anonymous memory", "% of memory", Neutral,
+        "memory that processes have mapped, touched or not, in the last fifth of the run";
+    FAULTS_PER_PAGE, "faults_per_page", "faults per page", "faults", Lower,
+        "page faults for each page that was touched";
+    PAGES_MIGRATED, "pages_migrated", "pages migrated", "pages", Lower,
+        "pages that compaction moved";
 }
 
 impl Metric {

@@ -21,6 +21,8 @@
 
 use crate::simulation::kbuild::KernelBuild;
 use crate::simulation::kernel_writes::{KernelWrites, parse_write};
+use crate::simulation::long_running::LongRunning;
+use crate::simulation::mappings::RecordedMappings;
 use crate::simulation::numa::NumaThreads;
 use crate::simulation::page_fault::PageFaultLoop;
 use crate::simulation::replay::Replay;
@@ -52,6 +54,10 @@ pub enum Workload {
     Paging(Paging),
     /// Threads on several nodes.
     Numa(NumaThreads),
+    /// Processes that map memory and give it back, for long.
+    LongRunning(LongRunning),
+    /// A program whose mappings and first touches were recorded.
+    Mappings(RecordedMappings),
 }
 
 /// A scenario file.
@@ -233,11 +239,15 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "memcached-memtier-i7-9700", "mysql-readonly", "mysql-readonly-i7-9700", "streaming-vs-hot",
     "kernel-build-3g", "working-set-shift", "noisy-neighbour",
     "numa01", "numa01-threadlocal", "numa02", "numa02-smt",
+    "equilibrium", "equilibrium-same-size", "equilibrium-50", "equilibrium-70", "equilibrium-97",
+    "equilibrium-cache", "equilibrium-zram", "equilibrium-kcompactd", "equilibrium-direct",
+    "speedometer",
 );
 
 const MACHINES: &[(&str, &str)] = built_in!("machines":
     "intel-2s-224", "intel-2s-128", "spr-server", "icl-server", "csl-server", "cml-desktop", "cfl-desktop",
     "e7-8895-8s", "milan-vm-252", "epyc-7k62-32g", "epyc-7k62-vm", "i7-9700", "numa-256", "tiered-2n",
+    "ampere-altra",
 );
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -400,6 +410,39 @@ impl Workload {
                 w.program.check().or_else(wrong)
             }
             Workload::Paging(w) => w.check().or_else(|error| refuse(&error.key, error.value, error.expected)),
+            Workload::LongRunning(w) => {
+                at_least_one(&[
+                    ("memory_mib", w.memory_mib),
+                    ("turnovers", w.turnovers),
+                    ("processes", w.processes),
+                    ("areas", w.areas.len() as u64),
+                    ("order", w.order.into()),
+                ])?;
+                if let Some(class) = w.areas.iter().find(|class| class.least == 0 || class.least > class.most)
+                {
+                    let value = format!("{} to {}", class.least, class.most);
+                    return refuse("areas", value, "at least 1 page, and no more than the largest");
+                }
+                for (key, value, most) in [
+                    ("occupancy", w.occupancy, 200.0),
+                    ("unmovable", w.unmovable, 50.0),
+                    ("zram", w.zram, 200.0),
+                    ("partly_touched", w.partly_touched, 1.0),
+                ] {
+                    if !(0.0..=most).contains(&value) {
+                        return refuse(key, value.to_string(), &format!("a number from 0 to {most}"));
+                    }
+                }
+                Ok(())
+            }
+            Workload::Mappings(w) => {
+                for (key, figure) in [("cpu_seconds", &w.cpu_seconds), ("runs", &w.runs)] {
+                    if !(figure.value > 0.0 && figure.value.is_finite()) {
+                        return refuse(key, figure.value.to_string(), "a positive number");
+                    }
+                }
+                Ok(())
+            }
             Workload::Replay(_) => Ok(()),
         }
     }
@@ -413,6 +456,7 @@ impl Workload {
                 vec![("intensity", &mut w.intensity), ("processes_per_slab", &mut w.processes_per_slab)]
             }
             Workload::SocketStream(w) => vec![("calls", &mut w.calls)],
+            Workload::Mappings(w) => vec![("cpu_seconds", &mut w.cpu_seconds), ("runs", &mut w.runs)],
             Workload::KernelWrites(KernelWrites { service: Some(service), .. }) => vec![
                 ("service.requests_per_second", &mut service.requests_per_second),
                 ("service.work_us", &mut service.work_us),

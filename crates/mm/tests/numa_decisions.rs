@@ -209,7 +209,8 @@ fn times_are_compared_strictly() {
     let mm = MmScan { scan_seq: 1, ..MmScan::default() };
     let mut record = None;
     let mut decide = |now: u64| {
-        let decision = policy::decide(&f, &settings, VmaTraits::ANONYMOUS, 0, &mut record, &mm, &scanner, now);
+        let decision =
+            policy::decide(&f, &settings, VmaTraits::ANONYMOUS, 0, &mut record, &mm, &scanner, now);
         (decision, record.unwrap())
     };
     assert_eq!(decide(1000).0, policy::Decision::Skip(SkipReason::ScanDelay));
@@ -274,12 +275,8 @@ fn periods_follow_from_memory_and_settings() {
     assert_eq!(periods(1 << 20).min, 100, "no faster than 2560 MB/s");
     assert_eq!(periods(1 << 20).max, 100, "nor is the longest shorter than the shortest");
     // Of an emulated machine: 64 MiB and some pages, 16 MiB a pass.
-    let recorded = NumaSettings {
-        scan_period_min_ms: 100,
-        scan_period_max_ms: 1000,
-        scan_size_mb: 16,
-        ..defaults
-    };
+    let recorded =
+        NumaSettings { scan_period_min_ms: 100, scan_period_max_ms: 1000, scan_size_mb: 16, ..defaults };
     let periods = policy::scan_periods(&recorded, 64 * 256 + 100, None);
     assert_eq!((periods.min, periods.max), (20, 200));
     let group = policy::GroupSharing { refs: 2, shared: 100, private: 0 };
@@ -300,7 +297,12 @@ fn histories() -> impl Strategy<Value = History> {
 }
 
 /// What each pass scanned, and the sequence after it. Threads touch what `touched` says, at once.
-fn play(history: &History, f: &NumaFeatures, settings: &NumaSettings, touches_all: bool) -> Vec<(Vec<u64>, i32)> {
+fn play(
+    history: &History,
+    f: &NumaFeatures,
+    settings: &NumaSettings,
+    touches_all: bool,
+) -> Vec<(Vec<u64>, i32)> {
     let mut space = Space::of(&history.mib);
     let mut passes = Vec::new();
     for &(thread, touched, later) in &history.steps {

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod demand;
+pub mod mappings;
 mod partial_file;
 pub mod process;
 pub mod threads;

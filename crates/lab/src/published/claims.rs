@@ -58,6 +58,13 @@ const fn times(
 }
 
 const SENTENCES: &[Sentence] = &[
+    Sentence(
+        "s4.claims",
+        "anonfolio-v2, FLEXIBLE_THP=disabled",
+        Rule::Nothing(
+            "a sentence without a number: with the feature compiled out the kernel is the base, P0",
+        ),
+    ),
     change("c1.build", "kbuild", BUILD_TIME, "base", &["patch1"]),
     change("c1.lock", "kbuild", LOCK, "base", &["patch1"]),
     change("c1.free_high", "kbuild", FREE_HIGH, "base", &["patch1"]),

@@ -5,8 +5,9 @@ use super::tables::{Kind, Row, Table};
 use super::{Printed, claims};
 use crate::metric::{
     ALLOC_ZONE, BUILD_TIME, CACHE_MISS, DURATION, FREE_HIGH, GROW_TIME, LOCK, MEM_AVAILABLE, MEM_BUFF_CACHE,
-    MEM_FREE, MEM_SHARED, MEM_TOTAL, MEM_USED, Metric, PUT_MEAN, PUT_P99, QUERY_RATE, SCORE, SHRINK_TIME,
-    SWAP_FREE, SWAP_TOTAL, SWAP_USED, TAKE_MEAN, TAKE_P99, TRANSACTION_RATE, TRANSACTION_TIME, TRANSACTIONS,
+    MEM_FREE, MEM_SHARED, MEM_TOTAL, MEM_USED, Metric, PUT_MEAN, PUT_P99, QUERY_RATE, RUNS_PER_MINUTE, SCORE,
+    SHARE_4K, SHARE_16K, SHARE_32K, SHARE_64K, SHRINK_TIME, SWAP_FREE, SWAP_TOTAL, SWAP_USED, TAKE_MEAN,
+    TAKE_P99, TRANSACTION_RATE, TRANSACTION_TIME, TRANSACTIONS,
 };
 use crate::scenario::Scenario;
 
@@ -42,9 +43,10 @@ type Column = (&'static str, &'static str, &'static str, &'static str, PrintedAs
 enum PrintedAs {
     Itself,
     PercentOfBase,
+    ChangeFromBase,
     Thousands,
 }
-use PrintedAs::{Itself, PercentOfBase, Thousands};
+use PrintedAs::{ChangeFromBase, Itself, PercentOfBase, Thousands};
 
 /// Which variant a row is.
 enum Rows {
@@ -103,12 +105,44 @@ const REFAULT_DISTANCE_LAST: Rows = Rows::Listed(
     None,
 );
 
+/// Kernels of the test of anonymous folios, as the mail's tables call them.
+const ANON_FOLIOS: Rows = Rows::Listed(
+    &[
+        ("baseline-4k", "P0", "baseline-4k"),
+        ("anonfolio-lkml-v1", "v1", "baseline-4k"),
+        ("anonfolio-lkml-v2-simple-order", "simple", "baseline-4k"),
+        ("anonfolio-lkml-v2", "v2", "baseline-4k"),
+        ("anonfolio-lkml-v2-32k", "v2-32k", "baseline-4k"),
+        ("anonfolio-v1", "v1", "baseline-4k"),
+        ("anonfolio-v2-simple-order", "simple", "baseline-4k"),
+        ("anonfolio-v2", "v2", "baseline-4k"),
+    ],
+    None,
+);
+
+const FOLIO_BUCKETS: Rows = Rows::Listed(
+    &[
+        ("anonfolio-v2", "v2", "anonfolio-v2"),
+        (
+            "anonfolio-v2-simple-order (derived from the printed sentence: 32K and 16K fold into 4K)",
+            "simple",
+            "anonfolio-v2",
+        ),
+    ],
+    None,
+);
+
 const REFAULT_DISTANCE_FIRST: Rows =
     Rows::Listed(&[("Before", "cls", "Before"), ("After", "rfc1-cls", "Before")], None);
 
 /// A column that prints a metric of `scenario` as it is.
 const fn of(id: &'static str, scenario: &'static str, metric: Metric) -> Column {
     (id, "", scenario, metric.name, Itself)
+}
+
+/// By how many percent a metric of Speedometer differs from the base row's.
+const fn change(id: &'static str, metric: Metric) -> Column {
+    (id, "", "speedometer", metric.name, ChangeFromBase)
 }
 
 /// The same in thousands.
@@ -197,6 +231,23 @@ const MEASURED: &[Measured] = &[
             of("mysql", "mysql-readonly", QUERY_RATE),
         ],
         REFAULT_DISTANCE_LAST,
+    ),
+    measured("s4.speedometer.v2cover", &[change("runs_per_min", RUNS_PER_MINUTE)], ANON_FOLIOS),
+    measured(
+        "s4.speedometer.stddev",
+        &[of("mean_abs", "speedometer", RUNS_PER_MINUTE), change("mean_rel", RUNS_PER_MINUTE)],
+        ANON_FOLIOS,
+    ),
+    measured("s4.speedometer.large-run", &[change("runs_per_min", RUNS_PER_MINUTE)], ANON_FOLIOS),
+    measured(
+        "s4.folio-buckets",
+        &[
+            of("64K", "speedometer", SHARE_64K),
+            of("32K", "speedometer", SHARE_32K),
+            of("16K", "speedometer", SHARE_16K),
+            of("4K", "speedometer", SHARE_4K),
+        ],
+        FOLIO_BUCKETS,
     ),
     measured(
         "s2.patch1.misc",
@@ -321,6 +372,7 @@ pub(super) fn predict(table: &Table, row: &Row, column: &str, observations: &Obs
             0.0 => Err(format!("{quantity} of the base is zero, so there is no percentage of it")),
             base => Ok(100.0 * own / base),
         }),
+        (ChangeFromBase, Some(base)) => own.and_then(|own| Ok(100.0 * (own / mean(base)? - 1.0))),
         (Thousands, _) => own.map(|own| own / 1000.0),
         _ => own,
     };

@@ -33,6 +33,11 @@ impl Mechanism {
             description: "Refault distance update with MGLRU support, RFC v3, 6 patches, 2023",
             prefix: "s2.",
         },
+        Mechanism {
+            name: "folios",
+            description: "variable-order, large folios for anonymous memory, v2, 2023",
+            prefix: "s4.",
+        },
     ];
 
     /// The mechanism named `name`.

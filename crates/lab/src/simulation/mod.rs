@@ -8,6 +8,8 @@
 
 pub mod kbuild;
 pub mod kernel_writes;
+pub mod long_running;
+pub mod mappings;
 pub mod numa;
 pub mod page_fault;
 pub mod paging;
@@ -155,7 +157,9 @@ fn check_fit(run: &Run) -> Result<(), ScenarioError> {
                 expected: "a machine whose profile has [numa]".into(),
             });
         }
-        Workload::Numa(_) | Workload::Replay(_) => return Ok(()),
+        Workload::Numa(_) | Workload::Replay(_) | Workload::LongRunning(_) | Workload::Mappings(_) => {
+            return Ok(());
+        }
     };
     if fits {
         return Ok(());
@@ -200,6 +204,8 @@ pub fn run(run: &Run) -> Result<Outcome, RunError> {
         Workload::KernelWrites(spec) => kernel_writes::run(run, spec),
         Workload::Paging(spec) => paging::run(run, spec),
         Workload::Numa(spec) => numa::run(run, spec),
+        Workload::LongRunning(spec) => long_running::run(run, spec),
+        Workload::Mappings(spec) => mappings::run(run, spec),
     }
 }
 

@@ -3,6 +3,8 @@
 //! In the kernel: `enum mthp_stat_item` in include/linux/huge_mm.h.
 
 use super::orders::{Orders, PMD_ORDER};
+use crate::address_space::{MmId, Vpn};
+use crate::folio::FolioFlags;
 use crate::page_alloc::MemoryManager;
 
 macro_rules! statistics {
@@ -92,6 +94,22 @@ impl MthpStats {
 }
 
 impl MemoryManager {
+    /// Anonymous pages that an address space maps, by the order of the folio that each is in.
+    pub fn anon_pages_by_order(&self, mm: MmId) -> [u64; PMD_ORDER as usize + 1] {
+        let mut pages = [0; PMD_ORDER as usize + 1];
+        for (table, places) in self.mms[mm].directory.tables(0..Vpn::MAX) {
+            let table_pages = self.page_tables[table].pages_of_entry();
+            for place in self.page_tables[table].places(places) {
+                let Some(id) = self.page_tables[table.entry(place)].folio() else { continue };
+                let flags = self.folios.flags[id];
+                if flags.has(FolioFlags::SWAPBACKED) {
+                    pages[usize::from(flags.order())] += table_pages;
+                }
+            }
+        }
+        pages
+    }
+
     /// What was counted of each size.
     pub fn mthp_stats(&self) -> &MthpStats {
         &self.mthp_stats

@@ -77,9 +77,7 @@ impl TaskPlacement {
         let search = Search { system, task, source, threads, kind };
         match self {
             TaskPlacement::Stay => None,
-            TaskPlacement::Idle => {
-                search.idle_cpu(preferred).map(|cpu| Place { cpu, swap: None })
-            }
+            TaskPlacement::Idle => search.idle_cpu(preferred).map(|cpu| Place { cpu, swap: None }),
             TaskPlacement::Swap => search.best(preferred).place,
         }
     }
@@ -116,14 +114,14 @@ impl Search<'_> {
         let distances = &self.system.machine.topology.node_distances;
         let reach = distances[self.home().index()][preferred.index()];
         let gains = |node: Node| {
-            let task = self.task_weight(self.task, node, reach) - self.task_weight(self.task, self.home(), reach);
+            let task =
+                self.task_weight(self.task, node, reach) - self.task_weight(self.task, self.home(), reach);
             let group =
                 self.group_weight(self.task, node, reach) - self.group_weight(self.task, self.home(), reach);
             (task, group)
         };
         self.look_at(preferred, gains(preferred), reach, &mut best);
-        let spread =
-            self.system.mm.numa().tasks.group(self.task).is_some_and(|group| group.active_nodes > 1);
+        let spread = self.system.mm.numa().tasks.group(self.task).is_some_and(|group| group.active_nodes > 1);
         if best.place.is_none() || spread {
             let topology = &self.system.machine.topology;
             for node in (0..topology.nodes).map(Node) {
@@ -140,13 +138,15 @@ impl Search<'_> {
     fn look_at(&self, node: Node, (task_gain, group_gain): (i64, i64), reach: u8, best: &mut Best) {
         let cpus = self.cpus(node);
         let has_spare = self.load(node) < cpus.len();
-        let move_gain = if self.system.mm.numa().tasks.group(self.task).is_some() { group_gain } else { task_gain };
+        let move_gain =
+            if self.system.mm.numa().tasks.group(self.task).is_some() { group_gain } else { task_gain };
         // A move must not leave the destination with more threads than the source.
         let may_move = self.load(node) < self.load(self.home());
         for cpu in cpus {
             let Some(&(other, stays)) = self.threads[cpu.index()].first() else {
                 if may_move && move_gain >= best.gain {
-                    *best = Best { place: Some(Place { cpu, swap: None }), gain: move_gain, brings_home: false };
+                    *best =
+                        Best { place: Some(Place { cpu, swap: None }), gain: move_gain, brings_home: false };
                     return;
                 }
                 continue;
@@ -184,7 +184,8 @@ impl Search<'_> {
             }
             let found = Best { place: Some(Place { cpu, swap: Some(other) }), gain, brings_home: comes_home };
             let improves = gain >= SMALL_GAIN && gain > best.gain + SMALL_GAIN / 2;
-            let replaces = best.place.is_some_and(|place| place.swap.is_some()) && comes_home && !best.brings_home;
+            let replaces =
+                best.place.is_some_and(|place| place.swap.is_some()) && comes_home && !best.brings_home;
             if replaces || improves {
                 *best = found;
                 if comes_home && !may_move {

@@ -91,7 +91,8 @@ fn heat_map(system: &System) -> Vec<String> {
     areas.sort_by_key(|(_, _, heat)| std::cmp::Reverse((heat.faults[0] + heat.faults[1], heat.scanned)));
     let line = |(mm, start, heat): &(mm::address_space::MmId, u64, &VmaHeat)| {
         let reasons = SkipReason::ALL.into_iter().zip(heat.skipped).filter(|(_, times)| *times > 0);
-        let skipped: Vec<String> = reasons.map(|(reason, times)| format!("{times} {}", reason.name())).collect();
+        let skipped: Vec<String> =
+            reasons.map(|(reason, times)| format!("{times} {}", reason.name())).collect();
         format!(
             "process {}, area {start:#x}: {} entries scanned, {} hint faults ({} local) by {} threads, skipped: {}",
             mm.index(),

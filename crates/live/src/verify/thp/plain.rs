@@ -39,6 +39,8 @@ struct AddressSpace {
     entries: BTreeMap<u64, Entry>,
     /// Stretches of 2 MiB that have a page table.
     tables: Vec<u64>,
+    /// Those that have one entry instead.
+    huge: Vec<u64>,
     faults: u64,
 }
 
@@ -52,6 +54,21 @@ pub struct PlainMemory {
     /// Where the VMA starts, and its pages.
     area: Range<u64>,
     statistics: Statistics,
+}
+
+impl AddressSpace {
+    /// Only `pages` change: a huge entry that is for others too becomes a page table.
+    fn change(&mut self, pages: &Range<u64>) {
+        let size = u64::from(HPAGE_PMD_NR);
+        for stretch in std::mem::take(&mut self.huge) {
+            let all = stretch * size..(stretch + 1) * size;
+            if pages.end <= all.start || pages.start >= all.end {
+                self.huge.push(stretch);
+            } else if pages.start > all.start || pages.end < all.end {
+                self.tables.push(stretch);
+            }
+        }
+    }
 }
 
 impl PlainMemory {
@@ -106,7 +123,10 @@ impl PlainMemory {
         }
         match found {
             None => self.first_touch(process, page, write),
-            Some(Entry::Zeroes) => self.map_folio(process, 0, page),
+            Some(Entry::Zeroes) => {
+                self.process(process).change(&(page..page + 1));
+                self.map_folio(process, 0, page);
+            }
             Some(entry) => self.write_protected(process, page, entry),
         }
     }
@@ -124,10 +144,14 @@ impl PlainMemory {
         }
         let order = match step {
             PmdStep::Zeroes => {
-                let stretch = policy::window(page, PMD_ORDER);
-                return space.entries.extend(stretch.map(|page| (page, Entry::Zeroes)));
+                space.huge.push(stretch);
+                let pages = policy::window(page, PMD_ORDER);
+                return space.entries.extend(pages.map(|page| (page, Entry::Zeroes)));
             }
-            PmdStep::Folio => PMD_ORDER,
+            PmdStep::Folio => {
+                space.huge.push(stretch);
+                PMD_ORDER
+            }
             PmdStep::Pass => {
                 space.tables.push(stretch);
                 if !write {
@@ -172,6 +196,7 @@ impl PlainMemory {
 
     /// Takes pages out of a page table, those of a folio at once.
     fn unmap(&mut self, process: Process, pages: Range<u64>) {
+        self.process(process).change(&pages);
         let mut lost: BTreeMap<usize, u32> = BTreeMap::new();
         for page in pages {
             let Some(Entry::Page { folio, index, .. }) = self.process(process).entries.remove(&page) else {

@@ -1,0 +1,423 @@
+//! A system that runs for long: processes map memory, use it and give it back, until nothing changes any more.
+//!
+//! ```text
+//!   areas    small ▪▪▪▪▪▪ short-lived      large ▬▬▬ long-lived       mapped at random places, touched page by page
+//!              │                                                       in order or shuffled
+//!              ▼
+//!   total up to the target  ─► what would end first ends ─► the next is mapped
+//!
+//!   beside it: pages of the kernel that stay where they are; files read through a page cache that takes what is free;
+//!   swap that is memory itself (zram), in single pages
+//! ```
+//!
+//! The areas, when they end and how they are touched are the same for all variants of a seed, whatever folios they are
+//! made of; so memory is short at the same times. "Are more fallback orders the sooner end of large folios?" is the
+//! question (Yu Zhao, 2023-07-05): how many of the faults that had room for the preferred order got it, window by window.
+//!
+//! The cache of files is a list of blocks in the order in which they were read, with orders that grow as read-ahead
+//! does; the oldest go first when memory is short. It is no page cache of the twin, and compaction does not move its
+//! pages: combine it with none.
+
+use super::{RunError, Stream, System, boot, stream};
+use crate::metric;
+use crate::outcome::{Outcome, Sample};
+use crate::scenario::Run;
+use machine::{Cpu, Node, Time};
+use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::compaction::policy::unusable_free_index;
+use mm::huge_memory::orders::Orders;
+use mm::huge_memory::stats::MthpStat;
+use mm::memcontrol::Memcg;
+use mm::page_alloc::Effort;
+use mm::{Event, MigrateType, Pfn, Placement, Request};
+use rand::RngExt;
+use rand_distr::weighted::WeightedIndex;
+use rand_distr::{Distribution, Exp1};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Areas of a kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AreaClass {
+    /// The smallest, pages.
+    pub least: u64,
+    /// The largest, pages.
+    pub most: u64,
+    /// How many there are of a hundred or so.
+    pub weight: f64,
+    /// How long they live on average, in lives of other classes.
+    pub life: f64,
+}
+
+/// What compacts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compactor {
+    /// Nothing.
+    None,
+    /// kcompactd, when kswapd wakes it, and of its own accord.
+    Kcompactd,
+    /// Faults themselves, and kcompactd.
+    Direct,
+}
+
+/// The system as scenarios describe it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LongRunning {
+    /// Memory of the machine's only node, MiB.
+    pub memory_mib: u64,
+    /// What part of it areas take together, percent of its pages; beyond 100 with zram.
+    pub occupancy: f64,
+    /// How often areas as large as all memory are mapped.
+    pub turnovers: u64,
+    /// Processes that map them.
+    pub processes: u64,
+    /// What is mapped.
+    pub areas: Vec<AreaClass>,
+    /// What part of areas is touched from the first page to some page only.
+    pub partly_touched: f64,
+    /// Pages of the kernel that stay where they are, percent.
+    pub unmovable: f64,
+    /// Whether files fill what areas leave.
+    pub page_cache: bool,
+    /// Swap on zram, percent of memory; 0 for none.
+    pub zram: f64,
+    /// What compacts.
+    pub compaction: Compactor,
+    /// The order that is preferred.
+    pub order: u8,
+}
+
+/// Pages that zram makes one of: lzo-rle in "Zram Performance Analysis" (gokawiil.com/article/193372), as in the profile
+/// i7-9700.
+const ZRAM_RATIO: f64 = 2.74;
+
+/// Windows of a run in each turnover of its memory.
+const WINDOWS_PER_TURNOVER: u64 = 4;
+
+/// Success rates may differ so much from the final one in equilibrium.
+const EPSILON: f64 = 0.02;
+
+/// Windows that are averaged for that.
+const AVERAGED: usize = 10;
+
+/// An area that ends at some time.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+struct Area {
+    end: f64,
+    process: usize,
+    start: Vpn,
+    pages: u64,
+}
+
+impl Eq for Area {}
+
+impl Ord for Area {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.end.total_cmp(&other.end).then(self.start.cmp(&other.start))
+    }
+}
+
+/// One stretch of the run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    attempts: i64,
+    successes: i64,
+    unusable: f64,
+    folios: i64,
+    rss: f64,
+}
+
+struct LongRun<'a> {
+    spec: &'a LongRunning,
+    system: System,
+    random: Pcg64Mcg,
+    processes: Vec<MmId>,
+    /// The end of what each has mapped.
+    ends: Vec<Vpn>,
+    living: BinaryHeap<Reverse<Area>>,
+    now: f64,
+    mapped: u64,
+    touched: u64,
+    unmovable: Vec<Pfn>,
+    cache: VecDeque<(Pfn, u8)>,
+    zram: Vec<Pfn>,
+    probes: (i64, i64),
+    next_proactive: u64,
+}
+
+const CPU: Cpu = Cpu(0);
+
+/// Makes one run.
+pub fn run(run: &Run, spec: &LongRunning) -> Result<Outcome, RunError> {
+    let mut sized = run.clone();
+    sized.machine.topology.memory_mib_per_node = spec.memory_mib;
+    let system = boot(&sized, 1)?;
+    LongRun::new(spec, system, run.seed)
+        .run()
+        .ok_or_else(|| RunError::OutOfMemory { scenario: run.scenario.clone(), variant: run.variant.clone() })
+}
+
+impl<'a> LongRun<'a> {
+    fn new(spec: &'a LongRunning, mut system: System, seed: u64) -> LongRun<'a> {
+        if spec.zram > 0.0 {
+            let pages = (spec.memory_mib as f64 * 256.0 * spec.zram / 100.0) as u64;
+            system.mm.swapon(pages, Some(Time::ZERO));
+        }
+        let processes: Vec<MmId> = (0..spec.processes).map(|_| system.mm.create_mm(Memcg::ROOT)).collect();
+        LongRun {
+            ends: vec![1 << 9; processes.len()],
+            spec,
+            system,
+            random: stream(seed, Stream::Demand, 0),
+            processes,
+            living: BinaryHeap::new(),
+            now: 0.0,
+            mapped: 0,
+            touched: 0,
+            unmovable: Vec::new(),
+            cache: VecDeque::new(),
+            zram: Vec::new(),
+            probes: (0, 0),
+            next_proactive: 0,
+        }
+    }
+
+    fn run(mut self) -> Option<Outcome> {
+        let memory = self.spec.memory_mib * 256;
+        let target = (memory as f64 * self.spec.occupancy / 100.0) as u64;
+        let wanted = (memory as f64 * self.spec.unmovable / 100.0) as usize;
+        let classes = WeightedIndex::new(self.spec.areas.iter().map(|class| class.weight)).ok()?;
+        let (mut windows, mut before) = (Vec::new(), self.attempts());
+        let mut total = 0;
+        while total < memory * self.spec.turnovers {
+            let class = &self.spec.areas[classes.sample(&mut self.random)];
+            let pages = self.random.random_range(class.least..=class.most);
+            let life: f64 = Exp1.sample(&mut self.random);
+            let end = self.now + class.life * life;
+            while self.mapped + pages > target {
+                self.end_first()?;
+            }
+            self.map(pages, end.max(self.now))?;
+            total += pages;
+            self.make_noise(wanted);
+            self.read_files();
+            self.run_daemons();
+            if total * WINDOWS_PER_TURNOVER / memory > windows.len() as u64 {
+                let now = self.attempts();
+                windows.push(self.window(now.0 - before.0, now.1 - before.1));
+                before = now;
+            }
+        }
+        Some(self.outcome(&windows))
+    }
+
+    /// The area that would end first ends.
+    fn end_first(&mut self) -> Option<()> {
+        let Reverse(area) = self.living.pop()?;
+        self.now = area.end;
+        let pages = area.start..area.start + area.pages;
+        self.system.mm.munmap(&mut self.system.machine, CPU, self.processes[area.process], pages);
+        self.mapped -= area.pages;
+        Some(())
+    }
+
+    /// Maps an area and touches it.
+    fn map(&mut self, pages: u64, end: f64) -> Option<()> {
+        let process = self.random.random_range(0..self.processes.len());
+        let start = self.ends[process] + self.random.random_range(1..=16);
+        self.ends[process] = start + pages;
+        let mm = self.processes[process];
+        let System { machine, mm: manager, .. } = &mut self.system;
+        manager.mmap_fixed(machine, CPU, mm, start, pages, Backing::Anonymous, VmFlags::PRIVATE);
+        let touched = match self.random.random_bool(self.spec.partly_touched) {
+            true => self.random.random_range(1..=pages),
+            false => pages,
+        };
+        let mut order: Vec<u64> = (0..touched).collect();
+        if self.random.random_bool(0.5) {
+            for i in (1..order.len()).rev() {
+                order.swap(i, self.random.random_range(0..=i));
+            }
+        }
+        self.living.push(Reverse(Area { end, process, start, pages }));
+        self.mapped += pages;
+        self.touched += touched;
+        for page in order {
+            while self.touch(mm, start + page).is_none() {
+                // Somebody is killed.
+                self.end_first()?;
+                if self.living.is_empty() {
+                    return None;
+                }
+            }
+        }
+        self.probe(start..start + pages);
+        Some(())
+    }
+
+    fn touch(&mut self, mm: MmId, page: Vpn) -> Option<()> {
+        let System { machine, mm: manager, .. } = &mut self.system;
+        if manager.mm(mm).vmas.find(page).is_none() {
+            return Some(());
+        }
+        manager.touch(machine, CPU, mm, page, true).ok().map(drop)
+    }
+
+    /// A kernel that makes no large folios tries what would become of one.
+    fn probe(&mut self, pages: std::ops::Range<Vpn>) {
+        let size = 1 << self.spec.order;
+        let fits = pages.start.next_multiple_of(size) + size <= pages.end;
+        if !fits || !self.makes_none() {
+            return;
+        }
+        let effort = Effort::LIGHT;
+        let request =
+            Request { effort, ..Request::new(self.spec.order, MigrateType::Movable, Placement::Local) };
+        self.probes.0 += 1;
+        let System { machine, mm, .. } = &mut self.system;
+        if let Some(pfn) = mm.alloc(machine, CPU, &request) {
+            self.probes.1 += 1;
+            mm.free(machine, CPU, pfn, self.spec.order);
+        }
+    }
+
+    fn makes_none(&self) -> bool {
+        let stats = self.system.mm.mthp_stats();
+        Orders::ALL_ANON.descending().all(|order| {
+            stats.get(order, MthpStat::AnonFaultAlloc) + stats.get(order, MthpStat::AnonFaultFallback) == 0
+        })
+    }
+
+    /// Faults that had room for the preferred order, or for more, and those that got it.
+    fn attempts(&self) -> (i64, i64) {
+        let stats = self.system.mm.mthp_stats();
+        let preferred = Orders::ALL_ANON.without(Orders::range(0, self.spec.order - 1));
+        let made: i64 = preferred.descending().map(|order| stats.get(order, MthpStat::AnonFaultAlloc)).sum();
+        let failed = stats.get(self.spec.order, MthpStat::AnonFaultFallback);
+        (made + failed + self.probes.0, made + self.probes.1)
+    }
+
+    fn window(&self, attempts: i64, successes: i64) -> Window {
+        let mm = &self.system.mm;
+        let mut blocks = [0; mm::page::NR_PAGE_ORDERS];
+        for z in 0..mm.zones().len() {
+            blocks.iter_mut().zip(mm.free_blocks(z)).for_each(|(sum, free)| *sum += free);
+        }
+        let rss: u64 = self.processes.iter().map(|&id| mm.mm(id).rss()).sum();
+        Window {
+            attempts,
+            successes,
+            unusable: unusable_free_index(&blocks, self.spec.order) as f64,
+            folios: mm.mthp_stats().get(self.spec.order, MthpStat::NrAnon),
+            rss: rss as f64,
+        }
+    }
+
+    /// Pages of the kernel come and go, here and there.
+    fn make_noise(&mut self, wanted: usize) {
+        let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
+        let System { machine, mm, .. } = &mut self.system;
+        if self.unmovable.len() >= wanted && !self.unmovable.is_empty() && self.random.random_bool(0.1) {
+            let place = self.random.random_range(0..self.unmovable.len());
+            mm.free(machine, CPU, self.unmovable.swap_remove(place), 0);
+        }
+        if self.unmovable.len() < wanted {
+            self.unmovable.extend(mm.alloc(machine, CPU, &request));
+        }
+    }
+
+    /// Reads a file: blocks of growing order, as many as there is room for; what was read first goes first.
+    fn read_files(&mut self) {
+        if !self.spec.page_cache {
+            return;
+        }
+        let System { machine, mm, .. } = &mut self.system;
+        let reserve = self.spec.memory_mib * 256 / 50;
+        while mm.free_pages() < 2 * reserve {
+            let Some((pfn, order)) = self.cache.pop_front() else { return };
+            mm.free(machine, CPU, pfn, order);
+        }
+        let pages: u64 = self.random.random_range(1..=64);
+        let (mut read, mut order) = (0, 0);
+        while read < pages && mm.free_pages() > reserve {
+            let largest = order.min((pages - read).ilog2() as u8);
+            let found = (0..=largest).rev().find_map(|order| {
+                let request = Request::new(order, MigrateType::Movable, Placement::Local);
+                let request = Request { effort: Effort::LIGHT, ..request };
+                Some((mm.alloc(machine, CPU, &request)?, order))
+            });
+            let Some(block) = found else { return };
+            self.cache.push_back(block);
+            read += 1 << block.1;
+            order = (order + 2).min(5);
+        }
+    }
+
+    /// kswapd, kcompactd, and memory for what zram holds.
+    fn run_daemons(&mut self) {
+        let node = Node(0);
+        let System { machine, mm, .. } = &mut self.system;
+        if self.spec.zram > 0.0 || self.spec.compaction != Compactor::None {
+            if let Some(mut kswapd) = mm.start_kswapd(node) {
+                while kswapd.step(mm, machine, CPU) {}
+            }
+        }
+        if self.spec.compaction != Compactor::None {
+            mm.kcompactd(machine, CPU, node);
+            self.next_proactive += 1;
+            if self.next_proactive.is_multiple_of(512) {
+                mm.proactive_compaction(machine, CPU, node);
+            }
+        }
+        let wanted = (mm.swap().used() as f64 / ZRAM_RATIO) as usize;
+        while self.zram.len() > wanted {
+            let Some(pfn) = self.zram.pop() else { break };
+            mm.free(machine, CPU, pfn, 0);
+        }
+        let request = Request::new(0, MigrateType::Movable, Placement::Local);
+        while self.zram.len() < wanted {
+            let Some(pfn) = mm.alloc(machine, CPU, &request) else { break };
+            self.zram.push(pfn);
+        }
+    }
+
+    fn outcome(self, windows: &[Window]) -> Outcome {
+        let mut outcome = Outcome::default();
+        let rate = |windows: &[Window]| {
+            let attempts: i64 = windows.iter().map(|window| window.attempts).sum();
+            let successes: i64 = windows.iter().map(|window| window.successes).sum();
+            successes as f64 / attempts.max(1) as f64
+        };
+        let last = &windows[windows.len() * 4 / 5..];
+        let settled = rate(last);
+        let is_settled = |first: usize| {
+            let next = &windows[first..(first + AVERAGED).min(windows.len())];
+            (rate(next) - settled).abs() <= EPSILON
+        };
+        let first = (0..windows.len()).find(|&first| is_settled(first)).unwrap_or(windows.len());
+        let mean = |of: fn(&Window) -> f64| last.iter().map(of).sum::<f64>() / last.len().max(1) as f64;
+        let memory = self.spec.memory_mib as f64 * 256.0;
+        outcome.set(metric::PREFERRED_SUCCESS, 100.0 * settled);
+        outcome.set(metric::EQUILIBRIUM_TIME, first as f64 / WINDOWS_PER_TURNOVER as f64);
+        outcome.set(metric::PREFERRED_FOLIOS, mean(|window| window.folios as f64));
+        outcome.set(metric::UNUSABLE_FREE, mean(|window| window.unusable));
+        outcome.set(metric::ANON_MEMORY, 100.0 * mean(|window| window.rss) / memory);
+        let counters = self.system.mm.counters();
+        outcome
+            .set(metric::FAULTS_PER_PAGE, counters.get(Event::Pgfault) as f64 / self.touched.max(1) as f64);
+        outcome.set(metric::PAGES_MIGRATED, counters.get(Event::PgmigrateSuccess) as f64);
+        outcome.counters = counters.clone();
+        outcome.page_operations = counters.page_operations();
+        for (number, window) in windows.iter().enumerate() {
+            let seconds = (number + 1) as f64 / WINDOWS_PER_TURNOVER as f64;
+            let value = 100.0 * rate(std::slice::from_ref(window));
+            outcome.series.push(Sample { seconds, name: "preferred_success", value });
+        }
+        outcome
+    }
+}

@@ -1,0 +1,187 @@
+//! A program whose mappings and first touches were recorded, with whatever folios a kernel makes of them.
+//!
+//! ```text
+//!   recorded   map ─ store ─ store ─ unmap ─ fork ...      in the recorded order, on one CPU
+//!                       │
+//!   twin       a fault, or the page is there already: a folio made it with others
+//!                       │
+//!   time       program's own CPU time + faults + clearing + copying + unmapping
+//! ```
+//!
+//! What the program itself takes is one figure, from the machine that recorded it. Touches of pages that are there were not
+//! recorded, so what larger folios save in translation caches is not predicted, nor what a cache loses to clearing.
+//! Memory by size of folio is counted once a second of the recording, over all processes, page by page as they are mapped.
+
+use super::{RunError, System, boot};
+use crate::metric;
+use crate::outcome::{Outcome, Sample};
+use crate::scenario::Run;
+use machine::profile::Figure;
+use machine::{Cpu, Time};
+use mm::address_space::{Advice, Backing, MmId, VmFlags};
+use mm::memcontrol::Memcg;
+use mm::{Category, Event};
+use serde::{Deserialize, Serialize};
+use workload::mappings::{Mappings, Operation, Step};
+
+/// A recorded program as scenarios describe it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordedMappings {
+    /// Which recording; `chromium` is the one there is.
+    pub program: Program,
+    /// CPU time of the program and of the kernel for it, all but page faults, seconds.
+    pub cpu_seconds: Figure,
+    /// How many runs of a benchmark the recording counts for.
+    pub runs: Figure,
+}
+
+/// A recorded program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    /// [`Mappings::chromium`].
+    Chromium,
+}
+
+/// Orders whose share of memory is a metric.
+const BUCKETS: [(u8, metric::Metric); 4] =
+    [(4, metric::SHARE_64K), (3, metric::SHARE_32K), (2, metric::SHARE_16K), (0, metric::SHARE_4K)];
+
+const CPU: Cpu = Cpu(0);
+
+/// Makes one run.
+pub fn run(run: &Run, spec: &RecordedMappings) -> Result<Outcome, RunError> {
+    let mappings = match spec.program {
+        Program::Chromium => Mappings::chromium(),
+    };
+    let mappings = mappings.map_err(|error| RunError::Profile(error.to_string()))?;
+    let system = boot(run, 1)?;
+    let replay =
+        Replay { system, processes: vec![None; mappings.processes], shares: Vec::new(), series: Vec::new() };
+    let out_of_memory =
+        || RunError::OutOfMemory { scenario: run.scenario.clone(), variant: run.variant.clone() };
+    replay.run(&mappings, spec).ok_or_else(out_of_memory)
+}
+
+struct Replay {
+    system: System,
+    processes: Vec<Option<MmId>>,
+    /// Memory in each of [`BUCKETS`], one row a sample.
+    shares: Vec<[u64; BUCKETS.len()]>,
+    series: Vec<Sample>,
+}
+
+impl Replay {
+    fn run(mut self, mappings: &Mappings, spec: &RecordedMappings) -> Option<Outcome> {
+        let mut seconds = 0;
+        for step in &mappings.steps {
+            while step.milliseconds >= 1000 * (seconds + 1) {
+                seconds += 1;
+                self.sample(seconds);
+            }
+            self.step(step)?;
+        }
+        Some(self.outcome(spec))
+    }
+
+    fn process(&mut self, process: usize) -> MmId {
+        let mm = &mut self.system.mm;
+        *self.processes[process].get_or_insert_with(|| mm.create_mm(Memcg::ROOT))
+    }
+
+    fn step(&mut self, step: &Step) -> Option<()> {
+        let id = self.process(step.process);
+        let pages = step.page..step.page + step.pages;
+        let System { machine, mm, .. } = &mut self.system;
+        let rights = |base: VmFlags| {
+            let named = [(1, VmFlags::READ), (2, VmFlags::WRITE), (4, VmFlags::EXEC)];
+            let has = named.iter().filter(|(bit, _)| step.rights & bit != 0);
+            has.fold(base, |flags, (_, right)| flags.or(*right))
+        };
+        let mut unmapped = 0;
+        match step.operation {
+            Operation::Exec | Operation::Exit => {
+                unmapped = mm.exit_mm(machine, CPU, id);
+                self.processes[step.process] = None;
+            }
+            Operation::Fork => {
+                let child = mm.fork_mm(machine, CPU, id);
+                let before = self.processes[step.pages as usize].replace(child);
+                if let Some(before) = before {
+                    self.system.mm.exit_mm(&mut self.system.machine, CPU, before);
+                }
+            }
+            Operation::MapAnon if step.pages > 0 => {
+                let flags = rights(VmFlags::default());
+                mm.mmap_fixed(machine, CPU, id, step.page, step.pages, Backing::Anonymous, flags);
+            }
+            // What is mapped of files and with others is of no interest but for copies of their pages.
+            Operation::MapFile if step.pages > 0 => {
+                let flags = rights(VmFlags::NOHUGEPAGE);
+                mm.mmap_fixed(machine, CPU, id, step.page, step.pages, Backing::Anonymous, flags);
+            }
+            Operation::MapShared if step.pages > 0 => unmapped = mm.munmap(machine, CPU, id, pages),
+            Operation::Unmap => unmapped = mm.munmap(machine, CPU, id, pages),
+            Operation::Protect if step.pages > 0 => mm.mprotect(id, pages, rights(VmFlags::default())),
+            Operation::Dontneed => unmapped = mm.madvise_dontneed(machine, CPU, id, pages),
+            Operation::Hugepage => mm.madvise(id, pages, Advice::HugePage),
+            Operation::Nohugepage => mm.madvise(id, pages, Advice::NoHugePage),
+            Operation::Load | Operation::Store => {
+                let write = step.operation == Operation::Store;
+                pages.into_iter().try_for_each(|page| self.touch(id, page, write))?;
+            }
+            _ => {}
+        }
+        let machine = &mut self.system.machine;
+        let cost = machine.costs.page_unmap * unmapped;
+        machine.charge(CPU, Category::PageFree, cost);
+        Some(())
+    }
+
+    /// Touches a page, if the recording has an area there that may be used so.
+    fn touch(&mut self, id: MmId, page: u64, write: bool) -> Option<()> {
+        let System { machine, mm, .. } = &mut self.system;
+        let Some(vma) = mm.mm(id).vmas.find(page) else { return Some(()) };
+        let of_file = vma.flags.has(VmFlags::NOHUGEPAGE) && !write;
+        if of_file || !vma.flags.has(if write { VmFlags::WRITE } else { VmFlags::READ }) {
+            return Some(());
+        }
+        let before = mm.counters().get(Event::Pgfault);
+        mm.touch(machine, CPU, id, page, write).ok()?;
+        let faults = mm.counters().get(Event::Pgfault) - before;
+        let cost = machine.costs.page_fault * faults;
+        machine.charge(CPU, Category::PageFault, cost);
+        Some(())
+    }
+
+    /// Counts memory by size of folio.
+    fn sample(&mut self, seconds: u64) {
+        let mut pages = [0; 10];
+        for &id in self.processes.iter().flatten() {
+            pages.iter_mut().zip(self.system.mm.anon_pages_by_order(id)).for_each(|(sum, n)| *sum += n);
+        }
+        self.shares.push(BUCKETS.map(|(order, _)| pages[usize::from(order)]));
+        let value = pages.iter().sum::<u64>() as f64 / 256.0;
+        self.series.push(Sample { seconds: seconds as f64, name: "anon_mib", value });
+    }
+
+    fn outcome(self, spec: &RecordedMappings) -> Outcome {
+        let machine = &self.system.machine;
+        let kernel: Time = machine.now(CPU);
+        let seconds = spec.cpu_seconds.value + kernel.seconds();
+        let mut outcome = Outcome { virtual_seconds: seconds, series: self.series, ..Outcome::default() };
+        outcome.set(metric::RUNS_PER_MINUTE, 60.0 * spec.runs.value / seconds);
+        let total: u64 = self.shares.iter().flatten().sum();
+        for (bucket, (_, metric)) in BUCKETS.iter().enumerate() {
+            let pages: u64 = self.shares.iter().map(|shares| shares[bucket]).sum();
+            outcome.set(*metric, 100.0 * pages as f64 / total.max(1) as f64);
+        }
+        let counters = self.system.mm.counters();
+        outcome.set(metric::PAGE_FAULTS, counters.get(Event::Pgfault) as f64);
+        outcome.set(metric::FAULT_TIME, 1e3 * kernel.seconds());
+        outcome.counters = counters.clone();
+        outcome.page_operations = counters.page_operations();
+        outcome
+    }
+}

@@ -1,0 +1,193 @@
+//! What processes map and touch: areas that come, change and go, and the first use of each page.
+//!
+//! ```text
+//!   process 0   exec   map-anon 100+64 rw   store 100, 101, 102 ...   fork ─► process 1   protect 110+4 none
+//!   process 1                                                                store 100    exit
+//! ```
+//!
+//! A recording has the system calls that change an address space and the page faults, in order, of a kernel that makes
+//! single pages only: so every page shows when it is touched for the first time, and whatever sizes of folios are tried
+//! on it, what was asked for stays the same. A later touch of a page that is there is not in it.
+//!
+//! | column | |
+//! |---|---|
+//! | `ms` | milliseconds since the row before |
+//! | `process` | its number; in the order of their first rows |
+//! | `operation` | see [`Operation`] |
+//! | `page` | the first page, relative to that of the process's row before |
+//! | `pages` | how many; of `fork`, the number of the child |
+//! | `rights` | of `map-` and `protect`: 1 read, 2 write, 4 execute |
+
+use serde::Deserialize;
+use std::io::Read;
+
+/// What is done with pages of an address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// Everything goes, another program begins.
+    Exec,
+    /// A child begins with a copy.
+    Fork,
+    /// The process ends.
+    Exit,
+    /// Memory of its own is mapped.
+    MapAnon,
+    /// A file is mapped, stores are private.
+    MapFile,
+    /// A file or memory is mapped that others share.
+    MapShared,
+    /// What is there goes.
+    Unmap,
+    /// Rights change.
+    Protect,
+    /// Contents go (`MADV_DONTNEED`).
+    Dontneed,
+    /// `MADV_HUGEPAGE`.
+    Hugepage,
+    /// `MADV_NOHUGEPAGE`.
+    Nohugepage,
+    /// Pages are read that were not there.
+    Load,
+    /// Pages are stored to that were not there, or were not writable.
+    Store,
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Since the recording began.
+    pub milliseconds: u64,
+    /// Who.
+    pub process: usize,
+    /// What.
+    pub operation: Operation,
+    /// The first page.
+    pub page: u64,
+    /// How many; of a fork, the child.
+    pub pages: u64,
+    /// 1 read, 2 write, 4 execute.
+    pub rights: u8,
+}
+
+/// A recording of all processes of a program.
+#[derive(Clone, Debug, Default)]
+pub struct Mappings {
+    /// Its rows, in order.
+    pub steps: Vec<Step>,
+    /// How many processes there are.
+    pub processes: usize,
+}
+
+/// Why a recording cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum MappingsError {
+    /// It cannot be unpacked.
+    #[error("recorded mappings: {0}")]
+    Packed(#[from] std::io::Error),
+    /// A row makes no sense.
+    #[error("recorded mappings, row {row}: {problem}")]
+    Row {
+        /// Which, counted from 1.
+        row: usize,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Row {
+    ms: u64,
+    process: usize,
+    operation: Operation,
+    page: i64,
+    pages: u64,
+    rights: Option<u8>,
+}
+
+/// More than any recording has.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Pages of an address space: 2^47 bytes of 4 KiB each, and the kernel's page that programs see (vsyscall).
+const MOST_PAGES: u64 = 1 << 52;
+
+impl Mappings {
+    /// Reads a recording, compressed with zstd.
+    pub fn parse(packed: &[u8]) -> Result<Mappings, MappingsError> {
+        let mut text = Vec::new();
+        zstd::Decoder::new(packed)?.take(MOST_BYTES).read_to_end(&mut text)?;
+        let mut mappings = Mappings::default();
+        let mut last: Vec<u64> = Vec::new();
+        let mut milliseconds = 0u64;
+        for (number, row) in csv::Reader::from_reader(&text[..]).deserialize::<Row>().enumerate() {
+            let wrong = |problem: String| MappingsError::Row { row: number + 1, problem };
+            let row = row.map_err(|error| wrong(error.to_string()))?;
+            let known = |process: usize| process <= last.len() && process < 1 << 16;
+            let child = if row.operation == Operation::Fork { row.pages as usize } else { row.process };
+            if !known(row.process) || child > last.len() + 1 {
+                return Err(wrong(format!("process {}: numbers ascend from 0", row.process)));
+            }
+            for process in [row.process, child] {
+                if process == last.len() {
+                    let page = last.get(row.process).copied().unwrap_or(0);
+                    last.push(page);
+                }
+            }
+            let page = last[row.process].checked_add_signed(row.page);
+            let page = page.filter(|page| page.saturating_add(row.pages) <= MOST_PAGES);
+            let page = page.ok_or_else(|| wrong("pages outside of any address space".into()))?;
+            last[row.process] = page;
+            if row.operation == Operation::Fork {
+                last[child] = page;
+            }
+            milliseconds = milliseconds.saturating_add(row.ms);
+            let Row { process, operation, pages, rights, .. } = row;
+            let rights = rights.unwrap_or(0);
+            mappings.steps.push(Step { milliseconds, process, operation, page, pages, rights });
+        }
+        mappings.processes = last.len();
+        Ok(mappings)
+    }
+
+    /// Chromium on a page that does what Speedometer does: lists of a hundred items are filled, ticked off and emptied in
+    /// frames of their own. data/README.md says how it was recorded.
+    pub fn chromium() -> Result<Mappings, MappingsError> {
+        Mappings::parse(include_bytes!("../../../../data/speedometer.mappings.zst"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(rows: &str) -> Result<Mappings, MappingsError> {
+        let text = format!("ms,process,operation,page,pages,rights\n{rows}");
+        Mappings::parse(&zstd::encode_all(text.as_bytes(), 1).unwrap())
+    }
+
+    #[test]
+    fn places_are_relative_to_a_process_s_row_before() {
+        let mappings = parse("1,0,map-anon,100,8,3\n0,0,fork,0,1,\n2,1,store,3,1,\n0,0,load,1,2,\n").unwrap();
+        let pages: Vec<(usize, u64)> = mappings.steps.iter().map(|step| (step.process, step.page)).collect();
+        assert_eq!(pages, [(0, 100), (0, 100), (1, 103), (0, 101)]);
+        assert_eq!((mappings.processes, mappings.steps[3].milliseconds), (2, 3));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for rows in
+            ["1,1,exec,0,0,\n", "1,0,load,-1,1,\n", "1,0,jump,0,0,\n", "1,0,fork,0,9,\n", "x,0,exec,0,0,\n"]
+        {
+            assert!(parse(rows).is_err(), "{rows}");
+        }
+        assert!(Mappings::parse(b"no zstd").is_err());
+    }
+
+    #[test]
+    fn the_recording_is_whole() {
+        let mappings = Mappings::chromium().unwrap();
+        assert_eq!((mappings.processes, mappings.steps.len()), (27, 93_271));
+        let stores = mappings.steps.iter().filter(|step| step.operation == Operation::Store);
+        assert!(stores.map(|step| step.pages).sum::<u64>() > 100_000);
+    }
+}
