@@ -12,6 +12,7 @@
 //! A folio is on one list at most, or in a batch of a CPU, or isolated by reclaim. In the kernel: `struct folio`,
 //! include/linux/page-flags.h, include/linux/list.h.
 
+use crate::growth;
 use crate::page::{NO_PAGE, Pfn};
 use prefetch_index::prefetch_index;
 
@@ -281,6 +282,8 @@ impl Folios {
             }
             None => {
                 let id = FolioId(self.records.len() as u32);
+                growth::reserve(&mut self.records, 1);
+                growth::reserve(&mut self.flags.0, 1);
                 self.records.push(Folio { next: id, prev: id, ..folio });
                 self.flags.0.push(flags);
                 id

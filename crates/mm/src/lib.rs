@@ -32,6 +32,7 @@ pub mod features;
 pub mod filemap;
 pub mod folio;
 pub mod foresight;
+mod growth;
 pub mod huge_memory;
 pub mod hugetlb;
 pub mod latency;

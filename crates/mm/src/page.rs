@@ -14,6 +14,7 @@
 //! A record holds what `struct page` holds for a free page (`include/linux/mm_types.h`): links, order, list
 //! type. It also holds one thing that only hardware knows: which CPU's cache had the record's line last.
 
+use crate::growth;
 use machine::Cpu;
 
 /// A page frame number. 32 bits reach 16 TiB.
@@ -152,6 +153,7 @@ impl PageMap {
     #[cold]
     fn make_inner_records(&mut self, pfn: Pfn, head: usize) {
         let start = self.records.len();
+        growth::reserve(&mut self.records, PAGEBLOCK_NR_PAGES as usize);
         self.records.resize(start + PAGEBLOCK_NR_PAGES as usize, PageRecord::UNTOUCHED);
         self.records[start] = self.records[head];
         self.starts[((pfn >> PAGEBLOCK_ORDER) - self.first_block) as usize] = start as u32;

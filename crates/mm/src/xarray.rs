@@ -12,6 +12,7 @@
 //! lib/xarray.c, `workingset_update_node` and `scan_shadow_nodes` in mm/workingset.c.
 
 use crate::folio::{FolioFlags, FolioId, Folios};
+use crate::growth;
 use prefetch_index::prefetch_index;
 use std::collections::VecDeque;
 
@@ -169,6 +170,8 @@ impl Files {
                     id
                 }
                 None => {
+                    growth::reserve(&mut self.nodes, 1);
+                    growth::reserve(&mut self.slots, 1);
                     self.nodes.push(node);
                     self.slots.push([0; NODE_SLOTS]);
                     self.nodes.len() as u32 - 1

@@ -1,0 +1,77 @@
+//! How much of the host's memory a page takes, measured at the allocator, so with the room that vectors grow into.
+//!
+//! ```text
+//!   page allocator   12 bytes a page of a pageblock that has been split
+//!   resident page    folio 24, slot 8, a 64th of a node and of its place in the directory
+//!   shadow           slot 8, the same 64ths
+//! ```
+//!
+//! Vectors may have an eighth more room than they need.
+
+use machine::{Costs, Cpu, Machine, Topology};
+use mm::filemap::Read;
+use mm::memcontrol::Memcg;
+use mm::memory_map::memory_layout;
+use mm::page_alloc::{Placement, Request};
+use mm::xarray::FileId;
+use mm::{Category, MemoryManager, MigrateType, Series, Settings};
+use rand_pcg::Pcg64Mcg;
+use std::ops::Range;
+
+const RESIDENT: u32 = 1 << 20;
+const SHADOWS: u32 = 4 * RESIDENT;
+
+fn boot() -> (Machine<Category>, MemoryManager) {
+    let variant = Series::RECLAIM.variant("g67").unwrap();
+    let topology = Topology::single();
+    let memory = memory_layout(1, u64::from(RESIDENT) / 256 + 256);
+    let noise = Pcg64Mcg::new(0);
+    let mm = MemoryManager::new(&topology, &memory, variant.features, Settings::default(), noise);
+    (Machine::new(topology, Costs::FREE), mm)
+}
+
+fn read(machine: &mut Machine<Category>, mm: &mut MemoryManager, memcg: Memcg, file: FileId, page: u32) {
+    if let Ok(Read::Miss(id)) = mm.read_page(machine, Cpu(0), memcg, file, page, false) {
+        mm.end_read(id);
+    }
+}
+
+/// Bytes that `work` leaves allocated.
+fn allocated(work: impl FnOnce()) -> f64 {
+    allocation_counter::measure(work).bytes_current as f64
+}
+
+/// With an eighth more.
+fn grown(bytes: f64) -> f64 {
+    bytes * 1.125
+}
+
+#[test]
+fn bytes_of_pages_and_shadows() {
+    let (mut machine, mut mm) = boot();
+    let request = Request::new(0, MigrateType::Movable, Placement::Local);
+    let of_allocator = allocated(|| {
+        for _ in 0..RESIDENT {
+            mm.alloc(&mut machine, Cpu(0), &request).unwrap();
+        }
+    });
+
+    let (mut machine, mut mm) = boot();
+    let memcg = mm.create_memcg(Memcg::ROOT);
+    mm.memcg_mut(memcg).max = RESIDENT.into();
+    let file = mm.open_file();
+    let mut read_all = |pages: Range<u32>| {
+        allocated(|| pages.for_each(|page| read(&mut machine, &mut mm, memcg, file, page)))
+    };
+    let resident = read_all(0..RESIDENT);
+    let shadows = read_all(RESIDENT..RESIDENT + SHADOWS);
+
+    let per = |bytes: f64, pages: u32| bytes / f64::from(pages);
+    let allocator = per(of_allocator, RESIDENT);
+    let (resident, shadow) = (per(resident - of_allocator, RESIDENT), per(shadows, SHADOWS));
+    println!("bytes: page allocator {allocator:.2}, resident page {resident:.2}, shadow {shadow:.2}");
+    assert!(allocator <= 16.0, "{allocator} bytes for the allocator's records of a page");
+    let node = (16.0 + 4.0) / 64.0;
+    assert!(resident <= grown(32.0 + node), "{resident} bytes a resident page");
+    assert!(shadow <= 10.0, "{shadow} bytes a shadow");
+}
