@@ -20,6 +20,7 @@ mod record;
 mod replay;
 mod run;
 mod sensitivity;
+mod study;
 mod sweep;
 mod table;
 mod this_machine;
@@ -62,6 +63,7 @@ enum Command {
     Record(record::Arguments),
     Replay(replay::Arguments),
     Mrc(mrc::Arguments),
+    Study(study::Arguments),
     Verify(verify::Arguments),
     #[command(hide = true, name = verify::WORKLOAD)]
     Workload(verify::WorkloadArguments),
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Command::Record(arguments) => record::execute(&arguments),
         Command::Replay(arguments) => replay::execute(&arguments),
         Command::Mrc(arguments) => mrc::execute(&arguments),
+        Command::Study(arguments) => study::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),
         Command::Workload(arguments) => verify::run_workload(&arguments),
         Command::Reader(arguments) => verify::run_reader(&arguments),

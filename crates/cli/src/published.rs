@@ -28,9 +28,10 @@ Examples:
   mmtwin published pcp --table s0.lmbench3.unix
   mmtwin published hugetlb
   mmtwin published reclaim
+  mmtwin published folios
   mmtwin published pcp --json > pcp.json")]
 pub struct Arguments {
-    /// The mechanism: pcp, hugetlb or reclaim
+    /// The mechanism: pcp, hugetlb, reclaim or folios
     mechanism: String,
 
     /// Only this table; may be given several times

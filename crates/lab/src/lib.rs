@@ -8,6 +8,7 @@
 
 pub mod calibration;
 pub mod comparison;
+pub mod equilibrium;
 pub mod experiment;
 pub mod metric;
 pub mod outcome;
