@@ -73,10 +73,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let arms = runs.iter().flat_map(|(scenario, records)| arms(scenario, records)).collect();
         return json::print("study", &View { study: &arguments.study, arms, findings: &findings });
     }
-    let mut pieces = vec![
-        table(&runs, PREFERRED_SUCCESS).render(),
-        table(&runs, EQUILIBRIUM_TIME).render(),
-    ];
+    let mut pieces = vec![table(&runs, PREFERRED_SUCCESS).render(), table(&runs, EQUILIBRIUM_TIME).render()];
     pieces.extend(findings.iter().map(sentence));
     json::print_text(&pieces.join("\n\n"))
 }
@@ -138,7 +135,8 @@ fn sentence(finding: &Finding) -> String {
     };
     let effect = |effect: &Effect| {
         let interval = effect.change.difference_interval;
-        let interval = interval.map_or(String::new(), |i| format!(" [{}, {}]", number(i.low), number(i.high)));
+        let interval =
+            interval.map_or(String::new(), |i| format!(" [{}, {}]", number(i.low), number(i.high)));
         format!("\n  {}: {}{interval}", effect.of, number(effect.change.difference))
     };
     let effects: String = finding.effects.iter().map(effect).collect();

@@ -86,9 +86,8 @@ pub type Runs = BTreeMap<&'static str, Vec<Record>>;
 /// A metric of all seeds of an arm under a variant, by seed.
 fn values(runs: &Runs, arm: &str, variant: &str, metric: Metric) -> Vec<f64> {
     let records = runs.get(arm).into_iter().flatten().filter(|record| record.run.variant == variant);
-    let by_seed: BTreeMap<u64, f64> = records
-        .filter_map(|record| Some((record.run.seed, *record.metrics.get(metric.name)?)))
-        .collect();
+    let by_seed: BTreeMap<u64, f64> =
+        records.filter_map(|record| Some((record.run.seed, *record.metrics.get(metric.name)?))).collect();
     by_seed.into_values().collect()
 }
 
@@ -139,7 +138,11 @@ pub fn findings(runs: &Runs) -> Vec<Finding> {
             "more fallback orders reach equilibrium sooner: v2 before v3 before simple",
             steps(EQUILIBRIUM_TIME, false).to_vec(),
         ),
-        finding("H2", "in the long run they have no more of the preferred order: v2 <= v3 <= simple", long_run),
+        finding(
+            "H2",
+            "in the long run they have no more of the preferred order: v2 <= v3 <= simple",
+            long_run,
+        ),
         finding(
             "H3",
             "with files of many orders in memory simple gains less over v2, and still gains",
@@ -176,9 +179,8 @@ mod tests {
 
     #[test]
     fn a_statement_is_as_good_as_its_worst_effect() {
-        let verdict = |effects: Vec<Effect>| {
-            finding("", "", effects.into_iter().map(Some).collect()).unwrap().verdict
-        };
+        let verdict =
+            |effects: Vec<Effect>| finding("", "", effects.into_iter().map(Some).collect()).unwrap().verdict;
         assert_eq!(verdict(vec![of(5.0, false)]), Verdict::Held);
         assert_eq!(verdict(vec![of(5.0, false), of(-5.0, true)]), Verdict::Refuted);
         assert_eq!(verdict(vec![of(0.0, false), of(5.0, false)]), Verdict::Undecided);
