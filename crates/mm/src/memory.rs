@@ -14,7 +14,7 @@
 //! mm/memory.c; `filemap_fault` in mm/filemap.c.
 
 use crate::account::Category;
-use crate::address_space::{Backing, MmId, Pte, PteNumber, Vma, Vpn};
+use crate::address_space::{Backing, MmId, Pte, PteNumber, VmFlags, Vma, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::policy;
@@ -47,6 +47,8 @@ pub(crate) struct Fault {
     pub page: Vpn,
     pub entry: PteNumber,
     write: bool,
+    /// Those of the area.
+    flags: VmFlags,
     /// The area's accesses say something about the future.
     pub has_recency: bool,
 }
@@ -107,7 +109,8 @@ impl MemoryManager {
         let space = &self.mms[mm];
         let vma = space.vmas.find(page).expect("a page that is touched is mapped");
         let has_recency = self.has_recency(vma);
-        let fault = Fault { memcg: space.memcg, mm, page, entry: number, write, has_recency };
+        let fault =
+            Fault { memcg: space.memcg, mm, page, entry: number, write, flags: vma.flags, has_recency };
         let entry = self.page_tables[number];
         if entry.has(Pte::PROT_NONE) {
             self.do_numa_page(machine, cpu, mm, page, number);
@@ -171,14 +174,8 @@ impl MemoryManager {
         (file, index): (FileId, u32),
         copies: bool,
     ) -> Result<Touch, OutOfMemory> {
-        let (id, touch) = match self.files.entry(file, index) {
-            Entry::Folio(id) => (id, Touch::Minor),
-            _ => {
-                let in_fault = fault.has_recency;
-                let id = self.add_to_page_cache(machine, cpu, fault.memcg, file, index, in_fault)?;
-                (id, Touch::ReadFile(id))
-            }
-        };
+        let Fault { memcg, flags, has_recency, .. } = *fault;
+        let (id, touch) = self.filemap_fault(machine, cpu, memcg, (file, index), flags, has_recency)?;
         if copies {
             // Making room for the copy may take the page away that is copied.
             let held = self.folios.flags[id].has(FolioFlags::HELD);

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use machine::{Costs, Cpu, Machine, Topology};
+use mm::address_space::{self, Backing, MmId, VmFlags, Vpn};
 use mm::filemap::Read;
 use mm::folio::FolioId;
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
 use mm::readahead::policy::{FileRaState, ReadaheadFeatures, Window, initial_size, next_size};
 use mm::readahead::{Advice, OpenFileId};
+use mm::xarray::FileId;
 use mm::{Category, Event, MemoryManager, Series, Settings};
 use proptest::prelude::*;
 use rand_pcg::Pcg64Mcg;
@@ -137,6 +139,7 @@ fn faults_read_around_until_they_miss_too_often() {
 
 /// A machine with one file, read by descriptors.
 struct Host {
+    file: FileId,
     mm: MemoryManager,
     machine: Machine<Category>,
     descriptors: Vec<OpenFileId>,
@@ -156,13 +159,13 @@ fn host(variant: &str, advice: &[Advice], mib: u64) -> Host {
         open
     };
     let descriptors = advice.iter().map(open).collect();
-    Host { mm, machine: Machine::new(topology, Costs::FREE), descriptors }
+    Host { file, mm, machine: Machine::new(topology, Costs::FREE), descriptors }
 }
 
 impl Host {
     /// Reads; the requests that go to the device.
     fn read(&mut self, descriptor: usize, index: u32, pages: u32) -> Vec<Vec<u32>> {
-        let Host { mm, machine, descriptors } = self;
+        let Host { mm, machine, descriptors, .. } = self;
         let mut request = mm.begin_read(Memcg::ROOT, descriptors[descriptor], index, pages);
         let (mut requests, mut folios): (Vec<Vec<u32>>, Vec<FolioId>) = (Vec::new(), Vec::new());
         let mut at = index;
@@ -224,6 +227,54 @@ fn the_rest_of_a_request_looked_sequential_until_6_5() {
         // The first page is there, the seven behind it are not.
         assert_eq!(host.read(0, 100, 8), [second], "{variant}");
     }
+}
+
+/// Touches pages of a mapping of the file; for each, the pages that came in.
+fn touch(host: &mut Host, mapping: (MmId, Vpn), pages: impl Iterator<Item = u32>) -> Vec<(u32, Vec<u32>)> {
+    let Host { mm, machine, .. } = host;
+    let mut folios = Vec::new();
+    let mut came = Vec::new();
+    for page in pages {
+        mm.touch(machine, Cpu(0), mapping.0, mapping.1 + u64::from(page), false).unwrap();
+        while mm.take_submitted_read(&mut folios) {
+            came.push((page, folios.iter().map(|&id| mm.page_of_folio(id).1).collect()));
+            folios.drain(..).for_each(|id| mm.end_read(id));
+        }
+    }
+    came
+}
+
+#[test]
+fn faults_read_around_and_behind_as_they_are_advised() {
+    let mapped = |advice: address_space::Advice| {
+        let mut host = host("base", &[Advice::Normal], 64);
+        let (file, open) = (host.file, host.descriptors[0]);
+        let mm = host.mm.create_mm(Memcg::ROOT);
+        let start = host.mm.mmap(mm, FILE_PAGES.into(), Backing::File(file, 0), VmFlags::READ);
+        host.mm.madvise(mm, start..start + u64::from(FILE_PAGES), advice);
+        // Alone until it is known through what.
+        host.mm.touch(&mut host.machine, Cpu(0), mm, start + 599, false).unwrap();
+        assert!(host.mm.files().nr_folios() == 1 && !host.mm.take_submitted_read(&mut Vec::new()));
+        host.mm.map_through(open);
+        (host, (mm, start))
+    };
+    let (mut normal, mapping) = mapped(address_space::Advice::Normal);
+    // Around 300, with the marker eight pages from the end; then window after window.
+    let came = touch(&mut normal, mapping, 300..350);
+    assert_eq!(
+        came,
+        [(300, run(284, 315)), (308, run(316, 347)), (316, run(348, 379)), (348, run(380, 411))]
+    );
+    normal.mm.validate(0);
+
+    let (mut random, mapping) = mapped(address_space::Advice::Random);
+    assert_eq!(touch(&mut random, mapping, 300..303), []);
+    assert_eq!(random.mm.files().nr_folios(), 4);
+
+    let (mut sequential, mapping) = mapped(address_space::Advice::Sequential);
+    // Nothing was read before, and nothing is in memory before it: what is asked for is a window.
+    let came = touch(&mut sequential, mapping, 300..340);
+    assert_eq!(came, [(300, run(300, 331)), (332, run(332, 363))]);
 }
 
 /// Readahead with sets and no state but what the kernel's comments say that it has.
@@ -310,7 +361,8 @@ proptest! {
     #[test]
     fn memory_runs_short_in_the_middle_of_windows(
         variant in proptest::sample::select(&RELEASES[..]),
-        limit in 40..200u64,
+        // Two windows, whose pages may all be locked.
+        limit in 130..300u64,
         reads in proptest::collection::vec((0..2usize, 0..FILE_PAGES - 40, 1..40u32), 1..200)
     ) {
         let mut host = host(variant, &[Advice::Normal, Advice::Sequential], 64);

@@ -20,7 +20,7 @@
 //! folios are left out: windows are those of the kernel, their pages come in one by one. Reading ahead stops where a
 //! page cannot be had (`__GFP_NORETRY`).
 //!
-//! In the kernel: `filemap_get_pages`, `filemap_read` in mm/filemap.c; `page_cache_ra_unbounded` in mm/readahead.c;
+//! Page faults on mapped files are in `fault.rs`. In the kernel: `filemap_get_pages`, `filemap_read` in mm/filemap.c; `page_cache_ra_unbounded` in mm/readahead.c;
 //! `generic_fadvise` in mm/fadvise.c.
 
 use crate::account::Category;
@@ -33,7 +33,9 @@ use crate::vmscan::OutOfMemory;
 use crate::xarray::{Entry, FileId};
 use machine::{Cpu, Machine};
 use policy::{FileRaState, Window};
+use std::collections::BTreeMap;
 
+mod fault;
 pub mod policy;
 
 /// An open file (`struct file`).
@@ -67,6 +69,8 @@ struct OpenFile {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Readahead {
     open_files: Vec<OpenFile>,
+    /// Through which descriptor page faults on a file read ahead.
+    mapped_through: BTreeMap<FileId, OpenFileId>,
     /// Folios to fill, request after request.
     submitted: Vec<FolioId>,
     /// Where in `submitted` each request ends.
@@ -144,7 +148,7 @@ impl MemoryManager {
         }
         let read = match self.files.entry(*file, request.index) {
             Entry::Folio(id) => Read::Hit(id),
-            _ => Read::Miss(self.page_cache_sync_ra(machine, cpu, request)?),
+            _ => Read::Miss(self.page_cache_sync_ra(machine, cpu, request, false)?),
         };
         let (Read::Hit(id) | Read::Miss(id)) = read;
         if self.folios.flags[id].has(FolioFlags::READAHEAD) {
@@ -188,24 +192,38 @@ impl MemoryManager {
         machine: &mut Machine<Category>,
         cpu: Cpu,
         request: &ReadRequest,
+        in_fault: bool,
     ) -> Result<FolioId, OutOfMemory> {
         let features = self.features().readahead;
-        let &ReadRequest { memcg, index, last, .. } = request;
+        let &ReadRequest { index, last, .. } = request;
         let OpenFile { file, ra, .. } = &mut self.readahead.open_files[request.open.0 as usize];
         let (files, file) = (&self.files, *file);
         let cached = |most| files.cached_before(file, index, most);
         let window = ra.on_miss(&features, index, last - index, cached);
-        self.read_window(machine, cpu, request, window, false);
-        match self.files.entry(file, index) {
-            Entry::Folio(id) => Ok(id),
-            // The window lies elsewhere, or there was no memory to spare for it.
-            _ => {
-                let id = self.add_to_page_cache(machine, cpu, memcg, file, index, false)?;
-                self.readahead.submitted.push(id);
-                self.readahead.end_device_request();
-                Ok(id)
-            }
+        self.read_missing(machine, cpu, request, Some(window), in_fault)
+    }
+
+    /// Reads a window, and the next page of a request in any case.
+    fn read_missing(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &ReadRequest,
+        window: Option<Window>,
+        in_fault: bool,
+    ) -> Result<FolioId, OutOfMemory> {
+        if let Some(window) = window {
+            self.read_window(machine, cpu, request, window, in_fault);
         }
+        let file = self.readahead.open_files[request.open.0 as usize].file;
+        if let Entry::Folio(id) = self.files.entry(file, request.index) {
+            return Ok(id);
+        }
+        // The window lies elsewhere, or there was no memory to spare for it.
+        let id = self.add_to_page_cache(machine, cpu, request.memcg, file, request.index, in_fault)?;
+        self.readahead.submitted.push(id);
+        self.readahead.end_device_request();
+        Ok(id)
     }
 
     /// The next page of a request has the marker.
