@@ -12,6 +12,7 @@
 //! `mem_cgroup_flush_stats`), mm/page_counter.c; cgroup v2.
 
 use crate::lruvec::Lruvec;
+use crate::vmscan::policy::effective_protection;
 use machine::Time;
 
 /// Pages that a charge takes at a time where there is room (`MEMCG_CHARGE_BATCH`).
@@ -115,6 +116,30 @@ impl Memcgs {
     /// There is always the root.
     pub fn is_empty(&self) -> bool {
         false
+    }
+
+    /// What `setting`, memory.low or memory.min, protects of `memcg` from reclaim of `target` and all below it
+    /// (`mem_cgroup_calculate_protection`).
+    pub(crate) fn protection(&self, memcg: Memcg, target: Memcg, setting: fn(&MemoryCgroup) -> u64) -> u64 {
+        let group = self.get(memcg);
+        let Some(parent) = group.parent.filter(|_| memcg != target) else { return 0 };
+        if parent == target {
+            return setting(group);
+        }
+        let parent_effective = self.protection(parent, target, setting);
+        if parent_effective == 0 || group.current == 0 {
+            return 0;
+        }
+        let siblings = self.groups.iter().filter(|sibling| sibling.parent == Some(parent));
+        let siblings_protected = siblings.map(|sibling| sibling.current.min(setting(sibling))).sum();
+        let parent_usage = self.get(parent).current;
+        effective_protection(
+            group.current,
+            parent_usage,
+            setting(group),
+            parent_effective,
+            siblings_protected,
+        )
     }
 
     /// A group and those above it, the root last.

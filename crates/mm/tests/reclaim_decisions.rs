@@ -8,8 +8,8 @@ use mm::mglru::policy::{
 };
 use mm::vmscan::features::GenFeatures;
 use mm::vmscan::policy::{
-    BalanceState, References, ScanBalance, check_references, compact_gap, inactive_is_low, mapped_access,
-    proportional_rest, scan_balance, scan_count,
+    BalanceState, References, ScanBalance, check_references, compact_gap, effective_protection,
+    inactive_is_low, mapped_access, proportional_rest, scan_balance, scan_count,
 };
 use mm::workingset::LruType::{Anon, File};
 use mm::workingset::policy::{FolioUse, TierCounts, folio_refs, tier};
@@ -597,5 +597,46 @@ proptest! {
                 prop_assert!(left[list] <= targets[list]);
             }
         }
+    }
+}
+
+#[test]
+fn groups_share_what_protects_their_parent() {
+    // Usage, the parent's, the setting, what protects the parent, what it and its siblings claim.
+    for (usage, parent, setting, effective, claimed, protects) in [
+        // As much as there is, or less: what it claims.
+        (600, 1000, 500, 500, 500, 500),
+        (300, 1000, 500, 500, 300, 300),
+        // More than there is: its part.
+        (600, 1000, 500, 400, 800, 250),
+        (300, 1000, 500, 400, 800, 150),
+        (600, 1000, 500, 0, 500, 0),
+        // Less: what nobody claims, by what is used besides. 200 are left for 600 pages, of which it has 400.
+        (600, 1000, 200, 600, 400, 200 + 133),
+        (600, 1000, 0, 600, 0, 360),
+        // It uses nothing that it does not claim.
+        (200, 1000, 300, 600, 400, 200),
+    ] {
+        let found = effective_protection(usage, parent, setting, effective, claimed);
+        assert_eq!(found, protects, "{usage} of {parent}, {setting}, {effective}, {claimed}");
+    }
+}
+
+proptest! {
+    /// No group gets more than it uses, and all together no more than their parent has, to a page each.
+    #[test]
+    fn protection_is_never_given_twice(
+        groups in proptest::collection::vec((0..1000u64, 0..1500u64), 1..6),
+        own in 0..500u64,
+        effective in 0..4000u64,
+    ) {
+        let parent: u64 = groups.iter().map(|(usage, _)| usage).sum::<u64>() + own;
+        let effective = effective.min(parent);
+        let claimed = groups.iter().map(|&(usage, setting)| usage.min(setting)).sum();
+        let of = |&(usage, setting): &(u64, u64)| {
+            effective_protection(usage, parent, setting, effective, claimed)
+        };
+        prop_assert!(groups.iter().all(|group| of(group) <= group.0));
+        prop_assert!(groups.iter().map(of).sum::<u64>() <= effective);
     }
 }

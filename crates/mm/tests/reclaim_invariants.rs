@@ -551,3 +551,36 @@ fn accesses_without_recency_keep_no_page() {
         assert_eq!(faults == 1, stays, "{variant}, recency {has_recency}: read {faults} times");
     }
 }
+
+/// Two groups claim all that protects their parent, so each has half of it.
+#[test]
+fn nested_groups_share_the_protection_of_their_parent() {
+    for variant in ["cls", "g65", "mainline-6.18"] {
+        let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
+        let limited = mm.create_memcg(Memcg::ROOT);
+        mm.memcg_mut(limited).max = 1000;
+        let parent = mm.create_memcg(limited);
+        mm.memcg_mut(parent).min = 400;
+        let children = [mm.create_memcg(parent), mm.create_memcg(parent)];
+        for child in children {
+            mm.memcg_mut(child).min = 400;
+        }
+        let neighbour = mm.create_memcg(limited);
+        let file = mm.open_file();
+        let mut next = 0;
+        let mut read = |mm: &mut MemoryManager, memcg, pages| {
+            for _ in 0..pages {
+                if let Read::Miss(id) = mm.read_page(&mut machine, Cpu(0), memcg, file, next, false).unwrap()
+                {
+                    mm.end_read(id);
+                }
+                next += 1;
+            }
+        };
+        children.iter().for_each(|&child| read(&mut mm, child, 400));
+        read(&mut mm, neighbour, 5000);
+        let left = children.map(|child| mm.memcg(child).current);
+        // Stocks and batches of a CPU are not exact.
+        assert!(left.iter().all(|left| (180..=330).contains(left)), "{variant}: {left:?}");
+    }
+}

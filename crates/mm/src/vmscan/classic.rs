@@ -70,15 +70,13 @@ impl MemoryManager {
 
     /// The part of a group's memory that memory.low or memory.min protects from reclaim for `sc`.
     fn protection(&self, memcg: Memcg, sc: &mut ScanControl) -> u64 {
-        let group = self.memcgs.get(memcg);
-        if memcg == sc.target {
-            return 0;
-        }
-        if group.low > group.min && !sc.memcg_low_reclaim {
+        let low = self.memcgs.protection(memcg, sc.target, |group| group.low);
+        let min = self.memcgs.protection(memcg, sc.target, |group| group.min);
+        if low > min && !sc.memcg_low_reclaim {
             sc.memcg_low_skipped = true;
-            return group.low;
+            return low;
         }
-        group.min
+        min
     }
 
     fn get_scan_count(&self, id: LruvecId, sc: &mut ScanControl) -> [u64; 4] {

@@ -416,14 +416,14 @@ impl MemoryManager {
 
     /// Whether memory.min keeps reclaim for `target` from `memcg`.
     pub(crate) fn is_below_min(&self, memcg: Memcg, target: Memcg) -> bool {
-        let group = self.memcgs.get(memcg);
-        memcg != target && group.min > 0 && group.current <= group.min
+        let min = self.memcgs.protection(memcg, target, |group| group.min);
+        min > 0 && self.memcgs.get(memcg).current <= min
     }
 
     /// Whether memory.low does.
     pub(crate) fn is_below_low(&self, memcg: Memcg, target: Memcg) -> bool {
-        let group = self.memcgs.get(memcg);
-        memcg != target && group.low > 0 && group.current <= group.low
+        let low = self.memcgs.protection(memcg, target, |group| group.low);
+        low > 0 && self.memcgs.get(memcg).current <= low
     }
 
     /// A larger block needs compaction, which needs free pages and something to move (`should_continue_reclaim`).

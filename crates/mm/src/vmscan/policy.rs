@@ -93,6 +93,31 @@ pub fn scan_balance(s: &BalanceState) -> ScanBalance {
     }
 }
 
+/// What `setting`, memory.low or memory.min of a group that uses `usage`, protects of it, if `parent_effective` is what
+/// protects its parent, which uses `parent_usage`, and the parent's groups claim `siblings_protected` together
+/// (`effective_protection`; cgroup2 mounted with `memory_recursiveprot`, as systemd does).
+pub fn effective_protection(
+    usage: u64,
+    parent_usage: u64,
+    setting: u64,
+    parent_effective: u64,
+    siblings_protected: u64,
+) -> u64 {
+    let share =
+        |of: u64, part: u64, whole: u64| (u128::from(of) * u128::from(part) / u128::from(whole)) as u64;
+    let protected = usage.min(setting);
+    if siblings_protected > parent_effective {
+        // They claim more than there is: each gets its part.
+        return share(parent_effective, protected, siblings_protected);
+    }
+    let (unclaimed, unprotected) = (parent_effective - siblings_protected, usage - protected);
+    if unclaimed == 0 || unprotected == 0 || parent_usage <= siblings_protected {
+        return protected;
+    }
+    // What nobody claims goes to all, by what they use besides.
+    protected + share(unclaimed, unprotected, parent_usage - siblings_protected)
+}
+
 /// Pages of a list of `size` pages to scan; `protected` is the part of its group's `usage` that memory.low or memory.min
 /// protects.
 pub fn scan_count(
