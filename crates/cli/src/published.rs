@@ -31,7 +31,7 @@ Examples:
   mmtwin published folios
   mmtwin published pcp --json > pcp.json")]
 pub struct Arguments {
-    /// The mechanism: pcp, hugetlb, reclaim or folios
+    /// The mechanism: pcp, hugetlb, reclaim, numa or folios
     mechanism: String,
 
     /// Only this table; may be given several times

@@ -6,7 +6,7 @@ use super::prediction::{CellValue, Observations};
 use super::tables::{Kind, Row, Table};
 use crate::metric::{
     ALLOC_ZONE, BUILD_TIME, CACHE_MISS, FREE_HIGH, GROW_FLUSHES, GROW_TIME, LOCK, MEMORY_MAX, Metric,
-    PAGES_REACHED, SCORE, SHRINK_TIME, TRANSACTIONS,
+    PAGES_REACHED, SCORE, SHRINK_TIME, SYSTEM_TIME, TRANSACTIONS,
 };
 
 /// A sentence by table and row, and what stands for it.
@@ -20,6 +20,8 @@ enum Rule {
     /// `before`, `after` and `change` in percent. Of several variants that it changes to, the one with the highest
     /// value counts ("up to").
     Change(Claim),
+    /// By how much less, in percent.
+    Less(Claim),
     /// How many times larger; the smallest and the largest of several.
     Times(&'static [Claim]),
     /// The most flushes that any page took while a scenario's pool grew under a variant: the average, rounded up.
@@ -46,6 +48,10 @@ const fn of_batching(row: &'static str, rule: Rule) -> Sentence {
 
 const fn of_refault_distance(row: &'static str, rule: Rule) -> Sentence {
     Sentence("s2.claims", row, rule)
+}
+
+const fn of_vma_scanning(row: &'static str, rule: Rule) -> Sentence {
+    Sentence("s3.claims", row, rule)
 }
 
 const fn times(
@@ -113,6 +119,12 @@ const SENTENCES: &[Sentence] = &[
         Rule::Times(&[times("mongodb-tpcc", TRANSACTIONS, "g65", &["rfc6-v3"])]),
     ),
     of_refault_distance("doubled", Rule::Nothing("no workload is named")),
+    of_vma_scanning("kernbench", Rule::Nothing("which row improves by more than 5 % is not said; none does")),
+    of_vma_scanning("autonuma_sys", Rule::Less(Claim("numa01", SYSTEM_TIME, "b0", &["p4"]))),
+    of_vma_scanning(
+        "pid_reset",
+        Rule::Nothing("a constant of the patch: the twin has it as it is (numa::scan::policy)"),
+    ),
 ];
 
 /// Whether a table is one of sentences.
@@ -130,7 +142,7 @@ pub(super) fn needs(table: &str, row: &str) -> Vec<(&'static str, &'static str)>
         [*from].iter().chain(*to).map(|variant| (*scenario, *variant)).collect()
     };
     match find(table, row) {
-        Some(Rule::Change(claim)) => of(claim),
+        Some(Rule::Change(claim) | Rule::Less(claim)) => of(claim),
         Some(Rule::Times(claims)) => claims.iter().flat_map(of).collect(),
         Some(Rule::FlushesOfPage(scenario, variant) | Rule::FlushesOfBatch(scenario, variant)) => {
             vec![(scenario, variant)]
@@ -178,6 +190,7 @@ pub(super) fn predict(table: &Table, row: &Row, column: &str, observations: &Obs
             _ => Err("no metric stands for this column".into()),
         }
         .into(),
+        Rule::Less(claim) => claim.ratio(observations).map(|ratio| 100.0 * (1.0 - ratio)).into(),
         Rule::Times([claim]) => claim.ratio(observations).into(),
         Rule::Times(claims) => {
             let ratios = claims.iter().map(|claim| claim.ratio(observations));

@@ -178,7 +178,7 @@ impl TableReport {
 }
 
 impl Ordering {
-    fn of_columns(table: &Table, measured: &Measured, cells: &[Cell]) -> Vec<Ordering> {
+    fn of_columns(table: &Table, measured: &'static Measured, cells: &[Cell]) -> Vec<Ordering> {
         let columns = table.metrics.iter().map(|column| column.id.as_str());
         let orderings = columns.map(|column| {
             let cells = cells.iter().filter(|cell| cell.metric == column);
@@ -196,7 +196,7 @@ impl Ordering {
     /// Of rows with a name, a kind, a published and a predicted value.
     fn new(
         table: &Table,
-        measured: &Measured,
+        measured: &'static Measured,
         column: &str,
         rows: &[(&str, Kind, Printed, f64)],
     ) -> Ordering {
@@ -275,7 +275,7 @@ impl Cell {
     fn judge_direction(
         &mut self,
         table: &Table,
-        measured: &Measured,
+        measured: &'static Measured,
         row: &Row,
         value: f64,
         printed: Printed,

@@ -4,12 +4,14 @@ use super::prediction::{CellValue, Observations};
 use super::tables::{Kind, Row, Table};
 use super::{Printed, claims};
 use crate::metric::{
-    ALLOC_ZONE, BUILD_TIME, CACHE_MISS, DURATION, FREE_HIGH, GROW_TIME, LOCK, MEM_AVAILABLE, MEM_BUFF_CACHE,
-    MEM_FREE, MEM_SHARED, MEM_TOTAL, MEM_USED, Metric, PUT_MEAN, PUT_P99, QUERY_RATE, RUNS_PER_MINUTE, SCORE,
-    SHARE_4K, SHARE_16K, SHARE_32K, SHARE_64K, SHRINK_TIME, SWAP_FREE, SWAP_TOTAL, SWAP_USED, TAKE_MEAN,
-    TAKE_P99, TRANSACTION_RATE, TRANSACTION_TIME, TRANSACTIONS,
+    ALLOC_ZONE, AUTONUMA_COST, BUILD_TIME, CACHE_MISS, DURATION, ELAPSED, FREE_HIGH, GROW_TIME,
+    HINT_FAULTS_LOCAL, LOCK, MEM_AVAILABLE, MEM_BUFF_CACHE, MEM_FREE, MEM_SHARED, MEM_TOTAL, MEM_USED,
+    Metric, PUT_MEAN, PUT_P99, QUERY_RATE, RUNS_PER_MINUTE, SCORE, SHARE_4K, SHARE_16K, SHARE_32K, SHARE_64K,
+    SHRINK_TIME, SWAP_FREE, SWAP_TOTAL, SWAP_USED, SYSTEM_TIME, TAKE_MEAN, TAKE_P99, TRANSACTION_RATE,
+    TRANSACTION_TIME, TRANSACTIONS, USER_TIME,
 };
 use crate::scenario::Scenario;
+use mm::Event;
 
 /// A scenario and the variants of it that tables need.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ enum Columns {
     Of(&'static str),
     /// Each of them by itself.
     Listed(&'static [Column]),
+    /// Each a column's id and the metric or counter that is added up over these scenarios, run so many times.
+    Summed(&'static [&'static str], f64, &'static [(&'static str, &'static str)]),
 }
 
 /// A column: its id, a part of its rows' names, the scenario, the metric or counter, and how it is printed.
@@ -60,7 +64,9 @@ enum Rows {
 /// What a cell is the mean of.
 #[derive(Clone, Copy)]
 struct Source {
-    scenario: &'static str,
+    /// One, or several that are added up.
+    scenarios: &'static [&'static str],
+    times: f64,
     /// A metric's name or a counter's.
     quantity: &'static str,
     printed_as: PrintedAs,
@@ -105,6 +111,15 @@ const REFAULT_DISTANCE_LAST: Rows = Rows::Listed(
     None,
 );
 
+/// The mail prints the series as a whole.
+const VMA_SCANNING: Rows = Rows::Listed(
+    &[
+        ("6.2.0-mmunstable-base", "b0", "6.2.0-mmunstable-base"),
+        ("6.2.0-mmunstable-patched", "p4", "6.2.0-mmunstable-base"),
+    ],
+    None,
+);
+
 /// Kernels of the test of anonymous folios, as the mail's tables call them.
 const ANON_FOLIOS: Rows = Rows::Listed(
     &[
@@ -131,6 +146,30 @@ const FOLIO_BUCKETS: Rows = Rows::Listed(
     ],
     None,
 );
+
+/// The programs of autonumabench. The elapsed time of all iterations is 7.03 times the sum of the means.
+const AUTONUMABENCH: &[&str] = &["numa01", "numa01-threadlocal", "numa02", "numa02-smt"];
+const ITERATIONS: f64 = 7.0;
+/// Builds of kernbench: user and system time of all are three times the means.
+const KERNBENCH_BUILDS: f64 = 3.0;
+
+/// What mmtests prints of /proc/vmstat.
+const NUMA_OPERATIONS: &[(&str, &str)] = &[
+    ("NUMA alloc hit", "numa_hit"),
+    ("NUMA alloc miss", "numa_miss"),
+    ("NUMA alloc local", "numa_local"),
+    ("NUMA base-page range updates", "numa_pte_updates"),
+    ("NUMA PTE updates", "numa_pte_updates"),
+    ("NUMA PMD updates", "numa_huge_pte_updates"),
+    ("NUMA hint faults", "numa_hint_faults"),
+    ("NUMA hint local faults %", "numa_hint_faults_local"),
+    ("NUMA hint local percent", HINT_FAULTS_LOCAL.name),
+    ("NUMA pages migrated", "numa_pages_migrated"),
+    ("AutoNUMA cost", AUTONUMA_COST.name),
+];
+
+const DURATIONS: &[(&str, &str)] =
+    &[("User", USER_TIME.name), ("System", SYSTEM_TIME.name), ("Elapsed", ELAPSED.name)];
 
 const REFAULT_DISTANCE_FIRST: Rows =
     Rows::Listed(&[("Before", "cls", "Before"), ("After", "rfc1-cls", "Before")], None);
@@ -166,6 +205,11 @@ const fn measured_as(table: &'static str, scenario: &'static str, rows: Rows) ->
 
 const fn measured(table: &'static str, columns: &'static [Column], rows: Rows) -> Measured {
     Measured { table, columns: Columns::Listed(columns), rows }
+}
+
+/// Sums over all iterations of autonumabench.
+const fn summed(table: &'static str, columns: &'static [(&'static str, &'static str)]) -> Measured {
+    Measured { table, columns: Columns::Summed(AUTONUMABENCH, ITERATIONS, columns), rows: VMA_SCANNING }
 }
 
 const MEASURED: &[Measured] = &[
@@ -260,6 +304,41 @@ const MEASURED: &[Measured] = &[
         ],
         REFAULT_DISTANCE_FIRST,
     ),
+    measured(
+        "s3.autonumabench.amean",
+        &[
+            of("syst-NUMA01", "numa01", SYSTEM_TIME),
+            of("syst-NUMA01_THREADLOCAL", "numa01-threadlocal", SYSTEM_TIME),
+            of("syst-NUMA02", "numa02", SYSTEM_TIME),
+            of("syst-NUMA02_SMT", "numa02-smt", SYSTEM_TIME),
+            of("elsp-NUMA01", "numa01", ELAPSED),
+            of("elsp-NUMA01_THREADLOCAL", "numa01-threadlocal", ELAPSED),
+            of("elsp-NUMA02", "numa02", ELAPSED),
+            of("elsp-NUMA02_SMT", "numa02-smt", ELAPSED),
+        ],
+        VMA_SCANNING,
+    ),
+    summed("s3.autonumabench.ops", NUMA_OPERATIONS),
+    summed("s3.autonumabench.duration", DURATIONS),
+    measured(
+        "s3.kernbench.amean",
+        &[
+            of("user-256", "kernbench", USER_TIME),
+            of("syst-256", "kernbench", SYSTEM_TIME),
+            of("elsp-256", "kernbench", ELAPSED),
+        ],
+        VMA_SCANNING,
+    ),
+    Measured {
+        table: "s3.kernbench.ops",
+        columns: Columns::Summed(&["kernbench"], KERNBENCH_BUILDS, NUMA_OPERATIONS),
+        rows: VMA_SCANNING,
+    },
+    Measured {
+        table: "s3.kernbench.duration",
+        columns: Columns::Summed(&["kernbench"], KERNBENCH_BUILDS, DURATIONS),
+        rows: VMA_SCANNING,
+    },
 ];
 
 impl Measured {
@@ -279,22 +358,32 @@ impl Measured {
     }
 
     /// What the cells of a row are the means of.
-    fn source(&self, row: &str, column: &str) -> Option<Source> {
-        match self.columns {
+    fn source(&'static self, row: &str, column: &str) -> Option<Source> {
+        let of = |scenario, quantity, printed_as| Source {
+            scenarios: std::slice::from_ref(scenario),
+            times: 1.0,
+            quantity,
+            printed_as,
+        };
+        match &self.columns {
             Columns::Of(scenario) => {
                 let &(_, metric, printed_as) = COLUMNS.iter().find(|(id, ..)| *id == column)?;
-                Some(Source { scenario, quantity: metric.name, printed_as })
+                Some(of(scenario, metric.name, printed_as))
             }
             Columns::Listed(columns) => {
-                let &(_, _, scenario, quantity, printed_as) =
+                let (_, _, scenario, quantity, printed_as) =
                     columns.iter().find(|(id, part, ..)| *id == column && row.contains(part))?;
-                Some(Source { scenario, quantity, printed_as })
+                Some(of(scenario, quantity, *printed_as))
+            }
+            &Columns::Summed(scenarios, times, columns) => {
+                let &(_, quantity) = columns.iter().find(|(id, _)| *id == column)?;
+                Some(Source { scenarios, times, quantity, printed_as: Itself })
             }
         }
     }
 
     /// Whether a column of two rows is the same quantity.
-    pub fn are_comparable(&self, column: &str, a: &str, b: &str) -> bool {
+    pub fn are_comparable(&'static self, column: &str, a: &str, b: &str) -> bool {
         let quantity = |row| self.source(row, column).map(|source| source.quantity);
         quantity(a) == quantity(b)
     }
@@ -323,6 +412,22 @@ impl Measured {
             (Some(a), Some(b)) => relative_difference(a, b),
             _ => 0.0,
         }
+    }
+}
+
+impl Source {
+    /// What runs of a variant gave. A percentage of several scenarios is that of their sums.
+    fn value(&self, observations: &Observations, variant: &str) -> Result<f64, String> {
+        let sum = |quantity: &str| {
+            let means = self.scenarios.iter().map(|scenario| observations.mean(scenario, variant, quantity));
+            means.sum::<Result<f64, String>>()
+        };
+        if self.quantity == HINT_FAULTS_LOCAL.name {
+            let [all, local] =
+                [Event::NumaHintFaults, Event::NumaHintFaultsLocal].map(|event| sum(event.name()));
+            return Ok(100.0 * local? / all?.max(1.0));
+        }
+        Ok(self.times * sum(self.quantity)?)
     }
 }
 
@@ -359,11 +464,12 @@ pub(super) fn predict(table: &Table, row: &Row, column: &str, observations: &Obs
     let Some(measured) = Measured::find(&table.id) else {
         return CellValue::Missing("no scenario stands for this table".into());
     };
-    let Some(Source { scenario, quantity, printed_as }) = measured.source(&row.variant, column) else {
+    let Some(source) = measured.source(&row.variant, column) else {
         return CellValue::Missing("no metric stands for this column".into());
     };
+    let Source { quantity, printed_as, .. } = source;
     let mean = |row: &Row| match measured.variant(&row.variant) {
-        Some(variant) => observations.mean(scenario, &variant, quantity),
+        Some(variant) => source.value(observations, &variant),
         None => Err("no variant stands for this row".into()),
     };
     let own = mean(row);
@@ -401,7 +507,8 @@ pub(super) fn wanted(tables: &[Table]) -> Vec<Need> {
                 && let Some(variant) = measured.variant(&row.variant)
             {
                 let sources = row.columns(table).filter_map(|column| measured.source(&row.variant, column));
-                sources.for_each(|source| need(source.scenario, variant.clone()));
+                let scenarios = sources.flat_map(|source| source.scenarios);
+                scenarios.for_each(|scenario| need(scenario, variant.clone()));
             }
             let needed = claims::needs(&table.id, &row.variant);
             needed.into_iter().for_each(|(scenario, variant)| need(scenario, variant.into()));

@@ -34,6 +34,11 @@ impl Mechanism {
             prefix: "s2.",
         },
         Mechanism {
+            name: "numa",
+            description: "sched/numa: Enhance vma scanning, v3, 4 patches, 2023",
+            prefix: "s3.",
+        },
+        Mechanism {
             name: "folios",
             description: "variable-order, large folios for anonymous memory, v2, 2023",
             prefix: "s4.",

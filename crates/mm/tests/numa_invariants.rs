@@ -1,0 +1,206 @@
+//! What always holds while threads on two nodes use memory, are scanned and fault.
+
+mod reclaim_machine;
+
+use machine::{Cpu, Machine, Node};
+use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::memcontrol::Memcg;
+use mm::numa::placement::TaskId;
+use mm::{Category, Event, MemoryManager, Series};
+use proptest::prelude::*;
+use reclaim_machine::{CPUS, boot};
+
+const PAGES: u64 = 1500;
+
+struct Threads {
+    machine: Machine<Category>,
+    mm: MemoryManager,
+    space: MmId,
+    start: Vpn,
+    tasks: Vec<TaskId>,
+}
+
+/// A process with a thread on each CPU, scanned as often as settings allow.
+fn start(variant: &str) -> Threads {
+    let (machine, mut mm) = boot(Series::NUMA.variant(variant).unwrap());
+    for (name, value) in [
+        ("numa_balancing/scan_delay_ms", "8"),
+        ("numa_balancing/scan_period_min_ms", "8"),
+        ("numa_balancing/scan_period_max_ms", "64"),
+        ("numa_balancing/scan_size_mb", "2"),
+    ] {
+        mm.set(name, value).unwrap();
+    }
+    let space = mm.create_mm(Memcg::ROOT);
+    let mut tasks: Vec<TaskId> = Vec::new();
+    for cpu in 0..CPUS {
+        let task = mm.add_task(space, 100 + u32::from(cpu), tasks.first().copied());
+        mm.switch_task(&machine, Cpu(cpu), Some(task));
+        tasks.push(task);
+    }
+    let start = mm.mmap(space, PAGES, Backing::Anonymous, VmFlags::PRIVATE);
+    Threads { machine, mm, space, start, tasks }
+}
+
+impl Threads {
+    fn touch(&mut self, cpu: u16, page: u64, write: bool) {
+        self.mm.touch(&mut self.machine, Cpu(cpu), self.space, self.start + page, write).unwrap();
+        assert!(self.mm.pte(self.space, self.start + page).lets(false), "it can be read now");
+    }
+
+    fn tick(&mut self, cpu: u16, ms: u64) {
+        let until = self.machine.now(Cpu(cpu)) + machine::Time::from_nanoseconds(ms * 1_000_000);
+        for other in 0..CPUS {
+            self.machine.wait_until(Cpu(other), Category::Program, until);
+        }
+        self.mm.numa_tick(&mut self.machine, Cpu(cpu));
+    }
+
+    fn count(&self, event: Event) -> u64 {
+        self.mm.counters().get(event)
+    }
+
+    /// Accessible or not, every page is where its folio is.
+    fn validate(&self) {
+        self.mm.validate(0);
+        let faults = self.count(Event::NumaHintFaults);
+        let local = self.count(Event::NumaHintFaultsLocal);
+        let migrated = self.count(Event::NumaPagesMigrated);
+        assert!(faults <= self.count(Event::NumaPteUpdates), "each entry is restored once");
+        assert!(local <= faults && migrated <= faults - local, "what is local stays");
+        assert_eq!(self.count(Event::PgmigrateSuccess), migrated);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Touch(u16, u64, bool),
+    Sweep(u16, u64, u64),
+    Tick(u16, u64),
+    Protect(u64, u64, bool),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let cpu = 0..CPUS;
+    let step = prop_oneof![
+        4 => (cpu.clone(), 0..PAGES, any::<bool>()).prop_map(|(cpu, page, write)| Step::Touch(cpu, page, write)),
+        4 => (cpu.clone(), 0..PAGES, 1..PAGES).prop_map(|(cpu, from, pages)| Step::Sweep(cpu, from, pages)),
+        6 => (cpu, 1..40u64).prop_map(|(cpu, ms)| Step::Tick(cpu, ms)),
+        1 => (0..PAGES, 1..200u64, any::<bool>()).prop_map(|(from, pages, exec)| Step::Protect(from, pages, exec)),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn pages_and_counters_add_up(steps in steps(), variant in 0..12usize) {
+        let names = ["b0", "p1", "p2", "p3", "p4", "m4", "m5", "m6", "r67", "y612", "y612-loc-clear", "c72"];
+        let mut threads = start(names[variant]);
+        for step in steps {
+            match step {
+                Step::Touch(cpu, page, write) => threads.touch(cpu, page, write),
+                Step::Sweep(cpu, from, pages) => {
+                    (from..(from + pages).min(PAGES)).for_each(|page| threads.touch(cpu, page, true));
+                }
+                Step::Tick(cpu, ms) => threads.tick(cpu, ms),
+                Step::Protect(from, pages, exec) => {
+                    let rights = if exec { VmFlags::PRIVATE.or(VmFlags::EXEC) } else { VmFlags::PRIVATE };
+                    let start = threads.start + from;
+                    threads.mm.mprotect(threads.space, start..start + pages.min(PAGES - from), rights);
+                }
+            }
+            threads.validate();
+        }
+        let (space, mut machine) = (threads.space, threads.machine);
+        for &task in &threads.tasks {
+            threads.mm.exit_task(task);
+        }
+        threads.mm.exit_mm(&mut machine, Cpu(0), space);
+        threads.mm.validate(0);
+    }
+
+    /// Going through pages in bulk is touching them one by one.
+    #[test]
+    fn a_sweep_is_many_touches(steps in steps()) {
+        let (mut swept, mut touched) = (start("y612"), start("y612"));
+        for step in steps {
+            let (cpu, from, pages) = match step {
+                Step::Sweep(cpu, from, pages) => (cpu, from, pages),
+                Step::Touch(cpu, page, _) => (cpu, page, 1),
+                Step::Tick(cpu, ms) => {
+                    swept.tick(cpu, ms);
+                    touched.tick(cpu, ms);
+                    continue;
+                }
+                Step::Protect(..) => continue,
+            };
+            let end = (from + pages).min(PAGES);
+            (from..end).for_each(|page| touched.touch(cpu, page, true));
+            let (mut at, mut by_node) = (swept.start + from, [0; 2]);
+            while at < swept.start + end {
+                let now = swept.machine.now(Cpu(cpu));
+                let next = swept.mm.sweep(swept.space, at, swept.start + end, true, now, &mut by_node);
+                if next == at {
+                    swept.mm.touch(&mut swept.machine, Cpu(cpu), swept.space, at, true).unwrap();
+                }
+                at = next;
+            }
+            prop_assert_eq!(by_node.iter().sum::<u64>(), end - from, "each page was gone through");
+            prop_assert_eq!(swept.mm.counters(), touched.mm.counters());
+        }
+        swept.validate();
+    }
+}
+
+#[test]
+fn memory_follows_a_thread_that_moves() {
+    let mut threads = start("b0");
+    let pages = 600;
+    (0..pages).for_each(|page| threads.touch(0, page, true));
+    // What is in a per-CPU batch cannot be moved: others' pages push it out.
+    (pages..PAGES).for_each(|page| threads.touch(0, page, true));
+    for _ in 0..200 {
+        threads.tick(2, 8);
+        (0..pages).for_each(|page| threads.touch(2, page, true));
+        threads.validate();
+    }
+    assert!(threads.count(Event::NumaPagesMigrated) >= pages, "{}", threads.count(Event::NumaPagesMigrated));
+    assert_eq!(threads.mm.numa().tasks.get(threads.tasks[2]).preferred, Some(Node(1)));
+}
+
+#[test]
+fn nothing_is_scanned_when_balancing_is_off() {
+    let mut threads = start("y612");
+    threads.mm.set("kernel.numa_balancing", "0").unwrap();
+    (0..PAGES).for_each(|page| threads.touch(0, page, true));
+    (0..100).for_each(|_| threads.tick(2, 8));
+    assert_eq!(threads.count(Event::NumaPteUpdates), 0);
+}
+
+#[test]
+fn a_fork_starts_scanning_over_and_a_child_begins_where_the_parent_stopped() {
+    let (mut machine, mut mm) = boot(Series::NUMA.variant("y612").unwrap());
+    mm.set("numa_balancing/scan_delay_ms", "8").unwrap();
+    mm.set("numa_balancing/scan_size_mb", "1").unwrap();
+    let space = mm.create_mm(Memcg::ROOT);
+    let task = mm.add_task(space, 100, None);
+    let start = mm.mmap(space, PAGES, Backing::Anonymous, VmFlags::PRIVATE);
+    mm.switch_task(&machine, Cpu(2), Some(task));
+    for page in 0..PAGES {
+        mm.touch(&mut machine, Cpu(0), space, start + page, true).unwrap();
+    }
+    while mm.mm(space).numa_scan.scan_seq == 0 || mm.mm(space).numa_scan.scan_offset == 0 {
+        let until = machine.now(Cpu(2)) + machine::Time::from_nanoseconds(4_000_000);
+        machine.wait_until(Cpu(2), Category::Program, until);
+        mm.numa_tick(&mut machine, Cpu(2));
+        assert!(until < machine::Time::from_seconds(400.0), "{:?}", mm.mm(space).numa_scan);
+    }
+    let before = mm.mm(space).numa_scan;
+    let child = mm.fork_mm(&mut machine, Cpu(2), space);
+    let (parent, child) = (mm.mm(space).numa_scan, mm.mm(child).numa_scan);
+    assert_eq!((parent.scan_seq, child.scan_seq), (0, 0));
+    assert_eq!((parent.scan_offset, child.scan_offset), (before.scan_offset, before.scan_offset));
+    assert_eq!(parent.next_scan, child.next_scan);
+    assert!(mm.mm(space).vmas.iter().count() == 1);
+}
