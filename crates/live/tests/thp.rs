@@ -42,13 +42,20 @@ fn a_difference_shows() {
 fn configuration() -> impl Strategy<Value = Configuration> {
     let enabled = prop::sample::select(vec!["always", "madvise", "never"]);
     let modes = prop::collection::vec(0..4, 8);
-    (enabled, modes).prop_map(|(enabled, modes)| {
+    (enabled, modes, any::<bool>()).prop_map(|(enabled, modes, beside_full)| {
         let of_mode = |mode| {
             let sizes = modes.iter().enumerate().filter(|&(_, of)| *of == mode);
             sizes.map(|(i, _)| 16 << i).collect()
         };
         let (name, enabled) = (String::new(), enabled.to_string());
-        Configuration { name, enabled, always: of_mode(1), inherit: of_mode(2), madvise: of_mode(3) }
+        Configuration {
+            name,
+            enabled,
+            always: of_mode(1),
+            inherit: of_mode(2),
+            madvise: of_mode(3),
+            beside_full,
+        }
     })
 }
 

@@ -375,6 +375,16 @@ pub const SETTINGS: &[Setting] = &[
     khugepaged!(max_ptes_swap, "64", "0 to 511", "how many of them may be swapped out", 0..=511),
     khugepaged!(max_ptes_shared, "256", "0 to 511", "how many of them may be shared by processes", 0..=511),
     Setting {
+        name: "transparent_hugepage/anon_beside_full",
+        default: "0",
+        accepts: "0 or 1",
+        description: "whether faults make large folios only beside windows of the same size that are full; not in mainline",
+        apply: Apply::Number(|s, value| {
+            s.transparent_hugepage.anon_beside_full = value != 0;
+            value <= 1
+        }),
+    },
+    Setting {
         name: "thp_anon",
         default: "",
         accepts: "sizes with modes, such as 16K-64K:always;2M:inherit",

@@ -5,8 +5,8 @@ use mm::huge_memory::features::{Allocation, Candidates, FolioFeatures, Search};
 use mm::huge_memory::orders::Orders;
 use mm::huge_memory::policy::{
     Advice, Disabled, Failure, PmdStep, Userfault, VmaState, after_failure, after_lost_race, allowed_orders,
-    candidates, defers_split, effort, fitting, is_reused, is_thp_eligible, is_underused, pmd_step,
-    runs_khugepaged, window,
+    beside_full, candidates, defers_split, effort, fitting, is_reused, is_thp_eligible, is_underused,
+    pmd_step, runs_khugepaged, window,
 };
 use mm::huge_memory::settings::{Defrag, Enabled, Mode, ThpSettings};
 use mm::page_alloc::Effort;
@@ -202,6 +202,22 @@ fn one_page_blocks_just_the_windows_that_have_it() {
     // 16 free entries that are not aligned are no room for order 4.
     assert_eq!(fit(&[4], 0..64, 20, &[15, 32]), Some(4));
     assert_eq!(fit(&[4], 0..64, 20, &[16, 33]), None);
+}
+
+/// As a kernel that has the setting does it: either neighbour counts, in the same area and page table.
+#[test]
+fn memory_that_is_used_densely() {
+    let beside = |orders: &[u8], vma: Range<u64>, page: u64, full: Range<u64>| {
+        let is_full = |window: Range<u64>| window.start >= full.start && window.end <= full.end;
+        let found = beside_full(Orders::of(orders), &vma, page, is_full);
+        (found.kept.highest(), found.declined.descending().collect::<Vec<_>>())
+    };
+    assert_eq!(beside(&[3], 0..64, 8, 0..8), (Some(3), vec![]));
+    assert_eq!(beside(&[3], 0..64, 8, 16..24), (Some(3), vec![]));
+    assert_eq!(beside(&[3], 0..64, 8, 0..7), (None, vec![3]));
+    assert_eq!(beside(&[3, 2], 0..64, 8, 4..8), (Some(2), vec![3]));
+    assert_eq!(beside(&[3], 8..64, 8, 0..8), (None, vec![3]), "another area");
+    assert_eq!(beside(&[3], 0..1024, 512, 504..512), (None, vec![3]), "another page table");
 }
 
 #[test]

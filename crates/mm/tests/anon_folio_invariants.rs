@@ -171,3 +171,39 @@ fn a_page_of_zeroes_blocks_its_windows() {
     let orders = Orders::ALL_ANON.descending().filter(|&order| made(order) > 0);
     assert_eq!(orders.collect::<Vec<_>>(), [4, 3, 2]);
 }
+
+/// Stores to `pages` pages of a group that may have `max`, with 64, 32 and 16 KiB enabled: for orders 4, 3 and 2 how many
+/// folios were made, how many were not, and how many of those for want of room; and how many pages could be stored to.
+fn at_the_limit(name: &str, max: u64, pages: u64) -> ([(i64, i64, i64); 3], u64) {
+    let variant = Series::FOLIOS.variant(name).unwrap();
+    let (mut machine, mut mm) = reclaim_machine::boot(variant);
+    mm.set("thp_anon", "16K,32K,64K:always").unwrap();
+    let memcg = mm.create_memcg(Memcg::ROOT);
+    mm.memcg_mut(memcg).max = max;
+    let id = mm.create_mm(memcg);
+    let start = mm.mmap(id, 512, Backing::Anonymous, VmFlags::PRIVATE);
+    let stored = (0..pages).take_while(|page| mm.touch(&mut machine, Cpu(0), id, start + page, true).is_ok());
+    let stored = stored.count() as u64;
+    mm.validate(0);
+    let stat = |order, stat| mm.mthp_stats().get(order, stat);
+    let counts = [4, 3, 2].map(|order| {
+        let [made, failed, no_room] =
+            [MthpStat::AnonFaultAlloc, MthpStat::AnonFaultFallback, MthpStat::AnonFaultFallbackCharge];
+        (stat(order, made), stat(order, failed), stat(order, no_room))
+    });
+    (counts, stored)
+}
+
+/// As recorded on a 6.18 kernel whose group had room for 184 pages, and for 199.
+#[test]
+fn a_group_without_room_gets_smaller_folios() {
+    assert_eq!(at_the_limit("m612", 184, 183).0, [(11, 1, 1), (1, 0, 0), (0, 0, 0)]);
+    assert_eq!(at_the_limit("m612", 199, 199).0, [(12, 1, 1), (0, 1, 1), (1, 1, 1)]);
+}
+
+/// In 6.8 the charge came after the choice.
+#[test]
+fn before_6_9_a_group_without_room_was_out_of_memory() {
+    let (counts, stored) = at_the_limit("m68", 184, 183);
+    assert_eq!((counts, stored), ([(11, 0, 0), (0, 0, 0), (0, 0, 0)], 176));
+}

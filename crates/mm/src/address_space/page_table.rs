@@ -210,6 +210,11 @@ impl PageTable {
         self.entries[places].iter().any(|&entry| entry != Pte::NONE)
     }
 
+    /// Whether there is something at all places.
+    pub(crate) fn is_full(&self, places: Range<usize>) -> bool {
+        self.entries[places].iter().all(|&entry| entry != Pte::NONE)
+    }
+
     /// The places of its entries among `places`: of the huge one, 0.
     pub(crate) fn places(&self, places: Range<usize>) -> Range<usize> {
         if self.is_huge() { 0..1 } else { places }

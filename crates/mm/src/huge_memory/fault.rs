@@ -131,6 +131,17 @@ impl MemoryManager {
                 table.is_populated(first..first + (window.end - window.start) as usize)
             });
         }
+        if thp.anon_beside_full && !orders.is_empty() {
+            let table = &self.page_tables[fault.entry.table()];
+            let beside = policy::beside_full(orders, &vma.pages(), fault.page, |window| {
+                let first = (window.start - table.first) as usize;
+                table.is_full(first..first + (window.end - window.start) as usize)
+            });
+            for order in beside.declined.descending() {
+                self.mthp_stats.add(order, MthpStat::AnonFaultDeclined, 1);
+            }
+            orders = beside.kept;
+        }
         let large = policy::effort(&f, &thp, &state);
         loop {
             let order = orders.highest().unwrap_or(0);
@@ -143,8 +154,8 @@ impl MemoryManager {
                     return Ok(id);
                 }
                 Err(failure) => {
-                    self.count_fallback(order, failure);
                     orders = policy::after_failure(&f, orders, order, failure).ok_or(OutOfMemory)?;
+                    self.count_fallback(order, failure);
                 }
             }
         }

@@ -178,6 +178,40 @@ pub fn fitting(
     largest.map_or(Orders::NONE, |largest| orders.below(largest + 1))
 }
 
+/// What a fault may have besides, and what it was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BesideFull {
+    /// What is left of the orders that fit.
+    pub kept: Orders,
+    /// The larger ones, which fit and were declined.
+    pub declined: Orders,
+}
+
+/// Of orders that fit, those from the largest on whose window has a full one of the same size before or behind it, inside the
+/// VMA and in the same page table: memory that is used densely already (`anon_beside_full`). `is_full` says whether all
+/// pages of a window have an entry, be it the page of zeroes.
+pub fn beside_full(
+    orders: Orders,
+    vma: &Range<u64>,
+    page: u64,
+    mut is_full: impl FnMut(Range<u64>) -> bool,
+) -> BesideFull {
+    let table = window(page, PMD_ORDER);
+    let near = vma.start.max(table.start)..vma.end.min(table.end);
+    let mut has_full = |order: u8| {
+        let Range { start, end } = window(page, order);
+        let size = 1 << order;
+        let before = start.checked_sub(size).map(|before| before..start);
+        [before, Some(end..end + size)]
+            .into_iter()
+            .flatten()
+            .any(|beside| is_inside(&beside, &near) && is_full(beside))
+    };
+    let kept = orders.descending().find(|&order| has_full(order));
+    let kept = kept.map_or(Orders::NONE, |order| orders.below(order + 1));
+    BesideFull { kept, declined: orders.without(kept) }
+}
+
 /// Whether smaps says that a VMA may have large folios (`THPeligible`): one of them must fit at its end.
 pub fn is_thp_eligible(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState, pages: &Range<u64>) -> bool {
     allowed_orders(f, thp, vma).descending().any(|order| {

@@ -86,6 +86,8 @@ pub struct ThpSettings {
     pub modes: [Mode; PMD_ORDER as usize + 1],
     /// `khugepaged/`.
     pub khugepaged: Khugepaged,
+    /// `anon_beside_full`: faults make large folios only beside windows that are full. No mainline kernel has it.
+    pub anon_beside_full: bool,
     /// Boot parameter `flexthp_unhinted_max` of v3: order 0, or 2 to 9.
     pub flexthp_unhinted_max: u8,
 }
@@ -108,6 +110,7 @@ impl Default for ThpSettings {
                 max_ptes_swap: HPAGE_PMD_NR / 8,
                 max_ptes_shared: HPAGE_PMD_NR / 2,
             },
+            anon_beside_full: false,
             flexthp_unhinted_max: 4,
         }
     }

@@ -38,6 +38,8 @@ statistics! {
     AnonFaultFallback = "anon_fault_fallback",
     /// Those among them whose memory cgroup had no room for it.
     AnonFaultFallbackCharge = "anon_fault_fallback_charge",
+    /// Faults that had room for one, but not beside a full window (`anon_beside_full`).
+    AnonFaultDeclined = "anon_fault_declined",
     /// Folios swapped out whole.
     Swpout = "swpout",
     /// Folios that were split because swap had no room for them.

@@ -32,7 +32,13 @@ pub struct Configuration {
     /// Sizes at `madvise`, KiB.
     #[serde(default)]
     pub madvise: Vec<u64>,
+    /// `anon_beside_full`, where a kernel has it.
+    #[serde(default)]
+    pub beside_full: bool,
 }
+
+/// A file that no mainline kernel has.
+pub const BESIDE_FULL: &str = "anon_beside_full";
 
 fn madvise() -> String {
     "madvise".into()
@@ -53,7 +59,9 @@ impl Configuration {
             _ => "never",
         };
         let sizes = SIZES.iter().map(|kib| (enabled_file(*kib), mode(kib)));
-        std::iter::once(("enabled".to_string(), self.enabled.as_str())).chain(sizes).collect()
+        let of_all =
+            [("enabled", self.enabled.as_str()), (BESIDE_FULL, if self.beside_full { "1" } else { "0" })];
+        of_all.map(|(name, value)| (name.to_string(), value)).into_iter().chain(sizes).collect()
     }
 }
 

@@ -100,14 +100,15 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// All configurations.
-pub fn configurations() -> Vec<Configuration> {
+/// All configurations; `beside_full`: the kernel has that file too.
+pub fn configurations(beside_full: bool) -> Vec<Configuration> {
     let of = |name: &str, enabled: &str, always: &[u64], inherit: &[u64], madvise: &[u64]| Configuration {
         name: name.into(),
         enabled: enabled.into(),
         always: always.to_vec(),
         inherit: inherit.to_vec(),
         madvise: madvise.to_vec(),
+        beside_full: false,
     };
     let mut configurations = vec![of("none", "madvise", &[], &[], &[])];
     for sizes in [&[64][..], &[32], &[16], &[64, 32], &[64, 16], &[32, 16], &[64, 32, 16], &[128, 32]] {
@@ -128,5 +129,13 @@ pub fn configurations() -> Vec<Configuration> {
         of("64, 32 madvise, 16 inherit, madvise", "madvise", &[64], &[16], &[32]),
         of("64+32+16, never", "never", &[64, 32, 16], &[], &[]),
     ]);
+    if beside_full {
+        let dense = |sizes: &[u64]| {
+            let name = format!("{sizes:?} beside full windows");
+            Configuration { beside_full: true, ..of(&name, "madvise", sizes, &[], &[]) }
+        };
+        configurations
+            .extend([&[64][..], &[32], &[64, 32, 16], &[1024, 256, 64], &[2048, 64, 16]].map(dense));
+    }
     configurations
 }

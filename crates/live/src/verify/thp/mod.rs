@@ -50,7 +50,7 @@ pub fn thp(
     if let Some(reason) = obstacle().or_else(unknown) {
         return from_recordings(recordings, reason, progress);
     }
-    let configurations = cases::configurations();
+    let configurations = cases::configurations(running_kernel::has_beside_full());
     let outcomes = running_kernel::outcomes(program, &configurations, &cases::cases(), progress)?;
     let recorded = |(configuration, case, outcome, disagreeing)| RecordedCase {
         configuration,

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The counters of a size that are compared, files below `hugepages-<size>kB/stats`.
-pub const STATISTICS: [&str; 10] = [
+pub const STATISTICS: [&str; 11] = [
     "anon_fault_alloc",
     "anon_fault_fallback",
     "anon_fault_fallback_charge",
+    "anon_fault_declined",
     "split",
     "split_failed",
     "split_deferred",

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Range;
 
-use mm::huge_memory::orders::{HPAGE_PMD_NR, PMD_ORDER};
+use mm::huge_memory::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
 use mm::huge_memory::policy::{self, PmdStep, VmaState};
 use mm::{Features, Settings};
 
@@ -138,6 +138,7 @@ impl PlainMemory {
         let (vma, state) = vma.expect("only pages of the VMA are touched");
         let stretch = page / u64::from(HPAGE_PMD_NR);
         let mut step = PmdStep::Pass;
+        let mut declined = Orders::NONE;
         if !space.tables.contains(&stretch) {
             let allowed = policy::allowed_orders(&f, &thp, &state);
             step = policy::pmd_step(allowed, &vma, page, write, thp.use_zero_page);
@@ -160,11 +161,20 @@ impl PlainMemory {
                 }
                 let orders = policy::candidates(&f, &thp, &state);
                 let is_populated = |window: Range<u64>| space.entries.range(window).next().is_some();
-                policy::fitting(f.search, orders, &vma, page, is_populated).highest().unwrap_or(0)
+                let mut orders = policy::fitting(f.search, orders, &vma, page, is_populated);
+                if thp.anon_beside_full {
+                    let is_full =
+                        |mut window: Range<u64>| window.all(|page| space.entries.contains_key(&page));
+                    let beside = policy::beside_full(orders, &vma, page, is_full);
+                    declined = beside.declined;
+                    orders = beside.kept;
+                }
+                orders.highest().unwrap_or(0)
             }
         };
         self.map_folio(process, order, policy::window(page, order).start);
         self.count(order, "anon_fault_alloc", 1);
+        declined.descending().for_each(|order| self.count(order, "anon_fault_declined", 1));
     }
 
     fn write_protected(&mut self, process: Process, page: u64, entry: Entry) {

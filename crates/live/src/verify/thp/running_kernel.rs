@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use super::case::{Case, Configuration, SIZES, enabled_file};
+use super::case::{BESIDE_FULL, Case, Configuration, SIZES, enabled_file};
 use super::memory::{Answer, Order};
 use super::outcome::{Outcome, STATISTICS, Statistics};
 use super::script::{Memory, Process, run};
@@ -38,7 +38,8 @@ const RUNS: usize = 5;
 const MOST_UNKNOWN: usize = 60;
 
 /// Files of mainline kernels that are not a size's.
-const KNOWN_FILES: [&str; 7] = [
+const KNOWN_FILES: [&str; 8] = [
+    BESIDE_FULL,
     "defrag",
     "enabled",
     "hpage_pmd_size",
@@ -67,7 +68,12 @@ pub fn obstacle() -> Option<String> {
     })
 }
 
-/// Files that mainline kernels do not have, with what they hold: nobody here knows what they do.
+/// Whether the kernel can decline large folios that are not beside full windows.
+pub fn has_beside_full() -> bool {
+    file(BESIDE_FULL).exists()
+}
+
+/// Files that neither mainline kernels have nor the twin, with what they hold: nobody here knows what they do.
 pub fn foreign_files() -> Vec<String> {
     let entries = fs::read_dir(ROOT).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -129,7 +135,10 @@ impl Drop for RunningKernel {
 
 impl RunningKernel {
     fn start(program: &[String]) -> Result<RunningKernel, VerifyError> {
-        let files: Vec<PathBuf> = SIZES.iter().map(|&kib| file(&enabled_file(kib))).collect();
+        let mut files: Vec<PathBuf> = SIZES.iter().map(|&kib| file(&enabled_file(kib))).collect();
+        if has_beside_full() {
+            files.push(file(BESIDE_FULL));
+        }
         let guard = SettingsGuard::take(file("enabled"), files).map_err(|source| failed(ROOT, source))?;
         let (name, words) = program.split_first().expect("a program has a name");
         let mut command = Command::new(name);
@@ -182,6 +191,9 @@ impl Memory for RunningKernel {
                 continue;
             }
             let path = file(&name);
+            if !path.exists() {
+                continue;
+            }
             self.guard.set(&path, value).map_err(|source| failed(path.display().to_string(), source))?;
             self.written.insert(name, value.to_string());
         }

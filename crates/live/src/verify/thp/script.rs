@@ -56,6 +56,7 @@ pub fn run<M: Memory>(
         always: Vec::new(),
         inherit: Vec::new(),
         madvise: Vec::new(),
+        beside_full: configuration.beside_full,
     };
     memory.configure(&nothing)?;
     if !populates {
