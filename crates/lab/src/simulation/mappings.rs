@@ -20,6 +20,7 @@ use machine::profile::Figure;
 use machine::{Cpu, Time};
 use mm::address_space::{Advice, Backing, MmId, VmFlags};
 use mm::memcontrol::Memcg;
+use mm::memory::Touch;
 use mm::{Category, Event};
 use serde::{Deserialize, Serialize};
 use workload::mappings::{Mappings, Operation, Step};
@@ -116,10 +117,10 @@ impl Replay {
                 let flags = rights(VmFlags::default());
                 mm.mmap_fixed(machine, CPU, id, step.page, step.pages, Backing::Anonymous, flags);
             }
-            // What is mapped of files and with others is of no interest but for copies of their pages.
+            // Of files only the copies that stores make are of interest, and of what is shared nothing.
             Operation::MapFile if step.pages > 0 => {
-                let flags = rights(VmFlags::NOHUGEPAGE);
-                mm.mmap_fixed(machine, CPU, id, step.page, step.pages, Backing::Anonymous, flags);
+                let (file, flags) = (Backing::File(mm.open_file(), 0), rights(VmFlags::default()));
+                mm.mmap_fixed(machine, CPU, id, step.page, step.pages, file, flags);
             }
             Operation::MapShared if step.pages > 0 => unmapped = mm.munmap(machine, CPU, id, pages),
             Operation::Unmap => unmapped = mm.munmap(machine, CPU, id, pages),
@@ -143,12 +144,15 @@ impl Replay {
     fn touch(&mut self, id: MmId, page: u64, write: bool) -> Option<()> {
         let System { machine, mm, .. } = &mut self.system;
         let Some(vma) = mm.mm(id).vmas.find(page) else { return Some(()) };
-        let of_file = vma.flags.has(VmFlags::NOHUGEPAGE) && !write;
-        if of_file || !vma.flags.has(if write { VmFlags::WRITE } else { VmFlags::READ }) {
+        if vma.backing != Backing::Anonymous && !write
+            || !vma.flags.has(if write { VmFlags::WRITE } else { VmFlags::READ })
+        {
             return Some(());
         }
         let before = mm.counters().get(Event::Pgfault);
-        mm.touch(machine, CPU, id, page, write).ok()?;
+        if let Touch::ReadFile(folio) = mm.touch(machine, CPU, id, page, write).ok()? {
+            mm.end_read(folio);
+        }
         let faults = mm.counters().get(Event::Pgfault) - before;
         let cost = machine.costs.page_fault * faults;
         machine.charge(CPU, Category::PageFault, cost);
