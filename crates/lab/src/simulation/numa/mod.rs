@@ -30,7 +30,7 @@ use mm::memcontrol::Memcg;
 use mm::numa::TICK_NS;
 use mm::numa::placement::TaskId;
 use mm::{Category, Event};
-use placement::TaskPlacement;
+use placement::{OnCpu, TaskPlacement};
 use report::Report;
 use schedule::Schedule;
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,8 @@ pub struct NumaThreads {
 
 struct Process {
     mm: MmId,
+    /// Its first thread, which started the others and waits for them.
+    first: TaskId,
     /// Where its areas begin.
     areas: Vec<Vpn>,
     alive: usize,
@@ -108,16 +110,16 @@ impl NumaProgram {
         let demand = spec.program.start(cpus, |thread| stream(run.seed, Stream::Demand, thread));
         let demand = demand.map_err(|error| RunError::Demand { scenario: run.scenario.clone(), error })?;
         let layout = demand.layout().clone();
-        let process = |_: &_| Process {
-            mm: system.mm.create_mm(Memcg::ROOT),
-            areas: Vec::new(),
-            alive: 0,
-            waiting: Vec::new(),
+        let process = |number: usize| {
+            let mm = system.mm.create_mm(Memcg::ROOT);
+            let first = system.mm.add_task(mm, FIRST_PID + number as u32, None);
+            Process { mm, first, areas: Vec::new(), alive: 0, waiting: Vec::new() }
         };
+        let processes = (0..layout.processes.len()).map(process).collect();
         let mut program = NumaProgram {
             placement: spec.placement,
             demand,
-            processes: layout.processes.iter().map(process).collect(),
+            processes,
             threads: Vec::new(),
             schedule: Schedule::new(cpus, stream(run.seed, Stream::Placement, 0)),
             by_node: vec![0; nodes],
@@ -133,13 +135,7 @@ impl NumaProgram {
             let map = |&pages: &u64| system.mm.mmap(process.mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
             process.areas = of.areas.iter().map(map).collect();
         }
-        // Processes start together, so their threads come up in turn.
-        let mut order: Vec<usize> = (0..program.threads.len()).collect();
-        let before = |thread: usize| {
-            layout.threads[..thread].iter().filter(|&&process| process == layout.threads[thread]).count()
-        };
-        let ranks: Vec<usize> = order.iter().map(|&thread| before(thread)).collect();
-        order.sort_by_key(|&thread| ranks[thread]);
+        let order = program.schedule.shuffled(program.threads.len());
         for thread in order {
             let cpu = program.schedule.idlest_cpu(system, None);
             program.schedule.enqueue(system, &program.threads, cpu, thread, Time::ZERO);
@@ -148,10 +144,9 @@ impl NumaProgram {
     }
 
     fn add_thread(&mut self, system: &mut System, process: usize) {
+        let pid = FIRST_PID + (self.processes.len() + self.threads.len()) as u32;
         let own = &mut self.processes[process];
-        let creator = self.threads.iter().find(|thread| thread.process == process);
-        let pid = FIRST_PID + self.threads.len() as u32;
-        let task = system.mm.add_task(own.mm, pid, creator.map(|thread| thread.task));
+        let task = system.mm.add_task(own.mm, pid, Some(own.first));
         // A page that nobody may use keeps stacks apart.
         let stack = system.mm.mmap(own.mm, STACK + 1, Backing::Anonymous, VmFlags::PRIVATE);
         system.mm.mprotect(own.mm, stack + STACK..stack + STACK + 1, VmFlags::default());
@@ -324,7 +319,8 @@ impl NumaProgram {
         self.running -= 1;
         self.processes[process].alive -= 1;
         if self.processes[process].alive == 0 {
-            let mm = self.processes[process].mm;
+            let Process { mm, first, .. } = self.processes[process];
+            system.mm.exit_task(first);
             let freed = system.mm.exit_mm(&mut system.machine, cpu, mm);
             let unmap = system.machine.costs.page_unmap * freed;
             system.machine.charge(cpu, Category::PageFree, unmap);
@@ -340,9 +336,10 @@ impl NumaProgram {
         let pinned = |thread: usize| self.threads[thread].pinned.is_some();
         let found = match pinned(number) {
             true => None,
-            false => self.placement.find(system, task, source, |cpu| {
+            false => self.placement.find(system, task, source, &|cpu| {
                 let threads = self.schedule.threads_of(cpu);
-                threads.iter().map(|&thread| (self.threads[thread].task, pinned(thread))).collect()
+                let first = threads.front().map(|&first| (self.threads[first].task, pinned(first)));
+                OnCpu { threads: threads.len(), first }
             }),
         };
         let node = found.map_or(system.machine.node(source), |place| system.machine.node(place.cpu));

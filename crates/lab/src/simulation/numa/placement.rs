@@ -48,33 +48,39 @@ struct Best {
     brings_home: bool,
 }
 
+/// What a CPU has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OnCpu {
+    /// How many threads.
+    pub threads: usize,
+    /// The one that runs, and whether it must stay.
+    pub first: Option<(TaskId, bool)>,
+}
+
 /// A thread that looks for a place.
 struct Search<'a> {
     system: &'a System,
     task: TaskId,
     source: Cpu,
-    /// By CPU: its threads, the one that runs first, and whether each must stay.
-    threads: Vec<Vec<(TaskId, bool)>>,
+    on: &'a dyn Fn(Cpu) -> OnCpu,
     kind: TopologyType,
 }
 
 impl TaskPlacement {
-    /// A place for `task` of CPU `source` on or near its preferred node. `threads` says who is on a CPU, the one that runs
-    /// first, and whether each must stay.
+    /// A place for `task` of CPU `source` on or near its preferred node. `on` says what a CPU has to do.
     pub(super) fn find(
         self,
         system: &System,
         task: TaskId,
         source: Cpu,
-        threads: impl Fn(Cpu) -> Vec<(TaskId, bool)>,
+        on: &dyn Fn(Cpu) -> OnCpu,
     ) -> Option<Place> {
         if self == TaskPlacement::Stay {
             return None;
         }
         let preferred = system.mm.numa().tasks.get(task).preferred?;
         let kind = topology_type(&system.machine.topology.node_distances);
-        let threads = system.machine.topology.all_cpus().map(threads).collect();
-        let search = Search { system, task, source, threads, kind };
+        let search = Search { system, task, source, on, kind };
         match self {
             TaskPlacement::Stay => None,
             TaskPlacement::Idle => search.idle_cpu(preferred).map(|cpu| Place { cpu, swap: None }),
@@ -93,11 +99,11 @@ impl Search<'_> {
     }
 
     fn idle_cpu(&self, node: Node) -> Option<Cpu> {
-        self.cpus(node).into_iter().find(|cpu| self.threads[cpu.index()].is_empty())
+        self.cpus(node).into_iter().find(|&cpu| (self.on)(cpu).threads == 0)
     }
 
     fn load(&self, node: Node) -> usize {
-        self.cpus(node).iter().map(|cpu| self.threads[cpu.index()].len()).sum()
+        self.cpus(node).into_iter().map(|cpu| (self.on)(cpu).threads).sum()
     }
 
     fn task_weight(&self, task: TaskId, node: Node, reach: u8) -> i64 {
@@ -143,7 +149,7 @@ impl Search<'_> {
         // A move must not leave the destination with more threads than the source.
         let may_move = self.load(node) < self.load(self.home());
         for cpu in cpus {
-            let Some(&(other, stays)) = self.threads[cpu.index()].first() else {
+            let Some((other, stays)) = (self.on)(cpu).first else {
                 if may_move && move_gain >= best.gain {
                     *best =
                         Best { place: Some(Place { cpu, swap: None }), gain: move_gain, brings_home: false };

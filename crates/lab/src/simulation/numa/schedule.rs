@@ -2,6 +2,7 @@
 //!
 //! A CPU has a queue; the first thread runs, and at each tick the next one does. Threads that are new, or that may run
 //! elsewhere only, go to the node with most idle CPUs, there to a CPU with fewest threads, by chance if there are several.
+//! Threads of processes that start together come up in an order that is chance as well.
 
 use super::{TICK, Thread};
 use crate::simulation::System;
@@ -37,14 +38,24 @@ impl Schedule {
         self.queues.iter().position(|queue| queue.contains(&thread)).map(|cpu| Cpu(cpu as u16))
     }
 
+    /// Numbers up to `count` in an order by chance.
+    pub fn shuffled(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for last in (1..count).rev() {
+            order.swap(last, self.random.random_range(0..=last));
+        }
+        order
+    }
+
     /// Where a thread begins that may run on `node` only, or anywhere.
     pub fn idlest_cpu(&mut self, system: &System, node: Option<Node>) -> Cpu {
         let topology = &system.machine.topology;
         let load = |cpu: &Cpu| self.queues[cpu.index()].len();
         let idle = |node: &Node| topology.cpus_of(*node).iter().filter(|cpu| load(cpu) == 0).count();
-        let nodes = (0..topology.nodes).map(Node).filter(|node| !topology.is_memory_only(*node));
-        let key = |node: &Node| (idle(node), std::cmp::Reverse(node.0));
-        let node = node.or_else(|| nodes.max_by_key(key)).unwrap_or(Node(0));
+        let nodes = || (0..topology.nodes).map(Node).filter(|node| !topology.is_memory_only(*node));
+        let most = nodes().map(|node| idle(&node)).max().unwrap_or(0);
+        let idlest: Vec<Node> = nodes().filter(|node| idle(node) == most).collect();
+        let node = node.unwrap_or_else(|| idlest[self.random.random_range(0..idlest.len())]);
         let cpus = topology.cpus_of(node);
         let least = cpus.iter().map(load).min().unwrap_or(0);
         let least: Vec<Cpu> = cpus.into_iter().filter(|cpu| load(cpu) == least).collect();

@@ -328,10 +328,13 @@ impl Judge<'_> {
                 ahead.pop();
             }
         }
-        // A pass that begins ends the one before, as far as the twin knows.
-        self.spaces[space].advance(u64::MAX);
-        self.compare_state(task, decision);
         let events = self.pass_events(number);
+        // A pass that begins ends the one before, as far as the twin knows.
+        self.spaces[space].advance(if events.is_empty() { decision.time } else { u64::MAX });
+        self.compare_state(task, decision);
+        // Placement copies the number of a sequence that has begun.
+        let begun = self.tasks.get(task).scan_seq;
+        self.spaces[space].scan.scan_seq = self.spaces[space].scan.scan_seq.max(begun);
         let mm = &mut self.spaces[space];
         let now = self.ticks.at(decision.time);
         if !std::mem::replace(&mut mm.started, true) && !events.is_empty() {
@@ -358,11 +361,17 @@ impl Judge<'_> {
         mm.scan.next_scan = now + mm::numa::jiffies(u64::from(period));
         let scanner = Scanner { pid: decision.tid, nr_threads: mm.threads, started: now, forced: false };
         let end = events.last().map_or(decision.time, |event| event.time);
+        let stopped_at = events.iter().rev().find_map(|event| event.field("end"));
         mm.vmas.begin(events, now);
         let mut after = mm.scan;
         scan::pass(&self.features.numa, &self.settings.numa, &mut after, scanner, &mut mm.vmas);
-        mm.scanning = Some((end, after));
         let verdicts = mm.vmas.end();
+        if let Some(stopped_at) = stopped_at
+            && verdicts.ranges.contains(&false)
+        {
+            after.scan_offset = stopped_at;
+        }
+        mm.scanning = Some((end, after));
         for equal in verdicts.ranges {
             self.count("ranges scanned", equal);
         }
@@ -387,9 +396,6 @@ impl Judge<'_> {
             ("task: faults, remote, local, failed", own.locality == locality),
             ("task: pages migrated", own.pages_migrated == field("migrated")),
         ];
-        if std::env::var_os("NUMA_DEBUG").is_some() && equal.iter().any(|e| !e.1) {
-            eprintln!("{decision:?}\n   own {own:?} total {total}");
-        }
         for (kind, equal) in equal {
             self.count(kind, equal || first && kind == "task: scan period");
         }

@@ -114,15 +114,6 @@ impl RecordedVmas {
         let pairs = |kernel: usize, twin: usize, equal: &dyn Fn(usize) -> bool| -> Vec<bool> {
             (0..kernel.max(twin)).map(|at| at < kernel.min(twin) && equal(at)).collect()
         };
-        if std::env::var_os("NUMA_DEBUG").is_some()
-            && (self.scanned.iter().map(|s| s.0.clone()).collect::<Vec<_>>() != self.own_scanned
-                || self.skipped != self.own_skipped && !self.skipped.is_empty())
-        {
-            eprintln!(
-                "pass: kernel {:x?} {:x?}\n twin {:x?} {:x?}",
-                self.scanned, self.skipped, self.own_scanned, self.own_skipped
-            );
-        }
         let ranges = pairs(self.scanned.len(), self.own_scanned.len(), &|at| {
             self.scanned[at].0 == self.own_scanned[at]
         });
