@@ -3,7 +3,7 @@
 mod reclaim_machine;
 
 use machine::{Cpu, Machine, Node};
-use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::address_space::{Backing, MmId, Pte, VmFlags, Vpn};
 use mm::memcontrol::Memcg;
 use mm::numa::placement::TaskId;
 use mm::{Category, Event, MemoryManager, Series};
@@ -45,7 +45,8 @@ fn start(variant: &str) -> Threads {
 impl Threads {
     fn touch(&mut self, cpu: u16, page: u64, write: bool) {
         self.mm.touch(&mut self.machine, Cpu(cpu), self.space, self.start + page, write).unwrap();
-        assert!(self.mm.pte(self.space, self.start + page).lets(false), "it can be read now");
+        let entry = self.mm.pte(self.space, self.start + page);
+        assert!(entry.lets(write) || entry == Pte::ZERO && !write, "it can be used now");
     }
 
     fn tick(&mut self, cpu: u16, ms: u64) {

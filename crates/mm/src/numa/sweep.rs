@@ -12,7 +12,7 @@
 
 use crate::address_space::{MmId, PTRS_PER_PTE, Pte, Vpn};
 use crate::page_alloc::MemoryManager;
-use machine::Time;
+use machine::{Node, Time};
 
 /// Nodes that sums are kept for.
 const NODES: usize = 16;
@@ -54,31 +54,35 @@ impl MemoryManager {
             by_node.iter_mut().zip(swept.by_node).for_each(|(pages, more)| *pages += u64::from(more));
             return end;
         }
-        let mut sums = [0; NODES];
-        for page in from..end {
+        let mut sums = [0u16; NODES];
+        let mut page = from;
+        while page < end {
             let number = table.entry((page - first) as usize);
             let entry = self.page_tables[number];
-            let Some(id) = entry.folio().filter(|_| entry.lets(write)) else {
-                by_node.iter_mut().zip(sums).for_each(|(pages, more)| *pages += u64::from(more));
-                return page;
+            let is_busy = || busy && self.numa.in_progress(number).is_some_and(|(until, _)| until > now);
+            // The page of zeroes that all share lies on the first node.
+            let node = match entry.folio() {
+                Some(id) if entry.lets(write) => self.folio_node(id),
+                None if entry == Pte::ZERO && !write => Node(0),
+                _ => break,
             };
-            if busy && self.numa.in_progress(number).is_some_and(|(until, _)| until > now) {
-                by_node.iter_mut().zip(sums).for_each(|(pages, more)| *pages += u64::from(more));
-                return page;
+            if is_busy() {
+                break;
             }
-            if !entry.has(Pte::YOUNG) {
+            if entry != Pte::ZERO && !entry.has(Pte::YOUNG) {
                 self.page_tables[number].set(Pte::YOUNG);
             }
-            sums[self.folio_node(id).index() % NODES] += 1u16;
+            sums[node.index() % NODES] += 1;
+            page += 1;
         }
         by_node.iter_mut().zip(sums).for_each(|(pages, more)| *pages += u64::from(more));
-        if whole && by_node.len() <= NODES {
+        if whole && page == end && by_node.len() <= NODES {
             let version = self.page_tables[table].version();
             if self.numa.swept.len() <= place {
                 self.numa.swept.resize(place + 1, None);
             }
             self.numa.swept[place] = Some(Swept { version, writes: write, by_node: sums });
         }
-        end
+        page
     }
 }
