@@ -255,8 +255,15 @@ fn judge_numa(_: &Arguments, recordings: &Path, progress: &mut dyn FnMut(&str)) 
     Ok(numa::from_recordings(recordings, ASKED_FOR.into(), progress)?)
 }
 
-fn judge_thp(_: &Arguments, recordings: &Path, progress: &mut dyn FnMut(&str)) -> Result<Report, Failure> {
-    Ok(thp::from_recordings(recordings, ASKED_FOR.into(), progress)?)
+fn judge_thp(
+    arguments: &Arguments,
+    recordings: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, Failure> {
+    if arguments.recorded {
+        return Ok(thp::from_recordings(recordings, ASKED_FOR.into(), progress)?);
+    }
+    Ok(thp::thp(&this_program(MEMORY)?, recordings, progress)?)
 }
 
 /// This program, and the word that leads it to something else.

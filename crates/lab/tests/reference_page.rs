@@ -3,6 +3,7 @@
 //!
 //! After a declaration has changed: `make reference` writes the page anew.
 
+use mm::huge_memory::stats::MthpStat;
 use mm::series::RELEASES;
 use mm::{Category, Event, SETTINGS, Series};
 use std::fmt::Write;
@@ -44,6 +45,14 @@ fn page() -> String {
         &mut text,
         ["name", "counts"],
         Event::ALL.iter().map(|event| [code(event.name()), event.description().into()]),
+    );
+    text += "## Counters of large folios\n\n\
+             Each size of anonymous folios has these, as `transparent_hugepage/hugepages-<size>kB/stats/<name>`. Declared in \
+             `crates/mm/src/huge_memory/stats.rs`.\n\n";
+    table(
+        &mut text,
+        ["name", "counts"],
+        MthpStat::ALL.iter().map(|stat| [code(stat.name()), stat.description().into()]),
     );
     text += "## Categories of CPU time\n\n\
              Every picosecond of every simulated CPU is in exactly one. Declared in `crates/mm/src/account.rs`.\n\n";

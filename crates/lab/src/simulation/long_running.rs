@@ -50,6 +50,9 @@ pub struct AreaClass {
     pub weight: f64,
     /// How long they live on average, in lives of other classes.
     pub life: f64,
+    /// They begin at multiples of their size, rounded up to a power of two.
+    #[serde(default)]
+    pub aligned: bool,
 }
 
 /// What compacts.
@@ -202,7 +205,8 @@ impl<'a> LongRun<'a> {
             while self.mapped + pages > target {
                 self.end_first()?;
             }
-            self.map(pages, end.max(self.now))?;
+            let alignment = if class.aligned { pages.next_power_of_two() } else { 1 };
+            self.map(pages, alignment, end.max(self.now))?;
             total += pages;
             self.make_noise(wanted);
             self.read_files();
@@ -227,9 +231,10 @@ impl<'a> LongRun<'a> {
     }
 
     /// Maps an area and touches it.
-    fn map(&mut self, pages: u64, end: f64) -> Option<()> {
+    fn map(&mut self, pages: u64, alignment: u64, end: f64) -> Option<()> {
         let process = self.random.random_range(0..self.processes.len());
         let start = self.ends[process] + self.random.random_range(1..=16);
+        let start = start.next_multiple_of(alignment);
         self.ends[process] = start + pages;
         let mm = self.processes[process];
         let System { machine, mm: manager, .. } = &mut self.system;

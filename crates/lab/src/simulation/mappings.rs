@@ -140,9 +140,14 @@ impl Replay {
         Some(())
     }
 
-    /// Touches a page, if the recording has an area there that may be used so.
+    /// Touches a page, if the recording has an area there that may be used so. What exec maps itself, the program's image
+    /// and its stack, is not in the recording: a store there copies a page of a file.
     fn touch(&mut self, id: MmId, page: u64, write: bool) -> Option<()> {
         let System { machine, mm, .. } = &mut self.system;
+        if write && mm.mm(id).vmas.find(page).is_none() {
+            let image = Backing::File(mm.open_file(), 0);
+            mm.mmap_fixed(machine, CPU, id, page, 1, image, VmFlags::PRIVATE);
+        }
         let Some(vma) = mm.mm(id).vmas.find(page) else { return Some(()) };
         if vma.backing != Backing::Anonymous && !write
             || !vma.flags.has(if write { VmFlags::WRITE } else { VmFlags::READ })

@@ -150,7 +150,7 @@ impl Mappings {
     }
 
     /// Chromium on a page that does what Speedometer does: lists of a hundred items are filled, ticked off and emptied in
-    /// frames of their own. data/README.md says how it was recorded.
+    /// frames of their own. docs/src/workloads/speedometer.md says how it was recorded.
     pub fn chromium() -> Result<Mappings, MappingsError> {
         Mappings::parse(include_bytes!("../../../../data/speedometer.mappings.zst"))
     }

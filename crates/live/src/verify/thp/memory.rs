@@ -35,8 +35,10 @@ const INTO_RESERVATION: usize = 4 << 20;
 /// What the process is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Order {
-    /// Map a VMA, instead of the one before, which stays where it is if `keep`.
-    Map { offset: u64, pages: u64, advice: Advice, keep: bool },
+    /// Unmap all that was mapped.
+    Clear,
+    /// Map a VMA.
+    Map { offset: u64, pages: u64, advice: Advice },
     /// Map it again with `MAP_POPULATE`.
     Populate,
     /// Store to pages, or load from them.
@@ -154,7 +156,13 @@ impl Program {
         };
         let mut answer = Answer::default();
         match order {
-            Order::Map { offset, pages, advice, keep } => self.map(offset, pages, advice, keep)?,
+            Order::Clear => {
+                for start in self.reservations.drain(..) {
+                    // SAFETY: nobody refers to what a former VMA held.
+                    checked(unsafe { libc::munmap(start as *mut libc::c_void, RESERVATION + HUGE) })?;
+                }
+            }
+            Order::Map { offset, pages, advice } => self.map(offset, pages, advice)?,
             Order::Populate => {
                 let protection = libc::PROT_READ | libc::PROT_WRITE;
                 let flags = libc::MAP_FIXED | libc::MAP_POPULATE;
@@ -206,13 +214,7 @@ impl Program {
         Ok(answer)
     }
 
-    fn map(&mut self, offset: u64, pages: u64, advice: Advice, keep: bool) -> io::Result<()> {
-        if !keep {
-            for start in self.reservations.drain(..) {
-                // SAFETY: nobody refers to what a former VMA held.
-                checked(unsafe { libc::munmap(start as *mut libc::c_void, RESERVATION + HUGE) })?;
-            }
-        }
+    fn map(&mut self, offset: u64, pages: u64, advice: Advice) -> io::Result<()> {
         let reservation = map(0, RESERVATION + HUGE, libc::PROT_NONE, libc::MAP_NORESERVE)?;
         self.reservations.push(reservation);
         let start = reservation.next_multiple_of(HUGE) + INTO_RESERVATION + offset as usize * PAGE;

@@ -11,9 +11,10 @@
 //! ```
 //!
 //! Counters are the machine's: other processes move them while a size is enabled everywhere. So every case runs several
-//! times, and its outcome is the one that came most often. All files are under guard.
+//! times. What came of it is what came most often; of a counter that only grows it is the least that it grew by, as others
+//! can only add. khugepaged may not fill in what is not there (`max_ptes_none`). All files are under guard.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::ops::Range;
@@ -31,8 +32,11 @@ use crate::verify::running_kernel::failed;
 
 const ROOT: &str = "/sys/kernel/mm/transparent_hugepage";
 
+/// How many entries khugepaged may find empty.
+const MAX_PTES_NONE: &str = "khugepaged/max_ptes_none";
+
 /// Runs of a case.
-const RUNS: usize = 5;
+const RUNS: usize = 7;
 
 /// How often a case is begun again because the kernel has not said what a frame is.
 const MOST_UNKNOWN: usize = 60;
@@ -100,20 +104,52 @@ pub fn outcomes(
     for (number, configuration) in configurations.iter().enumerate() {
         progress(&format!("{} cases with sizes {}", cases.len(), configuration.name));
         for case in cases {
-            let mut runs: BTreeMap<String, (u32, Outcome)> = BTreeMap::new();
+            let mut runs = Vec::new();
             for _ in 0..RUNS {
                 if interruption.asked() {
                     return Err(VerifyError::Interrupted);
                 }
-                let outcome = kernel.run(configuration, case)?;
-                runs.entry(format!("{outcome:?}")).or_insert((0, outcome)).0 += 1;
+                runs.push(kernel.run(configuration, case)?);
             }
-            let most = runs.into_values().max_by_key(|(times, _)| *times);
-            let (times, outcome) = most.expect("it ran");
-            outcomes.push((number, case.clone(), outcome, RUNS as u32 - times));
+            let (outcome, disagreeing) = typical(runs);
+            outcomes.push((number, case.clone(), outcome, disagreeing));
         }
     }
     Ok(outcomes)
+}
+
+/// What runs of one case came to, and how many had other faults or layouts than most.
+fn typical(runs: Vec<Outcome>) -> (Outcome, u32) {
+    let seen = |outcome: &Outcome| {
+        let bare = Outcome {
+            statistics: Statistics::new(),
+            second_statistics: Statistics::new(),
+            ..outcome.clone()
+        };
+        format!("{bare:?}")
+    };
+    let times = |one: &Outcome| runs.iter().filter(|other| seen(other) == seen(one)).count();
+    let typical = runs.iter().max_by_key(|one| times(one)).cloned().unwrap_or_default();
+    let alike: Vec<&Outcome> = runs.iter().filter(|one| seen(one) == seen(&typical)).collect();
+    let first = counters(&alike.iter().map(|one| &one.statistics).collect::<Vec<_>>());
+    let second = counters(&alike.iter().map(|one| &one.second_statistics).collect::<Vec<_>>());
+    let disagreeing = (runs.len() - alike.len()) as u32;
+    (Outcome { statistics: first, second_statistics: second, ..typical }, disagreeing)
+}
+
+/// Each counter by itself: the least change of one that only grows, else the change that came most often.
+fn counters(runs: &[&Statistics]) -> Statistics {
+    let keys: BTreeSet<&(u64, String)> = runs.iter().flat_map(|statistics| statistics.keys()).collect();
+    let of = |key: &(u64, String)| {
+        let changes: Vec<i64> = runs.iter().map(|run| run.get(key).copied().unwrap_or(0)).collect();
+        let often = |change: &&i64| changes.iter().filter(|other| other == change).count();
+        let chosen = match key.1.starts_with("nr_") {
+            true => changes.iter().max_by_key(often).copied(),
+            false => changes.iter().min().copied(),
+        };
+        chosen.filter(|change| *change != 0).map(|change| (key.clone(), change))
+    };
+    keys.into_iter().filter_map(of).collect()
 }
 
 struct RunningKernel {
@@ -139,7 +175,9 @@ impl RunningKernel {
         if has_beside_full() {
             files.push(file(BESIDE_FULL));
         }
+        files.push(file(MAX_PTES_NONE));
         let guard = SettingsGuard::take(file("enabled"), files).map_err(|source| failed(ROOT, source))?;
+        guard.set(&file(MAX_PTES_NONE), "0").map_err(|source| failed(MAX_PTES_NONE, source))?;
         let (name, words) = program.split_first().expect("a program has a name");
         let mut command = Command::new(name);
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -200,9 +238,15 @@ impl Memory for RunningKernel {
         Ok(())
     }
 
+    fn clear(&mut self) -> Result<(), VerifyError> {
+        if self.keep {
+            return Ok(());
+        }
+        self.ask(Process::Parent, Order::Clear).map(drop)
+    }
+
     fn map(&mut self, case: &Case, populate: bool) -> Result<u64, VerifyError> {
-        let keep = self.keep;
-        let order = Order::Map { offset: case.offset, pages: case.pages, advice: case.advice, keep };
+        let order = Order::Map { offset: case.offset, pages: case.pages, advice: case.advice };
         self.ask(Process::Parent, order)?;
         if !populate {
             return Ok(0);
@@ -257,5 +301,28 @@ impl Memory for RunningKernel {
             }
         }
         Ok(statistics)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::thp::outcome::parse_statistics;
+
+    #[test]
+    fn others_only_add_to_counters() {
+        let run = |text: &str| Outcome {
+            faults: 1,
+            statistics: parse_statistics(text).unwrap(),
+            ..Outcome::default()
+        };
+        let runs = vec![
+            run("64k.anon_fault_alloc=3;64k.nr_anon=2"),
+            run("64k.anon_fault_alloc=1;64k.nr_anon=1"),
+            run("16k.split=1;64k.anon_fault_alloc=2;64k.nr_anon=1"),
+            Outcome { faults: 2, ..Outcome::default() },
+        ];
+        let (outcome, disagreeing) = typical(runs);
+        assert_eq!((outcome, disagreeing), (run("64k.anon_fault_alloc=1;64k.nr_anon=1"), 1));
     }
 }

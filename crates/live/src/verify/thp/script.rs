@@ -21,6 +21,10 @@ pub trait Memory {
 
     /// Writes the files of `transparent_hugepage`.
     fn configure(&mut self, configuration: &Configuration) -> Result<(), Self::Error>;
+    /// Unmaps what a case before has left.
+    fn clear(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
     /// Maps the VMA; `populate`: with `MAP_POPULATE`. Gives back the faults.
     fn map(&mut self, case: &Case, populate: bool) -> Result<u64, Self::Error>;
     /// Stores to pages, or loads from them. Gives back the faults.
@@ -58,6 +62,7 @@ pub fn run<M: Memory>(
         madvise: Vec::new(),
         beside_full: configuration.beside_full,
     };
+    memory.clear()?;
     memory.configure(&nothing)?;
     if !populates {
         memory.map(case, false)?;
