@@ -170,6 +170,32 @@ fn memory_follows_a_thread_that_moves() {
     assert_eq!(threads.mm.numa().tasks.get(threads.tasks[2]).preferred, Some(Node(1)));
 }
 
+/// Two threads of two nodes fault on a page at once: it moves for the one, and the other is seen to share it.
+#[test]
+fn a_fault_at_the_same_time_shows_who_shares_a_page() {
+    for (earlier, grouped) in [(true, true), (false, false)] {
+        let mut threads = start("y612");
+        let hint_fault = machine::Time::from_nanoseconds(1000);
+        threads.machine.costs.numa =
+            Some(machine::NumaCosts { hint_fault, page_migrate: hint_fault * 4, ..machine::NumaCosts::FREE });
+        (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        while threads.mm.pte(threads.space, threads.start).lets(true) {
+            threads.tick(2, 8);
+        }
+        let began = threads.machine.now(Cpu(2));
+        threads.touch(2, 0, true);
+        let before = threads.count(Event::NumaHintFaults);
+        threads.machine.wait_until(Cpu(1), Category::Program, began);
+        let late = if earlier { hint_fault } else { hint_fault * 4 };
+        threads.machine.charge(Cpu(1), Category::Program, late);
+        let (space, page) = (threads.space, threads.start);
+        assert!(threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(1), space, page));
+        assert_eq!(threads.count(Event::NumaHintFaults) - before, u64::from(earlier));
+        assert_eq!(threads.mm.numa().tasks.group(threads.tasks[1]).is_some(), grouped);
+        assert!(!threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(1), space, page), "it is over");
+    }
+}
+
 #[test]
 fn nothing_is_scanned_when_balancing_is_off() {
     let mut threads = start("y612");

@@ -110,8 +110,14 @@ struct Running {
 #[derive(Clone, Copy, Debug)]
 struct InProgress {
     entry: PteNumber,
+    /// Until when others find the entry as it was: they take a hint fault of their own.
+    open_until: Time,
     until: Time,
     migrates: bool,
+    /// Where the page was.
+    source: Node,
+    /// Who takes the fault.
+    by: Cpupid,
 }
 
 /// All that NUMA balancing knows.
@@ -239,9 +245,9 @@ impl NumaBalancing {
     }
 
     #[inline]
-    fn in_progress(&self, entry: PteNumber) -> Option<(Time, bool)> {
+    fn in_progress(&self, entry: PteNumber) -> Option<InProgress> {
         let fault = self.faulting.get(entry.table().index()).copied().flatten()?;
-        (fault.entry == entry).then_some((fault.until, fault.migrates))
+        (fault.entry == entry).then_some(fault)
     }
 
     #[inline]
@@ -249,12 +255,12 @@ impl NumaBalancing {
         self.faulting.get(table).copied().flatten().map_or(Time::ZERO, |fault| fault.until)
     }
 
-    fn note_in_progress(&mut self, entry: PteNumber, until: Time, migrates: bool) {
-        let table = entry.table().index();
+    fn note_in_progress(&mut self, fault: InProgress) {
+        let table = fault.entry.table().index();
         if self.faulting.len() <= table {
             self.faulting.resize(table + 1, None);
         }
-        self.faulting[table] = Some(InProgress { entry, until, migrates });
+        self.faulting[table] = Some(fault);
     }
 
     fn note_wants_to_move(&mut self, task: TaskId) {

@@ -22,7 +22,7 @@ use super::cpupid::Cpupid;
 use super::placement::policy::LOAD_AVG_MAX;
 use super::placement::{CountedFault, TaskClock, TaskId};
 use super::scan::policy::note_access;
-use super::{NumaBalancing, jiffies_at, nanoseconds};
+use super::{InProgress, NumaBalancing, jiffies_at, nanoseconds};
 use crate::ZoneType;
 use crate::account::Category;
 use crate::address_space::{MmId, PTRS_PER_PTE, Pte, PteNumber, VmFlags, Vpn};
@@ -49,6 +49,7 @@ impl MemoryManager {
         entry: PteNumber,
     ) {
         machine.charge(cpu, Category::NumaHintFault, machine.costs.numa().hint_fault);
+        let looked = machine.now(cpu);
         let Some(id) = self.page_tables[entry].folio() else { return };
         self.make_accessible(entry, id, page);
         let Some(task) = self.numa.running(cpu) else { return };
@@ -90,7 +91,16 @@ impl MemoryManager {
             }
         }
         self.numa.note_fault(mm, vma_start, task, source == here);
-        self.numa.note_in_progress(entry, machine.now(cpu), moved == Some(true));
+        self.numa.note_in_progress(InProgress {
+            entry,
+            // A page that moves is isolated before it is unmapped.
+            open_until: looked
+                + machine.costs.numa().page_migrate.fraction(u64::from(moved == Some(true)), 2),
+            until: machine.now(cpu),
+            migrates: moved == Some(true),
+            source,
+            by: Cpupid::new(cpu, pid),
+        });
         let flags = FaultFlags::default()
             .with(FaultFlags::NO_GROUP, !may_write)
             .with(FaultFlags::SHARED, shares)
@@ -288,8 +298,9 @@ impl MemoryManager {
         }
     }
 
-    /// A thread that touches a page while somebody else takes a hint fault on it faults as well, and finds the entry as it
-    /// was before: what that costs is charged. Whether it was so.
+    /// A thread that touches a page while somebody else takes a hint fault on it faults as well. Before the page leaves it is a
+    /// hint fault of its own, which is how threads are seen to share pages that move each time; afterwards it finds the
+    /// entry changed. What that costs is charged. Whether it was so.
     pub fn wait_for_hint_fault(
         &mut self,
         machine: &mut Machine<Category>,
@@ -298,18 +309,38 @@ impl MemoryManager {
         page: Vpn,
     ) -> bool {
         let entry = self.mms[mm].directory.entry(page);
-        let Some((until, migrates)) = entry.and_then(|entry| self.numa.in_progress(entry)) else {
+        let now = machine.now(cpu);
+        let Some(fault) =
+            entry.and_then(|entry| self.numa.in_progress(entry)).filter(|fault| fault.until > now)
+        else {
             return false;
         };
-        if until <= machine.now(cpu) {
-            return false;
+        let hint_fault = machine.costs.numa().hint_fault;
+        if fault.migrates && now < fault.open_until {
+            machine.charge(cpu, Category::NumaHintFault, hint_fault);
+            self.fault_as_well(machine, cpu, mm, &fault);
+        } else {
+            // The same exception and lookup, without statistics.
+            machine.charge(cpu, Category::NumaHintFault, hint_fault.fraction(1, 2));
         }
-        // The same exception and lookup, without statistics.
-        machine.charge(cpu, Category::NumaHintFault, machine.costs.numa().hint_fault.fraction(1, 2));
         // It spins for the lock of the page table; for a page that migrates it sleeps.
-        let waiting = if migrates { Category::Idle } else { Category::NumaHintFault };
-        machine.wait_until(cpu, waiting, until);
+        let waiting = if fault.migrates { Category::Idle } else { Category::NumaHintFault };
+        machine.wait_until(cpu, waiting, fault.until);
         true
+    }
+
+    /// A hint fault on a page that is about to leave because of another thread's: it shows the one to the other, and cannot
+    /// move the page, which is off its list already.
+    fn fault_as_well(&mut self, machine: &Machine<Category>, cpu: Cpu, mm: MmId, fault: &InProgress) {
+        let Some(task) = self.numa.running(cpu) else { return };
+        let here = machine.node(cpu);
+        let local = here == fault.source;
+        self.counters.add(Event::NumaHintFaults, 1);
+        self.counters.add(Event::NumaHintFaultsLocal, u64::from(local));
+        let flags =
+            FaultFlags::default().with(FaultFlags::FAULT_LOCAL, local).with(FaultFlags::MIGRATE_FAIL, !local);
+        let counted = CountedFault { last: fault.by, node: fault.source, cpu_node: here, pages: 1, flags };
+        self.count_hint_fault(machine, cpu, task, mm, counted);
     }
 
     /// What NUMA balancing knows.
