@@ -484,7 +484,7 @@ impl MemoryManager {
         let mut found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Low).or_else(|| {
             if request.effort.wakes {
                 self.counters.add(Event::KswapdWake, 1);
-                self.wake_all_kswapds(request.order, request.highest);
+                self.wake_all_kswapds(request.order, request.highest, request.effort.direct);
             }
             self.get_page_from_freelist(machine, cpu, request, node, Mark::Min)
         });

@@ -43,11 +43,15 @@ pub struct Kswapd {
 }
 
 impl MemoryManager {
-    /// Asks the kswapd of every node with a zone that a request may use to run, unless the node has enough.
-    pub(crate) fn wake_all_kswapds(&mut self, order: u8, highest: ZoneType) {
+    /// Asks the kswapd of every node with a zone that a request may use to run, unless the node has enough or nothing helps
+    /// it; then kcompactd is asked, unless the request compacts itself (`direct`).
+    pub(crate) fn wake_all_kswapds(&mut self, order: u8, highest: ZoneType, direct: bool) {
         for node in self.all_nodes() {
             let hopeless = self.kswapds[node.index()].failures >= HOPELESS;
             if hopeless || self.is_balanced(node, order, highest) && self.boost(node) == 0 {
+                if !direct {
+                    self.wake_kcompactd(node, order, highest);
+                }
                 continue;
             }
             let wanted = &mut self.kswapds[node.index()].wanted;

@@ -230,7 +230,7 @@ impl MemoryManager {
         let has_room = |zone: &Zone| zone.free_pages() > (zone.wmark(Mark::High) + pages) as i64;
         if !self.zones_of(target).any(has_room) {
             if self.settings.numa.tiering {
-                self.wake_all_kswapds(order, ZoneType::Movable);
+                self.wake_all_kswapds(order, ZoneType::Movable, false);
             }
             return false;
         }
