@@ -12,9 +12,11 @@
 //! program was built, or in the directory that the user names.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 mod predictor;
@@ -125,6 +127,34 @@ pub(crate) fn with_file(directory: &Path, file: &str) -> Result<Vec<PathBuf>, Re
     Ok(found)
 }
 
+/// What `file` in the directory of a recording says of it.
+pub(crate) fn description<T: DeserializeOwned>(directory: &Path, file: &str) -> Result<T, RecordingError> {
+    let path = directory.join(file);
+    let file = path.display().to_string();
+    let text =
+        std::fs::read_to_string(&path).map_err(|source| RecordingError::Io { file: file.clone(), source })?;
+    toml::from_str(&text).map_err(|error| RecordingError::Description { file, problem: error.to_string() })
+}
+
+/// The content of a file that zstd has packed, no more than `most` bytes of it, and the file's name for errors.
+pub(crate) fn unpacked(path: &Path, most: u64) -> Result<(String, Vec<u8>), RecordingError> {
+    let file = path.display().to_string();
+    let io = |source| RecordingError::Io { file: file.clone(), source };
+    let decoder = zstd::stream::read::Decoder::new(File::open(path).map_err(io)?).map_err(io)?;
+    let mut bytes = Vec::new();
+    decoder.take(most).read_to_end(&mut bytes).map_err(io)?;
+    Ok((file, bytes))
+}
+
+/// The same, if it is text.
+pub(crate) fn unpacked_text(path: &Path, most: u64) -> Result<(String, String), RecordingError> {
+    let (file, bytes) = unpacked(path, most)?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((file, text)),
+        Err(error) => Err(RecordingError::Io { file, source: io::Error::other(error) }),
+    }
+}
+
 /// The name of a recording: that of its directory.
 pub(crate) fn name_of(directory: &Path) -> String {
     directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -133,13 +163,10 @@ pub(crate) fn name_of(directory: &Path) -> String {
 impl Recording {
     /// Opens the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
-        let path = directory.join("recording.toml");
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(&path)
-            .map_err(|source| RecordingError::Io { file: file.clone(), source })?;
-        let wrong = |problem| RecordingError::Description { file: file.clone(), problem };
-        let description: Description = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        description.check().map_err(wrong)?;
+        const FILE: &str = "recording.toml";
+        let description: Description = description(directory, FILE)?;
+        let file = directory.join(FILE).display().to_string();
+        description.check().map_err(|problem| RecordingError::Description { file, problem })?;
         Ok(Recording { name: name_of(directory), description, directory: directory.to_path_buf() })
     }
 

@@ -10,7 +10,6 @@
 //! Whatever the bytes are, reading them ends in records or in an error that names file and record; the memory it
 //! takes is bounded by the bytes that are there.
 
-use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
@@ -98,13 +97,8 @@ pub struct Records {
 impl Records {
     /// Opens a stream.
     pub fn open(path: &Path) -> Result<Records, RecordingError> {
-        let name = path.display().to_string();
-        let io = |source| RecordingError::Io { file: name.clone(), source };
-        let file = File::open(path).map_err(io)?;
-        let mut bytes = Vec::new();
-        let decoder = zstd::stream::read::Decoder::new(file).map_err(io)?;
-        decoder.take(MOST_BYTES).read_to_end(&mut bytes).map_err(io)?;
-        Records::parse(name, bytes)
+        let (file, bytes) = super::unpacked(path, MOST_BYTES)?;
+        Records::parse(file, bytes)
     }
 
     /// The records in `bytes`, which are unpacked; `file` is for errors.

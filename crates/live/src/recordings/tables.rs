@@ -1,7 +1,5 @@
 //! The tables beside the stream: the state of the lists inside some events, and what no event shows.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use super::RecordingError;
@@ -55,7 +53,7 @@ pub struct Annotation {
 
 /// Reads `states.csv.zst`; records ascend.
 pub fn states(path: &Path) -> Result<Vec<State>, RecordingError> {
-    let (file, text) = text(path)?;
+    let (file, text) = super::unpacked_text(path, MOST_BYTES)?;
     let mut states = Vec::new();
     for (line, cells) in rows(&file, &text, 9)? {
         let state = || {
@@ -78,7 +76,7 @@ pub fn states(path: &Path) -> Result<Vec<State>, RecordingError> {
 
 /// Reads `annotations.csv.zst`; records ascend.
 pub fn annotations(path: &Path) -> Result<Vec<Annotation>, RecordingError> {
-    let (file, text) = text(path)?;
+    let (file, text) = super::unpacked_text(path, MOST_BYTES)?;
     let mut annotations = Vec::new();
     for (line, cells) in rows(&file, &text, 4)? {
         let annotation = || {
@@ -96,15 +94,6 @@ pub fn annotations(path: &Path) -> Result<Vec<Annotation>, RecordingError> {
         ascending(&file, line, annotations.iter().rev().map(|annotation| annotation.record))?;
     }
     Ok(annotations)
-}
-
-fn text(path: &Path) -> Result<(String, String), RecordingError> {
-    let file = path.display().to_string();
-    let io = |source| RecordingError::Io { file: file.clone(), source };
-    let mut text = String::new();
-    let decoder = zstd::stream::read::Decoder::new(File::open(path).map_err(io)?).map_err(io)?;
-    decoder.take(MOST_BYTES).read_to_string(&mut text).map_err(io)?;
-    Ok((file, text))
 }
 
 /// The rows after the heading, with their line numbers.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Write};
 use super::counts::KernelCounts;
-use crate::recordings::{Description, RecordingError, name_of, with_file};
+use crate::recordings::{Description, RecordingError, description, name_of, with_file};
 
 /// The file of a recording, in a directory of its own.
 const FILE: &str = "counts.toml";
@@ -62,12 +62,7 @@ impl RecordedCase {
 impl Recording {
     /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
-        let path = directory.join(FILE);
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(&path)
-            .map_err(|source| RecordingError::Io { file: file.clone(), source })?;
-        toml::from_str(&text)
-            .map_err(|error| RecordingError::Description { file, problem: error.to_string() })
+        description(directory, FILE)
     }
 
     /// Writes it into `directory`, which is made if it is not there.

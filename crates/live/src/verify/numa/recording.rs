@@ -12,13 +12,11 @@
 //! answer + 1 of `should_numa_migrate_memory` (0 if it was not called); its CPU; last cpupid; node afterwards; flags.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::recordings::{RecordingError, name_of, with_file};
+use crate::recordings::{RecordingError, description, name_of, unpacked, with_file};
 
 const FILE: &str = "numa.toml";
 /// Tens of times what a recording has.
@@ -121,12 +119,7 @@ impl Decision {
 impl Recording {
     /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
-        let path = directory.join(FILE);
-        let file = path.display().to_string();
-        let text =
-            fs::read_to_string(&path).map_err(|source| RecordingError::Io { file: file.clone(), source })?;
-        let recording: Recording = toml::from_str(&text)
-            .map_err(|error| RecordingError::Description { file, problem: error.to_string() })?;
+        let recording: Recording = description(directory, FILE)?;
         Ok(Recording { directory: directory.to_path_buf(), ..recording })
     }
 
@@ -154,13 +147,7 @@ impl Recording {
     }
 
     fn unpacked(&self, case: &Case, kind: &str) -> Result<(String, Vec<u8>), RecordingError> {
-        let path = self.directory.join(format!("{}.{kind}", case.name));
-        let file = path.display().to_string();
-        let io = |source| RecordingError::Io { file: file.clone(), source };
-        let decoder = zstd::stream::read::Decoder::new(File::open(&path).map_err(io)?).map_err(io)?;
-        let mut bytes = Vec::new();
-        decoder.take(MOST_BYTES).read_to_end(&mut bytes).map_err(io)?;
-        Ok((file, bytes))
+        unpacked(&self.directory.join(format!("{}.{kind}", case.name)), MOST_BYTES)
     }
 }
 

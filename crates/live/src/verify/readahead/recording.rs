@@ -9,7 +9,7 @@
 //! ```
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self};
 use std::path::{Path, PathBuf};
 
 use lab::readahead::Access;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Brought;
 use super::case::Case;
-use crate::recordings::{RecordingError, name_of, with_file};
+use crate::recordings::{RecordingError, description, name_of, unpacked_text, with_file};
 
 const FILE: &str = "readahead.toml";
 /// Tens of times what a recording has.
@@ -40,12 +40,7 @@ pub struct Recording {
 impl Recording {
     /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
-        let path = directory.join(FILE);
-        let file = path.display().to_string();
-        let text =
-            fs::read_to_string(&path).map_err(|source| RecordingError::Io { file: file.clone(), source })?;
-        let recording: Recording = toml::from_str(&text)
-            .map_err(|error| RecordingError::Description { file, problem: error.to_string() })?;
+        let recording: Recording = description(directory, FILE)?;
         Ok(Recording { directory: directory.to_path_buf(), ..recording })
     }
 
@@ -73,12 +68,7 @@ impl Recording {
     /// The reads of a case, and what each brought in.
     pub fn reads(&self, case: &Case) -> Result<Vec<Brought>, RecordingError> {
         let path = self.directory.join(format!("{}.reads.zst", case.name));
-        let file = path.display().to_string();
-        let io = |source| RecordingError::Io { file: file.clone(), source };
-        let packed = fs::File::open(&path).map_err(io)?;
-        let decoder = zstd::stream::read::Decoder::new(packed).map_err(io)?;
-        let mut text = String::new();
-        decoder.take(MOST_BYTES).read_to_string(&mut text).map_err(io)?;
+        let (file, text) = unpacked_text(&path, MOST_BYTES)?;
         let parse = |(number, line): (usize, &str)| {
             let known = |(access, _): &Brought| (access.descriptor as usize) < case.descriptors.len();
             parse(line).filter(known).ok_or_else(|| RecordingError::Stream {

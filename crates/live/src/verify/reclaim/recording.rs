@@ -9,8 +9,8 @@
 //!     zipf-0.9-classic.accesses.zst          pages, where no sequence has them
 //! ```
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs::{self};
+use std::io::{self};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use workload::access::sequences::{Operation, Sequence};
 
 use super::case::Case;
 use super::residency::Residency;
-use crate::recordings::{RecordingError, name_of, with_file};
+use crate::recordings::{RecordingError, description, name_of, unpacked, with_file};
 
 /// The file of a recording, in a directory of its own.
 const FILE: &str = "reclaim.toml";
@@ -62,12 +62,7 @@ impl Recording {
 
     /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
-        let path = directory.join(FILE);
-        let file = path.display().to_string();
-        let text =
-            fs::read_to_string(&path).map_err(|source| RecordingError::Io { file: file.clone(), source })?;
-        let recording: Recording = toml::from_str(&text)
-            .map_err(|error| RecordingError::Description { file, problem: error.to_string() })?;
+        let recording: Recording = description(directory, FILE)?;
         Ok(Recording { directory: directory.to_path_buf(), ..recording })
     }
 
@@ -150,13 +145,7 @@ impl Recording {
     }
 
     fn unpacked(&self, case: &Case, kind: &str) -> Result<(String, Vec<u8>), RecordingError> {
-        let path = self.file(case, kind);
-        let file = path.display().to_string();
-        let io = |source| RecordingError::Io { file: file.clone(), source };
-        let decoder = zstd::stream::read::Decoder::new(File::open(&path).map_err(io)?).map_err(io)?;
-        let mut bytes = Vec::new();
-        decoder.take(MOST_BYTES).read_to_end(&mut bytes).map_err(io)?;
-        Ok((file, bytes))
+        unpacked(&self.file(case, kind), MOST_BYTES)
     }
 }
 

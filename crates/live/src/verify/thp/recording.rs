@@ -6,12 +6,12 @@ use serde::Deserialize;
 
 use super::case::{Advice, Case, Configuration, Operation, Touch};
 use super::outcome::{Outcome, parse_statistics};
-use crate::recordings::{RecordingError, name_of, with_file};
+use crate::recordings::{RecordingError, description, name_of, unpacked, with_file};
 
 /// The file of a recording, in a directory of its own.
 const FILE: &str = "thp.toml";
 
-const MOST_BYTES: usize = 1 << 26;
+const MOST_BYTES: u64 = 1 << 26;
 
 /// The content of `thp.toml`, with its table.
 #[derive(Clone, Debug)]
@@ -119,17 +119,8 @@ impl Row {
 impl Recording {
     /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
-        let path = directory.join(FILE);
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(&path)
-            .map_err(|source| RecordingError::Io { file: file.clone(), source })?;
-        let Description { kernel, table, configurations } = toml::from_str(&text)
-            .map_err(|error| RecordingError::Description { file, problem: error.to_string() })?;
-        let path = directory.join(table);
-        let file = path.display().to_string();
-        let io = |source| RecordingError::Io { file: file.clone(), source };
-        let packed = std::fs::read(&path).map_err(io)?;
-        let text = zstd::bulk::decompress(&packed, MOST_BYTES).map_err(io)?;
+        let Description { kernel, table, configurations } = description(directory, FILE)?;
+        let (file, text) = unpacked(&directory.join(table), MOST_BYTES)?;
         let mut cases = Vec::new();
         for (number, row) in csv::Reader::from_reader(&text[..]).deserialize::<Row>().enumerate() {
             let wrong = |problem| RecordingError::Stream {
