@@ -137,7 +137,7 @@ impl Host {
                     if let Touch::ReadFile(id) = touch {
                         mm.end_read(id);
                     }
-                    let shared = |&&(_, ref model): &&(MmId, Model)| {
+                    let shared = |(_, model): &&(MmId, Model)| {
                         matches!(page.holds, Holds::Own(_))
                             && model.get(&at).map(|p| p.holds) == Some(page.holds)
                     };

@@ -109,7 +109,7 @@ const EPSILON: f64 = 0.02;
 const AVERAGED: usize = 10;
 
 /// An area that ends at some time.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Area {
     end: f64,
     process: usize,
@@ -121,7 +121,14 @@ impl Eq for Area {}
 
 impl Ord for Area {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.end.total_cmp(&other.end).then(self.start.cmp(&other.start))
+        let place = |area: &Area| (area.process, area.start);
+        self.end.total_cmp(&other.end).then_with(|| place(self).cmp(&place(other)))
+    }
+}
+
+impl PartialOrd for Area {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -367,10 +374,10 @@ impl<'a> LongRun<'a> {
     fn run_daemons(&mut self) {
         let node = Node(0);
         let System { machine, mm, .. } = &mut self.system;
-        if self.spec.zram > 0.0 || self.spec.compaction != Compactor::None {
-            if let Some(mut kswapd) = mm.start_kswapd(node) {
-                while kswapd.step(mm, machine, CPU) {}
-            }
+        if (self.spec.zram > 0.0 || self.spec.compaction != Compactor::None)
+            && let Some(mut kswapd) = mm.start_kswapd(node)
+        {
+            while kswapd.step(mm, machine, CPU) {}
         }
         if self.spec.compaction != Compactor::None {
             mm.kcompactd(machine, CPU, node);

@@ -10,7 +10,6 @@
 //! Whatever the bytes are, reading them ends in records or in an error that names file and record; the memory it
 //! takes is bounded by the bytes that are there.
 
-use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 

@@ -12,7 +12,7 @@ impl Buddy {
     /// Notes the folio that begins at a page in use.
     #[inline]
     pub(crate) fn set_user(&mut self, pfn: Pfn, folio: u32) {
-        if pfn % PAGEBLOCK_NR_PAGES != 0 {
+        if !pfn.is_multiple_of(PAGEBLOCK_NR_PAGES) {
             self.pages.split(pfn);
         }
         self.pages.get_mut(pfn).next = folio;

@@ -102,7 +102,7 @@ fn perf_sample(line: &str) -> Result<Sample, String> {
             (seconds.0.parse().ok()?, format!("{:0<9.9}", seconds.1).parse().ok()?);
         Some(whole * 1_000_000_000 + fraction)
     };
-    let Some((place, time)) = words.iter().enumerate().find_map(|(i, word)| Some((i, time(&word)?))) else {
+    let Some((place, time)) = words.iter().enumerate().find_map(|(i, word)| Some((i, time(word)?))) else {
         return Err(format!("no time such as 12.000001:; {expected}"));
     };
     let event = words.get(place + 1).filter(|word| word.ends_with(':'));

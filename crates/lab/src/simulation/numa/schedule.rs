@@ -115,7 +115,7 @@ impl Schedule {
         let topology = &system.machine.topology;
         let here = topology.node(cpu);
         let movable = |&thread: &usize| threads[thread].pinned.is_none_or(|node| node == here);
-        let waiting = |other: &Cpu| self.queues[other.index()].iter().skip(1).any(|thread| movable(thread));
+        let waiting = |other: &Cpu| self.queues[other.index()].iter().skip(1).any(movable);
         let key = |other: &Cpu| (topology.node(*other) == here, self.queues[other.index()].len());
         let Some(busiest) = topology.all_cpus().filter(waiting).max_by_key(key) else { return };
         let thread = self.queues[busiest.index()].iter().skip(1).copied().find(|thread| movable(thread));

@@ -13,8 +13,7 @@ const COMPARED: [&str; 5] =
 /// What of each outcome is compared, as text, in the order of [`COMPARED`].
 fn compared(outcome: &Outcome) -> [String; 5] {
     let Outcome { faults, second_faults, layout, first_layout, second_layout, .. } = outcome;
-    let [first, second] =
-        [&outcome.statistics, &outcome.second_statistics].map(|statistics| print_statistics(statistics));
+    let [first, second] = [&outcome.statistics, &outcome.second_statistics].map(print_statistics);
     [
         format!("{faults} + {second_faults}"),
         format!("{first_layout} | {layout} | {second_layout}"),

@@ -192,13 +192,10 @@ pub fn topology_type(distances: &[Vec<u8>]) -> TopologyType {
     levels.dedup();
     let Some(&farthest) = levels.last().filter(|_| levels.len() > 2) else { return TopologyType::Direct };
     let nodes = || 0..distances.len();
-    for a in nodes() {
-        for b in nodes().filter(|&b| distances[a][b] >= farthest) {
-            let between = |c: usize| distances[a][c] < farthest && distances[b][c] < farthest;
-            return if nodes().any(between) { TopologyType::GluelessMesh } else { TopologyType::Backplane };
-        }
-    }
-    TopologyType::Direct
+    let mut pairs = nodes().flat_map(|a| nodes().map(move |b| (a, b)));
+    let Some((a, b)) = pairs.find(|&(a, b)| distances[a][b] >= farthest) else { return TopologyType::Direct };
+    let between = |c: usize| distances[a][c] < farthest && distances[b][c] < farthest;
+    if nodes().any(between) { TopologyType::GluelessMesh } else { TopologyType::Backplane }
 }
 
 /// Faults on memory near a node, the nearer the more they count (`score_nearby_nodes`). `reach`: how far the search that

@@ -236,7 +236,7 @@ impl MemoryManager {
         let referenced = shared || flags.has(FolioFlags::SWAPCACHE) || flags.order() > 0;
         let stays = private && if f.folio_test == FolioTest::References { referenced } else { shared };
         let dirty_file = !flags.has(FolioFlags::SWAPBACKED) && flags.has(FolioFlags::DIRTY);
-        !stays && !dirty_file && !(private && alone == Some(node))
+        !(stays || dirty_file || private && alone == Some(node))
     }
 
     /// Flushes changed entries from the translation caches of all CPUs that run threads of `mm`.

@@ -209,6 +209,7 @@ pub enum Decision {
 }
 
 /// Decides about one VMA, which starts at `start`, and brings its record up to date.
+#[expect(clippy::too_many_arguments, reason = "all that the kernel's conditions read, and nothing else")]
 pub fn decide(
     f: &NumaFeatures,
     settings: &NumaSettings,

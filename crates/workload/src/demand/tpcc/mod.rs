@@ -609,11 +609,11 @@ mod tests {
         let mut touched = vec![0; layout.regions.len()];
         let mut at_work = [true; 4];
         while at_work != [false; 4] {
-            for thread in 0..4 {
+            for (thread, at_work) in at_work.iter_mut().enumerate() {
                 match demand.next(thread) {
-                    _ if !at_work[thread] => {}
+                    _ if !*at_work => {}
                     // The first transaction begins with customers that are looked at.
-                    Some(Operation::Touch { region: CACHE, .. }) | None => at_work[thread] = false,
+                    Some(Operation::Touch { region: CACHE, .. }) | None => *at_work = false,
                     Some(Operation::Touch { region, pages, .. }) => touched[region as usize] += pages,
                     Some(Operation::Read { file, pages, .. }) => read[file as usize] += u64::from(pages),
                     Some(_) => {}
