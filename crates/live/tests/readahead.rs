@@ -47,7 +47,7 @@ fn a_recording_can_be_written_and_read_and_errors_name_the_place() {
     let written = [(case.clone(), reads.clone())];
     Recording::write(directory.path(), original.kernel.clone(), original.machine.clone(), &written).unwrap();
     let copy = Recording::open(directory.path()).unwrap();
-    assert_eq!(copy.cases, [case.clone()]);
+    assert_eq!(copy.cases, std::slice::from_ref(case));
     assert_eq!(copy.reads(case).unwrap(), reads);
 
     let packed = zstd::encode_all(&b"0 0 4: 0-7\n1 16 4: 16-19"[..], 3).unwrap();

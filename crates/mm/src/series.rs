@@ -256,8 +256,16 @@ const FOLIOS_PATCHES: &[Variant] = &[
     folios("v8", "v8: the same", FolioFeatures::V6),
     folios("v9", "v9: the same", FolioFeatures::V6),
     variant("m68", "v9 as merged in 6.8", Features::MAINLINE_6_8),
-    variant("m612", "6.12: smaller orders where a group has no room, swapped whole", Features::MAINLINE_6_12),
-    variant("m72", "7.2: collapsed to every size, back from swap through its cache", Features::M72),
+    variant(
+        "m612",
+        "6.12: smaller orders where a group has no room; swapping them whole is not modelled",
+        Features::MAINLINE_6_12,
+    ),
+    variant(
+        "m72",
+        "7.2: written to in place after a fork; collapsing to every size is not modelled",
+        Features::M72,
+    ),
     sizes!("m4", "v9 with 64 KiB", "64"),
     sizes!("m4-3", "v9 with 64 and 32 KiB", "64" "32"),
     sizes!("m4-3-2", "v9 with 64, 32 and 16 KiB", "64" "32" "16"),
@@ -276,7 +284,7 @@ pub const MAINLINE: &[Variant] = &[
         Features::MAINLINE_6_10,
     ),
     variant("mainline-6.11", "vmemmap is remapped after a grace period", Features::MAINLINE_6_11),
-    variant("mainline-6.12", "large folios go to swap and come back whole", Features::MAINLINE_6_12),
+    variant("mainline-6.12", "as 6.11: swapping large folios whole is not modelled", Features::MAINLINE_6_12),
     variant("mainline-6.15", "fallback claims whole blocks before it steals", Features::MAINLINE_6_15),
     variant("mainline-6.16", "high-order drains start later, at batch + high_min/2", Features::MAINLINE_6_16),
     variant(

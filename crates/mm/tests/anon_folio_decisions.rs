@@ -372,7 +372,7 @@ proptest! {
         prop_assert_eq!(found, by_definition(&mask, &vma, page, &populated));
         if let Some(order) = found {
             let window = window(page, order);
-            prop_assert!(window.start % (1 << order) == 0 && order != 1);
+            prop_assert!(window.start.is_multiple_of(1 << order) && order != 1);
             prop_assert!(window.start / 512 == (window.end - 1) / 512, "within a page table");
         }
     }

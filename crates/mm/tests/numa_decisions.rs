@@ -391,7 +391,7 @@ proptest! {
         let budget = Budget { pages, virtual_pages: 8 * pages };
         let start = start & !4095;
         let end = budget.range_end(start, start + length);
-        prop_assert!(end == start + length || end % (2 * MIB) == 0);
+        prop_assert!(end == start + length || end.is_multiple_of(2 * MIB));
         prop_assert!(end - start < ((pages as u64) << 12) + 2 * MIB);
     }
 }

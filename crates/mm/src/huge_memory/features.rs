@@ -118,15 +118,15 @@ pub struct FolioFeatures {
     pub userfault: UserfaultRule,
     /// How hard the allocator tries.
     pub gfp: FolioGfp,
-    /// 6.12: huge pages that are mostly zero are split (`shrink_underused`).
+    /// 6.12: huge pages that are mostly zero are split (`shrink_underused`). Nothing reads this yet.
     pub splits_underused: bool,
-    /// 6.12: folios up to 2 MiB are swapped out to one cluster without being split.
+    /// 6.12: folios up to 2 MiB are swapped out to one cluster without being split. Nothing reads this yet: all are split.
     pub cluster_swap: bool,
-    /// How they come back.
+    /// How they come back. Nothing reads this yet: page by page.
     pub swap_in: LargeSwapIn,
     /// 6.15: a page of a large folio is written to in place where one address space has all of the folio.
     pub reuses_exclusive: bool,
-    /// 7.2: khugepaged collapses to smaller orders too.
+    /// 7.2: khugepaged collapses to smaller orders too. Nothing reads this yet: there is no khugepaged.
     pub collapses_small: bool,
 }
 

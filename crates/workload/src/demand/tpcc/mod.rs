@@ -595,7 +595,11 @@ mod tests {
     /// All data are loaded; the next thing that clients do is a transaction.
     fn loaded(spec: &StockLevel) -> StockLevelDemand {
         let mut demand = spec.demand(stream).unwrap();
-        while (0..=spec.secondaries as usize).any(|replica| demand.load.next(replica).is_some()) {}
+        while !demand.is_loaded() {
+            for replica in 0..=spec.secondaries as usize {
+                demand.load.next(replica);
+            }
+        }
         demand
     }
 
