@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn the_recording_is_whole() {
         let mappings = Mappings::chromium().unwrap();
-        assert_eq!((mappings.processes, mappings.steps.len()), (27, 93_271));
+        assert_eq!((mappings.processes, mappings.steps.len()), (13, 93_271));
         let stores = mappings.steps.iter().filter(|step| step.operation == Operation::Store);
         assert!(stores.map(|step| step.pages).sum::<u64>() > 100_000);
     }

@@ -184,7 +184,16 @@ impl PlainMemory {
             0 => self.folios[folio].mapped[0] == 1,
             _ => self.folios[folio].mapped.iter().all(|&mapped| mapped <= 1) && self.is_of_one(folio),
         };
-        if policy::is_reused(&self.features.folios, order, exclusive, whole) {
+        let stretch = page / u64::from(HPAGE_PMD_NR);
+        if whole && self.process(process).huge.contains(&stretch) {
+            // One entry, of one process: all of it becomes writable (`do_huge_pmd_wp_page`).
+            let first = stretch * u64::from(HPAGE_PMD_NR);
+            for entry in self.process(process).entries.range_mut(first..first + u64::from(HPAGE_PMD_NR)) {
+                if let Entry::Page { writable, exclusive, .. } = entry.1 {
+                    (*writable, *exclusive) = (true, true);
+                }
+            }
+        } else if policy::is_reused(&self.features.folios, order, exclusive, whole) {
             let entry = Entry::Page { folio, index, writable: true, exclusive: true };
             self.process(process).entries.insert(page, entry);
         } else {
