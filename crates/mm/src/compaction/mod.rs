@@ -12,7 +12,7 @@
 //! movable there too. A folio as large as what is wanted is not moved. Pages that no folio has (the kernel's own) stay
 //! where they are, and so do folios that somebody holds or writes.
 //!
-//! Who compacts: a request that may wait for it ([`MemoryManager::try_to_compact_pages`]), and kcompactd of each node, when
+//! Who compacts: a request that may wait for it (`try_to_compact_pages`), and kcompactd of each node, when
 //! kswapd has freed enough pages but not the block that was wanted, or when free memory is too scattered for 2 MiB.
 //!
 //! Left out: skip bits of pageblocks, the fast searches of the free scanner, capturing of freed pages. In the kernel:

@@ -39,7 +39,7 @@
 //!
 //! **Before the clock starts.** The published command has no `--no-load`: py-tpcc loads, then runs its 900 seconds at once.
 //! So the page cache is full of what was loaded last, everything else has left a shadow, and the first time that a
-//! transaction reads a block it is a refault already ([`load`]).
+//! transaction reads a block it is a refault already (`load`).
 
 mod load;
 
