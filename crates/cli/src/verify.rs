@@ -251,8 +251,13 @@ fn judge_readahead(
     Ok(readahead::readahead(recordings, progress)?)
 }
 
-fn judge_numa(_: &Arguments, recordings: &Path, progress: &mut dyn FnMut(&str)) -> Result<Report, Failure> {
-    Ok(numa::from_recordings(recordings, ASKED_FOR.into(), progress)?)
+fn judge_numa(
+    arguments: &Arguments,
+    recordings: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, Failure> {
+    let reason = if arguments.recorded { ASKED_FOR } else { "NUMA balancing is judged by recordings alone" };
+    Ok(numa::from_recordings(recordings, reason.into(), progress)?)
 }
 
 fn judge_thp(
