@@ -90,6 +90,33 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
+/// A huge page that a child has left is its parent's again as a whole, in kernels that copy pages of other large folios.
+#[test]
+fn a_huge_page_is_reused_as_one() {
+    let features = Series::FOLIOS.variant("v2").unwrap().features;
+    let configuration = Configuration {
+        name: String::new(),
+        enabled: "always".into(),
+        always: vec![2048],
+        inherit: vec![],
+        madvise: vec![],
+        beside_full: false,
+    };
+    let case = Case {
+        name: String::new(),
+        offset: 0,
+        pages: 512,
+        advice: Advice::None,
+        touch: Touch::Forwards,
+        operation: Operation::ForkChildGone,
+        prepopulated: vec![],
+    };
+    let Ok(plain) = run(&mut PlainMemory::new(features), &configuration, &case);
+    let Ok(twin) = run(&mut TwinMemory::new(features), &configuration, &case);
+    assert_eq!((plain.layout.as_str(), plain.second_faults), ("9x1", 1));
+    assert_eq!(plain, twin);
+}
+
 proptest! {
     /// Fast page tables and obvious ones come to the same.
     #[test]

@@ -295,7 +295,8 @@ impl MemoryManager {
             0 => self.folios[id].mapcount == 1,
             _ => self.mappings_of(id).iter().all(|entry| entry.table() == fault.entry.table()),
         };
-        policy::is_reused(f, order, exclusive, whole)
+        let one_entry = order == 0 || self.page_tables[fault.entry.table()].is_huge();
+        policy::is_reused(f, one_entry, exclusive, whole)
     }
 
     /// A page of its own for a process, for a copy (`folio_prealloc`).

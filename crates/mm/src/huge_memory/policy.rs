@@ -285,9 +285,10 @@ pub fn pmd_step(allowed: Orders, vma: &Range<u64>, page: u64, write: bool, zeroe
 }
 
 /// Whether a write to a page that is mapped read-only after fork happens in place. `exclusive`: the page is known to be
-/// this process's alone; `whole`: so is every mapping of the folio.
-pub fn is_reused(f: &FolioFeatures, order: u8, exclusive: bool, whole: bool) -> bool {
-    exclusive || whole && (order == 0 || f.reuses_exclusive)
+/// this process's alone; `whole`: so is every mapping of the folio; `one_entry`: one entry maps all of it, as of a page,
+/// or of a huge page that is not split (`do_huge_pmd_wp_page`).
+pub fn is_reused(f: &FolioFeatures, one_entry: bool, exclusive: bool, whole: bool) -> bool {
+    exclusive || whole && (one_entry || f.reuses_exclusive)
 }
 
 /// Whether a folio waits to be split now that `lost` of its pages have lost their last mapping and `mapped` still have

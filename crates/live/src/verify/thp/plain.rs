@@ -193,7 +193,7 @@ impl PlainMemory {
                     (*writable, *exclusive) = (true, true);
                 }
             }
-        } else if policy::is_reused(&self.features.folios, order, exclusive, whole) {
+        } else if policy::is_reused(&self.features.folios, order == 0, exclusive, whole) {
             let entry = Entry::Page { folio, index, writable: true, exclusive: true };
             self.process(process).entries.insert(page, entry);
         } else {
