@@ -16,6 +16,7 @@
 
 use crate::growth;
 use machine::Cpu;
+use prefetch_index::prefetch_index;
 
 /// A page frame number. 32 bits reach 16 TiB.
 pub type Pfn = u32;
@@ -176,6 +177,13 @@ impl PageMap {
         let (start, page) = self.place(pfn);
         debug_assert!(page == 0 || start >= self.starts.len(), "page {pfn} has no record of its own");
         &mut self.records[start + page]
+    }
+
+    /// Has the record of `pfn` fetched from memory ahead of its use.
+    #[inline]
+    pub fn prefetch(&self, pfn: Pfn) {
+        let (start, page) = self.place(pfn);
+        prefetch_index(&self.records, start + page);
     }
 
     /// Bytes that the records take.

@@ -470,7 +470,16 @@ impl Zone {
         self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
         let mut visit = Visit::new(kernel.machine, cpu);
         let mut given = 0;
-        for block in &blocks {
+        // In three steps, each so far behind the one before it that memory has arrived.
+        const STEP: usize = 12;
+        for i in 0..blocks.len() + 2 * STEP {
+            if let Some(block) = blocks.get(i) {
+                self.buddy.prefetch_put(block.pfn);
+            }
+            if let Some(block) = i.checked_sub(STEP).and_then(|i| blocks.get(i)) {
+                self.buddy.prefetch_merge(block.pfn, block.order);
+            }
+            let Some(block) = i.checked_sub(2 * STEP).and_then(|i| blocks.get(i)) else { continue };
             let kept_type = block.list_type;
             let migrate_type = if f.pageblock_type_on_bulk_free || block.order == PAGEBLOCK_ORDER {
                 self.buddy.block_type(block.pfn)

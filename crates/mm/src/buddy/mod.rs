@@ -518,6 +518,28 @@ impl Buddy {
         heads.zip(0..).find(|&(head, _)| head != NO_PAGE)
     }
 
+    /// Has the record of a block that will be freed fetched from the host's memory; those of its first buddies are near.
+    #[inline]
+    pub fn prefetch_put(&self, pfn: Pfn) {
+        self.pages.prefetch(pfn);
+    }
+
+    /// A second step, once the records are there: the neighbours of a buddy that will leave its list.
+    #[inline]
+    pub fn prefetch_merge(&self, pfn: Pfn, order: u8) {
+        let buddy = pfn ^ (1 << order);
+        if self.span.contains(&buddy) {
+            let record = self.pages.get(buddy);
+            if record.order == order {
+                for pfn in [record.prev, record.next] {
+                    if pfn != NO_PAGE {
+                        self.pages.prefetch(pfn);
+                    }
+                }
+            }
+        }
+    }
+
     /// Frees a block, merging it with its buddy as long as that is free (`__free_one_page`).
     #[inline]
     pub fn put(&mut self, mut pfn: Pfn, mut order: u8, migrate_type: MigrateType, visit: &mut Visit) {
