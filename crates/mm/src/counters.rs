@@ -213,6 +213,8 @@ events! {
     ThpSwpoutFallback = "thp_swpout_fallback",
     /// Mappings of the huge page of zeroes.
     ThpZeroPageAlloc = "thp_zero_page_alloc",
+    /// Processes killed because nothing could be reclaimed.
+    OomKill = "oom_kill",
     /// Runs of the vmstat worker.
     VmstatUpdate = "vmstat_update",
 }

@@ -45,6 +45,7 @@ pub mod memory_map;
 pub mod mglru;
 mod migrate;
 pub mod numa;
+pub mod oom_kill;
 pub mod page;
 pub mod page_alloc;
 pub mod pcp;

@@ -151,6 +151,8 @@ pub struct MemoryManager {
     pub(crate) memcg_lrus: Vec<MemcgLru>,
     /// By node.
     pub(crate) kswapds: Vec<KswapdState>,
+    /// A process is to be killed.
+    pub(crate) oom_kill_wanted: bool,
     pub(crate) shadow_layout: ShadowLayout,
     /// The multi-gen LRU while it is in use.
     pub(crate) generations: Option<GenFeatures>,
@@ -246,6 +248,7 @@ impl MemoryManager {
             folio_batches: vec![FolioBatches::default(); cpus],
             memcg_lrus: memcg_lrus.collect(),
             kswapds: vec![KswapdState::default(); nodes.len()],
+            oom_kill_wanted: false,
             shadow_layout: shadow_layout.expect("the largest shift of node numbers"),
             generations: None,
             deferred_shadow_nodes: 0,

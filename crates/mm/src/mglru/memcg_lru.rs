@@ -231,6 +231,20 @@ impl MemoryManager {
         }
     }
 
+    /// Pages of files in generations, of all groups and nodes: the youngest generation of each group first.
+    pub fn nr_file_generations(&self) -> [u64; crate::lruvec::GENS] {
+        let mut pages = [0; crate::lruvec::GENS];
+        for lruvec in &self.lruvecs {
+            let generations = &lruvec.generations;
+            let file = crate::workingset::LruType::File;
+            let oldest_last = (generations.min_seq[file as usize]..=generations.max_seq).rev();
+            for (age, seq) in oldest_last.enumerate() {
+                pages[age] += generations.size(seq, file);
+            }
+        }
+        pages
+    }
+
     /// Where the multi-gen LRU of a group stands, as debugfs prints it.
     pub fn lru_gen_text(&self, memcg: Memcg, now: Time) -> String {
         use std::fmt::Write;

@@ -110,7 +110,9 @@ impl Kswapd {
         sc.may_swap = self.boost == 0;
         match mm.generations() {
             Some(f) => {
-                mm.lru_gen_age_node(machine, cpu, self.node, &f, sc);
+                if !mm.lru_gen_age_node(machine, cpu, self.node, &f, sc) {
+                    mm.ask_for_oom_kill();
+                }
             }
             None => mm.age_active_anon(machine, cpu, self.node, sc),
         }
