@@ -11,12 +11,13 @@
 //! next that is ready. kswapd runs on a CPU that is idle when it is woken, or on the last of its node, a step at a time
 //! between threads. A thread that reads waits for the pages that it asked for, not for those that were read ahead.
 //!
-//! What a RAM disk or zram holds is memory of the machine: pages are set aside for it as it fills.
+//! What a RAM disk or zram holds is memory of the machine: pages are set aside for it as it fills. So are pages that the
+//! kernel and programs hold that are not modelled.
 
 use super::system::{Program, Step, System};
 use super::{Stream, boot, stream};
 use crate::metric;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Sample};
 use crate::scenario::Run;
 use crate::simulation::RunError;
 use machine::costs::PagingCosts;
@@ -33,6 +34,7 @@ use mm::watermark::Reserves;
 use mm::{Category, Event, MigrateType, Pfn, Placement, Request};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 use workload::demand::spec::{Paging, Program as Programs};
 use workload::demand::{Demand, Descriptor, Operation};
 
@@ -114,8 +116,8 @@ struct PagingProgram {
     completions: BinaryHeap<Reverse<(Time, Completion)>>,
     /// By node: a run of kswapd, and where.
     kswapds: Vec<Option<(Kswapd, Cpu)>>,
-    /// Pages that hold what RAM disks and zram hold.
-    device_pages: Vec<Pfn>,
+    /// Pages that hold what RAM disks and zram hold, and what others hold.
+    held_pages: Vec<Pfn>,
     costs: PagingCosts,
     transactions: Transactions,
     out_of_memory: bool,
@@ -210,15 +212,15 @@ impl PagingProgram {
             request: Vec::new(),
             completions: BinaryHeap::new(),
             kswapds: (0..system.machine.topology.nodes).map(|_| None).collect(),
-            device_pages: Vec::new(),
+            held_pages: Vec::new(),
             costs: system.machine.costs.paging(),
             transactions: Transactions::default(),
             out_of_memory: false,
         };
         let on_disk = layout.files.iter().map(|file| file.pages).sum::<u64>() * PAGE;
-        let wanted = program.file_device.memory(on_disk).div_ceil(PAGE);
-        program.hold_device_pages(system, wanted);
-        if (program.device_pages.len() as u64) < wanted {
+        let wanted = program.file_device.memory(on_disk).div_ceil(PAGE) + spec.held_mib * 256;
+        program.hold_pages(system, wanted);
+        if (program.held_pages.len() as u64) < wanted {
             return Err(RunError::TooLarge {
                 scenario: run.scenario.clone(),
                 mib: wanted / 256,
@@ -228,14 +230,14 @@ impl PagingProgram {
         Ok(program)
     }
 
-    /// Sets aside `wanted` pages in all for devices, or as many as there are.
-    fn hold_device_pages(&mut self, system: &mut System, wanted: u64) {
+    /// Sets aside `wanted` pages in all, or as many as there are.
+    fn hold_pages(&mut self, system: &mut System, wanted: u64) {
         // zram and brd take pages while memory is being reclaimed.
         let reserves = Reserves { min_reserve: true, non_block: true, ..Reserves::default() };
         let request = Request { reserves, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
-        while (self.device_pages.len() as u64) < wanted {
+        while (self.held_pages.len() as u64) < wanted {
             match system.alloc(Cpu(0), &request) {
-                Some(pfn) => self.device_pages.push(pfn),
+                Some(pfn) => self.held_pages.push(pfn),
                 None => break,
             }
         }
@@ -245,9 +247,9 @@ impl PagingProgram {
     fn follow_swap(&mut self, system: &mut System, cpu: Cpu, files: u64) {
         let Some(device) = &self.swap_device else { return };
         let wanted = files + device.memory(system.mm.swap().used() * PAGE).div_ceil(PAGE);
-        self.hold_device_pages(system, wanted);
-        while self.device_pages.len() as u64 > wanted
-            && let Some(pfn) = self.device_pages.pop()
+        self.hold_pages(system, wanted);
+        while self.held_pages.len() as u64 > wanted
+            && let Some(pfn) = self.held_pages.pop()
         {
             system.free(cpu, pfn, 0);
         }
@@ -387,6 +389,28 @@ impl PagingProgram {
         Ok(Some(service.completion))
     }
 
+    /// Ends the program that a process belongs to, all of its control group: its threads stop, its memory comes free.
+    fn kill(&mut self, system: &mut System, cpu: Cpu, victim: MmId) {
+        let memcg = system.mm.memcg_of(victim);
+        for thread in self.threads.iter_mut().filter(|thread| thread.memcg == memcg) {
+            thread.state = State::Done;
+            thread.at = None;
+        }
+        for index in 0..self.regions.len() {
+            if system.mm.memcg_of(self.regions[index].mm) == memcg {
+                self.release(system, cpu, index);
+            }
+        }
+    }
+
+    /// Gives back all memory of a region.
+    fn release(&mut self, system: &mut System, cpu: Cpu, region: usize) {
+        let Region { mm, start, pages } = self.regions[region];
+        let freed = system.mm.madvise_dontneed(&mut system.machine, cpu, mm, start..start + pages);
+        let unmap = system.machine.costs.page_unmap * freed;
+        system.machine.charge(cpu, Category::PageFree, system.machine.stretched(cpu, unmap));
+    }
+
     /// Does what a thread does next.
     fn act(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Result<Progress, OutOfMemory> {
         let (operation, done) = match self.threads[thread].at.take() {
@@ -435,10 +459,7 @@ impl PagingProgram {
                     self.threads[thread].at = Some((operation, done));
                     return Ok(Progress::NotYet);
                 }
-                let Region { mm, start, pages } = self.regions[region as usize];
-                let freed = system.mm.madvise_dontneed(&mut system.machine, cpu, mm, start..start + pages);
-                let unmap = system.machine.costs.page_unmap * freed;
-                system.machine.charge(cpu, Category::PageFree, system.machine.stretched(cpu, unmap));
+                self.release(system, cpu, region as usize);
                 Ok(Progress::Goes)
             }
             Operation::Touch { region, index, pages, write } => {
@@ -488,6 +509,9 @@ impl Program for PagingProgram {
         let now = system.machine.now(cpu);
         self.complete(system, cpu, now);
         if self.step_kswapd(system, cpu) {
+            if let Some(victim) = system.mm.take_oom_victim() {
+                self.kill(system, cpu, victim);
+            }
             self.submit_writes(system, cpu);
             return Step::Again;
         }
@@ -533,27 +557,23 @@ impl Program for PagingProgram {
 pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
     let mut system = boot(run, 1)?;
     let mut program = PagingProgram::new(run, spec, &mut system)?;
-    let files = program.device_pages.len() as u64;
+    let files = program.held_pages.len() as u64;
     for cpu in system.machine.topology.all_cpus() {
         system.wake(cpu, Time::ZERO);
     }
     let milliseconds = |count: u64| Time::from_nanoseconds(count * 1_000_000);
-    let mut loaded = Time::ZERO;
-    while !program.demand.is_loaded() && !program.out_of_memory {
-        run_until(&mut system, &mut program, loaded, loaded + UPKEEP, files);
-        loaded += UPKEEP;
-    }
-    program.threads.iter_mut().for_each(|thread| thread.transaction_start = loaded);
-    let warm = loaded + milliseconds(spec.warm_milliseconds);
-    run_until(&mut system, &mut program, loaded, warm, files);
+    let mut series = Vec::new();
+    let warm = milliseconds(spec.warm_milliseconds);
+    run_until(&mut system, &mut program, Time::ZERO..warm, files, &mut series);
     system.start_measuring(warm);
     program.transactions = Transactions::default();
     let end = warm + milliseconds(spec.milliseconds);
-    run_until(&mut system, &mut program, warm, end, files);
+    run_until(&mut system, &mut program, warm..end, files, &mut series);
     if program.out_of_memory {
         return Err(RunError::OutOfMemory { scenario: run.scenario.clone(), variant: run.variant.clone() });
     }
     let mut outcome = system.outcome(end);
+    outcome.series.append(&mut series);
     let Transactions { done, time, last } = program.transactions;
     let seconds = (end - warm).seconds();
     outcome.set(metric::SCORE, done as f64 / seconds);
@@ -571,13 +591,45 @@ pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
 /// How often what devices hold in memory follows what is on them, and statistics of memory cgroups are flushed.
 const UPKEEP: Time = Time::from_nanoseconds(10_000_000);
 
-fn run_until(system: &mut System, program: &mut PagingProgram, from: Time, until: Time, files: u64) {
-    let mut time = from;
-    while time < until && !program.out_of_memory {
-        time = until.min(time + UPKEEP);
+/// Virtual time between two samples of [`sample`].
+const SAMPLE_INTERVAL: Time = Time::from_nanoseconds(1_000_000_000);
+
+fn run_until(
+    system: &mut System,
+    program: &mut PagingProgram,
+    times: Range<Time>,
+    files: u64,
+    series: &mut Vec<Sample>,
+) {
+    let mut time = times.start;
+    let mut sampled = times.start;
+    while time < times.end && !program.out_of_memory {
+        time = times.end.min(time + UPKEEP);
         system.run(program, time);
         program.follow_swap(system, Cpu(0), files);
         system.mm.flush_stats_periodically(time);
+        if time >= sampled + SAMPLE_INTERVAL {
+            sampled = time;
+            sample(series, time, system, program);
+        }
+    }
+}
+
+/// What explains who stays in memory: progress, pages that came back and where they went, files by age of generation.
+fn sample(series: &mut Vec<Sample>, now: Time, system: &System, program: &PagingProgram) {
+    let counter = |event: Event| (event.name(), system.mm.counters().get(event));
+    let ages = ["file_youngest_generation", "file_second_generation", "file_third_generation"];
+    let ages = ages.into_iter().chain(["file_fourth_generation"]);
+    let values = [
+        ("transactions", program.transactions.done),
+        ("nr_file_pages", system.mm.files().nr_folios()),
+        ("swap_used_pages", system.mm.swap().used()),
+        counter(Event::WorkingsetRefaultFile),
+        counter(Event::WorkingsetActivateFile),
+        counter(Event::WorkingsetRestoreFile),
+    ];
+    for (name, value) in values.into_iter().chain(ages.zip(system.mm.nr_file_generations())) {
+        series.push(Sample { seconds: now.seconds(), name, value: value as f64 });
     }
 }
 

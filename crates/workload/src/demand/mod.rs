@@ -138,11 +138,6 @@ pub trait Demand {
         None
     }
 
-    /// Whether everything is loaded that a benchmark loads before it starts its clock.
-    fn is_loaded(&self) -> bool {
-        true
-    }
-
     /// What `thread` does next; none when it has nothing more to do.
     fn next(&mut self, thread: usize) -> Option<Operation>;
 }

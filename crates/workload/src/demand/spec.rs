@@ -40,12 +40,19 @@ pub struct Paging {
     /// `memory.max` of each control group, MiB; groups that are not in the list have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroup_max_mib: Vec<u64>,
-    /// Virtual milliseconds before measuring starts, from when everything is loaded that the programs load first.
+    /// Memory that the kernel and programs that are not modelled hold from the start, MiB.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held_mib: u64,
+    /// Virtual milliseconds before measuring starts.
     pub warm_milliseconds: u64,
     /// Virtual milliseconds measured; fewer if all threads come to their end.
     pub milliseconds: u64,
     /// What runs.
     pub demand: DemandSpec,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What runs, as scenarios describe it.
@@ -153,13 +160,6 @@ impl Demand for Program {
         match self {
             Program::SysbenchReadOnly(program) => program.queries_per_transaction(),
             _ => None,
-        }
-    }
-
-    fn is_loaded(&self) -> bool {
-        match self {
-            Program::StockLevel(program) => program.is_loaded(),
-            _ => true,
         }
     }
 
