@@ -209,6 +209,12 @@ events! {
     ThpSplitPage = "thp_split_page",
     /// Huge pages put on the list of those to be split.
     ThpDeferredSplitPage = "thp_deferred_split_page",
+    /// Huge pages that were split because they were mostly zero.
+    ThpUnderusedSplitPage = "thp_underused_split_page",
+    /// Huge pages that could not be split.
+    ThpSplitPageFailed = "thp_split_page_failed",
+    /// Huge pages swapped out whole.
+    ThpSwpout = "thp_swpout",
     /// Huge pages that were split because swap had no room for them.
     ThpSwpoutFallback = "thp_swpout_fallback",
     /// Mappings of the huge page of zeroes.

@@ -177,7 +177,7 @@ impl Features {
         strict_freelists: true,
         folio_batch: 31,
         hugetlb: HugetlbFeatures::MAINLINE_6_10,
-        folios: FolioFeatures::MAINLINE_6_9,
+        folios: FolioFeatures::MAINLINE_6_10,
         readahead: ReadaheadFeatures::V6_8,
         numa: NumaFeatures::R610,
         ..Features::MAINLINE_6_8
@@ -206,6 +206,7 @@ impl Features {
         avoid_reclaiming_nodes: true,
         chunked_decay: true,
         readahead: ReadaheadFeatures::V6_17,
+        folios: FolioFeatures::MAINLINE_6_18,
         ..Features::MAINLINE_6_16
     };
     pub(crate) const MAINLINE_6_19: Features =

@@ -138,11 +138,11 @@ impl MemoryManager {
         memcg: Memcg,
         flags: FolioFlags,
     ) -> Result<FolioId, OutOfMemory> {
-        let folio = self.try_alloc_folio(machine, cpu, memcg, flags, Effort::ORDINARY);
+        let folio = self.try_alloc_folio(machine, cpu, memcg, flags, Effort::ORDINARY, Placement::Local);
         folio.map_err(|_| OutOfMemory)
     }
 
-    /// The same, going no further than `effort` for it.
+    /// The same from elsewhere, and going no further than `effort` for it.
     pub(crate) fn try_alloc_folio(
         &mut self,
         machine: &mut Machine<Category>,
@@ -150,9 +150,10 @@ impl MemoryManager {
         memcg: Memcg,
         mut flags: FolioFlags,
         effort: Effort,
+        placement: Placement,
     ) -> Result<FolioId, Failure> {
         let order = flags.order();
-        let request = Request { effort, ..Request::new(order, MigrateType::Movable, Placement::Local) };
+        let request = Request { effort, ..Request::new(order, MigrateType::Movable, placement) };
         let pfn = match order {
             0 => self.alloc_single(machine, cpu, &request),
             _ => self.alloc(machine, cpu, &request),

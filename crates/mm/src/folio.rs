@@ -65,6 +65,8 @@ impl FolioFlags {
     pub const LOCKED: FolioFlags = FolioFlags(1 << 10);
     /// `PG_readahead`: reading it reads on.
     pub const READAHEAD: FolioFlags = FolioFlags(1 << 11);
+    /// It is on the list of those that may be split (`_deferred_list`).
+    pub const DEFERRED_SPLIT: FolioFlags = FolioFlags(1 << 12);
     /// `PG_partially_mapped`: not all of its pages are mapped any more, and it waits to be split.
     pub const PARTIALLY_MAPPED: FolioFlags = FolioFlags(1 << 15);
     /// `VM_EXEC`: a program's text.

@@ -232,7 +232,7 @@ impl Lruvec {
             generations: Generations::new(folios),
             stat: LruvecStat::default(),
             flushed: LruvecStat::default(),
-            deferred_split: DeferredSplit::new(),
+            deferred_split: DeferredSplit::default(),
             stat_updates: 0,
         }
     }

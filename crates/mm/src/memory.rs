@@ -46,7 +46,7 @@ pub(crate) struct Fault {
     pub mm: MmId,
     pub page: Vpn,
     pub entry: PteNumber,
-    write: bool,
+    pub write: bool,
     /// Those of the area.
     flags: VmFlags,
     /// The area's accesses say something about the future.
@@ -81,13 +81,20 @@ impl MemoryManager {
             let entry = &mut self.page_tables[number];
             if entry.lets(write) {
                 entry.set(Pte::YOUNG);
+                if write && !entry.has(Pte::STORED) {
+                    self.page_tables.note_store(number);
+                }
                 return Ok(Touch::Mapped);
             }
             if *entry == Pte::ZERO && !write {
                 return Ok(Touch::Mapped);
             }
         }
-        self.handle_mm_fault(machine, cpu, mm, page, write)
+        let touch = self.handle_mm_fault(machine, cpu, mm, page, write)?;
+        if write && let Some(number) = self.mms[mm].directory.entry(page) {
+            self.page_tables.note_store(number);
+        }
+        Ok(touch)
     }
 
     fn handle_mm_fault(
@@ -200,7 +207,7 @@ impl MemoryManager {
     }
 
     /// A store to a page that is mapped for loads.
-    fn do_wp_page(
+    pub(crate) fn do_wp_page(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
@@ -215,7 +222,7 @@ impl MemoryManager {
             self.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE));
             return Ok(Touch::Minor);
         }
-        if anon && self.is_reused(fault, id) && self.folio_free_swap(id) {
+        if anon && self.is_reused(fault, id) {
             self.folios.flags[id].set(FolioFlags::DIRTY);
             self.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
             return Ok(Touch::Minor);
@@ -239,64 +246,20 @@ impl MemoryManager {
         Ok(Touch::Minor)
     }
 
-    /// A page that is in swap.
-    fn do_swap_page(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        fault: &Fault,
-        swap: SwapEntry,
-    ) -> Result<Touch, OutOfMemory> {
-        let (id, touch) = match self.swap_entry_state(swap) {
-            SwapIn::Cached(id) => (id, Touch::Minor),
-            SwapIn::Read(shadow) => {
-                let id = self.alloc_folio(machine, cpu, fault.memcg, FolioFlags::SWAPBACKED)?;
-                self.counters.add(Event::Pswpin, 1);
-                self.workingset_refault(machine.now(cpu), id, shadow, fault.has_recency);
-                // What is fast to read does not stay in swap, unless others will need it.
-                if self.swap.is_synchronous() && self.swap_users(swap) == 1 {
-                    self.swap_map_dec(swap);
-                    self.swap_free(swap);
-                } else {
-                    self.add_to_swap_cache(swap, id);
-                }
-                self.folio_add_lru(machine, cpu, id, fault.has_recency);
-                (id, Touch::ReadSwap(id))
-            }
-        };
-        self.page_tables[fault.entry] = Pte::of_folio(id).with(Pte::YOUNG);
-        if self.folios[id].mapcount == 0 {
-            self.folios[id].slot = fault.entry.0;
-        }
-        self.add_rmap(fault.entry, id);
-        let mut only_here = self.folios[id].mapcount == 1;
-        if self.folios.flags[id].has(FolioFlags::SWAPCACHE) {
-            self.swap_map_dec(swap);
-            only_here &= self.swap_users(swap) == 0;
-            // The entry is of no more use where swap is scarce, or the page will differ from it.
-            if only_here && (fault.write || self.swap.is_full()) {
-                self.swap_free(swap);
-            }
-        }
-        if fault.write && only_here {
-            self.folios.flags[id].set(FolioFlags::DIRTY);
-            self.page_tables[fault.entry].set(Pte::WRITE.with(Pte::EXCLUSIVE));
-        } else if fault.write {
-            self.do_wp_page(machine, cpu, fault, id, true)?;
-        }
-        Ok(touch)
-    }
-
     /// Whether a store to a page that is mapped for loads happens in place (`wp_can_reuse_anon_folio`).
-    fn is_reused(&self, fault: &Fault, id: FolioId) -> bool {
-        let (f, order) = (&self.features().folios, self.folios.flags[id].order());
+    fn is_reused(&mut self, fault: &Fault, id: FolioId) -> bool {
+        let (f, flags) = (&self.features().folios, self.folios.flags[id]);
+        let order = flags.order();
         let exclusive = self.page_tables[fault.entry].has(Pte::EXCLUSIVE);
         let whole = match order {
             0 => self.folios[id].mapcount == 1,
+            _ if flags.has(FolioFlags::SWAPCACHE) => false,
             _ => self.mappings_of(id).iter().all(|entry| entry.table() == fault.entry.table()),
         };
         let one_entry = order == 0 || self.page_tables[fault.entry.table()].is_huge();
         policy::is_reused(f, one_entry, exclusive, whole)
+            && (self.folio_free_swap(id)
+                || self.swap_users(self.swap_entry_of_page(id, fault.entry.place())) == 0)
     }
 
     /// A page of its own for a process, for a copy (`folio_prealloc`).
@@ -365,7 +328,7 @@ impl MemoryManager {
     }
 
     /// Frees an anonymous folio that no page table maps any more, unless others will find it in the swap cache.
-    fn release_unmapped(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+    pub(crate) fn release_unmapped(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
         if self.folio_free_swap(id) {
             self.release_folio(machine, cpu, id);
         }
@@ -377,18 +340,11 @@ impl MemoryManager {
         if self.swap_users(swap) > 0 {
             return;
         }
-        let cached = match self.swap_entry_state(swap) {
-            SwapIn::Cached(id) => Some(id),
-            SwapIn::Read(_) => None,
-        };
-        match cached {
-            // Whoever maps it may still want to have it written there.
-            Some(id) if self.folios[id].mapcount > 0 => {}
-            Some(id) => {
-                self.swap_free(swap);
-                self.release_folio(machine, cpu, id);
-            }
-            None => self.swap_free(swap),
+        match self.swap_entry_state(swap) {
+            // Whoever maps it, or has another page of it, may still want to have it written there.
+            SwapIn::Cached(id) if self.folios[id].mapcount > 0 => {}
+            SwapIn::Cached(id) => self.release_unmapped(machine, cpu, id),
+            SwapIn::Read(_) => self.swap_entry_free(swap),
         }
     }
 

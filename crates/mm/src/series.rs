@@ -284,7 +284,11 @@ pub const MAINLINE: &[Variant] = &[
         Features::MAINLINE_6_10,
     ),
     variant("mainline-6.11", "vmemmap is remapped after a grace period", Features::MAINLINE_6_11),
-    variant("mainline-6.12", "as 6.11: swapping large folios whole is not modelled", Features::MAINLINE_6_12),
+    variant(
+        "mainline-6.12",
+        "as 6.11; large folios are swapped out to clusters of their size and come back whole, underused ones are split",
+        Features::MAINLINE_6_12,
+    ),
     variant("mainline-6.15", "fallback claims whole blocks before it steals", Features::MAINLINE_6_15),
     variant("mainline-6.16", "high-order drains start later, at batch + high_min/2", Features::MAINLINE_6_16),
     variant(

@@ -2,13 +2,14 @@
 
 mod reclaim_machine;
 
-use machine::Cpu;
+use machine::{Cpu, Time};
 use mm::address_space::{Advice, Backing, MmId, Pte, VmFlags};
 use mm::huge_memory::orders::Orders;
 use mm::huge_memory::stats::MthpStat;
 use mm::memcontrol::Memcg;
-use mm::{Event, Series};
+use mm::{Event, MemoryManager, Series};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -19,6 +20,8 @@ enum Operation {
     Advise { process: usize, page: u64, pages: u64, huge: bool },
     Fork { process: usize },
     Exit { process: usize },
+    Reclaim { pages: u64 },
+    EndWrites,
 }
 
 const PAGES: u64 = 1300;
@@ -38,6 +41,8 @@ fn operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(process, page, pages, huge)| Operation::Advise { process, page, pages, huge }),
         1 => process.clone().prop_map(|process| Operation::Fork { process }),
         1 => process.prop_map(|process| Operation::Exit { process }),
+        3 => (16u64..600).prop_map(|pages| Operation::Reclaim { pages }),
+        2 => Just(Operation::EndWrites),
     ]
 }
 
@@ -51,50 +56,90 @@ fn variant() -> impl Strategy<Value = &'static str> {
         "m4-3-2",
         "m2-8",
         "m9-4-3",
+        "mainline-6.10",
+        "mainline-6.12",
         "mainline-6.18",
         "m72",
     ])
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+/// What processes have stored: the pages that none of them may lose.
+#[derive(Clone, Default)]
+struct Stored(Vec<BTreeSet<u64>>);
 
-    /// Everything adds up after each operation, with memory to spare and without.
+impl Stored {
+    fn check(&self, mm: &MemoryManager, processes: &[Option<MmId>], start: u64) {
+        for (process, stored) in processes.iter().zip(&self.0) {
+            let Some(id) = process else { continue };
+            for &page in stored {
+                let entry = mm.pte(*id, start + page);
+                assert!(
+                    entry.folio().is_some() || entry.swap_entry().is_some(),
+                    "page {page} is lost: {entry:?}"
+                );
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    /// Everything adds up after each operation, with memory to spare and without, and nothing stored is lost.
     #[test]
     fn pages_are_conserved(
         name in variant(),
-        limit in prop_oneof![Just(u64::MAX), Just(700u64)],
+        limit in prop_oneof![Just(u64::MAX), Just(700u64), Just(200u64)],
+        swap in prop_oneof![Just(1u64 << 16), Just(1500), Just(700)],
+        swap_max in prop_oneof![Just(u64::MAX), Just(90u64)],
+        synchronous in any::<bool>(),
+        enabled in prop_oneof![Just("never"), Just("madvise"), Just("always")],
+        max_ptes_none in prop_oneof![Just("511"), Just("400"), Just("0")],
         operations in prop::collection::vec(operation(), 1..150),
     ) {
         let variant = Series::FOLIOS.variant(name).unwrap();
         let (mut machine, mut mm) = reclaim_machine::boot(variant);
-        mm.swapon(1 << 16, None);
+        mm.swapon(swap, synchronous.then_some(Time::ZERO));
+        mm.set("transparent_hugepage/enabled", enabled).unwrap();
+        mm.set("transparent_hugepage/khugepaged/max_ptes_none", max_ptes_none).unwrap();
+        if name.starts_with("mainline") {
+            mm.set("thp_anon", "16K-1M:always;2M:inherit").unwrap();
+        }
         let cpu = Cpu(0);
-        let mut start = 0;
         let mut processes: Vec<Option<MmId>> = vec![None; 4];
+        let mut stored = Stored(vec![BTreeSet::new(); 4]);
         let memcg = mm.create_memcg(Memcg::ROOT);
         mm.memcg_mut(memcg).max = limit;
+        mm.memcg_mut(memcg).swap_max = swap_max;
         let first = mm.create_mm(memcg);
-        start = mm.mmap(first, PAGES, Backing::Anonymous, VmFlags::PRIVATE).max(start);
+        let start = mm.mmap(first, PAGES, Backing::Anonymous, VmFlags::PRIVATE);
         processes[0] = Some(first);
+        let mut writes = Vec::new();
         for operation in operations {
             let range = |page: u64, pages: u64| start + page..start + (page + pages).min(PAGES);
+            let mut forget = |process: usize, page: u64, pages: u64| {
+                stored.0[process].retain(|stored| !(page..page + pages).contains(stored));
+            };
             match operation {
                 Operation::Touch { process, page, write } => {
                     let Some(id) = processes[process] else { continue };
                     let rights = mm.mm(id).vmas.find(start + page).map(|vma| vma.flags);
-                    if rights.is_some_and(|flags| flags.has(VmFlags::WRITE)) {
-                        let _ = mm.touch(&mut machine, cpu, id, start + page, write);
-                        mm.take_submitted_writes().into_iter().for_each(|id| mm.end_write(&mut machine, cpu, id));
+                    if rights.is_some_and(|flags| flags.has(VmFlags::WRITE))
+                        && mm.touch(&mut machine, cpu, id, start + page, write).is_ok()
+                        && write
+                    {
+                        stored.0[process].insert(page);
                     }
                 }
                 Operation::Drop { process, page, pages } => {
                     let Some(id) = processes[process] else { continue };
                     mm.madvise_dontneed(&mut machine, cpu, id, range(page, pages));
+                    forget(process, page, pages);
                 }
                 Operation::Unmap { process, page, pages } => {
                     let Some(id) = processes[process] else { continue };
                     mm.munmap(&mut machine, cpu, id, range(page, pages));
+                    forget(process, page, pages);
                 }
                 Operation::Protect { process, page, pages } => {
                     let Some(id) = processes[process] else { continue };
@@ -109,14 +154,32 @@ proptest! {
                     let (Some(parent), Some(free)) =
                         (processes[process], processes.iter().position(Option::is_none)) else { continue };
                     processes[free] = Some(mm.fork_mm(&mut machine, cpu, parent));
+                    stored.0[free] = stored.0[process].clone();
                 }
                 Operation::Exit { process } => {
                     let Some(id) = processes[process].take() else { continue };
                     mm.exit_mm(&mut machine, cpu, id);
+                    stored.0[process].clear();
+                }
+                Operation::Reclaim { pages } => {
+                    // A group that may have less is reclaimed from when it wants more.
+                    let max = mm.memcg(memcg).current.saturating_sub(pages).max(64);
+                    mm.memcg_mut(memcg).max = max;
+                    let id = mm.create_mm(memcg);
+                    let page = mm.mmap(id, 1, Backing::Anonymous, VmFlags::PRIVATE);
+                    let _ = mm.touch(&mut machine, cpu, id, page, true);
+                    mm.exit_mm(&mut machine, cpu, id);
+                    mm.memcg_mut(memcg).max = limit;
+                }
+                Operation::EndWrites => {
+                    writes.drain(..).for_each(|id| mm.end_write(&mut machine, cpu, id));
                 }
             }
+            writes.append(&mut mm.take_submitted_writes());
             mm.validate(0);
+            stored.check(&mm, &processes, start);
         }
+        writes.into_iter().for_each(|id| mm.end_write(&mut machine, cpu, id));
         for id in processes.into_iter().flatten() {
             mm.exit_mm(&mut machine, cpu, id);
         }

@@ -272,7 +272,8 @@ impl PagingProgram {
     fn submit_writes(&mut self, system: &mut System, cpu: Cpu) {
         let Some(device) = &mut self.swap_device else { return };
         for id in system.mm.take_submitted_writes() {
-            let service = device.submit(system.machine.now(cpu), Direction::Write, PAGE);
+            let bytes = PAGE << system.mm.folio_order(id);
+            let service = device.submit(system.machine.now(cpu), Direction::Write, bytes);
             system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
             self.completions.push(Reverse((service.completion, Completion::Written(id))));
         }
@@ -378,7 +379,7 @@ impl PagingProgram {
             _ => &mut self.file_device,
         };
         let now = system.machine.now(cpu);
-        let service = device.submit(now, Direction::Read, PAGE);
+        let service = device.submit(now, Direction::Read, PAGE << system.mm.folio_order(id));
         system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
         if is_done_by_cpu(service, now) {
             system.mm.end_read(id);

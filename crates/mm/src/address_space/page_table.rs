@@ -13,8 +13,9 @@
 //! An entry has a number in the machine, that of its table times 512 and its place there. A huge entry stands in place of
 //! all entries of a table. An anonymous folio keeps the number of one entry that maps it; the ring of that entry's table
 //! leads to the others. The kernel finds them through `struct anon_vma`. A large folio is mapped where its size divides
-//! the page number, so the place of an entry says which page of its folio it maps. An entry that may be written is dirty: the twin grants the right when it is used. In the kernel:
-//! arch/x86/include/asm/pgtable.h, `pte_alloc_one`, mm/rmap.c.
+//! the page number, so the place of an entry says which page of its folio it maps. An entry that may be written is dirty:
+//! the twin grants the right when it is used. What pages hold is not known but for one thing: whether the program has
+//! stored to them, as what it has not is zeroes. In the kernel: arch/x86/include/asm/pgtable.h, `pte_alloc_one`, mm/rmap.c.
 
 use super::{MmId, Vpn};
 use crate::folio::FolioId;
@@ -50,6 +51,9 @@ impl Pte {
 
     /// Maps a folio, and faults nevertheless: NUMA balancing wants to know who comes (`pte_protnone`).
     pub const PROT_NONE: Pte = Pte(1 << 38);
+    /// The program has stored to this very page: it holds more than zeroes. Kept while the page is in swap. A huge entry
+    /// has a bit for each of its pages instead.
+    pub const STORED: Pte = Pte(1 << 39);
 
     /// Maps a folio, or a page of it.
     #[inline]
@@ -85,6 +89,11 @@ impl Pte {
     #[inline]
     pub fn swap_entry(self) -> Option<SwapEntry> {
         self.has(Pte::SWAP).then_some(self.0 as SwapEntry)
+    }
+
+    /// [`Pte::STORED`], if it is set.
+    pub(crate) fn stored(self) -> Pte {
+        Pte(self.0 & Pte::STORED.0)
     }
 
     /// Whether all of `bits` are set.
@@ -171,6 +180,8 @@ pub(crate) struct PageTable {
     version: u32,
     /// One entry for all of it (a PMD), or none.
     huge: Pte,
+    /// Pages of a huge entry that the program has stored to, a bit each.
+    stored: [u64; PTRS_PER_PTE / 64],
     /// None, or 512.
     entries: Box<[Pte]>,
 }
@@ -223,7 +234,30 @@ impl PageTable {
     /// Replaces the huge entry by 512 equal ones.
     pub(crate) fn split_huge(&mut self) {
         self.version = self.version.wrapping_add(1);
-        self.entries = vec![std::mem::take(&mut self.huge); PTRS_PER_PTE].into();
+        let huge = std::mem::take(&mut self.huge);
+        let entry = |place: usize| if huge.folio().is_some() { huge.with(self.stored(place)) } else { huge };
+        self.entries = (0..PTRS_PER_PTE).map(entry).collect();
+    }
+
+    /// Whether the page at a place was stored to: [`Pte::STORED`], or nothing.
+    fn stored(&self, place: usize) -> Pte {
+        match self.entries.get(place) {
+            Some(entry) => entry.stored(),
+            None if self.stored[place / 64] >> (place % 64) & 1 != 0 => Pte::STORED,
+            None => Pte::default(),
+        }
+    }
+
+    /// How many pages at some places a folio has there that nobody stored to.
+    pub(crate) fn untouched(&self, places: Range<usize>, id: FolioId) -> u32 {
+        let maps = |place: usize| self.entries.get(place).unwrap_or(&self.huge).folio() == Some(id);
+        places.filter(|&place| maps(place) && self.stored(place) == Pte::default()).count() as u32
+    }
+
+    /// Maps a folio by one huge entry in place of all that was there; `stored` are the pages with data.
+    pub(crate) fn set_huge(&mut self, entry: Pte, stored: [u64; PTRS_PER_PTE / 64]) {
+        self.version = self.version.wrapping_add(1);
+        (self.huge, self.stored, self.entries) = (entry, stored, Box::default());
     }
 }
 
@@ -272,7 +306,8 @@ impl PageTables {
     pub(crate) fn create(&mut self, mm: MmId, first: Vpn, is_huge: bool) -> TableId {
         let id = self.free.pop().unwrap_or(TableId(self.tables.len() as u32));
         let entries = vec![Pte::NONE; if is_huge { 0 } else { PTRS_PER_PTE }].into();
-        let table = PageTable { mm, first, sibling: id, version: 0, huge: Pte::NONE, entries };
+        let stored = Default::default();
+        let table = PageTable { mm, first, sibling: id, version: 0, huge: Pte::NONE, stored, entries };
         match self.tables.get_mut(id.0 as usize) {
             Some(place) => *place = PageTable { version: place.version.wrapping_add(1), ..table },
             None => self.tables.push(table),
@@ -280,8 +315,19 @@ impl PageTables {
         id
     }
 
-    /// Puts `table`, which is in a ring of its own, into the ring of `other`.
+    /// The program has stored to a page.
+    #[inline]
+    pub(crate) fn note_store(&mut self, number: PteNumber) {
+        let (table, place) = (&mut self.tables[number.table().index()], number.place());
+        match table.entries.get_mut(place) {
+            Some(entry) => entry.set(Pte::STORED),
+            None => table.stored[place / 64] |= 1 << (place % 64),
+        }
+    }
+
+    /// Puts `table`, which is in a ring of its own, into the ring of `other`, with the same pages stored to.
     pub(crate) fn join(&mut self, other: TableId, table: TableId) {
+        self[table].stored = self[other].stored;
         self[table].sibling = std::mem::replace(&mut self[other].sibling, table);
     }
 

@@ -10,6 +10,7 @@
 use super::page_table::TableId;
 use super::{MmId, PTRS_PER_PTE, Pte, PteNumber, Vpn};
 use crate::folio::{Census, FolioFlags, FolioId};
+use crate::huge_memory::orders::PMD_ORDER;
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::SwapEntry;
 use crate::xarray::{Entry, FileId};
@@ -118,16 +119,22 @@ impl MemoryManager {
         young
     }
 
-    /// Takes a folio out of the page tables that map it; an anonymous one leaves its swap entry there (`try_to_unmap`).
-    pub(crate) fn unmap(&mut self, id: FolioId) {
-        for entry in self.mappings_of(id) {
-            let swap = self.folios.flags[id].has(FolioFlags::SWAPCACHE).then(|| self.swap_entry(id));
-            self.page_tables[entry] = swap.map_or(Pte::NONE, Pte::of_swap);
+    /// Takes a folio out of the page tables that map it; an anonymous one leaves its swap entries there (`try_to_unmap`).
+    /// How many entries mapped it.
+    pub(crate) fn unmap(&mut self, id: FolioId) -> u64 {
+        self.split_huge_mappings(id);
+        let entries = self.mappings_of(id);
+        for &entry in &entries {
+            let cached = self.folios.flags[id].has(FolioFlags::SWAPCACHE);
+            let swap = cached.then(|| self.swap_entry_of_page(id, entry.place()));
+            let stored = self.page_tables[entry].stored();
+            self.page_tables[entry] = swap.map_or(Pte::NONE, |swap| Pte::of_swap(swap).with(stored));
             if let Some(swap) = swap {
                 self.swap_duplicate(swap);
             }
             self.remove_rmap(entry, id);
         }
+        entries.len() as u64
     }
 
     /// Has the next store to a folio of a file fault, so that it is known to be dirty (`folio_mkclean`).
@@ -165,6 +172,14 @@ impl MemoryManager {
             false => &mut space.file_pages,
         };
         (rss, table.pages_of_entry())
+    }
+
+    /// Makes 512 entries of each huge one that maps a folio.
+    pub(crate) fn split_huge_mappings(&mut self, id: FolioId) {
+        if self.folios.flags[id].order() == PMD_ORDER {
+            let tables: Vec<_> = self.mappings_of(id).iter().map(|entry| entry.table()).collect();
+            tables.into_iter().for_each(|table| self.split_huge_pmd(table));
+        }
     }
 
     /// Makes 512 entries of a huge one (`__split_huge_pmd`).
@@ -211,9 +226,12 @@ impl MemoryManager {
                     assert_eq!(self.files.entry(file, index), Entry::Folio(folio));
                     assert!(!vma.is_private() || !entry.has(Pte::WRITE), "stores make a copy: {entry:?}");
                 }
+                let is_page =
+                    |other: &&PteNumber| self.page_tables[other.table()].is_huge() || other.place() == place;
                 assert!(
-                    !entry.has(Pte::EXCLUSIVE) || found.iter().all(|other| other.table() == id),
-                    "{folio:?} belongs to one: {entry:?}"
+                    !entry.has(Pte::EXCLUSIVE)
+                        || found.iter().filter(is_page).all(|other| other.table() == id),
+                    "the page of {folio:?} belongs to one: {entry:?}"
                 );
             }
         }

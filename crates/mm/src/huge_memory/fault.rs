@@ -18,7 +18,7 @@ use crate::address_space::{MmId, Pte, VmFlags, Vma, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::memory::{Fault, Touch};
-use crate::page_alloc::{Effort, MemoryManager};
+use crate::page_alloc::{Effort, MemoryManager, Placement};
 use crate::vmscan::OutOfMemory;
 use machine::{Cpu, Machine};
 
@@ -77,7 +77,7 @@ impl MemoryManager {
             let effort = policy::effort(&f, &thp, &state);
             let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
             flags.set_order(PMD_ORDER);
-            match self.try_alloc_folio(machine, cpu, memcg, flags, effort) {
+            match self.try_alloc_folio(machine, cpu, memcg, flags, effort, Placement::Local) {
                 Err(failure) => {
                     self.count_fallback(PMD_ORDER, failure);
                     return None;
@@ -99,7 +99,7 @@ impl MemoryManager {
             }
         };
         let number = table.entry(0);
-        self.page_tables[number] = entry;
+        self.page_tables[table].set_huge(entry, Default::default());
         if let Some(id) = entry.folio() {
             self.folios[id].slot = number.0;
             self.add_rmap(number, id);
@@ -107,6 +107,7 @@ impl MemoryManager {
             self.counters.add(Event::ThpFaultAlloc, 1);
             self.mthp_stats.add(PMD_ORDER, MthpStat::AnonFaultAlloc, 1);
             self.mthp_stats.add(PMD_ORDER, MthpStat::NrAnon, 1);
+            self.watch_for_underuse(id);
         } else {
             self.counters.add(Event::ThpZeroPageAlloc, 1);
         }
@@ -148,7 +149,7 @@ impl MemoryManager {
             let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
             flags.set_order(order);
             let effort = if order == 0 { Effort::ORDINARY } else { large };
-            match self.try_alloc_folio(machine, cpu, fault.memcg, flags, effort) {
+            match self.try_alloc_folio(machine, cpu, fault.memcg, flags, effort, Placement::Local) {
                 Ok(id) => {
                     self.folio_add_lru(machine, cpu, id, fault.has_recency);
                     return Ok(id);

@@ -14,6 +14,7 @@
 //! ```
 
 use super::orders::Orders;
+use crate::swapfile::policy::ClusterSearch;
 
 /// Which orders a fault may have, before its VMA is looked at; order 0 always is the last resort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,15 +119,16 @@ pub struct FolioFeatures {
     pub userfault: UserfaultRule,
     /// How hard the allocator tries.
     pub gfp: FolioGfp,
-    /// 6.12: huge pages that are mostly zero are split (`shrink_underused`). Nothing reads this yet.
+    /// 6.12: huge pages that are mostly zero are split (`shrink_underused`), and whatever is split loses its pages of
+    /// zeroes.
     pub splits_underused: bool,
-    /// 6.12: folios up to 2 MiB are swapped out to one cluster without being split. Nothing reads this yet: all are split.
-    pub cluster_swap: bool,
-    /// How they come back. Nothing reads this yet: page by page.
+    /// Which are swapped out without being split, and where to.
+    pub cluster_search: ClusterSearch,
+    /// How they come back.
     pub swap_in: LargeSwapIn,
     /// 6.15: a page of a large folio is written to in place where one address space has all of the folio.
     pub reuses_exclusive: bool,
-    /// 7.2: khugepaged collapses to smaller orders too. Nothing reads this yet: there is no khugepaged.
+    /// 7.2: khugepaged collapses to smaller orders too.
     pub collapses_small: bool,
 }
 
@@ -141,7 +143,7 @@ impl FolioFeatures {
         userfault: UserfaultRule::Armed,
         gfp: FolioGfp::Defrag,
         splits_underused: false,
-        cluster_swap: false,
+        cluster_search: ClusterSearch::WholeClusters,
         swap_in: LargeSwapIn::Never,
         reuses_exclusive: false,
         collapses_small: false,
@@ -194,19 +196,25 @@ impl FolioFeatures {
     pub(crate) const V6: FolioFeatures =
         FolioFeatures { candidates: Candidates::Enabled, ..FolioFeatures::V5 };
     pub(crate) const MAINLINE_6_8: FolioFeatures = FolioFeatures::V6;
-    pub(crate) const MAINLINE_6_9: FolioFeatures =
-        FolioFeatures { charge_walks: true, ..FolioFeatures::MAINLINE_6_8 };
+    /// The charge is 6.9's, swap 6.10's.
+    pub(crate) const MAINLINE_6_10: FolioFeatures = FolioFeatures {
+        charge_walks: true,
+        cluster_search: ClusterSearch::CurrentOrFree,
+        ..FolioFeatures::MAINLINE_6_8
+    };
     pub(crate) const MAINLINE_6_12: FolioFeatures = FolioFeatures {
         splits_underused: true,
-        cluster_swap: true,
+        cluster_search: ClusterSearch::FreeFirst,
         swap_in: LargeSwapIn::PastCache,
-        ..FolioFeatures::MAINLINE_6_9
+        ..FolioFeatures::MAINLINE_6_10
     };
     pub(crate) const MAINLINE_6_15: FolioFeatures =
         FolioFeatures { reuses_exclusive: true, ..FolioFeatures::MAINLINE_6_12 };
+    pub(crate) const MAINLINE_6_18: FolioFeatures =
+        FolioFeatures { cluster_search: ClusterSearch::NonfullFirst, ..FolioFeatures::MAINLINE_6_15 };
     pub(crate) const MAINLINE_7_2: FolioFeatures = FolioFeatures {
         swap_in: LargeSwapIn::ThroughCache,
         collapses_small: true,
-        ..FolioFeatures::MAINLINE_6_15
+        ..FolioFeatures::MAINLINE_6_18
     };
 }

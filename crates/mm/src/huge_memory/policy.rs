@@ -220,6 +220,13 @@ pub fn is_thp_eligible(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState, pag
     })
 }
 
+/// Those of `orders` in which a page that is at `entry` in swap may come back: a folio is aligned there as in memory
+/// (`thp_swap_suitable_orders`).
+pub fn swap_orders(orders: Orders, page: u64, entry: u64) -> Orders {
+    let aligned = (page ^ entry).trailing_zeros().min(PMD_ORDER.into()) as u8;
+    orders.below(aligned + 1)
+}
+
 /// Why an order was not to be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {

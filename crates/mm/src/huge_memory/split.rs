@@ -6,22 +6,34 @@
 //!   split               ■ ■ ■ ■         ■ ■ ■ ■ ■ ■ ■ ■         16 folios of order 0; those that nobody maps are freed
 //! ```
 //!
-//! In the kernel: `deferred_split_folio`, `deferred_split_scan`, `__folio_split` in mm/huge_memory.c.
+//! Huge pages wait there too (6.12, `shrink_underused`), from their first fault on: when memory is short, those in which
+//! most pages hold nothing but zeroes are split, and the others leave the list. Whatever is split loses its pages of zeroes:
+//! the page that all share is mapped instead.
+//!
+//! In the kernel: `deferred_split_folio`, `deferred_split_scan`, `thp_underused`, `__folio_split` in mm/huge_memory.c,
+//! `try_to_map_unused_to_zeropage` in mm/migrate.c.
 
-use super::orders::{Orders, PMD_ORDER};
-use super::policy::defers_split;
+use super::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
+use super::policy::{defers_split, is_underused};
 use super::stats::{MthpStat, MthpStats};
 use crate::account::Category;
-use crate::address_space::{Mappings, PteNumber};
+use crate::address_space::{Mappings, PTRS_PER_PTE, Pte, PteNumber};
 use crate::counters::Event;
 use crate::folio::{Census, FolioFlags, FolioId, LruvecId};
 use crate::lruvec::Lruvec;
 use crate::page_alloc::MemoryManager;
+use crate::vmscan::policy::{DEFAULT_SEEKS, SlabScan};
 use machine::{Cpu, Machine};
 use std::collections::VecDeque;
 
-/// Folios that wait to be split, those that came first at the front (`struct deferred_split`).
-pub(crate) type DeferredSplit = VecDeque<FolioId>;
+/// Folios that may be split (`struct deferred_split`).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeferredSplit {
+    /// Those that came first at the front.
+    queue: VecDeque<FolioId>,
+    /// Work that the shrinker has put off.
+    nr_deferred: u64,
+}
 
 impl MemoryManager {
     fn deferred_split(&mut self, id: FolioId) -> &mut DeferredSplit {
@@ -45,11 +57,33 @@ impl MemoryManager {
             return;
         }
         self.folios.flags[id].set(FolioFlags::PARTIALLY_MAPPED);
-        self.deferred_split(id).push_back(id);
+        self.queue_deferred_split(id);
         self.mthp_stats.add(order, MthpStat::SplitDeferred, 1);
         self.mthp_stats.add(order, MthpStat::NrAnonPartiallyMapped, 1);
         if order == PMD_ORDER {
             self.counters.add(Event::ThpDeferredSplitPage, 1);
+        }
+    }
+
+    fn queue_deferred_split(&mut self, id: FolioId) {
+        if !self.folios.flags[id].has(FolioFlags::DEFERRED_SPLIT) {
+            self.folios.flags[id].set(FolioFlags::DEFERRED_SPLIT);
+            self.deferred_split(id).queue.push_back(id);
+        }
+    }
+
+    /// A huge page has just been made: it may turn out to be mostly zero.
+    pub(crate) fn watch_for_underuse(&mut self, id: FolioId) {
+        if self.features().folios.splits_underused && self.settings.transparent_hugepage.shrink_underused {
+            self.queue_deferred_split(id);
+        }
+    }
+
+    fn unqueue_deferred_split(&mut self, id: FolioId) {
+        if self.folios.flags[id].take(FolioFlags::DEFERRED_SPLIT) {
+            let queue = &mut self.deferred_split(id).queue;
+            let place = queue.iter().position(|&other| other == id);
+            queue.remove(place.expect("a folio that may be split is on the list"));
         }
     }
 
@@ -62,10 +96,8 @@ impl MemoryManager {
         self.mthp_stats.add(flags.order(), MthpStat::NrAnon, -1);
         if self.folios.flags[id].take(FolioFlags::PARTIALLY_MAPPED) {
             self.mthp_stats.add(flags.order(), MthpStat::NrAnonPartiallyMapped, -1);
-            let queue = self.deferred_split(id);
-            let place = queue.iter().position(|&other| other == id);
-            queue.remove(place.expect("a folio that is partially mapped waits to be split"));
         }
+        self.unqueue_deferred_split(id);
     }
 
     /// A folio is split because swap has no room for all of it.
@@ -77,21 +109,67 @@ impl MemoryManager {
     }
 
     /// Splits of the folios of one memory cgroup on one node that wait for it as many as reclaim of this priority asks
-    /// for (`deferred_split_scan`, `do_shrink_slab` with the default seeks).
-    pub(crate) fn deferred_split_scan(
+    /// for.
+    pub(crate) fn shrink_deferred_splits(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         lruvec: LruvecId,
         priority: u8,
     ) {
-        let queue = &self.lruvecs[lruvec.0 as usize].deferred_split;
-        let most = (queue.len() >> priority) * 2;
-        let taken: Vec<FolioId> = queue.iter().copied().take(most).collect();
-        for id in taken {
-            // One that cannot be split now waits on.
-            let _ = self.split_folio(machine, cpu, id);
+        let at = &self.lruvecs[lruvec.0 as usize].deferred_split;
+        let mut slab = SlabScan::new(at.queue.len() as u64, at.nr_deferred, priority, Some(DEFAULT_SEEKS));
+        while let Some(batch) = slab.batch() {
+            if !self.deferred_split_scan(machine, cpu, lruvec, batch) {
+                break;
+            }
+            slab.scanned(batch);
         }
+        self.lruvecs[lruvec.0 as usize].deferred_split.nr_deferred = slab.deferred();
+    }
+
+    /// Looks at the first `most` folios that may be split; whether it is worth going on.
+    fn deferred_split_scan(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        lruvec: LruvecId,
+        most: u64,
+    ) -> bool {
+        let queue = &mut self.lruvecs[lruvec.0 as usize].deferred_split.queue;
+        let taken: Vec<FolioId> = queue.drain(..queue.len().min(most as usize)).collect();
+        let (mut any, mut kept) = (false, Vec::new());
+        for id in taken {
+            self.folios.flags[id].clear(FolioFlags::DEFERRED_SPLIT);
+            let partially = self.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);
+            if !partially && !self.thp_underused(machine, cpu, id) {
+                continue;
+            }
+            match self.split_folio(machine, cpu, id) {
+                Ok(_) => {
+                    any = true;
+                    self.counters.add(Event::ThpUnderusedSplitPage, u64::from(!partially));
+                }
+                Err(id) if partially => kept.push(id),
+                Err(_) => {}
+            }
+        }
+        kept.into_iter().for_each(|id| self.queue_deferred_split(id));
+        any || !self.lruvecs[lruvec.0 as usize].deferred_split.queue.is_empty()
+    }
+
+    /// Whether a huge page holds so many pages of zeroes that it is not worth its memory.
+    fn thp_underused(&self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) -> bool {
+        let max_ptes_none = self.settings.transparent_hugepage.khugepaged.max_ptes_none;
+        let Some(&first) = self.mappings_of(id).first().filter(|_| max_ptes_none != HPAGE_PMD_NR - 1) else {
+            return false;
+        };
+        let zeroes = self.page_tables[first.table()].untouched(0..PTRS_PER_PTE, id);
+        // A page of zeroes is read to its end, another one up to its first line.
+        let filled = u64::from(HPAGE_PMD_NR - zeroes);
+        let cost = machine.costs.page_miss * u64::from(zeroes) + machine.costs.memory_line[0] * filled;
+        machine.charge(cpu, Category::Reclaim, cost);
+        is_underused(max_ptes_none, zeroes)
     }
 
     /// Checks what is counted of large anonymous folios; panics with what does not hold.
@@ -107,8 +185,14 @@ impl MemoryManager {
             counted.add(flags.order(), MthpStat::NrAnonPartiallyMapped, i64::from(waits));
             assert!(Orders::ALL_ANON.has(flags.order()), "{id:?}: {flags:?}");
             assert_eq!(folio.pfn % (1 << flags.order()), 0, "{id:?} is aligned to its size: {folio:?}");
-            let places = self.lruvecs[folio.lruvec.0 as usize].deferred_split.iter();
-            assert_eq!(places.filter(|&&other| other == id).count(), usize::from(waits), "{id:?} waits once");
+            let queued = flags.has(FolioFlags::DEFERRED_SPLIT);
+            let places = self.lruvecs[folio.lruvec.0 as usize].deferred_split.queue.iter();
+            assert_eq!(
+                places.filter(|&&other| other == id).count(),
+                usize::from(queued),
+                "{id:?} waits once"
+            );
+            assert!(queued || !waits, "what is not mapped whole waits to be split: {flags:?}");
         }
         for (order, stat, _) in counted.iter() {
             if matches!(stat, MthpStat::NrAnon | MthpStat::NrAnonPartiallyMapped) {
@@ -128,13 +212,13 @@ impl MemoryManager {
     ) -> Result<Vec<FolioId>, FolioId> {
         let flags = self.folios.flags[id];
         let order = flags.order();
-        let held = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK | FolioFlags::SWAPCACHE;
-        if flags.any(held) {
+        let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK;
+        if flags.any(busy) {
             self.mthp_stats.add(order, MthpStat::SplitFailed, 1);
+            self.counters.add(Event::ThpSplitPageFailed, u64::from(order == PMD_ORDER));
             return Err(id);
         }
-        let huge: Vec<_> = self.mappings_of(id).iter().map(|entry| entry.table()).collect();
-        huge.into_iter().for_each(|table| self.split_huge_pmd(table));
+        self.split_huge_mappings(id);
         let mut mappings = vec![Mappings::new(); 1 << order];
         for entry in self.mappings_of(id) {
             mappings[entry.place() & ((1 << order) - 1)].push(entry);
@@ -146,12 +230,13 @@ impl MemoryManager {
         );
         self.forget_large_folio(id);
         self.mthp_stats.add(order, MthpStat::Split, 1);
-        if order == PMD_ORDER {
-            self.counters.add(Event::ThpSplitPage, 1);
-        }
+        self.counters.add(Event::ThpSplitPage, u64::from(order == PMD_ORDER));
+        let swapped = flags.has(FolioFlags::SWAPCACHE).then(|| self.swap_entries(id).start);
         self.folios.flags[id].set_order(0);
-        self.folios.flags[id].clear(FolioFlags::PARTIALLY_MAPPED);
         let pages = self.folios.divide(id, 1 << order);
+        if let Some(first) = swapped {
+            self.split_swap_cache(first, &pages);
+        }
         let zone = self.zone_of(self.folios[id].pfn);
         for &page in &pages {
             let pfn = self.folios[page].pfn;
@@ -160,16 +245,22 @@ impl MemoryManager {
         let mut kept = Vec::new();
         for (page, entries) in pages.into_iter().zip(mappings) {
             self.folios[page].mapcount = entries.len() as u16;
-            match entries.first() {
-                Some(first) => {
-                    self.folios[page].slot = first.0;
-                    kept.push(page);
-                }
-                None => self.release_folio(machine, cpu, page),
-            }
-            for entry in entries {
+            for &entry in &entries {
                 let pte = self.page_tables[entry];
                 self.page_tables[entry] = pte.with_folio(page);
+                self.folios[page].slot = entries[0].0;
+            }
+            let zeroes = entries.iter().all(|&entry| self.page_tables[entry].stored() == Pte::NONE);
+            if zeroes && self.features().folios.splits_underused {
+                for entry in entries {
+                    self.page_tables[entry] = Pte::ZERO;
+                    self.remove_rmap(entry, page);
+                }
+            }
+            if self.folios[page].mapcount > 0 || !self.folio_free_swap(page) {
+                kept.push(page);
+            } else {
+                self.release_folio(machine, cpu, page);
             }
         }
         Ok(kept)

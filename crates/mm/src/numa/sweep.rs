@@ -72,6 +72,9 @@ impl MemoryManager {
             if entry != Pte::ZERO && !entry.has(Pte::YOUNG) {
                 self.page_tables[number].set(Pte::YOUNG);
             }
+            if write && !entry.has(Pte::STORED) {
+                self.page_tables.note_store(number);
+            }
             sums[node.index() % NODES] += 1;
             page += 1;
         }

@@ -3,7 +3,8 @@
 //! ```text
 //!   locked, young           ─► stays, maybe as an active one
 //!   dirty page of a file    ─► stays until a flusher has written it
-//!   anonymous               ─► swap entry ─► unmapped ─► written ─► freed, its shadow in the swap cache
+//!   anonymous               ─► swap entries ─► unmapped ─► written ─► freed, its shadow in the swap cache
+//!                              (no room for all of it in a row: split, each page by itself)
 //!   clean page of a file    ─► unmapped ─► freed, its shadow in the file
 //! ```
 //!
@@ -14,7 +15,9 @@ use super::policy::{References, check_references};
 use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
+use crate::huge_memory::orders::PMD_ORDER;
 use crate::page_alloc::MemoryManager;
+use crate::swapfile::policy::splits_before_swap;
 use crate::xarray::Entry;
 use machine::{Cpu, Machine};
 
@@ -126,21 +129,29 @@ impl MemoryManager {
                 return Fate::Activated;
             }
             let order = flags.order();
-            if order > 0 {
-                if !flags.has(FolioFlags::PARTIALLY_MAPPED) {
-                    self.count_swpout_fallback(order);
-                }
-                sc.nr_scanned -= pages;
-                return self.split_folio(machine, cpu, id).map_or(Fate::Activated, Fate::Split);
-            }
-            if !self.add_to_swap(id) {
+            if order > 0 && flags.has(FolioFlags::HELD) {
                 return Fate::Activated;
             }
-            machine.charge(cpu, Category::Reclaim, costs.swap_out);
+            let search = self.features().folios.cluster_search;
+            let whole = order == PMD_ORDER && self.folios[id].mapcount == 1;
+            let partially_mapped = self.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);
+            let splits = order > 0 && splits_before_swap(search, partially_mapped, whole);
+            if splits || !self.add_to_swap(cpu, id) {
+                if order == 0 {
+                    return Fate::Activated;
+                }
+                let Ok(pages) = self.split_folio(machine, cpu, id) else { return Fate::Activated };
+                if !splits {
+                    self.count_swpout_fallback(order);
+                }
+                sc.nr_scanned -= 1 << order;
+                return Fate::Split(pages);
+            }
+            machine.charge(cpu, Category::Reclaim, costs.swap_out * pages);
         }
         if mapped {
-            self.unmap(id);
-            machine.charge(cpu, Category::Reclaim, costs.pte_unmap * mappings);
+            let unmapped = self.unmap(id);
+            machine.charge(cpu, Category::Reclaim, costs.pte_unmap * unmapped);
         }
         let flags = &mut self.folios.flags[id];
         if flags.has(FolioFlags::DIRTY) {
@@ -158,7 +169,7 @@ impl MemoryManager {
             return Fate::Kept;
         }
         self.remove_mapping(id, sc);
-        machine.charge(cpu, Category::Reclaim, costs.file_remove);
+        machine.charge(cpu, Category::Reclaim, costs.file_remove * pages);
         self.free_folio(machine, cpu, id);
         Fate::Freed { pages }
     }

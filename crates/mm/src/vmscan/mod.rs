@@ -39,7 +39,7 @@ use crate::vmscan::features::{GenFeatures, ReclaimFeatures};
 use crate::watermark::Mark;
 use crate::workingset::LruType;
 use machine::{Cpu, Machine, Node, Time};
-use policy::{DEF_PRIORITY, PAGE_ALLOC_COSTLY_ORDER, SWAP_CLUSTER_MAX, compact_gap};
+use policy::{DEF_PRIORITY, PAGE_ALLOC_COSTLY_ORDER, SWAP_CLUSTER_MAX, SlabScan, compact_gap};
 
 /// How often a charge or an allocation reclaims before it gives up (`MAX_RECLAIM_RETRIES`).
 const MAX_RECLAIM_RETRIES: u32 = 16;
@@ -478,8 +478,8 @@ impl MemoryManager {
         }
     }
 
-    /// Frees nodes of files that hold nothing but shadows, if they are too many for what is in memory
-    /// (`count_shadow_nodes`, `do_shrink_slab` with no seeks).
+    /// Splits folios that wait for it, and frees nodes of files that hold nothing but shadows, if they are too many for what
+    /// is in memory (`count_shadow_nodes`).
     pub(crate) fn shrink_slab(
         &mut self,
         machine: &mut Machine<Category>,
@@ -489,7 +489,7 @@ impl MemoryManager {
         priority: u8,
     ) {
         let lruvec = self.lruvec_of(memcg, node);
-        self.deferred_split_scan(machine, cpu, lruvec, priority);
+        self.shrink_deferred_splits(machine, cpu, lruvec, priority);
         if memcg != Memcg::ROOT {
             return;
         }
@@ -499,21 +499,16 @@ impl MemoryManager {
         if freeable == 0 {
             return;
         }
-        let mut scan = (self.deferred_shadow_nodes >> priority) + freeable / 2;
-        scan = scan.min(2 * freeable);
-        let deferred = self.deferred_shadow_nodes + freeable / 2;
-        let mut scanned = 0;
-        while scan >= SHRINK_BATCH || scan >= freeable {
-            let batch = scan.min(SHRINK_BATCH);
+        let mut slab = SlabScan::new(freeable, self.deferred_shadow_nodes, priority, None);
+        while let Some(batch) = slab.batch() {
             let freed = self.files.free_shadow_nodes(batch);
             self.counters.add(Event::WorkingsetNodereclaim, freed);
-            scan -= batch;
-            scanned += batch;
+            slab.scanned(batch);
             if freed == 0 {
                 break;
             }
         }
-        self.deferred_shadow_nodes = deferred.saturating_sub(scanned).min(2 * freeable);
+        self.deferred_shadow_nodes = slab.deferred();
     }
 
     /// Checks what must always hold of folios between calls; panics with what does not. How many pages they have.
@@ -556,6 +551,3 @@ impl MemoryManager {
         }
     }
 }
-
-/// Objects that a shrinker frees at a time (`SHRINK_BATCH`).
-const SHRINK_BATCH: u64 = 128;

@@ -222,6 +222,50 @@ pub fn mapped_access(f: &GenFeatures, flags: &mut FolioFlags) -> bool {
     true
 }
 
+/// Objects that a shrinker frees at a time (`SHRINK_BATCH`).
+const SHRINK_BATCH: u64 = 128;
+/// How dear it is to make an object of a shrinker again, unless it says otherwise (`DEFAULT_SEEKS`).
+pub const DEFAULT_SEEKS: u64 = 2;
+
+/// How many of its objects a shrinker looks at in one reclaim, and what it puts off (`do_shrink_slab`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlabScan {
+    freeable: u64,
+    /// What was put off, with what this reclaim adds.
+    owed: u64,
+    left: u64,
+    done: u64,
+}
+
+impl SlabScan {
+    /// Of `freeable` objects, `deferred` having been put off before; `seeks`: how dear an object is, none if it is not.
+    pub fn new(freeable: u64, deferred: u64, priority: u8, seeks: Option<u64>) -> SlabScan {
+        let delta = match seeks {
+            Some(seeks) => (freeable >> priority) * 4 / seeks,
+            None => freeable / 2,
+        };
+        let left = ((deferred >> priority) + delta).min(2 * freeable);
+        SlabScan { freeable, owed: deferred + delta, left, done: 0 }
+    }
+
+    /// How many to look at next; none if it is not worth it, or all are.
+    pub fn batch(&self) -> Option<u64> {
+        let goes_on = self.left > 0 && (self.left >= SHRINK_BATCH || self.left >= self.freeable);
+        goes_on.then(|| self.left.min(SHRINK_BATCH))
+    }
+
+    /// So many were looked at.
+    pub fn scanned(&mut self, objects: u64) {
+        self.left -= objects;
+        self.done += objects;
+    }
+
+    /// What is put off now.
+    pub fn deferred(&self) -> u64 {
+        self.owed.saturating_sub(self.done).min(2 * self.freeable)
+    }
+}
+
 /// Free pages that compaction wants before it makes a block of `order` (`compact_gap`).
 pub fn compact_gap(order: u8) -> u64 {
     2 << order

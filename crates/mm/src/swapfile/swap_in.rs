@@ -1,0 +1,198 @@
+//! Bringing back what is in swap.
+//!
+//! ```text
+//!   entries of the page table   │ s40 │ s41 │ s42 │ s43 │ s9 │       s40: entry 40 of swap; the store is to s42
+//!                                 └── order 2: in a row, aligned alike ──┘ ─► a folio of 4 pages, if the device reads at once
+//!
+//!   in the swap cache still: mapped whole where all its entries are there, else the one page
+//! ```
+//!
+//! In the kernel: `do_swap_page`, `alloc_swap_folio`, `can_swapin_thp` in mm/memory.c.
+
+use super::{SwapEntry, SwapIn, policy};
+use crate::account::Category;
+use crate::address_space::Pte;
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId};
+use crate::huge_memory::features::{LargeSwapIn, Search};
+use crate::huge_memory::orders::Orders;
+use crate::huge_memory::policy::{Failure, allowed_orders, effort, fitting, swap_orders, window};
+use crate::huge_memory::stats::MthpStat;
+use crate::memory::{Fault, Touch};
+use crate::page_alloc::{Effort, MemoryManager, Placement};
+use crate::vmscan::OutOfMemory;
+use machine::{Cpu, Machine};
+use std::ops::Range;
+
+impl MemoryManager {
+    /// A page that is in swap.
+    pub(crate) fn do_swap_page(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        fault: &Fault,
+        swap: SwapEntry,
+    ) -> Result<Touch, OutOfMemory> {
+        let (id, touch) = match self.swap_entry_state(swap) {
+            SwapIn::Cached(id) => (id, Touch::Minor),
+            SwapIn::Read(_) => {
+                let id = self.swap_in(machine, cpu, fault, swap)?;
+                (id, Touch::ReadSwap(id))
+            }
+        };
+        let mine = self.map_swapped(fault, id, swap);
+        let order = self.folios.flags[id].order();
+        let through_cache = self.features().folios.swap_in == LargeSwapIn::ThroughCache;
+        let stays_not = through_cache && self.swap.is_synchronous();
+        if mine && policy::frees_swap(fault.write, self.swap.is_full(), stays_not) {
+            self.folio_free_swap(id);
+        }
+        if fault.write && mine {
+            self.folios.flags[id].set(FolioFlags::DIRTY);
+            let table = fault.entry.table();
+            let around = window(fault.entry.place() as u64, order);
+            for place in around.start as usize..around.end as usize {
+                let entry = &mut self.page_tables[table.entry(place)];
+                if entry.folio() == Some(id) && entry.has(Pte::EXCLUSIVE) {
+                    entry.set(Pte::WRITE);
+                }
+            }
+        } else if fault.write {
+            self.do_wp_page(machine, cpu, fault, id, true)?;
+        }
+        Ok(touch)
+    }
+
+    /// Maps what was swapped in, all of it if its pages are wanted where it was mapped; whether nobody else has what is
+    /// mapped now.
+    fn map_swapped(&mut self, fault: &Fault, id: FolioId, swap: SwapEntry) -> bool {
+        let (order, table) = (self.folios.flags[id].order(), fault.entry.table());
+        let around = window(fault.entry.place() as u64, order);
+        let cached = self.folios.flags[id].has(FolioFlags::SWAPCACHE);
+        let first = swap - (fault.entry.place() as u64 - around.start) as SwapEntry;
+        let whole = self.is_in_area(fault, order) && self.has_swap_row(fault, around.clone(), first);
+        let places = if whole { around } else { window(fault.entry.place() as u64, 0) };
+        let mut mine = true;
+        for place in places.clone() {
+            let number = table.entry(place as usize);
+            let old = self.page_tables[number];
+            let swap = old.swap_entry().expect("it was looked at");
+            self.page_tables[number] = Pte::of_folio(id).with(Pte::YOUNG).with(old.stored());
+            if self.folios[id].mapcount == 0 {
+                self.folios[id].slot = number.0;
+            }
+            self.add_rmap(number, id);
+            if cached {
+                self.swap_map_dec(swap);
+            }
+            let mappings = self.page_tables.mappings(number, id, 1).count();
+            mine &= mappings == 1 && !(cached && self.swap_users(swap) > 0);
+        }
+        if mine {
+            places.for_each(|place| self.page_tables[table.entry(place as usize)].set(Pte::EXCLUSIVE));
+        }
+        mine
+    }
+
+    /// Whether the window of an order around a fault lies inside its area.
+    fn is_in_area(&self, fault: &Fault, order: u8) -> bool {
+        let window = window(fault.page, order);
+        let vma = self.mms[fault.mm].vmas.find(fault.page).expect("a page that is touched is mapped");
+        window.start >= vma.start && window.end <= vma.end
+    }
+
+    /// Whether these places of a page table have swap entries in a row, from `first` on.
+    fn has_swap_row(&self, fault: &Fault, places: Range<u64>, first: SwapEntry) -> bool {
+        let table = fault.entry.table();
+        (first..)
+            .zip(places)
+            .all(|(swap, place)| self.page_tables[table.entry(place as usize)].swap_entry() == Some(swap))
+    }
+
+    /// Reads an entry back, and others with it.
+    fn swap_in(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        fault: &Fault,
+        swap: SwapEntry,
+    ) -> Result<FolioId, OutOfMemory> {
+        let (swap_in, synchronous) = (self.features().folios.swap_in, self.swap.is_synchronous());
+        let alone = self.swap_users(swap) == 1;
+        let past_cache = swap_in != LargeSwapIn::ThroughCache && synchronous && alone;
+        let orders = match swap_in {
+            LargeSwapIn::ThroughCache if synchronous => self.swap_in_orders(fault, swap),
+            LargeSwapIn::PastCache if past_cache => self.swap_in_orders(fault, swap),
+            _ => Orders::NONE,
+        };
+        let id = self.alloc_swap_folio(machine, cpu, fault, orders)?;
+        let (order, pages) = (self.folios.flags[id].order(), self.folios.flags[id].nr_pages());
+        let first = window(swap.into(), order).start as SwapEntry;
+        let entries = first..first + pages as SwapEntry;
+        let SwapIn::Read(shadow) = self.swap_entry_state(first) else {
+            unreachable!("entry {first} is out");
+        };
+        self.counters.add(Event::Pswpin, pages);
+        self.mthp_stats.add(order, MthpStat::Swpin, 1);
+        self.mthp_stats.add(order, MthpStat::NrAnon, 1);
+        self.workingset_refault(machine.now(cpu), id, shadow, fault.has_recency);
+        if past_cache {
+            // What is fast to read does not stay in swap, unless others will need it.
+            for entry in entries {
+                self.swap_map_dec(entry);
+                if self.swap_users(entry) == 0 {
+                    self.swap_entry_free(entry);
+                }
+            }
+        } else {
+            self.add_to_swap_cache(entries, id);
+        }
+        self.folio_add_lru(machine, cpu, id, fault.has_recency);
+        Ok(id)
+    }
+
+    /// The sizes that a page may come back in.
+    fn swap_in_orders(&self, fault: &Fault, swap: SwapEntry) -> Orders {
+        let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
+        let vma = self.mms[fault.mm].vmas.find(fault.page).expect("a page that is touched is mapped");
+        let allowed = allowed_orders(f, thp, &self.vma_state(fault.mm, vma)).and(Orders::PTE_MAPPED);
+        let aligned = swap_orders(allowed, fault.page, swap.into());
+        fitting(Search::PerCandidate, aligned, &vma.pages(), fault.page, |window| {
+            let (before, pages) = (fault.page - window.start, window.end - window.start);
+            let (first, start) = (swap - before as SwapEntry, fault.entry.place() as u64 - before);
+            let is_out = |entry| matches!(self.swap_entry_state(entry), SwapIn::Read(_));
+            !(self.has_swap_row(fault, start..start + pages, first)
+                && (first..first + pages as SwapEntry).all(is_out))
+        })
+    }
+
+    /// A folio of the largest of `orders` that is to be had, or a page.
+    fn alloc_swap_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        fault: &Fault,
+        mut orders: Orders,
+    ) -> Result<FolioId, OutOfMemory> {
+        let (f, thp) = (self.features().folios, self.settings.transparent_hugepage);
+        let vma = self.mms[fault.mm].vmas.find(fault.page).expect("a page that is touched is mapped");
+        let large = effort(&f, &thp, &self.vma_state(fault.mm, vma));
+        loop {
+            let order = orders.highest().unwrap_or(0);
+            let mut flags = FolioFlags::SWAPBACKED;
+            flags.set_order(order);
+            let effort = if order == 0 { Effort::ORDINARY } else { large };
+            match self.try_alloc_folio(machine, cpu, fault.memcg, flags, effort, Placement::Local) {
+                Ok(id) => return Ok(id),
+                Err(_) if order == 0 => return Err(OutOfMemory),
+                Err(failure) if f.swap_in == LargeSwapIn::ThroughCache => {
+                    let charge = i64::from(failure == Failure::NoRoom);
+                    self.mthp_stats.add(order, MthpStat::SwpinFallback, 1);
+                    self.mthp_stats.add(order, MthpStat::SwpinFallbackCharge, charge);
+                }
+                Err(_) => {}
+            }
+            orders = orders.below(order);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Large folios that go to swap and come back, kernel by kernel.
+
+mod reclaim_machine;
+
+use machine::{Cpu, Machine, Time};
+use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
+use mm::huge_memory::stats::MthpStat;
+use mm::memcontrol::Memcg;
+use mm::memory::Touch;
+use mm::{Category, Event, MemoryManager, Series};
+
+const CPU: Cpu = Cpu(0);
+
+/// A group with one process, and swap beside it.
+struct Host {
+    machine: Machine<Category>,
+    mm: MemoryManager,
+    memcg: Memcg,
+    process: MmId,
+    start: Vpn,
+    pages: u64,
+}
+
+impl Host {
+    /// A process with so many pages mapped, folios of `sizes` at `always`, and zram or a disk of `swap` pages.
+    fn new(variant: &str, sizes: &str, pages: u64, swap: u64, zram: bool) -> Host {
+        let (machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
+        mm.set("thp_anon", &format!("{sizes}:always")).unwrap();
+        mm.swapon(swap, zram.then_some(Time::ZERO));
+        let memcg = mm.create_memcg(Memcg::ROOT);
+        let process = mm.create_mm(memcg);
+        let start = mm.mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
+        Host { machine, mm, memcg, process, start, pages }
+    }
+
+    fn touch(&mut self, page: u64, write: bool) -> Touch {
+        self.mm.touch(&mut self.machine, CPU, self.process, self.start + page, write).unwrap()
+    }
+
+    /// Stores to all pages, whether they are in swap or not.
+    fn store_to_all(&mut self) {
+        (0..self.pages).for_each(|page| _ = self.touch(page, true));
+        self.mm.validate(0);
+    }
+
+    /// Has the group do with so many pages, if it can.
+    fn press(&mut self, pages: u64) {
+        let before = self.mm.memcg(self.memcg).max;
+        self.mm.memcg_mut(self.memcg).max = pages;
+        let other = self.mm.create_mm(self.memcg);
+        let start = self.mm.mmap(other, 160, Backing::Anonymous, VmFlags::PRIVATE);
+        self.mm.madvise(other, start..start + 160, Advice::NoHugePage);
+        for page in start..start + 160 {
+            let _ = self.mm.touch(&mut self.machine, CPU, other, page, true);
+            for id in self.mm.take_submitted_writes() {
+                self.mm.end_write(&mut self.machine, CPU, id);
+            }
+        }
+        self.mm.exit_mm(&mut self.machine, CPU, other);
+        self.mm.memcg_mut(self.memcg).max = before;
+        self.mm.validate(0);
+    }
+
+    /// Has all of the process's memory swapped out.
+    fn swap_out(&mut self) {
+        self.press(1);
+        assert_eq!(self.mm.mm(self.process).rss(), 0, "all is swapped out");
+    }
+
+    fn stat(&self, order: u8, stat: MthpStat) -> i64 {
+        self.mm.mthp_stats().get(order, stat)
+    }
+
+    fn count(&self, event: Event) -> u64 {
+        self.mm.counters().get(event)
+    }
+
+    /// Pages that large folios of 64 KiB have.
+    fn large(&self) -> u64 {
+        self.mm.anon_pages_by_order(self.process)[4]
+    }
+}
+
+/// How many folios of 64 KiB, of four, go out whole, and how many come back whole from zram and from a disk.
+fn there_and_back(variant: &str) -> [i64; 4] {
+    let mut counts = [0; 4];
+    for zram in [true, false] {
+        let mut host = Host::new(variant, "64K", 64, 4096, zram);
+        host.store_to_all();
+        assert_eq!(host.stat(4, MthpStat::AnonFaultAlloc), 4);
+        host.swap_out();
+        counts[0] = host.stat(4, MthpStat::Swpout);
+        counts[1] = host.stat(4, MthpStat::Split);
+        host.store_to_all();
+        assert_eq!(host.count(Event::Pswpin), 64, "each page comes back once");
+        counts[2 + usize::from(!zram)] = host.stat(4, MthpStat::Swpin);
+        host.mm.exit_mm(&mut host.machine, CPU, host.process);
+        host.mm.validate(0);
+        assert_eq!((host.mm.swap().used(), host.stat(4, MthpStat::NrAnon)), (0, 0));
+    }
+    counts
+}
+
+#[test]
+fn who_swaps_large_folios_whole() {
+    assert_eq!(there_and_back("m4"), [0, 4, 0, 0], "all are split");
+    assert_eq!(there_and_back("mainline-6.10"), [4, 0, 0, 0], "they come back page by page");
+    for variant in ["mainline-6.12", "mainline-6.18", "m72"] {
+        assert_eq!(there_and_back(variant), [4, 0, 4, 0], "whole, but not from a disk: {variant}");
+    }
+}
+
+#[test]
+fn a_fault_brings_all_of_a_folio() {
+    for (variant, cached) in [("mainline-6.12", 0), ("m72", 0), ("mainline-6.10", 0)] {
+        let mut host = Host::new(variant, "64K", 64, 4096, true);
+        host.store_to_all();
+        host.swap_out();
+        assert!(matches!(host.touch(21, false), Touch::ReadSwap(_)));
+        let pages = if variant == "mainline-6.10" { 1 } else { 16 };
+        assert_eq!((host.mm.mm(host.process).rss(), host.count(Event::Pgmajfault)), (pages, 1), "{variant}");
+        assert_eq!(host.mm.swap().used(), 64 - pages + cached, "{variant}");
+        assert_eq!(host.touch(16, false) == Touch::Mapped, pages == 16, "{variant}");
+        host.mm.validate(0);
+    }
+}
+
+/// Each store to a page that comes back alone leaves a hole in swap, in which no row of 16 finds room.
+#[test]
+fn without_a_row_of_entries_folios_are_split() {
+    let mut host = Host::new("mainline-6.12", "64K", 512, 512, true);
+    host.mm.set("transparent_hugepage/hugepages-64kB/enabled", "never").unwrap();
+    host.store_to_all();
+    host.swap_out();
+    assert_eq!(host.mm.swap().free(), 0);
+    for page in (0..512).step_by(2) {
+        host.touch(page, true);
+        let pages = host.start + page..host.start + page + 1;
+        host.mm.madvise_dontneed(&mut host.machine, CPU, host.process, pages);
+    }
+    assert_eq!(host.mm.swap().free(), 256);
+    host.mm.set("transparent_hugepage/hugepages-64kB/enabled", "always").unwrap();
+    let more = host.mm.mmap(host.process, 64, Backing::Anonymous, VmFlags::PRIVATE);
+    for page in more..more + 64 {
+        host.mm.touch(&mut host.machine, CPU, host.process, page, true).unwrap();
+    }
+    assert_eq!(host.stat(4, MthpStat::NrAnon), 4);
+    host.swap_out();
+    let fallbacks = host.stat(4, MthpStat::SwpoutFallback);
+    assert_eq!((fallbacks, host.stat(4, MthpStat::Swpout), host.stat(4, MthpStat::Split)), (4, 0, 4));
+}
+
+/// Trap 19: what was split once comes back in single pages, unless its entries happen to lie in a row again.
+#[test]
+fn large_folios_get_fewer() {
+    for variant in ["mainline-6.12", "mainline-6.18", "m72"] {
+        let mut host = Host::new(variant, "64K", 512, 1024, true);
+        host.store_to_all();
+        assert_eq!(host.large(), 512);
+        for cycle in 0..6 {
+            let pages = host.start + 37 * cycle..host.start + 37 * cycle + 3;
+            host.mm.madvise_dontneed(&mut host.machine, CPU, host.process, pages);
+            host.swap_out();
+            host.store_to_all();
+            assert!(host.large() < 512, "{variant}, cycle {cycle}");
+        }
+    }
+}
+
+/// 2 MiB take a whole cluster, in every kernel.
+#[test]
+fn huge_pages_take_whole_clusters() {
+    for variant in ["m9", "mainline-6.10", "mainline-6.12", "m72"] {
+        for (swap, whole) in [(4096, 1), (512, 0)] {
+            let mut host = Host::new(variant, "2M", 512, swap, true);
+            if whole == 0 {
+                // A single entry of another page has the cluster.
+                let other = host.mm.mmap(host.process, 1, Backing::Anonymous, VmFlags::PRIVATE);
+                host.mm.touch(&mut host.machine, CPU, host.process, other, true).unwrap();
+                host.swap_out();
+            }
+            host.store_to_all();
+            host.press(64);
+            let out = (host.count(Event::ThpSwpout), host.count(Event::ThpSwpoutFallback));
+            assert_eq!(out, (whole, 1 - whole), "{variant} with {swap} pages of swap");
+        }
+    }
+}
+
+/// Memory in a huge page that nobody has stored to is given back when memory is short, and what was stored stays.
+#[test]
+fn underused_huge_pages_are_split() {
+    let split = |variant: &str, max_ptes_none: &str, shrink: &str, stored: u64| {
+        let mut host = Host::new(variant, "2M", 512, 0, true);
+        host.mm.set("transparent_hugepage/khugepaged/max_ptes_none", max_ptes_none).unwrap();
+        host.mm.set("transparent_hugepage/shrink_underused", shrink).unwrap();
+        (0..stored).for_each(|page| _ = host.touch(page * 7 % 512, true));
+        assert_eq!(host.mm.mm(host.process).rss(), 512);
+        host.press(64);
+        let split = (host.count(Event::ThpUnderusedSplitPage), host.count(Event::ThpSplitPage));
+        assert!(split.0 == split.1 && split.0 == host.stat(9, MthpStat::Split) as u64);
+        let rss = host.mm.mm(host.process).rss();
+        for page in 0..512 {
+            host.touch(page, false);
+        }
+        assert_eq!(host.mm.mm(host.process).rss(), rss, "pages of zeroes are there for reading");
+        (split.0, rss)
+    };
+    assert_eq!(split("mainline-6.18", "409", "1", 100), (1, 100));
+    assert_eq!(split("mainline-6.18", "409", "1", 102), (1, 102));
+    assert_eq!(split("mainline-6.18", "409", "1", 103), (0, 512), "409 pages of zeroes are not too many");
+    assert_eq!(split("mainline-6.18", "0", "1", 511), (1, 511));
+    assert_eq!(split("mainline-6.18", "511", "1", 1), (0, 512), "511 turns it off");
+    assert_eq!(
+        split("mainline-6.18", "409", "0", 1),
+        (0, 512),
+        "who was not watched from the start is left alone"
+    );
+    assert_eq!(split("m9", "409", "1", 1), (0, 512), "before 6.12 nobody looked");
+}
