@@ -92,6 +92,8 @@ categories! {
     RemoteMemory = "remote_memory",
     /// Looking for pages to move and for room, and moving them, without locks.
     Compaction = "compaction",
+    /// Looking for small pages to make huge ones of, and copying them, without locks (khugepaged).
+    Khugepaged = "khugepaged",
     /// Interrupted by another CPU, and lost translations afterwards.
     IpiHandler = "ipi_handler",
 }

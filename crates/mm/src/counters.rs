@@ -217,6 +217,16 @@ events! {
     ThpSwpout = "thp_swpout",
     /// Huge pages that were split because swap had no room for them.
     ThpSwpoutFallback = "thp_swpout_fallback",
+    /// Huge pages that khugepaged allocated.
+    ThpCollapseAlloc = "thp_collapse_alloc",
+    /// Huge pages that khugepaged did not get.
+    ThpCollapseAllocFailed = "thp_collapse_alloc_failed",
+    /// Places where khugepaged found too many entries without a page.
+    ThpScanExceedNonePte = "thp_scan_exceed_none_pte",
+    /// Places where it found too many pages in swap.
+    ThpScanExceedSwapPte = "thp_scan_exceed_swap_pte",
+    /// Places where it found too many shared pages.
+    ThpScanExceedSharePte = "thp_scan_exceed_share_pte",
     /// Mappings of the huge page of zeroes.
     ThpZeroPageAlloc = "thp_zero_page_alloc",
     /// Processes killed because nothing could be reclaimed.

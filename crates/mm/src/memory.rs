@@ -14,7 +14,7 @@
 //! mm/memory.c; `filemap_fault` in mm/filemap.c.
 
 use crate::account::Category;
-use crate::address_space::{Backing, MmId, Pte, PteNumber, VmFlags, Vma, Vpn};
+use crate::address_space::{Backing, MmId, Pte, PteNumber, TableId, VmFlags, Vma, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::policy;
@@ -113,11 +113,8 @@ impl MemoryManager {
             return Ok(touch);
         }
         let number = self.make_entry(mm, page);
-        let space = &self.mms[mm];
-        let vma = space.vmas.find(page).expect("a page that is touched is mapped");
-        let has_recency = self.has_recency(vma);
-        let fault =
-            Fault { memcg: space.memcg, mm, page, entry: number, write, flags: vma.flags, has_recency };
+        let fault = self.fault(mm, page, number, write);
+        let vma = self.mms[mm].vmas.find(page).expect("a page that is touched is mapped");
         let entry = self.page_tables[number];
         if entry.has(Pte::PROT_NONE) {
             self.do_numa_page(machine, cpu, mm, page, number);
@@ -145,6 +142,14 @@ impl MemoryManager {
             self.counters.add(Event::Pgmajfault, 1);
         }
         Ok(touch)
+    }
+
+    /// A fault of an entry.
+    pub(crate) fn fault(&self, mm: MmId, page: Vpn, entry: PteNumber, write: bool) -> Fault {
+        let space = &self.mms[mm];
+        let vma = space.vmas.find(page).expect("a page that is touched is mapped");
+        let has_recency = self.has_recency(vma);
+        Fault { memcg: space.memcg, mm, page, entry, write, flags: vma.flags, has_recency }
     }
 
     /// Nothing was stored there yet, or nothing but zeroes that were read.
@@ -290,39 +295,53 @@ impl MemoryManager {
             let has_recency = self.has_recency(&vma);
             let pages = vma.start.max(pages.start)..vma.end.min(pages.end);
             for (table, places) in self.tables_of(mm, pages) {
-                let pages = self.page_tables[table].pages_of_entry();
-                // The large folio whose pages are being unmapped, and how many of them nobody maps any more.
-                let mut partial: Option<(FolioId, u32)> = None;
-                for place in self.page_tables[table].places(places) {
-                    let number = table.entry(place);
-                    let entry = std::mem::take(&mut self.page_tables[number]);
-                    if let Some(swap) = entry.swap_entry() {
-                        self.swap_put(machine, cpu, swap);
-                    }
-                    let Some(id) = entry.folio() else { continue };
-                    mapped += pages;
-                    self.remove_rmap(number, id);
-                    if !self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
-                        if entry.has(Pte::YOUNG) && has_recency {
-                            self.folio_mark_accessed(machine, cpu, id);
-                        }
-                        continue;
-                    }
-                    if let Some((other, lost)) = partial.take_if(|(other, _)| *other != id) {
-                        self.note_partial_unmap(other, lost);
-                    }
-                    if self.folios[id].mapcount == 0 {
-                        partial = None;
-                        self.release_unmapped(machine, cpu, id);
-                    } else if self.folios.flags[id].order() > 0 {
-                        let lost = partial.map_or(0, |(_, lost)| lost);
-                        partial = Some((id, lost + u32::from(!self.is_page_mapped(number, id))));
-                    }
-                }
-                if let Some((id, lost)) = partial {
-                    self.note_partial_unmap(id, lost);
-                }
+                mapped += self.zap_pte_range(machine, cpu, table, places, has_recency);
             }
+        }
+        mapped
+    }
+
+    /// The same for some entries of a table; `has_recency`: accesses to its area say something about the future.
+    pub(crate) fn zap_pte_range(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        table: TableId,
+        places: Range<usize>,
+        has_recency: bool,
+    ) -> u64 {
+        let pages = self.page_tables[table].pages_of_entry();
+        let mut mapped = 0;
+        // The large folio whose pages are being unmapped, and how many of them nobody maps any more.
+        let mut partial: Option<(FolioId, u32)> = None;
+        for place in self.page_tables[table].places(places) {
+            let number = table.entry(place);
+            let entry = std::mem::take(&mut self.page_tables[number]);
+            if let Some(swap) = entry.swap_entry() {
+                self.swap_put(machine, cpu, swap);
+            }
+            let Some(id) = entry.folio() else { continue };
+            mapped += pages;
+            self.remove_rmap(number, id);
+            if !self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
+                if entry.has(Pte::YOUNG) && has_recency {
+                    self.folio_mark_accessed(machine, cpu, id);
+                }
+                continue;
+            }
+            if let Some((other, lost)) = partial.take_if(|(other, _)| *other != id) {
+                self.note_partial_unmap(other, lost);
+            }
+            if self.folios[id].mapcount == 0 {
+                partial = None;
+                self.release_unmapped(machine, cpu, id);
+            } else if self.folios.flags[id].order() > 0 {
+                let lost = partial.map_or(0, |(_, lost)| lost);
+                partial = Some((id, lost + u32::from(!self.is_page_mapped(number, id))));
+            }
+        }
+        if let Some((id, lost)) = partial {
+            self.note_partial_unmap(id, lost);
         }
         mapped
     }

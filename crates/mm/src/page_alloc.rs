@@ -24,6 +24,7 @@ use crate::compaction::{CompactMode, CompactResult, KcompactdState};
 use crate::counters::{Counters, Event};
 use crate::features::{CacheRule, Features};
 use crate::folio::{FolioId, Folios};
+use crate::huge_memory::khugepaged::KhugepagedState;
 use crate::huge_memory::policy::runs_khugepaged;
 use crate::huge_memory::stats::MthpStats;
 use crate::hugetlb::HugetlbPools;
@@ -165,6 +166,7 @@ pub struct MemoryManager {
     pub(crate) numa: NumaBalancing,
     /// By node.
     pub(crate) kcompactds: Vec<KcompactdState>,
+    pub(crate) khugepaged: KhugepagedState,
     /// Of each size of anonymous folios.
     pub(crate) mthp_stats: MthpStats,
     /// Pages that have left the page cache, if somebody watches.
@@ -257,6 +259,7 @@ impl MemoryManager {
             readahead: Readahead::default(),
             numa: NumaBalancing::new(topology),
             kcompactds: vec![KcompactdState::default(); nodes.len()],
+            khugepaged: KhugepagedState::default(),
             mthp_stats: MthpStats::default(),
             removals: None,
         };

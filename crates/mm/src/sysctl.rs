@@ -375,6 +375,16 @@ pub const SETTINGS: &[Setting] = &[
     khugepaged!(max_ptes_swap, "64", "0 to 511", "how many of them may be swapped out", 0..=511),
     khugepaged!(max_ptes_shared, "256", "0 to 511", "how many of them may be shared by processes", 0..=511),
     Setting {
+        name: "transparent_hugepage/khugepaged/defrag",
+        default: "1",
+        accepts: "0 or 1",
+        description: "whether khugepaged reclaims and compacts for a huge page",
+        apply: Apply::Number(|s, value| {
+            s.transparent_hugepage.khugepaged.defrag = value != 0;
+            value <= 1
+        }),
+    },
+    Setting {
         name: "transparent_hugepage/anon_beside_full",
         default: "0",
         accepts: "0 or 1",

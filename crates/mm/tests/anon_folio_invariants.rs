@@ -22,6 +22,7 @@ enum Operation {
     Exit { process: usize },
     Reclaim { pages: u64 },
     EndWrites,
+    Khugepaged { steps: usize },
 }
 
 const PAGES: u64 = 1300;
@@ -43,6 +44,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => process.prop_map(|process| Operation::Exit { process }),
         3 => (16u64..600).prop_map(|pages| Operation::Reclaim { pages }),
         2 => Just(Operation::EndWrites),
+        2 => (1..20usize).prop_map(|steps| Operation::Khugepaged { steps }),
     ]
 }
 
@@ -170,6 +172,11 @@ proptest! {
                     let _ = mm.touch(&mut machine, cpu, id, page, true);
                     mm.exit_mm(&mut machine, cpu, id);
                     mm.memcg_mut(memcg).max = limit;
+                }
+                Operation::Khugepaged { steps } => {
+                    for _ in 0..steps {
+                        mm.khugepaged(&mut machine, cpu);
+                    }
                 }
                 Operation::EndWrites => {
                     writes.drain(..).for_each(|id| mm.end_write(&mut machine, cpu, id));

@@ -279,6 +279,15 @@ impl PagingProgram {
         }
     }
 
+    /// Has the swap device read what khugepaged wants of it.
+    fn submit_swap_reads(&mut self, system: &mut System, cpu: Cpu) {
+        let Some(device) = &mut self.swap_device else { return };
+        for pages in system.mm.take_daemon_swap_reads() {
+            let service = device.submit(system.machine.now(cpu), Direction::Read, PAGE * pages);
+            system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
+        }
+    }
+
     /// Starts kswapds that were woken.
     fn wake_kswapds(&mut self, system: &mut System, cpu: Cpu) {
         for node in 0..self.kswapds.len() {
@@ -509,6 +518,7 @@ impl Program for PagingProgram {
     fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
         let now = system.machine.now(cpu);
         self.complete(system, cpu, now);
+        self.submit_swap_reads(system, cpu);
         if self.step_kswapd(system, cpu) {
             if let Some(victim) = system.mm.take_oom_victim() {
                 self.kill(system, cpu, victim);

@@ -1,7 +1,7 @@
 //! A machine with a kernel on it, and the loop that lets its CPUs act in the order of virtual time.
 //!
 //! ```text
-//!   loop: the CPU furthest behind ─► its vmstat worker, if due
+//!   loop: the CPU furthest behind ─► khugepaged and its vmstat worker, if due
 //!                                 ─► Program::step: private work as far as it goes, shared work while
 //!                                    nobody is further behind ([`System::may_share`])
 //! ```
@@ -150,6 +150,13 @@ impl System {
                 continue;
             }
             self.observe(time);
+            if self.mm.khugepaged_due() <= time {
+                self.run_khugepaged(cpu, time);
+                if self.machine.now(cpu) > time {
+                    self.enqueue(cpu, self.machine.now(cpu));
+                    continue;
+                }
+            }
             if self.vmstat.due(cpu) <= time {
                 self.machine.idle_until(cpu, time);
                 self.mm.vmstat_update(&mut self.machine, cpu);
@@ -181,6 +188,14 @@ impl System {
                 self.enqueue(cpu, next);
             }
         }
+    }
+
+    /// Lets khugepaged go on: on a CPU that has nothing to do, or on `cpu`, the furthest behind.
+    fn run_khugepaged(&mut self, cpu: Cpu, time: Time) {
+        let idle = |&other: &Cpu| !self.machine.is_busy(other) && self.machine.now(other) <= time;
+        let place = self.machine.topology.all_cpus().find(idle).unwrap_or(cpu);
+        self.machine.idle_until(place, time);
+        self.mm.khugepaged(&mut self.machine, place);
     }
 
     /// One request; may take locks.

@@ -62,6 +62,8 @@ pub struct AddressSpace {
     pub(crate) users: u32,
     /// What it said of large folios.
     pub(crate) thp_disabled: Disabled,
+    /// khugepaged scans it (`MMF_VM_HUGEPAGE`).
+    pub(crate) khugepaged: bool,
     /// Entries that map an anonymous page (`MM_ANONPAGES`).
     pub(crate) anon_pages: u64,
     /// Entries that map a page of a file (`MM_FILEPAGES`).
@@ -151,6 +153,7 @@ impl MemoryManager {
             numa_scan,
             users: 1,
             thp_disabled,
+            khugepaged: false,
             anon_pages: 0,
             file_pages: 0,
         })
@@ -201,6 +204,7 @@ impl MemoryManager {
             has_anon: false,
             numab: None,
         });
+        self.khugepaged_enter_vma(mm, start);
     }
 
     /// Unmaps what lies in `pages` (`munmap`); how many pages were mapped.
@@ -237,7 +241,11 @@ impl MemoryManager {
             Advice::HugePage => (sizes, VmFlags::HUGEPAGE),
             Advice::NoHugePage => (sizes, VmFlags::NOHUGEPAGE),
         };
+        let start = pages.start;
         self.mms[mm].vmas.change(pages, |vma| vma.flags = vma.flags.without(all).or(set));
+        if advice == Advice::HugePage {
+            self.khugepaged_enter_vma(mm, start);
+        }
     }
 
     /// Gives what lies in `pages` other rights (`mprotect`): `rights` of [`VmFlags::READ`], `WRITE` and `EXEC`.
@@ -260,8 +268,11 @@ impl MemoryManager {
 
     /// A copy of an address space for a child process (`fork`). Pages are shared until somebody stores to them.
     pub fn fork_mm(&mut self, machine: &mut Machine<Category>, cpu: Cpu, parent: MmId) -> MmId {
-        let AddressSpace { memcg, vmas, thp_disabled, .. } = self.mms[parent].clone();
+        let AddressSpace { memcg, vmas, thp_disabled, khugepaged, .. } = self.mms[parent].clone();
         let child = self.create_mm(memcg);
+        if khugepaged {
+            self.khugepaged_enter(child);
+        }
         self.set_thp_disable(child, thp_disabled);
         for vma in vmas.iter() {
             if let Backing::File(file, first) = vma.backing {
@@ -337,6 +348,7 @@ impl MemoryManager {
     /// Ends a process: unmaps all that it has; how many pages were mapped.
     pub fn exit_mm(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId) -> u64 {
         let zapped = self.munmap(machine, cpu, mm, 0..Vpn::MAX);
+        self.khugepaged_exit(mm);
         self.mms.remove(mm);
         zapped
     }

@@ -69,6 +69,8 @@ impl MemoryManager {
         if step == PmdStep::Pass || !self.is_pmd_none(mm, page) {
             return None;
         }
+        self.khugepaged_enter_vma(mm, page);
+        let vma = self.mms[mm].vmas.find(page)?;
         let has_recency = self.has_recency(vma);
         let first = policy::window(page, PMD_ORDER).start;
         let mut entry = Pte::ZERO;

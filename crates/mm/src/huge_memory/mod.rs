@@ -18,11 +18,12 @@
 //! administrator say (v6 and later; merged in 6.8).
 //!
 //! [`features`] has a value for each version, [`policy`] the decisions, [`settings`] what the administrator says, `fault`
-//! makes the folios, `split` unmakes them, [`stats`] counts both.
+//! makes the folios, [`khugepaged`] makes them of small ones, `split` unmakes them, [`stats`] counts all that.
 //! In the kernel: mm/huge_memory.c, `do_anonymous_page` in mm/memory.c.
 
 mod fault;
 pub mod features;
+pub mod khugepaged;
 pub mod orders;
 pub mod policy;
 pub mod settings;

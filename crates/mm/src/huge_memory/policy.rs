@@ -309,11 +309,16 @@ pub fn is_underused(max_ptes_none: u32, zero_pages: u32) -> bool {
     max_ptes_none != HPAGE_PMD_NR - 1 && zero_pages > max_ptes_none
 }
 
-/// Whether khugepaged runs, which keeps more memory free: somewhere 2 MiB may be wanted (`hugepage_pmd_enabled`).
+/// Whether khugepaged runs, which keeps more memory free: somewhere 2 MiB may be wanted (`hugepage_pmd_enabled`), or
+/// anything that it makes (7.2).
 pub fn runs_khugepaged(f: &FolioFeatures, thp: &ThpSettings) -> bool {
-    let inherits = f.candidates != Candidates::Enabled || thp.mode(PMD_ORDER) == Mode::Inherit;
-    match thp.mode(PMD_ORDER) {
-        _ if inherits => thp.enabled != Enabled::Never,
-        mode => mode != Mode::Never,
+    let enabled = thp.enabled != Enabled::Never;
+    if f.candidates != Candidates::Enabled {
+        return enabled;
     }
+    let mut sizes = if f.collapses_small { Orders::ALL_ANON } else { Orders::one(PMD_ORDER) }.descending();
+    sizes.any(|order| match thp.mode(order) {
+        Mode::Inherit => enabled,
+        mode => mode != Mode::Never,
+    })
 }

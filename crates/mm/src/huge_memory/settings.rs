@@ -57,6 +57,8 @@ pub enum Defrag {
 /// `transparent_hugepage/khugepaged/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Khugepaged {
+    /// `defrag`: khugepaged reclaims and compacts for a huge page.
+    pub defrag: bool,
     /// `pages_to_scan`: in one round.
     pub pages_to_scan: u32,
     /// `scan_sleep_millisecs`: between two rounds.
@@ -103,6 +105,7 @@ impl Default for ThpSettings {
             shrink_underused: true,
             modes,
             khugepaged: Khugepaged {
+                defrag: true,
                 pages_to_scan: 8 * HPAGE_PMD_NR,
                 scan_sleep_millisecs: 10_000,
                 alloc_sleep_millisecs: 60_000,

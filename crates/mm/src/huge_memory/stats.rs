@@ -64,6 +64,12 @@ statistics! {
     CollapseAlloc = "collapse_alloc",
     /// Folios that khugepaged did not get.
     CollapseAllocFailed = "collapse_alloc_failed",
+    /// Places where it made none because too much was in swap.
+    CollapseExceedSwapPte = "collapse_exceed_swap_pte",
+    /// Places where it made none because too little was there.
+    CollapseExceedNonePte = "collapse_exceed_none_pte",
+    /// Places where it made none because too much was shared.
+    CollapseExceedSharedPte = "collapse_exceed_shared_pte",
 }
 
 const KINDS: usize = MthpStat::ALL.len();

@@ -1,0 +1,276 @@
+//! Making a large folio of what a page table has.
+//!
+//! ```text
+//!   │■│■│ │s│■│0│■│ ...   ─► a block is allocated ─► s is read from swap ─► still worth it? ─► copied, cleared where there
+//!                                                                              │ no             was nothing; old pages freed
+//!                                                                              └► the block is freed
+//! ```
+//!
+//! In the kernel: `hpage_collapse_scan_pmd`, `collapse_huge_page`, `__collapse_huge_page_swapin`,
+//! `__collapse_huge_page_isolate`, `__collapse_huge_page_copy` in mm/khugepaged.c.
+
+use super::policy::{self, EntryState, Found, Limits, ScanResult};
+use crate::account::Category;
+use crate::address_space::{MmId, PTRS_PER_PTE, Pte, PteNumber, TableId, VmFlags, Vpn};
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId};
+use crate::huge_memory::orders::{Orders, PMD_ORDER};
+use crate::huge_memory::policy::Failure;
+use crate::huge_memory::stats::MthpStat;
+use crate::memory::Touch;
+use crate::page_alloc::{Effort, MemoryManager, Placement};
+use machine::{Cpu, Machine, Node};
+use std::ops::Range;
+
+/// A row of pages that may become a folio.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    mm: MmId,
+    table: TableId,
+    /// Place of its first entry.
+    first: usize,
+    order: u8,
+}
+
+impl Candidate {
+    fn places(&self) -> Range<usize> {
+        self.first..self.first + (1 << self.order)
+    }
+}
+
+impl MemoryManager {
+    /// Looks at 2 MiB and collapses what is worth it; whether it tried, and what came of it.
+    pub(super) fn khugepaged_scan_pmd(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        page: Vpn,
+        orders: Orders,
+    ) -> (bool, ScanResult) {
+        let Some(table) = self.mms[mm].directory.table(page) else { return (false, ScanResult::PmdNull) };
+        if self.page_tables[table].is_huge() {
+            return (false, ScanResult::PmdMapped);
+        }
+        let settings = self.settings.transparent_hugepage.khugepaged;
+        let mut limits = policy::limits(&settings, PMD_ORDER);
+        if orders != Orders::one(PMD_ORDER) {
+            // How much of it is there matters for each window by itself.
+            limits.none = PTRS_PER_PTE as u32;
+        }
+        machine.charge(cpu, Category::Khugepaged, machine.costs.paging().pte_scan * PTRS_PER_PTE as u64);
+        let found = match self.scan_entries(table, 0..PTRS_PER_PTE, &limits) {
+            Ok(found) if policy::is_used(&found) => found,
+            Ok(_) => return (false, ScanResult::LackReferencedPage),
+            Err(reason) => {
+                self.count_exceeded(PMD_ORDER, reason);
+                return (false, reason);
+            }
+        };
+        let mut tried = false;
+        let (collapsed, result) = policy::collapse_windows(orders, &settings, &found, |order, first| {
+            tried = true;
+            let candidate = Candidate { mm, table, first: first as usize, order };
+            self.collapse_huge_page(machine, cpu, candidate)
+        });
+        self.khugepaged.pages_collapsed += collapsed;
+        (tried, result)
+    }
+
+    fn count_exceeded(&mut self, order: u8, reason: ScanResult) {
+        let (event, stat) = match reason {
+            ScanResult::ExceedNonePte => (Event::ThpScanExceedNonePte, MthpStat::CollapseExceedNonePte),
+            ScanResult::ExceedSwapPte => (Event::ThpScanExceedSwapPte, MthpStat::CollapseExceedSwapPte),
+            ScanResult::ExceedSharedPte => (Event::ThpScanExceedSharePte, MthpStat::CollapseExceedSharedPte),
+            _ => return,
+        };
+        self.counters.add(event, u64::from(order == PMD_ORDER));
+        self.mthp_stats.add(order, stat, 1);
+    }
+
+    fn scan_entries(
+        &self,
+        table: TableId,
+        places: Range<usize>,
+        limits: &Limits,
+    ) -> Result<Found, ScanResult> {
+        policy::scan(places.map(|place| self.entry_state(table.entry(place))), limits)
+    }
+
+    fn entry_state(&self, number: PteNumber) -> EntryState {
+        let entry = self.page_tables[number];
+        if entry.swap_entry().is_some() {
+            return EntryState::Swapped;
+        }
+        let Some(id) = entry.folio() else { return EntryState::None };
+        let flags = self.folios.flags[id];
+        let unfit = [
+            (!flags.has(FolioFlags::SWAPBACKED), ScanResult::PageAnon),
+            (flags.has(FolioFlags::LOCKED), ScanResult::PageLock),
+            (flags.has(FolioFlags::HELD), ScanResult::PageCount),
+            (!flags.has(FolioFlags::LRU), ScanResult::PageLru),
+        ];
+        if let Some(&(_, reason)) = unfit.iter().find(|(is_so, _)| *is_so) {
+            return EntryState::Unfit(reason);
+        }
+        let young = entry.has(Pte::YOUNG) || flags.has(FolioFlags::REFERENCED);
+        let elsewhere = || self.mappings_of(id).iter().any(|other| other.table() != number.table());
+        let alone = entry.has(Pte::EXCLUSIVE) || self.folios[id].mapcount == 1;
+        EntryState::Page { young, shared: !alone && elsewhere() }
+    }
+
+    /// The node that most pages of a row are on.
+    fn target_node(&self, candidate: &Candidate) -> Node {
+        let mut pages = vec![0; self.nodes()];
+        for place in candidate.places() {
+            if let Some(id) = self.page_tables[candidate.table.entry(place)].folio() {
+                pages[self.folio_node(id).index()] += 1;
+            }
+        }
+        let most = (0..pages.len()).rev().max_by_key(|&node| pages[node]).unwrap_or(0);
+        Node(most as u8)
+    }
+
+    fn collapse_huge_page(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        candidate: Candidate,
+    ) -> ScanResult {
+        let Candidate { mm, table, order, .. } = candidate;
+        let large = |&place: &usize| {
+            let folio = self.page_tables[table.entry(place)].folio();
+            folio.is_some_and(|id| self.folios.flags[id].order() >= order)
+        };
+        if order < PMD_ORDER && candidate.places().any(|place| large(&place)) {
+            return ScanResult::PteMappedHugepage;
+        }
+        let id = match self.alloc_charge_folio(machine, cpu, &candidate) {
+            Ok(id) => id,
+            Err(result) => return result,
+        };
+        self.mthp_stats.add(order, MthpStat::NrAnon, 1);
+        let result = self.try_to_collapse(machine, cpu, &candidate, id);
+        if result == ScanResult::Succeed {
+            if order == PMD_ORDER {
+                self.watch_for_underuse(id);
+            }
+            self.flush_tlb_range(machine, cpu, mm, 1 << order);
+        } else {
+            self.count_exceeded(order, result);
+            self.free_folio(machine, cpu, id);
+        }
+        result
+    }
+
+    fn alloc_charge_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        candidate: &Candidate,
+    ) -> Result<FolioId, ScanResult> {
+        let (order, memcg) = (candidate.order, self.mms[candidate.mm].memcg);
+        let direct = self.settings.transparent_hugepage.khugepaged.defrag;
+        let placement = Placement::Bind(self.target_node(candidate));
+        let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
+        flags.set_order(order);
+        let effort = Effort { direct, ..Effort::LIGHT };
+        let folio = self.try_alloc_folio(machine, cpu, memcg, flags, effort, placement);
+        let (event, stat) = match folio {
+            Err(Failure::NoBlock) => (Event::ThpCollapseAllocFailed, MthpStat::CollapseAllocFailed),
+            Ok(_) | Err(Failure::NoRoom) => (Event::ThpCollapseAlloc, MthpStat::CollapseAlloc),
+        };
+        self.counters.add(event, u64::from(order == PMD_ORDER));
+        self.mthp_stats.add(order, stat, 1);
+        folio.map_err(|failure| match failure {
+            Failure::NoBlock => ScanResult::AllocHugePageFail,
+            Failure::NoRoom => ScanResult::CgroupChargeFail,
+        })
+    }
+
+    /// Copies a row into a folio, unless making room for that folio has changed what is there.
+    fn try_to_collapse(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        candidate: &Candidate,
+        id: FolioId,
+    ) -> ScanResult {
+        let Candidate { mm, table, order, first } = *candidate;
+        let mut limits = policy::limits(&self.settings.transparent_hugepage.khugepaged, order);
+        if let Err(reason) = self.swap_in_row(machine, cpu, candidate, limits.swap) {
+            return reason;
+        }
+        limits.swap = 0;
+        let found = match self.scan_entries(table, candidate.places(), &limits) {
+            Ok(found) if found.referenced == 0 => return ScanResult::LackReferencedPage,
+            Ok(found) => found,
+            Err(reason) => return reason,
+        };
+        let mut stored = [0u64; PTRS_PER_PTE / 64];
+        for place in candidate.places() {
+            let has_data = self.page_tables[table.entry(place)].stored() != Pte::NONE;
+            stored[place / 64] |= u64::from(has_data) << (place % 64);
+        }
+        let (copied, costs) = (found.pages(0..1 << order).into(), &machine.costs);
+        let copy = (costs.page_copy + costs.page_miss + costs.page_unmap) * copied;
+        let cost = copy + costs.clear(found.none.into()) + costs.pte_write * (1 << order);
+        machine.charge(cpu, Category::Khugepaged, cost);
+        self.zap_pte_range(machine, cpu, table, candidate.places(), false);
+        let page = self.page_tables[table].first + first as Vpn;
+        let vma = self.mms[mm].vmas.find(page).expect("what is collapsed is in an area");
+        let (may_write, has_recency) = (vma.flags.has(VmFlags::WRITE), self.has_recency(vma));
+        let mut entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::EXCLUSIVE));
+        if may_write {
+            entry.set(Pte::WRITE);
+        }
+        self.folios[id].slot = table.entry(first).0;
+        if order == PMD_ORDER {
+            self.page_tables[table].set_huge(entry, stored);
+            self.add_rmap(table.entry(first), id);
+        } else {
+            for place in candidate.places() {
+                let has_data = stored[place / 64] >> (place % 64) & 1 != 0;
+                let data = if has_data { Pte::STORED } else { Pte::NONE };
+                self.page_tables[table.entry(place)] = entry.with(data);
+                self.add_rmap(table.entry(place), id);
+            }
+        }
+        self.folio_add_lru(machine, cpu, id, has_recency);
+        ScanResult::Succeed
+    }
+
+    /// Reads pages of a row from swap, if they are not too many. A page that a device has to read is there the next time.
+    fn swap_in_row(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        candidate: &Candidate,
+        most: u32,
+    ) -> Result<(), ScanResult> {
+        let Candidate { mm, table, .. } = *candidate;
+        let is_swapped = |mm: &MemoryManager, place| mm.page_tables[table.entry(place)].swap_entry();
+        let swapped = candidate.places().filter(|&place| is_swapped(self, place).is_some()).count();
+        if swapped as u32 > most {
+            return Err(ScanResult::ExceedSwapPte);
+        }
+        for place in candidate.places() {
+            let Some(swap) = is_swapped(self, place) else { continue };
+            let page = self.page_tables[table].first + place as Vpn;
+            let fault = self.fault(mm, page, table.entry(place), false);
+            match self.do_swap_page(machine, cpu, &fault, swap) {
+                Ok(Touch::ReadSwap(read)) => {
+                    self.khugepaged.swap_reads.push(self.folios.flags[read].nr_pages());
+                    if !self.swap.is_synchronous() {
+                        return Err(ScanResult::PageLock);
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => return Err(ScanResult::AllocHugePageFail),
+            }
+        }
+        // What was read past this CPU's batch is on no list yet.
+        self.lru_add_drain(machine, cpu);
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! khugepaged: a daemon that makes huge pages of small ones.
+//!
+//! ```text
+//!   address spaces that have asked for it ─► areas ─► 2 MiB after 2 MiB: worth it? (policy.rs) ─► copied (collapse.rs)
+//!        ▲      scans pages_to_scan entries, sleeps scan_sleep_millisecs, goes on where it was        │
+//!        └──────────────────────────────────────────────────────────────────────── next one ◄─────────┘
+//!
+//!   no block to be had ─► sleeps alloc_sleep_millisecs, once a round
+//! ```
+//!
+//! An address space enters the list when it maps an area that may have huge pages, when it asks for them, or when one of its
+//! faults does, and stays until it ends. Left out: memory of files, `MADV_COLLAPSE`, userfaultfd, and that a read-only
+//! range is passed over (before 6.18). In the kernel: mm/khugepaged.c.
+
+mod collapse;
+pub mod policy;
+
+use super::features::FolioFeatures;
+use super::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
+use super::policy::{allowed_orders, runs_khugepaged};
+use crate::account::Category;
+use crate::address_space::{Backing, MmId, Vma, Vpn};
+use crate::page_alloc::MemoryManager;
+use machine::{Cpu, Machine, Time};
+use policy::ScanResult;
+
+/// What khugepaged knows (`khugepaged_scan`).
+#[derive(Clone, Debug, Default)]
+pub struct KhugepagedState {
+    /// Address spaces, those that came first first.
+    mms: Vec<MmId>,
+    /// Where it goes on.
+    cursor: Option<(MmId, Vpn)>,
+    /// What this round has come to: entries looked at, how often it began at the first address space, whether it has slept
+    /// because there was no block.
+    progress: u32,
+    heads: u32,
+    slept: bool,
+    /// When it goes on.
+    next: Time,
+    /// Huge pages that it made (`khugepaged/pages_collapsed`).
+    pub pages_collapsed: u64,
+    /// How often it went through all address spaces (`khugepaged/full_scans`).
+    pub full_scans: u64,
+    /// Folios that it read from swap, in pages, for a device to be told.
+    pub(crate) swap_reads: Vec<u64>,
+}
+
+impl KhugepagedState {
+    /// The address space after the one that it is at.
+    fn go_on(&mut self, mm: MmId) {
+        let place = self.mms.iter().position(|&other| other == mm).expect("it is on the list");
+        self.cursor = self.mms.get(place + 1).map(|&next| (next, 0));
+    }
+}
+
+fn milliseconds(count: u32) -> Time {
+    Time::from_nanoseconds(u64::from(count) * 1_000_000)
+}
+
+/// The orders that it makes, of those allowed.
+fn collapsible(f: &FolioFeatures, allowed: Orders) -> Orders {
+    if f.collapses_small { allowed } else { allowed.and(Orders::one(PMD_ORDER)) }
+}
+
+impl MemoryManager {
+    /// What khugepaged has come to.
+    pub fn khugepaged_state(&self) -> &KhugepagedState {
+        &self.khugepaged
+    }
+
+    /// When khugepaged has something to do; never if it does not run or nobody wants it.
+    pub fn khugepaged_due(&self) -> Time {
+        let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
+        match self.khugepaged.mms.is_empty() || !runs_khugepaged(f, thp) {
+            true => Time::NEVER,
+            false => self.khugepaged.next,
+        }
+    }
+
+    /// Folios that khugepaged has read from swap since this was last asked, in pages.
+    pub fn take_daemon_swap_reads(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.khugepaged.swap_reads)
+    }
+
+    fn collapsible_orders(&self, mm: MmId, vma: &Vma) -> Orders {
+        let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
+        match vma.backing {
+            Backing::Anonymous => collapsible(f, allowed_orders(f, thp, &self.vma_state(mm, vma))),
+            Backing::File(..) => Orders::NONE,
+        }
+    }
+
+    /// Puts an address space on the list if an area of it may have huge pages (`khugepaged_enter_vma`).
+    pub(crate) fn khugepaged_enter_vma(&mut self, mm: MmId, page: Vpn) {
+        let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
+        let Some(vma) = self.mms[mm].vmas.find(page) else { return };
+        if !self.mms[mm].khugepaged && runs_khugepaged(f, thp) && !self.collapsible_orders(mm, vma).is_empty()
+        {
+            self.khugepaged_enter(mm);
+        }
+    }
+
+    /// Puts an address space on the list; it is not there yet.
+    pub(crate) fn khugepaged_enter(&mut self, mm: MmId) {
+        self.mms[mm].khugepaged = true;
+        self.khugepaged.mms.push(mm);
+    }
+
+    /// An address space ends.
+    pub(crate) fn khugepaged_exit(&mut self, mm: MmId) {
+        if self.mms[mm].khugepaged {
+            let state = &mut self.khugepaged;
+            if state.cursor.is_some_and(|(at, _)| at == mm) {
+                state.go_on(mm);
+            }
+            state.mms.retain(|&other| other != mm);
+        }
+    }
+
+    /// Lets khugepaged do a part of a round on `cpu`: until it has tried to make a huge page, is through an address space,
+    /// or has looked at enough. [`MemoryManager::khugepaged_due`] says when it goes on.
+    pub fn khugepaged(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
+        if self.khugepaged.mms.is_empty() {
+            return;
+        }
+        let settings = self.settings.transparent_hugepage.khugepaged;
+        if self.khugepaged.progress == 0 {
+            machine.topology.all_cpus().for_each(|cpu| self.lru_add_drain(machine, cpu));
+        }
+        self.khugepaged.heads += u32::from(self.khugepaged.cursor.is_none());
+        let (mut ends, mut pause) = (self.khugepaged.heads >= 2, Time::ZERO);
+        if !ends {
+            let left = settings.pages_to_scan.saturating_sub(self.khugepaged.progress);
+            let (progress, result) = self.khugepaged_scan_mm_slot(machine, cpu, left);
+            self.khugepaged.progress += progress;
+            ends = self.khugepaged.progress >= settings.pages_to_scan;
+            if !ends && result == ScanResult::AllocHugePageFail {
+                ends = self.khugepaged.slept;
+                self.khugepaged.slept = true;
+                pause = milliseconds(settings.alloc_sleep_millisecs);
+            }
+        }
+        let state = &mut self.khugepaged;
+        if ends {
+            (state.progress, state.heads, state.slept) = (0, 0, false);
+            pause = milliseconds(settings.scan_sleep_millisecs);
+        }
+        state.next = machine.now(cpu) + pause;
+    }
+
+    /// Goes on through an address space; how much that counts for, and what the last 2 MiB came to.
+    fn khugepaged_scan_mm_slot(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        pages: u32,
+    ) -> (u32, ScanResult) {
+        let (mm, mut page) = self.khugepaged.cursor.unwrap_or_else(|| (self.khugepaged.mms[0], 0));
+        let (mut progress, mut result) = (1, ScanResult::PmdNull);
+        let span = Vpn::from(HPAGE_PMD_NR);
+        let areas = self.mms[mm].vmas.from(page);
+        let areas: Vec<_> = areas.map(|vma| (vma.pages(), self.collapsible_orders(mm, vma))).collect();
+        for (area, orders) in areas {
+            let (first, end) = (area.start.next_multiple_of(span), area.end / span * span);
+            if orders.is_empty() || page > end {
+                progress += 1;
+                continue;
+            }
+            page = page.max(first);
+            while page < end {
+                let found;
+                (found, result) = self.khugepaged_scan_pmd(machine, cpu, mm, page, orders);
+                page += span;
+                progress += HPAGE_PMD_NR;
+                if found || progress >= pages {
+                    self.khugepaged.cursor = Some((mm, page));
+                    return (progress, result);
+                }
+            }
+        }
+        self.khugepaged.go_on(mm);
+        self.khugepaged.full_scans += u64::from(self.khugepaged.cursor.is_none());
+        (progress, result)
+    }
+}

@@ -1,0 +1,313 @@
+//! What khugepaged makes of small pages, and when.
+
+mod reclaim_machine;
+
+use machine::{Cpu, Machine, Time};
+use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
+use mm::huge_memory::khugepaged::policy::{
+    EntryState, Found, ScanResult, collapse_windows, is_used, limits, scan,
+};
+use mm::huge_memory::orders::Orders;
+use mm::huge_memory::settings::{Khugepaged, ThpSettings};
+use mm::huge_memory::stats::MthpStat;
+use mm::memcontrol::Memcg;
+use mm::{Category, Event, MemoryManager, Series};
+use proptest::prelude::*;
+
+const CPU: Cpu = Cpu(0);
+
+struct Host {
+    machine: Machine<Category>,
+    mm: MemoryManager,
+    process: MmId,
+    start: Vpn,
+}
+
+impl Host {
+    /// A process with so many pages mapped, none of them in large folios, as huge pages are allowed only from now on.
+    fn new(variant: &str, pages: u64, stored: impl IntoIterator<Item = u64>) -> Host {
+        let (machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
+        let process = mm.create_mm(Memcg::ROOT);
+        let start = mm.mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
+        let mut host = Host { machine, mm, process, start };
+        stored.into_iter().for_each(|page| host.store(page));
+        host.mm.set("transparent_hugepage/enabled", "madvise").unwrap();
+        assert_eq!(host.mm.khugepaged_due(), Time::NEVER, "nobody asked");
+        host.mm.madvise(process, start..start + pages, Advice::HugePage);
+        assert_eq!(host.mm.khugepaged_due(), Time::ZERO);
+        host
+    }
+
+    fn store(&mut self, page: u64) {
+        self.mm.touch(&mut self.machine, CPU, self.process, self.start + page, true).unwrap();
+    }
+
+    fn set(&mut self, file: &str, value: u64) {
+        self.mm.set(&format!("transparent_hugepage/khugepaged/{file}"), &value.to_string()).unwrap();
+    }
+
+    /// Runs khugepaged to the end of its round; when it goes on.
+    fn round(&mut self) -> Time {
+        let now = self.machine.now(CPU);
+        while self.mm.khugepaged_due() <= now {
+            self.mm.khugepaged(&mut self.machine, CPU);
+            self.mm.validate(0);
+        }
+        self.mm.khugepaged_due()
+    }
+
+    fn count(&self, event: Event) -> u64 {
+        self.mm.counters().get(event)
+    }
+
+    fn pages_by_order(&self, order: usize) -> u64 {
+        self.mm.anon_pages_by_order(self.process)[order]
+    }
+
+    fn rss(&self) -> u64 {
+        self.mm.mm(self.process).rss()
+    }
+}
+
+const SECONDS: fn(u64) -> Time = |seconds| Time::from_nanoseconds(seconds * 1_000_000_000);
+
+#[test]
+fn small_pages_become_a_huge_one() {
+    let mut host = Host::new("m68", 1024, (0..1024).step_by(2));
+    assert_eq!(host.round(), SECONDS(10), "it sleeps when it is through");
+    assert_eq!((host.pages_by_order(9), host.rss()), (1024, 1024));
+    assert_eq!(host.mm.khugepaged_state().pages_collapsed, 2);
+    assert_eq!(host.mm.khugepaged_state().full_scans, 1);
+    assert_eq!((host.count(Event::ThpCollapseAlloc), host.count(Event::ThpCollapseAllocFailed)), (2, 0));
+    assert_eq!(host.mm.mthp_stats().get(9, MthpStat::NrAnon), 2);
+}
+
+#[test]
+fn a_round_is_so_many_entries() {
+    let mut host = Host::new("m68", 512 * 6, (0..6).map(|huge| huge * 512));
+    host.set("pages_to_scan", 1024);
+    for collapsed in [2, 4] {
+        let due = host.round();
+        host.machine.idle_until(CPU, due);
+        assert_eq!(host.mm.khugepaged_state().pages_collapsed, collapsed);
+    }
+    host.set("scan_sleep_millisecs", 3);
+    let now = host.machine.now(CPU);
+    assert_eq!(host.round(), now + Time::from_nanoseconds(3_000_000));
+}
+
+#[test]
+fn limits_of_what_is_collapsed() {
+    let collapsed = |stored: u64, none: u64| {
+        let mut host = Host::new("m68", 512, 0..stored);
+        host.set("max_ptes_none", none);
+        host.round();
+        (host.mm.khugepaged_state().pages_collapsed, host.count(Event::ThpScanExceedNonePte))
+    };
+    assert_eq!(
+        [(1, 511), (412, 100), (411, 100), (512, 0)].map(|(stored, none)| collapsed(stored, none)),
+        [(1, 0), (1, 0), (0, 1), (1, 0)]
+    );
+    let shared = |most: u64| {
+        let mut host = Host::new("m68", 512, 0..512);
+        let child = host.mm.fork_mm(&mut host.machine, CPU, host.process);
+        (0..200).for_each(|page| host.store(page));
+        host.set("max_ptes_shared", most);
+        host.round();
+        let child_rss = host.mm.mm(child).rss();
+        (host.mm.khugepaged_state().pages_collapsed, child_rss, host.count(Event::ThpScanExceedSharePte))
+    };
+    // Of the parent's pages 312 are shared with the child, and all of the child's but 200.
+    assert_eq!(shared(312), (2, 512, 0));
+    assert_eq!(shared(311), (0, 512, 2));
+}
+
+/// Pages in swap are read, if they are not too many and half of all are in use.
+#[test]
+fn what_is_in_swap_comes_back_first() {
+    for (out, most, result) in [(16, 64, (1, 512, 0)), (65, 64, (0, 447, 1)), (300, 400, (0, 212, 0))] {
+        let mut host = Host::new("m68", 512, 0..512);
+        host.mm.swapon(4096, Some(Time::ZERO));
+        host.set("max_ptes_swap", most);
+        let memcg = host.mm.create_memcg(Memcg::ROOT);
+        let process = host.mm.create_mm(memcg);
+        let start = host.mm.mmap(process, 512, Backing::Anonymous, VmFlags::PRIVATE);
+        host.mm.munmap(&mut host.machine, CPU, host.process, host.start..host.start + 512);
+        (host.process, host.start) = (process, start);
+        host.mm.madvise(process, start..start + 512, Advice::NoHugePage);
+        (0..512).for_each(|page| host.store(page));
+        // Another one in the group takes memory from it, and goes again.
+        let swapped = |host: &Host| 512 - host.rss();
+        let other = host.mm.create_mm(memcg);
+        let place = host.mm.mmap(other, 1024, Backing::Anonymous, VmFlags::PRIVATE);
+        host.mm.madvise(other, place..place + 1024, Advice::NoHugePage);
+        host.mm.memcg_mut(memcg).max = host.mm.memcg(memcg).current;
+        for page in place.. {
+            if swapped(&host) >= out {
+                break;
+            }
+            host.mm.touch(&mut host.machine, CPU, other, page, true).unwrap();
+        }
+        host.mm.exit_mm(&mut host.machine, CPU, other);
+        host.mm.memcg_mut(memcg).max = u64::MAX;
+        // Exactly so many are out; the others are in use.
+        for page in 0..512 {
+            let is_out = host.mm.pte(process, start + page).swap_entry().is_some();
+            if !is_out || swapped(&host) > out {
+                host.store(page);
+            }
+        }
+        assert_eq!(swapped(&host), out);
+        host.mm.madvise(process, start..start + 512, Advice::HugePage);
+        host.round();
+        let state = host.mm.khugepaged_state().pages_collapsed;
+        assert_eq!((state, host.rss(), host.count(Event::ThpScanExceedSwapPte)), result, "{out} in swap");
+    }
+}
+
+#[test]
+fn without_a_block_it_sleeps_for_longer_once_a_round() {
+    let mut host = Host::new("m68", 512 * 4, (0..4).map(|huge| huge * 512));
+    host.set("defrag", 0);
+    // One page of each block of 512 that is free is taken.
+    let mut taken = Vec::new();
+    let request = mm::Request::new(9, mm::MigrateType::Movable, mm::Placement::Local);
+    let request = mm::Request { effort: mm::page_alloc::Effort::LIGHT, ..request };
+    for node in 0..2 {
+        let request = mm::Request { placement: mm::Placement::Bind(machine::Node(node)), ..request };
+        while let Some(pfn) = host.mm.alloc(&mut host.machine, CPU, &request) {
+            taken.push(pfn);
+        }
+    }
+    let now = host.machine.now(CPU);
+    while host.mm.khugepaged_due() <= now {
+        host.mm.khugepaged(&mut host.machine, CPU);
+    }
+    assert_eq!(host.mm.khugepaged_due(), now + SECONDS(60));
+    assert_eq!(host.count(Event::ThpCollapseAllocFailed), 1);
+    host.machine.idle_until(CPU, now + SECONDS(60));
+    while host.mm.khugepaged_due() <= now + SECONDS(60) {
+        host.mm.khugepaged(&mut host.machine, CPU);
+    }
+    assert_eq!(host.count(Event::ThpCollapseAllocFailed), 2, "the second time ends the round");
+    assert_eq!(host.mm.khugepaged_due(), now + SECONDS(70));
+    host.mm.validate(512 * taken.len() as u64);
+    taken.into_iter().for_each(|pfn| host.mm.free(&mut host.machine, CPU, pfn, 9));
+    host.machine.idle_until(CPU, now + SECONDS(70));
+    host.round();
+    assert!(host.mm.khugepaged_state().pages_collapsed > 0);
+}
+
+/// 7.2 makes 64 KiB where there is too little for 2 MiB.
+#[test]
+fn smaller_folios_where_there_is_too_little() {
+    for (variant, large) in [("m72", 32), ("m612", 0)] {
+        let mut host = Host::new(variant, 512, (0..32).chain(64..70));
+        for (order, kib) in [(4, 64), (9, 2048)] {
+            let file = format!("transparent_hugepage/hugepages-{kib}kB/enabled");
+            host.mm.set(&file, "always").unwrap();
+            assert!(order < 10);
+        }
+        host.set("max_ptes_none", 0);
+        host.round();
+        assert_eq!(host.pages_by_order(4), large, "{variant}");
+        assert_eq!(host.rss(), 38);
+    }
+    // The creep: with 511 one page is enough for the largest.
+    let mut host = Host::new("m72", 512, [100]);
+    host.round();
+    assert_eq!(host.pages_by_order(9), 512);
+}
+
+fn settings(max_ptes_none: u32) -> Khugepaged {
+    Khugepaged { max_ptes_none, ..ThpSettings::default().khugepaged }
+}
+
+#[test]
+fn decisions_of_a_scan() {
+    use EntryState::{None, Page, Swapped, Unfit};
+    let page = Page { young: true, shared: false };
+    let judge = |entries: &[(EntryState, usize)], none, swap, shared| {
+        let all = entries.iter().flat_map(|&(entry, times)| std::iter::repeat_n(entry, times));
+        scan(all, &mm::huge_memory::khugepaged::policy::Limits { none, swap, shared })
+    };
+    assert_eq!(judge(&[(None, 3), (page, 1)], 2, 0, 0), Err(ScanResult::ExceedNonePte));
+    assert_eq!(judge(&[(Swapped, 2)], 0, 1, 0), Err(ScanResult::ExceedSwapPte));
+    let shared = Page { young: false, shared: true };
+    assert_eq!(judge(&[(shared, 2)], 0, 0, 1), Err(ScanResult::ExceedSharedPte));
+    assert_eq!(judge(&[(page, 1), (Unfit(ScanResult::PageLock), 1)], 0, 0, 0), Err(ScanResult::PageLock));
+    let found = judge(&[(None, 3), (page, 2), (Swapped, 1), (shared, 1)], 511, 64, 256).unwrap();
+    let Found { present, none, swapped, shared, referenced } = found;
+    assert_eq!((present[0], none, swapped, shared, referenced), (0b101_1000, 3, 1, 1, 2));
+    assert!(!is_used(&found) && is_used(&Found { swapped: 0, ..found }));
+    assert!(is_used(&Found { referenced: 256, ..found }) && !is_used(&Found { referenced: 0, ..found }));
+    assert_eq!([511, 0, 100].map(|none| limits(&settings(none), 4).none), [15, 0, 0]);
+}
+
+/// The walk of 7.2, as it is written down: from the largest order down, then on by what was made or given up.
+fn windows_by_definition(
+    orders: Orders,
+    none: u32,
+    present: &[bool],
+    works: &dyn Fn(u8, u32) -> bool,
+) -> Vec<(u8, u32)> {
+    fn halves(
+        order: u8,
+        at: u32,
+        orders: Orders,
+        none: u32,
+        present: &[bool],
+        works: &dyn Fn(u8, u32) -> bool,
+        made: &mut Vec<(u8, u32)>,
+    ) {
+        let size = 1 << order;
+        let pages = present[at as usize..(at + size) as usize].iter().filter(|&&there| there).count() as u32;
+        let may_miss = match (order, none) {
+            (9, none) => none,
+            (_, 511) => size - 1,
+            _ => 0,
+        };
+        if orders.has(order) && pages + may_miss >= size && works(order, at) {
+            made.push((order, at));
+        } else if order > 2 && !orders.below(order).is_empty() {
+            halves(order - 1, at, orders, none, present, works, made);
+            halves(order - 1, at + size / 2, orders, none, present, works, made);
+        }
+    }
+    let mut made = Vec::new();
+    halves(9, 0, orders, none, present, works, &mut made);
+    made
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Walking through windows is halving: what is not made whole is made of its halves.
+    #[test]
+    fn windows_are_halved(
+        orders in prop::sample::subsequence((2..10u8).collect::<Vec<_>>(), 1..8),
+        none in prop_oneof![Just(0u32), Just(511), Just(300)],
+        runs in prop::collection::vec((1..80usize, any::<bool>()), 1..60),
+        fails in 1..12u32,
+    ) {
+        let orders = Orders::of(&orders);
+        let mut present: Vec<bool> = runs.into_iter().flat_map(|(n, there)| std::iter::repeat_n(there, n)).collect();
+        present.resize(512, true);
+        let mut found = Found::default();
+        for (place, _) in present.iter().enumerate().filter(|(_, there)| **there) {
+            found.present[place / 64] |= 1 << (place % 64);
+        }
+        let works = |order: u8, at: u32| !(u32::from(order) + at / 4).is_multiple_of(fails);
+        let mut made = Vec::new();
+        let (count, _) = collapse_windows(orders, &settings(none), &found, |order, at| {
+            if works(order, at) {
+                made.push((order, at));
+                ScanResult::Succeed
+            } else {
+                ScanResult::PageLock
+            }
+        });
+        prop_assert_eq!(count, made.len() as u64);
+        prop_assert_eq!(made, windows_by_definition(orders, none, &present, &works));
+    }
+}
