@@ -2,7 +2,7 @@
 //!
 //! Everything a setting is, is said in [`SETTINGS`]; help texts, checks and `/proc`-like listings come from there.
 
-use crate::huge_memory::settings::ThpSettings;
+use crate::huge_memory::settings::{ThpSettings, show_number, write_number};
 use thiserror::Error;
 
 /// A setting that can be given as `--set NAME=VALUE`.
@@ -28,6 +28,8 @@ enum Apply {
     Numbers(fn(&mut Settings, &[u64]) -> bool),
     /// As it is.
     Text(fn(&mut Settings, &str) -> bool),
+    /// A file of `transparent_hugepage`, which can be read too.
+    File { write: fn(&mut ThpSettings, &str) -> bool, show: fn(&ThpSettings) -> String },
 }
 
 impl Apply {
@@ -39,6 +41,17 @@ impl Apply {
                 numbers.is_ok_and(|numbers| apply(settings, &numbers))
             }
             Apply::Text(apply) => apply(settings, value),
+            Apply::File { write, .. } => write(&mut settings.transparent_hugepage, value),
+        }
+    }
+}
+
+impl Setting {
+    /// What reading its file gives, where it is a file of `transparent_hugepage`.
+    pub fn show(&self, settings: &Settings) -> Option<String> {
+        match self.apply {
+            Apply::File { show, .. } => Some(show(&settings.transparent_hugepage)),
+            _ => None,
         }
     }
 }
@@ -165,32 +178,36 @@ fn assign(place: &mut u64, value: u64, allowed: std::ops::RangeInclusive<u64>) -
     fits
 }
 
-/// The file of one size of anonymous folios.
-macro_rules! size_enabled {
-    ($kib:literal, $order:literal, $default:literal) => {
+/// A file of `transparent_hugepage`: with what reads and writes it, a number, or the mode of a size.
+macro_rules! thp_file {
+    ($name:expr, $default:literal, $accepts:literal, $description:expr, $write:expr, $show:expr) => {
         Setting {
-            name: concat!("transparent_hugepage/hugepages-", $kib, "kB/enabled"),
-            default: $default,
-            accepts: "always, inherit, madvise or never",
-            description: concat!("where faults make folios of ", $kib, " KiB"),
-            apply: Apply::Text(|s, value| s.transparent_hugepage.write_mode($order, value)),
-        }
-    };
-}
-
-/// A number of khugepaged's.
-macro_rules! khugepaged {
-    ($field:ident, $default:literal, $accepts:literal, $description:literal, $allowed:expr) => {
-        Setting {
-            name: concat!("transparent_hugepage/khugepaged/", stringify!($field)),
+            name: $name,
             default: $default,
             accepts: $accepts,
             description: $description,
-            apply: Apply::Number(|s, value| {
-                s.transparent_hugepage.khugepaged.$field = value as u32;
-                ($allowed).contains(&value)
-            }),
+            apply: Apply::File { write: $write, show: $show },
         }
+    };
+    ($name:literal, $default:literal, $accepts:literal, $description:literal, $allowed:expr => $($field:ident).+) => {
+        thp_file!(
+            concat!("transparent_hugepage/", $name),
+            $default,
+            $accepts,
+            $description,
+            |thp, value| write_number(&mut thp.$($field).+, value, $allowed),
+            |thp| show_number(thp.$($field).+)
+        )
+    };
+    ($kib:literal kB: $order:literal, $default:literal) => {
+        thp_file!(
+            concat!("transparent_hugepage/hugepages-", $kib, "kB/enabled"),
+            $default,
+            "always, inherit, madvise or never",
+            concat!("where faults make folios of ", $kib, " KiB"),
+            |thp, value| thp.write_mode($order, value),
+            |thp| thp.show_mode($order)
+        )
     };
 }
 
@@ -302,98 +319,40 @@ pub const SETTINGS: &[Setting] = &[
         description: "how scattered free memory may be before kcompactd compacts of its own accord, percent",
         apply: Apply::Number(|s, value| assign(&mut s.compaction_proactiveness, value, 0..=100)),
     },
-    Setting {
-        name: "transparent_hugepage/enabled",
-        default: "madvise",
-        accepts: "always, madvise or never",
-        description: "where faults and khugepaged make huge pages; sizes whose file says inherit follow it",
-        apply: Apply::Text(|s, value| s.transparent_hugepage.write_enabled(value)),
-    },
-    Setting {
-        name: "transparent_hugepage/defrag",
-        default: "madvise",
-        accepts: "always, defer, defer+madvise, madvise or never",
-        description: "which faults reclaim and compact for a large folio, or wake those who do",
-        apply: Apply::Text(|s, value| s.transparent_hugepage.write_defrag(value)),
-    },
-    Setting {
-        name: "transparent_hugepage/use_zero_page",
-        default: "1",
-        accepts: "0 or 1",
-        description: "whether reading maps a huge page of zeroes that all share",
-        apply: Apply::Number(|s, value| {
-            s.transparent_hugepage.use_zero_page = value != 0;
-            value <= 1
-        }),
-    },
-    Setting {
-        name: "transparent_hugepage/shrink_underused",
-        default: "1",
-        accepts: "0 or 1",
-        description: "whether huge pages that are mostly zero are split when memory is short",
-        apply: Apply::Number(|s, value| {
-            s.transparent_hugepage.shrink_underused = value != 0;
-            value <= 1
-        }),
-    },
-    size_enabled!("16", 2, "never"),
-    size_enabled!("32", 3, "never"),
-    size_enabled!("64", 4, "never"),
-    size_enabled!("128", 5, "never"),
-    size_enabled!("256", 6, "never"),
-    size_enabled!("512", 7, "never"),
-    size_enabled!("1024", 8, "never"),
-    size_enabled!("2048", 9, "inherit"),
-    khugepaged!(
-        pages_to_scan,
-        "4096",
-        "1 to 4294967295",
-        "pages that khugepaged scans in a round",
-        1..=UINT_MAX
+    thp_file!(
+        "transparent_hugepage/enabled",
+        "madvise",
+        "always, madvise or never",
+        "where faults and khugepaged make huge pages; sizes whose file says inherit follow it",
+        |thp, value| thp.write_enabled(value),
+        |thp| thp.show_enabled()
     ),
-    khugepaged!(
-        scan_sleep_millisecs,
-        "10000",
-        "0 to 4294967295",
-        "pause between two rounds, ms",
-        0..=UINT_MAX
+    thp_file!(
+        "transparent_hugepage/defrag",
+        "madvise",
+        "always, defer, defer+madvise, madvise or never",
+        "which faults reclaim and compact for a large folio, or wake those who do",
+        |thp, value| thp.write_defrag(value),
+        |thp| thp.show_defrag()
     ),
-    khugepaged!(
-        alloc_sleep_millisecs,
-        "60000",
-        "0 to 4294967295",
-        "pause after khugepaged got no huge page, ms",
-        0..=UINT_MAX
-    ),
-    khugepaged!(
-        max_ptes_none,
-        "511",
-        "0 to 511",
-        "of 512 entries, how many may have nothing and be collapsed all the same",
-        0..=511
-    ),
-    khugepaged!(max_ptes_swap, "64", "0 to 511", "how many of them may be swapped out", 0..=511),
-    khugepaged!(max_ptes_shared, "256", "0 to 511", "how many of them may be shared by processes", 0..=511),
-    Setting {
-        name: "transparent_hugepage/khugepaged/defrag",
-        default: "1",
-        accepts: "0 or 1",
-        description: "whether khugepaged reclaims and compacts for a huge page",
-        apply: Apply::Number(|s, value| {
-            s.transparent_hugepage.khugepaged.defrag = value != 0;
-            value <= 1
-        }),
-    },
-    Setting {
-        name: "transparent_hugepage/anon_beside_full",
-        default: "0",
-        accepts: "0 or 1",
-        description: "whether faults make large folios only beside windows of the same size that are full; not in mainline",
-        apply: Apply::Number(|s, value| {
-            s.transparent_hugepage.anon_beside_full = value != 0;
-            value <= 1
-        }),
-    },
+    thp_file!("use_zero_page", "1", "0 or 1", "whether reading maps a huge page of zeroes that all share", 0..=1 => use_zero_page),
+    thp_file!("shrink_underused", "1", "0 or 1", "whether huge pages that are mostly zero are split when memory is short", 0..=1 => shrink_underused),
+    thp_file!("16" kB: 2, "never"),
+    thp_file!("32" kB: 3, "never"),
+    thp_file!("64" kB: 4, "never"),
+    thp_file!("128" kB: 5, "never"),
+    thp_file!("256" kB: 6, "never"),
+    thp_file!("512" kB: 7, "never"),
+    thp_file!("1024" kB: 8, "never"),
+    thp_file!("2048" kB: 9, "inherit"),
+    thp_file!("khugepaged/defrag", "1", "0 or 1", "whether khugepaged reclaims and compacts for a huge page", 0..=1 => khugepaged.defrag),
+    thp_file!("khugepaged/pages_to_scan", "4096", "1 to 4294967295", "pages that khugepaged scans in a round", 1..=u32::MAX => khugepaged.pages_to_scan),
+    thp_file!("khugepaged/scan_sleep_millisecs", "10000", "0 to 4294967295", "pause between two rounds, ms", 0..=u32::MAX => khugepaged.scan_sleep_millisecs),
+    thp_file!("khugepaged/alloc_sleep_millisecs", "60000", "0 to 4294967295", "pause after khugepaged got no huge page, ms", 0..=u32::MAX => khugepaged.alloc_sleep_millisecs),
+    thp_file!("khugepaged/max_ptes_none", "511", "0 to 511", "of 512 entries, how many may have nothing and be collapsed all the same; more zeroes make a huge page underused", 0..=511 => khugepaged.max_ptes_none),
+    thp_file!("khugepaged/max_ptes_swap", "64", "0 to 511", "how many of them may be swapped out", 0..=511 => khugepaged.max_ptes_swap),
+    thp_file!("khugepaged/max_ptes_shared", "256", "0 to 511", "how many of them may be shared by processes", 0..=511 => khugepaged.max_ptes_shared),
+    thp_file!("anon_beside_full", "0", "0 or 1", "whether faults make large folios only beside windows of the same size that are full; not in mainline", 0..=1 => anon_beside_full),
     Setting {
         name: "thp_anon",
         default: "",
@@ -516,6 +475,12 @@ pub enum SettingError {
     #[error("{name}: no such setting; known settings: {}", known())]
     Unknown {
         /// What was asked for.
+        name: String,
+    },
+    /// It can be read only.
+    #[error("{name}: permission denied (EACCES): it can be read only")]
+    ReadOnly {
+        /// The file.
         name: String,
     },
     /// The kernel would say EINVAL.

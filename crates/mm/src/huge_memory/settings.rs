@@ -11,6 +11,7 @@
 //! mm/khugepaged.c.
 
 use super::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
+use std::ops::RangeInclusive;
 
 /// `transparent_hugepage/enabled`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,25 +120,84 @@ impl Default for ThpSettings {
     }
 }
 
-/// What sysfs takes for a word: it, with or without the end of a line.
-fn is_word(value: &str, word: &str) -> bool {
-    value.strip_suffix('\n').unwrap_or(value) == word
+/// What a file may say, in the order in which it says it.
+type Words<T> = &'static [(&'static str, T)];
+
+const ENABLED: Words<Enabled> =
+    &[("always", Enabled::Always), ("madvise", Enabled::Madvise), ("never", Enabled::Never)];
+
+const DEFRAG: Words<Defrag> = &[
+    ("always", Defrag::Always),
+    ("defer", Defrag::Defer),
+    ("defer+madvise", Defrag::DeferMadvise),
+    ("madvise", Defrag::Madvise),
+    ("never", Defrag::Never),
+];
+
+const MODES: Words<Mode> = &[
+    ("always", Mode::Always),
+    ("inherit", Mode::Inherit),
+    ("madvise", Mode::Madvise),
+    ("never", Mode::Never),
+];
+
+/// What was written to a file, without the end of a line (`sysfs_streq`, `kstrtoul`).
+fn line(value: &str) -> &str {
+    value.strip_suffix('\n').unwrap_or(value)
 }
 
-fn choose<T: Copy>(place: &mut T, value: &str, words: &[(&str, T)]) -> bool {
-    let chosen = words.iter().find(|(word, _)| is_word(value, word));
+fn choose<T: Copy>(place: &mut T, value: &str, words: Words<T>) -> bool {
+    let chosen = words.iter().find(|(word, _)| line(value) == *word);
     if let Some((_, chosen)) = chosen {
         *place = *chosen;
     }
     chosen.is_some()
 }
 
-const MODES: &[(&str, Mode)] = &[
-    ("always", Mode::Always),
-    ("inherit", Mode::Inherit),
-    ("madvise", Mode::Madvise),
-    ("never", Mode::Never),
-];
+/// All words of a file, the one that holds in brackets.
+fn show_words<T: Copy + PartialEq>(value: T, words: Words<T>) -> String {
+    let show =
+        |&(word, other): &(&str, T)| if other == value { format!("[{word}]") } else { word.to_string() };
+    words.iter().map(show).collect::<Vec<_>>().join(" ") + "\n"
+}
+
+/// What a file with a number sets.
+pub(crate) trait FileNumber: Copy {
+    fn of(number: u32) -> Self;
+    fn number(self) -> u32;
+}
+
+impl FileNumber for bool {
+    fn of(number: u32) -> bool {
+        number != 0
+    }
+    fn number(self) -> u32 {
+        self.into()
+    }
+}
+
+impl FileNumber for u32 {
+    fn of(number: u32) -> u32 {
+        number
+    }
+    fn number(self) -> u32 {
+        self
+    }
+}
+
+/// Writes a number to a file; whether the kernel takes it.
+pub(crate) fn write_number<T: FileNumber>(place: &mut T, value: &str, allowed: RangeInclusive<u32>) -> bool {
+    let number = line(value).parse().ok().filter(|number| allowed.contains(number));
+    if let Some(number) = number {
+        *place = T::of(number);
+    }
+    number.is_some()
+}
+
+/// What a file with a number says.
+pub(crate) fn show_number<T: FileNumber>(value: T) -> String {
+    format!("{}\n", value.number())
+}
 
 impl ThpSettings {
     /// The mode of an order.
@@ -159,8 +219,12 @@ impl ThpSettings {
 
     /// Writes to `enabled`; whether the kernel takes it.
     pub fn write_enabled(&mut self, value: &str) -> bool {
-        let words = [("always", Enabled::Always), ("madvise", Enabled::Madvise), ("never", Enabled::Never)];
-        choose(&mut self.enabled, value, &words)
+        choose(&mut self.enabled, value, ENABLED)
+    }
+
+    /// Reads `enabled`.
+    pub fn show_enabled(&self) -> String {
+        show_words(self.enabled, ENABLED)
     }
 
     /// Writes to `hugepages-<size>kB/enabled`.
@@ -168,16 +232,19 @@ impl ThpSettings {
         choose(&mut self.modes[usize::from(order)], value, MODES)
     }
 
+    /// Reads `hugepages-<size>kB/enabled`.
+    pub fn show_mode(&self, order: u8) -> String {
+        show_words(self.mode(order), MODES)
+    }
+
     /// Writes to `defrag`.
     pub fn write_defrag(&mut self, value: &str) -> bool {
-        let words = [
-            ("always", Defrag::Always),
-            ("defer+madvise", Defrag::DeferMadvise),
-            ("defer", Defrag::Defer),
-            ("madvise", Defrag::Madvise),
-            ("never", Defrag::Never),
-        ];
-        choose(&mut self.defrag, value, &words)
+        choose(&mut self.defrag, value, DEFRAG)
+    }
+
+    /// Reads `defrag`.
+    pub fn show_defrag(&self) -> String {
+        show_words(self.defrag, DEFRAG)
     }
 
     /// The boot parameter `thp_anon`: sizes and ranges of sizes with a mode each, `16K-64K:always;2M:inherit`. Later

@@ -1,0 +1,81 @@
+//! The files of `/sys/kernel/mm/transparent_hugepage`, for reading and writing as programs do.
+//!
+//! ```text
+//!   transparent_hugepage/
+//!     enabled  defrag  use_zero_page  shrink_underused  hpage_pmd_size
+//!     hugepages-16kB/ ... hugepages-2048kB/      enabled  stats/anon_fault_alloc ...
+//!     khugepaged/                                pages_to_scan ...  pages_collapsed  full_scans
+//! ```
+//!
+//! What can be written is declared in [`crate::sysctl`]. Which kernel has which file is not modelled: all have all, but
+//! `shmem_enabled`. In the kernel: `hugepage_attr`, `thpsize_create` in mm/huge_memory.c, `khugepaged_attr` in
+//! mm/khugepaged.c.
+
+use super::orders::{HPAGE_PMD_NR, Orders};
+use super::stats::MthpStat;
+use crate::page_alloc::MemoryManager;
+use crate::sysctl::{SETTINGS, Setting, SettingError};
+
+const ROOT: &str = "transparent_hugepage/";
+
+/// A file of the tree.
+#[derive(Clone, Copy, Debug)]
+enum File {
+    Setting(&'static Setting),
+    HpagePmdSize,
+    Stat(u8, MthpStat),
+    PagesCollapsed,
+    FullScans,
+}
+
+impl File {
+    fn all() -> impl Iterator<Item = (String, File)> {
+        let settings = SETTINGS.iter().filter(|setting| setting.name.starts_with(ROOT));
+        let settings = settings.map(|setting| (setting.name.to_string(), File::Setting(setting)));
+        let stats = Orders::ALL_ANON.descending().flat_map(|order| {
+            let path =
+                move |stat: MthpStat| format!("{ROOT}hugepages-{}kB/stats/{}", 4 << order, stat.name());
+            MthpStat::ALL.iter().map(move |&stat| (path(stat), File::Stat(order, stat)))
+        });
+        let others = [
+            ("hpage_pmd_size", File::HpagePmdSize),
+            ("khugepaged/pages_collapsed", File::PagesCollapsed),
+            ("khugepaged/full_scans", File::FullScans),
+        ];
+        settings.chain(stats).chain(others.map(|(path, file)| (format!("{ROOT}{path}"), file)))
+    }
+
+    fn find(path: &str) -> Result<File, SettingError> {
+        let found = File::all().find(|(other, _)| other == path);
+        found.map(|(_, file)| file).ok_or_else(|| SettingError::Unknown { name: path.into() })
+    }
+}
+
+impl MemoryManager {
+    /// The paths of all files.
+    pub fn sysfs_files(&self) -> Vec<String> {
+        File::all().map(|(path, _)| path).collect()
+    }
+
+    /// Reads a file.
+    pub fn read_sysfs(&self, path: &str) -> Result<String, SettingError> {
+        let number = match File::find(path)? {
+            File::Setting(setting) => {
+                return Ok(setting.show(&self.settings).expect("a file of this tree can be read"));
+            }
+            File::HpagePmdSize => i64::from(HPAGE_PMD_NR) << 12,
+            File::Stat(order, stat) => self.mthp_stats.get(order, stat),
+            File::PagesCollapsed => self.khugepaged.pages_collapsed as i64,
+            File::FullScans => self.khugepaged.full_scans as i64,
+        };
+        Ok(format!("{number}\n"))
+    }
+
+    /// Writes to a file; on error nothing changes.
+    pub fn write_sysfs(&mut self, path: &str, value: &str) -> Result<(), SettingError> {
+        match File::find(path)? {
+            File::Setting(setting) => self.set(setting.name, value),
+            _ => Err(SettingError::ReadOnly { name: path.into() }),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The files of `transparent_hugepage`: what they say and what they take.
+
+mod reclaim_machine;
+
+use mm::{MemoryManager, Series, SettingError};
+use proptest::prelude::*;
+
+fn kernel() -> MemoryManager {
+    let (_, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("m72").unwrap());
+    mm.set("transparent_hugepage/enabled", "madvise").unwrap();
+    mm
+}
+
+fn read(mm: &MemoryManager, file: &str) -> String {
+    mm.read_sysfs(&format!("transparent_hugepage/{file}")).unwrap()
+}
+
+#[test]
+fn files_say_what_a_kernel_says_after_boot() {
+    let mm = kernel();
+    for (file, text) in [
+        ("enabled", "always [madvise] never\n"),
+        ("defrag", "always defer defer+madvise [madvise] never\n"),
+        ("use_zero_page", "1\n"),
+        ("shrink_underused", "1\n"),
+        ("hpage_pmd_size", "2097152\n"),
+        ("hugepages-64kB/enabled", "always inherit madvise [never]\n"),
+        ("hugepages-2048kB/enabled", "always [inherit] madvise never\n"),
+        ("hugepages-64kB/stats/anon_fault_alloc", "0\n"),
+        ("khugepaged/defrag", "1\n"),
+        ("khugepaged/pages_to_scan", "4096\n"),
+        ("khugepaged/scan_sleep_millisecs", "10000\n"),
+        ("khugepaged/alloc_sleep_millisecs", "60000\n"),
+        ("khugepaged/max_ptes_none", "511\n"),
+        ("khugepaged/max_ptes_swap", "64\n"),
+        ("khugepaged/max_ptes_shared", "256\n"),
+        ("khugepaged/pages_collapsed", "0\n"),
+        ("khugepaged/full_scans", "0\n"),
+    ] {
+        assert_eq!(read(&mm, file), text, "{file}");
+    }
+    let sizes = |mm: &MemoryManager| {
+        let files = mm.sysfs_files();
+        files.iter().filter(|file| file.contains("kB/enabled")).count()
+    };
+    assert_eq!(sizes(&mm), 8, "16 KiB to 2 MiB");
+}
+
+#[test]
+fn what_files_take() {
+    let mut mm = kernel();
+    for (file, value, taken) in [
+        ("enabled", "always\n", true),
+        ("enabled", "inherit", false),
+        ("enabled", "always\n\n", false),
+        ("hugepages-64kB/enabled", "inherit", true),
+        ("hugepages-64kB/enabled", "1", false),
+        ("use_zero_page", "0\n", true),
+        ("use_zero_page", "2", false),
+        ("use_zero_page", " 1", false),
+        ("khugepaged/defrag", "0", true),
+        ("khugepaged/defrag", "yes", false),
+        ("khugepaged/max_ptes_none", "0", true),
+        ("khugepaged/max_ptes_none", "512", false),
+        ("khugepaged/max_ptes_none", "-1", false),
+        ("khugepaged/pages_to_scan", "0", false),
+        ("khugepaged/pages_to_scan", "4294967295", true),
+        ("khugepaged/pages_to_scan", "4294967296", false),
+        ("khugepaged/scan_sleep_millisecs", "0", true),
+        ("khugepaged/scan_sleep_millisecs", "", false),
+    ] {
+        let before: Vec<String> = mm.sysfs_files().iter().map(|file| mm.read_sysfs(file).unwrap()).collect();
+        let written = mm.write_sysfs(&format!("transparent_hugepage/{file}"), value);
+        assert_eq!(written.is_ok(), taken, "{file} = {value:?}");
+        if !taken {
+            assert!(matches!(written, Err(SettingError::Invalid { .. })), "{written:?}");
+            let after: Vec<String> =
+                mm.sysfs_files().iter().map(|file| mm.read_sysfs(file).unwrap()).collect();
+            assert_eq!(before, after, "{file} = {value:?} changes nothing");
+        }
+    }
+}
+
+#[test]
+fn what_there_is_not_and_what_is_only_read() {
+    let mut mm = kernel();
+    for file in ["hugepages-8kB/enabled", "hugepages-4096kB/enabled", "shrink", "khugepaged/"] {
+        let path = format!("transparent_hugepage/{file}");
+        assert!(matches!(mm.read_sysfs(&path), Err(SettingError::Unknown { .. })), "{file}");
+        assert!(matches!(mm.write_sysfs(&path, "1"), Err(SettingError::Unknown { .. })), "{file}");
+    }
+    for file in ["hpage_pmd_size", "khugepaged/full_scans", "hugepages-16kB/stats/nr_anon"] {
+        let path = format!("transparent_hugepage/{file}");
+        let written = mm.write_sysfs(&path, "0");
+        assert!(matches!(written, Err(SettingError::ReadOnly { .. })), "{file}");
+    }
+}
+
+proptest! {
+    /// What a file says it can be told again, and then says the same; no other file changes.
+    #[test]
+    fn files_take_what_they_say(which in any::<prop::sample::Index>(), number in 0u32..2000, word in 0usize..5) {
+        let mut mm = kernel();
+        let files = mm.sysfs_files();
+        let file = which.get(&files);
+        let said = mm.read_sysfs(file).unwrap();
+        let words: Vec<&str> = said.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect();
+        let value = match words.len() {
+            1 => number.to_string(),
+            _ => words[word % words.len()].to_string(),
+        };
+        let others = |mm: &MemoryManager| {
+            let others = files.iter().filter(|&other| other != file);
+            others.map(|other| mm.read_sysfs(other).unwrap()).collect::<Vec<_>>()
+        };
+        let before = others(&mm);
+        if mm.write_sysfs(file, &value).is_ok() {
+            let says = mm.read_sysfs(file).unwrap();
+            let holds = says.split_whitespace().find(|word| word.starts_with('[')).unwrap_or(says.trim());
+            prop_assert_eq!(holds.trim_matches(['[', ']']), value.as_str());
+        }
+        prop_assert_eq!(before, others(&mm));
+    }
+}
