@@ -1,0 +1,267 @@
+//! What is easily got wrong about large anonymous folios, one thing a test.
+
+mod reclaim_machine;
+
+use machine::{Cpu, Machine, Node, Time};
+use mm::address_space::{Advice, Backing, MmId, Pte, VmFlags, Vpn};
+use mm::huge_memory::stats::MthpStat;
+use mm::memcontrol::Memcg;
+use mm::page_alloc::Effort;
+use mm::{Category, Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series};
+use proptest::prelude::*;
+
+const CPU: Cpu = Cpu(0);
+
+/// One process with 512 pages mapped, in a group of its own.
+struct Host {
+    machine: Machine<Category>,
+    mm: MemoryManager,
+    memcg: Memcg,
+    process: MmId,
+    start: Vpn,
+}
+
+impl Host {
+    fn new(variant: &str, thp_anon: &str) -> Host {
+        let (machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
+        if !thp_anon.is_empty() {
+            mm.set("thp_anon", thp_anon).unwrap();
+        }
+        let memcg = mm.create_memcg(Memcg::ROOT);
+        let process = mm.create_mm(memcg);
+        let start = mm.mmap(process, 512, Backing::Anonymous, VmFlags::PRIVATE);
+        Host { machine, mm, memcg, process, start }
+    }
+
+    fn store_as(&mut self, process: MmId, page: u64) {
+        self.mm.touch(&mut self.machine, CPU, process, self.start + page, true).unwrap();
+        self.mm.validate(0);
+    }
+
+    fn store(&mut self, page: u64) {
+        self.store_as(self.process, page);
+    }
+
+    fn drop_pages(&mut self, pages: std::ops::Range<u64>) {
+        let pages = self.start + pages.start..self.start + pages.end;
+        self.mm.madvise_dontneed(&mut self.machine, CPU, self.process, pages);
+        self.mm.validate(0);
+    }
+
+    fn stat(&self, order: u8, stat: MthpStat) -> i64 {
+        self.mm.mthp_stats().get(order, stat)
+    }
+
+    /// The order of the folio that has a page, and none if there is none.
+    fn order(&self, page: u64) -> Option<u8> {
+        self.mm.pte(self.process, self.start + page).folio().map(|id| self.mm.folio_order(id))
+    }
+
+    /// Takes all free blocks of an order and more.
+    fn take_blocks(&mut self, order: u8) -> Vec<(Pfn, u8)> {
+        let mut taken = Vec::new();
+        for (order, node) in (order..=10).rev().flat_map(|order| [(order, Node(0)), (order, Node(1))]) {
+            let request = Request::new(order, MigrateType::Movable, Placement::Bind(node));
+            let request = Request { effort: Effort::LIGHT, ..request };
+            while let Some(pfn) = self.mm.alloc(&mut self.machine, CPU, &request) {
+                taken.push((pfn, order));
+            }
+        }
+        taken
+    }
+}
+
+#[test]
+fn first_touch_decides() {
+    let mut host = Host::new("m612", "64K:always");
+    let taken = host.take_blocks(4);
+    host.mm.touch(&mut host.machine, CPU, host.process, host.start + 3, true).unwrap();
+    assert_eq!((host.order(3), host.stat(4, MthpStat::AnonFaultFallback)), (Some(0), 1));
+    taken.into_iter().for_each(|(pfn, order)| host.mm.free(&mut host.machine, CPU, pfn, order));
+    host.store(4);
+    assert_eq!(host.order(4), Some(0), "a page stands in the way for as long as it is there");
+    assert_eq!(host.stat(4, MthpStat::AnonFaultFallback), 1, "an order that does not fit is no fallback");
+    host.drop_pages(0..16);
+    host.store(4);
+    assert_eq!(host.order(4), Some(4));
+}
+
+#[test]
+fn a_fault_may_count_several_fallbacks() {
+    let mut host = Host::new("m612", "16K,32K,64K:always");
+    let taken = host.take_blocks(2);
+    for page in [0, 16, 32] {
+        host.mm.touch(&mut host.machine, CPU, host.process, host.start + page, true).unwrap();
+    }
+    assert_eq!([2, 3, 4].map(|order| host.stat(order, MthpStat::AnonFaultFallback)), [3, 3, 3]);
+    assert_eq!(host.mm.counters().get(Event::Pgfault), 3);
+    host.mm.validate(taken.iter().map(|&(_, order)| 1 << order).sum());
+}
+
+#[test]
+fn inherit_follows_the_knob_for_what_is_to_come() {
+    let mut host = Host::new("m612", "32K:always;64K:inherit");
+    let orders = ["always", "never", "always"].into_iter().enumerate().map(|(window, knob)| {
+        host.mm.set("transparent_hugepage/enabled", knob).unwrap();
+        let page = 16 * window as u64;
+        host.store(page);
+        host.order(page).unwrap()
+    });
+    assert_eq!(orders.collect::<Vec<_>>(), [4, 3, 4], "never turns inherit off, not always");
+    assert_eq!([0, 16, 32].map(|page| host.order(page).unwrap()), [4, 3, 4], "what is there stays");
+}
+
+#[test]
+fn memory_that_is_not_touched_counts_and_is_young() {
+    let mut host = Host::new("m612", "64K:always");
+    host.store(20);
+    assert_eq!((host.mm.mm(host.process).rss(), host.mm.nr_lru().iter().sum::<u64>()), (16, 16));
+    let bits = Pte::YOUNG.with(Pte::WRITE);
+    assert!((16..32).all(|page| host.mm.pte(host.process, host.start + page).has(bits)));
+    assert!(host.mm.pte(host.process, host.start + 20).has(Pte::STORED));
+    assert!(!host.mm.pte(host.process, host.start + 21).has(Pte::STORED), "it is all zeroes");
+}
+
+#[test]
+fn unmapping_a_part_frees_nothing_until_it_is_split() {
+    let mut host = Host::new("m612", "64K:always");
+    (0..64).for_each(|page| host.store(page));
+    let folio_pages = |host: &Host| host.mm.nr_lru().iter().sum::<u64>();
+    host.drop_pages(5..6);
+    host.drop_pages(16..31);
+    host.drop_pages(32..48);
+    assert_eq!(
+        (host.mm.mm(host.process).rss(), folio_pages(&host)),
+        (64 - 32, 48),
+        "a whole one is freed at once"
+    );
+    let count = |host: &Host, stat| host.stat(4, stat);
+    assert_eq!(count(&host, MthpStat::SplitDeferred), 2);
+    assert_eq!(count(&host, MthpStat::NrAnonPartiallyMapped), 2);
+    // It stays partially mapped though all of it is mapped again, in part by other folios.
+    host.store(5);
+    assert_eq!(count(&host, MthpStat::NrAnonPartiallyMapped), 2);
+    // The group may have no more than it has: reclaim splits before it gives up.
+    host.mm.memcg_mut(host.memcg).max = 1;
+    let _ = host.mm.touch(&mut host.machine, CPU, host.process, host.start + 100, true);
+    (0..90).for_each(|page| {
+        _ = host.mm.touch(&mut host.machine, CPU, host.process, host.start + 101 + page, true)
+    });
+    host.mm.validate(0);
+    assert_eq!((count(&host, MthpStat::Split), count(&host, MthpStat::NrAnonPartiallyMapped)), (2, 0));
+    assert!((0..5).chain(6..16).chain([31]).all(|page| host.order(page) == Some(0)));
+}
+
+#[test]
+fn after_fork_a_store_copies_one_page() {
+    let mut host = Host::new("m612", "64K:always");
+    (0..16).for_each(|page| host.store(page));
+    let child = host.mm.fork_mm(&mut host.machine, CPU, host.process);
+    host.store(3);
+    assert_eq!((host.order(3), host.order(4)), (Some(0), Some(4)));
+    assert_eq!(host.stat(4, MthpStat::NrAnonPartiallyMapped), 0, "the child has the page");
+    host.store_as(child, 3);
+    assert_eq!(host.stat(4, MthpStat::NrAnonPartiallyMapped), 1, "now nobody has");
+    host.mm.exit_mm(&mut host.machine, CPU, child);
+    host.mm.validate(0);
+    assert_eq!(host.stat(4, MthpStat::NrAnon), 1);
+}
+
+#[test]
+fn areas_cut_later_give_smaller_folios() {
+    let mut host = Host::new("m612", "16K,32K,64K:always");
+    (0..32).for_each(|page| host.store(page));
+    let first = host.start..host.start + 20;
+    host.mm.mprotect(host.process, first, VmFlags::PRIVATE.or(VmFlags::EXEC));
+    assert_eq!(host.order(19), Some(4), "it keeps its folio though its area was cut across it");
+    host.drop_pages(0..32);
+    for (page, order) in [(0, 4), (16, 2), (20, 2), (24, 3)] {
+        host.store(page);
+        assert_eq!(host.order(page), Some(order), "page {page}");
+    }
+}
+
+/// From 6.9 on, where a fault may reclaim for a large folio, a group at its limit makes room for it.
+#[test]
+fn a_group_at_its_limit_may_reclaim_for_a_large_folio() {
+    let made = |variant: &str, defrag: &str| {
+        let mut host = Host::new(variant, "64K:always");
+        host.mm.set("transparent_hugepage/defrag", defrag).unwrap();
+        host.mm.swapon(4096, Some(Time::ZERO));
+        host.mm.memcg_mut(host.memcg).max = 256;
+        (0..512).for_each(|page| host.store(page));
+        (host.stat(4, MthpStat::AnonFaultAlloc), host.stat(4, MthpStat::AnonFaultFallbackCharge) > 0)
+    };
+    assert_eq!(made("mainline-6.18", "always"), (32, false));
+    let (folios, fell_back) = made("mainline-6.18", "madvise");
+    assert!((16..32).contains(&folios) && fell_back, "{folios}");
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Touch { page: u64, write: bool },
+    Drop { page: u64, pages: u64 },
+    Fork,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        8 => (0u64..512, any::<bool>()).prop_map(|(page, write)| Step::Touch { page, write }),
+        2 => (0u64..512, 1u64..40).prop_map(|(page, pages)| Step::Drop { page, pages }),
+        1 => Just(Step::Fork),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+/// What a process sees of a kernel: faults, memory by order, and what entries map.
+fn seen(
+    variant: &str,
+    thp_anon: &str,
+    advice: Option<Advice>,
+    steps: &[Step],
+) -> (u64, Vec<u64>, Vec<Option<u8>>) {
+    let mut host = Host::new(variant, thp_anon);
+    if let Some(advice) = advice {
+        host.mm.madvise(host.process, host.start..host.start + 512, advice);
+    }
+    for step in steps {
+        match *step {
+            Step::Touch { page, write } => {
+                host.mm.touch(&mut host.machine, CPU, host.process, host.start + page, write).unwrap();
+            }
+            Step::Drop { page, pages } => host.drop_pages(page..(page + pages).min(512)),
+            Step::Fork => {
+                let child = host.mm.fork_mm(&mut host.machine, CPU, host.process);
+                host.mm.exit_mm(&mut host.machine, CPU, child);
+            }
+        }
+    }
+    host.mm.validate(0);
+    let orders = (0..512).map(|page| host.order(page)).collect();
+    let by_order = host.mm.anon_pages_by_order(host.process).to_vec();
+    (host.mm.counters().get(Event::Pgfault), by_order, orders)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Who wants no large folios gets what there was before them; so does a kernel in which no size is enabled.
+    #[test]
+    fn refusing_is_as_before_the_series(steps in steps()) {
+        let before = seen("P0", "", None, &steps);
+        for variant in ["v3", "v4", "v5", "m4-3-2", "m2-8", "m612", "m72"] {
+            prop_assert_eq!(&before, &seen(variant, "", Some(Advice::NoHugePage), &steps), "{}", variant);
+        }
+        for variant in ["v6", "v9", "m68", "m612", "m72", "mainline-6.18"] {
+            prop_assert_eq!(&before, &seen(variant, "2M:never", None, &steps), "{}", variant);
+        }
+    }
+
+    /// With memory to spare, best fit from 64 KiB down is a walk through 64, 32 and 16 KiB.
+    #[test]
+    fn best_fit_is_a_list_where_memory_abounds(steps in steps()) {
+        let v2 = seen("v2", "", None, &steps);
+        prop_assert_eq!(&v2, &seen("v1", "", None, &steps));
+        prop_assert_eq!(&v2, &seen("m4-3-2", "", None, &steps));
+    }
+}
