@@ -4,10 +4,15 @@ mod reclaim_machine;
 
 use machine::{Cpu, Machine, Time};
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
+use mm::huge_memory::orders::Orders;
+use mm::huge_memory::policy::swap_orders;
 use mm::huge_memory::stats::MthpStat;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
+use mm::swapfile::policy::{ClusterSearch, Place, search, splits_before_swap};
+use mm::vmscan::policy::{DEFAULT_SEEKS, SlabScan};
 use mm::{Category, Event, MemoryManager, Series};
+use proptest::prelude::*;
 
 const CPU: Cpu = Cpu(0);
 
@@ -217,4 +222,71 @@ fn underused_huge_pages_are_split() {
         "who was not watched from the start is left alone"
     );
     assert_eq!(split("m9", "409", "1", 1), (0, 512), "before 6.12 nobody looked");
+}
+
+#[test]
+fn who_is_split_before_swap_is_asked() {
+    use ClusterSearch::{CurrentOrFree, FreeFirst, NonfullFirst, WholeClusters};
+    for search in [WholeClusters, CurrentOrFree, FreeFirst, NonfullFirst] {
+        assert!(splits_before_swap(search, true, true) && splits_before_swap(search, true, false));
+        assert!(!splits_before_swap(search, false, true), "a huge page that is mapped as one is asked for");
+        assert_eq!(splits_before_swap(search, false, false), search == WholeClusters);
+    }
+}
+
+#[test]
+fn who_looks_where() {
+    use ClusterSearch::{CurrentOrFree, FreeFirst, NonfullFirst, WholeClusters};
+    assert!((2..9).all(|order| search(WholeClusters, order).is_empty()));
+    for kernel in [CurrentOrFree, FreeFirst, NonfullFirst] {
+        assert!((0..=9).all(|order| search(kernel, order).contains(&Place::Free)));
+        let last = |order| search(kernel, order).last().copied();
+        assert!(
+            [Some(Place::Steal), Some(Place::Anywhere)].contains(&last(0)),
+            "a page finds any free entry"
+        );
+        assert!(
+            (2..=9).all(|order| !search(kernel, order).contains(&Place::Steal)),
+            "a folio keeps to its size"
+        );
+    }
+    let nonfull_comes_first = |kernel| {
+        let at = |place| search(kernel, 4).iter().position(|&other| other == place);
+        at(Place::Nonfull) < at(Place::Free)
+    };
+    assert_eq!([FreeFirst, NonfullFirst].map(nonfull_comes_first), [false, true]);
+}
+
+proptest! {
+    /// A folio is aligned in swap as it is in memory.
+    #[test]
+    fn sizes_that_may_come_back(page in 0u64..1 << 20, entry in 0u64..1 << 20, offset in 0u64..1 << 10) {
+        for entry in [entry, page + offset * 16, page + 512 * offset] {
+            let orders = swap_orders(Orders::ALL_ANON, page, entry);
+            for order in 0..=9 {
+                let wanted = order >= 2 && page % (1 << order) == entry % (1 << order);
+                prop_assert_eq!(orders.has(order), wanted, "order {}", order);
+            }
+        }
+    }
+
+    /// A shrinker looks at as much as is asked for in all, sooner or later, and never at more than twice what there is.
+    #[test]
+    fn what_a_shrinker_puts_off_is_not_lost(freeable in 1u64..3000, priorities in prop::collection::vec(0u8..=12, 1..40)) {
+        let (mut deferred, mut asked, mut done) = (0, 0, 0);
+        for priority in priorities {
+            asked += (freeable >> priority) * 2;
+            let mut slab = SlabScan::new(freeable, deferred, priority, Some(DEFAULT_SEEKS));
+            let mut now = 0;
+            while let Some(batch) = slab.batch() {
+                slab.scanned(batch);
+                now += batch;
+            }
+            prop_assert!(now <= 2 * freeable);
+            done += now;
+            deferred = slab.deferred();
+            prop_assert!(done + deferred <= asked, "{} and {} of {}", done, deferred, asked);
+            prop_assert!(done + deferred == asked || deferred == 2 * freeable || asked > 2 * freeable);
+        }
+    }
 }

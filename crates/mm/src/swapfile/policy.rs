@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Pure functions. In the kernel: `cluster_alloc_swap_entry` in mm/swapfile.c (6.12, 7.2); `scan_swap_map_slots` and
-//! `swap_alloc_cluster` before. Read in 6.12.117 and 7.2.12; that "nonfull before free" came with 6.18, and what 6.10 did,
-//! is told from memory.
+//! `swap_alloc_cluster` before. Read in 6.12.117 and 7.2.12; that "prefer nonfull over free clusters" came with 6.18 is what
+//! its change log says, and what 6.10 did is told from memory.
 
 use crate::huge_memory::orders::PMD_ORDER;
 
