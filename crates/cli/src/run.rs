@@ -9,6 +9,7 @@ use crate::table::Grid;
 use lab::experiment::Experiment;
 use lab::metric::Metric;
 use lab::results::Record;
+use mm::huge_memory::stats::MthpStats;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -135,9 +136,11 @@ fn grid(records: &[Record]) -> Grid {
             row(format!("CPU {} (s)", category.name()), &value);
         }
     }
-    for event in mm::Event::ALL {
-        if records.iter().any(|record| record.counters.get(event.name()).is_some_and(|&count| count > 0)) {
-            row(event.name().into(), &|record| record.counters.get(event.name()).map(|&count| count as f64));
+    let events = mm::Event::ALL.iter().map(|event| event.name().to_string());
+    for name in events.chain(MthpStats::default().iter().map(|(order, stat, _)| stat.file(order))) {
+        let count = |record: &Record| record.counters.get(&name).copied().unwrap_or(0);
+        if records.iter().any(|record| count(record) > 0) {
+            row(name.clone(), &|record| Some(count(record) as f64));
         }
     }
     grid

@@ -3,6 +3,7 @@
 
 use crate::metric::Metric;
 use mm::Counters;
+use mm::huge_memory::stats::MthpStats;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -26,6 +27,8 @@ pub struct Outcome {
     pub cpu_seconds: BTreeMap<&'static str, f64>,
     /// What the twin counted in the measured part.
     pub counters: Counters,
+    /// The same of each size of anonymous folios.
+    pub mthp: MthpStats,
     /// Samples over time.
     pub series: Vec<Sample>,
     /// Latencies by histogram name: (upper bound in nanoseconds, count) of each occupied bucket.

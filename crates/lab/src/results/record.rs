@@ -17,7 +17,8 @@ pub struct Record {
     pub metrics: BTreeMap<String, f64>,
     /// CPU seconds by [`mm::Category::name`].
     pub cpu_seconds: BTreeMap<String, f64>,
-    /// Counts by [`mm::Event::name`].
+    /// Counts by [`mm::Event::name`], and those of sizes of folios that are not 0 by
+    /// [`mm::huge_memory::stats::MthpStat::file`].
     pub counters: BTreeMap<String, u64>,
     /// Virtual length of the measured part, seconds.
     pub virtual_seconds: f64,
@@ -48,6 +49,8 @@ impl Record {
         let named = |values: &BTreeMap<&'static str, f64>| {
             values.iter().map(|(&name, &value)| (name.to_string(), value)).collect()
         };
+        let of_sizes = outcome.mthp.iter().filter(|&(.., count)| count > 0);
+        let of_sizes = of_sizes.map(|(order, stat, count)| (stat.file(order), count as u64));
         Record {
             identity,
             program: program.into(),
@@ -57,6 +60,7 @@ impl Record {
             counters: mm::Event::ALL
                 .iter()
                 .map(|&e| (e.name().to_string(), outcome.counters.get(e)))
+                .chain(of_sizes)
                 .collect(),
             virtual_seconds: outcome.virtual_seconds,
             page_operations: outcome.page_operations,

@@ -424,6 +424,7 @@ impl<'a> LongRun<'a> {
             .set(metric::FAULTS_PER_PAGE, counters.get(Event::Pgfault) as f64 / self.touched.max(1) as f64);
         outcome.set(metric::PAGES_MIGRATED, counters.get(Event::PgmigrateSuccess) as f64);
         outcome.counters = counters.clone();
+        outcome.mthp = self.system.mm.mthp_stats().clone();
         outcome.page_operations = counters.page_operations();
         for (number, window) in windows.iter().enumerate() {
             let seconds = (number + 1) as f64 / WINDOWS_PER_TURNOVER as f64;

@@ -190,6 +190,7 @@ impl Replay {
         outcome.set(metric::PAGE_FAULTS, counters.get(Event::Pgfault) as f64);
         outcome.set(metric::FAULT_TIME, 1e3 * kernel.seconds());
         outcome.counters = counters.clone();
+        outcome.mthp = self.system.mm.mthp_stats().clone();
         outcome.page_operations = counters.page_operations();
         outcome
     }

@@ -12,6 +12,7 @@
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use machine::{Category as _, Costs, Cpu, CpuQueue, Machine, Node, Time, Topology};
+use mm::huge_memory::stats::MthpStats;
 use mm::lru_lock::LruLock;
 use mm::memory_map::MemoryRange;
 use mm::vmstat::VmstatTimers;
@@ -60,6 +61,7 @@ pub struct System {
 struct Measured {
     time: Time,
     counters: Counters,
+    mthp: MthpStats,
     spent: Vec<Time>,
 }
 
@@ -95,6 +97,7 @@ impl System {
         let measured_from = Measured {
             time: Time::ZERO,
             counters: mm.counters().clone(),
+            mthp: mm.mthp_stats().clone(),
             spent: vec![Time::ZERO; Category::COUNT],
         };
         System {
@@ -278,7 +281,8 @@ impl System {
 
     /// Starts measuring at `time`; what was before was warm-up.
     pub fn start_measuring(&mut self, time: Time) {
-        self.measured_from = Measured { time, counters: self.mm.counters().clone(), spent: self.spent() };
+        let (counters, mthp) = (self.mm.counters().clone(), self.mm.mthp_stats().clone());
+        self.measured_from = Measured { time, counters, mthp, spent: self.spent() };
         self.samples.pcp_max = 0;
         self.samples.memory_max = 0;
     }
@@ -344,6 +348,7 @@ impl System {
             outcome.histograms.insert(name, buckets.collect());
         }
         outcome.counters = counters;
+        outcome.mthp = self.mm.mthp_stats().since(&self.measured_from.mthp);
         outcome.series = self.samples.series.clone();
         outcome.page_operations = self.mm.counters().page_operations();
         outcome

@@ -31,6 +31,18 @@ macro_rules! statistics {
     };
 }
 
+impl MthpStat {
+    /// The file of an order, below `transparent_hugepage/`.
+    pub fn file(self, order: u8) -> String {
+        format!("hugepages-{}kB/stats/{}", 4 << order, self.name())
+    }
+
+    /// Whether it says how many there are, not how many there have been.
+    fn is_gauge(self) -> bool {
+        matches!(self, MthpStat::NrAnon | MthpStat::NrAnonPartiallyMapped)
+    }
+}
+
 statistics! {
     /// Folios that faults made.
     AnonFaultAlloc = "anon_fault_alloc",
@@ -90,6 +102,15 @@ impl MthpStats {
         if order >= 2 {
             self.0[usize::from(order)][stat as usize] += n;
         }
+    }
+
+    /// What was counted since `earlier`, and how many there are now of what there may be more or less of.
+    pub fn since(&self, earlier: &MthpStats) -> MthpStats {
+        let mut difference = self.clone();
+        for (order, stat, before) in earlier.iter().filter(|(_, stat, _)| !stat.is_gauge()) {
+            difference.add(order, stat, -before);
+        }
+        difference
     }
 
     /// Every counter with its order, smallest order first.
