@@ -256,16 +256,8 @@ const FOLIOS_PATCHES: &[Variant] = &[
     folios("v8", "v8: the same", FolioFeatures::V6),
     folios("v9", "v9: the same", FolioFeatures::V6),
     variant("m68", "v9 as merged in 6.8", Features::MAINLINE_6_8),
-    variant(
-        "m612",
-        "6.12: smaller orders where a group has no room; swapping them whole is not modelled",
-        Features::MAINLINE_6_12,
-    ),
-    variant(
-        "m72",
-        "7.2: written to in place after a fork; collapsing to every size is not modelled",
-        Features::M72,
-    ),
+    variant("m612", "6.12: smaller orders where a group has no room, swapped whole", Features::MAINLINE_6_12),
+    variant("m72", "7.2: written to in place after a fork, collapsed to every size", Features::M72),
     sizes!("m4", "v9 with 64 KiB", "64"),
     sizes!("m4-3", "v9 with 64 and 32 KiB", "64" "32"),
     sizes!("m4-3-2", "v9 with 64, 32 and 16 KiB", "64" "32" "16"),
@@ -286,7 +278,7 @@ pub const MAINLINE: &[Variant] = &[
     variant("mainline-6.11", "vmemmap is remapped after a grace period", Features::MAINLINE_6_11),
     variant(
         "mainline-6.12",
-        "as 6.11; large folios are swapped out to clusters of their size and come back whole, underused ones are split",
+        "large folios are swapped whole, underused ones are split",
         Features::MAINLINE_6_12,
     ),
     variant("mainline-6.15", "fallback claims whole blocks before it steals", Features::MAINLINE_6_15),
