@@ -97,6 +97,8 @@ fn what_there_is_not_and_what_is_only_read() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
     /// What a file says it can be told again, and then says the same; no other file changes.
     #[test]
     fn files_take_what_they_say(which in any::<prop::sample::Index>(), number in 0u32..2000, word in 0usize..5) {

@@ -33,8 +33,7 @@ impl File {
         let settings = SETTINGS.iter().filter(|setting| setting.name.starts_with(ROOT));
         let settings = settings.map(|setting| (setting.name.to_string(), File::Setting(setting)));
         let stats = Orders::ALL_ANON.descending().flat_map(|order| {
-            let path =
-                move |stat: MthpStat| format!("{ROOT}hugepages-{}kB/stats/{}", 4 << order, stat.name());
+            let path = move |stat: MthpStat| ROOT.to_string() + &stat.file(order);
             MthpStat::ALL.iter().map(move |&stat| (path(stat), File::Stat(order, stat)))
         });
         let others = [
