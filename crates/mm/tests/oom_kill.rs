@@ -12,7 +12,7 @@ use reclaim_machine::boot;
 /// Fills memory with files beside two processes, one larger than the other, all within a second; who is to be killed, and
 /// the larger one.
 fn fill(min_ttl_ms: &str) -> (Option<MmId>, MmId) {
-    let (mut machine, mut mm) = boot(&Variant::of_release("6.12").unwrap());
+    let (mut machine, mut mm) = boot(Variant::of_release("6.12").unwrap());
     mm.set("lru_gen/min_ttl_ms", min_ttl_ms).unwrap();
     let processes = [300, 600].map(|pages| {
         let process = mm.create_mm(Memcg::ROOT);
