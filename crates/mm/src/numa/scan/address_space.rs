@@ -15,7 +15,8 @@ use machine::{Cpu, Flush, Machine, Node, Time};
 use std::ops::Range;
 
 const PAGE_SHIFT: u32 = 12;
-/// CPU time of a pass is charged to the thread's period so many times over, so that scanning takes 3 % at most.
+/// CPU time of a pass is charged to the thread's period so many times over, so that scanning takes 3 % at most. What a
+/// thread has run is known as of the last tick, and passes begin with one: one that ends before the next is not charged.
 const SCAN_TIME_WEIGHT: u64 = 32;
 
 impl MemoryManager {
@@ -126,8 +127,8 @@ impl MemoryManager {
         pass(&f, &settings, &mut scan, scanner, &mut walk);
         let next_scan = self.mms[mm].numa_scan.next_scan;
         self.mms[mm].numa_scan = super::MmScan { next_scan, ..scan };
-        let took = nanoseconds(machine.now(cpu) - began);
-        self.numa.tasks.get_mut(task).node_stamp += SCAN_TIME_WEIGHT * took;
+        let ticks = nanoseconds(machine.now(cpu) - began) / TICK_NS;
+        self.numa.tasks.get_mut(task).node_stamp += SCAN_TIME_WEIGHT * ticks * TICK_NS;
     }
 }
 
