@@ -34,7 +34,7 @@ fn start(variant: &str) -> Threads {
     let space = mm.create_mm(Memcg::ROOT);
     let mut tasks: Vec<TaskId> = Vec::new();
     for cpu in 0..CPUS {
-        let task = mm.add_task(space, 100 + u32::from(cpu), tasks.first().copied());
+        let task = mm.add_task(machine.now(Cpu(cpu)), space, 100 + u32::from(cpu), tasks.first().copied());
         mm.switch_task(&machine, Cpu(cpu), Some(task));
         tasks.push(task);
     }
@@ -211,7 +211,7 @@ fn a_fork_starts_scanning_over_and_a_child_begins_where_the_parent_stopped() {
     mm.set("numa_balancing/scan_delay_ms", "8").unwrap();
     mm.set("numa_balancing/scan_size_mb", "1").unwrap();
     let space = mm.create_mm(Memcg::ROOT);
-    let task = mm.add_task(space, 100, None);
+    let task = mm.add_task(machine.now(Cpu(0)), space, 100, None);
     let start = mm.mmap(space, PAGES, Backing::Anonymous, VmFlags::PRIVATE);
     mm.switch_task(&machine, Cpu(2), Some(task));
     for page in 0..PAGES {

@@ -112,7 +112,7 @@ impl NumaProgram {
         let layout = demand.layout().clone();
         let process = |number: usize| {
             let mm = system.mm.create_mm(Memcg::ROOT);
-            let first = system.mm.add_task(mm, FIRST_PID + number as u32, None);
+            let first = system.mm.add_task(Time::ZERO, mm, FIRST_PID + number as u32, None);
             Process { mm, first, areas: Vec::new(), alive: 0, waiting: Vec::new() }
         };
         let processes = (0..layout.processes.len()).map(process).collect();
@@ -146,7 +146,7 @@ impl NumaProgram {
     fn add_thread(&mut self, system: &mut System, process: usize) {
         let pid = FIRST_PID + (self.processes.len() + self.threads.len()) as u32;
         let own = &mut self.processes[process];
-        let task = system.mm.add_task(own.mm, pid, Some(own.first));
+        let task = system.mm.add_task(Time::ZERO, own.mm, pid, Some(own.first));
         // A page that nobody may use keeps stacks apart.
         let stack = system.mm.mmap(own.mm, STACK + 1, Backing::Anonymous, VmFlags::PRIVATE);
         system.mm.mprotect(own.mm, stack + STACK..stack + STACK + 1, VmFlags::default());

@@ -20,20 +20,32 @@ const PAGE_SHIFT: u32 = 12;
 const SCAN_TIME_WEIGHT: u64 = 32;
 
 impl MemoryManager {
-    /// A thread with this PID begins to run in `mm`, the first or a further one of it (`init_numa_balancing`).
-    pub fn add_task(&mut self, mm: MmId, pid: u32, creator: Option<TaskId>) -> TaskId {
-        let settings = &self.settings.numa;
-        let space = &mut self.mms[mm];
+    /// A thread with this PID begins to run in `mm`, the first or a further one of it (`init_numa_balancing`). As with a fork,
+    /// a process that had a single thread until now is scanned anew.
+    pub fn add_task(&mut self, now: Time, mm: MmId, pid: u32, creator: Option<TaskId>) -> TaskId {
+        let settings = self.settings.numa;
         let task = match creator {
             Some(creator) if self.numa.mm_of(creator) == mm => {
-                let bounds = self.numa.tasks.scan_periods(settings, creator, space.rss());
+                self.restart_scanning(now, mm);
+                let space = &mut self.mms[mm];
+                let bounds = self.numa.tasks.scan_periods(&settings, creator, space.rss());
                 let users = u64::from(space.users);
                 space.users += 1;
-                TaskNuma::new_thread(pid, settings, self.numa.tasks.get(creator), bounds, users)
+                TaskNuma::new_thread(pid, &settings, self.numa.tasks.get(creator), bounds, users)
             }
-            _ => TaskNuma::new(pid, settings),
+            _ => TaskNuma::new(pid, &settings),
         };
         self.numa.add(task, mm)
+    }
+
+    /// A process with a single thread makes another one, or a copy of itself: it is scanned from the first sequence on, after
+    /// a delay.
+    fn restart_scanning(&mut self, now: Time, mm: MmId) {
+        let space = &mut self.mms[mm];
+        if space.users == 1 {
+            space.numa_scan.next_scan = jiffies_at(now) + jiffies(self.settings.numa.scan_delay_ms);
+            space.numa_scan.scan_seq = 0;
+        }
     }
 
     /// A thread ends.
@@ -46,13 +58,8 @@ impl MemoryManager {
     /// A process is copied. One with a single thread is scanned anew, a delay from now; its copy likewise, from where the
     /// last pass stopped.
     pub(crate) fn numa_fork(&mut self, now: Time, parent: MmId, child: MmId) {
-        let delay = jiffies(self.settings.numa.scan_delay_ms);
-        let from = &mut self.mms[parent];
-        if from.users == 1 {
-            from.numa_scan.next_scan = jiffies_at(now) + delay;
-            from.numa_scan.scan_seq = 0;
-        }
-        let copied = from.numa_scan;
+        self.restart_scanning(now, parent);
+        let copied = self.mms[parent].numa_scan;
         self.mms[child].numa_scan = super::MmScan { scan_seq: 0, ..copied };
     }
 
