@@ -22,6 +22,7 @@ mod vma;
 use crate::account::Category;
 use crate::huge_memory::policy::Disabled;
 use crate::memcontrol::Memcg;
+use crate::numa::migrate::policy::Mempolicy;
 use crate::numa::scan::MmScan;
 use crate::page_alloc::MemoryManager;
 use machine::{Cpu, Machine};
@@ -203,6 +204,7 @@ impl MemoryManager {
             flags,
             has_anon: false,
             numab: None,
+            policy: None,
         });
         self.khugepaged_enter_vma(mm, start);
     }
@@ -258,6 +260,12 @@ impl MemoryManager {
             }
         }
         self.mms[mm].vmas.change(pages, |vma| vma.flags = vma.flags.without(all).or(rights));
+    }
+
+    /// Sets the policy of what lies in `pages`, or takes it away (`mbind`). It says whether NUMA balancing may scan, and where
+    /// hint faults take pages; pages that are there stay, and new ones are those of a process without a policy.
+    pub fn mbind(&mut self, mm: MmId, pages: Range<Vpn>, policy: Option<Mempolicy>) {
+        self.mms[mm].vmas.change(pages, |vma| vma.policy = policy);
     }
 
     /// Whether accesses to an area say something about the future (`vma_has_recency`); before 6.3 all did.

@@ -9,6 +9,7 @@
 //! of itself is equal; the kernel asks besides whether their pages are found in the same way (`anon_vma`).
 
 use super::Vpn;
+use crate::numa::migrate::policy::Mempolicy;
 use crate::numa::scan::NumabState;
 use crate::workingset::LruType;
 use crate::xarray::FileId;
@@ -87,6 +88,8 @@ pub struct Vma {
     /// What NUMA scanning knows of it (`numab_state`): nothing where it was cut off another, the first one's where two
     /// became one.
     pub(crate) numab: Option<NumabState>,
+    /// Where hint faults may take its pages, if that was set (`vma->vm_policy`).
+    pub(crate) policy: Option<Mempolicy>,
 }
 
 impl Vma {
@@ -136,7 +139,7 @@ impl Vma {
             }
             _ => false,
         };
-        backing && self.end == next.start && self.flags == next.flags
+        backing && self.end == next.start && self.flags == next.flags && self.policy == next.policy
     }
 }
 

@@ -140,6 +140,7 @@ pub struct NumaBalancing {
     /// By VMA.
     heat: Heat,
     skipped: [u64; SkipReason::ALL.len()],
+    skipped_for_cpuset: u64,
 }
 
 impl NumaBalancing {
@@ -157,6 +158,7 @@ impl NumaBalancing {
             wants_to_move: Vec::new(),
             heat: Heat::default(),
             skipped: [0; SkipReason::ALL.len()],
+            skipped_for_cpuset: 0,
         }
     }
 
@@ -283,6 +285,15 @@ impl NumaBalancing {
     fn note_skipped(&mut self, mm: MmId, start: u64, reason: SkipReason) {
         self.skipped[reason as usize] += 1;
         self.heat.of(mm, start).skipped[reason as usize] += 1;
+    }
+
+    fn note_skipped_for_cpuset(&mut self) {
+        self.skipped_for_cpuset += 1;
+    }
+
+    /// Passes that were left out because a cpuset allows one node, as `sched_skip_cpuset_numa` tells.
+    pub fn skipped_for_cpuset(&self) -> u64 {
+        self.skipped_for_cpuset
     }
 
     /// How often VMAs were skipped for each reason, as `sched_skip_vma_numa` tells.

@@ -65,13 +65,13 @@ impl MemoryManager {
         let may_write = vma.flags.has(VmFlags::WRITE) && self.page_tables[entry].has(Pte::WRITE);
         let shares = self.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
         note_access(&f, &mut vma.numab, pid);
-        let vma_start = vma.start;
+        let (vma_start, policy) = (vma.start, vma.policy);
         let is_program = !vma.is_private() || vma.flags.has(VmFlags::EXEC);
         let timed = settings.tiering && self.numa.is_slow(source);
         let last = if timed { Cpupid::UNSET } else { self.numa.last(id) };
         self.counters.add(Event::NumaHintFaults, 1);
         self.counters.add(Event::NumaHintFaultsLocal, u64::from(here == source));
-        let target = self.misplaced(machine, cpu, task, id, source);
+        let target = self.misplaced(machine, cpu, task, id, source, policy);
         let moved = target.map(|target| {
             let flags = self.folios.flags[id];
             let is_file = !flags.has(FolioFlags::SWAPBACKED);
@@ -129,7 +129,7 @@ impl MemoryManager {
         }
     }
 
-    /// Where a folio that `task` touches is to go (`mpol_misplaced`).
+    /// Where a folio that `task` touches in a VMA with `policy` is to go (`mpol_misplaced`).
     fn misplaced(
         &mut self,
         machine: &Machine<Category>,
@@ -137,15 +137,17 @@ impl MemoryManager {
         task: TaskId,
         id: FolioId,
         source: Node,
+        policy: Option<Mempolicy>,
     ) -> Option<Node> {
         let here = machine.node(cpu);
-        if source == here {
+        if policy.is_none() && source == here {
             // Under the default policy nothing more is asked.
             return None;
         }
+        let policy = policy.unwrap_or(Mempolicy::default_on(here));
         let distances = &machine.topology.node_distances;
         let mut asked = false;
-        let target = policy::misplaced(&Mempolicy::default_on(here), here, source, distances, |_| {
+        let target = policy::misplaced(&policy, here, source, distances, |_| {
             asked = true;
             true
         });

@@ -34,6 +34,11 @@ impl Nodes {
         self.0 >> node.0 & 1 != 0
     }
 
+    /// Whether there is only one.
+    pub fn is_one(self) -> bool {
+        self.0.is_power_of_two()
+    }
+
     fn iter(self) -> impl Iterator<Item = Node> {
         (0..64).map(Node).filter(move |&node| self.has(node))
     }

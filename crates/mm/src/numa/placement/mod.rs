@@ -14,7 +14,7 @@ pub mod policy;
 use super::Tasks;
 use super::cpupid::Cpupid;
 use super::features::NumaFeatures;
-use super::migrate::policy::{FaultFlags, GroupUse};
+use super::migrate::policy::{FaultFlags, GroupUse, Nodes};
 use super::scan::MmScan;
 use super::scan::policy::{GroupSharing, ScanPeriods, scan_periods};
 use super::{HZ, jiffies};
@@ -141,6 +141,8 @@ pub struct TaskNuma {
     pub locality: Locality,
     /// Pages that it had moved (`numa_pages_migrated`).
     pub pages_migrated: u64,
+    /// The nodes that its cpuset allows it, if it is in one (`cpuset.mems`).
+    pub mems_allowed: Option<Nodes>,
     pub(super) group: Option<usize>,
     last_placement: u64,
     last_runtime: u64,
@@ -160,6 +162,7 @@ impl TaskNuma {
             faults: None,
             locality: Locality::default(),
             pages_migrated: 0,
+            mems_allowed: None,
             group: None,
             last_placement: 0,
             last_runtime: 0,
@@ -180,6 +183,7 @@ impl TaskNuma {
         TaskNuma {
             node_stamp: u64::from(delay) + 2 * super::TICK_NS,
             preferred: parent.preferred,
+            mems_allowed: parent.mems_allowed,
             scan_period_max: parent.scan_period_max,
             ..TaskNuma::new(pid, settings)
         }

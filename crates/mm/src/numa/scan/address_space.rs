@@ -5,9 +5,10 @@ use super::super::{HZ, TICK_NS, jiffies, jiffies_at, nanoseconds};
 use super::policy::{self, Scanner, SkipReason, VmaTraits};
 use super::{NumabState, Vmas, pass};
 use crate::account::Category;
-use crate::address_space::{Backing, MmId, Pte, VmFlags, Vma};
+use crate::address_space::{Backing, MmId, Pte, VmFlags, Vma, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
+use crate::numa::migrate::policy::Nodes;
 use crate::numa::migrate::promotion::stored_time;
 use crate::numa::placement::{TaskId, TaskNuma};
 use crate::page_alloc::MemoryManager;
@@ -46,6 +47,12 @@ impl MemoryManager {
             space.numa_scan.next_scan = jiffies_at(now) + jiffies(self.settings.numa.scan_delay_ms);
             space.numa_scan.scan_seq = 0;
         }
+    }
+
+    /// Says which nodes the cpuset of a task allows it (`cpuset.mems`), if it is in one; threads that it creates later are
+    /// allowed the same. NUMA balancing asks; where pages come from does not depend on it.
+    pub fn set_mems_allowed(&mut self, task: TaskId, nodes: Option<Nodes>) {
+        self.numa.tasks.get_mut(task).mems_allowed = nodes;
     }
 
     /// A thread ends.
@@ -112,6 +119,10 @@ impl MemoryManager {
 
     fn task_numa_work(&mut self, machine: &mut Machine<Category>, cpu: Cpu, task: TaskId, mm: MmId) {
         let (f, settings) = (self.features().numa, self.settings.numa);
+        if f.skips_single_node_cpusets && self.numa.tasks.get(task).mems_allowed.is_some_and(Nodes::is_one) {
+            self.numa.note_skipped_for_cpuset();
+            return;
+        }
         let began = machine.now(cpu);
         let now = jiffies_at(began);
         let mut scan = self.mms[mm].numa_scan;
@@ -159,7 +170,7 @@ fn traits(vma: &Vma) -> VmaTraits {
     let rights = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
     let is_file = matches!(vma.backing, Backing::File(..));
     VmaTraits {
-        suitable: true,
+        suitable: vma.policy.is_none_or(|policy| policy.migrate_on_fault),
         read_only_file: is_file && vma.flags.has(VmFlags::READ) && !vma.flags.has(VmFlags::WRITE),
         accessible: vma.flags.any(rights),
     }
@@ -226,6 +237,20 @@ impl MemoryManager {
     #[inline]
     pub(crate) fn folio_node(&self, id: FolioId) -> Node {
         Node((usize::from(self.folios[id].lruvec.0) % self.nodes()) as u8)
+    }
+
+    /// How many of some pages are on each node (/proc/PID/numa_maps).
+    pub fn pages_by_node(&self, mm: MmId, pages: Range<Vpn>) -> Vec<u64> {
+        let mut sums = vec![0; self.nodes()];
+        for (table, places) in self.mms[mm].directory.tables(pages) {
+            let of_entry = self.page_tables[table].pages_of_entry();
+            for place in self.page_tables[table].places(places) {
+                if let Some(id) = self.page_tables[table.entry(place)].folio() {
+                    sums[self.folio_node(id).index()] += of_entry;
+                }
+            }
+        }
+        sums
     }
 
     /// Whether an entry that maps a folio becomes PROT_NONE (`change_pte_range`, `change_huge_pmd`). `alone`: where the only
