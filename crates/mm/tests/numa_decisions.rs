@@ -1,10 +1,15 @@
 //! What NUMA scanning decides, variant by variant: small address spaces, known passes, exact answers.
 
+use machine::{Cpu, Node};
 use mm::Series;
+use mm::numa::cpupid::Cpupid;
 use mm::numa::features::{AccessingPids, NumaFeatures};
-use mm::numa::jiffies;
+use mm::numa::migrate::policy::{Fault, FaultFlags, GroupUse, may_migrate};
+use mm::numa::placement::policy::{Join, Other, join};
+use mm::numa::placement::{CountedFault, TaskClock, TaskNuma};
 use mm::numa::scan::policy::{self, Budget, Scanner, SkipReason, VmaTraits, pid_bit};
 use mm::numa::scan::{MmScan, NumabState, Vmas, pass};
+use mm::numa::{TICK_NS, Tasks, jiffies};
 use mm::sysctl::NumaSettings;
 use proptest::prelude::*;
 use std::ops::Range;
@@ -319,7 +324,240 @@ fn play(
     passes
 }
 
+#[test]
+fn a_vma_met_in_a_later_sequence_waits_unless_there_is_no_delay() {
+    for (delay, scanned) in [(100, false), (0, true)] {
+        let settings = NumaSettings { scan_delay_ms: delay, ..settings() };
+        let f = features("p1");
+        let scanner = Scanner { pid: 7, nr_threads: 1, started: 1000, forced: false };
+        let decide = |scan_seq: i32, now: u64| {
+            let mm = MmScan { scan_seq, ..MmScan::default() };
+            let mut record = None;
+            let decision =
+                policy::decide(&f, &settings, VmaTraits::ANONYMOUS, 0, &mut record, &mm, &scanner, now);
+            (decision == policy::Decision::Scan, record.unwrap().next_scan)
+        };
+        // The delay counts from when the pass began, though time has gone on.
+        assert_eq!(decide(1, 1003), (scanned, 1000 + jiffies(delay)));
+        assert!(decide(0, 1003).0, "the first sequence knows no delay");
+    }
+}
+
+#[test]
+fn p2_never_forgets() {
+    let f = features("p2");
+    let mut space = Space::of(&[1]);
+    space.pass(&f, &settings(), 7);
+    space.touch(&f, 0, 7);
+    for _ in 0..100 {
+        space.now += jiffies(10_000);
+        assert_eq!(space.pass(&f, &settings(), 7), [256]);
+    }
+}
+
+/// A fork sets the process's sequence back, and leaves the records: their numbers can be larger.
+#[test]
+fn records_survive_a_sequence_that_starts_over() {
+    let mut space = Space::of(&[1, 1]);
+    let f = features("y612");
+    for _ in 0..6 {
+        space.pass(&f, &settings(), 7);
+        space.now += jiffies(100);
+    }
+    let [first, second] = [0, 1].map(|vma| space.vmas[vma].2.unwrap());
+    assert!(first.prev_scan_seq > 0 && second.prev_scan_seq > 0);
+    space.scan.scan_seq = 0;
+    // Younger than the record's first sequence: as if the VMA were new.
+    assert_eq!(space.pass(&f, &settings(), 8), [256, 256]);
+    // By accident the same number.
+    space.scan = MmScan { scan_seq: 1, ..MmScan::default() };
+    space.vmas[0].2.as_mut().unwrap().prev_scan_seq = 1;
+    assert_eq!(space.pass(&f, &settings(), 8)[0], 0);
+    assert!(space.traced.iter().any(|(_, reason)| *reason == SkipReason::SeqCompleted));
+}
+
+/// Sequences of an idle VMA are compared as signed numbers, with the threads that there are now.
+#[test]
+fn a_vma_comes_up_again_after_as_many_sequences_as_threads() {
+    let f = features("y612");
+    let settings = settings();
+    for (prev, threads, seq, scanned) in
+        [(5, 3, 8, false), (5, 3, 9, true), (5, 1, 7, true), (i32::MAX, 1, 9, true), (-1, 3, 2, false)]
+    {
+        let mm = MmScan { scan_seq: seq, ..MmScan::default() };
+        let record =
+            NumabState { next_scan: 0, pids: [0; 2], reset_at: 9999, prev_scan_seq: prev, start_scan_seq: 0 };
+        let scanner = Scanner { pid: 7, nr_threads: threads, started: 1000, forced: false };
+        let decision =
+            policy::decide(&f, &settings, VmaTraits::ANONYMOUS, 0, &mut Some(record), &mm, &scanner, 1000);
+        assert_eq!(decision == policy::Decision::Scan, scanned, "{prev} {threads} {seq}");
+    }
+}
+
+#[test]
+fn what_is_completed_is_left_behind() {
+    let f = features("m6");
+    let mut space = Space::of(&[1, 1, 1]);
+    let seq = space.scan.scan_seq;
+    space.pass(&f, &settings(), 7);
+    space.scan.scan_seq = seq;
+    for vma in &mut space.vmas[..2] {
+        vma.2.as_mut().unwrap().prev_scan_seq = seq;
+    }
+    space.vmas[2].2.as_mut().unwrap().prev_scan_seq = seq - 1;
+    // The budget ends in the last one: the offset is there, not before what was completed.
+    space.vmas[2].0.end += 40 * MIB;
+    assert_eq!(space.pass(&f, &settings(), 7)[..2], [0, 0]);
+    assert!(space.scan.scan_offset > space.vmas[1].0.end);
+    assert_eq!(space.traced.iter().filter(|(_, reason)| *reason == SkipReason::SeqCompleted).count(), 2);
+}
+
+#[test]
+fn a_pass_that_finds_nothing_takes_its_turn() {
+    let settings = NumaSettings::default();
+    let mut mm = MmScan { next_scan: 100, ..MmScan::default() };
+    assert!(!policy::claim(&mut mm, &settings, 1000, 99));
+    assert!(policy::claim(&mut mm, &settings, 1000, 100));
+    assert_eq!(mm.next_scan, 350, "nobody else for a period, whatever comes of it");
+    assert!(!policy::claim(&mut mm, &settings, 10, 349));
+}
+
+/// A new thread is meant to wait for some periods. The kernel mixes up units: two ticks are left, and its period is a delay.
+#[test]
+fn a_new_thread_scans_after_two_ticks() {
+    let settings = NumaSettings::default();
+    let parent = TaskNuma::new(1, &settings);
+    let bounds = policy::scan_periods(&settings, 0, None);
+    let thread = TaskNuma::new_thread(2, &settings, &parent, bounds, 100);
+    assert_eq!(thread.node_stamp, 2 * TICK_NS + 60_000, "60,000 ms as nanoseconds");
+    assert_eq!(thread.scan_period, 1000);
+    let tick = |runtime| policy::tick(thread.node_stamp, thread.scan_period, runtime, 0, 0);
+    assert_eq!(tick(thread.node_stamp + 1_000_000_000), None);
+    assert!(!tick(thread.node_stamp + 1_000_000_001).unwrap().restarts_period, "it is not its first");
+}
+
+/// A large folio is one hint fault and as many pages; one that cannot move puts off the scans of its whole process.
+#[test]
+fn pages_are_counted_and_failures_slow_the_process() {
+    let (f, settings) = (features("y612"), NumaSettings::default());
+    for (flags, next_scan) in [(FaultFlags::MIGRATED, 7), (FaultFlags::MIGRATE_FAIL, 1000 + jiffies(2000))] {
+        let mut tasks = Tasks::new(vec![vec![10, 20], vec![20, 10]]);
+        let task = tasks.add(TaskNuma::new(7, &settings));
+        let mut mm = MmScan { next_scan: 7, ..MmScan::default() };
+        let fault = CountedFault { last: Cpupid::UNSET, node: Node(1), cpu_node: Node(0), pages: 16, flags };
+        let at = |now| TaskClock { now, now_ns: now * TICK_NS, runtime_ns: now * TICK_NS, load_sum: 0 };
+        tasks.fault(&f, &settings, task, at(999), &fault, None, &mut mm, || 4096);
+        let own = tasks.get(task);
+        assert_eq!((own.locality.remote, own.locality.local), (16, 0));
+        assert_eq!(own.locality.failed, if flags == FaultFlags::MIGRATED { 0 } else { 16 });
+        // The sequence ends, and the next fault places the thread.
+        mm.scan_seq = 1;
+        let local = CountedFault { flags: FaultFlags::FAULT_LOCAL, cpu_node: Node(1), ..fault };
+        tasks.get_mut(task).locality.local = 1;
+        tasks.fault(&f, &settings, task, at(1000), &local, None, &mut mm, || 4096);
+        assert_eq!(mm.next_scan, next_scan);
+        assert_eq!(tasks.get(task).preferred, Some(Node(1)));
+    }
+}
+
+/// Groups of equal size are told apart by age, where the kernel compares addresses; a larger one is never left.
+#[test]
+fn a_younger_group_joins_an_older_one() {
+    let other = |group| Other { matches: true, group: Some(group), same_mm: true };
+    assert_eq!(join((2, 1), &other((1, 1)), false), Join::Join);
+    assert_eq!(join((1, 1), &other((2, 1)), false), Join::Stay);
+    assert_eq!(join((1, 1), &other((2, 2)), false), Join::Join);
+    assert_eq!(join((2, 3), &other((1, 2)), false), Join::Stay);
+    let elsewhere = Other { same_mm: false, ..other((1, 1)) };
+    assert_eq!(join((2, 1), &elsewhere, false), Join::LooksAlike);
+    assert_eq!(join((2, 1), &elsewhere, true), Join::Join);
+    assert_eq!(join((2, 1), &Other { matches: false, ..other((1, 1)) }, true), Join::Stay);
+}
+
+/// "Early" is by the task's own number of sequences, which it copies when it is placed.
+#[test]
+fn early_faults_bring_pages_at_once() {
+    let at = |task_scan_seq, preferred| Fault {
+        pid: 7,
+        last: Cpupid::UNSET,
+        last_node: None,
+        destination: Node(1),
+        preferred,
+        task_scan_seq,
+        group: Some(GroupUse { cpu_source: 9, cpu_destination: 1, memory_source: 1, memory_destination: 9 }),
+        from_slow_memory: false,
+    };
+    assert!(may_migrate(&at(4, Some(Node(1)))));
+    assert!(!may_migrate(&at(5, Some(Node(1)))));
+    assert!(may_migrate(&at(5, None)), "no node is preferred yet");
+    // Somebody on another node was there: it takes two faults.
+    let second = |node| Fault { last: Cpupid::new(Cpu(3), 8), last_node: Some(Node(node)), ..at(9, None) };
+    assert!(!may_migrate(&Fault { group: None, ..second(0) }));
+    assert!(may_migrate(&Fault { group: None, ..second(1) }));
+}
+
 proptest! {
+    /// A VMA that was begun is the one that the pass starts in; no other one profits.
+    #[test]
+    fn only_the_vma_begun_is_finished(history in histories(), variant in 0..VARIANTS.len()) {
+        let f = features(VARIANTS[variant]);
+        let mut space = Space::of(&history.mib);
+        for &(thread, touched, later) in &history.steps {
+            for vma in 0..space.vmas.len() {
+                if touched >> vma & 1 != 0 {
+                    space.touch(&f, vma, thread);
+                }
+            }
+            let offset = space.scan.scan_offset;
+            space.pass(&f, &settings(), thread);
+            for (start, reason) in &space.traced {
+                if *reason == SkipReason::IgnorePid {
+                    let end = space.vmas.iter().find(|vma| vma.0.start == *start).unwrap().0.end;
+                    prop_assert!(*start < offset && offset < end, "{start:#x} with the pass from {offset:#x}");
+                }
+            }
+            space.now += u64::from(later);
+        }
+    }
+
+    /// From m6 on, every VMA is completed in each sequence, though nobody touches it, as long as passes go on. From y612 on one
+    /// that comes up for its age can use up the budget before another one is forced, which then waits until it is as old.
+    #[test]
+    fn every_vma_is_completed_in_every_sequence(history in histories(), variant in 7..VARIANTS.len()) {
+        let f = features(VARIANTS[variant]);
+        let mut space = Space::of(&history.mib);
+        let most = if f.revisits_idle_vmas { space.threads + 2 } else { 1 };
+        // One whose end the budget ended at is not marked, so what counts is when its end was reached.
+        let mut reached = vec![0; space.vmas.len()];
+        for &(thread, ..) in history.steps.iter().cycle().take(200) {
+            space.pass(&f, &settings(), thread);
+            let seq = space.scan.scan_seq;
+            for (vma, reached) in space.vmas.iter().zip(&mut reached) {
+                if space.scanned.iter().any(|range| range.end == vma.0.end) {
+                    *reached = seq;
+                }
+                prop_assert!(seq - *reached <= most, "{:?} at {seq}", reached);
+            }
+            space.now += jiffies(100);
+        }
+    }
+
+    /// What p4 leaves to other threads, m6 completes: of the same passes, never fewer VMAs in the end.
+    #[test]
+    fn m6_completes_what_p4_starves(history in histories()) {
+        let scanned = |name: &str| -> Vec<bool> {
+            let mut history = history.clone();
+            // Passes that come late enough for the delay, without accesses.
+            history.steps.iter_mut().for_each(|step| *step = (step.0, 0, 1000));
+            let passes = play(&history, &features(name), &settings(), false);
+            let late = passes.iter().skip(passes.len() / 2);
+            (0..history.mib.len()).map(|vma| late.clone().any(|(pages, _)| pages[vma] > 0)).collect()
+        };
+        for (p4, m6) in scanned("p4").into_iter().zip(scanned("m6")) {
+            prop_assert!(m6 >= p4);
+        }
+    }
+
     #[test]
     fn without_a_delay_p1_is_b0(history in histories()) {
         let settings = NumaSettings { scan_delay_ms: 0, ..settings() };

@@ -5,7 +5,9 @@ mod reclaim_machine;
 use machine::{Cpu, Machine, Node};
 use mm::address_space::{Backing, MmId, Pte, VmFlags, Vpn};
 use mm::memcontrol::Memcg;
+use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::TaskId;
+use mm::numa::scan::policy::SkipReason;
 use mm::{Category, Event, MemoryManager, Series};
 use proptest::prelude::*;
 use reclaim_machine::{CPUS, boot};
@@ -230,4 +232,135 @@ fn a_fork_starts_scanning_over_and_a_child_begins_where_the_parent_stopped() {
     assert_eq!((parent.scan_offset, child.scan_offset), (before.scan_offset, before.scan_offset));
     assert_eq!(parent.next_scan, child.next_scan);
     assert!(mm.mm(space).vmas.iter().count() == 1);
+}
+
+/// Each reason of `sched_skip_vma_numa` comes up in a process that has such areas.
+#[test]
+fn every_reason_to_skip_a_vma_is_met() {
+    let mut threads = start("y612");
+    let rights = VmFlags::PRIVATE.or(VmFlags::EXEC);
+    let bound = threads.mm.mmap(threads.space, 8, Backing::Anonymous, VmFlags::PRIVATE);
+    threads.mm.mbind(
+        threads.space,
+        bound..bound + 8,
+        Some(Mempolicy {
+            mode: Mode::Bind(Nodes::of(Node(0))),
+            migrate_on_fault: false,
+            migrate_on_referencing_node: false,
+        }),
+    );
+    let file = threads.mm.open_file();
+    threads.mm.mmap(threads.space, 8, Backing::File(file, 0), VmFlags::READ);
+    let guard = threads.mm.mmap(threads.space, 8, Backing::Anonymous, VmFlags::PRIVATE);
+    threads.mm.mprotect(threads.space, guard..guard + 8, VmFlags::default());
+    let others = threads.mm.mmap(threads.space, 8, Backing::Anonymous, rights);
+    for page in others..others + 8 {
+        threads.mm.touch(&mut threads.machine, Cpu(0), threads.space, page, true).unwrap();
+    }
+    let count = |threads: &Threads, reason| {
+        threads.mm.numa().skipped().find(|(of, _)| *of == reason).map_or(0, |(_, times)| times)
+    };
+    for round in 0..400u64 {
+        // One thread uses the large area, and another one scans.
+        (0..PAGES).for_each(|page| threads.touch(1, page, true));
+        threads.tick(if round % 8 == 0 { 2 } else { 1 }, 8);
+        if round == 200 {
+            threads.mm.mmap(threads.space, 8, Backing::Anonymous, VmFlags::PRIVATE);
+        }
+    }
+    for reason in SkipReason::ALL {
+        assert!(count(&threads, reason) > 0, "{}", reason.name());
+    }
+    threads.validate();
+}
+
+#[test]
+fn a_cpuset_of_one_node_is_not_scanned_from_7_2_on() {
+    for (variant, nodes, scanned) in [("c72", 1, false), ("c72", 3, true), ("y612", 1, true)] {
+        let mut threads = start(variant);
+        for &task in &threads.tasks {
+            threads.mm.set_mems_allowed(task, Some(Nodes(nodes)));
+        }
+        (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        (0..100).for_each(|_| threads.tick(2, 8));
+        assert_eq!(threads.count(Event::NumaPteUpdates) > 0, scanned, "{variant}, nodes {nodes}");
+        assert_eq!(threads.mm.numa().skipped_for_cpuset() > 0, !scanned, "{variant}, nodes {nodes}");
+    }
+}
+
+/// Pages under a policy go to its node, whoever touches them, or stay if it does not move pages on faults.
+#[test]
+fn a_policy_says_where_pages_go() {
+    for (migrate_on_fault, moves) in [(true, true), (false, false)] {
+        let mut threads = start("b0");
+        let mode = Mode::Bind(Nodes::of(Node(1)));
+        let policy = Mempolicy { mode, migrate_on_fault, migrate_on_referencing_node: false };
+        let area = threads.start..threads.start + PAGES;
+        threads.mm.mbind(threads.space, area.clone(), Some(policy));
+        (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        for _ in 0..100 {
+            threads.tick(0, 8);
+            (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        }
+        let there = threads.mm.pages_by_node(threads.space, area)[1];
+        // What is in a per-CPU batch cannot be moved.
+        assert_eq!(there > PAGES - 64, moves, "{there} pages");
+        assert_eq!(threads.count(Event::NumaPteUpdates) > 0, moves);
+    }
+}
+
+/// A new piece of a VMA has no record, and a copy of an address space has none at all: both are scanned after a new delay.
+#[test]
+fn a_split_and_a_fork_lose_what_scanning_knew() {
+    let mut threads = start("p1");
+    (0..PAGES).for_each(|page| threads.touch(0, page, true));
+    let skipped = |threads: &Threads| {
+        let delays = threads.mm.numa().skipped().find(|(of, _)| *of == SkipReason::ScanDelay);
+        delays.map_or(0, |(_, times)| times)
+    };
+    while threads.mm.mm(threads.space).numa_scan.scan_seq < 3 {
+        threads.tick(2, 40);
+        (0..PAGES).for_each(|page| threads.touch(2, page, true));
+    }
+    let before = skipped(&threads);
+    threads.tick(2, 40);
+    assert_eq!(skipped(&threads), before, "all are old enough");
+    let rights = VmFlags::PRIVATE.or(VmFlags::EXEC);
+    threads.mm.mprotect(threads.space, threads.start + 700..threads.start + PAGES, rights);
+    let mut more = 0;
+    for _ in 0..8 {
+        threads.tick(2, 40);
+        more = skipped(&threads) - before;
+        (0..PAGES).for_each(|page| threads.touch(2, page, true));
+    }
+    assert!(more > 0, "the new piece waits");
+}
+
+/// Only a process with one thread starts scanning over when it forks; with two, whoever else counts as one, it goes on.
+#[test]
+fn a_fork_of_several_threads_goes_on_being_scanned() {
+    let mut threads = start("y612");
+    (0..PAGES).for_each(|page| threads.touch(0, page, true));
+    while threads.mm.mm(threads.space).numa_scan.scan_seq == 0 {
+        threads.tick(2, 8);
+    }
+    let before = threads.mm.mm(threads.space).numa_scan;
+    let child = threads.mm.fork_mm(&mut threads.machine, Cpu(2), threads.space);
+    assert_eq!(threads.mm.mm(threads.space).numa_scan, before);
+    assert_eq!(threads.mm.mm(child).numa_scan.scan_seq, 0);
+}
+
+/// The first further thread of a process puts off scanning by a delay, as a fork does; the second does not.
+#[test]
+fn a_process_is_scanned_anew_when_it_gets_its_second_thread() {
+    let (mut machine, mut mm) = boot(Series::NUMA.variant("y612").unwrap());
+    let space = mm.create_mm(Memcg::ROOT);
+    let first = mm.add_task(machine.now(Cpu(0)), space, 100, None);
+    assert_eq!(mm.mm(space).numa_scan.next_scan, 0);
+    mm.add_task(machine.now(Cpu(0)), space, 101, Some(first));
+    // 1000 ms are 250 jiffies, and boot is at 1.
+    assert_eq!(mm.mm(space).numa_scan.next_scan, 251);
+    machine.wait_until(Cpu(0), Category::Program, machine::Time::from_seconds(1.0));
+    mm.add_task(machine.now(Cpu(0)), space, 102, Some(first));
+    assert_eq!(mm.mm(space).numa_scan.next_scan, 251);
 }
