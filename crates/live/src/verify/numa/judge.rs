@@ -19,11 +19,12 @@ use mm::numa::Tasks;
 use mm::numa::cpupid::Cpupid;
 use mm::numa::migrate::policy::{self as migration, FaultFlags, Mempolicy};
 use mm::numa::placement::policy::{LOAD_AVG_MAX, Locality};
-use mm::numa::placement::{CountedFault, TaskClock, TaskId, TaskNuma};
+use mm::numa::placement::{CountedFault, Kind, TaskClock, TaskId, TaskNuma};
 use mm::numa::scan;
 use mm::numa::scan::policy::{self as scanning, Scanner};
 use mm::sysctl::Settings;
 
+use super::placements::Placements;
 use super::recording::{Case, Decision, Fault, Recording};
 use super::ticks::Ticks;
 use super::vmas::{RecordedVmas, vmas_of};
@@ -47,15 +48,25 @@ struct AddressSpace {
     threads: i32,
     rss: u64,
     started: bool,
-    /// A pass that has not ended: when it does, and what the kernel then knows.
-    scanning: Option<(u64, scan::MmScan)>,
+    /// Passes that have not ended. Several can be under way: each begins where the last one that ended has stopped.
+    scanning: Vec<Pass>,
+}
+
+/// What is known when a pass ends.
+struct Pass {
+    end: u64,
+    /// How many sequences it has ended.
+    sequences: i32,
+    scan_offset: u64,
 }
 
 impl AddressSpace {
-    /// It is `time`: a pass may have ended.
+    /// It is `time`: passes may have ended.
     fn advance(&mut self, time: u64) {
-        if let Some((_, after)) = self.scanning.take_if(|(end, _)| *end <= time) {
-            (self.scan.scan_seq, self.scan.scan_offset) = (after.scan_seq, after.scan_offset);
+        self.scanning.sort_by_key(|pass| pass.end);
+        for pass in self.scanning.extract_if(.., |pass| pass.end <= time) {
+            self.scan.scan_seq += pass.sequences;
+            self.scan.scan_offset = pass.scan_offset;
         }
     }
 }
@@ -66,6 +77,9 @@ struct Judge<'a> {
     recording: &'a Recording,
     decisions: &'a [Decision],
     ticks: Ticks,
+    placements: Placements,
+    /// Faults that each thread has taken.
+    taken: BTreeMap<u32, usize>,
     /// Decisions of each thread that have not been looked at, by number, the next one last.
     ahead: BTreeMap<u32, Vec<usize>>,
     tasks: Tasks,
@@ -100,7 +114,7 @@ pub fn entries(
         threads: threads.len() as i32 + 1,
         rss: case.buffer_mib * PAGES_OF_MIB + OTHER_PAGES,
         started: false,
-        scanning: None,
+        scanning: Vec::new(),
     };
     let mut judge = Judge {
         features,
@@ -108,6 +122,8 @@ pub fn entries(
         recording,
         decisions,
         ticks: Ticks::new(decisions),
+        placements: Placements::new(faults, decisions),
+        taken: BTreeMap::new(),
         ahead,
         tasks: Tasks::new(recording.distances.clone()),
         ids: BTreeMap::new(),
@@ -211,10 +227,12 @@ impl Judge<'_> {
             pages: 1,
             flags,
         };
-        let (recorded, attempt) = self.after_fault(fault);
+        let taken = self.taken.entry(fault.tid).or_default();
+        let number = std::mem::replace(taken, *taken + 1);
+        let (recorded, attempt) = self.after_fault(fault, self.placements.fault_after(fault.tid, number));
         let was_due = attempt.is_some() || !recorded.is_empty();
         let clock = TaskClock {
-            now: self.now(fault, task, counted.cpu_node, was_due),
+            now: self.now(fault, number, task, counted.cpu_node, space, was_due),
             now_ns: fault.time * 1000,
             runtime_ns: fault.time * 1000,
             load_sum: LOAD_AVG_MAX,
@@ -252,14 +270,34 @@ impl Judge<'_> {
         }
     }
 
-    /// The jiffy of a fault. The kernel counts ticks up to one later than the timer, so what it did at one decides.
-    fn now(&self, fault: &Fault, task: TaskId, cpu_node: Node, was_due: bool) -> u64 {
+    /// The jiffy of a fault. The kernel counts ticks up to one later than the timer, so what it did at one decides: when it
+    /// placed the thread, and when it looked for a CPU.
+    fn now(
+        &self,
+        fault: &Fault,
+        number: usize,
+        task: TaskId,
+        cpu_node: Node,
+        space: usize,
+        was_due: bool,
+    ) -> u64 {
         let now = self.ticks.at(fault.time);
         let own = self.tasks.get(task);
+        let ends_sequence = own.scan_seq != self.spaces[space].scan.scan_seq;
+        let placement = self.placements.next(fault.tid, number);
+        if ends_sequence && let Some(placement) = placement {
+            if placement.fault == number && now == own.migrate_retry {
+                return now + 1;
+            }
+            if placement.fault > number && now > own.migrate_retry && self.ticks.at(placement.time) <= now + 1
+            {
+                return own.migrate_retry;
+            }
+        }
         let moves = own.preferred.is_some_and(|preferred| preferred != cpu_node);
         match now.cmp(&(own.migrate_retry + 1)) {
             std::cmp::Ordering::Less if was_due && now == own.migrate_retry => now + 1,
-            std::cmp::Ordering::Equal if moves && !was_due => now - 1,
+            std::cmp::Ordering::Equal if moves && !was_due && !ends_sequence => now - 1,
             _ => now,
         }
     }
@@ -291,15 +329,14 @@ impl Judge<'_> {
     }
 
     /// Preferred nodes that a thread got with a fault, and the node that it was to move to, if it tried: its own if it
-    /// found no place.
-    fn after_fault(&mut self, fault: &Fault) -> (Vec<u8>, Option<u8>) {
+    /// found no place. `until`: the next fault of the thread.
+    fn after_fault(&mut self, fault: &Fault, until: u64) -> (Vec<u8>, Option<u8>) {
         let mut changes = Vec::new();
         let mut attempt = None;
         let Some(ahead) = self.ahead.get_mut(&fault.tid) else { return (changes, attempt) };
         while let Some(&number) = ahead.last() {
             let decision = &self.decisions[number];
-            // What follows a fault takes a few microseconds.
-            let late = decision.time > fault.time + 150 || decision.event == "work";
+            let late = decision.time >= until || decision.event == "work";
             if decision.time >= fault.time && (late || attempt.is_some()) {
                 break;
             }
@@ -329,8 +366,7 @@ impl Judge<'_> {
             }
         }
         let events = self.pass_events(number);
-        // A pass that begins ends the one before, as far as the twin knows.
-        self.spaces[space].advance(if events.is_empty() { decision.time } else { u64::MAX });
+        self.spaces[space].advance(decision.time);
         self.compare_state(task, decision);
         // Placement copies the number of a sequence that has begun.
         let begun = self.tasks.get(task).scan_seq;
@@ -371,7 +407,8 @@ impl Judge<'_> {
         {
             after.scan_offset = stopped_at;
         }
-        mm.scanning = Some((end, after));
+        let sequences = after.scan_seq - mm.scan.scan_seq;
+        mm.scanning.push(Pass { end, sequences, scan_offset: after.scan_offset });
         for equal in verdicts.ranges {
             self.count("ranges scanned", equal);
         }
@@ -406,13 +443,20 @@ impl Judge<'_> {
         own.preferred = preferred;
         own.locality = locality;
         own.pages_migrated = field("migrated");
+        // By node is not known; most are on the one that it prefers.
+        if let (Some(faults), Some(node)) = (&mut own.faults, preferred) {
+            faults.add(Kind::Memory, node, true, field("total").wrapping_sub(total));
+        }
     }
 
-    /// What a pass did: the events of the thread that follow its call.
+    /// What a pass did: the events of the thread that follow its call, but for moves of others that interrupt it.
     fn pass_events(&self, number: usize) -> Vec<Decision> {
         let tid = self.decisions[number].tid;
         let own = self.decisions[number + 1..].iter().filter(|decision| decision.tid == tid);
-        own.take_while(|decision| matches!(decision.event.as_str(), "cpn" | "cpnret" | "sched_skip_vma_numa"))
+        own.filter(|decision| decision.event != "sched_migrate_task")
+            .take_while(|decision| {
+                matches!(decision.event.as_str(), "cpn" | "cpnret" | "sched_skip_vma_numa")
+            })
             .cloned()
             .collect()
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   recording   every hint fault, pass and preferred node of a program on a kernel
 //!      │
-//!    judge      each of them against what the twin decides there       ticks: when the timer ticked
+//!    judge      each of them against what the twin decides there       ticks, placements: when they were
 //!                                                                      vmas: what the passes met
 //! ```
 //!
@@ -15,6 +15,7 @@ use std::path::Path;
 use super::{Entry, Report, VerifyError, features};
 
 mod judge;
+mod placements;
 mod recording;
 mod ticks;
 mod vmas;
