@@ -53,7 +53,7 @@ pub struct Numa01 {
     pub first_pass: Option<FirstPass>,
 }
 
-/// numa02.
+/// numa02, and what is like it: each thread has its own slice.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Numa02 {
@@ -63,6 +63,12 @@ pub struct Numa02 {
     pub mib: u64,
     /// Passes of each thread through its slice.
     pub loops: u64,
+    /// Processes, each with as many threads and as much memory.
+    #[serde(default = "one")]
+    pub processes: u32,
+    /// Each slice is a mapping of its own.
+    #[serde(default)]
+    pub own_areas: bool,
     /// The main thread touches all memory before the others start.
     #[serde(default)]
     pub main_touches_first: bool,
@@ -109,20 +115,34 @@ impl Numa01 {
 impl Numa02 {
     pub(super) fn check(&self) -> Result<(), SpecError> {
         self.threads.check("threads")?;
-        at_least_one(&[("mib", self.mib), ("loops", self.loops)])
+        if self.own_areas && self.main_touches_first {
+            return Err(SpecError::new(
+                "main_touches_first",
+                true,
+                "false where slices are areas of their own",
+            ));
+        }
+        at_least_one(&[("processes", self.processes.into()), ("mib", self.mib), ("loops", self.loops)])
     }
 
     pub(super) fn start(&self, cpus: usize) -> Streams {
         let threads = self.threads.on(cpus);
         let pages = self.mib * MIB_PAGES;
-        let layout = equal_processes(1, vec![pages], threads);
+        let (areas, each) = match self.own_areas {
+            true => (threads, pages / u64::from(threads)),
+            false => (1, pages),
+        };
+        // A page more, which nobody uses, keeps mappings apart: the kernel makes neighbours one.
+        let length = each + u64::from(self.own_areas);
+        let layout = equal_processes(self.processes, vec![length; areas as usize], threads);
         let stream = |thread: u32| {
-            let own = slice(pages, thread, threads);
+            let own = if self.own_areas { (0, each) } else { slice(pages, thread, threads) };
             // What is not the main thread's waits for it.
             let first = if thread == 0 { (0, pages) } else { (0, 0) };
             Stream {
                 first: self.first_pass,
                 number: thread,
+                area: if self.own_areas { thread } else { 0 },
                 barrier: self.main_touches_first,
                 passes: [if self.main_touches_first { first } else { own }, own],
                 // Each pass after the first one.
@@ -130,8 +150,12 @@ impl Numa02 {
                 ..Stream::default()
             }
         };
-        Streams { layout, streams: (0..threads).map(stream).collect() }
+        Streams { layout, streams: (0..self.processes).flat_map(|_| (0..threads).map(stream)).collect() }
     }
+}
+
+fn one() -> u32 {
+    1
 }
 
 impl PinMove {
@@ -160,6 +184,7 @@ fn slice(pages: u64, thread: u32, threads: u32) -> (u64, u64) {
 struct Stream {
     first: Option<FirstPass>,
     number: u32,
+    area: u32,
     /// First page and pages, of the first pass and of all later ones.
     passes: [(u64, u64); 2],
     loops: u64,
@@ -214,7 +239,7 @@ impl Stream {
             return None;
         }
         let count = CHUNK.min(pages - self.at);
-        let part = Operation::Stream { area: 0, first: first + self.at, pages: count, write: true };
+        let part = Operation::Stream { area: self.area, first: first + self.at, pages: count, write: true };
         self.at += count;
         Some(part)
     }

@@ -29,8 +29,9 @@ use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::memcontrol::Memcg;
 use mm::numa::TICK_NS;
 use mm::numa::placement::TaskId;
-use mm::{Category, Event};
-use placement::{OnCpu, TaskPlacement};
+use mm::{Category, Event, MemoryManager};
+use placement::OnCpu;
+pub use placement::TaskPlacement;
 use report::Report;
 use schedule::Schedule;
 use serde::{Deserialize, Serialize};
@@ -102,6 +103,8 @@ struct NumaProgram {
     running: usize,
     finished_at: Time,
     out_of_memory: bool,
+    /// Nobody runs on past this time.
+    pause: Time,
 }
 
 impl NumaProgram {
@@ -127,6 +130,7 @@ impl NumaProgram {
             running: layout.threads.len(),
             finished_at: Time::ZERO,
             out_of_memory: false,
+            pause: Time::NEVER,
         };
         for &process in &layout.threads {
             program.add_thread(system, process as usize);
@@ -363,7 +367,7 @@ impl Program for NumaProgram {
         loop {
             let Some(thread) = self.schedule.current(cpu) else { return Step::Idle };
             let now = system.machine.now(cpu);
-            if !system.may_share(cpu) || self.out_of_memory {
+            if !system.may_share(cpu) || self.out_of_memory || now >= self.pause {
                 return Step::Again;
             }
             self.report.sample(system, now);
@@ -380,6 +384,49 @@ impl Program for NumaProgram {
     fn is_finished(&self) -> bool {
         self.running == 0 || self.out_of_memory
     }
+}
+
+/// An area of a process that is watched.
+#[derive(Clone, Debug)]
+pub struct Area {
+    /// Which process it is of.
+    pub process: usize,
+    /// Which of the process's areas it is.
+    pub number: usize,
+    /// Its address space.
+    pub mm: MmId,
+    /// Where it is.
+    pub pages: std::ops::Range<Vpn>,
+}
+
+/// Makes one run, and shows the memory manager, and the areas of processes that have not ended, every `interval` of
+/// it, from the start on.
+pub fn watch(
+    run: &Run,
+    spec: &NumaThreads,
+    interval: Time,
+    mut look: impl FnMut(Time, &MemoryManager, &[Area]),
+) -> Result<(), RunError> {
+    let mut system = boot(run, 1)?;
+    let mut program = NumaProgram::new(run, spec, &mut system)?;
+    let mut areas = Vec::new();
+    for (process, (of, spec)) in program.processes.iter().zip(&program.demand.layout().processes).enumerate()
+    {
+        for (number, (&start, &length)) in of.areas.iter().zip(&spec.areas).enumerate() {
+            areas.push(Area { process, number, mm: of.mm, pages: start..start + length });
+        }
+    }
+    let end = Time::from_nanoseconds(spec.milliseconds * 1_000_000);
+    let mut now = Time::ZERO;
+    look(now, &system.mm, &areas);
+    while now < end && !program.is_finished() {
+        now += interval;
+        program.pause = now;
+        system.run(&mut program, now);
+        areas.retain(|area| program.processes[area.process].alive > 0);
+        look(now, &system.mm, &areas);
+    }
+    Ok(())
 }
 
 /// Makes one run.
