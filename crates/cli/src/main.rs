@@ -75,7 +75,12 @@ enum Command {
     #[command(hide = true, name = verify::READER)]
     Reader(verify::ReaderArguments),
     #[command(hide = true, name = verify::GUEST)]
-    Guest(verify::GuestArguments),
+    Guest {
+        #[command(subcommand)]
+        guest: verify::Guest,
+    },
+    #[command(hide = true, name = verify::NUMA_PROCESS)]
+    NumaProcess(verify::NumaProcessArguments),
     #[command(hide = true, name = verify::MEMORY)]
     Memory,
 }
@@ -95,7 +100,8 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => verify::execute(&arguments),
         Command::Workload(arguments) => verify::run_workload(&arguments),
         Command::Reader(arguments) => verify::run_reader(&arguments),
-        Command::Guest(arguments) => verify::run_guest(&arguments),
+        Command::Guest { guest } => verify::run_guest(&guest),
+        Command::NumaProcess(arguments) => verify::run_numa_process(&arguments),
         Command::Memory => verify::run_memory(),
     };
     match result {

@@ -51,6 +51,7 @@ Examples:
   mmtwin verify reclaim --qemu
   mmtwin verify readahead
   mmtwin verify numa --recorded
+  mmtwin verify numa --qemu
   mmtwin verify thp")]
 pub struct Arguments {
     /// The mechanism: pcp, hugetlb, reclaim, readahead, numa, thp
@@ -64,7 +65,7 @@ pub struct Arguments {
     #[arg(long)]
     recorded: bool,
 
-    /// Ask Debian's kernels 6.1, 6.12 and 6.18 instead, emulated by QEMU; reclaim only, takes minutes and a download
+    /// Ask Debian's kernels 6.1, 6.12 and 6.18 instead, emulated by QEMU; reclaim and numa only, takes minutes and a download
     #[arg(long, conflicts_with_all = ["recorded", "recordings"])]
     qemu: bool,
 
@@ -105,23 +106,53 @@ pub struct ReaderArguments {
 /// What leads this program to [`run_reader`].
 pub const READER: &str = "reader";
 
-/// `mmtwin verify reclaim --qemu` as init of the emulated machine.
-#[derive(clap::Args)]
-pub struct GuestArguments {
-    /// The sequence of accesses
-    sequence: String,
-    /// The lists that reclaim goes by
-    lru: reclaim::Lru,
+/// `mmtwin verify --qemu` as init of the emulated machine.
+#[derive(clap::Subcommand)]
+pub enum Guest {
+    /// Records a sequence of accesses
+    Reclaim {
+        /// The sequence
+        sequence: String,
+        /// The lists that reclaim goes by
+        lru: reclaim::Lru,
+    },
+    /// Runs a program on several nodes
+    Numa {
+        /// The program
+        program: String,
+    },
 }
 
 /// What leads this program to [`run_guest`].
 pub const GUEST: &str = "guest";
 
-/// Records a sequence inside an emulated machine and ends that.
-pub fn run_guest(arguments: &GuestArguments) -> Result<(), Failure> {
-    let reader = ["/init".to_string(), READER.to_string()];
-    qemu::guest::serve(|| reclaim::in_guest(&reader, &arguments.sequence, arguments.lru))
-        .context("the emulated machine")?;
+/// Does what was asked for inside an emulated machine and ends that.
+pub fn run_guest(guest: &Guest) -> Result<(), Failure> {
+    let words = |word: &str| ["/init".to_string(), word.to_string()];
+    qemu::guest::serve(|| match guest {
+        Guest::Reclaim { sequence, lru } => reclaim::in_guest(&words(READER), sequence, *lru),
+        Guest::Numa { program } => numa::in_guest(&words(NUMA_PROCESS), program),
+    })
+    .context("the emulated machine")?;
+    Ok(())
+}
+
+/// A process of a program that `mmtwin verify numa --qemu` watches.
+#[derive(clap::Args)]
+pub struct NumaProcessArguments {
+    /// The program
+    program: String,
+    /// Which of its processes
+    number: u32,
+}
+
+/// What leads this program to [`run_numa_process`].
+pub const NUMA_PROCESS: &str = "numa-process";
+
+/// Runs a process of a program on several nodes.
+pub fn run_numa_process(arguments: &NumaProcessArguments) -> Result<(), Failure> {
+    numa::run_process(&arguments.program, arguments.number)
+        .with_context(|| format!("process {} of {}", arguments.number, arguments.program))?;
     Ok(())
 }
 
@@ -175,8 +206,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             return Err(Failure::input(message));
         }
     };
-    if arguments.qemu && arguments.mechanism != "reclaim" {
-        return Err(Failure::input("--qemu: only reclaim is verified in emulation; leave it out"));
+    if arguments.qemu && !["reclaim", "numa"].contains(&arguments.mechanism.as_str()) {
+        return Err(Failure::input("--qemu: only reclaim and numa are verified in emulation; leave it out"));
     }
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
@@ -235,7 +266,7 @@ fn judge_reclaim(
         return Ok(reclaim::from_recordings(recordings, ASKED_FOR.into(), progress)?);
     }
     if arguments.qemu {
-        return Ok(reclaim::emulated(GUEST, progress)?);
+        return Ok(reclaim::emulated(&[GUEST, "reclaim"], progress)?);
     }
     Ok(reclaim::reclaim(&this_program(READER)?, recordings, progress)?)
 }
@@ -256,6 +287,9 @@ fn judge_numa(
     recordings: &Path,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Report, Failure> {
+    if arguments.qemu {
+        return Ok(numa::emulated(&[GUEST, "numa"], progress)?);
+    }
     let reason = if arguments.recorded { ASKED_FOR } else { "NUMA balancing is judged by recordings alone" };
     Ok(numa::from_recordings(recordings, reason.into(), progress)?)
 }

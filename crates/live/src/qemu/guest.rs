@@ -1,7 +1,7 @@
 //! Inside: this program as the first process of a kernel that has nothing else.
 //!
 //! ```text
-//!   mount proc, sysfs, devtmpfs, cgroup2           what every program expects
+//!   mount proc, sysfs, debugfs, devtmpfs, cgroup2  what every program expects
 //!   load brd, copy the disk into it, mount it      /mnt: a file system with a page cache
 //!   do what was asked for
 //!   send its files, one a line, to the second serial line
@@ -48,7 +48,13 @@ pub fn serve(work: impl FnOnce() -> Result<PathBuf, String>) -> io::Result<()> {
 
 /// Mounts and loads what is needed.
 fn prepare() -> io::Result<()> {
-    let kinds = [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("cgroup2", CGROUPS)];
+    let kinds = [
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("debugfs", "/sys/kernel/debug"),
+        ("devtmpfs", "/dev"),
+        ("cgroup2", CGROUPS),
+    ];
     for (kind, place) in kinds {
         mount_at(kind, kind, place)?;
     }

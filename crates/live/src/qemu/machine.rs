@@ -1,21 +1,19 @@
 //! The emulated machine.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{KernelFiles, QemuError, file_error, find, initramfs};
+use super::{Emulator, KernelFiles, QemuError, file_error, initramfs};
 
 /// A guest that says nothing for so long is stuck.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// What makes time the number of executed instructions, and hides the host.
-const REPEATABLE: [&str; 18] = [
+const REPEATABLE: [&str; 16] = [
     "-accel",
     "tcg,thread=single",
-    "-icount",
-    "shift=0,sleep=off,align=off",
     "-rtc",
     "base=2024-01-01,clock=vm",
     "-seed",
@@ -43,6 +41,10 @@ pub struct Machine {
     pub memory_mib: u64,
     /// Its CPUs.
     pub cpus: u16,
+    /// Its nodes, each with as many of the CPUs and as much of the memory.
+    pub nodes: u16,
+    /// An instruction of any CPU takes two to the power of this, in nanoseconds.
+    pub instruction_shift: u8,
     /// More options for the kernel.
     pub kernel_options: String,
 }
@@ -57,10 +59,11 @@ pub struct GuestFile {
 }
 
 impl Machine {
-    /// Boots `kernel` with this program as init, which gets `words`, and gives the files that it sends. What it says is left
+    /// Boots `kernel` in `emulator` with this program as init, which gets `words`, and gives the files that it sends. What it says is left
     /// in the file `console`. `interrupted` ends the machine.
     pub fn run(
         &self,
+        emulator: &Emulator,
         kernel: &KernelFiles,
         words: &[&str],
         console: &Path,
@@ -70,9 +73,11 @@ impl Machine {
         let [archive, results] = ["initramfs", "results"].map(|name| place.path().join(name));
         initramfs::write(kernel, &archive)?;
         let serial = |path: &Path| format!("file:{}", path.display());
-        let mut command = Command::new(Machine::emulator()?);
+        let mut command = emulator.command();
         command.args(REPEATABLE);
+        command.args(["-icount", &format!("shift={},sleep=off,align=off", self.instruction_shift)]);
         command.args(["-m", &self.memory_mib.to_string(), "-smp", &self.cpus.to_string()]);
+        command.args(self.node_options());
         command.args(["-serial", &serial(console), "-serial", &serial(&results)]);
         command.arg("-kernel").arg(&kernel.vmlinuz).arg("-initrd").arg(&archive);
         let options = [KERNEL_OPTIONS, &self.kernel_options, "--", &words.join(" ")];
@@ -84,9 +89,19 @@ impl Machine {
         super::guest::files(&text).map_err(|message| QemuError::Guest { message, console: console.into() })
     }
 
-    /// The program that emulates.
-    pub fn emulator() -> Result<PathBuf, QemuError> {
-        find("qemu-system-x86_64", "qemu-system-x86")
+    /// Which memory and CPUs are of which node, if there are several.
+    fn node_options(&self) -> Vec<String> {
+        let (mib, cpus) = (self.memory_mib / u64::from(self.nodes), self.cpus / self.nodes);
+        let options = |node: u16| {
+            let (first, last) = (node * cpus, (node + 1) * cpus - 1);
+            [
+                "-object".into(),
+                format!("memory-backend-ram,id=m{node},size={mib}M"),
+                "-numa".into(),
+                format!("node,nodeid={node},memdev=m{node},cpus={first}-{last}"),
+            ]
+        };
+        if self.nodes < 2 { Vec::new() } else { (0..self.nodes).flat_map(options).collect() }
     }
 }
 

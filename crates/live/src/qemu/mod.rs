@@ -11,7 +11,7 @@
 //! directory, and only the kernel and one module are kept of them. The guest needs no other package: its init is this
 //! program, with the shared libraries that are mapped into it here.
 //!
-//! **A run repeats bit for bit.** Time is the number of executed instructions (`-icount`), one nanosecond each, and nothing
+//! **A run repeats bit for bit.** Time is the number of executed instructions (`-icount`), each of the same length, and nothing
 //! of the host is visible: same kernel, program, QEMU and arguments, same bits. Counts and placement mean something in
 //! emulation, speed does not.
 //!
@@ -21,11 +21,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod emulator;
 pub mod guest;
 mod initramfs;
 mod machine;
 mod packages;
 
+pub use emulator::Emulator;
 pub use machine::{GuestFile, Machine};
 pub use packages::{KERNELS, Kernel, KernelFiles};
 

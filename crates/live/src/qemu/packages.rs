@@ -70,14 +70,7 @@ impl Kernel {
         })?;
         progress(&format!("downloading {package}"));
         let unpacked = tempfile::tempdir_in(cache).map_err(file_error(cache))?;
-        apt.run("apt-get", &["download", package], unpacked.path())?;
-        let archive = entries(unpacked.path()).into_iter().next();
-        let archive = archive.ok_or_else(|| QemuError::Failed {
-            program: "apt-get".into(),
-            message: format!("it left no file of {package}"),
-        })?;
-        progress(&format!("unpacking {package}"));
-        output(Command::new(find("dpkg", "dpkg")?).arg("-x").arg(archive).arg(unpacked.path()))?;
+        download(&apt, package, unpacked.path(), cache)?;
         keep(unpacked.path(), &kernels(cache).join(package))?;
         self.cached(cache).ok_or_else(|| QemuError::Failed {
             program: "dpkg".into(),
@@ -95,6 +88,18 @@ impl Kernel {
         });
         found.max_by_key(|files| (files.package == self.package, numbers(&files.package)))
     }
+}
+
+/// Unpacks a package, `NAME` or `NAME/SUITE`, into `directory`.
+pub(super) fn download(apt: &Apt, package: &str, directory: &Path, cache: &Path) -> Result<(), QemuError> {
+    let place = tempfile::tempdir_in(cache).map_err(file_error(cache))?;
+    apt.run("apt-get", &["download", package], place.path())?;
+    let archive = entries(place.path()).into_iter().next();
+    let archive = archive.ok_or_else(|| QemuError::Failed {
+        program: "apt-get".into(),
+        message: format!("it left no file of {package}"),
+    })?;
+    output(Command::new(find("dpkg", "dpkg")?).arg("-x").arg(archive).arg(directory)).map(|_| ())
 }
 
 fn kernels(cache: &Path) -> PathBuf {
@@ -136,12 +141,12 @@ fn keep(unpacked: &Path, directory: &Path) -> Result<(), QemuError> {
 }
 
 /// apt with lists and state of its own.
-struct Apt {
+pub(super) struct Apt {
     options: Vec<String>,
 }
 
 impl Apt {
-    fn open(cache: &Path) -> Result<Apt, QemuError> {
+    pub fn open(cache: &Path) -> Result<Apt, QemuError> {
         let place = cache.join("apt");
         for directory in ["lists/partial", "archives/partial"] {
             let path = place.join(directory);

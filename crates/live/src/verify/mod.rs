@@ -28,6 +28,7 @@ use crate::recordings::RecordingError;
 mod cause;
 mod closed_loop;
 mod drain;
+mod emulation;
 mod guard;
 mod history;
 pub mod hugetlb;

@@ -5,22 +5,40 @@
 //!      │
 //!    judge      each of them against what the twin decides there       ticks, placements: when they were
 //!                                                                      vmas: what the passes met
+//!
+//!   programs ──┬─► emulated   Debian's kernels, with observer and process inside ─┐
+//!              ├─► ensemble   16 recorded runs of each kernel ────────────────────┼─ trajectory: counters over time
+//!              └─► twin       the twin's runs ────────────────────────────────────┘
 //! ```
 //!
 //! Runs of NUMA balancing are chaotic: a millisecond more at the start, and other pages move. So decisions are compared one
-//! by one, each with the kernel's state before it.
+//! by one, each with the kernel's state before it; and what came of them with the spread of many runs.
 
 use std::path::Path;
 
 use super::{Entry, Report, VerifyError, features};
 
+mod emulated;
+mod ensemble;
 mod judge;
+mod observer;
 mod placements;
+mod process;
+mod programs;
 mod recording;
 mod ticks;
+mod trajectory;
+mod twin;
 mod vmas;
 
+pub use emulated::{emulated, in_guest};
+pub use ensemble::{Ensemble, ensembles, judge_ensemble};
 pub use recording::{Recording, list};
+
+/// Runs process `number` of a program, see [`process`]; it is bound to the nodes of this machine.
+pub fn run_process(program: &str, number: u32) -> std::io::Result<()> {
+    process::run(program, number, &observer::nodes()?)
+}
 
 /// The share of decisions that must be as in the kernel.
 pub const RIGHT_DECISIONS: f64 = 0.99;
@@ -38,6 +56,14 @@ pub fn from_recordings(
         report.notes.push(summary(&recording.kernel, &entries));
         report.entries.extend(entries);
         kernels.push(recording.kernel);
+    }
+    for (name, ensemble) in ensembles(directory)? {
+        let entries = judge_ensemble(&name, &ensemble, progress)?;
+        report.notes.push(ensemble::summary(&ensemble.kernel, &entries));
+        report.entries.extend(entries);
+        if !kernels.contains(&ensemble.kernel) {
+            kernels.push(ensemble.kernel);
+        }
     }
     report.kernel = kernels.join(", ");
     Ok(report)

@@ -2,13 +2,10 @@
 //!
 //! ```text
 //!   for each kernel x lists x sequence
-//!     boot it (qemu) with this program as init, called with `guest SEQUENCE LISTS`
+//!     boot it (emulation) with this program as init, called with `guest reclaim SEQUENCE LISTS`
 //!       there: running_kernel records the sequence, recording writes it, guest sends the files
 //!     read them as a recording, and judge the twin by it
 //! ```
-//!
-//! What was recorded stays in the user's cache directory, one directory a case, where it is not used again but can be looked
-//! at.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +16,9 @@ use super::case::Lru;
 use super::recording::Recording;
 use super::running_kernel::{LRU_GEN, Recorder, SEQUENCES};
 use super::{judge, summary, verdict};
-use crate::qemu::{self, KERNELS, KernelFiles, QemuError};
-use crate::record::interruption::Interruption;
+use crate::qemu;
 use crate::snapshot;
-use crate::verify::running_kernel::failed;
+use crate::verify::emulation::Emulation;
 use crate::verify::{Report, VerifyError};
 
 const MEMORY_MIB: u64 = 1024;
@@ -30,41 +26,38 @@ const MEMORY_MIB: u64 = 1024;
 const KERNEL_OPTIONS: &str = "cgroup.memory=nokmem";
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// Judges the twin by Debian's kernels. `word` leads this program to [`in_guest`]; a sequence and lists follow.
-pub fn emulated(word: &str, progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
-    let interruption = Interruption::watch().map_err(|source| failed("signals", source))?;
-    let cache = qemu::cache();
-    fs::create_dir_all(&cache).map_err(|source| failed(cache.display().to_string(), source))?;
+/// Judges the twin by Debian's kernels. `words` lead this program to [`in_guest`]; a sequence and lists follow.
+pub fn emulated(words: &[&str], progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
+    let machine = qemu::Machine {
+        memory_mib: MEMORY_MIB,
+        cpus: 1,
+        nodes: 1,
+        instruction_shift: 0,
+        kernel_options: KERNEL_OPTIONS.into(),
+    };
+    let emulation = Emulation::open(machine)?;
     let mut report = Report { kernel: String::new(), fallback: None, entries: Vec::new(), notes: Vec::new() };
     let mut verdicts = Vec::new();
     let mut kernels = Vec::new();
-    if let Err(error) = qemu::Machine::emulator() {
-        report.notes.push(format!("nothing was emulated: {error}"));
-        return Ok(report);
-    }
-    for kernel in KERNELS {
-        let files = match kernel.files(&cache, progress) {
-            Ok(files) => files,
-            Err(error) => {
-                report.notes.push(format!("Linux {} was skipped: {error}", kernel.release));
-                continue;
-            }
-        };
+    for bootable in emulation.kernels(&mut report, progress) {
         for lru in [Lru::Classic, Lru::MultiGen] {
             for sequence in SEQUENCES.into_iter().filter_map(Sequence::named) {
-                progress(&format!("emulating Linux {}: {}, {}", kernel.release, sequence.name, lru.name()));
-                let place = cache.join("reclaim").join(&files.package);
-                let place = place.join(format!("{}-{}", sequence.name, lru.suffix()));
-                let recorded = boot(word, &files, sequence, lru, &place, &|| interruption.asked());
-                let recording = match recorded {
-                    Ok(()) => Recording::open(&place)?,
-                    Err(QemuError::Interrupted) => return Err(VerifyError::Interrupted),
-                    Err(error) => {
-                        report.notes.push(format!("{} was skipped: {error}", place.display()));
-                        continue;
-                    }
-                };
-                for (lru, entries) in judge(&format!("Linux {}", kernel.release), &recording, progress)? {
+                progress(&format!(
+                    "emulating Linux {}: {}, {}",
+                    bootable.kernel.release,
+                    sequence.name,
+                    lru.name()
+                ));
+                let place =
+                    emulation.place("reclaim", &bootable, &format!("{}-{}", sequence.name, lru.suffix()));
+                let words = [words, &[sequence.name, lru.suffix()]].concat();
+                if !emulation.boot(&bootable, &words, &place, &mut report)? {
+                    continue;
+                }
+                let recording = Recording::open(&place)?;
+                for (lru, entries) in
+                    judge(&format!("Linux {}", bootable.kernel.release), &recording, progress)?
+                {
                     verdicts.push((lru, verdict(lru, &entries)));
                     report.entries.extend(entries);
                 }
@@ -77,28 +70,6 @@ pub fn emulated(word: &str, progress: &mut dyn FnMut(&str)) -> Result<Report, Ve
     report.kernel = kernels.join(", ");
     report.notes.extend(summary(&verdicts));
     Ok(report)
-}
-
-/// Boots a kernel for one case and leaves the recording in `place`.
-fn boot(
-    word: &str,
-    kernel: &KernelFiles,
-    sequence: &Sequence,
-    lru: Lru,
-    place: &Path,
-    interrupted: &dyn Fn() -> bool,
-) -> Result<(), QemuError> {
-    let io = |source| QemuError::File { path: place.to_path_buf(), source };
-    if place.is_dir() {
-        fs::remove_dir_all(place).map_err(io)?;
-    }
-    fs::create_dir_all(place).map_err(io)?;
-    let machine = qemu::Machine { memory_mib: MEMORY_MIB, cpus: 1, kernel_options: KERNEL_OPTIONS.into() };
-    let console = place.join("console.txt");
-    for file in machine.run(kernel, &[word, sequence.name, lru.suffix()], &console, interrupted)? {
-        fs::write(place.join(file.name), file.content).map_err(io)?;
-    }
-    Ok(())
 }
 
 /// Inside the emulation: records a sequence with this kernel's lists switched to `lru`, and names the directory that holds

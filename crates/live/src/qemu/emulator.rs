@@ -1,0 +1,98 @@
+//! The program that emulates: the machine's own, or a newer one out of Debian's packages.
+//!
+//! ```text
+//!   one CPU          qemu-system-x86_64 as it is installed
+//!   several          the same if it is new enough, or else cache/qemu/PACKAGE/root, unpacked and not installed
+//! ```
+//!
+//! In deterministic time, older versions let one CPU run on while it waits for another to start: 7.2 was still at that after
+//! minutes, 10.0 needs milliseconds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::packages::{Apt, download};
+use super::{QemuError, file_error, find, output};
+
+const PROGRAM: &str = "qemu-system-x86_64";
+const PACKAGE: &str = "qemu-system-x86";
+/// The first version that is known to run several CPUs.
+const SEVERAL_CPUS: u32 = 10;
+/// Where a newer one is, for machines whose own is older, and its packages.
+const SUITE: &str = "bookworm-backports";
+const PACKAGES: [&str; 3] = [PACKAGE, "qemu-system-data", "seabios"];
+/// Where packages have the firmware.
+const FIRMWARE: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
+
+/// A program that emulates machines, and its firmware if that is not installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emulator {
+    program: PathBuf,
+    firmware: Vec<PathBuf>,
+}
+
+impl Emulator {
+    /// One for machines with so many CPUs; it may be kept in `cache`.
+    pub fn find(cpus: u16, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<Emulator, QemuError> {
+        let installed = find(PROGRAM, PACKAGE).map(|program| Emulator { program, firmware: Vec::new() });
+        if cpus == 1 {
+            return installed;
+        }
+        if let Ok(emulator) = installed
+            && emulator.major_version()? >= SEVERAL_CPUS
+        {
+            return Ok(emulator);
+        }
+        let root = cache.join("qemu").join(SUITE);
+        let unpacked = Emulator {
+            program: root.join("usr/bin").join(PROGRAM),
+            firmware: FIRMWARE.iter().map(|place| root.join(place)).collect(),
+        };
+        if !unpacked.program.is_file() {
+            progress("looking for a newer QEMU in Debian's archive");
+            let apt = Apt::open(cache)?;
+            let place = cache.join("qemu");
+            fs::create_dir_all(&place).map_err(file_error(&place))?;
+            let new = tempfile::tempdir_in(&place).map_err(file_error(&place))?;
+            for package in PACKAGES {
+                progress(&format!("downloading {package}"));
+                download(&apt, &format!("{package}/{SUITE}"), new.path(), cache)?;
+            }
+            fs::rename(new.keep(), &root).map_err(file_error(&root))?;
+        }
+        // Says so now if a library is missing.
+        unpacked.major_version().map(|_| unpacked)
+    }
+
+    /// A call of it.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        self.firmware.iter().for_each(|place| {
+            command.arg("-L").arg(place);
+        });
+        command
+    }
+
+    fn major_version(&self) -> Result<u32, QemuError> {
+        let text = output(self.command().arg("--version"))?;
+        major(&text)
+            .ok_or_else(|| QemuError::Failed { program: PROGRAM.into(), message: "it has no version".into() })
+    }
+}
+
+fn major(text: &str) -> Option<u32> {
+    text.split_once("version ")?.1.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        assert_eq!(major("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright"), Some(10));
+        assert_eq!(major("QEMU emulator version 7.2.22"), Some(7));
+        assert_eq!(major("something else"), None);
+    }
+}

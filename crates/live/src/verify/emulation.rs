@@ -1,0 +1,102 @@
+//! Verification on Debian's kernels in emulation: which of them can be booted, and a boot for each case.
+//!
+//! ```text
+//!   for each kernel, for each case
+//!     boot it (qemu) with this program as init, which records the case and sends the files
+//!     they stay in the user's cache directory, one directory a case; the twin is judged by them
+//! ```
+//!
+//! What was recorded is not used again, but can be looked at. A kernel or case that cannot be had is skipped, and the report
+//! says why.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::VerifyError;
+use super::running_kernel::{Report, failed};
+use crate::qemu::{self, Emulator, KERNELS, Kernel, KernelFiles, Machine, QemuError};
+use crate::record::interruption::Interruption;
+
+/// What it takes to boot kernels on a machine.
+pub(super) struct Emulation {
+    machine: Machine,
+    cache: PathBuf,
+    interruption: Interruption,
+}
+
+/// A kernel to boot, and what boots it.
+pub(super) struct Bootable {
+    /// Which it is.
+    pub kernel: Kernel,
+    files: KernelFiles,
+    emulator: Emulator,
+}
+
+impl Emulation {
+    /// Of kernels on `machine`; looks for nothing yet but the cache.
+    pub fn open(machine: Machine) -> Result<Emulation, VerifyError> {
+        let cache = qemu::cache();
+        fs::create_dir_all(&cache).map_err(|source| failed(cache.display().to_string(), source))?;
+        let interruption = Interruption::watch().map_err(|source| failed("signals", source))?;
+        Ok(Emulation { machine, cache, interruption })
+    }
+
+    /// The kernels that can be booted; why others cannot goes to the notes of `report`.
+    pub fn kernels(&self, report: &mut Report, progress: &mut dyn FnMut(&str)) -> Vec<Bootable> {
+        let emulator = match Emulator::find(self.machine.cpus, &self.cache, progress) {
+            Ok(emulator) => emulator,
+            Err(error) => {
+                report.notes.push(format!("nothing was emulated: {error}"));
+                return Vec::new();
+            }
+        };
+        let mut found = Vec::new();
+        for kernel in KERNELS {
+            match kernel.files(&self.cache, progress) {
+                Ok(files) => found.push(Bootable { kernel, files, emulator: emulator.clone() }),
+                Err(error) => {
+                    report.notes.push(format!("Linux {} was skipped: {error}", kernel.release));
+                }
+            }
+        }
+        found
+    }
+
+    /// Where the files of a case are left.
+    pub fn place(&self, mechanism: &str, bootable: &Bootable, case: &str) -> PathBuf {
+        self.cache.join(mechanism).join(&bootable.files.package).join(case)
+    }
+
+    /// Boots a kernel for one case, with `words` for init, and leaves its files in `place`. Whether it did; if not, the notes
+    /// of `report` say why.
+    pub fn boot(
+        &self,
+        bootable: &Bootable,
+        words: &[&str],
+        place: &Path,
+        report: &mut Report,
+    ) -> Result<bool, VerifyError> {
+        match self.try_boot(bootable, words, place) {
+            Ok(()) => Ok(true),
+            Err(QemuError::Interrupted) => Err(VerifyError::Interrupted),
+            Err(error) => {
+                report.notes.push(format!("{} was skipped: {error}", place.display()));
+                Ok(false)
+            }
+        }
+    }
+
+    fn try_boot(&self, bootable: &Bootable, words: &[&str], place: &Path) -> Result<(), QemuError> {
+        let io = |source| QemuError::File { path: place.to_path_buf(), source };
+        if place.is_dir() {
+            fs::remove_dir_all(place).map_err(io)?;
+        }
+        fs::create_dir_all(place).map_err(io)?;
+        let console = place.join("console.txt");
+        let Bootable { files, emulator, .. } = bootable;
+        for file in self.machine.run(emulator, files, words, &console, &|| self.interruption.asked())? {
+            fs::write(place.join(file.name), file.content).map_err(io)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! The programs on Debian's kernels in emulation, beside the twin's.
+//!
+//! ```text
+//!   for each kernel x program
+//!     boot it (emulation), two nodes, with this program as init, called with `guest numa PROGRAM`
+//!       there: observer runs the program, guest sends the table
+//!     the twin runs it too: after every two seconds, what both have counted and where memory is
+//! ```
+//!
+//! A run in emulation repeats bit for bit, but it is one of many: a millisecond more at the start, and other pages move. So
+//! the twin's number is the middle of several runs, and a note says how far those lie apart.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::programs::{PROGRAMS, SECONDS};
+use super::trajectory::{COUNTERS, Trajectory, parse};
+use super::{observer, twin};
+use crate::qemu;
+use crate::snapshot;
+use crate::verify::emulation::Emulation;
+use crate::verify::running_kernel::failed;
+use crate::verify::{Causes, Entry, Report, VerifyError, features};
+
+/// As the recorded machines: 512 MiB a node, and an instruction takes 2 ns.
+const MACHINE: (u64, u16, u16, u8) = (1024, 4, 2, 1);
+const TABLE: &str = "trajectory.csv";
+const KERNEL: &str = "kernel";
+/// Runs of the twin.
+const RUNS: u64 = 5;
+/// What is shown of a run.
+const SECONDS_SHOWN: u64 = 2;
+
+/// Judges the twin by Debian's kernels. `words` lead this program to [`in_guest`]; a program follows.
+pub fn emulated(words: &[&str], progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
+    let (memory_mib, cpus, nodes, instruction_shift) = MACHINE;
+    let kernel_options = String::new();
+    let machine = qemu::Machine { memory_mib, cpus, nodes, instruction_shift, kernel_options };
+    let emulation = Emulation::open(machine)?;
+    let mut report = Report { kernel: String::new(), fallback: None, entries: Vec::new(), notes: Vec::new() };
+    let mut kernels = Vec::new();
+    for bootable in emulation.kernels(&mut report, progress) {
+        for name in PROGRAMS {
+            progress(&format!("emulating Linux {}: {name}", bootable.kernel.release));
+            let place = emulation.place("numa", &bootable, name);
+            let words = [words, &[name]].concat();
+            if !emulation.boot(&bootable, &words, &place, &mut report)? {
+                continue;
+            }
+            let read = |file: &str| {
+                let path = place.join(file);
+                fs::read_to_string(&path).map_err(|source| failed(path.display().to_string(), source))
+            };
+            let release = read(KERNEL)?;
+            features(&format!("Linux {}", bootable.kernel.release), &release)?;
+            let wrong =
+                |problem| failed(place.join(TABLE).display().to_string(), std::io::Error::other(problem));
+            let recorded = parse(&read(TABLE)?).map_err(wrong)?;
+            let recorded = recorded.first().ok_or_else(|| wrong("it holds no run".into()))?;
+            progress(&format!("running {name} in the twin, as Linux {release}"));
+            let runs = (0..RUNS).map(|seed| twin::trajectory(name, &release, seed).map_err(wrong));
+            let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>()?;
+            report.entries.extend(entries(&format!("Linux {release}: {name}"), recorded, &runs));
+            if kernels.last() != Some(&release) {
+                kernels.push(release);
+            }
+        }
+    }
+    report.kernel = kernels.join(", ");
+    Ok(report)
+}
+
+/// What the kernel had counted after a while, beside the middle of the twin's runs.
+fn entries(case: &str, kernel: &Trajectory, runs: &[Trajectory]) -> Vec<Entry> {
+    let placed = kernel.columns.keys().filter(|name| name.ends_with("_node0"));
+    let columns: Vec<&str> = COUNTERS.into_iter().chain(placed.map(String::as_str)).collect();
+    let mut entries = Vec::new();
+    for column in columns {
+        for seconds in (SECONDS_SHOWN..=SECONDS).step_by(SECONDS_SHOWN as usize) {
+            let at = |run: &Trajectory| run.at(column, seconds as f64);
+            let mut values: Vec<u64> = runs.iter().filter_map(at).collect();
+            values.sort_unstable();
+            if let (Some(recorded), Some(&middle)) = (at(kernel), values.get(values.len() / 2)) {
+                let counter = format!("{column}, after {seconds} s");
+                entries.push(Entry::new(case, counter, recorded, middle, Causes::default()));
+            }
+        }
+    }
+    entries
+}
+
+/// Inside the emulation: runs the program named `name` and names the directory that holds what was seen. `words`: this
+/// program, and what leads it to [`super::run_process`].
+pub fn in_guest(words: &[String], name: &str) -> Result<PathBuf, String> {
+    let record = || -> std::io::Result<PathBuf> {
+        let trajectory = observer::observe(words, name)?;
+        let directory = PathBuf::from("/recording");
+        fs::create_dir_all(&directory)?;
+        fs::write(directory.join(TABLE), trajectory.to_csv())?;
+        fs::write(directory.join(KERNEL), snapshot::kernel_release())?;
+        Ok(directory)
+    };
+    record().map_err(|error| error.to_string())
+}

@@ -1,0 +1,186 @@
+//! Runs of the same program on a kernel, each started a little later, and whether the twin's runs lie among them.
+//!
+//! ```text
+//!   data/recordings/numa-ensemble-6.12.95/
+//!     ensemble.toml       kernel, machine, programs, where memory was in the end      Ensemble
+//!     numa01.csv.zst      counters of 16 runs, twice a second                         Trajectory
+//!
+//!   counter  │       ______ most of the kernel's runs
+//!            │   .--'  · ·      · the twin's: within if between the two
+//!            │ .'__.----'  least
+//!            └──────────── time
+//! ```
+//!
+//! Runs of NUMA balancing are chaotic, so no run of the twin can be that of the kernel; but if the twin is right, it is one that
+//! the kernel might have made.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::trajectory::{COUNTERS, Trajectory, parse};
+use super::twin;
+use crate::recordings::{RecordingError, description, name_of, unpacked_text, with_file};
+use crate::verify::{Causes, Entry, VerifyError, features};
+
+const FILE: &str = "ensemble.toml";
+/// Tens of times what a recording has.
+const MOST_BYTES: u64 = 1 << 22;
+const SAMPLES: &str = "samples within the spread";
+/// Runs of the twin.
+const RUNS: u64 = 5;
+/// An area is on one node if so many hundredths of it are.
+const SEPARATED_PERCENT: u64 = 95;
+
+/// The content of `ensemble.toml`, and where it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ensemble {
+    /// Release of the kernel.
+    pub kernel: String,
+    /// What it ran on, for people.
+    pub machine: String,
+    /// What ran.
+    pub cases: Vec<EnsembleCase>,
+    #[serde(skip)]
+    directory: PathBuf,
+}
+
+/// Runs of one program, a value for each.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnsembleCase {
+    /// The program, see [`super::programs`].
+    pub name: String,
+    /// When each mapping first was on one node, nearly all of it, and stayed so, in seconds; negative: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub separated: Option<Vec<f64>>,
+    /// Pages on node 0 in the end.
+    pub pages_node0: Vec<u64>,
+}
+
+impl Ensemble {
+    /// Reads the ensemble in `directory`.
+    pub fn open(directory: &Path) -> Result<Ensemble, RecordingError> {
+        let ensemble: Ensemble = description(directory, FILE)?;
+        Ok(Ensemble { directory: directory.to_path_buf(), ..ensemble })
+    }
+
+    /// The runs of a case.
+    fn runs(&self, case: &EnsembleCase) -> Result<Vec<Trajectory>, RecordingError> {
+        let (file, text) = unpacked_text(&self.directory.join(format!("{}.csv.zst", case.name)), MOST_BYTES)?;
+        parse(&text).map_err(|problem| RecordingError::Stream {
+            file,
+            place: "with its runs".into(),
+            problem,
+        })
+    }
+}
+
+/// All ensembles below `directory`, with their names, by name.
+pub fn ensembles(directory: &Path) -> Result<Vec<(String, Ensemble)>, RecordingError> {
+    let open = |path: &PathBuf| Ok((name_of(path), Ensemble::open(path)?));
+    with_file(directory, FILE)?.iter().map(open).collect()
+}
+
+/// The entries of each program of an ensemble; `subject` is named if its kernel is not modelled.
+pub fn judge_ensemble(
+    subject: &str,
+    ensemble: &Ensemble,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Vec<Entry>, VerifyError> {
+    features(subject, &ensemble.kernel)?;
+    let mut entries = Vec::new();
+    for case in &ensemble.cases {
+        let name = format!("{subject}: {}", case.name);
+        progress(&format!("running {name} in the twin"));
+        let wrong = |problem| RecordingError::Description {
+            file: ensemble.directory.join(FILE).display().to_string(),
+            problem,
+        };
+        let runs = (0..RUNS).map(|seed| twin::trajectory(&case.name, &ensemble.kernel, seed));
+        let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>().map_err(wrong)?;
+        entries.extend(compare(&name, case, &ensemble.runs(case)?, &runs));
+    }
+    Ok(entries)
+}
+
+/// For each counter, how many of the twin's samples are within the spread of the kernel's runs; and the middle in the end.
+fn compare(name: &str, case: &EnsembleCase, kernel: &[Trajectory], twin: &[Trajectory]) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut add = |counter: String, kernel: u64, twin: u64| {
+        entries.push(Entry::new(name, counter, kernel, twin, Causes::default()));
+    };
+    let samples = kernel.iter().map(|run| run.seconds.len()).min().unwrap_or(0);
+    for column in COUNTERS {
+        let mut within = [0, 0];
+        // At the start all is zero.
+        for sample in 1..samples {
+            let spread: Vec<u64> =
+                kernel.iter().filter_map(|run| Some(run.columns.get(column)?[sample])).collect();
+            let own = twin.iter().filter_map(|run| run.at(column, kernel[0].seconds[sample]));
+            for value in own {
+                within[0] += 1;
+                within[1] += u64::from(is_within(value, &spread));
+            }
+        }
+        add(format!("{column}, {SAMPLES}"), within[0], within[1]);
+        let last = |run: &Trajectory| run.columns.get(column)?.last().copied();
+        let middle_of = |runs: &[Trajectory]| middle(runs.iter().filter_map(last).collect());
+        add(format!("{column}, in the end"), middle_of(kernel), middle_of(twin));
+    }
+    let own: Vec<u64> = twin.iter().map(pages_node0).collect();
+    let within = own.iter().filter(|&&pages| is_within(pages, &case.pages_node0)).count();
+    add("pages on node 0 in the end, runs within the spread".into(), RUNS, within as u64);
+    if let Some(separated) = &case.separated {
+        let milliseconds = |seconds: f64| if seconds < 0.0 { u64::MAX } else { (seconds * 1000.0) as u64 };
+        let spread: Vec<u64> = separated.iter().map(|&seconds| milliseconds(seconds)).collect();
+        let half_seconds =
+            |run| separated_at(run).map_or(u64::MAX, |time: f64| milliseconds((2.0 * time).ceil() / 2.0));
+        let own: Vec<u64> = twin.iter().map(half_seconds).collect();
+        let within = own.iter().filter(|&&time| is_within(time, &spread)).count();
+        add("when each mapping was on one node, runs within the spread".into(), RUNS, within as u64);
+    }
+    entries
+}
+
+/// How many samples of the twin are within the spread of the kernel's, in words.
+pub fn summary(kernel: &str, entries: &[Entry]) -> String {
+    let samples = || entries.iter().filter(|entry| entry.counter.ends_with(SAMPLES));
+    let (all, within) =
+        samples().fold((0, 0), |(all, within), entry| (all + entry.kernel, within + entry.twin));
+    format!(
+        "Linux {kernel}: {within} of {all} samples of the twin's runs are within the spread of the kernel's"
+    )
+}
+
+fn is_within(value: u64, spread: &[u64]) -> bool {
+    spread.iter().any(|&other| other <= value) && spread.iter().any(|&other| other >= value)
+}
+
+fn middle(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(0)
+}
+
+fn pages_node0(run: &Trajectory) -> u64 {
+    let columns = run.columns.iter().filter(|(name, _)| name.ends_with("_node0"));
+    columns.filter_map(|(_, pages)| pages.last()).sum()
+}
+
+/// From when on each area was on one node, nearly all of it.
+fn separated_at(run: &Trajectory) -> Option<f64> {
+    let is_apart = |sample: usize| {
+        let node0 = run
+            .columns
+            .iter()
+            .filter_map(|(name, pages)| Some((name.strip_suffix("_node0")?, pages[sample])));
+        node0.into_iter().all(|(area, here)| {
+            let there = run.columns.get(&format!("{area}_node1")).map_or(0, |pages| pages[sample]);
+            100 * here.max(there) >= SEPARATED_PERCENT * (here + there)
+        })
+    };
+    let samples = run.seconds.len();
+    let from = (0..samples).rev().take_while(|&sample| is_apart(sample)).last()?;
+    Some(run.seconds[from])
+}

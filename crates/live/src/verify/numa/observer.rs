@@ -1,0 +1,152 @@
+//! Runs a program on this kernel and notes, twice a second, what the kernel counts and where memory is.
+//!
+//! ```text
+//!   settings ─► processes ─► "ready" from each ─► "go" ─► sample, sample, ... ─► end them
+//!                                                          /proc/vmstat, /proc/PID/numa_maps
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::process::{READY, area_start};
+use super::programs::{SECONDS, SETTINGS, program};
+use super::trajectory::{COUNTERS, Trajectory, pages_of};
+
+/// Between two samples.
+const INTERVAL: Duration = Duration::from_millis(500);
+const NODES: &str = "/sys/devices/system/node";
+const BALANCING: &str = "/sys/kernel/debug/sched";
+const THP: &str = "/sys/kernel/mm";
+
+/// Runs the program named `name`. `words`: this program, and what leads it to [`super::run_process`].
+pub fn observe(words: &[String], name: &str) -> io::Result<Trajectory> {
+    for (setting, value) in SETTINGS {
+        let root = if setting.starts_with("numa_balancing/") { BALANCING } else { THP };
+        let file = Path::new(root).join(setting);
+        fs::write(&file, value).map_err(|error| io::Error::other(format!("{}: {error}", file.display())))?;
+    }
+    let nodes = nodes()?;
+    let spec = program(name).ok_or_else(|| io::Error::other(format!("there is no program `{name}`")))?;
+    let cpus = nodes.iter().map(Vec::len).sum();
+    let started = spec.start(cpus, |_| rand_pcg::Pcg64Mcg::new(0));
+    let started = started.map_err(|error| io::Error::other(error.to_string()))?;
+    let count = started.layout().processes.len();
+    let processes = (0..count).map(|number| Process::start(words, name, number));
+    let mut processes: Vec<Process> = processes.collect::<io::Result<_>>()?;
+    let mut set = CpuSet::new();
+    set.set(0);
+    sched_setaffinity(None, &set)?;
+
+    let before = counters()?;
+    let mut trajectory = Trajectory::default();
+    let began = Instant::now();
+    processes.iter_mut().try_for_each(Process::go)?;
+    for sample in 0..=(SECONDS * 1000 / INTERVAL.as_millis() as u64) as u32 {
+        std::thread::sleep((INTERVAL * sample).saturating_sub(began.elapsed()));
+        let seconds = began.elapsed().as_secs_f64();
+        let now = counters()?;
+        let since =
+            |name: &&str| (name.to_string(), now.get(*name).unwrap_or(&0) - before.get(*name).unwrap_or(&0));
+        let mut values: Vec<(String, u64)> = COUNTERS.iter().map(since).collect();
+        for (number, process) in processes.iter().enumerate() {
+            let maps = fs::read_to_string(format!("/proc/{}/numa_maps", process.0.id())).unwrap_or_default();
+            for area in 0..started.layout().processes[number].areas.len() {
+                let pages = pages_by_node(&maps, area_start(number, area), nodes.len());
+                let pages = pages.unwrap_or_default().into_iter().enumerate();
+                values.extend(pages.map(|(node, pages)| (pages_of(number, area, node), pages)));
+            }
+        }
+        trajectory.push(seconds, values);
+    }
+    Ok(trajectory)
+}
+
+/// A process of the program. Ended when dropped.
+struct Process(Child);
+
+impl Process {
+    /// Starts one and waits until it can begin.
+    fn start(words: &[String], name: &str, number: usize) -> io::Result<Process> {
+        let (program, words) = words.split_first().ok_or_else(|| io::Error::other("there is no program"))?;
+        let mut command = Command::new(program);
+        command.args(words).args([name, &number.to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = Process(command.spawn()?);
+        let stdout = process.0.stdout.take().expect("it is piped");
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        match line.trim() {
+            READY => Ok(process),
+            _ => Err(io::Error::other(format!("process {number} of {name} did not start"))),
+        }
+    }
+
+    fn go(&mut self) -> io::Result<()> {
+        self.0.stdin.as_mut().expect("it is piped").write_all(b"g")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn counters() -> io::Result<BTreeMap<String, u64>> {
+    let text = fs::read_to_string("/proc/vmstat")?;
+    let count = |line: &str| {
+        let (name, value) = line.split_once(' ')?;
+        Some((name.to_string(), value.parse().ok()?))
+    };
+    Ok(text.lines().filter_map(count).collect())
+}
+
+/// The CPUs of each node.
+pub fn nodes() -> io::Result<Vec<Vec<usize>>> {
+    let mut nodes = Vec::new();
+    while let Ok(text) = fs::read_to_string(format!("{NODES}/node{}/cpulist", nodes.len())) {
+        let cpus = |range: &str| -> Option<std::ops::RangeInclusive<usize>> {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            Some(first.parse().ok()?..=last.parse().ok()?)
+        };
+        nodes.push(text.trim().split(',').filter_map(cpus).flatten().collect());
+    }
+    if nodes.is_empty() {
+        Err(io::Error::other(format!("{NODES}: this kernel has no nodes")))
+    } else {
+        Ok(nodes)
+    }
+}
+
+/// Pages of the mapping at `start` on each node, unless its process has ended.
+fn pages_by_node(maps: &str, start: usize, nodes: usize) -> Option<Vec<u64>> {
+    let address = format!("{start:x} ");
+    let line = maps.lines().find_map(|line| line.strip_prefix(&address))?;
+    let on = |node: usize| {
+        let sign = format!("N{node}=");
+        line.split(' ').find_map(|word| word.strip_prefix(&sign)?.parse().ok()).unwrap_or(0)
+    };
+    Some((0..nodes).map(on).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_those_of_the_mapping() {
+        let maps = "100000000000 default anon=16384 dirty=16384 active=0 N0=16380 N1=4 kernelpagesize_kB=4\n\
+                    100100000000 default anon=1 N1=1 kernelpagesize_kB=4\n\
+                    7f0000000000 default file=/init mapped=10 N0=10\n";
+        assert_eq!(pages_by_node(maps, area_start(0, 0), 2), Some(vec![16380, 4]));
+        assert_eq!(pages_by_node(maps, area_start(0, 1), 2), Some(vec![0, 1]));
+        assert_eq!(pages_by_node(maps, area_start(1, 0), 2), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! A process of a program on several nodes: real threads that do what `workload::threads` says.
+//!
+//! ```text
+//!   observer ── starts ──► this process: maps its areas, starts its threads     "ready"
+//!            ── "go" ────► threads: store to each cache line of pages, bind themselves, wait for each other
+//!            ── ends it
+//! ```
+//!
+//! It is this very program, called again with a hidden subcommand that leads to [`run`]. Areas lie at known addresses,
+//! where the observer finds them.
+
+#![allow(unsafe_code)]
+
+use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, OnceLock};
+use std::thread;
+use std::time::Instant;
+
+use rand_pcg::Pcg64Mcg;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use workload::threads::{Operation, ProgramSpec};
+
+use super::programs::program;
+
+const PAGE: usize = 4096;
+const LINE: usize = 64;
+/// As C libraries give threads.
+const STACK: usize = 8 << 20;
+const AREAS: usize = 0x1000_0000_0000;
+const PROCESS_BITS: u32 = 36;
+const AREA_BITS: u32 = 32;
+
+/// What the process says when its threads wait for the start.
+pub const READY: &str = "ready";
+
+/// The address of an area of a process.
+pub fn area_start(process: usize, number: usize) -> usize {
+    AREAS + (process << PROCESS_BITS) + (number << AREA_BITS)
+}
+
+/// Memory that all threads store to.
+#[derive(Clone, Copy)]
+struct Area {
+    start: usize,
+}
+
+impl Area {
+    fn map(process: u32, number: usize, pages: u64) -> io::Result<Area> {
+        let start = area_start(process as usize, number);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE;
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let length = pages as usize * PAGE;
+        // SAFETY: nothing else is mapped there, or the call fails; the memory stays mapped until the process ends.
+        let mapped = unsafe { libc::mmap(start as *mut libc::c_void, length, rights, flags, -1, 0) };
+        if mapped == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Area { start: mapped as usize })
+    }
+
+    /// Stores to each cache line of some pages, which the program was told that the area has.
+    fn store(self, first: u64, pages: u64, value: u64) {
+        let start = self.start + first as usize * PAGE;
+        for line in (start..start + pages as usize * PAGE).step_by(LINE) {
+            // SAFETY: the line is within the area, aligned, and only accessed as an atomic.
+            unsafe { &*(line as *const AtomicU64) }.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs process `number` of the program named `name` until somebody ends it. It begins once there is something on stdin.
+/// `nodes`: the CPUs of each node.
+pub fn run(name: &str, number: u32, nodes: &[Vec<usize>]) -> io::Result<()> {
+    let unknown = || io::Error::other(format!("there is no program `{name}`"));
+    let spec = program(name).ok_or_else(unknown)?;
+    let cpus = nodes.iter().map(Vec::len).sum();
+    let layout = start(&spec, cpus)?.layout().clone();
+    let areas = &layout.processes[number as usize].areas;
+    let areas = areas.iter().enumerate().map(|(at, &pages)| Area::map(number, at, pages));
+    let areas: Vec<Area> = areas.collect::<io::Result<_>>()?;
+    let own: Vec<usize> =
+        (0..layout.threads.len()).filter(|&thread| layout.threads[thread] == number).collect();
+    let begin = Arc::new(Barrier::new(own.len() + 1));
+    let others = Arc::new(Barrier::new(own.len()));
+    let began = Arc::new(OnceLock::new());
+    let mut threads = Vec::new();
+    for thread in own {
+        let mut program = start(&spec, cpus)?;
+        let (begin, others, began) = (begin.clone(), others.clone(), began.clone());
+        let (areas, nodes) = (areas.clone(), nodes.to_vec());
+        let work = move || -> io::Result<()> {
+            begin.wait();
+            let began: &Instant = began.get_or_init(Instant::now);
+            let mut passes = 0;
+            while let Some(operation) = program.next(thread, began.elapsed().as_nanos() as u64) {
+                match operation {
+                    Operation::Stream { area, first, pages, .. } => {
+                        areas[area as usize].store(first, pages, passes);
+                    }
+                    Operation::Touch { area, page, .. } => areas[area as usize].store(page, 1, passes),
+                    Operation::Compute { .. } => {}
+                    Operation::Pin(node) => bind(&nodes, node)?,
+                    Operation::Barrier => {
+                        others.wait();
+                    }
+                    Operation::TransactionEnd => passes += 1,
+                }
+            }
+            Ok(())
+        };
+        threads.push(thread::Builder::new().stack_size(STACK).spawn(work)?);
+    }
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{READY}")?;
+    stdout.flush()?;
+    io::stdin().lock().read_exact(&mut [0])?;
+    begin.wait();
+    for thread in threads {
+        thread.join().map_err(|_| io::Error::other("a thread panicked"))??;
+    }
+    Ok(())
+}
+
+fn start(spec: &ProgramSpec, cpus: usize) -> io::Result<workload::threads::Program> {
+    spec.start(cpus, |thread| Pcg64Mcg::new(thread.into()))
+        .map_err(|error| io::Error::other(error.to_string()))
+}
+
+/// Binds this thread to a node, the last being 255, or to none.
+fn bind(nodes: &[Vec<usize>], node: Option<u8>) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    let chosen = match node {
+        None => nodes.concat(),
+        Some(u8::MAX) => nodes[nodes.len() - 1].clone(),
+        Some(node) => nodes[usize::from(node) % nodes.len()].clone(),
+    };
+    chosen.into_iter().for_each(|cpu| set.set(cpu));
+    Ok(sched_setaffinity(None, &set)?)
+}

@@ -1,0 +1,82 @@
+//! The programs that run on several nodes, here as in the twin, from one description.
+//!
+//! ```text
+//!   workload::threads ── operations ──┬─► process: real threads, in an emulated machine
+//!                                     └─► lab::simulation::numa: the twin's
+//! ```
+//!
+//! Each runs for ten seconds on two nodes of two CPUs. Scan delays and periods are a tenth of the defaults and less, so that
+//! seconds show what takes minutes.
+
+use std::collections::BTreeMap;
+
+use lab::simulation::numa::{NumaThreads, TaskPlacement};
+use workload::threads::autonuma::{FirstPass, Numa01, Numa02, PinMove};
+use workload::threads::{ProgramSpec, Threads};
+
+/// How long each runs.
+pub const SECONDS: u64 = 10;
+const MILLISECONDS: u64 = SECONDS * 1000;
+const MIB: u64 = 64;
+/// How long a thread stays where its memory is not to be, before it may run anywhere.
+const STAY_MILLISECONDS: u64 = 200;
+const ENDLESS: u64 = u64::MAX;
+
+/// All of them: both processes use all of their memory with every thread; each thread has a mapping of its own, which lies on
+/// the other node first; slices of memory that the first thread touched; a thread that is moved to the other node and back.
+pub const PROGRAMS: [&str; 4] = ["numa01", "numa01tl", "numa02", "pinmove"];
+
+/// Settings that differ from the kernel's.
+pub const SETTINGS: [(&str, &str); 5] = [
+    ("numa_balancing/scan_delay_ms", "100"),
+    ("numa_balancing/scan_period_min_ms", "100"),
+    ("numa_balancing/scan_period_max_ms", "1000"),
+    ("numa_balancing/scan_size_mb", "16"),
+    ("transparent_hugepage/enabled", "never"),
+];
+
+/// The settings, as scenarios have them.
+pub fn settings() -> BTreeMap<String, String> {
+    SETTINGS.iter().map(|&(name, value)| (name.into(), value.into())).collect()
+}
+
+/// The program named `name`.
+pub fn program(name: &str) -> Option<ProgramSpec> {
+    let first_pass = |shift| Some(FirstPass { shift, stay_milliseconds: STAY_MILLISECONDS });
+    let two_processes = Numa02 {
+        threads: Threads::Number(2),
+        mib: MIB,
+        loops: ENDLESS,
+        processes: 2,
+        own_areas: true,
+        main_touches_first: false,
+        first_pass: first_pass(1),
+    };
+    Some(match name {
+        "numa01" => ProgramSpec::Numa01(Numa01 {
+            processes: 2,
+            threads: Threads::Number(2),
+            mib: MIB,
+            loops: ENDLESS,
+            thread_local: false,
+            first_pass: first_pass(0),
+        }),
+        "numa01tl" => ProgramSpec::Numa02(two_processes),
+        "numa02" => ProgramSpec::Numa02(Numa02 {
+            threads: Threads::Number(4),
+            processes: 1,
+            own_areas: false,
+            main_touches_first: true,
+            first_pass: None,
+            ..two_processes
+        }),
+        "pinmove" => ProgramSpec::PinMove(PinMove { mib: MIB, milliseconds: MILLISECONDS }),
+        _ => return None,
+    })
+}
+
+/// The same as a scenario's workload.
+pub fn threads(name: &str) -> Option<NumaThreads> {
+    let program = program(name)?;
+    Some(NumaThreads { placement: TaskPlacement::Swap, milliseconds: MILLISECONDS, program })
+}
