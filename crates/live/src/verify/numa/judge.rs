@@ -297,7 +297,7 @@ impl Judge<'_> {
         let moves = own.preferred.is_some_and(|preferred| preferred != cpu_node);
         match now.cmp(&(own.migrate_retry + 1)) {
             std::cmp::Ordering::Less if was_due && now == own.migrate_retry => now + 1,
-            std::cmp::Ordering::Equal if moves && !was_due && !ends_sequence => now - 1,
+            std::cmp::Ordering::Equal if moves && !was_due => now - 1,
             _ => now,
         }
     }
