@@ -2,6 +2,7 @@
 //!
 //! These are the figures of a [`crate::Profile`], without their sources, in the form the hot paths want.
 
+use crate::blocks::BlockCosts;
 use crate::time::Time;
 use crate::topology::Distance;
 
@@ -74,6 +75,8 @@ pub struct Costs {
     pub paging: Option<PagingCosts>,
     /// What memory of several nodes costs; none where the profile does not say.
     pub numa: Option<NumaCosts>,
+    /// What the size of a block of memory changes; nothing where the profile does not say.
+    pub blocks: Option<BlockCosts>,
 }
 
 /// What moving data between CPUs and the memory of several nodes costs, and what the kernel pays to look who uses which
@@ -198,12 +201,6 @@ impl Costs {
         self.numa.unwrap_or(NumaCosts::FREE)
     }
 
-    /// Clearing so many pages one after the other.
-    #[inline]
-    pub fn clear(&self, pages: u64) -> Time {
-        self.page_clear * pages
-    }
-
     /// A machine on which nothing costs anything, for whoever compares counts and not times.
     pub const FREE: Costs = Costs {
         line_transfer: [Time::ZERO; Distance::COUNT],
@@ -239,5 +236,6 @@ impl Costs {
         speed: 1.0,
         paging: None,
         numa: None,
+        blocks: None,
     };
 }

@@ -13,6 +13,7 @@
 //!           ── accounts  where each CPU's time went
 //!           ── tlb       flushing every CPU's translations, by interrupts or by hardware
 //!           ── memory    bandwidth of nodes and of the ways between them
+//!           ── blocks    clearing, using and translating memory by the size of its blocks
 //!
 //!   SpinLock      first come, first served; a hand-over costs the way between two CPUs
 //!   CpuQueue      who acts next: always the CPU that is furthest behind
@@ -24,6 +25,7 @@
 //! own and no clock but the virtual one, and it builds for `wasm32-unknown-unknown`.
 
 pub mod account;
+pub mod blocks;
 pub mod cache;
 pub mod costs;
 pub mod cpu_queue;
@@ -37,6 +39,7 @@ pub mod tlb;
 pub mod topology;
 
 pub use account::{Accounts, Category};
+pub use blocks::BlockCosts;
 pub use cache::CacheModel;
 pub use costs::{Costs, NumaCosts, PagingCosts};
 pub use cpu_queue::CpuQueue;

@@ -23,6 +23,9 @@
 //! [numa]                               # what memory of several nodes costs
 //! node_gb_per_second = { value = 150.0, source = "..." }
 //!
+//! [blocks]                             # what the size of a block of memory changes
+//! clear_l1_kib = { value = 32.0, source = "..." }
+//!
 //! [devices.sata-ssd]                   # a block device and its name, see `crate::storage`
 //! kind = "disk"
 //! read_iops_one = { value = 13000.0, source = "data sheet of ..." }
@@ -30,13 +33,15 @@
 //!
 //! `invlpgb_ns` may be missing: the machine cannot broadcast a flush. `virtualized` may be: it is bare metal. A machine
 //! without `[paging]` runs no workload with files or swap, and one without `[devices]` has nothing to keep them on. One
-//! without `[numa]` runs no workload that streams through memory. The last `memory_only_nodes` nodes have no CPU.
+//! without `[numa]` runs no workload that streams through memory. Without `[blocks]` a page of a large block costs what a
+//! page alone does. The last `memory_only_nodes` nodes have no CPU.
 //!
 //! A figure that nothing pins may say between which values it plausibly lies:
 //! `{ value = 500.0, range = [250.0, 1500.0], source = "assumption: ..." }`.
 //!
 //! A figure without a source, an unknown key or an impossible value is an error that names the key.
 
+use crate::blocks::BlockCosts;
 use crate::costs::{Costs, NumaCosts, PagingCosts};
 use crate::storage::{Device, DeviceFigures};
 use crate::time::Time;
@@ -277,6 +282,58 @@ cost_figures! {
     }
 }
 
+cost_figures! {
+    /// What the size of a block of memory changes, as written in a profile; see [`BlockCosts`].
+    BlockFigures
+    required {
+        /// [`BlockCosts::clear_l1_pages`].
+        clear_l1_kib,
+        /// [`BlockCosts::clear_l2_pages`].
+        clear_l2_kib,
+        /// [`BlockCosts::page_clear_l2`].
+        page_clear_l2_ns,
+        /// [`BlockCosts::page_clear_llc`].
+        page_clear_llc_ns,
+        /// [`BlockCosts::page_use_l2`].
+        page_use_l2_ns,
+        /// [`BlockCosts::page_use_llc`].
+        page_use_llc_ns,
+        /// [`BlockCosts::further_page`].
+        further_page_ns,
+        /// [`BlockCosts::tlb_entries`].
+        tlb_entries,
+        /// [`BlockCosts::tlb_walk`].
+        tlb_walk_ns,
+        /// [`BlockCosts::tlb_run_pages`].
+        tlb_run_pages,
+    }
+    optional {
+        /// [`BlockCosts::tlb_contiguous_pages`]; left out where entries have no such mark.
+        tlb_contiguous_pages,
+    }
+}
+
+impl BlockFigures {
+    fn costs(&self) -> BlockCosts {
+        let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
+        let (pages, count) =
+            (|kib: &Figure| (kib.value / 4.0) as u64, |figure: &Figure| (figure.value as u64).max(1));
+        BlockCosts {
+            clear_l1_pages: pages(&self.clear_l1_kib),
+            clear_l2_pages: pages(&self.clear_l2_kib),
+            page_clear_l2: time(&self.page_clear_l2_ns),
+            page_clear_llc: time(&self.page_clear_llc_ns),
+            page_use_l2: time(&self.page_use_l2_ns),
+            page_use_llc: time(&self.page_use_llc_ns),
+            further_page: time(&self.further_page_ns),
+            tlb_entries: count(&self.tlb_entries),
+            tlb_walk: time(&self.tlb_walk_ns),
+            tlb_run_pages: count(&self.tlb_run_pages),
+            tlb_contiguous_pages: self.tlb_contiguous_pages.as_ref().map_or(1, count),
+        }
+    }
+}
+
 impl NumaFigures {
     fn costs(&self) -> NumaCosts {
         let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
@@ -321,6 +378,9 @@ pub struct Profile {
     /// What memory of several nodes costs on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa: Option<NumaFigures>,
+    /// What the size of a block of memory changes on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<BlockFigures>,
     /// Its block devices, by the names that scenarios call them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<String, DeviceFigures>,
@@ -445,6 +505,12 @@ impl Profile {
                 return refuse(&format!("numa.{key}"), figure.value.to_string(), "at least 0.001");
             }
         }
+        if let Some(blocks) = &self.blocks
+            && blocks.clear_l2_kib.value < blocks.clear_l1_kib.value
+        {
+            let value = blocks.clear_l2_kib.value.to_string();
+            return refuse("blocks.clear_l2_kib", value, "at least blocks.clear_l1_kib");
+        }
         for key in ["smt_slowdown", "speed"] {
             let value = if key == "speed" { self.costs.speed.value } else { self.costs.smt_slowdown.value };
             if !(0.05..=20.0).contains(&value) {
@@ -464,7 +530,9 @@ impl Profile {
         });
         let numa = self.numa.iter().flat_map(|numa| numa.entries());
         let numa = numa.map(|(key, figure)| (format!("numa.{key}"), figure));
-        costs.chain(paging).chain(numa).chain(devices).collect()
+        let blocks = self.blocks.iter().flat_map(|blocks| blocks.entries());
+        let blocks = blocks.map(|(key, figure)| (format!("blocks.{key}"), figure));
+        costs.chain(paging).chain(numa).chain(blocks).chain(devices).collect()
     }
 
     /// The figure that [`Profile::figures`] calls `key`, if the profile has it.
@@ -474,6 +542,7 @@ impl Profile {
             "costs" => self.costs.entry_mut(key),
             "paging" => self.paging.as_mut()?.entry_mut(key),
             "numa" => self.numa.as_mut()?.entry_mut(key),
+            "blocks" => self.blocks.as_mut()?.entry_mut(key),
             "devices" => {
                 let (name, key) = key.rsplit_once('.')?;
                 self.devices.get_mut(name)?.entry_mut(key)
@@ -562,6 +631,7 @@ impl Profile {
                 pte_scan: time(&paging.pte_scan_ns),
             }),
             numa: self.numa.as_ref().map(NumaFigures::costs),
+            blocks: self.blocks.as_ref().map(BlockFigures::costs),
         }
     }
 }

@@ -48,7 +48,7 @@ categories! {
     PageFree = "page_free",
     /// Copying data between user memory and pages.
     PageCopy = "page_copy",
-    /// Waiting for data that no cache held while copying.
+    /// Waiting for data that no cache held: while copying, or when pages are used that were cleared with others.
     CacheMiss = "cache_miss",
     /// Spinning for a zone's lock, hand-overs included.
     ZoneLockWait = "zone_lock_wait",

@@ -1,0 +1,68 @@
+//! What clearing a block of memory and using it costs by its size, on the machine that this runs on.
+//!
+//! ```text
+//!   clear_only     4 KiB after 4 KiB of a block that no cache holds, as kernels clear a large folio
+//!   clear_and_use  the same, then every line is read once, from the first page on: what caches have lost is paid here
+//! ```
+//!
+//! An item is a page. The one less the other rises where a block no longer fits the caches nearest to the CPU.
+
+use divan::counter::ItemsCount;
+use divan::{Bencher, black_box};
+
+const PAGE: usize = 4096;
+const LINE: usize = 64;
+/// More than any cache holds.
+const POOL: usize = 512 << 20;
+const PAGES: [usize; 6] = [1, 4, 8, 16, 64, 512];
+
+fn main() {
+    divan::main();
+}
+
+/// Numbers below `end`, in an order that looks random.
+struct Places {
+    state: u64,
+    end: usize,
+}
+
+impl Places {
+    fn next(&mut self) -> usize {
+        self.state = self.state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.state >> 33) as usize % self.end
+    }
+}
+
+fn pool(pages: usize) -> (Vec<u8>, Places) {
+    (vec![1; POOL], Places { state: 1, end: POOL / (pages * PAGE) })
+}
+
+fn clear(block: &mut [u8]) {
+    block.chunks_mut(PAGE).for_each(|page| black_box(page).fill(0));
+}
+
+fn lines(block: &[u8]) -> u64 {
+    block.chunks(LINE).map(|line| u64::from(line[0])).sum()
+}
+
+#[divan::bench(args = PAGES, sample_count = 200)]
+fn clear_only(bencher: Bencher, pages: usize) {
+    let (mut memory, mut places) = pool(pages);
+    let size = pages * PAGE;
+    bencher.counter(ItemsCount::new(pages)).bench_local(|| {
+        let first = places.next() * size;
+        clear(&mut memory[first..first + size]);
+    });
+}
+
+#[divan::bench(args = PAGES, sample_count = 200)]
+fn clear_and_use(bencher: Bencher, pages: usize) {
+    let (mut memory, mut places) = pool(pages);
+    let size = pages * PAGE;
+    bencher.counter(ItemsCount::new(pages)).bench_local(|| {
+        let first = places.next() * size;
+        let block = &mut memory[first..first + size];
+        clear(block);
+        lines(black_box(block))
+    });
+}

@@ -1,0 +1,157 @@
+//! Blocks of memory: what clearing, using and translating them costs by their size.
+//!
+//! ```text
+//!   clearing    ▪▪▪▪ first-level cache ▪▪▪▪▪▪▪▪▪▪▪▪ second level ▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪ last level or memory
+//!               0               clear_l1_kib                clear_l2_kib
+//!
+//!   using it    what was cleared into a farther cache comes back from there, the first time a program reads it
+//!
+//!   translating a run of pages that lie one after the other takes one entry of the translation cache:
+//!               as many as hardware sees by itself, or as many as the kernel has marked (arm64's contiguous bit)
+//! ```
+//!
+//! A small block that is cleared is in the cache when the program goes on. Of a large one most is not: it has pushed out what
+//! came before, or cores let long runs of stores pass their caches (write streaming). So a page of a large block can cost
+//! more than a page that is cleared alone, though it saves a fault.
+//!
+//! Which pages are hot is not known here. That misses fall with the square root of a cache's size, as caches of many kinds do
+//! (Hartstein, Srinivasan, Puzak, Emma: "On the nature of cache miss behavior: is it sqrt 2?", JILP 10, 2008), is taken to hold
+//! for translations: half as many to keep is twice the cache.
+
+use crate::costs::Costs;
+use crate::time::Time;
+
+/// What the size of a block changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockCosts {
+    /// Pages at the start of a long clearing that stay in the first-level cache.
+    pub clear_l1_pages: u64,
+    /// Pages until which they stay in the second level.
+    pub clear_l2_pages: u64,
+    /// Clearing a page that goes to the second level.
+    pub page_clear_l2: Time,
+    /// Clearing a page that goes farther.
+    pub page_clear_llc: Time,
+    /// What reading a page for the first time takes longer where the second level has it.
+    pub page_use_l2: Time,
+    /// The same where it is farther away.
+    pub page_use_llc: Time,
+    /// Each page of a block after the first in a page fault: its entry, its struct page, its share of the counters.
+    pub further_page: Time,
+    /// Translations that a CPU keeps, in the last level of its translation cache.
+    pub tlb_entries: u64,
+    /// One walk of the page table.
+    pub tlb_walk: Time,
+    /// Pages one after the other that hardware keeps as one translation without being told; 1 for none.
+    pub tlb_run_pages: u64,
+    /// Pages of one translation where the kernel marks them; 1 where there is no such mark.
+    pub tlb_contiguous_pages: u64,
+}
+
+impl BlockCosts {
+    /// How many pages of a block of `pages` end up in the first level, in the second, and beyond.
+    fn levels(&self, pages: u64) -> [u64; 3] {
+        let first = pages.min(self.clear_l1_pages);
+        let second = pages.min(self.clear_l2_pages).saturating_sub(first);
+        [first, second, pages - first - second]
+    }
+
+    /// Clearing a block, given what a page costs that stays in the first level.
+    fn clear(&self, page_clear: Time, pages: u64) -> Time {
+        let [first, second, beyond] = self.levels(pages);
+        page_clear * first + self.page_clear_l2 * second + self.page_clear_llc * beyond
+    }
+
+    /// What the first use of a page takes longer that was cleared with its block of `pages`, on average. The page that
+    /// faulted is cleared last and used at once; it is not meant.
+    fn first_use(&self, pages: u64) -> Time {
+        let [_, second, beyond] = self.levels(pages);
+        (self.page_use_l2 * second + self.page_use_llc * beyond).fraction(1, pages.saturating_sub(1).max(1))
+    }
+
+    /// Entries that translations of `pages` pages take, in blocks of `block` pages; `marked` says that the kernel marks
+    /// blocks that are large enough.
+    pub fn translations(&self, pages: u64, block: u64, marked: bool) -> u64 {
+        let mark = if marked { self.tlb_contiguous_pages } else { 1 };
+        let run = if block >= mark { mark.max(self.tlb_run_pages) } else { self.tlb_run_pages };
+        pages.div_ceil(run.min(block).max(1))
+    }
+
+    /// How many misses are left where `translations` do what `single` did: none if there are entries for all.
+    pub fn misses_left(&self, translations: u64, single: u64) -> f64 {
+        match translations {
+            few if few <= self.tlb_entries => 0.0,
+            many => (many as f64 / single.max(1) as f64).sqrt(),
+        }
+    }
+}
+
+impl Costs {
+    /// Clearing a block of so many pages.
+    #[inline]
+    pub fn clear(&self, pages: u64) -> Time {
+        match &self.blocks {
+            Some(blocks) if pages > 1 => blocks.clear(self.page_clear, pages),
+            _ => self.page_clear * pages,
+        }
+    }
+
+    /// What the first use of a page takes longer that was cleared with others, `pages` in all.
+    #[inline]
+    pub fn first_use(&self, pages: u64) -> Time {
+        self.blocks.as_ref().map_or(Time::ZERO, |blocks| blocks.first_use(pages))
+    }
+
+    /// What so many pages of one block cost in a page fault, beyond a single one.
+    #[inline]
+    pub fn further_pages(&self, pages: u64) -> Time {
+        self.blocks.map_or(Time::ZERO, |blocks| blocks.further_page * pages.saturating_sub(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NS: fn(u64) -> Time = Time::from_nanoseconds;
+
+    fn costs() -> Costs {
+        let blocks = BlockCosts {
+            clear_l1_pages: 1,
+            clear_l2_pages: 4,
+            page_clear_l2: NS(110),
+            page_clear_llc: NS(200),
+            page_use_l2: NS(60),
+            page_use_llc: NS(300),
+            further_page: NS(30),
+            tlb_entries: 100,
+            tlb_walk: NS(20),
+            tlb_run_pages: 4,
+            tlb_contiguous_pages: 16,
+        };
+        Costs { page_clear: NS(100), blocks: Some(blocks), ..Costs::FREE }
+    }
+
+    #[test]
+    fn pages_of_large_blocks_are_dearer() {
+        let costs = costs();
+        assert_eq!(costs.clear(1), NS(100));
+        assert_eq!(costs.clear(4), NS(100 + 3 * 110));
+        assert_eq!(costs.clear(16), NS(100 + 3 * 110 + 12 * 200));
+        assert_eq!((costs.first_use(1), costs.first_use(4)), (Time::ZERO, NS(60)));
+        assert_eq!(costs.first_use(16), NS((3 * 60 + 12 * 300) / 15));
+        assert_eq!((costs.further_pages(1), costs.further_pages(8)), (Time::ZERO, NS(210)));
+        let plain = Costs { blocks: None, ..costs };
+        assert_eq!((plain.clear(16), plain.first_use(16)), (NS(1600), Time::ZERO));
+    }
+
+    #[test]
+    fn runs_share_a_translation() {
+        let blocks = costs().blocks.unwrap();
+        let of = |block, marked| blocks.translations(64, block, marked);
+        assert_eq!([1, 2, 4, 8, 16, 512].map(|block| of(block, false)), [64, 32, 16, 16, 16, 16]);
+        assert_eq!([1, 2, 4, 8, 16, 512].map(|block| of(block, true)), [64, 32, 16, 16, 4, 4]);
+        assert_eq!(blocks.translations(1, 16, true), 1);
+        assert_eq!([0, 100, 400].map(|few| blocks.misses_left(few, 1600)), [0.0, 0.0, 0.5]);
+    }
+}
