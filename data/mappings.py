@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Makes data/speedometer.mappings.zst of what perf recorded; docs/src/workloads/speedometer.md says how.
+"""Makes recorded mappings, such as data/speedometer.mappings.zst, of what perf recorded of a program and its children;
+docs/src/workloads/speedometer.md says how.
 
-    perf script -F pid,tid,time,event,trace | python3 data/speedometer.py | zstd -19 > data/speedometer.mappings.zst
+    perf script -F pid,tid,time,event,trace | python3 data/mappings.py PROGRAM | zstd -19 > NAME.mappings.zst
 """
 import csv
 import re
@@ -9,7 +10,7 @@ import sys
 
 PAGE = 4096
 LINE = re.compile(r"\s*(\d+)/(\d+)\s+([\d.]+):\s+(\S+):\s?(.*)$")
-PROGRAM = "/usr/lib/chromium/chromium"
+PROGRAM = sys.argv[1]
 ADVICE = {4: "dontneed", 14: "hugepage", 15: "nohugepage"}
 MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
 

@@ -165,6 +165,10 @@ metrics! {
         "runs of a benchmark, by the CPU time of the program and of what memory takes";
     FAULT_TIME, "fault_time", "time for memory", "ms", Lower,
         "CPU time of page faults, clearing, copying and unmapping";
+    FIRST_USE_TIME, "first_use_time", "time for first uses", "ms", Lower,
+        "CPU time that the program waits for pages that were cleared with others, when it uses them first";
+    PAGE_WALK_TIME, "page_walk_time", "time for page walks", "ms", Lower,
+        "CPU time of the program's page walks";
     PAGE_FAULTS, "page_faults", "page faults", "faults", Lower,
         "page faults of anonymous memory";
     SHARE_64K, "share_64k", "memory in 64K folios", "%", Neutral,

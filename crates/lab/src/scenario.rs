@@ -241,7 +241,7 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "numa01", "numa01-threadlocal", "numa02", "numa02-smt",
     "equilibrium", "equilibrium-same-size", "equilibrium-50", "equilibrium-70", "equilibrium-97",
     "equilibrium-cache", "equilibrium-zram", "equilibrium-kcompactd", "equilibrium-direct",
-    "speedometer",
+    "speedometer", "redis-snapshot", "jvm-growth", "kbuild-folios",
 );
 
 const MACHINES: &[(&str, &str)] = built_in!("machines":
@@ -436,8 +436,11 @@ impl Workload {
                 Ok(())
             }
             Workload::Mappings(w) => {
-                for (key, figure) in [("cpu_seconds", &w.cpu_seconds), ("runs", &w.runs)] {
-                    if !(figure.value > 0.0 && figure.value.is_finite()) {
+                let positive = [("cpu_seconds", &w.cpu_seconds, 1e-3), ("runs", &w.runs, 1e-3)];
+                for (key, figure, least) in
+                    positive.into_iter().chain([("million_walks", &w.million_walks, 0.0)])
+                {
+                    if !(least..=1e9).contains(&figure.value) {
                         return refuse(key, figure.value.to_string(), "a positive number");
                     }
                 }
@@ -456,7 +459,11 @@ impl Workload {
                 vec![("intensity", &mut w.intensity), ("processes_per_slab", &mut w.processes_per_slab)]
             }
             Workload::SocketStream(w) => vec![("calls", &mut w.calls)],
-            Workload::Mappings(w) => vec![("cpu_seconds", &mut w.cpu_seconds), ("runs", &mut w.runs)],
+            Workload::Mappings(w) => vec![
+                ("cpu_seconds", &mut w.cpu_seconds),
+                ("runs", &mut w.runs),
+                ("million_walks", &mut w.million_walks),
+            ],
             Workload::KernelWrites(KernelWrites { service: Some(service), .. }) => vec![
                 ("service.requests_per_second", &mut service.requests_per_second),
                 ("service.work_us", &mut service.work_us),

@@ -6,43 +6,72 @@
 //!   twin       a fault, or the page is there already: a folio made it with others
 //!                       │
 //!   time       program's own CPU time + faults + clearing + copying + unmapping
+//!              + the first use of pages that were cleared with others - page walks that larger folios save
 //! ```
 //!
-//! What the program itself takes is one figure, from the machine that recorded it. Touches of pages that are there were not
-//! recorded, so what larger folios save in translation caches is not predicted, nor what a cache loses to clearing.
+//! What the program itself takes is one figure, from the machine that recorded it, and so is how often it walked the page
+//! tables meanwhile; how many of the walks are left is the machine's ([`machine::blocks`]). Touches of pages that are there
+//! were not recorded, but for the first: that is when what was cleared with others comes back from a farther cache.
 //! Memory by size of folio is counted once a second of the recording, over all processes, page by page as they are mapped.
 
 use super::{RunError, System, boot};
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use crate::scenario::Run;
+use machine::Cpu;
 use machine::profile::Figure;
-use machine::{Cpu, Time};
 use mm::address_space::{Advice, Backing, MmId, VmFlags};
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::{Category, Event};
 use serde::{Deserialize, Serialize};
-use workload::mappings::{Mappings, Operation, Step};
+use std::path::PathBuf;
+use workload::mappings::{Mappings, MappingsError, Operation, Step};
 
 /// A recorded program as scenarios describe it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedMappings {
-    /// Which recording; `chromium` is the one there is.
+    /// Which recording: one that is built in, or the path of a file.
     pub program: Program,
     /// CPU time of the program and of the kernel for it, all but page faults, seconds.
     pub cpu_seconds: Figure,
     /// How many runs of a benchmark the recording counts for.
     pub runs: Figure,
+    /// Page walks in a second of the program's own time where all pages are single, millions.
+    pub million_walks: Figure,
+    /// Whether the kernel marks runs of pages for the translation caches (arm64's contiguous bit, Linux 6.9).
+    #[serde(default)]
+    pub contiguous_entries: bool,
 }
 
 /// A recorded program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {
     /// [`Mappings::chromium`].
     Chromium,
+    /// [`Mappings::redis`].
+    Redis,
+    /// [`Mappings::jvm`].
+    Jvm,
+    /// [`Mappings::kernel_build`].
+    KernelBuild,
+    /// A recording of somebody else, see docs/src/workloads/speedometer.md.
+    #[serde(untagged)]
+    File(PathBuf),
+}
+
+impl Program {
+    fn load(&self) -> Result<Mappings, MappingsError> {
+        match self {
+            Program::Chromium => Mappings::chromium(),
+            Program::Redis => Mappings::redis(),
+            Program::Jvm => Mappings::jvm(),
+            Program::KernelBuild => Mappings::kernel_build(),
+            Program::File(path) => Mappings::parse(&std::fs::read(path)?),
+        }
+    }
 }
 
 /// Orders whose share of memory is a metric.
@@ -53,13 +82,16 @@ const CPU: Cpu = Cpu(0);
 
 /// Makes one run.
 pub fn run(run: &Run, spec: &RecordedMappings) -> Result<Outcome, RunError> {
-    let mappings = match spec.program {
-        Program::Chromium => Mappings::chromium(),
-    };
-    let mappings = mappings.map_err(|error| RunError::Profile(error.to_string()))?;
+    let mappings = spec.program.load().map_err(|error| RunError::Profile(error.to_string()))?;
     let system = boot(run, 1)?;
-    let replay =
-        Replay { system, processes: vec![None; mappings.processes], shares: Vec::new(), series: Vec::new() };
+    let replay = Replay {
+        system,
+        processes: vec![None; mappings.processes],
+        shares: Vec::new(),
+        marked: spec.contiguous_entries,
+        translations: [0; 2],
+        series: Vec::new(),
+    };
     let out_of_memory =
         || RunError::OutOfMemory { scenario: run.scenario.clone(), variant: run.variant.clone() };
     replay.run(&mappings, spec).ok_or_else(out_of_memory)
@@ -70,6 +102,10 @@ struct Replay {
     processes: Vec<Option<MmId>>,
     /// Memory in each of [`BUCKETS`], one row a sample.
     shares: Vec<[u64; BUCKETS.len()]>,
+    /// Whether runs of pages are marked.
+    marked: bool,
+    /// Translations that the samples need, and as many single pages would.
+    translations: [u64; 2],
     series: Vec<Sample>,
 }
 
@@ -154,12 +190,18 @@ impl Replay {
         {
             return Some(());
         }
-        let before = mm.counters().get(Event::Pgfault);
-        if let Touch::ReadFile(folio) = mm.touch(machine, CPU, id, page, write).ok()? {
-            mm.end_read(folio);
+        let (faults, mapped) = (mm.counters().get(Event::Pgfault), mm.mm(id).anon_pages());
+        match mm.touch(machine, CPU, id, page, write).ok()? {
+            Touch::ReadFile(folio) => mm.end_read(folio),
+            Touch::Mapped => {
+                let pages = mm.pte(id, page).folio().map_or(1, |folio| 1 << mm.folio_order(folio));
+                machine.charge(CPU, Category::CacheMiss, machine.costs.first_use(pages));
+            }
+            Touch::Minor | Touch::ReadSwap(_) => {}
         }
-        let faults = mm.counters().get(Event::Pgfault) - before;
-        let cost = machine.costs.page_fault * faults;
+        let faults = mm.counters().get(Event::Pgfault) - faults;
+        let pages = mm.mm(id).anon_pages().saturating_sub(mapped);
+        let cost = machine.costs.page_fault * faults + machine.costs.further_pages(pages);
         machine.charge(CPU, Category::PageFault, cost);
         Some(())
     }
@@ -170,15 +212,34 @@ impl Replay {
         for &id in self.processes.iter().flatten() {
             pages.iter_mut().zip(self.system.mm.anon_pages_by_order(id)).for_each(|(sum, n)| *sum += n);
         }
+        let single: u64 = pages.iter().sum();
+        let run = |(order, &pages): (usize, &u64)| match &self.system.machine.costs.blocks {
+            Some(blocks) => blocks.translations(pages, 1 << order, self.marked),
+            None => pages,
+        };
+        self.translations[0] += pages.iter().enumerate().map(run).sum::<u64>();
+        self.translations[1] += single;
         self.shares.push(BUCKETS.map(|(order, _)| pages[usize::from(order)]));
-        let value = pages.iter().sum::<u64>() as f64 / 256.0;
+        let value = single as f64 / 256.0;
         self.series.push(Sample { seconds: seconds as f64, name: "anon_mib", value });
+    }
+
+    /// Seconds of page walks with single pages, and with the folios that there were. Samples say how many translations
+    /// both need on average.
+    fn walks(&self, spec: &RecordedMappings) -> [f64; 2] {
+        let Some(blocks) = &self.system.machine.costs.blocks else { return [0.0; 2] };
+        let single = 1e6 * spec.million_walks.value * spec.cpu_seconds.value * blocks.tlb_walk.seconds();
+        let samples = self.shares.len().max(1) as u64;
+        let [needed, alone] = self.translations.map(|sum| sum / samples);
+        [single, single * blocks.misses_left(needed, alone)]
     }
 
     fn outcome(self, spec: &RecordedMappings) -> Outcome {
         let machine = &self.system.machine;
-        let kernel: Time = machine.now(CPU);
-        let seconds = spec.cpu_seconds.value + kernel.seconds();
+        let first_uses = machine.accounts.total(Category::CacheMiss);
+        let kernel = machine.now(CPU) - first_uses;
+        let walks = self.walks(spec);
+        let seconds = spec.cpu_seconds.value - walks[0] + walks[1] + machine.now(CPU).seconds();
         let mut outcome = Outcome { virtual_seconds: seconds, series: self.series, ..Outcome::default() };
         outcome.set(metric::RUNS_PER_MINUTE, 60.0 * spec.runs.value / seconds);
         let total: u64 = self.shares.iter().flatten().sum();
@@ -189,6 +250,8 @@ impl Replay {
         let counters = self.system.mm.counters();
         outcome.set(metric::PAGE_FAULTS, counters.get(Event::Pgfault) as f64);
         outcome.set(metric::FAULT_TIME, 1e3 * kernel.seconds());
+        outcome.set(metric::FIRST_USE_TIME, 1e3 * first_uses.seconds());
+        outcome.set(metric::PAGE_WALK_TIME, 1e3 * walks[1]);
         outcome.counters = counters.clone();
         outcome.mthp = self.system.mm.mthp_stats().clone();
         outcome.page_operations = counters.page_operations();

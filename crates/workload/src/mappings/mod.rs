@@ -149,10 +149,25 @@ impl Mappings {
         Ok(mappings)
     }
 
-    /// Chromium on a page that does what Speedometer does: lists of a hundred items are filled, ticked off and emptied in
-    /// frames of their own. docs/src/workloads/speedometer.md says how it was recorded.
+    /// Chromium of 2023 on a page that does what Speedometer 2 does: to-do lists of eight frameworks are filled, ticked off and
+    /// emptied in frames of their own. docs/src/workloads/speedometer.md says how it and the others were recorded.
     pub fn chromium() -> Result<Mappings, MappingsError> {
         Mappings::parse(include_bytes!("../../../../data/speedometer.mappings.zst"))
+    }
+
+    /// Redis: three snapshots by a child, while the parent goes on storing to a tenth of its keys.
+    pub fn redis() -> Result<Mappings, MappingsError> {
+        Mappings::parse(include_bytes!("../../../../data/redis.mappings.zst"))
+    }
+
+    /// A Java program whose heap grows, most of what it makes being garbage soon.
+    pub fn jvm() -> Result<Mappings, MappingsError> {
+        Mappings::parse(include_bytes!("../../../../data/jvm.mappings.zst"))
+    }
+
+    /// A build of part of a kernel: make, shells, compilers and what they call.
+    pub fn kernel_build() -> Result<Mappings, MappingsError> {
+        Mappings::parse(include_bytes!("../../../../data/kernel-build.mappings.zst"))
     }
 }
 
@@ -184,10 +199,15 @@ mod tests {
     }
 
     #[test]
-    fn the_recording_is_whole() {
-        let mappings = Mappings::chromium().unwrap();
-        assert_eq!((mappings.processes, mappings.steps.len()), (13, 93_271));
-        let stores = mappings.steps.iter().filter(|step| step.operation == Operation::Store);
-        assert!(stores.map(|step| step.pages).sum::<u64>() > 100_000);
+    fn recordings_are_whole() {
+        let whole = |mappings: Result<Mappings, MappingsError>| {
+            let mappings = mappings.unwrap();
+            let stores = mappings.steps.iter().filter(|step| step.operation == Operation::Store);
+            (mappings.processes, mappings.steps.len(), stores.map(|step| step.pages).sum::<u64>())
+        };
+        assert_eq!(whole(Mappings::chromium()), (6, 113_444, 257_634));
+        assert_eq!(whole(Mappings::redis()), (4, 30_938, 38_148));
+        assert_eq!(whole(Mappings::jvm()), (1, 5_097, 70_155));
+        assert_eq!(whole(Mappings::kernel_build()), (599, 354_271, 742_717));
     }
 }

@@ -1,0 +1,57 @@
+//! Recorded mappings: what folios, the size of blocks and marked entries change, and that the same input gives the same.
+
+use lab::metric::{self, Metric};
+use lab::outcome::Outcome;
+use lab::scenario::{Run, Scenario, Workload, load_machine};
+use mm::Event;
+
+fn redis(variant: &str) -> Run {
+    let scenario = Scenario::load("redis-snapshot").unwrap();
+    let machine = load_machine(&scenario.machine).unwrap();
+    scenario.run(variant, 1, &machine, &Default::default()).unwrap()
+}
+
+fn simulate(run: &Run) -> Outcome {
+    lab::simulation::run(run).unwrap()
+}
+
+fn value(outcome: &Outcome, metric: Metric) -> f64 {
+    outcome.metrics[metric.name]
+}
+
+#[test]
+fn larger_folios_save_faults_and_walks_and_cost_first_uses() {
+    let (single, large) = (simulate(&redis("P0")), simulate(&redis("v2")));
+    assert!(value(&large, metric::PAGE_FAULTS) < value(&single, metric::PAGE_FAULTS));
+    assert!(value(&large, metric::PAGE_WALK_TIME) < value(&single, metric::PAGE_WALK_TIME));
+    assert_eq!(value(&single, metric::FIRST_USE_TIME), 0.0);
+    assert!(value(&large, metric::FIRST_USE_TIME) > 0.0);
+    assert_eq!(value(&single, metric::SHARE_4K), 100.0);
+    assert!(value(&large, metric::SHARE_64K) > 25.0);
+    let again = simulate(&redis("v2"));
+    assert_eq!((again.metrics, again.counters), (large.metrics, large.counters));
+}
+
+#[test]
+fn sizes_cost_nothing_where_the_profile_does_not_say() {
+    let (with, mut run) = (simulate(&redis("v2")), redis("v2"));
+    run.machine.blocks = None;
+    let without = simulate(&run);
+    assert_eq!(value(&without, metric::FIRST_USE_TIME), 0.0);
+    assert!(value(&without, metric::FAULT_TIME) < value(&with, metric::FAULT_TIME));
+    let faults = |outcome: &Outcome| outcome.counters.get(Event::Pgfault);
+    assert_eq!(faults(&with), faults(&without));
+}
+
+#[test]
+fn marked_entries_reach_farther() {
+    let walks = |variant, marked| {
+        let mut run = redis(variant);
+        if let Workload::Mappings(mappings) = &mut run.workload {
+            mappings.contiguous_entries = marked;
+        }
+        value(&simulate(&run), metric::PAGE_WALK_TIME)
+    };
+    assert!(walks("v2", true) < walks("v2", false));
+    assert_eq!(walks("P0", true), walks("P0", false), "single pages have nothing to mark");
+}
