@@ -45,24 +45,24 @@ fn lines(block: &[u8]) -> u64 {
     block.chunks(LINE).map(|line| u64::from(line[0])).sum()
 }
 
-#[divan::bench(args = PAGES, sample_count = 200)]
-fn clear_only(bencher: Bencher, pages: usize) {
-    let (mut memory, mut places) = pool(pages);
-    let size = pages * PAGE;
-    bencher.counter(ItemsCount::new(pages)).bench_local(|| {
-        let first = places.next() * size;
-        clear(&mut memory[first..first + size]);
-    });
-}
-
-#[divan::bench(args = PAGES, sample_count = 200)]
-fn clear_and_use(bencher: Bencher, pages: usize) {
+/// Clears blocks here and there, and does `then` with each.
+fn measure(bencher: Bencher, pages: usize, then: fn(&[u8]) -> u64) {
     let (mut memory, mut places) = pool(pages);
     let size = pages * PAGE;
     bencher.counter(ItemsCount::new(pages)).bench_local(|| {
         let first = places.next() * size;
         let block = &mut memory[first..first + size];
         clear(block);
-        lines(black_box(block))
+        then(black_box(block))
     });
+}
+
+#[divan::bench(args = PAGES, sample_count = 200)]
+fn clear_only(bencher: Bencher, pages: usize) {
+    measure(bencher, pages, |_| 0);
+}
+
+#[divan::bench(args = PAGES, sample_count = 200)]
+fn clear_and_use(bencher: Bencher, pages: usize) {
+    measure(bencher, pages, lines);
 }
