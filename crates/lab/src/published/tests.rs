@@ -119,6 +119,71 @@ fn every_reclaim_cell_has_a_source_or_a_reason() {
 }
 
 #[test]
+fn every_folio_cell_has_a_source_or_a_reason() {
+    let all = tables_of("folios", &[]);
+    let cells = |table: &Table| table.rows.iter().map(|row| row.v.len()).sum::<usize>();
+    let sizes: Vec<(&str, usize)> = all.iter().map(|table| (table.id.as_str(), cells(table))).collect();
+    let expected = [
+        ("s4.speedometer.v2cover", 4),
+        ("s4.speedometer.stddev", 16),
+        ("s4.speedometer.large-run", 15),
+        ("s4.folio-buckets", 6),
+        ("s4.claims", 1),
+    ];
+    assert_eq!(sizes, expected);
+    let scenario = crate::scenario::Scenario::load("speedometer").unwrap();
+    for need in needs(&all) {
+        assert_eq!(need.scenario, scenario.name);
+        assert!(need.variants.iter().all(|variant| scenario.variants.contains(variant)), "{need:?}");
+    }
+    let report = Report::new(&all, &Observations::default());
+    let unlike = |cell: &&Cell| !cell.reason.as_deref().unwrap().contains("was not run");
+    let others: Vec<(&str, &str)> = report
+        .tables
+        .iter()
+        .flat_map(|table| &table.cells)
+        .filter(unlike)
+        .map(|cell| (cell.row.as_str(), cell.metric.as_str()))
+        .collect();
+    let runs = |metric: &'static str, rows: &[&'static str]| -> Vec<(&str, &str)> {
+        rows.iter().map(|row| (*row, metric)).collect()
+    };
+    let spread = ["baseline-4k", "anonfolio-v1", "anonfolio-v2-simple-order", "anonfolio-v2"];
+    assert!(
+        spread.iter().all(|row| others.contains(&(*row, "std_abs")) && others.contains(&(*row, "std_rel")))
+    );
+    assert!(runs("runs", &["baseline-4k", "anonfolio-lkml-v2-32k"]).iter().all(|cell| others.contains(cell)));
+    assert_eq!(others.len(), 2 * 4 + 2 * 5 + 1, "spreads, counts of runs and a sentence");
+}
+
+#[test]
+fn runs_are_changes_against_the_base_and_shares_are_shares() {
+    let mut observations = Observations::default();
+    let shares = |large, small| [("share_64k", large), ("share_4k", small), ("runs_per_minute", 117.0)];
+    observe(
+        &mut observations,
+        "speedometer",
+        &[
+            ("P0", &[("runs_per_minute", 117.0)]),
+            ("simple", &shares(23.0, 77.0)),
+            ("v2", &[("runs_per_minute", 119.34), ("share_64k", 22.0), ("share_32k", 18.0)]),
+        ],
+    );
+    let report = Report::new(&tables_of("folios", &[]), &observations);
+    let CellValue::Number(change) = cell(&report, "anonfolio-lkml-v2", "runs_per_min").predicted else {
+        panic!("a number");
+    };
+    assert!((change - 2.0).abs() < 1e-9, "{change}");
+    assert_eq!(cell(&report, "anonfolio-v2", "32K").predicted, CellValue::Number(18.0));
+    let folded = report
+        .tables
+        .iter()
+        .flat_map(|table| &table.cells)
+        .find(|cell| cell.row.starts_with("anonfolio-v2-simple-order (derived") && cell.metric == "4K");
+    assert_eq!(folded.unwrap().predicted, CellValue::Number(77.0));
+}
+
+#[test]
 fn lines_of_free_are_told_apart_and_thousands_are_thousands() {
     let mut observations = Observations::default();
     observe_as(
