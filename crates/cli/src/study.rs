@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// Answer a question that takes several scenarios, with a verdict on each hypothesis
 #[derive(clap::Args)]
 #[command(after_help = "\
-equilibrium: do more fallback orders cost a system that runs for long its folios of 64 KiB? Nine
+equilibrium: do more fallback orders cost a system that runs for long its folios of 64 KiB? Ten
 scenarios, 20 seeds each; what is there already is not run again.
 
 Examples:

@@ -20,13 +20,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Scenarios of the study, first the one that others are compared with.
-pub const ARMS: [&str; 9] = [
+pub const ARMS: [&str; 10] = [
     "equilibrium",
     "equilibrium-same-size",
     "equilibrium-50",
     "equilibrium-70",
     "equilibrium-97",
     "equilibrium-cache",
+    "equilibrium-files",
     "equilibrium-zram",
     "equilibrium-kcompactd",
     "equilibrium-direct",

@@ -240,7 +240,7 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "kernel-build-3g", "working-set-shift", "noisy-neighbour",
     "numa01", "numa01-threadlocal", "numa02", "numa02-smt",
     "equilibrium", "equilibrium-same-size", "equilibrium-50", "equilibrium-70", "equilibrium-97",
-    "equilibrium-cache", "equilibrium-zram", "equilibrium-kcompactd", "equilibrium-direct",
+    "equilibrium-cache", "equilibrium-files", "equilibrium-zram", "equilibrium-kcompactd", "equilibrium-direct",
     "speedometer", "redis-snapshot", "jvm-growth", "kbuild-folios",
 );
 

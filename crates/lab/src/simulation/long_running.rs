@@ -14,9 +14,10 @@
 //! made of; so memory is short at the same times. "Are more fallback orders the sooner end of large folios?" is the
 //! question (Yu Zhao, 2023-07-05): how many of the faults that had room for the preferred order got it, window by window.
 //!
-//! The cache of files is a list of blocks in the order in which they were read, with orders that grow as read-ahead
-//! does; the oldest go first when memory is short. It is no page cache of the twin, and compaction does not move its
-//! pages: combine it with none.
+//! Files are read in runs of pages, here and there. The twin's page cache has single pages, which reclaim takes and compaction
+//! moves. Kernels since 5.18 read ahead in large folios, which it has not: for them there is a list of blocks in the order
+//! in which they were read, with orders that grow as read-ahead does; the oldest go first when memory is short.
+//! Compaction does not move those: combine them with none.
 
 use super::{RunError, Stream, System, boot, stream};
 use crate::metric;
@@ -25,10 +26,12 @@ use crate::scenario::Run;
 use machine::{Cpu, Node, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::compaction::policy::unusable_free_index;
+use mm::filemap::Read;
 use mm::huge_memory::orders::Orders;
 use mm::huge_memory::stats::MthpStat;
 use mm::memcontrol::Memcg;
 use mm::page_alloc::Effort;
+use mm::xarray::FileId;
 use mm::{Event, MigrateType, Pfn, Placement, Request};
 use rand::RngExt;
 use rand_distr::weighted::WeightedIndex;
@@ -53,6 +56,18 @@ pub struct AreaClass {
     /// They begin at multiples of their size, rounded up to a power of two.
     #[serde(default)]
     pub aligned: bool,
+}
+
+/// What becomes of files that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Files {
+    /// Nobody reads any.
+    None,
+    /// They fill the page cache, page by page.
+    Pages,
+    /// They are blocks of growing orders.
+    Blocks,
 }
 
 /// What compacts.
@@ -85,8 +100,8 @@ pub struct LongRunning {
     pub partly_touched: f64,
     /// Pages of the kernel that stay where they are, percent.
     pub unmovable: f64,
-    /// Whether files fill what areas leave.
-    pub page_cache: bool,
+    /// What files fill of what areas leave.
+    pub page_cache: Files,
     /// Swap on zram, percent of memory; 0 for none.
     pub zram: f64,
     /// What compacts.
@@ -155,6 +170,9 @@ struct LongRun<'a> {
     touched: u64,
     unmovable: Vec<Pfn>,
     cache: VecDeque<(Pfn, u8)>,
+    file: FileId,
+    /// Pages read from it.
+    read: u64,
     zram: Vec<Pfn>,
     probes: (i64, i64),
     next_proactive: u64,
@@ -179,7 +197,10 @@ impl<'a> LongRun<'a> {
             system.mm.swapon(pages, Some(Time::ZERO));
         }
         let processes: Vec<MmId> = (0..spec.processes).map(|_| system.mm.create_mm(Memcg::ROOT)).collect();
+        let file = system.mm.open_file();
         LongRun {
+            file,
+            read: 0,
             ends: vec![1 << 9; processes.len()],
             spec,
             system,
@@ -216,7 +237,7 @@ impl<'a> LongRun<'a> {
             self.map(pages, alignment, end.max(self.now))?;
             total += pages;
             self.make_noise(wanted);
-            self.read_files();
+            self.read_files(total);
             self.run_daemons();
             if total * WINDOWS_PER_TURNOVER / memory > windows.len() as u64 {
                 let now = self.attempts();
@@ -343,11 +364,34 @@ impl<'a> LongRun<'a> {
         }
     }
 
-    /// Reads a file: blocks of growing order, as many as there is room for; what was read first goes first.
-    fn read_files(&mut self) {
-        if !self.spec.page_cache {
-            return;
+    /// Reads a few pages of files, one after the other, when `mapped` pages have been mapped in all.
+    fn read_files(&mut self, mapped: u64) {
+        match self.spec.page_cache {
+            Files::None => {}
+            Files::Pages if self.read >= mapped => {}
+            Files::Pages => self.read_pages(),
+            Files::Blocks => self.read_blocks(),
         }
+    }
+
+    /// Through the page cache, as many pages as are mapped; reclaim makes room.
+    fn read_pages(&mut self) {
+        let pages = self.random.random_range(1..=64);
+        self.read += u64::from(pages);
+        // Four times what memory holds: some of it is read again.
+        let first = self.random.random_range(0..4 * self.spec.memory_mib as u32 * 256);
+        let System { machine, mm, .. } = &mut self.system;
+        for index in first..first + pages {
+            match mm.read_page(machine, CPU, Memcg::ROOT, self.file, index, false) {
+                Ok(Read::Miss(folio)) => mm.end_read(folio),
+                Ok(Read::Hit(_)) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// As blocks of growing order, as many as there is room for; what was read first goes first.
+    fn read_blocks(&mut self) {
         let System { machine, mm, .. } = &mut self.system;
         let reserve = self.spec.memory_mib * 256 / 50;
         while mm.free_pages() < 2 * reserve {
@@ -374,7 +418,8 @@ impl<'a> LongRun<'a> {
     fn run_daemons(&mut self) {
         let node = Node(0);
         let System { machine, mm, .. } = &mut self.system;
-        if (self.spec.zram > 0.0 || self.spec.compaction != Compactor::None)
+        let reclaims = self.spec.zram > 0.0 || self.spec.page_cache == Files::Pages;
+        if (reclaims || self.spec.compaction != Compactor::None)
             && let Some(mut kswapd) = mm.start_kswapd(node)
         {
             while kswapd.step(mm, machine, CPU) {}
