@@ -13,6 +13,7 @@ use crate::numa::migrate::policy::Mempolicy;
 use crate::numa::scan::NumabState;
 use crate::workingset::LruType;
 use crate::xarray::FileId;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -145,60 +146,71 @@ impl Vma {
 
 /// The areas of an address space.
 #[derive(Clone, Debug, Default)]
-pub struct Vmas(BTreeMap<Vpn, Vma>);
+pub struct Vmas {
+    by_start: BTreeMap<Vpn, Vma>,
+    /// Where the area begins that was found last, if it is still there: a fault looks for the same one several times.
+    last: Cell<Vpn>,
+}
 
 impl Vmas {
     /// The area that `page` is in (`vma_lookup`).
     pub fn find(&self, page: Vpn) -> Option<&Vma> {
-        self.0.range(..=page).next_back().map(|(_, vma)| vma).filter(|vma| page < vma.end)
+        if let Some(vma) = self.by_start.get(&self.last.get()).filter(|vma| vma.pages().contains(&page)) {
+            return Some(vma);
+        }
+        let vma =
+            self.by_start.range(..=page).next_back().map(|(_, vma)| vma).filter(|vma| page < vma.end)?;
+        self.last.set(vma.start);
+        Some(vma)
     }
 
     /// The same, to be changed.
     pub(crate) fn find_mut(&mut self, page: Vpn) -> Option<&mut Vma> {
-        self.0.range_mut(..=page).next_back().map(|(_, vma)| vma).filter(|vma| page < vma.end)
+        let start = self.find(page)?.start;
+        self.by_start.get_mut(&start)
     }
 
     /// The areas, in the order of addresses.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Vma> {
-        self.0.values()
+        self.by_start.values()
     }
 
     /// The areas that end after `page`, in the order of addresses.
     pub fn from(&self, page: Vpn) -> impl Iterator<Item = &Vma> {
         let start = self.find(page).map_or(page, |vma| vma.start);
-        self.0.range(start..).map(|(_, vma)| vma)
+        self.by_start.range(start..).map(|(_, vma)| vma)
     }
 
     /// The one that starts at `page`.
     pub(crate) fn at_mut(&mut self, page: Vpn) -> Option<&mut Vma> {
-        self.0.get_mut(&page)
+        self.by_start.get_mut(&page)
     }
 
     /// NUMA scanning has met none of them (`vma_numab_state_init` of each copy).
     pub(crate) fn forget_scans(&mut self) {
-        self.0.values_mut().for_each(|vma| vma.numab = None);
+        self.by_start.values_mut().for_each(|vma| vma.numab = None);
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.by_start.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_start.is_empty()
     }
 
     /// The page after the last area.
     pub(crate) fn end(&self) -> Vpn {
-        self.0.values().next_back().map_or(0, |vma| vma.end)
+        self.by_start.values().next_back().map_or(0, |vma| vma.end)
     }
 
     /// Makes an area begin at `page` if one goes across it.
     fn cut(&mut self, page: Vpn) {
         if let Some(vma) = self.find_mut(page).filter(|vma| vma.start < page) {
             let rest = vma.split_off(page);
-            self.0.insert(page, rest);
+            self.by_start.insert(page, rest);
         }
     }
 
@@ -207,7 +219,7 @@ impl Vmas {
         debug_assert!(vma.start < vma.end && self.from(vma.start).all(|other| other.start >= vma.end));
         let start = vma.start;
         let end = vma.end;
-        self.0.insert(start, vma);
+        self.by_start.insert(start, vma);
         self.join(start);
         self.join(end);
     }
@@ -215,10 +227,10 @@ impl Vmas {
     /// Makes one of the areas that meet at `page` if they are equal (`vma_merge`).
     fn join(&mut self, page: Vpn) {
         let Some(before) = page.checked_sub(1).and_then(|last| self.find(last)) else { return };
-        let Some(after) = self.0.get(&page).filter(|after| before.continues_in(after)) else { return };
+        let Some(after) = self.by_start.get(&page).filter(|after| before.continues_in(after)) else { return };
         let (start, end, has_anon) = (before.start, after.end, after.has_anon);
-        self.0.remove(&page);
-        let before = self.0.get_mut(&start).expect("it was found");
+        self.by_start.remove(&page);
+        let before = self.by_start.get_mut(&start).expect("it was found");
         before.end = end;
         before.has_anon |= has_anon;
     }
@@ -227,8 +239,8 @@ impl Vmas {
     pub(crate) fn remove(&mut self, pages: Range<Vpn>) -> Vec<Vma> {
         self.cut(pages.start);
         self.cut(pages.end);
-        let starts: Vec<Vpn> = self.0.range(pages).map(|(&start, _)| start).collect();
-        starts.iter().filter_map(|start| self.0.remove(start)).collect()
+        let starts: Vec<Vpn> = self.by_start.range(pages).map(|(&start, _)| start).collect();
+        starts.iter().filter_map(|start| self.by_start.remove(start)).collect()
     }
 
     /// Changes all that lies in `pages`, cutting areas at both ends and joining those that have become equal.
@@ -236,7 +248,7 @@ impl Vmas {
         self.cut(pages.start);
         self.cut(pages.end);
         let mut borders = vec![pages.end];
-        for (&start, vma) in self.0.range_mut(pages) {
+        for (&start, vma) in self.by_start.range_mut(pages) {
             change(vma);
             borders.push(start);
         }
