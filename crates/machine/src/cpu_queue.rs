@@ -7,33 +7,109 @@
 //! ```
 //!
 //! So everything shared happens in the order of virtual time, and nothing depends on the host.
+//!
+//! CPUs meet in pairs, and whoever is further behind goes on to the next round; the winner of the last round acts next.
+//! Moving a CPU means playing its own rounds again, eight with 256 CPUs:
+//!
+//! ```text
+//!                  1: cpu 1
+//!           2: cpu 1      3: cpu 2          node n is between 2n and 2n + 1
+//!        cpu 0   cpu 1  cpu 2   -
+//! ```
+//!
+//! A CPU that acts is left where it is until it comes back, which it mostly does at once: then its rounds are played once,
+//! not twice. The others' earliest time is the best of those that it beat.
 
 use crate::time::Time;
 use crate::topology::Cpu;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// The runnable CPUs, by virtual time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CpuQueue {
-    heap: BinaryHeap<Reverse<(Time, Cpu)>>,
+    /// Winners of all rounds, from 1 on; the second half are the CPUs themselves, [`Time::NEVER`] if not runnable.
+    rounds: Vec<(Time, Cpu)>,
+    /// Taken out, but still in `rounds`: the earliest of all.
+    acting: Option<Cpu>,
+    /// The earliest of the others while a CPU acts, of all otherwise.
+    earliest: Time,
+}
+
+impl Default for CpuQueue {
+    fn default() -> CpuQueue {
+        CpuQueue { rounds: Vec::new(), acting: None, earliest: Time::NEVER }
+    }
 }
 
 impl CpuQueue {
-    /// Makes `cpu` runnable from `time` on. It must not be in the queue already.
+    /// Makes `cpu` runnable from `time` on, and not from when it was before, if it was.
+    #[inline]
     pub fn push(&mut self, time: Time, cpu: Cpu) {
-        self.heap.push(Reverse((time, cpu)));
+        if cpu.index() >= self.rounds.len() / 2 {
+            self.grow(cpu.index() + 1);
+        }
+        self.set(time, cpu);
+        if self.acting == Some(cpu) {
+            self.acting = None;
+        }
+        self.earliest = match self.acting {
+            Some(acting) => self.earliest_but(acting),
+            None => self.rounds[1].0,
+        };
     }
 
     /// Takes out the CPU that is furthest behind.
+    #[inline]
     pub fn pop(&mut self) -> Option<(Time, Cpu)> {
-        self.heap.pop().map(|Reverse(next)| next)
+        if let Some(cpu) = self.acting.take() {
+            self.set(Time::NEVER, cpu);
+        }
+        let (time, cpu) = *self.rounds.get(1)?;
+        self.earliest = self.earliest_but(cpu);
+        if time == Time::NEVER {
+            return None;
+        }
+        self.acting = Some(cpu);
+        Some((time, cpu))
     }
 
     /// The time of the CPU that is furthest behind, [`Time::NEVER`] when none is runnable.
     #[inline]
     pub fn earliest(&self) -> Time {
-        self.heap.peek().map_or(Time::NEVER, |Reverse((time, _))| *time)
+        self.earliest
+    }
+
+    /// Plays the rounds of `cpu`.
+    #[inline]
+    fn set(&mut self, time: Time, cpu: Cpu) {
+        let mut place = self.rounds.len() / 2 + cpu.index();
+        self.rounds[place] = (time, cpu);
+        while place > 1 {
+            place /= 2;
+            let (left, right) = (self.rounds[2 * place], self.rounds[2 * place + 1]);
+            self.rounds[place] = if right.0 < left.0 { right } else { left };
+        }
+    }
+
+    /// The earliest time of those that the winner of all rounds met.
+    #[inline]
+    fn earliest_but(&self, winner: Cpu) -> Time {
+        let mut place = self.rounds.len() / 2 + winner.index();
+        let mut earliest = Time::NEVER;
+        while place > 1 {
+            earliest = earliest.min(self.rounds[place ^ 1].0);
+            place /= 2;
+        }
+        earliest
+    }
+
+    fn grow(&mut self, cpus: usize) {
+        // At least two, so that the root is not a CPU.
+        let half = cpus.next_power_of_two().max(2);
+        let before = std::mem::take(&mut self.rounds);
+        self.rounds = (0..2 * half).map(|place| (Time::NEVER, Cpu((place % half) as u16))).collect();
+        for &(time, cpu) in before.iter().skip(before.len() / 2) {
+            self.set(time, cpu);
+        }
     }
 }
 
@@ -56,6 +132,24 @@ mod tests {
                 prop_assert_eq!(queue.pop(), Some((Time::from_nanoseconds(time), Cpu(cpu))));
             }
             prop_assert_eq!(queue.earliest(), Time::NEVER);
+        }
+
+        #[test]
+        fn a_cpu_that_is_moved_is_at_its_new_time_only(
+            moves in proptest::collection::vec((0u64..50, 0u16..40, any::<bool>()), 1..200)
+        ) {
+            let (mut queue, mut expected) = (CpuQueue::default(), std::collections::BTreeMap::new());
+            for (time, cpu, pops) in moves {
+                let time = Time::from_nanoseconds(time);
+                queue.push(time, Cpu(cpu));
+                expected.insert(cpu, time);
+                let next = expected.iter().map(|(&cpu, &time)| (time, cpu)).min().unwrap();
+                prop_assert_eq!(queue.earliest(), next.0);
+                if pops {
+                    prop_assert_eq!(queue.pop(), Some((next.0, Cpu(next.1))));
+                    expected.remove(&next.1);
+                }
+            }
         }
     }
 }

@@ -53,13 +53,21 @@ impl Time {
     }
 
     /// `self * factor`, rounded to the nearest picosecond.
+    #[inline]
     pub fn scale(self, factor: f64) -> Time {
-        Time((self.0 as f64 * factor).round() as u64)
+        // `f64::round` is a call on most machines.
+        let exact = self.0 as f64 * factor;
+        let whole = exact as u64;
+        Time(whole + u64::from(exact - whole as f64 >= 0.5))
     }
 
     /// The part `numerator / denominator` of this length, rounded down.
+    #[inline]
     pub const fn fraction(self, numerator: u64, denominator: u64) -> Time {
-        Time((self.0 as u128 * numerator as u128 / denominator as u128) as u64)
+        match self.0.checked_mul(numerator) {
+            Some(product) => Time(product / denominator),
+            None => Time((self.0 as u128 * numerator as u128 / denominator as u128) as u64),
+        }
     }
 }
 

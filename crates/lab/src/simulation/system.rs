@@ -48,8 +48,6 @@ pub struct System {
     /// One LRU vector a cgroup and node.
     lru: Vec<LruLock>,
     queue: CpuQueue,
-    /// When each CPU is queued for; `NEVER` if it is not.
-    queued: Vec<Time>,
     vmstat: VmstatTimers,
     /// Pages that tasks hold.
     pub allocated: u64,
@@ -105,7 +103,6 @@ impl System {
             mm,
             lru,
             queue: CpuQueue::default(),
-            queued: vec![Time::NEVER; cpus],
             vmstat: VmstatTimers::new(cpus, stat_interval),
             allocated: 0,
             samples: Samples::default(),
@@ -118,20 +115,13 @@ impl System {
         if !self.is_busy(cpu) {
             self.machine.idle_until(cpu, time);
             self.machine.set_busy(cpu, true);
-            self.enqueue(cpu, self.machine.now(cpu));
+            self.queue.push(self.machine.now(cpu), cpu);
         }
     }
 
     /// Whether `cpu` runs something.
     pub fn is_busy(&self, cpu: Cpu) -> bool {
         self.machine.is_busy(cpu)
-    }
-
-    fn enqueue(&mut self, cpu: Cpu, time: Time) {
-        if self.queued[cpu.index()] != time {
-            self.queued[cpu.index()] = time;
-            self.queue.push(time, cpu);
-        }
     }
 
     /// Whether `cpu` may touch what others can see: nobody is further behind.
@@ -144,19 +134,15 @@ impl System {
     pub fn run(&mut self, program: &mut impl Program, until: Time) {
         while self.queue.earliest() < until && !program.is_finished() {
             let Some((time, cpu)) = self.queue.pop() else { break };
-            if self.queued[cpu.index()] != time {
-                continue; // an entry that a later one replaced
-            }
-            self.queued[cpu.index()] = Time::NEVER;
             if self.is_busy(cpu) && self.machine.now(cpu) > time {
-                self.enqueue(cpu, self.machine.now(cpu)); // it was interrupted
+                self.queue.push(self.machine.now(cpu), cpu); // it was interrupted
                 continue;
             }
             self.observe(time);
             if self.mm.khugepaged_due() <= time {
                 self.run_khugepaged(cpu, time);
                 if self.machine.now(cpu) > time {
-                    self.enqueue(cpu, self.machine.now(cpu));
+                    self.queue.push(self.machine.now(cpu), cpu);
                     continue;
                 }
             }
@@ -177,7 +163,7 @@ impl System {
                 }
             }
             if self.is_busy(cpu) {
-                self.enqueue(cpu, self.machine.now(cpu));
+                self.queue.push(self.machine.now(cpu), cpu);
                 continue;
             }
             let mut next = self.machine.wakes(cpu);
@@ -188,7 +174,7 @@ impl System {
                 next = next.min(self.vmstat.due(cpu));
             }
             if next != Time::NEVER {
-                self.enqueue(cpu, next);
+                self.queue.push(next, cpu);
             }
         }
     }
@@ -300,7 +286,7 @@ impl System {
         }
         let until = self.latest() + Time::from_seconds(seconds);
         for cpu in self.machine.topology.all_cpus() {
-            self.enqueue(cpu, self.machine.now(cpu).max(self.vmstat.due(cpu)));
+            self.queue.push(self.machine.now(cpu).max(self.vmstat.due(cpu)), cpu);
         }
         self.run(&mut Nothing, until);
     }
