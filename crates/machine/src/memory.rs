@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A CPU that streams through memory takes the longest of three: what it needs by itself, when the memory controller has
-//! served it, and when the link has. Controllers and links serve who comes first, so those that ask for more than there
-//! is wait for each other, in the order of virtual time. Caches are not modelled here: what is streamed through is taken
-//! to be larger than they are.
+//! served it, and when the link has. Controllers and links serve all that ask in turns, so those that ask for more than
+//! there is wait for each other, in the order of virtual time, and who asks for a page among those that ask for megabytes is
+//! through after a page of each. Caches are not modelled here: what is streamed through is taken to be larger than they are.
 
 use crate::Machine;
 use crate::account::Category;
@@ -16,21 +16,48 @@ use crate::costs::NumaCosts;
 use crate::time::Time;
 use crate::topology::{Cpu, Node};
 
-/// When each memory controller, and each way from one node to another, has served what it was asked for.
+/// What serves pages, one after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Server {
+    /// When it has served what it was asked for.
+    free: Time,
+    /// Pages of the largest request since it was free.
+    largest: u64,
+}
+
+impl Server {
+    /// Serves `pages` pages that take `each`; when that is done.
+    #[inline]
+    fn serve(&mut self, now: Time, each: Time, pages: u64) -> Time {
+        let backlog = self.free.saturating_sub(now);
+        self.largest = if backlog == Time::ZERO { pages } else { self.largest.max(pages) };
+        let own = each * pages;
+        self.free = now + backlog + own;
+        // Of a backlog of larger requests, as much goes first as comes in turn.
+        now + backlog.fraction(pages, self.largest.max(1)) + own
+    }
+}
+
+/// The memory controllers, and the ways from one node to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Traffic {
     nodes: usize,
-    controllers: Vec<Time>,
+    controllers: Vec<Server>,
     /// By node of the CPU, then by node of the memory.
-    links: Vec<Time>,
+    links: Vec<Server>,
 }
 
 impl Traffic {
     pub(crate) fn new(nodes: usize) -> Traffic {
-        Traffic { nodes, controllers: vec![Time::ZERO; nodes], links: vec![Time::ZERO; nodes * nodes] }
+        Traffic {
+            nodes,
+            controllers: vec![Server::default(); nodes],
+            links: vec![Server::default(); nodes * nodes],
+        }
     }
 
     /// Moves `pages` pages; when they have been.
+    #[inline]
     fn serve(
         &mut self,
         costs: &NumaCosts,
@@ -41,16 +68,12 @@ impl Traffic {
         pages: u64,
     ) -> Time {
         let share = if slow { costs.slow_node_page } else { costs.node_page };
-        let mut end = now;
-        let mut pass = |free: &mut Time, share: Time| {
-            *free = (*free).max(now) + share * pages;
-            end = end.max(*free);
-        };
-        pass(&mut self.controllers[memory.index()], share);
-        if from != memory {
-            pass(&mut self.links[from.index() * self.nodes + memory.index()], costs.link_page);
+        let end = self.controllers[memory.index()].serve(now, share, pages);
+        if from == memory {
+            return end;
         }
-        end
+        let link = &mut self.links[from.index() * self.nodes + memory.index()];
+        end.max(link.serve(now, costs.link_page, pages))
     }
 }
 
@@ -132,6 +155,15 @@ mod tests {
             Time::from_nanoseconds(20_000),
             "the other way is free"
         );
+    }
+
+    #[test]
+    fn a_page_among_megabytes_waits_for_a_page_of_each() {
+        let mut machine = machine();
+        (0..3).for_each(|cpu| drop(machine.stream(Cpu(cpu), Node(0), 100)));
+        // A hundredth of 3 x 100 pages of 40 ns, and its own; alone it takes 100 ns.
+        assert_eq!(machine.stream(Cpu(3), Node(0), 1), Time::from_nanoseconds(160));
+        assert_eq!(machine.stream(Cpu(3), Node(0), 100), Time::from_nanoseconds(301 * 40 + 4000));
     }
 
     #[test]
