@@ -29,7 +29,7 @@ use crate::address_space::{MmId, PteNumber};
 use crate::folio::FolioId;
 use cpupid::Cpupid;
 use heat::Heat;
-use machine::{Cpu, Node, Time, Topology};
+use machine::{Cpu, Node, SpinLock, Time, Topology};
 use migrate::promotion::NodePromotion;
 use placement::{Group, TaskId, TaskNuma};
 use scan::policy::SkipReason;
@@ -107,17 +107,28 @@ struct Running {
 }
 
 /// What somebody who touches the page of an entry finds going on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct InProgress {
     entry: PteNumber,
-    /// Until when others find the entry as it was: they take a hint fault of their own.
-    open_until: Time,
+    /// When the page leaves, if it migrates: until then others find the entry as it was, and take hint faults of their own.
+    unmapped: Time,
+    /// When one of those, who cannot move the page, has made it accessible again.
+    restored: Time,
     until: Time,
     migrates: bool,
     /// Where the page was.
     source: Node,
     /// Who takes the fault.
     by: Cpupid,
+    /// Of the page table, for those who spin.
+    lock: SpinLock,
+}
+
+impl InProgress {
+    /// Whether somebody who touches the page at `now` faults.
+    fn stops(&self, now: Time) -> bool {
+        now < self.until && !(self.restored..self.unmapped).contains(&now)
+    }
 }
 
 /// All that NUMA balancing knows.
@@ -247,14 +258,17 @@ impl NumaBalancing {
     }
 
     #[inline]
-    fn in_progress(&self, entry: PteNumber) -> Option<InProgress> {
-        let fault = self.faulting.get(entry.table().index()).copied().flatten()?;
-        (fault.entry == entry).then_some(fault)
+    fn in_progress(&self, entry: PteNumber) -> Option<&InProgress> {
+        self.faulting.get(entry.table().index())?.as_ref().filter(|fault| fault.entry == entry)
+    }
+
+    fn in_progress_mut(&mut self, entry: PteNumber) -> Option<&mut InProgress> {
+        self.faulting.get_mut(entry.table().index())?.as_mut().filter(|fault| fault.entry == entry)
     }
 
     #[inline]
     fn faulting_until(&self, table: usize) -> Time {
-        self.faulting.get(table).copied().flatten().map_or(Time::ZERO, |fault| fault.until)
+        self.faulting.get(table).and_then(Option::as_ref).map_or(Time::ZERO, |fault| fault.until)
     }
 
     fn note_in_progress(&mut self, fault: InProgress) {

@@ -59,7 +59,7 @@ impl MemoryManager {
         while page < end {
             let number = table.entry((page - first) as usize);
             let entry = self.page_tables[number];
-            let is_busy = || busy && self.numa.in_progress(number).is_some_and(|fault| fault.until > now);
+            let is_busy = || busy && self.numa.in_progress(number).is_some_and(|fault| fault.stops(now));
             // The page of zeroes that all share lies on the first node.
             let node = match entry.folio() {
                 Some(id) if entry.lets(write) => self.folio_node(id),

@@ -32,7 +32,7 @@ use crate::page::MigrateType;
 use crate::page_alloc::{MemoryManager, Placement, Request};
 use crate::watermark::{Mark, Reserves};
 use crate::zone::Zone;
-use machine::{Cpu, Machine, Node, Time};
+use machine::{Cpu, Machine, Node, SpinLock, Time};
 use policy::{Fault, FaultFlags, Mempolicy};
 
 /// A fast node has room to spare if so many pages stay free above its watermark: 1 GiB, or a 16th of the node.
@@ -77,7 +77,7 @@ impl MemoryManager {
             let is_file = !flags.has(FolioFlags::SWAPBACKED);
             let stays =
                 is_file && (is_program && self.folios[id].mapcount > 1 || flags.has(FolioFlags::DIRTY));
-            !stays && self.migrate_misplaced_folio(machine, cpu, mm, id, target)
+            !stays && self.migrate_misplaced_folio(machine, cpu, id, target)
         });
         let node = self.folio_node(id);
         if moved == Some(true) {
@@ -91,15 +91,18 @@ impl MemoryManager {
             }
         }
         self.numa.note_fault(mm, vma_start, task, source == here);
+        let mut lock = SpinLock::default();
+        lock.hold(machine, cpu, Time::ZERO, Category::NumaHintFault);
         self.numa.note_in_progress(InProgress {
             entry,
             // A page that moves is isolated before it is unmapped.
-            open_until: looked
-                + machine.costs.numa().page_migrate.fraction(u64::from(moved == Some(true)), 2),
+            unmapped: looked + machine.costs.numa().page_migrate.fraction(u64::from(moved == Some(true)), 2),
+            restored: Time::NEVER,
             until: machine.now(cpu),
             migrates: moved == Some(true),
             source,
             by: Cpupid::new(cpu, pid),
+            lock,
         });
         let flags = FaultFlags::default()
             .with(FaultFlags::NO_GROUP, !may_write)
@@ -223,7 +226,6 @@ impl MemoryManager {
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
-        mm: MmId,
         id: FolioId,
         target: Node,
     ) -> bool {
@@ -247,8 +249,7 @@ impl MemoryManager {
             self.counters.add(Event::PgmigrateFail, pages);
             return false;
         };
-        // Other CPUs may have the old address: the page cannot be copied before they forget it.
-        self.flush_tlb_range(machine, cpu, mm, 1);
+        // No CPU has the old address: it was flushed when the entry became PROT_NONE (`ptep_clear_flush` asks `pte_accessible`).
         let copy = machine.stream(cpu, self.folio_node(id), pages);
         machine.charge(cpu, Category::PageMigration, machine.costs.numa().page_migrate + copy);
         let lruvec = self.folios[id].lruvec;
@@ -301,8 +302,10 @@ impl MemoryManager {
     }
 
     /// A thread that touches a page while somebody else takes a hint fault on it faults as well. Before the page leaves it is a
-    /// hint fault of its own, which is how threads are seen to share pages that move each time; afterwards it finds the
-    /// entry changed. What that costs is charged. Whether it was so.
+    /// hint fault of its own, which is how threads are seen to share pages that move each time. It cannot move the page, which
+    /// is off its list already, and makes it accessible again. Who comes later finds the entry changed, and spins for the lock
+    /// of the page table, or sleeps if the page migrates. Threads that came together go on one after the other: each takes
+    /// the lock, or is woken, by itself. What that costs is charged. Whether it was so.
     pub fn wait_for_hint_fault(
         &mut self,
         machine: &mut Machine<Category>,
@@ -310,38 +313,53 @@ impl MemoryManager {
         mm: MmId,
         page: Vpn,
     ) -> bool {
-        let entry = self.mms[mm].directory.entry(page);
+        let Some(entry) = self.mms[mm].directory.entry(page) else { return false };
         let now = machine.now(cpu);
-        let Some(fault) =
-            entry.and_then(|entry| self.numa.in_progress(entry)).filter(|fault| fault.until > now)
-        else {
+        let Some(fault) = self.numa.in_progress_mut(entry).filter(|fault| fault.stops(now)) else {
             return false;
         };
         let hint_fault = machine.costs.numa().hint_fault;
-        if fault.migrates && now < fault.open_until {
+        if fault.migrates && now < fault.unmapped {
             machine.charge(cpu, Category::NumaHintFault, hint_fault);
-            self.fault_as_well(machine, cpu, mm, &fault);
-        } else {
-            // The same exception and lookup, without statistics.
-            machine.charge(cpu, Category::NumaHintFault, hint_fault.fraction(1, 2));
+            fault.restored = fault.restored.min(machine.now(cpu));
+            let (source, by, is_over) = (fault.source, fault.by, !fault.stops(machine.now(cpu)));
+            self.fault_as_well(machine, cpu, mm, source, by);
+            if is_over {
+                return true;
+            }
+            self.sleep_until_woken(machine, cpu, by.cpu());
+            return true;
         }
-        // It spins for the lock of the page table; for a page that migrates it sleeps.
-        let waiting = if fault.migrates { Category::Idle } else { Category::NumaHintFault };
-        machine.wait_until(cpu, waiting, fault.until);
+        // The same exception and lookup, without statistics.
+        machine.charge(cpu, Category::NumaHintFault, hint_fault.fraction(1, 2));
+        if fault.migrates {
+            let by = fault.by.cpu();
+            self.sleep_until_woken(machine, cpu, by);
+        } else {
+            fault.lock.acquire(machine, cpu, Category::NumaHintFault);
+            fault.lock.hold(machine, cpu, Time::ZERO, Category::NumaHintFault);
+        }
         true
     }
 
-    /// A hint fault on a page that is about to leave because of another thread's: it shows the one to the other, and cannot
-    /// move the page, which is off its list already.
-    fn fault_as_well(&mut self, machine: &Machine<Category>, cpu: Cpu, mm: MmId, fault: &InProgress) {
+    /// Sleeps until `waker`, who moves a page, has woken those that came before. Its clock stands where it has moved it.
+    fn sleep_until_woken(&self, machine: &mut Machine<Category>, cpu: Cpu, waker: Cpu) {
+        let wake = machine.line_transfer(waker, cpu) * 2 + machine.costs.ipi_send;
+        machine.charge(waker, Category::NumaHintFault, wake);
+        let awake = machine.now(waker) + machine.costs.ipi_deliver + machine.costs.ipi_wake;
+        machine.wait_until(cpu, Category::Idle, awake);
+    }
+
+    /// A hint fault on a page that is about to leave because of another thread's: it shows the one to the other.
+    fn fault_as_well(&mut self, machine: &Machine<Category>, cpu: Cpu, mm: MmId, source: Node, by: Cpupid) {
         let Some(task) = self.numa.running(cpu) else { return };
         let here = machine.node(cpu);
-        let local = here == fault.source;
+        let local = here == source;
         self.counters.add(Event::NumaHintFaults, 1);
         self.counters.add(Event::NumaHintFaultsLocal, u64::from(local));
         let flags =
             FaultFlags::default().with(FaultFlags::FAULT_LOCAL, local).with(FaultFlags::MIGRATE_FAIL, !local);
-        let counted = CountedFault { last: fault.by, node: fault.source, cpu_node: here, pages: 1, flags };
+        let counted = CountedFault { last: by, node: source, cpu_node: here, pages: 1, flags };
         self.count_hint_fault(machine, cpu, task, mm, counted);
     }
 
