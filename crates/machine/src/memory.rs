@@ -160,7 +160,9 @@ mod tests {
     #[test]
     fn a_page_among_megabytes_waits_for_a_page_of_each() {
         let mut machine = machine();
-        (0..3).for_each(|cpu| drop(machine.stream(Cpu(cpu), Node(0), 100)));
+        for cpu in 0..3 {
+            machine.stream(Cpu(cpu), Node(0), 100);
+        }
         // A hundredth of 3 x 100 pages of 40 ns, and its own; alone it takes 100 ns.
         assert_eq!(machine.stream(Cpu(3), Node(0), 1), Time::from_nanoseconds(160));
         assert_eq!(machine.stream(Cpu(3), Node(0), 100), Time::from_nanoseconds(301 * 40 + 4000));
