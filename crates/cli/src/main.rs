@@ -11,6 +11,7 @@ mod arguments;
 mod calibrate;
 mod compare;
 mod failure;
+mod heat;
 mod json;
 mod list;
 mod mrc;

@@ -2,12 +2,14 @@
 
 use crate::arguments::{Asked, ScenarioArguments, SweepArguments};
 use crate::failure::Failure;
+use crate::heat::heat_maps;
 use crate::json;
 use crate::number::number;
 use crate::sweep::{directory, sweep};
 use crate::table::Grid;
 use lab::experiment::Experiment;
 use lab::metric::Metric;
+use lab::outcome::AreaHeat;
 use lab::results::Record;
 use mm::huge_memory::stats::MthpStats;
 use serde::Serialize;
@@ -50,6 +52,8 @@ struct RunView<'a> {
     cpu_seconds: &'a BTreeMap<String, f64>,
     counters: &'a BTreeMap<String, u64>,
     notes: &'a [String],
+    #[serde(skip_serializing_if = "<[AreaHeat]>::is_empty")]
+    areas: &'a [AreaHeat],
 }
 
 impl<'a> From<&'a Record> for RunView<'a> {
@@ -65,6 +69,7 @@ impl<'a> From<&'a Record> for RunView<'a> {
             cpu_seconds: &record.cpu_seconds,
             counters: &record.counters,
             notes: &record.notes,
+            areas: &record.areas,
         }
     }
 }
@@ -93,12 +98,13 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         );
     }
     json::print_text(&format!(
-        "{} on {}: {}\n\n{}{}",
+        "{} on {}: {}\n\n{}{}{}",
         experiment.scenario.name,
         experiment.machine.name,
         experiment.scenario.description,
         grid(&records).render(),
-        notes(&records)
+        notes(&records),
+        heat_maps(&records)
     ))
 }
 

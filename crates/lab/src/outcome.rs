@@ -4,7 +4,7 @@
 use crate::metric::Metric;
 use mm::Counters;
 use mm::huge_memory::stats::MthpStats;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A value at a moment of a run.
@@ -16,6 +16,44 @@ pub struct Sample {
     pub name: &'static str,
     /// Its value.
     pub value: f64,
+}
+
+/// What NUMA balancing did to an area of memory, and who used it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AreaHeat {
+    /// The address space, counted from 0.
+    pub process: u32,
+    /// Where it begins.
+    pub address: u64,
+    /// How often scan passes skipped it, by the reason that `sched_skip_vma_numa` gives.
+    pub skipped: BTreeMap<String, u64>,
+    /// The threads that did something to it.
+    pub threads: Vec<ThreadHeat>,
+}
+
+impl AreaHeat {
+    /// Hint faults of all threads.
+    pub fn faults(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.local_faults + thread.remote_faults).sum()
+    }
+
+    /// Pages scanned by all threads.
+    pub fn scanned(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.scanned).sum()
+    }
+}
+
+/// What one thread did to an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadHeat {
+    /// The thread, counted from 0 over all processes.
+    pub thread: u32,
+    /// Pages whose entries it made PROT_NONE.
+    pub scanned: u64,
+    /// Hint faults on pages of its node.
+    pub local_faults: u64,
+    /// Hint faults on pages of other nodes.
+    pub remote_faults: u64,
 }
 
 /// The result of one run: one scenario, one variant, one seed.
@@ -39,6 +77,8 @@ pub struct Outcome {
     pub page_operations: u64,
     /// What a reader of the numbers must know, a sentence each.
     pub notes: Vec<String>,
+    /// Of threads on several nodes, the areas that were used or scanned most.
+    pub areas: Vec<AreaHeat>,
 }
 
 impl Outcome {

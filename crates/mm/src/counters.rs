@@ -183,6 +183,20 @@ events! {
     NumaTaskSwapped = "numa_task_swapped",
     /// NUMA scan passes that were claimed.
     NumaScanPasses = "numa_scan_passes",
+    /// VMAs that a scan pass skipped as no page of theirs may move (reason of `sched_skip_vma_numa`, like the next six).
+    NumaSkipUnsuitable = "numa_skip_unsuitable",
+    /// Those skipped as mappings of files that are only read.
+    NumaSkipSharedRo = "numa_skip_shared_ro",
+    /// Those skipped as nobody may use them.
+    NumaSkipInaccessible = "numa_skip_inaccessible",
+    /// Those skipped as they are too new.
+    NumaSkipScanDelay = "numa_skip_scan_delay",
+    /// Those skipped as the scanning thread took no hint fault in them.
+    NumaSkipPidInactive = "numa_skip_pid_inactive",
+    /// Those scanned although it took none, as a pass had begun them.
+    NumaIgnorePidInactive = "numa_ignore_pid_inactive",
+    /// Those skipped as they were scanned in this sequence.
+    NumaSkipSeqCompleted = "numa_skip_seq_completed",
     /// Pages that entered the page cache.
     PageCacheAdded = "page_cache_added",
     /// Pages that reclaim took from the page cache.

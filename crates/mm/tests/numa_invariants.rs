@@ -257,9 +257,7 @@ fn every_reason_to_skip_a_vma_is_met() {
     for page in others..others + 8 {
         threads.mm.touch(&mut threads.machine, Cpu(0), threads.space, page, true).unwrap();
     }
-    let count = |threads: &Threads, reason| {
-        threads.mm.numa().skipped().find(|(of, _)| *of == reason).map_or(0, |(_, times)| times)
-    };
+    let count = |threads: &Threads, reason| threads.count(SkipReason::event(reason));
     for round in 0..400u64 {
         // One thread uses the large area, and another one scans.
         (0..PAGES).for_each(|page| threads.touch(1, page, true));
@@ -314,10 +312,7 @@ fn a_policy_says_where_pages_go() {
 fn a_split_and_a_fork_lose_what_scanning_knew() {
     let mut threads = start("p1");
     (0..PAGES).for_each(|page| threads.touch(0, page, true));
-    let skipped = |threads: &Threads| {
-        let delays = threads.mm.numa().skipped().find(|(of, _)| *of == SkipReason::ScanDelay);
-        delays.map_or(0, |(_, times)| times)
-    };
+    let skipped = |threads: &Threads| threads.count(Event::NumaSkipScanDelay);
     while threads.mm.mm(threads.space).numa_scan.scan_seq < 3 {
         threads.tick(2, 40);
         (0..PAGES).for_each(|page| threads.touch(2, page, true));

@@ -1,6 +1,7 @@
 //! `manifest.json`: what was run, so that any number can be made again.
 
 use super::{Record, ResultsError, write_atomically};
+use crate::outcome::AreaHeat;
 use crate::scenario::{Run, Scenario};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -32,6 +33,9 @@ pub struct ManifestRun {
     /// What a reader of its numbers must know, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The areas of memory that were used or scanned most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub areas: Vec<AreaHeat>,
 }
 
 impl Manifest {
@@ -42,6 +46,7 @@ impl Manifest {
             program: record.program.clone(),
             run: record.run.clone(),
             notes: record.notes.clone(),
+            areas: record.areas.clone(),
         });
         Manifest { schema: MANIFEST_SCHEMA.into(), scenario: scenario.clone(), runs: runs.collect() }
     }

@@ -1,6 +1,6 @@
 //! One run with its outcome, as results keep it.
 
-use crate::outcome::Outcome;
+use crate::outcome::{AreaHeat, Outcome};
 use crate::scenario::Run;
 use std::collections::BTreeMap;
 
@@ -30,6 +30,8 @@ pub struct Record {
     pub histograms: BTreeMap<String, Vec<(f64, u64)>>,
     /// What a reader of the numbers must know, a sentence each.
     pub notes: Vec<String>,
+    /// The areas of memory that were used or scanned most.
+    pub areas: Vec<AreaHeat>,
 }
 
 /// A value at a moment.
@@ -75,6 +77,7 @@ impl Record {
                 .map(|(&name, buckets)| (name.into(), buckets.clone()))
                 .collect(),
             notes: outcome.notes.clone(),
+            areas: outcome.areas.clone(),
         }
     }
 }

@@ -147,6 +147,7 @@ pub(super) fn read(directory: &Path, runs: Vec<ManifestRun>) -> Result<Vec<Recor
         series: Vec::new(),
         histograms: BTreeMap::new(),
         notes: run.notes,
+        areas: run.areas,
     };
     let mut records: BTreeMap<String, Record> =
         runs.into_iter().map(|run| (run.identity.clone(), empty(run))).collect();

@@ -1,47 +1,82 @@
-//! Which VMA was scanned, skipped and touched, and by how many threads: what a heat map shows.
+//! Which VMA was scanned, skipped and touched, and by which threads: what a heat map shows.
+//!
+//! ```text
+//!                  thread 0   1   2   3
+//!   VMA 0  faults        9    .   .   2        who touched it, as far as scanning shows
+//!          scanned     512    .   .   .        who made its entries PROT_NONE
+//!          skipped       pid_inactive 7
+//! ```
 
 use super::placement::TaskId;
 use super::scan::policy::SkipReason;
 use crate::address_space::MmId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+/// What one thread did to one VMA.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadHeat {
+    /// Hint faults, on pages of other nodes and of the thread's own.
+    pub faults: [u64; 2],
+    /// Pages whose entries it made PROT_NONE.
+    pub scanned: u64,
+}
 
 /// What happened to one VMA.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmaHeat {
-    /// Entries made PROT_NONE.
-    pub scanned: u64,
-    /// Hint faults, on pages of other nodes and of the thread's own.
-    pub faults: [u64; 2],
-    /// Threads that took them.
-    pub threads: BTreeSet<TaskId>,
+    threads: BTreeMap<TaskId, ThreadHeat>,
     /// How often passes skipped it, by reason.
     pub skipped: [u64; SkipReason::ALL.len()],
 }
 
-/// All VMAs that scanning met, by address space and address.
+impl VmaHeat {
+    fn of(&mut self, task: TaskId) -> &mut ThreadHeat {
+        self.threads.entry(task).or_default()
+    }
+
+    /// The threads that did something to it.
+    pub fn threads(&self) -> impl Iterator<Item = (TaskId, ThreadHeat)> {
+        self.threads.iter().map(|(&task, &heat)| (task, heat))
+    }
+}
+
+/// All VMAs that scanning met.
 #[derive(Clone, Debug, Default)]
 pub struct Heat {
-    vmas: BTreeMap<(MmId, u64), VmaHeat>,
-    /// The VMA and thread of the last fault: mostly the next one's too.
-    last: Option<(MmId, u64, TaskId)>,
+    /// By address space and address.
+    places: BTreeMap<(MmId, u64), usize>,
+    vmas: Vec<VmaHeat>,
+    /// The VMA of the last fault: mostly the next one's too.
+    last: Option<((MmId, u64), usize)>,
 }
 
 impl Heat {
     pub(super) fn of(&mut self, mm: MmId, start: u64) -> &mut VmaHeat {
-        self.vmas.entry((mm, start)).or_default()
+        let known = self.last.filter(|(vma, _)| *vma == (mm, start)).map(|(_, place)| place);
+        let place = known.unwrap_or_else(|| {
+            let next = self.vmas.len();
+            let place = *self.places.entry((mm, start)).or_insert(next);
+            if place == next {
+                self.vmas.push(VmaHeat::default());
+            }
+            place
+        });
+        self.last = Some(((mm, start), place));
+        &mut self.vmas[place]
     }
 
     pub(super) fn fault(&mut self, mm: MmId, start: u64, task: TaskId, local: bool) {
-        let repeated = self.last.replace((mm, start, task)) == Some((mm, start, task));
-        let heat = self.of(mm, start);
-        heat.faults[usize::from(local)] += 1;
-        if !repeated {
-            heat.threads.insert(task);
+        self.of(mm, start).of(task).faults[usize::from(local)] += 1;
+    }
+
+    pub(super) fn scanned(&mut self, mm: MmId, start: u64, task: TaskId, pages: u64) {
+        if pages > 0 {
+            self.of(mm, start).of(task).scanned += pages;
         }
     }
 
     /// All of them, in the order of address spaces and addresses.
     pub fn iter(&self) -> impl Iterator<Item = (MmId, u64, &VmaHeat)> {
-        self.vmas.iter().map(|(&(mm, start), heat)| (mm, start, heat))
+        self.places.iter().map(|(&(mm, start), &place)| (mm, start, &self.vmas[place]))
     }
 }

@@ -150,7 +150,6 @@ pub struct NumaBalancing {
     wants_to_move: Vec<TaskId>,
     /// By VMA.
     heat: Heat,
-    skipped: [u64; SkipReason::ALL.len()],
     skipped_for_cpuset: u64,
 }
 
@@ -168,7 +167,6 @@ impl NumaBalancing {
             swept: Vec::new(),
             wants_to_move: Vec::new(),
             heat: Heat::default(),
-            skipped: [0; SkipReason::ALL.len()],
             skipped_for_cpuset: 0,
         }
     }
@@ -288,8 +286,8 @@ impl NumaBalancing {
         std::mem::take(&mut self.wants_to_move)
     }
 
-    fn note_scanned(&mut self, mm: MmId, start: u64, pages: u64) {
-        self.heat.of(mm, start).scanned += pages;
+    fn note_scanned(&mut self, mm: MmId, start: u64, task: TaskId, pages: u64) {
+        self.heat.scanned(mm, start, task, pages);
     }
 
     fn note_fault(&mut self, mm: MmId, start: crate::address_space::Vpn, task: TaskId, local: bool) {
@@ -297,7 +295,6 @@ impl NumaBalancing {
     }
 
     fn note_skipped(&mut self, mm: MmId, start: u64, reason: SkipReason) {
-        self.skipped[reason as usize] += 1;
         self.heat.of(mm, start).skipped[reason as usize] += 1;
     }
 
@@ -308,11 +305,6 @@ impl NumaBalancing {
     /// Passes that were left out because a cpuset allows one node, as `sched_skip_cpuset_numa` tells.
     pub fn skipped_for_cpuset(&self) -> u64 {
         self.skipped_for_cpuset
-    }
-
-    /// How often VMAs were skipped for each reason, as `sched_skip_vma_numa` tells.
-    pub fn skipped(&self) -> impl Iterator<Item = (SkipReason, u64)> {
-        SkipReason::ALL.into_iter().zip(self.skipped)
     }
 
     /// Who touched and who scanned what.

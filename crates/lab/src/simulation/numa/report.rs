@@ -1,16 +1,18 @@
 //! What a run of threads on several nodes gives back: times by cause, local accesses, where memory is, who scanned what.
 
 use crate::metric;
-use crate::outcome::{Outcome, Sample};
+use crate::outcome::{AreaHeat, Outcome, Sample, ThreadHeat};
 use crate::simulation::System;
 use machine::Time;
+use mm::address_space::MmId;
 use mm::numa::heat::VmaHeat;
+use mm::numa::placement::TaskId;
 use mm::numa::scan::policy::SkipReason;
 use mm::{Category, Event};
 
 /// Virtual time between two samples.
 const INTERVAL: Time = Time::from_nanoseconds(100_000_000);
-/// Areas that the notes tell of.
+/// Areas that are kept of a run.
 const AREAS: usize = 8;
 
 /// What is noted while threads run.
@@ -75,7 +77,7 @@ impl Report {
         outcome.set(metric::HINT_FAULTS_LOCAL, 100.0 * local / faults.max(1.0));
         outcome.set(metric::AUTONUMA_COST, autonuma_cost(updates, faults, migrated));
         outcome.series.extend(self.series);
-        outcome.notes.extend(heat_map(system));
+        outcome.areas = heat_map(system);
         outcome
     }
 }
@@ -85,25 +87,27 @@ fn autonuma_cost(pte_updates: f64, hint_faults: f64, migrated: f64) -> f64 {
     7e-6 * pte_updates + 5e-3 * hint_faults + 1.9e-5 * migrated
 }
 
-/// Which areas were touched most, a line each: by how many threads, and how often passes skipped them.
-fn heat_map(system: &System) -> Vec<String> {
-    let mut areas: Vec<_> = system.mm.numa().heat().iter().collect();
-    areas.sort_by_key(|(_, _, heat)| std::cmp::Reverse((heat.faults[0] + heat.faults[1], heat.scanned)));
-    let line = |(mm, start, heat): &(mm::address_space::MmId, u64, &VmaHeat)| {
-        let reasons = SkipReason::ALL.into_iter().zip(heat.skipped).filter(|(_, times)| *times > 0);
-        let skipped: Vec<String> =
-            reasons.map(|(reason, times)| format!("{times} {}", reason.name())).collect();
-        format!(
-            "process {}, area {start:#x}: {} entries scanned, {} hint faults ({} local) by {} threads, skipped: {}",
-            mm.index(),
-            heat.scanned,
-            heat.faults[0] + heat.faults[1],
-            heat.faults[1],
-            heat.threads.len(),
-            if skipped.is_empty() { "never".into() } else { skipped.join(", ") },
-        )
+/// Who touched and who scanned the areas that were touched most.
+fn heat_map(system: &System) -> Vec<AreaHeat> {
+    let area = |(mm, address, heat): (MmId, u64, &VmaHeat)| {
+        let skipped = SkipReason::ALL.into_iter().zip(heat.skipped).filter(|(_, times)| *times > 0);
+        let thread = |(task, heat): (TaskId, mm::numa::heat::ThreadHeat)| ThreadHeat {
+            thread: task.0,
+            scanned: heat.scanned,
+            local_faults: heat.faults[1],
+            remote_faults: heat.faults[0],
+        };
+        AreaHeat {
+            process: mm.index() as u32,
+            address,
+            skipped: skipped.map(|(reason, times)| (reason.name().into(), times)).collect(),
+            threads: heat.threads().map(thread).collect(),
+        }
     };
-    areas.iter().take(AREAS).map(line).collect()
+    let mut areas: Vec<AreaHeat> = system.mm.numa().heat().iter().map(area).collect();
+    areas.sort_by_key(|area| std::cmp::Reverse([AreaHeat::faults, AreaHeat::scanned].map(|of| of(area))));
+    areas.truncate(AREAS);
+    areas
 }
 
 #[cfg(test)]

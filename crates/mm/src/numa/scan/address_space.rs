@@ -141,7 +141,7 @@ impl MemoryManager {
         let scanner =
             Scanner { pid: own.pid, nr_threads: self.mms[mm].users as i32, started: now, forced: false };
         self.counters.add(Event::NumaScanPasses, 1);
-        let mut walk = Walk { kernel: self, machine, cpu, mm };
+        let mut walk = Walk { kernel: self, machine, cpu, task, mm };
         pass(&f, &settings, &mut scan, scanner, &mut walk);
         let next_scan = self.mms[mm].numa_scan.next_scan;
         self.mms[mm].numa_scan = super::MmScan { next_scan, ..scan };
@@ -155,6 +155,7 @@ struct Walk<'a> {
     kernel: &'a mut MemoryManager,
     machine: &'a mut Machine<Category>,
     cpu: Cpu,
+    task: TaskId,
     mm: MmId,
 }
 
@@ -214,7 +215,7 @@ impl Vmas for Walk<'_> {
         }
         self.kernel.counters.add(Event::NumaPteUpdates, changed);
         self.kernel.counters.add(Event::NumaHugePteUpdates, huge);
-        self.kernel.numa.note_scanned(self.mm, start, changed);
+        self.kernel.numa.note_scanned(self.mm, start, self.task, changed);
         let costs = self.machine.costs.numa();
         self.machine.charge(self.cpu, Category::NumaScan, costs.pte_protect * entries);
         if changed > 0 {
@@ -228,6 +229,7 @@ impl Vmas for Walk<'_> {
     }
 
     fn traced(&mut self, start: u64, reason: SkipReason) {
+        self.kernel.counters.add(reason.event(), 1);
         self.kernel.numa.note_skipped(self.mm, start, reason);
     }
 }

@@ -21,6 +21,7 @@
 use super::super::features::{AccessingPids, NumaFeatures};
 use super::super::jiffies;
 use super::{MmScan, NumabState};
+use crate::counters::Event;
 use crate::sysctl::NumaSettings;
 
 /// No more than so many MB a second are scanned (`MAX_SCAN_WINDOW`).
@@ -180,6 +181,19 @@ impl SkipReason {
             SkipReason::PidInactive => "pid_inactive",
             SkipReason::IgnorePid => "ignore_pid_inactive",
             SkipReason::SeqCompleted => "seq_completed",
+        }
+    }
+
+    /// What counts it.
+    pub fn event(self) -> Event {
+        match self {
+            SkipReason::Unsuitable => Event::NumaSkipUnsuitable,
+            SkipReason::SharedRo => Event::NumaSkipSharedRo,
+            SkipReason::Inaccessible => Event::NumaSkipInaccessible,
+            SkipReason::ScanDelay => Event::NumaSkipScanDelay,
+            SkipReason::PidInactive => Event::NumaSkipPidInactive,
+            SkipReason::IgnorePid => Event::NumaIgnorePidInactive,
+            SkipReason::SeqCompleted => Event::NumaSkipSeqCompleted,
         }
     }
 }

@@ -1,0 +1,87 @@
+//! The heat map of a run: who used and who scanned its areas of memory.
+//!
+//! ```text
+//!   b0, seed 1: 2 areas, threads from left to right
+//!   process 0, 0x50200000  touched  ▂▁█▃    812 hint faults (12 % local)
+//!                          scanned  █       512 pages, skipped: 7 pid_inactive
+//! ```
+//!
+//! A column is a thread, or several neighbours if there are many. Its height is the thread's part of the busiest column's.
+
+use lab::outcome::{AreaHeat, ThreadHeat};
+use lab::results::Record;
+
+/// Columns of the map.
+const WIDTH: usize = 64;
+/// From a little to the most.
+const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Heat maps of all runs that have one.
+pub fn heat_maps(records: &[Record]) -> String {
+    records.iter().filter(|record| !record.areas.is_empty()).map(heat_map).collect()
+}
+
+fn heat_map(record: &Record) -> String {
+    let threads = record.areas.iter().flat_map(|area| &area.threads).map(|heat| heat.thread as usize + 1);
+    let threads = threads.max().unwrap_or(1);
+    let (variant, seed) = (&record.run.variant, record.run.seed);
+    let mut text =
+        format!("\n\n{variant}, seed {seed}: who touched and who scanned, threads from left to right");
+    if threads > WIDTH {
+        text += &format!(", {} a column", threads.div_ceil(WIDTH));
+    }
+    for area in &record.areas {
+        text += &format!("\n{}", lines(area, threads));
+    }
+    text
+}
+
+fn lines(area: &AreaHeat, threads: usize) -> String {
+    let label = format!("process {}, {:#x}", area.process, area.address);
+    let faults = area.faults();
+    let local: u64 = area.threads.iter().map(|heat| heat.local_faults).sum();
+    let touched = columns(area, threads, |heat| heat.local_faults + heat.remote_faults);
+    let scanned = columns(area, threads, |heat| heat.scanned);
+    let width = label.len();
+    let share = 100 * local / faults.max(1);
+    let mut text = format!("{label}  touched |{touched}| {faults} hint faults, {share} % local");
+    text += &format!("\n{:width$}  scanned |{scanned}| {} pages", "", area.scanned());
+    let skipped: Vec<String> =
+        area.skipped.iter().map(|(reason, times)| format!("{times} {reason}")).collect();
+    if !skipped.is_empty() {
+        text += &format!("; skipped: {}", skipped.join(", "));
+    }
+    text
+}
+
+fn columns(area: &AreaHeat, threads: usize, of: impl Fn(&ThreadHeat) -> u64) -> String {
+    let each = threads.div_ceil(WIDTH);
+    let mut sums = vec![0; threads.div_ceil(each)];
+    for heat in &area.threads {
+        sums[heat.thread as usize / each] += of(heat);
+    }
+    let most = sums.iter().copied().max().unwrap_or(0).max(1);
+    let height = |&sum: &u64| match sum {
+        0 => ' ',
+        sum => HEIGHTS[(sum * HEIGHTS.len() as u64).div_ceil(most) as usize - 1],
+    };
+    sums.iter().map(height).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_is_as_high_as_its_part_of_the_busiest() {
+        let heat =
+            |thread, faults, scanned| ThreadHeat { thread, scanned, local_faults: faults, remote_faults: 0 };
+        let area = |threads| AreaHeat { process: 1, address: 0x1000, skipped: Default::default(), threads };
+        let few = area(vec![heat(0, 8, 0), heat(2, 1, 512), heat(3, 4, 0)]);
+        let text = lines(&few, 4);
+        assert!(text.contains("|█ ▁▄| 13 hint faults, 100 % local"), "{text}");
+        assert!(text.contains("|  █ | 512 pages"), "{text}");
+        let many = area((0..256).map(|thread| heat(thread, 1, 0)).collect());
+        assert_eq!(columns(&many, 256, |heat| heat.local_faults), "█".repeat(64));
+    }
+}
