@@ -5,6 +5,8 @@
 //!                       └────► moves on by `drift_mib` every `drift_milliseconds`
 //! ```
 //!
+//! While it is loaded, other memory is in use that is given back afterwards; so much of fast memory is free then.
+//!
 //! On a machine with a slower tier of memory most of the store lies there. What is hot should come up, and what no longer is
 //! should not be in the way. A request looks up one value, a cache line that no cache holds, and computes.
 
@@ -23,6 +25,9 @@ pub struct HotSet {
     pub threads: Threads,
     /// Memory, MiB. One thread fills it before requests begin.
     pub mib: u64,
+    /// Memory that the thread uses before it fills the store, and gives back afterwards, MiB: buffers, other data.
+    #[serde(default)]
+    pub loading_mib: u64,
     /// Of which this much is hot, MiB.
     pub hot_mib: u64,
     /// Part of requests that go to what is hot, 0 to 1.
@@ -69,7 +74,8 @@ impl HotSet {
         let threads = self.threads.on(cpus);
         let pages = self.mib * MIB_PAGES;
         HotSetThreads {
-            layout: equal_processes(1, vec![pages], threads),
+            layout: equal_processes(1, vec![pages, (self.loading_mib * MIB_PAGES).max(1)], threads),
+            loading_pages: self.loading_mib * MIB_PAGES,
             pages,
             hot_pages: self.hot_mib * MIB_PAGES,
             hot_share: self.hot_share.value,
@@ -78,14 +84,16 @@ impl HotSet {
             write_share: self.write_share.value,
             compute: nanoseconds(&self.compute_ns),
             filled: 0,
-            threads: (0..threads).map(|thread| (Next::Fill, random(thread.into()))).collect(),
+            threads: (0..threads).map(|thread| (Next::Load, random(thread.into()))).collect(),
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
+    Load,
     Fill,
+    Release,
     Look,
     Compute,
     End,
@@ -95,6 +103,7 @@ enum Next {
 #[derive(Clone, Debug)]
 pub struct HotSetThreads {
     layout: Layout,
+    loading_pages: u64,
     pages: u64,
     hot_pages: u64,
     hot_share: f64,
@@ -122,14 +131,27 @@ impl HotSetThreads {
         let hot = self.hot(now);
         let (next, random) = &mut self.threads[thread];
         match *next {
+            Next::Load => {
+                *next = Next::Fill;
+                let pages = if thread == 0 { self.loading_pages } else { 0 };
+                Operation::Stream { area: 1, first: 0, pages, write: true }
+            }
             Next::Fill if thread == 0 && self.filled < self.pages => {
                 let pages = (self.pages - self.filled).min(512);
                 self.filled += pages;
                 Operation::Stream { area: 0, first: self.filled - pages, pages, write: true }
             }
             Next::Fill => {
-                *next = Next::Look;
+                *next = Next::Release;
                 Operation::Barrier
+            }
+            Next::Release => {
+                *next = Next::Look;
+                if thread == 0 {
+                    Operation::Release { area: 1 }
+                } else {
+                    Operation::Compute { nanoseconds: 0 }
+                }
             }
             Next::Look => {
                 *next = Next::Compute;

@@ -14,10 +14,12 @@
 //! - [`autonuma`]: the programs of the AutoNUMA benchmark, and two that move on purpose.
 //! - [`sharing`]: groups of threads that share memory, as the warehouses of SPECjbb do.
 //! - [`hot_set`]: a key-value store whose hot keys change.
+//! - [`kernbench`]: a kernel build, one short process after the other.
 //! - [`samples`]: what a profiler saw on a real machine.
 
 pub mod autonuma;
 pub mod hot_set;
+pub mod kernbench;
 pub mod samples;
 pub mod sharing;
 
@@ -58,6 +60,13 @@ pub enum Operation {
     Pin(Option<u8>),
     /// Waits until all threads of its process are here.
     Barrier,
+    /// Gives back the pages of an area (`madvise(MADV_DONTNEED)`).
+    Release {
+        /// Index into [`Process::areas`].
+        area: u32,
+    },
+    /// Ends its process, whose only thread it is, and begins another one with the same areas, empty.
+    Exec,
     /// Has done what the benchmark counts.
     TransactionEnd,
 }
@@ -92,6 +101,8 @@ pub enum ProgramSpec {
     Sharing(sharing::Sharing),
     /// A key-value store whose hot keys change.
     HotSet(hot_set::HotSet),
+    /// A kernel build.
+    Kernbench(kernbench::Kernbench),
     /// What a profiler saw.
     Samples(samples::SampleFile),
 }
@@ -104,6 +115,8 @@ pub enum Program {
     Sharing(sharing::SharingThreads),
     /// See [`ProgramSpec::HotSet`].
     HotSet(hot_set::HotSetThreads),
+    /// See [`ProgramSpec::Kernbench`].
+    Kernbench(Box<kernbench::KernbenchThreads>),
     /// See [`ProgramSpec::Samples`].
     Samples(samples::SampledThreads),
 }
@@ -117,6 +130,7 @@ impl ProgramSpec {
             ProgramSpec::PinMove(spec) => spec.check(),
             ProgramSpec::Sharing(spec) => spec.check(),
             ProgramSpec::HotSet(spec) => spec.check(),
+            ProgramSpec::Kernbench(spec) => spec.check(),
             ProgramSpec::Samples(spec) => spec.check(),
         }
     }
@@ -126,6 +140,7 @@ impl ProgramSpec {
         match self {
             ProgramSpec::Sharing(spec) => spec.figures_mut(),
             ProgramSpec::HotSet(spec) => spec.figures_mut(),
+            ProgramSpec::Kernbench(spec) => spec.figures_mut(),
             _ => Vec::new(),
         }
     }
@@ -138,6 +153,7 @@ impl ProgramSpec {
             ProgramSpec::PinMove(spec) => Program::Streams(spec.start()),
             ProgramSpec::Sharing(spec) => Program::Sharing(spec.start(cpus, random)),
             ProgramSpec::HotSet(spec) => Program::HotSet(spec.start(cpus, random)),
+            ProgramSpec::Kernbench(spec) => Program::Kernbench(spec.start(cpus, random)?.into()),
             ProgramSpec::Samples(spec) => Program::Samples(spec.start()?),
         })
     }
@@ -150,6 +166,7 @@ impl Program {
             Program::Streams(program) => program.layout(),
             Program::Sharing(program) => program.layout(),
             Program::HotSet(program) => program.layout(),
+            Program::Kernbench(program) => program.layout(),
             Program::Samples(program) => program.layout(),
         }
     }
@@ -161,6 +178,7 @@ impl Program {
             Program::Streams(program) => program.next(thread, now),
             Program::Sharing(program) => Some(program.next(thread)),
             Program::HotSet(program) => Some(program.next(thread, now)),
+            Program::Kernbench(program) => program.next(thread),
             Program::Samples(program) => program.next(thread, now),
         }
     }

@@ -139,12 +139,71 @@ fn hot_keys_move_on() {
 }
 
 #[test]
+fn what_loading_took_is_given_back_before_requests_begin() {
+    let text = "kind = \"hot-set\"\nthreads = 2\nmib = 2\nloading_mib = 3\nhot_mib = 1\ndrift_mib = 1\n\
+                drift_milliseconds = 10\nhot_share = { value = 1.0, source = \"made up\" }\n\
+                write_share = { value = 0.0, source = \"made up\" }\ncompute_ns = { value = 1.0, source = \"made up\" }";
+    let mut program = program(text, 2);
+    assert_eq!(program.layout().processes[0].areas, [512, 768]);
+    let first: Vec<_> = (0..4).map(|_| program.next(0, 0).unwrap()).collect();
+    let stream = |area, pages| Operation::Stream { area, first: 0, pages, write: true };
+    assert_eq!(first, [stream(1, 768), stream(0, 512), Operation::Barrier, Operation::Release { area: 1 }]);
+    let other: Vec<_> = (0..2).map(|_| program.next(1, 0).unwrap()).collect();
+    assert_eq!(other, [stream(1, 0), Operation::Barrier]);
+}
+
+#[test]
+fn a_build_is_one_process_after_the_other() {
+    let text = "kind = \"kernbench\"\njobs = 2\nunits = 40\n\
+                intensity = { value = 2.0, source = \"made up\" }\n\
+                accesses_per_ms = { value = 0.5, source = \"made up\" }\n\
+                moves_per_second = { value = 20.0, source = \"made up\" }";
+    let mut program = program(text, 8);
+    let layout = program.layout().clone();
+    assert_eq!(layout.threads, [0, 1]);
+    let pages = layout.processes[0].areas[0];
+    let (mut computed, mut touches, mut moves, mut processes, mut jobs) = (0, 0, 0, 0, 0);
+    for thread in 0..2 {
+        let mut touched = 0;
+        for operation in all(&mut program, thread) {
+            match operation {
+                Operation::Exec => (processes, touched) = (processes + 1, 0),
+                Operation::Stream { first, pages: more, .. } => {
+                    assert_eq!(first, touched, "new pages come in order");
+                    touched += more;
+                    assert!(touched <= pages);
+                }
+                Operation::Touch { page, .. } => {
+                    assert!(page < touched);
+                    touches += 1;
+                }
+                Operation::Pin(node) => moves += usize::from(node.is_some()),
+                Operation::Compute { nanoseconds } => computed += nanoseconds,
+                Operation::TransactionEnd => jobs += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(jobs, 41, "all jobs and the tail");
+    assert!(processes > 200, "{processes}");
+    let ms = computed as f64 / 1e6;
+    assert!((0.4 * ms..0.5 * ms).contains(&f64::from(touches)), "{touches} in {ms} ms");
+    assert!((0.01 * ms..0.03 * ms).contains(&(moves as f64)), "{moves} in {ms} ms");
+}
+
+#[test]
 fn what_cannot_run_is_refused() {
     for (text, key) in [
         ("kind = \"numa01\"\nprocesses = 0\nthreads = 1\nmib = 1\nloops = 1", "processes"),
         ("kind = \"numa02\"\nthreads = 0\nmib = 1\nloops = 1", "threads"),
         ("kind = \"numa02\"\nthreads = 1\nmib = 0\nloops = 1", "mib"),
         ("kind = \"pin-move\"\nmib = 1\nmilliseconds = 0", "milliseconds"),
+        (
+            "kind = \"kernbench\"\njobs = 1\nunits = 0\nintensity = { value = 1.0, source = \"made up\" }\n\
+             accesses_per_ms = { value = 1.0, source = \"made up\" }\n\
+             moves_per_second = { value = 1.0, source = \"made up\" }",
+            "units",
+        ),
         ("kind = \"samples\"\nfile = \"\"", "file"),
     ] {
         let spec: ProgramSpec = toml::from_str(text).unwrap();

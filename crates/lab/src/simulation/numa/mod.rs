@@ -35,6 +35,7 @@ pub use placement::TaskPlacement;
 use report::Report;
 use schedule::Schedule;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use workload::threads::{Operation, Program as Programs, ProgramSpec};
 
 const TICK: Time = Time::from_nanoseconds(TICK_NS);
@@ -60,8 +61,8 @@ struct Process {
     mm: MmId,
     /// Its first thread, which started the others and waits for them.
     first: TaskId,
-    /// Where its areas begin.
-    areas: Vec<Vpn>,
+    /// Where its areas are.
+    areas: Vec<Range<Vpn>>,
     alive: usize,
     /// Threads that wait for the others.
     waiting: Vec<usize>,
@@ -72,7 +73,7 @@ struct Thread {
     process: usize,
     stack: Vpn,
     /// What is left of an operation on pages.
-    pages: std::ops::Range<Vpn>,
+    pages: Range<Vpn>,
     write: bool,
     /// One cache line of each page is used, not all.
     is_touch: bool,
@@ -105,6 +106,7 @@ struct NumaProgram {
     out_of_memory: bool,
     /// Nobody runs on past this time.
     pause: Time,
+    next_pid: u32,
 }
 
 impl NumaProgram {
@@ -113,12 +115,14 @@ impl NumaProgram {
         let demand = spec.program.start(cpus, |thread| stream(run.seed, Stream::Demand, thread));
         let demand = demand.map_err(|error| RunError::Demand { scenario: run.scenario.clone(), error })?;
         let layout = demand.layout().clone();
-        let process = |number: usize| {
+        let mut next_pid = FIRST_PID;
+        let process = |_| {
             let mm = system.mm.create_mm(Memcg::ROOT);
-            let first = system.mm.add_task(Time::ZERO, mm, FIRST_PID + number as u32, None);
+            let first = system.mm.add_task(Time::ZERO, mm, next_pid, None);
+            next_pid += 1;
             Process { mm, first, areas: Vec::new(), alive: 0, waiting: Vec::new() }
         };
-        let processes = (0..layout.processes.len()).map(process).collect();
+        let processes = layout.processes.iter().map(process).collect();
         let mut program = NumaProgram {
             placement: spec.placement,
             demand,
@@ -131,13 +135,13 @@ impl NumaProgram {
             finished_at: Time::ZERO,
             out_of_memory: false,
             pause: Time::NEVER,
+            next_pid,
         };
         for &process in &layout.threads {
             program.add_thread(system, process as usize);
         }
         for (process, of) in program.processes.iter_mut().zip(&layout.processes) {
-            let map = |&pages: &u64| system.mm.mmap(process.mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
-            process.areas = of.areas.iter().map(map).collect();
+            process.areas = of.areas.iter().map(|&pages| map(system, process.mm, pages)).collect();
         }
         let order = program.schedule.shuffled(program.threads.len());
         for thread in order {
@@ -147,13 +151,16 @@ impl NumaProgram {
         Ok(program)
     }
 
+    fn pid(&mut self) -> u32 {
+        self.next_pid += 1;
+        self.next_pid - 1
+    }
+
     fn add_thread(&mut self, system: &mut System, process: usize) {
-        let pid = FIRST_PID + (self.processes.len() + self.threads.len()) as u32;
+        let pid = self.pid();
         let own = &mut self.processes[process];
         let task = system.mm.add_task(Time::ZERO, own.mm, pid, Some(own.first));
-        // A page that nobody may use keeps stacks apart.
-        let stack = system.mm.mmap(own.mm, STACK + 1, Backing::Anonymous, VmFlags::PRIVATE);
-        system.mm.mprotect(own.mm, stack + STACK..stack + STACK + 1, VmFlags::default());
+        let stack = map_stack(system, own.mm);
         own.alive += 1;
         self.threads.push(Thread {
             task,
@@ -250,7 +257,7 @@ impl NumaProgram {
             return Progress::NotYet;
         }
         let process = self.threads[number].process;
-        let at = |area: u32, page: u64| self.processes[process].areas[area as usize] + page;
+        let at = |area: u32, page: u64| self.processes[process].areas[area as usize].start + page;
         match self.demand.next(number, now) {
             None => {
                 self.end(system, cpu, number);
@@ -281,6 +288,17 @@ impl NumaProgram {
                     self.move_home(system, cpu, number);
                     return Progress::Left;
                 }
+            }
+            Some(Operation::Release { area }) => {
+                let Process { mm, areas, .. } = &self.processes[process];
+                let freed =
+                    system.mm.madvise_dontneed(&mut system.machine, cpu, *mm, areas[area as usize].clone());
+                let unmap = system.machine.costs.page_unmap * freed;
+                system.machine.charge(cpu, Category::PageFree, unmap);
+            }
+            Some(Operation::Exec) => {
+                self.exec(system, cpu, number);
+                return Progress::Left;
             }
             Some(Operation::Barrier) => return self.wait_for_others(system, cpu, number),
             Some(Operation::TransactionEnd) => self.report.transaction(),
@@ -317,19 +335,47 @@ impl NumaProgram {
 
     /// A thread has done all that it had to.
     fn end(&mut self, system: &mut System, cpu: Cpu, number: usize) {
-        let Thread { task, process, .. } = self.threads[number];
         self.schedule.remove(system, &self.threads, cpu, number);
-        system.mm.exit_task(task);
         self.running -= 1;
+        self.leave_process(system, cpu, number);
+        self.finished_at = self.finished_at.max(system.machine.now(cpu));
+        self.schedule.pull(system, &self.threads, cpu);
+    }
+
+    /// A thread ends, and with the last one its process.
+    fn leave_process(&mut self, system: &mut System, cpu: Cpu, number: usize) {
+        let Thread { task, process, .. } = self.threads[number];
+        system.mm.exit_task(task);
         self.processes[process].alive -= 1;
         if self.processes[process].alive == 0 {
             let Process { mm, first, .. } = self.processes[process];
-            system.mm.exit_task(first);
+            if first != task {
+                system.mm.exit_task(first);
+            }
             let freed = system.mm.exit_mm(&mut system.machine, cpu, mm);
             let unmap = system.machine.costs.page_unmap * freed;
             system.machine.charge(cpu, Category::PageFree, unmap);
         }
-        self.finished_at = self.finished_at.max(system.machine.now(cpu));
+    }
+
+    /// The only thread of a process becomes another process, on the CPU with least to do.
+    fn exec(&mut self, system: &mut System, cpu: Cpu, number: usize) {
+        let process = self.threads[number].process;
+        self.schedule.remove(system, &self.threads, cpu, number);
+        self.leave_process(system, cpu, number);
+        let mm = system.mm.create_mm(Memcg::ROOT);
+        let task = system.mm.add_task(system.machine.now(cpu), mm, self.pid(), None);
+        let stack = map_stack(system, mm);
+        let own = &mut self.processes[process];
+        for area in &mut own.areas {
+            *area = map(system, mm, area.end - area.start);
+        }
+        (own.mm, own.first, own.alive) = (mm, task, 1);
+        let thread = &mut self.threads[number];
+        (thread.task, thread.stack, thread.pages) = (task, stack, 0..0);
+        let now = system.machine.now(cpu);
+        let to = self.schedule.idlest_cpu(system, None);
+        self.schedule.enqueue(system, &self.threads, to, number, now);
         self.schedule.pull(system, &self.threads, cpu);
     }
 
@@ -396,7 +442,7 @@ pub struct Area {
     /// Its address space.
     pub mm: MmId,
     /// Where it is.
-    pub pages: std::ops::Range<Vpn>,
+    pub pages: Range<Vpn>,
 }
 
 /// Makes one run, and shows the memory manager, and the areas of processes that have not ended, every `interval` of
@@ -410,10 +456,9 @@ pub fn watch(
     let mut system = boot(run, 1)?;
     let mut program = NumaProgram::new(run, spec, &mut system)?;
     let mut areas = Vec::new();
-    for (process, (of, spec)) in program.processes.iter().zip(&program.demand.layout().processes).enumerate()
-    {
-        for (number, (&start, &length)) in of.areas.iter().zip(&spec.areas).enumerate() {
-            areas.push(Area { process, number, mm: of.mm, pages: start..start + length });
+    for (process, of) in program.processes.iter().enumerate() {
+        for (number, pages) in of.areas.iter().enumerate() {
+            areas.push(Area { process, number, mm: of.mm, pages: pages.clone() });
         }
     }
     let end = Time::from_nanoseconds(spec.milliseconds * 1_000_000);
@@ -427,6 +472,19 @@ pub fn watch(
         look(now, &system.mm, &areas);
     }
     Ok(())
+}
+
+/// Maps an area of private memory.
+fn map(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
+    let start = system.mm.mmap(mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
+    start..start + pages
+}
+
+/// Maps a thread's stack, and a page that nobody may use, which keeps stacks apart.
+fn map_stack(system: &mut System, mm: MmId) -> Vpn {
+    let Range { start, end } = map(system, mm, STACK + 1);
+    system.mm.mprotect(mm, end - 1..end, VmFlags::default());
+    start
 }
 
 /// Makes one run.
@@ -447,3 +505,6 @@ pub fn run(run: &Run, spec: &NumaThreads) -> Result<Outcome, RunError> {
     }
     Ok(outcome)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+use super::*;
+use crate::metric;
+use crate::scenario::{Scenario, Workload, load_machine};
+use std::collections::BTreeMap;
+
+/// A run of a built-in scenario, made smaller.
+fn small(name: &str, variant: &str, shrink: impl FnOnce(&mut NumaThreads)) -> Outcome {
+    let scenario = Scenario::load(name).unwrap();
+    let mut machine = load_machine(&scenario.machine).unwrap();
+    machine.topology.memory_mib_per_node = 1024;
+    machine.topology.cores_per_socket = 4;
+    let mut run = scenario.run(variant, 1, &machine, &BTreeMap::new()).unwrap();
+    let Workload::Numa(threads) = &mut run.workload else { panic!("{name} is no scenario of threads") };
+    shrink(threads);
+    crate::simulation::run(&run).unwrap()
+}
+
+#[test]
+fn processes_of_a_build_give_back_what_they_had() {
+    let outcome = small("kernbench", "b0", |threads| {
+        let ProgramSpec::Kernbench(build) = &mut threads.program else { panic!("{threads:?}") };
+        build.units = 60;
+        // A process is scanned after two seconds: one to its first pass, which sets the delay of another.
+        build.intensity.value = 0.05;
+        build.moves_per_second.value = 2.0;
+    });
+    assert!(outcome.notes.is_empty(), "{:?}", outcome.notes);
+    let count = |event| outcome.counters.get(event);
+    assert!(count(Event::Pgfault) > 10_000);
+    let zones = [Event::PgallocDma, Event::PgallocDma32, Event::PgallocNormal, Event::PgallocMovable];
+    assert_eq!(zones.map(count).iter().sum::<u64>(), count(Event::Pgfree), "nothing is left");
+    // Only what a process left behind on another node is worth a scan.
+    assert!(count(Event::NumaPteUpdates) > 0 && count(Event::NumaPteUpdates) < count(Event::Pgfault));
+    assert!(outcome.get(metric::LOCAL_ACCESSES).unwrap() > 50.0);
+}
+
+#[test]
+fn what_is_hot_in_slow_memory_comes_up() {
+    let outcome = small("tiered-kv", "y612", |threads| {
+        threads.milliseconds = 6000;
+        let ProgramSpec::HotSet(store) = &mut threads.program else { panic!("{threads:?}") };
+        (store.mib, store.loading_mib, store.hot_mib) = (256, 800, 32);
+    });
+    assert!(outcome.counters.get(Event::PgpromoteSuccess) > 0, "{:?}", outcome.metrics);
+}
+
+#[test]
+fn areas_say_who_scanned_and_who_faulted() {
+    let outcome = small("numa02", "b0", |threads| {
+        let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
+        (program.mib, program.loops) = (64, 6000);
+    });
+    let faults: u64 = outcome.areas.iter().map(|area| area.faults()).sum();
+    let scanned: u64 = outcome.areas.iter().map(|area| area.scanned()).sum();
+    assert!(scanned > 0 && scanned <= outcome.counters.get(Event::NumaPteUpdates));
+    assert!(faults > 0 && faults <= outcome.counters.get(Event::NumaHintFaults));
+    assert!(outcome.areas.is_sorted_by_key(|area| std::cmp::Reverse(area.faults())));
+    assert!(outcome.areas[0].threads.len() > 1);
+}
