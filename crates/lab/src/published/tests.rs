@@ -184,6 +184,71 @@ fn runs_are_changes_against_the_base_and_shares_are_shares() {
 }
 
 #[test]
+fn every_numa_cell_has_a_source_or_a_reason() {
+    let all = tables_of("numa", &[]);
+    let cells = |table: &Table| table.rows.iter().map(|row| row.v.len()).sum::<usize>();
+    let sizes: Vec<(&str, usize)> = all.iter().map(|table| (table.id.as_str(), cells(table))).collect();
+    let expected = [
+        ("s3.kernbench.amean", 6),
+        ("s3.autonumabench.amean", 16),
+        ("s3.kernbench.duration", 6),
+        ("s3.kernbench.ops", 18),
+        ("s3.autonumabench.duration", 6),
+        ("s3.autonumabench.ops", 24),
+        ("s3.claims", 3),
+    ];
+    assert_eq!(sizes, expected);
+    for need in needs(&all) {
+        let scenario = crate::scenario::Scenario::load(need.scenario).unwrap();
+        assert!(need.variants.iter().all(|variant| scenario.variants.contains(variant)), "{need:?}");
+    }
+    let report = Report::new(&all, &Observations::default());
+    let reasons = report.tables.iter().flat_map(|table| &table.cells).map(|cell| cell.reason.as_deref());
+    let others: Vec<&str> =
+        reasons.filter_map(|reason| reason.filter(|reason| !reason.contains("was not run"))).collect();
+    let interleave = "no metric stands for this column";
+    let constant = "a constant of the patch: the twin has it as it is (numa::scan::policy)";
+    let which = "which row improves by more than 5 % is not said; none does";
+    assert_eq!(others, [interleave, interleave, which, constant]);
+}
+
+#[test]
+fn operations_of_autonumabench_are_sums_over_seven_iterations_of_its_programs() {
+    let mut observations = Observations::default();
+    let counts = |updates: f64, faults: f64, system: f64| {
+        [("numa_pte_updates", updates), ("numa_hint_faults", faults), ("system_time", system)]
+    };
+    for (scenario, share) in
+        [("numa01", 1.0), ("numa01-threadlocal", 0.1), ("numa02", 0.02), ("numa02-smt", 0.01)]
+    {
+        let base = counts(20e6 * share, 22e6 * share, 400.0 * share);
+        let patched = counts(1e4 * share, 5e3 * share, 50.0 * share);
+        observe(&mut observations, scenario, &[("b0", &base), ("p4", &patched)]);
+    }
+    let report = Report::new(&tables_of("numa", &[]), &observations);
+    let number = |row: &str, metric: &str| match cell(&report, row, metric).predicted {
+        CellValue::Number(value) => value,
+        _ => f64::NAN,
+    };
+    let of = |table: &str, row: &str, metric: &str| {
+        let table = report.tables.iter().find(|t| t.id == table).unwrap();
+        let cell = table.cells.iter().find(|cell| cell.row == row && cell.metric == metric).unwrap();
+        (cell.predicted.clone(), cell.kind, cell.direction)
+    };
+    let (base, patched) = ("6.2.0-mmunstable-base", "6.2.0-mmunstable-patched");
+    let updates = of("s3.autonumabench.ops", base, "NUMA PTE updates");
+    let CellValue::Number(value) = updates.0 else { panic!("{updates:?}") };
+    assert!((value / (7.0 * 20e6 * 1.13) - 1.0).abs() < 1e-9, "{value}");
+    assert_eq!((updates.1, updates.2), (Kind::Baseline, None));
+    assert_eq!(of("s3.autonumabench.ops", patched, "NUMA hint faults").2, Some(Direction::Right));
+    assert_eq!(of("s3.autonumabench.duration", patched, "System").2, Some(Direction::Right));
+    assert_eq!(number(patched, "syst-NUMA01"), 50.0);
+    // 0.21 -> 0.22 published; what was observed here falls.
+    assert_eq!(cell(&report, patched, "syst-NUMA01_THREADLOCAL").direction, Some(Direction::Wrong));
+    assert_eq!(number("autonuma_sys", "value"), 87.5);
+}
+
+#[test]
 fn lines_of_free_are_told_apart_and_thousands_are_thousands() {
     let mut observations = Observations::default();
     observe_as(
