@@ -35,7 +35,7 @@ pub use emulated::{emulated, in_guest};
 pub use ensemble::{Ensemble, ensembles, judge_ensemble};
 pub use recording::{Recording, list};
 
-/// Runs process `number` of a program, see [`process`]; it is bound to the nodes of this machine.
+/// Runs process `number` of a program, see `process`; it is bound to the nodes of this machine.
 pub fn run_process(program: &str, number: u32) -> std::io::Result<()> {
     process::run(program, number, &observer::nodes()?)
 }
