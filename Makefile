@@ -2,6 +2,11 @@
 # dependencies are built once; `.ci/run` uses the same targets.
 
 CARGO ?= cargo
+# `make test` tests properties on the same random cases every time, so that the same code passes or fails again;
+# `make properties` looks further, with new ones.
+SEED ?= 1
+# How many cases `make properties` tries of each.
+CASES ?= 5000
 # How long `make fuzz` lets each target run.
 SECONDS ?= 60
 # The toolchain that cargo-fuzz needs.
@@ -9,11 +14,12 @@ NIGHTLY ?= nightly
 
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help build test lint wasm doc docs reference bench fuzz ci
+.PHONY: help build test properties lint wasm doc docs reference bench fuzz ci
 
 help:
 	@echo 'make build    the mmtwin command: target/release/mmtwin'
 	@echo 'make test     all tests'
+	@echo 'make properties  all tests, properties on CASES=$(CASES) new random cases each'
 	@echo 'make lint     rustfmt and clippy, warnings are errors'
 	@echo 'make wasm     machine and mm for wasm32-unknown-unknown'
 	@echo 'make doc      API documentation, warnings are errors'
@@ -28,7 +34,10 @@ build:
 
 test:
 	@.ci/prepare test
-	$(CARGO) test --release --workspace
+	PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --release --workspace
+
+properties:
+	PROPTEST_CASES=$(CASES) $(CARGO) test --release --workspace --no-fail-fast
 
 lint:
 	@.ci/prepare lint
