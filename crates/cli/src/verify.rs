@@ -10,7 +10,7 @@ use live::qemu;
 use live::recordings::default_directory;
 use live::verify::programs::{self, Program};
 use live::verify::{
-    Cause, Entry, Options, Report, from_recordings, hugetlb, numa, pcp, readahead, reclaim, thp,
+    Cause, Entry, Options, Report, VerifyError, from_recordings, hugetlb, numa, pcp, readahead, reclaim, thp,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -188,26 +188,20 @@ struct View<'a> {
 
 /// Verifies.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let judge = match arguments.mechanism.as_str() {
-        "pcp" => judge_pcp,
-        "hugetlb" if arguments.workloads.is_empty() => judge_hugetlb,
-        "reclaim" if arguments.workloads.is_empty() => judge_reclaim,
-        "readahead" if arguments.workloads.is_empty() => judge_readahead,
-        "numa" if arguments.workloads.is_empty() => judge_numa,
-        "thp" if arguments.workloads.is_empty() => judge_thp,
-        mechanism @ ("hugetlb" | "reclaim" | "readahead" | "numa" | "thp") => {
-            let message = format!("--workload: {mechanism} has none, only pcp does; leave it out");
-            return Err(Failure::input(message));
-        }
-        other => {
-            let message = format!(
-                "{other}: this mechanism cannot be verified; pcp, hugetlb, reclaim, readahead, numa and thp can"
-            );
-            return Err(Failure::input(message));
-        }
+    let mechanism = MECHANISMS.iter().find(|mechanism| mechanism.name == arguments.mechanism);
+    let Some(mechanism) = mechanism else {
+        let names = in_words(MECHANISMS.iter());
+        let message = format!("{}: this mechanism cannot be verified; {names} can", arguments.mechanism);
+        return Err(Failure::input(message));
     };
-    if arguments.qemu && !["reclaim", "numa"].contains(&arguments.mechanism.as_str()) {
-        return Err(Failure::input("--qemu: only reclaim and numa are verified in emulation; leave it out"));
+    if !arguments.workloads.is_empty() && mechanism.name != "pcp" {
+        let message = format!("--workload: {} has none, only pcp does; leave it out", mechanism.name);
+        return Err(Failure::input(message));
+    }
+    if arguments.qemu && mechanism.emulated.is_none() {
+        let names = in_words(MECHANISMS.iter().filter(|mechanism| mechanism.emulated.is_some()));
+        let message = format!("--qemu: only {names} are verified in emulation; leave it out");
+        return Err(Failure::input(message));
     }
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
@@ -215,7 +209,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
     bar.enable_steady_tick(Duration::from_millis(200));
     let recordings = arguments.recordings.clone().unwrap_or_else(default_directory);
-    let judged = judge(arguments, &recordings, &mut |what| bar.set_message(what.to_string()));
+    let judged = mechanism.judge(arguments, &recordings, &mut |what| bar.set_message(what.to_string()));
     bar.finish_and_clear();
     let report = judged?;
     if report.entries.is_empty() && report.fallback.is_some() {
@@ -229,80 +223,84 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     json::print_text(&render(&report, arguments.qemu))
 }
 
-/// Why recordings are judged with `--recorded`.
-const ASKED_FOR: &str = "asked for with --recorded";
+/// Told what is being done.
+type Progress<'a> = &'a mut dyn FnMut(&str);
 
-fn judge_pcp(
-    arguments: &Arguments,
-    recordings: &Path,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Report, Failure> {
-    if arguments.recorded {
-        return Ok(from_recordings(recordings, ASKED_FOR.into(), progress)?);
+type Judged = Result<Report, VerifyError>;
+
+/// A mechanism, and what it is judged by.
+struct Mechanism {
+    name: &'static str,
+    /// Recordings in a directory; the text says why it is them.
+    from_recordings: fn(&Path, String, Progress) -> Judged,
+    /// The kernel that runs here, or recordings where it cannot be asked.
+    live: fn(&Arguments, &Path, Progress) -> Result<Report, Failure>,
+    /// Kernels in emulation, which begin with these words.
+    emulated: Option<fn(&[&str], Progress) -> Judged>,
+}
+
+const MECHANISMS: [Mechanism; 6] = [
+    Mechanism { name: "pcp", from_recordings, live: judge_pcp, emulated: None },
+    Mechanism {
+        name: "hugetlb",
+        from_recordings: hugetlb::from_recordings,
+        live: |_, recordings, progress| Ok(hugetlb::hugetlb(recordings, progress)?),
+        emulated: None,
+    },
+    Mechanism {
+        name: "reclaim",
+        from_recordings: reclaim::from_recordings,
+        live: |_, recordings, progress| Ok(reclaim::reclaim(&this_program(READER)?, recordings, progress)?),
+        emulated: Some(reclaim::emulated),
+    },
+    Mechanism {
+        name: "readahead",
+        from_recordings: readahead::from_recordings,
+        live: |_, recordings, progress| Ok(readahead::readahead(recordings, progress)?),
+        emulated: None,
+    },
+    Mechanism {
+        name: "numa",
+        from_recordings: numa::from_recordings,
+        live: |_, recordings, progress| {
+            let reason = "NUMA balancing is judged by recordings alone";
+            Ok(numa::from_recordings(recordings, reason.into(), progress)?)
+        },
+        emulated: Some(numa::emulated),
+    },
+    Mechanism {
+        name: "thp",
+        from_recordings: thp::from_recordings,
+        live: |_, recordings, progress| Ok(thp::thp(&this_program(MEMORY)?, recordings, progress)?),
+        emulated: None,
+    },
+];
+
+impl Mechanism {
+    fn judge(&self, arguments: &Arguments, recordings: &Path, progress: Progress) -> Result<Report, Failure> {
+        match self.emulated {
+            _ if arguments.recorded => {
+                let reason = "asked for with --recorded";
+                Ok((self.from_recordings)(recordings, reason.into(), progress)?)
+            }
+            Some(emulated) if arguments.qemu => Ok(emulated(&[GUEST, self.name], progress)?),
+            _ => (self.live)(arguments, recordings, progress),
+        }
     }
+}
+
+/// Names in a sentence.
+fn in_words<'a>(mechanisms: impl Iterator<Item = &'a Mechanism>) -> String {
+    let mut names: Vec<&str> = mechanisms.map(|mechanism| mechanism.name).collect();
+    let last = names.pop().unwrap_or_default();
+    format!("{} and {last}", names.join(", "))
+}
+
+fn judge_pcp(arguments: &Arguments, recordings: &Path, progress: Progress) -> Result<Report, Failure> {
     let program = this_program(WORKLOAD)?;
     let options =
         Options { program, workloads: arguments.workloads.clone(), recordings: recordings.to_path_buf() };
     Ok(pcp(&options, progress)?)
-}
-
-fn judge_hugetlb(
-    arguments: &Arguments,
-    recordings: &Path,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Report, Failure> {
-    if arguments.recorded {
-        return Ok(hugetlb::from_recordings(recordings, ASKED_FOR.into(), progress)?);
-    }
-    Ok(hugetlb::hugetlb(recordings, progress)?)
-}
-
-fn judge_reclaim(
-    arguments: &Arguments,
-    recordings: &Path,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Report, Failure> {
-    if arguments.recorded {
-        return Ok(reclaim::from_recordings(recordings, ASKED_FOR.into(), progress)?);
-    }
-    if arguments.qemu {
-        return Ok(reclaim::emulated(&[GUEST, "reclaim"], progress)?);
-    }
-    Ok(reclaim::reclaim(&this_program(READER)?, recordings, progress)?)
-}
-
-fn judge_readahead(
-    arguments: &Arguments,
-    recordings: &Path,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Report, Failure> {
-    if arguments.recorded {
-        return Ok(readahead::from_recordings(recordings, ASKED_FOR.into(), progress)?);
-    }
-    Ok(readahead::readahead(recordings, progress)?)
-}
-
-fn judge_numa(
-    arguments: &Arguments,
-    recordings: &Path,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Report, Failure> {
-    if arguments.qemu {
-        return Ok(numa::emulated(&[GUEST, "numa"], progress)?);
-    }
-    let reason = if arguments.recorded { ASKED_FOR } else { "NUMA balancing is judged by recordings alone" };
-    Ok(numa::from_recordings(recordings, reason.into(), progress)?)
-}
-
-fn judge_thp(
-    arguments: &Arguments,
-    recordings: &Path,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Report, Failure> {
-    if arguments.recorded {
-        return Ok(thp::from_recordings(recordings, ASKED_FOR.into(), progress)?);
-    }
-    Ok(thp::thp(&this_program(MEMORY)?, recordings, progress)?)
 }
 
 /// This program, and the word that leads it to something else.
