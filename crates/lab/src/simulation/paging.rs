@@ -401,13 +401,13 @@ impl PagingProgram {
 
     /// Ends the program that a process belongs to, all of its control group: its threads stop, its memory comes free.
     fn kill(&mut self, system: &mut System, cpu: Cpu, victim: MmId) {
-        let memcg = system.mm.memcg_of(victim);
+        let memcg = system.mm.mm(victim).memcg;
         for thread in self.threads.iter_mut().filter(|thread| thread.memcg == memcg) {
             thread.state = State::Done;
             thread.at = None;
         }
         for index in 0..self.regions.len() {
-            if system.mm.memcg_of(self.regions[index].mm) == memcg {
+            if system.mm.mm(self.regions[index].mm).memcg == memcg {
                 self.release(system, cpu, index);
             }
         }
@@ -629,8 +629,12 @@ fn run_until(
 /// What explains who stays in memory: progress, pages that came back and where they went, files by age of generation.
 fn sample(series: &mut Vec<Sample>, now: Time, system: &System, program: &PagingProgram) {
     let counter = |event: Event| (event.name(), system.mm.counters().get(event));
-    let ages = ["file_youngest_generation", "file_second_generation", "file_third_generation"];
-    let ages = ages.into_iter().chain(["file_fourth_generation"]);
+    let ages = [
+        "file_youngest_generation",
+        "file_second_generation",
+        "file_third_generation",
+        "file_fourth_generation",
+    ];
     let values = [
         ("transactions", program.transactions.done),
         ("nr_file_pages", system.mm.files().nr_folios()),
@@ -639,7 +643,7 @@ fn sample(series: &mut Vec<Sample>, now: Time, system: &System, program: &Paging
         counter(Event::WorkingsetActivateFile),
         counter(Event::WorkingsetRestoreFile),
     ];
-    for (name, value) in values.into_iter().chain(ages.zip(system.mm.nr_file_generations())) {
+    for (name, value) in values.into_iter().chain(ages.into_iter().zip(system.mm.nr_file_generations())) {
         series.push(Sample { seconds: now.seconds(), name, value: value as f64 });
     }
 }

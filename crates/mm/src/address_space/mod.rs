@@ -348,11 +348,6 @@ impl MemoryManager {
         machine.charge(cpu, Category::PageTables, machine.costs.pte_write * copied);
     }
 
-    /// The group that the pages of a process are charged to.
-    pub fn memcg_of(&self, mm: MmId) -> Memcg {
-        self.mms[mm].memcg
-    }
-
     /// Ends a process: unmaps all that it has; how many pages were mapped.
     pub fn exit_mm(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId) -> u64 {
         let zapped = self.munmap(machine, cpu, mm, 0..Vpn::MAX);

@@ -11,12 +11,13 @@
 use super::aging::birth_of_oldest;
 use super::policy::MIN_LRU_BATCH;
 use crate::account::Category;
-use crate::lruvec::LruList;
+use crate::lruvec::{self, LruList};
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::ScanControl;
 use crate::vmscan::features::GenFeatures;
 use crate::vmscan::policy::DEF_PRIORITY;
+use crate::workingset::LruType;
 use machine::{Cpu, Machine, Node, Time};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
@@ -232,11 +233,11 @@ impl MemoryManager {
     }
 
     /// Pages of files in generations, of all groups and nodes: the youngest generation of each group first.
-    pub fn nr_file_generations(&self) -> [u64; crate::lruvec::GENS] {
-        let mut pages = [0; crate::lruvec::GENS];
+    pub fn nr_file_generations(&self) -> [u64; lruvec::GENS] {
+        let mut pages = [0; lruvec::GENS];
         for lruvec in &self.lruvecs {
             let generations = &lruvec.generations;
-            let file = crate::workingset::LruType::File;
+            let file = LruType::File;
             let oldest_last = (generations.min_seq[file as usize]..=generations.max_seq).rev();
             for (age, seq) in oldest_last.enumerate() {
                 pages[age] += generations.size(seq, file);
@@ -253,8 +254,8 @@ impl MemoryManager {
             let generations = &self.lruvec(memcg, node).generations;
             let _ = writeln!(text, " node {:5}", node.0);
             for seq in generations.min_seq[0].min(generations.min_seq[1])..=generations.max_seq {
-                let age = now.saturating_sub(generations.timestamps[crate::lruvec::generation(seq)]);
-                let sizes = crate::workingset::LruType::ALL.map(|lru_type| {
+                let age = now.saturating_sub(generations.timestamps[lruvec::generation(seq)]);
+                let sizes = LruType::ALL.map(|lru_type| {
                     if seq < generations.min_seq[lru_type as usize] {
                         0
                     } else {
