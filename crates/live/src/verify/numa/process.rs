@@ -18,6 +18,7 @@ use std::thread;
 use std::time::Instant;
 
 use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::SeedableRng;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use workload::threads::{Operation, ProgramSpec};
 
@@ -126,7 +127,7 @@ pub fn run(name: &str, number: u32, nodes: &[Vec<usize>]) -> io::Result<()> {
 }
 
 fn start(spec: &ProgramSpec, cpus: usize) -> io::Result<workload::threads::Program> {
-    spec.start(cpus, |thread| Pcg64Mcg::new(thread.into()))
+    spec.start(cpus, |thread| Pcg64Mcg::seed_from_u64(thread.into()))
         .map_err(|error| io::Error::other(error.to_string()))
 }
 
