@@ -198,6 +198,51 @@ fn a_fault_at_the_same_time_shows_who_shares_a_page() {
     }
 }
 
+/// Of many threads that come while a page is looked at, the first that is at home where it lies makes it accessible again; those
+/// behind it find the entry changed and take no fault of their own.
+#[test]
+fn the_first_that_need_not_move_a_page_ends_the_faults_on_it() {
+    let mut threads = start("b0");
+    let hint_fault = machine::Time::from_nanoseconds(1000);
+    let costs = machine::NumaCosts { hint_fault, page_migrate: hint_fault * 40, ..machine::NumaCosts::FREE };
+    threads.machine.costs.numa = Some(costs);
+    (0..PAGES).for_each(|page| threads.touch(0, page, true));
+    while threads.mm.pte(threads.space, threads.start).lets(true) {
+        threads.tick(2, 8);
+    }
+    let began = threads.machine.now(Cpu(2));
+    threads.touch(2, 0, true);
+    assert_eq!(threads.count(Event::NumaPagesMigrated), 1);
+    let before = (threads.count(Event::NumaHintFaults), threads.count(Event::NumaHintFaultsLocal));
+    // CPU 3 is on the node that the page goes to, 0 and 1 on the one it comes from.
+    for cpu in [3, 0, 1] {
+        threads.machine.wait_until(Cpu(cpu), Category::Program, began);
+        let (space, page) = (threads.space, threads.start);
+        assert!(threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(cpu), space, page));
+    }
+    assert_eq!(threads.count(Event::NumaHintFaults) - before.0, 2, "3 and 0");
+    assert_eq!(threads.count(Event::NumaHintFaultsLocal) - before.1, 1, "0");
+}
+
+/// Until 6.9 a page that waits in a batch of a CPU has a reference too many to become PROT_NONE; later ones do, and cannot move.
+#[test]
+fn pages_in_a_batch_are_scanned_from_6_10_on() {
+    for (variant, scanned) in [("r67", false), ("y612", true)] {
+        let mut threads = start(variant);
+        // Neither 15 nor 31 pages fill a batch with the last ones.
+        let pages = PAGES - 2;
+        assert!(pages % 15 > 0 && pages % 31 > 0);
+        (0..pages).for_each(|page| threads.touch(0, page, true));
+        let last = threads.start + pages - 1;
+        (0..200).for_each(|_| threads.tick(2, 8));
+        assert!(
+            !threads.mm.pte(threads.space, threads.start).lets(true),
+            "{variant} scans what is on a list"
+        );
+        assert_eq!(!threads.mm.pte(threads.space, last).lets(true), scanned, "{variant}");
+    }
+}
+
 #[test]
 fn nothing_is_scanned_when_balancing_is_off() {
     let mut threads = start("y612");

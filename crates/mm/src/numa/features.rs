@@ -35,7 +35,8 @@ impl AccessingPids {
 /// Which mappings stay as they are when a range is made PROT_NONE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolioTest {
-    /// Of a private mapping those of pages with more than one reference: shared, in the swap cache, or of a compound page.
+    /// Of a private mapping those of pages with more than one reference: shared, in the swap cache, on the way to a list in a
+    /// CPU's batch, or of a compound page.
     References,
     /// 6.10: those of pages that more than one address space maps, and pinned ones.
     Sharers,

@@ -48,8 +48,12 @@ impl MemoryManager {
         page: Vpn,
         entry: PteNumber,
     ) {
-        machine.charge(cpu, Category::NumaHintFault, machine.costs.numa().hint_fault);
+        // The exception, the area and the entry; statistics come when the page has moved or stays.
+        let half = machine.costs.numa().hint_fault.fraction(1, 2);
+        machine.charge(cpu, Category::NumaHintFault, half);
         let looked = machine.now(cpu);
+        let mut lock = SpinLock::default();
+        lock.hold(machine, cpu, Time::ZERO, Category::NumaHintFault);
         let Some(id) = self.page_tables[entry].folio() else { return };
         self.make_accessible(entry, id, page);
         let Some(task) = self.numa.running(cpu) else { return };
@@ -91,8 +95,6 @@ impl MemoryManager {
             }
         }
         self.numa.note_fault(mm, vma_start, task, source == here);
-        let mut lock = SpinLock::default();
-        lock.hold(machine, cpu, Time::ZERO, Category::NumaHintFault);
         self.numa.note_in_progress(InProgress {
             entry,
             // A page that moves is isolated before it is unmapped.
@@ -104,6 +106,7 @@ impl MemoryManager {
             by: Cpupid::new(cpu, pid),
             lock,
         });
+        machine.charge(cpu, Category::NumaHintFault, half);
         let flags = FaultFlags::default()
             .with(FaultFlags::NO_GROUP, !may_write)
             .with(FaultFlags::SHARED, shares)
@@ -176,11 +179,23 @@ impl MemoryManager {
         if settings.tiering && self.numa.is_slow(source) {
             return self.may_promote(machine.now(cpu), id, source, destination);
         }
+        let this = Cpupid::new(cpu, self.numa.tasks.get(task).pid);
+        let last = self.numa.exchange_last(id, this);
+        self.passes_filter(machine, task, last, source, destination)
+    }
+
+    /// Whether a folio that `last` touched before follows `task` (`should_numa_migrate_memory`).
+    fn passes_filter(
+        &self,
+        machine: &Machine<Category>,
+        task: TaskId,
+        last: Cpupid,
+        source: Node,
+        destination: Node,
+    ) -> bool {
         let own = self.numa.tasks.get(task);
-        let this = Cpupid::new(cpu, own.pid);
         let (pid, preferred, task_scan_seq) = (own.pid, own.preferred, own.scan_seq);
         let group = self.numa.tasks.group_use(task, source, destination);
-        let last = self.numa.exchange_last(id, this);
         let is_valid = last.is_valid(machine.topology.cpus());
         policy::may_migrate(&Fault {
             pid,
@@ -301,11 +316,12 @@ impl MemoryManager {
         }
     }
 
-    /// A thread that touches a page while somebody else takes a hint fault on it faults as well. Before the page leaves it is a
-    /// hint fault of its own, which is how threads are seen to share pages that move each time. It cannot move the page, which
-    /// is off its list already, and makes it accessible again. Who comes later finds the entry changed, and spins for the lock
-    /// of the page table, or sleeps if the page migrates. Threads that came together go on one after the other: each takes
-    /// the lock, or is woken, by itself. What that costs is charged. Whether it was so.
+    /// A thread that touches a page while somebody else takes a hint fault on it faults as well, and waits for the lock of the
+    /// page table; those that came together get it one after the other. Until the page leaves, who gets it finds the entry
+    /// as it was, which is a hint fault of its own: so threads are seen to share pages that move each time. The first whose fault
+    /// does not ask for the page to move makes it accessible again, as does one that asked, a little later, when it
+    /// sees that somebody else has the page; who gets the lock after that finds the entry changed. Once the page has left,
+    /// they sleep until it has arrived. What all this costs is charged. Whether it was so.
     pub fn wait_for_hint_fault(
         &mut self,
         machine: &mut Machine<Category>,
@@ -319,25 +335,22 @@ impl MemoryManager {
             return false;
         };
         let hint_fault = machine.costs.numa().hint_fault;
-        if fault.migrates && now < fault.unmapped {
-            machine.charge(cpu, Category::NumaHintFault, hint_fault);
-            fault.restored = fault.restored.min(machine.now(cpu));
-            let (source, by, is_over) = (fault.source, fault.by, !fault.stops(machine.now(cpu)));
-            self.fault_as_well(machine, cpu, mm, source, by);
-            if is_over {
-                return true;
-            }
-            self.sleep_until_woken(machine, cpu, by.cpu());
-            return true;
-        }
-        // The same exception and lookup, without statistics.
+        // The exception and the lookup of the area.
         machine.charge(cpu, Category::NumaHintFault, hint_fault.fraction(1, 2));
-        if fault.migrates {
-            let by = fault.by.cpu();
-            self.sleep_until_woken(machine, cpu, by);
-        } else {
-            fault.lock.acquire(machine, cpu, Category::NumaHintFault);
-            fault.lock.hold(machine, cpu, Time::ZERO, Category::NumaHintFault);
+        fault.lock.acquire(machine, cpu, Category::NumaHintFault);
+        let locked = machine.now(cpu);
+        let is_unchanged = fault.migrates && locked < fault.unmapped.min(fault.restored);
+        let hold = if is_unchanged { hint_fault.fraction(1, 4) } else { Time::ZERO };
+        fault.lock.hold(machine, cpu, hold, Category::NumaHintFault);
+        let (migrates, unmapped, source, by) = (fault.migrates, fault.unmapped, fault.source, fault.by);
+        if is_unchanged {
+            let asks = self.fault_as_well(machine, cpu, mm, source, by);
+            machine.charge(cpu, Category::NumaHintFault, hint_fault.fraction(1, 4));
+            let restored = if asks { machine.now(cpu) } else { locked + hold };
+            let fault = self.numa.in_progress_mut(entry).expect("it was found above");
+            fault.restored = fault.restored.min(restored);
+        } else if migrates && locked >= unmapped {
+            self.sleep_until_woken(machine, cpu, by.cpu());
         }
         true
     }
@@ -350,17 +363,27 @@ impl MemoryManager {
         machine.wait_until(cpu, Category::Idle, awake);
     }
 
-    /// A hint fault on a page that is about to leave because of another thread's: it shows the one to the other.
-    fn fault_as_well(&mut self, machine: &Machine<Category>, cpu: Cpu, mm: MmId, source: Node, by: Cpupid) {
-        let Some(task) = self.numa.running(cpu) else { return };
+    /// A hint fault on a page that is about to leave `source` because of `by`'s: it shows the one to the other. Whether it asks for
+    /// the page to move, which fails, as the page is off its list.
+    fn fault_as_well(
+        &mut self,
+        machine: &Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        source: Node,
+        by: Cpupid,
+    ) -> bool {
+        let Some(task) = self.numa.running(cpu) else { return false };
         let here = machine.node(cpu);
         let local = here == source;
+        let asks = !local && self.passes_filter(machine, task, by, source, here);
         self.counters.add(Event::NumaHintFaults, 1);
         self.counters.add(Event::NumaHintFaultsLocal, u64::from(local));
         let flags =
-            FaultFlags::default().with(FaultFlags::FAULT_LOCAL, local).with(FaultFlags::MIGRATE_FAIL, !local);
+            FaultFlags::default().with(FaultFlags::FAULT_LOCAL, local).with(FaultFlags::MIGRATE_FAIL, asks);
         let counted = CountedFault { last: by, node: source, cpu_node: here, pages: 1, flags };
         self.count_hint_fault(machine, cpu, task, mm, counted);
+        asks
     }
 
     /// What NUMA balancing knows.

@@ -268,7 +268,8 @@ impl MemoryManager {
             return true;
         }
         let shared = !entry.has(Pte::EXCLUSIVE) && self.folios[id].mapcount > 1;
-        let referenced = shared || flags.has(FolioFlags::SWAPCACHE) || flags.order() > 0;
+        let in_batch = !flags.has(FolioFlags::LRU);
+        let referenced = shared || in_batch || flags.has(FolioFlags::SWAPCACHE) || flags.order() > 0;
         let stays = private && if f.folio_test == FolioTest::References { referenced } else { shared };
         let dirty_file = !flags.has(FolioFlags::SWAPBACKED) && flags.has(FolioFlags::DIRTY);
         !(stays || dirty_file || private && alone == Some(node))
