@@ -65,9 +65,13 @@ pub struct Arguments {
     #[arg(long)]
     recorded: bool,
 
-    /// Ask Debian's kernels 6.1, 6.12 and 6.18 instead, emulated by QEMU; reclaim and numa only, takes minutes and a download
+    /// Ask Debian's kernels 6.1, 6.12 and 6.18 instead, emulated by QEMU; reclaim and numa only, takes half an hour and a download
     #[arg(long, conflicts_with_all = ["recorded", "recordings"])]
     qemu: bool,
+
+    /// With --qemu: boot kernels again that were booted before
+    #[arg(long, requires = "qemu")]
+    fresh: bool,
 
     /// Directory of recordings [default: those that come with the source]
     #[arg(long, value_name = "DIR")]
@@ -235,8 +239,8 @@ struct Mechanism {
     from_recordings: fn(&Path, String, Progress) -> Judged,
     /// The kernel that runs here, or recordings where it cannot be asked.
     live: fn(&Arguments, &Path, Progress) -> Result<Report, Failure>,
-    /// Kernels in emulation, which begin with these words.
-    emulated: Option<fn(&[&str], Progress) -> Judged>,
+    /// Kernels in emulation, which begin with these words; whether they are booted again.
+    emulated: Option<fn(&[&str], bool, Progress) -> Judged>,
 }
 
 const MECHANISMS: [Mechanism; 6] = [
@@ -263,7 +267,7 @@ const MECHANISMS: [Mechanism; 6] = [
         name: "numa",
         from_recordings: numa::from_recordings,
         live: |_, recordings, progress| {
-            let reason = "NUMA balancing is judged by recordings alone";
+            let reason = "NUMA balancing of this kernel is not watched; it is judged by recordings, or with --qemu on emulated machines";
             Ok(numa::from_recordings(recordings, reason.into(), progress)?)
         },
         emulated: Some(numa::emulated),
@@ -283,7 +287,7 @@ impl Mechanism {
                 let reason = "asked for with --recorded";
                 Ok((self.from_recordings)(recordings, reason.into(), progress)?)
             }
-            Some(emulated) if arguments.qemu => Ok(emulated(&[GUEST, self.name], progress)?),
+            Some(emulated) if arguments.qemu => Ok(emulated(&[GUEST, self.name], arguments.fresh, progress)?),
             _ => (self.live)(arguments, recordings, progress),
         }
     }

@@ -13,6 +13,7 @@ pub mod experiment;
 pub mod metric;
 pub mod outcome;
 pub mod page_cache;
+pub mod pid_filter;
 pub mod published;
 pub mod readahead;
 pub mod results;

@@ -6,8 +6,8 @@
 //!     they stay in the user's cache directory, one directory a case; the twin is judged by them
 //! ```
 //!
-//! What was recorded is not used again, but can be looked at. A kernel or case that cannot be had is skipped, and the report
-//! says why.
+//! A boot that was made before is not made again, unless it is asked for: kernels in emulation do the same each time. So what was
+//! interrupted goes on where it stopped. A kernel or case that cannot be had is skipped, and the report says why.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,10 @@ pub(super) struct Emulation {
     machine: Machine,
     cache: PathBuf,
     interruption: Interruption,
+    /// Boots that were made before are made again.
+    fresh: bool,
+    /// Boots that were not made again.
+    reused: usize,
 }
 
 /// A kernel to boot, and what boots it.
@@ -33,12 +37,12 @@ pub(super) struct Bootable {
 }
 
 impl Emulation {
-    /// Of kernels on `machine`; looks for nothing yet but the cache.
-    pub fn open(machine: Machine) -> Result<Emulation, VerifyError> {
+    /// Of kernels on `machine`; looks for nothing yet but the cache. `fresh`: what is there is made again.
+    pub fn open(machine: Machine, fresh: bool) -> Result<Emulation, VerifyError> {
         let cache = qemu::cache();
         fs::create_dir_all(&cache).map_err(|source| failed(cache.display().to_string(), source))?;
         let interruption = Interruption::watch().map_err(|source| failed("signals", source))?;
-        Ok(Emulation { machine, cache, interruption })
+        Ok(Emulation { machine, cache, interruption, fresh, reused: 0 })
     }
 
     /// The kernels that can be booted; why others cannot goes to the notes of `report`.
@@ -67,15 +71,19 @@ impl Emulation {
         self.cache.join(mechanism).join(&bootable.files.package).join(case)
     }
 
-    /// Boots a kernel for one case, with `words` for init, and leaves its files in `place`. Whether it did; if not, the notes
-    /// of `report` say why.
+    /// Boots a kernel for one case, with `words` for init, and leaves its files in `place`, if they are not there. Whether they
+    /// are now; if not, the notes of `report` say why.
     pub fn boot(
-        &self,
+        &mut self,
         bootable: &Bootable,
         words: &[&str],
         place: &Path,
         report: &mut Report,
     ) -> Result<bool, VerifyError> {
+        if place.is_dir() && !self.fresh {
+            self.reused += 1;
+            return Ok(true);
+        }
         match self.try_boot(bootable, words, place) {
             Ok(()) => Ok(true),
             Err(QemuError::Interrupted) => Err(VerifyError::Interrupted),
@@ -88,15 +96,28 @@ impl Emulation {
 
     fn try_boot(&self, bootable: &Bootable, words: &[&str], place: &Path) -> Result<(), QemuError> {
         let io = |source| QemuError::File { path: place.to_path_buf(), source };
-        if place.is_dir() {
-            fs::remove_dir_all(place).map_err(io)?;
+        // A directory of the right name is complete.
+        let unfinished = place.with_added_extension("unfinished");
+        for old in [place, &unfinished].into_iter().filter(|old| old.is_dir()) {
+            fs::remove_dir_all(old).map_err(io)?;
         }
-        fs::create_dir_all(place).map_err(io)?;
-        let console = place.join("console.txt");
+        fs::create_dir_all(&unfinished).map_err(io)?;
+        let console = unfinished.join("console.txt");
         let Bootable { files, emulator, .. } = bootable;
         for file in self.machine.run(emulator, files, words, &console, &|| self.interruption.asked())? {
-            fs::write(place.join(file.name), file.content).map_err(io)?;
+            fs::write(unfinished.join(file.name), file.content).map_err(io)?;
         }
-        Ok(())
+        fs::rename(&unfinished, place).map_err(io)
+    }
+
+    /// Says in `report` how many boots were not made again.
+    pub fn note_reused(&self, report: &mut Report) {
+        if self.reused > 0 {
+            let cache = self.cache.display();
+            report.notes.push(format!(
+                "{} boots had been made before and were not made again, see {cache}; --fresh makes them again",
+                self.reused
+            ));
+        }
     }
 }

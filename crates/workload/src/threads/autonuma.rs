@@ -23,6 +23,9 @@ use serde::{Deserialize, Serialize};
 /// Pages that one operation streams through at most: what a thread does before others get their turn.
 const CHUNK: u64 = 512;
 
+/// What a thread computes before others get their turn, nanoseconds.
+const COMPUTE: u64 = 1_000_000;
+
 /// Where threads make their first pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,6 +75,9 @@ pub struct Numa02 {
     /// The main thread touches all memory before the others start.
     #[serde(default)]
     pub main_touches_first: bool,
+    /// Until then all threads compute; then the main thread maps the memory.
+    #[serde(default)]
+    pub mapped_after_milliseconds: u64,
     /// Bound to nodes, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_pass: Option<FirstPass>,
@@ -122,6 +128,10 @@ impl Numa02 {
                 "false where slices are areas of their own",
             ));
         }
+        if self.mapped_after_milliseconds > 0 && !self.main_touches_first {
+            let key = "mapped_after_milliseconds";
+            return Err(SpecError::new(key, self.mapped_after_milliseconds, "0 unless main_touches_first"));
+        }
         at_least_one(&[("processes", self.processes.into()), ("mib", self.mib), ("loops", self.loops)])
     }
 
@@ -144,6 +154,8 @@ impl Numa02 {
                 number: thread,
                 area: if self.own_areas { thread } else { 0 },
                 barrier: self.main_touches_first,
+                computes_until: self.mapped_after_milliseconds * 1_000_000,
+                maps: thread == 0 && self.mapped_after_milliseconds > 0,
                 passes: [if self.main_touches_first { first } else { own }, own],
                 // Each pass after the first one.
                 loops: if self.main_touches_first { self.loops } else { self.loops - 1 },
@@ -190,6 +202,10 @@ struct Stream {
     loops: u64,
     /// All wait for each other after the first pass.
     barrier: bool,
+    /// Before anything else it computes until then, nanoseconds.
+    computes_until: u64,
+    /// Then it maps its area anew.
+    maps: bool,
     /// From when on it is bound to which node, the last being `u8::MAX`; in order.
     pins: Vec<(u64, u8)>,
     /// When it ends, in nanoseconds; 0 if that is up to `loops`.
@@ -256,6 +272,14 @@ impl Stream {
         loop {
             match self.step {
                 Step::Start => {
+                    if now < self.computes_until {
+                        return Some(Operation::Compute {
+                            nanoseconds: COMPUTE.min(self.computes_until - now),
+                        });
+                    }
+                    if std::mem::take(&mut self.maps) {
+                        return Some(Operation::Map { area: self.area });
+                    }
                     self.step = Step::First;
                     if let Some(first) = self.first {
                         return Some(Operation::Pin(Some((self.number as u8).wrapping_add(first.shift))));

@@ -60,6 +60,11 @@ pub enum Operation {
     Pin(Option<u8>),
     /// Waits until all threads of its process are here.
     Barrier,
+    /// Maps an area anew, empty, in place of what it was (`mmap(MAP_FIXED)`).
+    Map {
+        /// Index into [`Process::areas`].
+        area: u32,
+    },
     /// Gives back the pages of an area (`madvise(MADV_DONTNEED)`).
     Release {
         /// Index into [`Process::areas`].

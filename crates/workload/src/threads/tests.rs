@@ -77,6 +77,19 @@ fn the_first_pass_may_be_bound_to_nodes() {
 }
 
 #[test]
+fn memory_may_be_mapped_late() {
+    let text = "kind = \"numa02\"\nthreads = 2\nmib = 2\nloops = 1\nmain_touches_first = true\nmapped_after_milliseconds = 3";
+    let mut program = program(text, 2);
+    let compute = |nanoseconds| Some(Operation::Compute { nanoseconds });
+    assert_eq!(program.next(0, 0), compute(1_000_000));
+    assert_eq!(program.next(0, 2_500_000), compute(500_000));
+    assert_eq!(program.next(1, 2_500_000), compute(500_000));
+    assert_eq!(program.next(0, 3_000_000), Some(Operation::Map { area: 0 }));
+    assert!(matches!(program.next(0, 3_000_001), Some(Operation::Stream { .. })));
+    assert_eq!(program.next(1, 3_000_000), Some(Operation::Barrier));
+}
+
+#[test]
 fn a_thread_is_moved_and_comes_back() {
     let mut program = program("kind = \"pin-move\"\nmib = 2\nmilliseconds = 8", 2);
     let at = |program: &mut Program, ms: u64| program.next(0, ms * 1_000_000);
@@ -197,6 +210,10 @@ fn what_cannot_run_is_refused() {
         ("kind = \"numa01\"\nprocesses = 0\nthreads = 1\nmib = 1\nloops = 1", "processes"),
         ("kind = \"numa02\"\nthreads = 0\nmib = 1\nloops = 1", "threads"),
         ("kind = \"numa02\"\nthreads = 1\nmib = 0\nloops = 1", "mib"),
+        (
+            "kind = \"numa02\"\nthreads = 1\nmib = 1\nloops = 1\nmapped_after_milliseconds = 1",
+            "mapped_after_milliseconds",
+        ),
         ("kind = \"pin-move\"\nmib = 1\nmilliseconds = 0", "milliseconds"),
         (
             "kind = \"kernbench\"\njobs = 1\nunits = 0\nintensity = { value = 1.0, source = \"made up\" }\n\

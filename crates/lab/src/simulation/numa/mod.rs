@@ -312,6 +312,12 @@ impl NumaProgram {
                     return Progress::Left;
                 }
             }
+            Some(Operation::Map { area }) => {
+                let Process { mm, areas, .. } = &self.processes[process];
+                let (mm, Range { start, end }) = (*mm, areas[area as usize].clone());
+                let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
+                system.mm.mmap_fixed(&mut system.machine, cpu, mm, start, end - start, backing, flags);
+            }
             Some(Operation::Release { area }) => {
                 let Process { mm, areas, .. } = &self.processes[process];
                 let freed =

@@ -31,12 +31,12 @@ const RUNS: u64 = 5;
 /// What is shown of a run.
 const SECONDS_SHOWN: u64 = 2;
 
-/// Judges the twin by Debian's kernels. `words` lead this program to [`in_guest`]; a program follows.
-pub fn emulated(words: &[&str], progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
+/// Judges the twin by Debian's kernels, booted again if `fresh`. `words` lead this program to [`in_guest`]; a program follows.
+pub fn emulated(words: &[&str], fresh: bool, progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
     let (memory_mib, cpus, nodes, instruction_shift) = MACHINE;
     let kernel_options = String::new();
     let machine = qemu::Machine { memory_mib, cpus, nodes, instruction_shift, kernel_options };
-    let emulation = Emulation::open(machine)?;
+    let mut emulation = Emulation::open(machine, fresh)?;
     let mut report = Report { kernel: String::new(), fallback: None, entries: Vec::new(), notes: Vec::new() };
     let mut kernels = Vec::new();
     for bootable in emulation.kernels(&mut report, progress) {
@@ -66,6 +66,7 @@ pub fn emulated(words: &[&str], progress: &mut dyn FnMut(&str)) -> Result<Report
             }
         }
     }
+    emulation.note_reused(&mut report);
     report.kernel = kernels.join(", ");
     Ok(report)
 }

@@ -106,7 +106,7 @@ pub fn run(name: &str, number: u32, nodes: &[Vec<usize>]) -> io::Result<()> {
                         others.wait();
                     }
                     Operation::TransactionEnd => passes += 1,
-                    Operation::Release { .. } | Operation::Exec => {
+                    Operation::Map { .. } | Operation::Release { .. } | Operation::Exec => {
                         return Err(io::Error::other(format!("{operation:?}: no process here does that")));
                     }
                 }

@@ -50,6 +50,7 @@ pub fn program(name: &str) -> Option<ProgramSpec> {
         processes: 2,
         own_areas: true,
         main_touches_first: false,
+        mapped_after_milliseconds: 0,
         first_pass: first_pass(1),
     };
     Some(match name {

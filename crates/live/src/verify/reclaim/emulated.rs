@@ -26,8 +26,8 @@ const MEMORY_MIB: u64 = 1024;
 const KERNEL_OPTIONS: &str = "cgroup.memory=nokmem";
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// Judges the twin by Debian's kernels. `words` lead this program to [`in_guest`]; a sequence and lists follow.
-pub fn emulated(words: &[&str], progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
+/// Judges the twin by Debian's kernels, booted again if `fresh`. `words` lead this program to [`in_guest`]; a sequence and lists follow.
+pub fn emulated(words: &[&str], fresh: bool, progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
     let machine = qemu::Machine {
         memory_mib: MEMORY_MIB,
         cpus: 1,
@@ -35,7 +35,7 @@ pub fn emulated(words: &[&str], progress: &mut dyn FnMut(&str)) -> Result<Report
         instruction_shift: 0,
         kernel_options: KERNEL_OPTIONS.into(),
     };
-    let emulation = Emulation::open(machine)?;
+    let mut emulation = Emulation::open(machine, fresh)?;
     let mut report = Report { kernel: String::new(), fallback: None, entries: Vec::new(), notes: Vec::new() };
     let mut verdicts = Vec::new();
     let mut kernels = Vec::new();
@@ -67,6 +67,7 @@ pub fn emulated(words: &[&str], progress: &mut dyn FnMut(&str)) -> Result<Report
             }
         }
     }
+    emulation.note_reused(&mut report);
     report.kernel = kernels.join(", ");
     report.notes.extend(summary(&verdicts));
     Ok(report)

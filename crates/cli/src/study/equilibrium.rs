@@ -1,10 +1,9 @@
-//! `mmtwin study`: questions that take several scenarios to answer.
+//! `mmtwin study equilibrium`: a table of each arm and variant, and a sentence for each hypothesis.
 
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
-use crate::sweep::{directory, sweep};
 use crate::table::Grid;
 use lab::equilibrium::{ARMS, Effect, Finding, Runs, Verdict, findings};
 use lab::experiment::Experiment;
@@ -14,23 +13,6 @@ use lab::scenario::{Scenario, load_machine};
 use lab::statistics::{mean, mean_interval};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// Answer a question that takes several scenarios, with a verdict on each hypothesis
-#[derive(clap::Args)]
-#[command(after_help = "\
-equilibrium: do more fallback orders cost a system that runs for long its folios of 64 KiB? Ten
-scenarios, 20 seeds each; what is there already is not run again.
-
-Examples:
-  mmtwin study equilibrium
-  mmtwin study equilibrium --seeds 3 --json")]
-pub struct Arguments {
-    /// The study: equilibrium
-    study: String,
-
-    #[command(flatten)]
-    sweep: SweepArguments,
-}
 
 #[derive(Serialize)]
 struct View<'a> {
@@ -48,30 +30,23 @@ struct Arm<'a> {
 }
 
 /// Runs the study.
-pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.study != "equilibrium" {
-        return Err(Failure::input(format!("{}: no such study; there is: equilibrium", arguments.study)));
-    }
+pub fn execute(arguments: &SweepArguments) -> Result<(), Failure> {
     let mut runs = Runs::new();
-    for arm in ARMS {
-        let scenario = Scenario::load(arm)?;
+    for name in ARMS {
+        let scenario = Scenario::load(name)?;
         let experiment = Experiment {
             machine: load_machine(&scenario.machine)?,
             variants: scenario.variants.clone(),
-            seeds: arguments.sweep.seeds.map_or(scenario.seeds, |seeds| seeds.get()),
+            seeds: arguments.seeds.map_or(scenario.seeds, |seeds| seeds.get()),
             changes: BTreeMap::new(),
             scenario,
         };
-        let within = match &arguments.sweep.results {
-            Some(results) => results.join(arm),
-            None => directory(&arguments.sweep, arm),
-        };
-        runs.insert(arm, sweep(&experiment, &within, &arguments.sweep)?);
+        runs.insert(name, super::arm(&experiment, arguments)?);
     }
     let findings = findings(&runs);
-    if arguments.sweep.json {
+    if arguments.json {
         let arms = runs.iter().flat_map(|(scenario, records)| arms(scenario, records)).collect();
-        return json::print("study", &View { study: &arguments.study, arms, findings: &findings });
+        return json::print("study", &View { study: "equilibrium", arms, findings: &findings });
     }
     let mut pieces = vec![table(&runs, PREFERRED_SUCCESS).render(), table(&runs, EQUILIBRIUM_TIME).render()];
     pieces.extend(findings.iter().map(sentence));

@@ -1,0 +1,52 @@
+//! `mmtwin study`: questions that take several scenarios to answer.
+
+mod equilibrium;
+mod pid_filter;
+
+use crate::arguments::SweepArguments;
+use crate::failure::Failure;
+use crate::sweep::{directory, sweep};
+use lab::experiment::Experiment;
+use lab::results::Record;
+
+/// Answer a question that takes several scenarios
+#[derive(clap::Args)]
+#[command(after_help = "\
+equilibrium: do more fallback orders cost a system that runs for long its folios of 64 KiB? Ten
+scenarios, 20 seeds each, with a verdict on each hypothesis.
+
+pid-filter: on which kernels does NUMA balancing starve memory that no thread faulted in lately? A
+map of sharing, threads and run time, each kernel against the one that scans all.
+
+What is there already is not run again.
+
+Examples:
+  mmtwin study equilibrium
+  mmtwin study equilibrium --seeds 3 --json
+  mmtwin study pid-filter")]
+pub struct Arguments {
+    /// The study: equilibrium or pid-filter
+    study: String,
+
+    #[command(flatten)]
+    sweep: SweepArguments,
+}
+
+/// Runs the study.
+pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    match arguments.study.as_str() {
+        "equilibrium" => equilibrium::execute(&arguments.sweep),
+        "pid-filter" => pid_filter::execute(&arguments.sweep),
+        other => Err(Failure::input(format!("{other}: no such study; there are: equilibrium, pid-filter"))),
+    }
+}
+
+/// The runs of one arm; all arms share the directory that is asked for.
+fn arm(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<Record>, Failure> {
+    let name = &experiment.scenario.name;
+    let within = match &arguments.results {
+        Some(results) => results.join(name),
+        None => directory(arguments, name),
+    };
+    sweep(experiment, &within, arguments)
+}

@@ -1,0 +1,205 @@
+//! The study of filtering by PID: which sharing of memory does it starve, on which kernels?
+//!
+//! ```text
+//!   arm        who shares what x threads of a process x how long          all-4-20s, late-16-5s ...
+//!   variant    a kernel                                                    b0, p4, r67, y612
+//!
+//!   cell       change against b0, over pairs of equal seeds: passes through memory a second, kernel time, local accesses
+//! ```
+//!
+//! A thread scans a VMA since 6.4 if it took hint faults there lately. Who never took one is not asked again: that saves scanning
+//! where nothing is left to learn, and starves memory that came after the first two sequences. Both are in the map. The
+//! machine is `numa-256` with four CPUs a node; delays and periods are a tenth of the defaults, so a second here is ten.
+
+use crate::experiment::Experiment;
+use crate::metric::{LOCAL_ACCESSES, Metric, SCORE, SYSTEM_TIME};
+use crate::results::Record;
+use crate::scenario::{Scenario, ScenarioError, Workload, load_machine};
+use crate::statistics::{Change, change};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use workload::threads::autonuma::{FirstPass, Numa01, Numa02};
+use workload::threads::{ProgramSpec, Threads};
+
+const SCENARIO: &str = "pid-filter";
+const CORES_PER_SOCKET: u16 = 4;
+const PROCESSES: u32 = 2;
+/// Memory of a process, MiB.
+const MIB: u64 = 256;
+const ENDLESS: u64 = u64::MAX;
+
+/// Who shares what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharing {
+    /// Every thread goes through all memory of its process, as in numa01.
+    All,
+    /// Each through a slice of one mapping, which one thread touched first.
+    Slices,
+    /// Each through a mapping of its own, which it touched on the other node.
+    Own,
+    /// As slices, but the memory is mapped when the process has run for 4 s.
+    Late,
+}
+
+impl Sharing {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sharing::All => "all",
+            Sharing::Slices => "slices",
+            Sharing::Own => "own",
+            Sharing::Late => "late",
+        }
+    }
+
+    fn program(self, threads: u32) -> ProgramSpec {
+        let threads = Threads::Number(threads);
+        let first_pass = Some(FirstPass { shift: 1, stay_milliseconds: 0 });
+        let slices = Numa02 {
+            threads,
+            mib: MIB,
+            loops: ENDLESS,
+            processes: PROCESSES,
+            own_areas: false,
+            main_touches_first: true,
+            mapped_after_milliseconds: 0,
+            first_pass: None,
+        };
+        let mapped_after_milliseconds = 4000;
+        match self {
+            Sharing::All => ProgramSpec::Numa01(Numa01 {
+                processes: PROCESSES,
+                threads,
+                mib: MIB,
+                loops: ENDLESS,
+                thread_local: false,
+                first_pass: None,
+            }),
+            Sharing::Slices => ProgramSpec::Numa02(slices),
+            Sharing::Own => ProgramSpec::Numa02(Numa02 {
+                own_areas: true,
+                main_touches_first: false,
+                first_pass,
+                ..slices
+            }),
+            Sharing::Late => ProgramSpec::Numa02(Numa02 { mapped_after_milliseconds, ..slices }),
+        }
+    }
+}
+
+/// A program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Arm {
+    /// Who shares what.
+    pub sharing: Sharing,
+    /// Threads of each of two processes.
+    pub threads: u32,
+    /// How long it runs, seconds of virtual time.
+    pub seconds: u64,
+}
+
+/// All programs of the map.
+pub fn arms() -> Vec<Arm> {
+    let kinds = [Sharing::All, Sharing::Slices, Sharing::Own, Sharing::Late];
+    let sizes = |sharing| {
+        [2, 4, 16].into_iter().flat_map(move |threads| {
+            [6, 24].into_iter().map(move |seconds| Arm { sharing, threads, seconds })
+        })
+    };
+    kinds.into_iter().flat_map(sizes).collect()
+}
+
+impl Arm {
+    /// Its name, which is that of its results.
+    pub fn name(&self) -> String {
+        format!("{SCENARIO}-{}-{}-{}s", self.sharing.name(), self.threads, self.seconds)
+    }
+
+    /// Its runs; as many seeds as the scenario says, if none are given.
+    pub fn experiment(&self, seeds: Option<u32>) -> Result<Experiment, ScenarioError> {
+        let mut scenario = Scenario::load(SCENARIO)?;
+        let mut machine = load_machine(&scenario.machine)?;
+        machine.topology.cores_per_socket = CORES_PER_SOCKET;
+        machine.topology.threads_per_core = 1;
+        scenario.name = self.name();
+        if let Workload::Numa(threads) = &mut scenario.workload {
+            threads.milliseconds = self.seconds * 1000;
+            threads.program = self.sharing.program(self.threads);
+        }
+        let seeds = seeds.unwrap_or(scenario.seeds);
+        Ok(Experiment {
+            machine,
+            variants: scenario.variants.clone(),
+            seeds,
+            changes: BTreeMap::new(),
+            scenario,
+        })
+    }
+}
+
+/// How a kernel differs from the one without the series.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// The kernel.
+    pub variant: String,
+    /// Passes through memory a second.
+    pub throughput: Change,
+    /// CPU time of the kernel.
+    pub kernel_time: Change,
+    /// Accesses to memory of the thread's node, points.
+    pub local: Change,
+}
+
+/// The cells of an arm: each variant against the first.
+pub fn cells(records: &[Record]) -> Vec<Cell> {
+    let Some(first) = records.first().map(|record| record.run.variant.clone()) else { return Vec::new() };
+    let values = |variant: &str, metric: Metric| -> Vec<f64> {
+        let of = records.iter().filter(|record| record.run.variant == variant);
+        of.filter_map(|record| record.metrics.get(metric.name).copied()).collect()
+    };
+    let mut variants: Vec<&str> = Vec::new();
+    for record in records {
+        if record.run.variant != first && !variants.contains(&record.run.variant.as_str()) {
+            variants.push(&record.run.variant);
+        }
+    }
+    let cell = |variant: &str| {
+        let against = |metric| change(&values(&first, metric), &values(variant, metric));
+        Cell {
+            variant: variant.into(),
+            throughput: against(SCORE),
+            kernel_time: against(SYSTEM_TIME),
+            local: against(LOCAL_ACCESSES),
+        }
+    };
+    variants.into_iter().map(cell).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_arm_can_be_run() {
+        let mut names = std::collections::BTreeSet::new();
+        for arm in arms() {
+            let experiment = arm.experiment(Some(2)).unwrap();
+            assert_eq!(experiment.runs().unwrap().len(), 2 * experiment.variants.len());
+            assert!(names.insert(arm.name()), "{} twice", arm.name());
+        }
+    }
+
+    /// What is mapped after the first sequences is found by kernels before the series and after 6.7, and starves between.
+    #[test]
+    fn late_memory_starves_under_p4_alone() {
+        let arm = Arm { sharing: Sharing::Late, threads: 2, seconds: 8 };
+        let experiment = arm.experiment(Some(1)).unwrap();
+        let local = |variant: &str| {
+            let run = experiment.scenario.run(variant, 1, &experiment.machine, &BTreeMap::new()).unwrap();
+            crate::simulation::run(&run).unwrap().counters.get(mm::Event::NumaHintFaults)
+        };
+        let [b0, p4, r67] = ["b0", "p4", "r67"].map(local);
+        assert!(10 * p4 < b0 && 10 * p4 < r67, "{b0}, {p4}, {r67}");
+    }
+}
