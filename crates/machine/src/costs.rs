@@ -108,6 +108,8 @@ pub struct NumaCosts {
     /// Moving a page to another node, without allocating, copying and flushing: off its list, out of the page table and
     /// back (`migrate_misplaced_folio`).
     pub page_migrate: Time,
+    /// Between two threads that a program starts one after the other (`pthread_create`).
+    pub thread_start: Time,
 }
 
 impl NumaCosts {
@@ -122,6 +124,7 @@ impl NumaCosts {
         pte_protect: Time::ZERO,
         hint_fault: Time::ZERO,
         page_migrate: Time::ZERO,
+        thread_start: Time::ZERO,
     };
 }
 

@@ -273,6 +273,8 @@ cost_figures! {
         hint_fault_ns,
         /// [`NumaCosts::page_migrate`].
         page_migrate_ns,
+        /// [`NumaCosts::thread_start`].
+        thread_start_ns,
     }
     optional {
         /// [`NumaCosts::slow_stream_page`], where there are nodes without CPUs; otherwise as that of another node.
@@ -351,6 +353,7 @@ impl NumaFigures {
             pte_protect: time(&self.pte_protect_ns),
             hint_fault: time(&self.hint_fault_ns),
             page_migrate: time(&self.page_migrate_ns),
+            thread_start: time(&self.thread_start_ns),
         }
     }
 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A CPU runs one thread at a time, and the next that waits there at each tick; one without threads takes a waiting one from
-//! the CPU with most. A new thread begins on the node with most idle CPUs. Not modelled: waking up, priorities, load that
+//! the CPU with most. A new thread begins on the node with most idle CPUs; its process starts one after the other. Not modelled: waking up, priorities, load that
 //! changes, and imbalance that the scheduler tolerates (schedule.rs).
 //!
 //! Each thread has a stack of 8 MiB below the areas of its process, of which it uses two pages. That is little memory, and
@@ -155,9 +155,13 @@ impl NumaProgram {
             program.touch_data(system, number);
         }
         let order = program.schedule.shuffled(program.threads.len());
+        let mut started = vec![0; program.processes.len()];
         for thread in order {
             let cpu = program.schedule.idlest_cpu(system, None);
-            program.schedule.enqueue(system, &program.threads, cpu, thread, Time::ZERO);
+            let before = &mut started[program.threads[thread].process];
+            let start = system.machine.costs.numa().thread_start * *before;
+            *before += 1;
+            program.schedule.enqueue(system, &program.threads, cpu, thread, start);
         }
         Ok(program)
     }
