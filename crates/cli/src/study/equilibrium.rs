@@ -7,12 +7,15 @@ use crate::number::number;
 use crate::table::Grid;
 use lab::equilibrium::{ARMS, Effect, Finding, Runs, Verdict, findings};
 use lab::experiment::Experiment;
-use lab::metric::{EQUILIBRIUM_TIME, Metric, PREFERRED_SUCCESS};
+use lab::metric::{ANON_MEMORY, EQUILIBRIUM_TIME, Metric, PREFERRED_SUCCESS, UNUSABLE_FREE};
 use lab::results::Record;
 use lab::scenario::{Scenario, load_machine};
 use lab::statistics::{mean, mean_interval};
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// What has a table; JSON has everything.
+const TABLES: [Metric; 4] = [PREFERRED_SUCCESS, EQUILIBRIUM_TIME, UNUSABLE_FREE, ANON_MEMORY];
 
 #[derive(Serialize)]
 struct View<'a> {
@@ -48,7 +51,7 @@ pub fn execute(arguments: &SweepArguments) -> Result<(), Failure> {
         let arms = runs.iter().flat_map(|(scenario, records)| arms(scenario, records)).collect();
         return json::print("study", &View { study: "equilibrium", arms, findings: &findings });
     }
-    let mut pieces = vec![table(&runs, PREFERRED_SUCCESS).render(), table(&runs, EQUILIBRIUM_TIME).render()];
+    let mut pieces: Vec<String> = TABLES.iter().map(|&metric| table(&runs, metric).render()).collect();
     pieces.extend(findings.iter().map(sentence));
     json::print_text(&pieces.join("\n\n"))
 }
