@@ -144,6 +144,13 @@ fn calibrate() {
 }
 
 #[test]
+fn study() {
+    let document = conforms("study", &["study", "pid-filter", "--seeds", "1", "--json"]);
+    let rows = document["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["cells"].as_array().unwrap().len() == 3), "{}", rows[0]);
+}
+
+#[test]
 fn published_hugetlb() {
     let arguments = ["published", "hugetlb", "--table", "s1.hugetlb.milan-vm-252", "--json"];
     let document = conforms("published", &arguments);
