@@ -97,7 +97,7 @@ impl Emulation {
     fn try_boot(&self, bootable: &Bootable, words: &[&str], place: &Path) -> Result<(), QemuError> {
         let io = |source| QemuError::File { path: place.to_path_buf(), source };
         // A directory of the right name is complete.
-        let unfinished = place.with_added_extension("unfinished");
+        let unfinished = place.with_extension("unfinished");
         for old in [place, &unfinished].into_iter().filter(|old| old.is_dir()) {
             fs::remove_dir_all(old).map_err(io)?;
         }

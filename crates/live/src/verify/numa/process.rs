@@ -127,8 +127,7 @@ pub fn run(name: &str, number: u32, nodes: &[Vec<usize>]) -> io::Result<()> {
 }
 
 fn start(spec: &ProgramSpec, cpus: usize) -> io::Result<workload::threads::Program> {
-    spec.start(cpus, |thread| Pcg64Mcg::seed_from_u64(thread.into()))
-        .map_err(|error| io::Error::other(error.to_string()))
+    spec.start(cpus, Pcg64Mcg::seed_from_u64).map_err(|error| io::Error::other(error.to_string()))
 }
 
 /// Binds this thread to a node, the last being 255, or to none.
