@@ -232,6 +232,9 @@ type Progress<'a> = &'a mut dyn FnMut(&str);
 
 type Judged = Result<Report, VerifyError>;
 
+/// Judges the twin by kernels in emulation, which begin with these words; whether they are booted again.
+type Emulated = fn(&[&str], bool, Progress) -> Judged;
+
 /// A mechanism, and what it is judged by.
 struct Mechanism {
     name: &'static str,
@@ -239,8 +242,7 @@ struct Mechanism {
     from_recordings: fn(&Path, String, Progress) -> Judged,
     /// The kernel that runs here, or recordings where it cannot be asked.
     live: fn(&Arguments, &Path, Progress) -> Result<Report, Failure>,
-    /// Kernels in emulation, which begin with these words; whether they are booted again.
-    emulated: Option<fn(&[&str], bool, Progress) -> Judged>,
+    emulated: Option<Emulated>,
 }
 
 const MECHANISMS: [Mechanism; 6] = [
