@@ -231,7 +231,7 @@ fn pages_in_a_batch_are_scanned_from_6_10_on() {
         let mut threads = start(variant);
         // Neither 15 nor 31 pages fill a batch with the last ones.
         let pages = PAGES - 2;
-        assert!(pages % 15 > 0 && pages % 31 > 0);
+        assert!(!pages.is_multiple_of(15) && !pages.is_multiple_of(31));
         (0..pages).for_each(|page| threads.touch(0, page, true));
         let last = threads.start + pages - 1;
         (0..200).for_each(|_| threads.tick(2, 8));
