@@ -11,11 +11,12 @@
 //! where nothing is left to learn, and starves memory that came after the first two sequences. Both are in the map. The
 //! machine is `numa-256` with four CPUs a node; delays and periods are a tenth of the defaults, so a second here is ten.
 
+use crate::comparison::{Comparison, VariantSummary};
 use crate::experiment::Experiment;
 use crate::metric::{LOCAL_ACCESSES, Metric, SCORE, SYSTEM_TIME};
 use crate::results::Record;
 use crate::scenario::{Scenario, ScenarioError, Workload, load_machine};
-use crate::statistics::{Change, change};
+use crate::statistics::Change;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use workload::threads::autonuma::{FirstPass, Numa01, Numa02};
@@ -152,28 +153,18 @@ pub struct Cell {
 }
 
 /// The cells of an arm: each variant against the first.
-pub fn cells(records: &[Record]) -> Vec<Cell> {
-    let Some(first) = records.first().map(|record| record.run.variant.clone()) else { return Vec::new() };
-    let values = |variant: &str, metric: Metric| -> Vec<f64> {
-        let of = records.iter().filter(|record| record.run.variant == variant);
-        of.filter_map(|record| record.metrics.get(metric.name).copied()).collect()
+pub fn cells(experiment: &Experiment, records: &[Record]) -> Vec<Cell> {
+    let comparison = Comparison::new(&experiment.scenario, &experiment.variants, records);
+    let cell = |variant: &VariantSummary| {
+        let change = |metric: Metric| variant.metrics.get(metric.name)?.change;
+        Some(Cell {
+            variant: variant.name.clone(),
+            throughput: change(SCORE)?,
+            kernel_time: change(SYSTEM_TIME)?,
+            local: change(LOCAL_ACCESSES)?,
+        })
     };
-    let mut variants: Vec<&str> = Vec::new();
-    for record in records {
-        if record.run.variant != first && !variants.contains(&record.run.variant.as_str()) {
-            variants.push(&record.run.variant);
-        }
-    }
-    let cell = |variant: &str| {
-        let against = |metric| change(&values(&first, metric), &values(variant, metric));
-        Cell {
-            variant: variant.into(),
-            throughput: against(SCORE),
-            kernel_time: against(SYSTEM_TIME),
-            local: against(LOCAL_ACCESSES),
-        }
-    };
-    variants.into_iter().map(cell).collect()
+    comparison.variants.iter().filter_map(cell).collect()
 }
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ pub fn execute(arguments: &SweepArguments) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for arm in arms() {
         let experiment = arm.experiment(arguments.seeds.map(|seeds| seeds.get()))?;
-        rows.push(Row { arm, cells: cells(&super::arm(&experiment, arguments)?) });
+        let records = super::arm(&experiment, arguments)?;
+        rows.push(Row { arm, cells: cells(&experiment, &records) });
     }
     if arguments.json {
         return json::print("study", &View { study: "pid-filter", rows: &rows });
