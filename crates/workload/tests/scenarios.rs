@@ -32,8 +32,8 @@ const GIB: f64 = (1u64 << 30) as f64;
 
 /// Name, GiB of files, GiB of private memory, threads.
 const EXPECTED: [(&str, f64, f64, usize); 13] = [
-    ("fio-zipf", 15.625, 0.0, 16),
-    ("fio-zipf-2g", 15.625, 0.0, 16),
+    ("fio-zipf", 15.625, 0.015625, 32),
+    ("fio-zipf-2g", 15.625, 0.015625, 32),
     ("fio-uniform", 12.0, 0.0, 12),
     ("fio-zipf-i7-9700", 15.0, 0.0, 10),
     ("memcached-memtier", 0.0, 16.125, 16),
