@@ -14,7 +14,6 @@ use crate::numa::scan::NumabState;
 use crate::workingset::LruType;
 use crate::xarray::FileId;
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What is mapped.
@@ -144,103 +143,113 @@ impl Vma {
     }
 }
 
-/// The areas of an address space.
+/// The areas of an address space, in the order of addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Vmas {
-    by_start: BTreeMap<Vpn, Vma>,
-    /// Where the area begins that was found last, if it is still there: a fault looks for the same one several times.
-    last: Cell<Vpn>,
+    areas: Vec<Vma>,
+    /// Which was found last, if it is still there: a fault looks for the same one several times.
+    last: Cell<usize>,
 }
 
 impl Vmas {
-    /// The area that `page` is in (`vma_lookup`).
-    pub fn find(&self, page: Vpn) -> Option<&Vma> {
-        if let Some(vma) = self.by_start.get(&self.last.get()).filter(|vma| vma.pages().contains(&page)) {
-            return Some(vma);
+    /// Where the first area is that begins at `page` or later.
+    fn first_from(&self, page: Vpn) -> usize {
+        self.areas.partition_point(|vma| vma.start < page)
+    }
+
+    /// Where the area is that `page` is in.
+    #[inline]
+    fn place(&self, page: Vpn) -> Option<usize> {
+        let last = self.last.get();
+        if self.areas.get(last).is_some_and(|vma| vma.pages().contains(&page)) {
+            return Some(last);
         }
-        let vma =
-            self.by_start.range(..=page).next_back().map(|(_, vma)| vma).filter(|vma| page < vma.end)?;
-        self.last.set(vma.start);
-        Some(vma)
+        let place = self.areas.partition_point(|vma| vma.start <= page).checked_sub(1)?;
+        self.last.set(place);
+        (page < self.areas[place].end).then_some(place)
+    }
+
+    /// The area that `page` is in (`vma_lookup`).
+    #[inline]
+    pub fn find(&self, page: Vpn) -> Option<&Vma> {
+        self.place(page).map(|place| &self.areas[place])
     }
 
     /// The same, to be changed.
     pub(crate) fn find_mut(&mut self, page: Vpn) -> Option<&mut Vma> {
-        let start = self.find(page)?.start;
-        self.by_start.get_mut(&start)
+        self.place(page).map(|place| &mut self.areas[place])
     }
 
     /// The areas, in the order of addresses.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Vma> {
-        self.by_start.values()
+        self.areas.iter()
     }
 
     /// The areas that end after `page`, in the order of addresses.
     pub fn from(&self, page: Vpn) -> impl Iterator<Item = &Vma> {
-        let start = self.find(page).map_or(page, |vma| vma.start);
-        self.by_start.range(start..).map(|(_, vma)| vma)
+        let first = self.place(page).unwrap_or_else(|| self.first_from(page));
+        self.areas[first..].iter()
     }
 
     /// The one that starts at `page`.
     pub(crate) fn at_mut(&mut self, page: Vpn) -> Option<&mut Vma> {
-        self.by_start.get_mut(&page)
+        self.find_mut(page).filter(|vma| vma.start == page)
     }
 
     /// NUMA scanning has met none of them (`vma_numab_state_init` of each copy).
     pub(crate) fn forget_scans(&mut self) {
-        self.by_start.values_mut().for_each(|vma| vma.numab = None);
+        self.areas.iter_mut().for_each(|vma| vma.numab = None);
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.by_start.len()
+        self.areas.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.by_start.is_empty()
+        self.areas.is_empty()
     }
 
     /// The page after the last area.
     pub(crate) fn end(&self) -> Vpn {
-        self.by_start.values().next_back().map_or(0, |vma| vma.end)
+        self.areas.last().map_or(0, |vma| vma.end)
     }
 
     /// Makes an area begin at `page` if one goes across it.
     fn cut(&mut self, page: Vpn) {
-        if let Some(vma) = self.find_mut(page).filter(|vma| vma.start < page) {
-            let rest = vma.split_off(page);
-            self.by_start.insert(page, rest);
-        }
+        let Some(place) = self.place(page).filter(|&place| self.areas[place].start < page) else { return };
+        let rest = self.areas[place].split_off(page);
+        self.areas.insert(place + 1, rest);
     }
 
     /// Adds an area where there is none, as one with its neighbours if they are equal.
     pub(crate) fn insert(&mut self, vma: Vma) {
         debug_assert!(vma.start < vma.end && self.from(vma.start).all(|other| other.start >= vma.end));
-        let start = vma.start;
-        let end = vma.end;
-        self.by_start.insert(start, vma);
+        let Vma { start, end, .. } = vma;
+        self.areas.insert(self.first_from(start), vma);
         self.join(start);
         self.join(end);
     }
 
     /// Makes one of the areas that meet at `page` if they are equal (`vma_merge`).
     fn join(&mut self, page: Vpn) {
-        let Some(before) = page.checked_sub(1).and_then(|last| self.find(last)) else { return };
-        let Some(after) = self.by_start.get(&page).filter(|after| before.continues_in(after)) else { return };
-        let (start, end, has_anon) = (before.start, after.end, after.has_anon);
-        self.by_start.remove(&page);
-        let before = self.by_start.get_mut(&start).expect("it was found");
-        before.end = end;
-        before.has_anon |= has_anon;
+        let Some(before) = page.checked_sub(1).and_then(|last| self.place(last)) else { return };
+        let Some(after) = self.areas.get(before + 1) else { return };
+        if self.areas[before].continues_in(after) {
+            let Vma { end, has_anon, .. } = self.areas.remove(before + 1);
+            let before = &mut self.areas[before];
+            before.end = end;
+            before.has_anon |= has_anon;
+        }
     }
 
     /// Takes out all that lies in `pages`, cutting areas at both ends.
     pub(crate) fn remove(&mut self, pages: Range<Vpn>) -> Vec<Vma> {
         self.cut(pages.start);
         self.cut(pages.end);
-        let starts: Vec<Vpn> = self.by_start.range(pages).map(|(&start, _)| start).collect();
-        starts.iter().filter_map(|start| self.by_start.remove(start)).collect()
+        let places = self.first_from(pages.start)..self.first_from(pages.end);
+        self.areas.drain(places).collect()
     }
 
     /// Changes all that lies in `pages`, cutting areas at both ends and joining those that have become equal.
@@ -248,9 +257,10 @@ impl Vmas {
         self.cut(pages.start);
         self.cut(pages.end);
         let mut borders = vec![pages.end];
-        for (&start, vma) in self.by_start.range_mut(pages) {
+        let places = self.first_from(pages.start)..self.first_from(pages.end);
+        for vma in &mut self.areas[places] {
             change(vma);
-            borders.push(start);
+            borders.push(vma.start);
         }
         borders.sort_unstable();
         borders.into_iter().for_each(|border| self.join(border));
