@@ -4,7 +4,7 @@ use crate::arguments::SweepArguments;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{number, percent};
-use crate::sweep::sweep;
+use crate::sweep::sweep_of_several;
 use crate::table::{Entry, Grid, Tone};
 use lab::experiment::Experiment;
 use lab::published::{
@@ -14,7 +14,6 @@ use lab::published::{
 use lab::scenario::{Scenario, load_machine};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// Predict published tables and print every cell beside what was published
 #[derive(clap::Args)]
@@ -81,8 +80,7 @@ fn observe(
         changes: BTreeMap::new(),
         scenario,
     };
-    let directory = arguments.results.clone().unwrap_or_else(|| PathBuf::from("results")).join(name);
-    match sweep(&experiment, &directory, arguments) {
+    match sweep_of_several(&experiment, arguments) {
         Ok(records) => observations.enter(name, &records),
         Err(failure) => match failure.of_run() {
             Some(reason) => observations.enter_failure(name, &reason),

@@ -32,6 +32,12 @@ pub fn directory(arguments: &SweepArguments, scenario: &str) -> PathBuf {
     arguments.results.clone().unwrap_or_else(|| Path::new("results").join(scenario))
 }
 
+/// Makes the runs of one of several scenarios, whose results go to `DIR/SCENARIO`, or to `results/SCENARIO`.
+pub fn sweep_of_several(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<Record>, Failure> {
+    let within = arguments.results.as_deref().unwrap_or(Path::new("results"));
+    sweep(experiment, &within.join(&experiment.scenario.name), arguments)
+}
+
 /// Makes the runs of `experiment` that `directory` does not have yet.
 pub fn sweep(
     experiment: &Experiment,

@@ -186,11 +186,11 @@ mod tests {
     fn late_memory_starves_under_p4_alone() {
         let arm = Arm { sharing: Sharing::Late, threads: 2, seconds: 8 };
         let experiment = arm.experiment(Some(1)).unwrap();
-        let local = |variant: &str| {
+        let hint_faults = |variant: &str| {
             let run = experiment.scenario.run(variant, 1, &experiment.machine, &BTreeMap::new()).unwrap();
             crate::simulation::run(&run).unwrap().counters.get(mm::Event::NumaHintFaults)
         };
-        let [b0, p4, r67] = ["b0", "p4", "r67"].map(local);
+        let [b0, p4, r67] = ["b0", "p4", "r67"].map(hint_faults);
         assert!(10 * p4 < b0 && 10 * p4 < r67, "{b0}, {p4}, {r67}");
     }
 }

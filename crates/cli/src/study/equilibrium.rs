@@ -4,6 +4,7 @@ use crate::arguments::SweepArguments;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
+use crate::sweep::sweep_of_several;
 use crate::table::Grid;
 use lab::equilibrium::{ARMS, Effect, Finding, Runs, Verdict, findings};
 use lab::experiment::Experiment;
@@ -44,7 +45,7 @@ pub fn execute(arguments: &SweepArguments) -> Result<(), Failure> {
             changes: BTreeMap::new(),
             scenario,
         };
-        runs.insert(name, super::arm(&experiment, arguments)?);
+        runs.insert(name, sweep_of_several(&experiment, arguments)?);
     }
     let findings = findings(&runs);
     if arguments.json {

@@ -5,9 +5,6 @@ mod pid_filter;
 
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
-use crate::sweep::{directory, sweep};
-use lab::experiment::Experiment;
-use lab::results::Record;
 
 /// Answer a question that takes several scenarios
 #[derive(clap::Args)]
@@ -39,14 +36,4 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         "pid-filter" => pid_filter::execute(&arguments.sweep),
         other => Err(Failure::input(format!("{other}: no such study; there are: equilibrium, pid-filter"))),
     }
-}
-
-/// The runs of one arm; all arms share the directory that is asked for.
-fn arm(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<Record>, Failure> {
-    let name = &experiment.scenario.name;
-    let within = match &arguments.results {
-        Some(results) => results.join(name),
-        None => directory(arguments, name),
-    };
-    sweep(experiment, &within, arguments)
 }

@@ -3,9 +3,10 @@
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
 use crate::json;
+use crate::number::change;
+use crate::sweep::sweep_of_several;
 use crate::table::Grid;
 use lab::pid_filter::{Arm, Cell, arms, cells};
-use lab::statistics::Change;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -26,7 +27,7 @@ pub fn execute(arguments: &SweepArguments) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for arm in arms() {
         let experiment = arm.experiment(arguments.seeds.map(|seeds| seeds.get()))?;
-        let records = super::arm(&experiment, arguments)?;
+        let records = sweep_of_several(&experiment, arguments)?;
         rows.push(Row { arm, cells: cells(&experiment, &records) });
     }
     if arguments.json {
@@ -46,24 +47,10 @@ fn map(rows: &[Row]) -> Grid {
     for Row { arm, cells } in rows {
         let words = [arm.sharing.name().into(), arm.threads.to_string(), arm.seconds.to_string()];
         let cell = |cell: &Cell| {
-            format!("{}\n{}\n{}", ratio(&cell.throughput), ratio(&cell.kernel_time), points(&cell.local))
+            let changes = [(&cell.throughput, false), (&cell.kernel_time, false), (&cell.local, true)];
+            changes.map(|(of, is_percentage)| change(of, is_percentage).0).join("\n")
         };
         grid.row(words.into_iter().chain(cells.iter().map(cell)));
     }
     grid
-}
-
-fn mark(change: &Change) -> &'static str {
-    if change.significant { " *" } else { "" }
-}
-
-fn ratio(change: &Change) -> String {
-    match change.ratio {
-        Some(ratio) => format!("{:+.1} %{}", 100.0 * (ratio - 1.0), mark(change)),
-        None => "-".into(),
-    }
-}
-
-fn points(change: &Change) -> String {
-    format!("{:+.1} pt{}", change.difference, mark(change))
 }

@@ -9,14 +9,14 @@
 //! ```
 //!
 //! A CPU runs one thread at a time, and the next that waits there at each tick; one without threads takes a waiting one from
-//! the CPU with most. A new thread begins on the node with most idle CPUs; its process starts one after the other. Not modelled: waking up, priorities, load that
-//! changes, and imbalance that the scheduler tolerates (schedule.rs).
+//! the CPU with most. A process starts its threads one after the other, each on the node with most idle CPUs. Not modelled:
+//! waking up, priorities, load that changes, and imbalance that the scheduler tolerates (schedule.rs).
 //!
 //! Each thread has a stack of 8 MiB below the areas of its process, of which it uses two pages. That is little memory, and
 //! much of what a scan pass may walk: a range with one page in it is charged in full. Each process has a few pages of data, which
 //! its first thread has touched before it starts the others; they use one of them. That is little memory as well, and often
-//! in the batch of a CPU that adds no more to it, where it cannot be migrated: what a failed migration does to the scan period of
-//! kernels from 6.10 on.
+//! in the batch of a CPU that adds no more to it, where it cannot be migrated: from 6.10 on that doubles
+//! the scan period.
 
 mod placement;
 mod report;
