@@ -175,6 +175,7 @@ impl Replay {
         if let Some(id) = filled {
             mm.end_read(id);
         }
+        mm.end_swap_reads();
         if mm.wants_writeback() {
             mm.write_back(u64::MAX);
             for id in mm.take_submitted_writes() {
@@ -190,8 +191,8 @@ impl Replay {
 
 fn filled_by(touch: Touch) -> Option<mm::folio::FolioId> {
     match touch {
-        Touch::Mapped | Touch::Minor => None,
-        Touch::ReadFile(id) | Touch::ReadSwap(id) => Some(id),
+        Touch::ReadFile(id) => Some(id),
+        Touch::Mapped | Touch::Minor | Touch::ReadSwap(_) | Touch::AwaitSwap(_) => None,
     }
 }
 

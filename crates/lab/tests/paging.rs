@@ -7,7 +7,8 @@ use lab::simulation::run;
 use mm::Event;
 use std::collections::BTreeMap;
 
-fn outcome(files: &str, threads: u32, mib: u64, limit_mib: u64) -> Outcome {
+/// Threads that use `mib` MiB of an object, all over it or one page after the other, with memory for `limit_mib`.
+fn outcome_of(files: &str, threads: u32, object: &str, pattern: &str, mib: u64, limit_mib: u64) -> Outcome {
     let text = format!(
         r#"
         name = "reader"
@@ -21,6 +22,8 @@ fn outcome(files: &str, threads: u32, mib: u64, limit_mib: u64) -> Outcome {
         [workload]
         kind = "paging"
         files = "{files}"
+        swap = "nvme"
+        swap_mib = 1024
         cgroup_max_mib = [{limit_mib}]
         warm_milliseconds = 0
         milliseconds = 200
@@ -28,16 +31,21 @@ fn outcome(files: &str, threads: u32, mib: u64, limit_mib: u64) -> Outcome {
         kind = "groups"
         [[workload.demand.groups]]
         threads = {threads}
-        object = "file"
+        object = "{object}"
         mib = {mib}
-        pattern = {{ kind = "uniform" }}
+        pattern = {{ kind = "{pattern}" }}
         shared = true
+        write = true
         compute_ns = {{ value = 100.0, source = "made up" }}
         "#
     );
     let scenario = Scenario::parse("reader", &text).unwrap();
     let machine = load_machine("epyc-7k62-32g").unwrap();
     run(&scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
+}
+
+fn outcome(files: &str, threads: u32, mib: u64, limit_mib: u64) -> Outcome {
+    outcome_of(files, threads, "file", "uniform", mib, limit_mib)
 }
 
 #[test]
@@ -82,4 +90,15 @@ fn sysbench_counts_sixteen_queries_a_transaction_and_others_none() {
     let (queries, score) = (outcome.get(metric::QUERY_RATE).unwrap(), outcome.get(metric::SCORE).unwrap());
     assert!(score > 0.0 && (queries / score - 16.0).abs() < 1e-9, "{queries} queries, {score} transactions");
     assert_eq!(self::outcome("ramdisk", 1, 64, 1024).get(metric::QUERY_RATE), None);
+}
+
+#[test]
+fn swap_on_a_disk_makes_threads_wait_and_streams_are_read_ahead() {
+    for (pattern, ahead) in [("sequential", 0.8..1.0), ("uniform", 0.0..0.05)] {
+        let outcome = outcome_of("nvme", 4, "memory", pattern, 64, 32);
+        let [read, before, hits] =
+            [Event::Pswpin, Event::SwapRa, Event::SwapRaHit].map(|event| outcome.counters.get(event) as f64);
+        assert!(read > 1000.0 && hits <= before, "{pattern}: {read} pages, {hits} of {before}");
+        assert!(ahead.contains(&(before / read)), "{pattern}: {before} of {read} ahead");
+    }
 }

@@ -155,6 +155,10 @@ events! {
     Pswpin = "pswpin",
     /// Pages written to swap.
     Pswpout = "pswpout",
+    /// Pages read from swap without having been asked for.
+    SwapRa = "swap_ra",
+    /// Those among them that were asked for later.
+    SwapRaHit = "swap_ra_hit",
     /// Pages of files that were read without having been asked for.
     ReadaheadPages = "readahead_pages",
     /// Base pages made PROT_NONE by NUMA scanning.

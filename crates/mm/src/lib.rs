@@ -28,6 +28,7 @@ pub mod address_space;
 pub mod buddy;
 pub mod compaction;
 pub mod counters;
+mod device_reads;
 pub mod features;
 pub mod filemap;
 pub mod folio;

@@ -134,6 +134,11 @@ impl MemoryManager {
         }
     }
 
+    /// The same of all CPUs (`lru_add_drain_all`).
+    pub fn lru_add_drain_all(&mut self, machine: &mut Machine<Category>) {
+        (0..self.folio_batches.len()).for_each(|cpu| self.lru_add_drain(machine, Cpu(cpu as u16)));
+    }
+
     /// Takes a folio that is to be freed off its list, or out of a batch.
     pub(crate) fn folio_leave_lru(&mut self, id: FolioId) {
         let folio = self.folios[id];

@@ -36,8 +36,10 @@ pub enum Touch {
     Minor,
     /// A page fault that read from a file; [`MemoryManager::end_read`] says when it is there.
     ReadFile(FolioId),
-    /// A page fault that read from swap; likewise.
+    /// A page fault that read from swap, and maybe more than this; [`MemoryManager::take_submitted_swap_read`] has all of it.
     ReadSwap(FolioId),
+    /// A page fault on what is being read from swap already.
+    AwaitSwap(FolioId),
 }
 
 /// A page fault that a page table serves.
@@ -362,6 +364,8 @@ impl MemoryManager {
         match self.swap_entry_state(swap) {
             // Whoever maps it, or has another page of it, may still want to have it written there.
             SwapIn::Cached(id) if self.folios[id].mapcount > 0 => {}
+            // Being read ahead, it comes free when reclaim meets it.
+            SwapIn::Cached(id) if self.folios.flags[id].has(FolioFlags::LOCKED | FolioFlags::READAHEAD) => {}
             SwapIn::Cached(id) => self.release_unmapped(machine, cpu, id),
             SwapIn::Read(_) => self.swap_entry_free(swap),
         }

@@ -77,6 +77,10 @@ pub struct Settings {
     pub lru_gen_enabled: bool,
     /// `lru_gen/min_ttl_ms`: generations younger than this are not evicted.
     pub lru_gen_min_ttl_ms: u64,
+    /// `vm.page-cluster`: log2 of the pages that are read from swap at a time at most.
+    pub page_cluster: u64,
+    /// `swap/vma_ra_enabled`: what is read ahead from swap lies together in an area, not on the device.
+    pub vma_ra_enabled: bool,
     /// `queue/read_ahead_kb`: the longest window that is read ahead, KiB.
     pub read_ahead_kb: u64,
     /// `queue/max_sectors_kb`: the largest request of a device, KiB.
@@ -113,6 +117,8 @@ impl Default for Settings {
             swappiness: 60,
             lru_gen_enabled: true,
             lru_gen_min_ttl_ms: 0,
+            page_cluster: 3,
+            vma_ra_enabled: true,
             read_ahead_kb: 128,
             max_sectors_kb: 1280,
             extfrag_threshold: 500,
@@ -290,6 +296,23 @@ pub const SETTINGS: &[Setting] = &[
         accepts: "0 and more",
         description: "how long the working set is kept from eviction, ms; without enough other memory a process is killed",
         apply: Apply::Number(|s, value| assign(&mut s.lru_gen_min_ttl_ms, value, 0..=INT_MAX)),
+    },
+    Setting {
+        name: "vm.page-cluster",
+        default: "3",
+        accepts: "0 (a page at a time) to 31",
+        description: "how much is read from swap at a time at most, log2 of the pages; devices that read at once read a page",
+        apply: Apply::Number(|s, value| assign(&mut s.page_cluster, value, 0..=31)),
+    },
+    Setting {
+        name: "swap/vma_ra_enabled",
+        default: "1",
+        accepts: "0 or 1",
+        description: "what is read ahead from swap lies together in memory (1), or on the device, as with rotating disks (0)",
+        apply: Apply::Number(|s, value| {
+            s.vma_ra_enabled = value == 1;
+            value <= 1
+        }),
     },
     Setting {
         name: "queue/read_ahead_kb",

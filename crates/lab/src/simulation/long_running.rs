@@ -298,7 +298,9 @@ impl<'a> LongRun<'a> {
         if manager.mm(mm).vmas.find(page).is_none() {
             return Some(());
         }
-        manager.touch(machine, CPU, mm, page, true).ok().map(drop)
+        let touch = manager.touch(machine, CPU, mm, page, true);
+        manager.end_swap_reads();
+        touch.ok().map(drop)
     }
 
     /// A kernel that makes no large folios tries what would become of one.

@@ -197,7 +197,8 @@ impl Replay {
                 let pages = mm.pte(id, page).folio().map_or(1, |folio| 1 << mm.folio_order(folio));
                 machine.charge(CPU, Category::CacheMiss, machine.costs.first_use(pages));
             }
-            Touch::Minor | Touch::ReadSwap(_) => {}
+            Touch::Minor => {}
+            Touch::ReadSwap(_) | Touch::AwaitSwap(_) => unreachable!("there is no swap"),
         }
         let faults = mm.counters().get(Event::Pgfault) - faults;
         let pages = mm.mm(id).anon_pages().saturating_sub(mapped);

@@ -8,7 +8,9 @@
 //! ```
 //!
 //! A thread stays on its CPU: threads are dealt out in turn. A CPU runs one until it waits or its slice ends, then the
-//! next that is ready. kswapd runs on a CPU that is idle when it is woken, or on the last of its node, a step at a time
+//! next that is ready. One whose reclaim finds nothing that can go waits for the next page that a device writes or fills, as
+//! the kernel does under many names (`reclaim_throttle`, `folio_wait_writeback`, a full request queue); if none is under way,
+//! it is out of memory. kswapd runs on a CPU that is idle when it is woken, or on the last of its node, a step at a time
 //! between threads. A thread that reads waits for the pages that it asked for, not for those that were read ahead.
 //!
 //! What a RAM disk or zram holds is memory of the machine: pages are set aside for it as it fills. So are pages that the
@@ -120,6 +122,8 @@ struct PagingProgram {
     held_pages: Vec<Pfn>,
     costs: PagingCosts,
     transactions: Transactions,
+    /// Reclaim found nothing, and all CPUs' batches have been drained since.
+    drained: bool,
     out_of_memory: bool,
 }
 
@@ -215,6 +219,7 @@ impl PagingProgram {
             held_pages: Vec::new(),
             costs: system.machine.costs.paging(),
             transactions: Transactions::default(),
+            drained: false,
             out_of_memory: false,
         };
         let on_disk = layout.files.iter().map(|file| file.pages).sum::<u64>() * PAGE;
@@ -279,12 +284,30 @@ impl PagingProgram {
         }
     }
 
-    /// Has the swap device read what khugepaged wants of it.
+    /// Has the swap device read what faults and khugepaged want of it.
     fn submit_swap_reads(&mut self, system: &mut System, cpu: Cpu) {
-        let Some(device) = &mut self.swap_device else { return };
-        for pages in system.mm.take_daemon_swap_reads() {
-            let service = device.submit(system.machine.now(cpu), Direction::Read, PAGE * pages);
-            system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
+        while system.mm.take_submitted_swap_read(&mut self.request) {
+            let insert = self.costs.swap_in * self.request.len() as u64;
+            system.machine.charge(cpu, Category::PageFault, insert);
+            let device = self.swap_device.as_mut().expect("what was written to swap has a device");
+            let pages: u64 = self.request.iter().map(|&id| 1 << system.mm.folio_order(id)).sum();
+            let now = system.machine.now(cpu);
+            let service = device.submit(now, Direction::Read, PAGE * pages);
+            self.await_request(system, cpu, now, service);
+        }
+    }
+
+    /// Notes when the folios of a request that was submitted at `now` will be there.
+    fn await_request(&mut self, system: &mut System, cpu: Cpu, now: Time, service: Service) {
+        system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
+        let at_once = is_done_by_cpu(service, now);
+        for id in self.request.drain(..) {
+            if at_once {
+                system.mm.end_read(id);
+            } else {
+                note_filling(&mut self.filled_at, id, service.completion);
+                self.completions.push(Reverse((service.completion, Completion::Filled(id))));
+            }
         }
     }
 
@@ -350,16 +373,7 @@ impl PagingProgram {
             system.machine.charge(cpu, Category::FileRead, insert);
             let now = system.machine.now(cpu);
             let service = self.file_device.submit(now, Direction::Read, self.request.len() as u64 * PAGE);
-            system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
-            let at_once = is_done_by_cpu(service, now);
-            for id in self.request.drain(..) {
-                if at_once {
-                    system.mm.end_read(id);
-                } else {
-                    note_filling(&mut self.filled_at, id, service.completion);
-                    self.completions.push(Reverse((service.completion, Completion::Filled(id))));
-                }
-            }
+            self.await_request(system, cpu, now, service);
         }
     }
 
@@ -379,24 +393,12 @@ impl PagingProgram {
                 system.machine.charge(cpu, Category::PageFault, system.machine.costs.page_fault);
                 return Ok(None);
             }
-            Touch::ReadFile(id) | Touch::ReadSwap(id) => id,
+            Touch::ReadSwap(id) | Touch::AwaitSwap(id) => id,
+            Touch::ReadFile(_) => unreachable!("regions are anonymous"),
         };
-        let fault = system.machine.costs.page_fault + self.costs.swap_in;
-        system.machine.charge(cpu, Category::PageFault, fault);
-        let device = match (touch, &mut self.swap_device) {
-            (Touch::ReadSwap(_), Some(device)) => device,
-            _ => &mut self.file_device,
-        };
-        let now = system.machine.now(cpu);
-        let service = device.submit(now, Direction::Read, PAGE << system.mm.folio_order(id));
-        system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
-        if is_done_by_cpu(service, now) {
-            system.mm.end_read(id);
-            return Ok(None);
-        }
-        note_filling(&mut self.filled_at, id, service.completion);
-        self.completions.push(Reverse((service.completion, Completion::Filled(id))));
-        Ok(Some(service.completion))
+        system.machine.charge(cpu, Category::PageFault, system.machine.costs.page_fault);
+        self.submit_swap_reads(system, cpu);
+        Ok(system.mm.is_locked(id).then(|| self.filled_at[id.index()]))
     }
 
     /// Ends the program that a process belongs to, all of its control group: its threads stop, its memory comes free.
@@ -452,7 +454,9 @@ impl PagingProgram {
                     self.threads[thread].at = Some((operation, done));
                     return Ok(Progress::NotYet);
                 }
+                self.threads[thread].at = Some((operation, done));
                 let latest = self.read(system, cpu, thread, (file, index, pages))?;
+                self.threads[thread].at = None;
                 if latest == Time::ZERO {
                     return Ok(Progress::Goes);
                 }
@@ -479,11 +483,11 @@ impl PagingProgram {
                 }
                 let region = self.regions[region as usize];
                 for page in done..pages {
+                    self.threads[thread].at = Some((operation, page));
                     let at = index + u64::from(page);
-                    if let Some(until) = self.touch(system, cpu, region, at, write)? {
-                        if page + 1 < pages {
-                            self.threads[thread].at = Some((operation, page + 1));
-                        }
+                    let waits = self.touch(system, cpu, region, at, write)?;
+                    self.threads[thread].at = (page + 1 < pages).then_some((operation, page + 1));
+                    if let Some(until) = waits {
                         return Ok(Progress::Waits(until));
                     }
                 }
@@ -544,10 +548,23 @@ impl Program for PagingProgram {
                     break;
                 }
                 Err(OutOfMemory) => {
-                    self.out_of_memory = true;
-                    return Step::Idle;
+                    self.submit_writes(system, cpu);
+                    match self.completions.peek() {
+                        Some(&Reverse((earliest, _))) => {
+                            self.threads[thread].state = State::Waiting(earliest);
+                        }
+                        // What is in other CPUs' batches may be all that is old enough to go.
+                        None if !self.drained => system.mm.lru_add_drain_all(&mut system.machine),
+                        None => {
+                            self.out_of_memory = true;
+                            return Step::Idle;
+                        }
+                    }
+                    self.drained = self.completions.is_empty();
+                    break;
                 }
             }
+            self.drained = false;
             self.submit_writes(system, cpu);
             if system.machine.now(cpu) >= self.slice_ends[cpu.index()] {
                 self.queues[cpu.index()].rotate_left(1);

@@ -25,6 +25,7 @@ use crate::memcontrol::Memcg;
 use crate::numa::migrate::policy::Mempolicy;
 use crate::numa::scan::MmScan;
 use crate::page_alloc::MemoryManager;
+use crate::swapfile::readahead::policy::SwapRa;
 use machine::{Cpu, Machine};
 use std::ops::Range;
 
@@ -205,6 +206,7 @@ impl MemoryManager {
             has_anon: false,
             numab: None,
             policy: None,
+            swap_ra: SwapRa::default(),
         });
         self.khugepaged_enter_vma(mm, start);
     }

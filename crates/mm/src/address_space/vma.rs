@@ -11,6 +11,7 @@
 use super::Vpn;
 use crate::numa::migrate::policy::Mempolicy;
 use crate::numa::scan::NumabState;
+use crate::swapfile::readahead::policy::SwapRa;
 use crate::workingset::LruType;
 use crate::xarray::FileId;
 use std::cell::Cell;
@@ -90,6 +91,9 @@ pub struct Vma {
     pub(crate) numab: Option<NumabState>,
     /// Where hint faults may take its pages, if that was set (`vma->vm_policy`).
     pub(crate) policy: Option<Mempolicy>,
+    /// What has been read of it from swap. A piece that is cut off begins with as much, and of two that become one the
+    /// first one's stays.
+    pub(crate) swap_ra: SwapRa,
 }
 
 impl Vma {

@@ -25,6 +25,7 @@
 
 use crate::account::Category;
 use crate::counters::Event;
+use crate::device_reads::DeviceReads;
 use crate::filemap::Read;
 use crate::folio::{FolioFlags, FolioId};
 use crate::memcontrol::Memcg;
@@ -71,21 +72,8 @@ pub(crate) struct Readahead {
     open_files: Vec<OpenFile>,
     /// Through which descriptor page faults on a file read ahead.
     mapped_through: BTreeMap<FileId, OpenFileId>,
-    /// Folios to fill, request after request.
-    submitted: Vec<FolioId>,
-    /// Where in `submitted` each request ends.
-    request_ends: Vec<usize>,
-    /// Requests that have been taken.
-    taken: usize,
-}
-
-impl Readahead {
-    /// What has been submitted since the last request to the device ended is one of its own.
-    fn end_device_request(&mut self) {
-        if self.submitted.len() > self.request_ends.last().copied().unwrap_or(0) {
-            self.request_ends.push(self.submitted.len());
-        }
-    }
+    /// Folios to fill.
+    submitted: DeviceReads,
 }
 
 /// A read under way (`struct kiocb`).
@@ -168,17 +156,7 @@ impl MemoryManager {
     /// `folios`, which is empty.
     #[inline]
     pub fn take_submitted_read(&mut self, folios: &mut Vec<FolioId>) -> bool {
-        let Readahead { submitted, request_ends, taken, .. } = &mut self.readahead;
-        let Some(&end) = request_ends.get(*taken) else {
-            submitted.clear();
-            request_ends.clear();
-            *taken = 0;
-            return false;
-        };
-        let start = taken.checked_sub(1).map_or(0, |before| request_ends[before]);
-        folios.extend_from_slice(&submitted[start..end]);
-        *taken += 1;
-        true
+        self.readahead.submitted.take(folios)
     }
 
     /// The file and page that a folio of the page cache holds.
@@ -222,7 +200,7 @@ impl MemoryManager {
         // The window lies elsewhere, or there was no memory to spare for it.
         let id = self.add_to_page_cache(machine, cpu, request.memcg, file, request.index, in_fault)?;
         self.readahead.submitted.push(id);
-        self.readahead.end_device_request();
+        self.readahead.submitted.end_request();
         Ok(id)
     }
 
@@ -269,7 +247,7 @@ impl MemoryManager {
         let marked = end.checked_sub(window.lookahead);
         for index in window.start..end {
             if let Entry::Folio(_) = self.files.entry(file, index) {
-                self.readahead.end_device_request();
+                self.readahead.submitted.end_request();
                 continue;
             }
             let added = self.add_to_page_cache(machine, cpu, request.memcg, file, index, in_fault);
@@ -282,6 +260,6 @@ impl MemoryManager {
             }
             self.readahead.submitted.push(id);
         }
-        self.readahead.end_device_request();
+        self.readahead.submitted.end_request();
     }
 }

@@ -8,17 +8,20 @@
 //!   entries            │ 8 9 10 11 │     is by itself again
 //! ```
 //!
-//! [`policy`] says where room is looked for, `cluster` keeps account of it, `swap_in` brings back what is out. Left out:
+//! [`policy`] says where room is looked for, `cluster` keeps account of it, `swap_in` brings back what is out and
+//! [`readahead`] what lies around it. Left out:
 //! each CPU's stock of 64 entries (before 6.15), more than one device, priorities, discarding, slots of the swap cache that
 //! a search gives back on its way, zswap, pages of zeroes that need no writing. In the kernel: mm/swapfile.c,
 //! mm/swap_state.c.
 
 mod cluster;
 pub mod policy;
+pub mod readahead;
 mod swap_in;
 
 use crate::account::Category;
 use crate::counters::Event;
+use crate::device_reads::DeviceReads;
 use crate::folio::{Census, Folio, FolioFlags, FolioId};
 use crate::huge_memory::orders::PMD_ORDER;
 use crate::huge_memory::stats::MthpStat;
@@ -26,6 +29,7 @@ use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use cluster::Clusters;
 use machine::{Cpu, Machine, Time};
+use readahead::policy::SwapRa;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -51,6 +55,12 @@ pub struct Swap {
     /// CPU time to write a page where the writer does that itself (zram, brd): what is read from there does not stay in
     /// the swap cache (`SWP_SYNCHRONOUS_IO`).
     synchronous_write: Option<Time>,
+    /// What has been read, where that goes by entries.
+    ra: SwapRa,
+    /// Folios to fill.
+    reads: DeviceReads,
+    /// Entry of the folio that was put into `reads` last.
+    last_read: SwapEntry,
 }
 
 impl Swap {
@@ -227,6 +237,34 @@ impl MemoryManager {
         }
     }
 
+    /// Has a device read a folio from its entries, `first` and those behind it, together with the folio before if that
+    /// lies next to it.
+    fn fill_from_swap(
+        &mut self,
+        machine: &Machine<Category>,
+        cpu: Cpu,
+        id: FolioId,
+        first: SwapEntry,
+        in_fault: bool,
+    ) {
+        let SwapIn::Read(shadow) = self.swap_entry_state(first) else {
+            unreachable!("entry {first} is out");
+        };
+        let (order, pages) = (self.folios.flags[id].order(), self.folios.flags[id].nr_pages());
+        self.counters.add(Event::Pswpin, pages);
+        self.mthp_stats.add(order, MthpStat::Swpin, 1);
+        self.mthp_stats.add(order, MthpStat::NrAnon, 1);
+        self.workingset_refault(machine.now(cpu), id, shadow, in_fault);
+        if !self.swap.is_synchronous() {
+            self.folios.flags[id].set(FolioFlags::LOCKED);
+        }
+        let last = std::mem::replace(&mut self.swap.last_read, first);
+        if first.abs_diff(last) != 1 {
+            self.swap.reads.end_request();
+        }
+        self.swap.reads.push(id);
+    }
+
     /// Puts a folio that is read from these entries into the swap cache.
     fn add_to_swap_cache(&mut self, entries: Range<SwapEntry>, id: FolioId) {
         self.swap.cache(entries, id);
@@ -314,7 +352,9 @@ impl MemoryManager {
                     assert_eq!(entries.start as usize % entries.len(), 0, "entries of {id:?} are aligned");
                     cached += usize::from(entry == entries.start);
                     let users: u64 = entries.map(users_of).sum();
-                    assert!(users + u64::from(folio.mapcount) > 0, "users of entry {entry}, {folio:?}");
+                    // What was being read ahead when its last user went stays until reclaim meets it.
+                    let ahead = self.folios.flags[id].has(FolioFlags::READAHEAD);
+                    assert!(users + u64::from(folio.mapcount) > 0 || ahead, "users of {entry}, {folio:?}");
                     self.lruvecs[folio.lruvec.0 as usize].memcg
                 }
             };

@@ -12,7 +12,6 @@
 use super::{SwapEntry, SwapIn, policy};
 use crate::account::Category;
 use crate::address_space::Pte;
-use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::features::{LargeSwapIn, Search};
 use crate::huge_memory::orders::Orders;
@@ -34,9 +33,15 @@ impl MemoryManager {
         swap: SwapEntry,
     ) -> Result<Touch, OutOfMemory> {
         let (id, touch) = match self.swap_entry_state(swap) {
-            SwapIn::Cached(id) => (id, Touch::Minor),
+            SwapIn::Cached(id) => {
+                self.note_swap_cache_hit(fault, id);
+                let there = !self.folios.flags[id].has(FolioFlags::LOCKED);
+                (id, if there { Touch::Minor } else { Touch::AwaitSwap(id) })
+            }
             SwapIn::Read(_) => {
-                let id = self.swap_in(machine, cpu, fault, swap)?;
+                let read = self.swap_in(machine, cpu, fault, swap);
+                self.swap.reads.end_request();
+                let id = read?;
                 (id, Touch::ReadSwap(id))
             }
         };
@@ -118,25 +123,22 @@ impl MemoryManager {
         swap: SwapEntry,
     ) -> Result<FolioId, OutOfMemory> {
         let (swap_in, synchronous) = (self.features().folios.swap_in, self.swap.is_synchronous());
-        let alone = self.swap_users(swap) == 1;
-        let past_cache = swap_in != LargeSwapIn::ThroughCache && synchronous && alone;
+        let through_cache = swap_in == LargeSwapIn::ThroughCache;
+        if !synchronous || !through_cache && self.swap_users(swap) > 1 {
+            return self.swapin_readahead(machine, cpu, fault, swap);
+        }
         let orders = match swap_in {
-            LargeSwapIn::ThroughCache if synchronous => self.swap_in_orders(fault, swap),
-            LargeSwapIn::PastCache if past_cache => self.swap_in_orders(fault, swap),
-            _ => Orders::NONE,
+            LargeSwapIn::Never => Orders::NONE,
+            LargeSwapIn::PastCache | LargeSwapIn::ThroughCache => self.swap_in_orders(fault, swap),
         };
         let id = self.alloc_swap_folio(machine, cpu, fault, orders)?;
         let (order, pages) = (self.folios.flags[id].order(), self.folios.flags[id].nr_pages());
         let first = window(swap.into(), order).start as SwapEntry;
         let entries = first..first + pages as SwapEntry;
-        let SwapIn::Read(shadow) = self.swap_entry_state(first) else {
-            unreachable!("entry {first} is out");
-        };
-        self.counters.add(Event::Pswpin, pages);
-        self.mthp_stats.add(order, MthpStat::Swpin, 1);
-        self.mthp_stats.add(order, MthpStat::NrAnon, 1);
-        self.workingset_refault(machine.now(cpu), id, shadow, fault.has_recency);
-        if past_cache {
+        self.fill_from_swap(machine, cpu, id, first, fault.has_recency);
+        if through_cache {
+            self.add_to_swap_cache(entries, id);
+        } else {
             // What is fast to read does not stay in swap, unless others will need it.
             for entry in entries {
                 self.swap_map_dec(entry);
@@ -144,8 +146,6 @@ impl MemoryManager {
                     self.swap_entry_free(entry);
                 }
             }
-        } else {
-            self.add_to_swap_cache(entries, id);
         }
         self.folio_add_lru(machine, cpu, id, fault.has_recency);
         Ok(id)

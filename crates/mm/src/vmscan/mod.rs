@@ -124,7 +124,8 @@ impl ScanControl {
     }
 }
 
-/// No memory is left that reclaim could free; the kernel would kill a process.
+/// No memory is left that reclaim could free: while devices write pages, the task waits for them and tries again; if none
+/// does, the kernel would kill a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -264,7 +265,8 @@ impl MemoryManager {
                 return Err(OutOfMemory);
             }
             if reclaimed == 0 {
-                if retries == 0 {
+                // Its requests fill the device's queue: it waits there, not here.
+                if retries == 0 || !self.submitted_writes.is_empty() {
                     return Err(OutOfMemory);
                 }
                 retries -= 1;

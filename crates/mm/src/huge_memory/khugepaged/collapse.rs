@@ -259,11 +259,8 @@ impl MemoryManager {
             let page = self.page_tables[table].first + place as Vpn;
             let fault = self.fault(mm, page, table.entry(place), false);
             match self.do_swap_page(machine, cpu, &fault, swap) {
-                Ok(Touch::ReadSwap(read)) => {
-                    self.khugepaged.swap_reads.push(self.folios.flags[read].nr_pages());
-                    if !self.swap.is_synchronous() {
-                        return Err(ScanResult::PageLock);
-                    }
+                Ok(Touch::ReadSwap(id) | Touch::AwaitSwap(id)) if self.is_locked(id) => {
+                    return Err(ScanResult::PageLock);
                 }
                 Ok(_) => {}
                 Err(_) => return Err(ScanResult::AllocHugePageFail),

@@ -42,8 +42,6 @@ pub struct KhugepagedState {
     pub pages_collapsed: u64,
     /// How often it went through all address spaces (`khugepaged/full_scans`).
     pub full_scans: u64,
-    /// Folios that it read from swap, in pages, for a device to be told.
-    pub(crate) swap_reads: Vec<u64>,
 }
 
 impl KhugepagedState {
@@ -76,11 +74,6 @@ impl MemoryManager {
             true => Time::NEVER,
             false => self.khugepaged.next,
         }
-    }
-
-    /// Folios that khugepaged has read from swap since this was last asked, in pages.
-    pub fn take_daemon_swap_reads(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.khugepaged.swap_reads)
     }
 
     fn collapsible_orders(&self, mm: MmId, vma: &Vma) -> Orders {
