@@ -175,6 +175,10 @@ events! {
     PgmigrateSuccess = "pgmigrate_success",
     /// Base pages that did not although they should have.
     PgmigrateFail = "pgmigrate_fail",
+    /// Pages of fast memory that kswapd moved to slow memory.
+    PgdemoteKswapd = "pgdemote_kswapd",
+    /// Pages of fast memory that others moved to slow memory so as to allocate.
+    PgdemoteDirect = "pgdemote_direct",
     /// Pages of slow memory promoted to fast memory.
     PgpromoteSuccess = "pgpromote_success",
     /// Pages that were hot enough, promoted or not.

@@ -5,13 +5,15 @@
 //!      └───► new pages        its flags and, on the same node, its place on a list
 //! ```
 //!
-//! Compaction moves folios together within a zone, NUMA balancing to the node that uses them; both ask here whether a folio
-//! can be moved, and give it other pages. In the kernel that is another `struct folio`, and entries point to a migration entry
+//! Compaction moves folios together within a zone, NUMA balancing to the node that uses them, reclaim of fast memory to slow
+//! memory; they ask here whether a folio can be moved, and give it other pages. In the kernel that is another `struct folio`, and entries point to a migration entry
 //! meanwhile: mm/migrate.c.
 
+use crate::account::Category;
 use crate::folio::{FolioFlags, FolioId};
 use crate::page::Pfn;
 use crate::page_alloc::MemoryManager;
+use machine::{Cpu, Machine, Node};
 
 impl MemoryManager {
     /// Whether a folio can be moved now: it is on a list, and nobody holds, fills or writes it.
@@ -19,6 +21,27 @@ impl MemoryManager {
         let flags = self.folios.flags[id];
         let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK | FolioFlags::UNEVICTABLE;
         flags.has(FolioFlags::LRU) && !flags.any(busy)
+    }
+
+    /// Copies a folio, which is on no list, to `pages` of another node, and puts it on its way to a list there.
+    pub(crate) fn move_to_node(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        id: FolioId,
+        pages: Pfn,
+        target: Node,
+    ) {
+        let order = self.folios.flags[id].order();
+        let copy = machine.stream(cpu, self.folio_node(id), 1 << order);
+        machine.charge(cpu, Category::PageMigration, machine.costs.numa().page_migrate + copy);
+        let memcg = self.lruvecs[self.folios[id].lruvec.0 as usize].memcg;
+        let zone = self.zones()[self.zone_of(pages)].kind as usize;
+        let old = self.replace_pages(id, pages);
+        self.folios[id].lruvec = self.lruvec_of(memcg, target);
+        self.folios.flags[id].set_zone(zone);
+        self.folio_add_lru(machine, cpu, id, false);
+        self.free(machine, cpu, old, order);
     }
 
     /// Gives a folio other pages, which are its own already; returns the old ones, which nobody has any more.

@@ -153,6 +153,8 @@ pub struct NumaSettings {
     pub hot_threshold_ms: u64,
     /// `kernel.numa_balancing_promote_rate_limit_MBps`.
     pub promote_rate_limit_mbps: u64,
+    /// `numa/demotion_enabled`: reclaim of fast memory moves pages to slow memory.
+    pub demotion: bool,
 }
 
 impl Default for NumaSettings {
@@ -166,6 +168,7 @@ impl Default for NumaSettings {
             scan_size_mb: 256,
             hot_threshold_ms: 1000,
             promote_rate_limit_mbps: 65_536,
+            demotion: false,
         }
     }
 }
@@ -474,6 +477,16 @@ pub const SETTINGS: &[Setting] = &[
         accepts: "0 to 4294967295",
         description: "how much memory may be promoted, MB/s from each node",
         apply: Apply::Number(|s, value| assign(&mut s.numa.promote_rate_limit_mbps, value, 0..=UINT_MAX)),
+    },
+    Setting {
+        name: "numa/demotion_enabled",
+        default: "0",
+        accepts: "0 or 1",
+        description: "whether reclaim of nodes with CPUs moves pages to nodes without",
+        apply: Apply::Number(|s, value| {
+            s.numa.demotion = value == 1;
+            value <= 1
+        }),
     },
     Setting {
         name: "fail_page_alloc/nth",

@@ -8,6 +8,7 @@
 
 pub mod kbuild;
 pub mod kernel_writes;
+mod kswapd;
 pub mod long_running;
 pub mod mappings;
 pub mod numa;

@@ -10,12 +10,12 @@
 //! A thread stays on its CPU: threads are dealt out in turn. A CPU runs one until it waits or its slice ends, then the
 //! next that is ready. One whose reclaim finds nothing that can go waits for the next page that a device writes or fills, as
 //! the kernel does under many names (`reclaim_throttle`, `folio_wait_writeback`, a full request queue); if none is under way,
-//! it is out of memory. kswapd runs on a CPU that is idle when it is woken, or on the last of its node, a step at a time
-//! between threads. A thread that reads waits for the pages that it asked for, not for those that were read ahead.
+//! it is out of memory. A thread that reads waits for the pages that it asked for, not for those that were read ahead.
 //!
 //! What a RAM disk or zram holds is memory of the machine: pages are set aside for it as it fills. So are pages that the
 //! kernel and programs hold that are not modelled.
 
+use super::kswapd::Kswapds;
 use super::system::{Program, Step, System};
 use super::{Stream, boot, stream};
 use crate::metric;
@@ -24,14 +24,14 @@ use crate::scenario::Run;
 use crate::simulation::RunError;
 use machine::costs::PagingCosts;
 use machine::storage::{Device, Direction, Service};
-use machine::{Cpu, Node, Time};
+use machine::{Cpu, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::filemap::Read;
 use mm::folio::FolioId;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::readahead::OpenFileId;
-use mm::vmscan::{Kswapd, OutOfMemory};
+use mm::vmscan::OutOfMemory;
 use mm::watermark::Reserves;
 use mm::{Category, Event, MigrateType, Pfn, Placement, Request};
 use std::cmp::Reverse;
@@ -116,8 +116,7 @@ struct PagingProgram {
     /// Folios of the request that is being submitted.
     request: Vec<FolioId>,
     completions: BinaryHeap<Reverse<(Time, Completion)>>,
-    /// By node: a run of kswapd, and where.
-    kswapds: Vec<Option<(Kswapd, Cpu)>>,
+    kswapds: Kswapds,
     /// Pages that hold what RAM disks and zram hold, and what others hold.
     held_pages: Vec<Pfn>,
     costs: PagingCosts,
@@ -215,7 +214,7 @@ impl PagingProgram {
             filled_at: Vec::new(),
             request: Vec::new(),
             completions: BinaryHeap::new(),
-            kswapds: (0..system.machine.topology.nodes).map(|_| None).collect(),
+            kswapds: Kswapds::default(),
             held_pages: Vec::new(),
             costs: system.machine.costs.paging(),
             transactions: Transactions::default(),
@@ -309,35 +308,6 @@ impl PagingProgram {
                 self.completions.push(Reverse((service.completion, Completion::Filled(id))));
             }
         }
-    }
-
-    /// Starts kswapds that were woken.
-    fn wake_kswapds(&mut self, system: &mut System, cpu: Cpu) {
-        for node in 0..self.kswapds.len() {
-            if self.kswapds[node].is_some() {
-                continue;
-            }
-            let Some(kswapd) = system.mm.start_kswapd(Node(node as u8)) else { continue };
-            let cpus = system.machine.topology.cpus_of(Node(node as u8));
-            let idle = cpus.iter().copied().find(|&cpu| !system.is_busy(cpu));
-            let place = idle.or(cpus.last().copied()).unwrap_or(cpu);
-            self.kswapds[node] = Some((kswapd, place));
-            system.wake(place, system.machine.now(cpu));
-        }
-    }
-
-    /// Runs the kswapd that is on `cpu`, if one is; whether it is still there.
-    fn step_kswapd(&mut self, system: &mut System, cpu: Cpu) -> bool {
-        let Some(node) = self.kswapds.iter().position(|k| k.as_ref().is_some_and(|(_, at)| *at == cpu))
-        else {
-            return false;
-        };
-        if let Some((kswapd, _)) = &mut self.kswapds[node]
-            && !kswapd.step(&mut system.mm, &mut system.machine, cpu)
-        {
-            self.kswapds[node] = None;
-        }
-        true
     }
 
     /// Makes a read call: pages that are there are copied, those that are not are asked for; until when it takes.
@@ -523,7 +493,7 @@ impl Program for PagingProgram {
         let now = system.machine.now(cpu);
         self.complete(system, cpu, now);
         self.submit_swap_reads(system, cpu);
-        if self.step_kswapd(system, cpu) {
+        if self.kswapds.step(system, cpu) {
             if let Some(victim) = system.mm.take_oom_victim() {
                 self.kill(system, cpu, victim);
             }
@@ -572,7 +542,7 @@ impl Program for PagingProgram {
                 break;
             }
         }
-        self.wake_kswapds(system, cpu);
+        self.kswapds.wake(system, cpu);
         Step::Again
     }
 

@@ -16,7 +16,7 @@ use super::policy::{
 use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId, LruvecId};
-use crate::lruvec::{GENS, generation};
+use crate::lruvec::{GENS, Lruvec, generation};
 use crate::memory_map::ZoneType;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::features::{ActivateRule, EvictionLoop, GenFeatures, RefsScheme};
@@ -47,8 +47,8 @@ struct Evicted {
 impl MemoryManager {
     /// `vm.swappiness` for a group; 0 where hardly anything could be swapped (`get_swappiness`).
     pub(super) fn swappiness(&self, lruvec: LruvecId, sc: &ScanControl) -> u64 {
-        let memcg = self.lruvecs[lruvec.0 as usize].memcg;
-        let room = self.memcgs.swap_margin(memcg, self.swap.free()) >= MIN_LRU_BATCH;
+        let &Lruvec { memcg, node, .. } = &self.lruvecs[lruvec.0 as usize];
+        let room = self.memcgs.swap_margin(memcg, self.swap.free()) >= MIN_LRU_BATCH || self.can_demote(node);
         if sc.may_swap && room { self.settings.swappiness } else { 0 }
     }
 
@@ -245,10 +245,10 @@ impl MemoryManager {
             return false;
         }
         let node = self.lruvecs[lruvec.0 as usize].node;
-        let margin = MIN_LRU_BATCH as i64;
+        let (margin, mark) = (MIN_LRU_BATCH as i64, self.kswapd_mark());
         self.zones_of(node)
             .filter(|zone| zone.kind <= sc.highest)
-            .all(|zone| zone.free_pages() >= zone.wmark(Mark::High) as i64 + margin)
+            .all(|zone| zone.free_pages() >= zone.wmark(mark) as i64 + margin)
     }
 
     /// Evicts one batch.

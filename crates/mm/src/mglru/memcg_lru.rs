@@ -123,7 +123,7 @@ impl MemoryManager {
         for memcg in self.memcgs.tree(Memcg::ROOT) {
             let nr_lru = self.lruvec(memcg, node).stat.nr_lru;
             reclaimable += nr_lru[LruList::InactiveFile as usize];
-            if self.can_reclaim_anon(Memcg::ROOT) {
+            if self.can_reclaim_anon(Memcg::ROOT, node) {
                 reclaimable += nr_lru[LruList::InactiveAnon as usize];
             }
         }

@@ -142,6 +142,8 @@ pub struct NumaBalancing {
     /// By folio: who touched it last, or when it was scanned.
     last: Vec<Cpupid>,
     slow: Vec<bool>,
+    /// By node: the nearest one without CPUs; none of such a node.
+    slower: Vec<Option<Node>>,
     promotions: Vec<NodePromotion>,
     /// By page table: the last hint fault there.
     faulting: Vec<Option<InProgress>>,
@@ -156,12 +158,19 @@ pub struct NumaBalancing {
 impl NumaBalancing {
     pub(crate) fn new(topology: &Topology) -> NumaBalancing {
         let nodes = topology.nodes as usize;
+        let slow = |node: &Node| topology.is_memory_only(*node);
+        let slower = |node: Node| {
+            let distance = |to: &Node| topology.node_distances[node.index()][to.index()];
+            let others = (0..topology.nodes).map(Node).filter(slow).min_by_key(distance);
+            others.filter(|_| !slow(&node))
+        };
         NumaBalancing {
             tasks: Tasks::new(topology.node_distances.clone()),
             runs: Vec::new(),
             current: vec![None; topology.cpus()],
             last: Vec::new(),
-            slow: (0..topology.nodes).map(|node| topology.is_memory_only(Node(node))).collect(),
+            slow: (0..topology.nodes).map(|node| slow(&Node(node))).collect(),
+            slower: (0..topology.nodes).map(|node| slower(Node(node))).collect(),
             promotions: vec![NodePromotion::default(); nodes],
             faulting: Vec::new(),
             swept: Vec::new(),
@@ -218,6 +227,11 @@ impl NumaBalancing {
     #[inline]
     pub fn is_slow(&self, node: Node) -> bool {
         self.slow[node.index()]
+    }
+
+    /// The nearest node with slow memory, of one with fast memory.
+    pub(crate) fn slower_than(&self, node: Node) -> Option<Node> {
+        self.slower[node.index()]
     }
 
     fn promotion(&mut self, node: Node) -> &mut NodePromotion {

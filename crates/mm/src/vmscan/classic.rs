@@ -82,7 +82,7 @@ impl MemoryManager {
     fn get_scan_count(&self, id: LruvecId, sc: &mut ScanControl) -> [u64; 4] {
         let lruvec = &self.lruvecs[id.0 as usize];
         let balance = policy::scan_balance(&BalanceState {
-            can_reclaim_anon: sc.may_swap && self.can_reclaim_anon(lruvec.memcg),
+            can_reclaim_anon: sc.may_swap && self.can_reclaim_anon(lruvec.memcg, lruvec.node),
             cgroup_reclaim: sc.is_for_cgroup(),
             swappiness: self.settings.swappiness,
             priority: sc.priority,
@@ -134,7 +134,8 @@ impl MemoryManager {
         }
         sc.nr_reclaimed += reclaimed;
         // Even where swap is full for now.
-        if self.swap.total() > 0 && self.is_inactive_low(lruvec, LruType::Anon) {
+        let node = self.lruvecs[lruvec.0 as usize].node;
+        if self.can_age_anon(node) && self.is_inactive_low(lruvec, LruType::Anon) {
             self.shrink_active_list(machine, cpu, lruvec, LruList::ActiveAnon, SWAP_CLUSTER_MAX, sc);
         }
     }
@@ -281,7 +282,7 @@ impl MemoryManager {
         sc: &ScanControl,
     ) {
         let root = self.lruvec_of(Memcg::ROOT, node);
-        if self.swap.total() == 0 || !self.is_inactive_low(root, LruType::Anon) {
+        if !self.can_age_anon(node) || !self.is_inactive_low(root, LruType::Anon) {
             return;
         }
         for memcg in self.memcgs.tree(Memcg::ROOT) {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   locked, young           ─► stays, maybe as an active one
+//!   of fast memory          ─► moved to slow memory, if that is on (demotion.rs)
 //!   dirty page of a file    ─► stays until a flusher has written it
 //!   anonymous               ─► swap entries ─► unmapped ─► written ─► freed, its shadow in the swap cache
 //!                              (no room for all of it in a row: split, each page by itself)
@@ -37,6 +38,8 @@ enum Fate {
     Freed {
         pages: u64,
     },
+    /// It goes to slower memory, if there is room.
+    Demoted,
     Kept,
     Activated,
     /// Each of its pages is looked at by itself.
@@ -59,10 +62,22 @@ impl MemoryManager {
             }
         }
         folios.reverse();
-        let mut kept = Vec::new();
-        while let Some(id) = folios.pop() {
-            match self.shrink_folio(machine, cpu, id, sc, &mut stat) {
+        let (mut kept, mut demoted) = (Vec::new(), Vec::new());
+        let mut demotes = folios.first().is_some_and(|&id| self.can_demote(self.folio_node(id)));
+        loop {
+            let Some(id) = folios.pop() else {
+                stat.reclaimed += self.demote_folio_list(machine, cpu, &mut demoted, sc);
+                // What found no room is reclaimed as ever.
+                demotes = false;
+                folios.extend(demoted.drain(..).rev());
+                if folios.is_empty() {
+                    break;
+                }
+                continue;
+            };
+            match self.shrink_folio(machine, cpu, id, demotes, sc, &mut stat) {
                 Fate::Freed { pages } => stat.reclaimed += pages,
+                Fate::Demoted => demoted.push(id),
                 Fate::Kept => kept.push(id),
                 Fate::Activated => {
                     let flags = &mut self.folios.flags[id];
@@ -82,6 +97,7 @@ impl MemoryManager {
         machine: &mut Machine<Category>,
         cpu: Cpu,
         id: FolioId,
+        demotes: bool,
         sc: &mut ScanControl,
         stat: &mut ReclaimStat,
     ) -> Fate {
@@ -123,6 +139,9 @@ impl MemoryManager {
             References::Keep => return Fate::Kept,
             // A dirty page of a file stays in any case, below.
             References::ReclaimClean | References::Reclaim => {}
+        }
+        if demotes {
+            return Fate::Demoted;
         }
         if anon && !flags.has(FolioFlags::SWAPCACHE) {
             if !sc.may_swap {

@@ -72,13 +72,18 @@ impl MemoryManager {
         Some(Kswapd { node, wanted: (order, highest), sc, boost, boosts })
     }
 
-    /// Whether a block can be had from a zone of `node` above its high watermark.
+    /// The watermark up to which it works: with memory tiers there is room for what is promoted.
+    pub(crate) fn kswapd_mark(&self) -> Mark {
+        if self.settings.numa.tiering { Mark::Promo } else { Mark::High }
+    }
+
+    /// Whether a block can be had from a zone of `node` above that.
     fn is_balanced(&self, node: Node, order: u8, highest: ZoneType) -> bool {
-        let f = self.features();
+        let (f, mark) = (self.features(), self.kswapd_mark());
         let mut zones = self.zones_of(node).filter(|zone| zone.kind <= highest).peekable();
         // A node without such a zone has nothing to do.
         zones.peek().is_none()
-            || zones.any(|zone| zone.is_above(f, Mark::High, order, highest, Reserves::default()))
+            || zones.any(|zone| zone.is_above(f, mark, order, highest, Reserves::default()))
     }
 
     fn boosts(&self, node: Node) -> Vec<(usize, u64)> {

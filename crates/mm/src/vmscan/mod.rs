@@ -19,6 +19,7 @@
 //! In the kernel: mm/vmscan.c, 6.1 to 7.2.
 
 mod classic;
+mod demotion;
 pub mod features;
 mod folio_list;
 mod kswapd;
@@ -448,15 +449,20 @@ impl MemoryManager {
             lruvecs.map(|lruvec| lruvec.stat.nr_lru[list as usize]).sum()
         };
         let mut inactive = on_node(LruList::InactiveFile);
-        if self.can_reclaim_anon(Memcg::ROOT) {
+        if self.can_reclaim_anon(Memcg::ROOT, node) {
             inactive += on_node(LruList::InactiveAnon);
         }
         inactive > compact_gap(sc.order)
     }
 
-    /// Whether anonymous pages of a group can go somewhere (`can_reclaim_anon_pages`).
-    pub(crate) fn can_reclaim_anon(&self, memcg: Memcg) -> bool {
-        self.memcgs.swap_margin(memcg, self.swap.free()) > 0
+    /// Whether anonymous pages of a group on a node can go somewhere (`can_reclaim_anon_pages`).
+    pub(crate) fn can_reclaim_anon(&self, memcg: Memcg, node: Node) -> bool {
+        self.memcgs.swap_margin(memcg, self.swap.free()) > 0 || self.can_demote(node)
+    }
+
+    /// Whether it is worth knowing which anonymous pages of a node are used (`can_age_anon_pages`).
+    fn can_age_anon(&self, node: Node) -> bool {
+        self.swap.total() > 0 || self.can_demote(node)
     }
 
     /// Notes what reclaim of a type has cost: pages written or read again, and pages looked at in vain.

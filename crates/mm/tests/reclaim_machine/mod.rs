@@ -9,13 +9,19 @@ use rand_pcg::Pcg64Mcg;
 pub const CPUS: u16 = 4;
 
 /// Boots a variant with its settings. Nothing costs anything.
+#[allow(dead_code)]
 pub fn boot(variant: &Variant) -> (Machine<Category>, MemoryManager) {
+    boot_with_cpus_on(2, variant)
+}
+
+/// The same with all CPUs on the first `nodes` nodes.
+pub fn boot_with_cpus_on(nodes: u8, variant: &Variant) -> (Machine<Category>, MemoryManager) {
     let topology = Topology {
-        sockets: 2,
-        cores_per_socket: CPUS / 2,
+        sockets: nodes.into(),
+        cores_per_socket: CPUS / u16::from(nodes),
         threads_per_core: 1,
         nodes: 2,
-        memory_only_nodes: 0,
+        memory_only_nodes: 2 - nodes,
         node_distances: vec![vec![10, 20], vec![20, 10]],
         caches: Vec::new(),
     };

@@ -22,6 +22,7 @@ mod placement;
 mod report;
 mod schedule;
 
+use super::kswapd::Kswapds;
 use super::system::{Program, Step, System};
 use super::{Stream, boot, stream};
 use crate::outcome::Outcome;
@@ -110,6 +111,7 @@ struct NumaProgram {
     report: Report,
     running: usize,
     finished_at: Time,
+    kswapds: Kswapds,
     out_of_memory: bool,
     /// Nobody runs on past this time.
     pause: Time,
@@ -141,6 +143,7 @@ impl NumaProgram {
             report: Report::default(),
             running: layout.threads.len(),
             finished_at: Time::ZERO,
+            kswapds: Kswapds::default(),
             out_of_memory: false,
             pause: Time::NEVER,
             next_pid,
@@ -445,6 +448,9 @@ impl NumaProgram {
 impl Program for NumaProgram {
     fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
         loop {
+            if self.kswapds.step(system, cpu) {
+                return Step::Again;
+            }
             let Some(thread) = self.schedule.current(cpu) else { return Step::Idle };
             let now = system.machine.now(cpu);
             if !system.may_share(cpu) || self.out_of_memory || now >= self.pause {
@@ -452,6 +458,7 @@ impl Program for NumaProgram {
             }
             self.report.sample(system, now);
             if self.schedule.is_tick_due(cpu, now) {
+                self.kswapds.wake(system, cpu);
                 self.tick(system, cpu, thread);
                 continue;
             }

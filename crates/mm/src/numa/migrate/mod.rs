@@ -265,18 +265,10 @@ impl MemoryManager {
             return false;
         };
         // No CPU has the old address: it was flushed when the entry became PROT_NONE (`ptep_clear_flush` asks `pte_accessible`).
-        let copy = machine.stream(cpu, self.folio_node(id), pages);
-        machine.charge(cpu, Category::PageMigration, machine.costs.numa().page_migrate + copy);
         let lruvec = self.folios[id].lruvec;
         self.lruvecs[lruvec.0 as usize].remove(&mut self.folios, id, false);
-        let memcg = self.lruvecs[lruvec.0 as usize].memcg;
-        let zone = self.zones()[self.zone_of(pfn)].kind as usize;
-        let old = self.replace_pages(id, pfn);
-        self.folios[id].lruvec = self.lruvec_of(memcg, target);
         self.folios.flags[id].clear(FolioFlags::LRU);
-        self.folios.flags[id].set_zone(zone);
-        self.folio_add_lru(machine, cpu, id, false);
-        self.free(machine, cpu, old, order);
+        self.move_to_node(machine, cpu, id, pfn, target);
         self.counters.add(Event::PgmigrateSuccess, pages);
         self.counters.add(Event::NumaPagesMigrated, pages);
         true
