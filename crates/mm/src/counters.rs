@@ -149,12 +149,16 @@ events! {
     WorkingsetNodereclaim = "workingset_nodereclaim",
     /// Page faults.
     Pgfault = "pgfault",
-    /// Page faults that read from a device.
+    /// Page faults that read from a device, or found a page of zeroes in swap.
     Pgmajfault = "pgmajfault",
     /// Pages read from swap.
     Pswpin = "pswpin",
     /// Pages written to swap.
     Pswpout = "pswpout",
+    /// Pages of zeroes that came back from swap without being read.
+    SwpinZero = "swpin_zero",
+    /// Pages of zeroes that went to swap without being written (6.12).
+    SwpoutZero = "swpout_zero",
     /// Pages read from swap without having been asked for.
     SwapRa = "swap_ra",
     /// Those among them that were asked for later.

@@ -34,6 +34,7 @@ pub mod filemap;
 pub mod folio;
 pub mod foresight;
 mod growth;
+pub mod gup;
 pub mod huge_memory;
 pub mod hugetlb;
 pub mod latency;

@@ -36,7 +36,8 @@ pub enum Touch {
     Minor,
     /// A page fault that read from a file; [`MemoryManager::end_read`] says when it is there.
     ReadFile(FolioId),
-    /// A page fault that read from swap, and maybe more than this; [`MemoryManager::take_submitted_swap_read`] has all of it.
+    /// A page fault that read from swap, and maybe more than this; [`MemoryManager::take_submitted_swap_read`] has all of it
+    /// but for zeroes, which are there at once.
     ReadSwap(FolioId),
     /// A page fault on what is being read from swap already.
     AwaitSwap(FolioId),
@@ -99,7 +100,8 @@ impl MemoryManager {
         Ok(touch)
     }
 
-    fn handle_mm_fault(
+    /// What an access takes that the page tables do not let through.
+    pub(crate) fn handle_mm_fault(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug)]
 enum Operation {
     Touch { process: usize, page: u64, write: bool },
+    Populate { process: usize, page: u64, pages: u64 },
     Drop { process: usize, page: u64, pages: u64 },
     Unmap { process: usize, page: u64, pages: u64 },
     Protect { process: usize, page: u64, pages: u64 },
@@ -32,6 +33,8 @@ fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         12 => (process.clone(), page.clone(), any::<bool>())
             .prop_map(|(process, page, write)| Operation::Touch { process, page, write }),
+        2 => (process.clone(), page.clone(), pages.clone())
+            .prop_map(|(process, page, pages)| Operation::Populate { process, page, pages }),
         3 => (process.clone(), page.clone(), pages.clone())
             .prop_map(|(process, page, pages)| Operation::Drop { process, page, pages }),
         1 => (process.clone(), page.clone(), pages.clone())
@@ -131,6 +134,14 @@ proptest! {
                         && write
                     {
                         stored.0[process].insert(page);
+                    }
+                }
+                Operation::Populate { process, page, pages } => {
+                    let Some(id) = processes[process] else { continue };
+                    for page in range(page, pages) {
+                        if mm.mm(id).vmas.find(page).is_some() {
+                            let _ = mm.populate(&mut machine, cpu, id, page);
+                        }
                     }
                 }
                 Operation::Drop { process, page, pages } => {

@@ -48,6 +48,23 @@ impl Host {
         self.mm.validate(0);
     }
 
+    /// Has all pages mapped for stores, and stores nothing.
+    fn populate(&mut self) {
+        for page in self.start..self.start + self.pages {
+            self.mm.populate(&mut self.machine, CPU, self.process, page).unwrap();
+        }
+    }
+
+    /// Has the device read what it was asked for; how many folios that were.
+    fn read_from_swap(&mut self) -> usize {
+        let (mut request, mut folios) = (Vec::new(), 0);
+        while self.mm.take_submitted_swap_read(&mut request) {
+            folios += request.len();
+            request.drain(..).for_each(|id| self.mm.end_read(id));
+        }
+        folios
+    }
+
     /// Has the group do with so many pages, if it can.
     fn press(&mut self, pages: u64) {
         let before = self.mm.memcg(self.memcg).max;
@@ -169,6 +186,67 @@ fn large_folios_get_fewer() {
             host.store_to_all();
             assert!(host.large() < 512, "{variant}, cycle {cycle}");
         }
+    }
+}
+
+/// Trap 18: from 6.12 on, a folio of zeroes goes out and comes back without a device, and is not counted as one that did.
+#[test]
+fn zeroes_are_neither_written_nor_read() {
+    for (variant, zram) in [("mainline-6.10", true), ("mainline-6.12", true), ("m72", true), ("m72", false)] {
+        let mut host = Host::new(variant, "64K", 64, 4096, zram);
+        host.populate();
+        host.touch(21, true);
+        host.swap_out();
+        let zeroes = if variant == "mainline-6.10" { 0 } else { 48 };
+        assert_eq!(host.stat(4, MthpStat::Swpout), (64 - zeroes) / 16, "{variant}");
+        assert_eq!((host.count(Event::SwpoutZero), host.mm.swap().used()), (zeroes as u64, 64), "{variant}");
+        let together = if zram && zeroes > 0 { 16 } else { 1 };
+        let read_before = host.count(Event::Pswpin);
+        let touch = host.touch(40, false);
+        assert!(matches!(touch, Touch::ReadSwap(_)), "{variant}: {touch:?}");
+        assert_eq!(host.read_from_swap() == 0, zeroes > 0, "{variant}");
+        assert_eq!(
+            (host.mm.mm(host.process).rss(), host.count(Event::Pgmajfault)),
+            (together, 1),
+            "{variant}"
+        );
+        if zeroes > 0 {
+            // A disk is read ahead of, in zeroes too.
+            assert_eq!(host.count(Event::SwpinZero), if zram { 16 } else { 8 }, "{variant}");
+            assert_eq!((host.count(Event::Pswpin), host.stat(4, MthpStat::Swpin)), (read_before, 0));
+        }
+        host.touch(21, false);
+        assert!(host.read_from_swap() > 0, "this one was stored to: {variant}");
+        // Once stored to, it is written like any other.
+        host.touch(40, true);
+        host.swap_out();
+        host.touch(40, false);
+        assert!(host.read_from_swap() > 0, "{variant}");
+        host.mm.exit_mm(&mut host.machine, CPU, host.process);
+        host.mm.validate(0);
+    }
+}
+
+/// Zeroes and data that lie in a row do not come back as one folio.
+#[test]
+fn a_row_of_entries_is_zeroes_or_is_not() {
+    for variant in ["mainline-6.12", "mainline-6.18", "m72"] {
+        let mut host = Host::new(variant, "32K", 64, 4096, true);
+        host.populate();
+        // By 64 KiB: zeroes and data, zeroes, data.
+        for page in [8, 32, 40] {
+            host.touch(page, true);
+        }
+        host.swap_out();
+        host.mm.set("transparent_hugepage/hugepages-64kB/enabled", "always").unwrap();
+        let pages_after = |host: &mut Host, page| {
+            let before = host.mm.mm(host.process).rss();
+            host.touch(page, false);
+            host.mm.mm(host.process).rss() - before
+        };
+        let pages = [0, 8, 16, 32].map(|page| pages_after(&mut host, page));
+        assert_eq!(pages, [8, 8, 16, 16], "{variant}");
+        host.mm.validate(0);
     }
 }
 

@@ -211,6 +211,7 @@ impl MemoryManager {
                 let vma =
                     space.vmas.find(page).unwrap_or_else(|| panic!("page {page} of no area: {entry:?}"));
                 if let Some(swap) = entry.swap_entry() {
+                    assert!(!entry.has(Pte::STORED) || !self.swap.is_zeroes(swap), "page {page} is lost");
                     *users.entry(swap).or_insert(0) += 1;
                 }
                 let Some(folio) = entry.folio() else { continue };

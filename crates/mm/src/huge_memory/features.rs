@@ -124,6 +124,8 @@ pub struct FolioFeatures {
     pub splits_underused: bool,
     /// Which are swapped out without being split, and where to.
     pub cluster_search: ClusterSearch,
+    /// 6.12: pages of zeroes are noted, not written to swap (`swap_zeromap`).
+    pub zeromap: bool,
     /// How they come back.
     pub swap_in: LargeSwapIn,
     /// 6.15: a page of a large folio is written to in place where one address space has all of the folio.
@@ -144,6 +146,7 @@ impl FolioFeatures {
         gfp: FolioGfp::Defrag,
         splits_underused: false,
         cluster_search: ClusterSearch::WholeClusters,
+        zeromap: false,
         swap_in: LargeSwapIn::Never,
         reuses_exclusive: false,
         collapses_small: false,
@@ -205,6 +208,7 @@ impl FolioFeatures {
     pub(crate) const MAINLINE_6_12: FolioFeatures = FolioFeatures {
         splits_underused: true,
         cluster_search: ClusterSearch::FreeFirst,
+        zeromap: true,
         swap_in: LargeSwapIn::PastCache,
         ..FolioFeatures::MAINLINE_6_10
     };

@@ -9,15 +9,15 @@
 //! ```
 //!
 //! [`policy`] says where room is looked for, `cluster` keeps account of it, `swap_in` brings back what is out and
-//! [`readahead`] what lies around it. Left out:
-//! each CPU's stock of 64 entries (before 6.15), more than one device, priorities, discarding, slots of the swap cache that
-//! a search gives back on its way, zswap, pages of zeroes that need no writing. In the kernel: mm/swapfile.c,
-//! mm/swap_state.c.
+//! [`readahead`] what lies around it; `zeromap` spares both where there is nothing but zeroes. Left out: each CPU's stock of
+//! 64 entries (before 6.15), more than one device, priorities, discarding, slots of the swap cache that a search gives back
+//! on its way, zswap. In the kernel: mm/swapfile.c, mm/swap_state.c.
 
 mod cluster;
 pub mod policy;
 pub mod readahead;
 mod swap_in;
+mod zeromap;
 
 use crate::account::Category;
 use crate::counters::Event;
@@ -49,6 +49,8 @@ pub struct Swap {
     slots: Vec<Slot>,
     /// For each entry, how many page-table entries have it.
     swap_map: Vec<u16>,
+    /// Entries whose page is all zeroes, so that the device has nothing of it.
+    zeromap: Vec<bool>,
     clusters: Clusters,
     /// For each folio in the swap cache, its first entry.
     entry_of: Vec<SwapEntry>,
@@ -95,6 +97,7 @@ impl Swap {
         if self.slots.len() < end {
             self.slots.resize(end, Slot::Free);
             self.swap_map.resize(end, 0);
+            self.zeromap.resize(end, false);
         }
         let index = folio.index();
         if self.entry_of.len() <= index {
@@ -107,6 +110,7 @@ impl Swap {
     fn release(&mut self, entry: SwapEntry) {
         debug_assert_eq!(self.swap_map[entry as usize], 0, "nobody has entry {entry}");
         self.slots[entry as usize] = Slot::Free;
+        self.zeromap[entry as usize] = false;
         self.clusters.release(entry);
     }
 }
@@ -169,8 +173,20 @@ impl MemoryManager {
         }
     }
 
-    /// Writes a folio to its swap entries; whether it is written when this returns.
-    pub(crate) fn swap_writeout(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) -> bool {
+    /// Writes a folio to its swap entries, or notes that it is `zeroes`; whether it is written when this returns
+    /// (`swap_writeout`).
+    pub(crate) fn swap_writeout(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        id: FolioId,
+        zeroes: bool,
+    ) -> bool {
+        self.mark_zeroes(machine, cpu, id, zeroes);
+        if zeroes {
+            self.folios.flags[id].clear(FolioFlags::DIRTY);
+            return true;
+        }
         let flags = &mut self.folios.flags[id];
         let (order, pages) = (flags.order(), flags.nr_pages());
         self.counters.add(Event::Pswpout, pages);
@@ -238,10 +254,10 @@ impl MemoryManager {
     }
 
     /// Has a device read a folio from its entries, `first` and those behind it, together with the folio before if that
-    /// lies next to it.
+    /// lies next to it; or clears it where they are known to be zeroes.
     fn fill_from_swap(
         &mut self,
-        machine: &Machine<Category>,
+        machine: &mut Machine<Category>,
         cpu: Cpu,
         id: FolioId,
         first: SwapEntry,
@@ -251,10 +267,13 @@ impl MemoryManager {
             unreachable!("entry {first} is out");
         };
         let (order, pages) = (self.folios.flags[id].order(), self.folios.flags[id].nr_pages());
-        self.counters.add(Event::Pswpin, pages);
-        self.mthp_stats.add(order, MthpStat::Swpin, 1);
         self.mthp_stats.add(order, MthpStat::NrAnon, 1);
         self.workingset_refault(machine.now(cpu), id, shadow, in_fault);
+        if self.swap.zeromap[first as usize] {
+            return self.read_zeroes(machine, cpu, pages);
+        }
+        self.counters.add(Event::Pswpin, pages);
+        self.mthp_stats.add(order, MthpStat::Swpin, 1);
         if !self.swap.is_synchronous() {
             self.folios.flags[id].set(FolioFlags::LOCKED);
         }
@@ -333,6 +352,10 @@ impl MemoryManager {
             assert_eq!(users, u64::from(self.swap.swap_map[entry as usize]), "users of entry {entry}");
             let memcg = match *slot {
                 Slot::Free => {
+                    assert!(
+                        !self.swap.zeromap[entry as usize],
+                        "entry {entry} is free and has no page of zeroes"
+                    );
                     assert_eq!(users, 0, "entry {entry} is free");
                     assert!(!self.swap.clusters.is_used(entry), "entry {entry} is free in its cluster");
                     continue;

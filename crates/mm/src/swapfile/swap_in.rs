@@ -161,8 +161,10 @@ impl MemoryManager {
             let (before, pages) = (fault.page - window.start, window.end - window.start);
             let (first, start) = (swap - before as SwapEntry, fault.entry.place() as u64 - before);
             let is_out = |entry| matches!(self.swap_entry_state(entry), SwapIn::Read(_));
+            let mut entries = first..first + pages as SwapEntry;
             !(self.has_swap_row(fault, start..start + pages, first)
-                && (first..first + pages as SwapEntry).all(is_out))
+                && entries.clone().all(is_out)
+                && entries.all(|entry| self.swap.is_zeroes(entry) == self.swap.is_zeroes(first)))
         })
     }
 

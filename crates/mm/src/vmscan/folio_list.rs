@@ -168,6 +168,8 @@ impl MemoryManager {
             }
             machine.charge(cpu, Category::Reclaim, costs.swap_out * pages);
         }
+        // What a page holds is known where it is mapped.
+        let zeroes = anon && self.is_zero_filled(id);
         if mapped {
             let unmapped = self.unmap(id);
             machine.charge(cpu, Category::Reclaim, costs.pte_unmap * unmapped);
@@ -180,7 +182,7 @@ impl MemoryManager {
                 return Fate::Activated;
             }
             stat.written += pages;
-            if !self.swap_writeout(machine, cpu, id) {
+            if !self.swap_writeout(machine, cpu, id, zeroes) {
                 return Fate::Kept;
             }
         }

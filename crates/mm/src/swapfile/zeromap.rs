@@ -1,0 +1,69 @@
+//! Pages of zeroes in swap (6.12): noted in a bit of their entry, neither written nor read.
+//!
+//! ```text
+//!   folio of 4 pages     all zeroes ─► 1 1 1 1     no I/O, nothing of it in pswpout and swpout
+//!                        else       ─► 0 0 0 0     written, its zeroes too
+//!   coming back          1 1 1 1 ─► cleared memory     0 0 0 0 ─► read     0 0 1 1 ─► a smaller folio, each half by itself
+//! ```
+//!
+//! What a program has not stored to is zeroes, and what it has is not ([`Pte::STORED`](crate::address_space::Pte::STORED)):
+//! a program that stores zeroes is not known to. Looking at a folio costs what reading zeroes costs; one that holds something
+//! shows it in its first lines, which is left out. In the kernel: `is_folio_zero_filled`, `swap_zeromap_folio_set`,
+//! `swap_read_folio_zeromap` in mm/page_io.c, `swap_zeromap_batch` in mm/swap.h.
+
+use super::{Swap, SwapEntry};
+use crate::account::Category;
+use crate::address_space::PteNumber;
+use crate::counters::Event;
+use crate::folio::FolioId;
+use crate::huge_memory::policy::window;
+use crate::page_alloc::MemoryManager;
+use machine::{Cpu, Machine};
+
+impl Swap {
+    /// Whether the page of an entry is all zeroes, so that the device has nothing of it.
+    pub(crate) fn is_zeroes(&self, entry: SwapEntry) -> bool {
+        self.zeromap[entry as usize]
+    }
+}
+
+impl MemoryManager {
+    /// Whether the kernel finds that an anonymous folio that is mapped holds nothing but zeroes, and has no need to write
+    /// it. A folio of which nobody maps all pages any more is taken for one that holds something.
+    pub(crate) fn is_zero_filled(&self, id: FolioId) -> bool {
+        let (folio, flags) = (&self.folios[id], self.folios.flags[id]);
+        if !self.features().folios.zeromap || folio.mapcount == 0 {
+            return false;
+        }
+        let slot = PteNumber(folio.slot);
+        let places = window(slot.place() as u64, flags.order());
+        let places = places.start as usize..places.end as usize;
+        self.page_tables
+            .ring(slot.table())
+            .any(|table| u64::from(self.page_tables[table].untouched(places.clone(), id)) == flags.nr_pages())
+    }
+
+    /// Notes whether the pages of a folio that goes to swap are zeroes; if so, nothing has to be written.
+    pub(super) fn mark_zeroes(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        id: FolioId,
+        zeroes: bool,
+    ) {
+        for entry in self.swap_entries(id) {
+            self.swap.zeromap[entry as usize] = zeroes;
+        }
+        if zeroes {
+            let pages = self.folios.flags[id].nr_pages();
+            machine.charge(cpu, Category::Reclaim, machine.costs.page_miss * pages);
+            self.counters.add(Event::SwpoutZero, pages);
+        }
+    }
+
+    /// Clears so many pages that swap knows to be zeroes.
+    pub(super) fn read_zeroes(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pages: u64) {
+        machine.charge(cpu, Category::PageClear, machine.costs.clear(pages));
+        self.counters.add(Event::SwpinZero, pages);
+    }
+}
