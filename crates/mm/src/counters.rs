@@ -147,6 +147,14 @@ events! {
     WorkingsetRestoreFile = "workingset_restore_file",
     /// Nodes of files freed that held nothing but shadows.
     WorkingsetNodereclaim = "workingset_nodereclaim",
+    /// Pages put onto the list of those that cannot be evicted.
+    UnevictablePgsCulled = "unevictable_pgs_culled",
+    /// Pages that left it for another list.
+    UnevictablePgsRescued = "unevictable_pgs_rescued",
+    /// Pages that were locked in memory.
+    UnevictablePgsMlocked = "unevictable_pgs_mlocked",
+    /// Pages that no longer are.
+    UnevictablePgsMunlocked = "unevictable_pgs_munlocked",
     /// Page faults.
     Pgfault = "pgfault",
     /// Page faults that read from a device, or found a page of zeroes in swap.

@@ -75,6 +75,9 @@ impl FolioFlags {
     /// Somebody holds it (an elevated `_refcount`, as that of a block of metadata in use): it cannot be freed.
     pub const HELD: FolioFlags = FolioFlags(1 << 14);
 
+    /// `PG_mlocked`: an area in which memory stays has all of it.
+    pub const MLOCKED: FolioFlags = FolioFlags(1 << 29);
+
     const REFS_SHIFT: u32 = 16;
     const REFS_MASK: u32 = 3 << Self::REFS_SHIFT;
     const GEN_SHIFT: u32 = 18;

@@ -46,6 +46,7 @@ pub mod memory;
 pub mod memory_map;
 pub mod mglru;
 mod migrate;
+pub mod mlock;
 pub mod numa;
 pub mod oom_kill;
 pub mod page;

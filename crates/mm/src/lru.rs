@@ -10,9 +10,11 @@
 //! `folio_mark_accessed`, `folio_batch_move_lru`, `lru_add_drain_cpu` in mm/swap.c.
 
 use crate::account::Category;
+use crate::address_space::VmFlags;
 use crate::counters::Event;
 use crate::folio::{Census, FolioFlags, FolioId};
 use crate::mglru;
+use crate::mlock;
 use crate::page_alloc::MemoryManager;
 use machine::{Cpu, Machine};
 
@@ -67,6 +69,21 @@ impl MemoryManager {
             }
         }
         self.add_to_batch(machine, cpu, Move::Add, id);
+    }
+
+    /// The same for a folio of an area with these flags, which it is new in (`folio_add_lru_vma`).
+    pub(crate) fn folio_add_lru_vma(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        id: FolioId,
+        flags: VmFlags,
+        in_fault: bool,
+    ) {
+        if flags.has(VmFlags::LOCKED) {
+            self.set_mlocked(id);
+        }
+        self.folio_add_lru(machine, cpu, id, in_fault);
     }
 
     #[inline]
@@ -192,7 +209,10 @@ impl MemoryManager {
                 let pages = flags.nr_pages();
                 flags.set(FolioFlags::LRU);
                 match kind {
-                    Move::Add => lruvec.add(&mut self.folios, f.as_ref(), id, false),
+                    Move::Add => {
+                        mlock::cull(flags, &mut self.counters);
+                        lruvec.add(&mut self.folios, f.as_ref(), id, false);
+                    }
                     Move::ToTail => {
                         lruvec.remove(&mut self.folios, id, false);
                         self.folios.flags[id].clear(FolioFlags::ACTIVE);

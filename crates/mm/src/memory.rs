@@ -51,7 +51,7 @@ pub(crate) struct Fault {
     pub entry: PteNumber,
     pub write: bool,
     /// Those of the area.
-    flags: VmFlags,
+    pub flags: VmFlags,
     /// The area's accesses say something about the future.
     pub has_recency: bool,
 }
@@ -212,6 +212,9 @@ impl MemoryManager {
         }
         self.page_tables[fault.entry] = entry;
         self.add_rmap(fault.entry, id);
+        if flags.has(VmFlags::LOCKED) {
+            self.mlock_folio(machine, cpu, id);
+        }
         Ok(touch)
     }
 
@@ -243,6 +246,9 @@ impl MemoryManager {
         if let Some(id) = self.page_tables[fault.entry].folio() {
             self.page_tables[fault.entry] = Pte::NONE;
             self.remove_rmap(fault.entry, id);
+            if fault.flags.has(VmFlags::LOCKED) {
+                self.munlock_folio(machine, cpu, id);
+            }
             if anon && self.folios[id].mapcount == 0 {
                 self.release_unmapped(machine, cpu, id);
             } else if anon && self.folios.flags[id].order() > 0 {
@@ -280,7 +286,7 @@ impl MemoryManager {
     ) -> Result<FolioId, OutOfMemory> {
         let flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
         let id = self.alloc_folio(machine, cpu, fault.memcg, flags)?;
-        self.folio_add_lru(machine, cpu, id, fault.has_recency);
+        self.folio_add_lru_vma(machine, cpu, id, fault.flags, fault.has_recency);
         Ok(id)
     }
 
@@ -296,24 +302,24 @@ impl MemoryManager {
         let areas: Vec<Vma> =
             self.mms[mm].vmas.from(pages.start).take_while(|vma| vma.start < pages.end).cloned().collect();
         for vma in areas {
-            let has_recency = self.has_recency(&vma);
             let pages = vma.start.max(pages.start)..vma.end.min(pages.end);
             for (table, places) in self.tables_of(mm, pages) {
-                mapped += self.zap_pte_range(machine, cpu, table, places, has_recency);
+                mapped += self.zap_pte_range(machine, cpu, table, places, &vma);
             }
         }
         mapped
     }
 
-    /// The same for some entries of a table; `has_recency`: accesses to its area say something about the future.
+    /// The same for some entries of a table that are in an area.
     pub(crate) fn zap_pte_range(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         table: TableId,
         places: Range<usize>,
-        has_recency: bool,
+        vma: &Vma,
     ) -> u64 {
+        let (has_recency, locked) = (self.has_recency(vma), vma.flags.has(VmFlags::LOCKED));
         let pages = self.page_tables[table].pages_of_entry();
         let mut mapped = 0;
         // The large folio whose pages are being unmapped, and how many of them nobody maps any more.
@@ -327,6 +333,9 @@ impl MemoryManager {
             let Some(id) = entry.folio() else { continue };
             mapped += pages;
             self.remove_rmap(number, id);
+            if locked {
+                self.munlock_folio(machine, cpu, id);
+            }
             if !self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
                 if entry.has(Pte::YOUNG) && has_recency {
                     self.folio_mark_accessed(machine, cpu, id);

@@ -19,7 +19,7 @@ impl MemoryManager {
     /// Whether a folio can be moved now: it is on a list, and nobody holds, fills or writes it.
     pub(crate) fn is_migratable(&self, id: FolioId) -> bool {
         let flags = self.folios.flags[id];
-        let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK | FolioFlags::UNEVICTABLE;
+        let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK;
         flags.has(FolioFlags::LRU) && !flags.any(busy)
     }
 

@@ -162,6 +162,8 @@ pub struct MemoryManager {
     /// Folios whose writing has begun.
     pub(crate) submitted_writes: Vec<FolioId>,
     pub(crate) dirty_pages: DirtyPages,
+    /// Pages of folios that are locked in memory.
+    pub(crate) nr_mlock: u64,
     pub(crate) readahead: Readahead,
     pub(crate) numa: NumaBalancing,
     /// By node.
@@ -256,6 +258,7 @@ impl MemoryManager {
             deferred_shadow_nodes: 0,
             submitted_writes: Vec::new(),
             dirty_pages: DirtyPages::default(),
+            nr_mlock: 0,
             readahead: Readahead::default(),
             numa: NumaBalancing::new(topology),
             kcompactds: vec![KcompactdState::default(); nodes.len()],

@@ -18,6 +18,7 @@ enum Operation {
     Drop { process: usize, page: u64, pages: u64 },
     Unmap { process: usize, page: u64, pages: u64 },
     Protect { process: usize, page: u64, pages: u64 },
+    Lock { process: usize, page: u64, pages: u64, lock: bool },
     Advise { process: usize, page: u64, pages: u64, huge: bool },
     Fork { process: usize },
     Exit { process: usize },
@@ -41,6 +42,8 @@ fn operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(process, page, pages)| Operation::Unmap { process, page, pages }),
         1 => (process.clone(), page.clone(), pages.clone())
             .prop_map(|(process, page, pages)| Operation::Protect { process, page, pages }),
+        3 => (process.clone(), page.clone(), pages.clone(), any::<bool>())
+            .prop_map(|(process, page, pages, lock)| Operation::Lock { process, page, pages, lock }),
         1 => (process.clone(), page, pages, any::<bool>())
             .prop_map(|(process, page, pages, huge)| Operation::Advise { process, page, pages, huge }),
         1 => process.clone().prop_map(|process| Operation::Fork { process }),
@@ -85,6 +88,14 @@ impl Stored {
             }
         }
     }
+}
+
+/// The pages in memory of areas that are locked.
+fn locked_pages(mm: &MemoryManager, processes: &[Option<MmId>]) -> Vec<(MmId, u64)> {
+    let areas = processes.iter().flatten().flat_map(|&id| mm.mm(id).vmas.iter().map(move |vma| (id, vma)));
+    let locked = areas.filter(|(_, vma)| vma.flags.has(VmFlags::LOCKED));
+    let pages = locked.flat_map(|(id, vma)| vma.pages().map(move |page| (id, page)));
+    pages.filter(|&(id, page)| mm.pte(id, page).folio().is_some()).collect()
 }
 
 proptest! {
@@ -158,6 +169,14 @@ proptest! {
                     let Some(id) = processes[process] else { continue };
                     mm.mprotect(id, range(page, pages), VmFlags::READ);
                 }
+                Operation::Lock { process, page, pages, lock } => {
+                    let Some(id) = processes[process] else { continue };
+                    if lock {
+                        let _ = mm.mlock(&mut machine, cpu, id, range(page, pages));
+                    } else {
+                        mm.munlock(&mut machine, cpu, id, range(page, pages));
+                    }
+                }
                 Operation::Advise { process, page, pages, huge } => {
                     let Some(id) = processes[process] else { continue };
                     let advice = if huge { Advice::HugePage } else { Advice::NoHugePage };
@@ -176,6 +195,7 @@ proptest! {
                 }
                 Operation::Reclaim { pages } => {
                     // A group that may have less is reclaimed from when it wants more.
+                    let locked = locked_pages(&mm, &processes);
                     let max = mm.memcg(memcg).current.saturating_sub(pages).max(64);
                     mm.memcg_mut(memcg).max = max;
                     let id = mm.create_mm(memcg);
@@ -183,6 +203,7 @@ proptest! {
                     let _ = mm.touch(&mut machine, cpu, id, page, true);
                     mm.exit_mm(&mut machine, cpu, id);
                     mm.memcg_mut(memcg).max = limit;
+                    prop_assert_eq!(locked, locked_pages(&mm, &processes), "what is locked stays");
                 }
                 Operation::Khugepaged { steps } => {
                     for _ in 0..steps {
@@ -202,6 +223,7 @@ proptest! {
             mm.exit_mm(&mut machine, cpu, id);
         }
         mm.validate(0);
+        prop_assert_eq!(mm.nr_mlock(), 0);
         for (order, stat, count) in mm.mthp_stats().iter() {
             if matches!(stat, MthpStat::NrAnon | MthpStat::NrAnonPartiallyMapped) {
                 prop_assert_eq!(count, 0, "{} of order {}", stat.name(), order);

@@ -180,9 +180,15 @@ fn page_table_accesses_keep_activate_or_are_not_enough() {
     for &(set, young, expected, left) in classic {
         for f in [None, Some(kernel("g61")), Some(kernel("g65")), Some(kernel("g67"))] {
             let mut folio = flags(set);
-            let references = check_references(f.as_ref(), &mut folio, young);
+            let references = check_references(f.as_ref(), &mut folio, Some(young));
             assert_eq!((references, folio), (expected, flags(left)), "{set:?}, {young} young, {f:?}");
         }
+    }
+    // What lies in an area in which memory stays is not asked for more.
+    for f in [None, Some(kernel("g61")), Some(kernel("g614"))] {
+        let mut folio = flags(&[REFERENCED]);
+        assert_eq!(check_references(f.as_ref(), &mut folio, None), Activate);
+        assert_eq!(folio, flags(&[REFERENCED]));
     }
     // Since 6.14: flags and counter, young entries; what it means, and the flags then, in 6.14 and 7.2.
     type Row<'a> = (&'a [FolioFlags], u8, u16, References, (&'a [FolioFlags], u8), (&'a [FolioFlags], u8));
@@ -199,7 +205,7 @@ fn page_table_accesses_keep_activate_or_are_not_enough() {
     for &(set, refs, young, expected, g614, g72) in table {
         for (variant, (left, left_refs)) in [("g614", g614), ("g72", g72)] {
             let mut folio = with_refs(set, refs);
-            let references = check_references(Some(&kernel(variant)), &mut folio, young);
+            let references = check_references(Some(&kernel(variant)), &mut folio, Some(young));
             let left = with_refs(left, left_refs);
             assert_eq!((references, folio), (expected, left), "{variant}: {set:?} {refs}, {young} young");
             let mut folio = with_refs(set, refs);

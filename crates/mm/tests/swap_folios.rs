@@ -1,107 +1,18 @@
 //! Large folios that go to swap and come back, kernel by kernel.
 
 mod reclaim_machine;
+mod swap_host;
 
-use machine::{Cpu, Machine, Time};
-use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
+use mm::Event;
+use mm::address_space::{Backing, VmFlags};
 use mm::huge_memory::orders::Orders;
 use mm::huge_memory::policy::swap_orders;
 use mm::huge_memory::stats::MthpStat;
-use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::swapfile::policy::{ClusterSearch, Place, search, splits_before_swap};
 use mm::vmscan::policy::{DEFAULT_SEEKS, SlabScan};
-use mm::{Category, Event, MemoryManager, Series};
 use proptest::prelude::*;
-
-const CPU: Cpu = Cpu(0);
-
-/// A group with one process, and swap beside it.
-struct Host {
-    machine: Machine<Category>,
-    mm: MemoryManager,
-    memcg: Memcg,
-    process: MmId,
-    start: Vpn,
-    pages: u64,
-}
-
-impl Host {
-    /// A process with so many pages mapped, folios of `sizes` at `always`, and zram or a disk of `swap` pages.
-    fn new(variant: &str, sizes: &str, pages: u64, swap: u64, zram: bool) -> Host {
-        let (machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
-        mm.set("thp_anon", &format!("{sizes}:always")).unwrap();
-        mm.swapon(swap, zram.then_some(Time::ZERO));
-        let memcg = mm.create_memcg(Memcg::ROOT);
-        let process = mm.create_mm(memcg);
-        let start = mm.mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
-        Host { machine, mm, memcg, process, start, pages }
-    }
-
-    fn touch(&mut self, page: u64, write: bool) -> Touch {
-        self.mm.touch(&mut self.machine, CPU, self.process, self.start + page, write).unwrap()
-    }
-
-    /// Stores to all pages, whether they are in swap or not.
-    fn store_to_all(&mut self) {
-        (0..self.pages).for_each(|page| _ = self.touch(page, true));
-        self.mm.validate(0);
-    }
-
-    /// Has all pages mapped for stores, and stores nothing.
-    fn populate(&mut self) {
-        for page in self.start..self.start + self.pages {
-            self.mm.populate(&mut self.machine, CPU, self.process, page).unwrap();
-        }
-    }
-
-    /// Has the device read what it was asked for; how many folios that were.
-    fn read_from_swap(&mut self) -> usize {
-        let (mut request, mut folios) = (Vec::new(), 0);
-        while self.mm.take_submitted_swap_read(&mut request) {
-            folios += request.len();
-            request.drain(..).for_each(|id| self.mm.end_read(id));
-        }
-        folios
-    }
-
-    /// Has the group do with so many pages, if it can.
-    fn press(&mut self, pages: u64) {
-        let before = self.mm.memcg(self.memcg).max;
-        self.mm.memcg_mut(self.memcg).max = pages;
-        let other = self.mm.create_mm(self.memcg);
-        let start = self.mm.mmap(other, 160, Backing::Anonymous, VmFlags::PRIVATE);
-        self.mm.madvise(other, start..start + 160, Advice::NoHugePage);
-        for page in start..start + 160 {
-            let _ = self.mm.touch(&mut self.machine, CPU, other, page, true);
-            for id in self.mm.take_submitted_writes() {
-                self.mm.end_write(&mut self.machine, CPU, id);
-            }
-        }
-        self.mm.exit_mm(&mut self.machine, CPU, other);
-        self.mm.memcg_mut(self.memcg).max = before;
-        self.mm.validate(0);
-    }
-
-    /// Has all of the process's memory swapped out.
-    fn swap_out(&mut self) {
-        self.press(1);
-        assert_eq!(self.mm.mm(self.process).rss(), 0, "all is swapped out");
-    }
-
-    fn stat(&self, order: u8, stat: MthpStat) -> i64 {
-        self.mm.mthp_stats().get(order, stat)
-    }
-
-    fn count(&self, event: Event) -> u64 {
-        self.mm.counters().get(event)
-    }
-
-    /// Pages that large folios of 64 KiB have.
-    fn large(&self) -> u64 {
-        self.mm.anon_pages_by_order(self.process)[4]
-    }
-}
+use swap_host::{CPU, Host};
 
 /// How many folios of 64 KiB, of four, go out whole, and how many come back whole from zram and from a disk.
 fn there_and_back(variant: &str) -> [i64; 4] {
@@ -189,12 +100,29 @@ fn large_folios_get_fewer() {
     }
 }
 
+/// Has all pages mapped for stores, and stores nothing.
+fn populate(host: &mut Host) {
+    for page in host.start..host.start + host.pages {
+        host.mm.populate(&mut host.machine, CPU, host.process, page).unwrap();
+    }
+}
+
+/// Has the device read what it was asked for; how many folios that were.
+fn read_from_swap(host: &mut Host) -> usize {
+    let (mut request, mut folios) = (Vec::new(), 0);
+    while host.mm.take_submitted_swap_read(&mut request) {
+        folios += request.len();
+        request.drain(..).for_each(|id| host.mm.end_read(id));
+    }
+    folios
+}
+
 /// Trap 18: from 6.12 on, a folio of zeroes goes out and comes back without a device, and is not counted as one that did.
 #[test]
 fn zeroes_are_neither_written_nor_read() {
     for (variant, zram) in [("mainline-6.10", true), ("mainline-6.12", true), ("m72", true), ("m72", false)] {
         let mut host = Host::new(variant, "64K", 64, 4096, zram);
-        host.populate();
+        populate(&mut host);
         host.touch(21, true);
         host.swap_out();
         let zeroes = if variant == "mainline-6.10" { 0 } else { 48 };
@@ -204,7 +132,7 @@ fn zeroes_are_neither_written_nor_read() {
         let read_before = host.count(Event::Pswpin);
         let touch = host.touch(40, false);
         assert!(matches!(touch, Touch::ReadSwap(_)), "{variant}: {touch:?}");
-        assert_eq!(host.read_from_swap() == 0, zeroes > 0, "{variant}");
+        assert_eq!(read_from_swap(&mut host) == 0, zeroes > 0, "{variant}");
         assert_eq!(
             (host.mm.mm(host.process).rss(), host.count(Event::Pgmajfault)),
             (together, 1),
@@ -216,12 +144,12 @@ fn zeroes_are_neither_written_nor_read() {
             assert_eq!((host.count(Event::Pswpin), host.stat(4, MthpStat::Swpin)), (read_before, 0));
         }
         host.touch(21, false);
-        assert!(host.read_from_swap() > 0, "this one was stored to: {variant}");
+        assert!(read_from_swap(&mut host) > 0, "this one was stored to: {variant}");
         // Once stored to, it is written like any other.
         host.touch(40, true);
         host.swap_out();
         host.touch(40, false);
-        assert!(host.read_from_swap() > 0, "{variant}");
+        assert!(read_from_swap(&mut host) > 0, "{variant}");
         host.mm.exit_mm(&mut host.machine, CPU, host.process);
         host.mm.validate(0);
     }
@@ -232,7 +160,7 @@ fn zeroes_are_neither_written_nor_read() {
 fn a_row_of_entries_is_zeroes_or_is_not() {
     for variant in ["mainline-6.12", "mainline-6.18", "m72"] {
         let mut host = Host::new(variant, "32K", 64, 4096, true);
-        host.populate();
+        populate(&mut host);
         // By 64 KiB: zeroes and data, zeroes, data.
         for page in [8, 32, 40] {
             host.touch(page, true);

@@ -70,6 +70,8 @@ pub struct AddressSpace {
     pub(crate) anon_pages: u64,
     /// Entries that map a page of a file (`MM_FILEPAGES`).
     pub(crate) file_pages: u64,
+    /// Pages of areas that are locked in memory.
+    pub(crate) locked_vm: u64,
 }
 
 impl AddressSpace {
@@ -158,6 +160,7 @@ impl MemoryManager {
             khugepaged: false,
             anon_pages: 0,
             file_pages: 0,
+            locked_vm: 0,
         })
     }
 
@@ -217,6 +220,9 @@ impl MemoryManager {
         for vma in self.mms[mm].vmas.remove(pages.clone()) {
             if let Backing::File(file, _) = vma.backing {
                 self.file_mappings.remove(file, mm, vma.pages());
+            }
+            if vma.flags.has(VmFlags::LOCKED) {
+                self.mms[mm].locked_vm -= vma.end - vma.start;
             }
         }
         self.free_page_tables(mm, pages);
@@ -295,8 +301,7 @@ impl MemoryManager {
                 self.copy_page_range(machine, cpu, parent, child, vma);
             }
         }
-        self.mms[child].vmas = vmas;
-        self.mms[child].vmas.forget_scans();
+        self.mms[child].vmas = vmas.for_child();
         self.numa_fork(machine.now(cpu), parent, child);
         child
     }

@@ -107,23 +107,35 @@ impl MemoryManager {
     }
 
     /// Clears the accessed bits of the entries that map a folio; those among them that were set. Where accesses say
-    /// nothing about the future they stay, and do not count (`folio_referenced`).
+    /// nothing about the future they stay, and do not count, nor do those of a locked area that has a part of the folio.
+    /// None, and the folio locked from now on, if one has all of it (`folio_referenced`).
     #[inline]
-    pub(crate) fn folio_referenced(&mut self, id: FolioId) -> Mappings {
+    pub(crate) fn folio_referenced(&mut self, id: FolioId) -> Option<Mappings> {
         if self.folios[id].mapcount == 0 {
-            return Mappings::new();
+            return Some(Mappings::new());
         }
         let mut young = self.mappings_of(id);
-        young.retain(|&mut entry| self.page_tables[entry].has(Pte::YOUNG) && self.entry_has_recency(entry));
+        if self.is_in_locked_area(id, &young) {
+            self.set_mlocked(id);
+            return None;
+        }
+        young.retain(|&mut entry| {
+            self.page_tables[entry].has(Pte::YOUNG)
+                && self.entry_has_recency(entry)
+                && !self.is_locked_entry(entry)
+        });
         young.iter().for_each(|&entry| self.page_tables[entry].clear(Pte::YOUNG));
-        young
+        Some(young)
     }
 
-    /// Takes a folio out of the page tables that map it; an anonymous one leaves its swap entries there (`try_to_unmap`).
-    /// How many entries mapped it.
+    /// Takes a folio out of the page tables that map it, up to the first entry in a locked area; an anonymous one leaves its
+    /// swap entries there (`try_to_unmap`). How many entries mapped it.
     pub(crate) fn unmap(&mut self, id: FolioId) -> u64 {
         self.split_huge_mappings(id);
-        let entries = self.mappings_of(id);
+        let mut entries = self.mappings_of(id);
+        if let Some(locked) = entries.iter().position(|&entry| self.is_locked_entry(entry)) {
+            entries.truncate(locked);
+        }
         for &entry in &entries {
             let cached = self.folios.flags[id].has(FolioFlags::SWAPCACHE);
             let swap = cached.then(|| self.swap_entry_of_page(id, entry.place()));

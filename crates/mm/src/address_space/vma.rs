@@ -47,6 +47,8 @@ impl VmFlags {
     pub const HUGEPAGE: VmFlags = VmFlags(1 << 6);
     /// `VM_NOHUGEPAGE`, `MADV_NOHUGEPAGE`.
     pub const NOHUGEPAGE: VmFlags = VmFlags(1 << 7);
+    /// `VM_LOCKED`, `mlock`: its memory stays.
+    pub const LOCKED: VmFlags = VmFlags(1 << 8);
     /// Read and write, of one's own.
     pub const PRIVATE: VmFlags = VmFlags::READ.or(VmFlags::WRITE);
 
@@ -200,9 +202,13 @@ impl Vmas {
         self.find_mut(page).filter(|vma| vma.start == page)
     }
 
-    /// NUMA scanning has met none of them (`vma_numab_state_init` of each copy).
-    pub(crate) fn forget_scans(&mut self) {
-        self.areas.iter_mut().for_each(|vma| vma.numab = None);
+    /// The same for a child: NUMA scanning has met none of them, and none is locked in memory (`dup_mmap`).
+    pub(crate) fn for_child(mut self) -> Vmas {
+        for vma in &mut self.areas {
+            vma.numab = None;
+            vma.flags = vma.flags.without(VmFlags::LOCKED);
+        }
+        self
     }
 
     /// How many there are.

@@ -71,7 +71,7 @@ impl MemoryManager {
         }
         self.khugepaged_enter_vma(mm, page);
         let vma = self.mms[mm].vmas.find(page)?;
-        let has_recency = self.has_recency(vma);
+        let (area, has_recency) = (vma.flags, self.has_recency(vma));
         let first = policy::window(page, PMD_ORDER).start;
         let mut entry = Pte::ZERO;
         if step == PmdStep::Folio {
@@ -87,7 +87,7 @@ impl MemoryManager {
                 Ok(id) => {
                     let cost = machine.costs.clear(HPAGE_PMD_NR.into());
                     machine.charge(cpu, Category::PageClear, cost);
-                    self.folio_add_lru(machine, cpu, id, has_recency);
+                    self.folio_add_lru_vma(machine, cpu, id, area, has_recency);
                     entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
                 }
             }
@@ -153,7 +153,7 @@ impl MemoryManager {
             let effort = if order == 0 { Effort::ORDINARY } else { large };
             match self.try_alloc_folio(machine, cpu, fault.memcg, flags, effort, Placement::Local) {
                 Ok(id) => {
-                    self.folio_add_lru(machine, cpu, id, fault.has_recency);
+                    self.folio_add_lru_vma(machine, cpu, id, fault.flags, fault.has_recency);
                     return Ok(id);
                 }
                 Err(failure) => {

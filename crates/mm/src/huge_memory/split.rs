@@ -142,7 +142,7 @@ impl MemoryManager {
         for id in taken {
             self.folios.flags[id].clear(FolioFlags::DEFERRED_SPLIT);
             let partially = self.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);
-            if !partially && !self.thp_underused(machine, cpu, id) {
+            if !partially && (self.is_mlocked(id) || !self.thp_underused(machine, cpu, id)) {
                 continue;
             }
             match self.split_folio(machine, cpu, id) {
@@ -250,12 +250,20 @@ impl MemoryManager {
                 self.page_tables[entry] = pte.with_folio(page);
                 self.folios[page].slot = entries[0].0;
             }
-            let zeroes = entries.iter().all(|&entry| self.page_tables[entry].stored() == Pte::NONE);
+            // Memory that is locked stays, whatever it holds.
+            let is_zeroes = |&entry: &PteNumber| {
+                self.page_tables[entry].stored() == Pte::NONE && !self.is_locked_entry(entry)
+            };
+            let zeroes = entries.iter().all(is_zeroes);
             if zeroes && self.features().folios.splits_underused {
-                for entry in entries {
+                for &entry in &entries {
                     self.page_tables[entry] = Pte::ZERO;
                     self.remove_rmap(entry, page);
                 }
+            }
+            match self.is_in_locked_area(page, &entries) {
+                true => self.mlock_folio(machine, cpu, page),
+                false => self.munlock_folio(machine, cpu, page),
             }
             if self.folios[page].mapcount > 0 || !self.folio_free_swap(page) {
                 kept.push(page);

@@ -11,7 +11,7 @@
 
 use super::policy::{self, MIN_NR_GENS, evictable_types};
 use crate::account::Category;
-use crate::address_space::{Mappings, PTRS_PER_PTE, Pte};
+use crate::address_space::{Mappings, PTRS_PER_PTE, Pte, VmFlags, Vma};
 use crate::folio::{FolioFlags, FolioId, Folios, LruvecId};
 use crate::lruvec::{ByTier, GENS, Lruvec, generation, type_of};
 use crate::memory_map::ZoneType;
@@ -60,8 +60,7 @@ impl MemoryManager {
         let types = evictable_types(swappiness);
         let mut areas = Vec::new();
         for (mm, space) in self.mms.iter().filter(|(_, space)| space.memcg == memcg) {
-            let seen =
-                space.vmas.iter().filter(|vma| self.has_recency(vma) && types.contains(&vma.lru_type()));
+            let seen = space.vmas.iter().filter(|vma| self.is_walked(vma) && types.contains(&vma.lru_type()));
             areas.extend(seen.map(|vma| (mm, vma.pages())));
         }
         for (mm, pages) in areas {
@@ -77,6 +76,11 @@ impl MemoryManager {
             }
         }
         entries
+    }
+
+    /// Whether accesses to an area are looked for (`should_skip_vma`).
+    fn is_walked(&self, vma: &Vma) -> bool {
+        self.has_recency(vma) && !vma.flags.has(VmFlags::LOCKED)
     }
 
     /// Reclaim has met a folio that the entries `young` were young of: those around them are looked at too.

@@ -18,6 +18,7 @@ use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId, LruvecId};
 use crate::lruvec::{GENS, Lruvec, generation};
 use crate::memory_map::ZoneType;
+use crate::mlock;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::features::{ActivateRule, EvictionLoop, GenFeatures, RefsScheme};
 use crate::vmscan::policy::{DEF_PRIORITY, compact_gap};
@@ -453,6 +454,12 @@ impl MemoryManager {
     ) -> bool {
         let lruvec = &mut self.lruvecs[id.0 as usize];
         let flags = self.folios.flags[folio];
+        if flags.has(FolioFlags::MLOCKED | FolioFlags::LRU) {
+            lruvec.remove(&mut self.folios, folio, true);
+            mlock::cull(&mut self.folios.flags[folio], &mut self.counters);
+            lruvec.add(&mut self.folios, Some(f), folio, false);
+            return true;
+        }
         let lru_type = crate::lruvec::type_of(flags);
         let oldest = generation(lruvec.generations.min_seq[lru_type as usize]);
         let refs = folio_refs(f, policy::folio_use(flags));

@@ -11,7 +11,7 @@
 
 use super::{SwapEntry, SwapIn, policy};
 use crate::account::Category;
-use crate::address_space::Pte;
+use crate::address_space::{Pte, VmFlags};
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::features::{LargeSwapIn, Search};
 use crate::huge_memory::orders::Orders;
@@ -47,6 +47,9 @@ impl MemoryManager {
         };
         let mine = self.map_swapped(fault, id, swap);
         let order = self.folios.flags[id].order();
+        if fault.flags.has(VmFlags::LOCKED) && order == 0 {
+            self.mlock_folio(machine, cpu, id);
+        }
         let through_cache = self.features().folios.swap_in == LargeSwapIn::ThroughCache;
         let stays_not = through_cache && self.swap.is_synchronous();
         if mine && policy::frees_swap(fault.write, self.swap.is_full(), stays_not) {

@@ -255,7 +255,7 @@ impl MemoryManager {
         self.counters.add(Event::Pgrefill, scanned);
         let (mut active, mut inactive) = (Vec::new(), Vec::with_capacity(folios.len()));
         for id in folios {
-            let referenced = !self.folio_referenced(id).is_empty();
+            let referenced = self.folio_referenced(id).is_some_and(|young| !young.is_empty());
             let flags = &mut self.folios.flags[id];
             if referenced && flags.has(FolioFlags::EXECUTABLE) && list.lru_type() == LruType::File {
                 flags.set(FolioFlags::ACTIVE);

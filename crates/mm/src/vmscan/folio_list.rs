@@ -79,6 +79,10 @@ impl MemoryManager {
                 Fate::Freed { pages } => stat.reclaimed += pages,
                 Fate::Demoted => demoted.push(id),
                 Fate::Kept => kept.push(id),
+                Fate::Activated if self.is_mlocked(id) => {
+                    self.folio_free_swap(id);
+                    kept.push(id);
+                }
                 Fate::Activated => {
                     let flags = &mut self.folios.flags[id];
                     flags.set(FolioFlags::ACTIVE);
@@ -109,7 +113,7 @@ impl MemoryManager {
         if flags.has(FolioFlags::LOCKED) {
             return Fate::Kept;
         }
-        if flags.has(FolioFlags::UNEVICTABLE) {
+        if flags.has(FolioFlags::MLOCKED) {
             return Fate::Activated;
         }
         // The walk of page tables has seen it in use meanwhile.
@@ -129,8 +133,9 @@ impl MemoryManager {
         let mappings = u64::from(self.folios[id].mapcount);
         let young = self.folio_referenced(id);
         machine.charge(cpu, Category::Reclaim, costs.rmap_walk * mappings);
-        let references = check_references(f.as_ref(), &mut self.folios.flags[id], young.len() as u16);
-        if f.is_some() && !young.is_empty() {
+        let count = young.as_ref().map(|young| young.len() as u16);
+        let references = check_references(f.as_ref(), &mut self.folios.flags[id], count);
+        if let Some(young) = young.filter(|young| f.is_some() && !young.is_empty()) {
             self.lru_gen_look_around(id, &young);
         }
         let flags = &mut self.folios.flags[id];
@@ -173,6 +178,10 @@ impl MemoryManager {
         if mapped {
             let unmapped = self.unmap(id);
             machine.charge(cpu, Category::Reclaim, costs.pte_unmap * unmapped);
+            if self.folios[id].mapcount > 0 {
+                // A part of it is locked.
+                return Fate::Activated;
+            }
         }
         let flags = &mut self.folios.flags[id];
         if flags.has(FolioFlags::DIRTY) {

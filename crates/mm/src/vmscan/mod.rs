@@ -35,6 +35,7 @@ use crate::folio::{Census, Folio, FolioFlags, FolioId, LruvecId};
 use crate::lruvec::{LruList, Lruvec};
 use crate::memcontrol::{CHARGE_BATCH, FLUSH_INTERVAL, Memcg, MemoryCgroup};
 use crate::memory_map::ZoneType;
+use crate::mlock;
 use crate::page_alloc::{Effort, MemoryManager};
 use crate::vmscan::features::{GenFeatures, ReclaimFeatures};
 use crate::watermark::Mark;
@@ -532,6 +533,7 @@ impl MemoryManager {
         assert_eq!(self.files.validate(&self.folios), files, "pages of files and slots with folios");
         self.validate_dirty_pages(&census);
         self.validate_large_folios(&census);
+        self.validate_mlock(&census);
         let users = self.validate_page_tables(&census);
         let swap = self.validate_swap(&census, &users);
         let memory: Vec<u64> =
@@ -549,6 +551,7 @@ impl MemoryManager {
         for &id in folios {
             let flags = &mut self.folios.flags[id];
             flags.set(FolioFlags::LRU);
+            mlock::cull(flags, &mut self.counters);
             if flags.has(FolioFlags::ACTIVE) {
                 activated += flags.nr_pages();
             }

@@ -184,8 +184,10 @@ pub enum References {
     Activate,
 }
 
-/// Judges a folio that `young` page-table entries say was accessed, and updates its flags (`folio_check_references`).
-pub fn check_references(f: Option<&GenFeatures>, flags: &mut FolioFlags, young: u16) -> References {
+/// Judges a folio that `young` page-table entries say was accessed, and updates its flags (`folio_check_references`). None
+/// of them if it lies in an area in which memory stays: that one was not known to be locked yet.
+pub fn check_references(f: Option<&GenFeatures>, flags: &mut FolioFlags, young: Option<u16>) -> References {
+    let Some(young) = young else { return References::Activate };
     let file = !flags.has(FolioFlags::SWAPBACKED);
     match f {
         Some(f) if f.refs_scheme == RefsScheme::WorkingsetApart => match young {

@@ -53,6 +53,13 @@ impl TwinMemory {
         }
     }
 
+    /// How many faults something takes.
+    fn faults_of(&mut self, something: impl FnOnce(&mut TwinMemory)) -> u64 {
+        let before = self.mm.counters().get(Event::Pgfault);
+        something(self);
+        self.mm.counters().get(Event::Pgfault) - before
+    }
+
     fn mapped(&self, process: Process, page: u64) -> Mapped {
         let entry = self.mm.pte(self.id(process), page);
         match entry.folio() {
@@ -91,22 +98,32 @@ impl Memory for TwinMemory {
         if let Some(advice) = advice {
             self.mm.madvise(self.parent, self.area.clone(), advice);
         }
-        if populate { self.lock() } else { Ok(0) }
+        if !populate {
+            return Ok(0);
+        }
+        Ok(self.faults_of(|twin| {
+            for page in twin.area.clone() {
+                let touched = twin.mm.populate(&mut twin.machine, CPU, twin.parent, page);
+                assert!(touched.is_ok(), "no case wants more memory than there is");
+            }
+        }))
     }
 
     fn touch(&mut self, process: Process, pages: &[u64], write: bool) -> Result<u64, Infallible> {
-        let before = self.mm.counters().get(Event::Pgfault);
         let id = self.id(process);
-        for page in pages {
-            let touched = self.mm.touch(&mut self.machine, CPU, id, self.area.start + page, write);
-            assert!(touched.is_ok(), "no case wants more memory than there is");
-        }
-        Ok(self.mm.counters().get(Event::Pgfault) - before)
+        Ok(self.faults_of(|twin| {
+            for page in pages {
+                let touched = twin.mm.touch(&mut twin.machine, CPU, id, twin.area.start + page, write);
+                assert!(touched.is_ok(), "no case wants more memory than there is");
+            }
+        }))
     }
 
     fn lock(&mut self) -> Result<u64, Infallible> {
-        let pages: Vec<u64> = (0..self.area.end - self.area.start).collect();
-        self.touch(Process::Parent, &pages, true)
+        Ok(self.faults_of(|twin| {
+            let locked = twin.mm.mlock(&mut twin.machine, CPU, twin.parent, twin.area.clone());
+            assert!(locked.is_ok(), "no case wants more memory than there is");
+        }))
     }
 
     fn drop_pages(&mut self, pages: Range<u64>) -> Result<(), Infallible> {

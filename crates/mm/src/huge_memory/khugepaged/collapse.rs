@@ -216,10 +216,10 @@ impl MemoryManager {
         let copy = (costs.page_copy + costs.page_miss + costs.page_unmap) * copied;
         let cost = copy + costs.clear(found.none.into()) + costs.pte_write * (1 << order);
         machine.charge(cpu, Category::Khugepaged, cost);
-        self.zap_pte_range(machine, cpu, table, candidate.places(), false);
         let page = self.page_tables[table].first + first as Vpn;
-        let vma = self.mms[mm].vmas.find(page).expect("what is collapsed is in an area");
-        let (may_write, has_recency) = (vma.flags.has(VmFlags::WRITE), self.has_recency(vma));
+        let vma = self.mms[mm].vmas.find(page).expect("what is collapsed is in an area").clone();
+        let (may_write, has_recency) = (vma.flags.has(VmFlags::WRITE), self.has_recency(&vma));
+        self.zap_pte_range(machine, cpu, table, candidate.places(), &vma);
         let mut entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::EXCLUSIVE));
         if may_write {
             entry.set(Pte::WRITE);
@@ -236,7 +236,7 @@ impl MemoryManager {
                 self.add_rmap(table.entry(place), id);
             }
         }
-        self.folio_add_lru(machine, cpu, id, has_recency);
+        self.folio_add_lru_vma(machine, cpu, id, vma.flags, has_recency);
         ScanResult::Succeed
     }
 

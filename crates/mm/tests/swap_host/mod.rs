@@ -1,0 +1,84 @@
+//! A group with one process, and swap beside it, for tests.
+
+use crate::reclaim_machine;
+use machine::{Cpu, Machine, Time};
+use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
+use mm::huge_memory::stats::MthpStat;
+use mm::memcontrol::Memcg;
+use mm::memory::Touch;
+use mm::{Category, Event, MemoryManager, Series};
+
+/// The CPU that all runs on.
+pub const CPU: Cpu = Cpu(0);
+
+/// A group with one process, and swap beside it.
+pub struct Host {
+    pub machine: Machine<Category>,
+    pub mm: MemoryManager,
+    pub memcg: Memcg,
+    pub process: MmId,
+    /// The first page of its memory.
+    pub start: Vpn,
+    /// How many there are.
+    pub pages: u64,
+}
+
+impl Host {
+    /// A process with so many pages mapped, folios of `sizes` at `always`, and zram or a disk of `swap` pages.
+    pub fn new(variant: &str, sizes: &str, pages: u64, swap: u64, zram: bool) -> Host {
+        let (machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
+        mm.set("thp_anon", &format!("{sizes}:always")).unwrap();
+        mm.swapon(swap, zram.then_some(Time::ZERO));
+        let memcg = mm.create_memcg(Memcg::ROOT);
+        let process = mm.create_mm(memcg);
+        let start = mm.mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
+        Host { machine, mm, memcg, process, start, pages }
+    }
+
+    pub fn touch(&mut self, page: u64, write: bool) -> Touch {
+        self.mm.touch(&mut self.machine, CPU, self.process, self.start + page, write).unwrap()
+    }
+
+    /// Stores to all pages, whether they are in swap or not.
+    pub fn store_to_all(&mut self) {
+        (0..self.pages).for_each(|page| _ = self.touch(page, true));
+        self.mm.validate(0);
+    }
+
+    /// Has the group do with so many pages, if it can.
+    pub fn press(&mut self, pages: u64) {
+        let before = self.mm.memcg(self.memcg).max;
+        self.mm.memcg_mut(self.memcg).max = pages;
+        let other = self.mm.create_mm(self.memcg);
+        let start = self.mm.mmap(other, 160, Backing::Anonymous, VmFlags::PRIVATE);
+        self.mm.madvise(other, start..start + 160, Advice::NoHugePage);
+        for page in start..start + 160 {
+            let _ = self.mm.touch(&mut self.machine, CPU, other, page, true);
+            for id in self.mm.take_submitted_writes() {
+                self.mm.end_write(&mut self.machine, CPU, id);
+            }
+        }
+        self.mm.exit_mm(&mut self.machine, CPU, other);
+        self.mm.memcg_mut(self.memcg).max = before;
+        self.mm.validate(0);
+    }
+
+    /// Has all of the process's memory swapped out.
+    pub fn swap_out(&mut self) {
+        self.press(1);
+        assert_eq!(self.mm.mm(self.process).rss(), 0, "all is swapped out");
+    }
+
+    pub fn stat(&self, order: u8, stat: MthpStat) -> i64 {
+        self.mm.mthp_stats().get(order, stat)
+    }
+
+    pub fn count(&self, event: Event) -> u64 {
+        self.mm.counters().get(event)
+    }
+
+    /// Pages that large folios of 64 KiB have.
+    pub fn large(&self) -> u64 {
+        self.mm.anon_pages_by_order(self.process)[4]
+    }
+}
