@@ -45,6 +45,8 @@ events! {
     NumaLocal = "numa_local",
     /// Allocations served by another node than that of the CPU that asked.
     NumaOther = "numa_other",
+    /// Allocations served by the node whose turn it was.
+    NumaInterleave = "numa_interleave",
     /// Requests that no zone could serve; the kernel would reclaim, compact or kill.
     AllocFail = "alloc_fail",
     /// Wake-ups of kswapd.

@@ -44,6 +44,7 @@ pub mod lruvec;
 pub mod memcontrol;
 pub mod memory;
 pub mod memory_map;
+pub mod mempolicy;
 pub mod mglru;
 mod migrate;
 pub mod mlock;

@@ -20,7 +20,7 @@ use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::policy;
 use crate::huge_memory::stats::MthpStat;
 use crate::memcontrol::Memcg;
-use crate::page_alloc::MemoryManager;
+use crate::page_alloc::{Effort, MemoryManager};
 use crate::swapfile::{SwapEntry, SwapIn};
 use crate::vmscan::OutOfMemory;
 use crate::xarray::{Entry, FileId};
@@ -285,7 +285,8 @@ impl MemoryManager {
         fault: &Fault,
     ) -> Result<FolioId, OutOfMemory> {
         let flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
-        let id = self.alloc_folio(machine, cpu, fault.memcg, flags)?;
+        let id = self.vma_alloc_folio(machine, cpu, (fault.mm, fault.page), flags, Effort::ORDINARY);
+        let id = id.map_err(|_| OutOfMemory)?;
         self.folio_add_lru_vma(machine, cpu, id, fault.flags, fault.has_recency);
         Ok(id)
     }

@@ -6,6 +6,7 @@ use machine::{Cpu, Machine, Node, Time};
 use mm::address_space::{Advice, Backing, MmId, Pte, VmFlags, Vpn};
 use mm::huge_memory::stats::MthpStat;
 use mm::memcontrol::Memcg;
+use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::page_alloc::Effort;
 use mm::{Category, Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series};
 use proptest::prelude::*;
@@ -179,6 +180,37 @@ fn areas_cut_later_give_smaller_folios() {
         host.store(page);
         assert_eq!(host.order(page), Some(order), "page {page}");
     }
+}
+
+/// Trap 16: where nodes take turns, a folio is one turn, so the larger folios are, the coarser memory is laid out.
+#[test]
+fn the_turn_of_a_node_is_a_folio() {
+    let layout = |sizes: &str, from: u64| {
+        let mut host = Host::new("m612", sizes);
+        let mode = Mode::Interleave(Nodes(0b11));
+        let policy = Mempolicy { mode, migrate_on_fault: false, migrate_on_referencing_node: false };
+        host.mm.mbind(host.process, host.start + from..host.start + 512, Some(policy));
+        (from..from + 80).for_each(|page| host.store(page));
+        let node = |page: u64| {
+            let pages = host.start + page..host.start + page + 1;
+            host.mm.pages_by_node(host.process, pages).iter().position(|&pages| pages > 0).unwrap()
+        };
+        let nodes: Vec<usize> = (from..from + 80).map(node).collect();
+        let turns: Vec<usize> = nodes.chunk_by(|a, b| a == b).map(<[usize]>::len).collect();
+        (nodes[0], turns, host.mm.counters().get(Event::NumaInterleave))
+    };
+    assert_eq!(layout("2M:never", 0), (0, vec![1; 80], 80));
+    assert_eq!(layout("64K:always", 0), (0, vec![16; 5], 5));
+    // Single pages up to the first window of 64 KiB; turns of folios are counted from where the area begins.
+    let (first, turns, counted) = layout("64K:always", 6);
+    assert_eq!((first, &turns[..10], counted), (0, &[1; 10][..], 10 + 5));
+    assert_eq!(
+        turns[10..14],
+        [16; 4],
+        "the window at page 16 has turn 0, as the area begins in the one before"
+    );
+    let (first, turns, _) = layout("32K,64K:always", 8);
+    assert_eq!((first, &turns[..]), (1, &[8, 16, 16, 16, 16, 8][..]), "32 KiB count turns of 32 KiB");
 }
 
 /// From 6.9 on, where a fault may reclaim for a large folio, a group at its limit makes room for it.

@@ -4,7 +4,9 @@ use machine::{Cpu, Node};
 use mm::Series;
 use mm::numa::cpupid::Cpupid;
 use mm::numa::features::{AccessingPids, NumaFeatures};
-use mm::numa::migrate::policy::{Fault, FaultFlags, GroupUse, may_migrate};
+use mm::numa::migrate::policy::{
+    Fault, FaultFlags, GroupUse, Mempolicy, Mode, Nodes, may_migrate, misplaced,
+};
 use mm::numa::placement::policy::{Join, Other, join};
 use mm::numa::placement::{CountedFault, TaskClock, TaskNuma};
 use mm::numa::scan::policy::{self, Budget, Scanner, SkipReason, VmaTraits, pid_bit};
@@ -632,4 +634,23 @@ proptest! {
         prop_assert!(end == start + length || end.is_multiple_of(2 * MIB));
         prop_assert!(end - start < ((pages as u64) << 12) + 2 * MIB);
     }
+}
+
+/// Nodes of a policy take turns, in the order of their numbers; a page that is where its turn has it stays.
+#[test]
+fn nodes_take_turns() {
+    let nodes = Nodes(0b1011);
+    assert_eq!([0, 1, 2, 3, 7].map(|turn| nodes.on_turn(turn).map(|node| node.0)), [0, 1, 3, 0, 1].map(Some));
+    assert_eq!(Nodes(0).on_turn(5), None);
+    let policy = Mempolicy {
+        mode: Mode::Interleave(nodes),
+        migrate_on_fault: true,
+        migrate_on_referencing_node: false,
+    };
+    let target = |turn, folio| {
+        let distances = vec![vec![10; 4]; 4];
+        misplaced(&policy, Node(2), Node(folio), turn, &distances, |_| unreachable!("nobody is asked"))
+    };
+    let moves = [(0, 0), (1, 0), (2, 0), (3, 3), (4, 1)].map(|(turn, folio)| target(turn, folio));
+    assert_eq!(moves, [None, Some(Node(1)), Some(Node(3)), Some(Node(0)), None]);
 }

@@ -352,6 +352,30 @@ fn a_policy_says_where_pages_go() {
     }
 }
 
+/// Where nodes take turns, huge pages have theirs, and stay there from 6.7 on. Before, hint faults asked for the turn of their
+/// first page, which is that of the first node for all.
+#[test]
+fn huge_pages_keep_their_turn_from_6_7_on() {
+    for (variant, on_nodes) in
+        [("b0", [1024, 0]), ("m6", [1024, 0]), ("r67", [512, 512]), ("y612", [512, 512])]
+    {
+        let mut threads = start(variant);
+        threads.mm.set("transparent_hugepage/enabled", "always").unwrap();
+        let mode = Mode::Interleave(Nodes(0b11));
+        let policy = Mempolicy { mode, migrate_on_fault: true, migrate_on_referencing_node: false };
+        let area = threads.start..threads.start + 1024;
+        threads.mm.mbind(threads.space, area.clone(), Some(policy));
+        (0..1024).for_each(|page| threads.touch(0, page, true));
+        assert_eq!(threads.mm.pages_by_node(threads.space, area.clone())[..2], [512, 512], "{variant}");
+        for _ in 0..100 {
+            threads.tick(0, 8);
+            (0..1024).for_each(|page| threads.touch(0, page, true));
+        }
+        assert!(threads.count(Event::NumaHugePteUpdates) > 0);
+        assert_eq!(threads.mm.pages_by_node(threads.space, area)[..2], on_nodes, "{variant}");
+    }
+}
+
 /// A new piece of a VMA has no record, and a copy of an address space has none at all: both are scanned after a new delay.
 #[test]
 fn a_split_and_a_fork_lose_what_scanning_knew() {

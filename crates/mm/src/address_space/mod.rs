@@ -22,7 +22,6 @@ mod vma;
 use crate::account::Category;
 use crate::huge_memory::policy::Disabled;
 use crate::memcontrol::Memcg;
-use crate::numa::migrate::policy::Mempolicy;
 use crate::numa::scan::MmScan;
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::readahead::policy::SwapRa;
@@ -268,12 +267,6 @@ impl MemoryManager {
             }
         }
         self.mms[mm].vmas.change(pages, |vma| vma.flags = vma.flags.without(all).or(rights));
-    }
-
-    /// Sets the policy of what lies in `pages`, or takes it away (`mbind`). It says whether NUMA balancing may scan, and where
-    /// hint faults take pages; pages that are there stay, and new ones are those of a process without a policy.
-    pub fn mbind(&mut self, mm: MmId, pages: Range<Vpn>, policy: Option<Mempolicy>) {
-        self.mms[mm].vmas.change(pages, |vma| vma.policy = policy);
     }
 
     /// Whether accesses to an area say something about the future (`vma_has_recency`); before 6.3 all did.

@@ -91,7 +91,7 @@ pub struct Vma {
     /// What NUMA scanning knows of it (`numab_state`): nothing where it was cut off another, the first one's where two
     /// became one.
     pub(crate) numab: Option<NumabState>,
-    /// Where hint faults may take its pages, if that was set (`vma->vm_policy`).
+    /// Where its pages are to be, if that was set (`vma->vm_policy`).
     pub(crate) policy: Option<Mempolicy>,
     /// What has been read of it from swap. A piece that is cut off begins with as much, and of two that become one the
     /// first one's stays.

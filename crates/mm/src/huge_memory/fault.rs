@@ -18,7 +18,7 @@ use crate::address_space::{MmId, Pte, VmFlags, Vma, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::memory::{Fault, Touch};
-use crate::page_alloc::{Effort, MemoryManager, Placement};
+use crate::page_alloc::{Effort, MemoryManager};
 use crate::vmscan::OutOfMemory;
 use machine::{Cpu, Machine};
 
@@ -75,11 +75,10 @@ impl MemoryManager {
         let first = policy::window(page, PMD_ORDER).start;
         let mut entry = Pte::ZERO;
         if step == PmdStep::Folio {
-            let memcg = self.mms[mm].memcg;
             let effort = policy::effort(&f, &thp, &state);
             let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
             flags.set_order(PMD_ORDER);
-            match self.try_alloc_folio(machine, cpu, memcg, flags, effort, Placement::Local) {
+            match self.vma_alloc_folio(machine, cpu, (mm, page), flags, effort) {
                 Err(failure) => {
                     self.count_fallback(PMD_ORDER, failure);
                     return None;
@@ -151,7 +150,7 @@ impl MemoryManager {
             let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
             flags.set_order(order);
             let effort = if order == 0 { Effort::ORDINARY } else { large };
-            match self.try_alloc_folio(machine, cpu, fault.memcg, flags, effort, Placement::Local) {
+            match self.vma_alloc_folio(machine, cpu, (fault.mm, fault.page), flags, effort) {
                 Ok(id) => {
                     self.folio_add_lru_vma(machine, cpu, id, fault.flags, fault.has_recency);
                     return Ok(id);

@@ -9,7 +9,7 @@
 //!   m4    + windows turn before the test, skips are traced                      "Track VMA scanning", 1-4, October 2023
 //!   m5    + a VMA begun is finished, whoever scans
 //!   m6    + once a sequence, and one VMA by force where none was touched
-//!   r67   + the first sequences are counted from the VMA's birth                6.7 to 6.11
+//!   r67   + the first sequences are counted from the VMA's birth                6.7 to 6.11; folios take turns, not pages
 //!   y612  + a VMA comes up again after as many sequences as there are threads   6.12 to 7.1
 //!   c72   + no scan where the cpuset allows one node                            7.2
 //! ```
@@ -73,6 +73,8 @@ pub struct NumaFeatures {
     pub folio_test: FolioTest,
     /// 6.10: hint faults on large folios that are mapped by entries count, and migrate them.
     pub large_folios: bool,
+    /// 6.7: where nodes take turns, a folio has the turn that it was allocated in; before, each of its pages has its own.
+    pub folios_take_turns: bool,
     /// 7.x: promotions into free space are counted apart (`pgpromote_candidate_nrl`).
     pub counts_unlimited_promotions: bool,
 }
@@ -91,6 +93,7 @@ impl NumaFeatures {
         migration_keeps_cpupid: true,
         folio_test: FolioTest::References,
         large_folios: false,
+        folios_take_turns: false,
         counts_unlimited_promotions: false,
     };
     pub(crate) const P1: NumaFeatures = NumaFeatures { vma_scan_delay: true, ..NumaFeatures::B0 };
@@ -103,7 +106,8 @@ impl NumaFeatures {
     pub(crate) const M4: NumaFeatures = NumaFeatures { turns_windows_first: true, ..NumaFeatures::P4 };
     pub(crate) const M5: NumaFeatures = NumaFeatures { finishes_begun_vmas: true, ..NumaFeatures::M4 };
     pub(crate) const M6: NumaFeatures = NumaFeatures { once_a_sequence: true, ..NumaFeatures::M5 };
-    pub(crate) const R67: NumaFeatures = NumaFeatures { sequences_of_the_vma: true, ..NumaFeatures::M6 };
+    pub(crate) const R67: NumaFeatures =
+        NumaFeatures { sequences_of_the_vma: true, folios_take_turns: true, ..NumaFeatures::M6 };
     pub(crate) const R610: NumaFeatures =
         NumaFeatures { folio_test: FolioTest::Sharers, large_folios: true, ..NumaFeatures::R67 };
     pub(crate) const Y612: NumaFeatures =

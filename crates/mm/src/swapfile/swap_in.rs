@@ -18,7 +18,7 @@ use crate::huge_memory::orders::Orders;
 use crate::huge_memory::policy::{Failure, allowed_orders, effort, fitting, swap_orders, window};
 use crate::huge_memory::stats::MthpStat;
 use crate::memory::{Fault, Touch};
-use crate::page_alloc::{Effort, MemoryManager, Placement};
+use crate::page_alloc::{Effort, MemoryManager};
 use crate::vmscan::OutOfMemory;
 use machine::{Cpu, Machine};
 use std::ops::Range;
@@ -187,7 +187,7 @@ impl MemoryManager {
             let mut flags = FolioFlags::SWAPBACKED;
             flags.set_order(order);
             let effort = if order == 0 { Effort::ORDINARY } else { large };
-            match self.try_alloc_folio(machine, cpu, fault.memcg, flags, effort, Placement::Local) {
+            match self.vma_alloc_folio(machine, cpu, (fault.mm, fault.page), flags, effort) {
                 Ok(id) => return Ok(id),
                 Err(_) if order == 0 => return Err(OutOfMemory),
                 Err(failure) if f.swap_in == LargeSwapIn::ThroughCache => {

@@ -189,8 +189,13 @@ impl Judge<'_> {
         let cpus = self.recording.node_of_cpu.len();
         let own = self.tasks.get(task);
         let (preferred, task_scan_seq) = (own.preferred, own.scan_seq);
-        let target =
-            migration::misplaced(&Mempolicy::default_on(here), here, page, &self.recording.distances, |to| {
+        let target = migration::misplaced(
+            &Mempolicy::default_on(here),
+            here,
+            page,
+            0,
+            &self.recording.distances,
+            |to| {
                 let answer = migration::may_migrate(&migration::Fault {
                     pid: fault.tid,
                     last,
@@ -203,7 +208,8 @@ impl Judge<'_> {
                 });
                 asked = Some(answer);
                 answer
-            });
+            },
+        );
         self.count("filter asked", asked.is_some() == fault.filter.is_some());
         if let (Some(answer), Some(filter)) = (asked, fault.filter) {
             self.count("filter's answer", answer == filter.answer);

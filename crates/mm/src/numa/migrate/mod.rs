@@ -28,6 +28,9 @@ use crate::account::Category;
 use crate::address_space::{MmId, PTRS_PER_PTE, Pte, PteNumber, VmFlags, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
+use crate::huge_memory::orders::PMD_ORDER;
+use crate::huge_memory::policy::window;
+use crate::mempolicy::interleave_index;
 use crate::page::MigrateType;
 use crate::page_alloc::{MemoryManager, Placement, Request};
 use crate::watermark::{Mark, Reserves};
@@ -69,7 +72,11 @@ impl MemoryManager {
         let may_write = vma.flags.has(VmFlags::WRITE) && self.page_tables[entry].has(Pte::WRITE);
         let shares = self.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
         note_access(&f, &mut vma.numab, pid);
-        let (vma_start, policy) = (vma.start, vma.policy);
+        let order = if f.folios_take_turns { self.folios.flags[id].order() } else { 0 };
+        // Of a huge entry the first page is asked for, of others the very page.
+        let asked = if is_huge { window(page, PMD_ORDER).start } else { page };
+        let policy = vma.policy.map(|policy| (policy, interleave_index(vma, asked, order)));
+        let vma_start = vma.start;
         let is_program = !vma.is_private() || vma.flags.has(VmFlags::EXEC);
         let timed = settings.tiering && self.numa.is_slow(source);
         let last = if timed { Cpupid::UNSET } else { self.numa.last(id) };
@@ -135,7 +142,7 @@ impl MemoryManager {
         }
     }
 
-    /// Where a folio that `task` touches in a VMA with `policy` is to go (`mpol_misplaced`).
+    /// Where a folio that `task` touches in a VMA with `policy`, whose turn it is given, is to go (`mpol_misplaced`).
     fn misplaced(
         &mut self,
         machine: &Machine<Category>,
@@ -143,17 +150,17 @@ impl MemoryManager {
         task: TaskId,
         id: FolioId,
         source: Node,
-        policy: Option<Mempolicy>,
+        policy: Option<(Mempolicy, u64)>,
     ) -> Option<Node> {
         let here = machine.node(cpu);
         if policy.is_none() && source == here {
             // Under the default policy nothing more is asked.
             return None;
         }
-        let policy = policy.unwrap_or(Mempolicy::default_on(here));
+        let (policy, turn) = policy.unwrap_or((Mempolicy::default_on(here), 0));
         let distances = &machine.topology.node_distances;
         let mut asked = false;
-        let target = policy::misplaced(&policy, here, source, distances, |_| {
+        let target = policy::misplaced(&policy, here, source, turn, distances, |_| {
             asked = true;
             true
         });

@@ -39,6 +39,11 @@ impl Nodes {
         self.0.is_power_of_two()
     }
 
+    /// Whose turn it is if they take turns.
+    pub fn on_turn(self, turn: u64) -> Option<Node> {
+        self.iter().nth(turn.checked_rem(self.0.count_ones().into())? as usize)
+    }
+
     fn iter(self) -> impl Iterator<Item = Node> {
         (0..64).map(Node).filter(move |&node| self.has(node))
     }
@@ -55,11 +60,11 @@ pub enum Mode {
     Bind(Nodes),
     /// These first, the nearest of them.
     PreferredMany(Nodes),
-    /// One after the other; this one for the page at hand.
-    Interleave(Node),
+    /// One after the other, folio by folio.
+    Interleave(Nodes),
 }
 
-/// A memory policy as far as hint faults go.
+/// A memory policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mempolicy {
     /// Its nodes.
@@ -81,12 +86,14 @@ impl Mempolicy {
     }
 }
 
-/// Where a page belongs that is touched from `this` node and is on `folio`; none: it stays. `filter` answers for the
-/// destination it is given, and is asked only where the policy leaves it to who touches the page.
+/// Where a page belongs that is touched from `this` node and is on `folio`; none: it stays. `turn` says whose turn it is
+/// where nodes take turns. `filter` answers for the destination it is given, and is asked only where the policy leaves it
+/// to who touches the page.
 pub fn misplaced(
     policy: &Mempolicy,
     this: Node,
     folio: Node,
+    turn: u64,
     distances: &[Vec<u8>],
     filter: impl FnOnce(Node) -> bool,
 ) -> Option<Node> {
@@ -98,7 +105,7 @@ pub fn misplaced(
         Mode::Preferred(nodes) if nodes.has(folio) => return None,
         Mode::Preferred(nodes) => nodes.iter().next()?,
         Mode::Local => this,
-        Mode::Interleave(node) => node,
+        Mode::Interleave(nodes) => nodes.on_turn(turn)?,
         Mode::Bind(nodes) | Mode::PreferredMany(nodes) if referencing => {
             if !nodes.has(this) {
                 return None;

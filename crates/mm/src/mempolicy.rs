@@ -1,0 +1,68 @@
+//! Memory policies of areas: which node new memory comes from.
+//!
+//! ```text
+//!   MPOL_INTERLEAVE of nodes 0 and 1, area from page 0 on
+//!     single pages     0 1 0 1 0 1 0 1 ...
+//!     64 KiB           0               1               0 ...      the turn is that of the folio: its page number divided by
+//!                                                                 its size, so memory is laid out the coarser, the larger
+//! ```
+//!
+//! The turn counts from where the area would begin in what it maps, in units of the folio, and on from the area's start; an
+//! area that begins inside a folio's size is a turn behind. Where the node whose turn it is has none, the next one by distance
+//! serves. Left out: what is read ahead from swap comes from the CPU's node, and under other policies new pages come from where
+//! a process without one has them; hint faults know all policies ([`crate::numa`]). In the kernel: `get_vma_policy`,
+//! `interleave_nid`, `vma_alloc_folio` in mm/mempolicy.c.
+
+use crate::account::Category;
+use crate::address_space::{Backing, MmId, Vma, Vpn};
+use crate::counters::Event;
+use crate::folio::{FolioFlags, FolioId};
+use crate::huge_memory::policy::{Failure, window};
+use crate::numa::migrate::policy::{Mempolicy, Mode};
+use crate::page_alloc::{Effort, MemoryManager, Placement};
+use machine::{Cpu, Machine};
+use std::ops::Range;
+
+/// Whose turn it is in an area that is laid over nodes: the number of the folio of this order at `page`.
+pub fn interleave_index(vma: &Vma, page: Vpn, order: u8) -> u64 {
+    let first = match vma.backing {
+        Backing::Anonymous => vma.start,
+        Backing::File(_, first) => first.into(),
+    };
+    (first >> order) + ((page - vma.start) >> order)
+}
+
+impl MemoryManager {
+    /// Sets the policy of what lies in `pages`, or takes it away (`mbind`). It says whether NUMA balancing may scan, and where
+    /// hint faults take pages; and, if it takes nodes in turn, where new ones come from. Pages that are there stay.
+    pub fn mbind(&mut self, mm: MmId, pages: Range<Vpn>, policy: Option<Mempolicy>) {
+        self.mms[mm].vmas.change(pages, |vma| vma.policy = policy);
+    }
+
+    /// Memory for a folio that a fault of `page` makes, of the order in `flags`, from where its area's policy has it
+    /// (`vma_alloc_folio`).
+    pub(crate) fn vma_alloc_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        (mm, page): (MmId, Vpn),
+        flags: FolioFlags,
+        effort: Effort,
+    ) -> Result<FolioId, Failure> {
+        let space = &self.mms[mm];
+        let vma = space.vmas.find(page).expect("a page that is touched is mapped");
+        let turn = match vma.policy {
+            Some(Mempolicy { mode: Mode::Interleave(nodes), .. }) => {
+                let first = window(page, flags.order()).start;
+                nodes.on_turn(interleave_index(vma, first, flags.order()))
+            }
+            _ => None,
+        };
+        let placement = turn.map_or(Placement::Local, Placement::Prefer);
+        let id = self.try_alloc_folio(machine, cpu, space.memcg, flags, effort, placement)?;
+        if turn == Some(self.folio_node(id)) {
+            self.counters.add(Event::NumaInterleave, 1);
+        }
+        Ok(id)
+    }
+}
