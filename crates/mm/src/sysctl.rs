@@ -97,6 +97,8 @@ pub struct Settings {
     pub boot_huge_pages: [u64; 2],
     /// `tlb_single_page_flush_ceiling`: flushes of more kernel pages than this flush everything.
     pub tlb_single_page_flush_ceiling: u64,
+    /// `zswap_ever_enabled`: zswap was on once and holds nothing.
+    pub zswap_ever_enabled: bool,
     /// NUMA balancing.
     pub numa: NumaSettings,
     /// `fail_page_alloc/nth`: the allocation for huge pages and their vmemmap, counted from 1, that fails; 0 for none.
@@ -127,6 +129,7 @@ impl Default for Settings {
             hugetlb_optimize_vmemmap: false,
             boot_huge_pages: [0; 2],
             tlb_single_page_flush_ceiling: 33,
+            zswap_ever_enabled: false,
             numa: NumaSettings::default(),
             fail_nth: 0,
             fail_ppm: 0,
@@ -344,6 +347,16 @@ pub const SETTINGS: &[Setting] = &[
         accepts: "0 (off) to 100",
         description: "how scattered free memory may be before kcompactd compacts of its own accord, percent",
         apply: Apply::Number(|s, value| assign(&mut s.compaction_proactiveness, value, 0..=100)),
+    },
+    Setting {
+        name: "zswap_ever_enabled",
+        default: "0",
+        accepts: "0 or 1",
+        description: "zswap, itself not modelled, was on once and held nothing: no large folio comes back from swap as one",
+        apply: Apply::Number(|s, value| {
+            s.zswap_ever_enabled = value != 0;
+            value <= 1
+        }),
     },
     thp_file!(
         "transparent_hugepage/enabled",

@@ -155,6 +155,24 @@ fn zeroes_are_neither_written_nor_read() {
     }
 }
 
+/// Trap 20: zswap cannot bring large folios back, so nobody does from when it was on for the first time. They go out whole.
+#[test]
+fn after_zswap_was_on_single_pages_come_back() {
+    for variant in ["mainline-6.12", "mainline-6.18", "m72"] {
+        for (ever_enabled, whole) in [("0", 4), ("1", 0)] {
+            let mut host = Host::new(variant, "64K", 64, 4096, true);
+            host.mm.set("zswap_ever_enabled", ever_enabled).unwrap();
+            host.store_to_all();
+            host.swap_out();
+            host.store_to_all();
+            let counts =
+                [MthpStat::Swpout, MthpStat::Swpin, MthpStat::SwpinFallback].map(|stat| host.stat(4, stat));
+            assert_eq!((counts, host.count(Event::Pswpin)), ([4, whole, 0], 64), "{variant}, {ever_enabled}");
+            assert_eq!(host.large(), 16 * whole as u64);
+        }
+    }
+}
+
 /// Zeroes and data that lie in a row do not come back as one folio.
 #[test]
 fn a_row_of_entries_is_zeroes_or_is_not() {

@@ -11,7 +11,7 @@
 //! [`policy`] says where room is looked for, `cluster` keeps account of it, `swap_in` brings back what is out and
 //! [`readahead`] what lies around it; `zeromap` spares both where there is nothing but zeroes. Left out: each CPU's stock of
 //! 64 entries (before 6.15), more than one device, priorities, discarding, slots of the swap cache that a search gives back
-//! on its way, zswap. In the kernel: mm/swapfile.c, mm/swap_state.c.
+//! on its way, zswap but for what it leaves behind (`zswap_ever_enabled`). In the kernel: mm/swapfile.c, mm/swap_state.c.
 
 mod cluster;
 pub mod policy;

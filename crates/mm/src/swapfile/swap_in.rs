@@ -157,6 +157,10 @@ impl MemoryManager {
     /// The sizes that a page may come back in.
     fn swap_in_orders(&self, fault: &Fault, swap: SwapEntry) -> Orders {
         let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
+        if self.settings.zswap_ever_enabled {
+            // What was off may have stored some of the pages when it was on.
+            return Orders::NONE;
+        }
         let vma = self.mms[fault.mm].vmas.find(fault.page).expect("a page that is touched is mapped");
         let allowed = allowed_orders(f, thp, &self.vma_state(fault.mm, vma)).and(Orders::PTE_MAPPED);
         let aligned = swap_orders(allowed, fault.page, swap.into());
