@@ -29,6 +29,7 @@ pub mod buddy;
 pub mod compaction;
 pub mod counters;
 mod device_reads;
+pub mod fault_injection;
 pub mod features;
 pub mod filemap;
 pub mod folio;

@@ -22,6 +22,7 @@ use crate::address_space::{AddressSpaces, FileMappings, PageTables};
 use crate::buddy::Wanted;
 use crate::compaction::{CompactMode, CompactResult, KcompactdState};
 use crate::counters::{Counters, Event};
+use crate::fault_injection::Injection;
 use crate::features::{CacheRule, Features};
 use crate::folio::{FolioId, Folios};
 use crate::huge_memory::khugepaged::KhugepagedState;
@@ -135,6 +136,7 @@ pub struct MemoryManager {
     pub(crate) counters: Counters,
     latencies: Latencies,
     pub(crate) hugetlb: HugetlbPools,
+    pub(crate) failslab: Injection,
     min_free_kbytes: u64,
     local_cpus: Vec<u64>,
     online_cpus: u64,
@@ -220,6 +222,8 @@ impl MemoryManager {
         // Which allocations fail is not to depend on how long sections take.
         let mut injected = noise.clone();
         injected.advance(1 << 64);
+        let mut slab = noise.clone();
+        slab.advance(1 << 66);
         let mut turns = noise.clone();
         turns.advance(1 << 65);
         let memcg_lrus = nodes.iter().map(|&node| {
@@ -237,6 +241,7 @@ impl MemoryManager {
             own_zones,
             counters: Counters::default(),
             hugetlb: HugetlbPools::new(memory, topology.nodes, injected),
+            failslab: Injection::new(slab),
             latencies: Latencies::new(noise),
             min_free_kbytes: 0,
             local_cpus: nodes.iter().map(|&node| topology.cpus_of(node).len() as u64).collect(),

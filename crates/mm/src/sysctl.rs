@@ -2,6 +2,7 @@
 //!
 //! Everything a setting is, is said in [`SETTINGS`]; help texts, checks and `/proc`-like listings come from there.
 
+use crate::fault_injection::FaultAttr;
 use crate::huge_memory::settings::{ThpSettings, show_number, write_number};
 use thiserror::Error;
 
@@ -101,10 +102,10 @@ pub struct Settings {
     pub zswap_ever_enabled: bool,
     /// NUMA balancing.
     pub numa: NumaSettings,
-    /// `fail_page_alloc/nth`: the allocation for huge pages and their vmemmap, counted from 1, that fails; 0 for none.
-    pub fail_nth: u64,
-    /// `fail_page_alloc/ppm`: how many of a million such allocations fail.
-    pub fail_ppm: u64,
+    /// `fail_page_alloc/nth` and `ppm`: which allocations for huge pages and their vmemmap fail.
+    pub fail_page_alloc: FaultAttr,
+    /// `failslab/nth` and `ppm`: which allocations of VMAs' records fail.
+    pub failslab: FaultAttr,
 }
 
 impl Default for Settings {
@@ -131,8 +132,8 @@ impl Default for Settings {
             tlb_single_page_flush_ceiling: 33,
             zswap_ever_enabled: false,
             numa: NumaSettings::default(),
-            fail_nth: 0,
-            fail_ppm: 0,
+            fail_page_alloc: FaultAttr::default(),
+            failslab: FaultAttr::default(),
         }
     }
 }
@@ -506,14 +507,28 @@ pub const SETTINGS: &[Setting] = &[
         default: "0",
         accepts: "0 (none), or the number of an allocation, counted from 1",
         description: "which allocation for huge pages and their vmemmap fails",
-        apply: Apply::Number(|s, value| assign(&mut s.fail_nth, value, 0..=u64::MAX)),
+        apply: Apply::Number(|s, value| assign(&mut s.fail_page_alloc.nth, value, 0..=u64::MAX)),
     },
     Setting {
         name: "fail_page_alloc/ppm",
         default: "0",
         accepts: "0 to 1000000",
         description: "how many of a million allocations for huge pages and their vmemmap fail, at random",
-        apply: Apply::Number(|s, value| assign(&mut s.fail_ppm, value, 0..=1_000_000)),
+        apply: Apply::Number(|s, value| assign(&mut s.fail_page_alloc.ppm, value, 0..=1_000_000)),
+    },
+    Setting {
+        name: "failslab/nth",
+        default: "0",
+        accepts: "0 (none), or the number of an allocation, counted from 1",
+        description: "which allocation of a VMA's record of NUMA scanning fails",
+        apply: Apply::Number(|s, value| assign(&mut s.failslab.nth, value, 0..=u64::MAX)),
+    },
+    Setting {
+        name: "failslab/ppm",
+        default: "0",
+        accepts: "0 to 1000000",
+        description: "how many of a million allocations of VMAs' records of NUMA scanning fail, at random",
+        apply: Apply::Number(|s, value| assign(&mut s.failslab.ppm, value, 0..=1_000_000)),
     },
 ];
 

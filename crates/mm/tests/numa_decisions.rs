@@ -33,6 +33,8 @@ struct Space {
     scanned: Vec<Range<u64>>,
     traced: Vec<(u64, SkipReason)>,
     threads: i32,
+    /// No record can be allocated.
+    no_memory: bool,
 }
 
 impl Space {
@@ -50,6 +52,7 @@ impl Space {
             now: 1000,
             scanned: Vec::new(),
             traced: Vec::new(),
+            no_memory: false,
             threads: 3,
         }
     }
@@ -86,6 +89,9 @@ impl Vmas for Space {
     fn record(&mut self, start: u64) -> &mut Option<NumabState> {
         &mut self.at(start).2
     }
+    fn can_allocate_record(&mut self) -> bool {
+        !self.no_memory
+    }
     fn change_prot(&mut self, start: u64, range: Range<u64>) -> u64 {
         let full = self.at(start).3;
         self.scanned.push(range.clone());
@@ -113,6 +119,38 @@ fn the_first_pass_is_the_same_everywhere() {
         assert_eq!(pages, [1536, 1024, 1792], "{name}");
         assert_eq!(space.scan.scan_offset, space.vmas[2].0.start + 7 * MIB, "{name}");
         assert_eq!(space.scan.scan_seq, 0, "{name}");
+    }
+}
+
+/// Trap 14: without memory for its record a VMA is passed over, each time anew and without a trace; who touches it is not
+/// remembered. Its delay and its first sequences begin with the record.
+#[test]
+fn a_vma_without_a_record_is_passed_over() {
+    for name in VARIANTS {
+        let f = features(name);
+        let mut space = Space::of(&[6]);
+        space.no_memory = true;
+        for pass in 1..=5 {
+            let scanned = space.pass(&f, &settings(), 7)[0] > 0;
+            assert_eq!((scanned, space.scan.scan_seq), (name == "b0", pass), "{name}");
+            space.touch(&f, 0, 7);
+            space.now += jiffies(10_000);
+        }
+        assert!(space.vmas[0].2.is_none() && space.traced.is_empty(), "{name}");
+        if name == "b0" {
+            continue;
+        }
+        space.no_memory = false;
+        assert_eq!(space.pass(&f, &settings(), 7), [0], "{name}");
+        let record = space.vmas[0].2.expect("there is memory for it");
+        assert_eq!((record.pids, record.start_scan_seq), ([0; 2], 5), "{name}");
+        assert_eq!(record.next_scan, space.now + jiffies(100), "{name}");
+        assert_eq!(space.traced.last().map(|&(_, reason)| reason), Some(SkipReason::ScanDelay), "{name}");
+        // A record that is there needs no memory.
+        space.no_memory = true;
+        space.touch(&f, 0, 7);
+        space.now += jiffies(100);
+        assert_eq!(space.pass(&f, &settings(), 7), [1536], "{name}");
     }
 }
 

@@ -352,6 +352,37 @@ fn a_policy_says_where_pages_go() {
     }
 }
 
+/// A process whose areas get no record is not scanned until they do. By then the first sequences, in which everybody may scan,
+/// are over, and from p2 to m5 nobody ever has touched what was never scanned: it is left alone for good.
+#[test]
+fn without_records_nothing_is_scanned() {
+    let kernels = [
+        ("b0", true, true),
+        ("p1", false, true),
+        ("p2", false, false),
+        ("p4", false, false),
+        ("m5", false, false),
+        ("m6", false, true),
+        ("r67", false, true),
+        ("c72", false, true),
+    ];
+    for (variant, without, later) in kernels {
+        let mut threads = start(variant);
+        let mut scanned_with = |ppm: &str| {
+            threads.mm.set("failslab/ppm", ppm).unwrap();
+            let before = threads.count(Event::NumaPteUpdates);
+            for _ in 0..20 {
+                (0..PAGES).for_each(|page| threads.touch(2, page, true));
+                threads.tick(2, 40);
+            }
+            threads.validate();
+            assert!(threads.count(Event::NumaScanPasses) > 0);
+            threads.count(Event::NumaPteUpdates) > before
+        };
+        assert_eq!((scanned_with("1000000"), scanned_with("0")), (without, later), "{variant}");
+    }
+}
+
 /// Where nodes take turns, huge pages have theirs, and stay there from 6.7 on. Before, hint faults asked for the turn of their
 /// first page, which is that of the first node for all.
 #[test]

@@ -26,15 +26,14 @@ pub mod write;
 
 use crate::account::Category;
 use crate::counters::Event;
+use crate::fault_injection::Injection;
 use crate::memory_map::MemoryRange;
 use crate::page::{MigrateType, PAGEBLOCK_ORDER, Pfn};
 use crate::page_alloc::{MemoryManager, Placement, Request};
-use crate::sysctl::Settings;
 use crate::vmemmap::Vmemmap;
 use folio::{Folio, is_gigantic};
 use hstate::Hstate;
 use machine::{Cpu, Machine, Node, SpinLock};
-use rand_distr::{Bernoulli, Distribution};
 use rand_pcg::Pcg64Mcg;
 
 pub use reservation::{NoHugePage, Use};
@@ -52,25 +51,6 @@ struct Flags {
     optimized: bool,
     /// It leaves with its last user.
     temporary: bool,
-}
-
-/// Which allocations fail because a test wants it.
-#[derive(Clone, Debug)]
-pub(crate) struct Injection {
-    calls: u64,
-    random: Pcg64Mcg,
-}
-
-impl Injection {
-    /// Whether the next allocation fails.
-    pub(crate) fn fails(&mut self, settings: &Settings) -> bool {
-        self.calls += 1;
-        let at_random = match Bernoulli::from_ratio(settings.fail_ppm as u32, 1_000_000) {
-            Ok(chance) if settings.fail_ppm > 0 => chance.sample(&mut self.random),
-            _ => false,
-        };
-        self.calls == settings.fail_nth || at_random
-    }
 }
 
 /// All pools, and the map of struct pages that their pages give back.
@@ -103,7 +83,7 @@ impl HugetlbPools {
             optimize_key: 0,
             flags: Vec::new(),
             held: 0,
-            injection: Injection { calls: 0, random },
+            injection: Injection::new(random),
         }
     }
 
@@ -124,7 +104,7 @@ impl HugetlbPools {
 
     /// How many allocations could have been made to fail so far (`fail_page_alloc/nth`).
     pub fn nr_allocations(&self) -> u64 {
-        self.injection.calls
+        self.injection.calls()
     }
 
     fn flags(&self, folio: Folio) -> Flags {
@@ -190,7 +170,7 @@ impl MemoryManager {
 
     /// Whether the allocation that is about to be made fails because a test wants it.
     pub(crate) fn is_made_to_fail(&mut self) -> bool {
-        self.hugetlb.injection.fails(&self.settings)
+        self.hugetlb.injection.fails(self.settings.fail_page_alloc)
     }
 
     /// Takes the whole vmemmap for split into page tables already, as earlier resizes may have left it.

@@ -188,6 +188,10 @@ impl Vmas for Walk<'_> {
         &mut vma.expect("the pass found it").numab
     }
 
+    fn can_allocate_record(&mut self) -> bool {
+        !self.kernel.failslab.fails(self.kernel.settings.failslab)
+    }
+
     fn change_prot(&mut self, start: u64, range: Range<u64>) -> u64 {
         let is_private = self.vma(start).is_private();
         let pages = range.start >> PAGE_SHIFT..range.end >> PAGE_SHIFT;

@@ -5,7 +5,7 @@
 //!   claim    is it time for this address space, and whose turn?  ── no ─► nothing
 //!   decide   for each VMA, in this order:
 //!            D1 unsuitable  D2 shared_ro  D3 inaccessible        ── yes ─► skip
-//!            D4 no record: it gets one
+//!            D4 no record: it gets one; if there is no memory for it ── skip
 //!            D5 too young                                        ── yes ─► skip
 //!            D6 the windows turn                                 (m4 and later)
 //!            D8 scanned in this sequence                         ── yes ─► skip, the next pass starts behind it
@@ -222,6 +222,21 @@ pub enum Decision {
     Skip(SkipReason),
 }
 
+/// Whether scanning a VMA needs a record of it (D4).
+pub fn wants_record(f: &NumaFeatures, vma: VmaTraits) -> bool {
+    f.vma_scan_delay && unfit(vma).is_none()
+}
+
+/// Why a VMA is never scanned (D1 to D3).
+fn unfit(vma: VmaTraits) -> Option<SkipReason> {
+    match vma {
+        VmaTraits { suitable: false, .. } => Some(SkipReason::Unsuitable),
+        VmaTraits { read_only_file: true, .. } => Some(SkipReason::SharedRo),
+        VmaTraits { accessible: false, .. } => Some(SkipReason::Inaccessible),
+        _ => None,
+    }
+}
+
 /// Decides about one VMA, which starts at `start`, and brings its record up to date.
 #[expect(clippy::too_many_arguments, reason = "all that the kernel's conditions read, and nothing else")]
 pub fn decide(
@@ -234,14 +249,8 @@ pub fn decide(
     scanner: &Scanner,
     now: u64,
 ) -> Decision {
-    if !vma.suitable {
-        return Decision::Skip(SkipReason::Unsuitable);
-    }
-    if vma.read_only_file {
-        return Decision::Skip(SkipReason::SharedRo);
-    }
-    if !vma.accessible {
-        return Decision::Skip(SkipReason::Inaccessible);
+    if let Some(reason) = unfit(vma) {
+        return Decision::Skip(reason);
     }
     if !f.vma_scan_delay {
         return Decision::Scan;

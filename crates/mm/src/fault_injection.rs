@@ -1,0 +1,51 @@
+//! Allocations that fail because a test wants them to.
+//!
+//! ```text
+//!   fail_page_alloc    pages for pools of huge pages and for their vmemmap
+//!   failslab           a VMA's record of NUMA scanning
+//!       nth            this one of them, counted from 1        ppm   so many of a million, at random
+//! ```
+//!
+//! The kernel's small allocations that may reclaim do not fail otherwise. In the kernel: lib/fault-inject.c, mm/fail_page_alloc.c,
+//! mm/failslab.c (with `ignore-gfp-wait` at N).
+
+use rand_distr::{Bernoulli, Distribution};
+use rand_pcg::Pcg64Mcg;
+
+/// Which allocations of a kind fail (`struct fault_attr`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultAttr {
+    /// `nth`: this one, counted from 1; 0 for none.
+    pub nth: u64,
+    /// `ppm`: so many of a million.
+    pub ppm: u64,
+}
+
+/// The allocations of a kind so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Injection {
+    calls: u64,
+    random: Pcg64Mcg,
+}
+
+impl Injection {
+    /// None so far; `random` decides which fail if some are to.
+    pub(crate) fn new(random: Pcg64Mcg) -> Injection {
+        Injection { calls: 0, random }
+    }
+
+    /// Whether the next one fails.
+    pub(crate) fn fails(&mut self, attr: FaultAttr) -> bool {
+        self.calls += 1;
+        let at_random = match Bernoulli::from_ratio(attr.ppm as u32, 1_000_000) {
+            Ok(chance) if attr.ppm > 0 => chance.sample(&mut self.random),
+            _ => false,
+        };
+        self.calls == attr.nth || at_random
+    }
+
+    /// How many there were.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls
+    }
+}
