@@ -143,7 +143,10 @@ fn grid(records: &[Record]) -> Grid {
         }
     }
     let events = mm::Event::ALL.iter().map(|event| event.name().to_string());
-    for name in events.chain(MthpStats::default().iter().map(|(order, stat, _)| stat.file(order))) {
+    let page_size = records.first().map(|record| record.run.machine.page_size).unwrap_or_default();
+    let of_sizes = MthpStats::default();
+    let of_sizes = of_sizes.iter().map(|(order, stat, _)| stat.file(page_size, order));
+    for name in events.chain(of_sizes) {
         let count = |record: &Record| record.counters.get(&name).copied().unwrap_or(0);
         if records.iter().any(|record| count(record) > 0) {
             row(name.clone(), &|record| Some(count(record) as f64));

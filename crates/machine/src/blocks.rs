@@ -24,10 +24,12 @@ use crate::time::Time;
 /// What the size of a block changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockCosts {
-    /// Pages at the start of a long clearing that stay in the first-level cache.
-    pub clear_l1_pages: u64,
-    /// Pages until which they stay in the second level.
-    pub clear_l2_pages: u64,
+    /// Parts of 4 KiB that a page has.
+    pub page_parts: u64,
+    /// Parts at the start of a long clearing that stay in the first-level cache.
+    pub clear_l1_parts: u64,
+    /// Parts until which they stay in the second level.
+    pub clear_l2_parts: u64,
     /// Clearing a page that goes to the second level.
     pub page_clear_l2: Time,
     /// Clearing a page that goes farther.
@@ -49,24 +51,28 @@ pub struct BlockCosts {
 }
 
 impl BlockCosts {
-    /// How many pages of a block of `pages` end up in the first level, in the second, and beyond.
-    fn levels(&self, pages: u64) -> [u64; 3] {
-        let first = pages.min(self.clear_l1_pages);
-        let second = pages.min(self.clear_l2_pages).saturating_sub(first);
-        [first, second, pages - first - second]
+    /// How many parts of a block end up in the first level, in the second, and beyond.
+    fn levels(&self, parts: u64) -> [u64; 3] {
+        let first = parts.min(self.clear_l1_parts);
+        let second = parts.min(self.clear_l2_parts).saturating_sub(first);
+        [first, second, parts - first - second]
     }
 
-    /// Clearing a block, given what a page costs that stays in the first level.
+    /// Clearing a block, given what its first page costs, as a page alone does.
     fn clear(&self, page_clear: Time, pages: u64) -> Time {
-        let [first, second, beyond] = self.levels(pages);
-        page_clear * first + self.page_clear_l2 * second + self.page_clear_llc * beyond
+        let (all, alone) = (self.levels(pages * self.page_parts), self.levels(self.page_parts));
+        let [first, second, beyond] = std::array::from_fn(|level| all[level] - alone[level]);
+        let others = page_clear * first + self.page_clear_l2 * second + self.page_clear_llc * beyond;
+        page_clear + others.fraction(1, self.page_parts)
     }
 
-    /// What the first use of a page takes longer that was cleared with its block of `pages`, on average. The page that
+    /// What the first use of a part takes longer that was cleared with its block of `pages`, on average. The part that
     /// faulted is cleared last and used at once; it is not meant.
     fn first_use(&self, pages: u64) -> Time {
-        let [_, second, beyond] = self.levels(pages);
-        (self.page_use_l2 * second + self.page_use_llc * beyond).fraction(1, pages.saturating_sub(1).max(1))
+        let parts = pages * self.page_parts;
+        let [_, second, beyond] = self.levels(parts);
+        let others = self.page_use_l2 * second + self.page_use_llc * beyond;
+        others.fraction(1, parts.saturating_sub(1).max(1) * self.page_parts)
     }
 
     /// Entries that translations of `pages` pages take, in blocks of `block` pages; `marked` says that the kernel marks
@@ -96,7 +102,7 @@ impl Costs {
         }
     }
 
-    /// What the first use of a page takes longer that was cleared with others, `pages` in all.
+    /// What the first use of 4 KiB takes longer that were cleared with others, `pages` in all.
     #[inline]
     pub fn first_use(&self, pages: u64) -> Time {
         self.blocks.as_ref().map_or(Time::ZERO, |blocks| blocks.first_use(pages))
@@ -117,8 +123,9 @@ mod tests {
 
     fn costs() -> Costs {
         let blocks = BlockCosts {
-            clear_l1_pages: 1,
-            clear_l2_pages: 4,
+            page_parts: 1,
+            clear_l1_parts: 1,
+            clear_l2_parts: 4,
             page_clear_l2: NS(110),
             page_clear_llc: NS(200),
             page_use_l2: NS(60),
@@ -143,6 +150,25 @@ mod tests {
         assert_eq!((costs.further_pages(1), costs.further_pages(8)), (Time::ZERO, NS(210)));
         let plain = Costs { blocks: None, ..costs };
         assert_eq!((plain.clear(16), plain.first_use(16)), (NS(1600), Time::ZERO));
+    }
+
+    #[test]
+    fn larger_pages_follow_the_same_curve() {
+        let small = costs();
+        for page_parts in [4, 16] {
+            let blocks = small.blocks.unwrap();
+            let [l2, llc] = [blocks.page_clear_l2, blocks.page_clear_llc].map(|cost| cost * page_parts);
+            let [use_l2, use_llc] = [blocks.page_use_l2, blocks.page_use_llc].map(|cost| cost * page_parts);
+            let (page_clear_l2, page_clear_llc, page_use_l2, page_use_llc) = (l2, llc, use_l2, use_llc);
+            let blocks =
+                BlockCosts { page_parts, page_clear_l2, page_clear_llc, page_use_l2, page_use_llc, ..blocks };
+            let large = Costs { page_clear: small.clear(page_parts), blocks: Some(blocks), ..Costs::FREE };
+            for pages in [1, 2, 8] {
+                let parts = pages * page_parts;
+                assert_eq!(large.clear(pages), small.clear(parts), "{pages} of {page_parts}");
+                assert_eq!(large.first_use(pages), small.first_use(parts), "{pages} of {page_parts}");
+            }
+        }
     }
 
     #[test]

@@ -43,11 +43,11 @@ pub struct Costs {
     pub take_spread: f64,
     /// The same for one that puts blocks back.
     pub put_spread: f64,
-    /// Clearing 4 KiB.
+    /// Clearing a page.
     pub page_clear: Time,
-    /// Copying 4 KiB that caches hold.
+    /// Copying a page that caches hold.
     pub page_copy: Time,
-    /// What a copy takes longer when the target's 64 lines come from memory.
+    /// What a copy takes longer when the target's lines, 64 in 4 KiB, come from memory.
     pub page_miss: Time,
     /// A minor page fault without clearing and without taking the page from a zone.
     pub page_fault: Time,
@@ -80,7 +80,7 @@ pub struct Costs {
 }
 
 /// What moving data between CPUs and the memory of several nodes costs, and what the kernel pays to look who uses which
-/// memory. A page is 4 KiB.
+/// memory.
 ///
 /// ```text
 ///   scan            per entry: pte_protect; then a flush of other CPUs' translations (ipi_*, tlb_*)

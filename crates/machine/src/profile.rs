@@ -3,6 +3,7 @@
 //! ```toml
 //! name = "intel-2s-128"
 //! description = "2-socket Ice Lake SP server, 128 logical CPUs"
+//! page_size_kib = 4                    # or 16, or 64; 4 if left out
 //!
 //! [topology]
 //! source = "..."                       # where the shape comes from
@@ -43,6 +44,7 @@
 
 use crate::blocks::BlockCosts;
 use crate::costs::{Costs, NumaCosts, PagingCosts};
+use crate::page_size::PageSize;
 use crate::storage::{Device, DeviceFigures};
 use crate::time::Time;
 use crate::topology::{Cache, SharedBy, Topology};
@@ -81,7 +83,7 @@ pub struct TopologyFigures {
     /// NUMA nodes in all.
     pub nodes: u8,
     /// How many of them, the last, have memory and no CPU.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub memory_only_nodes: u8,
     /// Firmware's distance table, 10 = local.
     pub node_distances: Vec<Vec<u8>>,
@@ -288,9 +290,9 @@ cost_figures! {
     /// What the size of a block of memory changes, as written in a profile; see [`BlockCosts`].
     BlockFigures
     required {
-        /// [`BlockCosts::clear_l1_pages`].
+        /// [`BlockCosts::clear_l1_parts`].
         clear_l1_kib,
-        /// [`BlockCosts::clear_l2_pages`].
+        /// [`BlockCosts::clear_l2_parts`].
         clear_l2_kib,
         /// [`BlockCosts::page_clear_l2`].
         page_clear_l2_ns,
@@ -316,13 +318,14 @@ cost_figures! {
 }
 
 impl BlockFigures {
-    fn costs(&self) -> BlockCosts {
+    fn costs(&self, page_size: PageSize) -> BlockCosts {
         let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
-        let (pages, count) =
+        let (parts, count) =
             (|kib: &Figure| (kib.value / 4.0) as u64, |figure: &Figure| (figure.value as u64).max(1));
         BlockCosts {
-            clear_l1_pages: pages(&self.clear_l1_kib),
-            clear_l2_pages: pages(&self.clear_l2_kib),
+            page_parts: page_size.parts(),
+            clear_l1_parts: parts(&self.clear_l1_kib),
+            clear_l2_parts: parts(&self.clear_l2_kib),
             page_clear_l2: time(&self.page_clear_l2_ns),
             page_clear_llc: time(&self.page_clear_llc_ns),
             page_use_l2: time(&self.page_use_l2_ns),
@@ -337,10 +340,10 @@ impl BlockFigures {
 }
 
 impl NumaFigures {
-    fn costs(&self) -> NumaCosts {
+    fn costs(&self, page_size: PageSize) -> NumaCosts {
         let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
-        // 4096 bytes at 10^9 bytes a second.
-        let page = |rate: &Figure| Time::from_nanoseconds_f64(4096.0 / rate.value);
+        // At 10^9 bytes a second.
+        let page = |rate: &Figure| Time::from_nanoseconds_f64(page_size.bytes() as f64 / rate.value);
         NumaCosts {
             stream_page: page(&self.stream_gb_per_second),
             remote_stream_page: page(&self.remote_stream_gb_per_second),
@@ -358,9 +361,9 @@ impl NumaFigures {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
-fn is_zero(number: &u8) -> bool {
-    *number == 0
+/// Whether serde may leave a value out.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A machine on paper.
@@ -371,6 +374,9 @@ pub struct Profile {
     pub name: String,
     /// What it is, in a line.
     pub description: String,
+    /// The base page that its kernel is built for, which the prices of pages are for; 4 KiB if left out.
+    #[serde(default, rename = "page_size_kib", skip_serializing_if = "is_default")]
+    pub page_size: PageSize,
     /// Its shape.
     pub topology: TopologyFigures,
     /// Its prices.
@@ -633,8 +639,8 @@ impl Profile {
                 swap_in: time(&paging.swap_in_ns),
                 pte_scan: time(&paging.pte_scan_ns),
             }),
-            numa: self.numa.as_ref().map(NumaFigures::costs),
-            blocks: self.blocks.as_ref().map(BlockFigures::costs),
+            numa: self.numa.as_ref().map(|numa| numa.costs(self.page_size)),
+            blocks: self.blocks.as_ref().map(|blocks| blocks.costs(self.page_size)),
         }
     }
 }

@@ -7,8 +7,8 @@
 //!
 //! In the kernel: include/linux/mmzone.h (`enum zone_type`, `PAGES_PER_SECTION`), mm/sparse.c.
 
-use crate::page::{PAGEBLOCK_NR_PAGES, Pfn};
-use machine::Node;
+use crate::page::{Geometry, Pfn};
+use machine::{Node, PageSize};
 use std::ops::Range;
 
 /// Kinds of zones that x86-64 has, lowest first.
@@ -55,21 +55,28 @@ pub const PAGES_PER_SECTION: u32 = 1 << 15;
 /// Frames that hold the struct pages of a section, 64 bytes each: 2 MiB.
 pub const SECTION_MEMMAP_PAGES: u32 = PAGES_PER_SECTION * 64 / 4096;
 
-/// First page beyond ZONE_DMA and beyond ZONE_DMA32 of x86-64.
-const ZONE_LIMITS: [Pfn; 2] = [1 << 12, 1 << 20];
+/// MiB up to the end of ZONE_DMA and of ZONE_DMA32 of x86-64.
+const ZONE_LIMITS: [u64; 2] = [16, 4096];
 
-/// The memory of a machine with equal nodes, laid out one after the other as on x86-64. The first page
+/// The memory of a machine with equal nodes and pages of 4 KiB, laid out one after the other as on x86-64. The first page
 /// belongs to firmware. `mib_per_node` is what the allocator manages; on top of it, each node has the frames of
 /// its struct pages behind its last range.
 ///
 /// Nodes start at a section and so do their maps' frames at a pageblock. Zones end where they would without maps,
 /// so that those change no zone's size. There is no map where page numbers would not reach it (near 16 TiB).
 pub fn memory_layout(nodes: u8, mib_per_node: u64) -> Vec<MemoryRange> {
-    let pages = mib_per_node * 256;
-    let mapped = pages.next_multiple_of(PAGEBLOCK_NR_PAGES.into());
+    memory_layout_of(PageSize::Kib4, nodes, mib_per_node)
+}
+
+/// The same with pages of another size, and then without maps: pools of huge pages, whose maps are of interest, have pages
+/// of 4 KiB.
+pub fn memory_layout_of(page_size: PageSize, nodes: u8, mib_per_node: u64) -> Vec<MemoryRange> {
+    let pageblock_nr_pages = Geometry::of(page_size).pageblock_nr_pages();
+    let pages = page_size.pages_of_mib(mib_per_node);
+    let mapped = pages.next_multiple_of(pageblock_nr_pages.into());
     let sections = mapped.div_ceil((PAGES_PER_SECTION - SECTION_MEMMAP_PAGES).into());
     let distance = sections * u64::from(PAGES_PER_SECTION);
-    let has_maps = distance * u64::from(nodes) < Pfn::MAX.into();
+    let has_maps = page_size == PageSize::Kib4 && distance * u64::from(nodes) < Pfn::MAX.into();
     let distance = if has_maps { distance } else { pages };
     let mut ranges: Vec<MemoryRange> = Vec::new();
     for node in 0..nodes {
@@ -78,10 +85,11 @@ pub fn memory_layout(nodes: u8, mib_per_node: u64) -> Vec<MemoryRange> {
         let moved = u64::from(node) * (distance - pages);
         let mut start = first.max(1);
         let end = first + pages;
+        let [dma, dma32] = ZONE_LIMITS.map(|mib| page_size.pages_of_mib(mib));
         for (kind, limit) in
-            [(ZoneType::Dma, ZONE_LIMITS[0]), (ZoneType::Dma32, ZONE_LIMITS[1]), (ZoneType::Normal, Pfn::MAX)]
+            [(ZoneType::Dma, dma), (ZoneType::Dma32, dma32), (ZoneType::Normal, Pfn::MAX.into())]
         {
-            let until = end.min(limit.into());
+            let until = end.min(limit);
             if start < until {
                 let span = (start + moved) as Pfn..(until + moved) as Pfn;
                 ranges.push(MemoryRange { node: Node(node), kind, memmap: span.end..span.end, span });
@@ -89,7 +97,7 @@ pub fn memory_layout(nodes: u8, mib_per_node: u64) -> Vec<MemoryRange> {
             }
         }
         if let Some(last) = ranges.last_mut().filter(|range| has_maps && range.node == Node(node)) {
-            let map = last.span.end.next_multiple_of(PAGEBLOCK_NR_PAGES);
+            let map = last.span.end.next_multiple_of(pageblock_nr_pages);
             last.memmap = map..map + sections as Pfn * SECTION_MEMMAP_PAGES;
         }
     }

@@ -15,7 +15,7 @@
 //! type. It also holds one thing that only hardware knows: which CPU's cache had the record's line last.
 
 use crate::growth;
-use machine::Cpu;
+use machine::{Cpu, PageSize};
 use prefetch_index::prefetch_index;
 
 /// A page frame number. 32 bits reach 16 TiB.
@@ -24,18 +24,65 @@ pub type Pfn = u32;
 /// No page.
 pub const NO_PAGE: Pfn = Pfn::MAX;
 
-/// Largest buddy block: 2^10 pages, 4 MiB (`MAX_PAGE_ORDER`).
-pub const MAX_PAGE_ORDER: u8 = 10;
-/// Number of orders.
-pub const NR_PAGE_ORDERS: usize = MAX_PAGE_ORDER as usize + 1;
-/// Pages of the largest block.
-pub const MAX_ORDER_NR_PAGES: u32 = 1 << MAX_PAGE_ORDER;
-/// Pageblocks carry a migrate type: 2^9 pages, the size of a huge page (`pageblock_order`).
-pub const PAGEBLOCK_ORDER: u8 = 9;
-/// Pages of a pageblock.
-pub const PAGEBLOCK_NR_PAGES: u32 = 1 << PAGEBLOCK_ORDER;
+/// Room for the orders of any [`Geometry`].
+pub const NR_PAGE_ORDERS: usize = 14;
+/// Largest buddy block of kernels with pages of 4 KiB, whose traces are recorded: 4 MiB (`MAX_PAGE_ORDER`).
+pub const MAX_PAGE_ORDER: u8 = Geometry::of(PageSize::Kib4).max_page_order;
+/// The order of their pageblocks, 2 MiB (`pageblock_order`).
+pub const PAGEBLOCK_ORDER: u8 = Geometry::of(PageSize::Kib4).pageblock_order;
 /// Largest order that the allocator treats as cheap (`PAGE_ALLOC_COSTLY_ORDER`).
 pub const COSTLY_ORDER: u8 = 3;
+
+/// The size of a base page, and the orders that follow from it.
+///
+/// ```text
+///   page      largest block      pageblock, and what an entry of the middle level maps
+///    4 KiB    2^10    4 MiB      2^9     2 MiB
+///   16 KiB    2^11   32 MiB      2^11   32 MiB
+///   64 KiB    2^13  512 MiB      2^13  512 MiB
+/// ```
+///
+/// In the kernel: `ARCH_FORCE_MAX_ORDER` in arch/arm64/Kconfig, `pageblock_order` in include/linux/pageblock-flags.h: the
+/// smaller of `MAX_PAGE_ORDER` and the order of a huge page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// The size of a page.
+    pub page_size: PageSize,
+    /// Largest buddy block (`MAX_PAGE_ORDER`).
+    pub max_page_order: u8,
+    /// Pageblocks carry a migrate type (`pageblock_order`).
+    pub pageblock_order: u8,
+}
+
+impl Geometry {
+    /// That of kernels with pages of this size.
+    pub const fn of(page_size: PageSize) -> Geometry {
+        let (max_page_order, pageblock_order) = match page_size {
+            PageSize::Kib4 => (10, 9),
+            PageSize::Kib16 => (11, 11),
+            PageSize::Kib64 => (13, 13),
+        };
+        Geometry { page_size, max_page_order, pageblock_order }
+    }
+
+    /// Pages of the largest block.
+    #[inline]
+    pub const fn max_order_nr_pages(self) -> u32 {
+        1 << self.max_page_order
+    }
+
+    /// Pages of a pageblock.
+    #[inline]
+    pub const fn pageblock_nr_pages(self) -> u32 {
+        1 << self.pageblock_order
+    }
+
+    /// The first page of the pageblock of `pfn`.
+    #[inline]
+    pub const fn block_start(self, pfn: Pfn) -> Pfn {
+        pfn >> self.pageblock_order << self.pageblock_order
+    }
+}
 
 /// What a pageblock or an allocation is for (`enum migratetype`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -119,27 +166,29 @@ impl PageRecord {
 /// The records of a zone's pages.
 #[derive(Clone, Debug)]
 pub struct PageMap {
+    pageblock_order: u8,
     first_block: u32,
     /// For each pageblock, the index of its head's record; behind it come the inner pages' if there are any.
     starts: Vec<u32>,
-    /// One record a pageblock, then [`PAGEBLOCK_NR_PAGES`] for each pageblock that was split.
+    /// One record a pageblock, then one a page for each pageblock that was split.
     records: Vec<PageRecord>,
 }
 
 impl PageMap {
     /// For pages `start..end`; only pageblock heads have records yet.
-    pub fn new(start: Pfn, end: Pfn) -> PageMap {
-        let first_block = start >> PAGEBLOCK_ORDER;
-        let blocks = end.div_ceil(PAGEBLOCK_NR_PAGES) - first_block;
+    pub fn new(geometry: Geometry, start: Pfn, end: Pfn) -> PageMap {
+        let pageblock_order = geometry.pageblock_order;
+        let first_block = start >> pageblock_order;
+        let blocks = end.div_ceil(geometry.pageblock_nr_pages()) - first_block;
         let records = vec![PageRecord::UNTOUCHED; blocks as usize];
-        PageMap { first_block, starts: (0..blocks).collect(), records }
+        PageMap { pageblock_order, first_block, starts: (0..blocks).collect(), records }
     }
 
     /// Where the records of the pageblock of `pfn` start, and which of its pages `pfn` is.
     #[inline]
     fn place(&self, pfn: Pfn) -> (usize, usize) {
-        let start = self.starts[((pfn >> PAGEBLOCK_ORDER) - self.first_block) as usize];
-        (start as usize, (pfn & (PAGEBLOCK_NR_PAGES - 1)) as usize)
+        let start = self.starts[((pfn >> self.pageblock_order) - self.first_block) as usize];
+        (start as usize, (pfn & ((1 << self.pageblock_order) - 1)) as usize)
     }
 
     /// Makes the records of the inner pages of the pageblock of `pfn` if it has none yet.
@@ -154,10 +203,11 @@ impl PageMap {
     #[cold]
     fn make_inner_records(&mut self, pfn: Pfn, head: usize) {
         let start = self.records.len();
-        growth::reserve(&mut self.records, PAGEBLOCK_NR_PAGES as usize);
-        self.records.resize(start + PAGEBLOCK_NR_PAGES as usize, PageRecord::UNTOUCHED);
+        let pages = 1 << self.pageblock_order;
+        growth::reserve(&mut self.records, pages);
+        self.records.resize(start + pages, PageRecord::UNTOUCHED);
         self.records[start] = self.records[head];
-        self.starts[((pfn >> PAGEBLOCK_ORDER) - self.first_block) as usize] = start as u32;
+        self.starts[((pfn >> self.pageblock_order) - self.first_block) as usize] = start as u32;
     }
 
     /// The record of `pfn`.

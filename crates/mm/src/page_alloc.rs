@@ -36,7 +36,7 @@ use crate::memcontrol::{Memcg, Memcgs};
 use crate::memory_map::{MemoryRange, ZoneType};
 use crate::mglru::MemcgLru;
 use crate::numa::NumaBalancing;
-use crate::page::{MigrateType, Pfn};
+use crate::page::{Geometry, MigrateType, Pfn};
 use crate::pcp::{self, is_order_allowed, list_index};
 use crate::readahead::Readahead;
 use crate::swapfile::Swap;
@@ -49,7 +49,7 @@ use crate::workingset::shadow::{NODES_SHIFT_MAX, ShadowLayout};
 use crate::writeback::DirtyPages;
 use crate::xarray::{FileId, Files};
 use crate::zone::{Kernel, Zone};
-use machine::{Cpu, Machine, Node, Topology};
+use machine::{Cpu, Machine, Node, PageSize, Topology};
 use rand_pcg::Pcg64Mcg;
 
 /// Where memory for a request may come from.
@@ -128,6 +128,7 @@ struct Pass {
 pub struct MemoryManager {
     features: Features,
     pub(crate) settings: Settings,
+    geometry: Geometry,
     zones: Vec<Zone>,
     /// For each node, indices into `zones` in the order in which requests from there try them.
     zonelists: Vec<Vec<usize>>,
@@ -200,10 +201,8 @@ impl MemoryManager {
         noise: Pcg64Mcg,
     ) -> MemoryManager {
         let cpus = topology.cpus();
-        let zone = |range: &MemoryRange| {
-            Zone::new(range.kind, range.node, range.span.clone(), range.memmap.clone(), cpus)
-        };
-        let zones: Vec<Zone> = memory.iter().map(zone).collect();
+        let geometry = Geometry::of(settings.page_size());
+        let zones: Vec<Zone> = memory.iter().map(|range| Zone::new(geometry, range, cpus)).collect();
         let nodes: Vec<Node> = (0..topology.nodes).map(Node).collect();
         let own_zones: Vec<Vec<usize>> = nodes
             .iter()
@@ -236,6 +235,7 @@ impl MemoryManager {
         let mut mm = MemoryManager {
             features,
             settings,
+            geometry,
             zones,
             zonelists,
             own_zones,
@@ -251,7 +251,7 @@ impl MemoryManager {
             mms: AddressSpaces::default(),
             page_tables: PageTables::default(),
             file_mappings: FileMappings::default(),
-            swap: Swap::default(),
+            swap: Swap::new(geometry.page_size),
             memcgs: Memcgs::new(cpus),
             lruvecs: Vec::new(),
             folio_batches: vec![FolioBatches::default(); cpus],
@@ -285,10 +285,12 @@ impl MemoryManager {
             CacheRule::SumOfLevelsOverFourBatches => topology.sum_of_cache_slices(),
             CacheRule::LastLevelOverThreeBatches => topology.last_level_slice(),
         };
+        let page_size = self.geometry.page_size;
         for zone in &mut self.zones {
-            let batch = pcp::policy::zone_batchsize(zone.managed);
+            let batch = pcp::policy::zone_batchsize(page_size, zone.managed);
             for pageset in &mut zone.pagesets {
-                pageset.tuning.free_high_batch = pcp::policy::is_cache_large(&self.features, bytes, batch);
+                pageset.tuning.free_high_batch =
+                    pcp::policy::is_cache_large(&self.features, page_size, bytes, batch);
             }
         }
     }
@@ -301,22 +303,23 @@ impl MemoryManager {
             self.lru_gen_change_state();
         }
         let lowmem: u64 = self.zones.iter().filter(|z| z.kind != ZoneType::Movable).map(|z| z.managed).sum();
+        let page_size = self.geometry.page_size;
         // At boot the high watermarks are still zero, so all of low memory counts.
-        let computed = watermark::default_min_free_kbytes(lowmem * 4);
+        let computed = watermark::default_min_free_kbytes(lowmem * page_size.kib());
         let wanted = self.settings.min_free_kbytes.unwrap_or(computed);
         let populated = self.zones.iter().filter(|z| z.kind <= ZoneType::Normal).count() as u64;
-        let huge = watermark::khugepaged_min_free_kbytes(populated, lowmem);
+        let huge = watermark::khugepaged_min_free_kbytes(self.geometry, populated, lowmem);
         let khugepaged = runs_khugepaged(&self.features.folios, &self.settings.transparent_hugepage);
         let raised = khugepaged && self.settings.min_free_kbytes.is_none();
         self.min_free_kbytes = if raised { wanted.max(huge) } else { wanted };
-        let min_free = self.min_free_kbytes / 4;
+        let min_free = self.min_free_kbytes / page_size.kib();
         let managed: Vec<(Node, ZoneType, u64)> =
             self.zones.iter().map(|z| (z.node, z.kind, z.managed)).collect();
         for zone in &mut self.zones {
             let scale = self.settings.watermark_scale_factor;
             zone.marks = watermark::marks(zone.kind, zone.managed, min_free, lowmem, scale);
             zone.buddy.watermark_boost = 0;
-            zone.stat_threshold = watermark::counter_threshold(self.online_cpus, zone.managed);
+            zone.stat_threshold = watermark::counter_threshold(page_size, self.online_cpus, zone.managed);
             let ratio = self.settings.lowmem_reserve_ratio[zone.kind as usize];
             for (class, reserve) in ZoneType::ALL.iter().zip(&mut zone.lowmem_reserve) {
                 let above = |&&(node, kind, _): &&(Node, ZoneType, u64)| {
@@ -355,6 +358,18 @@ impl MemoryManager {
     /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The size of its pages, and the orders that follow from it.
+    #[inline]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The size of its pages.
+    #[inline]
+    pub fn page_size(&self) -> PageSize {
+        self.geometry.page_size
     }
 
     /// `vm.min_free_kbytes` in force.
@@ -700,7 +715,7 @@ impl MemoryManager {
         let zone = &mut self.zones[z];
         let held = zone.pageset_is_held(cpu, machine.now(cpu));
         let mut kernel = kernel!(self, machine);
-        if is_order_allowed(order) && !held {
+        if is_order_allowed(order, self.geometry.pageblock_order) && !held {
             let pfn = zone.alloc_through_pageset(&mut kernel, cpu, wanted);
             if pfn.is_some() {
                 return pfn;

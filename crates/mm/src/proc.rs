@@ -4,7 +4,7 @@
 //! in mm/vmstat.c. Only what the twin models is printed.
 
 use crate::counters::Event;
-use crate::page::{MAX_PAGE_ORDER, MigrateType};
+use crate::page::MigrateType;
 use crate::page_alloc::MemoryManager;
 use crate::watermark::Mark;
 use crate::zone::Zone;
@@ -94,7 +94,7 @@ pub fn buddyinfo(mm: &MemoryManager) -> String {
     let mut text = String::new();
     for zone in mm.zones() {
         let _ = write!(text, "Node {}, zone {:>8} ", zone.node.0, zone.kind.name());
-        for order in 0..=MAX_PAGE_ORDER {
+        for order in 0..=mm.geometry().max_page_order {
             let _ = write!(text, "{:>6} ", zone.buddy.nr_free(order));
         }
         text.push('\n');
@@ -105,7 +105,7 @@ pub fn buddyinfo(mm: &MemoryManager) -> String {
 /// The table of free pages in /proc/pagetypeinfo.
 pub fn pagetypeinfo(mm: &MemoryManager) -> String {
     let mut text = format!("{:<43} ", "Free pages count per migrate type at order");
-    for order in 0..=MAX_PAGE_ORDER {
+    for order in 0..=mm.geometry().max_page_order {
         let _ = write!(text, "{order:>6} ");
     }
     text.push('\n');
@@ -118,7 +118,7 @@ pub fn pagetypeinfo(mm: &MemoryManager) -> String {
                 zone.kind.name(),
                 migrate_type.name()
             );
-            for order in 0..=MAX_PAGE_ORDER {
+            for order in 0..=mm.geometry().max_page_order {
                 let _ = write!(text, "{:>6} ", zone.buddy.nr_free_of(order, migrate_type));
             }
             text.push('\n');

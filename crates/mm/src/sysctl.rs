@@ -4,6 +4,7 @@
 
 use crate::fault_injection::FaultAttr;
 use crate::huge_memory::settings::{ThpSettings, show_number, write_number};
+use machine::PageSize;
 use thiserror::Error;
 
 /// A setting that can be given as `--set NAME=VALUE`.
@@ -31,6 +32,8 @@ enum Apply {
     Text(fn(&mut Settings, &str) -> bool),
     /// A file of `transparent_hugepage`, which can be read too.
     File { write: fn(&mut ThpSettings, &str) -> bool, show: fn(&ThpSettings) -> String },
+    /// The file of so many KiB there, which says where faults make folios of that size.
+    Size(u64),
 }
 
 impl Apply {
@@ -43,15 +46,29 @@ impl Apply {
             }
             Apply::Text(apply) => apply(settings, value),
             Apply::File { write, .. } => write(&mut settings.transparent_hugepage, value),
+            Apply::Size(kib) => {
+                let thp = &mut settings.transparent_hugepage;
+                thp.order_of(kib << 10).is_some_and(|order| thp.write_mode(order, value))
+            }
         }
     }
 }
 
 impl Setting {
+    /// Whether kernels with pages of this size have it: not every size of folios is a multiple of every page.
+    pub fn exists(&self, page_size: PageSize) -> bool {
+        match self.apply {
+            Apply::Size(kib) => ThpSettings::new(page_size).order_of(kib << 10).is_some(),
+            _ => true,
+        }
+    }
+
     /// What reading its file gives, where it is a file of `transparent_hugepage`.
     pub fn show(&self, settings: &Settings) -> Option<String> {
+        let thp = &settings.transparent_hugepage;
         match self.apply {
-            Apply::File { show, .. } => Some(show(&settings.transparent_hugepage)),
+            Apply::File { show, .. } => Some(show(thp)),
+            Apply::Size(kib) => thp.order_of(kib << 10).map(|order| thp.show_mode(order)),
             _ => None,
         }
     }
@@ -110,6 +127,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
+        Settings::new(PageSize::default())
+    }
+}
+
+impl Settings {
+    /// The defaults of a kernel with pages of this size.
+    pub fn new(page_size: PageSize) -> Settings {
         Settings {
             percpu_pagelist_high_fraction: 0,
             min_free_kbytes: None,
@@ -126,7 +150,7 @@ impl Default for Settings {
             max_sectors_kb: 1280,
             extfrag_threshold: 500,
             compaction_proactiveness: 20,
-            transparent_hugepage: ThpSettings::default(),
+            transparent_hugepage: ThpSettings::new(page_size),
             hugetlb_optimize_vmemmap: false,
             boot_huge_pages: [0; 2],
             tlb_single_page_flush_ceiling: 33,
@@ -135,6 +159,11 @@ impl Default for Settings {
             fail_page_alloc: FaultAttr::default(),
             failslab: FaultAttr::default(),
         }
+    }
+
+    /// The size of pages, which a kernel is built for.
+    pub fn page_size(&self) -> PageSize {
+        self.transparent_hugepage.page_size
     }
 }
 
@@ -212,15 +241,28 @@ macro_rules! thp_file {
             |thp| show_number(thp.$($field).+)
         )
     };
-    ($kib:literal kB: $order:literal, $default:literal) => {
+    (max_ptes $name:ident, $default:literal, $description:literal) => {
         thp_file!(
-            concat!("transparent_hugepage/hugepages-", $kib, "kB/enabled"),
+            concat!("transparent_hugepage/khugepaged/", stringify!($name)),
             $default,
-            "always, inherit, madvise or never",
-            concat!("where faults make folios of ", $kib, " KiB"),
-            |thp, value| thp.write_mode($order, value),
-            |thp| thp.show_mode($order)
+            "0 to 511 (to 2047 with pages of 16 KiB, to 8191 of 64 KiB)",
+            $description,
+            |thp, value| thp.write_max_ptes(value, |khugepaged| &mut khugepaged.$name),
+            |thp| show_number(thp.khugepaged.$name)
         )
+    };
+}
+
+/// The file of a size of folios; in the end, with which pages there is none.
+macro_rules! thp_size {
+    ($kib:literal kB, $default:literal $(, $not:literal)?) => {
+        Setting {
+            name: concat!("transparent_hugepage/hugepages-", $kib, "kB/enabled"),
+            default: $default,
+            accepts: "always, inherit, madvise or never",
+            description: concat!("where faults make folios of ", $kib, " KiB" $(, "; not with pages of ", $not)?),
+            apply: Apply::Size($kib),
+        }
     };
 }
 
@@ -377,21 +419,25 @@ pub const SETTINGS: &[Setting] = &[
     ),
     thp_file!("use_zero_page", "1", "0 or 1", "whether reading maps a huge page of zeroes that all share", 0..=1 => use_zero_page),
     thp_file!("shrink_underused", "1", "0 or 1", "whether huge pages that are mostly zero are split when memory is short", 0..=1 => shrink_underused),
-    thp_file!("16" kB: 2, "never"),
-    thp_file!("32" kB: 3, "never"),
-    thp_file!("64" kB: 4, "never"),
-    thp_file!("128" kB: 5, "never"),
-    thp_file!("256" kB: 6, "never"),
-    thp_file!("512" kB: 7, "never"),
-    thp_file!("1024" kB: 8, "never"),
-    thp_file!("2048" kB: 9, "inherit"),
+    thp_size!(16 kB, "never", "16 and 64 KiB"),
+    thp_size!(32 kB, "never", "16 and 64 KiB"),
+    thp_size!(64 kB, "never", "64 KiB"),
+    thp_size!(128 kB, "never", "64 KiB"),
+    thp_size!(256 kB, "never"),
+    thp_size!(512 kB, "never"),
+    thp_size!(1024 kB, "never"),
+    thp_size!(2048 kB, "inherit"),
+    thp_size!(4096 kB, "never", "4 KiB"),
+    thp_size!(8192 kB, "never", "4 KiB"),
+    thp_size!(16384 kB, "never", "4 and 16 KiB"),
+    thp_size!(32768 kB, "never", "4 and 16 KiB"),
     thp_file!("khugepaged/defrag", "1", "0 or 1", "whether khugepaged reclaims and compacts for a huge page", 0..=1 => khugepaged.defrag),
     thp_file!("khugepaged/pages_to_scan", "4096", "1 to 4294967295", "pages that khugepaged scans in a round", 1..=u32::MAX => khugepaged.pages_to_scan),
     thp_file!("khugepaged/scan_sleep_millisecs", "10000", "0 to 4294967295", "pause between two rounds, ms", 0..=u32::MAX => khugepaged.scan_sleep_millisecs),
     thp_file!("khugepaged/alloc_sleep_millisecs", "60000", "0 to 4294967295", "pause after khugepaged got no huge page, ms", 0..=u32::MAX => khugepaged.alloc_sleep_millisecs),
-    thp_file!("khugepaged/max_ptes_none", "511", "0 to 511", "of 512 entries, how many may have nothing and be collapsed all the same; more zeroes make a huge page underused", 0..=511 => khugepaged.max_ptes_none),
-    thp_file!("khugepaged/max_ptes_swap", "64", "0 to 511", "how many of them may be swapped out", 0..=511 => khugepaged.max_ptes_swap),
-    thp_file!("khugepaged/max_ptes_shared", "256", "0 to 511", "how many of them may be shared by processes", 0..=511 => khugepaged.max_ptes_shared),
+    thp_file!(max_ptes max_ptes_none, "511", "of 512 entries, how many may have nothing and be collapsed all the same; more zeroes make a huge page underused"),
+    thp_file!(max_ptes max_ptes_swap, "64", "how many of them may be swapped out"),
+    thp_file!(max_ptes max_ptes_shared, "256", "how many of them may be shared by processes"),
     thp_file!("anon_beside_full", "0", "0 or 1", "whether faults make large folios only beside windows of the same size that are full; not in mainline", 0..=1 => anon_beside_full),
     Setting {
         name: "thp_anon",
@@ -547,6 +593,14 @@ pub enum SettingError {
         /// The file.
         name: String,
     },
+    /// Kernels with pages of this size have no such file.
+    #[error("{name}: no such file (ENOENT) with pages of {} KiB; there are {}", page_size.kib(), sizes(*page_size))]
+    NoSize {
+        /// The setting.
+        name: &'static str,
+        /// The size of pages.
+        page_size: PageSize,
+    },
     /// The kernel would say EINVAL.
     #[error("{name} = {value}: invalid argument (EINVAL); it takes {accepts}")]
     Invalid {
@@ -559,6 +613,11 @@ pub enum SettingError {
     },
 }
 
+fn sizes(page_size: PageSize) -> String {
+    let sizes = SETTINGS.iter().filter(|s| matches!(s.apply, Apply::Size(_)) && s.exists(page_size));
+    sizes.map(|setting| setting.name).collect::<Vec<_>>().join(", ")
+}
+
 fn known() -> String {
     SETTINGS.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ")
 }
@@ -569,6 +628,9 @@ impl Settings {
         let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else {
             return Err(SettingError::Unknown { name: name.into() });
         };
+        if !setting.exists(self.page_size()) {
+            return Err(SettingError::NoSize { name: setting.name, page_size: self.page_size() });
+        }
         let mut changed = self.clone();
         if !setting.apply.apply(&mut changed, value) {
             return Err(SettingError::Invalid {

@@ -13,7 +13,8 @@
 //! in mm/khugepaged.c, `calculate_normal_threshold` in mm/vmstat.c.
 
 use crate::memory_map::ZoneType;
-use crate::page::PAGEBLOCK_NR_PAGES;
+use crate::page::Geometry;
+use machine::PageSize;
 
 /// Which mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,16 +57,16 @@ pub fn default_min_free_kbytes(lowmem_kbytes: u64) -> u64 {
 }
 
 /// What khugepaged raises `vm.min_free_kbytes` to, so that huge pages stay available.
-pub fn khugepaged_min_free_kbytes(populated_zones: u64, lowmem_pages: u64) -> u64 {
+pub fn khugepaged_min_free_kbytes(geometry: Geometry, populated_zones: u64, lowmem_pages: u64) -> u64 {
     // Two pageblocks a zone, and one for each pair of types that may fall back to each other.
     let blocks = populated_zones * (2 + 3 * 3);
-    (u64::from(PAGEBLOCK_NR_PAGES) * blocks).min(lowmem_pages / 20) * 4
+    (u64::from(geometry.pageblock_nr_pages()) * blocks).min(lowmem_pages / 20) * geometry.page_size.kib()
 }
 
 /// How far a CPU's counter may drift before it is folded into the zone's.
-pub fn counter_threshold(online_cpus: u64, managed: u64) -> i32 {
+pub fn counter_threshold(page_size: PageSize, online_cpus: u64, managed: u64) -> i32 {
     let bits = |n: u64| 64 - n.leading_zeros() as u64;
-    (2 * bits(online_cpus) * (1 + bits(managed >> 15))).min(125) as i32
+    (2 * bits(online_cpus) * (1 + bits(managed / page_size.pages_of_mib(128)))).min(125) as i32
 }
 
 /// A request's rights below a watermark (`ALLOC_*`).
@@ -113,13 +114,13 @@ mod tests {
             }
             assert_eq!(got[1] - got[0], got[2] - got[1]);
         }
-        assert_eq!(khugepaged_min_free_kbytes(3, lowmem), 67584);
+        assert_eq!(khugepaged_min_free_kbytes(Geometry::of(PageSize::Kib4), 3, lowmem), 67584);
     }
 
     #[test]
     fn counter_thresholds_of_two_cpus() {
         for (managed, threshold) in [(3840, 4), (772917, 24), (4622600, 36)] {
-            assert_eq!(counter_threshold(2, managed), threshold);
+            assert_eq!(counter_threshold(PageSize::Kib4, 2, managed), threshold);
         }
     }
 }

@@ -21,8 +21,8 @@ use crate::compaction::CompactState;
 use crate::counters::{Counters, Event};
 use crate::features::Features;
 use crate::latency::Latencies;
-use crate::memory_map::ZoneType;
-use crate::page::{MigrateType, PAGEBLOCK_NR_PAGES, PAGEBLOCK_ORDER, Pfn};
+use crate::memory_map::{MemoryRange, ZoneType};
+use crate::page::{Geometry, MigrateType, Pfn};
 use crate::pcp::policy::{self, BulkFree, Pageset, ZonePressure};
 use crate::pcp::{DrainedBlock, PerCpuPages, is_order_allowed, list_index};
 use crate::sysctl::Settings;
@@ -76,11 +76,13 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// A zone whose `managed` pages are all free, with `memmap` behind them; watermarks and pagesets are set by
+    /// A zone whose pages are all free, with the memory map behind them; watermarks and pagesets are set by
     /// [`Zone::configure_pagesets`].
-    pub fn new(kind: ZoneType, node: Node, managed: Range<Pfn>, memmap: Range<Pfn>, cpus: usize) -> Zone {
+    pub fn new(geometry: Geometry, range: &MemoryRange, cpus: usize) -> Zone {
+        let MemoryRange { node, kind, span: managed, memmap } = range.clone();
         let end = if memmap.is_empty() { managed.end } else { memmap.end };
-        let buddy = Buddy::new(managed.clone(), end);
+        let buddy = Buddy::new(geometry, managed.clone(), end);
+        let pageset = PerCpuPages::new(Pageset { batch: 1, ..Pageset::default() }, geometry.pageblock_order);
         Zone {
             kind,
             node,
@@ -89,7 +91,7 @@ impl Zone {
             nr_free: buddy.free_pages() as i64,
             buddy,
             lock: SpinLock::default(),
-            pagesets: vec![PerCpuPages::new(Pageset { batch: 1, ..Pageset::default() }); cpus],
+            pagesets: vec![pageset; cpus],
             pressure: ZonePressure::default(),
             marks: [0; 4],
             lowmem_reserve: [0; ZoneType::COUNT],
@@ -119,7 +121,7 @@ impl Zone {
         online_cpus: u64,
     ) {
         let fraction = settings.percpu_pagelist_high_fraction;
-        let batch = policy::zone_batchsize(self.managed);
+        let batch = policy::zone_batchsize(self.buddy.geometry().page_size, self.managed);
         let size = |total| policy::zone_highsize(total, local_cpus, online_cpus, batch);
         let (high_min, high_max) = match fraction {
             0 if f.auto_tuning.is_some() => {
@@ -212,7 +214,7 @@ impl Zone {
         if self.nr_reserved_highatomic == 0 {
             return 0;
         }
-        (0..=crate::page::MAX_PAGE_ORDER)
+        (0..=self.buddy.geometry().max_page_order)
             .map(|o| self.buddy.nr_free_of(o, MigrateType::HighAtomic) << o)
             .sum()
     }
@@ -341,7 +343,7 @@ impl Zone {
     /// Sets the pageblocks of a block aside for atomic requests, up to 1 % of the zone
     /// (`reserve_highatomic_pageblock`).
     fn reserve_highatomic(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn, order: u8) {
-        let block = u64::from(PAGEBLOCK_NR_PAGES);
+        let block = u64::from(self.buddy.geometry().pageblock_nr_pages());
         let most = (self.managed / 100).next_multiple_of(block);
         if self.managed / 100 < block
             || self.nr_reserved_highatomic >= most
@@ -370,7 +372,9 @@ impl Zone {
     /// Frees a block through `cpu`'s pageset, or straight to the free lists if it cannot go there
     /// (`__free_frozen_pages`).
     pub fn free(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn, order: u8) {
-        if is_order_allowed(order) && !self.pageset_is_held(cpu, kernel.machine.now(cpu)) {
+        if is_order_allowed(order, self.buddy.geometry().pageblock_order)
+            && !self.pageset_is_held(cpu, kernel.machine.now(cpu))
+        {
             self.free_through_pageset(kernel, cpu, pfn, order);
         } else {
             self.free_direct(kernel, cpu, pfn, order);
@@ -421,7 +425,7 @@ impl Zone {
         self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
         let mut visit = Visit::new(kernel.machine, cpu);
         self.buddy.put_contiguous(pfn, order, &mut visit);
-        let blocks = 1u64 << (order - PAGEBLOCK_ORDER);
+        let blocks = 1u64 << (order - self.buddy.geometry().pageblock_order);
         let hold = section + kernel.machine.costs.list_put * blocks + visit.cost;
         self.account_free(cpu, 1 << order);
         self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
@@ -470,6 +474,7 @@ impl Zone {
         self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
         let mut visit = Visit::new(kernel.machine, cpu);
         let mut given = 0;
+        let pageblock_order = self.buddy.geometry().pageblock_order;
         // In three steps, each so far behind the one before it that memory has arrived.
         const STEP: usize = 12;
         for i in 0..blocks.len() + 2 * STEP {
@@ -481,7 +486,7 @@ impl Zone {
             }
             let Some(block) = i.checked_sub(2 * STEP).and_then(|i| blocks.get(i)) else { continue };
             let kept_type = block.list_type;
-            let migrate_type = if f.pageblock_type_on_bulk_free || block.order == PAGEBLOCK_ORDER {
+            let migrate_type = if f.pageblock_type_on_bulk_free || block.order == pageblock_order {
                 self.buddy.block_type(block.pfn)
             } else {
                 kept_type
@@ -608,7 +613,7 @@ impl Zone {
             let p = &pageset.tuning;
             assert_eq!(p.count, pageset.counted(f), "count and lists disagree");
             assert!(p.alloc_factor <= policy::BATCH_SCALE_MAX, "alloc_factor {}", p.alloc_factor);
-            let most = (p.batch << policy::BATCH_SCALE_MAX) + (1 << PAGEBLOCK_ORDER);
+            let most = (p.batch << policy::BATCH_SCALE_MAX) + (1 << self.buddy.geometry().pageblock_order);
             assert!((0..=most).contains(&p.free_count), "free_count {}", p.free_count);
             if f.auto_tuning.is_some() {
                 assert!(p.high <= p.high_max.max(p.high), "high {} above {}", p.high, p.high_max);

@@ -1,7 +1,7 @@
 //! How large a folio each version of the series makes of the first store to a page, decision by decision.
 
 use mm::Variant;
-use mm::huge_memory::features::{Allocation, Candidates, FolioFeatures, Search};
+use mm::huge_memory::features::{Allocation, Candidates, FolioFeatures, FolioSize, Search};
 use mm::huge_memory::orders::Orders;
 use mm::huge_memory::policy::{
     Advice, Disabled, Failure, PmdStep, Userfault, VmaState, after_failure, after_lost_race, allowed_orders,
@@ -79,7 +79,10 @@ fn v1_and_v2_never_ask_the_knob() {
         }
     }
     // v1 has a limit of its own where huge pages are eligible, which refusing gives up.
-    let f = FolioFeatures { candidates: Candidates::BuildLimit { plain: 3, eligible: 5 }, ..features("v1") };
+    let f = FolioFeatures {
+        candidates: Candidates::BuildLimit { plain: FolioSize::Order(3), eligible: FolioSize::Order(5) },
+        ..features("v1")
+    };
     let top =
         |enabled, advice| candidates(&f, &with_modes(&[], enabled), &advised(advice)).highest().unwrap();
     assert_eq!(ADVICE.map(|advice| top(Enabled::Madvise, advice)), [3, 5, 3]);
@@ -114,12 +117,12 @@ fn the_preferred_order_is_limited_where_nobody_gave_advice() {
         let thp = ThpSettings { flexthp_unhinted_max: unhinted, ..with_modes(&[], enabled) };
         candidates(&f, &thp, &advised(Advice::None)).descending().collect::<Vec<u8>>()
     };
-    assert_eq!(with(Some(7), true, 4, Enabled::Madvise), [4, 3]);
-    assert_eq!(with(Some(7), true, 4, Enabled::Always), [7, 3]);
-    assert_eq!(with(Some(7), true, 9, Enabled::Madvise), [7, 3]);
-    assert_eq!(with(Some(7), true, 2, Enabled::Madvise), [2]);
-    assert_eq!(with(Some(7), true, 0, Enabled::Madvise), []);
-    assert_eq!(with(Some(7), false, 2, Enabled::Madvise), [4, 3]);
+    assert_eq!(with(Some(FolioSize::Order(7)), true, 4, Enabled::Madvise), [4, 3]);
+    assert_eq!(with(Some(FolioSize::Order(7)), true, 4, Enabled::Always), [7, 3]);
+    assert_eq!(with(Some(FolioSize::Order(7)), true, 9, Enabled::Madvise), [7, 3]);
+    assert_eq!(with(Some(FolioSize::Order(7)), true, 2, Enabled::Madvise), [2]);
+    assert_eq!(with(Some(FolioSize::Order(7)), true, 0, Enabled::Madvise), []);
+    assert_eq!(with(Some(FolioSize::Order(7)), false, 2, Enabled::Madvise), [4, 3]);
     assert_eq!(with(None, false, 4, Enabled::Madvise), [3], "without an answer 3 is preferred");
 }
 
@@ -410,7 +413,7 @@ fn any_chain_is_a_variant() {
     let orders = candidates(&f, &ThpSettings::default(), &VmaState::default());
     assert_eq!(orders, Orders::of(&[4, 2]));
     assert_eq!(after_failure(&f, orders, 4, Failure::NoBlock), Some(Orders::NONE));
-    let top = FolioFeatures { candidates: Candidates::DownFrom(0), ..f };
+    let top = FolioFeatures { candidates: Candidates::DownFrom(FolioSize::Order(0)), ..f };
     assert_eq!(
         candidates(&top, &ThpSettings::default(), &VmaState::default()),
         Orders::NONE,

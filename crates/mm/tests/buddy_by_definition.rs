@@ -2,14 +2,15 @@
 
 mod small_machine;
 
-use machine::Cpu;
+use machine::{Cpu, PageSize};
 use mm::Series;
 use mm::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit, Wanted};
-use mm::page::{MAX_ORDER_NR_PAGES, MAX_PAGE_ORDER, PAGEBLOCK_ORDER, PageRecord};
+use mm::page::{Geometry, MAX_PAGE_ORDER, PAGEBLOCK_ORDER, PageRecord};
 use mm::{MigrateType, Pfn};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
+const KIB4: Geometry = Geometry::of(PageSize::Kib4);
 const MANAGED: std::ops::Range<Pfn> = 700..9000;
 /// Pages reserved at boot, behind a gap.
 const RESERVED: std::ops::Range<Pfn> = 9100..9400;
@@ -73,7 +74,7 @@ proptest! {
         let f = Series::PCP.variant(variant).unwrap().features;
         let (machine, _) = small_machine::boot(f);
         let context = BoostContext { boost_factor: 15_000, high: 600, managed: 8300 };
-        let mut buddy = Buddy::new(MANAGED, RESERVED.end);
+        let mut buddy = Buddy::new(KIB4, MANAGED, RESERVED.end);
         let mut free: BTreeSet<Pfn> = MANAGED.collect();
         let mut reserved = RESERVED;
         let mut held: Vec<(Pfn, u8)> = Vec::new();
@@ -152,7 +153,7 @@ fn areas(mut buddy: Buddy) -> Vec<Pfn> {
     let (machine, _) = small_machine::boot(Series::PCP.variant("base").unwrap().features);
     let mut visit = Visit::new(&machine, Cpu(0));
     std::iter::from_fn(|| buddy.take(MAX_PAGE_ORDER, MigrateType::Movable, &mut visit))
-        .map(|pfn| pfn / MAX_ORDER_NR_PAGES)
+        .map(|pfn| pfn >> MAX_PAGE_ORDER)
         .collect()
 }
 
@@ -161,7 +162,7 @@ fn areas_keep_their_turn_around_gigantic_pages() {
     let (machine, _) = small_machine::boot(Series::PCP.variant("base").unwrap().features);
     let mut visit = Visit::new(&machine, Cpu(0));
     // Twelve areas; runs of four are 0 to 3, 4 to 7 and 8 to 11.
-    let mut buddy = Buddy::new(0..12 << MAX_PAGE_ORDER, 0);
+    let mut buddy = Buddy::new(KIB4, 0..12 << MAX_PAGE_ORDER, 0);
     assert_eq!(buddy.take_at_boot(12), Some(8 << MAX_PAGE_ORDER));
     assert_eq!(areas(buddy.clone()), [0, 1, 2, 3, 4, 5, 6, 7]);
     let used = buddy.take(MAX_PAGE_ORDER, MigrateType::Movable, &mut visit);
@@ -177,7 +178,7 @@ fn areas_keep_their_turn_around_gigantic_pages() {
 fn blocks_set_aside_for_atomic_requests_are_no_part_of_a_gigantic_page() {
     let (machine, _) = small_machine::boot(Series::PCP.variant("base").unwrap().features);
     let mut visit = Visit::new(&machine, Cpu(0));
-    let mut buddy = Buddy::new(0..8 << MAX_PAGE_ORDER, 0);
+    let mut buddy = Buddy::new(KIB4, 0..8 << MAX_PAGE_ORDER, 0);
     let pfn = buddy.take(PAGEBLOCK_ORDER, MigrateType::Unmovable, &mut visit);
     assert_eq!(pfn, None, "nothing is unmovable yet");
     let pfn = buddy.take(PAGEBLOCK_ORDER, MigrateType::Movable, &mut visit).unwrap();
@@ -191,7 +192,7 @@ fn blocks_set_aside_for_atomic_requests_are_no_part_of_a_gigantic_page() {
 fn a_tebibyte_of_huge_pages_costs_a_record_each() {
     let (machine, _) = small_machine::boot(Series::PCP.variant("base").unwrap().features);
     let mut visit = Visit::new(&machine, Cpu(0));
-    let mut buddy = Buddy::new(0..1 << 28, 0);
+    let mut buddy = Buddy::new(KIB4, 0..1 << 28, 0);
     let mut huge_pages = Vec::new();
     while let Some(pfn) = buddy.take(PAGEBLOCK_ORDER, MigrateType::Movable, &mut visit) {
         huge_pages.push(pfn);

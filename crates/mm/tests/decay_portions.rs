@@ -2,6 +2,7 @@
 
 use mm::MigrateType;
 use mm::Series;
+use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::policy::{self, Pageset};
 use mm::pcp::{PerCpuPages, list_index};
 
@@ -10,7 +11,7 @@ fn huge_pages_decayed(variant: &str) -> usize {
     let f = Series::PCP.variant(variant).unwrap().features;
     let tuning =
         Pageset { batch: 63, high: 212_635, high_min: 9540, high_max: 288_912, ..Pageset::default() };
-    let mut pages = PerCpuPages::new(tuning);
+    let mut pages = PerCpuPages::new(tuning, PAGEBLOCK_ORDER);
     let list = list_index(&f, 9, MigrateType::Movable);
     pages.list_mut(list).extend((0..388).map(|block| block * 512));
     pages.note_refilled(388, 9);

@@ -2,6 +2,7 @@
 //! clear. Each row says what every variant does with the same demand.
 
 use mm::Series;
+use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::policy::{self, Pageset, ZonePressure};
 use mm::pcp::{DrainedBlock, PerCpuPages, list_index};
 use mm::{Features, MigrateType};
@@ -29,7 +30,13 @@ impl Lone {
             free_high_batch,
             ..Pageset::default()
         };
-        Lone { features, pages: PerCpuPages::new(tuning), next_pfn: 0, refills: vec![], drains: vec![] }
+        Lone {
+            features,
+            pages: PerCpuPages::new(tuning, PAGEBLOCK_ORDER),
+            next_pfn: 0,
+            refills: vec![],
+            drains: vec![],
+        }
     }
 
     fn alloc(&mut self, order: u8, times: usize) -> &mut Self {

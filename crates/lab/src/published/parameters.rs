@@ -3,7 +3,7 @@
 use super::prediction::CellValue;
 use crate::scenario::{Scenario, load_machine};
 use machine::topology::{Cache, SharedBy};
-use machine::{Profile, Topology};
+use machine::{PageSize, Profile, Topology};
 use mm::memory_map::memory_layout;
 use mm::pcp::policy::{self, BATCH_SCALE_MAX, Pageset, ZonePressure};
 use mm::sysctl::MIN_PERCPU_PAGELIST_HIGH_FRACTION;
@@ -21,7 +21,7 @@ const LARGE_ZONE: u64 = 1 << 22;
 /// What the twin has for a row.
 pub(super) fn predict(row: &str) -> CellValue {
     match row {
-        "batch_default" => CellValue::Number(f64::from(policy::zone_batchsize(LARGE_ZONE))),
+        "batch_default" => CellValue::Number(f64::from(policy::zone_batchsize(PageSize::Kib4, LARGE_ZONE))),
         "pcp_high_224" => pcp_high("intel-2s-224").into(),
         "batch_scale_max" => CellValue::Number(f64::from(BATCH_SCALE_MAX)),
         "drain_cache_rule_v1" => batches_before_drain("patch3").map(|n| format!("{n} * batch")).into(),
@@ -30,7 +30,9 @@ pub(super) fn predict(row: &str) -> CellValue {
         }
         "llc_per_thread_icelake" => profile("icl-server", |t| t.last_level_slice() as f64 / MIB),
         "llc_per_thread_spr" => profile("spr-server", |t| t.last_level_slice() as f64 / MIB),
-        "batch_mb" => CellValue::Number(f64::from(policy::zone_batchsize(LARGE_ZONE)) * 4.0 / 1024.0),
+        "batch_mb" => {
+            CellValue::Number(f64::from(policy::zone_batchsize(PageSize::Kib4, LARGE_ZONE)) * 4.0 / 1024.0)
+        }
         "spr_l2" => profile("spr-server", |t| level_of_core(t, 2)),
         "spr_llc_core" => profile("spr-server", |t| level_of_core(t, 3)),
         "decay_v1" => decay_fraction("patch7").into(),
@@ -98,7 +100,7 @@ fn batches_before_drain(variant: &str) -> Result<u64, String> {
             .rfind(|z| z.kind == ZoneType::Normal)
             .is_some_and(|z| z.pagesets[0].tuning.free_high_batch)
     };
-    let batch = policy::zone_batchsize(LARGE_ZONE) as u64;
+    let batch = policy::zone_batchsize(PageSize::Kib4, LARGE_ZONE) as u64;
     let found = (1..=16).find(|n| !keeps(n * batch) && keeps(n * batch + 1));
     found.ok_or_else(|| format!("{variant} keeps no pages before a drain, whatever the cache"))
 }

@@ -52,7 +52,8 @@ impl Record {
             values.iter().map(|(&name, &value)| (name.to_string(), value)).collect()
         };
         let of_sizes = outcome.mthp.iter().filter(|&(.., count)| count > 0);
-        let of_sizes = of_sizes.map(|(order, stat, count)| (stat.file(order), count as u64));
+        let of_sizes =
+            of_sizes.map(|(order, stat, count)| (stat.file(run.machine.page_size, order), count as u64));
         Record {
             identity,
             program: program.into(),

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::is_order_allowed;
 use mm::{MigrateType, ZoneType};
 use workload::trace::{Event, NO_PAGE, Operation};
@@ -169,7 +170,7 @@ impl Demand {
             // A run of the worker covers all zones; recordings have a record for each.
             Operation::VmstatUpdateStart if event.argument == 0 => self.replay.vmstat_update(event.cpu),
             Operation::ZoneLocked if event.argument == 1 => self.refilled += 1 << event.order,
-            Operation::Extfrag if is_order_allowed(event.order) => {
+            Operation::Extfrag if is_order_allowed(event.order, PAGEBLOCK_ORDER) => {
                 self.note_claim(cpu, event);
             }
             Operation::PcpuDrain => self.drained += 1 << event.order,

@@ -90,7 +90,7 @@ impl Replay {
 
     /// Adds a block to the tail of a CPU's list, which held it at the start.
     pub fn add_to_list(&mut self, cpu: u16, zone: usize, list: usize) {
-        let (order, migrate_type) = list_contents(self.mm.features(), list);
+        let (order, migrate_type) = list_contents(self.mm.features(), list, PAGEBLOCK_ORDER);
         let Some(pfn) = self.take_from_zone(cpu, zone, order, migrate_type) else { return };
         let pageset = &mut self.mm.zone_mut(zone).pagesets[usize::from(cpu)];
         pageset.list_mut(list).push_back(pfn);

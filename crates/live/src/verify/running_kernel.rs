@@ -14,6 +14,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use machine::PageSize;
 use mm::pcp::list_index;
 use mm::pcp::policy::{self, Pageset};
 use mm::{Features, MigrateType};
@@ -335,7 +336,8 @@ fn start_zone(demand: &mut Demand, f: &Features, caches: &[Cache], index: usize,
         }
         let tuning: &mut Pageset = demand.replay.pageset(pageset.cpu, index);
         tuning.high = pageset.high as i32;
-        tuning.free_high_batch = policy::is_cache_large(f, last_level_slice(caches), tuning.batch);
+        tuning.free_high_batch =
+            policy::is_cache_large(f, PageSize::Kib4, last_level_slice(caches), tuning.batch);
     }
 }
 

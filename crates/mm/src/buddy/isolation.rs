@@ -4,15 +4,13 @@
 //! (`struct page` is the folio). Nobody clears it: whoever reads it asks the folio whether it still is there.
 
 use super::{Buddy, Visit};
-use crate::page::{
-    MAX_PAGE_ORDER, MigrateType, NO_PAGE, PAGEBLOCK_NR_PAGES, PAGEBLOCK_ORDER, PageRecord, Pfn,
-};
+use crate::page::{Geometry, MigrateType, NO_PAGE, PageRecord, Pfn};
 
 impl Buddy {
     /// Notes the folio that begins at a page in use.
     #[inline]
     pub(crate) fn set_user(&mut self, pfn: Pfn, folio: u32) {
-        if !pfn.is_multiple_of(PAGEBLOCK_NR_PAGES) {
+        if self.geometry.block_start(pfn) != pfn {
             self.pages.split(pfn);
         }
         self.pages.get_mut(pfn).next = folio;
@@ -32,24 +30,25 @@ impl Buddy {
 
     /// Whether all of the pageblock of `pfn` is free, in one block.
     pub(crate) fn is_block_free(&self, pfn: Pfn) -> bool {
-        let start = pfn / PAGEBLOCK_NR_PAGES * PAGEBLOCK_NR_PAGES;
+        let Geometry { max_page_order, pageblock_order, .. } = self.geometry;
+        let start = self.geometry.block_start(pfn);
         let begins = |start: Pfn, order: u8| {
             self.span.contains(&start) && self.free_order(start).is_some_and(|free| free >= order)
         };
-        let largest = start >> MAX_PAGE_ORDER << MAX_PAGE_ORDER;
-        begins(start, PAGEBLOCK_ORDER) || begins(largest, MAX_PAGE_ORDER) || self.is_untouched(start)
+        let largest = start >> max_page_order << max_page_order;
+        begins(start, pageblock_order) || begins(largest, max_page_order) || self.is_untouched(start)
     }
 
     /// Whether a movable block of `order` or more is free.
     pub(crate) fn has_movable_block(&self, order: u8) -> bool {
-        (order..=MAX_PAGE_ORDER).any(|o| self.nr_free_of(o, MigrateType::Movable) > 0)
+        (order..=self.geometry.max_page_order).any(|o| self.nr_free_of(o, MigrateType::Movable) > 0)
     }
 
     /// Takes all free blocks of the pageblock that starts at `start` off their lists.
     pub(crate) fn isolate_block(&mut self, start: Pfn, visit: &mut Visit) -> Vec<(Pfn, u8)> {
         let mut taken = Vec::new();
         let mut pfn = start;
-        while pfn < start + PAGEBLOCK_NR_PAGES && self.span.contains(&pfn) {
+        while pfn < start + self.geometry.pageblock_nr_pages() && self.span.contains(&pfn) {
             let Some(order) = self.free_order(pfn) else {
                 pfn += 1;
                 continue;

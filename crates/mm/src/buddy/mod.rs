@@ -19,10 +19,7 @@ pub mod policy;
 
 use crate::account::Category;
 use crate::features::Features;
-use crate::page::{
-    MAX_ORDER_NR_PAGES, MAX_PAGE_ORDER, MigrateType, NO_PAGE, NR_PAGE_ORDERS, PAGEBLOCK_NR_PAGES,
-    PAGEBLOCK_ORDER, PageMap, PageRecord, Pfn,
-};
+use crate::page::{Geometry, MigrateType, NO_PAGE, NR_PAGE_ORDERS, PageMap, PageRecord, Pfn};
 use machine::{Cpu, Machine, Time};
 use std::ops::Range;
 
@@ -115,6 +112,7 @@ const EMPTY: List = List { head: NO_PAGE, tail: NO_PAGE, blocks: 0 };
 /// The free blocks of a zone.
 #[derive(Clone, Debug)]
 pub struct Buddy {
+    geometry: Geometry,
     pages: PageMap,
     span: Range<Pfn>,
     lists: [[List; MigrateType::COUNT]; NR_PAGE_ORDERS],
@@ -128,29 +126,31 @@ pub struct Buddy {
 impl Buddy {
     /// All of `managed` free and movable, as after boot: ascending, largest aligned blocks. The zone spans the
     /// pages up to `end`; what is not managed of them is neither free nor anybody's until it is put here.
-    pub fn new(managed: Range<Pfn>, end: Pfn) -> Buddy {
+    pub fn new(geometry: Geometry, managed: Range<Pfn>, end: Pfn) -> Buddy {
         let span = managed.start..end.max(managed.end);
-        let blocks = (span.end.div_ceil(PAGEBLOCK_NR_PAGES) - span.start / PAGEBLOCK_NR_PAGES) as usize;
-        let mut whole = managed.start.next_multiple_of(MAX_ORDER_NR_PAGES)
-            ..managed.end / MAX_ORDER_NR_PAGES * MAX_ORDER_NR_PAGES;
+        let Geometry { max_page_order, pageblock_order, .. } = geometry;
+        let blocks = span.end.div_ceil(geometry.pageblock_nr_pages()) - (span.start >> pageblock_order);
+        let mut whole = managed.start.next_multiple_of(geometry.max_order_nr_pages())
+            ..managed.end >> max_page_order << max_page_order;
         if whole.is_empty() {
             whole = managed.end..managed.end;
         }
         let edges = [managed.start..whole.start, whole.end..managed.end];
         let mut buddy = Buddy {
-            pages: PageMap::new(span.start, span.end),
+            geometry,
+            pages: PageMap::new(geometry, span.start, span.end),
             lists: [[EMPTY; MigrateType::COUNT]; NR_PAGE_ORDERS],
             untouched: vec![whole],
-            block_types: vec![MigrateType::Movable; blocks],
+            block_types: vec![MigrateType::Movable; blocks as usize],
             watermark_boost: 0,
             span,
         };
         for edge in edges {
             let mut pfn = edge.start;
             while pfn < edge.end {
-                let aligned = pfn.trailing_zeros().min(MAX_PAGE_ORDER.into()) as u8;
+                let aligned = pfn.trailing_zeros().min(max_page_order.into()) as u8;
                 let order = (0..=aligned).rev().find(|&o| pfn + (1 << o) <= edge.end).unwrap_or(0);
-                if order < PAGEBLOCK_ORDER {
+                if order < pageblock_order {
                     buddy.pages.split(pfn);
                 }
                 buddy.link(pfn, order, MigrateType::Movable, true);
@@ -160,6 +160,12 @@ impl Buddy {
         buddy
     }
 
+    /// The size of pages, and the orders that follow from it.
+    #[inline]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
     /// The pages this zone spans.
     pub fn span(&self) -> Range<Pfn> {
         self.span.clone()
@@ -167,7 +173,8 @@ impl Buddy {
 
     #[inline]
     fn block_index(&self, pfn: Pfn) -> usize {
-        (pfn / PAGEBLOCK_NR_PAGES - self.span.start / PAGEBLOCK_NR_PAGES) as usize
+        let order = self.geometry.pageblock_order;
+        ((pfn >> order) - (self.span.start >> order)) as usize
     }
 
     /// The type of the pageblock that `pfn` is in.
@@ -178,7 +185,7 @@ impl Buddy {
 
     fn set_block_types(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType) {
         let first = self.block_index(pfn);
-        let blocks = 1usize << order.saturating_sub(PAGEBLOCK_ORDER);
+        let blocks = 1usize << order.saturating_sub(self.geometry.pageblock_order);
         let last = (first + blocks).min(self.block_types.len());
         self.block_types[first..last].fill(migrate_type);
     }
@@ -190,8 +197,8 @@ impl Buddy {
 
     /// Free blocks of `order` and type (/proc/pagetypeinfo).
     pub fn nr_free_of(&self, order: u8, migrate_type: MigrateType) -> u64 {
-        let untouched = if order == MAX_PAGE_ORDER && migrate_type == MigrateType::Movable {
-            self.untouched.iter().map(|range| range.len() as u64 >> MAX_PAGE_ORDER).sum()
+        let untouched = if order == self.geometry.max_page_order && migrate_type == MigrateType::Movable {
+            self.untouched.iter().map(|range| range.len() as u64 >> self.geometry.max_page_order).sum()
         } else {
             0
         };
@@ -200,12 +207,12 @@ impl Buddy {
 
     /// Pages in free blocks, counted from the lists.
     pub fn free_pages(&self) -> u64 {
-        (0..=MAX_PAGE_ORDER).map(|order| self.nr_free(order) << order).sum()
+        (0..=self.geometry.max_page_order).map(|order| self.nr_free(order) << order).sum()
     }
 
     /// Whether a block of `order` or more is free in a type that ordinary requests may use.
     pub fn has_block(&self, order: u8) -> bool {
-        (order..=MAX_PAGE_ORDER)
+        (order..=self.geometry.max_page_order)
             .any(|o| MigrateType::ALL[..MigrateType::PCP_TYPES].iter().any(|&t| self.nr_free_of(o, t) > 0))
     }
 
@@ -258,7 +265,7 @@ impl Buddy {
         if head != NO_PAGE {
             return Some(head);
         }
-        if order == MAX_PAGE_ORDER && migrate_type == MigrateType::Movable {
+        if order == self.geometry.max_page_order && migrate_type == MigrateType::Movable {
             return self.link_untouched();
         }
         None
@@ -269,8 +276,8 @@ impl Buddy {
         while let Some(range) = self.untouched.last_mut() {
             if range.start < range.end {
                 let pfn = range.start;
-                range.start += MAX_ORDER_NR_PAGES;
-                self.link(pfn, MAX_PAGE_ORDER, MigrateType::Movable, false);
+                range.start += self.geometry.max_order_nr_pages();
+                self.link(pfn, self.geometry.max_page_order, MigrateType::Movable, false);
                 return Some(pfn);
             }
             self.untouched.pop();
@@ -290,7 +297,7 @@ impl Buddy {
         visit: &mut Visit,
     ) -> Pfn {
         let mut high = self.pages.get(pfn).order;
-        if order < PAGEBLOCK_ORDER {
+        if order < self.geometry.pageblock_order {
             self.pages.split(pfn);
         }
         self.unlink(pfn);
@@ -308,7 +315,7 @@ impl Buddy {
     /// Smallest fitting block of the type's own lists (`__rmqueue_smallest`).
     #[inline]
     pub fn take(&mut self, order: u8, migrate_type: MigrateType, visit: &mut Visit) -> Option<Pfn> {
-        for o in order..=MAX_PAGE_ORDER {
+        for o in order..=self.geometry.max_page_order {
             if let Some(pfn) = self.head(o, migrate_type) {
                 return Some(self.take_block(pfn, order, migrate_type, migrate_type, visit));
             }
@@ -353,8 +360,8 @@ impl Buddy {
         policy::fallbacks(migrate_type).iter().copied().find(|&t| self.nr_free_of(order, t) > 0)
     }
 
-    fn least_claimed_order(order: u8, no_fragment: bool) -> u8 {
-        if no_fragment && order < PAGEBLOCK_ORDER { PAGEBLOCK_ORDER } else { order }
+    fn least_claimed_order(&self, order: u8, no_fragment: bool) -> u8 {
+        if no_fragment { order.max(self.geometry.pageblock_order) } else { order }
     }
 
     /// Claims the largest block of another type, with its pageblock where it is alike enough (6.15+).
@@ -367,14 +374,14 @@ impl Buddy {
         visit: &mut Visit,
     ) -> Option<Pfn> {
         let Wanted { order, migrate_type, no_fragment } = wanted;
-        let least = Self::least_claimed_order(order, no_fragment);
-        for o in (least..=MAX_PAGE_ORDER).rev() {
+        let least = self.least_claimed_order(order, no_fragment);
+        for o in (least..=self.geometry.max_page_order).rev() {
             let Some(other) = self.fallback_at(o, migrate_type) else { continue };
-            if !policy::may_claim(o, migrate_type) {
+            if !policy::may_claim(self.geometry, o, migrate_type) {
                 return None;
             }
             let pfn = self.head(o, other)?;
-            if o >= PAGEBLOCK_ORDER {
+            if o >= self.geometry.pageblock_order {
                 self.set_block_types(pfn, o, migrate_type);
                 outcome.fallbacks += 1;
                 return Some(self.take_block(pfn, order, migrate_type, migrate_type, visit));
@@ -396,7 +403,7 @@ impl Buddy {
         outcome: &mut FallbackOutcome,
         visit: &mut Visit,
     ) -> Option<Pfn> {
-        for o in order..=MAX_PAGE_ORDER {
+        for o in order..=self.geometry.max_page_order {
             if let Some(other) = self.fallback_at(o, migrate_type) {
                 let pfn = self.head(o, other)?;
                 outcome.fallbacks += 1;
@@ -417,19 +424,19 @@ impl Buddy {
         visit: &mut Visit,
     ) -> Option<Pfn> {
         let Wanted { order, migrate_type, no_fragment } = wanted;
-        let least = Self::least_claimed_order(order, no_fragment);
-        let mut found = (least..=MAX_PAGE_ORDER)
+        let least = self.least_claimed_order(order, no_fragment);
+        let mut found = (least..=self.geometry.max_page_order)
             .rev()
             .find_map(|o| self.fallback_at(o, migrate_type).map(|other| (o, other)))?;
-        let claimable = policy::may_claim(found.0, migrate_type);
+        let claimable = policy::may_claim(self.geometry, found.0, migrate_type);
         if !claimable && migrate_type == MigrateType::Movable && found.0 > order {
-            found = (order..=MAX_PAGE_ORDER)
+            found = (order..=self.geometry.max_page_order)
                 .find_map(|o| self.fallback_at(o, migrate_type).map(|other| (o, other)))?;
         }
         let (o, other) = found;
         let pfn = self.head(o, other)?;
         outcome.fallbacks += 1;
-        if o >= PAGEBLOCK_ORDER {
+        if o >= self.geometry.pageblock_order {
             self.set_block_types(pfn, o, migrate_type);
             self.unlink(pfn);
             self.link(pfn, o, migrate_type, false);
@@ -447,8 +454,7 @@ impl Buddy {
     }
 
     fn boost(&mut self, context: &BoostContext, outcome: &mut FallbackOutcome) {
-        let boosted =
-            policy::boosted(self.watermark_boost, context.boost_factor, context.managed, context.high);
+        let boosted = policy::boosted(self.geometry, self.watermark_boost, context);
         outcome.boosted |= boosted != self.watermark_boost;
         self.watermark_boost = boosted;
     }
@@ -456,13 +462,14 @@ impl Buddy {
     /// Moves the free blocks of the pageblock of `pfn` to `migrate_type`'s lists if enough of it is free or
     /// alike. An allocated page counts as the type that it was allocated for.
     fn claim_block(&mut self, f: &Features, pfn: Pfn, migrate_type: MigrateType, visit: &mut Visit) -> bool {
-        let start = pfn / PAGEBLOCK_NR_PAGES * PAGEBLOCK_NR_PAGES;
-        if start < self.span.start || start + PAGEBLOCK_NR_PAGES > self.span.end {
+        let start = self.geometry.block_start(pfn);
+        let end = start + self.geometry.pageblock_nr_pages();
+        if start < self.span.start || end > self.span.end {
             return false;
         }
         let (mut free, mut movable) = (0, 0);
         let mut page = start;
-        while page < start + PAGEBLOCK_NR_PAGES {
+        while page < end {
             let record = self.pages.get(page);
             if record.order != PageRecord::NOT_FREE {
                 free += 1 << record.order;
@@ -472,13 +479,13 @@ impl Buddy {
                 page += 1;
             }
         }
-        let claimed = policy::is_claimed(migrate_type, self.block_type(pfn), free, movable);
+        let claimed = policy::is_claimed(self.geometry, migrate_type, self.block_type(pfn), free, movable);
         if f.strict_freelists && !claimed {
             return false;
         }
         self.move_free_blocks(start, migrate_type, visit);
         if claimed {
-            self.set_block_types(start, PAGEBLOCK_ORDER, migrate_type);
+            self.set_block_types(start, self.geometry.pageblock_order, migrate_type);
         }
         true
     }
@@ -486,7 +493,7 @@ impl Buddy {
     /// Moves the free blocks of the pageblock at `start` to the tails of `migrate_type`'s lists.
     fn move_free_blocks(&mut self, start: Pfn, migrate_type: MigrateType, visit: &mut Visit) {
         let mut page = start;
-        while page < start + PAGEBLOCK_NR_PAGES {
+        while page < start + self.geometry.pageblock_nr_pages() {
             let order = self.pages.get(page).order;
             if order == PageRecord::NOT_FREE {
                 page += 1;
@@ -502,7 +509,7 @@ impl Buddy {
     /// Makes the pageblocks that a block of `order` at `pfn` reaches into ones of `migrate_type`. Returns how many pages
     /// they have; 0 if they straddle the zone's edge.
     pub fn retag_blocks(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType, visit: &mut Visit) -> u64 {
-        let order = order.max(PAGEBLOCK_ORDER);
+        let order = order.max(self.geometry.pageblock_order);
         let start = pfn & !((1 << order) - 1);
         if start < self.span.start || start + (1 << order) > self.span.end {
             return 0;
@@ -543,16 +550,16 @@ impl Buddy {
     /// Frees a block, merging it with its buddy as long as that is free (`__free_one_page`).
     #[inline]
     pub fn put(&mut self, mut pfn: Pfn, mut order: u8, migrate_type: MigrateType, visit: &mut Visit) {
-        if order < PAGEBLOCK_ORDER {
+        if order < self.geometry.pageblock_order {
             self.pages.split(pfn);
         }
         self.pages.get_mut(pfn).line_owner = visit.cpu;
-        while order < MAX_PAGE_ORDER {
+        while order < self.geometry.max_page_order {
             let buddy = pfn ^ (1 << order);
             if !self.is_free(buddy, order, visit) {
                 break;
             }
-            if order >= PAGEBLOCK_ORDER {
+            if order >= self.geometry.pageblock_order {
                 let other = self.block_type(buddy);
                 if other != migrate_type {
                     if !(other.is_mergeable() && migrate_type.is_mergeable()) {
@@ -568,10 +575,10 @@ impl Buddy {
         }
         let to_tail = {
             let next_buddy = (pfn & !(1 << order)) ^ (1 << (order + 1));
-            let near = order < MAX_PAGE_ORDER - 1
+            let near = order < self.geometry.max_page_order - 1
                 && self.span.contains(&next_buddy)
                 && self.pages.get(next_buddy).order == order + 1;
-            policy::is_placed_at_tail(order, near)
+            policy::is_placed_at_tail(self.geometry, order, near)
         };
         if !to_tail {
             let head = self.lists[order as usize][migrate_type as usize].head;
@@ -606,7 +613,7 @@ impl Buddy {
         let mut pfn = range.start;
         while pfn < range.end {
             if self.is_untouched(pfn) {
-                pfn += MAX_ORDER_NR_PAGES;
+                pfn += self.geometry.max_order_nr_pages();
                 continue;
             }
             let record = self.pages.get(pfn);
@@ -631,12 +638,12 @@ impl Buddy {
     /// Takes the lowest aligned run of 2^order pages, at least a largest block, whose pages are all free; its pageblocks
     /// become movable. Returns its first page and how many blocks it was in.
     pub fn take_contiguous(&mut self, order: u8, visit: &mut Visit) -> Option<(Pfn, u64)> {
-        debug_assert!(order >= MAX_PAGE_ORDER);
+        debug_assert!(order >= self.geometry.max_page_order);
         let mut runs = self.runs(order).map(|run| run << order..(run + 1) << order);
         let range = runs.find(|range| self.is_run_free(range))?;
         let (mut pfn, mut blocks) = (range.start, 0);
         while pfn < range.end {
-            let mut taken = MAX_PAGE_ORDER;
+            let mut taken = self.geometry.max_page_order;
             if !self.is_untouched(pfn) {
                 taken = self.pages.get(pfn).order;
                 self.unlink(pfn);
@@ -655,7 +662,7 @@ impl Buddy {
     /// Takes the highest aligned run of 2^order pages, at least a largest block, out of the untouched memory, as memblock
     /// hands out memory before this allocator exists.
     pub fn take_at_boot(&mut self, order: u8) -> Option<Pfn> {
-        debug_assert!(order >= MAX_PAGE_ORDER);
+        debug_assert!(order >= self.geometry.max_page_order);
         let pfn = self.untouched.iter().find_map(|range| {
             let highest = (range.end >> order).checked_sub(1)? << order;
             (highest >= range.start).then_some(highest)
@@ -666,9 +673,9 @@ impl Buddy {
 
     /// Frees a run of 2^order pages, at least a pageblock, one pageblock after the other.
     pub fn put_contiguous(&mut self, pfn: Pfn, order: u8, visit: &mut Visit) {
-        debug_assert!(order >= PAGEBLOCK_ORDER);
-        for block in (pfn..pfn + (1 << order)).step_by(PAGEBLOCK_NR_PAGES as usize) {
-            self.put(block, PAGEBLOCK_ORDER, self.block_type(block), visit);
+        debug_assert!(order >= self.geometry.pageblock_order);
+        for block in (pfn..pfn + (1 << order)).step_by(1 << self.geometry.pageblock_order) {
+            self.put(block, self.geometry.pageblock_order, self.block_type(block), visit);
         }
     }
 
@@ -679,7 +686,7 @@ impl Buddy {
 
     /// Checks everything that must hold between lists, records and pageblocks; panics with what does not.
     pub fn validate(&self, f: &Features) {
-        for order in 0..=MAX_PAGE_ORDER {
+        for order in 0..=self.geometry.max_page_order {
             for migrate_type in MigrateType::ALL {
                 let list = self.lists[order as usize][migrate_type as usize];
                 let (mut pfn, mut prev, mut blocks) = (list.head, NO_PAGE, 0);
@@ -700,7 +707,7 @@ impl Buddy {
                         );
                     }
                     let buddy = pfn ^ (1 << order);
-                    if order < PAGEBLOCK_ORDER && self.span.contains(&buddy) {
+                    if order < self.geometry.pageblock_order && self.span.contains(&buddy) {
                         assert_ne!(
                             self.pages.get(buddy).order,
                             order,

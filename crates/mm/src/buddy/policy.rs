@@ -10,7 +10,8 @@
 //! In the kernel: `buddy_merge_likely`, `find_suitable_fallback`, `should_try_claim_block`, `boost_watermark`
 //! and `try_to_claim_block` in mm/page_alloc.c.
 
-use crate::page::{MAX_PAGE_ORDER, MigrateType, PAGEBLOCK_NR_PAGES, PAGEBLOCK_ORDER};
+use super::BoostContext;
+use crate::page::{Geometry, MigrateType};
 
 /// The types that requests for a type fall back to, first choice first.
 pub fn fallbacks(migrate_type: MigrateType) -> &'static [MigrateType] {
@@ -25,29 +26,37 @@ pub fn fallbacks(migrate_type: MigrateType) -> &'static [MigrateType] {
 
 /// Whether a merged block waits at the tail of its list, because the next larger merge seems near.
 #[inline]
-pub fn is_placed_at_tail(order: u8, next_buddy_is_free: bool) -> bool {
-    order < MAX_PAGE_ORDER - 1 && next_buddy_is_free
+pub fn is_placed_at_tail(geometry: Geometry, order: u8, next_buddy_is_free: bool) -> bool {
+    order < geometry.max_page_order - 1 && next_buddy_is_free
 }
 
 /// Whether a fallback block of `order` may be claimed for `migrate_type` together with its pageblock.
-pub fn may_claim(order: u8, migrate_type: MigrateType) -> bool {
-    order >= PAGEBLOCK_ORDER / 2 || migrate_type != MigrateType::Movable
+pub fn may_claim(geometry: Geometry, order: u8, migrate_type: MigrateType) -> bool {
+    order >= geometry.pageblock_order / 2 || migrate_type != MigrateType::Movable
 }
 
 /// Whether a pageblock with `free` free and `movable` allocated movable pages is alike enough to be claimed
 /// for `wanted`; `block` is its type so far.
-pub fn is_claimed(wanted: MigrateType, block: MigrateType, free: u32, movable: u32) -> bool {
+pub fn is_claimed(
+    geometry: Geometry,
+    wanted: MigrateType,
+    block: MigrateType,
+    free: u32,
+    movable: u32,
+) -> bool {
+    let pages = geometry.pageblock_nr_pages();
     let alike = match (wanted, block) {
         (MigrateType::Movable, _) => movable,
-        (_, MigrateType::Movable) => PAGEBLOCK_NR_PAGES - free - movable,
+        (_, MigrateType::Movable) => pages - free - movable,
         _ => 0,
     };
-    free + alike >= PAGEBLOCK_NR_PAGES / 2
+    free + alike >= pages / 2
 }
 
-/// The watermark boost after a fallback mixed types in a pageblock, in pages; `high` is the raw high watermark.
-pub fn boosted(boost: u64, boost_factor: u64, managed: u64, high: u64) -> u64 {
-    let block = u64::from(PAGEBLOCK_NR_PAGES);
+/// The watermark boost after a fallback mixed types in a pageblock, in pages.
+pub fn boosted(geometry: Geometry, boost: u64, context: &BoostContext) -> u64 {
+    let &BoostContext { boost_factor, high, managed } = context;
+    let block = u64::from(geometry.pageblock_nr_pages());
     if boost_factor == 0 || block * 4 > managed {
         return boost;
     }

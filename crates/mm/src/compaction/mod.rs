@@ -24,7 +24,7 @@ mod zone_scan;
 use crate::account::Category;
 use crate::counters::Event;
 use crate::memory_map::ZoneType;
-use crate::page::{PAGEBLOCK_NR_PAGES, PAGEBLOCK_ORDER, Pfn};
+use crate::page::Pfn;
 use crate::page_alloc::{MemoryManager, Request};
 use crate::watermark::{Mark, Reserves};
 use machine::{Cpu, Machine, Node};
@@ -180,7 +180,7 @@ impl MemoryManager {
         let present: u64 = self.zones_of(node).map(|zone| zone.managed).sum();
         zones
             .map(|z| {
-                let index = unusable_free_index(&self.free_blocks(z), PAGEBLOCK_ORDER);
+                let index = unusable_free_index(&self.free_blocks(z), self.geometry().pageblock_order);
                 self.zones()[z].managed * index / (present + 1)
             })
             .sum()
@@ -208,9 +208,4 @@ impl MemoryManager {
         }
         true
     }
-}
-
-/// The first page of the pageblock of `pfn`.
-fn block_start(pfn: Pfn) -> Pfn {
-    pfn / PAGEBLOCK_NR_PAGES * PAGEBLOCK_NR_PAGES
 }

@@ -13,7 +13,7 @@
 //! Pure functions. In the kernel: `fragmentation_index`, `extfrag_for_order` in mm/vmstat.c; `compaction_suitable`,
 //! `defer_compaction`, `compaction_deferred`, `fragmentation_score_wmark` in mm/compaction.c.
 
-use crate::page::{MAX_PAGE_ORDER, NR_PAGE_ORDERS};
+use crate::page::NR_PAGE_ORDERS;
 use crate::vmscan::policy::PAGE_ALLOC_COSTLY_ORDER;
 
 /// Shift beyond which compaction is not put off any longer (`COMPACT_MAX_DEFER_SHIFT`).
@@ -27,7 +27,7 @@ fn free_pages(blocks: &FreeBlocks) -> u64 {
 }
 
 fn suitable_blocks(blocks: &FreeBlocks, order: u8) -> u64 {
-    (order..=MAX_PAGE_ORDER).map(|o| blocks[usize::from(o)] << (o - order)).sum()
+    (0..).zip(&blocks[usize::from(order)..]).map(|(larger, blocks): (u32, _)| blocks << larger).sum()
 }
 
 /// Why a request of `order` fails: 0 for want of memory to 1000 for want of blocks that are large enough; `None` if it

@@ -1,15 +1,16 @@
 //! The two scanners of a run through a zone, and the moves between them.
 
-use super::{CompactMode, block_start};
+use super::CompactMode;
 use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::FolioId;
-use crate::page::{MigrateType, NO_PAGE, NR_PAGE_ORDERS, PAGEBLOCK_NR_PAGES, PAGEBLOCK_ORDER, Pfn};
+use crate::page::{Geometry, MigrateType, NO_PAGE, NR_PAGE_ORDERS, Pfn};
 use crate::page_alloc::MemoryManager;
 use machine::{Cpu, Machine};
 
 /// A run through a zone.
 pub(super) struct ZoneScan {
+    geometry: Geometry,
     zone: usize,
     /// What is wanted; folios of this order and more are not moved.
     order: u8,
@@ -26,23 +27,24 @@ impl ZoneScan {
     /// From where the last run of the zone ended.
     pub fn new(mm: &MemoryManager, zone: usize, order: u8, mode: CompactMode) -> ZoneScan {
         let (migrate, free) = mm.zones()[zone].compaction.scanners.unwrap_or(Self::ends(mm, zone));
-        ZoneScan { zone, order, mode, migrate, free, isolated: Default::default() }
+        ZoneScan { geometry: mm.geometry(), zone, order, mode, migrate, free, isolated: Default::default() }
     }
 
     /// Through the whole zone, for blocks of 2 MiB.
     pub fn whole(mm: &MemoryManager, zone: usize) -> ZoneScan {
         let (migrate, free) = Self::ends(mm, zone);
-        let mode = CompactMode::SyncLight;
-        ZoneScan { zone, order: PAGEBLOCK_ORDER, mode, migrate, free, isolated: Default::default() }
+        let (geometry, mode) = (mm.geometry(), CompactMode::SyncLight);
+        let order = geometry.pageblock_order;
+        ZoneScan { geometry, zone, order, mode, migrate, free, isolated: Default::default() }
     }
 
     fn ends(mm: &MemoryManager, zone: usize) -> (Pfn, Pfn) {
         let span = mm.zones()[zone].buddy.span();
-        (span.start, block_start(span.end))
+        (span.start, mm.geometry().block_start(span.end))
     }
 
     fn have_met(&self) -> bool {
-        block_start(self.migrate) >= self.free
+        self.geometry.block_start(self.migrate) >= self.free
     }
 
     /// Moves folios, a pageblock at a time, until `is_done` or the scanners meet; whether it is done.
@@ -54,7 +56,7 @@ impl ZoneScan {
         is_done: impl Fn(&MemoryManager) -> bool,
     ) -> bool {
         while !self.have_met() {
-            let end = block_start(self.migrate) + PAGEBLOCK_NR_PAGES;
+            let end = self.geometry.block_start(self.migrate) + self.geometry.pageblock_nr_pages();
             if self.is_source(mm) {
                 self.empty_block(mm, machine, cpu, end);
                 if is_done(mm) {
@@ -130,15 +132,15 @@ impl ZoneScan {
         machine: &mut Machine<Category>,
         cpu: Cpu,
     ) -> bool {
-        while self.free > block_start(self.migrate) + PAGEBLOCK_NR_PAGES {
-            self.free -= PAGEBLOCK_NR_PAGES;
+        while self.free > self.geometry.block_start(self.migrate) + self.geometry.pageblock_nr_pages() {
+            self.free -= self.geometry.pageblock_nr_pages();
             let zone = mm.zone_mut(self.zone);
             let movable = zone.buddy.block_type(self.free) == MigrateType::Movable;
             if !movable || zone.buddy.is_block_free(self.free) {
                 continue;
             }
             let taken = zone.isolate_free_blocks(machine, cpu, self.free);
-            mm.counters.add(Event::CompactFreeScanned, PAGEBLOCK_NR_PAGES.into());
+            mm.counters.add(Event::CompactFreeScanned, self.geometry.pageblock_nr_pages().into());
             if !taken.is_empty() {
                 taken.into_iter().for_each(|(pfn, order)| self.isolated[usize::from(order)].push(pfn));
                 return true;

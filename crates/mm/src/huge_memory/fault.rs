@@ -33,6 +33,11 @@ impl MemoryManager {
         VmaState { advice, disabled: self.mms[mm].thp_disabled, ..VmaState::default() }
     }
 
+    /// Whether one entry of the middle level can map a folio of this order.
+    pub(crate) fn is_pmd_order(&self, order: u8) -> bool {
+        self.settings.transparent_hugepage.pmd_mapped().has(order)
+    }
+
     /// log2 of the pages of a folio.
     pub fn folio_order(&self, id: FolioId) -> u8 {
         self.folios.flags[id].order()
@@ -64,7 +69,7 @@ impl MemoryManager {
         let (f, thp) = (self.features().folios, self.settings.transparent_hugepage);
         let vma = self.mms[mm].vmas.find(page)?;
         let state = self.vma_state(mm, vma);
-        let allowed = policy::allowed_orders(&f, &thp, &state);
+        let allowed = policy::allowed_orders(&f, &thp, &state).and(thp.pmd_mapped());
         let step = policy::pmd_step(allowed, &vma.pages(), page, write, thp.use_zero_page);
         if step == PmdStep::Pass || !self.is_pmd_none(mm, page) {
             return None;
@@ -167,7 +172,7 @@ impl MemoryManager {
         self.mthp_stats.add(order, MthpStat::AnonFaultFallback, 1);
         let charge = failure == Failure::NoRoom;
         self.mthp_stats.add(order, MthpStat::AnonFaultFallbackCharge, i64::from(charge));
-        if order == PMD_ORDER {
+        if self.is_pmd_order(order) {
             self.counters.add(Event::ThpFaultFallback, 1);
             self.counters.add(Event::ThpFaultFallbackCharge, u64::from(charge));
         }

@@ -15,27 +15,57 @@
 
 use super::orders::Orders;
 use crate::swapfile::policy::ClusterSearch;
+use machine::PageSize;
+
+/// A size of folios that is built into a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FolioSize {
+    /// So many pages, as log2.
+    Order(u8),
+    /// So many KiB, and at least a page.
+    Kib(u16),
+    /// What arm64's contiguous bit makes one translation of: 64 KiB with pages of 4 KiB, 2 MiB with larger ones
+    /// (`CONT_PTE_SHIFT`).
+    Contpte,
+}
+
+impl FolioSize {
+    /// The most that v4 and later allow where nobody asked for more, and v1 and v2 for arm64.
+    pub const UNHINTED: FolioSize = FolioSize::Kib(64);
+
+    /// Its order with pages of this size.
+    pub fn order(self, page_size: PageSize) -> u8 {
+        match (self, page_size) {
+            (FolioSize::Order(order), _) => order,
+            (FolioSize::Kib(kib), _) => (u64::from(kib) / page_size.kib()).max(1).ilog2() as u8,
+            (FolioSize::Contpte, PageSize::Kib4) => 4,
+            (FolioSize::Contpte, PageSize::Kib16) => 7,
+            (FolioSize::Contpte, PageSize::Kib64) => 5,
+        }
+    }
+}
 
 /// Which orders a fault may have, before its VMA is looked at; order 0 always is the last resort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Candidates {
     /// Order 0 alone.
     Zero,
-    /// Every order from a limit of the build down (v1).
+    /// Every order from a limit of the build down (v1), or from what arm64 wants down, which is by the same limits (v2).
+    /// A kernel that looks at the largest alone has no other.
     BuildLimit {
         /// The limit (`LARGE_ANON_FOLIO_NOTHP_ORDER_MAX`).
-        plain: u8,
+        plain: FolioSize,
         /// The limit where transparent huge pages are eligible (`LARGE_ANON_FOLIO_THP_ORDER_MAX`).
-        eligible: u8,
+        eligible: FolioSize,
     },
-    /// Every order from what the architecture wants down (v2).
-    DownFrom(u8),
+    /// Every order from what another architecture wants down (v2).
+    DownFrom(FolioSize),
     /// These, whatever the settings say (test kernels).
     List(Orders),
     /// The preferred order, then `PAGE_ALLOC_COSTLY_ORDER` (v3 to v5).
     Preferred {
         /// What the architecture wants (`arch_wants_pte_order`); without an answer it is 3.
-        architecture: Option<u8>,
+        architecture: Option<FolioSize>,
         /// The knob of transparent huge pages at `never` means order 0 (v3, v4).
         never_is_zero: bool,
         /// Where they are not eligible a boot parameter limits the order (v3); else 64 KiB do.
@@ -151,36 +181,36 @@ impl FolioFeatures {
         reuses_exclusive: false,
         collapses_small: false,
     };
-    /// 64 KiB are the limits on arm64 with pages of 4 KiB, the one architecture that set them.
+    /// The limits of arm64, the one architecture that set them.
     pub(crate) const V1: FolioFeatures = FolioFeatures {
-        candidates: Candidates::BuildLimit { plain: 4, eligible: 4 },
+        candidates: Candidates::BuildLimit { plain: FolioSize::UNHINTED, eligible: FolioSize::Contpte },
         lost_race: LostRace::Lower,
         userfault: UserfaultRule::ProtectedEntry,
         gfp: FolioGfp::Ordinary,
         ..FolioFeatures::P0
     };
     pub(crate) const V2: FolioFeatures = FolioFeatures {
-        candidates: Candidates::DownFrom(4),
         allocation: Allocation::Once,
         lost_race: LostRace::Refault,
         gfp: FolioGfp::Defrag,
         ..FolioFeatures::V1
     };
-    pub(crate) const V2_SIMPLE: FolioFeatures = FolioFeatures {
-        candidates: Candidates::List(Orders::one(4)),
-        search: Search::TopOnly,
-        ..FolioFeatures::V2
-    };
+    pub(crate) const V2_SIMPLE: FolioFeatures =
+        FolioFeatures { search: Search::TopOnly, ..FolioFeatures::V2 };
     pub(crate) const V2_32K: FolioFeatures =
-        FolioFeatures { candidates: Candidates::DownFrom(3), ..FolioFeatures::V2 };
+        FolioFeatures { candidates: Candidates::DownFrom(FolioSize::Kib(32)), ..FolioFeatures::V2 };
     pub(crate) const V3: FolioFeatures = FolioFeatures {
-        candidates: Candidates::Preferred { architecture: Some(4), never_is_zero: true, limit_at_boot: true },
+        candidates: Candidates::Preferred {
+            architecture: Some(FolioSize::Contpte),
+            never_is_zero: true,
+            limit_at_boot: true,
+        },
         allocation: Allocation::Walk,
         ..FolioFeatures::V2
     };
     pub(crate) const V4: FolioFeatures = FolioFeatures {
         candidates: Candidates::Preferred {
-            architecture: Some(4),
+            architecture: Some(FolioSize::Contpte),
             never_is_zero: true,
             limit_at_boot: false,
         },
@@ -188,7 +218,7 @@ impl FolioFeatures {
     };
     pub(crate) const V5: FolioFeatures = FolioFeatures {
         candidates: Candidates::Preferred {
-            architecture: Some(4),
+            architecture: Some(FolioSize::Contpte),
             never_is_zero: false,
             limit_at_boot: false,
         },

@@ -9,10 +9,11 @@
 //! keeps in its third page. In the kernel: `THP_ORDERS_ALL_ANON`, `highest_order` and `next_order` in
 //! include/linux/huge_mm.h.
 
-/// The order of what one entry of the middle level maps, 2 MiB (`HPAGE_PMD_ORDER`).
+/// The order of a whole page table of the twin's. With pages of 4 KiB that is what one entry of the middle level maps, 2 MiB
+/// (`HPAGE_PMD_ORDER`); with larger ones it is the largest order there is, and entries map it.
 pub const PMD_ORDER: u8 = 9;
 
-/// Pages of 2 MiB (`HPAGE_PMD_NR`).
+/// Its pages (`HPAGE_PMD_NR`).
 pub const HPAGE_PMD_NR: u32 = 1 << PMD_ORDER;
 
 /// Some orders, 0 to 15.
@@ -24,8 +25,6 @@ impl Orders {
     pub const NONE: Orders = Orders(0);
     /// All that anonymous memory can have (`THP_ORDERS_ALL_ANON`).
     pub const ALL_ANON: Orders = Orders::range(2, PMD_ORDER);
-    /// Those that a page table of entries maps.
-    pub const PTE_MAPPED: Orders = Orders::range(2, PMD_ORDER - 1);
 
     /// One order.
     pub const fn one(order: u8) -> Orders {
@@ -102,6 +101,5 @@ mod tests {
         assert_eq!(Orders::NONE.descending().count(), 0);
         assert_eq!(Orders::range(2, 1), Orders::NONE);
         assert!(!Orders::ALL_ANON.has(1) && !Orders::ALL_ANON.has(10) && Orders::ALL_ANON.has(2));
-        assert_eq!(Orders::ALL_ANON.without(Orders::PTE_MAPPED), Orders::one(PMD_ORDER));
     }
 }

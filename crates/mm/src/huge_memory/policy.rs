@@ -16,15 +16,14 @@
 //! mm/memory.c, `thp_vma_allowable_orders` and `vma_thp_gfp_mask` in mm/huge_memory.c, `thp_vma_suitable_orders` in
 //! include/linux/huge_mm.h; `calc_anon_folio_order_alloc` of v1 and v2, `anon_folio_order` of v3 to v5.
 
-use super::features::{Allocation, Candidates, FolioFeatures, FolioGfp, LostRace, Search, UserfaultRule};
+use super::features::{
+    Allocation, Candidates, FolioFeatures, FolioGfp, FolioSize, LostRace, Search, UserfaultRule,
+};
 use super::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
 use super::settings::{Defrag, Enabled, Mode, ThpSettings};
 use crate::page_alloc::Effort;
 use crate::vmscan::policy::PAGE_ALLOC_COSTLY_ORDER;
 use std::ops::Range;
-
-/// The order of 64 KiB: what v4 and v5 allow where nobody asked for more.
-const UNHINTED_ORDER: u8 = 4;
 
 /// What `madvise` said of a VMA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,13 +99,13 @@ fn is_enabled(thp: &ThpSettings, vma: &VmaState) -> bool {
     }
 }
 
-/// The orders that settings and advice allow, 2 MiB among them (`thp_vma_allowable_orders`). Before v6 there is no other.
+/// The orders that settings and advice allow, 2 MiB of pages of 4 KiB among them (`thp_vma_allowable_orders`). Before v6 there is no other.
 pub fn allowed_orders(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Orders {
     if vma.refuses() {
         return Orders::NONE;
     }
     if f.candidates != Candidates::Enabled {
-        return if is_enabled(thp, vma) { Orders::one(PMD_ORDER) } else { Orders::NONE };
+        return if is_enabled(thp, vma) { thp.pmd_mapped() } else { Orders::NONE };
     }
     let mut orders = thp.orders(Mode::Always);
     if vma.is_advised() {
@@ -125,12 +124,17 @@ pub fn candidates(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Order
         return Orders::NONE;
     }
     let eligible = is_enabled(thp, vma) && !vma.refuses();
+    let down_from = |top: FolioSize| {
+        let orders = Orders::range(2, PMD_ORDER.min(top.order(thp.page_size)));
+        match (f.search, orders.highest()) {
+            (Search::TopOnly, Some(top)) => Orders::one(top),
+            _ => orders,
+        }
+    };
     match f.candidates {
         Candidates::Zero => Orders::NONE,
-        Candidates::BuildLimit { plain, eligible: limit } => {
-            Orders::range(2, PMD_ORDER.min(if eligible { limit } else { plain }))
-        }
-        Candidates::DownFrom(top) => Orders::range(2, PMD_ORDER.min(top)),
+        Candidates::BuildLimit { plain, eligible: limit } => down_from(if eligible { limit } else { plain }),
+        Candidates::DownFrom(top) => down_from(top),
         Candidates::List(orders) => orders,
         Candidates::Preferred { never_is_zero, .. }
             if vma.refuses() || never_is_zero && thp.enabled == Enabled::Never =>
@@ -138,13 +142,14 @@ pub fn candidates(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Order
             Orders::NONE
         }
         Candidates::Preferred { architecture, limit_at_boot, .. } => {
-            let limit = if limit_at_boot { thp.flexthp_unhinted_max } else { UNHINTED_ORDER };
-            let wanted = architecture.unwrap_or(PAGE_ALLOC_COSTLY_ORDER);
+            let unhinted = FolioSize::UNHINTED.order(thp.page_size);
+            let limit = if limit_at_boot { thp.flexthp_unhinted_max } else { unhinted };
+            let wanted = architecture.map_or(PAGE_ALLOC_COSTLY_ORDER, |size| size.order(thp.page_size));
             let preferred = if eligible { wanted } else { wanted.min(limit) };
             let costly = Orders::one(PAGE_ALLOC_COSTLY_ORDER);
             Orders::one(preferred).or(costly).and(Orders::range(2, preferred))
         }
-        Candidates::Enabled => allowed_orders(f, thp, vma).and(Orders::PTE_MAPPED),
+        Candidates::Enabled => allowed_orders(f, thp, vma).and(thp.pte_mapped()),
     }
 }
 
@@ -282,7 +287,7 @@ pub enum PmdStep {
     Folio,
 }
 
-/// The step before the page table (`do_huge_pmd_anonymous_page`); `zeroes`: both the setting and the process allow the
+/// The step before the page table (`do_huge_pmd_anonymous_page`), if `allowed` has the order of one; `zeroes`: both the setting and the process allow the
 /// huge page of zeroes.
 pub fn pmd_step(allowed: Orders, vma: &Range<u64>, page: u64, write: bool, zeroes: bool) -> PmdStep {
     if !allowed.has(PMD_ORDER) || !is_inside(&window(page, PMD_ORDER), vma) {
@@ -313,7 +318,8 @@ pub fn is_underused(max_ptes_none: u32, zero_pages: u32) -> bool {
 /// anything that it makes (7.2).
 pub fn runs_khugepaged(f: &FolioFeatures, thp: &ThpSettings) -> bool {
     let enabled = thp.enabled != Enabled::Never;
-    if f.candidates != Candidates::Enabled {
+    // Of larger pages the twin has no huge page to enable, so that its file is at "inherit".
+    if f.candidates != Candidates::Enabled || thp.pmd_mapped().is_empty() {
         return enabled;
     }
     let mut sizes = if f.collapses_small { Orders::ALL_ANON } else { Orders::one(PMD_ORDER) }.descending();

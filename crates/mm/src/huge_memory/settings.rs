@@ -3,14 +3,17 @@
 //! ```text
 //!   transparent_hugepage/
 //!     enabled  defrag  use_zero_page  shrink_underused       of all sizes
-//!     hugepages-16kB/enabled ... hugepages-2048kB/enabled    of one; "inherit" follows the first of them
+//!     hugepages-16kB/enabled ... hugepages-2048kB/enabled    of one (sizes by that of a page); "inherit" follows the first of them
 //!     khugepaged/pages_to_scan ...                           of collapsing
 //! ```
 //!
 //! In the kernel: `anon_enabled_store`, `defrag_store`, `setup_thp_anon` in mm/huge_memory.c; the files of khugepaged in
 //! mm/khugepaged.c.
 
-use super::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
+use super::features::FolioSize;
+use super::orders::{Orders, PMD_ORDER};
+use crate::page::Geometry;
+use machine::PageSize;
 use std::ops::RangeInclusive;
 
 /// `transparent_hugepage/enabled`.
@@ -66,7 +69,7 @@ pub struct Khugepaged {
     pub scan_sleep_millisecs: u32,
     /// `alloc_sleep_millisecs`: after an allocation failed.
     pub alloc_sleep_millisecs: u32,
-    /// `max_ptes_none`: of 512 entries, how many may have nothing.
+    /// `max_ptes_none`: of the entries of a huge page, how many may have nothing.
     pub max_ptes_none: u32,
     /// `max_ptes_swap`: how many may be swapped out.
     pub max_ptes_swap: u32,
@@ -77,6 +80,8 @@ pub struct Khugepaged {
 /// All settings of large anonymous folios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThpSettings {
+    /// What the kernel was built for: the size of a page, which sizes of folios are multiples of.
+    pub page_size: PageSize,
     /// `enabled`.
     pub enabled: Enabled,
     /// `defrag`.
@@ -91,15 +96,38 @@ pub struct ThpSettings {
     pub khugepaged: Khugepaged,
     /// `anon_beside_full`: faults make large folios only beside windows that are full. No mainline kernel has it.
     pub anon_beside_full: bool,
-    /// Boot parameter `flexthp_unhinted_max` of v3: order 0, or 2 to 9.
+    /// Boot parameter `flexthp_unhinted_max` of v3, 64 KiB or a page: order 0, or 2 to 9.
     pub flexthp_unhinted_max: u8,
 }
 
 impl Default for ThpSettings {
     fn default() -> ThpSettings {
+        ThpSettings::new(PageSize::default())
+    }
+}
+
+/// Pages of a huge page of the kernel's (`HPAGE_PMD_NR`), be it one that the twin makes or not.
+fn hpage_pmd_nr(page_size: PageSize) -> u32 {
+    Geometry::of(page_size).pageblock_nr_pages()
+}
+
+/// The orders that one entry of the middle level maps: 2 MiB of pages of 4 KiB, and none of others, as the twin has no huge
+/// pages of 32 and 512 MiB.
+const fn pmd_mapped(page_size: PageSize) -> Orders {
+    match page_size {
+        PageSize::Kib4 => Orders::one(PMD_ORDER),
+        PageSize::Kib16 | PageSize::Kib64 => Orders::NONE,
+    }
+}
+
+impl ThpSettings {
+    /// The defaults of a kernel with pages of this size.
+    pub fn new(page_size: PageSize) -> ThpSettings {
         let mut modes = [Mode::Never; PMD_ORDER as usize + 1];
-        modes[PMD_ORDER as usize] = Mode::Inherit;
+        pmd_mapped(page_size).descending().for_each(|order| modes[usize::from(order)] = Mode::Inherit);
+        let huge = hpage_pmd_nr(page_size);
         ThpSettings {
+            page_size,
             enabled: Enabled::Madvise,
             defrag: Defrag::Madvise,
             use_zero_page: true,
@@ -107,15 +135,15 @@ impl Default for ThpSettings {
             modes,
             khugepaged: Khugepaged {
                 defrag: true,
-                pages_to_scan: 8 * HPAGE_PMD_NR,
+                pages_to_scan: 8 * huge,
                 scan_sleep_millisecs: 10_000,
                 alloc_sleep_millisecs: 60_000,
-                max_ptes_none: HPAGE_PMD_NR - 1,
-                max_ptes_swap: HPAGE_PMD_NR / 8,
-                max_ptes_shared: HPAGE_PMD_NR / 2,
+                max_ptes_none: huge - 1,
+                max_ptes_swap: huge / 8,
+                max_ptes_shared: huge / 2,
             },
             anon_beside_full: false,
-            flexthp_unhinted_max: 4,
+            flexthp_unhinted_max: FolioSize::UNHINTED.order(page_size),
         }
     }
 }
@@ -200,6 +228,39 @@ pub(crate) fn show_number<T: FileNumber>(value: T) -> String {
 }
 
 impl ThpSettings {
+    /// The orders that one entry of the middle level maps.
+    #[inline]
+    pub const fn pmd_mapped(&self) -> Orders {
+        pmd_mapped(self.page_size)
+    }
+
+    /// Those that a page table of entries maps.
+    #[inline]
+    pub const fn pte_mapped(&self) -> Orders {
+        Orders::ALL_ANON.without(self.pmd_mapped())
+    }
+
+    /// The order of folios of so many bytes, if anonymous memory has such.
+    pub fn order_of(&self, bytes: u64) -> Option<u8> {
+        let order = bytes.is_power_of_two().then(|| bytes.ilog2())?.checked_sub(self.page_size.shift())?;
+        (order <= PMD_ORDER.into() && Orders::ALL_ANON.has(order as u8)).then_some(order as u8)
+    }
+
+    /// Writes to one of khugepaged's `max_ptes` files: fewer than a huge page has.
+    pub(crate) fn write_max_ptes(
+        &mut self,
+        value: &str,
+        place: impl Fn(&mut Khugepaged) -> &mut u32,
+    ) -> bool {
+        let most = hpage_pmd_nr(self.page_size) - 1;
+        write_number(place(&mut self.khugepaged), value, 0..=most)
+    }
+
+    /// Bytes of a huge page of the kernel's (`hpage_pmd_size`).
+    pub(crate) fn hpage_pmd_size(&self) -> u64 {
+        u64::from(hpage_pmd_nr(self.page_size)) * self.page_size.bytes()
+    }
+
     /// The mode of an order.
     pub fn mode(&self, order: u8) -> Mode {
         self.modes.get(usize::from(order)).copied().unwrap_or_default()
@@ -227,7 +288,7 @@ impl ThpSettings {
         show_words(self.enabled, ENABLED)
     }
 
-    /// Writes to `hugepages-<size>kB/enabled`.
+    /// Writes to `hugepages-<size>kB/enabled` of an order.
     pub fn write_mode(&mut self, order: u8, value: &str) -> bool {
         choose(&mut self.modes[usize::from(order)], value, MODES)
     }
@@ -257,7 +318,8 @@ impl ThpSettings {
                 let (_, mode) = MODES.iter().find(|(word, _)| *word == mode)?;
                 for range in sizes.split(',') {
                     let (first, last) = range.split_once('-').unwrap_or((range, range));
-                    let (first, last) = (order_of_size(first)?, order_of_size(last)?);
+                    let order = |size| self.order_of(bytes_of_size(size)?);
+                    let (first, last) = (order(first)?, order(last)?);
                     if first > last {
                         return None;
                     }
@@ -273,28 +335,27 @@ impl ThpSettings {
         parsed
     }
 
-    /// The boot parameter `flexthp_unhinted_max` of v3: bytes, a power of two from 4 KiB to 2 MiB. 8 KiB are as 4.
+    /// The boot parameter `flexthp_unhinted_max` of v3: bytes, a power of two from a page to a huge page. Two pages are as one.
     pub fn boot_flexthp_unhinted_max(&mut self, bytes: u64) -> bool {
-        let accepted = bytes.is_power_of_two() && (4 << 10..=2 << 20).contains(&bytes);
+        let pages = self.page_size.bytes()..=self.hpage_pmd_size();
+        let accepted = bytes.is_power_of_two() && pages.contains(&bytes);
         if accepted {
-            let order = (bytes >> 12).ilog2() as u8;
+            let order = (bytes >> self.page_size.shift()).ilog2() as u8;
             self.flexthp_unhinted_max = if order == 1 { 0 } else { order };
         }
         accepted
     }
 }
 
-/// The order of a size as boot parameters give it: `64K`, `2M`.
-fn order_of_size(size: &str) -> Option<u8> {
+/// A size as boot parameters give it: `64K`, `2M`.
+fn bytes_of_size(size: &str) -> Option<u64> {
     let (digits, shift) = match size.as_bytes().last()? {
         b'K' | b'k' => (&size[..size.len() - 1], 10),
         b'M' | b'm' => (&size[..size.len() - 1], 20),
         b'G' | b'g' => (&size[..size.len() - 1], 30),
         _ => (size, 0),
     };
-    let bytes = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
-    let order = (bytes.is_power_of_two() && bytes >= 4 << 10).then(|| (bytes >> 12).ilog2() as u8)?;
-    (order <= PMD_ORDER && Orders::ALL_ANON.has(order)).then_some(order)
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 #[cfg(test)]
@@ -305,7 +366,7 @@ mod tests {
     fn defaults_are_the_kernel_s() {
         let thp = ThpSettings::default();
         assert_eq!(thp.orders(Mode::Inherit), Orders::one(PMD_ORDER));
-        assert_eq!(thp.orders(Mode::Never), Orders::PTE_MAPPED);
+        assert_eq!(thp.orders(Mode::Never), thp.pte_mapped());
         let Khugepaged { pages_to_scan, max_ptes_none, max_ptes_swap, max_ptes_shared, .. } = thp.khugepaged;
         assert_eq!((pages_to_scan, max_ptes_none, max_ptes_swap, max_ptes_shared), (4096, 511, 64, 256));
     }

@@ -13,7 +13,7 @@
 //! In the kernel: `deferred_split_folio`, `deferred_split_scan`, `thp_underused`, `__folio_split` in mm/huge_memory.c,
 //! `try_to_map_unused_to_zeropage` in mm/migrate.c.
 
-use super::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
+use super::orders::{HPAGE_PMD_NR, Orders};
 use super::policy::{defers_split, is_underused};
 use super::stats::{MthpStat, MthpStats};
 use crate::account::Category;
@@ -60,7 +60,7 @@ impl MemoryManager {
         self.queue_deferred_split(id);
         self.mthp_stats.add(order, MthpStat::SplitDeferred, 1);
         self.mthp_stats.add(order, MthpStat::NrAnonPartiallyMapped, 1);
-        if order == PMD_ORDER {
+        if self.is_pmd_order(order) {
             self.counters.add(Event::ThpDeferredSplitPage, 1);
         }
     }
@@ -103,7 +103,7 @@ impl MemoryManager {
     /// A folio is split because swap has no room for all of it.
     pub(crate) fn count_swpout_fallback(&mut self, order: u8) {
         self.mthp_stats.add(order, MthpStat::SwpoutFallback, 1);
-        if order == PMD_ORDER {
+        if self.is_pmd_order(order) {
             self.counters.add(Event::ThpSwpoutFallback, 1);
         }
     }
@@ -215,7 +215,7 @@ impl MemoryManager {
         let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK;
         if flags.any(busy) {
             self.mthp_stats.add(order, MthpStat::SplitFailed, 1);
-            self.counters.add(Event::ThpSplitPageFailed, u64::from(order == PMD_ORDER));
+            self.counters.add(Event::ThpSplitPageFailed, u64::from(self.is_pmd_order(order)));
             return Err(id);
         }
         self.split_huge_mappings(id);
@@ -230,7 +230,7 @@ impl MemoryManager {
         );
         self.forget_large_folio(id);
         self.mthp_stats.add(order, MthpStat::Split, 1);
-        self.counters.add(Event::ThpSplitPage, u64::from(order == PMD_ORDER));
+        self.counters.add(Event::ThpSplitPage, u64::from(self.is_pmd_order(order)));
         let swapped = flags.has(FolioFlags::SWAPCACHE).then(|| self.swap_entries(id).start);
         self.folios.flags[id].set_order(0);
         let pages = self.folios.divide(id, 1 << order);

@@ -6,6 +6,7 @@ use super::orders::{Orders, PMD_ORDER};
 use crate::address_space::{MmId, Vpn};
 use crate::folio::FolioFlags;
 use crate::page_alloc::MemoryManager;
+use machine::PageSize;
 
 macro_rules! statistics {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),* $(,)?) => {
@@ -33,8 +34,8 @@ macro_rules! statistics {
 
 impl MthpStat {
     /// The file of an order, below `transparent_hugepage/`.
-    pub fn file(self, order: u8) -> String {
-        format!("hugepages-{}kB/stats/{}", 4 << order, self.name())
+    pub fn file(self, page_size: PageSize, order: u8) -> String {
+        format!("hugepages-{}kB/stats/{}", page_size.kib() << order, self.name())
     }
 
     /// Whether it says how many there are, not how many there have been.

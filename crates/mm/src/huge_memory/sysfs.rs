@@ -11,10 +11,11 @@
 //! `shmem_enabled`. In the kernel: `hugepage_attr`, `thpsize_create` in mm/huge_memory.c, `khugepaged_attr` in
 //! mm/khugepaged.c.
 
-use super::orders::{HPAGE_PMD_NR, Orders};
+use super::orders::Orders;
 use super::stats::MthpStat;
 use crate::page_alloc::MemoryManager;
 use crate::sysctl::{SETTINGS, Setting, SettingError};
+use machine::PageSize;
 
 const ROOT: &str = "transparent_hugepage/";
 
@@ -29,11 +30,12 @@ enum File {
 }
 
 impl File {
-    fn all() -> impl Iterator<Item = (String, File)> {
-        let settings = SETTINGS.iter().filter(|setting| setting.name.starts_with(ROOT));
+    fn all(page_size: PageSize) -> impl Iterator<Item = (String, File)> {
+        let is_there = move |setting: &&Setting| setting.name.starts_with(ROOT) && setting.exists(page_size);
+        let settings = SETTINGS.iter().filter(is_there);
         let settings = settings.map(|setting| (setting.name.to_string(), File::Setting(setting)));
-        let stats = Orders::ALL_ANON.descending().flat_map(|order| {
-            let path = move |stat: MthpStat| ROOT.to_string() + &stat.file(order);
+        let stats = Orders::ALL_ANON.descending().flat_map(move |order| {
+            let path = move |stat: MthpStat| ROOT.to_string() + &stat.file(page_size, order);
             MthpStat::ALL.iter().map(move |&stat| (path(stat), File::Stat(order, stat)))
         });
         let others = [
@@ -44,8 +46,8 @@ impl File {
         settings.chain(stats).chain(others.map(|(path, file)| (format!("{ROOT}{path}"), file)))
     }
 
-    fn find(path: &str) -> Result<File, SettingError> {
-        let found = File::all().find(|(other, _)| other == path);
+    fn find(page_size: PageSize, path: &str) -> Result<File, SettingError> {
+        let found = File::all(page_size).find(|(other, _)| other == path);
         found.map(|(_, file)| file).ok_or_else(|| SettingError::Unknown { name: path.into() })
     }
 }
@@ -53,16 +55,16 @@ impl File {
 impl MemoryManager {
     /// The paths of all files.
     pub fn sysfs_files(&self) -> Vec<String> {
-        File::all().map(|(path, _)| path).collect()
+        File::all(self.page_size()).map(|(path, _)| path).collect()
     }
 
     /// Reads a file.
     pub fn read_sysfs(&self, path: &str) -> Result<String, SettingError> {
-        let number = match File::find(path)? {
+        let number = match File::find(self.page_size(), path)? {
             File::Setting(setting) => {
                 return Ok(setting.show(&self.settings).expect("a file of this tree can be read"));
             }
-            File::HpagePmdSize => i64::from(HPAGE_PMD_NR) << 12,
+            File::HpagePmdSize => self.settings.transparent_hugepage.hpage_pmd_size() as i64,
             File::Stat(order, stat) => self.mthp_stats.get(order, stat),
             File::PagesCollapsed => self.khugepaged.pages_collapsed as i64,
             File::FullScans => self.khugepaged.full_scans as i64,
@@ -72,7 +74,7 @@ impl MemoryManager {
 
     /// Writes to a file; on error nothing changes.
     pub fn write_sysfs(&mut self, path: &str, value: &str) -> Result<(), SettingError> {
-        match File::find(path)? {
+        match File::find(self.page_size(), path)? {
             File::Setting(setting) => self.set(setting.name, value),
             _ => Err(SettingError::ReadOnly { name: path.into() }),
         }

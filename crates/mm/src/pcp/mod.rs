@@ -16,17 +16,17 @@
 pub mod policy;
 
 use crate::features::Features;
-use crate::page::{COSTLY_ORDER, MigrateType, PAGEBLOCK_ORDER, Pfn};
+use crate::page::{COSTLY_ORDER, MigrateType, Pfn};
 use policy::{BulkFree, Pageset, ZonePressure};
 use std::collections::VecDeque;
 
 /// Number of lists when there are two of huge-page order.
 pub const NR_PCP_LISTS: usize = (COSTLY_ORDER as usize + 1) * MigrateType::PCP_TYPES + 2;
 
-/// Whether blocks of `order` are kept in pagesets at all (`pcp_allowed_order`).
+/// Whether blocks of `order` are kept in pagesets at all, where pageblocks are of `pageblock_order` (`pcp_allowed_order`).
 #[inline]
-pub fn is_order_allowed(order: u8) -> bool {
-    order <= COSTLY_ORDER || order == PAGEBLOCK_ORDER
+pub fn is_order_allowed(order: u8, pageblock_order: u8) -> bool {
+    order <= COSTLY_ORDER || order == pageblock_order
 }
 
 /// The list of blocks of `order` and type (`order_to_pindex`).
@@ -43,14 +43,14 @@ pub fn list_index(f: &Features, order: u8, migrate_type: MigrateType) -> usize {
 
 /// The order and type of the blocks on list `index`.
 #[inline]
-pub fn list_contents(f: &Features, index: usize) -> (u8, MigrateType) {
+pub fn list_contents(f: &Features, index: usize, pageblock_order: u8) -> (u8, MigrateType) {
     let huge = NR_PCP_LISTS - 2;
     if index < huge {
         ((index / MigrateType::PCP_TYPES) as u8, MigrateType::ALL[index % MigrateType::PCP_TYPES])
     } else if index > huge || !f.two_huge_lists {
-        (PAGEBLOCK_ORDER, MigrateType::Movable)
+        (pageblock_order, MigrateType::Movable)
     } else {
-        (PAGEBLOCK_ORDER, MigrateType::Unmovable)
+        (pageblock_order, MigrateType::Unmovable)
     }
 }
 
@@ -70,13 +70,14 @@ pub struct DrainedBlock {
 pub struct PerCpuPages {
     /// The numbers that decisions are made of.
     pub tuning: Pageset,
+    pageblock_order: u8,
     lists: [VecDeque<Pfn>; NR_PCP_LISTS],
 }
 
 impl PerCpuPages {
-    /// An empty pageset.
-    pub fn new(tuning: Pageset) -> PerCpuPages {
-        PerCpuPages { tuning, lists: Default::default() }
+    /// An empty pageset where pageblocks are of `pageblock_order`.
+    pub fn new(tuning: Pageset, pageblock_order: u8) -> PerCpuPages {
+        PerCpuPages { tuning, pageblock_order, lists: Default::default() }
     }
 
     /// The list `index`, head first.
@@ -154,7 +155,7 @@ impl PerCpuPages {
         let mut remaining = pages.min(self.tuning.count);
         let mut index = first;
         while remaining > 0 {
-            let (order, list_type) = list_contents(f, index);
+            let (order, list_type) = list_contents(f, index, self.pageblock_order);
             while remaining > 0
                 && let Some(pfn) = self.lists[index].pop_back()
             {
@@ -168,6 +169,7 @@ impl PerCpuPages {
 
     /// Pages on all lists, counted anew.
     pub fn counted(&self, f: &Features) -> i32 {
-        self.lists.iter().enumerate().map(|(i, l)| (l.len() as i32) << list_contents(f, i).0).sum()
+        let order = |index| list_contents(f, index, self.pageblock_order).0;
+        self.lists.iter().enumerate().map(|(index, list)| (list.len() as i32) << order(index)).sum()
     }
 }

@@ -15,6 +15,7 @@
 
 use crate::features::{CacheRule, Decay, Features, FreeMemory};
 use crate::page::COSTLY_ORDER;
+use machine::PageSize;
 
 /// Largest power of two by which a batch is scaled (`CONFIG_PCP_BATCH_SCALE_MAX`).
 pub const BATCH_SCALE_MAX: u8 = 5;
@@ -311,18 +312,18 @@ pub fn note_decayed(p: &mut Pageset, f: &Features) {
 
 /// Whether a CPU whose share of the caches is `bytes` keeps a batch when high-order blocks are freed in a row
 /// (`PCPF_FREE_HIGH_BATCH`).
-pub fn is_cache_large(f: &Features, bytes: u64, batch: i32) -> bool {
+pub fn is_cache_large(f: &Features, page_size: PageSize, bytes: u64, batch: i32) -> bool {
     let batches = match f.free_high_batch {
         Some(CacheRule::SumOfLevelsOverFourBatches) => 4,
         Some(CacheRule::LastLevelOverThreeBatches) => 3,
         None => return false,
     };
-    bytes / 4096 > batches * batch as u64
+    bytes / page_size.bytes() > batches * batch as u64
 }
 
 /// `batch` for a zone of `managed` pages (`zone_batchsize`).
-pub fn zone_batchsize(managed: u64) -> i32 {
-    let quarter = ((managed >> 10).min(256) / 4).max(1);
+pub fn zone_batchsize(page_size: PageSize, managed: u64) -> i32 {
+    let quarter = ((managed >> 10).min(page_size.pages_of_mib(1)) / 4).max(1);
     let rounded = 1u64 << (quarter + quarter / 2).ilog2();
     (rounded - 1).max(1) as i32
 }
@@ -341,8 +342,14 @@ mod tests {
     fn batch_of_small_and_large_zones() {
         let cases = [(3840, 1), (32768, 7), (131072, 31), (176127, 31), (176128, 63), (1 << 27, 63)];
         for (managed, batch) in cases {
-            assert_eq!(zone_batchsize(managed), batch, "{managed} managed pages");
+            assert_eq!(zone_batchsize(PageSize::Kib4, managed), batch, "{managed} managed pages");
         }
+        let large = |size: PageSize| zone_batchsize(size, size.pages_of_mib(1 << 14));
+        assert_eq!(
+            PageSize::ALL.map(large),
+            [63, 15, 3],
+            "a quarter of 1 MiB and half of that, as a power of two"
+        );
     }
 
     #[test]

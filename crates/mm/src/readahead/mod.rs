@@ -55,9 +55,6 @@ pub enum Advice {
     Random,
 }
 
-/// KiB of a page.
-const PAGE_KB: u64 = 4;
-
 #[derive(Clone, Copy, Debug)]
 struct OpenFile {
     file: FileId,
@@ -92,14 +89,14 @@ pub struct ReadRequest {
 impl MemoryManager {
     /// Opens a file of `pages` pages, on a device with `queue/read_ahead_kb` as set.
     pub fn open(&mut self, file: FileId, pages: u32) -> OpenFileId {
-        let io_pages = (self.settings().max_sectors_kb / PAGE_KB) as u32;
+        let io_pages = (self.settings().max_sectors_kb / self.page_size().kib()) as u32;
         let ra = FileRaState::new(self.ra_pages(), io_pages);
         self.readahead.open_files.push(OpenFile { file, pages, ra });
         OpenFileId(self.readahead.open_files.len() as u32 - 1)
     }
 
     fn ra_pages(&self) -> u32 {
-        (self.settings().read_ahead_kb / PAGE_KB) as u32
+        (self.settings().read_ahead_kb / self.page_size().kib()) as u32
     }
 
     /// Takes advice on all of an open file.

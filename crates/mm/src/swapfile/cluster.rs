@@ -1,4 +1,4 @@
-//! Clusters of swap: 512 entries each, those of one cluster for folios of one size.
+//! Clusters of swap: 512 entries each (256 where large folios are not swapped whole), those of one cluster for folios of one size.
 //!
 //! ```text
 //!   cluster   │■■■■■■■■│        │■■■■    │■■      │        each belongs to an order from its first folio until it is empty
@@ -14,14 +14,16 @@
 //! kernel: `struct swap_cluster_info` in mm/swapfile.c.
 
 use super::SwapEntry;
-use super::policy::{ClusterSearch, Place};
+use super::policy::{ClusterSearch, Place, swaps_large_folios};
 use crate::huge_memory::orders::PMD_ORDER;
-use machine::Cpu;
+use machine::{Cpu, PageSize};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Entries of a cluster (`SWAPFILE_CLUSTER`).
-pub const SWAPFILE_CLUSTER: u32 = 512;
+/// Entries of a cluster (`SWAPFILE_CLUSTER`): as many as a huge page has where large folios are swapped whole.
+fn swapfile_cluster(page_size: PageSize) -> u32 {
+    if swaps_large_folios(page_size) { 512 } else { 256 }
+}
 
 const ORDERS: usize = PMD_ORDER as usize + 1;
 
@@ -69,8 +71,9 @@ impl Cluster {
 }
 
 /// All clusters, and who takes from which.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Clusters {
+    cluster_entries: u32,
     clusters: Vec<Cluster>,
     /// All of them by list, order (none of free and full ones) and turn.
     lists: BTreeSet<(List, u8, u64, u32)>,
@@ -84,6 +87,20 @@ pub(super) struct Clusters {
 }
 
 impl Clusters {
+    /// No device yet.
+    pub fn new(page_size: PageSize) -> Clusters {
+        Clusters {
+            cluster_entries: swapfile_cluster(page_size),
+            clusters: Vec::new(),
+            lists: BTreeSet::new(),
+            turns: 0,
+            current: Vec::new(),
+            cursor: 0,
+            capacity: 0,
+            used: 0,
+        }
+    }
+
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
@@ -97,10 +114,10 @@ impl Clusters {
         self.capacity += pages;
         let mut rest = pages;
         while rest > 0 {
-            let size = rest.min(SWAPFILE_CLUSTER.into()) as u32;
+            let size = rest.min(self.cluster_entries.into()) as u32;
             rest -= u64::from(size);
             let number = self.clusters.len() as u32;
-            let list = if size == SWAPFILE_CLUSTER { List::Free } else { List::Nonfull };
+            let list = if size == self.cluster_entries { List::Free } else { List::Nonfull };
             self.clusters.push(Cluster { size, count: 0, order: 0, list, turn: 0, used: [0; 8] });
             self.enlist(number, list);
         }
@@ -154,7 +171,7 @@ impl Clusters {
 
     fn find_current(&mut self, cpu: Cpu, order: u8) -> Option<(u32, u32)> {
         let entry = self.current.get(cpu.index())?[usize::from(order)]?;
-        let (number, from) = (entry / SWAPFILE_CLUSTER, entry % SWAPFILE_CLUSTER);
+        let (number, from) = (entry / self.cluster_entries, entry % self.cluster_entries);
         let cluster = &self.clusters[number as usize];
         let usable = order == 0 || cluster.order == order || cluster.list == List::Free;
         let found = usable.then(|| cluster.find(from, order)).flatten();
@@ -194,7 +211,7 @@ impl Clusters {
     }
 
     fn find_anywhere(&mut self) -> Option<(u32, u32)> {
-        let (number, from) = (self.cursor / SWAPFILE_CLUSTER, self.cursor % SWAPFILE_CLUSTER);
+        let (number, from) = (self.cursor / self.cluster_entries, self.cursor % self.cluster_entries);
         let all = self.clusters.len() as u32;
         let rest = (number + 1..all).chain(0..=number.min(all.saturating_sub(1))).map(|number| (number, 0));
         let find = |(number, from): (u32, u32)| {
@@ -203,7 +220,7 @@ impl Clusters {
             Some((number, cluster.find(from, 0)?))
         };
         let found = std::iter::once((number, from)).chain(rest).find_map(find)?;
-        self.cursor = found.0 * SWAPFILE_CLUSTER + found.1 + 1;
+        self.cursor = found.0 * self.cluster_entries + found.1 + 1;
         Some(found)
     }
 
@@ -231,8 +248,8 @@ impl Clusters {
         if self.current.len() <= cpu.index() {
             self.current.resize(cpu.index() + 1, [None; ORDERS]);
         }
-        let first = number * SWAPFILE_CLUSTER + at;
-        let goes_on = !is_full && at + pages < SWAPFILE_CLUSTER;
+        let first = number * self.cluster_entries + at;
+        let goes_on = !is_full && at + pages < self.cluster_entries;
         self.current[cpu.index()][usize::from(order)] = goes_on.then_some(first + pages);
         first
     }
@@ -240,13 +257,15 @@ impl Clusters {
     /// Gives back one entry.
     pub fn release(&mut self, entry: SwapEntry) {
         self.used -= 1;
-        let (number, at) = (entry / SWAPFILE_CLUSTER, entry % SWAPFILE_CLUSTER);
+        let (number, at) = (entry / self.cluster_entries, entry % self.cluster_entries);
         let cluster = &mut self.clusters[number as usize];
         debug_assert!(!cluster.is_empty(at, 1), "entry {entry} is in use");
         cluster.flip(at, 1);
         cluster.count -= 1;
         match cluster.list {
-            _ if cluster.count == 0 && cluster.size == SWAPFILE_CLUSTER => self.relist(number, List::Free),
+            _ if cluster.count == 0 && cluster.size == self.cluster_entries => {
+                self.relist(number, List::Free)
+            }
             List::Full | List::Frag => self.relist(number, List::Nonfull),
             List::Free | List::Nonfull => {}
         }
@@ -256,14 +275,14 @@ impl Clusters {
     pub fn rotate_full(&mut self) -> Option<Range<SwapEntry>> {
         let number = self.first(List::Full, 0)?;
         self.relist(number, List::Full);
-        let first = number * SWAPFILE_CLUSTER;
+        let first = number * self.cluster_entries;
         Some(first..first + self.clusters[number as usize].size)
     }
 
     /// Whether an entry is taken.
     pub fn is_used(&self, entry: SwapEntry) -> bool {
-        let cluster = &self.clusters[(entry / SWAPFILE_CLUSTER) as usize];
-        !cluster.is_empty(entry % SWAPFILE_CLUSTER, 1)
+        let cluster = &self.clusters[(entry / self.cluster_entries) as usize];
+        !cluster.is_empty(entry % self.cluster_entries, 1)
     }
 
     /// Checks lists and counts against each other; panics with what does not hold.
@@ -274,7 +293,7 @@ impl Clusters {
             let bits: u32 = cluster.used.iter().map(|word| word.count_ones()).sum();
             assert_eq!(bits, cluster.count, "entries of cluster {number}");
             assert!(self.lists.contains(&self.key(number)), "cluster {number} is where it says: {cluster:?}");
-            let whole = cluster.size == SWAPFILE_CLUSTER;
+            let whole = cluster.size == self.cluster_entries;
             assert_eq!(cluster.list == List::Free, cluster.count == 0 && whole, "{cluster:?}");
             assert_eq!(cluster.list == List::Full, cluster.count == cluster.size, "{cluster:?}");
             used += u64::from(bits);
@@ -329,7 +348,7 @@ mod tests {
             pages in prop_oneof![Just(2048u64), Just(1600)],
             steps in prop::collection::vec((0..2u16, 0..10u8, any::<bool>(), 0..usize::MAX), 1..400),
         ) {
-            let mut clusters = Clusters::default();
+            let mut clusters = Clusters::new(PageSize::Kib4);
             clusters.add(pages);
             let mut plain = Plain { used: vec![false; pages as usize], orders: vec![None; 4] };
             if pages % 512 > 0 {
@@ -371,7 +390,7 @@ mod tests {
     #[test]
     fn whose_turn_it_is() {
         let next = |f| {
-            let mut clusters = Clusters::default();
+            let mut clusters = Clusters::new(PageSize::Kib4);
             clusters.add(8 * 512);
             for cpu in 0..4 {
                 let first = take(&mut clusters, f, cpu, 4).unwrap();
@@ -390,7 +409,7 @@ mod tests {
     #[test]
     fn large_folios_do_without_where_single_pages_are() {
         for f in SEARCHES {
-            let mut clusters = Clusters::default();
+            let mut clusters = Clusters::new(PageSize::Kib4);
             clusters.add(1024);
             let single: Vec<_> = (0..1024).map(|_| take(&mut clusters, f, 0, 0).unwrap()).collect();
             assert_eq!(single, (0..1024).collect::<Vec<_>>(), "{f:?}");

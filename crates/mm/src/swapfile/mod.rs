@@ -23,12 +23,11 @@ use crate::account::Category;
 use crate::counters::Event;
 use crate::device_reads::DeviceReads;
 use crate::folio::{Census, Folio, FolioFlags, FolioId};
-use crate::huge_memory::orders::PMD_ORDER;
 use crate::huge_memory::stats::MthpStat;
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use cluster::Clusters;
-use machine::{Cpu, Machine, Time};
+use machine::{Cpu, Machine, PageSize, Time};
 use readahead::policy::SwapRa;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -44,7 +43,7 @@ enum Slot {
 }
 
 /// Swap devices, as one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Swap {
     slots: Vec<Slot>,
     /// For each entry, how many page-table entries have it.
@@ -66,6 +65,21 @@ pub struct Swap {
 }
 
 impl Swap {
+    /// No device yet.
+    pub(crate) fn new(page_size: PageSize) -> Swap {
+        Swap {
+            slots: Vec::new(),
+            swap_map: Vec::new(),
+            zeromap: Vec::new(),
+            clusters: Clusters::new(page_size),
+            entry_of: Vec::new(),
+            synchronous_write: None,
+            ra: SwapRa::default(),
+            reads: DeviceReads::default(),
+            last_read: 0,
+        }
+    }
+
     /// Free entries.
     pub fn free(&self) -> u64 {
         self.total() - self.used()
@@ -152,6 +166,9 @@ impl MemoryManager {
     }
 
     fn find_swap_entries(&mut self, cpu: Cpu, order: u8) -> Option<SwapEntry> {
+        if order > 0 && !policy::swaps_large_folios(self.page_size()) {
+            return None;
+        }
         let f = self.features().folios.cluster_search;
         policy::search(f, order).iter().find_map(|&place| {
             if place == policy::Place::ReclaimFull && self.swap.is_full() {
@@ -191,8 +208,9 @@ impl MemoryManager {
         let (order, pages) = (flags.order(), flags.nr_pages());
         self.counters.add(Event::Pswpout, pages);
         self.mthp_stats.add(order, MthpStat::Swpout, 1);
-        self.counters.add(Event::ThpSwpout, u64::from(order == PMD_ORDER));
         flags.clear(FolioFlags::DIRTY);
+        self.counters.add(Event::ThpSwpout, u64::from(self.is_pmd_order(order)));
+        let flags = &mut self.folios.flags[id];
         if let Some(write) = self.swap.synchronous_write {
             machine.charge(cpu, Category::BlockLayer, write * pages);
             return true;

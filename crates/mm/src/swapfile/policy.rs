@@ -12,6 +12,7 @@
 //! its change log says, and what 6.10 did is told from memory.
 
 use crate::huge_memory::orders::PMD_ORDER;
+use machine::PageSize;
 
 /// How room for large folios is found on swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,12 @@ pub fn search(f: ClusterSearch, order: u8) -> &'static [Place] {
         (ClusterSearch::FreeFirst, _) => &[Current, Free, ReclaimFull, Nonfull, Frag],
         (ClusterSearch::NonfullFirst, _) => &[Current, Nonfull, Free, ReclaimFull, OneFrag],
     }
+}
+
+/// Whether large folios may be swapped whole at all: arm64 is built with `CONFIG_THP_SWAP` only where pages have 4 KiB
+/// (`ARCH_WANTS_THP_SWAP` in arch/arm64/Kconfig).
+pub fn swaps_large_folios(page_size: PageSize) -> bool {
+    page_size == PageSize::Kib4
 }
 
 /// Whether a large folio is split before room for it is looked for (`shrink_folio_list`). `whole`: one entry maps all of

@@ -162,7 +162,7 @@ impl MemoryManager {
             return Orders::NONE;
         }
         let vma = self.mms[fault.mm].vmas.find(fault.page).expect("a page that is touched is mapped");
-        let allowed = allowed_orders(f, thp, &self.vma_state(fault.mm, vma)).and(Orders::PTE_MAPPED);
+        let allowed = allowed_orders(f, thp, &self.vma_state(fault.mm, vma)).and(thp.pte_mapped());
         let aligned = swap_orders(allowed, fault.page, swap.into());
         fitting(Search::PerCandidate, aligned, &vma.pages(), fault.page, |window| {
             let (before, pages) = (fault.page - window.start, window.end - window.start);

@@ -16,7 +16,6 @@ use super::policy::{References, check_references};
 use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
-use crate::huge_memory::orders::PMD_ORDER;
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::policy::splits_before_swap;
 use crate::xarray::Entry;
@@ -157,7 +156,7 @@ impl MemoryManager {
                 return Fate::Activated;
             }
             let search = self.features().folios.cluster_search;
-            let whole = order == PMD_ORDER && self.folios[id].mapcount == 1;
+            let whole = self.is_pmd_order(order) && self.folios[id].mapcount == 1;
             let partially_mapped = self.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);
             let splits = order > 0 && splits_before_swap(search, partially_mapped, whole);
             if splits || !self.add_to_swap(cpu, id) {

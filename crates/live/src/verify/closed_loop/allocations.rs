@@ -7,6 +7,7 @@
 //! ```
 
 use mm::MigrateType;
+use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::{is_order_allowed, list_index, policy};
 use workload::trace::{Event, NO_PAGE};
 
@@ -17,7 +18,10 @@ use crate::verify::history::Fate;
 
 impl Judge<'_> {
     pub(super) fn alloc(&mut self, number: u32, event: &Event) {
-        if self.direct.remove(&number) || event.pfn == NO_PAGE || !is_order_allowed(event.order) {
+        if self.direct.remove(&number)
+            || event.pfn == NO_PAGE
+            || !is_order_allowed(event.order, PAGEBLOCK_ORDER)
+        {
             return;
         }
         let (Some(migrate_type), Some(place)) = (pcp_type(event), self.place_of(event)) else { return };

@@ -7,6 +7,7 @@
 //! ```
 
 use mm::MigrateType;
+use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::{is_order_allowed, list_index};
 use workload::trace::Operation;
 
@@ -30,7 +31,7 @@ impl Judge<'_> {
     pub(super) fn remove(&mut self, place: Place, pfn: u32, order: u8) -> bool {
         let f = self.features;
         for migrate_type in MigrateType::ALL.into_iter().take(MigrateType::PCP_TYPES) {
-            if !is_order_allowed(order) {
+            if !is_order_allowed(order, PAGEBLOCK_ORDER) {
                 return false;
             }
             let list = list_index(&f, order, migrate_type);
@@ -86,7 +87,9 @@ impl Judge<'_> {
         let mut found = Vec::new();
         for &(taken, cpu, pfn) in self.history.foundlings_after(number) {
             let event = self.history.event(taken).copied();
-            let Some(event) = event.filter(|event| cpu == place.cpu && is_order_allowed(event.order)) else {
+            let Some(event) =
+                event.filter(|event| cpu == place.cpu && is_order_allowed(event.order, PAGEBLOCK_ORDER))
+            else {
                 continue;
             };
             if missing < 1 << event.order {

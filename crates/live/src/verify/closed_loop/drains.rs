@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mm::MigrateType;
+use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::policy::Pageset;
 use mm::pcp::{DrainedBlock, is_order_allowed, list_index};
 use workload::trace::{Event, Operation};
@@ -126,7 +127,7 @@ impl Judge<'_> {
     /// A drain that nothing on this CPU called for: of another CPU's lists, or one that the twin did not predict. The
     /// kernel then had more pages on its lists, and as many as are missing to `high` are added.
     pub(super) fn unexpected_drain(&mut self, number: u32, event: &Event) {
-        if self.handled.remove(&number) || !is_order_allowed(event.order) {
+        if self.handled.remove(&number) || !is_order_allowed(event.order, PAGEBLOCK_ORDER) {
             return;
         }
         let Some(place) = self.place_of(event) else { return };

@@ -6,6 +6,7 @@
 //! ```
 
 use mm::MigrateType;
+use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::policy::{self, ZonePressure};
 use mm::pcp::{is_order_allowed, list_index};
 use workload::trace::Event;
@@ -32,7 +33,7 @@ impl Judge<'_> {
     pub(super) fn commit(&mut self, number: u32, event: &Event, order: u8) {
         let Some(place) = self.place_of(event) else { return };
         let Some(migrate_type) = MigrateType::from_number(self.type_of(event.pfn)) else { return };
-        if !is_order_allowed(order) {
+        if !is_order_allowed(order, PAGEBLOCK_ORDER) {
             return;
         }
         if self.is_past_lists(number) {

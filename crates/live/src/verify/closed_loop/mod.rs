@@ -97,7 +97,8 @@ pub fn follow(
     for start in starts {
         if let Some(place) = judge.place(start.cpu, start.zone) {
             judge.unknown_factors.insert(place.slot, 0);
-            judge.lists[place.slot] = Some(PerCpuPages::new(Pageset { count: 0, ..start.pageset }));
+            judge.lists[place.slot] =
+                Some(PerCpuPages::new(Pageset { count: 0, ..start.pageset }, PAGEBLOCK_ORDER));
         }
     }
     for (number, record) in history.records().iter().enumerate().take(range.end as usize) {

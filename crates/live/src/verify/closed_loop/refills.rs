@@ -8,6 +8,7 @@
 //! The blocks themselves are the recording's; how many, is the twin's to predict.
 
 use mm::MigrateType;
+use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::policy::{self, Pageset, ZonePressure};
 use mm::pcp::{is_order_allowed, list_index};
 use workload::trace::{Event, Operation};
@@ -27,7 +28,7 @@ impl Judge<'_> {
         self.handled.extend(&numbers[1..]);
         let Some(migrate_type) = pcp_type(event) else { return };
         let listed = event.operation == Operation::Extfrag || event.argument == 1;
-        if !listed || !is_order_allowed(event.order) || blocks.is_empty() {
+        if !listed || !is_order_allowed(event.order, PAGEBLOCK_ORDER) || blocks.is_empty() {
             return;
         }
         let Some(place) = self.place_of(event) else { return };

@@ -7,6 +7,7 @@
 //!
 //! A count that differs means that blocks came or went without an event, which [`super::corrections`] makes up for.
 
+use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::PerCpuPages;
 use mm::pcp::policy::Pageset;
 
@@ -20,12 +21,9 @@ impl Judge<'_> {
     pub(super) fn begin(&mut self, number: u32, cpu: u16, zone: u8) {
         let Some(place) = self.place(cpu, zone.into()) else { return };
         let bounds = &self.description.zones[place.zone];
-        let mut pages = PerCpuPages::new(Pageset {
-            high_min: bounds.high_min,
-            high_max: bounds.high_max,
-            batch: bounds.batch,
-            ..Pageset::default()
-        });
+        let (high_min, high_max, batch) = (bounds.high_min, bounds.high_max, bounds.batch);
+        let pageset = Pageset { high_min, high_max, batch, ..Pageset::default() };
+        let mut pages = PerCpuPages::new(pageset, PAGEBLOCK_ORDER);
         for &(_, _, list, pfn) in self.starting.iter().filter(|entry| (entry.0, entry.1) == (cpu, zone)) {
             pages.list_mut(list.into()).push_back(pfn);
         }

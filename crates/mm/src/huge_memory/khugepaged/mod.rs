@@ -16,8 +16,9 @@ mod collapse;
 pub mod policy;
 
 use super::features::FolioFeatures;
-use super::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
+use super::orders::{HPAGE_PMD_NR, Orders};
 use super::policy::{allowed_orders, runs_khugepaged};
+use super::settings::ThpSettings;
 use crate::account::Category;
 use crate::address_space::{Backing, MmId, Vma, Vpn};
 use crate::page_alloc::MemoryManager;
@@ -56,9 +57,10 @@ fn milliseconds(count: u32) -> Time {
     Time::from_nanoseconds(u64::from(count) * 1_000_000)
 }
 
-/// The orders that it makes, of those allowed.
-fn collapsible(f: &FolioFeatures, allowed: Orders) -> Orders {
-    if f.collapses_small { allowed } else { allowed.and(Orders::one(PMD_ORDER)) }
+/// The orders that it makes, of those allowed: none where it has no huge page to look at.
+fn collapsible(f: &FolioFeatures, thp: &ThpSettings, allowed: Orders) -> Orders {
+    let huge = thp.pmd_mapped();
+    if f.collapses_small && !huge.is_empty() { allowed } else { allowed.and(huge) }
 }
 
 impl MemoryManager {
@@ -79,7 +81,7 @@ impl MemoryManager {
     fn collapsible_orders(&self, mm: MmId, vma: &Vma) -> Orders {
         let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
         match vma.backing {
-            Backing::Anonymous => collapsible(f, allowed_orders(f, thp, &self.vma_state(mm, vma))),
+            Backing::Anonymous => collapsible(f, thp, allowed_orders(f, thp, &self.vma_state(mm, vma))),
             Backing::File(..) => Orders::NONE,
         }
     }
