@@ -40,7 +40,7 @@ enum Part {
 #[derive(Serialize)]
 struct Lists {
     scenarios: Vec<ScenarioLine>,
-    machines: Vec<Line>,
+    machines: Vec<MachineLine>,
     variants: Vec<VariantLine>,
     releases: Vec<ReleaseLine>,
     settings: Vec<SettingLine>,
@@ -62,6 +62,13 @@ struct ScenarioLine {
     machine: String,
     seeds: u32,
     variants: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct MachineLine {
+    name: &'static str,
+    page_size_kib: u64,
+    description: String,
 }
 
 #[derive(Serialize)]
@@ -103,7 +110,9 @@ impl Lists {
         }
         let mut machines = Vec::new();
         for name in machine_names() {
-            machines.push(line(name, &load_machine(name)?.description));
+            let machine = load_machine(name)?;
+            let page_size_kib = machine.page_size.kib();
+            machines.push(MachineLine { name, page_size_kib, description: machine.description });
         }
         let settings = mm::SETTINGS.iter().map(|s| SettingLine {
             name: s.name,
@@ -145,7 +154,14 @@ impl Lists {
                 }
                 grid
             }
-            Part::Machines => described("machine", &self.machines),
+            Part::Machines => {
+                let mut grid = Grid::new(&["machine", "pages", "what it is"]);
+                for m in &self.machines {
+                    let pages = format!("{} KiB", m.page_size_kib);
+                    grid.row([m.name, pages.as_str(), m.description.as_str()]);
+                }
+                grid
+            }
             Part::Variants => {
                 let mut grid = Grid::new(&["series", "variant", "what it is"]);
                 self.variants.iter().for_each(|v| grid.row([v.series, v.name, v.description]));

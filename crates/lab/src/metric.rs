@@ -179,6 +179,8 @@ metrics! {
         "part of it in folios of 16 KiB";
     SHARE_4K, "share_4k", "memory in 4K folios", "%", Neutral,
         "part of it in single pages";
+    ANON_MAX, "anon_max", "anonymous memory, maximum", "MiB", Lower,
+        "memory of their own that all processes have mapped, the most that a sample found";
     PREFERRED_SUCCESS, "preferred_success", "preferred order", "%", Higher,
         "of the faults that had room for the preferred order, those that got it, in the last fifth of the run";
     EQUILIBRIUM_TIME, "equilibrium_time", "time to equilibrium", "turnovers", Higher,

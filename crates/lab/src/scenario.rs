@@ -28,7 +28,7 @@ use crate::simulation::page_fault::PageFaultLoop;
 use crate::simulation::replay::Replay;
 use crate::simulation::socket::SocketStream;
 use machine::profile::Figure;
-use machine::{Profile, ProfileError};
+use machine::{PageSize, Profile, ProfileError};
 use mm::{Series, SettingError, Settings, Variant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -130,17 +130,20 @@ impl KernelChoice {
         Ok(KernelChoice { variant: variant.ok_or_else(unknown)?, batch })
     }
 
-    /// The settings of a run: those of the variant, then those of the scenario, then `changes`.
+    /// The settings of a run: those of the variant, then those of the scenario, then `changes`. Where a kernel with pages of
+    /// this size has no file of a variant's, writing to it fails, and the others are written to all the same.
     fn settings(
         &self,
+        page_size: PageSize,
         scenario: &BTreeMap<String, String>,
         changes: &BTreeMap<String, String>,
     ) -> Result<BTreeMap<String, String>, SettingError> {
-        let own = self.variant.settings.iter().map(|&(name, value)| (name.to_string(), value.to_string()));
+        let own = self.variant.settings.iter().filter(|(name, _)| mm::sysctl::exists(name, page_size));
+        let own = own.map(|&(name, value)| (name.to_string(), value.to_string()));
         let mut settings = scenario.clone();
         settings.extend(own);
         settings.extend(changes.clone());
-        let mut check = Settings::default();
+        let mut check = Settings::new(page_size);
         settings.iter().try_for_each(|(name, value)| check.set(name, value))?;
         Ok(settings)
     }
@@ -247,7 +250,7 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
 const MACHINES: &[(&str, &str)] = built_in!("machines":
     "intel-2s-224", "intel-2s-128", "spr-server", "icl-server", "csl-server", "cml-desktop", "cfl-desktop",
     "e7-8895-8s", "milan-vm-252", "epyc-7k62-32g", "epyc-7k62-vm", "i7-9700", "numa-256", "tiered-2n",
-    "ampere-altra", "qemu-2n",
+    "ampere-altra", "ampere-altra-16k", "ampere-altra-64k", "qemu-2n",
 );
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -301,7 +304,12 @@ impl Scenario {
             .map_err(|error| ScenarioError::Syntax { place: place.into(), text: error.to_string() })?;
         for variant in &scenario.variants {
             let choice = KernelChoice::parse(&scenario.series, variant)?;
-            choice.settings(&scenario.settings, &BTreeMap::new())?;
+            // On which machine it will run is not known yet.
+            let check =
+                |&size: &PageSize| choice.settings(size, &scenario.settings, &BTreeMap::new()).is_ok();
+            if !PageSize::ALL.iter().any(check) {
+                choice.settings(PageSize::Kib4, &scenario.settings, &BTreeMap::new())?;
+            }
         }
         if let Some(unknown) =
             scenario.metrics.iter().find(|name| crate::metric::Metric::find(name).is_none())
@@ -325,7 +333,8 @@ impl Scenario {
         machine: &Profile,
         changes: &BTreeMap<String, String>,
     ) -> Result<Run, ScenarioError> {
-        let settings = KernelChoice::parse(&self.series, variant)?.settings(&self.settings, changes)?;
+        let choice = KernelChoice::parse(&self.series, variant)?;
+        let settings = choice.settings(machine.page_size, &self.settings, changes)?;
         Ok(Run {
             scenario: self.name.clone(),
             series: self.series.clone(),

@@ -9,6 +9,7 @@
 //! All that turns bytes into pages, or pages into bytes, goes through this type.
 
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The size of a base page, in files a number of KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +57,11 @@ impl PageSize {
         self.bytes() / PageSize::Kib4.bytes()
     }
 
+    /// The pages that a range of parts lies in.
+    pub const fn pages_of_parts(self, parts: Range<u64>) -> Range<u64> {
+        parts.start / self.parts()..parts.end.div_ceil(self.parts())
+    }
+
     /// Pages of so many MiB.
     pub const fn pages_of_mib(self, mib: u64) -> u64 {
         mib << (20 - self.shift())
@@ -91,6 +97,7 @@ mod tests {
         assert_eq!(PageSize::ALL.map(PageSize::parts), [1, 4, 16]);
         assert_eq!(PageSize::ALL.map(|size| size.pages_of_mib(2)), [512, 128, 32]);
         assert_eq!(PageSize::ALL.map(|size| PageSize::from_kib(size.kib())), PageSize::ALL.map(Some));
+        assert_eq!(PageSize::Kib16.pages_of_parts(3..9), 0..3);
         assert_eq!([0, 1, 8, 32].map(PageSize::from_kib), [None; 4]);
         assert_eq!(PageSize::Kib64.mib_of_pages(24), 1.5);
     }

@@ -426,7 +426,7 @@ pub const SETTINGS: &[Setting] = &[
     thp_size!(256 kB, "never"),
     thp_size!(512 kB, "never"),
     thp_size!(1024 kB, "never"),
-    thp_size!(2048 kB, "inherit"),
+    thp_size!(2048 kB, "inherit (never with larger pages)"),
     thp_size!(4096 kB, "never", "4 KiB"),
     thp_size!(8192 kB, "never", "4 KiB"),
     thp_size!(16384 kB, "never", "4 and 16 KiB"),
@@ -611,6 +611,11 @@ pub enum SettingError {
         /// What would be right.
         accepts: &'static str,
     },
+}
+
+/// Whether kernels with pages of this size have a setting of this name, or there is none of it at all.
+pub fn exists(name: &str, page_size: PageSize) -> bool {
+    SETTINGS.iter().find(|setting| setting.name == name).is_none_or(|setting| setting.exists(page_size))
 }
 
 fn sizes(page_size: PageSize) -> String {

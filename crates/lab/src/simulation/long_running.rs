@@ -18,16 +18,20 @@
 //! moves. Kernels since 5.18 read ahead in large folios, which it has not: for them there is a list of blocks in the order
 //! in which they were read, with orders that grow as read-ahead does; the oldest go first when memory is short.
 //! Compaction does not move those: combine them with none.
+//!
+//! Areas and the preferred order are in pages of 4 KiB. On a machine with larger pages areas are rounded up to whole ones, as
+//! mmap does, and the preferred order is that of as many bytes.
 
 use super::{RunError, Stream, System, boot, stream};
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
-use crate::scenario::Run;
-use machine::{Cpu, Node, Time};
+use crate::scenario::{Run, ScenarioError};
+use machine::{Cpu, Node, PageSize, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::compaction::policy::unusable_free_index;
 use mm::filemap::Read;
 use mm::huge_memory::orders::Orders;
+use mm::huge_memory::settings::ThpSettings;
 use mm::huge_memory::stats::MthpStat;
 use mm::memcontrol::Memcg;
 use mm::page_alloc::Effort;
@@ -45,9 +49,9 @@ use std::collections::{BinaryHeap, VecDeque};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AreaClass {
-    /// The smallest, pages.
+    /// The smallest, pages of 4 KiB.
     pub least: u64,
-    /// The largest, pages.
+    /// The largest, pages of 4 KiB.
     pub most: u64,
     /// How many there are of a hundred or so.
     pub weight: f64,
@@ -106,7 +110,7 @@ pub struct LongRunning {
     pub zram: f64,
     /// What compacts.
     pub compaction: Compactor,
-    /// The order that is preferred.
+    /// The order of pages of 4 KiB that is preferred.
     pub order: u8,
 }
 
@@ -159,6 +163,8 @@ struct Window {
 
 struct LongRun<'a> {
     spec: &'a LongRunning,
+    /// Pages of memory.
+    memory: u64,
     system: System,
     random: Pcg64Mcg,
     processes: Vec<MmId>,
@@ -182,6 +188,7 @@ const CPU: Cpu = Cpu(0);
 
 /// Makes one run.
 pub fn run(run: &Run, spec: &LongRunning) -> Result<Outcome, RunError> {
+    let spec = &spec.in_pages_of(run)?;
     let mut sized = run.clone();
     sized.machine.topology.memory_mib_per_node = spec.memory_mib;
     let system = boot(&sized, 1)?;
@@ -190,15 +197,41 @@ pub fn run(run: &Run, spec: &LongRunning) -> Result<Outcome, RunError> {
         .ok_or_else(|| RunError::OutOfMemory { scenario: run.scenario.clone(), variant: run.variant.clone() })
 }
 
+impl LongRunning {
+    /// The same in pages of the machine.
+    fn in_pages_of(&self, run: &Run) -> Result<LongRunning, ScenarioError> {
+        let page_size = run.machine.page_size;
+        let order = ThpSettings::new(page_size).order_of(PageSize::Kib4.bytes() << self.order);
+        let order = order.ok_or_else(|| ScenarioError::OutOfRange {
+            key: format!("{}: workload.order", run.scenario),
+            value: self.order.to_string(),
+            expected: format!(
+                "an order that folios of anonymous memory have on machine {}, whose pages have {} KiB",
+                run.machine.name,
+                page_size.kib()
+            ),
+        })?;
+        let pages = |parts: u64| page_size.pages_of_parts(0..parts).end;
+        let areas = self.areas.iter().map(|class| AreaClass {
+            least: pages(class.least),
+            most: pages(class.most),
+            ..class.clone()
+        });
+        Ok(LongRunning { areas: areas.collect(), order, ..self.clone() })
+    }
+}
+
 impl<'a> LongRun<'a> {
     fn new(spec: &'a LongRunning, mut system: System, seed: u64) -> LongRun<'a> {
+        let memory = system.mm.page_size().pages_of_mib(spec.memory_mib);
         if spec.zram > 0.0 {
-            let pages = (spec.memory_mib as f64 * 256.0 * spec.zram / 100.0) as u64;
+            let pages = (memory as f64 * spec.zram / 100.0) as u64;
             system.mm.swapon(pages, Some(Time::ZERO));
         }
         let processes: Vec<MmId> = (0..spec.processes).map(|_| system.mm.create_mm(Memcg::ROOT)).collect();
         let file = system.mm.open_file();
         LongRun {
+            memory,
             file,
             read: 0,
             ends: vec![1 << 9; processes.len()],
@@ -219,7 +252,7 @@ impl<'a> LongRun<'a> {
     }
 
     fn run(mut self) -> Option<Outcome> {
-        let memory = self.spec.memory_mib * 256;
+        let memory = self.memory;
         let target = (memory as f64 * self.spec.occupancy / 100.0) as u64;
         let wanted = (memory as f64 * self.spec.unmovable / 100.0) as usize;
         let classes = WeightedIndex::new(self.spec.areas.iter().map(|class| class.weight)).ok()?;
@@ -381,7 +414,7 @@ impl<'a> LongRun<'a> {
         let pages = self.random.random_range(1..=64);
         self.read += u64::from(pages);
         // Four times what memory holds: some of it is read again.
-        let first = self.random.random_range(0..4 * self.spec.memory_mib as u32 * 256);
+        let first = self.random.random_range(0..4 * self.memory as u32);
         let System { machine, mm, .. } = &mut self.system;
         for index in first..first + pages {
             match mm.read_page(machine, CPU, Memcg::ROOT, self.file, index, false) {
@@ -395,7 +428,7 @@ impl<'a> LongRun<'a> {
     /// As blocks of growing order, as many as there is room for; what was read first goes first.
     fn read_blocks(&mut self) {
         let System { machine, mm, .. } = &mut self.system;
-        let reserve = self.spec.memory_mib * 256 / 50;
+        let reserve = self.memory / 50;
         while mm.free_pages() < 2 * reserve {
             let Some((pfn, order)) = self.cache.pop_front() else { return };
             mm.free(machine, CPU, pfn, order);
@@ -460,7 +493,7 @@ impl<'a> LongRun<'a> {
         };
         let first = (0..windows.len()).find(|&first| is_settled(first)).unwrap_or(windows.len());
         let mean = |of: fn(&Window) -> f64| last.iter().map(of).sum::<f64>() / last.len().max(1) as f64;
-        let memory = self.spec.memory_mib as f64 * 256.0;
+        let memory = self.memory as f64;
         outcome.set(metric::PREFERRED_SUCCESS, 100.0 * settled);
         outcome.set(metric::EQUILIBRIUM_TIME, first as f64 / WINDOWS_PER_TURNOVER as f64);
         outcome.set(metric::PREFERRED_FOLIOS, mean(|window| window.folios as f64));

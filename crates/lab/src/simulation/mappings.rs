@@ -14,16 +14,19 @@
 //! were not recorded, but for the first: that is when what was cleared with others comes back from a farther cache.
 //! Memory by size of folio is counted once a second of the recording, over all processes, page by page as they are mapped.
 
+mod places;
+
 use super::{RunError, System, boot};
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use crate::scenario::Run;
-use machine::Cpu;
 use machine::profile::Figure;
-use mm::address_space::{Advice, Backing, MmId, VmFlags};
+use machine::{Cpu, Machine, PageSize};
+use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
-use mm::{Category, Event};
+use mm::{Category, Event, MemoryManager};
+use places::{Pages, Places};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use workload::mappings::{Mappings, MappingsError, Operation, Step};
@@ -74,9 +77,9 @@ impl Program {
     }
 }
 
-/// Orders whose share of memory is a metric.
-const BUCKETS: [(u8, metric::Metric); 4] =
-    [(4, metric::SHARE_64K), (3, metric::SHARE_32K), (2, metric::SHARE_16K), (0, metric::SHARE_4K)];
+/// Sizes, in KiB, whose share of memory is a metric. What is smaller than a page has none.
+const BUCKETS: [(u64, metric::Metric); 4] =
+    [(64, metric::SHARE_64K), (32, metric::SHARE_32K), (16, metric::SHARE_16K), (4, metric::SHARE_4K)];
 
 const CPU: Cpu = Cpu(0);
 
@@ -86,10 +89,11 @@ pub fn run(run: &Run, spec: &RecordedMappings) -> Result<Outcome, RunError> {
     let system = boot(run, 1)?;
     let replay = Replay {
         system,
-        processes: vec![None; mappings.processes],
+        processes: std::iter::repeat_with(|| None).take(mappings.processes).collect(),
         shares: Vec::new(),
         marked: spec.contiguous_entries,
         translations: [0; 2],
+        anon_max: 0,
         series: Vec::new(),
     };
     let out_of_memory =
@@ -97,15 +101,43 @@ pub fn run(run: &Run, spec: &RecordedMappings) -> Result<Outcome, RunError> {
     replay.run(&mappings, spec).ok_or_else(out_of_memory)
 }
 
+/// A process, and where its pages are.
+#[derive(Clone, Debug)]
+struct Process {
+    id: MmId,
+    places: Places,
+}
+
+/// Has the contents of pages go; how many pages were there.
+fn discard_parts(
+    machine: &mut Machine<Category>,
+    mm: &mut MemoryManager,
+    id: MmId,
+    pages: [Option<Vpn>; 2],
+) -> u64 {
+    let pages = pages.into_iter().flatten();
+    pages.map(|page| mm.madvise_dontneed(machine, CPU, id, page..page + 1)).sum()
+}
+
+/// Gives pages rights beside those that they have.
+fn add_rights(mm: &mut MemoryManager, id: MmId, pages: [Option<Vpn>; 2], rights: VmFlags) {
+    for page in pages.into_iter().flatten() {
+        let Some(flags) = mm.mm(id).vmas.find(page).map(|vma| vma.flags) else { continue };
+        mm.mprotect(id, page..page + 1, flags.or(rights));
+    }
+}
+
 struct Replay {
     system: System,
-    processes: Vec<Option<MmId>>,
+    processes: Vec<Option<Process>>,
     /// Memory in each of [`BUCKETS`], one row a sample.
     shares: Vec<[u64; BUCKETS.len()]>,
     /// Whether runs of pages are marked.
     marked: bool,
-    /// Translations that the samples need, and as many single pages would.
+    /// Translations that the samples need, and as many as single pages of 4 KiB would.
     translations: [u64; 2],
+    /// The most anonymous pages of a sample.
+    anon_max: u64,
     series: Vec<Sample>,
 }
 
@@ -122,20 +154,15 @@ impl Replay {
         Some(self.outcome(spec))
     }
 
-    fn process(&mut self, process: usize) -> MmId {
-        let mm = &mut self.system.mm;
-        *self.processes[process].get_or_insert_with(|| mm.create_mm(Memcg::ROOT))
-    }
-
     fn step(&mut self, step: &Step) -> Option<()> {
-        let id = self.process(step.process);
-        let pages = step.page..step.page + step.pages;
         let System { machine, mm, .. } = &mut self.system;
-        let rights = |base: VmFlags| {
-            let named = [(1, VmFlags::READ), (2, VmFlags::WRITE), (4, VmFlags::EXEC)];
-            let has = named.iter().filter(|(bit, _)| step.rights & bit != 0);
-            has.fold(base, |flags, (_, right)| flags.or(*right))
-        };
+        let begin = || Process { id: mm.create_mm(Memcg::ROOT), places: Places::new(mm.page_size()) };
+        let process = self.processes[step.process].get_or_insert_with(begin);
+        let (id, places) = (process.id, &mut process.places);
+        let recorded = step.page..step.page + step.pages;
+        let named = [(1, VmFlags::READ), (2, VmFlags::WRITE), (4, VmFlags::EXEC)];
+        let has = named.iter().filter(|(bit, _)| step.rights & bit != 0);
+        let rights = has.fold(VmFlags::default(), |flags, (_, right)| flags.or(*right));
         let mut unmapped = 0;
         match step.operation {
             Operation::Exec | Operation::Exit => {
@@ -143,30 +170,66 @@ impl Replay {
                 self.processes[step.process] = None;
             }
             Operation::Fork => {
-                let child = mm.fork_mm(machine, CPU, id);
+                let child = Process { id: mm.fork_mm(machine, CPU, id), places: places.clone() };
                 let before = self.processes[step.pages as usize].replace(child);
                 if let Some(before) = before {
-                    self.system.mm.exit_mm(&mut self.system.machine, CPU, before);
+                    self.system.mm.exit_mm(&mut self.system.machine, CPU, before.id);
                 }
             }
-            Operation::MapAnon if step.pages > 0 => {
-                let flags = rights(VmFlags::default());
-                mm.mmap_fixed(machine, CPU, id, step.page, step.pages, Backing::Anonymous, flags);
-            }
             // Of files only the copies that stores make are of interest, and of what is shared nothing.
-            Operation::MapFile if step.pages > 0 => {
-                let (file, flags) = (Backing::File(mm.open_file(), 0), rights(VmFlags::default()));
-                mm.mmap_fixed(machine, CPU, id, step.page, step.pages, file, flags);
+            Operation::MapAnon | Operation::MapFile if step.pages > 0 => {
+                let backing = match step.operation {
+                    Operation::MapAnon => Backing::Anonymous,
+                    _ => Backing::File(mm.open_file(), 0),
+                };
+                for Pages { parts, .. } in places.discard(recorded.clone()) {
+                    unmapped += discard_parts(machine, mm, id, parts);
+                }
+                let grows = |page| {
+                    let vma = mm.mm(id).vmas.find(page);
+                    vma.is_some_and(|vma| (vma.backing, backing) == (Backing::Anonymous, Backing::Anonymous))
+                };
+                for Pages { whole, parts } in places.map(recorded, grows) {
+                    if !whole.is_empty() {
+                        mm.mmap_fixed(
+                            machine,
+                            CPU,
+                            id,
+                            whole.start,
+                            whole.end - whole.start,
+                            backing,
+                            rights,
+                        );
+                    }
+                    add_rights(mm, id, parts, rights);
+                }
             }
-            Operation::MapShared if step.pages > 0 => unmapped = mm.munmap(machine, CPU, id, pages),
-            Operation::Unmap => unmapped = mm.munmap(machine, CPU, id, pages),
-            Operation::Protect if step.pages > 0 => mm.mprotect(id, pages, rights(VmFlags::default())),
-            Operation::Dontneed => unmapped = mm.madvise_dontneed(machine, CPU, id, pages),
-            Operation::Hugepage => mm.madvise(id, pages, Advice::HugePage),
-            Operation::Nohugepage => mm.madvise(id, pages, Advice::NoHugePage),
+            Operation::MapShared if step.pages == 0 => {}
+            Operation::Unmap | Operation::MapShared => {
+                for Pages { whole, parts } in places.unmap(recorded) {
+                    unmapped += mm.munmap(machine, CPU, id, whole) + discard_parts(machine, mm, id, parts);
+                }
+            }
+            Operation::Protect if step.pages > 0 => {
+                for Pages { whole, parts } in places.pages(recorded) {
+                    mm.mprotect(id, whole, rights);
+                    add_rights(mm, id, parts, rights);
+                }
+            }
+            Operation::Dontneed => {
+                for Pages { whole, parts } in places.discard(recorded) {
+                    unmapped += mm.madvise_dontneed(machine, CPU, id, whole);
+                    unmapped += discard_parts(machine, mm, id, parts);
+                }
+            }
+            Operation::Hugepage | Operation::Nohugepage => {
+                let huge = step.operation == Operation::Hugepage;
+                let advice = if huge { Advice::HugePage } else { Advice::NoHugePage };
+                places.pages(recorded).iter().for_each(|pages| mm.madvise(id, pages.all(), advice));
+            }
             Operation::Load | Operation::Store => {
                 let write = step.operation == Operation::Store;
-                pages.into_iter().try_for_each(|page| self.touch(id, page, write))?;
+                recorded.into_iter().try_for_each(|page| self.touch(step.process, page, write))?;
             }
             _ => {}
         }
@@ -178,12 +241,32 @@ impl Replay {
 
     /// Touches a page, if the recording has an area there that may be used so. What exec maps itself, the program's image
     /// and its stack, is not in the recording: a store there copies a page of a file.
-    fn touch(&mut self, id: MmId, page: u64, write: bool) -> Option<()> {
+    fn touch(&mut self, process: usize, recorded: u64, write: bool) -> Option<()> {
         let System { machine, mm, .. } = &mut self.system;
-        if write && mm.mm(id).vmas.find(page).is_none() {
-            let image = Backing::File(mm.open_file(), 0);
-            mm.mmap_fixed(machine, CPU, id, page, 1, image, VmFlags::PRIVATE);
-        }
+        let Process { id, places } = self.processes[process].as_mut()?;
+        let id = *id;
+        let page = places.page(recorded).filter(|&page| mm.mm(id).vmas.find(page).is_some());
+        let page = match page {
+            Some(page) => page,
+            None if write => {
+                let image = Backing::File(mm.open_file(), 0);
+                let pages = match places.page(recorded) {
+                    Some(page) => page..page + 1,
+                    None => places.map_image(recorded),
+                };
+                mm.mmap_fixed(
+                    machine,
+                    CPU,
+                    id,
+                    pages.start,
+                    pages.end - pages.start,
+                    image,
+                    VmFlags::PRIVATE,
+                );
+                places.page(recorded)?
+            }
+            None => return Some(()),
+        };
         let Some(vma) = mm.mm(id).vmas.find(page) else { return Some(()) };
         if vma.backing != Backing::Anonymous && !write
             || !vma.flags.has(if write { VmFlags::WRITE } else { VmFlags::READ })
@@ -200,6 +283,9 @@ impl Replay {
             Touch::Minor => {}
             Touch::ReadSwap(_) | Touch::AwaitSwap(_) => unreachable!("there is no swap"),
         }
+        if write {
+            places.note_store(recorded);
+        }
         let faults = mm.counters().get(Event::Pgfault) - faults;
         let pages = mm.mm(id).anon_pages().saturating_sub(mapped);
         let cost = machine.costs.page_fault * faults + machine.costs.further_pages(pages);
@@ -210,18 +296,24 @@ impl Replay {
     /// Counts memory by size of folio.
     fn sample(&mut self, seconds: u64) {
         let mut pages = [0; 10];
-        for &id in self.processes.iter().flatten() {
-            pages.iter_mut().zip(self.system.mm.anon_pages_by_order(id)).for_each(|(sum, n)| *sum += n);
+        let mut parts = 0;
+        for Process { id, places } in self.processes.iter().flatten() {
+            pages.iter_mut().zip(self.system.mm.anon_pages_by_order(*id)).for_each(|(sum, n)| *sum += n);
+            parts += places.stored_parts();
         }
-        let single: u64 = pages.iter().sum();
+        let page_size = self.system.mm.page_size();
+        let all: u64 = pages.iter().sum();
         let run = |(order, &pages): (usize, &u64)| match &self.system.machine.costs.blocks {
             Some(blocks) => blocks.translations(pages, 1 << order, self.marked),
             None => pages,
         };
         self.translations[0] += pages.iter().enumerate().map(run).sum::<u64>();
-        self.translations[1] += single;
-        self.shares.push(BUCKETS.map(|(order, _)| pages[usize::from(order)]));
-        let value = single as f64 / 256.0;
+        self.translations[1] += if page_size == PageSize::Kib4 { all } else { parts };
+        let of_size =
+            |kib: u64| (kib / page_size.kib()).checked_ilog2().map_or(0, |order| pages[order as usize]);
+        self.shares.push(BUCKETS.map(|(kib, _)| of_size(kib)));
+        self.anon_max = self.anon_max.max(all);
+        let value = page_size.mib_of_pages(all);
         self.series.push(Sample { seconds: seconds as f64, name: "anon_mib", value });
     }
 
@@ -249,6 +341,7 @@ impl Replay {
             outcome.set(*metric, 100.0 * pages as f64 / total.max(1) as f64);
         }
         let counters = self.system.mm.counters();
+        outcome.set(metric::ANON_MAX, self.system.mm.page_size().mib_of_pages(self.anon_max));
         outcome.set(metric::PAGE_FAULTS, counters.get(Event::Pgfault) as f64);
         outcome.set(metric::FAULT_TIME, 1e3 * kernel.seconds());
         outcome.set(metric::FIRST_USE_TIME, 1e3 * first_uses.seconds());

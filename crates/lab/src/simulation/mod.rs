@@ -21,10 +21,10 @@ pub mod system;
 use crate::metric;
 use crate::outcome::Outcome;
 use crate::scenario::{KernelChoice, Run, ScenarioError, Workload};
-use machine::{Cpu, Time};
+use machine::{Cpu, PageSize, Time};
 use mm::Settings;
 use mm::hugetlb::WriteError;
-use mm::memory_map::memory_layout;
+use mm::memory_map::memory_layout_of;
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 
@@ -104,12 +104,23 @@ pub(crate) fn stream(seed: u64, stream: Stream, index: u64) -> Pcg64Mcg {
 /// Boots a system for `run`.
 fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
     let choice = KernelChoice::parse(&run.series, &run.variant)?;
-    let mut settings = Settings::default();
+    let page_size = run.machine.page_size;
+    let mut settings = Settings::new(page_size);
     for (name, value) in &run.settings {
         settings.set(name, value)?;
     }
+    if page_size != PageSize::Kib4 && settings.boot_huge_pages != [0; 2] {
+        return Err(ScenarioError::OutOfRange {
+            key: "hugepages-2048kB/boot, hugepages-1048576kB/boot".into(),
+            value: format!("{:?}", settings.boot_huge_pages),
+            expected: format!(
+                "0 on machine {}: pools of huge pages have base pages of 4 KiB",
+                run.machine.name
+            ),
+        });
+    }
     let topology = run.machine.topology();
-    let memory = memory_layout(topology.nodes, run.machine.topology.memory_mib_per_node);
+    let memory = memory_layout_of(page_size, topology.nodes, run.machine.topology.memory_mib_per_node);
     let noise = stream(run.seed, Stream::SectionSpread, 0);
     let costs = run.machine.costs();
     let mut system = System::new(topology, costs, &memory, choice.variant.features, settings, cgroups, noise);
@@ -120,8 +131,24 @@ fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
     Ok(system)
 }
 
-/// Refuses a workload that is larger than the machine it is to run on.
+/// Whether a workload's demand can be had in pages of any size: it is in bytes, or in pages that are translated.
+fn has_any_page_size(workload: &Workload) -> bool {
+    matches!(
+        workload,
+        Workload::PageFault(_) | Workload::Paging(_) | Workload::LongRunning(_) | Workload::Mappings(_)
+    )
+}
+
+/// Refuses a workload that is larger than the machine it is to run on, or has other pages.
 fn check_fit(run: &Run) -> Result<(), ScenarioError> {
+    if run.machine.page_size != PageSize::Kib4 && !has_any_page_size(&run.workload) {
+        return Err(ScenarioError::OutOfRange {
+            key: format!("{}: machine", run.scenario),
+            value: format!("{}, page_size_kib = {}", run.machine.name, run.machine.page_size.kib()),
+            expected: "a machine with pages of 4 KiB, in which this kind of workload was recorded or counts"
+                .into(),
+        });
+    }
     let topology = run.machine.topology();
     let (cpus, nodes) = (topology.cpus(), topology.nodes);
     let (key, value, fits) = match &run.workload {
@@ -177,7 +204,7 @@ pub fn run(run: &Run) -> Result<Outcome, RunError> {
     match &run.workload {
         Workload::PageFault(spec) => {
             let mut system = boot(run, 1)?;
-            let mut program = page_fault::PageFault::new(spec);
+            let mut program = page_fault::PageFault::new(spec, system.mm.page_size());
             program.start(&mut system);
             let (mut outcome, warm) = measure(&mut system, &mut program, spec.milliseconds, |_| {});
             outcome.set(metric::SCORE, program.pages_per_second(warm));

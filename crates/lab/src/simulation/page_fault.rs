@@ -5,7 +5,7 @@
 //! ```
 
 use super::system::{Program, Step, System};
-use machine::{Cpu, Time};
+use machine::{Cpu, PageSize, Time};
 use mm::lru_lock::FREE_BATCH;
 use mm::{Category, MigrateType, Pfn, Placement, Request};
 use serde::{Deserialize, Serialize};
@@ -39,11 +39,11 @@ struct Task {
 }
 
 impl PageFault {
-    /// One task on each of the first CPUs.
-    pub fn new(spec: &PageFaultLoop) -> PageFault {
+    /// One task on each of the first CPUs, with pages of this size.
+    pub fn new(spec: &PageFaultLoop, page_size: PageSize) -> PageFault {
         PageFault {
             request: Request::new(0, MigrateType::Movable, Placement::Local),
-            pages_per_round: (spec.mib * 256) as usize,
+            pages_per_round: page_size.pages_of_mib(spec.mib) as usize,
             tasks: vec![Task::default(); spec.tasks],
         }
     }

@@ -24,7 +24,7 @@ use crate::scenario::Run;
 use crate::simulation::RunError;
 use machine::costs::PagingCosts;
 use machine::storage::{Device, Direction, Service};
-use machine::{Cpu, Time};
+use machine::{Cpu, PageSize, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::filemap::Read;
 use mm::folio::FolioId;
@@ -45,9 +45,6 @@ const SLICE: Time = Time::from_nanoseconds(3_000_000);
 
 /// Operations of a thread in one step at most.
 const OPERATIONS: usize = 64;
-
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 
 /// Whether the CPU that submits a request at `now` does the device's work itself (zram, RAM disks).
 fn is_done_by_cpu(service: Service, now: Time) -> bool {
@@ -101,6 +98,7 @@ struct Transactions {
 
 /// Threads, devices and daemons.
 struct PagingProgram {
+    page_size: PageSize,
     demand: Programs,
     threads: Vec<Thread>,
     /// By CPU: its threads, the one that runs first.
@@ -149,11 +147,14 @@ impl PagingProgram {
         let demand = spec.demand.start(|thread| stream(run.seed, Stream::Demand, thread));
         let demand = demand.map_err(|error| RunError::Demand { scenario: run.scenario.clone(), error })?;
         let layout = demand.layout().clone();
+        let page_size = system.mm.page_size();
+        // Demand is in pages of 4 KiB.
+        let pages_of = |parts: u64| page_size.pages_of_parts(0..parts).end;
         let memcgs: Vec<Memcg> = (0..layout.groups as usize)
             .map(|group| {
                 let memcg = system.mm.create_memcg(Memcg::ROOT);
                 if let Some(mib) = spec.cgroup_max_mib.get(group) {
-                    system.mm.memcg_mut(memcg).max = mib * 256;
+                    system.mm.memcg_mut(memcg).max = page_size.pages_of_mib(*mib);
                 }
                 memcg
             })
@@ -173,7 +174,7 @@ impl PagingProgram {
         });
         let threads = threads.collect();
         let files = layout.files.iter().map(|file| {
-            let (id, pages) = (system.mm.open_file(), file.pages as u32);
+            let (id, pages) = (system.mm.open_file(), pages_of(file.pages) as u32);
             let descriptors = match file.descriptor {
                 Descriptor::Shared => 1,
                 Descriptor::PerThread => layout.threads.len(),
@@ -190,7 +191,7 @@ impl PagingProgram {
             let memcg = memcgs[region.group as usize];
             let mm = system.mm.create_mm(memcg);
             // An area is never empty.
-            let pages = region.pages.max(1);
+            let pages = pages_of(region.pages).max(1);
             let start = system.mm.mmap(mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
             Region { mm, start, pages }
         });
@@ -198,11 +199,12 @@ impl PagingProgram {
         let file_device = device(&spec.files).expect("checked: the machine has the device");
         let swap_device = spec.swap.as_ref().and_then(device);
         if let Some(swap) = &swap_device {
-            let service = swap.clone().submit(Time::ZERO, Direction::Write, PAGE);
+            let service = swap.clone().submit(Time::ZERO, Direction::Write, page_size.bytes());
             let itself = is_done_by_cpu(service, Time::ZERO).then_some(service.cpu);
-            system.mm.swapon(spec.swap_mib * 256, itself);
+            system.mm.swapon(page_size.pages_of_mib(spec.swap_mib), itself);
         }
         let mut program = PagingProgram {
+            page_size,
             demand,
             threads,
             queues,
@@ -221,13 +223,14 @@ impl PagingProgram {
             drained: false,
             out_of_memory: false,
         };
-        let on_disk = layout.files.iter().map(|file| file.pages).sum::<u64>() * PAGE;
-        let wanted = program.file_device.memory(on_disk).div_ceil(PAGE) + spec.held_mib * 256;
+        let on_disk = layout.files.iter().map(|file| pages_of(file.pages)).sum::<u64>() * page_size.bytes();
+        let held = page_size.pages_of_mib(spec.held_mib);
+        let wanted = program.file_device.memory(on_disk).div_ceil(page_size.bytes()) + held;
         program.hold_pages(system, wanted);
         if (program.held_pages.len() as u64) < wanted {
             return Err(RunError::TooLarge {
                 scenario: run.scenario.clone(),
-                mib: wanted / 256,
+                mib: page_size.mib_of_pages(wanted) as u64,
                 machine: run.machine.name.clone(),
             });
         }
@@ -250,7 +253,8 @@ impl PagingProgram {
     /// Makes what devices hold in memory as large as what is on them.
     fn follow_swap(&mut self, system: &mut System, cpu: Cpu, files: u64) {
         let Some(device) = &self.swap_device else { return };
-        let wanted = files + device.memory(system.mm.swap().used() * PAGE).div_ceil(PAGE);
+        let page = self.page_size.bytes();
+        let wanted = files + device.memory(system.mm.swap().used() * page).div_ceil(page);
         self.hold_pages(system, wanted);
         while self.held_pages.len() as u64 > wanted
             && let Some(pfn) = self.held_pages.pop()
@@ -276,7 +280,7 @@ impl PagingProgram {
     fn submit_writes(&mut self, system: &mut System, cpu: Cpu) {
         let Some(device) = &mut self.swap_device else { return };
         for id in system.mm.take_submitted_writes() {
-            let bytes = PAGE << system.mm.folio_order(id);
+            let bytes = self.page_size.bytes() << system.mm.folio_order(id);
             let service = device.submit(system.machine.now(cpu), Direction::Write, bytes);
             system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
             self.completions.push(Reverse((service.completion, Completion::Written(id))));
@@ -291,7 +295,7 @@ impl PagingProgram {
             let device = self.swap_device.as_mut().expect("what was written to swap has a device");
             let pages: u64 = self.request.iter().map(|&id| 1 << system.mm.folio_order(id)).sum();
             let now = system.machine.now(cpu);
-            let service = device.submit(now, Direction::Read, PAGE * pages);
+            let service = device.submit(now, Direction::Read, self.page_size.bytes() * pages);
             self.await_request(system, cpu, now, service);
         }
     }
@@ -316,12 +320,15 @@ impl PagingProgram {
         system: &mut System,
         cpu: Cpu,
         thread: usize,
-        (file, index, pages): (u32, u64, u32),
+        (file, parts): (u32, Range<u64>),
     ) -> Result<Time, OutOfMemory> {
         let costs = self.costs;
         let descriptors = &self.files[file as usize];
         let open = *descriptors.get(thread).unwrap_or(&descriptors[0]);
-        let mut request = system.mm.begin_read(self.threads[thread].memcg, open, index as u32, pages);
+        let pages = self.page_size.pages_of_parts(parts.clone());
+        let (memcg, count) = (self.threads[thread].memcg, (pages.end - pages.start) as u32);
+        let mut request = system.mm.begin_read(memcg, open, pages.start as u32, count);
+        let mut begin = parts.start;
         let mut latest = Time::ZERO;
         system.machine.charge(cpu, Category::FileRead, costs.file_read_call);
         while let Some(read) = system.mm.read_next(&mut system.machine, cpu, &mut request)? {
@@ -330,7 +337,11 @@ impl PagingProgram {
             if system.mm.is_locked(id) {
                 latest = latest.max(self.filled_at[id.index()]);
             }
-            let copied = costs.file_lookup + system.machine.costs.page_copy;
+            // Of the first and the last page only what was asked for is copied.
+            let end = parts.end.min((begin / self.page_size.parts() + 1) * self.page_size.parts());
+            let copy = system.machine.costs.page_copy.fraction(end - begin, self.page_size.parts());
+            begin = end;
+            let copied = costs.file_lookup + copy;
             system.machine.charge(cpu, Category::FileRead, system.machine.stretched(cpu, copied));
         }
         Ok(latest)
@@ -342,7 +353,8 @@ impl PagingProgram {
             let insert = self.costs.file_insert * self.request.len() as u64;
             system.machine.charge(cpu, Category::FileRead, insert);
             let now = system.machine.now(cpu);
-            let service = self.file_device.submit(now, Direction::Read, self.request.len() as u64 * PAGE);
+            let bytes = self.request.len() as u64 * self.page_size.bytes();
+            let service = self.file_device.submit(now, Direction::Read, bytes);
             self.await_request(system, cpu, now, service);
         }
     }
@@ -425,7 +437,8 @@ impl PagingProgram {
                     return Ok(Progress::NotYet);
                 }
                 self.threads[thread].at = Some((operation, done));
-                let latest = self.read(system, cpu, thread, (file, index, pages))?;
+                let parts = index..index + u64::from(pages);
+                let latest = self.read(system, cpu, thread, (file, parts))?;
                 self.threads[thread].at = None;
                 if latest == Time::ZERO {
                     return Ok(Progress::Goes);
@@ -454,7 +467,7 @@ impl PagingProgram {
                 let region = self.regions[region as usize];
                 for page in done..pages {
                     self.threads[thread].at = Some((operation, page));
-                    let at = index + u64::from(page);
+                    let at = (index + u64::from(page)) / self.page_size.parts();
                     let waits = self.touch(system, cpu, region, at, write)?;
                     self.threads[thread].at = (page + 1 < pages).then_some((operation, page + 1));
                     if let Some(until) = waits {
@@ -637,8 +650,8 @@ fn sample(series: &mut Vec<Sample>, now: Time, system: &System, program: &Paging
 
 /// What free(1) prints at the end.
 fn set_memory(outcome: &mut Outcome, system: &System) {
-    let mib = |pages: u64| pages as f64 / 256.0;
     let mm = &system.mm;
+    let mib = |pages: u64| mm.page_size().mib_of_pages(pages);
     let total: u64 = mm.zones().iter().map(|zone| zone.managed).sum();
     let free = mm.free_pages();
     let cached = mm.files().nr_folios();

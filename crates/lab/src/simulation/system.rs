@@ -316,7 +316,7 @@ impl System {
         outcome.set(metric::ZONE_LOCK, share(&|c| c == Category::ZoneLockWait));
         outcome.set(metric::FREE_HIGH, counters.get(mm::Event::PcpFreeHighDrains) as f64);
         outcome.set(metric::ALLOC_ZONE, counters.pages_from_zone() as f64);
-        let mib = |pages: u64| pages as f64 / 256.0;
+        let mib = |pages: u64| self.mm.page_size().mib_of_pages(pages);
         outcome.set(metric::PCP_MAX, mib(self.samples.pcp_max));
         outcome.set(metric::PCP_END, mib(self.mm.pages_in_pagesets()));
         outcome.set(metric::MEMORY_MAX, mib(self.samples.memory_max));
