@@ -2,7 +2,7 @@
 
 mod reclaim_machine;
 
-use machine::{Cpu, Time};
+use machine::{Cpu, PageSize, Time};
 use mm::address_space::{Advice, Backing, MmId, Pte, VmFlags};
 use mm::huge_memory::orders::Orders;
 use mm::huge_memory::stats::MthpStat;
@@ -99,12 +99,13 @@ fn locked_pages(mm: &MemoryManager, processes: &[Option<MmId>]) -> Vec<(MmId, u6
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 384, ..ProptestConfig::default() })]
 
     /// Everything adds up after each operation, with memory to spare and without, and nothing stored is lost.
     #[test]
     fn pages_are_conserved(
         name in variant(),
+        size in prop::sample::select(PageSize::ALL.to_vec()),
         limit in prop_oneof![Just(u64::MAX), Just(700u64), Just(200u64)],
         swap in prop_oneof![Just(1u64 << 16), Just(1500), Just(700)],
         swap_max in prop_oneof![Just(u64::MAX), Just(90u64)],
@@ -114,12 +115,13 @@ proptest! {
         operations in prop::collection::vec(operation(), 1..150),
     ) {
         let variant = Series::FOLIOS.variant(name).unwrap();
-        let (mut machine, mut mm) = reclaim_machine::boot(variant);
+        let (mut machine, mut mm) = reclaim_machine::boot_with(variant, size);
         mm.swapon(swap, synchronous.then_some(Time::ZERO));
         mm.set("transparent_hugepage/enabled", enabled).unwrap();
         mm.set("transparent_hugepage/khugepaged/max_ptes_none", max_ptes_none).unwrap();
         if name.starts_with("mainline") {
-            mm.set("thp_anon", "16K-1M:always;2M:inherit").unwrap();
+            let [least, most, huge] = [2, 8, 9].map(|order| size.kib() << order);
+            mm.set("thp_anon", &format!("{least}K-{most}K:always;{huge}K:inherit")).unwrap();
         }
         let cpu = Cpu(0);
         let mut processes: Vec<Option<MmId>> = vec![None; 4];

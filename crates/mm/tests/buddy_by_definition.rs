@@ -5,7 +5,7 @@ mod small_machine;
 use machine::{Cpu, PageSize};
 use mm::Series;
 use mm::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit, Wanted};
-use mm::page::{Geometry, MAX_PAGE_ORDER, PAGEBLOCK_ORDER, PageRecord};
+use mm::page::{Geometry, MAX_PAGE_ORDER, NR_PAGE_ORDERS, PAGEBLOCK_ORDER, PageRecord};
 use mm::{MigrateType, Pfn};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -14,19 +14,17 @@ const KIB4: Geometry = Geometry::of(PageSize::Kib4);
 const MANAGED: std::ops::Range<Pfn> = 700..9000;
 /// Pages reserved at boot, behind a gap.
 const RESERVED: std::ops::Range<Pfn> = 9100..9400;
-/// The order of a run of 16 MiB, the largest that fits.
-const LARGEST_RUN: u8 = 12;
 
-/// Blocks of each order that the pages of `free` form.
-fn blocks(free: &BTreeSet<Pfn>) -> Vec<u64> {
-    let mut counts = vec![0; MAX_PAGE_ORDER as usize + 1];
+/// Blocks of each order up to `most` that the pages of `free` form.
+fn blocks(most: u8, free: &BTreeSet<Pfn>) -> Vec<u64> {
+    let mut counts = vec![0; most as usize + 1];
     let mut left = free.clone();
     while let Some(&pfn) = left.first() {
         let whole = |order: &u8| {
             let size = 1 << order;
             pfn % size == 0 && (pfn..pfn + size).all(|page| left.contains(&page))
         };
-        let order = (0..=MAX_PAGE_ORDER).rev().find(whole).unwrap();
+        let order = (0..=most).rev().find(whole).unwrap();
         (pfn..pfn + (1 << order)).for_each(|page| {
             left.remove(&page);
         });
@@ -46,39 +44,52 @@ fn runs(free: &BTreeSet<Pfn>, order: u8) -> Vec<Pfn> {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Take { order: u8, migrate_type: usize },
-    TakeContiguous { order: u8 },
-    Put { which: usize },
-    FreeReserved { pages: usize },
+    Take {
+        order: u8,
+        migrate_type: usize,
+    },
+    /// Of an order so much above that of the largest block.
+    TakeContiguous {
+        above: u8,
+    },
+    Put {
+        which: usize,
+    },
+    FreeReserved {
+        pages: usize,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (0..=MAX_PAGE_ORDER, 0..3usize).prop_map(|(order, migrate_type)| Step::Take { order, migrate_type }),
-        2 => (MAX_PAGE_ORDER..=LARGEST_RUN).prop_map(|order| Step::TakeContiguous { order }),
+        8 => (0..NR_PAGE_ORDERS as u8, 0..3usize).prop_map(|(order, migrate_type)| Step::Take { order, migrate_type }),
+        2 => (0..3u8).prop_map(|above| Step::TakeContiguous { above }),
         9 => any::<usize>().prop_map(|which| Step::Put { which }),
         1 => (1..100usize).prop_map(|pages| Step::FreeReserved { pages }),
     ]
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn takes_and_puts_what_the_definition_says(
         variant in prop_oneof![Just("base"), Just("mainline-6.10"), Just("mainline-6.18")],
+        size in prop::sample::select(PageSize::ALL.to_vec()),
         no_fragment in any::<bool>(),
-        at_boot in proptest::collection::vec(MAX_PAGE_ORDER..=LARGEST_RUN, 0..4),
+        at_boot in proptest::collection::vec(0..3u8, 0..4),
         steps in proptest::collection::vec(step(), 1..150),
     ) {
         let f = Series::PCP.variant(variant).unwrap().features;
         let (machine, _) = small_machine::boot(f);
         let context = BoostContext { boost_factor: 15_000, high: 600, managed: 8300 };
-        let mut buddy = Buddy::new(KIB4, MANAGED, RESERVED.end);
+        let geometry = Geometry::of(size);
+        let most = geometry.max_page_order;
+        let mut buddy = Buddy::new(geometry, MANAGED, RESERVED.end);
         let mut free: BTreeSet<Pfn> = MANAGED.collect();
         let mut reserved = RESERVED;
         let mut held: Vec<(Pfn, u8)> = Vec::new();
-        for order in at_boot {
+        for order in at_boot.into_iter().map(|above| most + above) {
             let got = buddy.take_at_boot(order);
             prop_assert_eq!(got, runs(&free, order).last().copied());
             if let Some(pfn) = got {
@@ -90,8 +101,8 @@ proptest! {
             let mut visit = Visit::new(&machine, Cpu(0));
             match step {
                 Step::Take { order, migrate_type } => {
-                    let migrate_type = MigrateType::ALL[migrate_type];
-                    let before = blocks(&free);
+                    let (order, migrate_type) = (order.min(most), MigrateType::ALL[migrate_type]);
+                    let before = blocks(most, &free);
                     let mut outcome = FallbackOutcome::default();
                     let wanted = Wanted { order, migrate_type, no_fragment };
                     let mode = &mut Mode::default();
@@ -109,14 +120,15 @@ proptest! {
                         None => {}
                     }
                 }
-                Step::TakeContiguous { order } => {
+                Step::TakeContiguous { above } => {
+                    let order = most + above;
                     let expected = runs(&free, order).first().copied();
-                    let before: u64 = blocks(&free).iter().sum();
+                    let before: u64 = blocks(most, &free).iter().sum();
                     let got = buddy.take_contiguous(order, &mut visit);
                     prop_assert_eq!(got.map(|(pfn, _)| pfn), expected);
                     if let Some((pfn, taken)) = got {
                         free.retain(|page| !(pfn..pfn + (1 << order)).contains(page));
-                        prop_assert_eq!(before - taken, blocks(&free).iter().sum::<u64>());
+                        prop_assert_eq!(before - taken, blocks(most, &free).iter().sum::<u64>());
                         held.push((pfn, order));
                     }
                 }
@@ -125,7 +137,7 @@ proptest! {
                         continue;
                     }
                     let (pfn, order) = held.swap_remove(which % held.len());
-                    if order > MAX_PAGE_ORDER {
+                    if order > most {
                         buddy.put_contiguous(pfn, order, &mut visit);
                     } else {
                         buddy.put(pfn, order, buddy.block_type(pfn), &mut visit);
@@ -141,8 +153,8 @@ proptest! {
             }
             buddy.validate(&f);
             prop_assert_eq!(buddy.free_pages(), free.len() as u64);
-            let expected = blocks(&free);
-            let found: Vec<u64> = (0..=MAX_PAGE_ORDER).map(|order| buddy.nr_free(order)).collect();
+            let expected = blocks(most, &free);
+            let found: Vec<u64> = (0..=most).map(|order| buddy.nr_free(order)).collect();
             prop_assert_eq!(found, expected);
         }
     }

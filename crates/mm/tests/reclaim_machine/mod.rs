@@ -1,6 +1,6 @@
 //! A machine so small that memory runs short at once: two nodes, two CPUs each, 8,500 pages in three zones.
 
-use machine::{Costs, Machine, Node, Topology};
+use machine::{Costs, Machine, Node, PageSize, Topology};
 use mm::memory_map::MemoryRange;
 use mm::{Category, MemoryManager, Settings, Variant, ZoneType};
 use rand_pcg::Pcg64Mcg;
@@ -11,11 +11,22 @@ pub const CPUS: u16 = 4;
 /// Boots a variant with its settings. Nothing costs anything.
 #[allow(dead_code)]
 pub fn boot(variant: &Variant) -> (Machine<Category>, MemoryManager) {
-    boot_with_cpus_on(2, variant)
+    boot_machine(variant, 2, PageSize::Kib4)
 }
 
 /// The same with all CPUs on the first `nodes` nodes.
+#[allow(dead_code)]
 pub fn boot_with_cpus_on(nodes: u8, variant: &Variant) -> (Machine<Category>, MemoryManager) {
+    boot_machine(variant, nodes, PageSize::Kib4)
+}
+
+/// The same with pages of this size, as many of them.
+#[allow(dead_code)]
+pub fn boot_with(variant: &Variant, page_size: PageSize) -> (Machine<Category>, MemoryManager) {
+    boot_machine(variant, 2, page_size)
+}
+
+fn boot_machine(variant: &Variant, nodes: u8, page_size: PageSize) -> (Machine<Category>, MemoryManager) {
     let topology = Topology {
         sockets: nodes.into(),
         cores_per_socket: CPUS / u16::from(nodes),
@@ -31,8 +42,9 @@ pub fn boot_with_cpus_on(nodes: u8, variant: &Variant) -> (Machine<Category>, Me
         range(0, ZoneType::Normal, 1 << 20..(1 << 20) + 4000),
         range(1, ZoneType::Normal, (1 << 20) + 4096..(1 << 20) + 7096),
     ];
-    let mut settings = Settings::default();
-    for &(name, value) in variant.settings.iter().chain(&[("transparent_hugepage/enabled", "never")]) {
+    let mut settings = Settings::new(page_size);
+    let own = variant.settings.iter().filter(|(name, _)| mm::sysctl::exists(name, page_size));
+    for &(name, value) in own.chain(&[("transparent_hugepage/enabled", "never")]) {
         settings.set(name, value).unwrap();
     }
     let mm = MemoryManager::new(&topology, &memory, variant.features, settings, Pcg64Mcg::new(1));

@@ -1,0 +1,231 @@
+//! Kernels with base pages of 4, 16 and 64 KiB: what follows from bytes is the same, what follows from pages is not.
+
+use machine::{Costs, Cpu, Machine, PageSize, Time, Topology};
+use mm::address_space::{Backing, VmFlags};
+use mm::huge_memory::features::FolioSize;
+use mm::huge_memory::orders::Orders;
+use mm::huge_memory::policy::{Advice, VmaState, allowed_orders, candidates};
+use mm::huge_memory::settings::{Enabled, ThpSettings};
+use mm::huge_memory::stats::MthpStat;
+use mm::memcontrol::Memcg;
+use mm::memory_map::memory_layout_of;
+use mm::page::Geometry;
+use mm::watermark::Mark;
+use mm::{Category, MemoryManager, Series, SettingError, Settings, Variant, ZoneType};
+use proptest::prelude::*;
+use rand_pcg::Pcg64Mcg;
+
+const MIB: u64 = 8192;
+
+fn variant(name: &str) -> &'static Variant {
+    Series::FOLIOS.variant(name).unwrap()
+}
+
+/// 8 GiB on one node, with these settings.
+fn boot(name: &str, size: PageSize, changes: &[(&str, &str)]) -> (Machine<Category>, MemoryManager) {
+    let mut settings = Settings::new(size);
+    for (name, value) in changes {
+        settings.set(name, value).unwrap();
+    }
+    let topology = Topology::single();
+    let memory = memory_layout_of(size, 1, MIB);
+    let features = variant(name).features;
+    let mm = MemoryManager::new(&topology, &memory, features, settings, Pcg64Mcg::new(1));
+    (Machine::new(topology, Costs::FREE), mm)
+}
+
+/// `calculate_min_free_kbytes` and `__setup_per_zone_wmarks`: four times the root of low memory in kB, whatever a page is.
+#[test]
+fn watermarks_are_those_of_equal_memory() {
+    let never = [("transparent_hugepage/enabled", "never")];
+    for size in PageSize::ALL {
+        let (_, mm) = boot("m612", size, &never);
+        let kib = |pages: u64| pages * size.kib();
+        let managed = mm.zones().iter().map(|zone| kib(zone.managed)).sum::<u64>();
+        assert!(managed <= MIB << 10 && managed > (MIB << 10) - 2 * size.kib());
+        let root = ((managed * 16) as f64).sqrt() as u64;
+        assert_eq!(mm.min_free_kbytes(), root, "{size:?}");
+        assert!((11_584..=11_585).contains(&root), "4 * sqrt(8 GiB in kB)");
+        let normal = mm.zones().iter().find(|zone| zone.kind == ZoneType::Normal).unwrap();
+        // Half of memory is above 4 GiB: half of the minimum, and 0.1 % between the marks.
+        let min = kib(normal.wmark(Mark::Min));
+        assert!(min.abs_diff(root / 2) <= 2 * size.kib(), "{size:?}: {min}");
+        let gap = kib(normal.wmark(Mark::High)) - kib(normal.wmark(Mark::Low));
+        assert!(gap.abs_diff((MIB / 2) << 10 >> 10) <= 200, "{size:?}: {gap}");
+    }
+}
+
+/// khugepaged keeps pageblocks free, 11 a zone and at most a twentieth of memory: with larger pages that is a twentieth.
+#[test]
+fn huge_pages_keep_more_memory_free() {
+    let reserve =
+        |size| boot("m612", size, &[("transparent_hugepage/enabled", "madvise")]).1.min_free_kbytes();
+    // DMA, DMA32 and Normal.
+    assert_eq!(reserve(PageSize::Kib4), 3 * 11 * 2048);
+    for size in [PageSize::Kib16, PageSize::Kib64] {
+        assert!(reserve(size).abs_diff((MIB << 10) / 20) <= size.kib(), "{size:?}");
+    }
+}
+
+#[test]
+fn pagesets_fetch_a_quarter_of_a_mebibyte() {
+    let batch = |size| boot("m612", size, &[]).1.zones().last().unwrap().batch;
+    assert_eq!(PageSize::ALL.map(batch), [63, 15, 3]);
+}
+
+#[test]
+fn free_memory_is_in_the_largest_blocks() {
+    for size in PageSize::ALL {
+        let (_, mm) = boot("m612", size, &[]);
+        let Geometry { max_page_order, pageblock_order, .. } = mm.geometry();
+        let order = size.shift() - 12;
+        assert_eq!(u64::from(max_page_order), [10, 11, 13][order as usize / 2]);
+        assert_eq!(u64::from(pageblock_order), [9, 11, 13][order as usize / 2]);
+        let normal = mm.zones().iter().find(|zone| zone.kind == ZoneType::Normal).unwrap();
+        let in_largest = normal.buddy.nr_free(max_page_order) << max_page_order;
+        assert_eq!(in_largest, normal.managed >> max_page_order << max_page_order, "{size:?}");
+        assert_eq!((max_page_order + 1..14).map(|order| normal.buddy.nr_free(order)).sum::<u64>(), 0);
+        mm.validate(0);
+    }
+}
+
+/// The directories of sizes, and what the files of khugepaged may say.
+#[test]
+fn files_are_those_of_the_size() {
+    let sizes = |size| {
+        let files = boot("m612", size, &[]).1.sysfs_files();
+        let sizes = files.iter().filter_map(|path| {
+            let rest = path.strip_prefix("transparent_hugepage/hugepages-")?;
+            rest.strip_suffix("kB/enabled")?.parse::<u64>().ok()
+        });
+        sizes.collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(PageSize::Kib4), [16, 32, 64, 128, 256, 512, 1024, 2048]);
+    assert_eq!(sizes(PageSize::Kib16), [64, 128, 256, 512, 1024, 2048, 4096, 8192]);
+    assert_eq!(sizes(PageSize::Kib64), [256, 512, 1024, 2048, 4096, 8192, 16384, 32768]);
+    let huge = PageSize::ALL.map(|size| {
+        let (_, mm) = boot("m612", size, &[]);
+        let read = |file: &str| {
+            let text = mm.read_sysfs(&format!("transparent_hugepage/{file}")).unwrap();
+            text.trim().parse::<u64>().unwrap()
+        };
+        (read("hpage_pmd_size") >> 20, read("khugepaged/max_ptes_none"), read("khugepaged/pages_to_scan"))
+    });
+    assert_eq!(huge, [(2, 511, 4096), (32, 2047, 16_384), (512, 8191, 65_536)]);
+    let mut settings = Settings::new(PageSize::Kib64);
+    let missing = "transparent_hugepage/hugepages-64kB/enabled";
+    let refused = settings.set(missing, "always").unwrap_err();
+    assert_eq!(refused, SettingError::NoSize { name: missing, page_size: PageSize::Kib64 });
+    assert!(settings.set("transparent_hugepage/khugepaged/max_ptes_none", "8192").is_err());
+    settings.set("transparent_hugepage/khugepaged/max_ptes_none", "8191").unwrap();
+    assert!(settings.set("thp_anon", "64K:always").is_err() && settings.set("thp_anon", "2M:always").is_ok());
+}
+
+/// Candidates of each version, as sizes in KiB: without advice, and with `MADV_HUGEPAGE`.
+fn sizes(name: &str, size: PageSize, advice: Advice) -> Vec<u64> {
+    let thp = ThpSettings { enabled: Enabled::Madvise, ..ThpSettings::new(size) };
+    let vma = VmaState { advice, ..VmaState::default() };
+    candidates(&variant(name).features.folios, &thp, &vma)
+        .descending()
+        .map(|order| size.kib() << order)
+        .collect()
+}
+
+/// arm64's limits of v1 and v2: 64 KiB, and what the contiguous bit takes where huge pages are eligible. v3 to v5 prefer
+/// the latter, or 64 KiB at most without advice, and the order 3.
+#[test]
+fn versions_want_what_arm64_wants() {
+    use Advice::{Huge, None};
+    let [_, kib16, kib64] = PageSize::ALL;
+    for name in ["v1", "v2"] {
+        assert_eq!(sizes(name, kib16, None), [64], "{name}");
+        assert_eq!(sizes(name, kib16, Huge), [2048, 1024, 512, 256, 128, 64], "{name}");
+        assert_eq!(sizes(name, kib64, None), [0u64; 0], "{name}: a page has 64 KiB");
+        assert_eq!(sizes(name, kib64, Huge), [2048, 1024, 512, 256], "{name}");
+    }
+    assert_eq!((sizes("simple", kib16, None), sizes("simple", kib16, Huge)), (vec![64], vec![2048]));
+    assert_eq!(sizes("v2-32k", kib16, None), [0u64; 0], "order 1 is none of anonymous memory");
+    for name in ["v3", "v4", "v5"] {
+        assert_eq!(sizes(name, kib16, None), [64], "{name}");
+        assert_eq!(sizes(name, kib16, Huge), [2048, 128], "{name}");
+        assert_eq!(sizes(name, kib64, None), [0u64; 0], "{name}");
+        assert_eq!(sizes(name, kib64, Huge), [2048, 512], "{name}");
+    }
+    assert_eq!(PageSize::ALL.map(|size| FolioSize::Contpte.order(size)), [4, 7, 5]);
+}
+
+/// The twin has huge pages of 2 MiB only.
+#[test]
+fn there_are_no_huge_pages_of_32_and_512_mebibytes() {
+    for size in [PageSize::Kib16, PageSize::Kib64] {
+        let thp = ThpSettings { enabled: Enabled::Always, ..ThpSettings::new(size) };
+        assert_eq!(allowed_orders(&variant("P0").features.folios, &thp, &VmaState::default()), Orders::NONE);
+        assert_eq!(allowed_orders(&variant("m72").features.folios, &thp, &VmaState::default()), Orders::NONE);
+        assert_eq!(thp.pte_mapped(), Orders::ALL_ANON);
+    }
+}
+
+#[test]
+fn large_folios_are_swapped_page_by_page() {
+    for (size, whole) in PageSize::ALL.into_iter().zip([true, false, false]) {
+        let file = format!("transparent_hugepage/hugepages-{}kB/enabled", size.kib() << 4);
+        let (mut machine, mut mm) = boot("m612", size, &[(&file, "always")]);
+        mm.swapon(4096, Some(Time::ZERO));
+        let memcg = mm.create_memcg(Memcg::ROOT);
+        mm.memcg_mut(memcg).max = 256;
+        let id = mm.create_mm(memcg);
+        let start = mm.mmap(id, 1024, Backing::Anonymous, VmFlags::PRIVATE);
+        for page in (0..1024).step_by(16) {
+            mm.touch(&mut machine, Cpu(0), id, start + page, true).unwrap();
+        }
+        let count = |stat| mm.mthp_stats().get(4, stat);
+        assert_eq!(
+            (count(MthpStat::Swpout) > 0, count(MthpStat::SwpoutFallback) > 0),
+            (whole, !whole),
+            "{size:?}"
+        );
+        mm.validate(0);
+    }
+}
+
+proptest! {
+    /// The same bytes are mapped and touched: larger pages never fault more often, nor take less memory. Enabled sizes give
+    /// the same folios, in bytes, where windows and all else are multiples of the larger page.
+    #[test]
+    fn equal_bytes_on_all_sizes(
+        areas in prop::collection::vec((1..40u64, any::<bool>()), 1..8),
+        touches in prop::collection::vec((0..8usize, 0..640u64), 1..80),
+    ) {
+        let run = |size: PageSize| {
+            let changes = ["256", "512"].map(|kib| (format!("transparent_hugepage/hugepages-{kib}kB/enabled"), "always"));
+            let changes = [0, 1].map(|at| (changes[at].0.as_str(), changes[at].1));
+            let (mut machine, mut mm) = boot("m612", size, &changes);
+            let id = mm.create_mm(Memcg::ROOT);
+            let mut starts = Vec::new();
+            // Areas of multiples of 64 KiB, 4 MiB apart.
+            for (number, &(length, aligned)) in areas.iter().enumerate() {
+                let start = ((number as u64 + 1) << 22) + if aligned { 0 } else { 3 << 16 };
+                let pages = (length << 16) >> size.shift();
+                let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
+                mm.mmap_fixed(&mut machine, Cpu(0), id, start >> size.shift(), pages, backing, flags);
+                starts.push(start);
+            }
+            for &(area, at) in &touches {
+                let (area, at) = (area % areas.len(), at << 12);
+                if at < areas[area].0 << 16 {
+                    mm.touch(&mut machine, Cpu(0), id, (starts[area] + at) >> size.shift(), true).unwrap();
+                }
+            }
+            mm.validate(0);
+            let made = [256u64, 512].map(|kib| {
+                let order = (kib / size.kib()).ilog2() as u8;
+                mm.mthp_stats().get(order, MthpStat::AnonFaultAlloc)
+            });
+            (mm.counters().get(mm::Event::Pgfault), mm.mm(id).rss() * size.kib(), made)
+        };
+        let [small, middle, large] = PageSize::ALL.map(run);
+        prop_assert!(small.0 >= middle.0 && middle.0 >= large.0, "faults: {:?} {:?} {:?}", small, middle, large);
+        prop_assert!(small.1 <= middle.1 && middle.1 <= large.1, "memory: {:?} {:?} {:?}", small, middle, large);
+        prop_assert_eq!((small.2, middle.2), (large.2, large.2), "folios of 256 and 512 KiB");
+    }
+}
