@@ -155,10 +155,9 @@ impl Lists {
                 grid
             }
             Part::Machines => {
-                let mut grid = Grid::new(&["machine", "pages", "what it is"]);
+                let mut grid = Grid::new(&["machine", "what it is\nbase pages"]);
                 for m in &self.machines {
-                    let pages = format!("{} KiB", m.page_size_kib);
-                    grid.row([m.name, pages.as_str(), m.description.as_str()]);
+                    grid.row([m.name.to_string(), format!("{}\n{} KiB", m.description, m.page_size_kib)]);
                 }
                 grid
             }
