@@ -1,5 +1,6 @@
 //! What reclaim decides, cell by cell: where folios enter, which go, which type, how much, and when generations begin.
 
+use machine::PageSize;
 use mm::Series;
 use mm::folio::FolioFlags;
 use mm::mglru::policy::{
@@ -447,7 +448,13 @@ fn the_inactive_list_may_be_shorter_the_more_memory_there_is() {
         (4 * GIB, 96 * GIB, false),
         (3 * GIB, 97 * GIB, true),
     ] {
-        assert_eq!(inactive_is_low(inactive, active), low, "{inactive} of {}", inactive + active);
+        let is_low = inactive_is_low(PageSize::Kib4, inactive, active);
+        assert_eq!(is_low, low, "{inactive} of {}", inactive + active);
+    }
+    for size in PageSize::ALL {
+        let gib = size.pages_of_mib(1024);
+        let is_low = |active| inactive_is_low(size, gib, active * gib);
+        assert_eq!((is_low(10), is_low(11)), (false, true), "{size:?}");
     }
 }
 

@@ -33,7 +33,7 @@ impl MemoryManager {
     fn is_inactive_low(&self, lruvec: LruvecId, lru_type: LruType) -> bool {
         let sizes = self.lru_sizes(lruvec);
         let size = |active| sizes[LruList::of(lru_type, active) as usize];
-        inactive_is_low(size(false), size(true))
+        inactive_is_low(self.page_size(), size(false), size(true))
     }
 
     /// Decides for all groups below the target what may be deactivated, and whether files alone will do.

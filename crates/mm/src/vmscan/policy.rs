@@ -14,6 +14,7 @@ use crate::lruvec::LruList;
 use crate::mglru;
 use crate::vmscan::features::{GenFeatures, Placement, RefsScheme};
 use crate::workingset::LruType;
+use machine::PageSize;
 
 /// Pages that are isolated at a time (`SWAP_CLUSTER_MAX`).
 pub const SWAP_CLUSTER_MAX: u64 = 32;
@@ -26,8 +27,8 @@ pub const PAGE_ALLOC_COSTLY_ORDER: u8 = 3;
 
 /// Whether a list of inactive pages is so short that active ones should be deactivated (`inactive_is_low`). The share
 /// that is enough falls with the square root of the size: a half of 1 MB, a quarter of 1 GB, a tenth of 10 GB...
-pub fn inactive_is_low(inactive: u64, active: u64) -> bool {
-    let gigabytes = (inactive + active) >> (30 - 12);
+pub fn inactive_is_low(page_size: PageSize, inactive: u64, active: u64) -> bool {
+    let gigabytes = (inactive + active) / page_size.pages_of_mib(1024);
     let ratio = if gigabytes > 0 { (10 * gigabytes).isqrt() } else { 1 };
     inactive * ratio < active
 }
