@@ -31,7 +31,7 @@ pub struct Comparison {
     pub metrics: Vec<Metric>,
     /// The variants, in the order asked for.
     pub variants: Vec<VariantSummary>,
-    /// Where the time went; none with a single variant.
+    /// Where the time went; none with a single variant, or of a workload that keeps no time of CPUs.
     pub time: Option<TimeShift>,
 }
 
@@ -180,7 +180,8 @@ impl TimeShift {
             .collect();
         let size = |shift: &CategoryShift| (shift.to - shift.from).abs();
         categories.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        Some(TimeShift { from: first.name.clone(), to: best.name.clone(), by: by.name.into(), categories })
+        let (from, to, by) = (first.name.clone(), best.name.clone(), by.name.into());
+        (!categories.is_empty()).then_some(TimeShift { from, to, by, categories })
     }
 }
 
