@@ -582,7 +582,7 @@ pub const SETTINGS: &[Setting] = &[
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SettingError {
     /// No such setting.
-    #[error("{name}: no such setting; known settings: {}", known())]
+    #[error("{name}: no such setting; most like it: {}", most_like(name))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -623,8 +623,16 @@ fn sizes(page_size: PageSize) -> String {
     sizes.map(|setting| setting.name).collect::<Vec<_>>().join(", ")
 }
 
-fn known() -> String {
-    SETTINGS.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ")
+/// How many names are proposed for one that there is not.
+const PROPOSED: usize = 3;
+
+/// The settings whose names are most like `name`.
+fn most_like(name: &str) -> String {
+    let likeness = |setting: &Setting| strsim::jaro_winkler(name, setting.name);
+    let mut names: Vec<(f64, &str)> =
+        SETTINGS.iter().map(|setting| (likeness(setting), setting.name)).collect();
+    names.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    names.iter().take(PROPOSED).map(|&(_, name)| name).collect::<Vec<_>>().join(", ")
 }
 
 impl Settings {

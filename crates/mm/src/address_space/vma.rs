@@ -149,10 +149,25 @@ impl Vma {
     }
 }
 
+/// Where an area begins, and its number.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    start: Vpn,
+    number: u32,
+}
+
 /// The areas of an address space, in the order of addresses.
+///
+/// ```text
+///   order    │ page 0, #2 │ page 16, #0 │ page 64, #3 │      an area that comes or goes moves all behind it, so this is short
+///   areas    │ #0 │ #1: free │ #2 │ #3 │
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Vmas {
+    order: Vec<Place>,
+    /// By number, those that are gone among them.
     areas: Vec<Vma>,
+    free: Vec<u32>,
     /// Which was found last, if it is still there: a fault looks for the same one several times.
     last: Cell<usize>,
 }
@@ -160,41 +175,76 @@ pub struct Vmas {
 impl Vmas {
     /// Where the first area is that begins at `page` or later.
     fn first_from(&self, page: Vpn) -> usize {
-        self.areas.partition_point(|vma| vma.start < page)
+        self.order.partition_point(|place| place.start < page)
     }
 
     /// Where the area is that `page` is in.
     #[inline]
     fn place(&self, page: Vpn) -> Option<usize> {
         let last = self.last.get();
-        if self.areas.get(last).is_some_and(|vma| vma.pages().contains(&page)) {
+        if last < self.order.len() && self.area(last).pages().contains(&page) {
             return Some(last);
         }
-        let place = self.areas.partition_point(|vma| vma.start <= page).checked_sub(1)?;
+        let place = self.order.partition_point(|place| place.start <= page).checked_sub(1)?;
         self.last.set(place);
-        (page < self.areas[place].end).then_some(place)
+        (page < self.area(place).end).then_some(place)
+    }
+
+    #[inline]
+    fn area(&self, place: usize) -> &Vma {
+        &self.areas[self.order[place].number as usize]
+    }
+
+    #[inline]
+    fn area_mut(&mut self, place: usize) -> &mut Vma {
+        &mut self.areas[self.order[place].number as usize]
+    }
+
+    fn add(&mut self, place: usize, vma: Vma) {
+        let start = vma.start;
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.areas[number as usize] = vma;
+                number
+            }
+            None => {
+                self.areas.push(vma);
+                self.areas.len() as u32 - 1
+            }
+        };
+        self.order.insert(place, Place { start, number });
+    }
+
+    /// The areas at some places, which are there no more.
+    fn take(&mut self, places: Range<usize>) -> Vec<Vma> {
+        let Vmas { order, areas, free, .. } = self;
+        let gone = order.drain(places).map(|place| {
+            free.push(place.number);
+            areas[place.number as usize].clone()
+        });
+        gone.collect()
     }
 
     /// The area that `page` is in (`vma_lookup`).
     #[inline]
     pub fn find(&self, page: Vpn) -> Option<&Vma> {
-        self.place(page).map(|place| &self.areas[place])
+        self.place(page).map(|place| self.area(place))
     }
 
     /// The same, to be changed.
     pub(crate) fn find_mut(&mut self, page: Vpn) -> Option<&mut Vma> {
-        self.place(page).map(|place| &mut self.areas[place])
+        self.place(page).map(|place| self.area_mut(place))
     }
 
     /// The areas, in the order of addresses.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Vma> {
-        self.areas.iter()
+        self.order.iter().map(|place| &self.areas[place.number as usize])
     }
 
     /// The areas that end after `page`, in the order of addresses.
     pub fn from(&self, page: Vpn) -> impl Iterator<Item = &Vma> {
         let first = self.place(page).unwrap_or_else(|| self.first_from(page));
-        self.areas[first..].iter()
+        self.order[first..].iter().map(|place| &self.areas[place.number as usize])
     }
 
     /// The one that starts at `page`.
@@ -213,31 +263,31 @@ impl Vmas {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.areas.len()
+        self.order.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.areas.is_empty()
+        self.order.is_empty()
     }
 
     /// The page after the last area.
     pub(crate) fn end(&self) -> Vpn {
-        self.areas.last().map_or(0, |vma| vma.end)
+        self.iter().next_back().map_or(0, |vma| vma.end)
     }
 
     /// Makes an area begin at `page` if one goes across it.
     fn cut(&mut self, page: Vpn) {
-        let Some(place) = self.place(page).filter(|&place| self.areas[place].start < page) else { return };
-        let rest = self.areas[place].split_off(page);
-        self.areas.insert(place + 1, rest);
+        let Some(place) = self.place(page).filter(|&place| self.order[place].start < page) else { return };
+        let rest = self.area_mut(place).split_off(page);
+        self.add(place + 1, rest);
     }
 
     /// Adds an area where there is none, as one with its neighbours if they are equal.
     pub(crate) fn insert(&mut self, vma: Vma) {
         debug_assert!(vma.start < vma.end && self.from(vma.start).all(|other| other.start >= vma.end));
         let Vma { start, end, .. } = vma;
-        self.areas.insert(self.first_from(start), vma);
+        self.add(self.first_from(start), vma);
         self.join(start);
         self.join(end);
     }
@@ -245,12 +295,13 @@ impl Vmas {
     /// Makes one of the areas that meet at `page` if they are equal (`vma_merge`).
     fn join(&mut self, page: Vpn) {
         let Some(before) = page.checked_sub(1).and_then(|last| self.place(last)) else { return };
-        let Some(after) = self.areas.get(before + 1) else { return };
-        if self.areas[before].continues_in(after) {
-            let Vma { end, has_anon, .. } = self.areas.remove(before + 1);
-            let before = &mut self.areas[before];
-            before.end = end;
-            before.has_anon |= has_anon;
+        let after = before + 1;
+        if after < self.order.len() && self.area(before).continues_in(self.area(after)) {
+            for Vma { end, has_anon, .. } in self.take(after..after + 1) {
+                let before = self.area_mut(before);
+                before.end = end;
+                before.has_anon |= has_anon;
+            }
         }
     }
 
@@ -258,8 +309,7 @@ impl Vmas {
     pub(crate) fn remove(&mut self, pages: Range<Vpn>) -> Vec<Vma> {
         self.cut(pages.start);
         self.cut(pages.end);
-        let places = self.first_from(pages.start)..self.first_from(pages.end);
-        self.areas.drain(places).collect()
+        self.take(self.first_from(pages.start)..self.first_from(pages.end))
     }
 
     /// Changes all that lies in `pages`, cutting areas at both ends and joining those that have become equal.
@@ -267,8 +317,8 @@ impl Vmas {
         self.cut(pages.start);
         self.cut(pages.end);
         let mut borders = vec![pages.end];
-        let places = self.first_from(pages.start)..self.first_from(pages.end);
-        for vma in &mut self.areas[places] {
+        for place in self.first_from(pages.start)..self.first_from(pages.end) {
+            let vma = self.area_mut(place);
             change(vma);
             borders.push(vma.start);
         }
