@@ -627,7 +627,7 @@ fn sizes(page_size: PageSize) -> String {
 const PROPOSED: usize = 3;
 
 /// The settings whose names are most like `name`.
-fn most_like(name: &str) -> String {
+pub(crate) fn most_like(name: &str) -> String {
     let likeness = |setting: &Setting| strsim::jaro_winkler(name, setting.name);
     let mut names: Vec<(f64, &str)> =
         SETTINGS.iter().map(|setting| (likeness(setting), setting.name)).collect();

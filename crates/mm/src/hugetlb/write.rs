@@ -19,9 +19,12 @@ use super::resize::{Resize, Target};
 use super::{HugetlbPools, ORDERS};
 use crate::account::Category;
 use crate::page_alloc::MemoryManager;
-use crate::sysctl::SettingError;
+use crate::sysctl::{SettingError, most_like};
 use machine::{Cpu, Machine, Node};
 use thiserror::Error;
+
+/// Files of the default size.
+const VM_FILES: [&str; 3] = ["vm.nr_hugepages", "vm.nr_hugepages_mempolicy", "vm.nr_overcommit_hugepages"];
 
 /// Why the kernel refuses a write.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -107,8 +110,7 @@ impl HugetlbPools {
     fn file<'a>(&self, file: &'a str) -> Result<Option<PoolFile<'a>>, WriteError> {
         let missing = |remedy: String| Err(WriteError::NoFile { file: file.into(), remedy });
         if let Some(attribute) = file.strip_prefix("vm.") {
-            let ours = ["nr_hugepages", "nr_hugepages_mempolicy", "nr_overcommit_hugepages"];
-            return Ok(ours.contains(&attribute).then_some(PoolFile { h: 0, node: None, attribute }));
+            return Ok(VM_FILES.contains(&file).then_some(PoolFile { h: 0, node: None, attribute }));
         }
         let mut parts: Vec<&str> = file.split('/').collect();
         let mut node = None;
@@ -163,7 +165,17 @@ impl MemoryManager {
     /// [`MemoryManager::step_write`].
     pub fn begin_write(&mut self, file: &str, value: &str) -> Result<Write, WriteError> {
         let Some(PoolFile { h, node, attribute }) = self.hugetlb.file(file)? else {
-            self.set(file, value)?;
+            self.set(file, value).map_err(|error| match error {
+                SettingError::Unknown { .. } => WriteError::NoFile {
+                    file: file.into(),
+                    remedy: format!(
+                        "{}; or a setting, most like it {}",
+                        VM_FILES.join(", "),
+                        most_like(file)
+                    ),
+                },
+                error => error.into(),
+            })?;
             return Ok(Write { progress: Progress::Nothing, outcome: None });
         };
         let count = number(file, value)?;

@@ -96,7 +96,7 @@ fn what_the_kernel_refuses_ends_the_run() {
         ("hugepages-2048kB/nr_hugepages=99999999999999999999", "ERANGE"),
         ("hugepages-64kB/nr_hugepages=1", "ENOENT"),
         ("node7/hugepages-2048kB/nr_hugepages=1", "ENOENT"),
-        ("vm.nr_hugepagez=1", "no such setting"),
+        ("vm.nr_hugepagez=1", "no such file or directory (ENOENT): vm.nr_hugepages, "),
     ] {
         let error = simulation::run(&run_of("base", 4096, &["vm.nr_hugepages=1", write], None)).unwrap_err();
         assert!(matches!(error, RunError::Write(_)) && error.to_string().contains(expected), "{error}");
