@@ -112,7 +112,7 @@ fn what_the_kernel_refuses() {
     {
         assert!(matches!(refused(file, "1"), Some(WriteError::NoFile { .. })), "{file}");
     }
-    assert!(matches!(refused("vm.nr_hugepage", "1"), Some(WriteError::Setting(_))));
+    assert!(matches!(refused("vm.nr_hugepage", "1"), Some(WriteError::NoFile { .. })));
 }
 
 proptest::proptest! {
