@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Compaction moves folios together within a zone, NUMA balancing to the node that uses them, reclaim of fast memory to slow
-//! memory; they ask here whether a folio can be moved, and give it other pages. In the kernel that is another `struct folio`, and entries point to a migration entry
-//! meanwhile: mm/migrate.c.
+//! memory; they ask here whether a folio can be moved, and give it other pages. In the kernel that is another
+//! `struct folio`, and entries point to a migration entry meanwhile: mm/migrate.c.
 
 use crate::account::Category;
 use crate::folio::{FolioFlags, FolioId};

@@ -31,7 +31,8 @@ pub(super) fn predict(row: &str) -> CellValue {
         "llc_per_thread_icelake" => profile("icl-server", |t| t.last_level_slice() as f64 / MIB),
         "llc_per_thread_spr" => profile("spr-server", |t| t.last_level_slice() as f64 / MIB),
         "batch_mb" => {
-            CellValue::Number(f64::from(policy::zone_batchsize(PageSize::Kib4, LARGE_ZONE)) * 4.0 / 1024.0)
+            let pages = policy::zone_batchsize(PageSize::Kib4, LARGE_ZONE) as u64;
+            CellValue::Number(PageSize::Kib4.mib_of_pages(pages))
         }
         "spr_l2" => profile("spr-server", |t| level_of_core(t, 2)),
         "spr_llc_core" => profile("spr-server", |t| level_of_core(t, 3)),

@@ -1,4 +1,5 @@
-//! Clusters of swap: 512 entries each (256 where large folios are not swapped whole), those of one cluster for folios of one size.
+//! Clusters of swap: 512 entries each (256 where large folios are not swapped whole), those of one cluster for folios of
+//! one size.
 //!
 //! ```text
 //!   cluster   │■■■■■■■■│        │■■■■    │■■      │        each belongs to an order from its first folio until it is empty

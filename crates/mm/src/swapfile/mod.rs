@@ -287,7 +287,7 @@ impl MemoryManager {
         let (order, pages) = (self.folios.flags[id].order(), self.folios.flags[id].nr_pages());
         self.mthp_stats.add(order, MthpStat::NrAnon, 1);
         self.workingset_refault(machine.now(cpu), id, shadow, in_fault);
-        if self.swap.zeromap[first as usize] {
+        if self.swap.is_zeroes(first) {
             return self.read_zeroes(machine, cpu, pages);
         }
         self.counters.add(Event::Pswpin, pages);

@@ -62,34 +62,29 @@ impl MemoryManager {
         }
         folios.reverse();
         let (mut kept, mut demoted) = (Vec::new(), Vec::new());
-        let mut demotes = folios.first().is_some_and(|&id| self.can_demote(self.folio_node(id)));
-        loop {
-            let Some(id) = folios.pop() else {
-                stat.reclaimed += self.demote_folio_list(machine, cpu, &mut demoted, sc);
-                // What found no room is reclaimed as ever.
-                demotes = false;
-                folios.extend(demoted.drain(..).rev());
-                if folios.is_empty() {
-                    break;
+        let can_demote = folios.first().is_some_and(|&id| self.can_demote(self.folio_node(id)));
+        for demotes in [can_demote, false] {
+            while let Some(id) = folios.pop() {
+                match self.shrink_folio(machine, cpu, id, demotes, sc, &mut stat) {
+                    Fate::Freed { pages } => stat.reclaimed += pages,
+                    Fate::Demoted => demoted.push(id),
+                    Fate::Kept => kept.push(id),
+                    Fate::Activated if self.is_mlocked(id) => {
+                        self.folio_free_swap(id);
+                        kept.push(id);
+                    }
+                    Fate::Activated => {
+                        let flags = &mut self.folios.flags[id];
+                        flags.set(FolioFlags::ACTIVE);
+                        self.counters.add(Event::Pgactivate, flags.nr_pages());
+                        kept.push(id);
+                    }
+                    Fate::Split(pages) => folios.extend(pages.into_iter().rev()),
                 }
-                continue;
-            };
-            match self.shrink_folio(machine, cpu, id, demotes, sc, &mut stat) {
-                Fate::Freed { pages } => stat.reclaimed += pages,
-                Fate::Demoted => demoted.push(id),
-                Fate::Kept => kept.push(id),
-                Fate::Activated if self.is_mlocked(id) => {
-                    self.folio_free_swap(id);
-                    kept.push(id);
-                }
-                Fate::Activated => {
-                    let flags = &mut self.folios.flags[id];
-                    flags.set(FolioFlags::ACTIVE);
-                    self.counters.add(Event::Pgactivate, flags.nr_pages());
-                    kept.push(id);
-                }
-                Fate::Split(pages) => folios.extend(pages.into_iter().rev()),
             }
+            stat.reclaimed += self.demote_folio_list(machine, cpu, &mut demoted, sc);
+            // What found no room is reclaimed as ever.
+            folios.extend(demoted.drain(..).rev());
         }
         *folios = kept;
         stat

@@ -13,14 +13,15 @@
 
 pub mod policy;
 
-use super::{Slot, SwapEntry, SwapIn};
+use super::{Slot, SwapEntry};
 use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::orders::PMD_ORDER;
 use crate::huge_memory::policy::window;
+use crate::memcontrol::Memcg;
 use crate::memory::Fault;
-use crate::page_alloc::{Effort, MemoryManager, Placement};
+use crate::page_alloc::MemoryManager;
 use crate::vmscan::OutOfMemory;
 use machine::{Cpu, Machine};
 
@@ -78,7 +79,8 @@ impl MemoryManager {
                     false => Some(place as SwapEntry),
                 };
                 let Some(entry) = entry else { continue };
-                if let Some(Ok(id)) = self.read_entry(machine, cpu, entry, fault.has_recency)
+                let Some(&Slot::Out { memcg, .. }) = self.swap.slots.get(entry as usize) else { continue };
+                if let Ok(id) = self.read_entry(machine, cpu, (entry, memcg), fault.has_recency)
                     && entry != swap
                 {
                     self.folios.flags[id].set(FolioFlags::READAHEAD);
@@ -87,30 +89,25 @@ impl MemoryManager {
             }
             self.lru_add_drain(machine, cpu);
         }
-        match self.read_entry(machine, cpu, swap, fault.has_recency) {
-            Some(read) => read,
-            None => match self.swap_entry_state(swap) {
-                SwapIn::Cached(id) => Ok(id),
-                SwapIn::Read(_) => unreachable!("entry {swap} has just been read"),
-            },
+        match self.swap.slots[swap as usize] {
+            Slot::Cached(id) => Ok(id),
+            Slot::Out { memcg, .. } => self.read_entry(machine, cpu, (swap, memcg), fault.has_recency),
+            Slot::Free => unreachable!("entry {swap} of a page table is in use"),
         }
     }
 
-    /// Reads an entry, if it is out, into a page of its group in the swap cache (`read_swap_cache_async`).
+    /// Reads an entry that is out into a page of its group in the swap cache (`read_swap_cache_async`).
     fn read_entry(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
-        entry: SwapEntry,
+        (entry, memcg): (SwapEntry, Memcg),
         in_fault: bool,
-    ) -> Option<Result<FolioId, OutOfMemory>> {
-        let Some(&Slot::Out { memcg, .. }) = self.swap.slots.get(entry as usize) else { return None };
-        let (flags, effort) = (FolioFlags::SWAPBACKED, Effort::ORDINARY);
-        let folio = self.try_alloc_folio(machine, cpu, memcg, flags, effort, Placement::Local);
-        let Ok(id) = folio else { return Some(Err(OutOfMemory)) };
+    ) -> Result<FolioId, OutOfMemory> {
+        let id = self.alloc_folio(machine, cpu, memcg, FolioFlags::SWAPBACKED)?;
         self.fill_from_swap(machine, cpu, id, entry, in_fault);
         self.add_to_swap_cache(entry..entry + 1, id);
         self.folio_add_lru(machine, cpu, id, in_fault);
-        Some(Ok(id))
+        Ok(id)
     }
 }
