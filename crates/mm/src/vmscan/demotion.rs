@@ -16,7 +16,7 @@ use super::ScanControl;
 use crate::account::Category;
 use crate::address_space::Pte;
 use crate::counters::Event;
-use crate::folio::FolioId;
+use crate::folio::{FolioFlags, FolioId};
 use crate::page::MigrateType;
 use crate::page_alloc::{Effort, MemoryManager, Placement, Request};
 use machine::{Cpu, Machine, Node};
@@ -44,6 +44,10 @@ impl MemoryManager {
         let Some(target) = self.demotion_target(self.folio_node(first)) else { return 0 };
         let mut demoted = 0;
         folios.retain(|&id| {
+            // Migration counts references, and finds one too many.
+            if self.folios.flags[id].has(FolioFlags::HELD) {
+                return true;
+            }
             let order = self.folios.flags[id].order();
             let effort = Effort { direct: false, wakes: true, no_retry: true };
             let request =
