@@ -1,4 +1,4 @@
-//! Memory policies of areas: which node new memory comes from.
+//! Memory policies of areas and threads: which node new memory comes from.
 //!
 //! ```text
 //!   MPOL_INTERLEAVE of nodes 0 and 1, area from page 0 on
@@ -9,8 +9,9 @@
 //!
 //! The turn counts from where the area would begin in what it maps, in units of the folio, and on from the area's start; an
 //! area that begins inside a folio's size is a turn behind. Where the node whose turn it is has none, the next one by distance
-//! serves. Left out: what is read ahead from swap comes from the CPU's node, and under other policies new pages come from where
-//! a process without one has them; hint faults know all policies ([`crate::numa`]). In the kernel: `get_vma_policy`,
+//! serves. An area without a policy has that of the thread that asks: who faults, and who scans for NUMA balancing. So threads
+//! with MPOL_BIND scan nothing, unless their policy lets pages migrate on faults. Left out: what is read ahead from swap comes
+//! from the CPU's node, and of several nodes that an area is bound to only the nearest serves. In the kernel: `get_vma_policy`,
 //! `interleave_nid`, `vma_alloc_folio` in mm/mempolicy.c.
 
 use crate::account::Category;
@@ -19,6 +20,7 @@ use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::policy::{Failure, window};
 use crate::numa::migrate::policy::{Mempolicy, Mode};
+use crate::numa::placement::TaskId;
 use crate::page_alloc::{Effort, MemoryManager, Placement};
 use machine::{Cpu, Machine};
 use std::ops::Range;
@@ -33,10 +35,20 @@ pub fn interleave_index(vma: &Vma, page: Vpn, order: u8) -> u64 {
 }
 
 impl MemoryManager {
-    /// Sets the policy of what lies in `pages`, or takes it away (`mbind`). It says whether NUMA balancing may scan, and where
-    /// hint faults take pages; and, if it takes nodes in turn, where new ones come from. Pages that are there stay.
+    /// Sets the policy of what lies in `pages`, or takes it away (`mbind`). It says where new pages come from, whether NUMA
+    /// balancing may scan, and where hint faults take pages. Pages that are there stay.
     pub fn mbind(&mut self, mm: MmId, pages: Range<Vpn>, policy: Option<Mempolicy>) {
         self.mms[mm].vmas.change(pages, |vma| vma.policy = policy);
+    }
+
+    /// Sets the policy of a thread, or takes it away (`set_mempolicy`); threads that it creates later have the same.
+    pub fn set_mempolicy(&mut self, task: TaskId, policy: Option<Mempolicy>) {
+        self.numa.tasks.get_mut(task).policy = policy;
+    }
+
+    /// The policy of an area, or else of the thread that runs on `cpu`; none: the default one (`get_vma_policy`).
+    pub(crate) fn get_vma_policy(&self, cpu: Cpu, vma: &Vma) -> Option<Mempolicy> {
+        vma.policy.or_else(|| self.numa.tasks.get(self.numa.running(cpu)?).policy)
     }
 
     /// Memory for a folio that a fault of `page` makes, of the order in `flags`, from where its area's policy has it
@@ -51,14 +63,20 @@ impl MemoryManager {
     ) -> Result<FolioId, Failure> {
         let space = &self.mms[mm];
         let vma = space.vmas.find(page).expect("a page that is touched is mapped");
-        let turn = match vma.policy {
-            Some(Mempolicy { mode: Mode::Interleave(nodes), .. }) => {
+        let distances = &machine.topology.node_distances[machine.node(cpu).index()];
+        let mut turn = None;
+        let placement = self.get_vma_policy(cpu, vma).and_then(|policy| match policy.mode {
+            Mode::Interleave(nodes) => {
                 let first = window(page, flags.order()).start;
-                nodes.on_turn(interleave_index(vma, first, flags.order()))
+                turn = nodes.on_turn(interleave_index(vma, first, flags.order()));
+                turn.map(Placement::Prefer)
             }
-            _ => None,
-        };
-        let placement = turn.map_or(Placement::Local, Placement::Prefer);
+            Mode::Bind(nodes) => nodes.nearest(distances).map(Placement::Bind),
+            Mode::PreferredMany(nodes) => nodes.nearest(distances).map(Placement::Prefer),
+            Mode::Preferred(nodes) => nodes.first().map(Placement::Prefer),
+            Mode::Local => None,
+        });
+        let placement = placement.unwrap_or(Placement::Local);
         let id = self.try_alloc_folio(machine, cpu, space.memcg, flags, effort, placement)?;
         if turn == Some(self.folio_node(id)) {
             self.counters.add(Event::NumaInterleave, 1);

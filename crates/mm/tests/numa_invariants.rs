@@ -339,8 +339,8 @@ fn a_policy_says_where_pages_go() {
         let mode = Mode::Bind(Nodes::of(Node(1)));
         let policy = Mempolicy { mode, migrate_on_fault, migrate_on_referencing_node: false };
         let area = threads.start..threads.start + PAGES;
-        threads.mm.mbind(threads.space, area.clone(), Some(policy));
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        threads.mm.mbind(threads.space, area.clone(), Some(policy));
         for _ in 0..100 {
             threads.tick(0, 8);
             (0..PAGES).for_each(|page| threads.touch(0, page, true));
@@ -349,6 +349,32 @@ fn a_policy_says_where_pages_go() {
         // What is in a per-CPU batch cannot be moved.
         assert_eq!(there > PAGES - 64, moves, "{there} pages");
         assert_eq!(threads.count(Event::NumaPteUpdates) > 0, moves);
+    }
+}
+
+/// A thread that binds its memory to a node has it there, wherever it runs. While it does, its passes find no area that may be
+/// scanned, and go through the first sequences, in which everybody may scan. What it stored to is then left alone for good
+/// by kernels that ask who has touched it. numa01 of the AutoNUMA benchmark is such a program.
+#[test]
+fn what_was_bound_in_the_first_sequences_is_left_alone() {
+    for (variant, scanned) in [("b0", true), ("p1", true), ("p2", false), ("p4", false), ("r67", true)] {
+        let mut threads = start(variant);
+        let mode = Mode::Bind(Nodes::of(Node(1)));
+        let policy = Mempolicy { mode, migrate_on_fault: false, migrate_on_referencing_node: false };
+        let first = threads.tasks[0];
+        threads.mm.set_mempolicy(first, Some(policy));
+        (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        let area = threads.start..threads.start + PAGES;
+        assert_eq!(threads.mm.pages_by_node(threads.space, area), [0, PAGES], "{variant}");
+        (0..400).for_each(|_| threads.tick(0, 8));
+        assert!(threads.count(Event::NumaScanPasses) > 2, "{variant}");
+        assert_eq!(threads.count(Event::NumaPteUpdates), 0, "{variant}");
+        threads.mm.set_mempolicy(first, None);
+        for _ in 0..400 {
+            threads.tick(0, 8);
+            (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        }
+        assert_eq!(threads.count(Event::NumaPteUpdates) > 0, scanned, "{variant}");
     }
 }
 

@@ -68,6 +68,7 @@ impl MemoryManager {
         let (f, settings) = (self.features().numa, self.settings.numa);
         let (here, source) = (machine.node(cpu), self.folio_node(id));
         let pid = self.numa.tasks.get(task).pid;
+        let task_policy = self.numa.tasks.get(task).policy;
         let vma = self.mms[mm].vmas.find_mut(page).expect("a page that is touched is mapped");
         let may_write = vma.flags.has(VmFlags::WRITE) && self.page_tables[entry].has(Pte::WRITE);
         let shares = self.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
@@ -75,7 +76,7 @@ impl MemoryManager {
         let order = if f.folios_take_turns { self.folios.flags[id].order() } else { 0 };
         // Of a huge entry the first page is asked for, of others the very page.
         let asked = if is_huge { window(page, PMD_ORDER).start } else { page };
-        let policy = vma.policy.map(|policy| (policy, interleave_index(vma, asked, order)));
+        let policy = vma.policy.or(task_policy).map(|policy| (policy, interleave_index(vma, asked, order)));
         let vma_start = vma.start;
         let is_program = !vma.is_private() || vma.flags.has(VmFlags::EXEC);
         let timed = settings.tiering && self.numa.is_slow(source);

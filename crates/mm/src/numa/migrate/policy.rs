@@ -44,6 +44,16 @@ impl Nodes {
         self.iter().nth(turn.checked_rem(self.0.count_ones().into())? as usize)
     }
 
+    /// The nearest of them, `distances` being those from where one is (`SLIT`).
+    pub fn nearest(self, distances: &[u8]) -> Option<Node> {
+        self.iter().min_by_key(|node| distances[node.index()])
+    }
+
+    /// The first of them.
+    pub fn first(self) -> Option<Node> {
+        self.iter().next()
+    }
+
     fn iter(self) -> impl Iterator<Item = Node> {
         (0..64).map(Node).filter(move |&node| self.has(node))
     }
@@ -103,7 +113,7 @@ pub fn misplaced(
     let referencing = policy.migrate_on_referencing_node;
     let mut target = match policy.mode {
         Mode::Preferred(nodes) if nodes.has(folio) => return None,
-        Mode::Preferred(nodes) => nodes.iter().next()?,
+        Mode::Preferred(nodes) => nodes.first()?,
         Mode::Local => this,
         Mode::Interleave(nodes) => nodes.on_turn(turn)?,
         Mode::Bind(nodes) | Mode::PreferredMany(nodes) if referencing => {
@@ -116,7 +126,7 @@ pub fn misplaced(
             if nodes.has(folio) {
                 return None;
             }
-            nodes.iter().min_by_key(|node| distances[this.index()][node.index()])?
+            nodes.nearest(&distances[this.index()])?
         }
     };
     if referencing {

@@ -14,7 +14,7 @@ pub mod policy;
 use super::Tasks;
 use super::cpupid::Cpupid;
 use super::features::NumaFeatures;
-use super::migrate::policy::{FaultFlags, GroupUse, Nodes};
+use super::migrate::policy::{FaultFlags, GroupUse, Mempolicy, Nodes};
 use super::scan::MmScan;
 use super::scan::policy::{GroupSharing, ScanPeriods, scan_periods};
 use super::{HZ, jiffies};
@@ -143,6 +143,8 @@ pub struct TaskNuma {
     pub pages_migrated: u64,
     /// The nodes that its cpuset allows it, if it is in one (`cpuset.mems`).
     pub mems_allowed: Option<Nodes>,
+    /// Where its memory is to come from, if it has said so.
+    pub policy: Option<Mempolicy>,
     pub(super) group: Option<usize>,
     last_placement: u64,
     last_runtime: u64,
@@ -163,6 +165,7 @@ impl TaskNuma {
             locality: Locality::default(),
             pages_migrated: 0,
             mems_allowed: None,
+            policy: None,
             group: None,
             last_placement: 0,
             last_runtime: 0,
@@ -184,6 +187,7 @@ impl TaskNuma {
             node_stamp: u64::from(delay) + 2 * super::TICK_NS,
             preferred: parent.preferred,
             mems_allowed: parent.mems_allowed,
+            policy: parent.policy,
             scan_period_max: parent.scan_period_max,
             ..TaskNuma::new(pid, settings)
         }

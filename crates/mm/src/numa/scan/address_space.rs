@@ -2,7 +2,7 @@
 
 use super::super::features::FolioTest;
 use super::super::{HZ, TICK_NS, jiffies, jiffies_at, nanoseconds};
-use super::policy::{self, Scanner, SkipReason, VmaTraits};
+use super::policy::{self, PAGE_SHIFT, Scanner, SkipReason, VmaTraits};
 use super::{NumabState, Vmas, pass};
 use crate::account::Category;
 use crate::address_space::{Backing, MmId, Pte, VmFlags, Vma, Vpn};
@@ -15,7 +15,6 @@ use crate::page_alloc::MemoryManager;
 use machine::{Cpu, Flush, Machine, Node, Time};
 use std::ops::Range;
 
-const PAGE_SHIFT: u32 = 12;
 /// CPU time of a pass is charged to the thread's period so many times over, so that scanning takes 3 % at most. What a
 /// thread has run is known as of the last tick, and passes begin with one: one that ends before the next is not charged.
 const SCAN_TIME_WEIGHT: u64 = 32;
@@ -166,21 +165,18 @@ impl Walk<'_> {
     }
 }
 
-/// What scanning asks of a VMA first.
-fn traits(vma: &Vma) -> VmaTraits {
-    let rights = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
-    let is_file = matches!(vma.backing, Backing::File(..));
-    VmaTraits {
-        suitable: vma.policy.is_none_or(|policy| policy.migrate_on_fault),
-        read_only_file: is_file && vma.flags.has(VmFlags::READ) && !vma.flags.has(VmFlags::WRITE),
-        accessible: vma.flags.any(rights),
-    }
-}
-
 impl Vmas for Walk<'_> {
     fn first_ending_after(&self, address: u64) -> Option<(Range<u64>, VmaTraits)> {
         let vma = self.kernel.mms[self.mm].vmas.from(address >> PAGE_SHIFT).next()?;
-        Some((vma.start << PAGE_SHIFT..vma.end << PAGE_SHIFT, traits(vma)))
+        let policy = self.kernel.get_vma_policy(self.cpu, vma);
+        let rights = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
+        let is_file = matches!(vma.backing, Backing::File(..));
+        let traits = VmaTraits {
+            suitable: policy.is_none_or(|policy| policy.migrate_on_fault),
+            read_only_file: is_file && vma.flags.has(VmFlags::READ) && !vma.flags.has(VmFlags::WRITE),
+            accessible: vma.flags.any(rights),
+        };
+        Some((vma.start << PAGE_SHIFT..vma.end << PAGE_SHIFT, traits))
     }
 
     fn record(&mut self, start: u64) -> &mut Option<NumabState> {

@@ -23,6 +23,7 @@ use super::super::jiffies;
 use super::{MmScan, NumabState};
 use crate::counters::Event;
 use crate::sysctl::NumaSettings;
+use machine::PageSize;
 
 /// No more than so many MB a second are scanned (`MAX_SCAN_WINDOW`).
 const MAX_SCAN_WINDOW: u64 = 2560;
@@ -32,7 +33,8 @@ const DELAYS_BETWEEN_TURNS: u64 = 4;
 const VIRTUAL_PAGES: i64 = 8;
 /// A range ends on such a boundary, or with the VMA.
 const HPAGE_SIZE: u64 = 2 << 20;
-const PAGE_SHIFT: u32 = 12;
+/// NUMA balancing runs on machines with such pages only.
+pub(super) const PAGE_SHIFT: u32 = PageSize::Kib4.shift();
 
 /// What a group of tasks has taken hint faults on, and how many tasks it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
