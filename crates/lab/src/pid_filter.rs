@@ -75,6 +75,7 @@ impl Sharing {
                 mib: MIB,
                 loops: ENDLESS,
                 thread_local: false,
+                same_node: false,
                 first_pass: None,
             }),
             Sharing::Slices => ProgramSpec::Numa02(slices),

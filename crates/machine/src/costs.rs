@@ -110,6 +110,8 @@ pub struct NumaCosts {
     pub page_migrate: Time,
     /// Between two threads that a program starts one after the other (`pthread_create`).
     pub thread_start: Time,
+    /// The scheduler's tick on a CPU that runs a program, without what NUMA balancing does in it (`tick_sched_handle`).
+    pub tick: Time,
 }
 
 impl NumaCosts {
@@ -125,6 +127,7 @@ impl NumaCosts {
         hint_fault: Time::ZERO,
         page_migrate: Time::ZERO,
         thread_start: Time::ZERO,
+        tick: Time::ZERO,
     };
 }
 

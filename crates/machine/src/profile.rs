@@ -277,6 +277,8 @@ cost_figures! {
         page_migrate_ns,
         /// [`NumaCosts::thread_start`].
         thread_start_ns,
+        /// [`NumaCosts::tick`].
+        tick_ns,
     }
     optional {
         /// [`NumaCosts::slow_stream_page`], where there are nodes without CPUs; otherwise as that of another node.
@@ -357,6 +359,7 @@ impl NumaFigures {
             hint_fault: time(&self.hint_fault_ns),
             page_migrate: time(&self.page_migrate_ns),
             thread_start: time(&self.thread_start_ns),
+            tick: time(&self.tick_ns),
         }
     }
 }

@@ -38,6 +38,10 @@ categories! {
     Idle = "idle",
     /// The program's own work, and kernel work that the recording does not tell apart from it.
     Program = "program",
+    /// System calls that are not modelled, where a workload says how long they take: fork, exec, files.
+    SystemCalls = "system_calls",
+    /// Ticks of the scheduler, without what NUMA balancing does in them.
+    Tick = "tick",
     /// Page faults, without clearing and without locks.
     PageFault = "page_fault",
     /// Clearing pages.

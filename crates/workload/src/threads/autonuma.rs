@@ -4,15 +4,18 @@
 //! autonumabench):
 //!
 //! - `numa01`: two processes, each with 3 GiB and half as many threads as there are CPUs. Every thread clears all memory of
-//!   its process once, and then 50 times more.
+//!   its process once, and then 50 times more. Its Makefile defines NO_BIND_FORCE_SAME_NODE, with which threads bind their
+//!   memory to a node during the first pass: so all memory of both processes begins on the same node, the first or the
+//!   second by the clock.
 //! - `numa01_THREAD_ALLOC` (mmtests: NUMA01_THREADLOCAL): the same first pass; then each thread clears its own slice 1000
 //!   times.
 //! - `numa02`: one process, 1 GiB, a thread for each CPU; each clears its own slice 800 times. With `SMT`, half the threads.
 //!
-//! All memory is touched first by whichever thread is there first, so it lies on all nodes, page by page.
+//! What is not bound is touched first by whichever thread is there first, so it lies on all nodes, page by page.
 //!
 //! ```text
 //!   first pass, if it is pinned: on node (thread + shift), then for a while on node (thread), then anywhere
+//!               if its memory is bound: anywhere, memory on the first node
 //!   passes: all of the area, or the thread's slice, `loops` times or until the time is over
 //! ```
 
@@ -51,6 +54,9 @@ pub struct Numa01 {
     /// After the first pass, a thread stays in a slice of its own.
     #[serde(default)]
     pub thread_local: bool,
+    /// Threads bind their memory to the first node during the first pass.
+    #[serde(default)]
+    pub same_node: bool,
     /// Bound to nodes, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_pass: Option<FirstPass>,
@@ -107,6 +113,7 @@ impl Numa01 {
             let own = slice(pages, thread, threads);
             Stream {
                 first: self.first_pass,
+                binds: self.same_node,
                 number: thread,
                 passes: [(0, pages), if self.thread_local { own } else { (0, pages) }],
                 loops: self.loops,
@@ -195,6 +202,8 @@ fn slice(pages: u64, thread: u32, threads: u32) -> (u64, u64) {
 #[derive(Clone, Debug, Default)]
 struct Stream {
     first: Option<FirstPass>,
+    /// It binds its memory to the first node during the first pass.
+    binds: bool,
     number: u32,
     area: u32,
     /// First page and pages, of the first pass and of all later ones.
@@ -220,7 +229,9 @@ struct Stream {
 enum Step {
     #[default]
     Start,
+    Binds,
     First,
+    Unbinds,
     Bound,
     Released,
     Staying,
@@ -280,18 +291,30 @@ impl Stream {
                     if std::mem::take(&mut self.maps) {
                         return Some(Operation::Map { area: self.area });
                     }
-                    self.step = Step::First;
+                    self.step = Step::Binds;
                     if let Some(first) = self.first {
                         return Some(Operation::Pin(Some((self.number as u8).wrapping_add(first.shift))));
+                    }
+                }
+                Step::Binds => {
+                    self.step = Step::First;
+                    if self.binds {
+                        return Some(Operation::SetMempolicy(Some(0)));
                     }
                 }
                 Step::First => {
                     if let Some(part) = self.part(0) {
                         return Some(part);
                     }
-                    self.step = if self.first.is_some() { Step::Bound } else { Step::Passes };
+                    self.step = Step::Unbinds;
                     if self.barrier {
                         return Some(Operation::Barrier);
+                    }
+                }
+                Step::Unbinds => {
+                    self.step = if self.first.is_some() { Step::Bound } else { Step::Passes };
+                    if self.binds {
+                        return Some(Operation::SetMempolicy(None));
                     }
                 }
                 Step::Bound => {

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Processes, their memory and their times are those of the recorded build ([`crate::demand::kernel_build`]). What is not in
-//! the recording is an assumption each, or follows from a baseline row: how often a process comes back to its pages, and how
-//! often the scheduler moves it while it runs. A page is only ever on another node if its process was moved. Files are not
-//! here: mappings that are only read are never scanned.
+//! the recording follows from a baseline row: how often a process comes back to its pages, how often the scheduler moves it
+//! while it runs, how long its system calls take. A page is only ever on another node if its process was moved. Files are
+//! not here: mappings that are only read are never scanned.
 
 use super::{Layout, Operation, Threads, equal_processes};
 use crate::demand::kernel_build::{RecordedBuild, RecordedBuildDemand};
@@ -38,6 +38,8 @@ pub struct Kernbench {
     pub accesses_per_ms: Figure,
     /// How often a process is moved to another node in a second of computing.
     pub moves_per_second: Figure,
+    /// What a process is in system calls that are not modelled, ms: fork, exec, files and its end.
+    pub system_calls_ms: Figure,
 }
 
 impl Kernbench {
@@ -58,6 +60,7 @@ impl Kernbench {
         plausible(&[
             ("accesses_per_ms", &self.accesses_per_ms),
             ("moves_per_second", &self.moves_per_second),
+            ("system_calls_ms", &self.system_calls_ms),
         ])?;
         self.build(1).check()
     }
@@ -67,6 +70,7 @@ impl Kernbench {
             ("intensity".into(), &mut self.intensity),
             ("accesses_per_ms".into(), &mut self.accesses_per_ms),
             ("moves_per_second".into(), &mut self.moves_per_second),
+            ("system_calls_ms".into(), &mut self.system_calls_ms),
         ]
     }
 
@@ -86,6 +90,7 @@ impl Kernbench {
             accesses: 0,
             owed: 0.0,
             pinned: false,
+            ended: false,
         };
         Ok(KernbenchThreads {
             demand,
@@ -93,6 +98,7 @@ impl Kernbench {
             slots: (0..jobs).map(slot).collect(),
             accesses: self.accesses_per_ms.value,
             moves: self.moves_per_second.value * SLICE as f64 / 1e9,
+            system_calls: (self.system_calls_ms.value * 1e6).round() as u64,
         })
     }
 }
@@ -111,6 +117,8 @@ struct Slot {
     owed: f64,
     /// It was moved, and may go anywhere again.
     pinned: bool,
+    /// Its process has nothing more to do.
+    ended: bool,
 }
 
 /// A build, running.
@@ -122,6 +130,8 @@ pub struct KernbenchThreads {
     accesses: f64,
     /// In a slice.
     moves: f64,
+    /// Of a process, ns.
+    system_calls: u64,
 }
 
 impl KernbenchThreads {
@@ -132,6 +142,9 @@ impl KernbenchThreads {
     pub(super) fn next(&mut self, thread: usize) -> Option<Operation> {
         let slot = &mut self.slots[thread];
         if !std::mem::replace(&mut slot.begun, true) {
+            return Some(Operation::Exec);
+        }
+        if std::mem::take(&mut slot.ended) {
             return Some(Operation::Exec);
         }
         if std::mem::take(&mut slot.pinned) {
@@ -166,8 +179,8 @@ impl KernbenchThreads {
                 Operation::Stream { area: 0, first: index, pages: pages.into(), write }
             }
             Step::Release { .. } => {
-                (slot.touched, slot.accesses, slot.owed) = (0, 0, 0.0);
-                Operation::Exec
+                (slot.touched, slot.accesses, slot.owed, slot.ended) = (0, 0, 0.0, true);
+                Operation::SystemCalls { nanoseconds: self.system_calls }
             }
             Step::Read { .. } => return self.next(thread),
             Step::TransactionEnd => Operation::TransactionEnd,

@@ -56,8 +56,15 @@ pub enum Operation {
         /// CPU time.
         nanoseconds: u64,
     },
+    /// Is in system calls that are not modelled.
+    SystemCalls {
+        /// CPU time.
+        nanoseconds: u64,
+    },
     /// May run on the CPUs of one node only, or of all (`sched_setaffinity`). Nodes are counted modulo those that have CPUs.
     Pin(Option<u8>),
+    /// Has its memory come from one node only, or from where the kernel will (`set_mempolicy`: MPOL_BIND, MPOL_DEFAULT).
+    SetMempolicy(Option<u8>),
     /// Waits until all threads of its process are here.
     Barrier,
     /// Maps an area anew, empty, in place of what it was (`mmap(MAP_FIXED)`).

@@ -33,6 +33,21 @@ fn numa01_clears_all_memory_51_times_in_every_thread() {
 }
 
 #[test]
+fn memory_of_the_first_pass_may_come_from_one_node() {
+    let text = "kind = \"numa01\"\nprocesses = 1\nthreads = 2\nmib = 4\nloops = 1\nsame_node = true\nthread_local = true";
+    let mut program = program(text, 2);
+    let operations = all(&mut program, 1);
+    let policies: Vec<usize> =
+        (0..operations.len()).filter(|&at| matches!(operations[at], Operation::SetMempolicy(_))).collect();
+    assert_eq!(policies[0], 0);
+    assert_eq!(operations[policies[0]], Operation::SetMempolicy(Some(0)));
+    assert_eq!(operations[policies[1]], Operation::SetMempolicy(None));
+    assert_eq!(policies.len(), 2);
+    assert_eq!(streamed(&operations[..policies[1]]), 1024, "the first pass is all memory");
+    assert_eq!(streamed(&operations[policies[1]..]), 512, "the others are a slice");
+}
+
+#[test]
 fn slices_cover_memory_once() {
     for text in [
         "kind = \"numa01\"\nprocesses = 1\nthreads = 4\nmib = 8\nloops = 3\nthread_local = true",
@@ -170,12 +185,14 @@ fn a_build_is_one_process_after_the_other() {
     let text = "kind = \"kernbench\"\njobs = 2\nunits = 40\n\
                 intensity = { value = 2.0, source = \"made up\" }\n\
                 accesses_per_ms = { value = 0.5, source = \"made up\" }\n\
-                moves_per_second = { value = 20.0, source = \"made up\" }";
+                moves_per_second = { value = 20.0, source = \"made up\" }\n\
+                system_calls_ms = { value = 3.0, source = \"made up\" }";
     let mut program = program(text, 8);
     let layout = program.layout().clone();
     assert_eq!(layout.threads, [0, 1]);
     let pages = layout.processes[0].areas[0];
     let (mut computed, mut touches, mut moves, mut processes, mut jobs) = (0, 0, 0, 0, 0);
+    let mut system_calls = 0;
     for thread in 0..2 {
         let mut touched = 0;
         for operation in all(&mut program, thread) {
@@ -192,6 +209,7 @@ fn a_build_is_one_process_after_the_other() {
                 }
                 Operation::Pin(node) => moves += usize::from(node.is_some()),
                 Operation::Compute { nanoseconds } => computed += nanoseconds,
+                Operation::SystemCalls { nanoseconds } => system_calls += nanoseconds,
                 Operation::TransactionEnd => jobs += 1,
                 other => panic!("{other:?}"),
             }
@@ -199,6 +217,8 @@ fn a_build_is_one_process_after_the_other() {
     }
     assert_eq!(jobs, 41, "all jobs and the tail");
     assert!(processes > 200, "{processes}");
+    // A thread begins with a process, and another one is there when its last one has ended.
+    assert_eq!(system_calls, (processes - 2) * 3_000_000);
     let ms = computed as f64 / 1e6;
     assert!((0.4 * ms..0.5 * ms).contains(&f64::from(touches)), "{touches} in {ms} ms");
     assert!((0.01 * ms..0.03 * ms).contains(&(moves as f64)), "{moves} in {ms} ms");
@@ -218,7 +238,8 @@ fn what_cannot_run_is_refused() {
         (
             "kind = \"kernbench\"\njobs = 1\nunits = 0\nintensity = { value = 1.0, source = \"made up\" }\n\
              accesses_per_ms = { value = 1.0, source = \"made up\" }\n\
-             moves_per_second = { value = 1.0, source = \"made up\" }",
+             moves_per_second = { value = 1.0, source = \"made up\" }\n\
+             system_calls_ms = { value = 1.0, source = \"made up\" }",
             "units",
         ),
         ("kind = \"samples\"\nfile = \"\"", "file"),

@@ -32,6 +32,7 @@ use machine::{Cpu, Node, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::memcontrol::Memcg;
 use mm::numa::TICK_NS;
+use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::TaskId;
 use mm::{Category, Event, MemoryManager};
 use placement::OnCpu;
@@ -205,6 +206,7 @@ impl NumaProgram {
 
     /// A tick on `cpu`: it may scan, its thread uses its stack and its process's data, and the next thread runs.
     fn tick(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        system.machine.charge(cpu, Category::Tick, system.machine.costs.numa().tick);
         system.mm.numa_tick(&mut system.machine, cpu);
         let Thread { process, stack, .. } = self.threads[thread];
         let Process { mm, data, .. } = self.processes[process];
@@ -303,10 +305,9 @@ impl NumaProgram {
                 let thread = &mut self.threads[number];
                 (thread.pages, thread.write, thread.is_touch) = (first..first + 1, write, true);
             }
-            Some(Operation::Compute { nanoseconds }) => {
-                let work = Time::from_nanoseconds(nanoseconds);
-                let work = system.machine.stretched(cpu, work);
-                system.machine.charge(cpu, Category::Program, work);
+            Some(Operation::Compute { nanoseconds }) => work(system, cpu, Category::Program, nanoseconds),
+            Some(Operation::SystemCalls { nanoseconds }) => {
+                work(system, cpu, Category::SystemCalls, nanoseconds)
             }
             Some(Operation::Pin(node)) => {
                 let with_cpus = system.machine.topology.nodes - system.machine.topology.memory_only_nodes;
@@ -318,6 +319,14 @@ impl NumaProgram {
                     self.move_home(system, cpu, number);
                     return Progress::Left;
                 }
+            }
+            Some(Operation::SetMempolicy(node)) => {
+                let policy = node.map(|node| Mempolicy {
+                    mode: Mode::Bind(Nodes::of(Node(node))),
+                    migrate_on_fault: false,
+                    migrate_on_referencing_node: false,
+                });
+                system.mm.set_mempolicy(self.threads[number].task, policy);
             }
             Some(Operation::Map { area }) => {
                 let Process { mm, areas, .. } = &self.processes[process];
@@ -513,6 +522,12 @@ pub fn watch(
         look(now, &system.mm, &areas);
     }
     Ok(())
+}
+
+/// Charges for work that takes longer while the sibling is busy.
+fn work(system: &mut System, cpu: Cpu, category: Category, nanoseconds: u64) {
+    let work = system.machine.stretched(cpu, Time::from_nanoseconds(nanoseconds));
+    system.machine.charge(cpu, category, work);
 }
 
 /// Maps an area of private memory.

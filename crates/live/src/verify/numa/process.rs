@@ -106,7 +106,11 @@ pub fn run(name: &str, number: u32, nodes: &[Vec<usize>]) -> io::Result<()> {
                         others.wait();
                     }
                     Operation::TransactionEnd => passes += 1,
-                    Operation::Map { .. } | Operation::Release { .. } | Operation::Exec => {
+                    Operation::Map { .. }
+                    | Operation::Release { .. }
+                    | Operation::Exec
+                    | Operation::SetMempolicy(_)
+                    | Operation::SystemCalls { .. } => {
                         return Err(io::Error::other(format!("{operation:?}: no process here does that")));
                     }
                 }

@@ -60,6 +60,7 @@ pub fn program(name: &str) -> Option<ProgramSpec> {
             mib: MIB,
             loops: ENDLESS,
             thread_local: false,
+            same_node: false,
             first_pass: first_pass(0),
         }),
         "numa01tl" => ProgramSpec::Numa02(two_processes),
