@@ -39,6 +39,13 @@ impl MemoryManager {
         self.files.open()
     }
 
+    /// Makes room for what is known of `pages` of files, up to `resident` of them in memory at a time, so that nothing has to
+    /// grow bit by bit. Changes nothing else.
+    pub fn expect_pages(&mut self, pages: usize, resident: usize) {
+        self.folios.reserve(resident.min(pages));
+        self.files.reserve(pages, pages.saturating_sub(resident));
+    }
+
     /// The pages of files that are in memory.
     pub fn files(&self) -> &crate::xarray::Files {
         &self.files
@@ -57,7 +64,7 @@ impl MemoryManager {
         index: u32,
         again: bool,
     ) -> Result<Read, OutOfMemory> {
-        if let Entry::Folio(id) = self.files.entry(file, index) {
+        if let Some(id) = self.files.folio(file, index) {
             if !again {
                 self.folio_mark_accessed(machine, cpu, id);
             }
@@ -81,9 +88,9 @@ impl MemoryManager {
         file: FileId,
         index: u32,
     ) -> Result<FolioId, OutOfMemory> {
-        let id = match self.files.entry(file, index) {
-            Entry::Folio(id) => id,
-            _ => {
+        let id = match self.files.folio(file, index) {
+            Some(id) => id,
+            None => {
                 let id = self.add_to_page_cache(machine, cpu, memcg, file, index, false)?;
                 self.end_read(id);
                 id

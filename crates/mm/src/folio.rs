@@ -1,22 +1,28 @@
 //! Folios: pages in use that reclaim looks after, and the lists that they are on.
 //!
 //! ```text
-//!   folio    next, prev │ slot: who maps the page │ pfn │ lruvec │ mapcount       20 bytes
-//!   flags    GEN, REFS, referenced ...                                              4 more, apart, as most accesses
-//!                                                                                   need nothing else
-//!
-//!   list     head ─► newest ─► ... ─► oldest ─► head         a head is a record like a folio's, so taking a folio off
-//!              ▲──────────────────────────────────┘          needs no word of where it is
+//!   folio    place on its list │ slot: who maps the page │ pfn │ lruvec │ mapcount    16 bytes
+//!   flags    GEN, REFS, referenced ...                                                  4 more, apart, as most accesses
+//!                                                                                       need nothing else
+//!   lists    newest ... oldest                                                          4 and a quarter (lists.rs)
 //! ```
 //!
 //! A folio is on one list at most, or in a batch of a CPU, or isolated by reclaim. In the kernel: `struct folio`,
-//! include/linux/page-flags.h, include/linux/list.h.
+//! include/linux/page-flags.h.
+
+mod lists;
+
+pub use lists::ListHead;
 
 use crate::growth;
 use crate::page::{NO_PAGE, Pfn};
+use lists::{Lists, Place};
 use prefetch_index::prefetch_index;
 
-/// A folio, or the head of a list of folios.
+/// How many folios before its turn one is fetched from the host's memory, in a walk of a list.
+const FETCHED_AHEAD: usize = 16;
+
+/// A folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FolioId(pub(crate) u32);
 
@@ -27,10 +33,6 @@ impl FolioId {
         self.0 as usize
     }
 }
-
-/// The head of a list of folios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListHead(FolioId);
 
 /// The lists of one memory cgroup on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,8 +193,7 @@ impl std::ops::BitOr for FolioFlags {
 /// A page in use.
 #[derive(Clone, Copy, Debug)]
 pub struct Folio {
-    next: FolioId,
-    prev: FolioId,
+    place: Place,
     /// Of a file's page, its place in the page cache; of an anonymous one, a page-table entry that maps it.
     pub slot: u32,
     /// Its memory, from this page on.
@@ -204,7 +205,7 @@ pub struct Folio {
 }
 
 /// Something of each folio.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ByFolio<T>(Vec<T>);
 
 impl<T> ByFolio<T> {
@@ -230,14 +231,14 @@ impl<T> std::ops::IndexMut<FolioId> for ByFolio<T> {
     }
 }
 
-/// All folios, and the links of the lists that they are on.
-#[derive(Clone, Debug)]
+/// All folios, and the lists that they are on.
+#[derive(Clone, Debug, Default)]
 pub struct Folios {
     records: Vec<Folio>,
     /// What is known of each.
     pub flags: ByFolio<FolioFlags>,
     free: Vec<FolioId>,
-    heads: usize,
+    lists: Lists,
 }
 
 impl std::ops::Index<FolioId> for Folios {
@@ -255,16 +256,10 @@ impl std::ops::IndexMut<FolioId> for Folios {
     }
 }
 
-impl Default for Folios {
-    fn default() -> Self {
-        Folios { records: Vec::new(), flags: ByFolio(Vec::new()), free: Vec::new(), heads: 0 }
-    }
-}
-
 impl Folios {
     /// How many folios there are.
     pub fn len(&self) -> usize {
-        self.records.len() - self.free.len() - self.heads
+        self.records.len() - self.free.len()
     }
 
     /// Whether there is none.
@@ -272,16 +267,26 @@ impl Folios {
         self.len() == 0
     }
 
-    /// Bytes that records take, those of lists' heads and of folios that are gone included.
+    /// Makes room for so many more.
+    pub(crate) fn reserve(&mut self, folios: usize) {
+        self.records.reserve_exact(folios);
+        self.flags.0.reserve_exact(folios);
+        self.lists.reserve(folios);
+    }
+
+    /// Bytes that records and lists take, records of folios that are gone included.
     pub fn bytes(&self) -> usize {
         self.records.capacity() * (size_of::<Folio>() + size_of::<FolioFlags>())
             + self.free.capacity() * size_of::<FolioId>()
+            + self.lists.bytes()
     }
 
-    fn record(&mut self, folio: Folio, flags: FolioFlags) -> FolioId {
+    /// A folio on no list.
+    pub fn create(&mut self, pfn: Pfn, flags: FolioFlags, slot: u32, lruvec: LruvecId) -> FolioId {
+        let folio = Folio { place: Place::NOWHERE, slot, pfn, lruvec, mapcount: 0 };
         match self.free.pop() {
             Some(id) => {
-                self[id] = Folio { next: id, prev: id, ..folio };
+                self[id] = folio;
                 self.flags[id] = flags;
                 id
             }
@@ -289,32 +294,22 @@ impl Folios {
                 let id = FolioId(self.records.len() as u32);
                 growth::reserve(&mut self.records, 1);
                 growth::reserve(&mut self.flags.0, 1);
-                self.records.push(Folio { next: id, prev: id, ..folio });
+                self.records.push(folio);
                 self.flags.0.push(flags);
                 id
             }
         }
     }
 
-    /// A folio on no list.
-    pub fn create(&mut self, pfn: Pfn, flags: FolioFlags, slot: u32, lruvec: LruvecId) -> FolioId {
-        let nowhere = FolioId(0);
-        self.record(Folio { next: nowhere, prev: nowhere, slot, pfn, lruvec, mapcount: 0 }, flags)
-    }
-
     /// Makes folios of one page each of a folio of `pages` whose order is 0 by now. They lie where it lies, and follow it
     /// on its list if it is on one.
     pub(crate) fn divide(&mut self, id: FolioId, pages: u32) -> Vec<FolioId> {
+        let Folio { place, pfn, slot, lruvec, .. } = self[id];
         let mut divided = vec![id];
-        for page in 1..pages {
-            let Folio { pfn, slot, lruvec, .. } = self[id];
-            let next = self.create(pfn + page, self.flags[id], slot, lruvec);
-            let before = divided[divided.len() - 1];
-            if self[id].next != id {
-                let after = self[before].next;
-                self.insert(before, after, next);
-            }
-            divided.push(next);
+        divided.extend((1..pages).map(|page| self.create(pfn + page, self.flags[id], slot, lruvec)));
+        if place != Place::NOWHERE {
+            let records = &mut self.records;
+            self.lists.insert_behind(place, &divided[1..], |id, place| records[id.index()].place = place);
         }
         divided
     }
@@ -326,50 +321,34 @@ impl Folios {
 
     /// Forgets a folio, which is on no list.
     pub fn delete(&mut self, id: FolioId) {
-        debug_assert_eq!(self[id].next, id, "a folio that is freed is on no list");
+        debug_assert_eq!(self[id].place, Place::NOWHERE, "a folio that is freed is on no list");
         self[id].pfn = NO_PAGE;
         self.free.push(id);
     }
 
     /// An empty list.
     pub fn new_list(&mut self) -> ListHead {
-        self.heads += 1;
-        let head = self.create(NO_PAGE, FolioFlags::default(), 0, LruvecId(0));
-        ListHead(head)
-    }
-
-    #[inline]
-    fn insert(&mut self, prev: FolioId, next: FolioId, id: FolioId) {
-        self[prev].next = id;
-        self[next].prev = id;
-        let folio = &mut self[id];
-        folio.next = next;
-        folio.prev = prev;
+        self.lists.new_list()
     }
 
     /// Puts a folio, which is on no list, at the head of `list`, where the newest are.
     #[inline]
     pub fn push_head(&mut self, list: ListHead, id: FolioId) {
-        let first = self[list.0].next;
-        self.insert(list.0, first, id);
+        self[id].place = self.lists.push_head(list, id);
     }
 
     /// Puts a folio, which is on no list, at the tail of `list`, which reclaim looks at.
     #[inline]
     pub fn push_tail(&mut self, list: ListHead, id: FolioId) {
-        let last = self[list.0].prev;
-        self.insert(last, list.0, id);
+        self[id].place = self.lists.push_tail(list, id);
     }
 
     /// Takes a folio off the list that it is on.
     #[inline]
     pub fn remove(&mut self, id: FolioId) {
-        let Folio { next, prev, .. } = self[id];
-        self[prev].next = next;
-        self[next].prev = prev;
-        let folio = &mut self[id];
-        folio.next = id;
-        folio.prev = id;
+        let place = std::mem::replace(&mut self[id].place, Place::NOWHERE);
+        let records = &mut self.records;
+        self.lists.remove(place, |id, place| records[id.index()].place = place);
     }
 
     /// Moves a folio from its list to the head of `list`.
@@ -393,36 +372,40 @@ impl Folios {
         self.flags.prefetch(id);
     }
 
-    /// Has the neighbours of a folio on its list fetched, ahead of its leaving.
+    /// Has the folios at the tail of `list` fetched from the host's memory, before they are taken off one after the other, each
+    /// time after [`Folios::prefetch_next`].
     #[inline]
-    pub fn prefetch_neighbours(&self, id: FolioId) {
-        let Folio { next, prev, .. } = self[id];
-        prefetch_index(&self.records, next.index());
-        prefetch_index(&self.records, prev.index());
+    pub(crate) fn prefetch_tail(&self, list: ListHead) {
+        (0..FETCHED_AHEAD).filter_map(|steps| self.near_tail(list, steps)).for_each(|id| self.prefetch(id));
     }
 
-    /// What is before a folio on its list, further from the tail: a folio, or the list's head.
+    /// Has one more fetched, whose turn comes a while after that of the folio at the tail.
     #[inline]
-    pub(crate) fn previous(&self, id: FolioId) -> FolioId {
-        self[id].prev
+    pub(crate) fn prefetch_next(&self, list: ListHead) {
+        self.near_tail(list, FETCHED_AHEAD).into_iter().for_each(|id| self.prefetch(id));
+    }
+
+    /// The folio that many places from the tail of `list`, at most 64; none where a folio has left.
+    #[inline]
+    pub(crate) fn near_tail(&self, list: ListHead, steps: usize) -> Option<FolioId> {
+        self.lists.near_tail(list, steps)
     }
 
     /// The folio at the tail of `list`.
     #[inline]
     pub fn tail(&self, list: ListHead) -> Option<FolioId> {
-        Some(self[list.0].prev).filter(|&id| id != list.0)
+        self.lists.tail(list)
     }
 
     /// Whether `list` is empty.
     #[inline]
     pub fn is_list_empty(&self, list: ListHead) -> bool {
-        self[list.0].next == list.0
+        self.lists.is_empty(list)
     }
 
     /// The folios of `list`, newest first.
     pub fn iter(&self, list: ListHead) -> impl Iterator<Item = FolioId> + use<'_> {
-        let next = move |id: &FolioId| Some(self[*id].next);
-        std::iter::successors(Some(self[list.0].next), next).take_while(move |&id| id != list.0)
+        self.lists.iter(list)
     }
 }
 
@@ -495,4 +478,4 @@ impl Census {
     }
 }
 
-const _: () = assert!(size_of::<Folio>() == 20);
+const _: () = assert!(size_of::<Folio>() == 16);

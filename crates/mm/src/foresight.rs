@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!   reads to come      in 30: its place   ─► in 20: what is there   ─► in 10: will it be activated?
-//!                             slot                  flags; or node            record
+//!                             slot                  flags; or shadow          record
 //!
-//!   reclaim to come    tail of the list, folio by folio, one for each miss ─► record, flags, slot
+//!   reclaim to come    some folios near the tail for each miss ─► record, flags ─► slot, where they will be evicted
 //! ```
 //!
 //! Pages of a large memory are spread over more of the host's than its caches hold. Who knows the accesses to come, as
@@ -18,7 +18,7 @@ use crate::memcontrol::Memcg;
 use crate::memory_map::ZoneType;
 use crate::page_alloc::MemoryManager;
 use crate::workingset::LruType;
-use crate::xarray::{Entry, FileId};
+use crate::xarray::FileId;
 use machine::Node;
 
 /// Reads from one step of looking ahead to the next: enough for memory to arrive, few enough for it to be there still.
@@ -26,6 +26,15 @@ const STEP: usize = 10;
 
 /// Reads that are kept in mind: a power of two, for the sake of speed.
 const WINDOW: usize = 32;
+
+/// Folios that a miss has fetched of each list that reclaim will take folios from: for 32 misses, the 64 that it may take.
+const A_MISS: usize = 2;
+
+/// Folios of a list from one step to the next.
+const LIST_STEP: usize = 8;
+
+/// Places from the tail that are looked at.
+const MOST_PLACES: usize = 62;
 
 /// Stands for a page without a slot or folio.
 const NONE: u32 = u32::MAX;
@@ -44,8 +53,7 @@ pub struct Foresight {
 struct Walk {
     /// The tail that it began at: another one means that reclaim was there meanwhile.
     tail: Option<FolioId>,
-    /// The last folio that was fetched.
-    at: Option<FolioId>,
+    places: usize,
 }
 
 impl Default for Foresight {
@@ -76,13 +84,13 @@ impl MemoryManager {
 
         let read = foresight.read(STEP);
         if *read != NONE {
-            *read = match self.files.at(*read) {
-                Entry::Folio(id) => {
+            *read = match self.files.folio_at(*read) {
+                Some(id) => {
                     self.folios.flags.prefetch(id);
                     id.0
                 }
-                Entry::Shadow(_) | Entry::Empty => {
-                    self.files.prefetch_node(*read);
+                None => {
+                    self.files.prefetch_shadow(*read);
                     NONE
                 }
             };
@@ -96,38 +104,43 @@ impl MemoryManager {
             }
         }
     }
-
-    /// A miss is served: has one folio more fetched of those that reclaim of `memcg`'s files on `node` will meet.
+    /// A miss is served: has some folios more fetched of those that reclaim of `memcg`'s files on `node` will meet.
     #[inline]
     pub fn foresee_reclaim(&self, foresight: &mut Foresight, memcg: Memcg, node: Node) {
-        for (walk, list) in foresight.walks.iter_mut().zip(self.next_lists(memcg, node)) {
-            let Some(list) = list else { continue };
+        for (walk, (list, evicts)) in foresight.walks.iter_mut().zip(self.next_lists(memcg, node)) {
             let tail = self.folios.tail(list);
-            let next = match walk.at {
-                Some(at) if walk.tail == tail => {
-                    let slot = self.folios[at].slot;
-                    self.files.prefetch(slot);
-                    self.files.prefetch_node(slot);
-                    Some(self.folios.previous(at))
-                }
-                _ => tail,
-            };
-            if let Some(next) = next {
-                self.folios.prefetch(next);
+            if walk.tail != tail {
+                *walk = Walk { tail, places: 0 };
             }
-            *walk = Walk { tail, at: next };
+            for places in walk.places..walk.places + A_MISS {
+                if let Some(id) = self.folios.near_tail(list, places) {
+                    self.folios.prefetch(id);
+                }
+                if evicts
+                    && let Some(places) = places.checked_sub(LIST_STEP)
+                    && let Some(id) = self.folios.near_tail(list, places)
+                {
+                    self.files.prefetch(self.folios[id].slot);
+                }
+            }
+            walk.places = (walk.places + A_MISS).min(MOST_PLACES);
         }
     }
 
-    /// Lists of files that reclaim will take folios from.
-    fn next_lists(&self, memcg: Memcg, node: Node) -> [Option<ListHead>; 2] {
+    /// Lists of files that reclaim will take folios from, and whether it evicts them.
+    #[inline]
+    fn next_lists(&self, memcg: Memcg, node: Node) -> impl Iterator<Item = (ListHead, bool)> {
         let lruvec = self.lruvec(memcg, node);
-        if self.generations.is_none() {
-            return [LruList::InactiveFile, LruList::ActiveFile].map(|list| Some(lruvec.list(list)));
-        }
-        let oldest = lruvec.generations.min_seq[LruType::File as usize];
-        let mut lists =
-            (0..ZoneType::COUNT).rev().map(|zone| lruvec.generations.list(oldest, LruType::File, zone));
-        [lists.find(|&list| !self.folios.is_list_empty(list)), None]
+        let lists = if self.generations.is_none() {
+            let [inactive, active] =
+                [LruList::InactiveFile, LruList::ActiveFile].map(|list| lruvec.list(list));
+            [Some((inactive, true)), Some((active, false))]
+        } else {
+            let oldest = lruvec.generations.min_seq[LruType::File as usize];
+            let by_zone = (0..ZoneType::COUNT).rev();
+            let mut lists = by_zone.map(|zone| lruvec.generations.list(oldest, LruType::File, zone));
+            [lists.find(|&list| !self.folios.is_list_empty(list)).map(|list| (list, true)), None]
+        };
+        lists.into_iter().flatten()
     }
 }

@@ -88,9 +88,6 @@ impl MemoryManager {
 
     #[inline]
     fn add_to_batch(&mut self, machine: &mut Machine<Category>, cpu: Cpu, kind: Move, id: FolioId) {
-        if kind != Move::Add {
-            self.folios.prefetch_neighbours(id);
-        }
         let batch = self.folio_batches[cpu.index()].of(kind);
         batch.push(id);
         let full = batch.len() >= self.features().folio_batch.into();
@@ -102,29 +99,29 @@ impl MemoryManager {
     /// Notes that a folio was used through a file descriptor, or that a page-table entry that goes away was young.
     #[inline]
     pub fn folio_mark_accessed(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        let generations = self.generations();
         let flags = &mut self.folios.flags[id];
-        if let Some(f) = generations {
-            return mglru::policy::mark_accessed(&f, flags);
+        if let Some(f) = &self.generations {
+            return mglru::policy::mark_accessed(f, flags);
         }
         if !flags.has(FolioFlags::REFERENCED) {
-            return flags.set(FolioFlags::REFERENCED);
+            flags.set(FolioFlags::REFERENCED);
+        } else if !flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) {
+            self.folio_activate(machine, cpu, id);
         }
-        if flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) {
-            return;
-        }
+    }
+
+    /// A folio that is not active was used a second time.
+    fn folio_activate(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+        let flags = &mut self.folios.flags[id];
         flags.clear(FolioFlags::REFERENCED);
         let pages = flags.nr_pages();
-        let lruvec = self.folios[id].lruvec;
-        let flags = &mut self.folios.flags[id];
-        if flags.has(FolioFlags::LRU) {
-            flags.clear(FolioFlags::LRU);
+        if flags.take(FolioFlags::LRU) {
             self.add_to_batch(machine, cpu, Move::Activate, id);
         } else if self.folio_batches[cpu.index()].lru_add.contains(&id) {
             flags.set(FolioFlags::ACTIVE);
         }
         if self.features().reclaim.ages_on_activation {
-            self.workingset_age_nonresident(lruvec, pages);
+            self.workingset_age_nonresident(self.folios[id].lruvec, pages);
         }
     }
 

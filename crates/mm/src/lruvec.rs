@@ -365,6 +365,7 @@ impl Lruvec {
     }
 
     /// Counts pages of a refault, an activation or the like.
+    #[inline]
     pub fn count(&mut self, of: fn(&mut LruvecStat) -> &mut [u64; 2], lru_type: LruType, pages: u64) {
         of(&mut self.stat)[lru_type as usize] += pages;
         self.stat_updates += 1;

@@ -23,7 +23,7 @@ use crate::memcontrol::Memcg;
 use crate::page_alloc::{Effort, MemoryManager};
 use crate::swapfile::{SwapEntry, SwapIn};
 use crate::vmscan::OutOfMemory;
-use crate::xarray::{Entry, FileId};
+use crate::xarray::FileId;
 use machine::{Cpu, Machine};
 use std::ops::Range;
 
@@ -64,9 +64,7 @@ impl MemoryManager {
             return matches!(self.swap_entry_state(swap), SwapIn::Cached(_));
         }
         let file_page = || self.mms[mm].vmas.find(page)?.file_page(page);
-        entry != Pte::NONE
-            || file_page()
-                .is_some_and(|(file, index)| matches!(self.files.entry(file, index), Entry::Folio(_)))
+        entry != Pte::NONE || file_page().is_some_and(|(file, index)| self.files.folio(file, index).is_some())
     }
 
     /// Loads from a page of an address space, or stores to it. Something must be mapped there

@@ -1,14 +1,16 @@
 //! Where the pages of files are: for each file, index to folio or to the shadow of one that is gone.
 //!
 //! ```text
-//!   file ─► nodes, by index / 64 ─► slots, by index % 64:   folio │ shadow │ nothing
+//!   file ─► nodes, by index / 64 ─► slots, by index % 64:   folio │ shadow │ nothing       4 bytes
+//!                                                                      └─► value         8 more
 //!
 //!   a node without folios but with shadows is on a list of such nodes, oldest first, from which memory
 //!   pressure takes them; a node with nothing is freed
 //! ```
 //!
 //! The kernel's tree has as many levels as the largest index needs; here the level of nodes with 64 slots is
-//! directly below the file, as nothing depends on those above it but a few pages of slab. In the kernel:
+//! directly below the file, as nothing depends on those above it but a few pages of slab. Shadows lie apart, where most
+//! accesses do not meet them. In the kernel:
 //! lib/xarray.c, `workingset_update_node` and `scan_shadow_nodes` in mm/workingset.c.
 
 use crate::folio::{FolioFlags, FolioId, Folios};
@@ -40,23 +42,61 @@ pub enum Entry {
     Shadow(u64),
 }
 
-impl Entry {
+/// What a slot holds, packed: 0, a folio's number and 1, or where the shadow's value is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Slot(u32);
+
+impl Slot {
+    const EMPTY: Slot = Slot(0);
+    const SHADOW: u32 = 1 << 31;
+
     #[inline]
-    fn pack(self) -> u64 {
-        match self {
-            Entry::Empty => 0,
-            Entry::Folio(id) => u64::from(id.0) << 1 | 1 << 63,
-            Entry::Shadow(value) => value << 1 | 1,
-        }
+    fn of_folio(id: FolioId) -> Slot {
+        debug_assert!(id.0 < Slot::SHADOW - 1, "a slot has room for the number of a folio");
+        Slot(id.0 + 1)
     }
 
     #[inline]
-    fn unpack(word: u64) -> Entry {
-        match word {
-            0 => Entry::Empty,
-            _ if word & 1 != 0 => Entry::Shadow(word >> 1),
-            _ => Entry::Folio(FolioId((word >> 1) as u32)),
-        }
+    fn folio(self) -> Option<FolioId> {
+        (self != Slot::EMPTY && self.0 & Slot::SHADOW == 0).then(|| FolioId(self.0 - 1))
+    }
+
+    #[inline]
+    fn shadow(self) -> Option<u32> {
+        (self.0 & Slot::SHADOW != 0).then_some(self.0 & !Slot::SHADOW)
+    }
+}
+
+/// The values of all shadows. One that is not in use has the number of the next such.
+#[derive(Clone, Debug, Default)]
+struct Shadows {
+    values: Vec<u64>,
+    free: Option<u32>,
+    len: usize,
+}
+
+impl Shadows {
+    fn put(&mut self, value: u64) -> Slot {
+        self.len += 1;
+        let index = match self.free {
+            Some(index) => {
+                self.free = u32::try_from(self.values[index as usize]).ok();
+                self.values[index as usize] = value;
+                index
+            }
+            None => {
+                growth::reserve(&mut self.values, 1);
+                self.values.push(value);
+                self.values.len() as u32 - 1
+            }
+        };
+        Slot(index | Slot::SHADOW)
+    }
+
+    fn take(&mut self, index: u32) -> u64 {
+        self.len -= 1;
+        let next = self.free.replace(index).map_or(u64::MAX, u64::from);
+        std::mem::replace(&mut self.values[index as usize], next)
     }
 }
 
@@ -77,7 +117,8 @@ pub struct Files {
     /// For each file, its nodes by base.
     directories: Vec<Vec<u32>>,
     nodes: Vec<Node>,
-    slots: Vec<[u64; NODE_SLOTS]>,
+    slots: Vec<[Slot; NODE_SLOTS]>,
+    shadows: Shadows,
     free: Vec<u32>,
     /// Nodes with nothing but shadows, oldest first, with what [`Node::listed`] was. Others are passed over.
     shadow_nodes: VecDeque<(u32, u32)>,
@@ -91,6 +132,14 @@ impl Files {
     pub fn open(&mut self) -> FileId {
         self.directories.push(Vec::new());
         FileId(self.directories.len() as u32 - 1)
+    }
+
+    /// Makes room for `pages` more that lie close together, `shadows` of them not in memory.
+    pub(crate) fn reserve(&mut self, pages: usize, shadows: usize) {
+        let nodes = pages.div_ceil(NODE_SLOTS);
+        self.nodes.reserve_exact(nodes);
+        self.slots.reserve_exact(nodes);
+        self.shadows.values.reserve_exact(shadows);
     }
 
     /// How many files there are.
@@ -120,7 +169,24 @@ impl Files {
     /// What a slot holds.
     #[inline]
     pub fn at(&self, slot: u32) -> Entry {
-        Entry::unpack(self.slots[slot as usize / NODE_SLOTS][slot as usize % NODE_SLOTS])
+        let slot = self.slots[slot as usize / NODE_SLOTS][slot as usize % NODE_SLOTS];
+        match (slot.folio(), slot.shadow()) {
+            (Some(id), _) => Entry::Folio(id),
+            (None, Some(shadow)) => Entry::Shadow(self.shadows.values[shadow as usize]),
+            (None, None) => Entry::Empty,
+        }
+    }
+
+    /// The folio of a page, if it is in memory.
+    #[inline]
+    pub fn folio(&self, file: FileId, index: u32) -> Option<FolioId> {
+        self.folio_at(self.slot(file, index)?)
+    }
+
+    /// The folio that a slot holds.
+    #[inline]
+    pub(crate) fn folio_at(&self, slot: u32) -> Option<FolioId> {
+        self.slots[slot as usize / NODE_SLOTS][slot as usize % NODE_SLOTS].folio()
     }
 
     /// How many pages right before a page are in memory; `most` are looked at.
@@ -134,7 +200,7 @@ impl Files {
     }
 
     fn count_cached(&self, file: FileId, indices: impl Iterator<Item = u32>) -> u32 {
-        indices.take_while(|&index| matches!(self.entry(file, index), Entry::Folio(_))).count() as u32
+        indices.take_while(|&index| self.folio(file, index).is_some()).count() as u32
     }
 
     /// Has a slot fetched from memory, ahead of its use; changes nothing.
@@ -143,10 +209,14 @@ impl Files {
         prefetch_index(self.slots.as_flattened(), slot as usize);
     }
 
-    /// The same of the counts of its node.
+    /// The same of what else is used where a page takes the place of a shadow: the shadow, and the counts of its node.
     #[inline]
-    pub(crate) fn prefetch_node(&self, slot: u32) {
-        prefetch_index(&self.nodes, slot as usize / NODE_SLOTS);
+    pub(crate) fn prefetch_shadow(&self, slot: u32) {
+        let (node, place) = (slot as usize / NODE_SLOTS, slot as usize % NODE_SLOTS);
+        prefetch_index(&self.nodes, node);
+        if let Some(shadow) = self.slots[node][place].shadow() {
+            prefetch_index(&self.shadows.values, shadow as usize);
+        }
     }
 
     /// The file and index that a slot is for.
@@ -173,7 +243,7 @@ impl Files {
                     growth::reserve(&mut self.nodes, 1);
                     growth::reserve(&mut self.slots, 1);
                     self.nodes.push(node);
-                    self.slots.push([0; NODE_SLOTS]);
+                    self.slots.push([Slot::EMPTY; NODE_SLOTS]);
                     self.nodes.len() as u32 - 1
                 }
             };
@@ -184,25 +254,32 @@ impl Files {
     /// Stores `entry` in a slot and says what was there. A slot whose node has nothing any more is gone.
     pub fn store(&mut self, slot: u32, entry: Entry) -> Entry {
         let (id, place) = (slot as usize / NODE_SLOTS, slot as usize % NODE_SLOTS);
-        let word = &mut self.slots[id][place];
-        let before = Entry::unpack(std::mem::replace(word, entry.pack()));
+        let slot = &mut self.slots[id][place];
         let node = &mut self.nodes[id];
-        match before {
-            Entry::Empty => {}
-            Entry::Folio(_) => {
+        let before = match (slot.folio(), slot.shadow()) {
+            (Some(id), _) => {
                 node.folios -= 1;
                 self.folios -= 1;
+                Entry::Folio(id)
             }
-            Entry::Shadow(_) => node.shadows -= 1,
-        }
-        match entry {
-            Entry::Empty => {}
-            Entry::Folio(_) => {
+            (None, Some(shadow)) => {
+                node.shadows -= 1;
+                Entry::Shadow(self.shadows.take(shadow))
+            }
+            (None, None) => Entry::Empty,
+        };
+        *slot = match entry {
+            Entry::Empty => Slot::EMPTY,
+            Entry::Folio(id) => {
                 node.folios += 1;
                 self.folios += 1;
+                Slot::of_folio(id)
             }
-            Entry::Shadow(_) => node.shadows += 1,
-        }
+            Entry::Shadow(value) => {
+                node.shadows += 1;
+                self.shadows.put(value)
+            }
+        };
         self.update_node(id as u32);
         before
     }
@@ -251,7 +328,9 @@ impl Files {
             if self.nodes[id as usize].listed != listed {
                 continue;
             }
-            self.slots[id as usize] = [0; NODE_SLOTS];
+            for slot in std::mem::replace(&mut self.slots[id as usize], [Slot::EMPTY; NODE_SLOTS]) {
+                slot.shadow().map(|shadow| self.shadows.take(shadow));
+            }
             self.nodes[id as usize].shadows = 0;
             self.update_node(id);
             freed += 1;
@@ -262,7 +341,7 @@ impl Files {
     /// Checks nodes against their slots and entries against the folios they name; panics with what does not hold. How
     /// many folios files have.
     pub(crate) fn validate(&self, folios: &Folios) -> usize {
-        let (mut cached, mut nodes, mut listed) = (0, 0, 0);
+        let (mut cached, mut nodes, mut listed, mut all_shadows) = (0, 0, 0, 0);
         for (file, directory) in self.directories.iter().enumerate() {
             for (base, &id) in directory.iter().enumerate().filter(|&(_, &id)| id != NONE) {
                 let node = &self.nodes[id as usize];
@@ -291,10 +370,12 @@ impl Files {
                 assert!(pages > 0 || self.shadow_nodes.iter().filter(is_listed).count() == 1);
                 listed += u64::from(pages == 0);
                 cached += usize::from(pages);
+                all_shadows += usize::from(shadows);
                 nodes += 1;
             }
         }
         assert_eq!(listed, self.workingset_nodes, "workingset_nodes");
+        assert_eq!(all_shadows, self.shadows.len, "each value of a shadow has a slot");
         assert_eq!(nodes + self.free.len(), self.nodes.len(), "each node belongs to a file or is free");
         cached
     }
@@ -302,8 +383,9 @@ impl Files {
     /// Bytes that slots and nodes take.
     pub fn bytes(&self) -> usize {
         let directories: usize = self.directories.iter().map(|d| d.capacity() * 4).sum();
-        let nodes = self.nodes.capacity() * (size_of::<Node>() + NODE_SLOTS * size_of::<u64>());
-        directories + nodes + self.shadow_nodes.capacity() * size_of::<(u32, u32)>()
+        let nodes = self.nodes.capacity() * (size_of::<Node>() + NODE_SLOTS * size_of::<Slot>());
+        let shadows = self.shadows.values.capacity() * size_of::<u64>();
+        directories + nodes + shadows + self.shadow_nodes.capacity() * size_of::<(u32, u32)>()
     }
 }
 
@@ -312,16 +394,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_survive_packing() {
-        for entry in [
-            Entry::Empty,
-            Entry::Folio(FolioId(0)),
-            Entry::Folio(FolioId(u32::MAX)),
-            Entry::Shadow(0),
-            Entry::Shadow((1 << 63) - 1),
-        ] {
-            assert_eq!(Entry::unpack(entry.pack()), entry);
+    fn a_slot_gives_back_what_was_stored() {
+        let mut files = Files::default();
+        let file = files.open();
+        let slots: Vec<u32> = (0..3).map(|index| files.make_slot(file, index)).collect();
+        let values = [0, (1 << 63) - 1, 1 << 31];
+        let mut before = [Entry::Empty; 3];
+        let folios = [0, 1, (1 << 31) - 3].map(|id| Entry::Folio(FolioId(id)));
+        let shadows = values.map(Entry::Shadow);
+        let turned = [shadows[2], shadows[0], shadows[1]];
+        for entries in [folios, shadows, turned, folios, turned, shadows] {
+            for ((&slot, entry), before) in slots.iter().zip(entries).zip(&mut before) {
+                assert_eq!(files.store(slot, entry), std::mem::replace(before, entry));
+            }
+            assert_eq!([0, 1, 2].map(|slot| files.at(slots[slot])), entries);
         }
+        assert_eq!(files.shadows.values.len(), 3, "values of shadows that are gone are used again");
     }
 
     #[test]

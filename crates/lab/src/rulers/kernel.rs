@@ -51,6 +51,7 @@ impl Kernel {
     /// Misses of a sequence.
     pub fn misses(mut self, sequence: &Sequence) -> u64 {
         let pages = sequence.pages();
+        self.mm.expect_pages(sequence.distinct(), self.mm.memcg(self.memcg).max as usize);
         let mut foresight = Foresight::default();
         let mut misses = 0;
         for (time, &page) in pages.iter().enumerate() {
@@ -67,6 +68,7 @@ impl Kernel {
 }
 
 impl Ruler for Kernel {
+    #[inline]
     fn access(&mut self, page: u32) -> bool {
         match self.mm.read_page(&mut self.machine, Cpu(0), self.memcg, self.file, page, false) {
             Ok(Read::Hit(_)) => true,

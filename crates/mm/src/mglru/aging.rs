@@ -206,7 +206,9 @@ fn inc_min_seq(
         let min_seq = lruvec.generations.min_seq[lru_type as usize];
         for zone in 0..ZoneType::COUNT {
             let list = lruvec.generations.list(min_seq, lru_type, zone);
+            folios.prefetch_tail(list);
             while let Some(id) = folios.tail(list) {
+                folios.prefetch_next(list);
                 let flags = folios.flags[id];
                 let next = inc_gen(folios, lruvec, f, id, false);
                 folios.move_to_tail(lruvec.generations.list_of(next, lru_type, zone), id);

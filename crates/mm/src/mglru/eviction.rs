@@ -395,10 +395,12 @@ impl MemoryManager {
             let list = self.lruvecs[id.0 as usize].generations.list(min_seq, lru_type, zone);
             let mut skipped = Vec::new();
             let mut passed_over = 0;
+            self.folios.prefetch_tail(list);
             while looked_at < most
                 && taken.max(passed_over) < MIN_LRU_BATCH
                 && let Some(folio) = self.folios.tail(list)
             {
+                self.folios.prefetch_next(list);
                 let pages = self.folios.flags[folio].nr_pages();
                 looked_at += 1;
                 scanned += pages;

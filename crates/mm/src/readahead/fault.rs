@@ -21,7 +21,7 @@ use crate::memcontrol::Memcg;
 use crate::memory::Touch;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::OutOfMemory;
-use crate::xarray::{Entry, FileId};
+use crate::xarray::FileId;
 use machine::{Cpu, Machine};
 
 impl MemoryManager {
@@ -42,12 +42,12 @@ impl MemoryManager {
         flags: VmFlags,
         in_fault: bool,
     ) -> Result<(FolioId, Touch), OutOfMemory> {
-        let found = self.files.entry(file, index);
+        let found = self.files.folio(file, index);
         let through = self.readahead.mapped_through.get(&file).copied();
         let Some(open) = through.filter(|_| !flags.has(VmFlags::RAND_READ)) else {
             return match found {
-                Entry::Folio(id) => Ok((id, Touch::Minor)),
-                _ => {
+                Some(id) => Ok((id, Touch::Minor)),
+                None => {
                     let id = self.add_to_page_cache(machine, cpu, memcg, file, index, in_fault)?;
                     Ok((id, Touch::ReadFile(id)))
                 }
@@ -56,7 +56,7 @@ impl MemoryManager {
         let OpenFile { ra, .. } = &mut self.readahead.open_files[open.0 as usize];
         let last = index.saturating_add(ra.ra_pages);
         let request = ReadRequest { memcg, open, index, last, again: false };
-        if let Entry::Folio(id) = found {
+        if let Some(id) = found {
             ra.on_fault_hit();
             if self.folios.flags[id].has(FolioFlags::READAHEAD) {
                 self.page_cache_async_ra(machine, cpu, &request, id, in_fault);

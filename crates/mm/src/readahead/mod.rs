@@ -31,7 +31,7 @@ use crate::folio::{FolioFlags, FolioId};
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::OutOfMemory;
-use crate::xarray::{Entry, FileId};
+use crate::xarray::FileId;
 use machine::{Cpu, Machine};
 use policy::{FileRaState, Window};
 use std::collections::BTreeMap;
@@ -131,9 +131,9 @@ impl MemoryManager {
             ra.prev_end = Some(request.index);
             return Ok(None);
         }
-        let read = match self.files.entry(*file, request.index) {
-            Entry::Folio(id) => Read::Hit(id),
-            _ => Read::Miss(self.page_cache_sync_ra(machine, cpu, request, false)?),
+        let read = match self.files.folio(*file, request.index) {
+            Some(id) => Read::Hit(id),
+            None => Read::Miss(self.page_cache_sync_ra(machine, cpu, request, false)?),
         };
         let (Read::Hit(id) | Read::Miss(id)) = read;
         if self.folios.flags[id].has(FolioFlags::READAHEAD) {
@@ -191,7 +191,7 @@ impl MemoryManager {
             self.read_window(machine, cpu, request, window, in_fault);
         }
         let file = self.readahead.open_files[request.open.0 as usize].file;
-        if let Entry::Folio(id) = self.files.entry(file, request.index) {
+        if let Some(id) = self.files.folio(file, request.index) {
             return Ok(id);
         }
         // The window lies elsewhere, or there was no memory to spare for it.
@@ -243,7 +243,7 @@ impl MemoryManager {
         let end = pages.min(window.start.saturating_add(window.pages));
         let marked = end.checked_sub(window.lookahead);
         for index in window.start..end {
-            if let Entry::Folio(_) = self.files.entry(file, index) {
+            if self.files.folio(file, index).is_some() {
                 self.readahead.submitted.end_request();
                 continue;
             }

@@ -175,10 +175,12 @@ impl MemoryManager {
         let (mut looked_at, mut scanned, mut skipped_pages) = (0, 0, 0);
         let at = &mut self.lruvecs[lruvec.0 as usize];
         let head = at.list(list);
+        self.folios.prefetch_tail(head);
         while scanned < scan
             && (skipped.len() as u64) < SWAP_CLUSTER_MAX_SKIPPED
             && let Some(id) = self.folios.tail(head)
         {
+            self.folios.prefetch_next(head);
             let flags = self.folios.flags[id];
             looked_at += 1;
             if flags.zone() > sc.highest as usize {

@@ -56,9 +56,12 @@ impl MemoryManager {
     ) -> ReclaimStat {
         let mut stat = ReclaimStat::default();
         for &id in folios.iter() {
+            let folio = &self.folios[id];
             if !self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
-                self.files.prefetch(self.folios[id].slot);
+                self.files.prefetch(folio.slot);
             }
+            // Whoever gets the memory next writes to its record.
+            self.zones()[self.zone_of(folio.pfn)].buddy.prefetch_put(folio.pfn);
         }
         folios.reverse();
         let (mut kept, mut demoted) = (Vec::new(), Vec::new());
