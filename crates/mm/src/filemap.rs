@@ -64,18 +64,16 @@ impl MemoryManager {
         index: u32,
         again: bool,
     ) -> Result<Read, OutOfMemory> {
-        if let Some(id) = self.files.folio(file, index) {
-            if !again {
-                self.folio_mark_accessed(machine, cpu, id);
-            }
-            return Ok(Read::Hit(id));
-        }
-        let id = self.add_to_page_cache(machine, cpu, memcg, file, index, false)?;
-        // The reader has copied from it once it is filled.
+        let found = self.files.folio(file, index);
+        let id = match found {
+            Some(id) => id,
+            None => self.add_to_page_cache(machine, cpu, memcg, file, index, false)?,
+        };
+        // The reader of a page that was missing has copied from it once it is filled.
         if !again {
             self.folio_mark_accessed(machine, cpu, id);
         }
-        Ok(Read::Miss(id))
+        Ok(if found.is_some() { Read::Hit(id) } else { Read::Miss(id) })
     }
 
     /// Overwrites a page of a file on behalf of a task of `memcg` (`pwrite` of all of it): nothing has to be read for that,
@@ -116,7 +114,8 @@ impl MemoryManager {
         self.folios.flags[id].set(FolioFlags::HELD);
     }
 
-    /// Makes a folio for a page of a file that is not in memory.
+    /// Makes a folio for a page of a file that is not in memory. Apart from what finds one that is, which happens more often.
+    #[inline(never)]
     pub(crate) fn add_to_page_cache(
         &mut self,
         machine: &mut Machine<Category>,

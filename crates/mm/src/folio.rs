@@ -376,19 +376,20 @@ impl Folios {
     /// time after [`Folios::prefetch_next`].
     #[inline]
     pub(crate) fn prefetch_tail(&self, list: ListHead) {
-        (0..FETCHED_AHEAD).filter_map(|steps| self.near_tail(list, steps)).for_each(|id| self.prefetch(id));
+        (0..FETCHED_AHEAD).for_each(|steps| self.prefetch_near_tail(list, steps));
     }
 
     /// Has one more fetched, whose turn comes a while after that of the folio at the tail.
     #[inline]
     pub(crate) fn prefetch_next(&self, list: ListHead) {
-        self.near_tail(list, FETCHED_AHEAD).into_iter().for_each(|id| self.prefetch(id));
+        self.prefetch_near_tail(list, FETCHED_AHEAD);
     }
 
-    /// The folio that many places from the tail of `list`, at most 64; none where a folio has left.
     #[inline]
-    pub(crate) fn near_tail(&self, list: ListHead, steps: usize) -> Option<FolioId> {
-        self.lists.near_tail(list, steps)
+    fn prefetch_near_tail(&self, list: ListHead, steps: usize) {
+        if let Some(id) = self.lists.near_tail(list, steps) {
+            self.prefetch(id);
+        }
     }
 
     /// The folio at the tail of `list`.

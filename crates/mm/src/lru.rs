@@ -111,6 +111,7 @@ impl MemoryManager {
     }
 
     /// A folio that is not active was used a second time.
+    #[inline(never)]
     fn folio_activate(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
         let flags = &mut self.folios.flags[id];
         flags.clear(FolioFlags::REFERENCED);

@@ -510,30 +510,10 @@ impl MemoryManager {
     pub fn alloc(&mut self, machine: &mut Machine<Category>, cpu: Cpu, request: &Request) -> Option<Pfn> {
         let before = machine.now(cpu);
         let node = Self::preferred_node(machine, cpu, request.placement);
-        let mut found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Low).or_else(|| {
-            if request.effort.wakes {
-                self.counters.add(Event::KswapdWake, 1);
-                self.wake_all_kswapds(request.order, request.highest, request.effort.direct);
-            }
-            self.get_page_from_freelist(machine, cpu, request, node, Mark::Min)
-        });
-        if request.effort.direct && found.is_none() {
-            let costly = request.order > PAGE_ALLOC_COSTLY_ORDER;
-            let (compacted, result) = match costly {
-                true => self.compact_and_retry(machine, cpu, request, node, CompactMode::Async),
-                false => (None, CompactResult::Skipped),
-            };
-            found = compacted;
-            let in_vain = [CompactResult::Skipped, CompactResult::Deferred].contains(&result);
-            if !(costly && request.effort.no_retry && in_vain) {
-                found = found.or_else(|| self.reclaim_and_retry(machine, cpu, request, node));
-                let sync = CompactMode::SyncLight;
-                if found.is_none() && request.order > 0 {
-                    found = self.compact_and_retry(machine, cpu, request, node, sync).0;
-                }
-                found = found.or_else(|| self.last_resort(machine, cpu, request, node));
-            }
-        }
+        let found = match self.get_page_from_freelist(machine, cpu, request, node, Mark::Low) {
+            None => self.alloc_slowpath(machine, cpu, request, node),
+            found => found,
+        };
         let waited = machine.now(cpu) - before;
         if waited > machine::Time::ZERO {
             self.latencies.slow_alloc.saturating_record(waited.picoseconds());
@@ -548,6 +528,39 @@ impl MemoryManager {
                 None
             }
         }
+    }
+
+    /// What a request does once no zone is above its low watermark (`__alloc_pages_slowpath`).
+    #[inline(never)]
+    fn alloc_slowpath(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &Request,
+        node: Node,
+    ) -> Option<(Pfn, usize)> {
+        if request.effort.wakes {
+            self.counters.add(Event::KswapdWake, 1);
+            self.wake_all_kswapds(request.order, request.highest, request.effort.direct);
+        }
+        let found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Min);
+        if found.is_some() || !request.effort.direct {
+            return found;
+        }
+        let costly = request.order > PAGE_ALLOC_COSTLY_ORDER;
+        let (mut found, result) = match costly {
+            true => self.compact_and_retry(machine, cpu, request, node, CompactMode::Async),
+            false => (None, CompactResult::Skipped),
+        };
+        let in_vain = [CompactResult::Skipped, CompactResult::Deferred].contains(&result);
+        if costly && request.effort.no_retry && in_vain {
+            return found;
+        }
+        found = found.or_else(|| self.reclaim_and_retry(machine, cpu, request, node));
+        if found.is_none() && request.order > 0 {
+            found = self.compact_and_retry(machine, cpu, request, node, CompactMode::SyncLight).0;
+        }
+        found.or_else(|| self.last_resort(machine, cpu, request, node))
     }
 
     /// One order-0 request: from the CPU's own pageset if that has pages, or as [`MemoryManager::alloc`] does it.

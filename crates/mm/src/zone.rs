@@ -187,6 +187,7 @@ impl Zone {
 
     /// Whether a request may take a block of `order` from here without going below `mark`
     /// (`zone_watermark_fast`, `zone_watermark_ok`).
+    #[inline]
     pub fn is_above(
         &self,
         f: &Features,
@@ -263,6 +264,7 @@ impl Zone {
     }
 
     /// Moves up to `blocks` blocks to the tail of `cpu`'s list under one hold of the lock (`rmqueue_bulk`).
+    #[inline(never)]
     fn refill(&mut self, kernel: &mut Kernel, cpu: Cpu, wanted: Wanted, blocks: usize) -> usize {
         let f = kernel.features;
         let Wanted { order, migrate_type, .. } = wanted;
@@ -299,6 +301,7 @@ impl Zone {
     }
 
     /// Takes one block straight from the free lists (`rmqueue_buddy`).
+    #[inline(never)]
     pub fn alloc_direct(
         &mut self,
         kernel: &mut Kernel,

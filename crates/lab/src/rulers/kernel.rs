@@ -8,7 +8,7 @@
 //! in the order in which pages were first used.
 
 use super::{Ruler, Sequence};
-use machine::{Costs, Cpu, Machine, Node, Topology};
+use machine::{Costs, Cpu, Machine, Topology};
 use mm::filemap::Read;
 use mm::foresight::Foresight;
 use mm::memcontrol::Memcg;
@@ -54,13 +54,14 @@ impl Kernel {
         self.mm.expect_pages(sequence.distinct(), self.mm.memcg(self.memcg).max as usize);
         let mut foresight = Foresight::default();
         let mut misses = 0;
-        for (time, &page) in pages.iter().enumerate() {
-            if let Some(&later) = pages.get(time + Foresight::AHEAD) {
-                self.mm.foresee_read(&mut foresight, self.file, later);
-            }
-            if !self.access(page) {
-                misses += 1;
-                self.mm.foresee_reclaim(&mut foresight, self.memcg, Node(0));
+        for (block, reads) in pages.chunks(Foresight::BLOCK).enumerate() {
+            let later = pages.get((block + Foresight::AHEAD) * Foresight::BLOCK..).unwrap_or_default();
+            let later = &later[..later.len().min(Foresight::BLOCK)];
+            self.mm.foresee_reads(&mut foresight, self.file, later);
+            for &page in reads {
+                if !self.access(page) {
+                    misses += 1;
+                }
             }
         }
         misses

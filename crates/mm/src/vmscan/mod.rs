@@ -277,6 +277,7 @@ impl MemoryManager {
     }
 
     /// Reclaims from the tree of `target` because of its limit.
+    #[inline(never)]
     fn try_to_free_mem_cgroup_pages(
         &mut self,
         machine: &mut Machine<Category>,
