@@ -2,7 +2,7 @@
 //! comes of it.
 //!
 //! ```text
-//!   reads to come, by block      third next: its place ─► second next: what is there ─► next: will it be activated?
+//!   reads to come, in blocks     third next: its place ─► second next: what is there ─► next: will it be activated?
 //!                                            slot                      flags; or shadow       record
 //! ```
 //!
@@ -20,9 +20,9 @@ const NONE: u32 = u32::MAX;
 /// What is known of accesses to come.
 #[derive(Clone, Debug)]
 pub struct Foresight {
-    /// Slots of the second next block.
+    /// Slots of the block that was named last.
     slots: [u32; Foresight::BLOCK],
-    /// Folios of the next one.
+    /// Folios of the one before it.
     folios: [u32; Foresight::BLOCK],
 }
 
