@@ -11,9 +11,7 @@ use lab::published::{
     Cell, CellValue, Direction, Kind, Mechanism, Observations, Ordering, Printed, Report, Statistics,
     TableReport, needs,
 };
-use lab::scenario::{Scenario, load_machine};
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// Predict published tables and print every cell beside what was published
 #[derive(clap::Args)]
@@ -72,14 +70,8 @@ fn observe(
     variants: Vec<String>,
     arguments: &SweepArguments,
 ) -> Result<(), Failure> {
-    let scenario = Scenario::load(name)?;
-    let experiment = Experiment {
-        machine: load_machine(&scenario.machine)?,
-        variants,
-        seeds: arguments.seeds.map_or(scenario.seeds, |seeds| seeds.get()),
-        changes: BTreeMap::new(),
-        scenario,
-    };
+    let seeds = arguments.seeds.map(|seeds| seeds.get());
+    let experiment = Experiment { variants, ..Experiment::of(name, seeds)? };
     match sweep_of_several(&experiment, arguments) {
         Ok(records) => observations.enter(name, &records),
         Err(failure) => match failure.of_run() {

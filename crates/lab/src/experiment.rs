@@ -12,7 +12,7 @@
 
 use crate::outcome::Outcome;
 use crate::results::{Record, Results, ResultsError, identity};
-use crate::scenario::{Run, Scenario, ScenarioError};
+use crate::scenario::{Run, Scenario, ScenarioError, load_machine};
 use crate::simulation::RunError;
 use machine::Profile;
 use rayon::prelude::*;
@@ -100,6 +100,18 @@ pub enum Progress<'a> {
 pub type Simulate<'a> = dyn Fn(&Run) -> Result<Outcome, RunError> + Sync + 'a;
 
 impl Experiment {
+    /// A built-in scenario, or the one in a file, as it is; as many seeds as it says, if none are given.
+    pub fn of(scenario: &str, seeds: Option<u32>) -> Result<Experiment, ScenarioError> {
+        let scenario = Scenario::load(scenario)?;
+        Ok(Experiment {
+            machine: load_machine(&scenario.machine)?,
+            variants: scenario.variants.clone(),
+            seeds: seeds.unwrap_or(scenario.seeds),
+            changes: BTreeMap::new(),
+            scenario,
+        })
+    }
+
     /// All runs, by variant, then seed; checks everything that can be checked before the first run.
     pub fn runs(&self) -> Result<Vec<Run>, ExperimentError> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';

@@ -15,10 +15,9 @@ use crate::comparison::{Comparison, VariantSummary};
 use crate::experiment::Experiment;
 use crate::metric::{LOCAL_ACCESSES, Metric, SCORE, SYSTEM_TIME};
 use crate::results::Record;
-use crate::scenario::{Scenario, ScenarioError, Workload, load_machine};
+use crate::scenario::{ScenarioError, Workload};
 use crate::statistics::Change;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use workload::threads::autonuma::{FirstPass, Numa01, Numa02};
 use workload::threads::{ProgramSpec, Threads};
 
@@ -120,23 +119,15 @@ impl Arm {
 
     /// Its runs; as many seeds as the scenario says, if none are given.
     pub fn experiment(&self, seeds: Option<u32>) -> Result<Experiment, ScenarioError> {
-        let mut scenario = Scenario::load(SCENARIO)?;
-        let mut machine = load_machine(&scenario.machine)?;
-        machine.topology.cores_per_socket = CORES_PER_SOCKET;
-        machine.topology.threads_per_core = 1;
-        scenario.name = self.name();
-        if let Workload::Numa(threads) = &mut scenario.workload {
+        let mut experiment = Experiment::of(SCENARIO, seeds)?;
+        experiment.machine.topology.cores_per_socket = CORES_PER_SOCKET;
+        experiment.machine.topology.threads_per_core = 1;
+        experiment.scenario.name = self.name();
+        if let Workload::Numa(threads) = &mut experiment.scenario.workload {
             threads.milliseconds = self.seconds * 1000;
             threads.program = self.sharing.program(self.threads);
         }
-        let seeds = seeds.unwrap_or(scenario.seeds);
-        Ok(Experiment {
-            machine,
-            variants: scenario.variants.clone(),
-            seeds,
-            changes: BTreeMap::new(),
-            scenario,
-        })
+        Ok(experiment)
     }
 }
 
@@ -171,6 +162,7 @@ pub fn cells(experiment: &Experiment, records: &[Record]) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn every_arm_can_be_run() {

@@ -10,7 +10,6 @@ use lab::equilibrium::{ARMS, Effect, Finding, Runs, Verdict, findings};
 use lab::experiment::Experiment;
 use lab::metric::{ANON_MEMORY, EQUILIBRIUM_TIME, Metric, PREFERRED_SUCCESS, UNUSABLE_FREE};
 use lab::results::Record;
-use lab::scenario::{Scenario, load_machine};
 use lab::statistics::{mean, mean_interval};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,14 +36,7 @@ struct Arm<'a> {
 pub fn execute(arguments: &SweepArguments) -> Result<(), Failure> {
     let mut runs = Runs::new();
     for name in ARMS {
-        let scenario = Scenario::load(name)?;
-        let experiment = Experiment {
-            machine: load_machine(&scenario.machine)?,
-            variants: scenario.variants.clone(),
-            seeds: arguments.seeds.map_or(scenario.seeds, |seeds| seeds.get()),
-            changes: BTreeMap::new(),
-            scenario,
-        };
+        let experiment = Experiment::of(name, arguments.seeds.map(|seeds| seeds.get()))?;
         runs.insert(name, sweep_of_several(&experiment, arguments)?);
     }
     let findings = findings(&runs);
