@@ -1,36 +1,52 @@
-//! How fast page faults are simulated: a system that maps memory and gives it back for long, one run, one thread.
+//! How fast page faults are simulated, one run, one thread: faults a second, unmapping and all else that the scenario does
+//! included.
 //!
 //! ```text
-//!   faults        page faults simulated a second, unmapping and all else that the scenario does included
-//!     P0            single pages only
-//!     v2            folios up to 64 KiB; single pages in most faults, as areas are small and memory is nearly full
+//!   in a large area             64 MiB mapped, touched page by page, half of the times out of order, and unmapped; room for all
+//!   of a long-running system    thousands of small areas that come and go, three pages each; memory is nearly full
+//!     P0                          single pages only
+//!     v2                          folios up to 64 KiB: in most faults of the large area, and in few of the small ones
 //! ```
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use lab::scenario::{Run, Scenario, Workload, load_machine};
+use lab::simulation::long_running::{AreaClass, LongRunning};
 use mm::Event;
 
 fn main() {
     divan::main();
 }
 
-fn long_run(variant: &str) -> Run {
+/// The system of the scenario `equilibrium`, changed.
+fn run_of(variant: &str, change: impl Fn(&mut LongRunning)) -> Run {
     let mut scenario = Scenario::load("equilibrium").unwrap();
-    if let Workload::LongRunning(system) = &mut scenario.workload {
-        system.turnovers = 10;
-    }
+    let Workload::LongRunning(system) = &mut scenario.workload else { panic!("a system that runs for long") };
+    change(system);
     let machine = load_machine(&scenario.machine).unwrap();
     scenario.run(variant, 1, &machine, &Default::default()).unwrap()
 }
 
-/// Page faults of [`long_run`], which are the same in every run.
+/// Page faults of a run, which are the same whenever it is made.
 fn simulate(run: &Run) -> u64 {
     lab::simulation::run(run).unwrap().counters.get(Event::Pgfault)
 }
 
+fn measure(bencher: Bencher, run: &Run) {
+    bencher.counter(ItemsCount::new(simulate(run))).bench_local(|| simulate(run));
+}
+
 #[divan::bench(args = ["P0", "v2"], sample_count = 5, sample_size = 1)]
-fn faults(bencher: Bencher, variant: &str) {
-    let run = long_run(variant);
-    bencher.counter(ItemsCount::new(simulate(&run))).bench_local(|| simulate(&run));
+fn in_a_large_area(bencher: Bencher, variant: &str) {
+    const PAGES: u64 = 64 << 20 >> 12;
+    let run = run_of(variant, |system| {
+        let large = AreaClass { least: PAGES, most: PAGES, weight: 1.0, life: 1.0, aligned: false };
+        (system.areas, system.occupancy, system.turnovers) = (vec![large], 60.0, 10);
+    });
+    measure(bencher, &run);
+}
+
+#[divan::bench(args = ["P0", "v2"], sample_count = 5, sample_size = 1)]
+fn of_a_long_running_system(bencher: Bencher, variant: &str) {
+    measure(bencher, &run_of(variant, |system| system.turnovers = 10));
 }
