@@ -160,16 +160,15 @@ impl MemoryManager {
     ) -> Result<FolioId, Failure> {
         let order = flags.order();
         let request = Request { effort, ..Request::new(order, MigrateType::Movable, placement) };
-        let pfn = match order {
+        let block = match order {
             0 => self.alloc_single(machine, cpu, &request),
-            _ => self.alloc(machine, cpu, &request),
+            _ => self.alloc_pages(machine, cpu, &request),
         };
-        let pfn = pfn.ok_or(Failure::NoBlock)?;
+        let (pfn, z) = block.ok_or(Failure::NoBlock)?;
         if self.charge_memcg(machine, cpu, memcg, flags.nr_pages(), effort).is_err() {
             self.free(machine, cpu, pfn, order);
             return Err(Failure::NoRoom);
         }
-        let z = self.zone_of(pfn);
         let zone = &self.zones()[z];
         let node = zone.node;
         flags.set_zone(zone.kind as usize);

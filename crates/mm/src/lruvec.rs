@@ -247,6 +247,7 @@ impl Lruvec {
         self.sizes[list as usize][..=highest as usize].iter().sum()
     }
 
+    #[inline]
     fn update_size(&mut self, list: LruList, zone: usize, pages: i64) {
         let size = &mut self.sizes[list as usize][zone];
         *size = size.wrapping_add_signed(pages);
@@ -320,6 +321,7 @@ impl Lruvec {
 
     /// Counts pages from one generation to another; an active one does not become inactive that way
     /// (`lru_gen_update_size`).
+    #[inline]
     pub fn update_generation_size(
         &mut self,
         lru_type: LruType,

@@ -14,12 +14,13 @@
 //! mm/memory.c; `filemap_fault` in mm/filemap.c.
 
 use crate::account::Category;
-use crate::address_space::{Backing, MmId, Pte, PteNumber, TableId, VmFlags, Vma, Vpn};
+use crate::address_space::{Backing, Cursor, MmId, Pte, PteNumber, TableId, VmFlags, VmaId, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::policy;
 use crate::huge_memory::stats::MthpStat;
 use crate::memcontrol::Memcg;
+use crate::page::Pfn;
 use crate::page_alloc::{Effort, MemoryManager};
 use crate::swapfile::{SwapEntry, SwapIn};
 use crate::vmscan::OutOfMemory;
@@ -50,9 +51,11 @@ pub(crate) struct Fault {
     pub page: Vpn,
     pub entry: PteNumber,
     pub write: bool,
-    /// Those of the area.
+    /// The area.
+    pub vma: VmaId,
+    /// Its flags.
     pub flags: VmFlags,
-    /// The area's accesses say something about the future.
+    /// Its accesses say something about the future.
     pub has_recency: bool,
 }
 
@@ -108,15 +111,20 @@ impl MemoryManager {
         write: bool,
     ) -> Result<Touch, OutOfMemory> {
         self.counters.add(Event::Pgfault, 1);
-        let vma = self.mms[mm].vmas.find(page).expect("a page that is touched is mapped");
-        if vma.backing == Backing::Anonymous
-            && let Some(touch) = self.do_huge_pmd_anonymous_page(machine, cpu, mm, page, write)
-        {
-            return Ok(touch);
-        }
-        let number = self.make_entry(mm, page);
-        let fault = self.fault(mm, page, number, write);
-        let vma = self.mms[mm].vmas.find(page).expect("a page that is touched is mapped");
+        let space = &self.mms[mm];
+        let vma = space.vmas.find_id(page).expect("a page that is touched is mapped");
+        let number = match self.entry_of_table(mm, page) {
+            Some(number) => number,
+            None => {
+                if space.vmas[vma].backing == Backing::Anonymous
+                    && let Some(touch) = self.do_huge_pmd_anonymous_page(machine, cpu, mm, page, write)
+                {
+                    return Ok(touch);
+                }
+                self.make_entry(mm, page)
+            }
+        };
+        let fault = self.fault_in(vma, mm, page, number, write);
         let entry = self.page_tables[number];
         if entry.has(Pte::PROT_NONE) {
             self.do_numa_page(machine, cpu, mm, page, number);
@@ -129,9 +137,10 @@ impl MemoryManager {
         let touch = if let Some(swap) = entry.swap_entry() {
             self.do_swap_page(machine, cpu, &fault, swap)?
         } else if let Some(id) = entry.folio() {
-            let private = vma.is_private();
+            let private = !fault.flags.has(VmFlags::SHARED);
             self.do_wp_page(machine, cpu, &fault, id, private)?
         } else {
+            let vma = &self.mms[mm].vmas[vma];
             match vma.file_page(page).filter(|_| entry == Pte::NONE) {
                 Some((file, index)) => {
                     let copies = write && vma.is_private();
@@ -148,10 +157,17 @@ impl MemoryManager {
 
     /// A fault of an entry.
     pub(crate) fn fault(&self, mm: MmId, page: Vpn, entry: PteNumber, write: bool) -> Fault {
+        let vma = self.mms[mm].vmas.find_id(page).expect("a page that is touched is mapped");
+        self.fault_in(vma, mm, page, entry, write)
+    }
+
+    /// The same in an area that has been found.
+    #[inline]
+    fn fault_in(&self, vma: VmaId, mm: MmId, page: Vpn, entry: PteNumber, write: bool) -> Fault {
         let space = &self.mms[mm];
-        let vma = space.vmas.find(page).expect("a page that is touched is mapped");
-        let has_recency = self.has_recency(vma);
-        Fault { memcg: space.memcg, mm, page, entry, write, flags: vma.flags, has_recency }
+        let flags = space.vmas[vma].flags;
+        let has_recency = self.has_recency(flags);
+        Fault { memcg: space.memcg, mm, page, entry, write, vma, flags, has_recency }
     }
 
     /// Nothing was stored there yet, or nothing but zeroes that were read.
@@ -289,64 +305,92 @@ impl MemoryManager {
         Ok(id)
     }
 
-    /// Unmaps what lies in `pages` and frees what nobody else has (`zap_page_range`); how many pages were mapped.
+    /// Unmaps what lies in `pages`, whose first area is at a place, and frees what nobody else has (`zap_page_range`); how many
+    /// pages were mapped.
     pub(crate) fn zap_page_range(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         mm: MmId,
-        pages: Range<Vpn>,
+        pages: &Range<Vpn>,
+        first: Cursor,
     ) -> u64 {
-        let mut mapped = 0;
-        let areas: Vec<Vma> =
-            self.mms[mm].vmas.from(pages.start).take_while(|vma| vma.start < pages.end).cloned().collect();
-        for vma in areas {
-            let pages = vma.start.max(pages.start)..vma.end.min(pages.end);
-            for (table, places) in self.tables_of(mm, pages) {
-                mapped += self.zap_pte_range(machine, cpu, table, places, &vma);
+        let (mut mapped, mut at) = (0, first);
+        while let Some(vma) = self.mms[mm].vmas.at(at).filter(|vma| vma.start < pages.end) {
+            let flags = vma.flags;
+            let mut rest = vma.start.max(pages.start)..vma.end.min(pages.end);
+            while let Some((table, places)) = self.next_table(mm, &mut rest) {
+                mapped += self.zap_pte_range(machine, cpu, table, places, flags);
             }
+            at = self.mms[mm].vmas.after(at);
         }
         mapped
     }
 
-    /// The same for some entries of a table that are in an area.
+    /// The same for some entries of a table that are in an area with these flags.
     pub(crate) fn zap_pte_range(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         table: TableId,
         places: Range<usize>,
-        vma: &Vma,
+        flags: VmFlags,
     ) -> u64 {
-        let (has_recency, locked) = (self.has_recency(vma), vma.flags.has(VmFlags::LOCKED));
+        let (has_recency, locked) = (self.has_recency(flags), flags.has(VmFlags::LOCKED));
         let pages = self.page_tables[table].pages_of_entry();
-        let mut mapped = 0;
+        let (mut anon, mut file) = (0, 0);
         // The large folio whose pages are being unmapped, and how many of them nobody maps any more.
         let mut partial: Option<(FolioId, u32)> = None;
-        for place in self.page_tables[table].places(places) {
-            let number = table.entry(place);
+        let places = self.page_tables[table].places(places);
+        // Folios are fetched so far ahead that memory has arrived.
+        const AHEAD: usize = 4;
+        for ahead in places.start..places.end + AHEAD {
+            if ahead < places.end
+                && let Some(id) = self.page_tables[table.entry(ahead)].folio()
+            {
+                self.folios.prefetch(id);
+            }
+            if ahead < places.start + AHEAD {
+                continue;
+            }
+            let number = table.entry(ahead - AHEAD);
             let entry = std::mem::take(&mut self.page_tables[number]);
+            if entry == Pte::NONE {
+                continue;
+            }
+            if locked || !self.is_anon_page(entry) {
+                // What follows may take time, or free something else.
+                self.free_gathered(machine, cpu);
+            }
             if let Some(swap) = entry.swap_entry() {
                 self.swap_put(machine, cpu, swap);
             }
             let Some(id) = entry.folio() else { continue };
-            mapped += pages;
-            self.remove_rmap(number, id);
+            self.lose_mapping(number, id);
             if locked {
                 self.munlock_folio(machine, cpu, id);
             }
             if !self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
+                file += pages;
                 if entry.has(Pte::YOUNG) && has_recency {
                     self.folio_mark_accessed(machine, cpu, id);
                 }
                 continue;
             }
+            anon += pages;
             if let Some((other, lost)) = partial.take_if(|(other, _)| *other != id) {
                 self.note_partial_unmap(other, lost);
             }
             if self.folios[id].mapcount == 0 {
                 partial = None;
-                self.release_unmapped(machine, cpu, id);
+                if self.folio_free_swap(id)
+                    && let Some((pfn, order)) = self.detach_folio(id)
+                {
+                    match order {
+                        0 => self.mmu_gather.push(pfn),
+                        _ => self.free(machine, cpu, pfn, order),
+                    }
+                }
             } else if self.folios.flags[id].order() > 0 {
                 let lost = partial.map_or(0, |(_, lost)| lost);
                 partial = Some((id, lost + u32::from(!self.is_page_mapped(number, id))));
@@ -355,7 +399,16 @@ impl MemoryManager {
         if let Some((id, lost)) = partial {
             self.note_partial_unmap(id, lost);
         }
-        mapped
+        self.free_gathered(machine, cpu);
+        self.sub_rss(table, anon, file);
+        anon + file
+    }
+
+    /// Whether an entry maps an anonymous page that is a folio of its own.
+    #[inline]
+    fn is_anon_page(&self, entry: Pte) -> bool {
+        let flags = entry.folio().map(|id| self.folios.flags[id]);
+        flags.is_some_and(|flags| flags.has(FolioFlags::SWAPBACKED) && flags.order() == 0)
     }
 
     /// Frees an anonymous folio that no page table maps any more, unless others will find it in the swap cache.
@@ -383,10 +436,26 @@ impl MemoryManager {
 
     /// Frees a folio that nobody uses any more; while a device still writes it, [`MemoryManager::end_write`] does.
     pub(crate) fn release_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        if self.folios.flags[id].has(FolioFlags::WRITEBACK) {
-            return;
+        if let Some((pfn, order)) = self.detach_folio(id) {
+            self.free(machine, cpu, pfn, order);
         }
-        self.folio_leave_lru(id);
-        self.free_folio(machine, cpu, id);
+    }
+
+    /// The same but for the allocator: the block that is to be freed, and its order.
+    #[inline]
+    fn detach_folio(&mut self, id: FolioId) -> Option<(Pfn, u8)> {
+        let written = self.folios.flags[id].has(FolioFlags::WRITEBACK);
+        (!written).then(|| {
+            self.folio_leave_lru(id);
+            self.forget_folio(id)
+        })
+    }
+
+    /// Frees the pages that unmapping has gathered so far, in its order (`tlb_flush_mmu_free`).
+    fn free_gathered(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
+        let mut pages = std::mem::take(&mut self.mmu_gather);
+        self.free_singles(machine, cpu, &pages);
+        pages.clear();
+        self.mmu_gather = pages;
     }
 }

@@ -38,7 +38,7 @@ impl MemoryManager {
     /// Sets the policy of what lies in `pages`, or takes it away (`mbind`). It says where new pages come from, whether NUMA
     /// balancing may scan, and where hint faults take pages. Pages that are there stay.
     pub fn mbind(&mut self, mm: MmId, pages: Range<Vpn>, policy: Option<Mempolicy>) {
-        self.mms[mm].vmas.change(pages, |vma| vma.policy = policy);
+        self.mms[mm].vmas.change(pages, |vma| vma.policy = policy.map(Box::new));
     }
 
     /// Sets the policy of a thread, or takes it away (`set_mempolicy`); threads that it creates later have the same.
@@ -48,7 +48,7 @@ impl MemoryManager {
 
     /// The policy of an area, or else of the thread that runs on `cpu`; none: the default one (`get_vma_policy`).
     pub(crate) fn get_vma_policy(&self, cpu: Cpu, vma: &Vma) -> Option<Mempolicy> {
-        vma.policy.or_else(|| self.numa.tasks.get(self.numa.running(cpu)?).policy)
+        vma.policy.as_deref().copied().or_else(|| self.numa.tasks.get(self.numa.running(cpu)?).policy)
     }
 
     /// Memory for a folio that a fault of `page` makes, of the order in `flags`, from where its area's policy has it

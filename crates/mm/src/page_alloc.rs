@@ -145,6 +145,8 @@ pub struct MemoryManager {
     pub(crate) files: Files,
     pub(crate) mms: AddressSpaces,
     pub(crate) page_tables: PageTables,
+    /// Pages that are being unmapped and are yet to be freed (`struct mmu_gather`); none between calls.
+    pub(crate) mmu_gather: Vec<Pfn>,
     pub(crate) file_mappings: FileMappings,
     pub(crate) swap: Swap,
     pub(crate) memcgs: Memcgs,
@@ -250,6 +252,7 @@ impl MemoryManager {
             files: Files::default(),
             mms: AddressSpaces::default(),
             page_tables: PageTables::default(),
+            mmu_gather: Vec::new(),
             file_mappings: FileMappings::default(),
             swap: Swap::new(geometry.page_size),
             memcgs: Memcgs::new(cpus),
@@ -448,16 +451,15 @@ impl MemoryManager {
         }
     }
 
-    /// The zone that an order-0 request prefers, if watermarks do not matter to it and nobody has `cpu`'s pageset.
+    /// The zone that an order-0 request prefers, if nobody has `cpu`'s pageset of it.
     #[inline]
-    fn private_zone(&self, machine: &Machine<Category>, cpu: Cpu, request: &Request) -> Option<usize> {
+    fn preferred_zone(&self, machine: &Machine<Category>, cpu: Cpu, request: &Request) -> Option<usize> {
         debug_assert_eq!(request.order, 0);
         let node = Self::preferred_node(machine, cpu, request.placement);
         let mut zones = self.own_zones[node.index()].iter();
         let &preferred = zones.find(|&&z| self.zones[z].kind <= request.highest)?;
-        let zone = &self.zones[preferred];
-        let free = zone.is_plentiful(request.highest) && !zone.pageset_is_held(cpu, machine.now(cpu));
-        free.then_some(preferred)
+        let held = self.zones[preferred].pageset_is_held(cpu, machine.now(cpu));
+        (!held).then_some(preferred)
     }
 
     /// Does up to `wanted` order-0 requests from `cpu`'s pageset of the preferred zone, in one go and without
@@ -471,7 +473,10 @@ impl MemoryManager {
         wanted: usize,
         out: &mut Vec<Pfn>,
     ) -> usize {
-        let Some(z) = self.private_zone(machine, cpu, request) else { return 0 };
+        let Some(z) = self.preferred_zone(machine, cpu, request) else { return 0 };
+        if !self.zones[z].is_plentiful(request.highest) {
+            return 0;
+        }
         let f = &self.features;
         let index = list_index(f, 0, request.migrate_type);
         let taken = self.zones[z].pagesets[cpu.index()].take_plain(f, index, wanted, out);
@@ -508,6 +513,16 @@ impl MemoryManager {
     /// Serves one request. May take locks, so `cpu` must be the one furthest behind. `None`: nothing left that
     /// the request may use.
     pub fn alloc(&mut self, machine: &mut Machine<Category>, cpu: Cpu, request: &Request) -> Option<Pfn> {
+        self.alloc_pages(machine, cpu, request).map(|(pfn, _)| pfn)
+    }
+
+    /// The same; the block and its zone.
+    pub(crate) fn alloc_pages(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &Request,
+    ) -> Option<(Pfn, usize)> {
         let before = machine.now(cpu);
         let node = Self::preferred_node(machine, cpu, request.placement);
         let found = match self.get_page_from_freelist(machine, cpu, request, node, Mark::Low) {
@@ -519,15 +534,10 @@ impl MemoryManager {
             self.latencies.slow_alloc.saturating_record(waited.picoseconds());
         }
         match found {
-            Some((pfn, zone)) => {
-                self.count_alloc(machine, cpu, node, zone, 1 << request.order, 1);
-                Some(pfn)
-            }
-            None => {
-                self.counters.add(Event::AllocFail, 1);
-                None
-            }
+            Some((_, zone)) => self.count_alloc(machine, cpu, node, zone, 1 << request.order, 1),
+            None => self.counters.add(Event::AllocFail, 1),
         }
+        found
     }
 
     /// What a request does once no zone is above its low watermark (`__alloc_pages_slowpath`).
@@ -563,22 +573,36 @@ impl MemoryManager {
         found.or_else(|| self.last_resort(machine, cpu, request, node))
     }
 
-    /// One order-0 request: from the CPU's own pageset if that has pages, or as [`MemoryManager::alloc`] does it.
+    /// One order-0 request: from the CPU's own pageset if the zone may be taken from and that has pages, or as
+    /// [`MemoryManager::alloc_pages`] does it.
+    #[inline]
     pub(crate) fn alloc_single(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         request: &Request,
-    ) -> Option<Pfn> {
-        if let Some(z) = self.private_zone(machine, cpu, request) {
+    ) -> Option<(Pfn, usize)> {
+        if let Some(z) = self.preferred_zone(machine, cpu, request)
+            && (self.zones[z].is_plentiful(request.highest) || self.is_first_choice(z, request))
+        {
             let f = &self.features;
             let index = list_index(f, 0, request.migrate_type);
             if let Some(pfn) = self.zones[z].pagesets[cpu.index()].take_plain_page(f, index) {
                 self.count_alloc(machine, cpu, self.zones[z].node, z, 1, 1);
-                return Some(pfn);
+                return Some((pfn, z));
             }
         }
-        self.alloc(machine, cpu, request)
+        self.alloc_pages(machine, cpu, request)
+    }
+
+    /// Whether the zone that a request prefers serves it at the first look.
+    fn is_first_choice(&mut self, z: usize, request: &Request) -> bool {
+        let passed_over = self.skips_reclaiming(Mark::Low) && self.zones[z].pressure.reclaim_active;
+        !passed_over && self.may_take_from(z, request, Mark::Low)
+    }
+
+    fn skips_reclaiming(&self, mark: Mark) -> bool {
+        mark == Mark::Low && self.features.avoid_reclaiming_nodes && self.own_zones.len() > 1
     }
 
     /// Direct compaction (`__alloc_pages_direct_compact`).
@@ -655,7 +679,7 @@ impl MemoryManager {
         let pass = Pass {
             mark,
             no_fragment: low && self.avoids_fragments(node, request),
-            skip_reclaiming: low && self.features.avoid_reclaiming_nodes && self.own_zones.len() > 1,
+            skip_reclaiming: self.skips_reclaiming(mark),
         };
         let found = self.try_zones(machine, cpu, request, node, pass);
         if found.is_some() || !pass.no_fragment && !pass.skip_reclaiming {
@@ -766,6 +790,18 @@ impl MemoryManager {
         }
         self.counters.add(Event::Pgfree, done as u64);
         done
+    }
+
+    /// Frees single pages as that many calls of [`MemoryManager::free`] would, one after the other.
+    pub(crate) fn free_singles(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pages: &[Pfn]) {
+        let mut rest = pages;
+        while !rest.is_empty() {
+            rest = &rest[self.free_private(machine, cpu, rest)..];
+            if let Some((&pfn, behind)) = rest.split_first() {
+                self.free(machine, cpu, pfn, 0);
+                rest = behind;
+            }
+        }
     }
 
     /// Frees one block. May take a zone's lock, so `cpu` must be the one furthest behind.

@@ -127,28 +127,14 @@ const EPSILON: f64 = 0.02;
 /// Windows that are averaged for that.
 const AVERAGED: usize = 10;
 
-/// An area that ends at some time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// An area that ends at some time; small, as what ends first is looked for among thousands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Area {
-    end: f64,
-    process: usize,
+    /// Bits of the time when it ends. No time is negative, so they are in the order of times.
+    end: u64,
+    process: u32,
     start: Vpn,
-    pages: u64,
-}
-
-impl Eq for Area {}
-
-impl Ord for Area {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let place = |area: &Area| (area.process, area.start);
-        self.end.total_cmp(&other.end).then_with(|| place(self).cmp(&place(other)))
-    }
-}
-
-impl PartialOrd for Area {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
+    pages: u32,
 }
 
 /// One stretch of the run.
@@ -171,6 +157,8 @@ struct LongRun<'a> {
     /// The end of what each has mapped.
     ends: Vec<Vpn>,
     living: BinaryHeap<Reverse<Area>>,
+    /// The order in which pages of an area are touched; kept for its memory.
+    order: Vec<u64>,
     now: f64,
     mapped: u64,
     touched: u64,
@@ -240,6 +228,7 @@ impl<'a> LongRun<'a> {
             random: stream(seed, Stream::Demand, 0),
             processes,
             living: BinaryHeap::new(),
+            order: Vec::new(),
             now: 0.0,
             mapped: 0,
             touched: 0,
@@ -284,10 +273,10 @@ impl<'a> LongRun<'a> {
     /// The area that would end first ends.
     fn end_first(&mut self) -> Option<()> {
         let Reverse(area) = self.living.pop()?;
-        self.now = area.end;
-        let pages = area.start..area.start + area.pages;
-        self.system.mm.munmap(&mut self.system.machine, CPU, self.processes[area.process], pages);
-        self.mapped -= area.pages;
+        self.now = f64::from_bits(area.end);
+        let pages = area.start..area.start + u64::from(area.pages);
+        self.mapped -= u64::from(area.pages);
+        self.system.mm.munmap(&mut self.system.machine, CPU, self.processes[area.process as usize], pages);
         Some(())
     }
 
@@ -304,16 +293,19 @@ impl<'a> LongRun<'a> {
             true => self.random.random_range(1..=pages),
             false => pages,
         };
-        let mut order: Vec<u64> = (0..touched).collect();
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        order.extend(0..touched);
         if self.random.random_bool(0.5) {
             for i in (1..order.len()).rev() {
                 order.swap(i, self.random.random_range(0..=i));
             }
         }
-        self.living.push(Reverse(Area { end, process, start, pages }));
+        let (end, process) = (end.to_bits(), process as u32);
+        self.living.push(Reverse(Area { end, process, start, pages: u32::try_from(pages).ok()? }));
         self.mapped += pages;
         self.touched += touched;
-        for page in order {
+        for &page in &order {
             while self.touch(mm, start + page).is_none() {
                 // Somebody is killed.
                 self.end_first()?;
@@ -322,6 +314,7 @@ impl<'a> LongRun<'a> {
                 }
             }
         }
+        self.order = order;
         self.probe(start..start + pages);
         Some(())
     }

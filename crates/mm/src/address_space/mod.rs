@@ -15,6 +15,7 @@
 //! of the kernel do (`thp_get_unmapped_area`). Left out: `mremap`, growing stacks, and the limits of a process. In the
 //! kernel: mm/mmap.c, mm/vma.c, mm/mprotect.c, mm/madvise.c, `copy_page_range` in mm/memory.c, `dup_mmap` in kernel/fork.c.
 
+mod maple_tree;
 mod page_table;
 mod rmap;
 mod vma;
@@ -28,9 +29,11 @@ use crate::swapfile::readahead::policy::SwapRa;
 use machine::{Cpu, Machine};
 use std::ops::Range;
 
+pub(crate) use maple_tree::Cursor;
 pub(crate) use page_table::{Directory, PageTables, PteNumber, TableId};
 pub use page_table::{PTRS_PER_PTE, Pte};
 pub(crate) use rmap::{FileMappings, Mappings};
+pub(crate) use vma::VmaId;
 pub use vma::{Backing, VmFlags, Vma, Vmas};
 
 /// A virtual page number: an address divided by the size of a page.
@@ -206,7 +209,6 @@ impl MemoryManager {
             backing,
             flags,
             has_anon: false,
-            numab: None,
             policy: None,
             swap_ra: SwapRa::default(),
         });
@@ -215,16 +217,22 @@ impl MemoryManager {
 
     /// Unmaps what lies in `pages` (`munmap`); how many pages were mapped.
     pub fn munmap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId, pages: Range<Vpn>) -> u64 {
-        let zapped = self.zap_page_range(machine, cpu, mm, pages.clone());
-        for vma in self.mms[mm].vmas.remove(pages.clone()) {
+        let space = &self.mms[mm];
+        if let Some(entry) = space.directory.entry(pages.start) {
+            self.page_tables.prefetch(entry);
+        }
+        let Some(first) = space.vmas.first_in(&pages) else { return 0 };
+        let zapped = self.zap_page_range(machine, cpu, mm, &pages, first);
+        let AddressSpace { vmas, locked_vm, .. } = &mut self.mms[mm];
+        let behind = vmas.remove(first, &pages, |vma| {
             if let Backing::File(file, _) = vma.backing {
                 self.file_mappings.remove(file, mm, vma.pages());
             }
             if vma.flags.has(VmFlags::LOCKED) {
-                self.mms[mm].locked_vm -= vma.end - vma.start;
+                *locked_vm -= vma.end - vma.start;
             }
-        }
-        self.free_page_tables(mm, pages);
+        });
+        self.free_page_tables(mm, &pages, behind);
         zapped
     }
 
@@ -236,7 +244,8 @@ impl MemoryManager {
         mm: MmId,
         pages: Range<Vpn>,
     ) -> u64 {
-        self.zap_page_range(machine, cpu, mm, pages)
+        let first = self.mms[mm].vmas.first_in(&pages);
+        first.map_or(0, |first| self.zap_page_range(machine, cpu, mm, &pages, first))
     }
 
     /// Takes advice on what lies in `pages`.
@@ -261,7 +270,8 @@ impl MemoryManager {
     pub fn mprotect(&mut self, mm: MmId, pages: Range<Vpn>, rights: VmFlags) {
         let all = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
         if !rights.has(VmFlags::WRITE) {
-            for (table, places) in self.tables_of(mm, pages.clone()) {
+            let mut rest = pages.clone();
+            while let Some((table, places)) = self.next_table(mm, &mut rest) {
                 let entries = self.page_tables[table].entries_mut(places);
                 entries.iter_mut().for_each(|entry| entry.clear(Pte::WRITE));
             }
@@ -270,8 +280,8 @@ impl MemoryManager {
     }
 
     /// Whether accesses to an area say something about the future (`vma_has_recency`); before 6.3 all did.
-    pub(crate) fn has_recency(&self, vma: &Vma) -> bool {
-        !vma.flags.any(VmFlags::RAND_READ.or(VmFlags::SEQ_READ))
+    pub(crate) fn has_recency(&self, flags: VmFlags) -> bool {
+        !flags.any(VmFlags::RAND_READ.or(VmFlags::SEQ_READ))
             || self.features().reclaim.generations.is_some_and(|f| f.all_regions_have_recency())
     }
 
@@ -309,7 +319,8 @@ impl MemoryManager {
         vma: &Vma,
     ) {
         let mut copied = 0;
-        for (from, places) in self.tables_of(parent, vma.pages()) {
+        let mut rest = vma.pages();
+        while let Some((from, places)) = self.next_table(parent, &mut rest) {
             let first = self.page_tables[from].first;
             let is_huge = self.page_tables[from].is_huge();
             let mut copies: Vec<(usize, Pte)> = Vec::new();
@@ -356,28 +367,38 @@ impl MemoryManager {
         zapped
     }
 
-    /// The tables for `pages`, each with its entries among them. A huge entry for pages beyond them becomes many.
-    pub(crate) fn tables_of(&mut self, mm: MmId, pages: Range<Vpn>) -> Vec<(TableId, Range<usize>)> {
-        let tables: Vec<_> = self.mms[mm].directory.tables(pages).collect();
-        for (table, places) in &tables {
-            if places.len() < PTRS_PER_PTE {
-                self.split_huge_pmd(*table);
-            }
+    /// The first table for `pages`, with its entries among them; `pages` begin behind it then. A huge entry for pages beyond
+    /// them becomes many.
+    pub(crate) fn next_table(&mut self, mm: MmId, pages: &mut Range<Vpn>) -> Option<(TableId, Range<usize>)> {
+        let (table, places) = self.mms[mm].directory.next_table(pages)?;
+        if places.len() < PTRS_PER_PTE {
+            self.split_huge_pmd(table);
         }
-        tables
+        Some((table, places))
     }
 
-    /// Frees the tables for `pages` that no area needs any more (`free_pgtables`).
-    fn free_page_tables(&mut self, mm: MmId, pages: Range<Vpn>) {
-        let tables: Vec<_> = self.mms[mm].directory.tables(pages).map(|(table, _)| table).collect();
-        for table in tables {
-            let first = self.page_tables[table].first;
-            let needed = |vma: &Vma| vma.start < first + PTRS_PER_PTE as u64;
-            if !self.mms[mm].vmas.from(first).next().is_some_and(needed) {
-                self.page_tables.delete(table);
-                self.mms[mm].directory.set(first, None);
-            }
+    /// Frees the tables for `pages`, in which there is no area any more, as far as neither the area before them nor the one
+    /// behind needs one (`free_pgtables`).
+    fn free_page_tables(&mut self, mm: MmId, pages: &Range<Vpn>, behind: Cursor) {
+        let (span, vmas) = (PTRS_PER_PTE as u64, &self.mms[mm].vmas);
+        let end = vmas.start(behind).map_or(pages.end, |start| pages.end.min(start / span * span));
+        let mut rest = pages.start / span * span..end;
+        if rest.is_empty() {
+            return;
         }
+        let before = vmas.end_before(behind).unwrap_or(0);
+        rest.start = rest.start.max(before.next_multiple_of(span));
+        while let Some((table, _)) = self.mms[mm].directory.next_table(&mut rest) {
+            let first = self.page_tables[table].first;
+            self.page_tables.delete(table);
+            self.mms[mm].directory.set(first, None);
+        }
+    }
+
+    /// The entry of a page, if its table exists and has entries of single pages.
+    #[inline]
+    pub(crate) fn entry_of_table(&self, mm: MmId, page: Vpn) -> Option<PteNumber> {
+        self.mms[mm].directory.entry(page).filter(|entry| !self.page_tables[entry.table()].is_huge())
     }
 
     /// The entry of a page, in a table that is made if need be.

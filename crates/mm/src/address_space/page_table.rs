@@ -20,6 +20,7 @@
 use super::{MmId, Vpn};
 use crate::folio::FolioId;
 use crate::swapfile::SwapEntry;
+use prefetch_index::prefetch_index;
 use std::ops::Range;
 
 /// Entries of a table.
@@ -315,6 +316,12 @@ impl PageTables {
         id
     }
 
+    /// Has an entry fetched from memory, ahead of its use; changes nothing.
+    #[inline]
+    pub(crate) fn prefetch(&self, number: PteNumber) {
+        prefetch_index(&self.tables[number.table().index()].entries, number.place());
+    }
+
     /// The program has stored to a page.
     #[inline]
     pub(crate) fn note_store(&mut self, number: PteNumber) {
@@ -404,25 +411,34 @@ impl Directory {
         self.gibibytes[at].1[(number - first) as usize] = table.unwrap_or(TableId::NONE);
     }
 
+    /// The first table for `pages`, with its entries among them; `pages` begin behind it then.
+    #[inline]
+    pub(crate) fn next_table(&self, pages: &mut Range<Vpn>) -> Option<(TableId, Range<usize>)> {
+        if pages.is_empty() {
+            return None;
+        }
+        let span = PTRS_PER_PTE as u64;
+        let numbers = pages.start >> PTE_TABLE_SHIFT..pages.end.div_ceil(span);
+        let from = self.gibibytes.partition_point(|(first, _)| first + span <= numbers.start);
+        for (first, tables) in self.gibibytes[from..].iter().take_while(|(first, _)| *first < numbers.end) {
+            let from = (numbers.start.max(*first) - first) as usize;
+            let wanted = &tables[from..(numbers.end - first).min(span) as usize];
+            let Some(found) = wanted.iter().position(|&table| table != TableId::NONE) else { continue };
+            let begin = (first + (from + found) as u64) << PTE_TABLE_SHIFT;
+            let end = (pages.end - begin).min(span);
+            let places = pages.start.saturating_sub(begin) as usize..end as usize;
+            pages.start = begin + end;
+            return Some((wanted[found], places));
+        }
+        None
+    }
+
     /// The tables for `pages`, in order, each with its entries among them.
     pub(crate) fn tables(
         &self,
-        pages: Range<Vpn>,
+        mut pages: Range<Vpn>,
     ) -> impl Iterator<Item = (TableId, Range<usize>)> + use<'_> {
-        let numbers = pages.start >> PTE_TABLE_SHIFT..pages.end.div_ceil(PTRS_PER_PTE as u64);
-        let from = self.gibibytes.partition_point(|(first, _)| first + PTRS_PER_PTE as u64 <= numbers.start);
-        let gibibytes = self.gibibytes[from..].iter().take_while(move |(first, _)| *first < numbers.end);
-        gibibytes.flat_map(move |(first, tables)| {
-            let pages = pages.clone();
-            let wanted = (numbers.start.max(*first) - first) as usize
-                ..(numbers.end.min(first + PTRS_PER_PTE as u64) - first) as usize;
-            wanted.filter(|&at| tables[at] != TableId::NONE).map(move |at| {
-                let begin = (first + at as u64) << PTE_TABLE_SHIFT;
-                let places = pages.start.saturating_sub(begin) as usize
-                    ..(pages.end - begin).min(PTRS_PER_PTE as u64) as usize;
-                (tables[at], places)
-            })
-        })
+        std::iter::from_fn(move || self.next_table(&mut pages))
     }
 }
 

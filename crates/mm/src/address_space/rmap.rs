@@ -103,7 +103,7 @@ impl MemoryManager {
     pub(crate) fn entry_has_recency(&self, entry: PteNumber) -> bool {
         let table = &self.page_tables[entry.table()];
         let vma = self.mms[table.mm].vmas.find(table.first + entry.place() as u64);
-        vma.is_some_and(|vma| self.has_recency(vma))
+        vma.is_some_and(|vma| self.has_recency(vma.flags))
     }
 
     /// Clears the accessed bits of the entries that map a folio; those among them that were set. Where accesses say
@@ -156,23 +156,46 @@ impl MemoryManager {
         }
     }
 
-    /// Counts an entry that maps a folio (`folio_add_anon_rmap_ptes`, `folio_add_file_rmap_ptes`).
+    /// Counts an entry that maps a folio (`folio_add_file_rmap_pte`).
+    #[inline]
     pub(crate) fn add_rmap(&mut self, entry: PteNumber, id: FolioId) {
-        self.folios[id].mapcount += 1;
+        self.add_rmaps(entry, 1, id);
+    }
+
+    /// Counts some entries of a table, from one on, that map a folio (`folio_add_anon_rmap_ptes`).
+    pub(crate) fn add_rmaps(&mut self, entry: PteNumber, entries: u16, id: FolioId) {
+        self.folios[id].mapcount += entries;
         let (rss, pages) = self.rss_counter(entry, id);
-        *rss += pages;
+        *rss += pages * u64::from(entries);
     }
 
     /// Counts an entry that no longer maps a folio (`folio_remove_rmap_ptes`).
     pub(crate) fn remove_rmap(&mut self, entry: PteNumber, id: FolioId) {
-        self.folios[id].mapcount -= 1;
         let (rss, pages) = self.rss_counter(entry, id);
         *rss -= pages;
-        let (folio, flags) = (&self.folios[id], self.folios.flags[id]);
-        if flags.has(FolioFlags::SWAPBACKED) && folio.mapcount > 0 && folio.slot == entry.0 {
+        self.lose_mapping(entry, id);
+    }
+
+    /// The same without counting pages of the address space.
+    #[inline]
+    pub(crate) fn lose_mapping(&mut self, entry: PteNumber, id: FolioId) {
+        let folio = &mut self.folios[id];
+        folio.mapcount -= 1;
+        if folio.mapcount == 0 || folio.slot != entry.0 {
+            return;
+        }
+        let flags = self.folios.flags[id];
+        if flags.has(FolioFlags::SWAPBACKED) {
             let other = self.page_tables.mappings(entry, id, flags.nr_pages()).next();
             self.folios[id].slot = other.expect("a folio that is mapped has another entry").0;
         }
+    }
+
+    /// Counts entries of a table that no longer map pages of an address space.
+    pub(crate) fn sub_rss(&mut self, table: TableId, anon_pages: u64, file_pages: u64) {
+        let space = &mut self.mms[self.page_tables[table].mm];
+        space.anon_pages -= anon_pages;
+        space.file_pages -= file_pages;
     }
 
     /// Where pages of a folio count in an entry's address space, and how many an entry is for.

@@ -9,6 +9,7 @@
 //! of itself is equal; the kernel asks besides whether their pages are found in the same way (`anon_vma`).
 
 use super::Vpn;
+use super::maple_tree::{Cursor, MapleTree, Slot};
 use crate::numa::migrate::policy::Mempolicy;
 use crate::numa::scan::NumabState;
 use crate::swapfile::readahead::policy::SwapRa;
@@ -75,8 +76,9 @@ impl VmFlags {
     }
 }
 
-/// An area of an address space.
+/// An area of an address space: a line of the cache, as there may be thousands.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(align(64))]
 pub struct Vma {
     /// Its first page.
     pub start: Vpn,
@@ -88,11 +90,8 @@ pub struct Vma {
     pub flags: VmFlags,
     /// It has had anonymous pages (`vma->anon_vma`), so a fork copies its entries.
     pub(crate) has_anon: bool,
-    /// What NUMA scanning knows of it (`numab_state`): nothing where it was cut off another, the first one's where two
-    /// became one.
-    pub(crate) numab: Option<NumabState>,
     /// Where its pages are to be, if that was set (`vma->vm_policy`).
-    pub(crate) policy: Option<Mempolicy>,
+    pub(crate) policy: Option<Box<Mempolicy>>,
     /// What has been read of it from swap. A piece that is cut off begins with as much, and of two that become one the
     /// first one's stays.
     pub(crate) swap_ra: SwapRa,
@@ -131,7 +130,7 @@ impl Vma {
             Backing::Anonymous => Backing::Anonymous,
             Backing::File(file, first) => Backing::File(file, first + (page - self.start) as u32),
         };
-        let rest = Vma { start: page, backing, numab: None, ..self.clone() };
+        let rest = Vma { start: page, backing, ..self.clone() };
         self.end = page;
         rest
     }
@@ -149,113 +148,118 @@ impl Vma {
     }
 }
 
-/// Where an area begins, and its number.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    start: Vpn,
-    number: u32,
-}
+/// An area by number, as long as it is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VmaId(pub(super) u32);
 
-/// The areas of an address space, in the order of addresses.
+/// The areas of an address space.
 ///
 /// ```text
-///   order    │ page 0, #2 │ page 16, #0 │ page 64, #3 │      an area that comes or goes moves all behind it, so this is short
+///   tree     │ page 0, #2 │ page 16, #0 │ page 64, #3 │
 ///   areas    │ #0 │ #1: free │ #2 │ #3 │
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Vmas {
-    order: Vec<Place>,
-    /// By number, those that are gone among them.
+    /// In the order of addresses.
+    tree: MapleTree,
+    /// By number; those that are gone are empty.
     areas: Vec<Vma>,
-    free: Vec<u32>,
-    /// Which was found last, if it is still there: a fault looks for the same one several times.
-    last: Cell<usize>,
+    /// What NUMA scanning knows of them (`numab_state`), by number, as far as it has met any: nothing where one was cut off
+    /// another, the first one's where two became one.
+    numab: Vec<Option<NumabState>>,
+    free: Vec<VmaId>,
+    /// Which was found or made last: a program mostly stays in an area for a while.
+    last: Cell<VmaId>,
+}
+
+impl std::ops::Index<VmaId> for Vmas {
+    type Output = Vma;
+    #[inline]
+    fn index(&self, id: VmaId) -> &Vma {
+        &self.areas[id.0 as usize]
+    }
+}
+
+impl std::ops::IndexMut<VmaId> for Vmas {
+    #[inline]
+    fn index_mut(&mut self, id: VmaId) -> &mut Vma {
+        &mut self.areas[id.0 as usize]
+    }
 }
 
 impl Vmas {
-    /// Where the first area is that begins at `page` or later.
-    fn first_from(&self, page: Vpn) -> usize {
-        self.order.partition_point(|place| place.start < page)
+    /// The area at a place.
+    #[inline]
+    pub(crate) fn at(&self, at: Cursor) -> Option<&Vma> {
+        self.tree.get(at).map(|slot| &self[slot.id])
     }
 
-    /// Where the area is that `page` is in.
+    /// The next place.
+    pub(crate) fn after(&self, at: Cursor) -> Cursor {
+        self.tree.after(at)
+    }
+
+    /// The number of the area that `page` is in.
     #[inline]
-    fn place(&self, page: Vpn) -> Option<usize> {
+    pub(crate) fn find_id(&self, page: Vpn) -> Option<VmaId> {
         let last = self.last.get();
-        if last < self.order.len() && self.area(last).pages().contains(&page) {
+        if self.areas.get(last.0 as usize).is_some_and(|vma| vma.pages().contains(&page)) {
             return Some(last);
         }
-        let place = self.order.partition_point(|place| place.start <= page).checked_sub(1)?;
-        self.last.set(place);
-        (page < self.area(place).end).then_some(place)
-    }
-
-    #[inline]
-    fn area(&self, place: usize) -> &Vma {
-        &self.areas[self.order[place].number as usize]
-    }
-
-    #[inline]
-    fn area_mut(&mut self, place: usize) -> &mut Vma {
-        &mut self.areas[self.order[place].number as usize]
-    }
-
-    fn add(&mut self, place: usize, vma: Vma) {
-        let start = vma.start;
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.areas[number as usize] = vma;
-                number
-            }
-            None => {
-                self.areas.push(vma);
-                self.areas.len() as u32 - 1
-            }
-        };
-        self.order.insert(place, Place { start, number });
-    }
-
-    /// The areas at some places, which are there no more.
-    fn take(&mut self, places: Range<usize>) -> Vec<Vma> {
-        let Vmas { order, areas, free, .. } = self;
-        let gone = order.drain(places).map(|place| {
-            free.push(place.number);
-            areas[place.number as usize].clone()
-        });
-        gone.collect()
+        let id = self.tree.get(self.tree.at_or_before(page)?)?.id;
+        self.last.set(id);
+        (page < self[id].end).then_some(id)
     }
 
     /// The area that `page` is in (`vma_lookup`).
     #[inline]
     pub fn find(&self, page: Vpn) -> Option<&Vma> {
-        self.place(page).map(|place| self.area(place))
+        self.find_id(page).map(|id| &self[id])
     }
 
     /// The same, to be changed.
     pub(crate) fn find_mut(&mut self, page: Vpn) -> Option<&mut Vma> {
-        self.place(page).map(|place| self.area_mut(place))
+        self.find_id(page).map(|id| &mut self[id])
     }
 
     /// The areas, in the order of addresses.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Vma> {
-        self.order.iter().map(|place| &self.areas[place.number as usize])
+    pub fn iter(&self) -> impl Iterator<Item = &Vma> {
+        self.iter_from(MapleTree::FIRST)
+    }
+
+    fn iter_from(&self, at: Cursor) -> impl Iterator<Item = &Vma> {
+        self.tree.iter_from(at).map(|id| &self[id])
+    }
+
+    /// Where the first area is that ends after `page`.
+    fn first_after(&self, page: Vpn) -> Cursor {
+        let Some(at) = self.tree.at_or_before(page) else { return MapleTree::FIRST };
+        if self.at(at).is_some_and(|vma| page < vma.end) { at } else { self.after(at) }
+    }
+
+    /// Where the first area is that has some of `pages`.
+    pub(crate) fn first_in(&self, pages: &Range<Vpn>) -> Option<Cursor> {
+        let at = self.first_after(pages.start);
+        self.at(at).is_some_and(|vma| vma.start < pages.end).then_some(at)
     }
 
     /// The areas that end after `page`, in the order of addresses.
     pub fn from(&self, page: Vpn) -> impl Iterator<Item = &Vma> {
-        let first = self.place(page).unwrap_or_else(|| self.first_from(page));
-        self.order[first..].iter().map(|place| &self.areas[place.number as usize])
+        self.iter_from(self.first_after(page))
     }
 
-    /// The one that starts at `page`.
-    pub(crate) fn at_mut(&mut self, page: Vpn) -> Option<&mut Vma> {
-        self.find_mut(page).filter(|vma| vma.start == page)
+    /// What NUMA scanning knows of an area.
+    pub(crate) fn numab_mut(&mut self, id: VmaId) -> &mut Option<NumabState> {
+        if self.numab.len() < self.areas.len() {
+            self.numab.resize(self.areas.len(), None);
+        }
+        &mut self.numab[id.0 as usize]
     }
 
     /// The same for a child: NUMA scanning has met none of them, and none is locked in memory (`dup_mmap`).
     pub(crate) fn for_child(mut self) -> Vmas {
+        self.numab.clear();
         for vma in &mut self.areas {
-            vma.numab = None;
             vma.flags = vma.flags.without(VmFlags::LOCKED);
         }
         self
@@ -263,66 +267,124 @@ impl Vmas {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.areas.len() - self.free.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.len() == 0
     }
 
     /// The page after the last area.
     pub(crate) fn end(&self) -> Vpn {
-        self.iter().next_back().map_or(0, |vma| vma.end)
+        let last = self.tree.at_or_before(Vpn::MAX);
+        last.and_then(|last| self.at(last)).map_or(0, |vma| vma.end)
     }
 
-    /// Makes an area begin at `page` if one goes across it.
-    fn cut(&mut self, page: Vpn) {
-        let Some(place) = self.place(page).filter(|&place| self.order[place].start < page) else { return };
-        let rest = self.area_mut(place).split_off(page);
-        self.add(place + 1, rest);
+    fn add(&mut self, vma: Vma) -> Cursor {
+        let id = self.free.pop().unwrap_or(VmaId(self.areas.len() as u32));
+        let slot = Slot { start: vma.start, id };
+        if let Some(numab) = self.numab.get_mut(id.0 as usize) {
+            *numab = None;
+        }
+        match self.areas.get_mut(id.0 as usize) {
+            Some(place) => *place = vma,
+            None => self.areas.push(vma),
+        }
+        self.last.set(id);
+        self.tree.insert(slot)
+    }
+
+    /// Forgets the area at a place; where the next one is then.
+    fn forget(&mut self, at: Cursor) -> Cursor {
+        if let Some(Slot { start, id }) = self.tree.get(at) {
+            self[id].end = start;
+            self.free.push(id);
+        }
+        self.tree.remove(at)
+    }
+
+    /// Cuts the area at a place in two if it goes across `page`; where the second one is.
+    fn cut(&mut self, at: Cursor, page: Vpn) -> Option<Cursor> {
+        let id = self.tree.get(at)?.id;
+        let goes_across = self[id].start < page && page < self[id].end;
+        goes_across.then(|| {
+            let rest = self[id].split_off(page);
+            self.add(rest)
+        })
+    }
+
+    /// Makes the area at a place one with the one before it if they are equal (`vma_merge`); where it is then.
+    fn join(&mut self, at: Cursor) -> Cursor {
+        let (Some(before), Some(slot)) = (self.tree.before(at), self.tree.get(at)) else { return at };
+        let Some(Slot { id, .. }) = self.tree.get(before) else { return at };
+        if !self[id].continues_in(&self[slot.id]) {
+            return at;
+        }
+        let Vma { end, has_anon, .. } = self[slot.id];
+        self[id].end = end;
+        self[id].has_anon |= has_anon;
+        self.forget(at);
+        before
     }
 
     /// Adds an area where there is none, as one with its neighbours if they are equal.
     pub(crate) fn insert(&mut self, vma: Vma) {
-        debug_assert!(vma.start < vma.end && self.from(vma.start).all(|other| other.start >= vma.end));
-        let Vma { start, end, .. } = vma;
-        self.add(self.first_from(start), vma);
-        self.join(start);
-        self.join(end);
+        debug_assert!(vma.start < vma.end && self.first_in(&vma.pages()).is_none());
+        let at = self.add(vma);
+        self.join(self.after(at));
+        self.join(at);
     }
 
-    /// Makes one of the areas that meet at `page` if they are equal (`vma_merge`).
-    fn join(&mut self, page: Vpn) {
-        let Some(before) = page.checked_sub(1).and_then(|last| self.place(last)) else { return };
-        let after = before + 1;
-        if after < self.order.len() && self.area(before).continues_in(self.area(after)) {
-            for Vma { end, has_anon, .. } in self.take(after..after + 1) {
-                let before = self.area_mut(before);
-                before.end = end;
-                before.has_anon |= has_anon;
+    /// Does something with each area that lies in `pages`, whose first one is at a place; areas are cut at both ends.
+    /// `visit` says where to go on. Where the first one behind them is.
+    fn for_each_in(
+        &mut self,
+        first: Cursor,
+        pages: &Range<Vpn>,
+        mut visit: impl FnMut(&mut Vmas, Cursor) -> Cursor,
+    ) -> Cursor {
+        let mut at = self.cut(first, pages.start).unwrap_or(first);
+        while self.at(at).is_some_and(|vma| vma.start < pages.end) {
+            if let Some(rest) = self.cut(at, pages.end) {
+                at = self.tree.before(rest).expect("what was cut off lies behind the rest");
             }
+            at = visit(self, at);
         }
+        at
     }
 
-    /// Takes out all that lies in `pages`, cutting areas at both ends.
-    pub(crate) fn remove(&mut self, pages: Range<Vpn>) -> Vec<Vma> {
-        self.cut(pages.start);
-        self.cut(pages.end);
-        self.take(self.first_from(pages.start)..self.first_from(pages.end))
+    /// Takes out all that lies in `pages`, whose first area is at a place, cutting areas at both ends. Where the first one
+    /// behind them is.
+    pub(crate) fn remove(&mut self, first: Cursor, pages: &Range<Vpn>, mut gone: impl FnMut(&Vma)) -> Cursor {
+        self.for_each_in(first, pages, |vmas, at| {
+            vmas.at(at).into_iter().for_each(&mut gone);
+            vmas.forget(at)
+        })
+    }
+
+    /// The page at which the area at a place begins.
+    pub(crate) fn start(&self, at: Cursor) -> Option<Vpn> {
+        self.tree.get(at).map(|slot| slot.start)
+    }
+
+    /// The page at which the area before a place ends.
+    pub(crate) fn end_before(&self, at: Cursor) -> Option<Vpn> {
+        self.at(self.tree.before(at)?).map(|vma| vma.end)
     }
 
     /// Changes all that lies in `pages`, cutting areas at both ends and joining those that have become equal.
     pub(crate) fn change(&mut self, pages: Range<Vpn>, change: impl Fn(&mut Vma)) {
-        self.cut(pages.start);
-        self.cut(pages.end);
-        let mut borders = vec![pages.end];
-        for place in self.first_from(pages.start)..self.first_from(pages.end) {
-            let vma = self.area_mut(place);
-            change(vma);
-            borders.push(vma.start);
-        }
-        borders.sort_unstable();
-        borders.into_iter().for_each(|border| self.join(border));
+        let Some(first) = self.first_in(&pages) else { return };
+        let behind = self.for_each_in(first, &pages, |vmas, at| {
+            if let Some(Slot { id, .. }) = vmas.tree.get(at) {
+                change(&mut vmas[id]);
+            }
+            let at = vmas.join(at);
+            vmas.after(at)
+        });
+        self.join(behind);
     }
 }
+
+const _: () = assert!(size_of::<Vma>() == 64);

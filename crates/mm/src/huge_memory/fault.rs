@@ -76,7 +76,7 @@ impl MemoryManager {
         }
         self.khugepaged_enter_vma(mm, page);
         let vma = self.mms[mm].vmas.find(page)?;
-        let (area, has_recency) = (vma.flags, self.has_recency(vma));
+        let (area, has_recency) = (vma.flags, self.has_recency(vma.flags));
         let first = policy::window(page, PMD_ORDER).start;
         let mut entry = Pte::ZERO;
         if step == PmdStep::Folio {
@@ -109,7 +109,8 @@ impl MemoryManager {
         if let Some(id) = entry.folio() {
             self.folios[id].slot = number.0;
             self.add_rmap(number, id);
-            self.note_anon_memory(mm, page);
+            let vma = self.mms[mm].vmas.find_mut(page).expect("a page that is touched is mapped");
+            vma.has_anon = true;
             self.counters.add(Event::ThpFaultAlloc, 1);
             self.mthp_stats.add(PMD_ORDER, MthpStat::AnonFaultAlloc, 1);
             self.mthp_stats.add(PMD_ORDER, MthpStat::NrAnon, 1);
@@ -127,10 +128,11 @@ impl MemoryManager {
         cpu: Cpu,
         fault: &Fault,
     ) -> Result<FolioId, OutOfMemory> {
-        let (f, thp) = (self.features().folios, self.settings.transparent_hugepage);
-        let vma = self.mms[fault.mm].vmas.find(fault.page).expect("a page that is touched is mapped");
+        let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
+        let vma = &self.mms[fault.mm].vmas[fault.vma];
         let state = self.vma_state(fault.mm, vma);
-        let mut orders = policy::candidates(&f, &thp, &state);
+        let large = policy::effort(f, thp, &state);
+        let mut orders = policy::candidates(f, thp, &state);
         if !orders.is_empty() {
             let table = &self.page_tables[fault.entry.table()];
             orders = policy::fitting(f.search, orders, &vma.pages(), fault.page, |window| {
@@ -149,7 +151,6 @@ impl MemoryManager {
             }
             orders = beside.kept;
         }
-        let large = policy::effort(&f, &thp, &state);
         loop {
             let order = orders.highest().unwrap_or(0);
             let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
@@ -161,7 +162,8 @@ impl MemoryManager {
                     return Ok(id);
                 }
                 Err(failure) => {
-                    orders = policy::after_failure(&f, orders, order, failure).ok_or(OutOfMemory)?;
+                    let f = &self.features().folios;
+                    orders = policy::after_failure(f, orders, order, failure).ok_or(OutOfMemory)?;
                     self.count_fallback(order, failure);
                 }
             }
@@ -180,22 +182,14 @@ impl MemoryManager {
 
     /// Maps a folio that only this process has, all of it, as it stores to a page of it.
     pub(crate) fn map_anon_folio(&mut self, fault: &Fault, id: FolioId) {
-        self.note_anon_memory(fault.mm, fault.page);
+        self.mms[fault.mm].vmas[fault.vma].has_anon = true;
         let order = self.folios.flags[id].order();
         let table = fault.entry.table();
         let first = fault.entry.place() >> order << order;
         let entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
         self.folios[id].slot = table.entry(first).0;
-        for place in first..first + (1 << order) {
-            self.page_tables[table.entry(place)] = entry;
-            self.add_rmap(table.entry(place), id);
-        }
+        self.page_tables[table].entries_mut(first..first + (1 << order)).fill(entry);
+        self.add_rmaps(table.entry(first), 1 << order, id);
         self.mthp_stats.add(order, MthpStat::NrAnon, 1);
-    }
-
-    /// An area has anonymous pages from now on.
-    fn note_anon_memory(&mut self, mm: MmId, page: Vpn) {
-        let vma = self.mms[mm].vmas.find_mut(page).expect("a page that is touched is mapped");
-        vma.has_anon = true;
     }
 }

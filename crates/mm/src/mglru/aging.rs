@@ -80,7 +80,7 @@ impl MemoryManager {
 
     /// Whether accesses to an area are looked for (`should_skip_vma`).
     fn is_walked(&self, vma: &Vma) -> bool {
-        self.has_recency(vma) && !vma.flags.has(VmFlags::LOCKED)
+        self.has_recency(vma.flags) && !vma.flags.has(VmFlags::LOCKED)
     }
 
     /// Reclaim has met a folio that the entries `young` were young of: those around them are looked at too.

@@ -295,7 +295,7 @@ impl MemoryManager {
         let request = Request::new(0, MigrateType::Unmovable, placement);
         let pfn = self.alloc_single(machine, cpu, &request);
         machine.charge(cpu, Category::VmemmapAlloc, machine.costs.page_alloc);
-        let pfn = pfn.ok_or(OutOfMemory)?;
+        let (pfn, _) = pfn.ok_or(OutOfMemory)?;
         // The struct page of a page that nobody has used for long.
         let line = machine.memory_line(cpu, self.node_of(pfn));
         machine.charge(cpu, Category::VmemmapAlloc, line);

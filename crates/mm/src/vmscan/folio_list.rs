@@ -16,6 +16,7 @@ use super::policy::{References, check_references};
 use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
+use crate::page::Pfn;
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::policy::splits_before_swap;
 use crate::xarray::Entry;
@@ -215,12 +216,19 @@ impl MemoryManager {
 
     /// Gives a folio's memory back, to its group and to the allocator. It is on no list and mapped nowhere.
     pub(crate) fn free_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+        let (pfn, order) = self.forget_folio(id);
+        self.free(machine, cpu, pfn, order);
+    }
+
+    /// The same but for the allocator: the block that is to be freed, and its order.
+    #[inline]
+    pub(crate) fn forget_folio(&mut self, id: FolioId) -> (Pfn, u8) {
         let folio = self.folios[id];
         let flags = self.folios.flags[id];
         let memcg = self.lruvecs[folio.lruvec.0 as usize].memcg;
         self.memcgs.uncharge(memcg, flags.nr_pages());
         self.forget_large_folio(id);
         self.folios.delete(id);
-        self.free(machine, cpu, folio.pfn, flags.order());
+        (folio.pfn, flags.order())
     }
 }

@@ -217,9 +217,9 @@ impl MemoryManager {
         let cost = copy + costs.clear(found.none.into()) + costs.pte_write * (1 << order);
         machine.charge(cpu, Category::Khugepaged, cost);
         let page = self.page_tables[table].first + first as Vpn;
-        let vma = self.mms[mm].vmas.find(page).expect("what is collapsed is in an area").clone();
-        let (may_write, has_recency) = (vma.flags.has(VmFlags::WRITE), self.has_recency(&vma));
-        self.zap_pte_range(machine, cpu, table, candidate.places(), &vma);
+        let flags = self.mms[mm].vmas.find(page).expect("what is collapsed is in an area").flags;
+        let (may_write, has_recency) = (flags.has(VmFlags::WRITE), self.has_recency(flags));
+        self.zap_pte_range(machine, cpu, table, candidate.places(), flags);
         let mut entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::EXCLUSIVE));
         if may_write {
             entry.set(Pte::WRITE);
@@ -236,7 +236,7 @@ impl MemoryManager {
                 self.add_rmap(table.entry(place), id);
             }
         }
-        self.folio_add_lru_vma(machine, cpu, id, vma.flags, has_recency);
+        self.folio_add_lru_vma(machine, cpu, id, flags, has_recency);
         ScanResult::Succeed
     }
 

@@ -89,9 +89,11 @@ impl MemoryManager {
     /// Puts an address space on the list if an area of it may have huge pages (`khugepaged_enter_vma`).
     pub(crate) fn khugepaged_enter_vma(&mut self, mm: MmId, page: Vpn) {
         let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
+        if self.mms[mm].khugepaged || !runs_khugepaged(f, thp) {
+            return;
+        }
         let Some(vma) = self.mms[mm].vmas.find(page) else { return };
-        if !self.mms[mm].khugepaged && runs_khugepaged(f, thp) && !self.collapsible_orders(mm, vma).is_empty()
-        {
+        if !self.collapsible_orders(mm, vma).is_empty() {
             self.khugepaged_enter(mm);
         }
     }

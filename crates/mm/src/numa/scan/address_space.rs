@@ -180,8 +180,9 @@ impl Vmas for Walk<'_> {
     }
 
     fn record(&mut self, start: u64) -> &mut Option<NumabState> {
-        let vma = self.kernel.mms[self.mm].vmas.at_mut(start >> PAGE_SHIFT);
-        &mut vma.expect("the pass found it").numab
+        let vmas = &mut self.kernel.mms[self.mm].vmas;
+        let vma = vmas.find_id(start >> PAGE_SHIFT).expect("the pass found it");
+        vmas.numab_mut(vma)
     }
 
     fn can_allocate_record(&mut self) -> bool {
@@ -195,7 +196,8 @@ impl Vmas for Walk<'_> {
         let here = self.machine.node(self.cpu);
         let now_ms = (nanoseconds(self.machine.now(self.cpu)) / 1_000_000) as u32;
         let (mut changed, mut entries, mut huge) = (0, 0, 0);
-        for (table, places) in self.kernel.tables_of(self.mm, pages) {
+        let mut rest = pages;
+        while let Some((table, places)) = self.kernel.next_table(self.mm, &mut rest) {
             let of_entry = self.kernel.page_tables[table].pages_of_entry();
             for place in self.kernel.page_tables[table].places(places) {
                 let number = table.entry(place);
