@@ -59,6 +59,14 @@ pub(crate) struct Fault {
     pub has_recency: bool,
 }
 
+impl Fault {
+    /// Where it is: address space, area and page.
+    #[inline]
+    pub fn place(&self) -> (MmId, VmaId, Vpn) {
+        (self.mm, self.vma, self.page)
+    }
+}
+
 impl MemoryManager {
     /// Whether a page is in memory: mapped, or in the page cache (`mincore`).
     pub fn is_resident(&self, mm: MmId, page: Vpn) -> bool {
@@ -117,7 +125,7 @@ impl MemoryManager {
             Some(number) => number,
             None => {
                 if space.vmas[vma].backing == Backing::Anonymous
-                    && let Some(touch) = self.do_huge_pmd_anonymous_page(machine, cpu, mm, page, write)
+                    && let Some(touch) = self.do_huge_pmd_anonymous_page(machine, cpu, (mm, vma, page), write)
                 {
                     return Ok(touch);
                 }
@@ -299,7 +307,7 @@ impl MemoryManager {
         fault: &Fault,
     ) -> Result<FolioId, OutOfMemory> {
         let flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
-        let id = self.vma_alloc_folio(machine, cpu, (fault.mm, fault.page), flags, Effort::ORDINARY);
+        let id = self.vma_alloc_folio(machine, cpu, fault.place(), flags, Effort::ORDINARY);
         let id = id.map_err(|_| OutOfMemory)?;
         self.folio_add_lru_vma(machine, cpu, id, fault.flags, fault.has_recency);
         Ok(id)

@@ -15,11 +15,11 @@
 //! `interleave_nid`, `vma_alloc_folio` in mm/mempolicy.c.
 
 use crate::account::Category;
-use crate::address_space::{Backing, MmId, Vma, Vpn};
+use crate::address_space::{Backing, MmId, Vma, VmaId, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::policy::{Failure, window};
-use crate::numa::migrate::policy::{Mempolicy, Mode};
+use crate::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use crate::numa::placement::TaskId;
 use crate::page_alloc::{Effort, MemoryManager, Placement};
 use machine::{Cpu, Machine};
@@ -57,13 +57,14 @@ impl MemoryManager {
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
-        (mm, page): (MmId, Vpn),
+        (mm, vma, page): (MmId, VmaId, Vpn),
         flags: FolioFlags,
         effort: Effort,
     ) -> Result<FolioId, Failure> {
         let space = &self.mms[mm];
-        let vma = space.vmas.find(page).expect("a page that is touched is mapped");
-        let distances = &machine.topology.node_distances[machine.node(cpu).index()];
+        let vma = &space.vmas[vma];
+        let nearest =
+            |nodes: Nodes| nodes.nearest(&machine.topology.node_distances[machine.node(cpu).index()]);
         let mut turn = None;
         let placement = self.get_vma_policy(cpu, vma).and_then(|policy| match policy.mode {
             Mode::Interleave(nodes) => {
@@ -71,8 +72,8 @@ impl MemoryManager {
                 turn = nodes.on_turn(interleave_index(vma, first, flags.order()));
                 turn.map(Placement::Prefer)
             }
-            Mode::Bind(nodes) => nodes.nearest(distances).map(Placement::Bind),
-            Mode::PreferredMany(nodes) => nodes.nearest(distances).map(Placement::Prefer),
+            Mode::Bind(nodes) => nearest(nodes).map(Placement::Bind),
+            Mode::PreferredMany(nodes) => nearest(nodes).map(Placement::Prefer),
             Mode::Preferred(nodes) => nodes.first().map(Placement::Prefer),
             Mode::Local => None,
         });

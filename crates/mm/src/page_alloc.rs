@@ -774,19 +774,19 @@ impl MemoryManager {
             if zone.pageset_is_held(cpu, machine.now(cpu)) {
                 break;
             }
-            let span = zone.buddy.span();
-            let block_type = zone.buddy.block_type(first);
-            let same = pages[done..]
-                .iter()
-                .position(|pfn| !span.contains(pfn) || zone.buddy.block_type(*pfn) != block_type)
-                .unwrap_or(pages.len() - done);
-            let index = list_index(f, 0, block_type);
-            let run = &pages[done..done + same];
-            let freed = zone.pagesets[cpu.index()].put_plain(f, zone.pressure, index, run);
-            done += freed;
-            if freed < same {
+            let pageset = &mut zone.pagesets[cpu.index()];
+            let plain = pcp::policy::plain_frees(&pageset.tuning, f, zone.pressure, pages.len() - done);
+            if plain == 0 {
                 break;
             }
+            let span = zone.buddy.span();
+            let block_type = zone.buddy.block_type(first);
+            let run = &pages[done..done + plain];
+            let same = run
+                .iter()
+                .position(|pfn| !span.contains(pfn) || zone.buddy.block_type(*pfn) != block_type)
+                .unwrap_or(plain);
+            done += pageset.put_plain(f, zone.pressure, list_index(f, 0, block_type), &run[..same]);
         }
         self.counters.add(Event::Pgfree, done as u64);
         done

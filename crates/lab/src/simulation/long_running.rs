@@ -305,12 +305,15 @@ impl<'a> LongRun<'a> {
         self.living.push(Reverse(Area { end, process, start, pages: u32::try_from(pages).ok()? }));
         self.mapped += pages;
         self.touched += touched;
-        for &page in &order {
+        'touched: for &page in &order {
             while self.touch(mm, start + page).is_none() {
-                // Somebody is killed.
+                // Somebody is killed, maybe who touches it.
                 self.end_first()?;
                 if self.living.is_empty() {
                     return None;
+                }
+                if self.system.mm.mm(mm).vmas.find(start).is_none() {
+                    break 'touched;
                 }
             }
         }
@@ -321,9 +324,6 @@ impl<'a> LongRun<'a> {
 
     fn touch(&mut self, mm: MmId, page: Vpn) -> Option<()> {
         let System { machine, mm: manager, .. } = &mut self.system;
-        if manager.mm(mm).vmas.find(page).is_none() {
-            return Some(());
-        }
         let touch = manager.touch(machine, CPU, mm, page, true);
         manager.end_swap_reads();
         touch.ok().map(drop)

@@ -14,7 +14,7 @@ use super::orders::{HPAGE_PMD_NR, PMD_ORDER};
 use super::policy::{self, Failure, PmdStep, VmaState};
 use super::stats::MthpStat;
 use crate::account::Category;
-use crate::address_space::{MmId, Pte, VmFlags, Vma, Vpn};
+use crate::address_space::{MmId, Pte, VmFlags, Vma, VmaId, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::memory::{Fault, Touch};
@@ -62,28 +62,27 @@ impl MemoryManager {
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
-        mm: MmId,
-        page: Vpn,
+        (mm, vma, page): (MmId, VmaId, Vpn),
         write: bool,
     ) -> Option<Touch> {
         let (f, thp) = (self.features().folios, self.settings.transparent_hugepage);
-        let vma = self.mms[mm].vmas.find(page)?;
-        let state = self.vma_state(mm, vma);
+        let area = &self.mms[mm].vmas[vma];
+        let state = self.vma_state(mm, area);
         let allowed = policy::allowed_orders(&f, &thp, &state).and(thp.pmd_mapped());
-        let step = policy::pmd_step(allowed, &vma.pages(), page, write, thp.use_zero_page);
+        let step = policy::pmd_step(allowed, &area.pages(), page, write, thp.use_zero_page);
         if step == PmdStep::Pass || !self.is_pmd_none(mm, page) {
             return None;
         }
         self.khugepaged_enter_vma(mm, page);
-        let vma = self.mms[mm].vmas.find(page)?;
-        let (area, has_recency) = (vma.flags, self.has_recency(vma.flags));
+        let area = self.mms[mm].vmas[vma].flags;
+        let has_recency = self.has_recency(area);
         let first = policy::window(page, PMD_ORDER).start;
         let mut entry = Pte::ZERO;
         if step == PmdStep::Folio {
             let effort = policy::effort(&f, &thp, &state);
             let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
             flags.set_order(PMD_ORDER);
-            match self.vma_alloc_folio(machine, cpu, (mm, page), flags, effort) {
+            match self.vma_alloc_folio(machine, cpu, (mm, vma, page), flags, effort) {
                 Err(failure) => {
                     self.count_fallback(PMD_ORDER, failure);
                     return None;
@@ -109,8 +108,7 @@ impl MemoryManager {
         if let Some(id) = entry.folio() {
             self.folios[id].slot = number.0;
             self.add_rmap(number, id);
-            let vma = self.mms[mm].vmas.find_mut(page).expect("a page that is touched is mapped");
-            vma.has_anon = true;
+            self.mms[mm].vmas[vma].has_anon = true;
             self.counters.add(Event::ThpFaultAlloc, 1);
             self.mthp_stats.add(PMD_ORDER, MthpStat::AnonFaultAlloc, 1);
             self.mthp_stats.add(PMD_ORDER, MthpStat::NrAnon, 1);
@@ -156,7 +154,7 @@ impl MemoryManager {
             let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
             flags.set_order(order);
             let effort = if order == 0 { Effort::ORDINARY } else { large };
-            match self.vma_alloc_folio(machine, cpu, (fault.mm, fault.page), flags, effort) {
+            match self.vma_alloc_folio(machine, cpu, fault.place(), flags, effort) {
                 Ok(id) => {
                     self.folio_add_lru_vma(machine, cpu, id, fault.flags, fault.has_recency);
                     return Ok(id);

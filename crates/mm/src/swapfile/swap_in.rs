@@ -191,7 +191,7 @@ impl MemoryManager {
             let mut flags = FolioFlags::SWAPBACKED;
             flags.set_order(order);
             let effort = if order == 0 { Effort::ORDINARY } else { large };
-            match self.vma_alloc_folio(machine, cpu, (fault.mm, fault.page), flags, effort) {
+            match self.vma_alloc_folio(machine, cpu, fault.place(), flags, effort) {
                 Ok(id) => return Ok(id),
                 Err(_) if order == 0 => return Err(OutOfMemory),
                 Err(failure) if f.swap_in == LargeSwapIn::ThroughCache => {

@@ -33,6 +33,7 @@ impl MemoryManager {
     }
 
     /// All that is to be read from swap is there, for devices that take no time.
+    #[inline]
     pub fn end_swap_reads(&mut self) {
         let mut folios = Vec::new();
         while self.take_submitted_swap_read(&mut folios) {

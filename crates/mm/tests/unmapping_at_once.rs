@@ -1,0 +1,100 @@
+//! Many pages are unmapped at once as one after the other: pages are freed in batches, which must not show.
+
+mod small_machine;
+
+use machine::{Cpu, Machine, Time};
+use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::memcontrol::Memcg;
+use mm::memory::Touch;
+use mm::pcp::NR_PCP_LISTS;
+use mm::{Category, Counters, MemoryManager, MigrateType, Placement, Request, Series};
+use proptest::prelude::*;
+use std::ops::Range;
+
+const CPU: Cpu = Cpu(0);
+
+/// Pages of anonymous memory, less than a huge page has; pages of a file follow.
+const ANON: u64 = 300;
+const PAGES: u64 = 400;
+
+#[derive(Clone)]
+struct Host {
+    machine: Machine<Category>,
+    mm: MemoryManager,
+    process: MmId,
+    start: Vpn,
+}
+
+impl Host {
+    fn new(variant: &str, limit: u64) -> Host {
+        let (mut machine, mut mm) = small_machine::boot(Series::FOLIOS.variant(variant).unwrap().features);
+        mm.swapon(1000, Some(Time::ZERO));
+        let memcg = mm.create_memcg(Memcg::ROOT);
+        mm.memcg_mut(memcg).max = limit;
+        let process = mm.create_mm(memcg);
+        let file = Backing::File(mm.open_file(), 0);
+        let start = mm.mmap(process, ANON, Backing::Anonymous, VmFlags::PRIVATE);
+        mm.mmap_fixed(&mut machine, CPU, process, start + ANON, PAGES - ANON, file, VmFlags::PRIVATE);
+        Host { machine, mm, process, start }
+    }
+
+    fn touch(&mut self, page: u64, write: bool) {
+        let touch = self.mm.touch(&mut self.machine, CPU, self.process, self.start + page, write);
+        if let Ok(Touch::ReadFile(id)) = touch {
+            self.mm.end_read(id);
+        }
+        self.mm.end_swap_reads();
+    }
+
+    fn unmap(&mut self, pages: Range<u64>) -> u64 {
+        let pages = self.start + pages.start..self.start + pages.end;
+        self.mm.madvise_dontneed(&mut self.machine, CPU, self.process, pages)
+    }
+
+    /// What is free, where, what was counted, and how late it is; and which pages come next.
+    fn state(mut self) -> (Counters, Time, Vec<Vec<u32>>, Vec<u32>) {
+        self.mm.validate(0);
+        let (counters, now) = (self.mm.counters().clone(), self.machine.now(CPU));
+        let of_cpu = self.mm.zones().iter().map(|zone| &zone.pagesets[CPU.index()]);
+        let lists =
+            of_cpu.flat_map(|p| (0..NR_PCP_LISTS).map(|index| p.list(index).iter().copied().collect()));
+        let lists = lists.collect();
+        let request = Request::new(0, MigrateType::Movable, Placement::Local);
+        let next = (0..500).map_while(|_| self.mm.alloc(&mut self.machine, CPU, &request)).collect();
+        (counters, now, lists, next)
+    }
+}
+
+proptest! {
+    #[test]
+    fn as_one_after_the_other(
+        variant in prop::sample::select(vec!["P0", "mainline-6.10", "mainline-6.18"]),
+        touches in prop::collection::vec((0..PAGES, any::<bool>()), 1..800),
+        limit in 80..600u64,
+        locked in prop::option::of(0..ANON),
+        child in any::<bool>(),
+        first in 0..PAGES,
+        pages in 1..PAGES,
+    ) {
+        let mut host = Host::new(variant, limit);
+        let half = touches.len() / 2;
+        for (number, &(page, write)) in touches.iter().enumerate() {
+            if number == half {
+                if let Some(page) = locked {
+                    let pages = host.start + page..host.start + (page + 20).min(ANON);
+                    _ = host.mm.mlock(&mut host.machine, CPU, host.process, pages);
+                }
+                if child {
+                    host.mm.fork_mm(&mut host.machine, CPU, host.process);
+                }
+            }
+            host.touch(page, write);
+        }
+        let mut other = host.clone();
+        let unmapped = first..(first + pages).min(PAGES);
+        let at_once = host.unmap(unmapped.clone());
+        let one_by_one: u64 = unmapped.map(|page| other.unmap(page..page + 1)).sum();
+        prop_assert_eq!(at_once, one_by_one);
+        prop_assert!(host.state() == other.state());
+    }
+}
