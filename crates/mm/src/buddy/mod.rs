@@ -40,18 +40,16 @@ impl<'a> Visit<'a> {
     /// Writes to the line of `record`, fetching it from whoever had it.
     #[inline]
     fn write(&mut self, record: &mut PageRecord) {
-        if let Some(owner) = record.cached_by()
-            && owner != self.cpu
-        {
-            self.cost += self.machine.line_transfer(owner, self.cpu);
-        }
+        self.read(record);
         record.line_owner = self.cpu;
     }
 
     /// Reads the line of `record`; it stays with its owner.
     #[inline]
     fn read(&mut self, record: &PageRecord) {
-        if let Some(owner) = record.cached_by() {
+        if let Some(owner) = record.cached_by()
+            && owner != self.cpu
+        {
             self.cost += self.machine.line_transfer(owner, self.cpu);
         }
     }

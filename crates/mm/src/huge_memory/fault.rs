@@ -129,7 +129,6 @@ impl MemoryManager {
         let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
         let vma = &self.mms[fault.mm].vmas[fault.vma];
         let state = self.vma_state(fault.mm, vma);
-        let large = policy::effort(f, thp, &state);
         let mut orders = policy::candidates(f, thp, &state);
         if !orders.is_empty() {
             let table = &self.page_tables[fault.entry.table()];
@@ -153,7 +152,10 @@ impl MemoryManager {
             let order = orders.highest().unwrap_or(0);
             let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
             flags.set_order(order);
-            let effort = if order == 0 { Effort::ORDINARY } else { large };
+            let effort = match order {
+                0 => Effort::ORDINARY,
+                _ => policy::effort(&self.features().folios, &self.settings.transparent_hugepage, &state),
+            };
             match self.vma_alloc_folio(machine, cpu, fault.place(), flags, effort) {
                 Ok(id) => {
                     self.folio_add_lru_vma(machine, cpu, id, fault.flags, fault.has_recency);
