@@ -1,39 +1,23 @@
 //! What is easily got wrong about large anonymous folios, one thing a test.
 
 mod reclaim_machine;
+mod swap_host;
 
-use machine::{Cpu, Machine, Node, Time};
-use mm::address_space::{Advice, Backing, MmId, Pte, VmFlags, Vpn};
+use machine::{Node, Time};
+use mm::address_space::{Advice, MmId, Pte, VmFlags};
 use mm::huge_memory::stats::MthpStat;
-use mm::memcontrol::Memcg;
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::page_alloc::Effort;
-use mm::{Category, Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series};
+use mm::{Event, MigrateType, Pfn, Placement, Request};
 use proptest::prelude::*;
-
-const CPU: Cpu = Cpu(0);
+use swap_host::{CPU, Host};
 
 /// One process with 512 pages mapped, in a group of its own.
-struct Host {
-    machine: Machine<Category>,
-    mm: MemoryManager,
-    memcg: Memcg,
-    process: MmId,
-    start: Vpn,
+fn host(variant: &str, thp_anon: &str) -> Host {
+    Host::without_swap(variant, thp_anon, 512)
 }
 
 impl Host {
-    fn new(variant: &str, thp_anon: &str) -> Host {
-        let (machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
-        if !thp_anon.is_empty() {
-            mm.set("thp_anon", thp_anon).unwrap();
-        }
-        let memcg = mm.create_memcg(Memcg::ROOT);
-        let process = mm.create_mm(memcg);
-        let start = mm.mmap(process, 512, Backing::Anonymous, VmFlags::PRIVATE);
-        Host { machine, mm, memcg, process, start }
-    }
-
     fn store_as(&mut self, process: MmId, page: u64) {
         self.mm.touch(&mut self.machine, CPU, process, self.start + page, true).unwrap();
         self.mm.validate(0);
@@ -47,10 +31,6 @@ impl Host {
         let pages = self.start + pages.start..self.start + pages.end;
         self.mm.madvise_dontneed(&mut self.machine, CPU, self.process, pages);
         self.mm.validate(0);
-    }
-
-    fn stat(&self, order: u8, stat: MthpStat) -> i64 {
-        self.mm.mthp_stats().get(order, stat)
     }
 
     /// The order of the folio that has a page, and none if there is none.
@@ -74,7 +54,7 @@ impl Host {
 
 #[test]
 fn first_touch_decides() {
-    let mut host = Host::new("m612", "64K:always");
+    let mut host = host("m612", "64K:always");
     let taken = host.take_blocks(4);
     host.mm.touch(&mut host.machine, CPU, host.process, host.start + 3, true).unwrap();
     assert_eq!((host.order(3), host.stat(4, MthpStat::AnonFaultFallback)), (Some(0), 1));
@@ -89,7 +69,7 @@ fn first_touch_decides() {
 
 #[test]
 fn a_fault_may_count_several_fallbacks() {
-    let mut host = Host::new("m612", "16K,32K,64K:always");
+    let mut host = host("m612", "16K,32K,64K:always");
     let taken = host.take_blocks(2);
     for page in [0, 16, 32] {
         host.mm.touch(&mut host.machine, CPU, host.process, host.start + page, true).unwrap();
@@ -101,7 +81,7 @@ fn a_fault_may_count_several_fallbacks() {
 
 #[test]
 fn inherit_follows_the_knob_for_what_is_to_come() {
-    let mut host = Host::new("m612", "32K:always;64K:inherit");
+    let mut host = host("m612", "32K:always;64K:inherit");
     let orders = ["always", "never", "always"].into_iter().enumerate().map(|(window, knob)| {
         host.mm.set("transparent_hugepage/enabled", knob).unwrap();
         let page = 16 * window as u64;
@@ -114,7 +94,7 @@ fn inherit_follows_the_knob_for_what_is_to_come() {
 
 #[test]
 fn memory_that_is_not_touched_counts_and_is_young() {
-    let mut host = Host::new("m612", "64K:always");
+    let mut host = host("m612", "64K:always");
     host.store(20);
     assert_eq!((host.mm.mm(host.process).rss(), host.mm.nr_lru().iter().sum::<u64>()), (16, 16));
     let bits = Pte::YOUNG.with(Pte::WRITE);
@@ -125,7 +105,7 @@ fn memory_that_is_not_touched_counts_and_is_young() {
 
 #[test]
 fn unmapping_a_part_frees_nothing_until_it_is_split() {
-    let mut host = Host::new("m612", "64K:always");
+    let mut host = host("m612", "64K:always");
     (0..64).for_each(|page| host.store(page));
     let folio_pages = |host: &Host| host.mm.nr_lru().iter().sum::<u64>();
     host.drop_pages(5..6);
@@ -155,7 +135,7 @@ fn unmapping_a_part_frees_nothing_until_it_is_split() {
 
 #[test]
 fn after_fork_a_store_copies_one_page() {
-    let mut host = Host::new("m612", "64K:always");
+    let mut host = host("m612", "64K:always");
     (0..16).for_each(|page| host.store(page));
     let child = host.mm.fork_mm(&mut host.machine, CPU, host.process);
     host.store(3);
@@ -170,7 +150,7 @@ fn after_fork_a_store_copies_one_page() {
 
 #[test]
 fn areas_cut_later_give_smaller_folios() {
-    let mut host = Host::new("m612", "16K,32K,64K:always");
+    let mut host = host("m612", "16K,32K,64K:always");
     (0..32).for_each(|page| host.store(page));
     let first = host.start..host.start + 20;
     host.mm.mprotect(host.process, first, VmFlags::PRIVATE.or(VmFlags::EXEC));
@@ -186,7 +166,7 @@ fn areas_cut_later_give_smaller_folios() {
 #[test]
 fn the_turn_of_a_node_is_a_folio() {
     let layout = |sizes: &str, from: u64| {
-        let mut host = Host::new("m612", sizes);
+        let mut host = host("m612", sizes);
         let mode = Mode::Interleave(Nodes(0b11));
         let policy = Mempolicy { mode, migrate_on_fault: false, migrate_on_referencing_node: false };
         host.mm.mbind(host.process, host.start + from..host.start + 512, Some(policy));
@@ -217,7 +197,7 @@ fn the_turn_of_a_node_is_a_folio() {
 #[test]
 fn a_group_at_its_limit_may_reclaim_for_a_large_folio() {
     let made = |variant: &str, defrag: &str| {
-        let mut host = Host::new(variant, "64K:always");
+        let mut host = host(variant, "64K:always");
         host.mm.set("transparent_hugepage/defrag", defrag).unwrap();
         host.mm.swapon(4096, Some(Time::ZERO));
         host.mm.memcg_mut(host.memcg).max = 256;
@@ -252,7 +232,7 @@ fn seen(
     advice: Option<Advice>,
     steps: &[Step],
 ) -> (u64, Vec<u64>, Vec<Option<u8>>) {
-    let mut host = Host::new(variant, thp_anon);
+    let mut host = host(variant, thp_anon);
     if let Some(advice) = advice {
         host.mm.madvise(host.process, host.start..host.start + 512, advice);
     }

@@ -1,4 +1,4 @@
-//! A group with one process, and swap beside it, for tests.
+//! A group with one process, with swap beside it or without, for tests.
 
 use crate::reclaim_machine;
 use machine::{Cpu, Machine, Time};
@@ -11,7 +11,7 @@ use mm::{Category, Event, MemoryManager, Series};
 /// The CPU that all runs on.
 pub const CPU: Cpu = Cpu(0);
 
-/// A group with one process, and swap beside it.
+/// A group with one process.
 pub struct Host {
     pub machine: Machine<Category>,
     pub mm: MemoryManager,
@@ -23,12 +23,21 @@ pub struct Host {
     pub pages: u64,
 }
 
+#[allow(dead_code)]
 impl Host {
     /// A process with so many pages mapped, folios of `sizes` at `always`, and zram or a disk of `swap` pages.
     pub fn new(variant: &str, sizes: &str, pages: u64, swap: u64, zram: bool) -> Host {
+        let mut host = Host::without_swap(variant, &format!("{sizes}:always"), pages);
+        host.mm.swapon(swap, zram.then_some(Time::ZERO));
+        host
+    }
+
+    /// The same without swap, and with these sizes of folios, if any.
+    pub fn without_swap(variant: &str, thp_anon: &str, pages: u64) -> Host {
         let (machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
-        mm.set("thp_anon", &format!("{sizes}:always")).unwrap();
-        mm.swapon(swap, zram.then_some(Time::ZERO));
+        if !thp_anon.is_empty() {
+            mm.set("thp_anon", thp_anon).unwrap();
+        }
         let memcg = mm.create_memcg(Memcg::ROOT);
         let process = mm.create_mm(memcg);
         let start = mm.mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
