@@ -1,5 +1,7 @@
 //! Programs on machines with pages of 16 and 64 KiB: what people know of them, and what cannot run there.
 
+mod paging_scenario;
+
 use lab::metric::{self, Metric};
 use lab::outcome::Outcome;
 use lab::scenario::{Run, Scenario, load_machine};
@@ -92,41 +94,28 @@ fn what_was_recorded_in_pages_of_4_kib_is_refused() {
 /// Random reads of 4 KiB from a file, on a machine whose pages are larger: each brings in a whole page.
 #[test]
 fn files_come_in_pages_of_the_machine() {
-    let text = r#"
-        name = "reader"
-        description = "random reads"
-        evidence = "made up"
-        machine = "i7-9700"
-        series = "reclaim"
-        variants = ["g67"]
-        seeds = 1
-        metrics = ["score"]
-        [workload]
-        kind = "paging"
+    let workload = r#"
         files = "nvme"
         swap = "zram"
         swap_mib = 256
         cgroup_max_mib = [128]
-        warm_milliseconds = 0
         milliseconds = 100
-        [workload.demand]
-        kind = "groups"
-        [[workload.demand.groups]]
+    "#;
+    let readers = r#"
         threads = 4
         object = "file"
         mib = 256
         advice = "random"
         pattern = { kind = "uniform" }
-        compute_ns = { value = 100.0, source = "made up" }
-        [[workload.demand.groups]]
+    "#;
+    let writers = r#"
         threads = 2
         object = "memory"
         mib = 64
         write = true
         pattern = { kind = "uniform" }
-        compute_ns = { value = 100.0, source = "made up" }
     "#;
-    let scenario = Scenario::parse("reader", text).unwrap();
+    let scenario = paging_scenario::scenario("i7-9700", workload, &[readers, writers]);
     let results = PageSize::ALL.map(|size| {
         let machine = Profile { page_size: size, ..load_machine("i7-9700").unwrap() };
         simulation::run(&scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()

@@ -1,5 +1,7 @@
 //! Programs that run out of memory: who waits for a device, and for how long.
 
+mod paging_scenario;
+
 use lab::metric;
 use lab::outcome::Outcome;
 use lab::scenario::{Scenario, load_machine};
@@ -9,37 +11,26 @@ use std::collections::BTreeMap;
 
 /// Threads that use `mib` MiB of an object, all over it or one page after the other, with memory for `limit_mib`.
 fn outcome_of(files: &str, threads: u32, object: &str, pattern: &str, mib: u64, limit_mib: u64) -> Outcome {
-    let text = format!(
+    let workload = format!(
         r#"
-        name = "reader"
-        description = "random reads"
-        evidence = "made up"
-        machine = "epyc-7k62-32g"
-        series = "reclaim"
-        variants = ["g67"]
-        seeds = 1
-        metrics = ["score"]
-        [workload]
-        kind = "paging"
         files = "{files}"
         swap = "nvme"
         swap_mib = 1024
         cgroup_max_mib = [{limit_mib}]
-        warm_milliseconds = 0
         milliseconds = 200
-        [workload.demand]
-        kind = "groups"
-        [[workload.demand.groups]]
+        "#
+    );
+    let group = format!(
+        r#"
         threads = {threads}
         object = "{object}"
         mib = {mib}
         pattern = {{ kind = "{pattern}" }}
         shared = true
         write = true
-        compute_ns = {{ value = 100.0, source = "made up" }}
         "#
     );
-    let scenario = Scenario::parse("reader", &text).unwrap();
+    let scenario = paging_scenario::scenario("epyc-7k62-32g", &workload, &[&group]);
     let machine = load_machine("epyc-7k62-32g").unwrap();
     run(&scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
 }
