@@ -30,6 +30,12 @@ impl DeviceReads {
         }
     }
 
+    /// Whether nothing has been pushed since all requests were found to be taken.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.folios.is_empty()
+    }
+
     /// Puts the folios of the next request into `folios`, which is empty; whether there was one.
     #[inline]
     pub fn take(&mut self, folios: &mut Vec<FolioId>) -> bool {

@@ -10,6 +10,9 @@
 //!            present            a store: nobody else has the page ─► it becomes writable;  else ─► a copy
 //! ```
 //!
+//! Unmapping goes through entries in order and gathers single anonymous pages, as `struct mmu_gather` does; they are freed
+//! together, and before anything that takes time or frees something else, so that all is as if each had been freed at once.
+//!
 //! In the kernel: `handle_pte_fault`, `do_anonymous_page`, `do_swap_page`, `do_fault`, `do_wp_page`, `zap_pte_range` in
 //! mm/memory.c; `filemap_fault` in mm/filemap.c.
 

@@ -1,7 +1,7 @@
 //! Address spaces: what a process has mapped, and the page tables that say where it is.
 //!
 //! ```text
-//!   AddressSpace ─┬─ vmas       areas: what may be there (vma.rs)
+//!   AddressSpace ─┬─ vmas       areas: what may be there (vma.rs), by address (maple_tree.rs)
 //!                 └─ directory  page tables: what is there (page_table.rs)
 //!                                   │ ▲
 //!                                   ▼ │ rmap.rs: which entries map a folio

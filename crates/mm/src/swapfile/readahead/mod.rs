@@ -35,6 +35,9 @@ impl MemoryManager {
     /// All that is to be read from swap is there, for devices that take no time.
     #[inline]
     pub fn end_swap_reads(&mut self) {
+        if self.swap.reads.is_empty() {
+            return;
+        }
         let mut folios = Vec::new();
         while self.take_submitted_swap_read(&mut folios) {
             folios.drain(..).for_each(|id| self.end_read(id));
