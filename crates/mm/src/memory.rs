@@ -327,7 +327,9 @@ impl MemoryManager {
         first: Cursor,
     ) -> u64 {
         let (mut mapped, mut at) = (0, first);
-        while let Some(vma) = self.mms[mm].vmas.at(at).filter(|vma| vma.start < pages.end) {
+        while self.mms[mm].vmas.begins_before(at, pages.end)
+            && let Some(vma) = self.mms[mm].vmas.at(at)
+        {
             let flags = vma.flags;
             let mut rest = vma.start.max(pages.start)..vma.end.min(pages.end);
             while let Some((table, places)) = self.next_table(mm, &mut rest) {

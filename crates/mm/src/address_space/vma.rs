@@ -231,6 +231,12 @@ impl Vmas {
         self.tree.iter_from(at).map(|id| &self[id])
     }
 
+    /// Whether there is an area at a place that begins before `page`.
+    #[inline]
+    pub(crate) fn begins_before(&self, at: Cursor, page: Vpn) -> bool {
+        self.start(at).is_some_and(|start| start < page)
+    }
+
     /// Where the first area is that ends after `page`.
     fn first_after(&self, page: Vpn) -> Cursor {
         let Some(at) = self.tree.at_or_before(page) else { return MapleTree::FIRST };
@@ -240,7 +246,7 @@ impl Vmas {
     /// Where the first area is that has some of `pages`.
     pub(crate) fn first_in(&self, pages: &Range<Vpn>) -> Option<Cursor> {
         let at = self.first_after(pages.start);
-        self.at(at).is_some_and(|vma| vma.start < pages.end).then_some(at)
+        self.begins_before(at, pages.end).then_some(at)
     }
 
     /// The areas that end after `page`, in the order of addresses.
@@ -345,7 +351,7 @@ impl Vmas {
         mut visit: impl FnMut(&mut Vmas, Cursor) -> Cursor,
     ) -> Cursor {
         let mut at = self.cut(first, pages.start).unwrap_or(first);
-        while self.at(at).is_some_and(|vma| vma.start < pages.end) {
+        while self.begins_before(at, pages.end) {
             if let Some(rest) = self.cut(at, pages.end) {
                 at = self.tree.before(rest).expect("what was cut off lies behind the rest");
             }
@@ -364,6 +370,7 @@ impl Vmas {
     }
 
     /// The page at which the area at a place begins.
+    #[inline]
     pub(crate) fn start(&self, at: Cursor) -> Option<Vpn> {
         self.tree.get(at).map(|slot| slot.start)
     }
