@@ -156,18 +156,18 @@ pub fn tables() -> Vec<String> {
 }
 
 /// A cell of a table's baseline row number `row`.
-fn baseline_of_row(id: &str, row: usize, column: &'static str) -> Result<Printed, CalibrationError> {
+fn baseline_of_row(id: &str, row: usize, column: &'static str) -> Result<f64, CalibrationError> {
     let missing = || CalibrationError::NoCell { id: id.into(), column };
     let mechanism = Mechanism::of_table(id).ok_or_else(missing)?;
     let tables = mechanism.tables(&[id.to_string()]).map_err(|_| missing())?;
     let mut rows = tables.iter().flat_map(|table| &table.rows).filter(|row| row.kind == Kind::Baseline);
     let cell = rows.nth(row).and_then(|row| row.v.get(column));
-    cell.and_then(|text| Printed::parse(text)).ok_or_else(missing)
+    cell.and_then(|text| Printed::parse(text)).map(|printed| printed.value).ok_or_else(missing)
 }
 
 /// A cell of a table's first baseline row.
 fn baseline(id: &str, column: &'static str) -> Result<f64, CalibrationError> {
-    Ok(baseline_of_row(id, 0, column)?.value)
+    baseline_of_row(id, 0, column)
 }
 
 /// Calibrates what the table `id` pins.
@@ -293,7 +293,7 @@ fn sweep_costs(
 ) -> Result<Vec<Calibrated>, CalibrationError> {
     let mut figures = Vec::new();
     for &Cost { key, row, column, variant, metric } in costs {
-        let Printed { value: published, half_unit } = baseline_of_row(id, row, column)?;
+        let published = baseline_of_row(id, row, column)?;
         let missing = || CalibrationError::NoCell { id: id.into(), column };
         let start = machine.figure_mut(key).ok_or_else(missing)?.value;
         let mut time = |value: f64| -> Result<f64, CalibrationError> {
@@ -302,7 +302,7 @@ fn sweep_costs(
             Ok(simulation::run(&run)?.get(metric).unwrap_or(0.0))
         };
         let (calibrated, reached) = solve(published, start, &mut time)?;
-        if (reached - published).abs() > half_unit.max(TOLERANCE * published) {
+        if (reached - published).abs() > TOLERANCE * published {
             return Err(CalibrationError::OutOfReach {
                 id: id.into(),
                 key,
@@ -330,7 +330,7 @@ fn sweep_costs(
 
 /// How often all costs of a machine are gone through at most.
 const SWEEPS: usize = 8;
-/// How far from the published value a calibrated figure may lead, as a part of it, if that is more than its digits tell.
+/// How far from the published value a calibrated figure may lead, as a part of it.
 const TOLERANCE: f64 = 1e-3;
 /// Lines through two points that are tried, should the first one not be straight enough.
 const LINES: usize = 5;
@@ -397,7 +397,7 @@ mod tests {
     fn every_table_names_baseline_cells_only() {
         for (id, _, costs) in COSTS {
             for cost in costs {
-                assert!(baseline_of_row(id, cost.row, cost.column).unwrap().value > 0.0, "{id} {}", cost.key);
+                assert!(baseline_of_row(id, cost.row, cost.column).unwrap() > 0.0, "{id} {}", cost.key);
             }
             assert!(baseline_of_row(id, 2, costs[0].column).is_err(), "{id} has two baseline rows at most");
         }
