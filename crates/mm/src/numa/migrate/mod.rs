@@ -68,17 +68,16 @@ impl MemoryManager {
         let (f, settings) = (self.features().numa, self.settings.numa);
         let (here, source) = (machine.node(cpu), self.folio_node(id));
         let pid = self.numa.tasks.get(task).pid;
-        let task_policy = self.numa.tasks.get(task).policy;
         let vmas = &mut self.mms[mm].vmas;
         let number = vmas.find_id(page).expect("a page that is touched is mapped");
         note_access(&f, vmas.numab_mut(number), pid);
-        let vma = &vmas[number];
+        let vma = &self.mms[mm].vmas[number];
         let may_write = vma.flags.has(VmFlags::WRITE) && self.page_tables[entry].has(Pte::WRITE);
         let shares = self.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
         let order = if f.folios_take_turns { self.folios.flags[id].order() } else { 0 };
         // Of a huge entry the first page is asked for, of others the very page.
         let asked = if is_huge { window(page, PMD_ORDER).start } else { page };
-        let policy = vma.policy.as_deref().copied().or(task_policy);
+        let policy = self.get_vma_policy(cpu, vma);
         let policy = policy.map(|policy| (policy, interleave_index(vma, asked, order)));
         let vma_start = vma.start;
         let is_program = !vma.is_private() || vma.flags.has(VmFlags::EXEC);
