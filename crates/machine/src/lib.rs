@@ -180,6 +180,12 @@ impl<C: Category> Machine<C> {
         }
     }
 
+    /// Lets `cpu` do work that takes longer while an SMT sibling competes for the core.
+    #[inline]
+    pub fn work(&mut self, cpu: Cpu, category: C, work: Time) {
+        self.charge(cpu, category, self.stretched(cpu, work));
+    }
+
     /// The node whose memory is local to `cpu`.
     #[inline]
     pub fn node(&self, cpu: Cpu) -> Node {

@@ -307,12 +307,12 @@ impl Running {
                 taken = 1;
             }
             let time = system.machine.costs.page_alloc * taken as u64;
-            system.machine.charge(cpu, Category::Program, system.machine.stretched(cpu, time));
+            system.machine.work(cpu, Category::Program, time);
             return Step::Again;
         }
         if let Some(work) = active.work.take() {
             active.pages.retain(|&pfn| pfn != mm::page::NO_PAGE);
-            system.machine.charge(cpu, Category::Program, system.machine.stretched(cpu, work));
+            system.machine.work(cpu, Category::Program, work);
             return Step::Again;
         }
         // Once nobody is further behind, every interrupt of the past has been taken.
@@ -329,7 +329,7 @@ impl Running {
                 active.pages.drain(..freed);
             }
             let time = system.machine.costs.page_free * freed as u64;
-            system.machine.charge(cpu, Category::Program, system.machine.stretched(cpu, time));
+            system.machine.work(cpu, Category::Program, time);
             return Step::Again;
         }
         let latency = system.machine.now(cpu) - active.arrival;

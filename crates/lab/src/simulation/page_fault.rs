@@ -86,8 +86,8 @@ impl PageFault {
         }
         let costs = &system.machine.costs;
         let (fault, clear) = (costs.page_fault * taken as u64, costs.page_clear * taken as u64);
-        system.machine.charge(cpu, Category::PageFault, system.machine.stretched(cpu, fault));
-        system.machine.charge(cpu, Category::PageClear, system.machine.stretched(cpu, clear));
+        system.machine.work(cpu, Category::PageFault, fault);
+        system.machine.work(cpu, Category::PageClear, clear);
         task.unmapping |= task.pages.len() == self.pages_per_round;
         true
     }
@@ -104,7 +104,7 @@ impl PageFault {
             freed = 1;
         }
         let unmap = system.machine.costs.page_unmap * freed as u64;
-        system.machine.charge(cpu, Category::PageFree, system.machine.stretched(cpu, unmap));
+        system.machine.work(cpu, Category::PageFree, unmap);
         task.unmapped += freed;
         if task.unmapped == task.pages.len() {
             task.pages.clear();

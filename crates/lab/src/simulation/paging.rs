@@ -342,7 +342,7 @@ impl PagingProgram {
             let copy = system.machine.costs.page_copy.fraction(end - begin, self.page_size.parts());
             begin = end;
             let copied = costs.file_lookup + copy;
-            system.machine.charge(cpu, Category::FileRead, system.machine.stretched(cpu, copied));
+            system.machine.work(cpu, Category::FileRead, copied);
         }
         Ok(latest)
     }
@@ -402,7 +402,7 @@ impl PagingProgram {
         let Region { mm, start, pages } = self.regions[region];
         let freed = system.mm.madvise_dontneed(&mut system.machine, cpu, mm, start..start + pages);
         let unmap = system.machine.costs.page_unmap * freed;
-        system.machine.charge(cpu, Category::PageFree, system.machine.stretched(cpu, unmap));
+        system.machine.work(cpu, Category::PageFree, unmap);
     }
 
     /// Does what a thread does next.
@@ -420,7 +420,7 @@ impl PagingProgram {
         match operation {
             Operation::Compute { nanoseconds } => {
                 let work = Time::from_nanoseconds(nanoseconds);
-                system.machine.charge(cpu, Category::Program, system.machine.stretched(cpu, work));
+                system.machine.work(cpu, Category::Program, work);
                 Ok(Progress::Goes)
             }
             Operation::TransactionEnd => {

@@ -148,7 +148,7 @@ impl SocketStreams {
         // The last block of a message is rarely filled: what is copied is spread over all pages.
         let copied = (system.machine.costs.page_copy * pages).fraction(self.spec.copied_kib, 4 * blocks);
         let waited = (system.machine.costs.page_miss * missed).fraction(self.spec.copied_kib, 4 * blocks);
-        system.machine.charge(cpu, Category::PageCopy, system.machine.stretched(cpu, copied));
+        system.machine.work(cpu, Category::PageCopy, copied);
         system.machine.charge(cpu, Category::CacheMiss, waited);
         self.references += pages * LINES_PER_PAGE;
         self.misses += missed * LINES_PER_PAGE;
@@ -158,7 +158,7 @@ impl SocketStreams {
         let spread = LogNormal::new(-CALL_SPREAD * CALL_SPREAD / 2.0, CALL_SPREAD).expect("a finite spread");
         let factor: f64 = self.pairs[p].demand.sample(spread);
         let call = system.machine.costs.socket_call.scale(self.spec.calls.value * factor);
-        system.machine.charge(cpu, Category::Program, system.machine.stretched(cpu, call));
+        system.machine.work(cpu, Category::Program, call);
     }
 
     /// One step of a writer: begin a message, or allocate a block and copy into it. The allocation comes first,

@@ -228,8 +228,8 @@ impl NumaProgram {
             return;
         }
         if system.mm.counters().get(Event::NumaHintFaults) == hints {
-            let cost = system.machine.stretched(cpu, system.machine.costs.page_fault);
-            system.machine.charge(cpu, Category::PageFault, cost);
+            let cost = system.machine.costs.page_fault;
+            system.machine.work(cpu, Category::PageFault, cost);
         }
         for task in system.mm.take_wants_to_move() {
             self.move_task(system, task);
@@ -305,9 +305,11 @@ impl NumaProgram {
                 let thread = &mut self.threads[number];
                 (thread.pages, thread.write, thread.is_touch) = (first..first + 1, write, true);
             }
-            Some(Operation::Compute { nanoseconds }) => work(system, cpu, Category::Program, nanoseconds),
+            Some(Operation::Compute { nanoseconds }) => {
+                system.machine.work(cpu, Category::Program, Time::from_nanoseconds(nanoseconds));
+            }
             Some(Operation::SystemCalls { nanoseconds }) => {
-                work(system, cpu, Category::SystemCalls, nanoseconds)
+                system.machine.work(cpu, Category::SystemCalls, Time::from_nanoseconds(nanoseconds));
             }
             Some(Operation::Pin(node)) => {
                 let with_cpus = system.machine.topology.nodes - system.machine.topology.memory_only_nodes;
@@ -522,12 +524,6 @@ pub fn watch(
         look(now, &system.mm, &areas);
     }
     Ok(())
-}
-
-/// Charges for work that takes longer while the sibling is busy.
-fn work(system: &mut System, cpu: Cpu, category: Category, nanoseconds: u64) {
-    let work = system.machine.stretched(cpu, Time::from_nanoseconds(nanoseconds));
-    system.machine.charge(cpu, category, work);
 }
 
 /// Maps an area of private memory.
