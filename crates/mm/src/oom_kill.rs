@@ -8,7 +8,7 @@
 //! process to be killed, as an allocation would that finds no memory. Who runs the processes must end it. In the kernel:
 //! `lru_gen_age_node` in mm/vmscan.c, `oom_badness` in mm/oom_kill.c. `oom_score_adj` is not modelled.
 
-use crate::address_space::{MmId, PTRS_PER_PTE};
+use crate::address_space::MmId;
 use crate::counters::Event;
 use crate::page_alloc::MemoryManager;
 
@@ -32,8 +32,7 @@ impl MemoryManager {
             vec![(0, 0); self.mms.iter().map(|(id, _)| id.index() + 1).max().unwrap_or(0)];
         for (id, table) in self.page_tables.iter() {
             let (swapped, tables) = &mut in_swap_and_tables[table.mm.index()];
-            let places = table.places(0..PTRS_PER_PTE);
-            let entries = places.map(|place| self.page_tables[id.entry(place)]);
+            let entries = table.all_places().map(|place| self.page_tables[id.entry(place)]);
             *swapped += entries.filter(|entry| entry.swap_entry().is_some()).count() as u64;
             *tables += 1;
         }

@@ -30,45 +30,64 @@ pub const NR_PAGE_ORDERS: usize = 14;
 pub const MAX_PAGE_ORDER: u8 = Geometry::of(PageSize::Kib4).max_page_order;
 /// The order of their pageblocks, 2 MiB (`pageblock_order`).
 pub const PAGEBLOCK_ORDER: u8 = Geometry::of(PageSize::Kib4).pageblock_order;
+/// The order of their huge pages, 2 MiB (`HPAGE_PMD_ORDER`).
+pub const PMD_ORDER: u8 = Geometry::of(PageSize::Kib4).pmd_order;
 /// Largest order that the allocator treats as cheap (`PAGE_ALLOC_COSTLY_ORDER`).
 pub const COSTLY_ORDER: u8 = 3;
 
 /// The size of a base page, and the orders that follow from it.
 ///
 /// ```text
-///   page      largest block      pageblock, and what an entry of the middle level maps
-///    4 KiB    2^10    4 MiB      2^9     2 MiB
-///   16 KiB    2^11   32 MiB      2^11   32 MiB
-///   64 KiB    2^13  512 MiB      2^13  512 MiB
+///   page      largest block      page table, a huge page      pageblock
+///    4 KiB    2^10    4 MiB      2^9     2 MiB                2^9     2 MiB
+///   16 KiB    2^11   32 MiB      2^11   32 MiB                2^11   32 MiB
+///   64 KiB    2^13  512 MiB      2^13  512 MiB                2^13  512 MiB
 /// ```
 ///
-/// In the kernel: `ARCH_FORCE_MAX_ORDER` in arch/arm64/Kconfig, `pageblock_order` in include/linux/pageblock-flags.h: the
-/// smaller of `MAX_PAGE_ORDER` and the order of a huge page.
+/// In the kernel: `ARCH_FORCE_MAX_ORDER` in arch/arm64/Kconfig, `PMD_SHIFT` in its include/asm/pgtable-hwdef.h,
+/// `pageblock_order` in include/linux/pageblock-flags.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// The size of a page.
     pub page_size: PageSize,
     /// Largest buddy block (`MAX_PAGE_ORDER`).
     pub max_page_order: u8,
-    /// Pageblocks carry a migrate type (`pageblock_order`).
+    /// Pages of a page table: as many as entries of 8 bytes fill a page. An entry of the level above it maps as many by
+    /// itself, a huge page (`HPAGE_PMD_ORDER`).
+    pub pmd_order: u8,
+    /// Pageblocks carry a migrate type (`pageblock_order`): the smaller of the two.
     pub pageblock_order: u8,
 }
 
 impl Geometry {
     /// That of kernels with pages of this size.
     pub const fn of(page_size: PageSize) -> Geometry {
-        let (max_page_order, pageblock_order) = match page_size {
-            PageSize::Kib4 => (10, 9),
-            PageSize::Kib16 => (11, 11),
-            PageSize::Kib64 => (13, 13),
+        let max_page_order = match page_size {
+            PageSize::Kib4 => 10,
+            PageSize::Kib16 => 11,
+            PageSize::Kib64 => 13,
         };
-        Geometry { page_size, max_page_order, pageblock_order }
+        let pmd_order = page_size.shift() as u8 - 3;
+        let pageblock_order = if pmd_order < max_page_order { pmd_order } else { max_page_order };
+        Geometry { page_size, max_page_order, pmd_order, pageblock_order }
     }
 
     /// Pages of the largest block.
     #[inline]
     pub const fn max_order_nr_pages(self) -> u32 {
         1 << self.max_page_order
+    }
+
+    /// Pages of a huge page (`HPAGE_PMD_NR`).
+    #[inline]
+    pub const fn hpage_pmd_nr(self) -> u32 {
+        1 << self.pmd_order
+    }
+
+    /// Entries of a page table (`PTRS_PER_PTE`).
+    #[inline]
+    pub const fn ptrs_per_pte(self) -> usize {
+        1 << self.pmd_order
     }
 
     /// Pages of a pageblock.

@@ -251,7 +251,7 @@ impl MemoryManager {
             folios: Folios::default(),
             files: Files::default(),
             mms: AddressSpaces::default(),
-            page_tables: PageTables::default(),
+            page_tables: PageTables::new(geometry),
             mmu_gather: Vec::new(),
             file_mappings: FileMappings::default(),
             swap: Swap::new(geometry.page_size),

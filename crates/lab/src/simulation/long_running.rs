@@ -348,8 +348,8 @@ impl<'a> LongRun<'a> {
     }
 
     fn makes_none(&self) -> bool {
-        let stats = self.system.mm.mthp_stats();
-        Orders::ALL_ANON.descending().all(|order| {
+        let (stats, orders) = (self.system.mm.mthp_stats(), Orders::all_anon(self.system.mm.geometry()));
+        orders.descending().all(|order| {
             stats.get(order, MthpStat::AnonFaultAlloc) + stats.get(order, MthpStat::AnonFaultFallback) == 0
         })
     }
@@ -357,7 +357,8 @@ impl<'a> LongRun<'a> {
     /// Faults that had room for the preferred order, or for more, and those that got it.
     fn attempts(&self) -> (i64, i64) {
         let stats = self.system.mm.mthp_stats();
-        let preferred = Orders::ALL_ANON.without(Orders::range(0, self.spec.order - 1));
+        let preferred =
+            Orders::all_anon(self.system.mm.geometry()).without(Orders::range(0, self.spec.order - 1));
         let made: i64 = preferred.descending().map(|order| stats.get(order, MthpStat::AnonFaultAlloc)).sum();
         let failed = stats.get(self.spec.order, MthpStat::AnonFaultFallback);
         (made + failed + self.probes.0, made + self.probes.1)

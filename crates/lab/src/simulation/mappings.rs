@@ -25,6 +25,7 @@ use machine::{Cpu, Machine, PageSize};
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
+use mm::page::NR_PAGE_ORDERS;
 use mm::{Category, Event, MemoryManager};
 use places::{Pages, Places};
 use serde::{Deserialize, Serialize};
@@ -295,7 +296,7 @@ impl Replay {
 
     /// Counts memory by size of folio.
     fn sample(&mut self, seconds: u64) {
-        let mut pages = [0; 10];
+        let mut pages = [0; NR_PAGE_ORDERS];
         let mut parts = 0;
         for Process { id, places } in self.processes.iter().flatten() {
             pages.iter_mut().zip(self.system.mm.anon_pages_by_order(*id)).for_each(|(sum, n)| *sum += n);

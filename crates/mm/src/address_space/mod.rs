@@ -21,7 +21,7 @@ mod rmap;
 mod vma;
 
 use crate::account::Category;
-use crate::huge_memory::policy::Disabled;
+use crate::huge_memory::policy::{Disabled, window};
 use crate::memcontrol::Memcg;
 use crate::numa::scan::MmScan;
 use crate::page_alloc::MemoryManager;
@@ -30,8 +30,8 @@ use machine::{Cpu, Machine};
 use std::ops::Range;
 
 pub(crate) use maple_tree::Cursor;
+pub use page_table::Pte;
 pub(crate) use page_table::{Directory, PageTables, PteNumber, TableId};
-pub use page_table::{PTRS_PER_PTE, Pte};
 pub(crate) use rmap::{FileMappings, Mappings};
 pub(crate) use vma::VmaId;
 pub use vma::{Backing, VmFlags, Vma, Vmas};
@@ -150,7 +150,7 @@ pub enum Advice {
 impl MemoryManager {
     /// An address space with nothing in it, whose pages are charged to `memcg` (`mm_alloc`, `execve`).
     pub fn create_mm(&mut self, memcg: Memcg) -> MmId {
-        let (vmas, directory) = (Vmas::default(), Directory::default());
+        let (vmas, directory) = (Vmas::default(), Directory::new(self.geometry()));
         let (numa_scan, thp_disabled) = (MmScan::default(), Disabled::No);
         self.mms.add(AddressSpace {
             memcg,
@@ -178,7 +178,8 @@ impl MemoryManager {
 
     /// Maps `pages` pages where there is room, and says where.
     pub fn mmap(&mut self, mm: MmId, pages: u64, backing: Backing, flags: VmFlags) -> Vpn {
-        let start = self.mms[mm].vmas.end().next_multiple_of(PTRS_PER_PTE as u64).max(PTRS_PER_PTE as u64);
+        let span = self.geometry().ptrs_per_pte() as u64;
+        let start = self.mms[mm].vmas.end().next_multiple_of(span).max(span);
         self.map_area(mm, start, pages, backing, flags);
         start
     }
@@ -371,7 +372,7 @@ impl MemoryManager {
     /// them becomes many.
     pub(crate) fn next_table(&mut self, mm: MmId, pages: &mut Range<Vpn>) -> Option<(TableId, Range<usize>)> {
         let (table, places) = self.mms[mm].directory.next_table(pages)?;
-        if places.len() < PTRS_PER_PTE {
+        if places.len() < self.geometry().ptrs_per_pte() {
             self.split_huge_pmd(table);
         }
         Some((table, places))
@@ -380,14 +381,15 @@ impl MemoryManager {
     /// Frees the tables for `pages`, in which there is no area any more, as far as neither the area before them nor the one
     /// behind needs one (`free_pgtables`).
     fn free_page_tables(&mut self, mm: MmId, pages: &Range<Vpn>, behind: Cursor) {
-        let (span, vmas) = (PTRS_PER_PTE as u64, &self.mms[mm].vmas);
-        let end = vmas.start(behind).map_or(pages.end, |start| pages.end.min(start / span * span));
-        let mut rest = pages.start / span * span..end;
+        let (order, vmas) = (self.geometry().pmd_order, &self.mms[mm].vmas);
+        let table_of = |page| window(page, order);
+        let end = vmas.start(behind).map_or(pages.end, |start| pages.end.min(table_of(start).start));
+        let mut rest = table_of(pages.start).start..end;
         if rest.is_empty() {
             return;
         }
         let before = vmas.end_before(behind).unwrap_or(0);
-        rest.start = rest.start.max(before.next_multiple_of(span));
+        rest.start = rest.start.max(if before == 0 { 0 } else { table_of(before - 1).end });
         while let Some((table, _)) = self.mms[mm].directory.next_table(&mut rest) {
             let first = self.page_tables[table].first;
             self.page_tables.delete(table);
@@ -410,9 +412,10 @@ impl MemoryManager {
             }
             return entry;
         }
-        let table = self.page_tables.create(mm, page & !(PTRS_PER_PTE as u64 - 1), false);
+        let first = window(page, self.geometry().pmd_order).start;
+        let table = self.page_tables.create(mm, first, false);
         self.mms[mm].directory.set(page, Some(table));
-        table.entry(page as usize % PTRS_PER_PTE)
+        self.mms[mm].directory.entry_of(table, page)
     }
 
     /// The page-table entry of a page, as it is.

@@ -1,4 +1,4 @@
-//! Page-table entries, and tables of 512 of them.
+//! Page-table entries, and tables that have a page full of them: 512 with pages of 4 KiB, 2048 of 16, 8192 of 64.
 //!
 //! ```text
 //!   entry    payload: folio or swap entry (32) │ present, zero, swap, write, young, exclusive, prot_none
@@ -10,24 +10,18 @@
 //!                                                                                 a folio may be mapped, at the same address
 //! ```
 //!
-//! An entry has a number in the machine, that of its table times 512 and its place there. A huge entry stands in place of
-//! all entries of a table. An anonymous folio keeps the number of one entry that maps it; the ring of that entry's table
-//! leads to the others. The kernel finds them through `struct anon_vma`. A large folio is mapped where its size divides
+//! A huge entry stands in place of all entries of a table. An anonymous folio keeps the number of one entry that maps it,
+//! that of its table times the entries of a table and its place there; the ring of that entry's table leads to the others. The kernel finds them through `struct anon_vma`. A large folio is mapped where its size divides
 //! the page number, so the place of an entry says which page of its folio it maps. An entry that may be written is dirty:
 //! the twin grants the right when it is used. What pages hold is not known but for one thing: whether the program has
 //! stored to them, as what it has not is zeroes. In the kernel: arch/x86/include/asm/pgtable.h, `pte_alloc_one`, mm/rmap.c.
 
 use super::{MmId, Vpn};
 use crate::folio::FolioId;
+use crate::page::Geometry;
 use crate::swapfile::SwapEntry;
 use prefetch_index::prefetch_index;
 use std::ops::Range;
-
-/// Entries of a table.
-pub const PTRS_PER_PTE: usize = 512;
-
-/// log2 of [`PTRS_PER_PTE`].
-pub const PTE_TABLE_SHIFT: u32 = 9;
 
 /// A page-table entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -135,19 +129,22 @@ impl Pte {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TableId(u32);
 
-/// An entry of a table, by its number in the machine.
+/// An entry: its table, and its place there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PteNumber(pub(crate) u32);
+pub(crate) struct PteNumber {
+    table: TableId,
+    place: u32,
+}
 
 impl PteNumber {
     #[inline]
     pub(crate) fn table(self) -> TableId {
-        TableId(self.0 >> PTE_TABLE_SHIFT)
+        self.table
     }
 
     #[inline]
     pub(crate) fn place(self) -> usize {
-        self.0 as usize % PTRS_PER_PTE
+        self.place as usize
     }
 }
 
@@ -164,11 +161,11 @@ impl TableId {
     /// One of its entries.
     #[inline]
     pub(crate) fn entry(self, place: usize) -> PteNumber {
-        PteNumber(self.0 << PTE_TABLE_SHIFT | place as u32)
+        PteNumber { table: self, place: place as u32 }
     }
 }
 
-/// The entries for 2 MiB of an address space.
+/// The entries for as much of an address space as a huge page has, 2 MiB with pages of 4 KiB.
 #[derive(Clone, Debug)]
 pub(crate) struct PageTable {
     /// Whose it is.
@@ -179,11 +176,13 @@ pub(crate) struct PageTable {
     sibling: TableId,
     /// Counts changes of entries, so that what was added up of them is known to be still right.
     version: u32,
+    /// Pages that it is for.
+    pages: u32,
     /// One entry for all of it (a PMD), or none.
     huge: Pte,
     /// Pages of a huge entry that the program has stored to, a bit each.
-    stored: [u64; PTRS_PER_PTE / 64],
-    /// None, or 512.
+    stored: Box<[u64]>,
+    /// None beside a huge one, or one for each page.
     entries: Box<[Pte]>,
 }
 
@@ -203,7 +202,7 @@ impl PageTable {
     /// Pages that one of its entries is for.
     #[inline]
     pub(crate) fn pages_of_entry(&self) -> u64 {
-        if self.is_huge() { PTRS_PER_PTE as u64 } else { 1 }
+        if self.is_huge() { self.pages.into() } else { 1 }
     }
 
     /// The entries at some places, or the huge one.
@@ -232,12 +231,18 @@ impl PageTable {
         if self.is_huge() { 0..1 } else { places }
     }
 
-    /// Replaces the huge entry by 512 equal ones.
+    /// The places of all its entries.
+    pub(crate) fn all_places(&self) -> Range<usize> {
+        0..self.entries.len().max(1)
+    }
+
+    /// Replaces the huge entry by equal ones of single pages.
     pub(crate) fn split_huge(&mut self) {
         self.version = self.version.wrapping_add(1);
         let huge = std::mem::take(&mut self.huge);
         let entry = |place: usize| if huge.folio().is_some() { huge.with(self.stored(place)) } else { huge };
-        self.entries = (0..PTRS_PER_PTE).map(entry).collect();
+        self.entries = (0..self.pages as usize).map(entry).collect();
+        self.stored = Box::default();
     }
 
     /// Whether the page at a place was stored to: [`Pte::STORED`], or nothing.
@@ -249,22 +254,30 @@ impl PageTable {
         }
     }
 
-    /// How many pages at some places a folio has there that nobody stored to.
+    /// How many pages at some places, of all that it is for, a folio has there that nobody stored to.
     pub(crate) fn untouched(&self, places: Range<usize>, id: FolioId) -> u32 {
         let maps = |place: usize| self.entries.get(place).unwrap_or(&self.huge).folio() == Some(id);
         places.filter(|&place| maps(place) && self.stored(place) == Pte::default()).count() as u32
     }
 
-    /// Maps a folio by one huge entry in place of all that was there; `stored` are the pages with data.
-    pub(crate) fn set_huge(&mut self, entry: Pte, stored: [u64; PTRS_PER_PTE / 64]) {
+    /// Maps a folio by one huge entry in place of all that was there; `stored` are the places of the pages with data.
+    pub(crate) fn set_huge(&mut self, entry: Pte, stored: impl IntoIterator<Item = usize>) {
         self.version = self.version.wrapping_add(1);
-        (self.huge, self.stored, self.entries) = (entry, stored, Box::default());
+        (self.huge, self.stored, self.entries) = (entry, no_bits(self.pages), Box::default());
+        stored.into_iter().for_each(|place| self.stored[place / 64] |= 1 << (place % 64));
     }
 }
 
+/// A bit for each of so many pages, none of them set.
+fn no_bits(pages: u32) -> Box<[u64]> {
+    vec![0; pages as usize / 64].into()
+}
+
 /// The page tables of all address spaces.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct PageTables {
+    /// log2 of the entries of a table.
+    shift: u8,
     tables: Vec<PageTable>,
     free: Vec<TableId>,
 }
@@ -303,12 +316,32 @@ impl std::ops::IndexMut<TableId> for PageTables {
 }
 
 impl PageTables {
+    /// No tables yet.
+    pub(crate) fn new(geometry: Geometry) -> PageTables {
+        PageTables { shift: geometry.pmd_order, tables: Vec::new(), free: Vec::new() }
+    }
+
+    /// An entry as a folio keeps it, in 32 bits.
+    #[inline]
+    pub(crate) fn slot(&self, number: PteNumber) -> u32 {
+        number.table.0 << self.shift | number.place
+    }
+
+    /// The entry that a folio keeps.
+    #[inline]
+    pub(crate) fn at_slot(&self, slot: u32) -> PteNumber {
+        PteNumber { table: TableId(slot >> self.shift), place: slot & ((1 << self.shift) - 1) }
+    }
+
     /// An empty table of `mm` for the pages from `first` on, in a ring of its own; with one entry if it is huge.
     pub(crate) fn create(&mut self, mm: MmId, first: Vpn, is_huge: bool) -> TableId {
         let id = self.free.pop().unwrap_or(TableId(self.tables.len() as u32));
-        let entries = vec![Pte::NONE; if is_huge { 0 } else { PTRS_PER_PTE }].into();
-        let stored = Default::default();
-        let table = PageTable { mm, first, sibling: id, version: 0, huge: Pte::NONE, stored, entries };
+        let pages = 1 << self.shift;
+        let (stored, entries) = match is_huge {
+            true => (no_bits(pages), Box::default()),
+            false => (Box::default(), vec![Pte::NONE; pages as usize].into()),
+        };
+        let table = PageTable { mm, first, sibling: id, version: 0, pages, huge: Pte::NONE, stored, entries };
         match self.tables.get_mut(id.0 as usize) {
             Some(place) => *place = PageTable { version: place.version.wrapping_add(1), ..table },
             None => self.tables.push(table),
@@ -334,7 +367,7 @@ impl PageTables {
 
     /// Puts `table`, which is in a ring of its own, into the ring of `other`, with the same pages stored to.
     pub(crate) fn join(&mut self, other: TableId, table: TableId) {
-        self[table].stored = self[other].stored;
+        self[table].stored = self[other].stored.clone();
         self[table].sibling = std::mem::replace(&mut self[other].sibling, table);
     }
 
@@ -376,20 +409,27 @@ impl PageTables {
     }
 }
 
-/// Where the tables of one address space are: by GiB, then by 2 MiB.
-#[derive(Clone, Debug, Default)]
+/// Where the tables of one address space are, in tables of tables: by GiB with pages of 4 KiB, then by 2 MiB.
+#[derive(Clone, Debug)]
 pub(crate) struct Directory {
-    /// In the order of addresses.
-    gibibytes: Vec<(u64, Box<[TableId; PTRS_PER_PTE]>)>,
+    /// log2 of the entries of a table, whatever it is a table of.
+    shift: u8,
+    /// In the order of addresses, by the number of the first table.
+    tables: Vec<(u64, Box<[TableId]>)>,
 }
 
 impl Directory {
+    /// No tables yet.
+    pub(crate) fn new(geometry: Geometry) -> Directory {
+        Directory { shift: geometry.pmd_order, tables: Vec::new() }
+    }
+
     /// The table that has the entry of a page.
     #[inline]
     pub(crate) fn table(&self, page: Vpn) -> Option<TableId> {
-        let number = page >> PTE_TABLE_SHIFT;
-        let at = self.gibibytes.partition_point(|(first, _)| *first <= number).checked_sub(1)?;
-        let (first, tables) = &self.gibibytes[at];
+        let number = page >> self.shift;
+        let at = self.tables.partition_point(|(first, _)| *first <= number).checked_sub(1)?;
+        let (first, tables) = &self.tables[at];
         let table = *tables.get((number - first) as usize)?;
         (table != TableId::NONE).then_some(table)
     }
@@ -397,18 +437,24 @@ impl Directory {
     /// The entry of a page, if its table exists.
     #[inline]
     pub(crate) fn entry(&self, page: Vpn) -> Option<PteNumber> {
-        self.table(page).map(|table| table.entry(page as usize % PTRS_PER_PTE))
+        self.table(page).map(|table| self.entry_of(table, page))
+    }
+
+    /// The entry of a page in the table that has it.
+    #[inline]
+    pub(crate) fn entry_of(&self, table: TableId, page: Vpn) -> PteNumber {
+        table.entry(page as usize & ((1 << self.shift) - 1))
     }
 
     /// Notes the table that has the entry of a page, or that there is none any more.
     pub(crate) fn set(&mut self, page: Vpn, table: Option<TableId>) {
-        let number = page >> PTE_TABLE_SHIFT;
-        let first = number & !(PTRS_PER_PTE as u64 - 1);
-        let at = self.gibibytes.partition_point(|(other, _)| *other < first);
-        if self.gibibytes.get(at).is_none_or(|(other, _)| *other != first) {
-            self.gibibytes.insert(at, (first, Box::new([TableId::NONE; PTRS_PER_PTE])));
+        let number = page >> self.shift;
+        let first = number >> self.shift << self.shift;
+        let at = self.tables.partition_point(|(other, _)| *other < first);
+        if self.tables.get(at).is_none_or(|(other, _)| *other != first) {
+            self.tables.insert(at, (first, vec![TableId::NONE; 1 << self.shift].into()));
         }
-        self.gibibytes[at].1[(number - first) as usize] = table.unwrap_or(TableId::NONE);
+        self.tables[at].1[(number - first) as usize] = table.unwrap_or(TableId::NONE);
     }
 
     /// The first table for `pages`, with its entries among them; `pages` begin behind it then.
@@ -417,14 +463,14 @@ impl Directory {
         if pages.is_empty() {
             return None;
         }
-        let span = PTRS_PER_PTE as u64;
-        let numbers = pages.start >> PTE_TABLE_SHIFT..pages.end.div_ceil(span);
-        let from = self.gibibytes.partition_point(|(first, _)| first + span <= numbers.start);
-        for (first, tables) in self.gibibytes[from..].iter().take_while(|(first, _)| *first < numbers.end) {
+        let span = 1 << self.shift;
+        let numbers = pages.start >> self.shift..((pages.end - 1) >> self.shift) + 1;
+        let from = self.tables.partition_point(|(first, _)| first + span <= numbers.start);
+        for (first, tables) in self.tables[from..].iter().take_while(|(first, _)| *first < numbers.end) {
             let from = (numbers.start.max(*first) - first) as usize;
             let wanted = &tables[from..(numbers.end - first).min(span) as usize];
             let Some(found) = wanted.iter().position(|&table| table != TableId::NONE) else { continue };
-            let begin = (first + (from + found) as u64) << PTE_TABLE_SHIFT;
+            let begin = (first + (from + found) as u64) << self.shift;
             let end = (pages.end - begin).min(span);
             let places = pages.start.saturating_sub(begin) as usize..end as usize;
             pages.start = begin + end;

@@ -8,9 +8,8 @@
 //! In the kernel: mm/rmap.c (`folio_referenced`, `try_to_unmap`, `page_mkclean`), mm/interval_tree.c.
 
 use super::page_table::TableId;
-use super::{MmId, PTRS_PER_PTE, Pte, PteNumber, Vpn};
+use super::{MmId, Pte, PteNumber, Vpn};
 use crate::folio::{Census, FolioFlags, FolioId};
-use crate::huge_memory::orders::PMD_ORDER;
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::SwapEntry;
 use crate::xarray::{Entry, FileId};
@@ -87,7 +86,7 @@ impl MemoryManager {
             return Mappings::new();
         }
         if self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
-            let slot = PteNumber(folio.slot);
+            let slot = self.page_tables.at_slot(folio.slot);
             if folio.mapcount == 1 {
                 debug_assert!(maps(&slot), "{id:?} names an entry that maps it");
                 return Mappings::from_slice(&[slot]);
@@ -181,13 +180,14 @@ impl MemoryManager {
     pub(crate) fn lose_mapping(&mut self, entry: PteNumber, id: FolioId) {
         let folio = &mut self.folios[id];
         folio.mapcount -= 1;
-        if folio.mapcount == 0 || folio.slot != entry.0 {
+        if folio.mapcount == 0 || folio.slot != self.page_tables.slot(entry) {
             return;
         }
         let flags = self.folios.flags[id];
         if flags.has(FolioFlags::SWAPBACKED) {
             let other = self.page_tables.mappings(entry, id, flags.nr_pages()).next();
-            self.folios[id].slot = other.expect("a folio that is mapped has another entry").0;
+            let other = other.expect("a folio that is mapped has another entry");
+            self.folios[id].slot = self.page_tables.slot(other);
         }
     }
 
@@ -209,15 +209,15 @@ impl MemoryManager {
         (rss, table.pages_of_entry())
     }
 
-    /// Makes 512 entries of each huge one that maps a folio.
+    /// Makes entries of single pages of each huge one that maps a folio.
     pub(crate) fn split_huge_mappings(&mut self, id: FolioId) {
-        if self.folios.flags[id].order() == PMD_ORDER {
+        if self.is_pmd_order(self.folios.flags[id].order()) {
             let tables: Vec<_> = self.mappings_of(id).iter().map(|entry| entry.table()).collect();
             tables.into_iter().for_each(|table| self.split_huge_pmd(table));
         }
     }
 
-    /// Makes 512 entries of a huge one (`__split_huge_pmd`).
+    /// Makes entries of single pages of a huge one (`__split_huge_pmd`).
     pub(crate) fn split_huge_pmd(&mut self, table: TableId) {
         if !self.page_tables[table].is_huge() {
             return;
@@ -225,7 +225,7 @@ impl MemoryManager {
         let huge = self.page_tables[table.entry(0)];
         self.page_tables[table].split_huge();
         if let Some(id) = huge.folio() {
-            self.folios[id].mapcount += PTRS_PER_PTE as u16 - 1;
+            self.folios[id].mapcount += self.page_tables[table].all_places().len() as u16 - 1;
         }
     }
 
@@ -237,7 +237,7 @@ impl MemoryManager {
         for (id, table) in self.page_tables.iter() {
             let space = &self.mms[table.mm];
             assert_eq!(space.directory.table(table.first), Some(id), "an address space has its tables");
-            for place in table.places(0..PTRS_PER_PTE) {
+            for place in table.all_places() {
                 let entry = self.page_tables[id.entry(place)];
                 if entry == Pte::NONE {
                     continue;
@@ -278,7 +278,7 @@ impl MemoryManager {
         for (mm, space) in self.mms.iter() {
             let (mut anon, mut file) = (0, 0);
             for (id, table) in self.page_tables.iter().filter(|(_, table)| table.mm == mm) {
-                for place in table.places(0..PTRS_PER_PTE) {
+                for place in table.all_places() {
                     let Some(folio) = self.page_tables[id.entry(place)].folio() else { continue };
                     match self.folios.flags[folio].has(FolioFlags::SWAPBACKED) {
                         true => anon += table.pages_of_entry(),

@@ -1,7 +1,7 @@
 //! Making large folios in page faults.
 //!
 //! ```text
-//!   directory   no table for the 2 MiB ─► do_huge_pmd_anonymous_page ─► a huge entry
+//!   directory   no table for a huge page ─► do_huge_pmd_anonymous_page ─► a huge entry
 //!                                              │ not allowed, or none to be had
 //!                                              ▼
 //!   table       │ │ │■│ │ │ │ │ │  ─► alloc_anon_folio ─► 2^order entries from the aligned page on
@@ -10,7 +10,6 @@
 //! In the kernel: `do_huge_pmd_anonymous_page`, `vma_alloc_anon_folio_pmd` in mm/huge_memory.c, `alloc_anon_folio` in
 //! mm/memory.c.
 
-use super::orders::{HPAGE_PMD_NR, PMD_ORDER};
 use super::policy::{self, Failure, PmdStep, VmaState};
 use super::stats::MthpStat;
 use crate::account::Category;
@@ -35,7 +34,7 @@ impl MemoryManager {
 
     /// Whether one entry of the middle level can map a folio of this order.
     pub(crate) fn is_pmd_order(&self, order: u8) -> bool {
-        self.settings.transparent_hugepage.pmd_mapped().has(order)
+        self.settings.transparent_hugepage.pmd_order() == order
     }
 
     /// log2 of the pages of a folio.
@@ -50,7 +49,7 @@ impl MemoryManager {
         policy::is_thp_eligible(f, thp, &self.vma_state(mm, vma), &vma.pages())
     }
 
-    /// Whether there is nothing for the 2 MiB of a page, not even a page table.
+    /// Whether there is nothing for as much as a huge page has around a page, not even a page table.
     fn is_pmd_none(&self, mm: MmId, page: Vpn) -> bool {
         self.mms[mm].directory.entry(page).is_none_or(|entry| {
             self.page_tables[entry.table()].is_huge() && self.page_tables[entry] == Pte::NONE
@@ -68,27 +67,28 @@ impl MemoryManager {
         let (f, thp) = (self.features().folios, self.settings.transparent_hugepage);
         let area = &self.mms[mm].vmas[vma];
         let state = self.vma_state(mm, area);
-        let allowed = policy::allowed_orders(&f, &thp, &state).and(thp.pmd_mapped());
-        let step = policy::pmd_step(allowed, &area.pages(), page, write, thp.use_zero_page);
+        let allowed = policy::allowed_orders(&f, &thp, &state);
+        let step = policy::pmd_step(&thp, allowed, &area.pages(), page, write);
         if step == PmdStep::Pass || !self.is_pmd_none(mm, page) {
             return None;
         }
         self.khugepaged_enter_vma(mm, page);
         let area = self.mms[mm].vmas[vma].flags;
         let has_recency = self.has_recency(area);
-        let first = policy::window(page, PMD_ORDER).start;
+        let order = thp.pmd_order();
+        let first = policy::window(page, order).start;
         let mut entry = Pte::ZERO;
         if step == PmdStep::Folio {
             let effort = policy::effort(&f, &thp, &state);
             let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
-            flags.set_order(PMD_ORDER);
+            flags.set_order(order);
             match self.vma_alloc_folio(machine, cpu, (mm, vma, page), flags, effort) {
                 Err(failure) => {
-                    self.count_fallback(PMD_ORDER, failure);
+                    self.count_fallback(order, failure);
                     return None;
                 }
                 Ok(id) => {
-                    let cost = machine.costs.clear(HPAGE_PMD_NR.into());
+                    let cost = machine.costs.clear(thp.hpage_pmd_nr().into());
                     machine.charge(cpu, Category::PageClear, cost);
                     self.folio_add_lru_vma(machine, cpu, id, area, has_recency);
                     entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
@@ -104,14 +104,14 @@ impl MemoryManager {
             }
         };
         let number = table.entry(0);
-        self.page_tables[table].set_huge(entry, Default::default());
+        self.page_tables[table].set_huge(entry, []);
         if let Some(id) = entry.folio() {
-            self.folios[id].slot = number.0;
+            self.folios[id].slot = self.page_tables.slot(number);
             self.add_rmap(number, id);
             self.mms[mm].vmas[vma].has_anon = true;
             self.counters.add(Event::ThpFaultAlloc, 1);
-            self.mthp_stats.add(PMD_ORDER, MthpStat::AnonFaultAlloc, 1);
-            self.mthp_stats.add(PMD_ORDER, MthpStat::NrAnon, 1);
+            self.mthp_stats.add(order, MthpStat::AnonFaultAlloc, 1);
+            self.mthp_stats.add(order, MthpStat::NrAnon, 1);
             self.watch_for_underuse(id);
         } else {
             self.counters.add(Event::ThpZeroPageAlloc, 1);
@@ -139,7 +139,7 @@ impl MemoryManager {
         }
         if thp.anon_beside_full && !orders.is_empty() {
             let table = &self.page_tables[fault.entry.table()];
-            let beside = policy::beside_full(orders, &vma.pages(), fault.page, |window| {
+            let beside = policy::beside_full(thp, orders, &vma.pages(), fault.page, |window| {
                 let first = (window.start - table.first) as usize;
                 table.is_full(first..first + (window.end - window.start) as usize)
             });
@@ -187,7 +187,7 @@ impl MemoryManager {
         let table = fault.entry.table();
         let first = fault.entry.place() >> order << order;
         let entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
-        self.folios[id].slot = table.entry(first).0;
+        self.folios[id].slot = self.page_tables.slot(table.entry(first));
         self.page_tables[table].entries_mut(first..first + (1 << order)).fill(entry);
         self.add_rmaps(table.entry(first), 1 << order, id);
         self.mthp_stats.add(order, MthpStat::NrAnon, 1);

@@ -5,16 +5,11 @@
 //!         1   0   0   0   0   1   1   0   0   0        {9, 4, 3}: 2 MiB, 64 KiB, 32 KiB
 //! ```
 //!
-//! Anonymous memory comes in orders 2 to 9, beside single pages: a folio of order 1 has no room for what a large folio
-//! keeps in its third page. In the kernel: `THP_ORDERS_ALL_ANON`, `highest_order` and `next_order` in
+//! Anonymous memory comes in orders from 2 to that of a huge page, beside single pages: a folio of order 1 has no room for
+//! what a large folio keeps in its third page. In the kernel: `THP_ORDERS_ALL_ANON`, `highest_order` and `next_order` in
 //! include/linux/huge_mm.h.
 
-/// The order of a whole page table of the twin's. With pages of 4 KiB that is what one entry of the middle level maps, 2 MiB
-/// (`HPAGE_PMD_ORDER`); with larger ones it is the largest order there is, and entries map it.
-pub const PMD_ORDER: u8 = 9;
-
-/// Its pages (`HPAGE_PMD_NR`).
-pub const HPAGE_PMD_NR: u32 = 1 << PMD_ORDER;
+use crate::page::Geometry;
 
 /// Some orders, 0 to 15.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -23,8 +18,12 @@ pub struct Orders(u16);
 impl Orders {
     /// No order.
     pub const NONE: Orders = Orders(0);
+
     /// All that anonymous memory can have (`THP_ORDERS_ALL_ANON`).
-    pub const ALL_ANON: Orders = Orders::range(2, PMD_ORDER);
+    #[inline]
+    pub const fn all_anon(geometry: Geometry) -> Orders {
+        Orders::range(2, geometry.pmd_order)
+    }
 
     /// One order.
     pub const fn one(order: u8) -> Orders {
@@ -91,6 +90,7 @@ impl Orders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::PageSize;
 
     #[test]
     fn orders_come_largest_first() {
@@ -100,6 +100,10 @@ mod tests {
         assert_eq!(orders.below(3), Orders::NONE);
         assert_eq!(Orders::NONE.descending().count(), 0);
         assert_eq!(Orders::range(2, 1), Orders::NONE);
-        assert!(!Orders::ALL_ANON.has(1) && !Orders::ALL_ANON.has(10) && Orders::ALL_ANON.has(2));
+        for (size, largest) in PageSize::ALL.into_iter().zip([9, 11, 13]) {
+            let all = Orders::all_anon(Geometry::of(size));
+            assert_eq!((all.highest(), all.descending().count()), (Some(largest), usize::from(largest) - 1));
+            assert!(all.has(2) && !all.has(1));
+        }
     }
 }

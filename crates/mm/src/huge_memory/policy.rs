@@ -19,8 +19,9 @@
 use super::features::{
     Allocation, Candidates, FolioFeatures, FolioGfp, FolioSize, LostRace, Search, UserfaultRule,
 };
-use super::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
+use super::orders::Orders;
 use super::settings::{Defrag, Enabled, Mode, ThpSettings};
+use crate::page::NR_PAGE_ORDERS;
 use crate::page_alloc::Effort;
 use crate::vmscan::policy::PAGE_ALLOC_COSTLY_ORDER;
 use std::ops::Range;
@@ -99,13 +100,14 @@ fn is_enabled(thp: &ThpSettings, vma: &VmaState) -> bool {
     }
 }
 
-/// The orders that settings and advice allow, 2 MiB of pages of 4 KiB among them (`thp_vma_allowable_orders`). Before v6 there is no other.
+/// The orders that settings and advice allow, that of a huge page among them (`thp_vma_allowable_orders`). Before v6 there
+/// is no other.
 pub fn allowed_orders(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Orders {
     if vma.refuses() {
         return Orders::NONE;
     }
     if f.candidates != Candidates::Enabled {
-        return if is_enabled(thp, vma) { thp.pmd_mapped() } else { Orders::NONE };
+        return if is_enabled(thp, vma) { Orders::one(thp.pmd_order()) } else { Orders::NONE };
     }
     let mut orders = thp.orders(Mode::Always);
     if vma.is_advised() {
@@ -125,7 +127,7 @@ pub fn candidates(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Order
     }
     let eligible = is_enabled(thp, vma) && !vma.refuses();
     let down_from = |top: FolioSize| {
-        let orders = Orders::range(2, PMD_ORDER.min(top.order(thp.page_size)));
+        let orders = Orders::range(2, thp.pmd_order().min(top.order(thp.page_size)));
         match (f.search, orders.highest()) {
             (Search::TopOnly, Some(top)) => Orders::one(top),
             _ => orders,
@@ -196,12 +198,13 @@ pub struct BesideFull {
 /// VMA and in the same page table: memory that is used densely already (`anon_beside_full`). `is_full` says whether all
 /// pages of a window have an entry, be it the page of zeroes.
 pub fn beside_full(
+    thp: &ThpSettings,
     orders: Orders,
     vma: &Range<u64>,
     page: u64,
     mut is_full: impl FnMut(Range<u64>) -> bool,
 ) -> BesideFull {
-    let table = window(page, PMD_ORDER);
+    let table = window(page, thp.pmd_order());
     let near = vma.start.max(table.start)..vma.end.min(table.end);
     let mut has_full = |order: u8| {
         let Range { start, end } = window(page, order);
@@ -228,7 +231,7 @@ pub fn is_thp_eligible(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState, pag
 /// Those of `orders` in which a page that is at `entry` in swap may come back: a folio is aligned there as in memory
 /// (`thp_swap_suitable_orders`).
 pub fn swap_orders(orders: Orders, page: u64, entry: u64) -> Orders {
-    let aligned = (page ^ entry).trailing_zeros().min(PMD_ORDER.into()) as u8;
+    let aligned = (page ^ entry).trailing_zeros().min(NR_PAGE_ORDERS as u32 - 1) as u8;
     orders.below(aligned + 1)
 }
 
@@ -283,17 +286,17 @@ pub enum PmdStep {
     Pass,
     /// Maps the huge page of zeroes.
     Zeroes,
-    /// Allocates a folio of 2 MiB.
+    /// Allocates a huge page.
     Folio,
 }
 
-/// The step before the page table (`do_huge_pmd_anonymous_page`), if `allowed` has the order of one; `zeroes`: both the setting and the process allow the
-/// huge page of zeroes.
-pub fn pmd_step(allowed: Orders, vma: &Range<u64>, page: u64, write: bool, zeroes: bool) -> PmdStep {
-    if !allowed.has(PMD_ORDER) || !is_inside(&window(page, PMD_ORDER), vma) {
+/// The step before the page table, if `allowed` has the order of one (`do_huge_pmd_anonymous_page`).
+pub fn pmd_step(thp: &ThpSettings, allowed: Orders, vma: &Range<u64>, page: u64, write: bool) -> PmdStep {
+    let huge = thp.pmd_order();
+    if !allowed.has(huge) || !is_inside(&window(page, huge), vma) {
         return PmdStep::Pass;
     }
-    if !write && zeroes { PmdStep::Zeroes } else { PmdStep::Folio }
+    if !write && thp.use_zero_page { PmdStep::Zeroes } else { PmdStep::Folio }
 }
 
 /// Whether a write to a page that is mapped read-only after fork happens in place. `exclusive`: the page is known to be
@@ -309,20 +312,25 @@ pub fn defers_split(order: u8, lost: u32, mapped: u32, in_swap_cache: bool) -> b
     order >= 2 && lost > 0 && mapped > 0 && !in_swap_cache
 }
 
-/// Whether a huge page with so many pages of zeroes is split when memory is short.
-pub fn is_underused(max_ptes_none: u32, zero_pages: u32) -> bool {
-    max_ptes_none != HPAGE_PMD_NR - 1 && zero_pages > max_ptes_none
+/// Whether huge pages are split that have too many pages of zeroes: not where khugepaged makes one of a single page.
+pub fn splits_underused(thp: &ThpSettings) -> bool {
+    thp.khugepaged.max_ptes_none != thp.hpage_pmd_nr() - 1
 }
 
-/// Whether khugepaged runs, which keeps more memory free: somewhere 2 MiB may be wanted (`hugepage_pmd_enabled`), or
+/// Whether a huge page with so many pages of zeroes is split when memory is short.
+pub fn is_underused(thp: &ThpSettings, zero_pages: u32) -> bool {
+    splits_underused(thp) && zero_pages > thp.khugepaged.max_ptes_none
+}
+
+/// Whether khugepaged runs, which keeps more memory free: somewhere a huge page may be wanted (`hugepage_pmd_enabled`), or
 /// anything that it makes (7.2).
 pub fn runs_khugepaged(f: &FolioFeatures, thp: &ThpSettings) -> bool {
     let enabled = thp.enabled != Enabled::Never;
-    // Of larger pages the twin has no huge page to enable, so that its file is at "inherit".
-    if f.candidates != Candidates::Enabled || thp.pmd_mapped().is_empty() {
+    if f.candidates != Candidates::Enabled {
         return enabled;
     }
-    let mut sizes = if f.collapses_small { Orders::ALL_ANON } else { Orders::one(PMD_ORDER) }.descending();
+    let huge = Orders::one(thp.pmd_order());
+    let mut sizes = if f.collapses_small { thp.all_anon() } else { huge }.descending();
     sizes.any(|order| match thp.mode(order) {
         Mode::Inherit => enabled,
         mode => mode != Mode::Never,

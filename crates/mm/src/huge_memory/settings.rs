@@ -3,7 +3,7 @@
 //! ```text
 //!   transparent_hugepage/
 //!     enabled  defrag  use_zero_page  shrink_underused       of all sizes
-//!     hugepages-16kB/enabled ... hugepages-2048kB/enabled    of one (sizes by that of a page); "inherit" follows the first of them
+//!     hugepages-16kB/enabled ... hugepages-2048kB/enabled    of one (other sizes with larger pages); "inherit" follows the first of them
 //!     khugepaged/pages_to_scan ...                           of collapsing
 //! ```
 //!
@@ -11,8 +11,8 @@
 //! mm/khugepaged.c.
 
 use super::features::FolioSize;
-use super::orders::{Orders, PMD_ORDER};
-use crate::page::Geometry;
+use super::orders::Orders;
+use crate::page::{Geometry, NR_PAGE_ORDERS};
 use machine::PageSize;
 use std::ops::RangeInclusive;
 
@@ -91,12 +91,12 @@ pub struct ThpSettings {
     /// `shrink_underused`: huge pages that are mostly zero are split when memory is short.
     pub shrink_underused: bool,
     /// `hugepages-<size>kB/enabled` by order; 0 and 1, which anonymous memory never has, are at `never`.
-    pub modes: [Mode; PMD_ORDER as usize + 1],
+    pub modes: [Mode; NR_PAGE_ORDERS],
     /// `khugepaged/`.
     pub khugepaged: Khugepaged,
     /// `anon_beside_full`: faults make large folios only beside windows that are full. No mainline kernel has it.
     pub anon_beside_full: bool,
-    /// Boot parameter `flexthp_unhinted_max` of v3, 64 KiB or a page: order 0, or 2 to 9.
+    /// Boot parameter `flexthp_unhinted_max` of v3, 64 KiB or a page: order 0, or 2 and more.
     pub flexthp_unhinted_max: u8,
 }
 
@@ -106,26 +106,13 @@ impl Default for ThpSettings {
     }
 }
 
-/// Pages of a huge page of the kernel's (`HPAGE_PMD_NR`), be it one that the twin makes or not.
-fn hpage_pmd_nr(page_size: PageSize) -> u32 {
-    Geometry::of(page_size).pageblock_nr_pages()
-}
-
-/// The orders that one entry of the middle level maps: 2 MiB of pages of 4 KiB, and none of others, as the twin has no huge
-/// pages of 32 and 512 MiB.
-const fn pmd_mapped(page_size: PageSize) -> Orders {
-    match page_size {
-        PageSize::Kib4 => Orders::one(PMD_ORDER),
-        PageSize::Kib16 | PageSize::Kib64 => Orders::NONE,
-    }
-}
-
 impl ThpSettings {
     /// The defaults of a kernel with pages of this size.
     pub fn new(page_size: PageSize) -> ThpSettings {
-        let mut modes = [Mode::Never; PMD_ORDER as usize + 1];
-        pmd_mapped(page_size).descending().for_each(|order| modes[usize::from(order)] = Mode::Inherit);
-        let huge = hpage_pmd_nr(page_size);
+        let geometry = Geometry::of(page_size);
+        let mut modes = [Mode::Never; NR_PAGE_ORDERS];
+        modes[usize::from(geometry.pmd_order)] = Mode::Inherit;
+        let huge = geometry.hpage_pmd_nr();
         ThpSettings {
             page_size,
             enabled: Enabled::Madvise,
@@ -228,22 +215,40 @@ pub(crate) fn show_number<T: FileNumber>(value: T) -> String {
 }
 
 impl ThpSettings {
-    /// The orders that one entry of the middle level maps.
+    /// What follows from the size of a page.
     #[inline]
-    pub const fn pmd_mapped(&self) -> Orders {
-        pmd_mapped(self.page_size)
+    pub const fn geometry(&self) -> Geometry {
+        Geometry::of(self.page_size)
+    }
+
+    /// The order that one entry of the middle level maps (`HPAGE_PMD_ORDER`).
+    #[inline]
+    pub const fn pmd_order(&self) -> u8 {
+        self.geometry().pmd_order
+    }
+
+    /// Its pages (`HPAGE_PMD_NR`).
+    #[inline]
+    pub const fn hpage_pmd_nr(&self) -> u32 {
+        self.geometry().hpage_pmd_nr()
+    }
+
+    /// All orders that anonymous memory can have.
+    #[inline]
+    pub const fn all_anon(&self) -> Orders {
+        Orders::all_anon(self.geometry())
     }
 
     /// Those that a page table of entries maps.
     #[inline]
     pub const fn pte_mapped(&self) -> Orders {
-        Orders::ALL_ANON.without(self.pmd_mapped())
+        self.all_anon().below(self.pmd_order())
     }
 
     /// The order of folios of so many bytes, if anonymous memory has such.
     pub fn order_of(&self, bytes: u64) -> Option<u8> {
         let order = bytes.is_power_of_two().then(|| bytes.ilog2())?.checked_sub(self.page_size.shift())?;
-        (order <= PMD_ORDER.into() && Orders::ALL_ANON.has(order as u8)).then_some(order as u8)
+        (order <= self.pmd_order().into() && self.all_anon().has(order as u8)).then_some(order as u8)
     }
 
     /// Writes to one of khugepaged's `max_ptes` files: fewer than a huge page has.
@@ -252,13 +257,13 @@ impl ThpSettings {
         value: &str,
         place: impl Fn(&mut Khugepaged) -> &mut u32,
     ) -> bool {
-        let most = hpage_pmd_nr(self.page_size) - 1;
+        let most = self.hpage_pmd_nr() - 1;
         write_number(place(&mut self.khugepaged), value, 0..=most)
     }
 
-    /// Bytes of a huge page of the kernel's (`hpage_pmd_size`).
+    /// Bytes of a huge page (`hpage_pmd_size`).
     pub(crate) fn hpage_pmd_size(&self) -> u64 {
-        u64::from(hpage_pmd_nr(self.page_size)) * self.page_size.bytes()
+        u64::from(self.hpage_pmd_nr()) * self.page_size.bytes()
     }
 
     /// The mode of an order.
@@ -268,13 +273,13 @@ impl ThpSettings {
 
     /// Sets the mode of an order that anonymous memory can have.
     pub fn set_mode(&mut self, order: u8, mode: Mode) {
-        assert!(Orders::ALL_ANON.has(order), "there is no directory for order {order}");
+        assert!(self.all_anon().has(order), "there is no directory for order {order}");
         self.modes[usize::from(order)] = mode;
     }
 
     /// The orders of a mode.
     pub fn orders(&self, mode: Mode) -> Orders {
-        let of_mode = Orders::ALL_ANON.descending().filter(|&order| self.mode(order) == mode);
+        let of_mode = self.all_anon().descending().filter(|&order| self.mode(order) == mode);
         of_mode.fold(Orders::NONE, |orders, order| orders.or(Orders::one(order)))
     }
 
@@ -311,7 +316,7 @@ impl ThpSettings {
     /// The boot parameter `thp_anon`: sizes and ranges of sizes with a mode each, `16K-64K:always;2M:inherit`. Later
     /// ones win, and none keeps its default. What cannot be read changes nothing, and the kernel boots all the same.
     pub fn boot_thp_anon(&mut self, value: &str) -> bool {
-        let mut modes = [Mode::Never; PMD_ORDER as usize + 1];
+        let mut modes = [Mode::Never; NR_PAGE_ORDERS];
         let mut parse = || {
             for part in value.split(';') {
                 let (sizes, mode) = part.split_once(':')?;
@@ -365,7 +370,7 @@ mod tests {
     #[test]
     fn defaults_are_the_kernel_s() {
         let thp = ThpSettings::default();
-        assert_eq!(thp.orders(Mode::Inherit), Orders::one(PMD_ORDER));
+        assert_eq!(thp.orders(Mode::Inherit), Orders::one(9));
         assert_eq!(thp.orders(Mode::Never), thp.pte_mapped());
         let Khugepaged { pages_to_scan, max_ptes_none, max_ptes_swap, max_ptes_shared, .. } = thp.khugepaged;
         assert_eq!((pages_to_scan, max_ptes_none, max_ptes_swap, max_ptes_shared), (4096, 511, 64, 256));

@@ -13,11 +13,10 @@
 //! In the kernel: `deferred_split_folio`, `deferred_split_scan`, `thp_underused`, `__folio_split` in mm/huge_memory.c,
 //! `try_to_map_unused_to_zeropage` in mm/migrate.c.
 
-use super::orders::{HPAGE_PMD_NR, Orders};
-use super::policy::{defers_split, is_underused};
+use super::policy::{defers_split, is_underused, splits_underused};
 use super::stats::{MthpStat, MthpStats};
 use crate::account::Category;
-use crate::address_space::{Mappings, PTRS_PER_PTE, Pte, PteNumber};
+use crate::address_space::{Mappings, Pte, PteNumber};
 use crate::counters::Event;
 use crate::folio::{Census, FolioFlags, FolioId, LruvecId};
 use crate::lruvec::Lruvec;
@@ -160,16 +159,17 @@ impl MemoryManager {
 
     /// Whether a huge page holds so many pages of zeroes that it is not worth its memory.
     fn thp_underused(&self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) -> bool {
-        let max_ptes_none = self.settings.transparent_hugepage.khugepaged.max_ptes_none;
-        let Some(&first) = self.mappings_of(id).first().filter(|_| max_ptes_none != HPAGE_PMD_NR - 1) else {
+        let thp = &self.settings.transparent_hugepage;
+        let Some(&first) = self.mappings_of(id).first().filter(|_| splits_underused(thp)) else {
             return false;
         };
-        let zeroes = self.page_tables[first.table()].untouched(0..PTRS_PER_PTE, id);
+        let pages = thp.hpage_pmd_nr();
+        let zeroes = self.page_tables[first.table()].untouched(0..pages as usize, id);
         // A page of zeroes is read to its end, another one up to its first line.
-        let filled = u64::from(HPAGE_PMD_NR - zeroes);
+        let filled = u64::from(pages - zeroes);
         let cost = machine.costs.page_miss * u64::from(zeroes) + machine.costs.memory_line[0] * filled;
         machine.charge(cpu, Category::Reclaim, cost);
-        is_underused(max_ptes_none, zeroes)
+        is_underused(thp, zeroes)
     }
 
     /// Checks what is counted of large anonymous folios; panics with what does not hold.
@@ -183,7 +183,8 @@ impl MemoryManager {
             let waits = flags.has(FolioFlags::PARTIALLY_MAPPED);
             counted.add(flags.order(), MthpStat::NrAnon, 1);
             counted.add(flags.order(), MthpStat::NrAnonPartiallyMapped, i64::from(waits));
-            assert!(Orders::ALL_ANON.has(flags.order()), "{id:?}: {flags:?}");
+            let orders = self.settings.transparent_hugepage.all_anon();
+            assert!(orders.has(flags.order()), "{id:?}: {flags:?}");
             assert_eq!(folio.pfn % (1 << flags.order()), 0, "{id:?} is aligned to its size: {folio:?}");
             let queued = flags.has(FolioFlags::DEFERRED_SPLIT);
             let places = self.lruvecs[folio.lruvec.0 as usize].deferred_split.queue.iter();
@@ -248,7 +249,7 @@ impl MemoryManager {
             for &entry in &entries {
                 let pte = self.page_tables[entry];
                 self.page_tables[entry] = pte.with_folio(page);
-                self.folios[page].slot = entries[0].0;
+                self.folios[page].slot = self.page_tables.slot(entries[0]);
             }
             // Memory that is locked stays, whatever it holds.
             let is_zeroes = |&entry: &PteNumber| {

@@ -2,9 +2,9 @@
 //!
 //! In the kernel: `enum mthp_stat_item` in include/linux/huge_mm.h.
 
-use super::orders::{Orders, PMD_ORDER};
 use crate::address_space::{MmId, Vpn};
 use crate::folio::FolioFlags;
+use crate::page::NR_PAGE_ORDERS;
 use crate::page_alloc::MemoryManager;
 use machine::PageSize;
 
@@ -89,7 +89,7 @@ const KINDS: usize = MthpStat::ALL.len();
 
 /// The counters of all orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MthpStats([[i64; KINDS]; PMD_ORDER as usize + 1]);
+pub struct MthpStats([[i64; KINDS]; NR_PAGE_ORDERS]);
 
 impl MthpStats {
     /// A counter of an order; 0 for orders that anonymous memory does not have.
@@ -114,10 +114,9 @@ impl MthpStats {
         difference
     }
 
-    /// Every counter with its order, smallest order first.
+    /// Every counter with its order, smallest order first; 0 for orders that kernels with pages of this size do not have.
     pub fn iter(&self) -> impl Iterator<Item = (u8, MthpStat, i64)> + use<'_> {
-        let orders = (0..=PMD_ORDER).filter(|&order| Orders::ALL_ANON.has(order));
-        orders.flat_map(move |order| {
+        (2..NR_PAGE_ORDERS as u8).flat_map(move |order| {
             MthpStat::ALL.iter().map(move |&stat| (order, stat, self.get(order, stat)))
         })
     }
@@ -125,8 +124,8 @@ impl MthpStats {
 
 impl MemoryManager {
     /// Anonymous pages that an address space maps, by the order of the folio that each is in.
-    pub fn anon_pages_by_order(&self, mm: MmId) -> [u64; PMD_ORDER as usize + 1] {
-        let mut pages = [0; PMD_ORDER as usize + 1];
+    pub fn anon_pages_by_order(&self, mm: MmId) -> [u64; NR_PAGE_ORDERS] {
+        let mut pages = [0; NR_PAGE_ORDERS];
         for (table, places) in self.mms[mm].directory.tables(0..Vpn::MAX) {
             let table_pages = self.page_tables[table].pages_of_entry();
             for place in self.page_tables[table].places(places) {

@@ -13,6 +13,7 @@
 
 use super::orders::Orders;
 use super::stats::MthpStat;
+use crate::page::Geometry;
 use crate::page_alloc::MemoryManager;
 use crate::sysctl::{SETTINGS, Setting, SettingError};
 use machine::PageSize;
@@ -34,7 +35,7 @@ impl File {
         let is_there = move |setting: &&Setting| setting.name.starts_with(ROOT) && setting.exists(page_size);
         let settings = SETTINGS.iter().filter(is_there);
         let settings = settings.map(|setting| (setting.name.to_string(), File::Setting(setting)));
-        let stats = Orders::ALL_ANON.descending().flat_map(move |order| {
+        let stats = Orders::all_anon(Geometry::of(page_size)).descending().flat_map(move |order| {
             let path = move |stat: MthpStat| ROOT.to_string() + &stat.file(page_size, order);
             MthpStat::ALL.iter().map(move |&stat| (path(stat), File::Stat(order, stat)))
         });

@@ -11,7 +11,7 @@
 
 use super::policy::{self, MIN_NR_GENS, evictable_types};
 use crate::account::Category;
-use crate::address_space::{Mappings, PTRS_PER_PTE, Pte, VmFlags, Vma};
+use crate::address_space::{Mappings, Pte, VmFlags, Vma};
 use crate::folio::{FolioFlags, FolioId, Folios, LruvecId};
 use crate::lruvec::{ByTier, GENS, Lruvec, generation, type_of};
 use crate::memory_map::ZoneType;
@@ -92,7 +92,7 @@ impl MemoryManager {
             let page = table.first + met.place() as u64;
             let vma = self.mms[table.mm].vmas.find(page).expect("an entry is in an area");
             let within = vma.start.saturating_sub(table.first) as usize
-                ..(vma.end - table.first).min(PTRS_PER_PTE as u64) as usize;
+                ..(vma.end - table.first).min(self.geometry().ptrs_per_pte() as u64) as usize;
             for entry in self.page_tables[met.table()].entries_mut(around(met.place(), within)) {
                 let Some(other) = entry.folio() else { continue };
                 if other == id || self.folios[other].lruvec != lruvec || !entry.take(Pte::YOUNG) {

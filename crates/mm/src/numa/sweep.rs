@@ -10,9 +10,11 @@
 //! A sweep of gigabytes by hundreds of threads is billions of accesses of which a few fault. What does not fault changes
 //! nothing but accessed bits, so it is only counted.
 
-use crate::address_space::{MmId, PTRS_PER_PTE, Pte, Vpn};
+use crate::address_space::{MmId, Pte, Vpn};
+use crate::huge_memory::policy::window;
 use crate::page_alloc::MemoryManager;
 use machine::{Node, Time};
+use std::ops::Range;
 
 /// Nodes that sums are kept for.
 const NODES: usize = 16;
@@ -38,11 +40,10 @@ impl MemoryManager {
         now: Time,
         by_node: &mut [u64],
     ) -> Vpn {
-        let span = PTRS_PER_PTE as u64;
-        let first = from / span * span;
-        let end = end.min(first + span);
+        let Range { start: first, end: behind } = window(from, self.geometry().pmd_order);
+        let end = end.min(behind);
         let Some(table) = self.mms[mm].directory.table(from) else { return from };
-        let (place, whole) = (table.index(), from == first && end == first + span);
+        let (place, whole) = (table.index(), from == first && end == behind);
         let version = self.page_tables[table].version();
         let busy = self.numa.faulting_until(place) > now;
         if whole

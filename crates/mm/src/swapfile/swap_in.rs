@@ -87,7 +87,7 @@ impl MemoryManager {
             let swap = old.swap_entry().expect("it was looked at");
             self.page_tables[number] = Pte::of_folio(id).with(Pte::YOUNG).with(old.stored());
             if self.folios[id].mapcount == 0 {
-                self.folios[id].slot = number.0;
+                self.folios[id].slot = self.page_tables.slot(number);
             }
             self.add_rmap(number, id);
             if cached {

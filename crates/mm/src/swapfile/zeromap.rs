@@ -13,7 +13,6 @@
 
 use super::{Swap, SwapEntry};
 use crate::account::Category;
-use crate::address_space::PteNumber;
 use crate::counters::Event;
 use crate::folio::FolioId;
 use crate::huge_memory::policy::window;
@@ -35,7 +34,7 @@ impl MemoryManager {
         if !self.features().folios.zeromap || folio.mapcount == 0 {
             return false;
         }
-        let slot = PteNumber(folio.slot);
+        let slot = self.page_tables.at_slot(folio.slot);
         let places = window(slot.place() as u64, flags.order());
         let places = places.start as usize..places.end as usize;
         self.page_tables

@@ -11,13 +11,17 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Range;
 
-use mm::huge_memory::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
+use mm::huge_memory::orders::Orders;
 use mm::huge_memory::policy::{self, PmdStep, VmaState};
+use mm::page::PMD_ORDER;
 use mm::{Features, Settings};
 
 use super::case::{self, Case, Configuration};
 use super::outcome::{Mapped, Statistics, layout};
 use super::script::{Memory, Process};
+
+/// Pages of a huge page.
+const HPAGE_PMD_NR: u64 = 1 << PMD_ORDER;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
@@ -59,7 +63,7 @@ pub struct PlainMemory {
 impl AddressSpace {
     /// Only `pages` change: a huge entry that is for others too becomes a page table.
     fn change(&mut self, pages: &Range<u64>) {
-        let size = u64::from(HPAGE_PMD_NR);
+        let size = HPAGE_PMD_NR;
         for stretch in std::mem::take(&mut self.huge) {
             let all = stretch * size..(stretch + 1) * size;
             if pages.end <= all.start || pages.start >= all.end {
@@ -136,12 +140,12 @@ impl PlainMemory {
         let space = self.process(process);
         let vma = space.vmas.iter().find(|(pages, _)| pages.contains(&page)).cloned();
         let (vma, state) = vma.expect("only pages of the VMA are touched");
-        let stretch = page / u64::from(HPAGE_PMD_NR);
+        let stretch = page / HPAGE_PMD_NR;
         let mut step = PmdStep::Pass;
         let mut declined = Orders::NONE;
         if !space.tables.contains(&stretch) {
             let allowed = policy::allowed_orders(&f, &thp, &state);
-            step = policy::pmd_step(allowed, &vma, page, write, thp.use_zero_page);
+            step = policy::pmd_step(&thp, allowed, &vma, page, write);
         }
         let order = match step {
             PmdStep::Zeroes => {
@@ -165,7 +169,7 @@ impl PlainMemory {
                 if thp.anon_beside_full {
                     let is_full =
                         |mut window: Range<u64>| window.all(|page| space.entries.contains_key(&page));
-                    let beside = policy::beside_full(orders, &vma, page, is_full);
+                    let beside = policy::beside_full(&thp, orders, &vma, page, is_full);
                     declined = beside.declined;
                     orders = beside.kept;
                 }
@@ -184,11 +188,11 @@ impl PlainMemory {
             0 => self.folios[folio].mapped[0] == 1,
             _ => self.folios[folio].mapped.iter().all(|&mapped| mapped <= 1) && self.is_of_one(folio),
         };
-        let stretch = page / u64::from(HPAGE_PMD_NR);
+        let stretch = page / HPAGE_PMD_NR;
         if whole && self.process(process).huge.contains(&stretch) {
             // One entry, of one process: all of it becomes writable (`do_huge_pmd_wp_page`).
-            let first = stretch * u64::from(HPAGE_PMD_NR);
-            for entry in self.process(process).entries.range_mut(first..first + u64::from(HPAGE_PMD_NR)) {
+            let first = stretch * HPAGE_PMD_NR;
+            for entry in self.process(process).entries.range_mut(first..first + HPAGE_PMD_NR) {
                 if let Entry::Page { writable, exclusive, .. } = entry.1 {
                     (*writable, *exclusive) = (true, true);
                 }
@@ -264,7 +268,7 @@ impl Memory for PlainMemory {
     }
 
     fn map(&mut self, case: &Case, populate: bool) -> Result<u64, Infallible> {
-        let start = 4 * u64::from(HPAGE_PMD_NR) + case.offset;
+        let start = 4 * HPAGE_PMD_NR + case.offset;
         self.area = start..start + case.pages;
         let advice = match case.advice {
             case::Advice::None => policy::Advice::None,

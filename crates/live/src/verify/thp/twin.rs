@@ -7,6 +7,7 @@ use machine::{Costs, Cpu, Machine, Node};
 use mm::address_space::{self, Backing, MmId, Pte, VmFlags};
 use mm::memcontrol::Memcg;
 use mm::memory_map::MemoryRange;
+use mm::page::PMD_ORDER;
 use mm::{Category, Event, Features, MemoryManager, Settings, ZoneType};
 use rand_pcg::Pcg64Mcg;
 
@@ -162,7 +163,7 @@ impl Memory for TwinMemory {
     }
 
     fn statistics(&mut self) -> Result<Statistics, Infallible> {
-        let all = self.mm.mthp_stats().iter();
+        let all = self.mm.mthp_stats().iter().filter(|&(order, ..)| order <= PMD_ORDER);
         let compared = all.filter(|(_, stat, _)| STATISTICS.contains(&stat.name()));
         Ok(compared.map(|(order, stat, count)| ((4 << order, stat.name().to_string()), count)).collect())
     }

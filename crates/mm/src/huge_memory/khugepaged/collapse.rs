@@ -11,10 +11,10 @@
 
 use super::policy::{self, EntryState, Found, Limits, ScanResult};
 use crate::account::Category;
-use crate::address_space::{MmId, PTRS_PER_PTE, Pte, PteNumber, TableId, VmFlags, Vpn};
+use crate::address_space::{MmId, Pte, PteNumber, TableId, VmFlags, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
-use crate::huge_memory::orders::{Orders, PMD_ORDER};
+use crate::huge_memory::orders::Orders;
 use crate::huge_memory::policy::Failure;
 use crate::huge_memory::stats::MthpStat;
 use crate::memory::Touch;
@@ -39,7 +39,7 @@ impl Candidate {
 }
 
 impl MemoryManager {
-    /// Looks at 2 MiB and collapses what is worth it; whether it tried, and what came of it.
+    /// Looks at as much as a huge page has and collapses what is worth it; whether it tried, and what came of it.
     pub(super) fn khugepaged_scan_pmd(
         &mut self,
         machine: &mut Machine<Category>,
@@ -52,23 +52,24 @@ impl MemoryManager {
         if self.page_tables[table].is_huge() {
             return (false, ScanResult::PmdMapped);
         }
-        let settings = self.settings.transparent_hugepage.khugepaged;
-        let mut limits = policy::limits(&settings, PMD_ORDER);
-        if orders != Orders::one(PMD_ORDER) {
+        let thp = self.settings.transparent_hugepage;
+        let (huge, pages) = (thp.pmd_order(), thp.hpage_pmd_nr());
+        let mut limits = policy::limits(&thp, huge);
+        if orders != Orders::one(huge) {
             // How much of it is there matters for each window by itself.
-            limits.none = PTRS_PER_PTE as u32;
+            limits.none = pages;
         }
-        machine.charge(cpu, Category::Khugepaged, machine.costs.paging().pte_scan * PTRS_PER_PTE as u64);
-        let found = match self.scan_entries(table, 0..PTRS_PER_PTE, &limits) {
-            Ok(found) if policy::is_used(&found) => found,
+        machine.charge(cpu, Category::Khugepaged, machine.costs.paging().pte_scan * u64::from(pages));
+        let found = match self.scan_entries(table, 0..pages as usize, &limits) {
+            Ok(found) if policy::is_used(&thp, &found) => found,
             Ok(_) => return (false, ScanResult::LackReferencedPage),
             Err(reason) => {
-                self.count_exceeded(PMD_ORDER, reason);
+                self.count_exceeded(huge, reason);
                 return (false, reason);
             }
         };
         let mut tried = false;
-        let (collapsed, result) = policy::collapse_windows(orders, &settings, &found, |order, first| {
+        let (collapsed, result) = policy::collapse_windows(&thp, orders, &found, |order, first| {
             tried = true;
             let candidate = Candidate { mm, table, first: first as usize, order };
             self.collapse_huge_page(machine, cpu, candidate)
@@ -84,7 +85,7 @@ impl MemoryManager {
             ScanResult::ExceedSharedPte => (Event::ThpScanExceedSharePte, MthpStat::CollapseExceedSharedPte),
             _ => return,
         };
-        self.counters.add(event, u64::from(order == PMD_ORDER));
+        self.counters.add(event, u64::from(self.is_pmd_order(order)));
         self.mthp_stats.add(order, stat, 1);
     }
 
@@ -142,7 +143,7 @@ impl MemoryManager {
             let folio = self.page_tables[table.entry(place)].folio();
             folio.is_some_and(|id| self.folios.flags[id].order() >= order)
         };
-        if order < PMD_ORDER && candidate.places().any(|place| large(&place)) {
+        if !self.is_pmd_order(order) && candidate.places().any(|place| large(&place)) {
             return ScanResult::PteMappedHugepage;
         }
         let id = match self.alloc_charge_folio(machine, cpu, &candidate) {
@@ -152,7 +153,7 @@ impl MemoryManager {
         self.mthp_stats.add(order, MthpStat::NrAnon, 1);
         let result = self.try_to_collapse(machine, cpu, &candidate, id);
         if result == ScanResult::Succeed {
-            if order == PMD_ORDER {
+            if self.is_pmd_order(order) {
                 self.watch_for_underuse(id);
             }
             self.flush_tlb_range(machine, cpu, mm, 1 << order);
@@ -180,7 +181,7 @@ impl MemoryManager {
             Err(Failure::NoBlock) => (Event::ThpCollapseAllocFailed, MthpStat::CollapseAllocFailed),
             Ok(_) | Err(Failure::NoRoom) => (Event::ThpCollapseAlloc, MthpStat::CollapseAlloc),
         };
-        self.counters.add(event, u64::from(order == PMD_ORDER));
+        self.counters.add(event, u64::from(self.is_pmd_order(order)));
         self.mthp_stats.add(order, stat, 1);
         folio.map_err(|failure| match failure {
             Failure::NoBlock => ScanResult::AllocHugePageFail,
@@ -197,7 +198,7 @@ impl MemoryManager {
         id: FolioId,
     ) -> ScanResult {
         let Candidate { mm, table, order, first } = *candidate;
-        let mut limits = policy::limits(&self.settings.transparent_hugepage.khugepaged, order);
+        let mut limits = policy::limits(&self.settings.transparent_hugepage, order);
         if let Err(reason) = self.swap_in_row(machine, cpu, candidate, limits.swap) {
             return reason;
         }
@@ -207,11 +208,8 @@ impl MemoryManager {
             Ok(found) => found,
             Err(reason) => return reason,
         };
-        let mut stored = [0u64; PTRS_PER_PTE / 64];
-        for place in candidate.places() {
-            let has_data = self.page_tables[table.entry(place)].stored() != Pte::NONE;
-            stored[place / 64] |= u64::from(has_data) << (place % 64);
-        }
+        let stored = candidate.places().map(|place| self.page_tables[table.entry(place)].stored());
+        let stored: Vec<Pte> = stored.collect();
         let (copied, costs) = (found.pages(0..1 << order).into(), &machine.costs);
         let copy = (costs.page_copy + costs.page_miss + costs.page_unmap) * copied;
         let cost = copy + costs.clear(found.none.into()) + costs.pte_write * (1 << order);
@@ -224,15 +222,14 @@ impl MemoryManager {
         if may_write {
             entry.set(Pte::WRITE);
         }
-        self.folios[id].slot = table.entry(first).0;
-        if order == PMD_ORDER {
-            self.page_tables[table].set_huge(entry, stored);
+        self.folios[id].slot = self.page_tables.slot(table.entry(first));
+        if self.is_pmd_order(order) {
+            let with_data = candidate.places().zip(stored).filter(|(_, stored)| *stored != Pte::NONE);
+            self.page_tables[table].set_huge(entry, with_data.map(|(place, _)| place));
             self.add_rmap(table.entry(first), id);
         } else {
-            for place in candidate.places() {
-                let has_data = stored[place / 64] >> (place % 64) & 1 != 0;
-                let data = if has_data { Pte::STORED } else { Pte::NONE };
-                self.page_tables[table.entry(place)] = entry.with(data);
+            for (place, stored) in candidate.places().zip(stored) {
+                self.page_tables[table.entry(place)] = entry.with(stored);
                 self.add_rmap(table.entry(place), id);
             }
         }

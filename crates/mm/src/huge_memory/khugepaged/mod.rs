@@ -1,7 +1,7 @@
 //! khugepaged: a daemon that makes huge pages of small ones.
 //!
 //! ```text
-//!   address spaces that have asked for it ─► areas ─► 2 MiB after 2 MiB: worth it? (policy.rs) ─► copied (collapse.rs)
+//!   address spaces that have asked for it ─► areas ─► table after table: worth it? (policy.rs) ─► copied (collapse.rs)
 //!        ▲      scans pages_to_scan entries, sleeps scan_sleep_millisecs, goes on where it was        │
 //!        └──────────────────────────────────────────────────────────────────────── next one ◄─────────┘
 //!
@@ -16,7 +16,7 @@ mod collapse;
 pub mod policy;
 
 use super::features::FolioFeatures;
-use super::orders::{HPAGE_PMD_NR, Orders};
+use super::orders::Orders;
 use super::policy::{allowed_orders, runs_khugepaged};
 use super::settings::ThpSettings;
 use crate::account::Category;
@@ -57,10 +57,9 @@ fn milliseconds(count: u32) -> Time {
     Time::from_nanoseconds(u64::from(count) * 1_000_000)
 }
 
-/// The orders that it makes, of those allowed: none where it has no huge page to look at.
+/// The orders that it makes, of those allowed.
 fn collapsible(f: &FolioFeatures, thp: &ThpSettings, allowed: Orders) -> Orders {
-    let huge = thp.pmd_mapped();
-    if f.collapses_small && !huge.is_empty() { allowed } else { allowed.and(huge) }
+    if f.collapses_small { allowed } else { allowed.and(Orders::one(thp.pmd_order())) }
 }
 
 impl MemoryManager {
@@ -146,7 +145,7 @@ impl MemoryManager {
         state.next = machine.now(cpu) + pause;
     }
 
-    /// Goes on through an address space; how much that counts for, and what the last 2 MiB came to.
+    /// Goes on through an address space; how much that counts for, and what the last table came to.
     fn khugepaged_scan_mm_slot(
         &mut self,
         machine: &mut Machine<Category>,
@@ -155,7 +154,8 @@ impl MemoryManager {
     ) -> (u32, ScanResult) {
         let (mm, mut page) = self.khugepaged.cursor.unwrap_or_else(|| (self.khugepaged.mms[0], 0));
         let (mut progress, mut result) = (1, ScanResult::PmdNull);
-        let span = Vpn::from(HPAGE_PMD_NR);
+        let pages_of_table = self.geometry().hpage_pmd_nr();
+        let span = Vpn::from(pages_of_table);
         let areas = self.mms[mm].vmas.from(page);
         let areas: Vec<_> = areas.map(|vma| (vma.pages(), self.collapsible_orders(mm, vma))).collect();
         for (area, orders) in areas {
@@ -169,7 +169,7 @@ impl MemoryManager {
                 let found;
                 (found, result) = self.khugepaged_scan_pmd(machine, cpu, mm, page, orders);
                 page += span;
-                progress += HPAGE_PMD_NR;
+                progress += pages_of_table;
                 if found || progress >= pages {
                     self.khugepaged.cursor = Some((mm, page));
                     return (progress, result);

@@ -1,7 +1,7 @@
 //! What khugepaged decides: is a huge page worth it here, and if not, what smaller folio is?
 //!
 //! ```text
-//!   512 entries   none or zeroes  <= max_ptes_none      swapped out  <= max_ptes_swap      shared  <= max_ptes_shared
+//!   all entries   none or zeroes  <= max_ptes_none      swapped out  <= max_ptes_swap      shared  <= max_ptes_shared
 //!                 and somebody uses one of them ─► collapse
 //!
 //!   7.2           order 9? ─ no ─► 8 at 0? ─ no ─► 7 at 0? ─ yes ─► 7 at 128? ...      each order that is enabled
@@ -10,8 +10,8 @@
 //! Pure functions. In the kernel: `hpage_collapse_scan_pmd` in mm/khugepaged.c; `collapse_max_ptes_none` and the walk
 //! through orders of 7.2 there.
 
-use crate::huge_memory::orders::{HPAGE_PMD_NR, Orders, PMD_ORDER};
-use crate::huge_memory::settings::Khugepaged;
+use crate::huge_memory::orders::Orders;
+use crate::huge_memory::settings::{Khugepaged, ThpSettings};
 use std::ops::Range;
 
 /// What a look at a page-table entry found.
@@ -76,21 +76,22 @@ pub struct Limits {
     pub shared: u32,
 }
 
-/// The limits for a folio of an order. Smaller ones than 2 MiB take `max_ptes_none` of 0 and 511 only, and no pages that are
-/// shared or in swap.
-pub fn limits(settings: &Khugepaged, order: u8) -> Limits {
-    match (order, settings.max_ptes_none) {
-        (PMD_ORDER, none) => Limits { none, swap: settings.max_ptes_swap, shared: settings.max_ptes_shared },
-        (_, none) if none == HPAGE_PMD_NR - 1 => Limits { none: (1 << order) - 1, swap: 0, shared: 0 },
-        _ => Limits { none: 0, swap: 0, shared: 0 },
+/// The limits for a folio of an order. Those smaller than a huge page take `max_ptes_none` of 0 and of all but one page
+/// only, and no pages that are shared or in swap.
+pub fn limits(thp: &ThpSettings, order: u8) -> Limits {
+    let Khugepaged { max_ptes_none, max_ptes_swap, max_ptes_shared, .. } = thp.khugepaged;
+    if order == thp.pmd_order() {
+        return Limits { none: max_ptes_none, swap: max_ptes_swap, shared: max_ptes_shared };
     }
+    let any = max_ptes_none == thp.hpage_pmd_nr() - 1;
+    Limits { none: if any { (1 << order) - 1 } else { 0 }, swap: 0, shared: 0 }
 }
 
 /// What was found in a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Pages, a bit each.
-    pub present: [u64; HPAGE_PMD_NR as usize / 64],
+    pub present: Vec<u64>,
     /// How many entries have nothing.
     pub none: u32,
     /// How many pages are in swap.
@@ -112,6 +113,9 @@ impl Found {
 pub fn scan(entries: impl IntoIterator<Item = EntryState>, limits: &Limits) -> Result<Found, ScanResult> {
     let mut found = Found::default();
     for (place, entry) in entries.into_iter().enumerate() {
+        if place % 64 == 0 {
+            found.present.push(0);
+        }
         match entry {
             EntryState::None => found.none += 1,
             EntryState::Swapped => found.swapped += 1,
@@ -136,8 +140,8 @@ pub fn scan(entries: impl IntoIterator<Item = EntryState>, limits: &Limits) -> R
 }
 
 /// Whether enough of the pages are in use: reading many from swap is worth it only if half of all are.
-pub fn is_used(found: &Found) -> bool {
-    found.referenced > 0 && (found.swapped == 0 || found.referenced >= HPAGE_PMD_NR / 2)
+pub fn is_used(thp: &ThpSettings, found: &Found) -> bool {
+    found.referenced > 0 && (found.swapped == 0 || found.referenced >= thp.hpage_pmd_nr() / 2)
 }
 
 /// Whether a smaller folio may work where this was the reason not to make a larger one.
@@ -159,17 +163,18 @@ fn may_work_smaller(reason: ScanResult) -> bool {
 /// Collapses what is worth it of a table, the largest of `orders` first: `collapse` is asked for a folio of an order from a
 /// place on. How many there were, and what the last one that was asked for came to.
 pub fn collapse_windows(
+    thp: &ThpSettings,
     orders: Orders,
-    settings: &Khugepaged,
     found: &Found,
     mut collapse: impl FnMut(u8, u32) -> ScanResult,
 ) -> (u64, ScanResult) {
-    let (mut at, mut order) = (0, PMD_ORDER);
+    let (huge, pages) = (thp.pmd_order(), thp.hpage_pmd_nr());
+    let (mut at, mut order) = (0, huge);
     let (mut collapsed, mut last) = (0, ScanResult::ExceedNonePte);
-    while at < HPAGE_PMD_NR {
+    while at < pages {
         let size = 1 << order;
-        let swapped = if order == PMD_ORDER { found.swapped } else { 0 };
-        let enough = size - limits(settings, order).none;
+        let swapped = if order == huge { found.swapped } else { 0 };
+        let enough = size - limits(thp, order).none;
         let mut goes_smaller = true;
         if orders.has(order) && found.pages(at..at + size) + swapped >= enough {
             last = collapse(order, at);
@@ -184,7 +189,7 @@ pub fn collapse_windows(
             order -= 1;
         } else {
             at += size;
-            order = at.trailing_zeros().min(PMD_ORDER.into()) as u8;
+            order = at.trailing_zeros().min(huge.into()) as u8;
         }
     }
     (collapsed, last)

@@ -25,10 +25,9 @@ use super::scan::policy::note_access;
 use super::{InProgress, NumaBalancing, jiffies_at, nanoseconds};
 use crate::ZoneType;
 use crate::account::Category;
-use crate::address_space::{MmId, PTRS_PER_PTE, Pte, PteNumber, VmFlags, Vpn};
+use crate::address_space::{MmId, Pte, PteNumber, VmFlags, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
-use crate::huge_memory::orders::PMD_ORDER;
 use crate::huge_memory::policy::window;
 use crate::mempolicy::interleave_index;
 use crate::page::MigrateType;
@@ -58,7 +57,7 @@ impl MemoryManager {
         let mut lock = SpinLock::default();
         lock.hold(machine, cpu, Time::ZERO, Category::NumaHintFault);
         let Some(id) = self.page_tables[entry].folio() else { return };
-        self.make_accessible(entry, id, page);
+        self.make_accessible(entry, id);
         let Some(task) = self.numa.running(cpu) else { return };
         let pages = self.folios.flags[id].nr_pages();
         let is_huge = self.page_tables[entry.table()].is_huge();
@@ -76,7 +75,7 @@ impl MemoryManager {
         let shares = self.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
         let order = if f.folios_take_turns { self.folios.flags[id].order() } else { 0 };
         // Of a huge entry the first page is asked for, of others the very page.
-        let asked = if is_huge { window(page, PMD_ORDER).start } else { page };
+        let asked = if is_huge { window(page, self.geometry().pmd_order).start } else { page };
         let policy = self.get_vma_policy(cpu, vma);
         let policy = policy.map(|policy| (policy, interleave_index(vma, asked, order)));
         let vma_start = vma.start;
@@ -133,10 +132,10 @@ impl MemoryManager {
     }
 
     /// Lets accesses through again: to the entry, and to the others of a large folio in its table.
-    fn make_accessible(&mut self, entry: PteNumber, id: FolioId, page: Vpn) {
+    fn make_accessible(&mut self, entry: PteNumber, id: FolioId) {
         let table = entry.table();
         let pages = self.folios.flags[id].nr_pages();
-        let first = (page & !(pages - 1)) as usize % PTRS_PER_PTE;
+        let first = entry.place() & !(pages as usize - 1);
         for place in self.page_tables[table].places(first..first + pages as usize) {
             let number = table.entry(place);
             if self.page_tables[number].folio() == Some(id) && self.page_tables[number].take(Pte::PROT_NONE) {

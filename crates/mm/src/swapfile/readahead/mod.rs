@@ -17,7 +17,6 @@ use super::{Slot, SwapEntry};
 use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
-use crate::huge_memory::orders::PMD_ORDER;
 use crate::huge_memory::policy::window;
 use crate::memcontrol::Memcg;
 use crate::memory::Fault;
@@ -69,8 +68,8 @@ impl MemoryManager {
     ) -> Result<FolioId, OutOfMemory> {
         let page_cluster = self.settings.page_cluster;
         let places = if self.settings.vma_ra_enabled {
+            let table = window(fault.page, self.geometry().pmd_order);
             let vma = self.mms[fault.mm].vmas.find_mut(fault.page).expect("a page that is touched is mapped");
-            let table = window(fault.page, PMD_ORDER);
             let within = vma.start.max(table.start)..vma.end.min(table.end);
             vma.swap_ra.on_miss_of_page(fault.page, page_cluster, within)
         } else {
