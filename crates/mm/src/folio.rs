@@ -11,6 +11,7 @@
 //! include/linux/page-flags.h.
 
 mod lists;
+mod mapcount;
 
 pub use lists::ListHead;
 
@@ -18,6 +19,7 @@ use crate::growth;
 use crate::page::{NO_PAGE, Pfn};
 use lists::{Lists, Place};
 use prefetch_index::prefetch_index;
+use std::collections::BTreeMap;
 
 /// How many folios before its turn one is fetched from the host's memory, in a walk of a list.
 const FETCHED_AHEAD: usize = 16;
@@ -200,7 +202,8 @@ pub struct Folio {
     pub pfn: Pfn,
     /// Whose lists it is on.
     pub lruvec: LruvecId,
-    /// How many page-table entries map it or a page of it, one for 2 MiB counting as one (`_large_mapcount`).
+    /// How many page-table entries map it or a page of it, a huge one counting as one (`_large_mapcount`), exact where
+    /// there are none or one; [`Folios::mapcount`] says how many there are else.
     pub mapcount: u16,
 }
 
@@ -237,6 +240,8 @@ pub struct Folios {
     records: Vec<Folio>,
     /// What is known of each.
     pub flags: ByFolio<FolioFlags>,
+    /// Mappings that `mapcount` has no room for.
+    parts: BTreeMap<FolioId, u32>,
     free: Vec<FolioId>,
     lists: Lists,
 }

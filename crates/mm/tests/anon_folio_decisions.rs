@@ -1,5 +1,6 @@
 //! How large a folio each version of the series makes of the first store to a page, decision by decision.
 
+use machine::PageSize;
 use mm::Variant;
 use mm::huge_memory::features::{Allocation, Candidates, FolioFeatures, FolioSize, Search};
 use mm::huge_memory::orders::Orders;
@@ -8,7 +9,7 @@ use mm::huge_memory::policy::{
     beside_full, candidates, defers_split, effort, fitting, is_reused, is_thp_eligible, is_underused,
     pmd_step, runs_khugepaged, window,
 };
-use mm::huge_memory::settings::{Defrag, Enabled, Mode, ThpSettings};
+use mm::huge_memory::settings::{Defrag, Enabled, Khugepaged, Mode, ThpSettings};
 use mm::page_alloc::Effort;
 use mm::{Series, Settings};
 use proptest::prelude::*;
@@ -48,6 +49,8 @@ fn with_modes(modes: &[(u8, Mode)], enabled: Enabled) -> ThpSettings {
 }
 
 const KNOB: [Enabled; 3] = [Enabled::Never, Enabled::Madvise, Enabled::Always];
+const SIZES_OF_HUGE_PAGES: [(PageSize, u8); 3] =
+    [(PageSize::Kib4, 9), (PageSize::Kib16, 11), (PageSize::Kib64, 13)];
 const ADVICE: [Advice; 3] = [Advice::None, Advice::Huge, Advice::NoHuge];
 
 #[test]
@@ -210,9 +213,10 @@ fn one_page_blocks_just_the_windows_that_have_it() {
 /// As a kernel that has the setting does it: either neighbour counts, in the same area and page table.
 #[test]
 fn memory_that_is_used_densely() {
+    let thp = ThpSettings::default();
     let beside = |orders: &[u8], vma: Range<u64>, page: u64, full: Range<u64>| {
         let is_full = |window: Range<u64>| window.start >= full.start && window.end <= full.end;
-        let found = beside_full(Orders::of(orders), &vma, page, is_full);
+        let found = beside_full(&thp, Orders::of(orders), &vma, page, is_full);
         (found.kept.highest(), found.declined.descending().collect::<Vec<_>>())
     };
     assert_eq!(beside(&[3], 0..64, 8, 0..8), (Some(3), vec![]));
@@ -289,15 +293,19 @@ fn how_far_the_allocator_goes() {
 
 #[test]
 fn the_step_before_a_page_table() {
-    let step = |orders: &[u8], vma: Range<u64>, write, zeroes| {
-        pmd_step(Orders::of(orders), &vma, 700, write, zeroes)
-    };
-    assert_eq!(step(&[9], 512..1024, true, true), PmdStep::Folio);
-    assert_eq!(step(&[9], 512..1024, false, true), PmdStep::Zeroes);
-    assert_eq!(step(&[9], 512..1024, false, false), PmdStep::Folio);
-    assert_eq!(step(&[9], 513..1024, true, true), PmdStep::Pass);
-    assert_eq!(step(&[9], 512..1023, true, true), PmdStep::Pass);
-    assert_eq!(step(&[8], 512..1024, true, true), PmdStep::Pass);
+    for (size, order) in SIZES_OF_HUGE_PAGES {
+        let pages = 1u64 << order;
+        let step = |order: u8, vma: Range<u64>, write, use_zero_page| {
+            let thp = ThpSettings { use_zero_page, ..ThpSettings::new(size) };
+            pmd_step(&thp, Orders::of(&[order, 4]), &vma, pages + 188, write)
+        };
+        assert_eq!(step(order, pages..2 * pages, true, true), PmdStep::Folio);
+        assert_eq!(step(order, pages..2 * pages, false, true), PmdStep::Zeroes);
+        assert_eq!(step(order, pages..2 * pages, false, false), PmdStep::Folio);
+        assert_eq!(step(order, pages + 1..2 * pages, true, true), PmdStep::Pass);
+        assert_eq!(step(order, pages..2 * pages - 1, true, true), PmdStep::Pass);
+        assert_eq!(step(order - 1, pages..2 * pages, true, true), PmdStep::Pass);
+    }
 }
 
 #[test]
@@ -329,22 +337,34 @@ fn what_waits_to_be_split() {
     assert!(defers_split(4, 1, 15, false));
     assert!(!defers_split(4, 16, 0, false), "all of it is gone");
     assert!(!defers_split(4, 0, 16, false) && !defers_split(4, 1, 15, true) && !defers_split(0, 1, 0, false));
-    assert!(!is_underused(511, 512), "511 turns it off");
-    assert_eq!([0, 1, 409, 410].map(|zeroes| is_underused(409, zeroes)), [false, false, false, true]);
+    for (size, order) in SIZES_OF_HUGE_PAGES {
+        let pages = 1 << order;
+        let of = |max_ptes_none, zeroes| {
+            let khugepaged = Khugepaged { max_ptes_none, ..ThpSettings::new(size).khugepaged };
+            is_underused(&ThpSettings { khugepaged, ..ThpSettings::new(size) }, zeroes)
+        };
+        assert!(!of(pages - 1, pages), "all but one turns it off");
+        assert_eq!([0, 1, 409, 410].map(|zeroes| of(409, zeroes)), [false, false, false, true]);
+    }
 }
 
 #[test]
-fn khugepaged_runs_where_2_mib_may_be_wanted() {
+fn khugepaged_runs_where_a_huge_page_may_be_wanted() {
     for (mode, expected) in [
         (Mode::Inherit, [false, true, true]),
         (Mode::Madvise, [true; 3]),
         (Mode::Always, [true; 3]),
         (Mode::Never, [false; 3]),
     ] {
-        let runs = |enabled| runs_khugepaged(&features("m68"), &with_modes(&[(9, mode)], enabled));
-        assert_eq!(KNOB.map(runs), expected, "{mode:?}");
-        let before = KNOB.map(|enabled| runs_khugepaged(&features("P0"), &with_modes(&[(9, mode)], enabled)));
-        assert_eq!(before, [false, true, true]);
+        for (size, order) in SIZES_OF_HUGE_PAGES {
+            let runs = |name, enabled| {
+                let mut thp = ThpSettings { enabled, ..ThpSettings::new(size) };
+                thp.set_mode(order, mode);
+                runs_khugepaged(&features(name), &thp)
+            };
+            assert_eq!(KNOB.map(|enabled| runs("m68", enabled)), expected, "{mode:?}");
+            assert_eq!(KNOB.map(|enabled| runs("P0", enabled)), [false, true, true]);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use mm::address_space::{Advice, Backing, MmId, Pte, VmFlags};
 use mm::huge_memory::orders::Orders;
 use mm::huge_memory::stats::MthpStat;
 use mm::memcontrol::Memcg;
+use mm::page::{Geometry, PMD_ORDER};
 use mm::{Event, MemoryManager, Series};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -27,7 +28,14 @@ enum Operation {
     Khugepaged { steps: usize },
 }
 
+/// Pages of an area. Where a huge page has more than 512 the area has as many more, at which nothing begins or ends.
 const PAGES: u64 = 1300;
+
+/// The page of an area that operations mean by this one.
+fn place(geometry: Geometry, page: u64) -> u64 {
+    let more = geometry.hpage_pmd_nr() - (1 << PMD_ORDER);
+    if page < 256 { page } else { page + u64::from(more) }
+}
 
 fn operation() -> impl Strategy<Value = Operation> {
     let (process, page, pages) = (0usize..4, 0..PAGES, prop_oneof![1u64..40, 1u64..700]);
@@ -120,7 +128,8 @@ proptest! {
         mm.set("transparent_hugepage/enabled", enabled).unwrap();
         mm.set("transparent_hugepage/khugepaged/max_ptes_none", max_ptes_none).unwrap();
         if name.starts_with("mainline") {
-            let [least, most, huge] = [2, 8, 9].map(|order| size.kib() << order);
+            let huge = mm.geometry().pmd_order;
+            let [least, most, huge] = [2, huge - 1, huge].map(|order| size.kib() << order);
             mm.set("thp_anon", &format!("{least}K-{most}K:always;{huge}K:inherit")).unwrap();
         }
         let cpu = Cpu(0);
@@ -130,17 +139,25 @@ proptest! {
         mm.memcg_mut(memcg).max = limit;
         mm.memcg_mut(memcg).swap_max = swap_max;
         let first = mm.create_mm(memcg);
-        let start = mm.mmap(first, PAGES, Backing::Anonymous, VmFlags::PRIVATE);
+        let geometry = mm.geometry();
+        let start = mm.mmap(first, place(geometry, PAGES), Backing::Anonymous, VmFlags::PRIVATE);
         processes[0] = Some(first);
         let mut writes = Vec::new();
         for operation in operations {
-            let range = |page: u64, pages: u64| start + page..start + (page + pages).min(PAGES);
+            let places = |page: u64, pages: u64| {
+                place(geometry, page)..place(geometry, (page + pages).min(PAGES))
+            };
+            let range = |page: u64, pages: u64| {
+                let places = places(page, pages);
+                start + places.start..start + places.end
+            };
             let mut forget = |process: usize, page: u64, pages: u64| {
-                stored.0[process].retain(|stored| !(page..page + pages).contains(stored));
+                stored.0[process].retain(|stored| !places(page, pages).contains(stored));
             };
             match operation {
                 Operation::Touch { process, page, write } => {
                     let Some(id) = processes[process] else { continue };
+                    let page = place(geometry, page);
                     let rights = mm.mm(id).vmas.find(start + page).map(|vma| vma.flags);
                     if rights.is_some_and(|flags| flags.has(VmFlags::WRITE))
                         && mm.touch(&mut machine, cpu, id, start + page, write).is_ok()
@@ -273,7 +290,7 @@ fn a_page_of_zeroes_blocks_its_windows() {
     let made = |order| mm.mthp_stats().get(order, MthpStat::AnonFaultAlloc);
     assert_eq!([4, 3, 2].map(made), [1, 1, 1]);
     assert_eq!(mm.mm(id).rss(), 1 + 4 + 8 + 16);
-    let orders = Orders::ALL_ANON.descending().filter(|&order| made(order) > 0);
+    let orders = Orders::all_anon(mm.geometry()).descending().filter(|&order| made(order) > 0);
     assert_eq!(orders.collect::<Vec<_>>(), [4, 3, 2]);
 }
 

@@ -1,17 +1,16 @@
 //! Kernels with base pages of 4, 16 and 64 KiB: what follows from bytes is the same, what follows from pages is not.
 
 use machine::{Costs, Cpu, Machine, PageSize, Time, Topology};
-use mm::address_space::{Backing, VmFlags};
+use mm::address_space::{Advice as Madvise, Backing, VmFlags};
 use mm::huge_memory::features::FolioSize;
-use mm::huge_memory::orders::Orders;
-use mm::huge_memory::policy::{Advice, VmaState, allowed_orders, candidates};
+use mm::huge_memory::policy::{Advice, VmaState, candidates};
 use mm::huge_memory::settings::{Enabled, ThpSettings};
 use mm::huge_memory::stats::MthpStat;
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout_of;
 use mm::page::Geometry;
 use mm::watermark::Mark;
-use mm::{Category, MemoryManager, Series, SettingError, Settings, Variant, ZoneType};
+use mm::{Category, Event, MemoryManager, Series, SettingError, Settings, Variant, ZoneType};
 use proptest::prelude::*;
 use rand_pcg::Pcg64Mcg;
 
@@ -101,8 +100,10 @@ fn files_are_those_of_the_size() {
         sizes.collect::<Vec<_>>()
     };
     assert_eq!(sizes(PageSize::Kib4), [16, 32, 64, 128, 256, 512, 1024, 2048]);
-    assert_eq!(sizes(PageSize::Kib16), [64, 128, 256, 512, 1024, 2048, 4096, 8192]);
-    assert_eq!(sizes(PageSize::Kib64), [256, 512, 1024, 2048, 4096, 8192, 16384, 32768]);
+    let doubled =
+        |least: u64, most: u64| (least.ilog2()..=most.ilog2()).map(|shift| 1 << shift).collect::<Vec<_>>();
+    assert_eq!(sizes(PageSize::Kib16), doubled(64, 32_768));
+    assert_eq!(sizes(PageSize::Kib64), doubled(256, 524_288));
     let huge = PageSize::ALL.map(|size| {
         let (_, mm) = boot("m612", size, &[]);
         let read = |file: &str| {
@@ -154,14 +155,116 @@ fn versions_want_what_arm64_wants() {
     assert_eq!(PageSize::ALL.map(|size| FolioSize::Contpte.order(size)), [4, 7, 5]);
 }
 
-/// The twin has huge pages of 2 MiB only.
+/// Huge pages of 2, 32 and 512 MiB: made by one fault, mapped by one entry, allowed by the file of their size.
 #[test]
-fn there_are_no_huge_pages_of_32_and_512_mebibytes() {
-    for size in [PageSize::Kib16, PageSize::Kib64] {
-        let thp = ThpSettings { enabled: Enabled::Always, ..ThpSettings::new(size) };
-        assert_eq!(allowed_orders(&variant("P0").features.folios, &thp, &VmaState::default()), Orders::NONE);
-        assert_eq!(allowed_orders(&variant("m72").features.folios, &thp, &VmaState::default()), Orders::NONE);
-        assert_eq!(thp.pte_mapped(), Orders::ALL_ANON);
+fn a_huge_page_is_what_a_page_table_is_for() {
+    for (size, order) in PageSize::ALL.into_iter().zip([9u8, 11, 13]) {
+        let (mut machine, mut mm) = boot("m612", size, &[("transparent_hugepage/enabled", "always")]);
+        let (pages, id) = (1 << order, mm.create_mm(Memcg::ROOT));
+        let start = mm.mmap(id, 3 * pages, Backing::Anonymous, VmFlags::PRIVATE);
+        assert_eq!(start % pages, 0);
+        mm.touch(&mut machine, Cpu(0), id, start + pages + 7, false).unwrap();
+        mm.touch(&mut machine, Cpu(0), id, start + 5, true).unwrap();
+        let events = [Event::Pgfault, Event::ThpZeroPageAlloc, Event::ThpFaultAlloc];
+        assert_eq!(events.map(|event| mm.counters().get(event)), [2, 1, 1], "{size:?}");
+        assert_eq!((mm.mm(id).rss(), mm.anon_pages_by_order(id)[usize::from(order)]), (pages, pages));
+        let directory = format!("transparent_hugepage/hugepages-{}kB", size.kib() << order);
+        let read = |mm: &MemoryManager, file: &str| mm.read_sysfs(&format!("{directory}/{file}")).unwrap();
+        assert_eq!(read(&mm, "stats/nr_anon"), "1\n");
+        assert_eq!(read(&mm, "enabled"), "always [inherit] madvise never\n");
+        // Small pages where it is at "never".
+        mm.write_sysfs(&format!("{directory}/enabled"), "never").unwrap();
+        mm.touch(&mut machine, Cpu(0), id, start + 2 * pages, true).unwrap();
+        assert_eq!(mm.mm(id).rss(), pages + 1);
+        // A page that goes makes entries of single pages, and the folio wait to be split.
+        mm.madvise_dontneed(&mut machine, Cpu(0), id, start..start + 1);
+        assert_eq!(read(&mm, "stats/split_deferred"), "1\n");
+        assert_eq!(read(&mm, "stats/nr_anon_partially_mapped"), "1\n");
+        mm.validate(0);
+        // The child has all but that page too, until it stores to one.
+        let child = mm.fork_mm(&mut machine, Cpu(0), id);
+        mm.touch(&mut machine, Cpu(0), child, start + 9, true).unwrap();
+        assert_eq!((mm.mm(child).rss(), read(&mm, "stats/nr_anon")), (pages, "1\n".into()));
+        mm.validate(0);
+        mm.exit_mm(&mut machine, Cpu(0), id);
+        mm.exit_mm(&mut machine, Cpu(0), child);
+        mm.validate(0);
+        assert_eq!(read(&mm, "stats/nr_anon"), "0\n");
+    }
+}
+
+/// More processes than counts of 16 bits have room for with pages of 64 KiB.
+#[test]
+fn many_children_share_a_huge_page_that_was_split() {
+    let size = PageSize::Kib64;
+    let (mut machine, mut mm) = boot("m612", size, &[("transparent_hugepage/enabled", "always")]);
+    let (pages, id) = (8192, mm.create_mm(Memcg::ROOT));
+    let start = mm.mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
+    mm.touch(&mut machine, Cpu(0), id, start, true).unwrap();
+    mm.madvise_dontneed(&mut machine, Cpu(0), id, start..start + 1);
+    let children: Vec<_> = (0..20).map(|_| mm.fork_mm(&mut machine, Cpu(0), id)).collect();
+    mm.validate(0);
+    mm.exit_mm(&mut machine, Cpu(0), id);
+    mm.validate(0);
+    for child in children {
+        assert_eq!(mm.exit_mm(&mut machine, Cpu(0), child), pages - 1);
+    }
+    mm.validate(0);
+    assert_eq!(mm.mthp_stats().get(13, MthpStat::NrAnon), 0);
+}
+
+/// khugepaged makes them of small pages, and of smaller folios what is not worth a whole one (7.2).
+#[test]
+fn khugepaged_makes_huge_pages_of_any_size() {
+    for (size, order) in PageSize::ALL.into_iter().zip([9u8, 11, 13]) {
+        let run = |name: &str, stored: u64, max_ptes_none: u64| {
+            let (mut machine, mut mm) = boot(name, size, &[("transparent_hugepage/enabled", "never")]);
+            let (pages, id) = (1 << order, mm.create_mm(Memcg::ROOT));
+            let start = mm.mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
+            for page in 0..stored {
+                mm.touch(&mut machine, Cpu(0), id, start + page, true).unwrap();
+            }
+            mm.set("transparent_hugepage/enabled", "madvise").unwrap();
+            mm.set(&format!("transparent_hugepage/hugepages-{}kB/enabled", size.kib() << 4), "madvise")
+                .unwrap();
+            let none = max_ptes_none.to_string();
+            mm.set("transparent_hugepage/khugepaged/max_ptes_none", &none).unwrap();
+            mm.madvise(id, start..start + pages, Madvise::HugePage);
+            let now = machine.now(Cpu(0));
+            while mm.khugepaged_due() <= now {
+                mm.khugepaged(&mut machine, Cpu(0));
+            }
+            mm.validate(0);
+            let by_order = mm.anon_pages_by_order(id);
+            (by_order[usize::from(order)], by_order[4], by_order[0])
+        };
+        let pages = 1 << order;
+        assert_eq!(run("m612", 1, pages - 1), (pages, 0, 0), "{size:?}: the creep");
+        assert_eq!(run("m612", pages / 2, pages / 2), (pages, 0, 0), "{size:?}");
+        assert_eq!(run("m612", 40, pages / 2), (0, 0, 40), "{size:?}");
+        assert_eq!(run("m72", 40, 0), (0, 32, 8), "{size:?}");
+    }
+}
+
+/// A huge page of which little was stored to is split when memory is short.
+#[test]
+fn underused_huge_pages_give_their_zeroes_back() {
+    for (size, order) in PageSize::ALL.into_iter().zip([9u8, 11, 13]) {
+        let (mut machine, mut mm) = boot("m612", size, &[("transparent_hugepage/enabled", "always")]);
+        mm.set("transparent_hugepage/khugepaged/max_ptes_none", "400").unwrap();
+        mm.swapon(1 << 16, Some(Time::ZERO));
+        let (pages, memcg) = (1 << order, mm.create_memcg(Memcg::ROOT));
+        mm.memcg_mut(memcg).max = pages + 64;
+        let id = mm.create_mm(memcg);
+        let start = mm.mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
+        (0..5).for_each(|page| drop(mm.touch(&mut machine, Cpu(0), id, start + 9 * page, true)));
+        assert_eq!(mm.mm(id).rss(), pages);
+        let others = mm.mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
+        mm.madvise(id, others..others + pages, Madvise::NoHugePage);
+        (0..80).for_each(|page| drop(mm.touch(&mut machine, Cpu(0), id, others + page, true)));
+        assert_eq!(mm.counters().get(Event::ThpUnderusedSplitPage), 1, "{size:?}");
+        assert!(mm.mm(id).rss() <= 85, "{size:?}");
+        mm.validate(0);
     }
 }
 
@@ -221,7 +324,7 @@ proptest! {
                 let order = (kib / size.kib()).ilog2() as u8;
                 mm.mthp_stats().get(order, MthpStat::AnonFaultAlloc)
             });
-            (mm.counters().get(mm::Event::Pgfault), mm.mm(id).rss() * size.kib(), made)
+            (mm.counters().get(Event::Pgfault), mm.mm(id).rss() * size.kib(), made)
         };
         let [small, middle, large] = PageSize::ALL.map(run);
         prop_assert!(small.0 >= middle.0 && middle.0 >= large.0, "faults: {:?} {:?} {:?}", small, middle, large);

@@ -2,7 +2,7 @@
 
 mod reclaim_machine;
 
-use machine::{Cpu, Machine, Time};
+use machine::{Cpu, Machine, PageSize, Time};
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::huge_memory::khugepaged::policy::{
     EntryState, Found, ScanResult, collapse_windows, is_used, limits, scan,
@@ -219,8 +219,9 @@ fn smaller_folios_where_there_is_too_little() {
     assert_eq!(host.pages_by_order(9), 512);
 }
 
-fn settings(max_ptes_none: u32) -> Khugepaged {
-    Khugepaged { max_ptes_none, ..ThpSettings::default().khugepaged }
+fn settings(size: PageSize, max_ptes_none: u32) -> ThpSettings {
+    let thp = ThpSettings::new(size);
+    ThpSettings { khugepaged: Khugepaged { max_ptes_none, ..thp.khugepaged }, ..thp }
 }
 
 #[test]
@@ -237,11 +238,17 @@ fn decisions_of_a_scan() {
     assert_eq!(judge(&[(shared, 2)], 0, 0, 1), Err(ScanResult::ExceedSharedPte));
     assert_eq!(judge(&[(page, 1), (Unfit(ScanResult::PageLock), 1)], 0, 0, 0), Err(ScanResult::PageLock));
     let found = judge(&[(None, 3), (page, 2), (Swapped, 1), (shared, 1)], 511, 64, 256).unwrap();
-    let Found { present, none, swapped, shared, referenced } = found;
-    assert_eq!((present[0], none, swapped, shared, referenced), (0b101_1000, 3, 1, 1, 2));
-    assert!(!is_used(&found) && is_used(&Found { swapped: 0, ..found }));
-    assert!(is_used(&Found { referenced: 256, ..found }) && !is_used(&Found { referenced: 0, ..found }));
-    assert_eq!([511, 0, 100].map(|none| limits(&settings(none), 4).none), [15, 0, 0]);
+    assert_eq!(found, Found { present: vec![0b101_1000], none: 3, swapped: 1, shared: 1, referenced: 2 });
+    for size in PageSize::ALL {
+        let pages = ThpSettings::new(size).hpage_pmd_nr();
+        let used = |swapped, referenced| {
+            is_used(&ThpSettings::new(size), &Found { swapped, referenced, ..found.clone() })
+        };
+        assert!(!used(1, 2) && used(0, 2) && !used(0, 0));
+        assert!(used(1, pages / 2) && !used(1, pages / 2 - 1));
+        let none = [pages - 1, 0, 100].map(|none| limits(&settings(size, none), 4).none);
+        assert_eq!(none, [15, 0, 0]);
+    }
 }
 
 /// The walk of 7.2, as it is written down: from the largest order down, then on by what was made or given up.
@@ -251,6 +258,7 @@ fn windows_by_definition(
     present: &[bool],
     works: &dyn Fn(u8, u32) -> bool,
 ) -> Vec<(u8, u32)> {
+    let huge = present.len().ilog2() as u8;
     fn halves(
         order: u8,
         at: u32,
@@ -263,8 +271,8 @@ fn windows_by_definition(
         let size = 1 << order;
         let pages = present[at as usize..(at + size) as usize].iter().filter(|&&there| there).count() as u32;
         let may_miss = match (order, none) {
-            (9, none) => none,
-            (_, 511) => size - 1,
+            (order, none) if 1 << order == present.len() => none,
+            (_, none) if none as usize == present.len() - 1 => size - 1,
             _ => 0,
         };
         if orders.has(order) && pages + may_miss >= size && works(order, at) {
@@ -275,7 +283,7 @@ fn windows_by_definition(
         }
     }
     let mut made = Vec::new();
-    halves(9, 0, orders, none, present, works, &mut made);
+    halves(huge, 0, orders, none, present, works, &mut made);
     made
 }
 
@@ -285,21 +293,24 @@ proptest! {
     /// Walking through windows is halving: what is not made whole is made of its halves.
     #[test]
     fn windows_are_halved(
-        orders in prop::sample::subsequence((2..10u8).collect::<Vec<_>>(), 1..8),
-        none in prop_oneof![Just(0u32), Just(511), Just(300)],
+        size in prop::sample::select(PageSize::ALL.to_vec()),
+        orders in prop::sample::subsequence((2..14u8).collect::<Vec<_>>(), 1..12),
+        none in prop_oneof![Just(Some(0u32)), Just(None), Just(Some(300))],
         runs in prop::collection::vec((1..80usize, any::<bool>()), 1..60),
         fails in 1..12u32,
     ) {
-        let orders = Orders::of(&orders);
+        let pages = ThpSettings::new(size).hpage_pmd_nr();
+        let none = none.unwrap_or(pages - 1);
+        let orders = Orders::of(&orders).and(ThpSettings::new(size).all_anon());
         let mut present: Vec<bool> = runs.into_iter().flat_map(|(n, there)| std::iter::repeat_n(there, n)).collect();
-        present.resize(512, true);
-        let mut found = Found::default();
+        present.resize(pages as usize, true);
+        let mut found = Found { present: vec![0; present.len() / 64], ..Found::default() };
         for (place, _) in present.iter().enumerate().filter(|(_, there)| **there) {
             found.present[place / 64] |= 1 << (place % 64);
         }
         let works = |order: u8, at: u32| !(u32::from(order) + at / 4).is_multiple_of(fails);
         let mut made = Vec::new();
-        let (count, _) = collapse_windows(orders, &settings(none), &found, |order, at| {
+        let (count, _) = collapse_windows(&settings(size, none), orders, &found, |order, at| {
             if works(order, at) {
                 made.push((order, at));
                 ScanResult::Succeed

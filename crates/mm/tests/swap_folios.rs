@@ -285,9 +285,9 @@ proptest! {
     /// A folio is aligned in swap as it is in memory.
     #[test]
     fn sizes_that_may_come_back(page in 0u64..1 << 20, entry in 0u64..1 << 20, offset in 0u64..1 << 10) {
-        for entry in [entry, page + offset * 16, page + 512 * offset] {
-            let orders = swap_orders(Orders::ALL_ANON, page, entry);
-            for order in 0..=9 {
+        for entry in [entry, page + offset * 16, page + 512 * offset, page + 8192 * offset] {
+            let orders = swap_orders(Orders::range(2, 13), page, entry);
+            for order in 0..=13 {
                 let wanted = order >= 2 && page % (1 << order) == entry % (1 << order);
                 prop_assert_eq!(orders.has(order), wanted, "order {}", order);
             }

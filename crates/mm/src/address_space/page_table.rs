@@ -130,7 +130,7 @@ impl Pte {
 pub(crate) struct TableId(u32);
 
 /// An entry: its table, and its place there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PteNumber {
     table: TableId,
     place: u32,

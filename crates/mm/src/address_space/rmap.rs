@@ -14,7 +14,7 @@ use crate::page_alloc::MemoryManager;
 use crate::swapfile::SwapEntry;
 use crate::xarray::{Entry, FileId};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Entries that map one folio; mostly there is one.
@@ -163,7 +163,7 @@ impl MemoryManager {
 
     /// Counts some entries of a table, from one on, that map a folio (`folio_add_anon_rmap_ptes`).
     pub(crate) fn add_rmaps(&mut self, entry: PteNumber, entries: u16, id: FolioId) {
-        self.folios[id].mapcount += entries;
+        self.folios.add_mappings(id, entries);
         let (rss, pages) = self.rss_counter(entry, id);
         *rss += pages * u64::from(entries);
     }
@@ -178,9 +178,7 @@ impl MemoryManager {
     /// The same without counting pages of the address space.
     #[inline]
     pub(crate) fn lose_mapping(&mut self, entry: PteNumber, id: FolioId) {
-        let folio = &mut self.folios[id];
-        folio.mapcount -= 1;
-        if folio.mapcount == 0 || folio.slot != self.page_tables.slot(entry) {
+        if self.folios.remove_mapping(id) || self.folios[id].slot != self.page_tables.slot(entry) {
             return;
         }
         let flags = self.folios.flags[id];
@@ -225,7 +223,7 @@ impl MemoryManager {
         let huge = self.page_tables[table.entry(0)];
         self.page_tables[table].split_huge();
         if let Some(id) = huge.folio() {
-            self.folios[id].mapcount += self.page_tables[table].all_places().len() as u16 - 1;
+            self.folios.add_mappings(id, self.page_tables[table].all_places().len() as u16 - 1);
         }
     }
 
@@ -234,6 +232,7 @@ impl MemoryManager {
     pub(crate) fn validate_page_tables(&self, census: &Census) -> BTreeMap<SwapEntry, u64> {
         let mut users = BTreeMap::new();
         let mut mapped: BTreeMap<FolioId, u64> = BTreeMap::new();
+        let mut mappings: BTreeMap<FolioId, BTreeSet<PteNumber>> = BTreeMap::new();
         for (id, table) in self.page_tables.iter() {
             let space = &self.mms[table.mm];
             assert_eq!(space.directory.table(table.first), Some(id), "an address space has its tables");
@@ -252,7 +251,8 @@ impl MemoryManager {
                 let Some(folio) = entry.folio() else { continue };
                 *mapped.entry(folio).or_default() += 1;
                 assert!(census.found(folio), "{folio:?} is mapped");
-                let found = self.mappings_of(folio);
+                let found =
+                    mappings.entry(folio).or_insert_with(|| self.mappings_of(folio).into_iter().collect());
                 assert!(
                     found.contains(&id.entry(place)),
                     "reverse mapping of {folio:?} finds {page}: {found:?}"
@@ -262,18 +262,16 @@ impl MemoryManager {
                     assert_eq!(self.files.entry(file, index), Entry::Folio(folio));
                     assert!(!vma.is_private() || !entry.has(Pte::WRITE), "stores make a copy: {entry:?}");
                 }
-                let is_page =
-                    |other: &&PteNumber| self.page_tables[other.table()].is_huge() || other.place() == place;
+                let mut of_page = self.page_tables.mappings(id.entry(place), folio, 1);
                 assert!(
-                    !entry.has(Pte::EXCLUSIVE)
-                        || found.iter().filter(is_page).all(|other| other.table() == id),
+                    !entry.has(Pte::EXCLUSIVE) || of_page.all(|other| other.table() == id),
                     "the page of {folio:?} belongs to one: {entry:?}"
                 );
             }
         }
-        for (id, folio) in census.all(&self.folios) {
+        for (id, _) in census.all(&self.folios) {
             let mapped = mapped.get(&id).copied().unwrap_or(0);
-            assert_eq!(mapped, u64::from(folio.mapcount), "page tables and mapcount of {id:?}");
+            assert_eq!(mapped, self.folios.mapcount(id), "page tables and mapcount of {id:?}");
         }
         for (mm, space) in self.mms.iter() {
             let (mut anon, mut file) = (0, 0);

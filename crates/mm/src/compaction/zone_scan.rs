@@ -180,7 +180,7 @@ impl MemoryManager {
         target: Pfn,
     ) {
         let pages = self.folios.flags[id].nr_pages();
-        let mappings = u64::from(self.folios[id].mapcount);
+        let mappings = self.folios.mapcount(id);
         let costs = machine.costs.paging();
         let cost = machine.costs.page_copy * pages + (costs.rmap_walk + costs.pte_unmap) * mappings;
         machine.charge(cpu, Category::Compaction, cost + machine.costs.pte_write * mappings);

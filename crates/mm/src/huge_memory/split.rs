@@ -224,11 +224,7 @@ impl MemoryManager {
         for entry in self.mappings_of(id) {
             mappings[entry.place() & ((1 << order) - 1)].push(entry);
         }
-        machine.charge(
-            cpu,
-            Category::PageTables,
-            machine.costs.pte_write * u64::from(self.folios[id].mapcount),
-        );
+        machine.charge(cpu, Category::PageTables, machine.costs.pte_write * self.folios.mapcount(id));
         self.forget_large_folio(id);
         self.mthp_stats.add(order, MthpStat::Split, 1);
         self.counters.add(Event::ThpSplitPage, u64::from(self.is_pmd_order(order)));
@@ -245,7 +241,7 @@ impl MemoryManager {
         }
         let mut kept = Vec::new();
         for (page, entries) in pages.into_iter().zip(mappings) {
-            self.folios[page].mapcount = entries.len() as u16;
+            self.folios.set_mappings(page, entries.len() as u16);
             for &entry in &entries {
                 let pte = self.page_tables[entry];
                 self.page_tables[entry] = pte.with_folio(page);

@@ -128,10 +128,10 @@ impl MemoryManager {
             return Fate::Activated;
         }
         let costs = machine.costs.paging();
-        let mappings = u64::from(self.folios[id].mapcount);
+        let mappings = self.folios.mapcount(id);
         let young = self.folio_referenced(id);
         machine.charge(cpu, Category::Reclaim, costs.rmap_walk * mappings);
-        let count = young.as_ref().map(|young| young.len() as u16);
+        let count = young.as_ref().map(|young| u16::try_from(young.len()).unwrap_or(u16::MAX));
         let references = check_references(f.as_ref(), &mut self.folios.flags[id], count);
         if let Some(young) = young.filter(|young| f.is_some() && !young.is_empty()) {
             self.lru_gen_look_around(id, &young);

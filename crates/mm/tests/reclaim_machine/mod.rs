@@ -1,7 +1,9 @@
-//! A machine so small that memory runs short at once: two nodes, two CPUs each, 8,500 pages in three zones.
+//! A machine so small that memory runs short at once: two nodes, two CPUs each, 8,500 pages in three zones, and more of larger
+//! pages, for huge pages have more of them too.
 
 use machine::{Costs, Machine, Node, PageSize, Topology};
 use mm::memory_map::MemoryRange;
+use mm::page::{Geometry, PMD_ORDER};
 use mm::{Category, MemoryManager, Settings, Variant, ZoneType};
 use rand_pcg::Pcg64Mcg;
 
@@ -20,7 +22,7 @@ pub fn boot_with_cpus_on(nodes: u8, variant: &Variant) -> (Machine<Category>, Me
     boot_machine(variant, nodes, PageSize::Kib4)
 }
 
-/// The same with pages of this size, as many of them.
+/// The same with pages of this size, and two huge pages' as much as of pages of 4 KiB.
 #[allow(dead_code)]
 pub fn boot_with(variant: &Variant, page_size: PageSize) -> (Machine<Category>, MemoryManager) {
     boot_machine(variant, 2, page_size)
@@ -36,11 +38,12 @@ fn boot_machine(variant: &Variant, nodes: u8, page_size: PageSize) -> (Machine<C
         node_distances: vec![vec![10, 20], vec![20, 10]],
         caches: Vec::new(),
     };
+    let more = Geometry::of(page_size).hpage_pmd_nr() - (1 << PMD_ORDER);
     let range = |node, kind, span| MemoryRange { node: Node(node), kind, span, memmap: 0..0 };
     let memory = [
         range(0, ZoneType::Dma32, 4096..5596),
-        range(0, ZoneType::Normal, 1 << 20..(1 << 20) + 4000),
-        range(1, ZoneType::Normal, (1 << 20) + 4096..(1 << 20) + 7096),
+        range(0, ZoneType::Normal, 1 << 20..(1 << 20) + 4000 + more),
+        range(1, ZoneType::Normal, (1 << 20) + 4096 + more..(1 << 20) + 7096 + 2 * more),
     ];
     let mut settings = Settings::new(page_size);
     let own = variant.settings.iter().filter(|(name, _)| mm::sysctl::exists(name, page_size));
