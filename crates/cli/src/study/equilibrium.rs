@@ -1,6 +1,6 @@
 //! `mmtwin study equilibrium`: a table of each arm and variant, and a sentence for each hypothesis.
 
-use crate::arguments::SweepArguments;
+use super::Arguments;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
@@ -33,14 +33,14 @@ struct Arm<'a> {
 }
 
 /// Runs the study.
-pub fn execute(arguments: &SweepArguments) -> Result<(), Failure> {
+pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let mut runs = Runs::new();
     for name in ARMS {
-        let experiment = Experiment::of(name, arguments.seeds.map(|seeds| seeds.get()))?;
-        runs.insert(name, sweep_of_several(&experiment, arguments)?);
+        let experiment = arguments.asked(Experiment::of(name, arguments.seeds())?)?;
+        runs.insert(name, sweep_of_several(&experiment, &arguments.sweep)?);
     }
     let findings = findings(&runs);
-    if arguments.json {
+    if arguments.sweep.json {
         let arms = runs.iter().flat_map(|(scenario, records)| arms(scenario, records)).collect();
         return json::print("study", &View { study: "equilibrium", arms, findings: &findings });
     }

@@ -3,8 +3,9 @@
 mod equilibrium;
 mod pid_filter;
 
-use crate::arguments::SweepArguments;
+use crate::arguments::{SweepArguments, SystemArguments};
 use crate::failure::Failure;
+use lab::experiment::Experiment;
 
 /// Answer a question that takes several scenarios
 #[derive(clap::Args)]
@@ -20,20 +21,36 @@ What is there already is not run again.
 Examples:
   mmtwin study equilibrium
   mmtwin study equilibrium --seeds 3 --json
+  mmtwin study equilibrium --machine ampere-altra-16k
   mmtwin study pid-filter")]
 pub struct Arguments {
     /// The study: equilibrium or pid-filter
     study: String,
 
     #[command(flatten)]
+    system: SystemArguments,
+
+    #[command(flatten)]
     sweep: SweepArguments,
+}
+
+impl Arguments {
+    fn seeds(&self) -> Option<u32> {
+        self.sweep.seeds.map(|seeds| seeds.get())
+    }
+
+    /// The experiment of an arm on the machine, and with the settings, that were asked for.
+    fn asked(&self, experiment: Experiment) -> Result<Experiment, Failure> {
+        let machine = self.system.profile(&experiment.scenario.machine)?;
+        Ok(Experiment { machine, changes: self.system.changes()?, ..experiment })
+    }
 }
 
 /// Runs the study.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     match arguments.study.as_str() {
-        "equilibrium" => equilibrium::execute(&arguments.sweep),
-        "pid-filter" => pid_filter::execute(&arguments.sweep),
+        "equilibrium" => equilibrium::execute(arguments),
+        "pid-filter" => pid_filter::execute(arguments),
         other => Err(Failure::input(format!("{other}: no such study; there are: equilibrium, pid-filter"))),
     }
 }

@@ -1,6 +1,6 @@
 //! `mmtwin study pid-filter`: a map, one row for each program, one column for each kernel.
 
-use crate::arguments::SweepArguments;
+use super::Arguments;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::change;
@@ -23,14 +23,14 @@ struct Row {
 }
 
 /// Runs the study.
-pub fn execute(arguments: &SweepArguments) -> Result<(), Failure> {
+pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for arm in arms() {
-        let experiment = arm.experiment(arguments.seeds.map(|seeds| seeds.get()))?;
-        let records = sweep_of_several(&experiment, arguments)?;
+        let experiment = arguments.asked(arm.experiment(arguments.seeds())?)?;
+        let records = sweep_of_several(&experiment, &arguments.sweep)?;
         rows.push(Row { arm, cells: cells(&experiment, &records) });
     }
-    if arguments.json {
+    if arguments.sweep.json {
         return json::print("study", &View { study: "pid-filter", rows: &rows });
     }
     json::print_text(&format!(
