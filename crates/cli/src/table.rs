@@ -1,9 +1,12 @@
 //! Tables on the terminal: rows of what is measured, columns of what it is measured on.
 //!
 //! A table that is wider than the terminal is printed in several pieces, a group of columns each; the first
-//! column stands in all of them.
+//! column stands in all of them. One of words alone stays in one piece, and its last column wraps.
 
-use comfy_table::{Attribute, Cell, CellAlignment, Color, LineStyle, Table, TableStyle, presets};
+use comfy_table::{
+    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table,
+    TableStyle, presets,
+};
 
 /// Width where stdout is no terminal.
 const DEFAULT_WIDTH: usize = 120;
@@ -72,12 +75,29 @@ impl Grid {
 
     /// The table for the terminal that stdout is, in one piece or several.
     pub fn render(&self) -> String {
-        self.render_for(width())
+        match terminal_width() {
+            Some(width) => self.render_for(width),
+            // Somebody may look for a line of it.
+            None if self.is_words() => self.piece(&self.columns(), None),
+            None => self.render_for(DEFAULT_WIDTH),
+        }
     }
 
     fn render_for(&self, width: usize) -> String {
+        if self.is_words() {
+            return self.piece(&self.columns(), Some(width));
+        }
         let groups = self.groups(width);
-        groups.iter().map(|columns| self.piece(columns)).collect::<Vec<_>>().join("\n\n")
+        groups.iter().map(|columns| self.piece(columns, None)).collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// All columns but that of the label.
+    fn columns(&self) -> Vec<usize> {
+        (1..self.header.len()).collect()
+    }
+
+    fn is_words(&self) -> bool {
+        self.columns().iter().all(|column| self.words.contains(column))
     }
 
     fn column_width(&self, column: usize) -> usize {
@@ -104,7 +124,8 @@ impl Grid {
         groups
     }
 
-    fn piece(&self, columns: &[usize]) -> String {
+    /// Some columns, the last of them wrapped to fit into a width, if one is given.
+    fn piece(&self, columns: &[usize], width: Option<usize>) -> String {
         let mut table = Table::new();
         let several_lines = self.rows.iter().flatten().any(|entry| entry.text.contains('\n'));
         table.load_style(if several_lines { presets::UTF8_HORIZONTAL_ONLY } else { UNDER_HEADER });
@@ -130,13 +151,17 @@ impl Grid {
                 }
             }));
         }
+        if let Some(width) = width.and_then(|width| u16::try_from(width).ok()) {
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+            table.set_constraints(vec![ColumnConstraint::ContentWidth; columns.len()]);
+        }
         table.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>().join("\n")
     }
 }
 
-fn width() -> usize {
+fn terminal_width() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    columns.or_else(|| Table::new().width().map(usize::from)).unwrap_or(DEFAULT_WIDTH)
+    columns.or_else(|| Table::new().width().map(usize::from))
 }
 
 #[cfg(test)]
@@ -152,6 +177,14 @@ mod tests {
         let narrow = grid.render_for(34);
         assert_eq!(narrow.matches("build time").count(), 2);
         assert!(narrow.lines().all(|line| line.chars().count() <= 34), "{narrow}");
+        let mut words = Grid { words: vec![1, 2], ..Grid::new(&["series", "variant", "what it is"]) };
+        words.row(["pcp", "mainline-6.10", "two huge-page lists, strict free lists, chunked zone drains"]);
+        let narrow = words.render_for(50);
+        assert_eq!(narrow.matches("mainline-6.10").count(), 1);
+        assert!(
+            narrow.lines().count() > 3 && narrow.lines().all(|line| line.chars().count() <= 50),
+            "{narrow}"
+        );
         // A column that cannot fit is printed all the same.
         assert_eq!(grid.render_for(1).matches("build time").count(), 3);
     }

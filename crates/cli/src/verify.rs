@@ -54,7 +54,7 @@ Examples:
   mmtwin verify numa --qemu
   mmtwin verify thp")]
 pub struct Arguments {
-    /// The mechanism: pcp, hugetlb, reclaim, readahead, numa, thp
+    /// The mechanism: pcp, hugetlb, reclaim, readahead, numa or thp (or folios, which is the same)
     mechanism: String,
 
     /// Only this workload of pcp: page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2; may be given several times
@@ -192,7 +192,12 @@ struct View<'a> {
 
 /// Verifies.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let mechanism = MECHANISMS.iter().find(|mechanism| mechanism.name == arguments.mechanism);
+    let asked = match arguments.mechanism.as_str() {
+        // What `mmtwin published` calls it.
+        "folios" => "thp",
+        name => name,
+    };
+    let mechanism = MECHANISMS.iter().find(|mechanism| mechanism.name == asked);
     let Some(mechanism) = mechanism else {
         let names = in_words(MECHANISMS.iter());
         let message = format!("{}: this mechanism cannot be verified; {names} can", arguments.mechanism);
@@ -222,7 +227,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::input(message));
     }
     if arguments.json {
-        return json::print("verify", &View { mechanism: &arguments.mechanism, report: &report });
+        return json::print("verify", &View { mechanism: mechanism.name, report: &report });
     }
     json::print_text(&render(&report, arguments.qemu))
 }

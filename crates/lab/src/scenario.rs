@@ -29,6 +29,7 @@ use crate::simulation::replay::Replay;
 use crate::simulation::socket::SocketStream;
 use machine::profile::Figure;
 use machine::{PageSize, Profile, ProfileError};
+use mm::sysctl::most_like;
 use mm::{Series, SettingError, Settings, Variant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -154,8 +155,8 @@ impl KernelChoice {
 pub enum ScenarioError {
     /// No built-in scenario and no file of this name.
     #[error(
-        "{name}: no such scenario; built-in scenarios: {}; or give the path of a .toml file",
-        known_scenarios()
+        "{name}: no such scenario; most like it: {}; `mmtwin list scenarios` has all, or give the path of a .toml file",
+        most_like(name, Scenario::names())
     )]
     UnknownScenario {
         /// What was asked for.
@@ -216,7 +217,7 @@ pub enum ScenarioError {
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// A value of a scenario is impossible.
-    #[error("{key} = {value}: {expected}")]
+    #[error("{key} = {value}: it takes {expected}")]
     OutOfRange {
         /// The key, with its table.
         key: String,
@@ -255,10 +256,6 @@ const MACHINES: &[(&str, &str)] = built_in!("machines":
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(", ")
-}
-
-fn known_scenarios() -> String {
-    list(SCENARIOS.iter().map(|(name, _)| *name))
 }
 
 fn known_machines() -> String {

@@ -586,7 +586,7 @@ pub const SETTINGS: &[Setting] = &[
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SettingError {
     /// No such setting.
-    #[error("{name}: no such setting; most like it: {}", most_like(name))]
+    #[error("{name}: no such setting; most like it: {}", most_like_setting(name))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -630,11 +630,15 @@ fn sizes(page_size: PageSize) -> String {
 /// How many names are proposed for one that there is not.
 const PROPOSED: usize = 3;
 
-/// The settings whose names are most like `name`.
-pub(crate) fn most_like(name: &str) -> String {
-    let likeness = |setting: &Setting| strsim::jaro_winkler(name, setting.name);
-    let mut names: Vec<(f64, &str)> =
-        SETTINGS.iter().map(|setting| (likeness(setting), setting.name)).collect();
+/// The settings whose names are most like one that is none of them.
+pub(crate) fn most_like_setting(name: &str) -> String {
+    most_like(name, SETTINGS.iter().map(|setting| setting.name))
+}
+
+/// Those of some names that are most like one that is none of them.
+pub fn most_like<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names: Vec<_> =
+        names.into_iter().map(|other| (strsim::jaro_winkler(name, other), other)).collect();
     names.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     names.iter().take(PROPOSED).map(|&(_, name)| name).collect::<Vec<_>>().join(", ")
 }

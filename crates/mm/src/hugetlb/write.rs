@@ -19,7 +19,7 @@ use super::resize::{Resize, Target};
 use super::{HugetlbPools, ORDERS};
 use crate::account::Category;
 use crate::page_alloc::MemoryManager;
-use crate::sysctl::{SettingError, most_like};
+use crate::sysctl::{SettingError, most_like_setting};
 use machine::{Cpu, Machine, Node};
 use thiserror::Error;
 
@@ -171,7 +171,7 @@ impl MemoryManager {
                     remedy: format!(
                         "{}; or a setting, most like it {}",
                         VM_FILES.join(", "),
-                        most_like(file)
+                        most_like_setting(file)
                     ),
                 },
                 error => error.into(),
