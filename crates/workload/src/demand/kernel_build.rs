@@ -123,9 +123,7 @@ impl RecordedBuild {
         self.check()?;
         let profile = ProcessProfile::kernel_build()
             .map_err(|error| SpecError::new("kind", error, "a readable data/kbuild.profile"))?;
-        let largest = (0..profile.len() as u32)
-            .map(|process| profile.process(process).iter().map(|&step| private_pages(step)).sum())
-            .max();
+        let largest = (0..profile.len() as u32).map(|process| pages_of(profile, process)).max();
         let tree_pages = self.tree_mib.value.round() as u64 * MIB_PAGES;
         let slot = |slot| Slot {
             random: random(slot),
@@ -170,7 +168,17 @@ fn private_pages(step: Step) -> u64 {
     }
 }
 
+/// Pages of private memory that a process takes.
+pub(crate) fn pages_of(profile: &ProcessProfile, process: u32) -> u64 {
+    profile.process(process).iter().map(|&step| private_pages(step)).sum()
+}
+
 impl RecordedBuildDemand {
+    /// Pages of private memory that the process which runs in `slot` takes before it ends.
+    pub fn pages(&self, slot: usize) -> u64 {
+        self.slots[slot].running.map_or(0, |(process, _)| pages_of(self.profile, process))
+    }
+
     /// Gives `slot` its next job; the last one to find none gets the tail, the others are idle from then on.
     fn next_job(&mut self, slot: usize) {
         let units = self.profile.units();

@@ -18,6 +18,8 @@
 //! | `pages` | how many; of `fork`, the number of the child |
 //! | `rights` | of `map-` and `protect`: 1 read, 2 write, 4 execute |
 
+pub mod areas;
+
 use serde::Deserialize;
 use std::io::Read;
 

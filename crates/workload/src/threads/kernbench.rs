@@ -3,23 +3,28 @@
 //!
 //! ```text
 //!   slot 0   sh ─ gcc ─ cc1 ─────────────── as │ next job ...        exec: another address space, another CPU
+//!                        │ areas, when the program maps them
 //!                        │ new pages, in order, as recorded
 //!                        │ pages that it has, by chance, again and again
 //!                        └ now and then another node: the scheduler evens out its load
 //! ```
 //!
-//! Processes, their memory and their times are those of the recorded build ([`crate::demand::kernel_build`]). What is not in
-//! the recording follows from a baseline row: how often a process comes back to its pages, how often the scheduler moves it
+//! Processes, how many pages they take and when are those of the recorded build ([`crate::demand::kernel_build`]). It has no
+//! addresses, so the areas are those of another recording of a build ([`crate::mappings::areas`]): of the program there whose
+//! pages are nearest in number, scaled to that number. What is in neither recording follows from a baseline row: how often a process comes back to its pages, how often the scheduler moves it
 //! while it runs, how long its system calls take. A page is only ever on another node if its process was moved. Files are
 //! not here: mappings that are only read are never scanned.
 
 use super::{Layout, Operation, Threads, equal_processes};
 use crate::demand::kernel_build::{RecordedBuild, RecordedBuildDemand};
 use crate::demand::{Demand, Operation as Step, SpecError, plausible};
+use crate::mappings::Mappings;
+use crate::mappings::areas::AddressSpace;
 use machine::profile::Figure;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// A process looks up and may be moved once in so many ns of computing.
 const SLICE: u64 = 1_000_000;
@@ -81,11 +86,17 @@ impl Kernbench {
     ) -> Result<KernbenchThreads, SpecError> {
         let jobs = self.jobs.on(cpus);
         let demand = self.build(jobs).demand(&random)?;
-        let pages = demand.layout().regions[0].pages;
+        let mut spaces = Mappings::kernel_build()
+            .map_err(|error| SpecError::new("kind", error, "readable data/kernel-build.mappings.zst"))?
+            .address_spaces();
+        spaces.sort_by_key(AddressSpace::pages);
         let slot = |slot: u32| Slot {
             random: random((jobs + slot).into()),
             begun: false,
-            touched: 0,
+            space: AddressSpace::default(),
+            run: 0,
+            due: 0..0,
+            touched: Vec::new(),
             computing: 0,
             accesses: 0,
             owed: 0.0,
@@ -94,7 +105,8 @@ impl Kernbench {
         };
         Ok(KernbenchThreads {
             demand,
-            layout: equal_processes(jobs, vec![pages], 1),
+            spaces,
+            layout: equal_processes(jobs, Vec::new(), 1),
             slots: (0..jobs).map(slot).collect(),
             accesses: self.accesses_per_ms.value,
             moves: self.moves_per_second.value * SLICE as f64 / 1e9,
@@ -107,8 +119,14 @@ struct Slot {
     random: Pcg64Mcg,
     /// Its first process has begun.
     begun: bool,
-    /// Pages of the process that runs.
-    touched: u64,
+    /// Areas of the process that runs, and those of its pages that come before which.
+    space: AddressSpace,
+    /// The run of pages that the next new one is in.
+    run: usize,
+    /// New pages that are due.
+    due: Range<u64>,
+    /// Pages that it has, by area; of areas that have begun.
+    touched: Vec<u64>,
     /// What is left of a step, ns.
     computing: u64,
     /// What is left of a slice's accesses.
@@ -121,9 +139,51 @@ struct Slot {
     ended: bool,
 }
 
+impl Slot {
+    /// Maps the next area or stores to the next new pages, if any are due.
+    fn next_new(&mut self) -> Option<Operation> {
+        if self.due.is_empty() {
+            return None;
+        }
+        let unborn = self.space.areas.get(self.touched.len());
+        if let Some(area) = unborn.filter(|area| area.begins <= self.due.start) {
+            self.touched.push(0);
+            return Some(Operation::Mmap { pages: area.pages });
+        }
+        let run = self.space.runs[self.run];
+        // The next area begins in between.
+        let end = unborn.map_or(run.end, |area| run.end.min(area.begins)).min(self.due.end);
+        let pages = end - self.due.start;
+        self.due.start = end;
+        self.run += usize::from(end == run.end);
+        let touched = &mut self.touched[run.area as usize];
+        *touched += pages;
+        Some(Operation::Stream { area: run.area, first: *touched - pages, pages, write: true })
+    }
+
+    /// Comes back to one of its pages.
+    fn next_access(&mut self) -> Option<Operation> {
+        let all = self.touched.iter().sum();
+        if self.accesses == 0 || all == 0 {
+            return None;
+        }
+        self.accesses -= 1;
+        let mut page = self.random.random_range(0..all);
+        let mut areas = (0..).zip(&self.touched);
+        let (area, _) = areas.find(|&(_, &pages)| {
+            let is_here = page < pages;
+            page -= if is_here { 0 } else { pages };
+            is_here
+        })?;
+        Some(Operation::Touch { area, page, write: true })
+    }
+}
+
 /// A build, running.
 pub struct KernbenchThreads {
     demand: RecordedBuildDemand,
+    /// What programs of a build have, by their number of pages.
+    spaces: Vec<AddressSpace>,
     layout: Layout,
     slots: Vec<Slot>,
     /// In a slice.
@@ -150,10 +210,8 @@ impl KernbenchThreads {
         if std::mem::take(&mut slot.pinned) {
             return Some(Operation::Pin(None));
         }
-        if slot.accesses > 0 && slot.touched > 0 {
-            slot.accesses -= 1;
-            let page = slot.random.random_range(0..slot.touched);
-            return Some(Operation::Touch { area: 0, page, write: true });
+        if let Some(operation) = slot.next_new().or_else(|| slot.next_access()) {
+            return Some(operation);
         }
         if slot.computing > 0 {
             let nanoseconds = slot.computing.min(SLICE);
@@ -174,16 +232,29 @@ impl KernbenchThreads {
                 slot.computing = nanoseconds;
                 return self.next(thread);
             }
-            Step::Touch { index, pages, write, .. } => {
-                slot.touched = index + u64::from(pages);
-                Operation::Stream { area: 0, first: index, pages: pages.into(), write }
+            Step::Touch { index, pages, .. } => {
+                if index == 0 {
+                    slot.space = space_of(&self.spaces, self.demand.pages(thread));
+                    (slot.run, slot.touched) = (0, Vec::new());
+                }
+                slot.due = index..index + u64::from(pages);
+                return self.next(thread);
             }
             Step::Release { .. } => {
-                (slot.touched, slot.accesses, slot.owed, slot.ended) = (0, 0, 0.0, true);
+                slot.touched.clear();
+                (slot.accesses, slot.owed, slot.ended) = (0, 0.0, true);
                 Operation::SystemCalls { nanoseconds: self.system_calls }
             }
             Step::Read { .. } => return self.next(thread),
             Step::TransactionEnd => Operation::TransactionEnd,
         })
     }
+}
+
+/// What a process with so many pages has, as the program has whose number of pages is nearest.
+fn space_of(spaces: &[AddressSpace], pages: u64) -> AddressSpace {
+    let above = spaces.partition_point(|space| space.pages() < pages);
+    let near = &spaces[above.saturating_sub(1)..spaces.len().min(above + 1)];
+    let nearest = near.iter().min_by_key(|space| space.pages().abs_diff(pages));
+    nearest.map_or(AddressSpace::default(), |space| space.scaled(pages))
 }

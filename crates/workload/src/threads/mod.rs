@@ -72,12 +72,17 @@ pub enum Operation {
         /// Index into [`Process::areas`].
         area: u32,
     },
+    /// Maps another area, apart from all others (`mmap`); its index is the next one.
+    Mmap {
+        /// How many pages it has.
+        pages: u64,
+    },
     /// Gives back the pages of an area (`madvise(MADV_DONTNEED)`).
     Release {
         /// Index into [`Process::areas`].
         area: u32,
     },
-    /// Ends its process, whose only thread it is, and begins another one with the same areas, empty.
+    /// Ends its process, whose only thread it is, and begins another one, without areas.
     Exec,
     /// Has done what the benchmark counts.
     TransactionEnd,
@@ -86,7 +91,7 @@ pub enum Operation {
 /// A process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Length of each of its areas of private anonymous memory, in pages.
+    /// Length of each area of private anonymous memory that it begins with, in pages.
     pub areas: Vec<u64>,
 }
 

@@ -1,4 +1,6 @@
 use super::*;
+use crate::demand::kernel_build::pages_of;
+use crate::process::ProcessProfile;
 use rand::SeedableRng;
 
 fn program(text: &str, cpus: usize) -> Program {
@@ -190,21 +192,32 @@ fn a_build_is_one_process_after_the_other() {
     let mut program = program(text, 8);
     let layout = program.layout().clone();
     assert_eq!(layout.threads, [0, 1]);
-    let pages = layout.processes[0].areas[0];
+    assert!(layout.processes[0].areas.is_empty(), "they come as the program goes");
     let (mut computed, mut touches, mut moves, mut processes, mut jobs) = (0, 0, 0, 0, 0);
-    let mut system_calls = 0;
+    let (mut system_calls, mut pages, mut most_areas, mut late) = (0, 0, 0, 0);
     for thread in 0..2 {
-        let mut touched = 0;
+        // Of each area, how many pages are in use and how many it has.
+        let mut areas: Vec<(u64, u64)> = Vec::new();
         for operation in all(&mut program, thread) {
             match operation {
-                Operation::Exec => (processes, touched) = (processes + 1, 0),
-                Operation::Stream { first, pages: more, .. } => {
-                    assert_eq!(first, touched, "new pages come in order");
-                    touched += more;
-                    assert!(touched <= pages);
+                Operation::Exec => {
+                    assert!(areas.iter().all(|(used, all)| used == all), "what is mapped is used: {areas:?}");
+                    most_areas = most_areas.max(areas.len());
+                    pages += areas.drain(..).map(|(used, _)| used).sum::<u64>();
+                    processes += 1;
                 }
-                Operation::Touch { page, .. } => {
-                    assert!(page < touched);
+                Operation::Mmap { pages } => {
+                    late += usize::from(areas.iter().map(|(used, _)| used).sum::<u64>() > 1000);
+                    areas.push((0, pages));
+                }
+                Operation::Stream { area, first, pages: more, .. } => {
+                    let (used, all) = &mut areas[area as usize];
+                    assert_eq!(first, *used, "new pages come in order");
+                    *used += more;
+                    assert!(*used <= *all);
+                }
+                Operation::Touch { area, page, .. } => {
+                    assert!(page < areas[area as usize].0);
                     touches += 1;
                 }
                 Operation::Pin(node) => moves += usize::from(node.is_some()),
@@ -219,6 +232,11 @@ fn a_build_is_one_process_after_the_other() {
     assert!(processes > 200, "{processes}");
     // A thread begins with a process, and another one is there when its last one has ended.
     assert_eq!(system_calls, (processes - 2) * 3_000_000);
+    let profile = ProcessProfile::kernel_build().unwrap();
+    let recorded = profile.units()[..40].iter().flatten().chain(profile.tail());
+    let recorded = recorded.map(|&process| pages_of(profile, process)).sum::<u64>();
+    assert_eq!(pages, recorded, "those that were recorded");
+    assert!(most_areas >= 9 && late > 10, "{most_areas}, {late}");
     let ms = computed as f64 / 1e6;
     assert!((0.4 * ms..0.5 * ms).contains(&f64::from(touches)), "{touches} in {ms} ms");
     assert!((0.01 * ms..0.03 * ms).contains(&(moves as f64)), "{moves} in {ms} ms");

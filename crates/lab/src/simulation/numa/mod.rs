@@ -336,6 +336,12 @@ impl NumaProgram {
                 let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
                 system.mm.mmap_fixed(&mut system.machine, cpu, mm, start, end - start, backing, flags);
             }
+            Some(Operation::Mmap { pages }) => {
+                let process = &mut self.processes[process];
+                // A page more, which nobody uses, keeps areas apart.
+                let Range { start, end } = map(system, process.mm, pages + 1);
+                process.areas.push(start..end - 1);
+            }
             Some(Operation::Release { area }) => {
                 let Process { mm, areas, .. } = &self.processes[process];
                 let freed =
@@ -415,9 +421,7 @@ impl NumaProgram {
         let stack = map_stack(system, mm);
         let data = map(system, mm, DATA).start;
         let own = &mut self.processes[process];
-        for area in &mut own.areas {
-            *area = map(system, mm, area.end - area.start);
-        }
+        own.areas.clear();
         (own.mm, own.first, own.data, own.alive) = (mm, task, data, 1);
         let thread = &mut self.threads[number];
         (thread.task, thread.stack, thread.pages) = (task, stack, 0..0);

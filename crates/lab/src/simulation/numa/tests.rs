@@ -15,15 +15,33 @@ fn small(name: &str, variant: &str, shrink: impl FnOnce(&mut NumaThreads)) -> Ou
     crate::simulation::run(&run).unwrap()
 }
 
-#[test]
-fn processes_of_a_build_give_back_what_they_had() {
-    let outcome = small("kernbench", "b0", |threads| {
+/// A small build of processes that live long.
+fn build(variant: &str) -> Outcome {
+    small("kernbench", variant, |threads| {
         let ProgramSpec::Kernbench(build) = &mut threads.program else { panic!("{threads:?}") };
         build.units = 60;
         // A process is scanned after two seconds: one to its first pass, which sets the delay of another.
         build.intensity.value = 0.05;
         build.moves_per_second.value = 2.0;
-    });
+    })
+}
+
+#[test]
+fn areas_that_a_compiler_maps_late_wait_for_their_first_scan() {
+    let skipped = |variant| {
+        let outcome = build(variant);
+        [Event::NumaSkipScanDelay, Event::NumaSkipPidInactive].map(|event| outcome.counters.get(event))
+    };
+    assert_eq!(skipped("b0"), [0, 0]);
+    let [delayed, left_alone] = skipped("p1");
+    assert!(delayed > 0 && left_alone == 0, "{delayed}, {left_alone}");
+    let [delayed, left_alone] = skipped("p4");
+    assert!(delayed > 0 && left_alone > 0, "{delayed}, {left_alone}");
+}
+
+#[test]
+fn processes_of_a_build_give_back_what_they_had() {
+    let outcome = build("b0");
     assert!(outcome.notes.is_empty(), "{:?}", outcome.notes);
     let count = |event| outcome.counters.get(event);
     assert!(count(Event::Pgfault) > 10_000);

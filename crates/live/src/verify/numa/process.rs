@@ -107,6 +107,7 @@ pub fn run(name: &str, number: u32, nodes: &[Vec<usize>]) -> io::Result<()> {
                     }
                     Operation::TransactionEnd => passes += 1,
                     Operation::Map { .. }
+                    | Operation::Mmap { .. }
                     | Operation::Release { .. }
                     | Operation::Exec
                     | Operation::SetMempolicy(_)
