@@ -7,11 +7,10 @@
 //!                     areas begin
 //! ```
 //!
-//! What exec and the loader map, programs with their data and the first stack, is area 0: all of it is there from the start. The
-//! rest is what the program maps itself. What touches an area of that kind goes on in it, as the kernel merges them: a heap
-//! is one area, however often it grows. Pages are numbered by their first store, for the area as for the whole, so
-//! addresses are gone. Not here: what is unmapped before the end, which compilers do to parts of areas only, and areas
-//! without a page.
+//! What is not mapped as anonymous memory, stacks and the data of programs and libraries, is area 0, there from the start. The
+//! rest is what programs map as they go. The kernel makes neighbours one area, and so does this: a heap is one, however often
+//! it grows. Pages are numbered by their first store, those of an area as those of all, so addresses are gone. Not
+//! here: areas without a page, and unmapping, which takes 2 per cent of a compiler's pages before its end and no area whole.
 
 use super::{Mappings, Operation};
 use std::collections::BTreeSet;
@@ -106,7 +105,7 @@ struct Process {
     stored: BTreeSet<u64>,
 }
 
-/// What exec and the loader map.
+/// What is not mapped as anonymous memory.
 const IMAGE: u32 = 0;
 
 impl Process {
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn areas_begin_when_they_are_mapped_and_grow_with_what_touches_them() {
+    fn areas_begin_when_they_are_mapped_and_grow_by_their_neighbours() {
         let spaces = recording(&[
             (0, Operation::Exec, 0..0),
             (0, Operation::Store, 900..902),

@@ -11,9 +11,9 @@
 //!
 //! Processes, how many pages they take and when are those of the recorded build ([`crate::demand::kernel_build`]). It has no
 //! addresses, so the areas are those of another recording of a build ([`crate::mappings::areas`]): of the program there whose
-//! pages are nearest in number, scaled to that number. What is in neither recording follows from a baseline row: how often a process comes back to its pages, how often the scheduler moves it
-//! while it runs, how long its system calls take. A page is only ever on another node if its process was moved. Files are
-//! not here: mappings that are only read are never scanned.
+//! pages are nearest in number, scaled to that number. What is in neither recording follows from a baseline row: how often a
+//! process comes back to its pages, how often the scheduler moves it while it runs, how long its system calls take. A page is
+//! only ever on another node if its process was moved. Files are not here: mappings that are only read are never scanned.
 
 use super::{Layout, Operation, Threads, equal_processes};
 use crate::demand::kernel_build::{RecordedBuild, RecordedBuildDemand};
