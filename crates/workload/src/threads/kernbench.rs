@@ -119,7 +119,7 @@ struct Slot {
     random: Pcg64Mcg,
     /// Its first process has begun.
     begun: bool,
-    /// Areas of the process that runs, and those of its pages that come before which.
+    /// What the process that runs has: its areas, and which of them each new page is of.
     space: AddressSpace,
     /// The run of pages that the next new one is in.
     run: usize,
@@ -145,14 +145,14 @@ impl Slot {
         if self.due.is_empty() {
             return None;
         }
-        let unborn = self.space.areas.get(self.touched.len());
-        if let Some(area) = unborn.filter(|area| area.begins <= self.due.start) {
+        let next_area = self.space.areas.get(self.touched.len());
+        if let Some(area) = next_area.filter(|area| area.begins <= self.due.start) {
             self.touched.push(0);
             return Some(Operation::Mmap { pages: area.pages });
         }
         let run = self.space.runs[self.run];
         // The next area begins in between.
-        let end = unborn.map_or(run.end, |area| run.end.min(area.begins)).min(self.due.end);
+        let end = next_area.map_or(run.end, |area| run.end.min(area.begins)).min(self.due.end);
         let pages = end - self.due.start;
         self.due.start = end;
         self.run += usize::from(end == run.end);
@@ -235,7 +235,7 @@ impl KernbenchThreads {
             Step::Touch { index, pages, .. } => {
                 if index == 0 {
                     slot.space = space_of(&self.spaces, self.demand.pages(thread));
-                    (slot.run, slot.touched) = (0, Vec::new());
+                    slot.run = 0;
                 }
                 slot.due = index..index + u64::from(pages);
                 return self.next(thread);
