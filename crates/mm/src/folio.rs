@@ -203,7 +203,7 @@ pub struct Folio {
     /// Whose lists it is on.
     pub lruvec: LruvecId,
     /// How many page-table entries map it or a page of it, a huge one counting as one (`_large_mapcount`), exact where
-    /// there are none or one; [`Folios::mapcount`] says how many there are else.
+    /// there are none or one; `Folios::mapcount` says how many there are else.
     pub mapcount: u16,
 }
 
