@@ -92,7 +92,6 @@ impl Kernbench {
         spaces.sort_by_key(AddressSpace::pages);
         let slot = |slot: u32| Slot {
             random: random((jobs + slot).into()),
-            begun: false,
             space: AddressSpace::default(),
             run: 0,
             due: 0..0,
@@ -101,7 +100,7 @@ impl Kernbench {
             accesses: 0,
             owed: 0.0,
             pinned: false,
-            ended: false,
+            execs: true,
         };
         Ok(KernbenchThreads {
             demand,
@@ -117,8 +116,6 @@ impl Kernbench {
 
 struct Slot {
     random: Pcg64Mcg,
-    /// Its first process has begun.
-    begun: bool,
     /// What the process that runs has: its areas, and which of them each new page is of.
     space: AddressSpace,
     /// The run of pages that the next new one is in.
@@ -135,8 +132,8 @@ struct Slot {
     owed: f64,
     /// It was moved, and may go anywhere again.
     pinned: bool,
-    /// Its process has nothing more to do.
-    ended: bool,
+    /// It runs its first or another program next.
+    execs: bool,
 }
 
 impl Slot {
@@ -169,13 +166,13 @@ impl Slot {
         }
         self.accesses -= 1;
         let mut page = self.random.random_range(0..all);
-        let mut areas = (0..).zip(&self.touched);
-        let (area, _) = areas.find(|&(_, &pages)| {
-            let is_here = page < pages;
-            page -= if is_here { 0 } else { pages };
-            is_here
-        })?;
-        Some(Operation::Touch { area, page, write: true })
+        for (area, &pages) in (0..).zip(&self.touched) {
+            if page < pages {
+                return Some(Operation::Touch { area, page, write: true });
+            }
+            page -= pages;
+        }
+        None
     }
 }
 
@@ -201,10 +198,7 @@ impl KernbenchThreads {
 
     pub(super) fn next(&mut self, thread: usize) -> Option<Operation> {
         let slot = &mut self.slots[thread];
-        if !std::mem::replace(&mut slot.begun, true) {
-            return Some(Operation::Exec);
-        }
-        if std::mem::take(&mut slot.ended) {
+        if std::mem::take(&mut slot.execs) {
             return Some(Operation::Exec);
         }
         if std::mem::take(&mut slot.pinned) {
@@ -242,7 +236,7 @@ impl KernbenchThreads {
             }
             Step::Release { .. } => {
                 slot.touched.clear();
-                (slot.accesses, slot.owed, slot.ended) = (0, 0.0, true);
+                (slot.accesses, slot.owed, slot.execs) = (0, 0.0, true);
                 Operation::SystemCalls { nanoseconds: self.system_calls }
             }
             Step::Read { .. } => return self.next(thread),
