@@ -178,7 +178,7 @@ impl Features {
         folio_batch: 31,
         hugetlb: HugetlbFeatures::MAINLINE_6_10,
         folios: FolioFeatures::MAINLINE_6_10,
-        readahead: ReadaheadFeatures::V6_8,
+        readahead: ReadaheadFeatures::V6_9,
         numa: NumaFeatures::R610,
         ..Features::MAINLINE_6_8
     };

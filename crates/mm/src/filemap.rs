@@ -21,7 +21,7 @@ use crate::memcontrol::Memcg;
 use crate::page::MigrateType;
 use crate::page_alloc::{Effort, MemoryManager, Placement, Request};
 use crate::vmscan::OutOfMemory;
-use crate::xarray::{Entry, FileId};
+use crate::xarray::{Entry, FileId, FilePages};
 use machine::{Cpu, Machine};
 
 /// What a read found.
@@ -37,6 +37,12 @@ impl MemoryManager {
     /// A file, none of it in memory.
     pub fn open_file(&mut self) -> FileId {
         self.files.open()
+    }
+
+    /// From now on pages of a file may come in large folios: its file system lets them (`mapping_set_large_folios`; XFS since
+    /// 5.18, ext4 since 6.16). Counts for those who open it after this.
+    pub fn set_large_folios(&mut self, file: FileId) {
+        self.files.set_large_folios(file);
     }
 
     /// Makes room for what is known of `pages` of files, up to `resident` of them in memory at a time, so that nothing has to
@@ -67,7 +73,7 @@ impl MemoryManager {
         let found = self.files.folio(file, index);
         let id = match found {
             Some(id) => id,
-            None => self.add_to_page_cache(machine, cpu, memcg, file, index, false)?,
+            None => self.add_to_page_cache(machine, cpu, memcg, FilePages::single(file, index), false)?,
         };
         // The reader of a page that was missing has copied from it once it is filled.
         if !again {
@@ -89,7 +95,8 @@ impl MemoryManager {
         let id = match self.files.folio(file, index) {
             Some(id) => id,
             None => {
-                let id = self.add_to_page_cache(machine, cpu, memcg, file, index, false)?;
+                let pages = FilePages::single(file, index);
+                let id = self.add_to_page_cache(machine, cpu, memcg, pages, false)?;
                 self.end_read(id);
                 id
             }
@@ -114,26 +121,40 @@ impl MemoryManager {
         self.folios.flags[id].set(FolioFlags::HELD);
     }
 
-    /// Makes a folio for a page of a file that is not in memory. Apart from what finds one that is, which happens more often.
+    /// Makes a folio for pages of a file that are not in memory. Apart from what finds one that is, which happens more often.
     #[inline(never)]
     pub(crate) fn add_to_page_cache(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         memcg: Memcg,
-        file: FileId,
-        index: u32,
+        pages: FilePages,
         in_fault: bool,
     ) -> Result<FolioId, OutOfMemory> {
-        let id = self.alloc_folio(machine, cpu, memcg, FolioFlags::LOCKED)?;
-        let slot = self.files.make_slot(file, index);
+        let mut flags = FolioFlags::LOCKED;
+        flags.set_order(pages.order);
+        // Single pages will do as well.
+        let effort = Effort { no_retry: pages.order > 0, ..Effort::ORDINARY };
+        let folio = self.try_alloc_folio(machine, cpu, memcg, flags, effort, Placement::Local);
+        let id = folio.map_err(|_| OutOfMemory)?;
+        let slot = self.files.make_slot(pages.file, pages.index);
         self.folios[id].slot = slot;
-        self.counters.add(Event::PageCacheAdded, 1);
-        if let Entry::Shadow(shadow) = self.files.store(slot, Entry::Folio(id)) {
+        self.counters.add(Event::PageCacheAdded, flags.nr_pages());
+        let before = match pages.order {
+            0 => self.files.store(slot, Entry::Folio(id)),
+            _ => self.files.store_pages(pages, Entry::Folio(id)),
+        };
+        if let Entry::Shadow(shadow) = before {
             self.workingset_refault(machine.now(cpu), id, shadow, in_fault);
         }
         self.folio_add_lru(machine, cpu, id, in_fault);
         Ok(id)
+    }
+
+    /// The pages of a file that a folio holds.
+    pub(crate) fn file_pages(&self, id: FolioId) -> FilePages {
+        let (file, index) = self.files.page_of(self.folios[id].slot);
+        FilePages { file, index, order: self.folios.flags[id].order() }
     }
 
     /// Memory for `memcg`, charged to it: as many pages as the order in `flags` says.
@@ -179,11 +200,21 @@ impl MemoryManager {
         Ok(id)
     }
 
-    /// Tells whoever watches that the page of a slot has left the page cache.
-    pub(crate) fn note_removal(&mut self, slot: u32) {
-        self.counters.add(Event::PageCacheRemoved, 1);
+    /// Puts a shadow where a folio is, and tells whoever watches that its pages have left the page cache
+    /// (`__filemap_remove_folio`).
+    #[inline]
+    pub(crate) fn remove_from_page_cache(&mut self, id: FolioId, shadow: u64) {
+        let slot = self.folios[id].slot;
+        let pages = self.folios.flags[id].nr_pages();
+        if pages == 1 {
+            self.files.store(slot, Entry::Shadow(shadow));
+        } else {
+            self.files.store_pages(self.file_pages(id), Entry::Shadow(shadow));
+        }
+        self.counters.add(Event::PageCacheRemoved, pages);
         if let Some(removals) = &mut self.removals {
-            removals.push(self.files.page_of(slot));
+            let (file, first) = self.files.page_of(slot);
+            removals.extend((0..pages as u32).map(|page| (file, first + page)));
         }
     }
 

@@ -19,6 +19,8 @@ const DIRTY_BACKGROUND_RATIO: u64 = 10;
 pub(crate) struct DirtyPages {
     /// In the order in which they became dirty.
     queue: VecDeque<FolioId>,
+    /// How many pages they have.
+    pages: u64,
     /// Reclaim has met dirty pages that nobody is writing.
     woken: bool,
 }
@@ -29,13 +31,14 @@ impl MemoryManager {
         let flags = &mut self.folios.flags[id];
         if !flags.has(FolioFlags::DIRTY) {
             flags.set(FolioFlags::DIRTY);
+            self.dirty_pages.pages += flags.nr_pages();
             self.dirty_pages.queue.push_back(id);
         }
     }
 
     /// Dirty pages of files (`nr_dirty`).
     pub fn nr_dirty(&self) -> u64 {
-        self.dirty_pages.queue.len() as u64
+        self.dirty_pages.pages
     }
 
     /// Has a flusher run: reclaim meets nothing but dirty pages (`wakeup_flusher_threads`).
@@ -56,16 +59,21 @@ impl MemoryManager {
     /// Begins to write up to `most` pages, the oldest first; [`MemoryManager::take_submitted_writes`] has them. What was
     /// written to again while it is under way stays dirty until that has ended.
     pub fn write_back(&mut self, most: u64) {
-        let count = most.min(self.nr_dirty());
-        for _ in 0..count {
+        let mut looked_at = 0;
+        for _ in 0..self.dirty_pages.queue.len() {
+            if looked_at >= most {
+                break;
+            }
             let Some(id) = self.dirty_pages.queue.pop_front() else { break };
             let flags = &mut self.folios.flags[id];
+            looked_at += flags.nr_pages();
             if flags.has(FolioFlags::WRITEBACK) {
                 self.dirty_pages.queue.push_back(id);
                 continue;
             }
             flags.clear(FolioFlags::DIRTY);
             flags.set(FolioFlags::WRITEBACK);
+            self.dirty_pages.pages -= flags.nr_pages();
             self.submitted_writes.push(id);
             self.folio_mkclean(id);
         }
@@ -83,5 +91,7 @@ impl MemoryManager {
         let dirty: Vec<FolioId> =
             census.all(&self.folios).map(|(id, _)| id).filter(|&id| is_dirty(id)).collect();
         assert_eq!(queued, dirty, "dirty pages of files wait to be written, each once");
+        let pages: u64 = dirty.iter().map(|&id| self.folios.flags[id].nr_pages()).sum();
+        assert_eq!(self.nr_dirty(), pages, "nr_dirty");
     }
 }

@@ -8,6 +8,9 @@
 //!   pressure takes them; a node with nothing is freed
 //! ```
 //!
+//! A folio of several pages is in the slot of each of them, and so is the shadow that it leaves, which is what the kernel's
+//! entries of several slots come to.
+//!
 //! The kernel's tree has as many levels as the largest index needs; here the level of nodes with 64 slots is
 //! directly below the file, as nothing depends on those above it but a few pages of slab. Shadows lie apart, where most
 //! accesses do not meet them. In the kernel:
@@ -16,7 +19,7 @@
 use crate::folio::{FolioFlags, FolioId, Folios};
 use crate::growth;
 use prefetch_index::prefetch_index;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Slots of a node (`XA_CHUNK_SIZE`).
 pub const NODE_SLOTS: usize = 64;
@@ -40,6 +43,27 @@ pub enum Entry {
     Folio(FolioId),
     /// What the eviction of a page left, 63 bits.
     Shadow(u64),
+}
+
+/// Pages of a file that are one folio or are to be: `1 << order` of them, from a multiple of that on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FilePages {
+    pub file: FileId,
+    /// The first one.
+    pub index: u32,
+    pub order: u8,
+}
+
+impl FilePages {
+    /// One page.
+    pub fn single(file: FileId, index: u32) -> FilePages {
+        FilePages { file, index, order: 0 }
+    }
+
+    /// Their numbers.
+    pub fn indices(self) -> std::ops::Range<u32> {
+        self.index..self.index + (1 << self.order)
+    }
 }
 
 /// What a slot holds, packed: 0, a folio's number and 1, or where the shadow's value is.
@@ -116,6 +140,8 @@ struct Node {
 pub struct Files {
     /// For each file, its nodes by base.
     directories: Vec<Vec<u32>>,
+    /// Files whose pages may be in large folios.
+    large_folios: BTreeSet<FileId>,
     nodes: Vec<Node>,
     slots: Vec<[Slot; NODE_SLOTS]>,
     shadows: Shadows,
@@ -132,6 +158,16 @@ impl Files {
     pub fn open(&mut self) -> FileId {
         self.directories.push(Vec::new());
         FileId(self.directories.len() as u32 - 1)
+    }
+
+    /// From now on pages of a file may be in large folios.
+    pub(crate) fn set_large_folios(&mut self, file: FileId) {
+        self.large_folios.insert(file);
+    }
+
+    /// Whether pages of a file may be in large folios.
+    pub(crate) fn has_large_folios(&self, file: FileId) -> bool {
+        self.large_folios.contains(&file)
     }
 
     /// Makes room for `pages` more that lie close together, `shadows` of them not in memory.
@@ -189,18 +225,14 @@ impl Files {
         self.slots[slot as usize / NODE_SLOTS][slot as usize % NODE_SLOTS].folio()
     }
 
-    /// How many pages right before a page are in memory; `most` are looked at.
+    /// How many pages right before a page are in memory, as a [`Walk`] finds them; `most` are looked at.
     pub(crate) fn cached_before(&self, file: FileId, index: u32, most: u32) -> u32 {
-        self.count_cached(file, (index.saturating_sub(most)..index).rev())
+        index.checked_sub(1).map_or(0, |first| Walk::new(self, file, first).count(most, Walk::previous))
     }
 
-    /// How many pages right behind a page are in memory; `most` are looked at.
+    /// How many pages right behind a page are in memory, as a [`Walk`] finds them; `most` are looked at.
     pub(crate) fn cached_after(&self, file: FileId, index: u32, most: u32) -> u32 {
-        self.count_cached(file, index + 1..index.saturating_add(most).saturating_add(1))
-    }
-
-    fn count_cached(&self, file: FileId, indices: impl Iterator<Item = u32>) -> u32 {
-        indices.take_while(|&index| self.folio(file, index).is_some()).count() as u32
+        Walk::new(self, file, index + 1).count(most, Walk::next)
     }
 
     /// Has a slot fetched from memory, ahead of its use; changes nothing.
@@ -249,6 +281,19 @@ impl Files {
             };
         }
         directory[base] * NODE_SLOTS as u32 + index % NODE_SLOTS as u32
+    }
+
+    /// Stores `entry` for some pages; what the last of them had that had something.
+    pub(crate) fn store_pages(&mut self, pages: FilePages, entry: Entry) -> Entry {
+        let mut before = Entry::Empty;
+        for index in pages.indices() {
+            let slot = self.make_slot(pages.file, index);
+            match self.store(slot, entry) {
+                Entry::Empty => {}
+                stored => before = stored,
+            }
+        }
+        before
     }
 
     /// Stores `entry` in a slot and says what was there. A slot whose node has nothing any more is gone.
@@ -353,8 +398,12 @@ impl Files {
                         Entry::Shadow(_) => shadows += 1,
                         Entry::Folio(folio) => {
                             pages += 1;
-                            assert_eq!(folios[folio].slot, slot, "slot and folio name each other");
                             let flags = folios.flags[folio];
+                            let (whose, first) = self.page_of(folios[folio].slot);
+                            let of = FilePages { file: whose, index: first, order: flags.order() };
+                            let (file, index) = self.page_of(slot);
+                            assert!(whose == file && of.indices().contains(&index), "{folio:?} at {slot}");
+                            cached += usize::from(index == first);
                             assert!(!flags.has(FolioFlags::SWAPBACKED), "{flags:?}");
                         }
                     }
@@ -369,7 +418,6 @@ impl Files {
                 let is_listed = |&&listed: &&(u32, u32)| listed == (id, node.listed);
                 assert!(pages > 0 || self.shadow_nodes.iter().filter(is_listed).count() == 1);
                 listed += u64::from(pages == 0);
-                cached += usize::from(pages);
                 all_shadows += usize::from(shadows);
                 nodes += 1;
             }
@@ -386,6 +434,94 @@ impl Files {
         let nodes = self.nodes.capacity() * (size_of::<Node>() + NODE_SLOTS * size_of::<Slot>());
         let shadows = self.shadows.values.capacity() * size_of::<u64>();
         directories + nodes + shadows + self.shadow_nodes.capacity() * size_of::<(u32, u32)>()
+    }
+}
+
+/// A walk from slot to slot, which remembers where it is and does not look from the root again.
+///
+/// ```text
+///   a folio has pages 8 to 11, the walk begins with page 10:
+///
+///   index    10 11 12 13 ... 65 66
+///   looks at  8  9 10 11 ... 63 66        8 and 9 slots behind, until it comes to another node
+/// ```
+///
+/// The entry of a folio is in its first slot, and that is where a walk that begins inside of it is. As its index goes on from
+/// where it began, it sees pages that are not there, and passes over some. Folios of [`NODE_SLOTS`] pages and more are
+/// entries of the level above, where it does not fall behind. In the kernel: `xas_load`, `__xas_next`, `__xas_prev` in
+/// lib/xarray.c, as `page_cache_next_miss` and `page_cache_prev_miss` use them; seen on 6.18.
+struct Walk<'a> {
+    files: &'a Files,
+    file: FileId,
+    index: u32,
+    /// The page whose slot it looks at.
+    at: u32,
+}
+
+impl Walk<'_> {
+    const SLOTS: u32 = NODE_SLOTS as u32;
+
+    fn new(files: &Files, file: FileId, index: u32) -> Walk<'_> {
+        let mut walk = Walk { files, file, index, at: index };
+        if let Some(id) = files.folio(file, index)
+            && !walk.is_above_nodes()
+        {
+            let before = (index - index % Self::SLOTS..index).rev();
+            let same = before.take_while(|&page| files.folio(file, page) == Some(id));
+            walk.at = same.last().unwrap_or(index);
+        }
+        walk
+    }
+
+    /// Whether it is at a folio that is larger than a node.
+    fn is_above_nodes(&self) -> bool {
+        let first = self.at - self.at % Self::SLOTS;
+        let of = |page| self.files.folio(self.file, page);
+        of(first).is_some() && of(first) == of(first + Self::SLOTS - 1)
+    }
+
+    /// Pages that it finds, up to `most`, and up to the end of what it may go through.
+    fn count(mut self, most: u32, step: fn(&mut Self) -> Option<()>) -> u32 {
+        for count in 0..most {
+            let is_there = self.files.folio(self.file, self.at).is_some();
+            if !is_there {
+                return count;
+            }
+            if step(&mut self).is_none() {
+                return count + 1;
+            }
+        }
+        most
+    }
+
+    fn next(&mut self) -> Option<()> {
+        self.index = self.index.checked_add(1)?;
+        let (node, place) = (self.at / Self::SLOTS, self.at % Self::SLOTS);
+        if self.is_above_nodes() {
+            let goes_on = node == self.index / Self::SLOTS;
+            self.at = (node + u32::from(!goes_on)) * Self::SLOTS + self.index % Self::SLOTS;
+        } else if place == Self::SLOTS - 1 {
+            self.at = (node + 1) * Self::SLOTS + self.index % Self::SLOTS;
+        } else {
+            self.at += 1;
+        }
+        Some(())
+    }
+
+    fn previous(&mut self) -> Option<()> {
+        self.index = self.index.checked_sub(1)?;
+        let (node, place) = (self.at / Self::SLOTS, self.at % Self::SLOTS);
+        let stays = match self.is_above_nodes() {
+            true => node == self.index / Self::SLOTS,
+            false => self.index % Self::SLOTS == 0,
+        };
+        if self.is_above_nodes() || place == 0 {
+            let node = if stays { node } else { node.checked_sub(1)? };
+            self.at = node * Self::SLOTS + self.index % Self::SLOTS;
+        } else {
+            self.at -= 1;
+        }
+        Some(())
     }
 }
 
@@ -410,6 +546,68 @@ mod tests {
             assert_eq!([0, 1, 2].map(|slot| files.at(slots[slot])), entries);
         }
         assert_eq!(files.shadows.values.len(), 3, "values of shadows that are gone are used again");
+    }
+
+    /// A file with folios of these first pages and orders.
+    fn file_of(folios: &[(u32, u8)]) -> (Files, FileId) {
+        let mut files = Files::default();
+        let file = files.open();
+        for (id, &(index, order)) in folios.iter().enumerate() {
+            files.store_pages(FilePages { file, index, order }, Entry::Folio(FolioId(id as u32)));
+        }
+        (files, file)
+    }
+
+    #[test]
+    fn a_walk_over_single_pages_counts_them() {
+        let there = |index: u32| !index.is_multiple_of(37) && index % 150 != 64;
+        let folios: Vec<(u32, u8)> = (0..400).filter(|&index| there(index)).map(|index| (index, 0)).collect();
+        let (files, file) = file_of(&folios);
+        for index in 0..400 {
+            for most in [1, 20, 200] {
+                let after = (index + 1..=index + most).take_while(|&page| page < 400 && there(page));
+                assert_eq!(files.cached_after(file, index, most), after.count() as u32, "{index}");
+                let before = (0..index).rev().take(most as usize).take_while(|&page| there(page));
+                assert_eq!(files.cached_before(file, index, most), before.count() as u32, "{index}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_walk_that_begins_inside_of_a_folio_is_behind_until_the_next_node() {
+        // Pages 8 to 19 and 60 to 69.
+        let (files, file) = file_of(&[(8, 2), (12, 2), (16, 2), (60, 2), (64, 2), (68, 0), (69, 0)]);
+        // From page 9 on it looks at 8, 9, ...: one more than there are.
+        assert_eq!(files.cached_after(file, 8, 100), 12);
+        assert_eq!(files.cached_after(file, 9, 100), 12);
+        assert_eq!(files.cached_after(file, 11, 100), 8);
+        // From page 62 on it looks at 60, 61, 62, 63, 66, 67, 68, 69.
+        assert_eq!(files.cached_after(file, 61, 100), 8);
+        // Back from page 19 it looks at 16, 15, ... 8.
+        assert_eq!(files.cached_before(file, 20, 100), 9);
+        assert_eq!(files.cached_before(file, 17, 100), 9);
+        // Back from page 65 it looks at 64 twice, as it does not leave the node before its index does.
+        assert_eq!(files.cached_before(file, 66, 100), 6);
+        // Larger folios than a node: from page 65 on to 191.
+        let (files, file) = file_of(&[(64, 7)]);
+        assert_eq!(files.cached_after(file, 64, 200), 127);
+        assert_eq!(files.cached_before(file, 192, 200), 128);
+    }
+
+    #[test]
+    fn a_folio_is_in_all_of_its_slots_and_so_is_its_shadow() {
+        let (mut files, file) = file_of(&[(4, 2), (64, 7)]);
+        assert_eq!(files.nr_folios(), 132);
+        let [small, large] = [(4, 2), (64, 7)].map(|(index, order)| FilePages { file, index, order });
+        assert!(large.indices().all(|page| files.folio(file, page) == Some(FolioId(1))));
+        assert_eq!(files.store_pages(small, Entry::Shadow(9)), Entry::Folio(FolioId(0)));
+        assert_eq!(files.store_pages(large, Entry::Shadow(8)), Entry::Folio(FolioId(1)));
+        assert_eq!((files.nr_folios(), files.workingset_nodes()), (0, 3));
+        // A page takes its slot of the shadow, a folio what the last of its slots has.
+        let page = FilePages::single(file, 6);
+        assert_eq!(files.store_pages(page, Entry::Folio(FolioId(2))), Entry::Shadow(9));
+        assert_eq!(files.store_pages(page, Entry::Shadow(7)), Entry::Folio(FolioId(2)));
+        assert_eq!(files.store_pages(small, Entry::Folio(FolioId(3))), Entry::Shadow(9));
     }
 
     #[test]

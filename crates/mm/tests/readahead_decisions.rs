@@ -6,9 +6,12 @@ use machine::{Costs, Cpu, Machine, Topology};
 use mm::address_space::{self, Backing, MmId, VmFlags, Vpn};
 use mm::filemap::Read;
 use mm::folio::FolioId;
+use mm::lruvec::LruList;
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
-use mm::readahead::policy::{FileRaState, ReadaheadFeatures, Window, initial_size, next_size};
+use mm::readahead::policy::{
+    FileRaState, ReadaheadFeatures, Window, folio_order, initial_size, marked_folio, next_size,
+};
 use mm::readahead::{Advice, OpenFileId};
 use mm::xarray::FileId;
 use mm::{Category, Event, MemoryManager, Series, Settings};
@@ -33,7 +36,7 @@ fn windows_begin_small_and_grow() {
 }
 
 const fn window(start: u32, pages: u32, lookahead: u32) -> Window {
-    Window { start, pages, lookahead }
+    Window { start, pages, lookahead, order: 0 }
 }
 
 /// A read that makes no window leaves the state alone.
@@ -99,14 +102,18 @@ fn releases_differ_where_streams_are_disturbed() {
         // A miss where the last window ended, by another reader. 16 pages would begin with their own marker.
         assert_eq!(after.clone().on_miss(&f, 108, 1, |_| 0), at_end, "{variant}");
         // A marker of another window: from the first missing page on.
-        assert_eq!(after.clone().on_marker(&f, 200, 1, |_| 13), Some(gap), "{variant}");
-        assert_eq!(after.clone().on_marker(&f, 200, 1, |most| most), cached_all, "{variant}");
+        assert_eq!(after.clone().on_marker(&f, 200, 0, 1, |_| 13), Some(gap), "{variant}");
+        assert_eq!(after.clone().on_marker(&f, 200, 0, 1, |most| most), cached_all, "{variant}");
         // Its own marker.
-        assert_eq!(after.clone().on_marker(&f, 100, 1, |_| panic!()), Some(window(108, 16, 16)), "{variant}");
+        assert_eq!(
+            after.clone().on_marker(&f, 100, 0, 1, |_| panic!()),
+            Some(window(108, 16, 16)),
+            "{variant}"
+        );
     }
     // Odd windows end at a multiple of four from 6.17 on, unless nothing were left.
     let odd = FileRaState { start: 101, size: 4, async_size: 3, ..FileRaState::new(32, 320) };
-    let next = |variant, mut ra: FileRaState| ra.on_marker(&features(variant), ra.start + 1, 1, |_| 0);
+    let next = |variant, mut ra: FileRaState| ra.on_marker(&features(variant), ra.start + 1, 0, 1, |_| 0);
     assert_eq!(next("mainline-6.15", odd), Some(window(105, 8, 8)));
     assert_eq!(next("mainline-6.18", odd), Some(window(105, 7, 7)));
 }
@@ -118,23 +125,78 @@ fn advice_and_limits() {
     assert_eq!(ra.on_miss(&f, 0, 500, |_| 32), window(0, 320, 0));
     let mut none = FileRaState::new(0, 320);
     assert_eq!(none.on_miss(&f, 0, 500, |_| 32), window(0, 1, 0));
-    assert_eq!(none.on_marker(&f, 0, 500, |_| 32), None);
+    assert_eq!(none.on_marker(&f, 0, 0, 500, |_| 32), None);
 }
 
 #[test]
 fn faults_read_around_until_they_miss_too_often() {
+    let f = features("mainline-6.18");
     let mut ra = FileRaState::new(32, 320);
-    assert_eq!(ra.on_fault_miss(1000), Some(window(984, 32, 8)));
-    assert_eq!(ra.on_fault_miss(3), Some(window(0, 32, 8)));
+    assert_eq!(ra.on_fault_miss(&f, 1000), Some(window(984, 32, 8)));
+    assert_eq!(ra.on_fault_miss(&f, 3), Some(window(0, 32, 8)));
     for _ in 0..98 {
-        assert!(ra.on_fault_miss(1000).is_some());
+        assert!(ra.on_fault_miss(&f, 1000).is_some());
     }
-    assert_eq!(ra.on_fault_miss(1000), None);
+    assert_eq!(ra.on_fault_miss(&f, 1000), None);
     ra.on_fault_hit();
-    assert_eq!(ra.on_fault_miss(1000), None);
+    assert_eq!(ra.on_fault_miss(&f, 1000), None);
     ra.on_fault_hit();
     ra.on_fault_hit();
-    assert!(ra.on_fault_miss(1000).is_some());
+    assert!(ra.on_fault_miss(&f, 1000).is_some());
+}
+
+#[test]
+fn folios_fit_where_they_are() {
+    let orders = |variant, most, indices: std::ops::Range<u32>| {
+        let (mut index, mut orders) = (indices.start, Vec::new());
+        while index < indices.end {
+            let order = folio_order(&features(variant), most, index, indices.end);
+            orders.push(order);
+            index += 1 << order;
+        }
+        assert_eq!(index, indices.end);
+        orders
+    };
+    for variant in RELEASES {
+        assert_eq!(orders(variant, 2, 0..16), [2, 2, 2, 2], "{variant}");
+        assert_eq!(orders(variant, 5, 0..32), [5]);
+        assert_eq!(orders(variant, 4, 24..64), [3, 4, 4]);
+        assert_eq!(orders(variant, 0, 5..8), [0, 0, 0]);
+    }
+    // Folios of two pages exist since 6.9.
+    assert_eq!(orders("mainline-6.10", 4, 7..35), [0, 3, 4, 1, 0]);
+    assert_eq!(orders("base", 4, 7..35), [0, 3, 4, 0, 0, 0]);
+    assert_eq!(orders("mainline-6.18", 5, 2..16), [1, 2, 3]);
+    assert_eq!(orders("mainline-6.1", 5, 2..16), [0, 0, 2, 3]);
+    // A marker in the middle of a folio.
+    let marked = |variant| [13, 16, 17].map(|page| marked_folio(&features(variant), page, 2));
+    assert_eq!((marked("base"), marked("mainline-6.10")), ([16, 16, 20], [12, 16, 16]));
+}
+
+/// The orders of windows, a miss first, then marker after marker; each on the folio that the window has there.
+#[test]
+fn folios_grow_with_each_marker() {
+    let orders = |variant, max_order, ra_pages| {
+        let f = features(variant);
+        let mut ra = FileRaState { max_order, ..FileRaState::new(ra_pages, 320) };
+        let mut window = ra.on_miss(&f, 0, 1, |_| 0);
+        let mut orders = vec![window.order];
+        for _ in 0..7 {
+            let marker = window.start + window.pages - window.lookahead;
+            let marked = marked_folio(&f, marker, window.order);
+            window = ra.on_marker(&f, marked, window.order, 1, |_| panic!()).unwrap();
+            orders.push(window.order);
+        }
+        orders
+    };
+    assert_eq!(orders("base", 9, 2048), [2, 4, 6, 8, 9, 9, 9, 9]);
+    assert_eq!(orders("mainline-6.18", 9, 2048), [0, 2, 4, 6, 8, 8, 9, 9]);
+    // Windows of 32 pages have no larger ones.
+    assert_eq!(orders("mainline-6.15", 9, 32), [2, 3, 4, 5, 5, 5, 5, 5]);
+    assert_eq!(orders("mainline-6.18", 9, 32), [0, 2, 2, 3, 3, 4, 4, 5], "as recorded on XFS");
+    for variant in RELEASES {
+        assert_eq!(orders(variant, 0, 2048), [0; 8], "{variant}: no large folios");
+    }
 }
 
 /// A machine with one file, read by descriptors.
@@ -147,12 +209,15 @@ struct Host {
 
 const FILE_PAGES: u32 = 600;
 
-fn host(variant: &str, advice: &[Advice], mib: u64) -> Host {
+fn host(variant: &str, advice: &[Advice], large_folios: bool) -> Host {
     let topology = Topology::single();
     let features = Series::PCP.variant(variant).unwrap().features;
     let noise = Pcg64Mcg::new(1);
-    let mut mm = MemoryManager::new(&topology, &memory_layout(1, mib), features, Settings::default(), noise);
+    let mut mm = MemoryManager::new(&topology, &memory_layout(1, 64), features, Settings::default(), noise);
     let file = mm.open_file();
+    if large_folios {
+        mm.set_large_folios(file);
+    }
     let open = |&advice: &Advice| {
         let open = mm.open(file, FILE_PAGES);
         mm.fadvise(open, advice);
@@ -171,7 +236,8 @@ impl Host {
         let mut at = index;
         while let Some(read) = mm.read_next(machine, Cpu(0), &mut request).unwrap() {
             let (Read::Hit(id) | Read::Miss(id)) = read;
-            assert_eq!(mm.page_of_folio(id).1, at);
+            let first = mm.page_of_folio(id).1;
+            assert!((first..first + (1 << mm.folio_order(id))).contains(&at));
             at += 1;
             while mm.take_submitted_read(&mut folios) {
                 requests.push(folios.iter().map(|&id| mm.page_of_folio(id).1).collect());
@@ -192,7 +258,7 @@ fn run(first: u32, last: u32) -> Vec<u32> {
 
 #[test]
 fn a_stream_is_read_ahead_window_by_window() {
-    let mut host = host("base", &[Advice::Normal], 64);
+    let mut host = host("base", &[Advice::Normal], false);
     let mut came: Vec<(u32, Vec<Vec<u32>>)> = Vec::new();
     for index in 0..100 {
         let requests = host.read(0, index, 1);
@@ -209,7 +275,7 @@ fn a_stream_is_read_ahead_window_by_window() {
 
 #[test]
 fn requests_end_where_pages_are_in_memory_and_at_the_end_of_the_file() {
-    let mut host = host("base", &[Advice::Random, Advice::Normal], 64);
+    let mut host = host("base", &[Advice::Random, Advice::Normal], false);
     host.read(0, 20, 2);
     assert_eq!(host.read(1, 16, 8), [run(16, 19), run(22, 23)]);
     // Oversized: 100 from 560 on are wanted, 40 are there; half of them would be left at the marker.
@@ -220,13 +286,33 @@ fn requests_end_where_pages_are_in_memory_and_at_the_end_of_the_file() {
 #[test]
 fn the_rest_of_a_request_looked_sequential_until_6_5() {
     for (variant, second) in [("mainline-6.1", run(101, 116)), ("base", run(101, 107))] {
-        let mut host = host(variant, &[Advice::Normal], 64);
+        let mut host = host(variant, &[Advice::Normal], false);
         host.read(0, 300, 1);
         assert_eq!(host.read(0, 100, 1), [run(100, 100)]);
         host.read(0, 400, 1);
         // The first page is there, the seven behind it are not.
         assert_eq!(host.read(0, 100, 8), [second], "{variant}");
     }
+}
+
+/// A folio is used once by a read, however many of its pages are read, and not again by a read that goes on in it.
+#[test]
+fn reads_of_one_folio_are_one_use() {
+    let mut host = host("base", &[Advice::Normal, Advice::Normal], true);
+    host.mm.set("lru_gen/enabled", "0").unwrap();
+    let active = |host: &mut Host| {
+        host.mm.lru_add_drain_all(&mut host.machine);
+        host.mm.nr_lru()[LruList::ActiveFile as usize]
+    };
+    // Pages 4 to 7 come as one folio, which has the marker.
+    assert_eq!(host.read(0, 0, 4), [[0, 4]]);
+    assert_eq!(host.read(0, 4, 1), [[8, 16]]);
+    // The same descriptor goes on in the first one, then another does.
+    host.read(0, 5, 3);
+    assert_eq!(active(&mut host), 0);
+    host.read(1, 5, 3);
+    assert_eq!(active(&mut host), 4);
+    host.mm.validate(0);
 }
 
 /// Touches pages of a mapping of the file; for each, the pages that came in.
@@ -247,7 +333,7 @@ fn touch(host: &mut Host, mapping: (MmId, Vpn), pages: impl Iterator<Item = u32>
 #[test]
 fn faults_read_around_and_behind_as_they_are_advised() {
     let mapped = |advice: address_space::Advice| {
-        let mut host = host("base", &[Advice::Normal], 64);
+        let mut host = host("base", &[Advice::Normal], false);
         let (file, open) = (host.file, host.descriptors[0]);
         let mm = host.mm.create_mm(Memcg::ROOT);
         let start = host.mm.mmap(mm, FILE_PAGES.into(), Backing::File(file, 0), VmFlags::READ);
@@ -316,7 +402,7 @@ impl Model {
                 let cached = self.cached.clone();
                 let after =
                     |most: u32| (0..most).take_while(|on| cached.contains(&(page + 1 + on))).count() as u32;
-                if let Some(window) = self.states[descriptor].on_marker(&f, page, last - page, after) {
+                if let Some(window) = self.states[descriptor].on_marker(&f, page, 0, last - page, after) {
                     came.extend(self.fetch(window));
                 }
             }
@@ -338,7 +424,7 @@ proptest! {
         reads in proptest::collection::vec(
             (0..3usize, 0..FILE_PAGES, prop_oneof![Just(1u32), 1..12u32, 1..200u32], 1..5u32), 1..60)
     ) {
-        let mut host = host(variant, &[Advice::Normal, Advice::Sequential, Advice::Random], 64);
+        let mut host = host(variant, &[Advice::Normal, Advice::Sequential, Advice::Random], false);
         let states = vec![
             FileRaState::new(32, 320),
             FileRaState::new(64, 320),
@@ -363,9 +449,10 @@ proptest! {
         variant in proptest::sample::select(&RELEASES[..]),
         // Two windows, whose pages may all be locked.
         limit in 130..300u64,
+        large_folios in any::<bool>(),
         reads in proptest::collection::vec((0..2usize, 0..FILE_PAGES - 40, 1..40u32), 1..200)
     ) {
-        let mut host = host(variant, &[Advice::Normal, Advice::Sequential], 64);
+        let mut host = host(variant, &[Advice::Normal, Advice::Sequential], large_folios);
         let group = host.mm.create_memcg(Memcg::ROOT);
         host.mm.memcg_mut(group).max = limit;
         let mut folios = Vec::new();
@@ -375,7 +462,10 @@ proptest! {
             while let Ok(Some(Read::Hit(id) | Read::Miss(id))) =
                 host.mm.read_next(&mut host.machine, Cpu(0), &mut request)
             {
-                prop_assert_eq!(host.mm.page_of_folio(id).1, at);
+                let first = host.mm.page_of_folio(id).1;
+                let pages = 1 << host.mm.folio_order(id);
+                prop_assert!(first % pages == 0 && (first..first + pages).contains(&at), "{} at {}", at, first);
+                prop_assert!(first + pages <= FILE_PAGES && (large_folios || pages == 1));
                 at += 1;
                 while host.mm.take_submitted_read(&mut folios) {
                     folios.drain(..).for_each(|id| host.mm.end_read(id));

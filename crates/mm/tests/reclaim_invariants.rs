@@ -11,6 +11,7 @@ use mm::filemap::Read;
 use mm::folio::FolioId;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
+use mm::readahead::OpenFileId;
 use mm::vmscan::OutOfMemory;
 use mm::xarray::FileId;
 use mm::{Category, Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series, Variant};
@@ -36,6 +37,14 @@ enum Step {
         from: u32,
         pages: u32,
         stride: u32,
+    },
+    /// With readahead, in large folios.
+    Stream {
+        cpu: u16,
+        memcg: u16,
+        open: usize,
+        from: u32,
+        pages: u32,
     },
     Write {
         cpu: u16,
@@ -164,6 +173,9 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (cpu.clone(), memcg.clone(), 0..3usize, 0..FILE_PAGES, 1..2000u32, 0..3u32).prop_map(
             |(cpu, memcg, file, from, pages, stride)| Step::Read { cpu, memcg, file, from, pages, stride }
         ),
+        4 => (cpu.clone(), memcg.clone(), 0..2usize, 0..FILE_PAGES, 1..600u32).prop_map(
+            |(cpu, memcg, open, from, pages)| Step::Stream { cpu, memcg, open, from, pages }
+        ),
         3 => (cpu.clone(), memcg.clone(), 0..3usize, 0..FILE_PAGES, 1..600u32).prop_map(
             |(cpu, memcg, file, from, pages)| Step::Write { cpu, memcg, file, from, pages }
         ),
@@ -197,6 +209,8 @@ struct Host {
     mm: MemoryManager,
     machine: Machine<Category>,
     files: Vec<FileId>,
+    /// Of one of them and of the file that is mapped shared, both with large folios.
+    open: [OpenFileId; 2],
     processes: Vec<MmId>,
     /// Where each process has its mappings, and what is mapped.
     mappings: [(Vpn, Backing, VmFlags); MAPPINGS],
@@ -209,6 +223,12 @@ struct Host {
     writes: Vec<FolioId>,
 }
 
+/// Opens a file whose pages may be in large folios.
+fn open_with_large_folios(mm: &mut MemoryManager, file: FileId) -> OpenFileId {
+    mm.set_large_folios(file);
+    mm.open(file, FILE_PAGES)
+}
+
 impl Host {
     fn new(variant: &Variant, synchronous_swap: bool) -> Host {
         let (machine, mut mm) = boot(variant);
@@ -217,6 +237,7 @@ impl Host {
             .collect();
         let files: Vec<FileId> = (0..3).map(|_| mm.open_file()).collect();
         let [shared, private] = [(); 2].map(|()| mm.open_file());
+        let open = [files[0], shared].map(|file| open_with_large_folios(&mut mm, file));
         let what = [
             (Backing::Anonymous, VmFlags::PRIVATE),
             (Backing::File(shared, 7), VmFlags::PRIVATE.or(VmFlags::SHARED)),
@@ -235,6 +256,7 @@ impl Host {
             mm,
             machine,
             files,
+            open,
             processes,
             mappings,
             swap_write,
@@ -271,6 +293,17 @@ impl Host {
                     // A device reads so much at a time.
                     if self.reads.len() > 64 {
                         self.reads.drain(..).for_each(|id| self.mm.end_read(id));
+                    }
+                }
+            }
+            Step::Stream { cpu, memcg, open, from, pages } => {
+                let (memcg, open) = (self.memcg(memcg), self.open[open]);
+                let Host { mm, machine, .. } = self;
+                let mut request = mm.begin_read(memcg, open, from, pages);
+                let mut folios = Vec::new();
+                while mm.read_next(machine, Cpu(cpu), &mut request)?.is_some() {
+                    while mm.take_submitted_read(&mut folios) {
+                        folios.drain(..).for_each(|id| mm.end_read(id));
                     }
                 }
             }
@@ -465,11 +498,15 @@ proptest! {
         host.mm.set("lru_gen/enabled", "7").unwrap();
         let groups: Vec<Memcg> = (1..GROUPS).map(|_| host.mm.create_memcg(Memcg::ROOT)).collect();
         host.files = (0..3).map(|_| host.mm.open_file()).collect();
+        host.open[0] = open_with_large_folios(&mut host.mm, host.files[0]);
         host.processes = groups.iter().map(|&memcg| host.mm.create_mm(memcg)).collect();
         for &process in &host.processes {
             for (start, backing, flags) in &mut host.mappings {
                 if let Backing::File(file, _) = backing {
                     *file = host.mm.open_file();
+                    if flags.has(VmFlags::SHARED) {
+                        host.open[1] = open_with_large_folios(&mut host.mm, *file);
+                    }
                 }
                 *start = host.mm.mmap(process, MAPPED_PAGES, *backing, *flags);
             }

@@ -175,6 +175,9 @@ impl PagingProgram {
         let threads = threads.collect();
         let files = layout.files.iter().map(|file| {
             let (id, pages) = (system.mm.open_file(), pages_of(file.pages) as u32);
+            if spec.large_folios {
+                system.mm.set_large_folios(id);
+            }
             let descriptors = match file.descriptor {
                 Descriptor::Shared => 1,
                 Descriptor::PerThread => layout.threads.len(),
@@ -292,12 +295,18 @@ impl PagingProgram {
         while system.mm.take_submitted_swap_read(&mut self.request) {
             let insert = self.costs.swap_in * self.request.len() as u64;
             system.machine.charge(cpu, Category::PageFault, insert);
+            let bytes = self.request_bytes(system);
             let device = self.swap_device.as_mut().expect("what was written to swap has a device");
-            let pages: u64 = self.request.iter().map(|&id| 1 << system.mm.folio_order(id)).sum();
             let now = system.machine.now(cpu);
-            let service = device.submit(now, Direction::Read, self.page_size.bytes() * pages);
+            let service = device.submit(now, Direction::Read, bytes);
             self.await_request(system, cpu, now, service);
         }
+    }
+
+    /// What is to be read of a device for the request that is being submitted.
+    fn request_bytes(&self, system: &System) -> u64 {
+        let pages = |&id: &FolioId| self.page_size.bytes() << system.mm.folio_order(id);
+        self.request.iter().map(pages).sum()
     }
 
     /// Notes when the folios of a request that was submitted at `now` will be there.
@@ -330,6 +339,7 @@ impl PagingProgram {
         let mut request = system.mm.begin_read(memcg, open, pages.start as u32, count);
         let mut begin = parts.start;
         let mut latest = Time::ZERO;
+        let mut previous = None;
         system.machine.charge(cpu, Category::FileRead, costs.file_read_call);
         while let Some(read) = system.mm.read_next(&mut system.machine, cpu, &mut request)? {
             self.submit_reads(system, cpu);
@@ -341,7 +351,10 @@ impl PagingProgram {
             let end = parts.end.min((begin / self.page_size.parts() + 1) * self.page_size.parts());
             let copy = system.machine.costs.page_copy.fraction(end - begin, self.page_size.parts());
             begin = end;
-            let copied = costs.file_lookup + copy;
+            // A folio is looked up once for all of its pages.
+            let lookup = if previous == Some(id) { Time::ZERO } else { costs.file_lookup };
+            previous = Some(id);
+            let copied = lookup + copy;
             system.machine.work(cpu, Category::FileRead, copied);
         }
         Ok(latest)
@@ -353,7 +366,7 @@ impl PagingProgram {
             let insert = self.costs.file_insert * self.request.len() as u64;
             system.machine.charge(cpu, Category::FileRead, insert);
             let now = system.machine.now(cpu);
-            let bytes = self.request.len() as u64 * self.page_size.bytes();
+            let bytes = self.request_bytes(system);
             let service = self.file_device.submit(now, Direction::Read, bytes);
             self.await_request(system, cpu, now, service);
         }

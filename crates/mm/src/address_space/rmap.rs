@@ -12,7 +12,7 @@ use super::{MmId, Pte, PteNumber, Vpn};
 use crate::folio::{Census, FolioFlags, FolioId};
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::SwapEntry;
-use crate::xarray::{Entry, FileId};
+use crate::xarray::{Entry, FileId, FilePages};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -67,12 +67,14 @@ impl FileMappings {
         mappings.append(&mut rest);
     }
 
-    /// Where page `index` of a file may be mapped.
-    fn places(&self, file: FileId, index: u32) -> impl Iterator<Item = (MmId, Vpn)> + use<'_> {
-        let mappings = self.0.get(file.0 as usize).into_iter().flatten();
-        mappings.filter_map(move |mapping| {
-            let offset = u64::from(index.checked_sub(mapping.first)?);
-            (offset < mapping.pages).then(|| (mapping.mm, mapping.start + offset))
+    /// Where pages of a file may be mapped.
+    fn places(&self, pages: FilePages) -> impl Iterator<Item = (MmId, Vpn)> + use<'_> {
+        let mappings = self.0.get(pages.file.0 as usize).into_iter().flatten();
+        mappings.flat_map(move |mapping| {
+            pages.indices().filter_map(|index| {
+                let offset = u64::from(index.checked_sub(mapping.first)?);
+                (offset < mapping.pages).then(|| (mapping.mm, mapping.start + offset))
+            })
         })
     }
 }
@@ -93,8 +95,7 @@ impl MemoryManager {
             }
             return self.page_tables.mappings(slot, id, self.folios.flags[id].nr_pages()).collect();
         }
-        let (file, index) = self.files.page_of(folio.slot);
-        let places = self.file_mappings.places(file, index);
+        let places = self.file_mappings.places(self.file_pages(id));
         places.filter_map(|(mm, page)| self.mms[mm].directory.entry(page)).filter(maps).collect()
     }
 

@@ -21,7 +21,7 @@ use crate::memcontrol::Memcg;
 use crate::memory::Touch;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::OutOfMemory;
-use crate::xarray::FileId;
+use crate::xarray::{FileId, FilePages};
 use machine::{Cpu, Machine};
 
 impl MemoryManager {
@@ -48,14 +48,16 @@ impl MemoryManager {
             return match found {
                 Some(id) => Ok((id, Touch::Minor)),
                 None => {
-                    let id = self.add_to_page_cache(machine, cpu, memcg, file, index, in_fault)?;
+                    let page = FilePages::single(file, index);
+                    let id = self.add_to_page_cache(machine, cpu, memcg, page, in_fault)?;
                     Ok((id, Touch::ReadFile(id)))
                 }
             };
         };
+        let features = self.features().readahead;
         let OpenFile { ra, .. } = &mut self.readahead.open_files[open.0 as usize];
         let last = index.saturating_add(ra.ra_pages);
-        let request = ReadRequest { memcg, open, index, last, again: false };
+        let request = ReadRequest { memcg, open, index, last, previous: None };
         if let Some(id) = found {
             ra.on_fault_hit();
             if self.folios.flags[id].has(FolioFlags::READAHEAD) {
@@ -66,7 +68,7 @@ impl MemoryManager {
         let id = if flags.has(VmFlags::SEQ_READ) {
             self.page_cache_sync_ra(machine, cpu, &request, in_fault)?
         } else {
-            let window = ra.on_fault_miss(index);
+            let window = ra.on_fault_miss(&features, index);
             self.read_missing(machine, cpu, &request, window, in_fault)?
         };
         Ok((id, Touch::ReadFile(id)))

@@ -16,12 +16,12 @@
 //! are in memory: a stream leaves such a trail, but in a file that is partly in memory so does chance, and random reads
 //! of several pages then read more than they are asked to.
 //!
-//! `posix_fadvise` says what is coming: `RANDOM` reads what is asked for, `SEQUENTIAL` doubles the longest window. Large
-//! folios are left out: windows are those of the kernel, their pages come in one by one. Reading ahead stops where a
-//! page cannot be had (`__GFP_NORETRY`).
+//! `posix_fadvise` says what is coming: `RANDOM` reads what is asked for, `SEQUENTIAL` doubles the longest window. Where the
+//! file system has large folios, windows come in them, and a read of several pages of a folio uses it once. Reading ahead
+//! stops where a page cannot be had (`__GFP_NORETRY`).
 //!
-//! Page faults on mapped files are in `fault.rs`. In the kernel: `filemap_get_pages`, `filemap_read` in mm/filemap.c; `page_cache_ra_unbounded` in mm/readahead.c;
-//! `generic_fadvise` in mm/fadvise.c.
+//! Page faults on mapped files are in `fault.rs`. In the kernel: `filemap_get_pages`, `filemap_read` in mm/filemap.c;
+//! `page_cache_ra_unbounded`, `page_cache_ra_order` in mm/readahead.c; `generic_fadvise` in mm/fadvise.c.
 
 use crate::account::Category;
 use crate::counters::Event;
@@ -31,9 +31,9 @@ use crate::folio::{FolioFlags, FolioId};
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::OutOfMemory;
-use crate::xarray::FileId;
+use crate::xarray::{FileId, FilePages};
 use machine::{Cpu, Machine};
-use policy::{FileRaState, Window};
+use policy::{FileRaState, Window, folio_order, marked_folio};
 use std::collections::BTreeMap;
 
 mod fault;
@@ -82,15 +82,22 @@ pub struct ReadRequest {
     index: u32,
     /// Behind the last page.
     last: u32,
-    /// The first page is the one that the open file was read at last.
-    again: bool,
+    /// The page that was read before: by this request, or by the last one of the open file.
+    previous: Option<u32>,
 }
+
+/// log2 of the largest folio that an xarray has room for (`MAX_XAS_ORDER`).
+const MAX_XAS_ORDER: u8 = 11;
 
 impl MemoryManager {
     /// Opens a file of `pages` pages, on a device with `queue/read_ahead_kb` as set.
     pub fn open(&mut self, file: FileId, pages: u32) -> OpenFileId {
         let io_pages = (self.settings().max_sectors_kb / self.page_size().kib()) as u32;
-        let ra = FileRaState::new(self.ra_pages(), io_pages);
+        let mut ra = FileRaState::new(self.ra_pages(), io_pages);
+        if self.files.has_large_folios(file) {
+            // `MAX_PAGECACHE_ORDER`
+            ra.max_order = self.geometry().pmd_order.min(MAX_XAS_ORDER);
+        }
         self.readahead.open_files.push(OpenFile { file, pages, ra });
         OpenFileId(self.readahead.open_files.len() as u32 - 1)
     }
@@ -113,8 +120,9 @@ impl MemoryManager {
 
     /// Begins to read `pages` pages of an open file on behalf of a task of `memcg`.
     pub fn begin_read(&self, memcg: Memcg, open: OpenFileId, index: u32, pages: u32) -> ReadRequest {
-        let again = self.readahead.open_files[open.0 as usize].ra.prev_end == Some(index + 1);
-        ReadRequest { memcg, open, index, last: index + pages, again }
+        let previous =
+            self.readahead.open_files[open.0 as usize].ra.prev_end.and_then(|end| end.checked_sub(1));
+        ReadRequest { memcg, open, index, last: index + pages, previous }
     }
 
     /// Reads the next page of a request; none at its end or that of the file. What is missing, of the request and ahead of it, is locked until
@@ -136,12 +144,17 @@ impl MemoryManager {
             None => Read::Miss(self.page_cache_sync_ra(machine, cpu, request, false)?),
         };
         let (Read::Hit(id) | Read::Miss(id)) = read;
-        if self.folios.flags[id].has(FolioFlags::READAHEAD) {
-            self.page_cache_async_ra(machine, cpu, request, id, false);
+        let flags = self.folios.flags[id];
+        let first = if flags.order() == 0 { request.index } else { self.file_pages(id).index };
+        if flags.has(FolioFlags::READAHEAD) {
+            let from_folio = ReadRequest { index: first, ..*request };
+            self.page_cache_async_ra(machine, cpu, &from_folio, id, false);
         }
-        if !std::mem::take(&mut request.again) {
+        let again = request.previous.and_then(|page| page.checked_sub(first));
+        if again.is_none_or(|page| u64::from(page) >= flags.nr_pages()) {
             self.folio_mark_accessed(machine, cpu, id);
         }
+        request.previous = Some(request.index);
         request.index += 1;
         if self.features().readahead.position_moves_within_request {
             self.readahead.open_files[request.open.0 as usize].ra.prev_end = Some(request.index);
@@ -156,9 +169,10 @@ impl MemoryManager {
         self.readahead.submitted.take(folios)
     }
 
-    /// The file and page that a folio of the page cache holds.
+    /// The file that a folio of the page cache is of, and its first page.
     pub fn page_of_folio(&self, id: FolioId) -> (FileId, u32) {
-        self.files.page_of(self.folios[id].slot)
+        let FilePages { file, index, .. } = self.file_pages(id);
+        (file, index)
     }
 
     /// The next page of a request is not in memory.
@@ -195,7 +209,8 @@ impl MemoryManager {
             return Ok(id);
         }
         // The window lies elsewhere, or there was no memory to spare for it.
-        let id = self.add_to_page_cache(machine, cpu, request.memcg, file, request.index, in_fault)?;
+        let page = FilePages::single(file, request.index);
+        let id = self.add_to_page_cache(machine, cpu, request.memcg, page, in_fault)?;
         self.readahead.submitted.push(id);
         self.readahead.submitted.end_request();
         Ok(id)
@@ -214,13 +229,14 @@ impl MemoryManager {
         let &ReadRequest { index, last, .. } = request;
         let OpenFile { file, ra, .. } = &mut self.readahead.open_files[request.open.0 as usize];
         let flags = &mut self.folios.flags[id];
+        let order = flags.order();
         if ra.ra_pages == 0 || flags.has(FolioFlags::WRITEBACK) {
             return;
         }
         flags.clear(FolioFlags::READAHEAD);
         let (files, file) = (&self.files, *file);
         let cached = |most| files.cached_after(file, index, most);
-        let Some(window) = ra.on_marker(&features, index, last - index, cached) else { return };
+        let Some(window) = ra.on_marker(&features, index, order, last - index, cached) else { return };
         // Who reads it has a reference, so that it does not go to make room for what is read ahead.
         let held = flags.has(FolioFlags::HELD);
         flags.set(FolioFlags::HELD);
@@ -230,8 +246,67 @@ impl MemoryManager {
         }
     }
 
-    /// Puts the pages of a window that are missing into the page cache (`page_cache_ra_unbounded`).
+    /// Puts the pages of a window that are missing into the page cache.
     fn read_window(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &ReadRequest,
+        window: Window,
+        in_fault: bool,
+    ) {
+        let rest = match window.order {
+            0 => Some(window),
+            _ => self.read_large_folios(machine, cpu, request, window, in_fault),
+        };
+        if let Some(rest) = rest {
+            self.read_single_pages(machine, cpu, request, rest, in_fault);
+        }
+    }
+
+    /// The same in large folios (`page_cache_ra_order`), up to the first that does not fit between pages that are in memory, or
+    /// cannot be had; what is to come page by page then.
+    fn read_large_folios(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &ReadRequest,
+        window: Window,
+        in_fault: bool,
+    ) -> Option<Window> {
+        let f = self.features().readahead;
+        let OpenFile { file, pages, .. } = self.readahead.open_files[request.open.0 as usize];
+        let end = pages.min(window.start.saturating_add(window.pages));
+        let marker = window.start + window.pages - window.lookahead;
+        let mut index = window.start;
+        while index < end {
+            let order = folio_order(&f, window.order, index, end);
+            let folio = FilePages { file, index, order };
+            let is_there = folio.indices().any(|index| self.files.folio(file, index).is_some());
+            let added = (!is_there)
+                .then(|| self.add_to_page_cache(machine, cpu, request.memcg, folio, in_fault).ok());
+            let Some(id) = added.flatten() else { break };
+            if index == marked_folio(&f, marker, order) {
+                self.folios.flags[id].set(FolioFlags::READAHEAD);
+            }
+            self.count_readahead(request, folio);
+            self.readahead.submitted.push(id);
+            index += 1 << order;
+        }
+        self.readahead.submitted.end_request();
+        let pages = if f.shortens_fallback { window.pages - (index - window.start) } else { window.pages };
+        (index < end).then_some(Window { start: index, pages, order: 0, ..window })
+    }
+
+    /// Counts pages that were read and not asked for.
+    fn count_readahead(&mut self, request: &ReadRequest, pages: FilePages) {
+        let asked = request.index..request.last;
+        let ahead = pages.indices().filter(|index| !asked.contains(index)).count();
+        self.counters.add(Event::ReadaheadPages, ahead as u64);
+    }
+
+    /// The same page by page (`page_cache_ra_unbounded`).
+    fn read_single_pages(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
@@ -247,14 +322,13 @@ impl MemoryManager {
                 self.readahead.submitted.end_request();
                 continue;
             }
-            let added = self.add_to_page_cache(machine, cpu, request.memcg, file, index, in_fault);
+            let page = FilePages::single(file, index);
+            let added = self.add_to_page_cache(machine, cpu, request.memcg, page, in_fault);
             let Ok(id) = added else { break };
             if marked == Some(index) {
                 self.folios.flags[id].set(FolioFlags::READAHEAD);
             }
-            if !(request.index..request.last).contains(&index) {
-                self.counters.add(Event::ReadaheadPages, 1);
-            }
+            self.count_readahead(request, page);
             self.readahead.submitted.push(id);
         }
         self.readahead.submitted.end_request();

@@ -11,6 +11,11 @@
 //!
 //!   marker ─► of the window that the open file knows ─► the next window, up to twice as long
 //!             of another reader's                    ─► from the first page that is missing on
+//!
+//!   window ─► folios, where the file system has large ones: of 4 pages at first, four times as large with each marker
+//!
+//!     index    7 8     12    16              32 34
+//!     folios   1   4     4         16         2        no larger than the window or than it is aligned to
 //! ```
 //!
 //! In the kernel: `page_cache_sync_ra`, `page_cache_async_ra`, `get_init_ra_size`, `get_next_ra_size` in mm/readahead.c
@@ -29,8 +34,17 @@ pub struct ReadaheadFeatures {
     pub reads_past_cached: bool,
     /// 6.14: a window that was made longer than usual by a large request stays so.
     pub keeps_long_windows: bool,
-    /// 6.17: windows that a marker begins end at a multiple of this.
-    pub window_alignment: u32,
+    /// 6.17: how large folios are is kept with the open file, a miss begins with single pages, and windows that a marker
+    /// begins end at a multiple of the folios that they are to come in (of four pages where the file system has no large
+    /// ones). Before, the folio that has the marker says how large the next are, and a miss begins with four pages.
+    pub order_of_open_file: bool,
+    /// Until 6.7: a marker that is to be in the middle of a folio goes to the next one; later, to that one.
+    pub marks_next_folio: bool,
+    /// 6.9: folios of two pages exist.
+    pub has_order_1: bool,
+    /// 6.11: where a folio does not fit because some of its pages are in memory, the rest of the window comes page by page;
+    /// before, as much as the window has, from there on.
+    pub shortens_fallback: bool,
 }
 
 impl ReadaheadFeatures {
@@ -39,18 +53,25 @@ impl ReadaheadFeatures {
         miss_continues_window: true,
         reads_past_cached: true,
         keeps_long_windows: false,
-        window_alignment: 1,
+        order_of_open_file: false,
+        marks_next_folio: true,
+        has_order_1: false,
+        shortens_fallback: false,
     };
     pub(crate) const V6_6: ReadaheadFeatures =
         ReadaheadFeatures { position_moves_within_request: false, ..ReadaheadFeatures::V6_1 };
-    pub(crate) const V6_8: ReadaheadFeatures =
-        ReadaheadFeatures { miss_continues_window: false, ..ReadaheadFeatures::V6_6 };
+    pub(crate) const V6_9: ReadaheadFeatures = ReadaheadFeatures {
+        miss_continues_window: false,
+        marks_next_folio: false,
+        has_order_1: true,
+        ..ReadaheadFeatures::V6_6
+    };
     pub(crate) const V6_11: ReadaheadFeatures =
-        ReadaheadFeatures { reads_past_cached: false, ..ReadaheadFeatures::V6_8 };
+        ReadaheadFeatures { reads_past_cached: false, shortens_fallback: true, ..ReadaheadFeatures::V6_9 };
     pub(crate) const V6_14: ReadaheadFeatures =
         ReadaheadFeatures { keeps_long_windows: true, ..ReadaheadFeatures::V6_11 };
     pub(crate) const V6_17: ReadaheadFeatures =
-        ReadaheadFeatures { window_alignment: 4, ..ReadaheadFeatures::V6_14 };
+        ReadaheadFeatures { order_of_open_file: true, ..ReadaheadFeatures::V6_14 };
 }
 
 /// What an open file remembers of its reads (`struct file_ra_state`). All in pages.
@@ -74,6 +95,10 @@ pub struct FileRaState {
     pub ra_pages: u32,
     /// Largest request of the device (`io_pages`); one larger than a window is read up to this at once.
     pub io_pages: u32,
+    /// log2 of the largest folio that the file system has (`mapping_max_folio_order`); 0 for single pages.
+    pub max_order: u8,
+    /// log2 of the folios of the last window, kept since 6.17.
+    pub order: u8,
     /// Page faults that found nothing, less those that found something (`mmap_miss`).
     pub mmap_miss: u32,
     /// The page behind the last one that was read (`prev_pos`); none before the first read.
@@ -89,6 +114,40 @@ pub struct Window {
     pub pages: u32,
     /// The page that is as far from the end as this gets the marker; 0 for none.
     pub lookahead: u32,
+    /// log2 of the folios that it is to come in, as far as they fit.
+    pub order: u8,
+}
+
+impl Window {
+    fn of_single_pages(start: u32, pages: u32) -> Window {
+        Window { start, pages, lookahead: 0, order: 0 }
+    }
+}
+
+/// Windows shorter than this come page by page, until 6.16.
+const MIN_LARGE_WINDOW: u32 = 4;
+
+/// By how much the order of folios grows from window to window.
+const ORDER_STEP: u8 = 2;
+
+/// log2 of the folio that has page `index` first, in a window that ends before `end` and is to have folios of
+/// `1 << most` pages (`page_cache_ra_order`).
+pub fn folio_order(f: &ReadaheadFeatures, most: u8, index: u32, end: u32) -> u8 {
+    let fits = (end - index).ilog2() as u8;
+    let aligned = index.trailing_zeros() as u8;
+    match most.min(aligned).min(fits) {
+        1 if !f.has_order_1 => 0,
+        order => order,
+    }
+}
+
+/// The page that has the marker where page `page` is to have it, if it is in a folio of that order.
+pub fn marked_folio(f: &ReadaheadFeatures, page: u32, order: u8) -> u32 {
+    let pages = 1 << order;
+    match f.marks_next_folio {
+        true => page.next_multiple_of(pages),
+        false => page - page % pages,
+    }
 }
 
 /// Faults on a mapping that may miss before readahead around them ends (`MMAP_LOTSAMISS`).
@@ -136,8 +195,21 @@ impl FileRaState {
         self.start + self.size - self.async_size
     }
 
-    fn window(&self) -> Window {
-        Window { start: self.start, pages: self.size, lookahead: self.async_size }
+    /// The window as it is now, after a miss.
+    fn window_of_miss(&mut self, f: &ReadaheadFeatures) -> Window {
+        self.order = 0;
+        self.window(f, 0)
+    }
+
+    /// The window as it is now; the marker was on a folio of that order, or there was none.
+    fn window(&mut self, f: &ReadaheadFeatures, marked: u8) -> Window {
+        let grown = match f.order_of_open_file {
+            true => self.order,
+            false if self.size < MIN_LARGE_WINDOW => 0,
+            false => marked.saturating_add(ORDER_STEP),
+        };
+        self.order = grown.min(self.max_order).min(self.size.max(1).ilog2() as u8);
+        Window { start: self.start, pages: self.size, lookahead: self.async_size, order: self.order }
     }
 
     /// Page `index` of a request is not in memory, nor, as far as is known, are the other `request - 1` behind it.
@@ -150,11 +222,11 @@ impl FileRaState {
         cached_before: impl FnOnce(u32) -> u32,
     ) -> Window {
         if self.ra_pages == 0 {
-            return Window { start: index, pages: 1, lookahead: 0 };
+            return Window::of_single_pages(index, 1);
         }
         if self.random {
             let most = self.io_pages.max(self.ra_pages);
-            return Window { start: index, pages: request.min(most), lookahead: 0 };
+            return Window::of_single_pages(index, request.min(most));
         }
         let max = self.max_pages(request);
         let end = self.start + self.size;
@@ -165,27 +237,27 @@ impl FileRaState {
             if index == self.start {
                 self.merge_next(max);
             }
-            return self.window();
+            return self.window_of_miss(f);
         }
         let is_next = self.prev_end.is_some_and(|end| index == end || index == end.wrapping_add(1));
         if index == 0 || request > max || is_next {
             self.start = index;
             self.size = initial_size(request, max);
             self.async_size = if self.size > request { self.size - request } else { self.size / 2 };
-            return self.window();
+            return self.window_of_miss(f);
         }
         let cached = cached_before(max);
         // The search stops at `max` and takes the last page that it saw for the gap.
         let history = if cached == max { max - 1 } else { cached };
         if history <= request {
-            return Window { start: index, pages: request, lookahead: 0 };
+            return Window::of_single_pages(index, request);
         }
         let from_the_beginning = cached == index && cached < max;
         let expected = if from_the_beginning { 2 * history } else { history };
         self.start = index;
         self.size = max.min(expected + request);
         self.async_size = 1;
-        self.window()
+        self.window_of_miss(f)
     }
 
     /// The first page of the window would be the marker: the window after it is read at once too.
@@ -200,12 +272,13 @@ impl FileRaState {
         }
     }
 
-    /// Page `index` has the marker, and `request` pages from it on are wanted. `cached_after` counts the pages in memory
-    /// right behind it, up to a number (`page_cache_async_ra`).
+    /// The folio of `1 << order` pages from `index` on has the marker, and `request` pages from there on are wanted.
+    /// `cached_after` counts the pages in memory right behind page `index`, up to a number (`page_cache_async_ra`).
     pub fn on_marker(
         &mut self,
         f: &ReadaheadFeatures,
         index: u32,
+        order: u8,
         request: u32,
         cached_after: impl FnOnce(u32) -> u32,
     ) -> Option<Window> {
@@ -214,7 +287,7 @@ impl FileRaState {
         }
         let max = self.max_pages(request);
         let end = self.start + self.size;
-        if index == self.marker() || f.miss_continues_window && index == end {
+        if index == marked_folio(f, self.marker(), order) || f.miss_continues_window && index == end {
             self.start = end;
             let next = next_size(self.size, max);
             self.size = if f.keeps_long_windows { next.max(self.size) } else { next };
@@ -227,17 +300,20 @@ impl FileRaState {
             self.start = index + ahead;
             self.size = next_size(ahead + request, max);
         }
-        let alignment = f.window_alignment.min(1 << max.trailing_zeros());
-        let surplus = (self.start + self.size) % alignment;
-        if surplus < self.size {
-            self.size -= surplus;
+        if f.order_of_open_file {
+            self.order += ORDER_STEP;
+            let alignment = 1 << u32::from(self.order).min(max.trailing_zeros());
+            let surplus = (self.start + self.size) % alignment;
+            if surplus < self.size {
+                self.size -= surplus;
+            }
         }
         self.async_size = self.size;
-        Some(self.window())
+        Some(self.window(f, order))
     }
 
     /// A page fault found that page `index` is not in memory (`do_sync_mmap_readahead`).
-    pub fn on_fault_miss(&mut self, index: u32) -> Option<Window> {
+    pub fn on_fault_miss(&mut self, f: &ReadaheadFeatures, index: u32) -> Option<Window> {
         if self.ra_pages == 0 {
             return None;
         }
@@ -248,7 +324,7 @@ impl FileRaState {
         self.start = index.saturating_sub(self.ra_pages / 2);
         self.size = self.ra_pages;
         self.async_size = self.ra_pages / 4;
-        Some(self.window())
+        Some(self.window_of_miss(f))
     }
 
     /// A page fault found its page in memory.

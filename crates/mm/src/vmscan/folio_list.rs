@@ -19,7 +19,6 @@ use crate::folio::{FolioFlags, FolioId};
 use crate::page::Pfn;
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::policy::splits_before_swap;
-use crate::xarray::Entry;
 use machine::{Cpu, Machine};
 
 /// What shrinking a list of isolated folios came to, in pages (`struct reclaim_stat`).
@@ -205,12 +204,10 @@ impl MemoryManager {
     /// Leaves a shadow where the folio was.
     fn remove_mapping(&mut self, id: FolioId, sc: &ScanControl) {
         let shadow = self.workingset_eviction(id, sc.target);
-        let folio = self.folios[id];
         if self.folios.flags[id].has(FolioFlags::SWAPCACHE) {
             self.remove_from_swap_cache(id, shadow);
         } else {
-            self.files.store(folio.slot, Entry::Shadow(shadow));
-            self.note_removal(folio.slot);
+            self.remove_from_page_cache(id, shadow);
         }
     }
 

@@ -31,6 +31,9 @@ use serde::{Deserialize, Serialize};
 pub struct Paging {
     /// The machine's device that files are on.
     pub files: String,
+    /// Their file system keeps them in large folios, as XFS does since 5.18 and ext4 since 6.16.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub large_folios: bool,
     /// The machine's device that swap is on; without it there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swap: Option<String>,

@@ -18,6 +18,9 @@ pub struct Case {
     pub read_ahead_kb: u64,
     /// `queue/max_sectors_kb` of the device.
     pub max_sectors_kb: u64,
+    /// The file system has large folios.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub large_folios: bool,
     /// What is said of each descriptor: `normal`, `sequential` or `random`.
     pub descriptors: Vec<Said>,
 }

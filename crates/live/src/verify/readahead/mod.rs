@@ -2,19 +2,18 @@
 //!
 //! ```text
 //!   case         reads of a file by one task, what it says of them, the device's limits
-//!   reads        for each read, the pages that came into the page cache, in order
+//!   reads        for each read, the folios that came into the page cache, in order
 //!
 //!   running_kernel   the cases on this kernel --.            .-- lab::readahead   the same reads
 //!   recording        those of other kernels ----+-> reads ---'
 //! ```
 //!
-//! Readahead is a pure function of what was read and of what is in memory, so with memory enough every page must agree,
-//! and in the same order. A kernel that reads by large folios brings in the same pages; where a marker is in the middle
-//! of a folio, it is met at the folio's beginning, which the twin does not model.
+//! Readahead is a pure function of what was read and of what is in memory, so with memory enough every folio must agree,
+//! and in the same order.
 
 use std::path::Path;
 
-use lab::readahead::{Access, replay};
+use lab::readahead::{Access, FileFolio, ReadFile, replay};
 use mm::Settings;
 
 use super::{Causes, Entry, Report, VerifyError, features};
@@ -62,12 +61,13 @@ pub fn from_recordings(
         }
         kernels.push(recording.kernel);
     }
+    kernels.dedup();
     report.kernel = kernels.join(", ");
     Ok(report)
 }
 
-/// A read, and the pages that it brought in.
-pub type Brought = (Access, Vec<u32>);
+/// A read, and the folios that it brought in.
+pub type Brought = (Access, Vec<FileFolio>);
 
 /// The entries of one case, called `subject`, of which `reads` says what the kernel did.
 fn entries(
@@ -83,15 +83,15 @@ fn entries(
         set.map_err(|error| wrong(error.to_string()))?;
     }
     let accesses: Vec<Access> = reads.iter().map(|(access, _)| *access).collect();
-    let twin = replay(features, settings, case.file_pages, &case.advice(), &accesses)
-        .ok_or_else(|| wrong("out of memory".into()))?;
-    let sum = |counts: &mut dyn Iterator<Item = usize>| counts.sum::<usize>() as u64;
-    let brought = sum(&mut reads.iter().map(|(_, pages)| pages.len()));
-    let brought_by_twin = sum(&mut twin.iter().map(Vec::len));
+    let file = ReadFile { pages: case.file_pages, large_folios: case.large_folios, advice: case.advice() };
+    let twin = replay(features, settings, &file, &accesses).ok_or_else(|| wrong("out of memory".into()))?;
+    let pages = |folios: &Vec<FileFolio>| folios.iter().map(|folio| folio.pages().len() as u64).sum::<u64>();
+    let brought = reads.iter().map(|(_, folios)| pages(folios)).sum();
+    let brought_by_twin = twin.iter().map(pages).sum();
     let alike = reads.iter().zip(&twin).filter(|((_, kernel), twin)| kernel == *twin).count();
     let entry = |counter: &str, kernel, twin| Entry::new(subject, counter, kernel, twin, Causes::default());
     Ok(vec![
         entry("pages brought in", brought, brought_by_twin),
-        entry("reads that bring in the same pages", reads.len() as u64, alike as u64),
+        entry("reads that bring in the same folios", reads.len() as u64, alike as u64),
     ])
 }

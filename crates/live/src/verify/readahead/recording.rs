@@ -5,14 +5,14 @@
 //!     readahead.toml               kernel, cases            Recording
 //!     sequential-4k.reads.zst      a line a read            reads
 //!
-//!   0 32 1: 64-95                  descriptor, first page, pages: what came in
+//!   0 32 1: 64-95 96-127/5         descriptor, first page, pages: what came in, the last 32 pages as one folio (2^5)
 //! ```
 
 use std::fs;
 use std::io::{self};
 use std::path::{Path, PathBuf};
 
-use lab::readahead::Access;
+use lab::readahead::{Access, FileFolio};
 use serde::{Deserialize, Serialize};
 
 use super::Brought;
@@ -74,7 +74,7 @@ impl Recording {
             parse(line).filter(known).ok_or_else(|| RecordingError::Stream {
                 file: file.clone(),
                 place: format!("line {}", number + 1),
-                problem: format!("`{line}`: expected descriptor, page, pages: pages that came in"),
+                problem: format!("`{line}`: expected descriptor, page, pages: folios that came in"),
             })
         };
         text.lines().enumerate().map(parse).collect()
@@ -82,8 +82,13 @@ impl Recording {
 }
 
 fn line((access, brought): &Brought) -> String {
-    let runs = brought.chunk_by(|a, b| a + 1 == *b);
-    let runs: String = runs.map(|run| format!(" {}-{}", run[0], run[run.len() - 1])).collect();
+    let runs = brought.chunk_by(|a, b| a.pages().end == b.index && a.order == b.order);
+    let run = |run: &[FileFolio]| {
+        let (first, last) = (run[0], run[run.len() - 1]);
+        let pages = format!(" {}-{}", first.index, last.pages().end - 1);
+        if first.order == 0 { pages } else { format!("{pages}/{}", first.order) }
+    };
+    let runs: String = runs.map(run).collect();
     format!("{} {} {}:{runs}", access.descriptor, access.index, access.pages)
 }
 
@@ -93,12 +98,14 @@ fn parse(line: &str) -> Option<Brought> {
     let [descriptor, index, pages] = numbers[..] else { return None };
     let mut brought = Vec::new();
     for run in runs.split_whitespace() {
-        let (first, last) = run.split_once('-')?;
+        let (pages, order) = run.split_once('/').unwrap_or((run, "0"));
+        let (first, last) = pages.split_once('-')?;
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if last.checked_sub(first)? > 1 << 20 {
+        let order: u8 = order.parse().ok().filter(|&order| order < 16)?;
+        if last.checked_sub(first)? > 1 << 20 || (last - first + 1) % (1 << order) != 0 {
             return None;
         }
-        brought.extend(first..=last);
+        brought.extend((first..=last).step_by(1 << order).map(|index| FileFolio { index, order }));
     }
     Some((Access { descriptor, index, pages }, brought))
 }
@@ -116,12 +123,16 @@ mod tests {
     #[test]
     fn lines_are_read_as_they_were_written() {
         let access = Access { descriptor: 1, index: 32, pages: 7 };
-        for brought in [vec![], vec![5], vec![32, 33, 34, 64, 63]] {
+        let single = |index| FileFolio { index, order: 0 };
+        let four = |index| FileFolio { index, order: 2 };
+        let mixed = vec![single(32), single(33), single(34), single(64), four(36), four(40), single(44)];
+        for brought in [vec![], vec![single(5)], vec![single(64), single(63)], mixed.clone()] {
             let read = (access, brought);
             assert_eq!(parse(&line(&read)), Some(read));
         }
-        assert_eq!(line(&(access, vec![32, 33, 34, 64])), "1 32 7: 32-34 64-64");
-        for wrong in ["", "1 2: 3-4", "1 2 3 4-5", "1 2 3: 5-4", "1 2 3: x-4", "1 2 3: 0-4294967295"] {
+        assert_eq!(line(&(access, mixed)), "1 32 7: 32-34 64-64 36-43/2 44-44");
+        let wrong = ["", "1 2: 3-4", "1 2 3 4-5", "1 2 3: 5-4", "1 2 3: x-4", "1 2 3: 0-4294967295"];
+        for wrong in wrong.into_iter().chain(["1 2 3: 4-6/2", "1 2 3: 4-7/", "1 2 3: 0-65535/16"]) {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }

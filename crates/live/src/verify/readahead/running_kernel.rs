@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use lab::readahead::Access;
+use lab::readahead::{Access, FileFolio};
 use mm::readahead::Advice;
 use rustix::fs::{fadvise, major, minor};
 use rustix::time::{ClockId, clock_gettime};
@@ -40,7 +40,7 @@ pub fn record(progress: &mut dyn FnMut(&str)) -> Result<Vec<(Case, Vec<Brought>)
     let place = directory();
     let at = |source| failed(place.display().to_string(), source);
     stay_on_one_cpu().map_err(at)?;
-    let mut recorded = Vec::new();
+    let mut recorded: Vec<(Case, Vec<Brought>)> = Vec::new();
     for (name, descriptors, reads) in cases() {
         progress(&format!("recording: {name}"));
         let file = tempfile::NamedTempFile::new_in(&place).map_err(at)?;
@@ -52,6 +52,7 @@ pub fn record(progress: &mut dyn FnMut(&str)) -> Result<Vec<(Case, Vec<Brought>)
             file_pages: FILE_PAGES,
             read_ahead_kb: limit("read_ahead_kb")?,
             max_sectors_kb: limit("max_sectors_kb")?,
+            large_folios: false,
             descriptors,
         };
         let events = PageEvents::start(&tracefs, &metadata)?;
@@ -60,13 +61,17 @@ pub fn record(progress: &mut dyn FnMut(&str)) -> Result<Vec<(Case, Vec<Brought>)
         for event in events.end_timed()? {
             let PageEvent::Added(index) = event.event else { continue };
             let read = times.partition_point(|&time| time <= event.time);
-            let Some((_, pages)) = read.checked_sub(1).and_then(|read| brought.get_mut(read)) else {
+            let Some((_, folios)) = read.checked_sub(1).and_then(|read| brought.get_mut(read)) else {
                 continue;
             };
-            pages.extend(index..index + (1 << event.order));
+            folios.push(FileFolio { index, order: event.order as u8 });
         }
         recorded.push((case, brought));
     }
+    // A file system has large folios for all files or for none; reads at random do not show it.
+    let large_folios = recorded.iter().flat_map(|(_, reads)| reads).flat_map(|(_, folios)| folios);
+    let large_folios = large_folios.into_iter().any(|folio| folio.order > 0);
+    recorded.iter_mut().for_each(|(case, _)| case.large_folios = large_folios);
     Ok(recorded)
 }
 
