@@ -18,7 +18,7 @@ use mm::{Category, MemoryManager, Series, Settings};
 use rand_pcg::Pcg64Mcg;
 
 /// Memory of the machine beyond what the group may hold, MiB: watermarks must not be in the way.
-const SPARE_MIB: u64 = 256;
+const SPARE_MIB: u64 = 4096;
 
 /// A kernel and its page cache.
 pub struct Kernel {
