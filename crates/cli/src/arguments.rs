@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::this_machine;
 use clap::Args;
-use lab::scenario::{Scenario, Workload, load_machine};
+use lab::scenario::{Scenario, THIS_MACHINE, Workload, load_machine};
 use machine::Profile;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -121,7 +121,7 @@ impl SystemArguments {
     /// The machine's profile, `default` being used if none is named.
     pub fn profile(&self, default: &str) -> Result<Profile, Failure> {
         match self.machine.as_deref().unwrap_or(default) {
-            this_machine::NAME => this_machine::profile(),
+            THIS_MACHINE => this_machine::profile(),
             name => Ok(load_machine(name)?),
         }
     }

@@ -3,12 +3,11 @@
 use crate::arguments::{SweepArguments, SystemArguments};
 use crate::compare::compare;
 use crate::failure::Failure;
-use crate::this_machine;
 use lab::experiment::Experiment;
 use lab::metric::{
     ALLOC_P50, ALLOC_P99, ALLOC_ZONE, FREE_HIGH, LOCK, MEMORY_MAX, Metric, PCP_END, PCP_MAX, ZONE_LOCK,
 };
-use lab::scenario::{Scenario, Workload};
+use lab::scenario::{Scenario, THIS_MACHINE, Workload};
 use lab::simulation::replay::Replay;
 use mm::Series;
 use std::num::NonZeroUsize;
@@ -58,7 +57,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     reader.require_lossless()?;
     let release = reader.metadata().kernel_release.clone();
     let variants = if arguments.kernel.is_empty() { vec![release.clone()] } else { arguments.kernel.clone() };
-    let machine = arguments.system.profile(this_machine::NAME)?;
+    let machine = arguments.system.profile(THIS_MACHINE)?;
     let scenario = Scenario {
         name: name(&arguments.trace),
         description: format!("demand recorded on Linux {release}, {}", arguments.trace.display()),

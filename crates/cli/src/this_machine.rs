@@ -5,15 +5,12 @@
 
 use crate::failure::Failure;
 use anyhow::{Context, anyhow};
-use lab::scenario::load_machine;
+use lab::scenario::{THIS_MACHINE, load_machine};
 use machine::Profile;
 use machine::profile::{CacheFigure, TopologyFigures};
 use machine::topology::SharedBy;
 use std::collections::BTreeSet;
 use std::fs;
-
-/// What `--machine` calls it.
-pub const NAME: &str = "this";
 
 /// The profile whose costs are borrowed.
 const COSTS_OF: &str = "icl-server";
@@ -21,7 +18,7 @@ const COSTS_OF: &str = "icl-server";
 /// The profile of this machine.
 pub fn profile() -> Result<Profile, Failure> {
     let mut profile = load_machine(COSTS_OF)?;
-    profile.name = NAME.into();
+    profile.name = THIS_MACHINE.into();
     profile.description = format!("this machine; costs of {COSTS_OF}");
     profile.topology = topology()?;
     let keys: Vec<String> = profile.figures().into_iter().map(|(key, _)| key).collect();

@@ -164,24 +164,25 @@ pub enum ScenarioError {
     },
     /// No built-in machine and no file of this name.
     #[error(
-        "{name}: no such machine; built-in machines: {}, this; or give the path of a .toml file",
-        known_machines()
+        "{name}: no such machine; most like it: {}; `mmtwin list machines` has all, or give the path of a .toml file",
+        most_like(name, machine_names().chain([THIS_MACHINE]))
     )]
     UnknownMachine {
         /// What was asked for.
         name: String,
     },
     /// No such series.
-    #[error("series = {name}: no such series; series: {}", list(Series::ALL.iter().map(|s| s.name)))]
+    #[error("{name}: no such series; series: {}", list(Series::ALL.iter().map(|s| s.name)))]
     UnknownSeries {
         /// What was asked for.
         name: String,
     },
     /// No such variant or release.
     #[error(
-        "{name}: no such variant; variants: {}; releases: {}; or batch-N",
-        list(series.variants().map(|variant| variant.name)),
-        known_releases()
+        "{name}: no such variant of series {}; most like it: {}; `mmtwin list variants` and `mmtwin list releases` have \
+         all, besides batch-N",
+        series.name,
+        most_like(name, series.variants().map(|variant| variant.name).chain(releases()))
     )]
     UnknownVariant {
         /// What was asked for.
@@ -212,6 +213,16 @@ pub enum ScenarioError {
         place: String,
         /// What is wrong.
         error: ProfileError,
+    },
+    /// A scenario asks for what there is not.
+    #[error("{place}: {key} = {error}")]
+    Asked {
+        /// The file or built-in name.
+        place: String,
+        /// The key.
+        key: &'static str,
+        /// What is wrong.
+        error: Box<ScenarioError>,
     },
     /// A kernel setting is wrong.
     #[error(transparent)]
@@ -258,16 +269,12 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn known_machines() -> String {
-    list(MACHINES.iter().map(|(name, _)| *name))
-}
-
 fn default_series() -> String {
     Series::PCP.name.into()
 }
 
-fn known_releases() -> String {
-    list(mm::series::RELEASES.iter().map(|(release, _)| *release))
+fn releases() -> impl Iterator<Item = &'static str> {
+    mm::series::RELEASES.iter().map(|(release, _)| *release)
 }
 
 fn read(path: &Path) -> Result<String, ScenarioError> {
@@ -299,8 +306,27 @@ impl Scenario {
     pub fn parse(place: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let scenario: Scenario = toml::from_str(text)
             .map_err(|error| ScenarioError::Syntax { place: place.into(), text: error.to_string() })?;
+        if scenario.seeds == 0 {
+            return Err(ScenarioError::OutOfRange {
+                key: format!("{place}: seeds"),
+                value: "0".into(),
+                expected: "at least 1".into(),
+            });
+        }
+        let asked = |error: ScenarioError| {
+            let key = match error {
+                ScenarioError::UnknownMachine { .. } => "machine",
+                ScenarioError::UnknownSeries { .. } => "series",
+                _ => "variants",
+            };
+            ScenarioError::Asked { place: place.into(), key, error: Box::new(error) }
+        };
+        let machine = &scenario.machine;
+        if !is_path(machine) && machine != THIS_MACHINE && !machine_names().any(|known| known == machine) {
+            return Err(asked(ScenarioError::UnknownMachine { name: machine.clone() }));
+        }
         for variant in &scenario.variants {
-            let choice = KernelChoice::parse(&scenario.series, variant)?;
+            let choice = KernelChoice::parse(&scenario.series, variant).map_err(asked)?;
             // On which machine it will run is not known yet.
             let check =
                 |&size: &PageSize| choice.settings(size, &scenario.settings, &BTreeMap::new()).is_ok();
@@ -481,7 +507,10 @@ impl Workload {
     }
 }
 
-/// The built-in machine profile or the file `name`. `this`, the machine that mmtwin runs on, is not known here.
+/// The machine that mmtwin runs on, among names of machines.
+pub const THIS_MACHINE: &str = "this";
+
+/// The built-in machine profile or the file `name`. [`THIS_MACHINE`] is not known here.
 pub fn load_machine(name: &str) -> Result<Profile, ScenarioError> {
     let parse = |place: &str, text: &str| {
         Profile::parse(text).map_err(|error| ScenarioError::Profile { place: place.into(), error })

@@ -513,7 +513,7 @@ impl Walk<'_> {
         let (node, place) = (self.at / Self::SLOTS, self.at % Self::SLOTS);
         let stays = match self.is_above_nodes() {
             true => node == self.index / Self::SLOTS,
-            false => self.index % Self::SLOTS == 0,
+            false => self.index.is_multiple_of(Self::SLOTS),
         };
         if self.is_above_nodes() || place == 0 {
             let node = if stays { node } else { node.checked_sub(1)? };

@@ -464,7 +464,7 @@ proptest! {
             {
                 let first = host.mm.page_of_folio(id).1;
                 let pages = 1 << host.mm.folio_order(id);
-                prop_assert!(first % pages == 0 && (first..first + pages).contains(&at), "{} at {}", at, first);
+                prop_assert!(first.is_multiple_of(pages) && (first..first + pages).contains(&at), "{} at {}", at, first);
                 prop_assert!(first + pages <= FILE_PAGES && (large_folios || pages == 1));
                 at += 1;
                 while host.mm.take_submitted_read(&mut folios) {

@@ -1,6 +1,6 @@
 //! `mmtwin study equilibrium`: a table of each arm and variant, and a sentence for each hypothesis.
 
-use super::Arguments;
+use super::{Arguments, Ground};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
@@ -20,6 +20,8 @@ const TABLES: [Metric; 4] = [PREFERRED_SUCCESS, EQUILIBRIUM_TIME, UNUSABLE_FREE,
 #[derive(Serialize)]
 struct View<'a> {
     study: &'a str,
+    #[serde(flatten)]
+    ground: Ground,
     arms: Vec<Arm<'a>>,
     findings: &'a [Finding],
 }
@@ -35,16 +37,20 @@ struct Arm<'a> {
 /// Runs the study.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let mut runs = Runs::new();
+    let mut ground = None;
     for name in ARMS {
         let experiment = arguments.asked(Experiment::of(name, arguments.seeds())?)?;
+        ground.get_or_insert_with(|| Ground::of(&experiment));
         runs.insert(name, sweep_of_several(&experiment, &arguments.sweep)?);
     }
+    let ground = ground.expect("a study has arms");
     let findings = findings(&runs);
     if arguments.sweep.json {
         let arms = runs.iter().flat_map(|(scenario, records)| arms(scenario, records)).collect();
-        return json::print("study", &View { study: "equilibrium", arms, findings: &findings });
+        return json::print("study", &View { study: "equilibrium", ground, arms, findings: &findings });
     }
-    let mut pieces: Vec<String> = TABLES.iter().map(|&metric| table(&runs, metric).render()).collect();
+    let mut pieces = vec![ground.heading("equilibrium")];
+    pieces.extend(TABLES.iter().map(|&metric| table(&runs, metric).render()));
     pieces.extend(findings.iter().map(sentence));
     json::print_text(&pieces.join("\n\n"))
 }

@@ -6,6 +6,8 @@ mod pid_filter;
 use crate::arguments::{SweepArguments, SystemArguments};
 use crate::failure::Failure;
 use lab::experiment::Experiment;
+use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Answer a question that takes several scenarios
 #[derive(clap::Args)]
@@ -43,6 +45,32 @@ impl Arguments {
     fn asked(&self, experiment: Experiment) -> Result<Experiment, Failure> {
         let machine = self.system.profile(&experiment.scenario.machine)?;
         Ok(Experiment { machine, changes: self.system.changes()?, ..experiment })
+    }
+}
+
+/// On what a study ran: the machine, and the seeds of each arm.
+#[derive(Debug, Serialize)]
+struct Ground {
+    machine: String,
+    seeds: u32,
+    settings: BTreeMap<String, String>,
+}
+
+impl Ground {
+    /// That of an arm, and so of all of them.
+    fn of(experiment: &Experiment) -> Ground {
+        Ground {
+            machine: experiment.machine.name.clone(),
+            seeds: experiment.seeds,
+            settings: experiment.changes.clone(),
+        }
+    }
+
+    /// A heading.
+    fn heading(&self, study: &str) -> String {
+        let settings: String = self.settings.iter().map(|(key, value)| format!(", {key}={value}")).collect();
+        let seeds = if self.seeds == 1 { "one seed".into() } else { format!("{} seeds", self.seeds) };
+        format!("{study} on {}, {seeds} each{settings}", self.machine)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `mmtwin study pid-filter`: a map, one row for each program, one column for each kernel.
 
-use super::Arguments;
+use super::{Arguments, Ground};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::change;
@@ -12,6 +12,8 @@ use serde::Serialize;
 #[derive(Serialize)]
 struct View<'a> {
     study: &'a str,
+    #[serde(flatten)]
+    ground: Ground,
     rows: &'a [Row],
 }
 
@@ -25,17 +27,21 @@ struct Row {
 /// Runs the study.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let mut rows = Vec::new();
+    let mut ground = None;
     for arm in arms() {
         let experiment = arguments.asked(arm.experiment(arguments.seeds())?)?;
+        ground.get_or_insert_with(|| Ground::of(&experiment));
         let records = sweep_of_several(&experiment, &arguments.sweep)?;
         rows.push(Row { arm, cells: cells(&experiment, &records) });
     }
+    let ground = ground.expect("a study has arms");
     if arguments.sweep.json {
-        return json::print("study", &View { study: "pid-filter", rows: &rows });
+        return json::print("study", &View { study: "pid-filter", ground, rows: &rows });
     }
     json::print_text(&format!(
-        "{}\nagainst b0: passes through memory a second; CPU time of the kernel; accesses to near memory, points\n\
+        "{}\n\n{}\nagainst b0: passes through memory a second; CPU time of the kernel; accesses to near memory, points\n\
          * bootstrap and t-test over pairs of seeds both tell it from none",
+        ground.heading("pid-filter"),
         map(&rows).render()
     ))
 }

@@ -92,6 +92,7 @@ pub fn run(run: &Run, spec: &RecordedMappings) -> Result<Outcome, RunError> {
         system,
         processes: std::iter::repeat_with(|| None).take(mappings.processes).collect(),
         shares: Vec::new(),
+        anon: 0,
         marked: spec.contiguous_entries,
         translations: [0; 2],
         anon_max: 0,
@@ -133,6 +134,8 @@ struct Replay {
     processes: Vec<Option<Process>>,
     /// Memory in each of [`BUCKETS`], one row a sample.
     shares: Vec<[u64; BUCKETS.len()]>,
+    /// Anonymous pages of all samples.
+    anon: u64,
     /// Whether runs of pages are marked.
     marked: bool,
     /// Translations that the samples need, and as many as single pages of 4 KiB would.
@@ -304,7 +307,10 @@ impl Replay {
         }
         let page_size = self.system.mm.page_size();
         let all: u64 = pages.iter().sum();
+        let pmd_order = self.system.mm.geometry().pmd_order;
         let run = |(order, &pages): (usize, &u64)| match &self.system.machine.costs.blocks {
+            // A huge page has one entry of its own.
+            Some(_) if order == usize::from(pmd_order) => pages >> order,
             Some(blocks) => blocks.translations(pages, 1 << order, self.marked),
             None => pages,
         };
@@ -313,6 +319,7 @@ impl Replay {
         let of_size =
             |kib: u64| (kib / page_size.kib()).checked_ilog2().map_or(0, |order| pages[order as usize]);
         self.shares.push(BUCKETS.map(|(kib, _)| of_size(kib)));
+        self.anon += all;
         self.anon_max = self.anon_max.max(all);
         let value = page_size.mib_of_pages(all);
         self.series.push(Sample { seconds: seconds as f64, name: "anon_mib", value });
@@ -336,10 +343,9 @@ impl Replay {
         let seconds = spec.cpu_seconds.value - walks[0] + walks[1] + machine.now(CPU).seconds();
         let mut outcome = Outcome { virtual_seconds: seconds, series: self.series, ..Outcome::default() };
         outcome.set(metric::RUNS_PER_MINUTE, 60.0 * spec.runs.value / seconds);
-        let total: u64 = self.shares.iter().flatten().sum();
         for (bucket, (_, metric)) in BUCKETS.iter().enumerate() {
             let pages: u64 = self.shares.iter().map(|shares| shares[bucket]).sum();
-            outcome.set(*metric, 100.0 * pages as f64 / total.max(1) as f64);
+            outcome.set(*metric, 100.0 * pages as f64 / self.anon.max(1) as f64);
         }
         let counters = self.system.mm.counters();
         outcome.set(metric::ANON_MAX, self.system.mm.page_size().mib_of_pages(self.anon_max));

@@ -143,7 +143,7 @@ fn has_any_page_size(workload: &Workload) -> bool {
 fn check_fit(run: &Run) -> Result<(), ScenarioError> {
     if run.machine.page_size != PageSize::Kib4 && !has_any_page_size(&run.workload) {
         return Err(ScenarioError::OutOfRange {
-            key: format!("{}: machine", run.scenario),
+            key: "machine".into(),
             value: format!("{}, page_size_kib = {}", run.machine.name, run.machine.page_size.kib()),
             expected: "a machine with pages of 4 KiB, in which this kind of workload was recorded or counts"
                 .into(),
@@ -171,15 +171,16 @@ fn check_fit(run: &Run) -> Result<(), ScenarioError> {
                 .find(|name| !run.machine.devices.contains_key(*name));
             let Some(missing) = missing else { return Ok(()) };
             let known: Vec<&str> = run.machine.devices.keys().map(String::as_str).collect();
+            let known = if known.is_empty() { "none".into() } else { known.join(", ") };
             return Err(ScenarioError::OutOfRange {
-                key: format!("{}: workload.files, workload.swap", run.scenario),
+                key: "workload.files, workload.swap".into(),
                 value: missing.clone(),
-                expected: format!("a device of machine {}: {}", run.machine.name, known.join(", ")),
+                expected: format!("a device of machine {}, which has: {known}", run.machine.name),
             });
         }
         Workload::Numa(_) if run.machine.numa.is_none() => {
             return Err(ScenarioError::OutOfRange {
-                key: format!("{}: machine", run.scenario),
+                key: "machine".into(),
                 value: run.machine.name.clone(),
                 expected: "a machine whose profile has [numa]".into(),
             });
@@ -192,7 +193,7 @@ fn check_fit(run: &Run) -> Result<(), ScenarioError> {
         return Ok(());
     }
     Err(ScenarioError::OutOfRange {
-        key: format!("{}: workload.{key}", run.scenario),
+        key: format!("workload.{key}"),
         value,
         expected: format!("no more than machine {} has: {cpus} CPUs, {nodes} nodes", run.machine.name),
     })

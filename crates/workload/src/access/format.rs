@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::input::Input;
-use super::lines::Lines;
+use super::lines::{Lines, number};
 use super::page_cache::PageCache;
 use super::table::{Columns, Table};
 use super::{
@@ -87,13 +87,15 @@ pub(super) fn detect(input: &Input) -> Result<Format, AccessError> {
     }
     let mut lines = head.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let first = lines.next().ok_or_else(|| unrecognised("has blank lines only"))?;
-    Ok(match first {
-        _ if first.starts_with(b"fio version ") => Format::Fio,
-        _ if lackey::plausible(first) => Format::Lackey,
-        _ if blkparse::plausible(first) => Format::Blkparse(BlockEvent::Queue),
-        _ if table::plausible(first) => Format::Csv(Columns::default()),
-        _ => Format::Ids,
-    })
+    match first {
+        _ if first.starts_with(b"fio version ") => Ok(Format::Fio),
+        _ if lackey::plausible(first) => Ok(Format::Lackey),
+        _ if blkparse::plausible(first) => Ok(Format::Blkparse(BlockEvent::Queue)),
+        _ if table::plausible(first) => Ok(Format::Csv(Columns::default())),
+        _ if number(first.trim_ascii()).is_some() => Ok(Format::Ids),
+        // Any text could be ids, but mostly is none.
+        _ => Err(unrecognised("is text that begins like no trace")),
+    }
 }
 
 /// Whether bytes are text: UTF-8, which may be cut at the end, without control characters.

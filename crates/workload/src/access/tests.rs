@@ -276,7 +276,9 @@ fn a_program_in_between_lackeys_lines_is_refused() {
 
 #[test]
 fn ids_are_numbers_or_any_text() {
-    let accesses = good("7\nabc\n\nabd\r\nabc\n007", None);
+    let text = "7\nabc\n\nabd\r\nabc\n007";
+    let accesses = good(text, None);
+    assert_eq!(accesses, good(text, Some(Format::Ids)));
     let objects: Vec<u64> = accesses.iter().map(|access| access.object).collect();
     assert_eq!((objects[0], objects[1], objects[4]), (7, objects[3], 7));
     assert_ne!(objects[1], objects[2]);
