@@ -137,12 +137,13 @@ impl MemoryManager {
         let effort = Effort { no_retry: pages.order > 0, ..Effort::ORDINARY };
         let folio = self.try_alloc_folio(machine, cpu, memcg, flags, effort, Placement::Local);
         let id = folio.map_err(|_| OutOfMemory)?;
-        let slot = self.files.make_slot(pages.file, pages.index);
+        let owner = self.lruvec_of(memcg, machine.node(cpu));
+        let slot = self.files.make_slot(pages.file, pages.index, owner);
         self.folios[id].slot = slot;
         self.counters.add(Event::PageCacheAdded, flags.nr_pages());
         let before = match pages.order {
             0 => self.files.store(slot, Entry::Folio(id)),
-            _ => self.files.store_pages(pages, Entry::Folio(id)),
+            _ => self.files.store_pages(pages, owner, Entry::Folio(id)),
         };
         if let Entry::Shadow(shadow) = before {
             self.workingset_refault(machine.now(cpu), id, shadow, in_fault);
@@ -209,7 +210,9 @@ impl MemoryManager {
         if pages == 1 {
             self.files.store(slot, Entry::Shadow(shadow));
         } else {
-            self.files.store_pages(self.file_pages(id), Entry::Shadow(shadow));
+            // Its nodes are there.
+            let owner = self.folios[id].lruvec;
+            self.files.store_pages(self.file_pages(id), owner, Entry::Shadow(shadow));
         }
         self.counters.add(Event::PageCacheRemoved, pages);
         if let Some(removals) = &mut self.removals {

@@ -208,6 +208,8 @@ pub struct Lruvec {
     pub flushed: LruvecStat,
     /// Large folios that wait to be split.
     pub(crate) deferred_split: DeferredSplit,
+    /// Nodes of files with nothing but shadows that reclaim owes to look at.
+    pub(crate) deferred_shadow_nodes: u64,
     /// Changes of statistics since then.
     pub stat_updates: u64,
 }
@@ -233,6 +235,7 @@ impl Lruvec {
             stat: LruvecStat::default(),
             flushed: LruvecStat::default(),
             deferred_split: DeferredSplit::default(),
+            deferred_shadow_nodes: 0,
             stat_updates: 0,
         }
     }

@@ -162,8 +162,6 @@ pub struct MemoryManager {
     pub(crate) shadow_layout: ShadowLayout,
     /// The multi-gen LRU while it is in use.
     pub(crate) generations: Option<GenFeatures>,
-    /// Work that the shrinker of shadow nodes has put off.
-    pub(crate) deferred_shadow_nodes: u64,
     /// Folios whose writing has begun.
     pub(crate) submitted_writes: Vec<FolioId>,
     pub(crate) dirty_pages: DirtyPages,
@@ -263,7 +261,6 @@ impl MemoryManager {
             oom_kill_wanted: false,
             shadow_layout: shadow_layout.expect("the largest shift of node numbers"),
             generations: None,
-            deferred_shadow_nodes: 0,
             submitted_writes: Vec::new(),
             dirty_pages: DirtyPages::default(),
             nr_mlock: 0,

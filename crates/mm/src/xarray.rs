@@ -4,8 +4,8 @@
 //!   file ─► nodes, by index / 64 ─► slots, by index % 64:   folio │ shadow │ nothing       4 bytes
 //!                                                                      └─► value         8 more
 //!
-//!   a node without folios but with shadows is on a list of such nodes, oldest first, from which memory
-//!   pressure takes them; a node with nothing is freed
+//!   a node without folios but with shadows is on a list of such nodes of the group and memory node that it is charged to,
+//!   oldest first, from which memory pressure takes them; a node with nothing is freed
 //! ```
 //!
 //! A folio of several pages is in the slot of each of them, and so is the shadow that it leaves, which is what the kernel's
@@ -16,7 +16,7 @@
 //! accesses do not meet them. In the kernel:
 //! lib/xarray.c, `workingset_update_node` and `scan_shadow_nodes` in mm/workingset.c.
 
-use crate::folio::{FolioFlags, FolioId, Folios};
+use crate::folio::{FolioFlags, FolioId, Folios, LruvecId};
 use crate::growth;
 use prefetch_index::prefetch_index;
 use std::collections::{BTreeSet, VecDeque};
@@ -131,8 +131,20 @@ struct Node {
     base: u32,
     folios: u8,
     shadows: u8,
+    /// Whom it is charged to.
+    owner: LruvecId,
     /// Changes when the node goes on the list of nodes with nothing but shadows or comes off it.
     listed: u32,
+}
+
+/// The nodes that are charged to a group, on one of the machine's nodes.
+#[derive(Clone, Debug, Default)]
+struct Charged {
+    nodes: u64,
+    /// Those with nothing but shadows, oldest first, with what [`Node::listed`] was. Others are passed over.
+    shadow_nodes: VecDeque<(u32, u32)>,
+    /// How many of them there are.
+    listed: u64,
 }
 
 /// The pages of all files.
@@ -146,9 +158,8 @@ pub struct Files {
     slots: Vec<[Slot; NODE_SLOTS]>,
     shadows: Shadows,
     free: Vec<u32>,
-    /// Nodes with nothing but shadows, oldest first, with what [`Node::listed`] was. Others are passed over.
-    shadow_nodes: VecDeque<(u32, u32)>,
-    workingset_nodes: u64,
+    /// By owner.
+    charged: Vec<Charged>,
     folios: u64,
     listings: u32,
 }
@@ -257,15 +268,21 @@ impl Files {
         (node.file, node.base * NODE_SLOTS as u32 + slot % NODE_SLOTS as u32)
     }
 
-    /// The slot of a page, made if there is none. Store something in it next.
-    pub fn make_slot(&mut self, file: FileId, index: u32) -> u32 {
+    /// The slot of a page, made if there is none, in a node that is charged to `owner` if it has to be made too. Store something
+    /// in it next.
+    pub fn make_slot(&mut self, file: FileId, index: u32, owner: LruvecId) -> u32 {
         let base = index as usize / NODE_SLOTS;
         let directory = &mut self.directories[file.0 as usize];
         if directory.len() <= base {
             directory.resize(base + 1, NONE);
         }
         if directory[base] == NONE {
-            let node = Node { file, base: base as u32, folios: 0, shadows: 0, listed: UNLISTED };
+            let node = Node { file, base: base as u32, folios: 0, shadows: 0, owner, listed: UNLISTED };
+            let owner = usize::from(owner.0);
+            if self.charged.len() <= owner {
+                self.charged.resize_with(owner + 1, Charged::default);
+            }
+            self.charged[owner].nodes += 1;
             directory[base] = match self.free.pop() {
                 Some(id) => {
                     self.nodes[id as usize] = node;
@@ -283,11 +300,11 @@ impl Files {
         directory[base] * NODE_SLOTS as u32 + index % NODE_SLOTS as u32
     }
 
-    /// Stores `entry` for some pages; what the last of them had that had something.
-    pub(crate) fn store_pages(&mut self, pages: FilePages, entry: Entry) -> Entry {
+    /// Stores `entry` for some pages; what the last of them had that had something. New nodes are charged to `owner`.
+    pub(crate) fn store_pages(&mut self, pages: FilePages, owner: LruvecId, entry: Entry) -> Entry {
         let mut before = Entry::Empty;
         for index in pages.indices() {
-            let slot = self.make_slot(pages.file, index);
+            let slot = self.make_slot(pages.file, index, owner);
             match self.store(slot, entry) {
                 Entry::Empty => {}
                 stored => before = stored,
@@ -332,24 +349,26 @@ impl Files {
     /// Lists a node that has nothing but shadows, takes others off the list, frees an empty one.
     fn update_node(&mut self, id: u32) {
         let node = &mut self.nodes[id as usize];
-        let Node { file, base, folios, shadows, .. } = *node;
+        let Node { file, base, folios, shadows, owner, .. } = *node;
+        let charged = &mut self.charged[usize::from(owner.0)];
         let only_shadows = folios == 0 && shadows > 0;
         if only_shadows != (node.listed != UNLISTED) {
             if only_shadows {
                 self.listings = self.listings.wrapping_add(1).max(1);
                 node.listed = self.listings;
-                self.shadow_nodes.push_back((id, node.listed));
-                self.workingset_nodes += 1;
+                charged.shadow_nodes.push_back((id, node.listed));
+                charged.listed += 1;
                 // Nodes that came off the list leave their place in it.
-                if self.shadow_nodes.len() as u64 > 2 * self.workingset_nodes + NODE_SLOTS as u64 {
-                    self.shadow_nodes.retain(|&(id, listed)| self.nodes[id as usize].listed == listed);
+                if charged.shadow_nodes.len() as u64 > 2 * charged.listed + NODE_SLOTS as u64 {
+                    charged.shadow_nodes.retain(|&(id, listed)| self.nodes[id as usize].listed == listed);
                 }
             } else {
                 node.listed = UNLISTED;
-                self.workingset_nodes -= 1;
+                charged.listed -= 1;
             }
         }
         if folios == 0 && shadows == 0 {
+            charged.nodes -= 1;
             self.directories[file.0 as usize][base as usize] = NONE;
             self.free.push(id);
         }
@@ -362,14 +381,23 @@ impl Files {
 
     /// Nodes with nothing but shadows (`workingset_nodes`).
     pub fn workingset_nodes(&self) -> u64 {
-        self.workingset_nodes
+        self.charged.iter().map(|charged| charged.listed).sum()
     }
 
-    /// Frees up to `wanted` nodes that have nothing but shadows, oldest first; how many (`scan_shadow_nodes`).
-    pub fn free_shadow_nodes(&mut self, wanted: u64) -> u64 {
+    /// Nodes that are charged to `owner`, and those among them with nothing but shadows.
+    pub(crate) fn nodes_of(&self, owner: LruvecId) -> (u64, u64) {
+        self.charged.get(usize::from(owner.0)).map_or((0, 0), |charged| (charged.nodes, charged.listed))
+    }
+
+    /// Frees up to `wanted` nodes of `owner` that have nothing but shadows, oldest first; how many (`scan_shadow_nodes`).
+    pub fn free_shadow_nodes(&mut self, owner: LruvecId, wanted: u64) -> u64 {
+        let owner = usize::from(owner.0);
         let mut freed = 0;
         while freed < wanted {
-            let Some((id, listed)) = self.shadow_nodes.pop_front() else { break };
+            let charged = self.charged.get_mut(owner);
+            let Some((id, listed)) = charged.and_then(|charged| charged.shadow_nodes.pop_front()) else {
+                break;
+            };
             if self.nodes[id as usize].listed != listed {
                 continue;
             }
@@ -386,7 +414,8 @@ impl Files {
     /// Checks nodes against their slots and entries against the folios they name; panics with what does not hold. How
     /// many folios files have.
     pub(crate) fn validate(&self, folios: &Folios) -> usize {
-        let (mut cached, mut nodes, mut listed, mut all_shadows) = (0, 0, 0, 0);
+        let (mut cached, mut nodes, mut all_shadows) = (0, 0, 0);
+        let (mut listed, mut charged) = (vec![0; self.charged.len()], vec![0; self.charged.len()]);
         for (file, directory) in self.directories.iter().enumerate() {
             for (base, &id) in directory.iter().enumerate().filter(|&(_, &id)| id != NONE) {
                 let node = &self.nodes[id as usize];
@@ -416,13 +445,17 @@ impl Files {
                     "node {id} is listed iff it has only shadows"
                 );
                 let is_listed = |&&listed: &&(u32, u32)| listed == (id, node.listed);
-                assert!(pages > 0 || self.shadow_nodes.iter().filter(is_listed).count() == 1);
-                listed += u64::from(pages == 0);
+                let owner = usize::from(node.owner.0);
+                let shadow_nodes = &self.charged[owner].shadow_nodes;
+                assert!(pages > 0 || shadow_nodes.iter().filter(is_listed).count() == 1);
+                listed[owner] += u64::from(pages == 0);
+                charged[owner] += 1;
                 all_shadows += usize::from(shadows);
                 nodes += 1;
             }
         }
-        assert_eq!(listed, self.workingset_nodes, "workingset_nodes");
+        assert!(self.charged.iter().map(|of| of.listed).eq(listed), "workingset_nodes");
+        assert!(self.charged.iter().map(|of| of.nodes).eq(charged), "nodes by owner");
         assert_eq!(all_shadows, self.shadows.len, "each value of a shadow has a slot");
         assert_eq!(nodes + self.free.len(), self.nodes.len(), "each node belongs to a file or is free");
         cached
@@ -433,7 +466,8 @@ impl Files {
         let directories: usize = self.directories.iter().map(|d| d.capacity() * 4).sum();
         let nodes = self.nodes.capacity() * (size_of::<Node>() + NODE_SLOTS * size_of::<Slot>());
         let shadows = self.shadows.values.capacity() * size_of::<u64>();
-        directories + nodes + shadows + self.shadow_nodes.capacity() * size_of::<(u32, u32)>()
+        let listed = self.charged.iter().map(|of| of.shadow_nodes.capacity() * size_of::<(u32, u32)>());
+        directories + nodes + shadows + listed.sum::<usize>()
     }
 }
 
@@ -529,11 +563,13 @@ impl Walk<'_> {
 mod tests {
     use super::*;
 
+    const OWNER: LruvecId = LruvecId(1);
+
     #[test]
     fn a_slot_gives_back_what_was_stored() {
         let mut files = Files::default();
         let file = files.open();
-        let slots: Vec<u32> = (0..3).map(|index| files.make_slot(file, index)).collect();
+        let slots: Vec<u32> = (0..3).map(|index| files.make_slot(file, index, OWNER)).collect();
         let values = [0, (1 << 63) - 1, 1 << 31];
         let mut before = [Entry::Empty; 3];
         let folios = [0, 1, (1 << 31) - 3].map(|id| Entry::Folio(FolioId(id)));
@@ -553,7 +589,7 @@ mod tests {
         let mut files = Files::default();
         let file = files.open();
         for (id, &(index, order)) in folios.iter().enumerate() {
-            files.store_pages(FilePages { file, index, order }, Entry::Folio(FolioId(id as u32)));
+            files.store_pages(FilePages { file, index, order }, OWNER, Entry::Folio(FolioId(id as u32)));
         }
         (files, file)
     }
@@ -600,14 +636,14 @@ mod tests {
         assert_eq!(files.nr_folios(), 132);
         let [small, large] = [(4, 2), (64, 7)].map(|(index, order)| FilePages { file, index, order });
         assert!(large.indices().all(|page| files.folio(file, page) == Some(FolioId(1))));
-        assert_eq!(files.store_pages(small, Entry::Shadow(9)), Entry::Folio(FolioId(0)));
-        assert_eq!(files.store_pages(large, Entry::Shadow(8)), Entry::Folio(FolioId(1)));
+        assert_eq!(files.store_pages(small, OWNER, Entry::Shadow(9)), Entry::Folio(FolioId(0)));
+        assert_eq!(files.store_pages(large, OWNER, Entry::Shadow(8)), Entry::Folio(FolioId(1)));
         assert_eq!((files.nr_folios(), files.workingset_nodes()), (0, 3));
         // A page takes its slot of the shadow, a folio what the last of its slots has.
         let page = FilePages::single(file, 6);
-        assert_eq!(files.store_pages(page, Entry::Folio(FolioId(2))), Entry::Shadow(9));
-        assert_eq!(files.store_pages(page, Entry::Shadow(7)), Entry::Folio(FolioId(2)));
-        assert_eq!(files.store_pages(small, Entry::Folio(FolioId(3))), Entry::Shadow(9));
+        assert_eq!(files.store_pages(page, OWNER, Entry::Folio(FolioId(2))), Entry::Shadow(9));
+        assert_eq!(files.store_pages(page, OWNER, Entry::Shadow(7)), Entry::Folio(FolioId(2)));
+        assert_eq!(files.store_pages(small, OWNER, Entry::Folio(FolioId(3))), Entry::Shadow(9));
     }
 
     #[test]
@@ -615,24 +651,29 @@ mod tests {
         let mut files = Files::default();
         let file = files.open();
         for (index, shadow) in [(0, 10), (64, 11), (128, 12)] {
-            let slot = files.make_slot(file, index);
+            let slot = files.make_slot(file, index, OWNER);
             files.store(slot, Entry::Folio(FolioId(index)));
             assert_eq!(files.page_of(slot), (file, index));
             files.store(slot, Entry::Shadow(shadow));
         }
         assert_eq!(files.workingset_nodes(), 3);
         // The oldest gets a page again and becomes the youngest.
-        let slot = files.make_slot(file, 1);
+        let slot = files.make_slot(file, 1, OWNER);
         files.store(slot, Entry::Folio(FolioId(7)));
         assert_eq!(files.workingset_nodes(), 2);
         files.store(slot, Entry::Empty);
         assert_eq!(files.workingset_nodes(), 3);
-        assert_eq!(files.free_shadow_nodes(2), 2);
+        assert_eq!((files.nodes_of(OWNER), files.nodes_of(LruvecId(0))), ((3, 3), (0, 0)));
+        assert_eq!(
+            (files.free_shadow_nodes(LruvecId(7), 2), files.free_shadow_nodes(LruvecId(0), 2)),
+            (0, 0)
+        );
+        assert_eq!(files.free_shadow_nodes(OWNER, 2), 2);
         assert_eq!(
             [0, 64, 128].map(|index| files.entry(file, index)),
             [Entry::Shadow(10), Entry::Empty, Entry::Empty]
         );
-        assert_eq!(files.free_shadow_nodes(2), 1);
+        assert_eq!(files.free_shadow_nodes(OWNER, 2), 1);
         assert_eq!(files.workingset_nodes(), 0);
     }
 }

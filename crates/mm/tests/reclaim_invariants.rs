@@ -624,3 +624,39 @@ fn nested_groups_share_the_protection_of_their_parent() {
         assert!(left.iter().all(|left| (180..=330).contains(left)), "{variant}: {left:?}");
     }
 }
+
+/// A group that streams keeps shadows for eight times what it has in memory, as nodes of files are charged to it; its neighbour
+/// keeps all of its own.
+#[test]
+fn shadows_of_a_group_are_limited_by_its_memory() {
+    const LIMIT: u32 = 2000;
+    for variant in ["cls", "g65", "mainline-6.18"] {
+        let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
+        let [streaming, neighbour] = [(); 2].map(|()| mm.create_memcg(Memcg::ROOT));
+        let files = [streaming, neighbour].map(|memcg| {
+            mm.memcg_mut(memcg).max = LIMIT.into();
+            (memcg, mm.open_file())
+        });
+        let mut read = |mm: &mut MemoryManager, (memcg, file), pages| {
+            for page in 0..pages {
+                if let Read::Miss(id) = mm.read_page(&mut machine, Cpu(0), memcg, file, page, false).unwrap()
+                {
+                    mm.end_read(id);
+                }
+            }
+        };
+        read(&mut mm, files[1], 5 * LIMIT);
+        assert_eq!(mm.counters().get(Event::WorkingsetNodereclaim), 0, "{variant}");
+        let of_neighbour = mm.files().workingset_nodes();
+        read(&mut mm, files[0], 40 * LIMIT);
+        let nodes = mm.files().workingset_nodes() - of_neighbour;
+        // Half of what is too much is freed, if that is a batch of 128; what nodes themselves take counts as memory too.
+        let most = u64::from(LIMIT) / 8;
+        assert!((most..most + 2 * 128 + most / 16).contains(&nodes), "{variant}: {nodes} nodes");
+        let reclaimed = mm.counters().get(Event::WorkingsetNodereclaim);
+        // A node or two have both pages and shadows.
+        let left = u64::from(39 * LIMIT) / 64;
+        assert!((nodes + reclaimed).abs_diff(left) < 3, "{variant}: {nodes} and {reclaimed} of {left}");
+        mm.validate(0);
+    }
+}

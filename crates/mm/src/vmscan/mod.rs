@@ -43,6 +43,9 @@ use crate::workingset::LruType;
 use machine::{Cpu, Machine, Node, Time};
 use policy::{DEF_PRIORITY, PAGE_ALLOC_COSTLY_ORDER, SWAP_CLUSTER_MAX, SlabScan, compact_gap};
 
+/// What a node of 64 slots costs its group: itself, and a pointer to the group (`struct xa_node`, `obj_full_size`).
+const XA_NODE_BYTES: u64 = 576 + 8;
+
 /// How often a charge or an allocation reclaims before it gives up (`MAX_RECLAIM_RETRIES`).
 const MAX_RECLAIM_RETRIES: u32 = 16;
 
@@ -488,8 +491,8 @@ impl MemoryManager {
         }
     }
 
-    /// Splits folios that wait for it, and frees nodes of files that hold nothing but shadows, if they are too many for what
-    /// is in memory (`count_shadow_nodes`).
+    /// Splits folios that wait for it, and frees nodes of files that hold nothing but shadows, if a group has too many of them
+    /// for what it has in memory (`count_shadow_nodes`).
     pub(crate) fn shrink_slab(
         &mut self,
         machine: &mut Machine<Category>,
@@ -500,25 +503,24 @@ impl MemoryManager {
     ) {
         let lruvec = self.lruvec_of(memcg, node);
         self.shrink_deferred_splits(machine, cpu, lruvec, priority);
-        if memcg != Memcg::ROOT {
-            return;
-        }
-        let pages: u64 = self.zones_of(node).map(|zone| zone.managed).sum();
-        let nodes = self.files.workingset_nodes();
-        let freeable = nodes.saturating_sub(pages >> 3);
+        let (nodes, shadow_nodes) = self.files.nodes_of(lruvec);
+        let on_lists: u64 = self.lruvecs[lruvec.0 as usize].stat.nr_lru.iter().sum();
+        let pages = on_lists + nodes * XA_NODE_BYTES / self.page_size().bytes();
+        let freeable = shadow_nodes.saturating_sub(pages >> 3);
         if freeable == 0 {
             return;
         }
-        let mut slab = SlabScan::new(freeable, self.deferred_shadow_nodes, priority, None);
+        let deferred = self.lruvecs[lruvec.0 as usize].deferred_shadow_nodes;
+        let mut slab = SlabScan::new(freeable, deferred, priority, None);
         while let Some(batch) = slab.batch() {
-            let freed = self.files.free_shadow_nodes(batch);
+            let freed = self.files.free_shadow_nodes(lruvec, batch);
             self.counters.add(Event::WorkingsetNodereclaim, freed);
             slab.scanned(batch);
             if freed == 0 {
                 break;
             }
         }
-        self.deferred_shadow_nodes = slab.deferred();
+        self.lruvecs[lruvec.0 as usize].deferred_shadow_nodes = slab.deferred();
     }
 
     /// Checks what must always hold of folios between calls; panics with what does not. How many pages they have.
