@@ -17,7 +17,8 @@ use mm::xarray::FileId;
 use mm::{Category, MemoryManager, Series, Settings};
 use rand_pcg::Pcg64Mcg;
 
-/// Memory of the machine beyond what the group may hold, MiB: watermarks must not be in the way.
+/// Memory of the machine beyond what the group may hold, MiB: as much as lies below the zone that is used first, so that
+/// no watermark is in the way there.
 const SPARE_MIB: u64 = 4096;
 
 /// A kernel and its page cache.

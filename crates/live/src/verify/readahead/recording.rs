@@ -102,7 +102,8 @@ fn parse(line: &str) -> Option<Brought> {
         let (first, last) = pages.split_once('-')?;
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
         let order: u8 = order.parse().ok().filter(|&order| order < 16)?;
-        if last.checked_sub(first)? > 1 << 20 || (last - first + 1) % (1 << order) != 0 {
+        let pages = last.checked_add(1)?.checked_sub(first)?;
+        if pages > 1 << 20 || !pages.is_multiple_of(1 << order) {
             return None;
         }
         brought.extend((first..=last).step_by(1 << order).map(|index| FileFolio { index, order }));
@@ -132,7 +133,12 @@ mod tests {
         }
         assert_eq!(line(&(access, mixed)), "1 32 7: 32-34 64-64 36-43/2 44-44");
         let wrong = ["", "1 2: 3-4", "1 2 3 4-5", "1 2 3: 5-4", "1 2 3: x-4", "1 2 3: 0-4294967295"];
-        for wrong in wrong.into_iter().chain(["1 2 3: 4-6/2", "1 2 3: 4-7/", "1 2 3: 0-65535/16"]) {
+        for wrong in wrong.into_iter().chain([
+            "1 2 3: 4-6/2",
+            "1 2 3: 4-7/",
+            "1 2 3: 0-65535/16",
+            "1 2 3: 4294967295-4294967295",
+        ]) {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }
