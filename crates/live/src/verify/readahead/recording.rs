@@ -103,7 +103,7 @@ fn parse(line: &str) -> Option<Brought> {
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
         let order: u8 = order.parse().ok().filter(|&order| order < 16)?;
         let pages = last.checked_add(1)?.checked_sub(first)?;
-        if pages > 1 << 20 || !pages.is_multiple_of(1 << order) {
+        if !(1..=1 << 20).contains(&pages) || !pages.is_multiple_of(1 << order) {
             return None;
         }
         brought.extend((first..=last).step_by(1 << order).map(|index| FileFolio { index, order }));
