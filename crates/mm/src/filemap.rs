@@ -138,12 +138,12 @@ impl MemoryManager {
         let folio = self.try_alloc_folio(machine, cpu, memcg, flags, effort, Placement::Local);
         let id = folio.map_err(|_| OutOfMemory)?;
         let owner = self.lruvec_of(memcg, machine.node(cpu));
-        let slot = self.files.make_slot(pages.file, pages.index, owner);
+        let slot = self.files.make_slots(pages, owner);
         self.folios[id].slot = slot;
         self.counters.add(Event::PageCacheAdded, flags.nr_pages());
         let before = match pages.order {
             0 => self.files.store(slot, Entry::Folio(id)),
-            _ => self.files.store_pages(pages, owner, Entry::Folio(id)),
+            _ => self.files.store_pages(pages, Entry::Folio(id)),
         };
         if let Entry::Shadow(shadow) = before {
             self.workingset_refault(machine.now(cpu), id, shadow, in_fault);
@@ -210,9 +210,7 @@ impl MemoryManager {
         if pages == 1 {
             self.files.store(slot, Entry::Shadow(shadow));
         } else {
-            // Its nodes are there.
-            let owner = self.folios[id].lruvec;
-            self.files.store_pages(self.file_pages(id), owner, Entry::Shadow(shadow));
+            self.files.store_pages(self.file_pages(id), Entry::Shadow(shadow));
         }
         self.counters.add(Event::PageCacheRemoved, pages);
         if let Some(removals) = &mut self.removals {

@@ -300,11 +300,19 @@ impl Files {
         directory[base] * NODE_SLOTS as u32 + index % NODE_SLOTS as u32
     }
 
-    /// Stores `entry` for some pages; what the last of them had that had something. New nodes are charged to `owner`.
-    pub(crate) fn store_pages(&mut self, pages: FilePages, owner: LruvecId, entry: Entry) -> Entry {
+    /// The same for some pages; the slot of the first.
+    pub(crate) fn make_slots(&mut self, pages: FilePages, owner: LruvecId) -> u32 {
+        for index in pages.indices().step_by(NODE_SLOTS).skip(1) {
+            self.make_slot(pages.file, index, owner);
+        }
+        self.make_slot(pages.file, pages.index, owner)
+    }
+
+    /// Stores `entry` for some pages, which have slots; what the last of them had that had something.
+    pub(crate) fn store_pages(&mut self, pages: FilePages, entry: Entry) -> Entry {
         let mut before = Entry::Empty;
         for index in pages.indices() {
-            let slot = self.make_slot(pages.file, index, owner);
+            let slot = self.slot(pages.file, index).expect("pages that something is stored for have slots");
             match self.store(slot, entry) {
                 Entry::Empty => {}
                 stored => before = stored,
@@ -490,14 +498,17 @@ struct Walk<'a> {
     index: u32,
     /// The page whose slot it looks at.
     at: u32,
+    /// The file has large folios; else it looks where its index is.
+    large_folios: bool,
 }
 
 impl Walk<'_> {
     const SLOTS: u32 = NODE_SLOTS as u32;
 
     fn new(files: &Files, file: FileId, index: u32) -> Walk<'_> {
-        let mut walk = Walk { files, file, index, at: index };
-        if let Some(id) = files.folio(file, index)
+        let mut walk = Walk { files, file, index, at: index, large_folios: files.has_large_folios(file) };
+        if walk.large_folios
+            && let Some(id) = files.folio(file, index)
             && !walk.is_above_nodes()
         {
             let before = (index - index % Self::SLOTS..index).rev();
@@ -511,7 +522,7 @@ impl Walk<'_> {
     fn is_above_nodes(&self) -> bool {
         let first = self.at - self.at % Self::SLOTS;
         let of = |page| self.files.folio(self.file, page);
-        of(first).is_some() && of(first) == of(first + Self::SLOTS - 1)
+        self.large_folios && of(first).is_some() && of(first) == of(first + Self::SLOTS - 1)
     }
 
     /// Pages that it finds, up to `most`, and up to the end of what it may go through.
@@ -545,11 +556,12 @@ impl Walk<'_> {
     fn previous(&mut self) -> Option<()> {
         self.index = self.index.checked_sub(1)?;
         let (node, place) = (self.at / Self::SLOTS, self.at % Self::SLOTS);
-        let stays = match self.is_above_nodes() {
+        let is_above_nodes = self.is_above_nodes();
+        let stays = match is_above_nodes {
             true => node == self.index / Self::SLOTS,
             false => self.index.is_multiple_of(Self::SLOTS),
         };
-        if self.is_above_nodes() || place == 0 {
+        if is_above_nodes || place == 0 {
             let node = if stays { node } else { node.checked_sub(1)? };
             self.at = node * Self::SLOTS + self.index % Self::SLOTS;
         } else {
@@ -588,8 +600,11 @@ mod tests {
     fn file_of(folios: &[(u32, u8)]) -> (Files, FileId) {
         let mut files = Files::default();
         let file = files.open();
+        files.set_large_folios(file);
         for (id, &(index, order)) in folios.iter().enumerate() {
-            files.store_pages(FilePages { file, index, order }, OWNER, Entry::Folio(FolioId(id as u32)));
+            let pages = FilePages { file, index, order };
+            files.make_slots(pages, OWNER);
+            files.store_pages(pages, Entry::Folio(FolioId(id as u32)));
         }
         (files, file)
     }
@@ -636,14 +651,14 @@ mod tests {
         assert_eq!(files.nr_folios(), 132);
         let [small, large] = [(4, 2), (64, 7)].map(|(index, order)| FilePages { file, index, order });
         assert!(large.indices().all(|page| files.folio(file, page) == Some(FolioId(1))));
-        assert_eq!(files.store_pages(small, OWNER, Entry::Shadow(9)), Entry::Folio(FolioId(0)));
-        assert_eq!(files.store_pages(large, OWNER, Entry::Shadow(8)), Entry::Folio(FolioId(1)));
+        assert_eq!(files.store_pages(small, Entry::Shadow(9)), Entry::Folio(FolioId(0)));
+        assert_eq!(files.store_pages(large, Entry::Shadow(8)), Entry::Folio(FolioId(1)));
         assert_eq!((files.nr_folios(), files.workingset_nodes()), (0, 3));
         // A page takes its slot of the shadow, a folio what the last of its slots has.
         let page = FilePages::single(file, 6);
-        assert_eq!(files.store_pages(page, OWNER, Entry::Folio(FolioId(2))), Entry::Shadow(9));
-        assert_eq!(files.store_pages(page, OWNER, Entry::Shadow(7)), Entry::Folio(FolioId(2)));
-        assert_eq!(files.store_pages(small, OWNER, Entry::Folio(FolioId(3))), Entry::Shadow(9));
+        assert_eq!(files.store_pages(page, Entry::Folio(FolioId(2))), Entry::Shadow(9));
+        assert_eq!(files.store_pages(page, Entry::Shadow(7)), Entry::Folio(FolioId(2)));
+        assert_eq!(files.store_pages(small, Entry::Folio(FolioId(3))), Entry::Shadow(9));
     }
 
     #[test]

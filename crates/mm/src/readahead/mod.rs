@@ -210,8 +210,7 @@ impl MemoryManager {
         }
         // The window lies elsewhere, or there was no memory to spare for it.
         let page = FilePages::single(file, request.index);
-        let id = self.add_to_page_cache(machine, cpu, request.memcg, page, in_fault)?;
-        self.readahead.submitted.push(id);
+        let id = self.read_folio(machine, cpu, request, page, false, in_fault)?;
         self.readahead.submitted.end_request();
         Ok(id)
     }
@@ -283,26 +282,15 @@ impl MemoryManager {
             let order = folio_order(&f, window.order, index, end);
             let folio = FilePages { file, index, order };
             let is_there = folio.indices().any(|index| self.files.folio(file, index).is_some());
-            let added = (!is_there)
-                .then(|| self.add_to_page_cache(machine, cpu, request.memcg, folio, in_fault).ok());
-            let Some(id) = added.flatten() else { break };
-            if index == marked_folio(&f, marker, order) {
-                self.folios.flags[id].set(FolioFlags::READAHEAD);
+            let marked = index == marked_folio(&f, marker, order);
+            if is_there || self.read_folio(machine, cpu, request, folio, marked, in_fault).is_err() {
+                break;
             }
-            self.count_readahead(request, folio);
-            self.readahead.submitted.push(id);
             index += 1 << order;
         }
         self.readahead.submitted.end_request();
         let pages = if f.shortens_fallback { window.pages - (index - window.start) } else { window.pages };
         (index < end).then_some(Window { start: index, pages, order: 0, ..window })
-    }
-
-    /// Counts pages that were read and not asked for.
-    fn count_readahead(&mut self, request: &ReadRequest, pages: FilePages) {
-        let asked = request.index..request.last;
-        let ahead = pages.indices().filter(|index| !asked.contains(index)).count();
-        self.counters.add(Event::ReadaheadPages, ahead as u64);
     }
 
     /// The same page by page (`page_cache_ra_unbounded`).
@@ -323,14 +311,31 @@ impl MemoryManager {
                 continue;
             }
             let page = FilePages::single(file, index);
-            let added = self.add_to_page_cache(machine, cpu, request.memcg, page, in_fault);
-            let Ok(id) = added else { break };
-            if marked == Some(index) {
-                self.folios.flags[id].set(FolioFlags::READAHEAD);
+            if self.read_folio(machine, cpu, request, page, marked == Some(index), in_fault).is_err() {
+                break;
             }
-            self.count_readahead(request, page);
-            self.readahead.submitted.push(id);
         }
         self.readahead.submitted.end_request();
+    }
+
+    /// Puts a folio into the page cache, with the marker or without, and asks the device for it with those before it.
+    fn read_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        request: &ReadRequest,
+        pages: FilePages,
+        marked: bool,
+        in_fault: bool,
+    ) -> Result<FolioId, OutOfMemory> {
+        let id = self.add_to_page_cache(machine, cpu, request.memcg, pages, in_fault)?;
+        if marked {
+            self.folios.flags[id].set(FolioFlags::READAHEAD);
+        }
+        let asked = request.index..request.last;
+        let ahead = pages.indices().filter(|index| !asked.contains(index)).count();
+        self.counters.add(Event::ReadaheadPages, ahead as u64);
+        self.readahead.submitted.push(id);
+        Ok(id)
     }
 }
