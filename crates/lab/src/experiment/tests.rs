@@ -129,6 +129,26 @@ fn impossible_experiments_are_refused_before_anything_runs() {
 }
 
 #[test]
+fn scenarios_that_ask_for_what_there_is_not_name_place_and_key() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/mongodb-tpcc.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    for (is, asked, problem) in [
+        ("seeds = 1", "seeds = 0", "x.toml: seeds = 0: it takes at least 1"),
+        (
+            "epyc-7k62-32g",
+            "epyc-7k62-23g",
+            "x.toml: machine = epyc-7k62-23g: no such machine; most like it: epyc-7k62",
+        ),
+        ("\"reclaim\"", "\"reclaims\"", "x.toml: series = reclaims: no such series; series: pcp,"),
+        ("\"g65\"", "\"g66\"", "x.toml: variants = g66: no such variant of series reclaim; most like it: g6"),
+    ] {
+        assert_eq!(text.matches(is).count(), 1, "{is}");
+        let error = Scenario::parse("x.toml", &text.replace(is, asked)).unwrap_err().to_string();
+        assert!(error.starts_with(problem), "{error}");
+    }
+}
+
+#[test]
 fn a_run_that_fails_an_assertion_is_an_error_and_the_others_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let failing =

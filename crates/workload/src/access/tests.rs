@@ -345,6 +345,10 @@ fn other_files_are_refused_with_a_remedy() {
         format!("trace is neither text nor records of oracleGeneral; name its format, one of {names}")
     );
     assert_eq!(refused(b"\n\n"), format!("trace has blank lines only; name its format, one of {names}"));
+    assert_eq!(
+        refused(b"root:x:0:0:root:/root:/bin/bash\n"),
+        format!("trace is text that begins like no trace; name its format, one of {names}")
+    );
 }
 
 /// What was pushed into a trace of the page cache, in order, but for what the kernel answered.
