@@ -182,6 +182,10 @@ impl PageRecord {
     }
 }
 
+/// Where the record of a page is, until more are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordIndex(usize);
+
 /// The records of a zone's pages.
 #[derive(Clone, Debug)]
 pub struct PageMap {
@@ -210,23 +214,25 @@ impl PageMap {
         (start as usize, (pfn & ((1 << self.pageblock_order) - 1)) as usize)
     }
 
-    /// Makes the records of the inner pages of the pageblock of `pfn` if it has none yet.
+    /// Makes the records of the inner pages of the pageblock of `pfn` if it has none yet; where the record of `pfn` is.
     #[inline]
-    pub fn split(&mut self, pfn: Pfn) {
-        let (start, _) = self.place(pfn);
+    pub fn split(&mut self, pfn: Pfn) -> RecordIndex {
+        let (mut start, page) = self.place(pfn);
         if start < self.starts.len() {
-            self.make_inner_records(pfn, start);
+            start = self.make_inner_records(pfn, start);
         }
+        RecordIndex(start + page)
     }
 
     #[cold]
-    fn make_inner_records(&mut self, pfn: Pfn, head: usize) {
+    fn make_inner_records(&mut self, pfn: Pfn, head: usize) -> usize {
         let start = self.records.len();
         let pages = 1 << self.pageblock_order;
         growth::reserve(&mut self.records, pages);
         self.records.resize(start + pages, PageRecord::UNTOUCHED);
         self.records[start] = self.records[head];
         self.starts[((pfn >> self.pageblock_order) - self.first_block) as usize] = start as u32;
+        start
     }
 
     /// The record of `pfn`.
@@ -240,12 +246,35 @@ impl PageMap {
         }
     }
 
+    /// Where the record of `pfn` is, which heads its pageblock or is in one that was split.
+    #[inline]
+    pub fn index(&self, pfn: Pfn) -> RecordIndex {
+        let (start, page) = self.place(pfn);
+        debug_assert!(page == 0 || start >= self.starts.len(), "page {pfn} has no record of its own");
+        RecordIndex(start + page)
+    }
+
+    /// The same of `other`, that of `pfn` being known, which saves looking for it if both are in one pageblock.
+    #[inline]
+    pub fn index_beside(&self, (pfn, index): (Pfn, RecordIndex), other: Pfn) -> RecordIndex {
+        if (pfn ^ other) >> self.pageblock_order == 0 {
+            RecordIndex(index.0 + other as usize - pfn as usize)
+        } else {
+            self.index(other)
+        }
+    }
+
     /// The record of `pfn`, which heads its pageblock or is in one that was split.
     #[inline]
     pub fn get_mut(&mut self, pfn: Pfn) -> &mut PageRecord {
-        let (start, page) = self.place(pfn);
-        debug_assert!(page == 0 || start >= self.starts.len(), "page {pfn} has no record of its own");
-        &mut self.records[start + page]
+        let index = self.index(pfn);
+        &mut self[index]
+    }
+
+    /// The records of so many pages from that at `index` on, all in one pageblock.
+    #[inline]
+    pub fn run_mut(&mut self, index: RecordIndex, pages: usize) -> &mut [PageRecord] {
+        &mut self.records[index.0..index.0 + pages]
     }
 
     /// Has the record of `pfn` fetched from memory ahead of its use.
@@ -258,5 +287,20 @@ impl PageMap {
     /// Bytes that the records take.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.starts[..]) + size_of_val(&self.records[..])
+    }
+}
+
+impl std::ops::Index<RecordIndex> for PageMap {
+    type Output = PageRecord;
+    #[inline]
+    fn index(&self, index: RecordIndex) -> &PageRecord {
+        &self.records[index.0]
+    }
+}
+
+impl std::ops::IndexMut<RecordIndex> for PageMap {
+    #[inline]
+    fn index_mut(&mut self, index: RecordIndex) -> &mut PageRecord {
+        &mut self.records[index.0]
     }
 }

@@ -278,6 +278,14 @@ impl Zone {
         let list = self.pagesets[cpu.index()].list_mut(index);
         let mut got = 0;
         while got < blocks {
+            let run = match mode {
+                Mode::Normal => self.buddy.take_run(order, migrate_type, blocks - got, &mut visit, list),
+                Mode::Claim | Mode::Steal => 0,
+            };
+            if run > 0 {
+                got += run;
+                continue;
+            }
             let Some(pfn) =
                 self.buddy.take_or_fall_back(f, wanted, &mut mode, &context, &mut outcome, &mut visit)
             else {
@@ -478,24 +486,20 @@ impl Zone {
         let mut visit = Visit::new(kernel.machine, cpu);
         let mut given = 0;
         let pageblock_order = self.buddy.geometry().pageblock_order;
-        // In three steps, each so far behind the one before it that memory has arrived.
-        const STEP: usize = 12;
-        for i in 0..blocks.len() + 2 * STEP {
-            if let Some(block) = blocks.get(i) {
-                self.buddy.prefetch_put(block.pfn);
+        // Few enough for memory that is fetched ahead to be there still.
+        for blocks in blocks.chunks(32) {
+            blocks.iter().for_each(|block| self.buddy.prefetch_put(block.pfn));
+            blocks.iter().for_each(|block| self.buddy.prefetch_merge(block.pfn, block.order));
+            for block in blocks {
+                let kept_type = block.list_type;
+                let migrate_type = if f.pageblock_type_on_bulk_free || block.order == pageblock_order {
+                    self.buddy.block_type(block.pfn)
+                } else {
+                    kept_type
+                };
+                self.buddy.put(block.pfn, block.order, migrate_type, &mut visit);
+                given += 1u64 << block.order;
             }
-            if let Some(block) = i.checked_sub(STEP).and_then(|i| blocks.get(i)) {
-                self.buddy.prefetch_merge(block.pfn, block.order);
-            }
-            let Some(block) = i.checked_sub(2 * STEP).and_then(|i| blocks.get(i)) else { continue };
-            let kept_type = block.list_type;
-            let migrate_type = if f.pageblock_type_on_bulk_free || block.order == pageblock_order {
-                self.buddy.block_type(block.pfn)
-            } else {
-                kept_type
-            };
-            self.buddy.put(block.pfn, block.order, migrate_type, &mut visit);
-            given += 1u64 << block.order;
         }
         let hold = section + kernel.machine.costs.list_put * blocks.len() as u64 + visit.cost;
         for block in &blocks {

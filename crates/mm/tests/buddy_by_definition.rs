@@ -8,7 +8,7 @@ use mm::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit, Wanted};
 use mm::page::{Geometry, MAX_PAGE_ORDER, NR_PAGE_ORDERS, PAGEBLOCK_ORDER, PageRecord};
 use mm::{MigrateType, Pfn};
 use proptest::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 const KIB4: Geometry = Geometry::of(PageSize::Kib4);
 const MANAGED: std::ops::Range<Pfn> = 700..9000;
@@ -157,6 +157,49 @@ proptest! {
             let found: Vec<u64> = (0..=most).map(|order| buddy.nr_free(order)).collect();
             prop_assert_eq!(found, expected);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_run_is_what_single_takes_would_take(
+        size in prop::sample::select(PageSize::ALL.to_vec()),
+        held in proptest::collection::vec((0..4u8, any::<prop::sample::Index>(), 0..4u16), 1..400),
+        runs in proptest::collection::vec((0..10u8, 1..600usize, 0..4u16), 1..40),
+    ) {
+        let (machine, _) = small_machine::boot(Series::PCP.variant("mainline-6.18").unwrap().features);
+        let mut buddy = Buddy::new(Geometry::of(size), MANAGED, RESERVED.end);
+        // Holes at random places, and lines of records in random CPUs' caches.
+        let take = |buddy: &mut Buddy, order: u8, cpu: u16| {
+            let mut visit = Visit::new(&machine, Cpu(cpu));
+            (buddy.take(order, MigrateType::Movable, &mut visit), visit.cost)
+        };
+        let mut pages: Vec<Pfn> = (0..4000).filter_map(|page| take(&mut buddy, 0, page % 4).0).collect();
+        for (order, which, cpu) in held {
+            let pfn = pages.swap_remove(which.index(pages.len()));
+            buddy.put(pfn, 0, MigrateType::Movable, &mut Visit::new(&machine, Cpu(cpu)));
+            take(&mut buddy, order, cpu);
+        }
+        let mut singly = buddy.clone();
+        for (order, most, cpu) in runs {
+            let mut visit = Visit::new(&machine, Cpu(cpu));
+            let mut run = VecDeque::new();
+            let taken = buddy.take_run(order, MigrateType::Movable, most, &mut visit, &mut run);
+            prop_assert!(taken == run.len() && taken <= most);
+            let (single, costs): (Vec<_>, Vec<_>) =
+                (0..taken).map(|_| take(&mut singly, order, cpu)).unzip();
+            prop_assert_eq!(run, single.into_iter().flatten().collect::<Vec<Pfn>>());
+            prop_assert_eq!(visit.cost, costs.into_iter().sum());
+            let free = |buddy: &Buddy| (0..NR_PAGE_ORDERS as u8).map(|o| buddy.nr_free(o)).collect::<Vec<u64>>();
+            prop_assert_eq!(free(&buddy), free(&singly));
+        }
+        // What is left is on the same lists in the same order.
+        while let (Some(pfn), _) = take(&mut singly, 0, 0) {
+            prop_assert_eq!(take(&mut buddy, 0, 0).0, Some(pfn));
+        }
+        prop_assert_eq!(take(&mut buddy, 0, 0).0, None);
     }
 }
 

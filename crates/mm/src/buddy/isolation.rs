@@ -10,10 +10,11 @@ impl Buddy {
     /// Notes the folio that begins at a page in use.
     #[inline]
     pub(crate) fn set_user(&mut self, pfn: Pfn, folio: u32) {
-        if self.geometry.block_start(pfn) != pfn {
-            self.pages.split(pfn);
-        }
-        self.pages.get_mut(pfn).next = folio;
+        let index = match self.geometry.block_start(pfn) == pfn {
+            true => self.pages.index(pfn),
+            false => self.pages.split(pfn),
+        };
+        self.pages[index].next = folio;
     }
 
     /// The folio that begins at a page in use, or did once.

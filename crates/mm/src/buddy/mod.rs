@@ -19,8 +19,9 @@ pub mod policy;
 
 use crate::account::Category;
 use crate::features::Features;
-use crate::page::{Geometry, MigrateType, NO_PAGE, NR_PAGE_ORDERS, PageMap, PageRecord, Pfn};
+use crate::page::{Geometry, MigrateType, NO_PAGE, NR_PAGE_ORDERS, PageMap, PageRecord, Pfn, RecordIndex};
 use machine::{Cpu, Machine, Time};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// One CPU's walk over free lists, and what it costs.
@@ -235,12 +236,18 @@ impl Buddy {
     }
 
     fn link(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType, to_tail: bool) {
+        self.link_at(self.pages.index(pfn), pfn, order, migrate_type, to_tail);
+    }
+
+    /// The same where the place of its record is known.
+    #[inline]
+    fn link_at(&mut self, index: RecordIndex, pfn: Pfn, order: u8, migrate_type: MigrateType, to_tail: bool) {
         let list = &mut self.lists[order as usize][migrate_type as usize];
         list.blocks += 1;
         let (prev, next) = if to_tail { (list.tail, NO_PAGE) } else { (NO_PAGE, list.head) };
         *self.forward(order, migrate_type, prev) = pfn;
         *self.backward(order, migrate_type, next) = pfn;
-        let record = self.pages.get_mut(pfn);
+        let record = &mut self.pages[index];
         record.prev = prev;
         record.next = next;
         record.order = order;
@@ -248,7 +255,13 @@ impl Buddy {
     }
 
     fn unlink(&mut self, pfn: Pfn) {
-        let record = self.pages.get_mut(pfn);
+        self.unlink_at(self.pages.index(pfn));
+    }
+
+    /// The same where the place of its record is known.
+    #[inline]
+    fn unlink_at(&mut self, index: RecordIndex) {
+        let record = &mut self.pages[index];
         let PageRecord { prev, next, order, list_type, .. } = *record;
         record.order = PageRecord::NOT_FREE;
         self.lists[order as usize][list_type as usize].blocks -= 1;
@@ -294,19 +307,21 @@ impl Buddy {
         remainder_type: MigrateType,
         visit: &mut Visit,
     ) -> Pfn {
-        let mut high = self.pages.get(pfn).order;
-        if order < self.geometry.pageblock_order {
-            self.pages.split(pfn);
-        }
-        self.unlink(pfn);
-        visit.write(self.pages.get_mut(pfn));
+        let index = match order < self.geometry.pageblock_order {
+            true => self.pages.split(pfn),
+            false => self.pages.index(pfn),
+        };
+        let mut high = self.pages[index].order;
+        self.unlink_at(index);
+        visit.write(&mut self.pages[index]);
         while high > order {
             high -= 1;
             let half = pfn + (1 << high);
-            self.link(half, high, remainder_type, false);
-            visit.write(self.pages.get_mut(half));
+            let half_index = self.pages.index_beside((pfn, index), half);
+            self.link_at(half_index, half, high, remainder_type, false);
+            visit.write(&mut self.pages[half_index]);
         }
-        self.pages.get_mut(pfn).list_type = wanted_type;
+        self.pages[index].list_type = wanted_type;
         pfn
     }
 
@@ -319,6 +334,47 @@ impl Buddy {
             }
         }
         None
+    }
+
+    /// Takes up to `most` blocks of `order`, all from the smallest fitting block of the type's own lists, puts them behind `taken`,
+    /// and says how many they are; none if what fits is larger than a pageblock. As many calls of [`Buddy::take`] would take
+    /// the same at the same cost: each takes the lowest part that is left of what the first one splits.
+    pub fn take_run(
+        &mut self,
+        order: u8,
+        migrate_type: MigrateType,
+        most: usize,
+        visit: &mut Visit,
+        taken: &mut VecDeque<Pfn>,
+    ) -> usize {
+        let largest = self.geometry.pageblock_order;
+        let found = (order..=largest).find_map(|o| Some((o, self.head(o, migrate_type)?)));
+        let Some((found_order, pfn)) = found else { return 0 };
+        let index = match order < largest {
+            true => self.pages.split(pfn),
+            false => self.pages.index(pfn),
+        };
+        self.unlink_at(index);
+        let blocks = most.min(1 << (found_order - order));
+        let end = pfn + ((blocks as u32) << order);
+        // Up to the first page of the last block: its record may be the only one of its pageblock.
+        let records = self.pages.run_mut(index, (end - pfn) as usize - (1 << order) + 1);
+        for record in records.iter_mut().step_by(1 << order) {
+            visit.write(record);
+            record.order = PageRecord::NOT_FREE;
+            record.list_type = migrate_type;
+        }
+        taken.extend((pfn..end).step_by(1 << order));
+        // The rest of it, cut where the halves of halves begin.
+        let mut rest = end;
+        while rest < pfn + (1 << found_order) {
+            let rest_order = (rest - pfn).trailing_zeros() as u8;
+            let rest_index = self.pages.index_beside((pfn, index), rest);
+            self.link_at(rest_index, rest, rest_order, migrate_type, false);
+            visit.write(&mut self.pages[rest_index]);
+            rest += 1 << rest_order;
+        }
+        blocks
     }
 
     /// A block of `order` for `migrate_type`, from other types' lists if need be.
@@ -548,13 +604,20 @@ impl Buddy {
     /// Frees a block, merging it with its buddy as long as that is free (`__free_one_page`).
     #[inline]
     pub fn put(&mut self, mut pfn: Pfn, mut order: u8, migrate_type: MigrateType, visit: &mut Visit) {
-        if order < self.geometry.pageblock_order {
-            self.pages.split(pfn);
-        }
-        self.pages.get_mut(pfn).line_owner = visit.cpu;
+        let mut index = match order < self.geometry.pageblock_order {
+            true => self.pages.split(pfn),
+            false => self.pages.index(pfn),
+        };
+        self.pages[index].line_owner = visit.cpu;
         while order < self.geometry.max_page_order {
             let buddy = pfn ^ (1 << order);
-            if !self.is_free(buddy, order, visit) {
+            if !self.span.contains(&buddy) {
+                break;
+            }
+            let buddy_index = self.pages.index_beside((pfn, index), buddy);
+            let record = &self.pages[buddy_index];
+            visit.read(record);
+            if record.order != order {
                 break;
             }
             if order >= self.geometry.pageblock_order {
@@ -566,16 +629,18 @@ impl Buddy {
                     self.set_block_types(buddy, order, migrate_type);
                 }
             }
-            self.unlink(buddy);
-            visit.write(self.pages.get_mut(buddy));
-            pfn &= buddy;
+            self.unlink_at(buddy_index);
+            visit.write(&mut self.pages[buddy_index]);
+            if buddy < pfn {
+                (pfn, index) = (buddy, buddy_index);
+            }
             order += 1;
         }
         let to_tail = {
             let next_buddy = (pfn & !(1 << order)) ^ (1 << (order + 1));
             let near = order < self.geometry.max_page_order - 1
                 && self.span.contains(&next_buddy)
-                && self.pages.get(next_buddy).order == order + 1;
+                && self.pages[self.pages.index_beside((pfn, index), next_buddy)].order == order + 1;
             policy::is_placed_at_tail(self.geometry, order, near)
         };
         if !to_tail {
@@ -584,17 +649,7 @@ impl Buddy {
                 visit.write(self.pages.get_mut(head));
             }
         }
-        self.link(pfn, order, migrate_type, to_tail);
-    }
-
-    #[inline]
-    fn is_free(&self, pfn: Pfn, order: u8, visit: &mut Visit) -> bool {
-        if !self.span.contains(&pfn) {
-            return false;
-        }
-        let record = self.pages.get(pfn);
-        visit.read(record);
-        record.order == order
+        self.link_at(index, pfn, order, migrate_type, to_tail);
     }
 
     /// The numbers of the runs of 2^order pages, aligned to their size, that the zone spans.
