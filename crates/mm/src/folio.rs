@@ -337,7 +337,7 @@ impl Folios {
     }
 
     /// Puts a folio, which is on no list, at the head of `list`, where the newest are.
-    #[inline]
+    #[inline(always)]
     pub fn push_head(&mut self, list: ListHead, id: FolioId) {
         self[id].place = self.lists.push_head(list, id);
     }
@@ -349,7 +349,7 @@ impl Folios {
     }
 
     /// Takes a folio off the list that it is on.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, id: FolioId) {
         let place = std::mem::replace(&mut self[id].place, Place::NOWHERE);
         let records = &mut self.records;
@@ -390,7 +390,7 @@ impl Folios {
         self.prefetch_near_tail(list, FETCHED_AHEAD);
     }
 
-    #[inline]
+    #[inline(always)]
     fn prefetch_near_tail(&self, list: ListHead, steps: usize) {
         if let Some(id) = self.lists.near_tail(list, steps) {
             self.prefetch(id);

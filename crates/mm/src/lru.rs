@@ -51,6 +51,7 @@ impl FolioBatches {
 
 impl MemoryManager {
     /// Puts a new folio on its way to a list. In a page fault the multi-gen LRU takes it for used.
+    #[inline]
     pub(crate) fn folio_add_lru(
         &mut self,
         machine: &mut Machine<Category>,
@@ -72,6 +73,7 @@ impl MemoryManager {
     }
 
     /// The same for a folio of an area with these flags, which it is new in (`folio_add_lru_vma`).
+    #[inline]
     pub(crate) fn folio_add_lru_vma(
         &mut self,
         machine: &mut Machine<Category>,

@@ -260,6 +260,7 @@ impl Lruvec {
     }
 
     /// Puts a folio on the list that its flags name: at the head, or at the tail if it is to go next.
+    #[inline(always)]
     pub fn add(&mut self, folios: &mut Folios, f: Option<&GenFeatures>, id: FolioId, at_tail: bool) {
         let flags = folios.flags[id];
         if let Some(f) = f
@@ -300,6 +301,7 @@ impl Lruvec {
     }
 
     /// Takes a folio off its list. Unless reclaim has it, one of an active generation stays `PG_active`.
+    #[inline(always)]
     pub fn remove(&mut self, folios: &mut Folios, id: FolioId, reclaiming: bool) {
         let flags = &mut folios.flags[id];
         let (lru_type, zone, pages) = (type_of(*flags), flags.zone(), flags.nr_pages());

@@ -47,12 +47,14 @@ impl MemoryManager {
     }
 
     /// The policy of an area, or else of the thread that runs on `cpu`; none: the default one (`get_vma_policy`).
+    #[inline]
     pub(crate) fn get_vma_policy(&self, cpu: Cpu, vma: &Vma) -> Option<Mempolicy> {
         vma.policy.as_deref().copied().or_else(|| self.numa.tasks.get(self.numa.running(cpu)?).policy)
     }
 
     /// Memory for a folio that a fault of `page` makes, of the order in `flags`, from where its area's policy has it
     /// (`vma_alloc_folio`).
+    #[inline]
     pub(crate) fn vma_alloc_folio(
         &mut self,
         machine: &mut Machine<Category>,

@@ -484,6 +484,7 @@ impl MemoryManager {
         taken
     }
 
+    #[inline]
     fn count_alloc(
         &mut self,
         machine: &Machine<Category>,
@@ -593,6 +594,7 @@ impl MemoryManager {
     }
 
     /// Whether the zone that a request prefers serves it at the first look.
+    #[inline]
     fn is_first_choice(&mut self, z: usize, request: &Request) -> bool {
         let passed_over = self.skips_reclaiming(Mark::Low) && self.zones[z].pressure.reclaim_active;
         !passed_over && self.may_take_from(z, request, Mark::Low)
@@ -724,6 +726,7 @@ impl MemoryManager {
         zone.kind == ZoneType::Normal && (self.own_zones.len() == 1 || self.zones.iter().any(is_dma32))
     }
 
+    #[inline]
     fn may_take_from(&mut self, z: usize, request: &Request, mark: Mark) -> bool {
         let f = &self.features;
         let zone = &mut self.zones[z];

@@ -350,7 +350,10 @@ impl Files {
                 self.shadows.put(value)
             }
         };
-        self.update_node(id as u32);
+        // Else it stays what it was, a node that is not listed.
+        if node.folios == 0 || node.listed != UNLISTED {
+            self.update_node(id as u32);
+        }
         before
     }
 

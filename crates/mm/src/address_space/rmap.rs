@@ -111,9 +111,13 @@ impl MemoryManager {
     /// None, and the folio locked from now on, if one has all of it (`folio_referenced`).
     #[inline]
     pub(crate) fn folio_referenced(&mut self, id: FolioId) -> Option<Mappings> {
-        if self.folios[id].mapcount == 0 {
-            return Some(Mappings::new());
+        match self.folios[id].mapcount {
+            0 => Some(Mappings::new()),
+            _ => self.mapped_folio_referenced(id),
         }
+    }
+
+    fn mapped_folio_referenced(&mut self, id: FolioId) -> Option<Mappings> {
         let mut young = self.mappings_of(id);
         if self.is_in_locked_area(id, &young) {
             self.set_mlocked(id);
@@ -163,6 +167,7 @@ impl MemoryManager {
     }
 
     /// Counts some entries of a table, from one on, that map a folio (`folio_add_anon_rmap_ptes`).
+    #[inline]
     pub(crate) fn add_rmaps(&mut self, entry: PteNumber, entries: u16, id: FolioId) {
         self.folios.add_mappings(id, entries);
         let (rss, pages) = self.rss_counter(entry, id);
@@ -198,6 +203,7 @@ impl MemoryManager {
     }
 
     /// Where pages of a folio count in an entry's address space, and how many an entry is for.
+    #[inline]
     fn rss_counter(&mut self, entry: PteNumber, id: FolioId) -> (&mut u64, u64) {
         let table = &self.page_tables[entry.table()];
         let space = &mut self.mms[table.mm];

@@ -8,7 +8,7 @@ use crate::page::{Geometry, MigrateType, NO_PAGE, PageRecord, Pfn};
 
 impl Buddy {
     /// Notes the folio that begins at a page in use.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set_user(&mut self, pfn: Pfn, folio: u32) {
         let index = match self.geometry.block_start(pfn) == pfn {
             true => self.pages.index(pfn),

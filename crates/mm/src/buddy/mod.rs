@@ -254,6 +254,7 @@ impl Buddy {
         record.list_type = migrate_type;
     }
 
+    #[inline]
     fn unlink(&mut self, pfn: Pfn) {
         self.unlink_at(self.pages.index(pfn));
     }
@@ -283,6 +284,7 @@ impl Buddy {
     }
 
     /// Links the next untouched area.
+    #[cold]
     fn link_untouched(&mut self) -> Option<Pfn> {
         while let Some(range) = self.untouched.last_mut() {
             if range.start < range.end {
@@ -339,6 +341,7 @@ impl Buddy {
     /// Takes up to `most` blocks of `order`, all from the smallest fitting block of the type's own lists, puts them behind `taken`,
     /// and says how many they are; none if what fits is larger than a pageblock. As many calls of [`Buddy::take`] would take
     /// the same at the same cost: each takes the lowest part that is left of what the first one splits.
+    #[inline]
     pub fn take_run(
         &mut self,
         order: u8,

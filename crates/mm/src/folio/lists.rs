@@ -126,6 +126,7 @@ impl Lists {
     }
 
     /// An empty run right behind `before`.
+    #[inline(never)]
     fn new_run(&mut self, before: Part) -> u32 {
         let run = self.free.pop().unwrap_or_else(|| {
             growth::reserve(&mut self.runs, 1);
@@ -156,7 +157,7 @@ impl Lists {
     }
 
     /// Puts a folio at the head.
-    #[inline]
+    #[inline(always)]
     pub fn push_head(&mut self, list: ListHead, id: FolioId) -> Place {
         let first = self.ends[list.0 as usize].next.run();
         let room = |run: u32| self.occupied[run as usize].trailing_zeros() as usize;
@@ -198,19 +199,23 @@ impl Lists {
     }
 
     /// Takes the folio of a place off its list; `moved` is told of others that get new places.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, place: Place, moved: impl FnMut(FolioId, Place)) {
         let run = place.run();
         let occupied = &mut self.occupied[run as usize];
         *occupied &= !(1 << place.offset());
         match occupied.count_ones() {
             0 => self.free_run(run),
-            few if few < SPARSE => self.merge_if_sparse(run, moved),
+            // The last run is being emptied.
+            few if few < SPARSE && self.links[run as usize].next.run().is_some() => {
+                self.merge_if_sparse(run, moved)
+            }
             _ => {}
         }
     }
 
     /// Makes one run of two if there are few folios in this one and one beside it.
+    #[inline(never)]
     fn merge_if_sparse(&mut self, run: u32, mut moved: impl FnMut(FolioId, Place)) {
         let Links { next, prev } = self.links[run as usize];
         let folios = |run: u32| self.occupied[run as usize].count_ones();
@@ -243,7 +248,7 @@ impl Lists {
     }
 
     /// The folio `steps` places from the tail, at most a run. None where none is.
-    #[inline]
+    #[inline(always)]
     pub fn near_tail(&self, list: ListHead, steps: usize) -> Option<FolioId> {
         let tail = self.tail_place(list)?;
         let (run, offset) = match tail.offset().checked_sub(steps) {

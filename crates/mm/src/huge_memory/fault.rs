@@ -120,6 +120,7 @@ impl MemoryManager {
     }
 
     /// A folio for a fault that a page table serves, as large as the policy lets it be and there is.
+    #[inline]
     pub(crate) fn alloc_anon_folio(
         &mut self,
         machine: &mut Machine<Category>,
@@ -181,6 +182,7 @@ impl MemoryManager {
     }
 
     /// Maps a folio that only this process has, all of it, as it stores to a page of it.
+    #[inline]
     pub(crate) fn map_anon_folio(&mut self, fault: &Fault, id: FolioId) {
         self.mms[fault.mm].vmas[fault.vma].has_anon = true;
         let order = self.folios.flags[id].order();

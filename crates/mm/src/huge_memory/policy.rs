@@ -117,6 +117,7 @@ pub fn allowed_orders(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> O
 }
 
 /// The orders that a fault may have which a page table of entries serves; order 0 is always beside them.
+#[inline]
 pub fn candidates(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Orders {
     let single = match f.userfault {
         UserfaultRule::ProtectedEntry => vma.userfault == Userfault::ProtectedEntry,

@@ -86,10 +86,10 @@ impl MemoryManager {
         }
     }
 
-    /// A folio is freed, or no longer what it was.
+    /// A large folio is freed, or no longer what it was.
     pub(crate) fn forget_large_folio(&mut self, id: FolioId) {
         let flags = self.folios.flags[id];
-        if flags.order() == 0 || !flags.has(FolioFlags::SWAPBACKED) {
+        if !flags.has(FolioFlags::SWAPBACKED) {
             return;
         }
         self.mthp_stats.add(flags.order(), MthpStat::NrAnon, -1);

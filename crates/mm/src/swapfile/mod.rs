@@ -332,6 +332,7 @@ impl MemoryManager {
 
     /// Gives a folio's swap entries up if no page table has one of them; whether the folio has none now
     /// (`folio_free_swap`).
+    #[inline]
     pub(crate) fn folio_free_swap(&mut self, id: FolioId) -> bool {
         if !self.folios.flags[id].has(FolioFlags::SWAPCACHE) {
             return true;

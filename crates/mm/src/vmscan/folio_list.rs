@@ -224,7 +224,9 @@ impl MemoryManager {
         let flags = self.folios.flags[id];
         let memcg = self.lruvecs[folio.lruvec.0 as usize].memcg;
         self.memcgs.uncharge(memcg, flags.nr_pages());
-        self.forget_large_folio(id);
+        if flags.order() > 0 {
+            self.forget_large_folio(id);
+        }
         self.folios.delete(id);
         (folio.pfn, flags.order())
     }
