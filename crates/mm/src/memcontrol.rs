@@ -259,6 +259,9 @@ impl Memcgs {
 
     /// Free swap that `memcg` may use, `free` being all free swap (`mem_cgroup_get_nr_swap_pages`).
     pub fn swap_margin(&self, memcg: Memcg, free: u64) -> u64 {
+        if free == 0 {
+            return 0;
+        }
         let margin = |group: Memcg| {
             let group = self.get(group);
             group.swap_max.saturating_sub(group.swap_current)

@@ -278,13 +278,12 @@ impl Zone {
         let list = self.pagesets[cpu.index()].list_mut(index);
         let mut got = 0;
         while got < blocks {
-            let run = match mode {
-                Mode::Normal => self.buddy.take_run(order, migrate_type, blocks - got, &mut visit, list),
-                Mode::Claim | Mode::Steal => 0,
-            };
-            if run > 0 {
+            if mode == Mode::Normal {
+                let run = self.buddy.take_run(order, migrate_type, blocks - got, &mut visit, list);
                 got += run;
-                continue;
+                if run > 0 {
+                    continue;
+                }
             }
             let Some(pfn) =
                 self.buddy.take_or_fall_back(f, wanted, &mut mode, &context, &mut outcome, &mut visit)
@@ -487,10 +486,10 @@ impl Zone {
         let mut given = 0;
         let pageblock_order = self.buddy.geometry().pageblock_order;
         // Few enough for memory that is fetched ahead to be there still.
-        for blocks in blocks.chunks(32) {
-            blocks.iter().for_each(|block| self.buddy.prefetch_put(block.pfn));
-            blocks.iter().for_each(|block| self.buddy.prefetch_merge(block.pfn, block.order));
-            for block in blocks {
+        for chunk in blocks.chunks(32) {
+            chunk.iter().for_each(|block| self.buddy.prefetch_put(block.pfn));
+            chunk.iter().for_each(|block| self.buddy.prefetch_merge(block.pfn, block.order));
+            for block in chunk {
                 let kept_type = block.list_type;
                 let migrate_type = if f.pageblock_type_on_bulk_free || block.order == pageblock_order {
                     self.buddy.block_type(block.pfn)

@@ -117,6 +117,7 @@ impl MemoryManager {
         }
     }
 
+    /// The same of a folio that is mapped: apart, as most that reclaim looks at in the page cache are not.
     fn mapped_folio_referenced(&mut self, id: FolioId) -> Option<Mappings> {
         let mut young = self.mappings_of(id);
         if self.is_in_locked_area(id, &young) {

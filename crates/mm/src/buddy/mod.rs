@@ -254,7 +254,6 @@ impl Buddy {
         record.list_type = migrate_type;
     }
 
-    #[inline]
     fn unlink(&mut self, pfn: Pfn) {
         self.unlink_at(self.pages.index(pfn));
     }
@@ -298,8 +297,48 @@ impl Buddy {
         None
     }
 
-    /// Takes a block off its list and splits it down to `order`; the upper halves go to the heads of the
-    /// lists of `remainder_type`.
+    /// Where the record of a block's first page is, made if the block is a part of a pageblock that was not split yet.
+    #[inline]
+    fn record_of_block(&mut self, pfn: Pfn, order: u8) -> RecordIndex {
+        match order < self.geometry.pageblock_order {
+            true => self.pages.split(pfn),
+            false => self.pages.index(pfn),
+        }
+    }
+
+    /// Takes a block off its list and cuts its first `blocks` blocks of `order` out of it, all in one pageblock if they are
+    /// several; the rest goes to the heads of the lists of `remainder_type`, in the halves of halves that splitting makes.
+    #[inline]
+    fn take_from_block(
+        &mut self,
+        pfn: Pfn,
+        order: u8,
+        blocks: usize,
+        wanted_type: MigrateType,
+        remainder_type: MigrateType,
+        visit: &mut Visit,
+    ) {
+        let index = self.record_of_block(pfn, order);
+        let end = pfn + (1 << self.pages[index].order);
+        self.unlink_at(index);
+        // Up to the first page of the last block: its record may be the only one of its pageblock.
+        let records = self.pages.run_mut(index, ((blocks - 1) << order) + 1);
+        for record in records.iter_mut().step_by(1 << order) {
+            visit.write(record);
+            record.order = PageRecord::NOT_FREE;
+            record.list_type = wanted_type;
+        }
+        let mut rest = pfn + ((blocks as u32) << order);
+        while rest < end {
+            let rest_order = (rest - pfn).trailing_zeros() as u8;
+            let rest_index = self.pages.index_beside((pfn, index), rest);
+            self.link_at(rest_index, rest, rest_order, remainder_type, false);
+            visit.write(&mut self.pages[rest_index]);
+            rest += 1 << rest_order;
+        }
+    }
+
+    /// The same for the first block of `order` alone, which it returns.
     #[inline]
     fn take_block(
         &mut self,
@@ -309,21 +348,7 @@ impl Buddy {
         remainder_type: MigrateType,
         visit: &mut Visit,
     ) -> Pfn {
-        let index = match order < self.geometry.pageblock_order {
-            true => self.pages.split(pfn),
-            false => self.pages.index(pfn),
-        };
-        let mut high = self.pages[index].order;
-        self.unlink_at(index);
-        visit.write(&mut self.pages[index]);
-        while high > order {
-            high -= 1;
-            let half = pfn + (1 << high);
-            let half_index = self.pages.index_beside((pfn, index), half);
-            self.link_at(half_index, half, high, remainder_type, false);
-            visit.write(&mut self.pages[half_index]);
-        }
-        self.pages[index].list_type = wanted_type;
+        self.take_from_block(pfn, order, 1, wanted_type, remainder_type, visit);
         pfn
     }
 
@@ -353,30 +378,9 @@ impl Buddy {
         let largest = self.geometry.pageblock_order;
         let found = (order..=largest).find_map(|o| Some((o, self.head(o, migrate_type)?)));
         let Some((found_order, pfn)) = found else { return 0 };
-        let index = match order < largest {
-            true => self.pages.split(pfn),
-            false => self.pages.index(pfn),
-        };
-        self.unlink_at(index);
         let blocks = most.min(1 << (found_order - order));
-        let end = pfn + ((blocks as u32) << order);
-        // Up to the first page of the last block: its record may be the only one of its pageblock.
-        let records = self.pages.run_mut(index, (end - pfn) as usize - (1 << order) + 1);
-        for record in records.iter_mut().step_by(1 << order) {
-            visit.write(record);
-            record.order = PageRecord::NOT_FREE;
-            record.list_type = migrate_type;
-        }
-        taken.extend((pfn..end).step_by(1 << order));
-        // The rest of it, cut where the halves of halves begin.
-        let mut rest = end;
-        while rest < pfn + (1 << found_order) {
-            let rest_order = (rest - pfn).trailing_zeros() as u8;
-            let rest_index = self.pages.index_beside((pfn, index), rest);
-            self.link_at(rest_index, rest, rest_order, migrate_type, false);
-            visit.write(&mut self.pages[rest_index]);
-            rest += 1 << rest_order;
-        }
+        self.take_from_block(pfn, order, blocks, migrate_type, migrate_type, visit);
+        taken.extend((pfn..).step_by(1 << order).take(blocks));
         blocks
     }
 
@@ -607,10 +611,7 @@ impl Buddy {
     /// Frees a block, merging it with its buddy as long as that is free (`__free_one_page`).
     #[inline]
     pub fn put(&mut self, mut pfn: Pfn, mut order: u8, migrate_type: MigrateType, visit: &mut Visit) {
-        let mut index = match order < self.geometry.pageblock_order {
-            true => self.pages.split(pfn),
-            false => self.pages.index(pfn),
-        };
+        let mut index = self.record_of_block(pfn, order);
         self.pages[index].line_owner = visit.cpu;
         while order < self.geometry.max_page_order {
             let buddy = pfn ^ (1 << order);

@@ -206,7 +206,7 @@ impl Lists {
         *occupied &= !(1 << place.offset());
         match occupied.count_ones() {
             0 => self.free_run(run),
-            // The last run is being emptied.
+            // The last run is mostly being emptied, and merging it would be for nothing.
             few if few < SPARSE && self.links[run as usize].next.run().is_some() => {
                 self.merge_if_sparse(run, moved)
             }

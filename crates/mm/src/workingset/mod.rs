@@ -76,7 +76,7 @@ impl MemoryManager {
                 inactive_anon,
                 active_file,
                 inactive_file,
-                has_swap: self.swap.free() > 0 && self.memcgs.swap_margin(lruvec.memcg, self.swap.free()) > 0,
+                has_swap: self.memcgs.swap_margin(lruvec.memcg, self.swap.free()) > 0,
             },
         }
     }
