@@ -143,6 +143,10 @@ metrics! {
         "pages read from swap";
     PSWPOUT, "pswpout", "pswpout", "pages", Neutral,
         "pages written to swap";
+    NR_DIRTIED, "nr_dirtied", "nr_dirtied", "pages", Neutral,
+        "pages of files that became dirty";
+    NR_WRITTEN, "nr_written", "nr_written", "pages", Neutral,
+        "pages that flushers and reclaim have written";
     MEM_TOTAL, "mem_total", "memory, total", "MiB", Neutral,
         "memory of the machine, as free(1) prints it at the end";
     MEM_USED, "mem_used", "memory, used", "MiB", Neutral,

@@ -14,6 +14,7 @@ use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::memory_map::MemoryRange;
 use mm::page_alloc::{Placement, Request};
+use mm::writeback::{Dirtier, Flush};
 use mm::xarray::FileId;
 use mm::{Counters, Features, MemoryManager, MigrateType, SettingError, Settings};
 use rand_pcg::Pcg64Mcg;
@@ -92,6 +93,8 @@ struct Replay {
     anonymous: Vpn,
     /// The page that was read by the last operation.
     last_read: Option<u32>,
+    /// Who writes.
+    writer: Dirtier,
 }
 
 const CPU: Cpu = Cpu(0);
@@ -137,7 +140,8 @@ impl Replay {
             }
         }
         mm.watch_removals();
-        Ok(Replay { mm, machine, memcg, file, process, mapping, anonymous, last_read: None })
+        let writer = Dirtier::new(mm.page_size());
+        Ok(Replay { mm, machine, memcg, file, process, mapping, anonymous, last_read: None, writer })
     }
 
     /// The page of the address space that an operation is about.
@@ -164,7 +168,10 @@ impl Replay {
                 Read::Miss(id) => Some(id),
             },
             Operation::Write(page) => {
-                mm.write_page(machine, CPU, self.memcg, self.file, page)?;
+                let write = mm.write_page(machine, CPU, self.memcg, self.file, page)?;
+                let now = machine.now(CPU);
+                // Nobody waits: a sequence has no times.
+                mm.balance_dirty_pages_ratelimited(&mut self.writer, self.file, write.dirtied, now);
                 None
             }
             Operation::MapLoad(_) | Operation::AnonLoad(_) => {
@@ -176,10 +183,11 @@ impl Replay {
             mm.end_read(id);
         }
         mm.end_swap_reads();
-        if mm.wants_writeback() {
-            mm.write_back(u64::MAX);
-            for id in mm.take_submitted_writes() {
-                mm.end_write(machine, CPU, id);
+        if let Some(mut flusher) = mm.start_flusher(machine.now(CPU)) {
+            while flusher.step(mm, machine.now(CPU), u64::MAX) == Flush::Request {
+                for id in mm.take_submitted_writes() {
+                    mm.end_write(machine, CPU, id);
+                }
             }
         }
         if let Some(mut kswapd) = mm.start_kswapd(Node(0)) {

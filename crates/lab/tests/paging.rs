@@ -27,8 +27,9 @@ fn outcome_of(files: &str, threads: u32, object: &str, pattern: &str, mib: u64, 
         mib = {mib}
         pattern = {{ kind = "{pattern}" }}
         shared = true
-        write = true
-        "#
+        write = {}
+        "#,
+        object == "memory"
     );
     let scenario = paging_scenario::scenario("epyc-7k62-32g", &workload, &[&group]);
     let machine = load_machine("epyc-7k62-32g").unwrap();
@@ -67,6 +68,48 @@ fn what_fits_into_memory_is_read_once_and_what_does_not_is_reclaimed() {
         (large.counters.get(Event::PageCacheAdded), large.counters.get(Event::PageCacheRemoved));
     assert!(removed > 0 && added - removed <= 128 * 256, "{added} added, {removed} removed");
     assert!(large.get(metric::SCORE) < small.get(metric::SCORE));
+}
+
+/// Two programs that write as fast as they may, with `limits` MiB of memory for their group and `bytes` of the machine's dirty
+/// at most.
+fn writers(limits: &[u64], bytes: &str) -> Outcome {
+    let workload = format!("files = \"sata-ssd\"\ncgroup_max_mib = {limits:?}\nmilliseconds = 2000");
+    let group = "threads = 2\nobject = \"file\"\nmib = 4096\npattern = { kind = \"sequential\" }\npages = 16\nwrite = true";
+    let scenario = paging_scenario::scenario("epyc-7k62-32g", &workload, &[group]);
+    let machine = load_machine("epyc-7k62-32g").unwrap();
+    let settings = [("vm.dirty_bytes", bytes), ("vm.dirty_background_bytes", "1")];
+    let settings = BTreeMap::from(settings.map(|(name, value)| (name.to_string(), value.to_string())));
+    run(&scenario.run("mainline-6.18", 1, &machine, &settings).unwrap()).unwrap()
+}
+
+fn most_dirty(outcome: &Outcome) -> f64 {
+    let dirty = outcome.series.iter().filter(|sample| sample.name == "nr_dirty");
+    dirty.map(|sample| sample.value).fold(0.0, f64::max)
+}
+
+#[test]
+fn writers_get_what_the_disk_writes_and_no_more_is_dirty_than_may_be() {
+    let machine = load_machine("epyc-7k62-32g").unwrap();
+    let figure = machine.figures().into_iter().find(|(key, _)| key == "devices.sata-ssd.write_mb_per_second");
+    let pages_a_second = figure.unwrap().1.value * 1e6 / 4096.0;
+    let outcome = writers(&[], "67108864");
+    let written = outcome.get(metric::NR_WRITTEN).unwrap() / 2.0;
+    assert!(
+        (written / pages_a_second - 1.0).abs() < 0.05,
+        "{written} a second, {pages_a_second} by the disk"
+    );
+    let dirty = most_dirty(&outcome);
+    assert!(dirty > 4096.0 && dirty <= 16384.0, "{dirty} of 16384");
+    let dirtied = outcome.get(metric::NR_DIRTIED).unwrap() / 2.0;
+    assert!((dirtied / pages_a_second - 1.0).abs() < 0.1, "{dirtied} made dirty a second");
+}
+
+#[test]
+fn a_group_that_is_all_dirty_waits_for_its_flusher() {
+    // 1024 pages: more than that is under way at a time.
+    let outcome = writers(&[4], "4294967296");
+    assert!(outcome.get(metric::NR_WRITTEN).unwrap() > 10_000.0);
+    assert_eq!(outcome.counters.get(Event::OomKill), 0);
 }
 
 #[test]

@@ -138,6 +138,8 @@ impl NumaCosts {
 ///   read, hit    file_read_call + per page: file_lookup, page_copy
 ///   read, miss   file_read_call + per page: file_insert; per request: io_submit, the device's own part,
 ///                               and of a disk task_switch and io_complete; then as a hit
+///   write        file_read_call + per page: file_write, page_copy, and file_insert where it was not in memory;
+///                flushers: per request as a miss
 ///   reclaim      per page: lru_scan, rmap_walk for each mapping
 ///                and of those that go: pte_unmap for each mapping, swap_out or nothing, file_remove
 ///   swap-in      page_fault + swap_in; per request as a miss
@@ -148,6 +150,8 @@ pub struct PagingCosts {
     pub file_read_call: Time,
     /// Finding a page in a file's xarray, taking a reference, `folio_mark_accessed`, dropping the reference.
     pub file_lookup: Time,
+    /// Writing to a page of a file: the file system's `write_begin` and `write_end`, making it dirty, without finding room for it.
+    pub file_write: Time,
     /// Adding a page to a file's xarray and to the LRU's batch; the shadow of a refault is read on the way.
     pub file_insert: Time,
     /// Taking a page out of a file or of the swap cache, its shadow taking its place (`__remove_mapping`).
@@ -180,6 +184,7 @@ impl PagingCosts {
     pub const FREE: PagingCosts = PagingCosts {
         file_read_call: Time::ZERO,
         file_lookup: Time::ZERO,
+        file_write: Time::ZERO,
         file_insert: Time::ZERO,
         file_remove: Time::ZERO,
         io_submit: Time::ZERO,

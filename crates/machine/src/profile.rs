@@ -232,6 +232,8 @@ cost_figures! {
         file_read_call_ns,
         /// [`PagingCosts::file_lookup`].
         file_lookup_ns,
+        /// [`PagingCosts::file_write`].
+        file_write_ns,
         /// [`PagingCosts::file_insert`].
         file_insert_ns,
         /// [`PagingCosts::file_remove`].
@@ -630,6 +632,7 @@ impl Profile {
             paging: self.paging.as_ref().map(|paging| PagingCosts {
                 file_read_call: time(&paging.file_read_call_ns),
                 file_lookup: time(&paging.file_lookup_ns),
+                file_write: time(&paging.file_write_ns),
                 file_insert: time(&paging.file_insert_ns),
                 file_remove: time(&paging.file_remove_ns),
                 io_submit: time(&paging.io_submit_ns),

@@ -82,6 +82,8 @@ categories! {
     CodePatch = "code_patch",
     /// Reading from files through the page cache, without locks and without devices.
     FileRead = "file_read",
+    /// Writing to files through the page cache, without locks and without devices.
+    FileWrite = "file_write",
     /// Submitting requests to block devices, work that devices leave to the CPU, and completions.
     BlockLayer = "block_layer",
     /// Looking for pages to evict, and evicting them, without locks.

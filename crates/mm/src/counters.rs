@@ -133,6 +133,10 @@ events! {
     PgskipNormal = "pgskip_normal",
     /// The same of ZONE_MOVABLE.
     PgskipMovable = "pgskip_movable",
+    /// Pages of files that became dirty.
+    NrDirtied = "nr_dirtied",
+    /// Pages of files and of swap that devices have written.
+    NrWritten = "nr_written",
     /// Dirty pages of files that reclaim left to be written.
     NrVmscanImmediate = "nr_vmscan_immediate_reclaim",
     /// Anonymous pages read again that had been evicted.

@@ -33,6 +33,17 @@ pub enum Read {
     Miss(FolioId),
 }
 
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Where it went.
+    pub id: FolioId,
+    /// Whether that was in memory before.
+    pub was_there: bool,
+    /// Pages that it made dirty: none where they were dirty already.
+    pub dirtied: u64,
+}
+
 impl MemoryManager {
     /// A file, none of it in memory.
     pub fn open_file(&mut self) -> FileId {
@@ -91,8 +102,9 @@ impl MemoryManager {
         memcg: Memcg,
         file: FileId,
         index: u32,
-    ) -> Result<FolioId, OutOfMemory> {
-        let id = match self.files.folio(file, index) {
+    ) -> Result<Write, OutOfMemory> {
+        let found = self.files.folio(file, index);
+        let id = match found {
             Some(id) => id,
             None => {
                 let pages = FilePages::single(file, index);
@@ -101,8 +113,9 @@ impl MemoryManager {
                 id
             }
         };
-        self.mark_dirty(id);
-        Ok(id)
+        let pages = self.folios.flags[id].nr_pages();
+        let dirtied = if self.mark_dirty(machine.now(cpu), id) { pages } else { 0 };
+        Ok(Write { id, was_there: found.is_some(), dirtied })
     }
 
     /// The device has filled a folio.
@@ -114,6 +127,11 @@ impl MemoryManager {
     #[inline]
     pub fn is_locked(&self, id: FolioId) -> bool {
         self.folios.flags[id].has(FolioFlags::LOCKED)
+    }
+
+    /// Whether a folio holds pages of a file, and not of swap or of a program (`folio_is_file_lru`).
+    pub fn is_of_file(&self, id: FolioId) -> bool {
+        !self.folios.flags[id].has(FolioFlags::SWAPBACKED)
     }
 
     /// Keeps a folio from being freed (`folio_get`).

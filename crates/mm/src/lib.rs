@@ -38,6 +38,7 @@ mod growth;
 pub mod gup;
 pub mod huge_memory;
 pub mod hugetlb;
+pub mod jiffies;
 pub mod latency;
 pub mod lru;
 pub mod lru_lock;

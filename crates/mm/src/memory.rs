@@ -233,7 +233,7 @@ impl MemoryManager {
         let mut entry = Pte::of_folio(id).with(Pte::YOUNG);
         if fault.write {
             entry.set(Pte::WRITE);
-            self.mark_dirty(id);
+            self.mark_dirty(machine.now(cpu), id);
         }
         self.page_tables[fault.entry] = entry;
         self.add_rmap(fault.entry, id);
@@ -255,7 +255,7 @@ impl MemoryManager {
         let anon = self.folios.flags[id].has(FolioFlags::SWAPBACKED);
         if !private {
             // `page_mkwrite`: the file system learns that the page is dirty.
-            self.mark_dirty(id);
+            self.mark_dirty(machine.now(cpu), id);
             self.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE));
             return Ok(Touch::Minor);
         }

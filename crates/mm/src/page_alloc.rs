@@ -46,7 +46,7 @@ use crate::vmscan::features::GenFeatures;
 use crate::vmscan::policy::PAGE_ALLOC_COSTLY_ORDER;
 use crate::watermark::{self, Mark, Reserves};
 use crate::workingset::shadow::{NODES_SHIFT_MAX, ShadowLayout};
-use crate::writeback::DirtyPages;
+use crate::writeback::Writeback;
 use crate::xarray::{FileId, Files};
 use crate::zone::{Kernel, Zone};
 use machine::{Cpu, Machine, Node, PageSize, Topology};
@@ -164,7 +164,7 @@ pub struct MemoryManager {
     pub(crate) generations: Option<GenFeatures>,
     /// Folios whose writing has begun.
     pub(crate) submitted_writes: Vec<FolioId>,
-    pub(crate) dirty_pages: DirtyPages,
+    pub(crate) writeback: Writeback,
     /// Pages of folios that are locked in memory.
     pub(crate) nr_mlock: u64,
     pub(crate) readahead: Readahead,
@@ -262,7 +262,7 @@ impl MemoryManager {
             shadow_layout: shadow_layout.expect("the largest shift of node numbers"),
             generations: None,
             submitted_writes: Vec::new(),
-            dirty_pages: DirtyPages::default(),
+            writeback: Writeback::default(),
             nr_mlock: 0,
             readahead: Readahead::default(),
             numa: NumaBalancing::new(topology),
@@ -274,6 +274,7 @@ impl MemoryManager {
         mm.make_lruvecs(Memcg::ROOT);
         mm.set_free_high_batch(topology);
         mm.configure();
+        mm.writeback_set_ratelimit();
         mm
     }
 
@@ -339,6 +340,10 @@ impl MemoryManager {
         self.settings.set(name, value)?;
         if self.settings != before {
             self.configure();
+        }
+        let limits = |settings: &Settings| (settings.dirty.dirty_ratio, settings.dirty.dirty_bytes);
+        if limits(&self.settings) != limits(&before) {
+            self.writeback_set_ratelimit();
         }
         Ok(())
     }

@@ -95,6 +95,8 @@ pub struct Settings {
     pub lru_gen_enabled: bool,
     /// `lru_gen/min_ttl_ms`: generations younger than this are not evicted.
     pub lru_gen_min_ttl_ms: u64,
+    /// `vm.dirty_*`: how much may be written and not on its device yet, and for how long.
+    pub dirty: DirtySettings,
     /// `vm.page-cluster`: log2 of the pages that are read from swap at a time at most.
     pub page_cluster: u64,
     /// `swap/vma_ra_enabled`: what is read ahead from swap lies together in an area, not on the device.
@@ -144,6 +146,7 @@ impl Settings {
             swappiness: 60,
             lru_gen_enabled: true,
             lru_gen_min_ttl_ms: 0,
+            dirty: DirtySettings::default(),
             page_cluster: 3,
             vma_ra_enabled: true,
             read_ahead_kb: 128,
@@ -164,6 +167,37 @@ impl Settings {
     /// The size of pages, which a kernel is built for.
     pub fn page_size(&self) -> PageSize {
         self.transparent_hugepage.page_size
+    }
+}
+
+/// Settings of dirty pages of files. A limit in bytes takes the place of one in per cent, and the other way round; the one that
+/// is not in force is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirtySettings {
+    /// `vm.dirty_background_ratio`: flushers write from here on, per cent of what could be dirty.
+    pub dirty_background_ratio: u64,
+    /// `vm.dirty_background_bytes`.
+    pub dirty_background_bytes: u64,
+    /// `vm.dirty_ratio`: no more may be dirty, per cent of what could be.
+    pub dirty_ratio: u64,
+    /// `vm.dirty_bytes`.
+    pub dirty_bytes: u64,
+    /// `vm.dirty_expire_centisecs`: what has been dirty for longer is written in any case.
+    pub dirty_expire_centisecs: u64,
+    /// `vm.dirty_writeback_centisecs`: how often that is looked for; 0 never.
+    pub dirty_writeback_centisecs: u64,
+}
+
+impl Default for DirtySettings {
+    fn default() -> Self {
+        DirtySettings {
+            dirty_background_ratio: 10,
+            dirty_background_bytes: 0,
+            dirty_ratio: 20,
+            dirty_bytes: 0,
+            dirty_expire_centisecs: 3000,
+            dirty_writeback_centisecs: 500,
+        }
     }
 }
 
@@ -211,11 +245,22 @@ pub const MIN_PERCPU_PAGELIST_HIGH_FRACTION: u64 = 8;
 
 const INT_MAX: u64 = i32::MAX as u64;
 const UINT_MAX: u64 = u32::MAX as u64;
+const LONG_MAX: u64 = i64::MAX as u64;
 
 fn assign(place: &mut u64, value: u64, allowed: std::ops::RangeInclusive<u64>) -> bool {
     let fits = allowed.contains(&value);
     if fits {
         *place = value;
+    }
+    fits
+}
+
+/// Sets a limit of dirty pages, which takes the place of the same in the other unit.
+fn limit_dirty(place: &mut u64, value: u64, allowed: std::ops::RangeInclusive<u64>, other: &mut u64) -> bool {
+    let before = *place;
+    let fits = assign(place, value, allowed);
+    if *place != before {
+        *other = 0;
     }
     fits
 }
@@ -345,6 +390,68 @@ pub const SETTINGS: &[Setting] = &[
         accepts: "0 and more",
         description: "how long the working set is kept from eviction, ms; without enough other memory a process is killed",
         apply: Apply::Number(|s, value| assign(&mut s.lru_gen_min_ttl_ms, value, 0..=INT_MAX)),
+    },
+    Setting {
+        name: "vm.dirty_background_ratio",
+        default: "10",
+        accepts: "0 to 100",
+        description: "dirty pages of files above which flushers write, per cent of free memory and pages of files",
+        apply: Apply::Number(|s, value| {
+            limit_dirty(
+                &mut s.dirty.dirty_background_ratio,
+                value,
+                0..=100,
+                &mut s.dirty.dirty_background_bytes,
+            )
+        }),
+    },
+    Setting {
+        name: "vm.dirty_background_bytes",
+        default: "0",
+        accepts: "1 and more; vm.dirty_background_ratio is 0 then",
+        description: "the same in bytes",
+        apply: Apply::Number(|s, value| {
+            limit_dirty(
+                &mut s.dirty.dirty_background_bytes,
+                value,
+                1..=LONG_MAX,
+                &mut s.dirty.dirty_background_ratio,
+            )
+        }),
+    },
+    Setting {
+        name: "vm.dirty_ratio",
+        default: "20",
+        accepts: "0 to 100",
+        description: "dirty pages of files at which writers stand still, per cent of free memory and pages of files; from halfway \
+                      between this and the background limit on they are slowed down",
+        apply: Apply::Number(|s, value| {
+            limit_dirty(&mut s.dirty.dirty_ratio, value, 0..=100, &mut s.dirty.dirty_bytes)
+        }),
+    },
+    Setting {
+        name: "vm.dirty_bytes",
+        default: "0",
+        accepts: "two pages and more; vm.dirty_ratio is 0 then",
+        description: "the same in bytes",
+        apply: Apply::Number(|s, value| {
+            let least = 2 * s.page_size().bytes();
+            limit_dirty(&mut s.dirty.dirty_bytes, value, least..=LONG_MAX, &mut s.dirty.dirty_ratio)
+        }),
+    },
+    Setting {
+        name: "vm.dirty_expire_centisecs",
+        default: "3000",
+        accepts: "0 to 2147483647",
+        description: "how long a file may be dirty before flushers write it in any case, 1/100 s",
+        apply: Apply::Number(|s, value| assign(&mut s.dirty.dirty_expire_centisecs, value, 0..=INT_MAX)),
+    },
+    Setting {
+        name: "vm.dirty_writeback_centisecs",
+        default: "500",
+        accepts: "0 (never) to 2147483647",
+        description: "how often flushers look for such files, 1/100 s",
+        apply: Apply::Number(|s, value| assign(&mut s.dirty.dirty_writeback_centisecs, value, 0..=INT_MAX)),
     },
     Setting {
         name: "vm.page-cluster",

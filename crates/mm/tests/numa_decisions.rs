@@ -2,6 +2,8 @@
 
 use machine::{Cpu, Node};
 use mm::Series;
+use mm::jiffies::{TICK_NS, jiffies};
+use mm::numa::Tasks;
 use mm::numa::cpupid::Cpupid;
 use mm::numa::features::{AccessingPids, NumaFeatures};
 use mm::numa::migrate::policy::{
@@ -11,7 +13,6 @@ use mm::numa::placement::policy::{Join, Other, join};
 use mm::numa::placement::{CountedFault, TaskClock, TaskNuma};
 use mm::numa::scan::policy::{self, Budget, Scanner, SkipReason, VmaTraits, pid_bit};
 use mm::numa::scan::{MmScan, NumabState, Vmas, pass};
-use mm::numa::{TICK_NS, Tasks, jiffies};
 use mm::sysctl::NumaSettings;
 use proptest::prelude::*;
 use std::ops::Range;

@@ -5,14 +5,17 @@
 
 mod reclaim_machine;
 
-use machine::{Cpu, Machine, Node, Time};
+use machine::{Cpu, Machine, Node, PageSize, Time};
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::filemap::Read;
 use mm::folio::FolioId;
+use mm::jiffies::TICK_NS;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::readahead::OpenFileId;
 use mm::vmscan::OutOfMemory;
+use mm::writeback::policy::MAX_PAUSE;
+use mm::writeback::{Dirtier, Flush, Flusher};
 use mm::xarray::FileId;
 use mm::{Category, Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series, Variant};
 use proptest::prelude::*;
@@ -53,8 +56,11 @@ enum Step {
         from: u32,
         pages: u32,
     },
+    /// Time passes, and flushers run for some requests each; all is to be written if it is `urgent`.
     WriteBack {
-        most: u64,
+        milliseconds: u64,
+        urgent: bool,
+        requests: usize,
     },
     Touch {
         cpu: u16,
@@ -179,7 +185,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (cpu.clone(), memcg.clone(), 0..3usize, 0..FILE_PAGES, 1..600u32).prop_map(
             |(cpu, memcg, file, from, pages)| Step::Write { cpu, memcg, file, from, pages }
         ),
-        3 => (1..1000u64).prop_map(|most| Step::WriteBack { most }),
+        3 => (0..2000u64, any::<bool>(), 1..100usize).prop_map(
+            |(milliseconds, urgent, requests)| Step::WriteBack { milliseconds, urgent, requests }
+        ),
         8 => (cpu.clone(), mapped.clone(), any::<bool>()).prop_map(
             |(cpu, (process, mapping, from, pages), write)| Step::Touch { cpu, process, mapping, from, pages, write }
         ),
@@ -221,6 +229,9 @@ struct Host {
     /// What devices are reading and writing.
     reads: Vec<FolioId>,
     writes: Vec<FolioId>,
+    /// By CPU.
+    writers: [Dirtier; CPUS as usize],
+    flushers: Vec<Flusher>,
 }
 
 /// Opens a file whose pages may be in large folios.
@@ -264,6 +275,8 @@ impl Host {
             held: Vec::new(),
             reads: Vec::new(),
             writes: Vec::new(),
+            writers: [Dirtier::new(PageSize::Kib4); CPUS as usize],
+            flushers: Vec::new(),
         }
     }
 
@@ -309,11 +322,36 @@ impl Host {
             }
             Step::Write { cpu, memcg, file, from, pages } => {
                 let memcg = self.memcg(memcg);
+                let (cpu, file) = (Cpu(cpu), self.files[file]);
                 for index in (from..from + pages).map(|index| index % FILE_PAGES) {
-                    self.mm.write_page(&mut self.machine, Cpu(cpu), memcg, self.files[file], index)?;
+                    let write = self.mm.write_page(&mut self.machine, cpu, memcg, file, index)?;
+                    let (writer, now) = (&mut self.writers[cpu.index()], self.machine.now(cpu));
+                    let waits = self.mm.balance_dirty_pages_ratelimited(writer, file, write.dirtied, now);
+                    if let Some(until) = waits {
+                        let longest = Time::from_nanoseconds((MAX_PAUSE + 2) * TICK_NS);
+                        assert!(
+                            until > now && until <= now + longest,
+                            "a pause of {}",
+                            until.saturating_sub(now)
+                        );
+                        break;
+                    }
                 }
             }
-            Step::WriteBack { most } => mm.write_back(most),
+            Step::WriteBack { milliseconds, urgent, requests } => {
+                for cpu in (0..CPUS).map(Cpu) {
+                    machine.charge(cpu, Category::Program, Time::from_nanoseconds(milliseconds * 1_000_000));
+                }
+                if urgent {
+                    mm.wakeup_flusher_threads();
+                }
+                let now = machine.now(Cpu(0));
+                self.flushers.extend(std::iter::from_fn(|| mm.start_flusher(now)));
+                let goes_on = |flusher: &mut Flusher| {
+                    (0..requests).all(|_| flusher.step(mm, now, 64) == Flush::Request)
+                };
+                self.flushers.retain_mut(goes_on);
+            }
             Step::Touch { cpu, process, mapping, from, pages, write } => {
                 let process = self.processes[process % self.processes.len()];
                 let start = self.mappings[mapping].0;

@@ -31,7 +31,7 @@ macro_rules! scenarios {
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// Name, GiB of files, GiB of private memory, threads.
-const EXPECTED: [(&str, f64, f64, usize); 13] = [
+const EXPECTED: [(&str, f64, f64, usize); 14] = [
     ("fio-zipf", 15.625, 0.015625, 32),
     ("fio-zipf-2g", 15.625, 0.015625, 32),
     ("fio-uniform", 12.0, 0.0, 12),
@@ -45,6 +45,7 @@ const EXPECTED: [(&str, f64, f64, usize); 13] = [
     ("streaming-vs-hot", 129.0, 1.0, 7),
     ("working-set-shift", 12.0, 0.0, 8),
     ("noisy-neighbour", 24.0 + 256.0, 0.0, 8),
+    ("burst-writer", 14.0, 0.0, 2),
     ("kernel-build-3g", 1300.0 / 1024.0, 1.99, 12),
 ];
 
@@ -63,6 +64,7 @@ fn scenarios_are_as_large_as_they_say() {
         "streaming-vs-hot",
         "working-set-shift",
         "noisy-neighbour",
+        "burst-writer",
         "kernel-build-3g",
     ];
     for ((name, text), (expected, files, memory, threads)) in scenarios.into_iter().zip(EXPECTED) {
@@ -90,7 +92,7 @@ fn scenarios_are_as_large_as_they_say() {
         assert!(paging.cgroup_max_mib.len() <= layout.groups as usize, "{name}");
         for step in 0..20_000 {
             match program.next(step % threads) {
-                Some(Operation::Read { file, index, pages }) => {
+                Some(Operation::Read { file, index, pages } | Operation::Write { file, index, pages }) => {
                     assert!(index + u64::from(pages) <= layout.files[file as usize].pages, "{name}");
                 }
                 Some(Operation::Touch { region, index, pages, .. }) => {

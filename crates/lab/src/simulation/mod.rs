@@ -6,6 +6,7 @@
 //!
 //! One run is one thread and deterministic; many runs use all cores (`lab::experiment`).
 
+mod flushers;
 pub mod kbuild;
 pub mod kernel_writes;
 mod kswapd;

@@ -15,6 +15,7 @@
 //! What a RAM disk or zram holds is memory of the machine: pages are set aside for it as it fills. So are pages that the
 //! kernel and programs hold that are not modelled.
 
+use super::flushers::Flushers;
 use super::kswapd::Kswapds;
 use super::system::{Program, Step, System};
 use super::{Stream, boot, stream};
@@ -28,11 +29,14 @@ use machine::{Cpu, PageSize, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::filemap::Read;
 use mm::folio::FolioId;
+use mm::jiffies::TICK_NS;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::readahead::OpenFileId;
 use mm::vmscan::OutOfMemory;
 use mm::watermark::Reserves;
+use mm::writeback::Dirtier;
+use mm::xarray::FileId;
 use mm::{Category, Event, MigrateType, Pfn, Placement, Request};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -70,6 +74,8 @@ struct Thread {
     under_way: BinaryHeap<Reverse<Time>>,
     /// What it was about to do, and how many pages of it are done.
     at: Option<(Operation, u32)>,
+    /// What it has made dirty.
+    dirtier: Dirtier,
     transaction_start: Time,
 }
 
@@ -79,6 +85,14 @@ struct Region {
     mm: MmId,
     start: Vpn,
     pages: u64,
+}
+
+/// A file that threads have opened.
+#[derive(Clone, Debug)]
+struct OpenFiles {
+    id: FileId,
+    /// One for all threads, or one for each.
+    descriptors: Vec<OpenFileId>,
 }
 
 /// What completes.
@@ -99,13 +113,14 @@ struct Transactions {
 /// Threads, devices and daemons.
 struct PagingProgram {
     page_size: PageSize,
+    /// Of the largest request.
+    request_pages: u64,
     demand: Programs,
     threads: Vec<Thread>,
     /// By CPU: its threads, the one that runs first.
     queues: Vec<VecDeque<usize>>,
     slice_ends: Vec<Time>,
-    /// The descriptors of each file: one for all threads, or one for each.
-    files: Vec<Vec<OpenFileId>>,
+    files: Vec<OpenFiles>,
     regions: Vec<Region>,
     file_device: Device,
     swap_device: Option<Device>,
@@ -115,6 +130,7 @@ struct PagingProgram {
     request: Vec<FolioId>,
     completions: BinaryHeap<Reverse<(Time, Completion)>>,
     kswapds: Kswapds,
+    flushers: Flushers,
     /// Pages that hold what RAM disks and zram hold, and what others hold.
     held_pages: Vec<Pfn>,
     costs: PagingCosts,
@@ -170,6 +186,7 @@ impl PagingProgram {
             outstanding: thread.outstanding as usize,
             under_way: BinaryHeap::new(),
             at: None,
+            dirtier: Dirtier::new(page_size),
             transaction_start: Time::ZERO,
         });
         let threads = threads.collect();
@@ -187,7 +204,7 @@ impl PagingProgram {
                 system.mm.fadvise(open, file.advice);
                 open
             };
-            (0..descriptors).map(open).collect()
+            OpenFiles { id, descriptors: (0..descriptors).map(open).collect() }
         });
         let files = files.collect();
         let regions = layout.regions.iter().map(|region| {
@@ -206,8 +223,10 @@ impl PagingProgram {
             let itself = is_done_by_cpu(service, Time::ZERO).then_some(service.cpu);
             system.mm.swapon(page_size.pages_of_mib(spec.swap_mib), itself);
         }
+        let max_sectors_kb = system.mm.settings().max_sectors_kb;
         let mut program = PagingProgram {
             page_size,
+            request_pages: (max_sectors_kb * 1024 / page_size.bytes()).max(1),
             demand,
             threads,
             queues,
@@ -220,6 +239,7 @@ impl PagingProgram {
             request: Vec::new(),
             completions: BinaryHeap::new(),
             kswapds: Kswapds::default(),
+            flushers: Flushers::default(),
             held_pages: Vec::new(),
             costs: system.machine.costs.paging(),
             transactions: Transactions::default(),
@@ -279,14 +299,34 @@ impl PagingProgram {
         }
     }
 
-    /// Gives what reclaim wants written to the swap device.
+    /// Gives devices what is to be written: what reclaim swaps out folio by folio, what a flusher chose as one request.
     fn submit_writes(&mut self, system: &mut System, cpu: Cpu) {
-        let Some(device) = &mut self.swap_device else { return };
-        for id in system.mm.take_submitted_writes() {
-            let bytes = self.page_size.bytes() << system.mm.folio_order(id);
-            let service = device.submit(system.machine.now(cpu), Direction::Write, bytes);
+        let writes = system.mm.take_submitted_writes();
+        if writes.is_empty() {
+            return;
+        }
+        let bytes = |system: &System, id: FolioId| self.page_size.bytes() << system.mm.folio_order(id);
+        let (files, swap): (Vec<FolioId>, Vec<FolioId>) =
+            writes.iter().partition(|&&id| system.mm.is_of_file(id));
+        for id in swap {
+            let device = self.swap_device.as_mut().expect("what is written to swap has a device");
+            let service = device.submit(system.machine.now(cpu), Direction::Write, bytes(system, id));
             system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
             self.completions.push(Reverse((service.completion, Completion::Written(id))));
+        }
+        if files.is_empty() {
+            return;
+        }
+        let now = system.machine.now(cpu);
+        let bytes = files.iter().map(|&id| bytes(system, id)).sum();
+        let service = self.file_device.submit(now, Direction::Write, bytes);
+        system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
+        if is_done_by_cpu(service, now) {
+            files.into_iter().for_each(|id| system.mm.end_write(&mut system.machine, cpu, id));
+        } else {
+            self.flushers.submitted(service.completion);
+            let written = |id| Reverse((service.completion, Completion::Written(id)));
+            self.completions.extend(files.into_iter().map(written));
         }
     }
 
@@ -332,7 +372,7 @@ impl PagingProgram {
         (file, parts): (u32, Range<u64>),
     ) -> Result<Time, OutOfMemory> {
         let costs = self.costs;
-        let descriptors = &self.files[file as usize];
+        let descriptors = &self.files[file as usize].descriptors;
         let open = *descriptors.get(thread).unwrap_or(&descriptors[0]);
         let pages = self.page_size.pages_of_parts(parts.clone());
         let (memcg, count) = (self.threads[thread].memcg, (pages.end - pages.start) as u32);
@@ -358,6 +398,24 @@ impl PagingProgram {
             system.machine.work(cpu, Category::FileRead, copied);
         }
         Ok(latest)
+    }
+
+    /// Overwrites a page of a file; until when the thread has to wait for having written too much.
+    fn write(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        (file, part): (u32, u64),
+    ) -> Result<Option<Time>, OutOfMemory> {
+        let (file, index) = (self.files[file as usize].id, (part / self.page_size.parts()) as u32);
+        let thread = &mut self.threads[thread];
+        let write = system.mm.write_page(&mut system.machine, cpu, thread.memcg, file, index)?;
+        let insert = if write.was_there { Time::ZERO } else { self.costs.file_insert };
+        let copy = system.machine.costs.page_copy.fraction(1, self.page_size.parts());
+        system.machine.work(cpu, Category::FileWrite, self.costs.file_write + insert + copy);
+        let now = system.machine.now(cpu);
+        Ok(system.mm.balance_dirty_pages_ratelimited(&mut thread.dirtier, file, write.dirtied, now))
     }
 
     /// Gives the file device what was found missing: pages that lie next to each other are one request.
@@ -420,6 +478,10 @@ impl PagingProgram {
 
     /// Does what a thread does next.
     fn act(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Result<Progress, OutOfMemory> {
+        let now = system.machine.now(cpu);
+        if let Some(until) = system.mm.balance_dirty_pages_at_limit(&mut self.threads[thread].dirtier, now) {
+            return Ok(Progress::Waits(until));
+        }
         let (operation, done) = match self.threads[thread].at.take() {
             Some(at) => at,
             None => match self.demand.next(thread) {
@@ -463,6 +525,25 @@ impl PagingProgram {
                 }
                 let Reverse(earliest) = waiting.under_way.pop().expect("one was pushed");
                 Ok(Progress::Waits(earliest))
+            }
+            Operation::Write { file, index, pages } => {
+                if !system.may_share(cpu) {
+                    self.threads[thread].at = Some((operation, done));
+                    return Ok(Progress::NotYet);
+                }
+                if done == 0 {
+                    system.machine.charge(cpu, Category::FileWrite, self.costs.file_read_call);
+                }
+                for page in done..pages {
+                    self.threads[thread].at = Some((operation, page));
+                    let waits = self.write(system, cpu, thread, (file, index + u64::from(page)))?;
+                    self.threads[thread].at = (page + 1 < pages).then_some((operation, page + 1));
+                    self.submit_writes(system, cpu);
+                    if let Some(until) = waits {
+                        return Ok(Progress::Waits(until));
+                    }
+                }
+                Ok(Progress::Goes)
             }
             Operation::Release { region } => {
                 if !system.may_share(cpu) {
@@ -526,10 +607,19 @@ impl Program for PagingProgram {
             self.submit_writes(system, cpu);
             return Step::Again;
         }
+        if system.may_share(cpu) {
+            self.flushers.step(system, cpu, self.request_pages);
+            self.submit_writes(system, cpu);
+        }
         let thread = match self.choose(cpu, now) {
             Ok(thread) => thread,
-            Err(Time::NEVER) => return Step::Idle,
-            Err(until) => return Step::Sleep(until),
+            Err(until) => {
+                return match until.min(self.flushers.ready_at(cpu)) {
+                    Time::NEVER => Step::Idle,
+                    until if until <= now => Step::Again,
+                    until => Step::Sleep(until),
+                };
+            }
         };
         for _ in 0..OPERATIONS {
             match self.act(system, cpu, thread) {
@@ -548,6 +638,11 @@ impl Program for PagingProgram {
                     match self.completions.peek() {
                         Some(&Reverse((earliest, _))) => {
                             self.threads[thread].state = State::Waiting(earliest);
+                        }
+                        // Only dirty pages are left, and a flusher is about to write them.
+                        None if self.flushers.are_running() || system.mm.has_flusher_to_run() => {
+                            let soon = system.machine.now(cpu) + Time::from_nanoseconds(TICK_NS);
+                            self.threads[thread].state = State::Waiting(soon);
                         }
                         // What is in other CPUs' batches may be all that is old enough to go.
                         None if !self.drained => system.mm.lru_add_drain_all(&mut system.machine),
@@ -569,6 +664,7 @@ impl Program for PagingProgram {
             }
         }
         self.kswapds.wake(system, cpu);
+        self.flushers.wake(system, cpu, system.machine.now(cpu));
         Step::Again
     }
 
@@ -630,6 +726,7 @@ fn run_until(
     while time < times.end && !program.out_of_memory {
         time = times.end.min(time + UPKEEP);
         system.run(program, time);
+        program.flushers.wake(system, Cpu(0), time);
         program.follow_swap(system, Cpu(0), files);
         system.mm.flush_stats_periodically(time);
         if time >= sampled + SAMPLE_INTERVAL {
@@ -652,6 +749,8 @@ fn sample(series: &mut Vec<Sample>, now: Time, system: &System, program: &Paging
         ("transactions", program.transactions.done),
         ("nr_file_pages", system.mm.files().nr_folios()),
         ("swap_used_pages", system.mm.swap().used()),
+        ("nr_dirty", system.mm.nr_dirty()),
+        ("nr_writeback", system.mm.nr_writeback()),
         counter(Event::WorkingsetRefaultFile),
         counter(Event::WorkingsetActivateFile),
         counter(Event::WorkingsetRestoreFile),
@@ -686,6 +785,8 @@ fn set_memory(outcome: &mut Outcome, system: &System) {
         (metric::WORKINGSET_RESTORE_ANON, Event::WorkingsetRestoreAnon),
         (metric::PSWPIN, Event::Pswpin),
         (metric::PSWPOUT, Event::Pswpout),
+        (metric::NR_DIRTIED, Event::NrDirtied),
+        (metric::NR_WRITTEN, Event::NrWritten),
     ] {
         outcome.set(metric, outcome.counters.get(event) as f64);
     }

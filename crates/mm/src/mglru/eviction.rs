@@ -293,7 +293,7 @@ impl MemoryManager {
             may_retry = false;
         }
         if sc.unqueued_dirty > 0 {
-            self.wake_flusher();
+            self.wakeup_flusher_threads();
         }
         Evicted { scanned, swapped }
     }

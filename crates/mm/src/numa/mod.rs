@@ -35,16 +35,6 @@ use placement::{Group, TaskId, TaskNuma};
 use scan::policy::SkipReason;
 use sweep::Swept;
 
-/// Ticks of a second (`CONFIG_HZ`), as Debian and most others configure it.
-pub const HZ: u64 = 250;
-/// A tick.
-pub const TICK_NS: u64 = 1_000_000_000 / HZ;
-
-/// Jiffies of a time, rounded up (`msecs_to_jiffies`).
-pub const fn jiffies(ms: u64) -> u64 {
-    ms.div_ceil(1000 / HZ)
-}
-
 /// All threads that NUMA balancing knows, and their groups.
 #[derive(Clone, Debug)]
 pub struct Tasks {
@@ -83,11 +73,6 @@ impl Tasks {
     pub fn set_preferred(&mut self, task: TaskId, node: Node) {
         self.get_mut(task).preferred = Some(node);
     }
-}
-
-/// The jiffy at a time; 0 means "not set" to the kernel, so boot is at 1.
-pub fn jiffies_at(now: Time) -> u64 {
-    nanoseconds(now) / TICK_NS + 1
 }
 
 /// Whole nanoseconds of a time.

@@ -215,16 +215,16 @@ impl MemoryManager {
             machine.charge(cpu, Category::BlockLayer, write * pages);
             return true;
         }
-        flags.set(FolioFlags::WRITEBACK | FolioFlags::RECLAIM);
-        self.submitted_writes.push(id);
+        flags.set(FolioFlags::RECLAIM);
+        self.note_writeback(id);
         false
     }
 
     /// A device has written a folio (`folio_end_writeback`).
     pub fn end_write(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
         let mapcount = self.folios[id].mapcount;
+        self.end_writeback(machine.now(cpu), id);
         let flags = &mut self.folios.flags[id];
-        flags.clear(FolioFlags::WRITEBACK);
         if mapcount == 0 && flags.has(FolioFlags::SWAPBACKED) && !flags.has(FolioFlags::SWAPCACHE) {
             // Its process is gone.
             return self.release_folio(machine, cpu, id);

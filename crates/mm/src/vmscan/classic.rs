@@ -236,7 +236,7 @@ impl MemoryManager {
             scanned.saturating_sub(outcome.reclaimed),
         );
         if outcome.unqueued_dirty == taken {
-            self.wake_flusher();
+            self.wakeup_flusher_threads();
         }
         sc.unqueued_dirty += outcome.unqueued_dirty;
         outcome.reclaimed

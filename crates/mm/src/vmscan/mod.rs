@@ -217,13 +217,18 @@ impl MemoryManager {
         }
     }
 
-    /// Pages that new programs could have without swapping (`si_mem_available`).
-    pub fn si_mem_available(&self) -> u64 {
+    /// Pages that the kernel keeps for itself, by watermarks and reserves for lower zones (`totalreserve_pages`).
+    pub(crate) fn totalreserve_pages(&self) -> u64 {
         let reserved = |zone: &crate::Zone| {
             let reserve = zone.lowmem_reserve.iter().max().copied().unwrap_or(0);
             (reserve + zone.wmark(Mark::High)).min(zone.managed)
         };
-        let reserve: u64 = self.zones().iter().map(reserved).sum();
+        self.zones().iter().map(reserved).sum()
+    }
+
+    /// Pages that new programs could have without swapping (`si_mem_available`).
+    pub fn si_mem_available(&self) -> u64 {
+        let reserve = self.totalreserve_pages();
         let low: u64 = self.zones().iter().map(|zone| zone.wmark(Mark::Low)).sum();
         let files = |lruvec: &Lruvec| {
             lruvec.stat.nr_lru[LruList::ActiveFile as usize]

@@ -58,7 +58,7 @@ pub struct AccessGroup {
     /// (`fadvise_hint`).
     #[serde(default, with = "AdviceKey", skip_serializing_if = "is_normal")]
     pub advice: Advice,
-    /// Whether accesses to memory write.
+    /// Whether accesses write: to memory, or whole pages of a file.
     #[serde(default)]
     pub write: bool,
     /// The part of the object that is of interest at a time, MiB; the whole if not given.
@@ -292,6 +292,7 @@ impl Demand for Accessors {
                 accessor.step = Step::End;
                 let pages = group.pages;
                 Some(match group.object {
+                    Object::File if group.write => Operation::Write { file: accessor.object, index, pages },
                     Object::File => Operation::Read { file: accessor.object, index, pages },
                     Object::Memory => {
                         Operation::Touch { region: accessor.object, index, pages, write: group.write }
@@ -323,7 +324,9 @@ mod tests {
     fn accesses(demand: &mut Accessors, thread: usize, count: usize) -> Vec<u64> {
         std::iter::from_fn(|| demand.next(thread))
             .filter_map(|operation| match operation {
-                Operation::Read { index, .. } | Operation::Touch { index, .. } => Some(index),
+                Operation::Read { index, .. }
+                | Operation::Write { index, .. }
+                | Operation::Touch { index, .. } => Some(index),
                 _ => None,
             })
             .take(count)
@@ -399,6 +402,17 @@ mod tests {
         assert_eq!(demand.layout().regions, [Region { pages: 256, group: 2 }]);
         assert_eq!(accesses(&mut demand, 0, 1000).len(), 256);
         assert_eq!(demand.next(0), None);
+    }
+
+    #[test]
+    fn files_can_be_written() {
+        let writer = group(
+            "threads = 1\nobject = \"file\"\nmib = 1\nwrite = true\npages = 8\npattern = { kind = \"sequential\" }",
+        );
+        let mut demand = AccessGroups { groups: vec![writer] }.demand(stream).unwrap();
+        let operations: Vec<Operation> = std::iter::from_fn(|| demand.next(0)).take(5).collect();
+        let write = |index| Operation::Write { file: 0, index, pages: 8 };
+        assert_eq!((operations[1], operations[4]), (write(0), write(8)));
     }
 
     #[test]

@@ -301,6 +301,7 @@ mod tests {
                     assert!(index < 64 * 256);
                     other += 1;
                 }
+                Operation::Write { .. } => panic!("objects that compilers write are not modelled"),
                 Operation::Touch { region, index, pages, write } => {
                     assert!(region as usize == slot && index == used[slot] && write);
                     used[slot] += u64::from(pages);

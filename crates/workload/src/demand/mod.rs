@@ -57,6 +57,15 @@ pub enum Operation {
         /// How many pages.
         pages: u32,
     },
+    /// Overwrites pages of a file through the page cache, in one system call.
+    Write {
+        /// Index into [`Layout::files`].
+        file: u32,
+        /// First page.
+        index: u64,
+        /// How many pages.
+        pages: u32,
+    },
     /// Touches private memory.
     Touch {
         /// Index into [`Layout::regions`].

@@ -239,7 +239,7 @@ impl KernbenchThreads {
                 (slot.accesses, slot.owed, slot.execs) = (0, 0.0, true);
                 Operation::SystemCalls { nanoseconds: self.system_calls }
             }
-            Step::Read { .. } => return self.next(thread),
+            Step::Read { .. } | Step::Write { .. } => return self.next(thread),
             Step::TransactionEnd => Operation::TransactionEnd,
         })
     }

@@ -400,7 +400,7 @@ impl Judge<'_> {
             }
             return;
         }
-        mm.scan.next_scan = now + mm::numa::jiffies(u64::from(period));
+        mm.scan.next_scan = now + mm::jiffies::jiffies(u64::from(period));
         let scanner = Scanner { pid: decision.tid, nr_threads: mm.threads, started: now, forced: false };
         let end = events.last().map_or(decision.time, |event| event.time);
         let stopped_at = events.iter().rev().find_map(|event| event.field("end"));

@@ -9,7 +9,7 @@
 
 use super::recording::Decision;
 
-const TICK_US: u64 = 1_000_000 / mm::numa::HZ;
+const TICK_US: u64 = 1_000_000 / mm::jiffies::HZ;
 /// A call may come before the time that the last call gives the tick.
 const EARLY_US: u64 = 20;
 

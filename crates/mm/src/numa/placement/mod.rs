@@ -17,7 +17,7 @@ use super::features::NumaFeatures;
 use super::migrate::policy::{FaultFlags, GroupUse, Mempolicy, Nodes};
 use super::scan::MmScan;
 use super::scan::policy::{GroupSharing, ScanPeriods, scan_periods};
-use super::{HZ, jiffies};
+use crate::jiffies::{HZ, TICK_NS, jiffies};
 use crate::sysctl::NumaSettings;
 use machine::Node;
 use policy::{Join, Locality, Other};
@@ -184,7 +184,7 @@ impl TaskNuma {
         let delay = u64::from(parent.scan_period) * users * 1_000_000;
         let delay = bounds.max.min(delay as u32);
         TaskNuma {
-            node_stamp: u64::from(delay) + 2 * super::TICK_NS,
+            node_stamp: u64::from(delay) + 2 * TICK_NS,
             preferred: parent.preferred,
             mems_allowed: parent.mems_allowed,
             policy: parent.policy,

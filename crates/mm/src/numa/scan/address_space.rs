@@ -1,13 +1,14 @@
 //! What scanning does to address spaces: ticks, passes, and entries that become PROT_NONE.
 
 use super::super::features::FolioTest;
-use super::super::{HZ, TICK_NS, jiffies, jiffies_at, nanoseconds};
+use super::super::nanoseconds;
 use super::policy::{self, PAGE_SHIFT, Scanner, SkipReason, VmaTraits};
 use super::{NumabState, Vmas, pass};
 use crate::account::Category;
 use crate::address_space::{Backing, MmId, Pte, VmFlags, Vma, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
+use crate::jiffies::{HZ, TICK_NS, jiffies, jiffies_at};
 use crate::numa::migrate::policy::Nodes;
 use crate::numa::migrate::promotion::stored_time;
 use crate::numa::placement::{TaskId, TaskNuma};

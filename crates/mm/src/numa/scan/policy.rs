@@ -19,9 +19,9 @@
 //! `vma_is_accessed`, `task_scan_min`, `task_scan_max`, `task_scan_start` in kernel/sched/fair.c.
 
 use super::super::features::{AccessingPids, NumaFeatures};
-use super::super::jiffies;
 use super::{MmScan, NumabState};
 use crate::counters::Event;
+use crate::jiffies::jiffies;
 use crate::sysctl::NumaSettings;
 use machine::PageSize;
 
