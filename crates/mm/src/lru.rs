@@ -108,24 +108,32 @@ impl MemoryManager {
         if !flags.has(FolioFlags::REFERENCED) {
             flags.set(FolioFlags::REFERENCED);
         } else if !flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) {
-            self.folio_activate(machine, cpu, id);
+            self.mark_active(machine, cpu, id);
         }
     }
 
     /// A folio that is not active was used a second time.
     #[inline(never)]
-    fn folio_activate(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
+    fn mark_active(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
         let flags = &mut self.folios.flags[id];
         flags.clear(FolioFlags::REFERENCED);
         let pages = flags.nr_pages();
-        if flags.take(FolioFlags::LRU) {
-            self.add_to_batch(machine, cpu, Move::Activate, id);
-        } else if self.folio_batches[cpu.index()].lru_add.contains(&id) {
-            flags.set(FolioFlags::ACTIVE);
+        if !self.folio_activate(machine, cpu, id) && self.folio_batches[cpu.index()].lru_add.contains(&id) {
+            self.folios.flags[id].set(FolioFlags::ACTIVE);
         }
         if self.features().reclaim.ages_on_activation {
             self.workingset_age_nonresident(self.folios[id].lruvec, pages);
         }
+    }
+
+    /// Has a folio become active with the next batch, if it is on a list; whether it is.
+    #[inline]
+    pub(crate) fn folio_activate(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) -> bool {
+        let on_list = self.folios.flags[id].take(FolioFlags::LRU);
+        if on_list {
+            self.add_to_batch(machine, cpu, Move::Activate, id);
+        }
+        on_list
     }
 
     /// Puts a folio that is to be reclaimed at the tail of its list now that it is written

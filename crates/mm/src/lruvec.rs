@@ -16,7 +16,7 @@ use crate::huge_memory::split::DeferredSplit;
 use crate::lru_lock::LruLock;
 use crate::memcontrol::Memcg;
 use crate::memory_map::ZoneType;
-use crate::mglru;
+use crate::mglru::{self, BloomFilters};
 use crate::vmscan::features::GenFeatures;
 use crate::workingset::policy::TierCounts;
 use crate::workingset::{LruType, MAX_NR_GENS};
@@ -113,6 +113,8 @@ pub struct Generations {
     pub refaulted: ByTier,
     /// Kept although their turn had come.
     pub protected: ByTier,
+    /// Page tables that walks look at.
+    pub(crate) filters: BloomFilters,
 }
 
 impl Generations {
@@ -128,6 +130,7 @@ impl Generations {
             evicted: Default::default(),
             refaulted: Default::default(),
             protected: Default::default(),
+            filters: BloomFilters::default(),
         }
     }
 

@@ -92,7 +92,10 @@ impl MemoryManager {
         page: Vpn,
         write: bool,
     ) -> Result<Touch, OutOfMemory> {
-        if let Some(number) = self.mms[mm].directory.entry(page) {
+        let space = &mut self.mms[mm];
+        space.ran = u64::MAX;
+        if let Some(number) = space.directory.entry(page) {
+            self.page_tables[number.table()].young = true;
             let entry = &mut self.page_tables[number];
             if entry.lets(write) {
                 entry.set(Pte::YOUNG);

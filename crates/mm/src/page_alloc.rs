@@ -299,7 +299,7 @@ impl MemoryManager {
     /// Recomputes watermarks, reserves and pagesets from the settings, as the kernel does after boot and
     /// after each change.
     fn configure(&mut self) {
-        let generations = self.features.reclaim.generations.filter(|_| self.settings.lru_gen_enabled);
+        let generations = self.features.reclaim.generations.filter(|_| self.settings.lru_gen.enabled);
         if generations != std::mem::replace(&mut self.generations, generations) {
             self.lru_gen_change_state();
         }

@@ -91,8 +91,8 @@ pub struct Settings {
     pub lowmem_reserve_ratio: [u64; 4],
     /// `vm.swappiness`: what swapping costs against reading files again, 0 to 200 of 200.
     pub swappiness: u64,
-    /// `lru_gen/enabled` has its lowest bit: the multi-gen LRU, where the kernel has one.
-    pub lru_gen_enabled: bool,
+    /// `lru_gen/enabled`: the multi-gen LRU, where the kernel has one.
+    pub lru_gen: LruGenSettings,
     /// `lru_gen/min_ttl_ms`: generations younger than this are not evicted.
     pub lru_gen_min_ttl_ms: u64,
     /// `vm.dirty_*`: how much may be written and not on its device yet, and for how long.
@@ -144,7 +144,7 @@ impl Settings {
             stat_interval: 1,
             lowmem_reserve_ratio: [256, 256, 32, 0],
             swappiness: 60,
-            lru_gen_enabled: true,
+            lru_gen: LruGenSettings::default(),
             lru_gen_min_ttl_ms: 0,
             dirty: DirtySettings::default(),
             page_cluster: 3,
@@ -167,6 +167,23 @@ impl Settings {
     /// The size of pages, which a kernel is built for.
     pub fn page_size(&self) -> PageSize {
         self.transparent_hugepage.page_size
+    }
+}
+
+/// What the multi-gen LRU makes use of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LruGenSettings {
+    /// Bit 0: it is used at all.
+    pub enabled: bool,
+    /// Bit 1: page tables are walked when a generation begins.
+    pub mm_walk: bool,
+    /// Bit 2: tables whose own entry was not used are passed over, as x86 tells.
+    pub nonleaf_young: bool,
+}
+
+impl Default for LruGenSettings {
+    fn default() -> Self {
+        LruGenSettings { enabled: true, mm_walk: true, nonleaf_young: true }
     }
 }
 
@@ -377,10 +394,12 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "lru_gen/enabled",
         default: "7",
-        accepts: "0 (classic LRU) to 7; bit 0 is the multi-gen LRU, the others are accepted and change nothing",
-        description: "which LRU is used, in kernels that have the multi-gen LRU",
+        accepts: "0 (classic LRU) to 7: 1 the multi-gen LRU, 2 walks of page tables, 4 accessed bits of tables",
+        description: "which LRU is used, in kernels that have the multi-gen LRU, and how it finds what was used",
         apply: Apply::Number(|s, value| {
-            s.lru_gen_enabled = value & 1 != 0;
+            s.lru_gen.enabled = value & 1 != 0;
+            s.lru_gen.mm_walk = value & 2 != 0;
+            s.lru_gen.nonleaf_young = value & 4 != 0;
             value <= 7
         }),
     },

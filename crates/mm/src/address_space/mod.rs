@@ -68,6 +68,10 @@ pub struct AddressSpace {
     pub(crate) thp_disabled: Disabled,
     /// khugepaged scans it (`MMF_VM_HUGEPAGE`).
     pub(crate) khugepaged: bool,
+    /// Nodes, a bit each, whose walks of the multi-gen LRU are yet to see what ran since the last (`lru_gen.bitmap`).
+    pub(crate) ran: u64,
+    /// Nodes that have walked it at least once.
+    pub(crate) walked: u64,
     /// Entries that map an anonymous page (`MM_ANONPAGES`).
     pub(crate) anon_pages: u64,
     /// Entries that map a page of a file (`MM_FILEPAGES`).
@@ -160,6 +164,8 @@ impl MemoryManager {
             users: 1,
             thp_disabled,
             khugepaged: false,
+            ran: 0,
+            walked: 0,
             anon_pages: 0,
             file_pages: 0,
             locked_vm: 0,

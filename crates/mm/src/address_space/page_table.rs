@@ -149,7 +149,12 @@ impl PteNumber {
 }
 
 impl TableId {
-    /// Its place in arrays.
+    #[cfg(test)]
+    pub(crate) fn from_index(index: u32) -> TableId {
+        TableId(index)
+    }
+
+    /// Its place in arrays; tables that are freed leave theirs to others.
     #[inline]
     pub(crate) fn index(self) -> usize {
         self.0 as usize
@@ -174,6 +179,8 @@ pub(crate) struct PageTable {
     pub first: Vpn,
     /// The next table of the ring.
     sibling: TableId,
+    /// Was used since this was last cleared: the accessed bit of the entry above (a PMD).
+    pub(crate) young: bool,
     /// Counts changes of entries, so that what was added up of them is known to be still right.
     version: u32,
     /// Pages that it is for.
@@ -341,7 +348,17 @@ impl PageTables {
             true => (no_bits(pages), Box::default()),
             false => (Box::default(), vec![Pte::NONE; pages as usize].into()),
         };
-        let table = PageTable { mm, first, sibling: id, version: 0, pages, huge: Pte::NONE, stored, entries };
+        let table = PageTable {
+            mm,
+            first,
+            sibling: id,
+            young: false,
+            version: 0,
+            pages,
+            huge: Pte::NONE,
+            stored,
+            entries,
+        };
         match self.tables.get_mut(id.0 as usize) {
             Some(place) => *place = PageTable { version: place.version.wrapping_add(1), ..table },
             None => self.tables.push(table),

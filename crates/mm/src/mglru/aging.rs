@@ -7,20 +7,23 @@
 //!
 //! A folio that is promoted stays on its list; eviction sorts it when it meets it. In the kernel:
 //! `try_to_inc_max_seq`, `inc_max_seq`, `inc_min_seq`, `walk_mm`, `folio_update_gen`, `lru_gen_look_around` in
-//! mm/vmscan.c. Of walks the twin leaves out the Bloom filters of page tables: it looks at every entry.
+//! mm/vmscan.c. Tables that are not used, or have little in use, are passed over ([`super::bloom`]).
 
+use super::bloom::suitable_to_scan;
 use super::policy::{self, MIN_NR_GENS, evictable_types};
 use crate::account::Category;
-use crate::address_space::{Mappings, Pte, VmFlags, Vma};
+use crate::address_space::{Mappings, MmId, Pte, TableId, VmFlags, Vma};
 use crate::folio::{FolioFlags, FolioId, Folios, LruvecId};
 use crate::lruvec::{ByTier, GENS, Lruvec, generation, type_of};
 use crate::memory_map::ZoneType;
 use crate::page_alloc::MemoryManager;
+use crate::vmscan::ScanControl;
 use crate::vmscan::features::{GenFeatures, RefsScheme};
 use crate::vmscan::policy::mapped_access;
 use crate::workingset::policy::{TierCounts, carry_over, folio_refs, tier};
 use crate::workingset::{LruType, MAX_NR_GENS};
 use machine::{Cpu, Machine, Time};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Page-table entries that reverse mapping looks at around one that was young (`BITS_PER_LONG`).
@@ -35,7 +38,9 @@ impl MemoryManager {
         id: LruvecId,
         f: &GenFeatures,
         swappiness: u64,
+        sc: &mut ScanControl,
     ) -> bool {
+        sc.mm_walk |= self.settings.lru_gen.mm_walk;
         let entries = self.walk_page_tables(id, f, swappiness);
         machine.charge(cpu, Category::Reclaim, machine.costs.paging().pte_scan * entries);
         let now = machine.now(cpu);
@@ -55,27 +60,79 @@ impl MemoryManager {
     /// Finds what was used since the last walk, in the page tables of the group's address spaces; how many entries it
     /// looked at.
     fn walk_page_tables(&mut self, id: LruvecId, f: &GenFeatures, swappiness: u64) -> u64 {
-        let mut entries = 0;
-        let memcg = self.lruvecs[id.0 as usize].memcg;
-        let types = evictable_types(swappiness);
-        let mut areas = Vec::new();
-        for (mm, space) in self.mms.iter().filter(|(_, space)| space.memcg == memcg) {
-            let seen = space.vmas.iter().filter(|vma| self.is_walked(vma) && types.contains(&vma.lru_type()));
-            areas.extend(seen.map(|vma| (mm, vma.pages())));
+        if !self.settings.lru_gen.mm_walk {
+            return 0;
         }
-        for (mm, pages) in areas {
-            for (table, places) in self.mms[mm].directory.tables(pages) {
-                for entry in self.page_tables[table].entries_mut(places) {
-                    let Some(folio) = entry.folio() else { continue };
-                    entries += 1;
-                    if entry.has(Pte::YOUNG) && self.folios[folio].lruvec == id {
-                        entry.clear(Pte::YOUNG);
-                        promote(&mut self.folios, &mut self.lruvecs[id.0 as usize], f, folio);
-                    }
-                }
+        let (memcg, node) = (self.lruvecs[id.0 as usize].memcg, self.lruvecs[id.0 as usize].node);
+        let bit = 1 << (u32::from(node.0) % u64::BITS);
+        let types = evictable_types(swappiness);
+        // Once one is new, all tables are looked at of those that follow, which are new too.
+        let (mut is_first, mut force_scan) = (true, false);
+        let mut entries = 0;
+        let all: Vec<MmId> =
+            self.mms.iter().filter(|(_, space)| space.memcg == memcg).map(|(mm, _)| mm).collect();
+        for mm in all {
+            let space = &mut self.mms[mm];
+            force_scan |= space.walked & bit == 0;
+            space.walked |= bit;
+            if !force_scan && space.ran & bit == 0 {
+                continue;
+            }
+            space.ran &= !bit;
+            let generations = &mut self.lruvecs[id.0 as usize].generations;
+            if std::mem::take(&mut is_first) {
+                generations.filters.reset(generations.max_seq + 1);
+            }
+            let space = &self.mms[mm];
+            let seen = space.vmas.iter().filter(|vma| self.is_walked(vma) && types.contains(&vma.lru_type()));
+            let tables: Vec<(TableId, Range<usize>)> =
+                seen.flat_map(|vma| space.directory.tables(vma.pages())).collect();
+            for areas in tables.chunk_by(|(table, _), (next, _)| table == next) {
+                entries += self.walk_pte_range(id, f, areas, force_scan);
             }
         }
         entries
+    }
+
+    /// The same of one table and the `areas` in it, unless it has not been used, or was not worth it last time
+    /// (`walk_pmd_range`).
+    fn walk_pte_range(
+        &mut self,
+        id: LruvecId,
+        f: &GenFeatures,
+        areas: &[(TableId, Range<usize>)],
+        force_scan: bool,
+    ) -> u64 {
+        let Some(&(number, _)) = areas.first() else { return 0 };
+        let table = &mut self.page_tables[number];
+        let is_huge = table.is_huge();
+        let lruvec = &mut self.lruvecs[id.0 as usize];
+        let seq = lruvec.generations.max_seq;
+        if !is_huge {
+            if self.settings.lru_gen.nonleaf_young && !std::mem::take(&mut table.young) {
+                return 0;
+            }
+            if !force_scan && !lruvec.generations.filters.test(seq, number) {
+                return 0;
+            }
+        }
+        let (mut total, mut present, mut young) = (0, 0, 0);
+        for (_, places) in areas {
+            total += places.len();
+            for entry in table.entries_mut(places.clone()) {
+                let Some(folio) = entry.folio() else { continue };
+                present += 1;
+                if entry.has(Pte::YOUNG) && self.folios[folio].lruvec == id {
+                    entry.clear(Pte::YOUNG);
+                    young += 1;
+                    promote(&mut self.folios, lruvec, f, folio);
+                }
+            }
+        }
+        if !is_huge && suitable_to_scan(total, young) {
+            lruvec.generations.filters.update(seq + 1, number);
+        }
+        present
     }
 
     /// Whether accesses to an area are looked for (`should_skip_vma`).
@@ -83,32 +140,69 @@ impl MemoryManager {
         self.has_recency(vma.flags) && !vma.flags.has(VmFlags::LOCKED)
     }
 
-    /// Reclaim has met a folio that the entries `young` were young of: those around them are looked at too.
-    pub(crate) fn lru_gen_look_around(&mut self, id: FolioId, young: &Mappings) {
+    /// Reclaim has met a folio that the entries `young` were young of: those around them are looked at too. If reclaim has
+    /// not walked page tables, `walks`, what was used has to wait in a batch to be moved.
+    pub(crate) fn lru_gen_look_around(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        id: FolioId,
+        young: &Mappings,
+        walks: bool,
+    ) {
         let Some(f) = self.generations() else { return };
-        let lruvec = self.folios[id].lruvec;
+        let of = self.folios[id].lruvec;
         for &met in young {
             let table = &self.page_tables[met.table()];
             let page = table.first + met.place() as u64;
             let vma = self.mms[table.mm].vmas.find(page).expect("an entry is in an area");
             let within = vma.start.saturating_sub(table.first) as usize
                 ..(vma.end - table.first).min(self.geometry().ptrs_per_pte() as u64) as usize;
-            for entry in self.page_tables[met.table()].entries_mut(around(met.place(), within)) {
+            let places = around(met.place(), within);
+            // That which was met is one of them.
+            let (total, mut young) = (places.len(), 1);
+            let mut later: SmallVec<[FolioId; LOOK_AROUND]> = SmallVec::new();
+            let lruvec = &mut self.lruvecs[of.0 as usize];
+            let youngest = generation(lruvec.generations.max_seq);
+            for entry in self.page_tables[met.table()].entries_mut(places) {
                 let Some(other) = entry.folio() else { continue };
-                if other == id || self.folios[other].lruvec != lruvec || !entry.take(Pte::YOUNG) {
+                if other == id || self.folios[other].lruvec != of || !entry.take(Pte::YOUNG) {
                     continue;
                 }
-                let flags = &mut self.folios.flags[other];
-                if f.refs_scheme == RefsScheme::WorkingsetApart {
-                    if mapped_access(&f, flags) {
-                        promote_to_youngest(&mut self.folios, &mut self.lruvecs[lruvec.0 as usize], other);
-                    }
-                } else {
-                    promote(&mut self.folios, &mut self.lruvecs[lruvec.0 as usize], &f, other);
+                young += 1;
+                if walks {
+                    promote(&mut self.folios, lruvec, &f, other);
+                } else if is_promoted_later(&f, &mut self.folios.flags[other], youngest) {
+                    later.push(other);
                 }
+            }
+            if suitable_to_scan(total, young) {
+                lruvec.generations.filters.update(lruvec.generations.max_seq, met.table());
+            }
+            if f.promotes_at_once(later.len()) {
+                later.iter().for_each(|&other| promote(&mut self.folios, lruvec, &f, other));
+                continue;
+            }
+            for other in later {
+                self.folio_activate(machine, cpu, other);
             }
         }
     }
+}
+
+/// Notes that a page-table entry of a folio was young; whether that brings it into the youngest generation, in which it is not
+/// yet.
+fn is_promoted_later(f: &GenFeatures, flags: &mut FolioFlags, youngest: usize) -> bool {
+    let old = flags.generation();
+    let promotes = match f.refs_scheme {
+        RefsScheme::WorkingsetCounts if old.is_none() => {
+            flags.set(FolioFlags::REFERENCED);
+            false
+        }
+        RefsScheme::WorkingsetCounts => true,
+        RefsScheme::WorkingsetApart => mapped_access(f, flags),
+    };
+    promotes && old.is_some_and(|old| old != youngest)
 }
 
 /// The entries around one of a table that are looked at: half of them before it, all of them in its area, `within`.

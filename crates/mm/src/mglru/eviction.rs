@@ -88,6 +88,7 @@ impl MemoryManager {
         sc: &mut ScanControl,
     ) {
         self.lru_add_drain(machine, cpu);
+        sc.mm_walk = sc.kswapd;
         match f.eviction_loop {
             EvictionLoop::AgingApart => self.shrink_with_aging_apart(machine, cpu, lruvec, &f, sc),
             EvictionLoop::AgingWithin | EvictionLoop::FixedAmount => {
@@ -118,7 +119,7 @@ impl MemoryManager {
                 if sc.kswapd {
                     return;
                 }
-                aged = self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness);
+                aged = self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness, sc);
             }
             let wanted = evictable.total >> sc.priority;
             if wanted == 0 || needs_aging && !aged && evictable.is_out_of_cold() {
@@ -183,7 +184,7 @@ impl MemoryManager {
             let wanted = if !due || sc.priority == DEF_PRIORITY {
                 total >> sc.priority
             } else {
-                return self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness);
+                return self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness, sc);
             };
             if wanted == 0 {
                 return false;
@@ -219,7 +220,7 @@ impl MemoryManager {
             if generations < policy::MIN_NR_GENS
                 || sc.priority != DEF_PRIORITY && generations == policy::MIN_NR_GENS
             {
-                rotate |= self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness);
+                rotate |= self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness, sc);
                 aged = true;
             }
             let batch = Batch { f, swappiness, most: left.min(MIN_LRU_BATCH) };

@@ -99,6 +99,7 @@ impl MemoryManager {
             return;
         }
         self.lru_add_drain(machine, cpu);
+        sc.mm_walk = sc.kswapd;
         self.set_initial_priority(node, sc);
         let before = sc.nr_reclaimed;
         if sc.kswapd {
@@ -210,7 +211,7 @@ impl MemoryManager {
                 let swappiness = self.swappiness(lruvec, sc);
                 let evictable = self.evictable(lruvec, f, swappiness);
                 if !self.is_below_min(memcg, Memcg::ROOT) && super::policy::should_run_aging(f, &evictable) {
-                    self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness);
+                    self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness, sc);
                 }
             }
         }

@@ -13,16 +13,18 @@
 //!
 //! ```text
 //!   policy     what it decides              aging      new generations, walks of page tables
-//!   eviction   sorting, isolating           memcg_lru  whose turn it is among memory cgroups
-//!   switch     on and off
+//!   eviction   sorting, isolating           bloom      which page tables are worth a walk
+//!   switch     on and off                   memcg_lru  whose turn it is among memory cgroups
 //! ```
 //!
 //! In the kernel: mm/vmscan.c ("MULTI-GEN LRU"), Documentation/mm/multigen_lru.rst.
 
 mod aging;
+mod bloom;
 mod eviction;
 mod memcg_lru;
 pub mod policy;
 mod switch;
 
+pub use bloom::BloomFilters;
 pub(crate) use memcg_lru::MemcgLru;

@@ -71,6 +71,7 @@ impl MemoryManager {
                 break;
             }
             if entry != Pte::ZERO && !entry.has(Pte::YOUNG) {
+                self.page_tables[number.table()].young = true;
                 self.page_tables[number].set(Pte::YOUNG);
             }
             if write && !entry.has(Pte::STORED) {

@@ -138,6 +138,11 @@ impl GenFeatures {
         self.eviction_loop == EvictionLoop::AgingApart
     }
 
+    /// Whether so many folios around a young entry are moved at once; before 6.3 from a batch of 15 on, since then never.
+    pub fn promotes_at_once(&self, folios: usize) -> bool {
+        self.eviction_loop == EvictionLoop::AgingApart && folios >= 15
+    }
+
     const G61: GenFeatures = GenFeatures {
         placement: Placement::Oldest,
         eviction_loop: EvictionLoop::AgingApart,

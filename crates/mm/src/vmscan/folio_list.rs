@@ -133,7 +133,7 @@ impl MemoryManager {
         let count = young.as_ref().map(|young| u16::try_from(young.len()).unwrap_or(u16::MAX));
         let references = check_references(f.as_ref(), &mut self.folios.flags[id], count);
         if let Some(young) = young.filter(|young| f.is_some() && !young.is_empty()) {
-            self.lru_gen_look_around(id, &young);
+            self.lru_gen_look_around(machine, cpu, id, &young, sc.mm_walk);
         }
         let flags = &mut self.folios.flags[id];
         match references {

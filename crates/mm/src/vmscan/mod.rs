@@ -92,6 +92,8 @@ pub(crate) struct ScanControl {
     pub cost: [u64; 2],
     /// Dirty pages that nobody was writing.
     pub unqueued_dirty: u64,
+    /// It walks page tables of the group at hand, so that it may move folios between generations by the batch (`mm_walk`).
+    pub mm_walk: bool,
     /// kswapd of 6.1: no lruvec is known yet to have enough that is cold.
     pub memcgs_need_aging: bool,
 }
@@ -119,6 +121,7 @@ impl ScanControl {
             file_is_tiny: false,
             cost: [0; 2],
             unqueued_dirty: 0,
+            mm_walk: false,
             memcgs_need_aging: true,
         }
     }
