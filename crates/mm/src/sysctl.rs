@@ -428,7 +428,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "vm.dirty_background_bytes",
         default: "0",
         accepts: "1 and more; vm.dirty_background_ratio is 0 then",
-        description: "the same in bytes",
+        description: "the limit of vm.dirty_background_ratio in bytes",
         apply: Apply::Number(|s, value| {
             limit_dirty(
                 &mut s.dirty.dirty_background_bytes,
@@ -442,8 +442,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "vm.dirty_ratio",
         default: "20",
         accepts: "0 to 100",
-        description: "dirty pages of files at which writers stand still, per cent of free memory and pages of files; from halfway \
-                      between this and the background limit on they are slowed down",
+        description: "dirty pages of files at which writers stand still, per cent of the same; halfway from the other limit they slow down",
         apply: Apply::Number(|s, value| {
             limit_dirty(&mut s.dirty.dirty_ratio, value, 0..=100, &mut s.dirty.dirty_bytes)
         }),
@@ -452,7 +451,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "vm.dirty_bytes",
         default: "0",
         accepts: "two pages and more; vm.dirty_ratio is 0 then",
-        description: "the same in bytes",
+        description: "the limit of vm.dirty_ratio in bytes",
         apply: Apply::Number(|s, value| {
             let least = 2 * s.page_size().bytes();
             limit_dirty(&mut s.dirty.dirty_bytes, value, least..=LONG_MAX, &mut s.dirty.dirty_ratio)

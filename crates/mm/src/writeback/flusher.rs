@@ -293,7 +293,7 @@ impl MemoryManager {
         domain.age(now);
         let (dirty, all) = (domain.nr_dirty, domain.completions);
         let wb = self.writeback.wb(owner);
-        let share = wb.completions[usize::from(of != Memcg::ROOT)].of(&all);
+        let share = wb.completions(of).of(&all);
         dirty > limits.bg_thresh || wb.nr_dirty > share_of_thresh(limits.bg_thresh, dirty, share)
     }
 

@@ -126,6 +126,11 @@ impl Wb {
         }
     }
 
+    /// What it has written of all that was written in the machine, or in its memory cgroup.
+    fn completions(&mut self, of: Memcg) -> &mut Proportion {
+        &mut self.completions[usize::from(of != Memcg::ROOT)]
+    }
+
     fn has_dirty_files(&self) -> bool {
         !(self.b_dirty.is_empty() && self.b_io.is_empty() && self.b_more_io.is_empty())
     }
@@ -263,16 +268,14 @@ impl MemoryManager {
         let owner = self.writeback.attach(file, memcg, page_size);
         let dirty = self.writeback.file(file);
         dirty.pages.insert(index);
-        let listed = std::mem::replace(&mut dirty.listed, Listed::Dirty);
-        if listed == Listed::None {
-            dirty.dirtied_when = now;
-        } else {
-            dirty.listed = listed;
+        let was_clean = dirty.listed == Listed::None;
+        if was_clean {
+            (dirty.listed, dirty.dirtied_when) = (Listed::Dirty, now);
         }
         let wb = self.writeback.wb(owner);
         wb.nr_dirty += pages;
         wb.nr_dirtied += pages;
-        if listed == Listed::None {
+        if was_clean {
             wb.b_dirty.push_back(file);
             if wb.wakes_at.is_none() && !wb.running {
                 wb.wakes_at = interval.map(|interval| now + interval);
@@ -326,16 +329,14 @@ impl MemoryManager {
         dirty.under_writeback -= 1;
         let last = dirty.under_writeback == 0;
         let owner = dirty.wb.expect("it was dirty");
-        for (which, domain) in [Memcg::ROOT, owner].into_iter().enumerate() {
-            if which == 1 && owner == Memcg::ROOT {
-                continue;
-            }
-            let Writeback { wbs, domains, .. } = &mut self.writeback;
-            if let (Some(wb), Some(domain)) = (&mut wbs[owner.index()], &mut domains[domain.index()]) {
-                domain.age(now);
-                domain.period_end.get_or_insert(now + COMPLETIONS_PERIOD);
-                wb.completions[which].add(pages, &mut domain.completions);
-            }
+        let own = (owner != Memcg::ROOT).then_some(owner);
+        for of in [Memcg::ROOT].into_iter().chain(own) {
+            let domain = self.writeback.domain(of);
+            domain.age(now);
+            domain.period_end.get_or_insert(now + COMPLETIONS_PERIOD);
+            let mut all = domain.completions;
+            self.writeback.wb(owner).completions(of).add(pages, &mut all);
+            self.writeback.domain(of).completions = all;
         }
         let wb = self.writeback.wb(owner);
         wb.nr_writeback -= pages;

@@ -187,7 +187,7 @@ impl MemoryManager {
         let all = all.completions;
         let wb = self.writeback.wb(owner);
         domain.wb_dirty = wb.nr_dirty + wb.nr_writeback;
-        let share = wb.completions[usize::from(of != Memcg::ROOT)].of(&all);
+        let share = wb.completions(of).of(&all);
         domain.wb_thresh = policy::share_of_thresh(domain.thresh, domain.dirty, share);
         domain.position_ratio(wb.rates.avg_write_bandwidth)
     }
