@@ -80,6 +80,11 @@ pub struct LruvecStat {
 }
 
 impl LruvecStat {
+    /// Pages of files on lists.
+    pub(crate) fn nr_file(&self) -> u64 {
+        self.nr_lru[LruList::ActiveFile as usize] + self.nr_lru[LruList::InactiveFile as usize]
+    }
+
     /// Adds what another counted.
     pub fn add(&mut self, other: &LruvecStat) {
         let mine = [&mut self.refault, &mut self.activate, &mut self.restore];

@@ -179,8 +179,8 @@ fn every_rate_and_every_limit_that_is_learned_is_the_kernels() {
                     let mut rates = Rates { write_bandwidth, avg_write_bandwidth, ..before };
                     let ratio = domain.position_ratio(avg_write_bandwidth);
                     let domain = DirtyThrottleControl { limit: thresh.max(limit), ..*domain };
-                    let estimate = rates.note_dirtied(&domain, ratio, event.rate("dirty_rate"), HZ);
-                    rates == told && estimate.task_ratelimit == event.rate("task_ratelimit")
+                    let task_ratelimit = rates.note_dirtied(&domain, ratio, event.rate("dirty_rate"), HZ);
+                    rates == told && task_ratelimit == event.rate("task_ratelimit")
                 };
                 assert!(domains(decision, limits).iter().any(fits), "{case} {at}: {:?}", event.fields);
                 rates_seen += 1;

@@ -229,15 +229,16 @@ impl MemoryManager {
         self.zones().iter().map(reserved).sum()
     }
 
+    /// Pages of files on lists (`nr_active_file`, `nr_inactive_file`).
+    pub(crate) fn nr_file_lru(&self) -> u64 {
+        self.lruvecs.iter().map(|lruvec| lruvec.stat.nr_file()).sum()
+    }
+
     /// Pages that new programs could have without swapping (`si_mem_available`).
     pub fn si_mem_available(&self) -> u64 {
         let reserve = self.totalreserve_pages();
         let low: u64 = self.zones().iter().map(|zone| zone.wmark(Mark::Low)).sum();
-        let files = |lruvec: &Lruvec| {
-            lruvec.stat.nr_lru[LruList::ActiveFile as usize]
-                + lruvec.stat.nr_lru[LruList::InactiveFile as usize]
-        };
-        let cache: u64 = self.lruvecs.iter().map(files).sum();
+        let cache = self.nr_file_lru();
         self.free_pages().saturating_sub(reserve) + cache - low.min(cache / 2)
     }
 

@@ -16,7 +16,6 @@ use crate::folio::FolioFlags;
 use crate::jiffies::{HZ, jiffies, jiffies_at};
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
-use crate::sysctl::DirtySettings;
 use crate::xarray::FileId;
 use machine::Time;
 
@@ -34,8 +33,8 @@ struct Work {
     reason: Reason,
     /// Pages that are left to write.
     nr_pages: u64,
-    /// Files that became dirty later are left alone, jiffies.
-    dirtied_before: u64,
+    /// Since when it is, jiffies.
+    begun: u64,
 }
 
 /// The file whose turn it is.
@@ -83,11 +82,6 @@ pub struct Flusher {
     pass: Option<Pass>,
 }
 
-/// What has been dirty for long became so before this, jiffies.
-fn expired(settings: &DirtySettings, now: u64) -> u64 {
-    now.saturating_sub(jiffies(settings.dirty_expire_centisecs * 10))
-}
-
 impl Flusher {
     /// Whether it writes because somebody waits for memory, and not just for good measure.
     pub fn is_urgent(&self) -> bool {
@@ -122,12 +116,9 @@ impl Flusher {
 
     /// Finds the next thing that this run has to do.
     fn next_work(&mut self, mm: &mut MemoryManager, now: u64) -> bool {
-        let settings = mm.settings.dirty;
         let interval = mm.writeback_interval();
-        let over = mm.is_over_background(self.wb, now);
         let wb = mm.writeback.wb(self.wb);
-        let all = wb.nr_dirty;
-        let work = loop {
+        loop {
             let reason = match self.done {
                 None => Reason::Vmscan,
                 Some(Reason::Vmscan) => Reason::Periodic,
@@ -135,22 +126,20 @@ impl Flusher {
                 Some(Reason::Background) => return false,
             };
             self.done = Some(reason);
-            let work = |nr_pages, dirtied_before| Some(Work { reason, nr_pages, dirtied_before });
-            let wanted = match reason {
-                Reason::Vmscan if std::mem::take(&mut wb.start_all) => work(all, now),
+            let nr_pages = match reason {
+                Reason::Vmscan if std::mem::take(&mut wb.start_all) => wb.nr_dirty,
                 Reason::Periodic if interval.is_some_and(|interval| now >= wb.last_old_flush + interval) => {
                     wb.last_old_flush = now;
-                    work(all, expired(&settings, now))
+                    wb.nr_dirty
                 }
-                Reason::Background if over => work(u64::MAX, now),
-                _ => None,
+                Reason::Background => u64::MAX,
+                _ => 0,
             };
-            if let Some(work) = wanted.filter(|work| work.nr_pages > 0) {
-                break work;
+            if nr_pages > 0 {
+                self.work = Some(Work { reason, nr_pages, begun: now });
+                return true;
             }
-        };
-        self.work = Some(work);
-        true
+        }
     }
 
     /// Chooses the next file of the work at hand; whether there is one.
@@ -185,12 +174,15 @@ impl Flusher {
             }
             let queued = mm.writeback.wb(self.wb).b_io.is_empty();
             if queued {
-                match work.reason {
-                    Reason::Vmscan => {}
-                    Reason::Periodic => work.dirtied_before = expired(&mm.settings.dirty, now),
-                    Reason::Background => work.dirtied_before = now,
-                }
-                mm.writeback.queue_io(self.wb, work.dirtied_before);
+                // Files that became dirty later are left alone.
+                let dirtied_before = match work.reason {
+                    Reason::Vmscan => work.begun,
+                    Reason::Periodic => {
+                        now.saturating_sub(jiffies(mm.settings.dirty.dirty_expire_centisecs * 10))
+                    }
+                    Reason::Background => now,
+                };
+                mm.writeback.queue_io(self.wb, dirtied_before);
             }
             self.pass = Some(Pass { start: now, progress: false, queued });
         }

@@ -17,7 +17,6 @@
 use crate::counters::Event;
 use crate::folio::{Census, FolioFlags, FolioId};
 use crate::jiffies::jiffies_at;
-use crate::lruvec::LruList;
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use crate::xarray::FileId;
@@ -238,6 +237,11 @@ impl Writeback {
         self.domains[index].get_or_insert(Domain::NEW)
     }
 
+    /// What is known of a domain, in which nothing may have been dirty yet.
+    fn known_domain(&self, memcg: Memcg) -> Domain {
+        self.domains.get(memcg.index()).copied().flatten().unwrap_or(Domain::NEW)
+    }
+
     /// A file's flusher, which writes files that `memcg` makes dirty.
     fn attach(&mut self, file: FileId, memcg: Memcg, page_size: PageSize) -> Memcg {
         let wb = *self.file(file).wb.get_or_insert(memcg);
@@ -349,12 +353,12 @@ impl MemoryManager {
 
     /// Dirty pages of files (`nr_dirty`).
     pub fn nr_dirty(&self) -> u64 {
-        self.writeback.domains.first().copied().flatten().map_or(0, |domain| domain.nr_dirty)
+        self.writeback.known_domain(Memcg::ROOT).nr_dirty
     }
 
     /// Pages that devices are writing (`nr_writeback`).
     pub fn nr_writeback(&self) -> u64 {
-        self.writeback.domains.first().copied().flatten().map_or(0, |domain| domain.nr_writeback)
+        self.writeback.known_domain(Memcg::ROOT).nr_writeback
     }
 
     /// From where on flushers write, and how much may be dirty, pages (`nr_dirty_background_threshold`,
@@ -366,39 +370,29 @@ impl MemoryManager {
 
     /// What the machine's limits are (`domain_dirty_avail`, `domain_dirty_limits`).
     fn machine_domain(&self) -> DirtyThrottleControl {
-        let file_pages =
-            self.nr_lru()[LruList::ActiveFile as usize] + self.nr_lru()[LruList::InactiveFile as usize];
-        let avail = self.free_pages().saturating_sub(self.totalreserve_pages()) + file_pages + 1;
-        let (thresh, bg_thresh) = policy::dirty_limits(&self.settings.dirty, self.page_size(), avail, None);
-        let domain = self.writeback.domains.first().copied().flatten().unwrap_or(Domain::NEW);
-        DirtyThrottleControl {
-            avail,
-            dirty: domain.nr_dirty + domain.nr_writeback,
-            thresh,
-            bg_thresh,
-            limit: thresh.max(domain.dirty_limit),
-            ..DirtyThrottleControl::default()
-        }
+        let free = self.free_pages().saturating_sub(self.totalreserve_pages());
+        self.limits_of(Memcg::ROOT, free + self.nr_file_lru() + 1, None)
     }
 
     /// The same of a memory cgroup below.
     fn cgroup_domain(&self, memcg: Memcg, machine: &DirtyThrottleControl) -> DirtyThrottleControl {
         let nodes = self.nodes();
-        let file_pages = |memcg: Memcg| {
-            let lruvecs = &self.lruvecs[memcg.index() * nodes..][..nodes];
-            let files = [LruList::ActiveFile as usize, LruList::InactiveFile as usize];
-            lruvecs.iter().flat_map(|lruvec| files.map(|list| lruvec.stat.nr_lru[list])).sum::<u64>()
-        };
-        let file_pages = self.memcgs.tree(memcg).into_iter().map(file_pages).sum();
-        let domain = self.writeback.domains[memcg.index()].unwrap_or(Domain::NEW);
+        let lruvecs = |memcg: Memcg| &self.lruvecs[memcg.index() * nodes..][..nodes];
+        let tree = self.memcgs.tree(memcg).into_iter();
+        let file_pages = tree.flat_map(lruvecs).map(|lruvec| lruvec.stat.nr_file()).sum();
+        let domain = self.writeback.known_domain(memcg);
         let dirty = domain.nr_dirty + domain.nr_writeback;
-        let headroom = self.memcgs.margin(memcg);
-        let avail = policy::cgroup_avail(file_pages, dirty, headroom, machine);
+        let avail = policy::cgroup_avail(file_pages, dirty, self.memcgs.margin(memcg), machine);
+        self.limits_of(memcg, avail, Some(machine.avail))
+    }
+
+    fn limits_of(&self, memcg: Memcg, avail: u64, machine_avail: Option<u64>) -> DirtyThrottleControl {
         let (settings, page_size) = (&self.settings.dirty, self.page_size());
-        let (thresh, bg_thresh) = policy::dirty_limits(settings, page_size, avail, Some(machine.avail));
+        let (thresh, bg_thresh) = policy::dirty_limits(settings, page_size, avail, machine_avail);
+        let domain = self.writeback.known_domain(memcg);
         DirtyThrottleControl {
             avail,
-            dirty,
+            dirty: domain.nr_dirty + domain.nr_writeback,
             thresh,
             bg_thresh,
             limit: thresh.max(domain.dirty_limit),

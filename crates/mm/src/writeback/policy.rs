@@ -34,8 +34,9 @@ const fn kib(page_size: PageSize, kib: u64) -> u64 {
     kib * 1024 / page_size.bytes()
 }
 
-/// What a new task may dirty before it is looked at, pages.
-pub const fn initial_pause(page_size: PageSize) -> u64 {
+/// What a task may dirty between two looks at it, unless that takes too long, and a new one before the first, pages
+/// (`DIRTY_POLL_THRESH`).
+pub const fn poll_thresh(page_size: PageSize) -> u64 {
     kib(page_size, 128)
 }
 
@@ -226,14 +227,14 @@ impl Rates {
     }
 
     /// Tasks have dirtied `dirtied` pages in `elapsed` jiffies, at this rate times `position_ratio`
-    /// (`wb_update_dirty_ratelimit`). What that was is given back, pages a second.
+    /// (`wb_update_dirty_ratelimit`). What each was allowed is given back, pages a second.
     pub fn note_dirtied(
         &mut self,
         domain: &DirtyThrottleControl,
         position_ratio: u64,
         dirtied: u64,
         elapsed: u64,
-    ) -> Estimate {
+    ) -> u64 {
         let dirty_rate = dirtied * HZ / elapsed;
         let task_ratelimit = self.task_ratelimit(position_ratio) + 1;
         let bandwidth = self.avg_write_bandwidth;
@@ -250,19 +251,8 @@ impl Rates {
         let step = if shift < u64::BITS.into() { (step >> shift).div_ceil(8) } else { 0 };
         self.dirty_ratelimit = if now < balanced { now + step } else { now - step }.max(1);
         self.balanced_dirty_ratelimit = balanced;
-        Estimate { dirty_rate, task_ratelimit, balanced_dirty_ratelimit: balanced }
+        task_ratelimit
     }
-}
-
-/// What a new rate was made of, pages a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Estimate {
-    /// What tasks dirtied.
-    pub dirty_rate: u64,
-    /// What each was allowed.
-    pub task_ratelimit: u64,
-    /// What each might have been allowed.
-    pub balanced_dirty_ratelimit: u64,
 }
 
 /// Pauses of tasks, jiffies, and how many pages a task may dirty until the next.
@@ -280,7 +270,7 @@ pub struct Pauses {
 /// (`wb_max_pause`, `wb_min_pause`).
 pub fn pauses(rates: &Rates, task_ratelimit: u64, wb_dirty: u64, page_size: PageSize) -> Pauses {
     let ticks = HZ.next_power_of_two();
-    let poll = kib(page_size, 128);
+    let poll = poll_thresh(page_size);
     let (bandwidth, rate) = (rates.avg_write_bandwidth, rates.dirty_ratelimit);
     let max = (wb_dirty / (1 + bandwidth / (1 + HZ / 8).next_power_of_two()) + 1).min(MAX_PAUSE);
     // 10 ms, and 10 more each time that twice as many tasks share the bandwidth.

@@ -30,14 +30,12 @@ pub struct Verdict {
     pub period: u64,
     /// How long it waits, jiffies; not above 0: how far it is behind its rate, and it goes on.
     pub pause: i64,
-    /// Whether it waits.
-    pub waits: bool,
 }
 
 impl Dirtier {
     /// A new task.
     pub const fn new(page_size: PageSize) -> Dirtier {
-        let nr_dirtied_pause = policy::initial_pause(page_size);
+        let nr_dirtied_pause = policy::poll_thresh(page_size);
         Dirtier { nr_dirtied: 0, nr_dirtied_pause, dirty_paused_when: 0, at_limit: None }
     }
 
@@ -68,14 +66,14 @@ impl Dirtier {
         } else if self.nr_dirtied_pause <= pages {
             self.nr_dirtied_pause += pages;
         }
-        Verdict { period, pause: pause.min(0), waits: false }
+        Verdict { period, pause: pause.min(0) }
     }
 
     fn wait(&mut self, from: u64, period: u64, pause: i64, pauses: &Pauses) -> Verdict {
         self.dirty_paused_when = from + pause as u64;
         self.nr_dirtied = 0;
         self.nr_dirtied_pause = pauses.nr_dirtied_pause;
-        Verdict { period, pause, waits: true }
+        Verdict { period, pause }
     }
 }
 
@@ -159,7 +157,7 @@ impl MemoryManager {
             task.at_limit = Some((owner, pages));
         }
         // A timer never fires early, so it takes the tick after.
-        verdict.waits.then(|| time_of(now + verdict.pause as u64 + 1))
+        (verdict.pause > 0).then(|| time_of(now + verdict.pause as u64 + 1))
     }
 
     /// The limit of a domain follows, and the rate of its tasks.
