@@ -43,6 +43,8 @@ impl MemoryManager {
         let Range { start: first, end: behind } = window(from, self.geometry().pmd_order);
         let end = end.min(behind);
         let Some(table) = self.mms[mm].directory.table(from) else { return from };
+        self.mms[mm].ran = u64::MAX;
+        self.page_tables[table].young = true;
         let (place, whole) = (table.index(), from == first && end == behind);
         let version = self.page_tables[table].version();
         let busy = self.numa.faulting_until(place) > now;
@@ -71,7 +73,6 @@ impl MemoryManager {
                 break;
             }
             if entry != Pte::ZERO && !entry.has(Pte::YOUNG) {
-                self.page_tables[number.table()].young = true;
                 self.page_tables[number].set(Pte::YOUNG);
             }
             if write && !entry.has(Pte::STORED) {
