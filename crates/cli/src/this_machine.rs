@@ -58,6 +58,7 @@ fn topology() -> Result<TopologyFigures, anyhow::Error> {
         cores_per_socket: count(cores.len() / sockets.len().max(1))?,
         threads_per_core: threads / count(cores.len().max(1))?,
         virtualized: fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| runs_under_hypervisor(&text)),
+        turn_shares: Vec::new(),
         nodes: u8::try_from(nodes.len()).context("more than 255 nodes")?,
         memory_only_nodes: nodes.len().saturating_sub(with_cpus) as u8,
         node_distances: distances,

@@ -66,6 +66,8 @@ pub struct Machine<C: Category> {
     pub accounts: Accounts<C>,
     clocks: Vec<Clock<C>>,
     busy: Vec<bool>,
+    /// By CPU, where they take turns: how many times as long work takes now.
+    turns: Vec<f64>,
     places: Vec<Place>,
     traffic: memory::Traffic,
 }
@@ -111,6 +113,7 @@ impl<C: Category> Machine<C> {
             accounts: Accounts::new(cpus),
             clocks: vec![Clock::new(); cpus],
             busy: vec![false; cpus],
+            turns: vec![1.0; topology.turn_shares.len()],
             traffic: memory::Traffic::new(topology.nodes.into()),
             topology,
             costs,
@@ -123,9 +126,11 @@ impl<C: Category> Machine<C> {
         self.clocks[cpu.index()].now
     }
 
-    /// Lets `cpu` spend `duration` on `category`; interrupts that arrive meanwhile come on top.
+    /// Lets `cpu` work for `duration` on `category`, longer where CPUs take turns; interrupts that arrive meanwhile come on
+    /// top.
     #[inline]
     pub fn charge(&mut self, cpu: Cpu, category: C, duration: Time) {
+        let duration = if self.takes_turns() { duration.scale(self.turns[cpu.index()]) } else { duration };
         self.clocks[cpu.index()].charge(self.accounts.of(cpu), category, duration);
     }
 
@@ -150,6 +155,10 @@ impl<C: Category> Machine<C> {
     /// Says whether `cpu` has a task to run; an SMT sibling feels it.
     pub fn set_busy(&mut self, cpu: Cpu, busy: bool) {
         self.busy[cpu.index()] = busy;
+        let shares = &self.topology.turn_shares;
+        let of_busy = |(cpu, share): (usize, &f64)| if self.busy[cpu] { *share } else { 0.0 };
+        let taken: f64 = shares.iter().enumerate().map(of_busy).sum();
+        self.turns.iter_mut().zip(shares).for_each(|(turns, share)| *turns = (taken / share).max(1.0));
         self.clocks[cpu.index()].wakes = Time::NEVER;
     }
 
@@ -169,6 +178,12 @@ impl<C: Category> Machine<C> {
     #[inline]
     pub fn is_busy(&self, cpu: Cpu) -> bool {
         self.busy[cpu.index()]
+    }
+
+    /// Whether CPUs are emulated one after the other ([`Topology::turn_shares`]).
+    #[inline]
+    pub fn takes_turns(&self) -> bool {
+        !self.turns.is_empty()
     }
 
     /// How long `work` takes on `cpu` now: longer while an SMT sibling competes for the core.

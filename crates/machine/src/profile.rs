@@ -32,10 +32,10 @@
 //! read_iops_one = { value = 13000.0, source = "data sheet of ..." }
 //! ```
 //!
-//! `invlpgb_ns` may be missing: the machine cannot broadcast a flush. `virtualized` may be: it is bare metal. A machine
-//! without `[paging]` runs no workload with files or swap, and one without `[devices]` has nothing to keep them on. One
-//! without `[numa]` runs no workload that streams through memory. Without `[blocks]` a page of a large block costs what a
-//! page alone does. The last `memory_only_nodes` nodes have no CPU.
+//! `invlpgb_ns` may be missing: the machine cannot broadcast a flush. `virtualized` may be: it is bare metal; so may `turn_shares`:
+//! CPUs run at the same time. A machine without `[paging]` runs no workload with files or swap, and one without `[devices]` has
+//! nothing to keep them on. One without `[numa]` runs no workload that streams through memory. Without `[blocks]` a page of a
+//! large block costs what a page alone does. The last `memory_only_nodes` nodes have no CPU.
 //!
 //! A figure that nothing pins may say between which values it plausibly lies:
 //! `{ value = 500.0, range = [250.0, 1500.0], source = "assumption: ..." }`.
@@ -80,6 +80,9 @@ pub struct TopologyFigures {
     /// Whether this is a virtual machine, in which sending an interrupt traps to the hypervisor.
     #[serde(default)]
     pub virtualized: bool,
+    /// [`Topology::turn_shares`].
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub turn_shares: Vec<f64>,
     /// NUMA nodes in all.
     pub nodes: u8,
     /// How many of them, the last, have memory and no CPU.
@@ -459,6 +462,12 @@ impl Profile {
         if cpus == 0 || cpus > 8192 {
             return refuse("topology", format!("{cpus} CPUs"), "1 to 8192 logical CPUs");
         }
+        let shares = &t.turn_shares;
+        let is_share = |share: &f64| share.is_finite() && *share > 0.0;
+        if !shares.is_empty() && (shares.len() != cpus as usize || !shares.iter().all(is_share)) {
+            let expected = "a number above 0 for each logical CPU";
+            return refuse("topology.turn_shares", format!("{shares:?}"), expected);
+        }
         let cores = t.sockets * t.cores_per_socket;
         if t.memory_only_nodes >= t.nodes.max(1) {
             let expected = "fewer than topology.nodes, as CPUs need a node";
@@ -579,6 +588,7 @@ impl Profile {
             threads_per_core: t.threads_per_core,
             nodes: t.nodes,
             memory_only_nodes: t.memory_only_nodes,
+            turn_shares: t.turn_shares.clone(),
             node_distances: t.node_distances.clone(),
             caches: t
                 .caches

@@ -38,6 +38,7 @@ fn machine(cores_per_socket: u16) -> Machine<Doing> {
         threads_per_core: 2,
         nodes: 2,
         memory_only_nodes: 0,
+        turn_shares: Vec::new(),
         node_distances: vec![vec![10, 20], vec![20, 10]],
         caches: vec![Cache { level: 3, bytes: 1 << 20, shared_by: SharedBy::Socket }],
     };

@@ -81,6 +81,7 @@ fn twin(boot: &Boot, variant: &str, zones: &[ZoneLine], fraction: u64) -> Memory
         threads_per_core: 1,
         nodes,
         memory_only_nodes: 0,
+        turn_shares: Vec::new(),
         node_distances: vec![vec![10; nodes.into()]; nodes.into()],
         caches: vec![Cache { level: 3, bytes: 16 << 20, shared_by: SharedBy::Socket }],
     };

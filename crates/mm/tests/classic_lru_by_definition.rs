@@ -220,6 +220,7 @@ fn boot(features: Features, max: u64) -> (Machine<Category>, MemoryManager, Memc
         threads_per_core: 1,
         nodes: 1,
         memory_only_nodes: 0,
+        turn_shares: Vec::new(),
         node_distances: vec![vec![10]],
         caches: Vec::new(),
     };

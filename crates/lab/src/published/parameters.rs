@@ -91,6 +91,7 @@ fn batches_before_drain(variant: &str) -> Result<u64, String> {
             threads_per_core: 1,
             nodes: 1,
             memory_only_nodes: 0,
+            turn_shares: Vec::new(),
             node_distances: vec![vec![10]],
             caches: vec![cache],
         };

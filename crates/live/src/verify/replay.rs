@@ -199,6 +199,7 @@ pub fn topology(cpus: u16, nodes: u8) -> Topology {
         threads_per_core: 1,
         nodes,
         memory_only_nodes: 0,
+        turn_shares: Vec::new(),
         node_distances: vec![vec![10; nodes.into()]; nodes.into()],
         caches: vec![Cache { level: 3, bytes: 0, shared_by: SharedBy::Socket }],
     }

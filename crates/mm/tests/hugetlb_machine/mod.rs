@@ -32,6 +32,7 @@ impl Host {
             threads_per_core: 1,
             nodes,
             memory_only_nodes: 0,
+            turn_shares: Vec::new(),
             node_distances: (0..nodes).map(|a| (0..nodes).map(|b| distance(a, b)).collect()).collect(),
             caches: vec![Cache { level: 3, bytes: 32 << 20, shared_by: SharedBy::Socket }],
         };

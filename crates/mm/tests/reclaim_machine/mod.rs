@@ -35,6 +35,7 @@ fn boot_machine(variant: &Variant, nodes: u8, page_size: PageSize) -> (Machine<C
         threads_per_core: 1,
         nodes: 2,
         memory_only_nodes: 2 - nodes,
+        turn_shares: Vec::new(),
         node_distances: vec![vec![10, 20], vec![20, 10]],
         caches: Vec::new(),
     };

@@ -14,6 +14,7 @@ pub fn boot(features: Features) -> (Machine<Category>, MemoryManager) {
         threads_per_core: 1,
         nodes: 2,
         memory_only_nodes: 0,
+        turn_shares: Vec::new(),
         node_distances: vec![vec![10, 20], vec![20, 10]],
         caches: vec![Cache { level: 3, bytes: 32 << 20, shared_by: SharedBy::Socket }],
     };

@@ -12,12 +12,10 @@
 //! the CPU with most. A process starts its threads one after the other, each on the node with most idle CPUs. Not modelled:
 //! waking up, priorities, load that changes, and imbalance that the scheduler tolerates (schedule.rs).
 //!
-//! Each thread has a stack of 8 MiB below the areas of its process, of which it uses two pages. That is little memory, and
-//! much of what a scan pass may walk: a range with one page in it is charged in full. Each process has a few pages of data, which
-//! its first thread has touched before it starts the others; they use one of them. That is little memory as well, and often
-//! in the batch of a CPU that adds no more to it, where it cannot be migrated: from 6.10 on that doubles
-//! the scan period.
+//! Each thread has a stack of 8 MiB, of which it uses a page or two, and each process some data, which its first thread has touched
+//! before it starts the others; they use one page of it (layout.rs).
 
+mod layout;
 mod placement;
 mod report;
 mod schedule;
@@ -28,6 +26,8 @@ use super::{Stream, boot, stream};
 use crate::outcome::Outcome;
 use crate::scenario::Run;
 use crate::simulation::RunError;
+use layout::Part;
+pub use layout::ProcessLayout;
 use machine::{Cpu, Node, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::jiffies::TICK_NS;
@@ -46,11 +46,8 @@ use workload::threads::{Operation, Program as Programs, ProgramSpec};
 const TICK: Time = Time::from_nanoseconds(TICK_NS);
 /// PIDs begin after the daemons'.
 const FIRST_PID: u32 = 1000;
-/// Pages of a thread's stack, and those that it uses.
+/// Pages of a thread's stack.
 const STACK: u64 = 2048;
-const STACK_USED: u64 = 2;
-/// Pages of data and heap of a process that has begun: as many were scanned in each recorded process on 6.12.95.
-const DATA: u64 = 10;
 
 /// The program as scenarios describe it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +55,9 @@ const DATA: u64 = 10;
 pub struct NumaThreads {
     /// How threads get to their preferred nodes.
     pub placement: TaskPlacement,
+    /// In which order the parts of a process lie.
+    #[serde(default)]
+    pub layout: ProcessLayout,
     /// The longest virtual time, milliseconds; a program that takes longer is cut off.
     pub milliseconds: u64,
     /// What runs.
@@ -104,6 +104,7 @@ enum Progress {
 /// Threads of all processes on the CPUs of a machine.
 struct NumaProgram {
     placement: TaskPlacement,
+    layout: ProcessLayout,
     demand: Programs,
     processes: Vec<Process>,
     threads: Vec<Thread>,
@@ -130,12 +131,12 @@ impl NumaProgram {
             let mm = system.mm.create_mm(Memcg::ROOT);
             let first = system.mm.add_task(Time::ZERO, mm, next_pid, None);
             next_pid += 1;
-            let data = map(system, mm, DATA).start;
-            Process { mm, first, data, areas: Vec::new(), alive: 0, waiting: Vec::new() }
+            Process { mm, first, data: 0, areas: Vec::new(), alive: 0, waiting: Vec::new() }
         };
         let processes = layout.processes.iter().map(process).collect();
         let mut program = NumaProgram {
             placement: spec.placement,
+            layout: spec.layout,
             demand,
             processes,
             threads: Vec::new(),
@@ -152,11 +153,8 @@ impl NumaProgram {
         for &process in &layout.threads {
             program.add_thread(system, process as usize);
         }
-        for (process, of) in program.processes.iter_mut().zip(&layout.processes) {
-            process.areas = of.areas.iter().map(|&pages| map(system, process.mm, pages)).collect();
-        }
-        for number in 0..program.processes.len() {
-            program.touch_data(system, number);
+        for (number, process) in layout.processes.iter().enumerate() {
+            program.begin_process(system, number, &process.areas);
         }
         let order = program.schedule.shuffled(program.threads.len());
         let mut started = vec![0; program.processes.len()];
@@ -175,14 +173,37 @@ impl NumaProgram {
         self.next_pid - 1
     }
 
-    /// The first thread of a process does, before it starts the others.
-    fn touch_data(&mut self, system: &mut System, process: usize) {
-        let Process { mm, first, data, .. } = self.processes[process];
+    /// Maps the parts of a process, and touches what its first thread does before it starts the others.
+    fn begin_process(&mut self, system: &mut System, number: usize, areas: &[u64]) {
+        let Process { mm, first, .. } = self.processes[number];
+        let (mut touched, mut start) = (Vec::new(), 0..0);
+        for &part in self.layout.parts() {
+            match part {
+                Part::Own { pages, used } => {
+                    let own = map(system, mm, pages).start;
+                    touched.extend(own..own + used);
+                }
+                Part::Start(pages) => {
+                    start = map(system, mm, pages);
+                    touched.extend(start.clone());
+                }
+                Part::Areas => {
+                    self.processes[number].areas =
+                        areas.iter().map(|&pages| map(system, mm, pages)).collect();
+                }
+                Part::Stacks => {
+                    let own = self.threads.iter_mut().filter(|thread| thread.process == number);
+                    own.for_each(|thread| thread.stack = map_stack(system, mm));
+                }
+            }
+        }
+        self.processes[number].data = touched[0];
         let cpu = self.schedule.idlest_cpu(system, None);
         system.mm.switch_task(&system.machine, cpu, Some(first));
-        for page in data..data + DATA {
+        for page in touched {
             self.use_page(system, cpu, mm, page, true);
         }
+        system.mm.mprotect(mm, start, VmFlags::default());
         system.mm.switch_task(&system.machine, cpu, None);
     }
 
@@ -190,12 +211,11 @@ impl NumaProgram {
         let pid = self.pid();
         let own = &mut self.processes[process];
         let task = system.mm.add_task(Time::ZERO, own.mm, pid, Some(own.first));
-        let stack = map_stack(system, own.mm);
         own.alive += 1;
         self.threads.push(Thread {
             task,
             process,
-            stack,
+            stack: 0,
             pages: 0..0,
             write: true,
             is_touch: false,
@@ -210,7 +230,7 @@ impl NumaProgram {
         system.mm.numa_tick(&mut system.machine, cpu);
         let Thread { process, stack, .. } = self.threads[thread];
         let Process { mm, data, .. } = self.processes[process];
-        for page in (stack..stack + STACK_USED).chain([data]) {
+        for page in self.layout.stack_used(stack..stack + STACK).chain([data]) {
             self.use_page(system, cpu, mm, page, true);
         }
         self.schedule.tick(system, &self.threads, cpu);
@@ -419,7 +439,7 @@ impl NumaProgram {
         let mm = system.mm.create_mm(Memcg::ROOT);
         let task = system.mm.add_task(system.machine.now(cpu), mm, self.pid(), None);
         let stack = map_stack(system, mm);
-        let data = map(system, mm, DATA).start;
+        let data = map(system, mm, layout::DATA).start;
         let own = &mut self.processes[process];
         own.areas.clear();
         (own.mm, own.first, own.data, own.alive) = (mm, task, data, 1);

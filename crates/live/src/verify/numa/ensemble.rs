@@ -184,3 +184,23 @@ fn separated_at(run: &Trajectory) -> Option<f64> {
     let from = (0..samples).rev().take_while(|&sample| is_apart(sample)).last()?;
     Some(run.seconds[from])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recordings::default_directory;
+
+    /// A single thread has its CPU for itself: what its first passes change follows from what its process maps and touches.
+    #[test]
+    fn first_passes_change_what_the_kernel_changes() {
+        let ensemble = Ensemble::open(&default_directory().join("numa-ensemble-6.1.192")).unwrap();
+        let case = ensemble.cases.iter().find(|case| case.name == "pinmove").unwrap();
+        let kernel = ensemble.runs(case).unwrap();
+        let spread: Vec<u64> = kernel.iter().map(|run| run.columns["numa_pte_updates"][1]).collect();
+        for seed in 0..RUNS {
+            let own = twin::trajectory(&case.name, &ensemble.kernel, seed).unwrap();
+            let own = own.at("numa_pte_updates", 0.5).unwrap();
+            assert!(is_within(own, &spread), "{own} is not among {spread:?}");
+        }
+    }
+}

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use lab::simulation::numa::{NumaThreads, TaskPlacement};
+use lab::simulation::numa::{NumaThreads, ProcessLayout, TaskPlacement};
 use workload::threads::autonuma::{FirstPass, Numa01, Numa02, PinMove};
 use workload::threads::{ProgramSpec, Threads};
 
@@ -80,5 +80,6 @@ pub fn program(name: &str) -> Option<ProgramSpec> {
 /// The same as a scenario's workload.
 pub fn threads(name: &str) -> Option<NumaThreads> {
     let program = program(name)?;
-    Some(NumaThreads { placement: TaskPlacement::Swap, milliseconds: MILLISECONDS, program })
+    let (placement, layout) = (TaskPlacement::Swap, ProcessLayout::FixedAreas);
+    Some(NumaThreads { placement, layout, milliseconds: MILLISECONDS, program })
 }

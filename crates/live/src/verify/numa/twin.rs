@@ -1,10 +1,9 @@
 //! The programs in the twin, on a machine like the emulated one.
 
 use lab::scenario::{Run, Workload, load_machine};
-use lab::simulation::numa::{NumaThreads, watch};
-use machine::{Profile, Time};
+use lab::simulation::numa::watch;
+use machine::Time;
 use mm::{Event, Series};
-use rand_pcg::Pcg64Mcg;
 
 use super::programs::{settings, threads};
 use super::trajectory::{COUNTERS, Trajectory, pages_of};
@@ -13,29 +12,10 @@ use super::trajectory::{COUNTERS, Trajectory, pages_of};
 const MACHINE: &str = "qemu-2n";
 const INTERVAL: Time = Time::from_nanoseconds(100_000_000);
 
-/// CPUs that are emulated take turns: as many as are busy, so many times as long everything takes.
-fn take_turns(machine: &mut Profile, spec: &NumaThreads) -> Result<(), String> {
-    let cpus = machine.topology().cpus();
-    let program = spec.program.start(cpus, |_| Pcg64Mcg::new(0)).map_err(|error| error.to_string())?;
-    let busy = program.layout().threads.len().min(cpus) as f64;
-    let keys: Vec<&str> = machine.costs.entries().into_iter().map(|(key, _)| key).collect();
-    for key in keys.into_iter().filter(|key| key.ends_with("_ns")) {
-        machine.costs.entry_mut(key).expect("it was listed").value *= busy;
-    }
-    let Some(numa) = &mut machine.numa else { return Ok(()) };
-    let keys: Vec<&str> = numa.entries().into_iter().map(|(key, _)| key).collect();
-    for key in keys {
-        let figure = numa.entry_mut(key).expect("it was listed");
-        figure.value *= if key.ends_with("_ns") { busy } else { busy.recip() };
-    }
-    Ok(())
-}
-
 /// What the program named `name` does on kernel `release` of the twin; runs differ by `seed`.
 pub fn trajectory(name: &str, release: &str, seed: u64) -> Result<Trajectory, String> {
     let spec = threads(name).ok_or_else(|| format!("there is no program `{name}`"))?;
-    let mut machine = load_machine(MACHINE).map_err(|error| error.to_string())?;
-    take_turns(&mut machine, &spec)?;
+    let machine = load_machine(MACHINE).map_err(|error| error.to_string())?;
     let run = Run {
         scenario: name.into(),
         series: Series::NUMA.name.into(),

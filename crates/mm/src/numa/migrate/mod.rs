@@ -105,17 +105,21 @@ impl MemoryManager {
             }
         }
         self.numa.note_fault(mm, vma_start, task, source == here);
-        self.numa.note_in_progress(InProgress {
-            entry,
-            // A page that moves is isolated before it is unmapped.
-            unmapped: looked + machine.costs.numa().page_migrate.fraction(u64::from(moved == Some(true)), 2),
-            restored: Time::NEVER,
-            until: machine.now(cpu),
-            migrates: moved == Some(true),
-            source,
-            by: Cpupid::new(cpu, pid),
-            lock,
-        });
+        // CPUs that take turns practically never find another one in the middle of this.
+        if !machine.takes_turns() {
+            let migrates = moved == Some(true);
+            self.numa.note_in_progress(InProgress {
+                entry,
+                // A page that moves is isolated before it is unmapped.
+                unmapped: looked + machine.costs.numa().page_migrate.fraction(u64::from(migrates), 2),
+                restored: Time::NEVER,
+                until: machine.now(cpu),
+                migrates,
+                source,
+                by: Cpupid::new(cpu, pid),
+                lock,
+            });
+        }
         machine.charge(cpu, Category::NumaHintFault, half);
         let flags = FaultFlags::default()
             .with(FaultFlags::NO_GROUP, !may_write)

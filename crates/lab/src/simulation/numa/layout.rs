@@ -1,0 +1,70 @@
+//! What a process has besides the areas of its program, and in which order it all lies.
+//!
+//! ```text
+//!   from_libraries   data │ stacks of threads │ areas
+//!   fixed_areas      data │ heap │ areas │ start │ stacks of threads │ first stack    ─► addresses
+//! ```
+//!
+//! That is little memory, but scan passes go from the lowest address on, and a range in which one page changes is charged in full:
+//! what lies in front decides where each pass through the areas begins and ends. And it is often in the batch of a CPU
+//! that adds no more to it, where it cannot be migrated: from 6.10 on that doubles the scan period.
+
+use mm::address_space::Vpn;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Pages of data and heap of a process that has begun: as many were scanned in each recorded process on 6.12.95.
+pub(super) const DATA: u64 = 10;
+
+/// In which order the parts of a process lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessLayout {
+    /// The C library maps areas and then, below them, stacks.
+    #[default]
+    FromLibraries,
+    /// A static program maps its areas at low addresses, as the recorded ones did.
+    FixedAreas,
+}
+
+/// A part of an address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Pages, of which the first thread touches some.
+    Own { pages: u64, used: u64 },
+    /// Pages that it touches to start, and that nobody can touch any more then.
+    Start(u64),
+    /// The areas of the program.
+    Areas,
+    /// The stacks of all threads.
+    Stacks,
+}
+
+impl ProcessLayout {
+    /// All parts, from the lowest address on. Data comes first; all threads use its first page.
+    pub(super) fn parts(self) -> &'static [Part] {
+        use Part::*;
+        match self {
+            ProcessLayout::FromLibraries => &[Own { pages: DATA, used: DATA }, Stacks, Areas],
+            // Sizes and used pages as recorded: data without initial values, heap, the first stack. That 12 pages are left from
+            // the start is an assumption: with the others more than a CPU's batch held up to 6.9, as all of them
+            // could be scanned there.
+            ProcessLayout::FixedAreas => &[
+                Own { pages: 678, used: 5 },
+                Own { pages: 34, used: 2 },
+                Areas,
+                Start(12),
+                Stacks,
+                Own { pages: 33, used: 2 },
+            ],
+        }
+    }
+
+    /// The pages that a thread uses of its stack.
+    pub(super) fn stack_used(self, stack: Range<Vpn>) -> Range<Vpn> {
+        match self {
+            ProcessLayout::FromLibraries => stack.start..stack.start + 2,
+            ProcessLayout::FixedAreas => stack.end - 1..stack.end,
+        }
+    }
+}
