@@ -59,7 +59,9 @@ impl SpinLock {
         let line = self.owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
         let contended = self.is_held(now);
         let handover = if contended { line * 2 } else { line };
-        machine.wait_until(cpu, waiting, self.free_at);
+        if contended {
+            machine.wait_until(cpu, waiting, self.free_at);
+        }
         machine.charge(cpu, waiting, handover);
         let wait = self.free_at.saturating_sub(now) + handover;
         let s = &mut self.statistics;
