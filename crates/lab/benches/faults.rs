@@ -13,6 +13,11 @@ use divan::counter::ItemsCount;
 use lab::scenario::{Run, Scenario, Workload, load_machine};
 use lab::simulation::long_running::{AreaClass, LongRunning};
 use mm::Event;
+use tikv_jemallocator::Jemalloc;
+
+/// As the command does.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() {
     divan::main();

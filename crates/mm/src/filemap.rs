@@ -71,7 +71,7 @@ impl MemoryManager {
     /// Reads a page of a file on behalf of a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). A page
     /// that was missing counts as filled once [`MemoryManager::end_read`] is called for it. To read a page again that the
     /// open file was read at last, `again`, is no new access to it.
-    #[inline]
+    #[inline(always)]
     pub fn read_page(
         &mut self,
         machine: &mut Machine<Category>,

@@ -35,6 +35,6 @@ impl MemoryManager {
         if is_there || !write && entry == Pte::ZERO {
             return Ok(Touch::Mapped);
         }
-        self.handle_mm_fault(machine, cpu, mm, page, write)
+        self.handle_mm_fault(machine, cpu, (mm, page, self.entry(mm, page)), write)
     }
 }

@@ -94,7 +94,8 @@ impl MemoryManager {
     ) -> Result<Touch, OutOfMemory> {
         let space = &mut self.mms[mm];
         space.ran = u64::MAX;
-        if let Some(number) = space.directory.entry(page) {
+        let found = space.directory.entry(page);
+        if let Some(number) = found {
             self.page_tables[number.table()].young = true;
             let entry = &mut self.page_tables[number];
             if entry.lets(write) {
@@ -108,28 +109,31 @@ impl MemoryManager {
                 return Ok(Touch::Mapped);
             }
         }
-        let touch = self.handle_mm_fault(machine, cpu, mm, page, write)?;
-        if write && let Some(number) = self.mms[mm].directory.entry(page) {
-            self.page_tables.note_store(number);
+        let touch = self.handle_mm_fault(machine, cpu, (mm, page, found), write)?;
+        if write {
+            // A fault leaves a table of single pages where it is, and may replace another.
+            let kept = found.filter(|number| !self.page_tables[number.table()].is_huge());
+            if let Some(number) = kept.or_else(|| self.entry(mm, page)) {
+                self.page_tables.note_store(number);
+            }
         }
         Ok(touch)
     }
 
-    /// What an access takes that the page tables do not let through.
+    /// What an access to a page takes that its entry, if there is one, does not let through.
     pub(crate) fn handle_mm_fault(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
-        mm: MmId,
-        page: Vpn,
+        (mm, page, entry): (MmId, Vpn, Option<PteNumber>),
         write: bool,
     ) -> Result<Touch, OutOfMemory> {
         self.counters.add(Event::Pgfault, 1);
         let space = &self.mms[mm];
         let vma = space.vmas.find_id(page).expect("a page that is touched is mapped");
-        let number = match self.entry_of_table(mm, page) {
-            Some(number) => number,
-            None => {
+        let number = match entry {
+            Some(number) if !self.page_tables[number.table()].is_huge() => number,
+            _ => {
                 if space.vmas[vma].backing == Backing::Anonymous
                     && let Some(touch) = self.do_huge_pmd_anonymous_page(machine, cpu, (mm, vma, page), write)
                 {
@@ -145,7 +149,7 @@ impl MemoryManager {
             // A store to what the entry does not let be stored to faults once more.
             return match self.page_tables[number].lets(write) {
                 true => Ok(Touch::Minor),
-                false => self.handle_mm_fault(machine, cpu, mm, page, write),
+                false => self.handle_mm_fault(machine, cpu, (mm, page, self.entry(mm, page)), write),
             };
         }
         let touch = if let Some(swap) = entry.swap_entry() {

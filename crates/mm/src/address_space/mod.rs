@@ -403,15 +403,15 @@ impl MemoryManager {
         }
     }
 
-    /// The entry of a page, if its table exists and has entries of single pages.
+    /// The entry of a page, if its table exists.
     #[inline]
-    pub(crate) fn entry_of_table(&self, mm: MmId, page: Vpn) -> Option<PteNumber> {
-        self.mms[mm].directory.entry(page).filter(|entry| !self.page_tables[entry.table()].is_huge())
+    pub(crate) fn entry(&self, mm: MmId, page: Vpn) -> Option<PteNumber> {
+        self.mms[mm].directory.entry(page)
     }
 
     /// The entry of a page, in a table that is made if need be.
     pub(crate) fn make_entry(&mut self, mm: MmId, page: Vpn) -> PteNumber {
-        if let Some(entry) = self.mms[mm].directory.entry(page) {
+        if let Some(entry) = self.entry(mm, page) {
             if self.page_tables[entry] == Pte::NONE {
                 // Where a huge entry was there may be small ones.
                 self.split_huge_pmd(entry.table());
@@ -426,6 +426,6 @@ impl MemoryManager {
 
     /// The page-table entry of a page, as it is.
     pub fn pte(&self, mm: MmId, page: Vpn) -> Pte {
-        self.mms[mm].directory.entry(page).map_or(Pte::NONE, |entry| self.page_tables[entry])
+        self.entry(mm, page).map_or(Pte::NONE, |entry| self.page_tables[entry])
     }
 }

@@ -96,7 +96,7 @@ impl MemoryManager {
             return self.page_tables.mappings(slot, id, self.folios.flags[id].nr_pages()).collect();
         }
         let places = self.file_mappings.places(self.file_pages(id));
-        places.filter_map(|(mm, page)| self.mms[mm].directory.entry(page)).filter(maps).collect()
+        places.filter_map(|(mm, page)| self.entry(mm, page)).filter(maps).collect()
     }
 
     /// Whether accesses through an entry say something about the future.

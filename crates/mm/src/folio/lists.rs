@@ -204,13 +204,12 @@ impl Lists {
         let run = place.run();
         let occupied = &mut self.occupied[run as usize];
         *occupied &= !(1 << place.offset());
-        match occupied.count_ones() {
-            0 => self.free_run(run),
-            // The last run is mostly being emptied, and merging it would be for nothing.
-            few if few < SPARSE && self.links[run as usize].next.run().is_some() => {
-                self.merge_if_sparse(run, moved)
-            }
-            _ => {}
+        let left = *occupied;
+        if left == 0 {
+            self.free_run(run);
+        // The last run is mostly being emptied, and merging it would be for nothing.
+        } else if self.links[run as usize].next.run().is_some() && left.count_ones() < SPARSE {
+            self.merge_if_sparse(run, moved);
         }
     }
 

@@ -51,7 +51,7 @@ impl MemoryManager {
 
     /// Whether there is nothing for as much as a huge page has around a page, not even a page table.
     fn is_pmd_none(&self, mm: MmId, page: Vpn) -> bool {
-        self.mms[mm].directory.entry(page).is_none_or(|entry| {
+        self.entry(mm, page).is_none_or(|entry| {
             self.page_tables[entry.table()].is_huge() && self.page_tables[entry] == Pte::NONE
         })
     }
@@ -95,7 +95,7 @@ impl MemoryManager {
                 }
             }
         }
-        let table = match self.mms[mm].directory.entry(page) {
+        let table = match self.entry(mm, page) {
             Some(entry) => entry.table(),
             None => {
                 let table = self.page_tables.create(mm, first, true);

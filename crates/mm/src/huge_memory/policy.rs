@@ -123,7 +123,7 @@ pub fn candidates(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Order
         UserfaultRule::ProtectedEntry => vma.userfault == Userfault::ProtectedEntry,
         UserfaultRule::Armed => vma.userfault != Userfault::No,
     };
-    if single {
+    if single || f.candidates == Candidates::Zero {
         return Orders::NONE;
     }
     let eligible = is_enabled(thp, vma) && !vma.refuses();

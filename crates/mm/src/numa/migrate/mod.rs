@@ -335,7 +335,7 @@ impl MemoryManager {
         mm: MmId,
         page: Vpn,
     ) -> bool {
-        let Some(entry) = self.mms[mm].directory.entry(page) else { return false };
+        let Some(entry) = self.entry(mm, page) else { return false };
         let now = machine.now(cpu);
         let Some(fault) = self.numa.in_progress_mut(entry).filter(|fault| fault.stops(now)) else {
             return false;
