@@ -196,3 +196,19 @@ proptest! {
         end_of(&mut host, variant, boot);
     }
 }
+
+#[test]
+fn compaction_passes_over_hugetlb_pages() {
+    let mut host = Host::new(features("base"), 2, 1024);
+    // Vmemmap pages that were given back are left, one by one.
+    host.mm.set("vm.min_free_kbytes", "1024").unwrap();
+    let counted = host.resize(2000);
+    let pool = host.mm.hugetlb().hstates()[0].counters();
+    assert!((900..2000).contains(&pool.nr), "{pool:?}");
+    let (scanned, stalls) =
+        (counted.events.get(Event::CompactMigrateScanned), counted.events.get(Event::CompactStall));
+    // A look at each hugetlb page, and at what else there is.
+    let others = 2 * 1024 * 256 - 512 * pool.nr;
+    assert!(stalls > 0 && scanned > 0, "{stalls} stalls");
+    assert!(scanned <= 2 * stalls * (pool.nr + others), "{scanned} scanned in {stalls} stalls");
+}

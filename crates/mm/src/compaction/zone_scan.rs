@@ -87,7 +87,8 @@ impl ZoneScan {
                 continue;
             }
             let Some(id) = mm.folio_at(self.zone, self.migrate) else {
-                self.migrate += 1;
+                // Hugetlb pages stay, and nobody looks at their tails.
+                self.migrate = if mm.hugetlb.begins_at(self.migrate) { end } else { self.migrate + 1 };
                 continue;
             };
             let order = mm.folios.flags[id].order();

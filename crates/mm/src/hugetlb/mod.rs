@@ -134,6 +134,11 @@ impl HugetlbPools {
         self.flags(folio).hugetlb
     }
 
+    /// Whether a hugetlb page begins at `pfn`.
+    pub(crate) fn begins_at(&self, pfn: Pfn) -> bool {
+        pfn.is_multiple_of(1 << PAGEBLOCK_ORDER) && self.is_hugetlb(Folio { pfn, order: PAGEBLOCK_ORDER })
+    }
+
     pub(crate) fn set_optimized(&mut self, folio: Folio, optimized: bool) {
         self.flags_mut(folio).optimized = optimized;
     }
