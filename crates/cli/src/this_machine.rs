@@ -1,7 +1,7 @@
 //! `--machine this`: the machine that mmtwin runs on.
 //!
-//! Its shape, and whether a hypervisor runs it, is read from /sys and /proc. What things cost on it is not measured here: the figures are those of a
-//! built-in profile, and each one says so in its source.
+//! Its shape, and whether a hypervisor runs it, is read from /sys and /proc. What things cost on it is not measured
+//! here: the figures are those of built-in profiles, devices included, and each one says so in its source.
 
 use crate::failure::Failure;
 use anyhow::{Context, anyhow};
@@ -14,23 +14,39 @@ use std::fs;
 
 /// The profile whose costs are borrowed.
 const COSTS_OF: &str = "icl-server";
+/// The one whose devices, and costs of paging, are.
+const DEVICES_OF: &str = "epyc-7k62-vm";
+/// The one whose costs of several nodes are.
+const NUMA_OF: &str = "numa-256";
 
 /// The profile of this machine.
 pub fn profile() -> Result<Profile, Failure> {
-    let mut profile = load_machine(COSTS_OF)?;
-    profile.name = THIS_MACHINE.into();
-    profile.description = format!("this machine; costs of {COSTS_OF}");
-    profile.topology = topology()?;
-    let keys: Vec<String> = profile.figures().into_iter().map(|(key, _)| key).collect();
-    for key in keys {
-        if let Some(figure) = profile.figure_mut(&key) {
-            figure.source = format!("not measured on this machine; {COSTS_OF}: {}", figure.source);
-        }
-    }
+    let devices = borrowed(DEVICES_OF)?;
+    let profile = Profile {
+        name: THIS_MACHINE.into(),
+        description: format!("this machine; costs of {COSTS_OF}, devices of {DEVICES_OF}"),
+        topology: topology()?,
+        paging: devices.paging,
+        devices: devices.devices,
+        numa: borrowed(NUMA_OF)?.numa,
+        ..borrowed(COSTS_OF)?
+    };
     // A machine read from the kernel is checked like one read from a file.
     let checked = Profile::parse(&profile.to_toml())
         .context("--machine this: the shape of this machine is not modelled")?;
     Ok(checked)
+}
+
+/// A profile whose figures say whose they are.
+fn borrowed(name: &str) -> Result<Profile, Failure> {
+    let mut profile = load_machine(name)?;
+    let keys: Vec<String> = profile.figures().into_iter().map(|(key, _)| key).collect();
+    for key in keys {
+        if let Some(figure) = profile.figure_mut(&key) {
+            figure.source = format!("not measured on this machine; {name}: {}", figure.source);
+        }
+    }
+    Ok(profile)
 }
 
 fn topology() -> Result<TopologyFigures, anyhow::Error> {
