@@ -47,7 +47,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         return json::print("calibrate", &View { figures: &figures });
     }
     let mut grid = Grid::new(&["table", "file", "key", "in the file", "calibrated", "published", "reached"]);
-    grid.words = vec![1, 2];
+    grid.more_labels = 2;
     for f in &figures {
         let reached = f.reached.map_or_else(|| "-".into(), number);
         grid.row([

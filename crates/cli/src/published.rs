@@ -103,7 +103,7 @@ fn render(mechanism: &Mechanism, report: &Report) -> String {
 
 fn render_table(table: &TableReport) -> String {
     let mut grid = Grid::new(&["row", "cell", "published", "predicted", "error", "direction"]);
-    grid.words = vec![1, 5];
+    (grid.more_labels, grid.words) = (1, vec![5]);
     for cell in &table.cells {
         grid.row(cell_row(cell));
     }

@@ -1,7 +1,7 @@
 //! Tables on the terminal: rows of what is measured, columns of what it is measured on.
 //!
-//! A table that is wider than the terminal is printed in several pieces, a group of columns each; the first
-//! column stands in all of them. One of words alone stays in one piece, and its last column wraps.
+//! A table that is wider than the terminal is printed in several pieces, a group of columns each; the columns that
+//! name a row stand in all of them. One of words alone stays in one piece, and its last column wraps.
 
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table,
@@ -60,6 +60,8 @@ pub struct Grid {
     pub rows: Vec<Vec<Entry>>,
     /// Columns that are words; the label column always is.
     pub words: Vec<usize>,
+    /// How many columns beyond that of the label it takes to name a row.
+    pub more_labels: usize,
 }
 
 impl Grid {
@@ -91,9 +93,9 @@ impl Grid {
         groups.iter().map(|columns| self.piece(columns, None)).collect::<Vec<_>>().join("\n\n")
     }
 
-    /// All columns but that of the label.
+    /// All columns but those that name a row.
     fn columns(&self) -> Vec<usize> {
-        (1..self.header.len()).collect()
+        (1 + self.more_labels..self.header.len()).collect()
     }
 
     fn is_words(&self) -> bool {
@@ -107,10 +109,10 @@ impl Grid {
     }
 
     fn groups(&self, width: usize) -> Vec<Vec<usize>> {
-        let label = self.column_width(0);
+        let label = (0..=self.more_labels).map(|column| self.column_width(column)).sum();
         let mut groups = vec![vec![]];
-        let mut used = label;
-        for column in 1..self.header.len() {
+        let mut used: usize = label;
+        for column in self.columns() {
             let own = self.column_width(column);
             let last = groups.len() - 1;
             if used + own > width && !groups[last].is_empty() {
@@ -132,9 +134,9 @@ impl Grid {
         if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
             table.force_no_tty();
         }
-        let shown = || [0].into_iter().chain(columns.iter().copied());
+        let shown = || (0..=self.more_labels).chain(columns.iter().copied());
         let align = |cell: Cell, column: usize| {
-            let words = column == 0 || self.words.contains(&column);
+            let words = column <= self.more_labels || self.words.contains(&column);
             cell.set_alignment(if words { CellAlignment::Left } else { CellAlignment::Right })
         };
         let title =
@@ -153,7 +155,7 @@ impl Grid {
         }
         if let Some(width) = width.and_then(|width| u16::try_from(width).ok()) {
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-            table.set_constraints(vec![ColumnConstraint::ContentWidth; columns.len()]);
+            table.set_constraints(vec![ColumnConstraint::ContentWidth; self.more_labels + columns.len()]);
         }
         table.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>().join("\n")
     }
@@ -185,6 +187,8 @@ mod tests {
             narrow.lines().count() > 3 && narrow.lines().all(|line| line.chars().count() <= 50),
             "{narrow}"
         );
+        let several = Grid { more_labels: 1, ..grid.clone() };
+        assert_eq!(several.render_for(34).matches("206.1").count(), 2, "{}", several.render_for(34));
         // A column that cannot fit is printed all the same.
         assert_eq!(grid.render_for(1).matches("build time").count(), 3);
     }
