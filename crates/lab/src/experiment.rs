@@ -146,7 +146,7 @@ impl Experiment {
         let runs = self.runs()?;
         let identities: Vec<String> =
             runs.iter().map(|run| identity(run, program)).collect::<Result<_, ResultsError>>()?;
-        let threads = threads(jobs)?;
+        let threads = threads(jobs, runs.len())?;
         let make = |run: &Run, identity: &String| {
             if let Some(record) = results.get(identity) {
                 progress(Progress::Known(run));
@@ -172,8 +172,9 @@ impl Experiment {
     }
 }
 
-/// A pool of `jobs` threads.
-pub fn threads(jobs: usize) -> Result<rayon::ThreadPool, ExperimentError> {
+/// A pool of `jobs` threads for so many pieces of work; a thread without one would only wait.
+pub fn threads(jobs: usize, pieces: usize) -> Result<rayon::ThreadPool, ExperimentError> {
+    let jobs = jobs.min(pieces);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
     pool.map_err(|error| ExperimentError::Threads { jobs, text: error.to_string() })
 }

@@ -146,7 +146,7 @@ impl Question {
             progress();
             outcome
         };
-        let outcomes: Vec<Outcome> = threads(jobs)?
+        let outcomes: Vec<Outcome> = threads(jobs, runs.len())?
             .install(|| runs.par_iter().with_max_len(1).map(make).collect::<Result<_, ExperimentError>>())?;
         let mut answers: Vec<Sensitivity> = Vec::new();
         for (index, assumption) in assumptions.iter().enumerate() {

@@ -365,7 +365,7 @@ impl Running {
             let buckets = buckets.map(|b| (b.value_iterated_to() as f64, b.count_at_value()));
             outcome.histograms.insert("service", buckets.collect());
         }
-        outcome.notes = self.notes;
+        outcome.notes.extend(self.notes);
     }
 }
 

@@ -196,7 +196,10 @@ fn check_fit(run: &Run) -> Result<(), ScenarioError> {
     Err(ScenarioError::OutOfRange {
         key: format!("workload.{key}"),
         value,
-        expected: format!("no more than machine {} has: {cpus} CPUs, {nodes} nodes", run.machine.name),
+        expected: format!(
+            "no more than machine {} has (CPUs: {cpus}, nodes: {nodes}); name a larger one with --machine, or put less into a copy of the scenario",
+            run.machine.name
+        ),
     })
 }
 

@@ -51,6 +51,8 @@ pub struct System {
     vmstat: VmstatTimers,
     /// Pages that tasks hold.
     pub allocated: u64,
+    /// Requests that got nothing since measuring began.
+    denied: u64,
     samples: Samples,
     measured_from: Measured,
 }
@@ -105,6 +107,7 @@ impl System {
             queue: CpuQueue::default(),
             vmstat: VmstatTimers::new(cpus, stat_interval),
             allocated: 0,
+            denied: 0,
             samples: Samples::default(),
             measured_from,
         }
@@ -190,8 +193,9 @@ impl System {
     /// One request; may take locks.
     pub fn alloc(&mut self, cpu: Cpu, request: &Request) -> Option<Pfn> {
         let pfn = self.mm.alloc(&mut self.machine, cpu, request);
-        if pfn.is_some() {
-            self.allocated += 1 << request.order;
+        match pfn {
+            Some(_) => self.allocated += 1 << request.order,
+            None => self.denied += 1,
         }
         pfn
     }
@@ -269,6 +273,7 @@ impl System {
     pub fn start_measuring(&mut self, time: Time) {
         let (counters, mthp) = (self.mm.counters().clone(), self.mm.mthp_stats().clone());
         self.measured_from = Measured { time, counters, mthp, spent: self.spent() };
+        self.denied = 0;
         self.samples.pcp_max = 0;
         self.samples.memory_max = 0;
     }
@@ -337,6 +342,12 @@ impl System {
         outcome.mthp = self.mm.mthp_stats().since(&self.measured_from.mthp);
         outcome.series = self.samples.series.clone();
         outcome.page_operations = self.mm.counters().page_operations();
+        if self.denied > 0 {
+            outcome.notes.push(format!(
+                "{} page allocations found no memory; the workload went on with what it had",
+                self.denied
+            ));
+        }
         outcome
     }
 }

@@ -2,6 +2,7 @@ use super::super::boot;
 use super::*;
 use crate::scenario::{Scenario, load_machine};
 use machine::Interrupt;
+use mm::{MigrateType, Placement};
 use std::collections::BTreeMap;
 
 const US: fn(u64) -> Time = |us| Time::from_nanoseconds(1000 * us);
@@ -78,4 +79,19 @@ fn sleepers_wake_by_themselves_or_are_woken_before_and_are_not_busy() {
     assert_eq!(program.steps, expected.map(|(cpu, us)| (cpu, US(us))));
     assert!(!system.is_busy(Cpu(0)) && !system.is_busy(Cpu(1)));
     assert_eq!(system.machine.accounts.total(Category::Idle), US(200));
+}
+
+#[test]
+fn requests_that_get_nothing_are_noted() {
+    let mut system = system();
+    let request = Request::new(0, MigrateType::Movable, Placement::Local);
+    assert!(system.alloc(Cpu(0), &request).is_some());
+    assert!(system.outcome(US(1)).notes.is_empty());
+    system.mm.set("vm.min_free_kbytes", &i32::MAX.to_string()).unwrap();
+    assert!(system.alloc(Cpu(0), &request).is_none());
+    let notes = system.outcome(US(1)).notes;
+    assert_eq!(notes.len(), 1);
+    assert!(notes[0].starts_with("1 page allocations found no memory"), "{notes:?}");
+    system.start_measuring(US(0));
+    assert!(system.outcome(US(1)).notes.is_empty(), "what was before is not measured");
 }
