@@ -82,7 +82,8 @@ impl ScenarioArguments {
         let mut changes = self.system.changes()?;
         self.writes.apply(&mut scenario, &mut changes)?;
         let machine = self.system.profile(&scenario.machine)?;
-        Ok(Asked { scenario, machine, variants: self.variants.clone(), changes })
+        let trimmed = |names: &Vec<String>| names.iter().map(|name| name.trim().to_string()).collect();
+        Ok(Asked { scenario, machine, variants: self.variants.as_ref().map(trimmed), changes })
     }
 }
 
@@ -156,15 +157,20 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 impl WriteArguments {
     /// Enters them into a scenario and the settings that go with it.
     fn apply(&self, scenario: &mut Scenario, changes: &mut BTreeMap<String, String>) -> Result<(), Failure> {
-        match &mut scenario.workload {
-            _ if self.writes.is_empty() => {}
-            Workload::KernelWrites(workload) => workload.writes = self.writes.clone(),
-            _ => {
-                let name = &scenario.name;
-                return Err(Failure::input(format!(
-                    "--write: {name} writes to no files; scenarios that do have kind = \"kernel-writes\", such as hugetlb-8s"
-                )));
+        let asked = [
+            ("--write", !self.writes.is_empty()),
+            ("--fail-alloc", self.fail_alloc.is_some()),
+            ("--fail-rate", self.fail_rate.is_some()),
+        ];
+        if let Workload::KernelWrites(workload) = &mut scenario.workload {
+            if !self.writes.is_empty() {
+                workload.writes = self.writes.clone();
             }
+        } else if let Some((argument, _)) = asked.iter().find(|(_, given)| *given) {
+            return Err(Failure::input(format!(
+                "{argument}: {} writes to no files; scenarios that do have kind = \"kernel-writes\", such as hugetlb-8s",
+                scenario.name
+            )));
         }
         let ppm = self.fail_rate.map(|rate| (rate * 1e6).round() as u64);
         for (argument, name, value) in [

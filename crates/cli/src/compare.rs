@@ -134,10 +134,15 @@ fn where_time_went(time: &TimeShift) -> String {
     let moved = time
         .categories
         .iter()
+        .map(|shift| (shift, percent(shift.from), percent(shift.to)))
+        .filter(|(_, from, to)| from != to)
         .take(CATEGORIES)
-        .map(|shift| format!("{} {} -> {}", shift.category, percent(shift.from), percent(shift.to)));
+        .map(|(shift, from, to)| format!("{} {from} -> {to}", shift.category));
     let by = Metric::find(&time.by).map_or(time.by.as_str(), |metric| metric.label);
-    let moved: Vec<String> = moved.collect();
+    let mut moved: Vec<String> = moved.collect();
+    if moved.is_empty() {
+        moved.push("the same shares".into());
+    }
     format!(
         "Where busy CPU time went, {} -> {} (best {by} of the others): {}",
         time.from,

@@ -18,20 +18,7 @@ use workload::access::{self, Format, PAGE_SIZE};
 
 /// Draw miss-ratio curves of an access trace: how often policies miss, over sizes of memory
 #[derive(clap::Args)]
-#[command(after_help = "\
-Policies:
-  belady      the optimum, which knows the future
-  lru         least recently used, exact
-  clock, arc, lirs, s3-fifo, w-tiny-lfu
-              from their papers
-
-Memory is empty at first, so the first access to a page is a miss of every policy.
-
-Examples:
-  mmtwin mrc trace.oracleGeneral.zst
-  mmtwin mrc trace.oracleGeneral.bin --policies belady,lru,arc --sizes 1000,10000,100000
-  mmtwin mrc disk.oracleGeneral.bin --points 32 --plot disk.svg --results results/disk
-  mmtwin mrc huge.oracleGeneral.zst --sample 0.01")]
+#[command(after_help = after_help())]
 pub struct Arguments {
     /// A trace of accesses to page cache, disk or memory
     trace: PathBuf,
@@ -73,6 +60,23 @@ pub struct Arguments {
     json: bool,
 }
 
+fn after_help() -> String {
+    let policies: String =
+        Policy::ALL.iter().map(|policy| format!("  {:<10}  {}\n", policy.name, policy.about)).collect();
+    format!(
+        "\
+Policies:
+{policies}
+Memory is empty at first, so the first access to a page is a miss of every policy.
+
+Examples:
+  mmtwin mrc trace.oracleGeneral.zst
+  mmtwin mrc trace.oracleGeneral.bin --policies belady,lru,cls,g614 --sizes 1000,10000,100000
+  mmtwin mrc disk.oracleGeneral.bin --points 32 --plot disk.svg --results results/disk
+  mmtwin mrc huge.oracleGeneral.zst --sample 0.01"
+    )
+}
+
 fn policy(name: &str) -> Result<&'static Policy, String> {
     let names = || Policy::ALL.iter().map(|policy| policy.name).collect::<Vec<_>>().join(", ");
     Policy::named(name).ok_or_else(|| format!("no such policy; there are {}", names()))
@@ -97,7 +101,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let trace = access::open(&arguments.trace, arguments.format.clone())?;
     let sequence = Sequence::read(trace)?;
     let sizes = sizes(arguments, sequence.distinct());
-    let points = threads(arguments::jobs(arguments.jobs))?.install(|| match arguments.sample {
+    let replays = policies.len() * sizes.len();
+    let points = threads(arguments::jobs(arguments.jobs), replays)?.install(|| match arguments.sample {
         Some(rate) => rulers::sampled_curves(&sequence, &policies, &sizes, rate),
         None => Ok(rulers::curves(&sequence, &policies, &sizes)),
     })?;

@@ -32,8 +32,8 @@ access, was the page there, and which pages had to go? The same in the twin.
 
 readahead: a file is read in several ways; for each read, which pages came in? The same in the twin.
 
-numa: hint faults and scan passes of programs on several nodes; each decision about them. The same in
-the twin.
+numa: hint faults and scan passes of programs on several nodes; what is decided about each
+stands beside what the twin decides.
 
 thp: memory is mapped in VMAs of many sizes and touched in many ways, with several sizes of large
 folios enabled; which folios are there, how many faults it took and what the kernel counted
@@ -70,7 +70,7 @@ pub struct Arguments {
     qemu: bool,
 
     /// With --qemu: boot kernels again that were booted before
-    #[arg(long, requires = "qemu")]
+    #[arg(long, requires = "qemu", conflicts_with_all = ["recorded", "recordings"])]
     fresh: bool,
 
     /// Directory of recordings [default: those that come with the source]
@@ -350,7 +350,23 @@ fn render(report: &Report, qemu: bool) -> String {
     if !report.notes.is_empty() {
         pieces.push(report.notes.join("\n"));
     }
+    pieces.extend(verdict(&report.entries));
     pieces.join("\n\n")
+}
+
+/// How many counters are exact, and which is the furthest off.
+fn verdict(entries: &[Entry]) -> Option<String> {
+    let exact = entries.iter().filter(|entry| entry.kernel == entry.twin).count();
+    let size = |entry: &Entry| entry.error.map_or(f64::INFINITY, f64::abs);
+    let furthest = entries
+        .iter()
+        .filter(|entry| entry.kernel != entry.twin)
+        .max_by(|a, b| size(a).total_cmp(&size(b)))
+        .map(|entry| {
+            format!("; furthest off: {}, {}, {}", entry.case, entry.counter, difference(entry.error))
+        });
+    let counts = format!("{exact} of {} exact", entries.len());
+    (!entries.is_empty()).then(|| counts + &furthest.unwrap_or_default())
 }
 
 fn difference(error: Option<f64>) -> String {
@@ -377,4 +393,22 @@ fn causes(entries: &[Entry]) -> Vec<(Cause, u64)> {
     let mut sums: BTreeMap<Cause, u64> = BTreeMap::new();
     by_case.into_iter().for_each(|((cause, _), n)| *sums.entry(cause).or_default() += n);
     sums.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use live::verify::Causes;
+
+    #[test]
+    fn the_verdict_names_what_is_furthest_off() {
+        let entry =
+            |counter: &str, kernel, twin| Entry::new("case", counter, kernel, twin, Causes::default());
+        assert_eq!(verdict(&[]), None);
+        assert_eq!(verdict(&[entry("a", 0, 0), entry("b", 7, 7)]).unwrap(), "2 of 2 exact");
+        let off = [entry("a", 100, 100), entry("b", 100, 98), entry("c", 100, 103)];
+        assert_eq!(verdict(&off).unwrap(), "1 of 3 exact; furthest off: case, c, +3.0 %");
+        let unknown = [entry("b", 100, 98), entry("c", 0, 1)];
+        assert_eq!(verdict(&unknown).unwrap(), "0 of 2 exact; furthest off: case, c, kernel has 0");
+    }
 }

@@ -54,7 +54,7 @@ use thiserror::Error;
 
 /// A number and where it comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a figure such as { value = 100.0, source = \"measured on ...\" }")]
 pub struct Figure {
     /// The number, in the unit that its key ends in.
     pub value: f64,
