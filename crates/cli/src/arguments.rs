@@ -165,6 +165,7 @@ impl WriteArguments {
         if let Workload::KernelWrites(workload) = &mut scenario.workload {
             if !self.writes.is_empty() {
                 workload.writes = self.writes.clone();
+                scenario.description += &format!("; now instead: {}", self.writes.join(", "));
             }
         } else if let Some((argument, _)) = asked.iter().find(|(_, given)| *given) {
             return Err(Failure::input(format!(

@@ -33,7 +33,7 @@ pub struct Arguments {
     page_cache: bool,
 
     /// Ring buffer of the kernel, KiB per CPU
-    #[arg(long, value_name = "KIB", default_value_t = DEFAULT_BUFFER_KIB)]
+    #[arg(long, value_name = "KIB", default_value_t = DEFAULT_BUFFER_KIB, value_parser = clap::value_parser!(u64).range(4..))]
     buffer: u64,
 
     /// Leave out the command, the names of tasks, devices and inodes

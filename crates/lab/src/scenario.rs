@@ -35,30 +35,57 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 use workload::demand::spec::Paging;
 
-/// What runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Workload {
+macro_rules! workloads {
+    ($($(#[$doc:meta])* $kind:literal $variant:ident($spec:ty)),* $(,)?) => {
+        /// What runs.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "kind")]
+        pub enum Workload {
+            $($(#[$doc])* #[serde(rename = $kind)] $variant($spec),)*
+        }
+
+        /// What is wrong with the figures of a workload of this kind, with their places.
+        fn error_in(kind: &str, figures: ValueDeserializer) -> Option<toml::de::Error> {
+            match kind {
+                $($kind => <$spec>::deserialize(figures).err(),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+workloads! {
     /// Kernel builds, processes sampled from a recorded one.
-    Kbuild(KernelBuild),
+    "kbuild" Kbuild(KernelBuild),
     /// will-it-scale's page_fault1.
-    PageFault(PageFaultLoop),
+    "page-fault" PageFault(PageFaultLoop),
     /// Pairs that stream through sockets.
-    SocketStream(SocketStream),
+    "socket-stream" SocketStream(SocketStream),
     /// A recorded trace.
-    Replay(Replay),
+    "replay" Replay(Replay),
     /// Writes to files of the kernel.
-    KernelWrites(KernelWrites),
+    "kernel-writes" KernelWrites(KernelWrites),
     /// Programs that run out of memory.
-    Paging(Paging),
+    "paging" Paging(Paging),
     /// Threads on several nodes.
-    Numa(NumaThreads),
+    "numa" Numa(NumaThreads),
     /// Processes that map memory and give it back, for long.
-    LongRunning(LongRunning),
+    "long-running" LongRunning(LongRunning),
     /// A program whose mappings and first touches were recorded.
-    Mappings(RecordedMappings),
+    "mappings" Mappings(RecordedMappings),
+}
+
+/// What is wrong with the workload of a scenario. Where serde looks for its kind it forgets where everything else stands.
+fn place_in_workload(text: &str) -> Option<toml::de::Error> {
+    let mut workload = DeTable::parse(text).ok()?.into_inner().remove("workload")?;
+    let DeValue::Table(table) = workload.get_mut() else { return None };
+    let kind = table.remove("kind")?.into_inner();
+    let mut error = error_in(kind.as_str()?, workload.into())?;
+    error.set_input(Some(text));
+    Some(error)
 }
 
 /// A scenario file.
@@ -304,14 +331,19 @@ impl Scenario {
 
     /// Reads and checks a scenario; `place` is named in errors.
     pub fn parse(place: &str, text: &str) -> Result<Scenario, ScenarioError> {
-        let scenario: Scenario = toml::from_str(text)
-            .map_err(|error| ScenarioError::Syntax { place: place.into(), text: error.to_string() })?;
+        let scenario: Scenario = toml::from_str(text).map_err(|error| {
+            let error = place_in_workload(text).unwrap_or(error);
+            ScenarioError::Syntax { place: place.into(), text: error.to_string() }
+        })?;
+        let refuse = |key: &str, value: String, expected: String| {
+            Err(ScenarioError::OutOfRange { key: format!("{place}: {key}"), value, expected })
+        };
         if scenario.seeds == 0 {
-            return Err(ScenarioError::OutOfRange {
-                key: format!("{place}: seeds"),
-                value: "0".into(),
-                expected: "at least 1".into(),
-            });
+            return refuse("seeds", "0".into(), "at least 1".into());
+        }
+        if scenario.metrics.is_empty() {
+            let expected = "at least one of those that `mmtwin list metrics` shows".into();
+            return refuse("metrics", "[]".into(), expected);
         }
         let asked = |error: ScenarioError| {
             let key = match error {
@@ -338,11 +370,7 @@ impl Scenario {
             scenario.metrics.iter().find(|name| crate::metric::Metric::find(name).is_none())
         {
             let known = list(crate::metric::METRICS.iter().map(|metric| metric.name));
-            return Err(ScenarioError::OutOfRange {
-                key: format!("{place}: metrics"),
-                value: unknown.clone(),
-                expected: format!("one of {known}"),
-            });
+            return refuse("metrics", unknown.clone(), format!("one of {known}"));
         }
         scenario.workload.check(place)?;
         Ok(scenario)

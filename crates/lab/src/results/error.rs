@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ResultsError {
     /// The system refuses.
-    #[error("{}: {error}", path.display())]
+    #[error("{}: {error}; give another directory with --results, or make room and permissions for this one", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
