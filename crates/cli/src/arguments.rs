@@ -157,27 +157,28 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 impl WriteArguments {
     /// Enters them into a scenario and the settings that go with it.
     fn apply(&self, scenario: &mut Scenario, changes: &mut BTreeMap<String, String>) -> Result<(), Failure> {
-        let asked = [
-            ("--write", !self.writes.is_empty()),
-            ("--fail-alloc", self.fail_alloc.is_some()),
-            ("--fail-rate", self.fail_rate.is_some()),
+        let ppm = self.fail_rate.map(|rate| (rate * 1e6).round() as u64);
+        let failures = [
+            ("--fail-alloc", "fail_page_alloc/nth", self.fail_alloc),
+            ("--fail-rate", "fail_page_alloc/ppm", ppm),
         ];
         if let Workload::KernelWrites(workload) = &mut scenario.workload {
             if !self.writes.is_empty() {
                 workload.writes = self.writes.clone();
                 scenario.description += &format!("; now instead: {}", self.writes.join(", "));
             }
-        } else if let Some((argument, _)) = asked.iter().find(|(_, given)| *given) {
-            return Err(Failure::input(format!(
-                "{argument}: {} writes to no files; scenarios that do have kind = \"kernel-writes\", such as hugetlb-8s",
-                scenario.name
-            )));
+        } else {
+            let write = (!self.writes.is_empty()).then_some("--write");
+            let failure =
+                || failures.iter().find(|(.., value)| value.is_some()).map(|&(argument, ..)| argument);
+            if let Some(argument) = write.or_else(failure) {
+                return Err(Failure::input(format!(
+                    "{argument}: {} writes to no files; scenarios that do have kind = \"kernel-writes\", such as hugetlb-8s",
+                    scenario.name
+                )));
+            }
         }
-        let ppm = self.fail_rate.map(|rate| (rate * 1e6).round() as u64);
-        for (argument, name, value) in [
-            ("--fail-alloc", "fail_page_alloc/nth", self.fail_alloc),
-            ("--fail-rate", "fail_page_alloc/ppm", ppm),
-        ] {
+        for (argument, name, value) in failures {
             let Some(value) = value else { continue };
             if changes.insert(name.into(), value.to_string()).is_some() {
                 return Err(Failure::input(format!("{argument} and --set {name}: give one of them")));

@@ -133,7 +133,10 @@ fn render_ordering(o: &Ordering) -> String {
 
 fn cell_row(cell: &Cell) -> Vec<Entry> {
     let predicted = match &cell.predicted {
-        CellValue::Number(value) => format!("{value:.*}", decimals(*value, &cell.published)),
+        CellValue::Number(value) => {
+            let unit = if cell.published.ends_with('%') { "%" } else { "" };
+            format!("{value:.*}{unit}", decimals(*value, &cell.published))
+        }
         CellValue::Text(text) => text.clone(),
         CellValue::Missing(_) => "-".into(),
     };

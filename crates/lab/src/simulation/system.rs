@@ -344,7 +344,7 @@ impl System {
         outcome.page_operations = self.mm.counters().page_operations();
         if self.denied > 0 {
             outcome.notes.push(format!(
-                "{} page allocations found no memory; the workload went on with what it had",
+                "page allocations that found no memory: {}; the workload went on with what it had",
                 self.denied
             ));
         }

@@ -87,7 +87,8 @@ impl ZoneScan {
                 continue;
             }
             let Some(id) = mm.folio_at(self.zone, self.migrate) else {
-                // Hugetlb pages stay, and nobody looks at their tails.
+                // Hugetlb pages stay: the block that one begins is passed over, further blocks of a
+                // gigantic one are looked through page by page.
                 self.migrate = if mm.hugetlb.begins_at(self.migrate) { end } else { self.migrate + 1 };
                 continue;
             };

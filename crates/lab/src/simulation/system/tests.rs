@@ -91,7 +91,7 @@ fn requests_that_get_nothing_are_noted() {
     assert!(system.alloc(Cpu(0), &request).is_none());
     let notes = system.outcome(US(1)).notes;
     assert_eq!(notes.len(), 1);
-    assert!(notes[0].starts_with("1 page allocations found no memory"), "{notes:?}");
+    assert!(notes[0].starts_with("page allocations that found no memory: 1;"), "{notes:?}");
     system.start_measuring(US(0));
     assert!(system.outcome(US(1)).notes.is_empty(), "what was before is not measured");
 }
