@@ -207,8 +207,7 @@ fn compaction_passes_over_hugetlb_pages() {
     assert!((900..2000).contains(&pool.nr), "{pool:?}");
     let (scanned, stalls) =
         (counted.events.get(Event::CompactMigrateScanned), counted.events.get(Event::CompactStall));
-    // A look at each hugetlb page, and at what else there is.
-    let others = 2 * 1024 * 256 - 512 * pool.nr;
+    // Little else is left in the zones, so a pass looks at each huge page at most, not at its 512 base pages.
     assert!(stalls > 0 && scanned > 0, "{stalls} stalls");
-    assert!(scanned <= 2 * stalls * (pool.nr + others), "{scanned} scanned in {stalls} stalls");
+    assert!(scanned <= stalls * pool.nr, "{scanned} scanned in {stalls} stalls");
 }
