@@ -16,6 +16,7 @@ mod json;
 mod list;
 mod mrc;
 mod number;
+mod plot;
 mod published;
 mod record;
 mod replay;

@@ -1,16 +1,14 @@
 //! `mmtwin mrc`: how often policies miss, over sizes of memory.
 
-mod plot;
-
 use crate::arguments;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::percent;
+use crate::plot::{self, Chart, Line, PlotFile};
 use crate::sweep;
 use crate::table::Grid;
 use lab::experiment::threads;
 use lab::rulers::{self, Point, Policy, Sequence};
-use plot::PlotFile;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -77,6 +75,28 @@ Examples:
     )
 }
 
+/// The curves as a picture; where ratios were estimated, bars are their 95 % intervals.
+fn chart(title: &str, policies: &[&'static Policy], points: &[Point]) -> Chart {
+    let line = |policy: &&'static Policy| {
+        let of = || points.iter().filter(|point| point.policy == policy.name);
+        let bar =
+            |point: &Point| Some((point.size_pages as f64, point.miss_ratio_low?, point.miss_ratio_high?));
+        Line {
+            name: policy.name.into(),
+            points: of().map(|point| (point.size_pages as f64, point.miss_ratio)).collect(),
+            bars: of().filter_map(bar).collect(),
+        }
+    };
+    Chart {
+        title: title.into(),
+        x: "memory, pages of 4 KiB",
+        is_x_logarithmic: true,
+        y: "miss ratio",
+        y_range: 0.0..1.0,
+        lines: policies.iter().map(line).collect(),
+    }
+}
+
 fn policy(name: &str) -> Result<&'static Policy, String> {
     let names = || Policy::ALL.iter().map(|policy| policy.name).collect::<Vec<_>>().join(", ");
     Policy::named(name).ok_or_else(|| format!("no such policy; there are {}", names()))
@@ -113,9 +133,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
     if let Some(plot) = &arguments.plot {
         let name = arguments.trace.file_name().unwrap_or_default().to_string_lossy();
-        plot.draw(&name, &policies, &points).map_err(|error| {
-            Failure::Other(anyhow::anyhow!("{}: cannot write the plot: {error}", plot.path.display()))
-        })?;
+        plot.draw(&chart(&name, &policies, &points))?;
     }
     if arguments.json {
         let (accesses, distinct_pages) = (sequence.pages().len(), sequence.distinct());

@@ -12,16 +12,24 @@
 //! had any more (H1), with fewer folios of it (H2); Ryan Roberts objects that page cache allocates many orders anyway (H3);
 //! the answer is that zram makes it worse (H4). H5: compaction takes most of it away. All are statements about this model
 //! and its load, and a refutation is a result.
+//!
+//! H1 and H2 are about what stays, so the longest arm judges them; what it was like when the system was no longer new, but
+//! far from equilibrium, is a statement of its own. H3 to H5 compare arms of equal length. What files and zram add, they
+//! add to memory that is equally full without them: H3's arms have 2 to 4 per cent free, as `equilibrium` has; H4's are as
+//! full as the watermarks allow, which is what `equilibrium-97` is too.
+//!
+//! Controls are what must come out whatever is true of the statements; where one does not, the rest means nothing.
 
-use crate::metric::{EQUILIBRIUM_TIME, Metric, PREFERRED_FOLIOS, PREFERRED_SUCCESS};
+use crate::metric::{EQUILIBRIUM_TIME, Metric, PREFERRED_FOLIOS, PREFERRED_SUCCESS, PREFERRED_SUCCESS_EARLY};
 use crate::results::Record;
 use crate::statistics::{Change, change};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Scenarios of the study, first the one that others are compared with.
-pub const ARMS: [&str; 10] = [
+pub const ARMS: [&str; 13] = [
     "equilibrium",
+    "equilibrium-long",
     "equilibrium-same-size",
     "equilibrium-50",
     "equilibrium-70",
@@ -31,7 +39,15 @@ pub const ARMS: [&str; 10] = [
     "equilibrium-zram",
     "equilibrium-kcompactd",
     "equilibrium-direct",
+    "equilibrium-sparse",
+    "equilibrium-sparse-memory",
 ];
+
+/// The arm that runs until nothing changes any more.
+pub const LONGEST: &str = "equilibrium-long";
+
+/// The variants that statements are about: the fewest fallback orders first.
+const POLICIES: [&str; 3] = ["simple", "v3", "v2"];
 
 /// What became of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -67,6 +83,15 @@ pub struct Finding {
     pub effects: Vec<Effect>,
     /// What became of it.
     pub verdict: Verdict,
+}
+
+/// Something that must come out whatever is true of the statements.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Control {
+    /// What must.
+    pub statement: &'static str,
+    /// Whether it did, in each run.
+    pub passed: bool,
 }
 
 impl Effect {
@@ -116,20 +141,16 @@ fn finding(name: &'static str, statement: &'static str, effects: Vec<Option<Effe
 
 /// What the runs say of each hypothesis; those whose arms were not run are left out.
 pub fn findings(runs: &Runs) -> Vec<Finding> {
-    let base = ARMS[0];
     let steps = |metric: Metric, or_none| {
         [("v2", "v3"), ("v3", "simple")].map(|(from, to)| {
             let of = format!("{}, {from} to {to}", metric.label);
-            effect(of, &values(runs, base, from, metric), &values(runs, base, to, metric), or_none)
+            effect(of, &values(runs, LONGEST, from, metric), &values(runs, LONGEST, to, metric), or_none)
         })
     };
     let none = |gaps: &[f64]| vec![0.0; gaps.len()];
-    let (gap, cache, zram, direct) = (
-        gaps(runs, base),
-        gaps(runs, "equilibrium-cache"),
-        gaps(runs, "equilibrium-zram"),
-        gaps(runs, "equilibrium-direct"),
-    );
+    let [gap, full, cache, zram, direct] =
+        ["equilibrium", "equilibrium-97", "equilibrium-cache", "equilibrium-zram", "equilibrium-direct"]
+            .map(|arm| gaps(runs, arm));
     let half: Vec<f64> = gap.iter().map(|gap| gap / 2.0).collect();
     let mut long_run = steps(PREFERRED_SUCCESS, true).to_vec();
     long_run.extend(steps(PREFERRED_FOLIOS, true));
@@ -138,6 +159,11 @@ pub fn findings(runs: &Runs) -> Vec<Finding> {
             "H1",
             "more fallback orders reach equilibrium sooner: v2 before v3 before simple",
             steps(EQUILIBRIUM_TIME, false).to_vec(),
+        ),
+        finding(
+            "H2, early",
+            "after 10 to 20 turnovers they have no more of the preferred order: v2 <= v3 <= simple",
+            steps(PREFERRED_SUCCESS_EARLY, true).to_vec(),
         ),
         finding(
             "H2",
@@ -155,7 +181,10 @@ pub fn findings(runs: &Runs) -> Vec<Finding> {
         finding(
             "H4",
             "with zram simple gains more over v2",
-            vec![effect("gain with zram less gain without", &gap, &zram, false)],
+            vec![
+                effect("gain with zram less gain without, 95 % in use", &gap, &zram, false),
+                effect("gain with zram less gain without, 97 % in use", &full, &zram, false),
+            ],
         ),
         finding(
             "H5",
@@ -168,9 +197,27 @@ pub fn findings(runs: &Runs) -> Vec<Finding> {
     .collect()
 }
 
+/// Whether what must come out did; arms that were not run are left out.
+pub fn controls(runs: &Runs) -> Vec<Control> {
+    let rates = |arm| POLICIES.map(|variant| values(runs, arm, variant, PREFERRED_SUCCESS));
+    let (same, half) = (rates("equilibrium-same-size"), rates("equilibrium-50"));
+    let control = |statement, rates: &[Vec<f64>; 3], passed| {
+        let was_run = rates.iter().all(|rates| !rates.is_empty());
+        was_run.then_some(Control { statement, passed })
+    };
+    let all_same = same.windows(2).all(|pair| pair[0] == pair[1]);
+    let all_had = half.iter().flatten().all(|&rate| rate == 100.0);
+    let controls = [
+        control("areas of one size: the variants have as many folios, seed by seed", &same, all_same),
+        control("half of memory in use: all faults with room for the preferred order get it", &half, all_had),
+    ];
+    controls.into_iter().flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Outcome;
 
     fn of(difference: f64, or_none: bool) -> Effect {
         let first: Vec<f64> = (0..8).map(|i| 50.0 + f64::from(i % 3)).collect();
@@ -186,6 +233,70 @@ mod tests {
         assert_eq!(verdict(vec![of(5.0, false), of(-5.0, true)]), Verdict::Refuted);
         assert_eq!(verdict(vec![of(0.0, false), of(5.0, false)]), Verdict::Undecided);
         assert_eq!(verdict(vec![of(0.0, true)]), Verdict::Held);
+    }
+
+    /// Runs of an arm in which `metric` is `value` for a variant, one or two more or less by seed.
+    fn arm(metric: Metric, values: [f64; 3]) -> Vec<Record> {
+        let run = crate::scenario::Scenario::load("equilibrium").unwrap();
+        let machine = crate::scenario::load_machine("i7-9700").unwrap();
+        let mut records = Vec::new();
+        for (variant, value) in POLICIES.into_iter().zip(values) {
+            for seed in 1..=8 {
+                let run = run.run(variant, seed, &machine, &BTreeMap::new()).unwrap();
+                let mut outcome = Outcome::default();
+                outcome.set(metric, value + (seed % 3) as f64);
+                records.push(Record::new(String::new(), "", &run, &outcome));
+            }
+        }
+        records
+    }
+
+    #[test]
+    fn statements_are_about_the_sign_that_they_name() {
+        let found = |arm_name, metric, values, name: &str| {
+            let runs = Runs::from([(arm_name, arm(metric, values))]);
+            findings(&runs).into_iter().find(|finding| finding.name == name).map(|finding| finding.verdict)
+        };
+        // Of simple, v3 and v2.
+        assert_eq!(found(LONGEST, EQUILIBRIUM_TIME, [90.0, 50.0, 10.0], "H1"), Some(Verdict::Held));
+        assert_eq!(found(LONGEST, EQUILIBRIUM_TIME, [10.0, 50.0, 90.0], "H1"), Some(Verdict::Refuted));
+        assert_eq!(found(LONGEST, EQUILIBRIUM_TIME, [90.0, 50.0, 50.0], "H1"), Some(Verdict::Undecided));
+        assert_eq!(
+            found(LONGEST, PREFERRED_SUCCESS_EARLY, [50.0, 20.0, 10.0], "H2, early"),
+            Some(Verdict::Held)
+        );
+        assert_eq!(
+            found(LONGEST, PREFERRED_SUCCESS_EARLY, [50.0, 10.0, 20.0], "H2, early"),
+            Some(Verdict::Refuted)
+        );
+        let compared = |first: [f64; 3], arms: &[(&'static str, [f64; 3])], name: &str| {
+            let mut runs = Runs::from([("equilibrium", arm(PREFERRED_SUCCESS, first))]);
+            runs.extend(arms.iter().map(|&(name, values)| (name, arm(PREFERRED_SUCCESS, values))));
+            findings(&runs).into_iter().find(|finding| finding.name == name).map(|finding| finding.verdict)
+        };
+        let wide = [60.0, 30.0, 10.0];
+        assert_eq!(compared(wide, &[("equilibrium-cache", [40.0, 30.0, 10.0])], "H3"), Some(Verdict::Held));
+        assert_eq!(
+            compared(wide, &[("equilibrium-cache", [10.0, 30.0, 40.0])], "H3"),
+            Some(Verdict::Refuted)
+        );
+        let (narrow, none) = ([20.0, 15.0, 10.0], [10.0, 10.0, 10.0]);
+        let zram = |gain| compared(narrow, &[("equilibrium-97", none), ("equilibrium-zram", gain)], "H4");
+        assert_eq!((zram(wide), zram(none)), (Some(Verdict::Held), Some(Verdict::Refuted)));
+        assert_eq!(compared(wide, &[("equilibrium-direct", narrow)], "H5"), Some(Verdict::Held));
+        assert_eq!(compared(wide, &[("equilibrium-direct", wide)], "H5"), Some(Verdict::Refuted));
+        assert_eq!(compared(wide, &[], "H5"), None, "not run");
+    }
+
+    #[test]
+    fn controls_fail_where_variants_differ() {
+        let passed = |name, values| controls(&Runs::from([(name, arm(PREFERRED_SUCCESS, values))]))[0].passed;
+        assert!(
+            passed("equilibrium-same-size", [80.0; 3])
+                && !passed("equilibrium-same-size", [80.0, 80.0, 79.0])
+        );
+        assert!(!passed("equilibrium-50", [99.0; 3]));
+        assert!(controls(&Runs::new()).is_empty());
     }
 
     #[test]

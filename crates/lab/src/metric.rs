@@ -187,14 +187,20 @@ metrics! {
         "memory of their own that all processes have mapped, the most that a sample found";
     PREFERRED_SUCCESS, "preferred_success", "preferred order", "%", Higher,
         "of the faults that had room for the preferred order, those that got it, in the last fifth of the run";
+    PREFERRED_SUCCESS_EARLY, "preferred_success_early", "preferred order early", "%", Higher,
+        "the same from the 10th to the 20th turnover of memory";
+    PREFERRED_DRIFT, "preferred_drift", "drift of preferred order", "points", Neutral,
+        "how much that share is above the one of the fifth before: far from 0 the run has not reached equilibrium";
     EQUILIBRIUM_TIME, "equilibrium_time", "time to equilibrium", "turnovers", Higher,
-        "memory turned over until that share is what it will be in the end, within 2 points for 10 windows";
+        "memory turned over until that share is what it will be in the end, within 2 points for good; the whole run if it never is";
     PREFERRED_FOLIOS, "preferred_folios", "preferred folios", "folios", Higher,
         "anonymous folios of the preferred order, in the last fifth of the run";
     UNUSABLE_FREE, "unusable_free", "unusable free memory", "%", Lower,
         "part of free memory in blocks smaller than the preferred order, in the last fifth of the run";
     ANON_MEMORY, "anon_memory", "anonymous memory", "% of memory", Neutral,
         "memory that processes have mapped, touched or not, in the last fifth of the run";
+    UNTOUCHED_MEMORY, "untouched_memory", "untouched memory", "% of memory", Lower,
+        "memory of processes that none of them touched, in the last fifth of the run";
     FAULTS_PER_PAGE, "faults_per_page", "faults per page", "faults", Lower,
         "page faults for each page that was touched";
     PAGES_MIGRATED, "pages_migrated", "pages migrated", "pages", Lower,

@@ -281,8 +281,9 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "memcached-memtier-i7-9700", "mysql-readonly", "mysql-readonly-i7-9700", "streaming-vs-hot",
     "kernel-build-3g", "working-set-shift", "noisy-neighbour", "burst-writer",
     "numa01", "numa01-threadlocal", "numa02", "numa02-smt", "kernbench", "specjbb", "tiered-kv", "pid-filter",
-    "equilibrium", "equilibrium-same-size", "equilibrium-50", "equilibrium-70", "equilibrium-97",
+    "equilibrium", "equilibrium-long", "equilibrium-same-size", "equilibrium-50", "equilibrium-70", "equilibrium-97",
     "equilibrium-cache", "equilibrium-files", "equilibrium-zram", "equilibrium-kcompactd", "equilibrium-direct",
+    "equilibrium-sparse", "equilibrium-sparse-memory",
     "speedometer", "redis-snapshot", "jvm-growth", "kbuild-folios",
 );
 

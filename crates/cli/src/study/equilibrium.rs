@@ -4,18 +4,35 @@ use super::{Arguments, Ground};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
+use crate::plot::{Chart, Line};
 use crate::sweep::sweep_of_several;
 use crate::table::Grid;
-use lab::equilibrium::{ARMS, Effect, Finding, Runs, Verdict, findings};
+use lab::equilibrium::{ARMS, Control, Effect, Finding, LONGEST, Runs, Verdict, controls, findings};
 use lab::experiment::Experiment;
-use lab::metric::{ANON_MEMORY, EQUILIBRIUM_TIME, Metric, PREFERRED_SUCCESS, UNUSABLE_FREE};
+use lab::metric::{
+    ANON_MEMORY, EQUILIBRIUM_TIME, FAULTS_PER_PAGE, Metric, PREFERRED_DRIFT, PREFERRED_FOLIOS,
+    PREFERRED_SUCCESS, PREFERRED_SUCCESS_EARLY, UNTOUCHED_MEMORY, UNUSABLE_FREE,
+};
 use lab::results::Record;
-use lab::statistics::{mean, mean_interval};
+use lab::statistics::{Interval, mean, mean_interval};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What has a table; JSON has everything.
-const TABLES: [Metric; 4] = [PREFERRED_SUCCESS, EQUILIBRIUM_TIME, UNUSABLE_FREE, ANON_MEMORY];
+const TABLES: [Metric; 9] = [
+    PREFERRED_SUCCESS_EARLY,
+    PREFERRED_SUCCESS,
+    PREFERRED_DRIFT,
+    EQUILIBRIUM_TIME,
+    PREFERRED_FOLIOS,
+    UNUSABLE_FREE,
+    ANON_MEMORY,
+    UNTOUCHED_MEMORY,
+    FAULTS_PER_PAGE,
+];
+
+/// Points of a line of the plot.
+const STRETCHES: usize = 50;
 
 #[derive(Serialize)]
 struct View<'a> {
@@ -23,6 +40,7 @@ struct View<'a> {
     #[serde(flatten)]
     ground: Ground,
     arms: Vec<Arm<'a>>,
+    controls: &'a [Control],
     findings: &'a [Finding],
 }
 
@@ -31,7 +49,14 @@ struct Arm<'a> {
     scenario: &'a str,
     variant: &'a str,
     seeds: usize,
-    metrics: BTreeMap<&'static str, f64>,
+    metrics: BTreeMap<&'static str, Estimate>,
+}
+
+/// A mean over seeds, and its 95 % interval if there are several.
+#[derive(Serialize)]
+struct Estimate {
+    mean: f64,
+    interval: Option<Interval>,
 }
 
 /// Runs the study.
@@ -44,13 +69,18 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         runs.insert(name, sweep_of_several(&experiment, &arguments.sweep)?);
     }
     let ground = ground.expect("a study has arms");
-    let findings = findings(&runs);
+    if let Some(plot) = &arguments.plot {
+        plot.draw(&chart(&runs[LONGEST]))?;
+    }
+    let (controls, findings) = (controls(&runs), findings(&runs));
     if arguments.sweep.json {
         let arms = runs.iter().flat_map(|(scenario, records)| arms(scenario, records)).collect();
-        return json::print("study", &View { study: "equilibrium", ground, arms, findings: &findings });
+        let view = View { study: "equilibrium", ground, arms, controls: &controls, findings: &findings };
+        return json::print("study", &view);
     }
     let mut pieces = vec![ground.heading("equilibrium")];
     pieces.extend(TABLES.iter().map(|&metric| table(&runs, metric).render()));
+    pieces.extend(controls.iter().map(outcome));
     pieces.extend(findings.iter().map(sentence));
     json::print_text(&pieces.join("\n\n"))
 }
@@ -75,7 +105,8 @@ fn arms<'a>(scenario: &'a str, records: &'a [Record]) -> Vec<Arm<'a>> {
     let of = |variant: &'a str| {
         let metrics = lab::metric::METRICS.iter().filter_map(|&metric| {
             let values = values(records, variant, metric);
-            (!values.is_empty()).then(|| (metric.name, mean(&values)))
+            (!values.is_empty())
+                .then(|| (metric.name, Estimate { mean: mean(&values), interval: mean_interval(&values) }))
         });
         let seeds = values(records, variant, PREFERRED_SUCCESS).len();
         Arm { scenario, variant, seeds, metrics: metrics.collect() }
@@ -102,6 +133,49 @@ fn table(runs: &Runs, metric: Metric) -> Grid {
         grid.row(std::iter::once(arm.to_string()).chain(columns.iter().map(cell)));
     }
     grid
+}
+
+/// How often the preferred order was had in each stretch of the run, means over seeds with their 95 % intervals.
+fn chart(records: &[Record]) -> Chart {
+    let samples = |record: &'_ Record| -> Vec<(f64, f64)> {
+        let of = record.series.iter().filter(|point| point.name == PREFERRED_SUCCESS.name);
+        of.map(|point| (point.seconds, point.value)).collect()
+    };
+    let end = records.iter().flat_map(samples).map(|(turnovers, _)| turnovers).fold(0.0, f64::max);
+    let line = |variant: &str| {
+        let of_seeds: Vec<Vec<(f64, f64)>> =
+            records.iter().filter(|record| record.run.variant == variant).map(samples).collect();
+        let mut line = Line { name: variant.into(), points: Vec::new(), bars: Vec::new() };
+        for stretch in 0..STRETCHES {
+            let edge = |number: usize| end * number as f64 / STRETCHES as f64;
+            let within =
+                |&(turnovers, _): &(f64, f64)| (edge(stretch)..edge(stretch + 1)).contains(&turnovers);
+            let of_seed = |samples: &Vec<(f64, f64)>| {
+                let rates: Vec<f64> = samples.iter().copied().filter(within).map(|(_, rate)| rate).collect();
+                (!rates.is_empty()).then(|| mean(&rates))
+            };
+            let rates: Vec<f64> = of_seeds.iter().filter_map(of_seed).collect();
+            let place = (edge(stretch) + edge(stretch + 1)) / 2.0;
+            if !rates.is_empty() {
+                line.points.push((place, mean(&rates)));
+            }
+            line.bars.extend(mean_interval(&rates).map(|interval| (place, interval.low, interval.high)));
+        }
+        line
+    };
+    Chart {
+        title: format!("{LONGEST}: faults with room for 64 KiB that got it"),
+        x: "memory turned over, times",
+        is_x_logarithmic: false,
+        y: "%",
+        y_range: 0.0..100.0,
+        lines: variants(records).into_iter().map(line).collect(),
+    }
+}
+
+fn outcome(control: &Control) -> String {
+    let passed = if control.passed { "passed" } else { "FAILED" };
+    format!("control {passed}: {}", control.statement)
 }
 
 fn sentence(finding: &Finding) -> String {

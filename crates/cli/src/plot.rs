@@ -1,19 +1,19 @@
-//! Miss-ratio curves as a picture.
+//! Lines over an axis, as a picture.
 //!
 //! ```text
 //!   FILE.svg   lines and text, scaled by whoever shows it
 //!   FILE.png   the same drawing in pixels, text in DejaVu Sans, which comes with the program: no font and no library
 //!              of the system is needed, and the picture is the same everywhere
 //! ```
-//!
-//! Memory is on a logarithmic axis. Where ratios were estimated, bars show their 95 % intervals.
 
-use lab::rulers::{Point, Policy};
+use crate::failure::Failure;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::register_font;
 use std::fs::File;
 use std::io::BufWriter;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -26,8 +26,7 @@ const BYTES_A_PIXEL: usize = 3;
 /// A file that a plot can be written to.
 #[derive(Clone, Debug)]
 pub struct PlotFile {
-    /// Its path.
-    pub path: PathBuf,
+    path: PathBuf,
     kind: Kind,
 }
 
@@ -49,20 +48,54 @@ pub fn file(path: &str) -> Result<PlotFile, String> {
     Ok(PlotFile { path, kind })
 }
 
+/// A picture of lines.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// Above it.
+    pub title: String,
+    /// What is along the horizontal axis.
+    pub x: &'static str,
+    /// Whether that axis is logarithmic.
+    pub is_x_logarithmic: bool,
+    /// What is along the vertical axis.
+    pub y: &'static str,
+    /// From where to where it reaches.
+    pub y_range: Range<f64>,
+    /// The lines.
+    pub lines: Vec<Line>,
+}
+
+/// A line through points.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Its name in the legend.
+    pub name: String,
+    /// Its points.
+    pub points: Vec<(f64, f64)>,
+    /// Intervals: where, from, to.
+    pub bars: Vec<(f64, f64, f64)>,
+}
+
 impl PlotFile {
-    /// Draws the curves of `policies` into the file.
-    pub fn draw(&self, title: &str, policies: &[&'static Policy], points: &[Point]) -> Result<(), Error> {
+    /// Draws `chart` into the file.
+    pub fn draw(&self, chart: &Chart) -> Result<(), Failure> {
+        self.try_to_draw(chart).map_err(|error| {
+            Failure::Other(anyhow::anyhow!("{}: cannot write the plot: {error}", self.path.display()))
+        })
+    }
+
+    fn try_to_draw(&self, chart: &Chart) -> Result<(), Error> {
         register_font("sans-serif", FontStyle::Normal, dejavu::sans::regular())
             .map_err(|_| "the font that comes with the program is damaged")?;
         match self.kind {
             Kind::Svg => {
                 let mut svg = String::new();
-                draw(SVGBackend::with_string(&mut svg, SIZE), title, policies, points)?;
+                draw(SVGBackend::with_string(&mut svg, SIZE), chart)?;
                 std::fs::write(&self.path, svg)?;
             }
             Kind::Png => {
                 let mut pixels = vec![0; SIZE.0 as usize * SIZE.1 as usize * BYTES_A_PIXEL];
-                draw(BitMapBackend::with_buffer(&mut pixels, SIZE), title, policies, points)?;
+                draw(BitMapBackend::with_buffer(&mut pixels, SIZE), chart)?;
                 write_png(&self.path, &pixels)?;
             }
         }
@@ -78,58 +111,57 @@ fn write_png(path: &Path, pixels: &[u8]) -> Result<(), Error> {
     Ok(writer.finish()?)
 }
 
-fn draw<B: DrawingBackend>(
-    backend: B,
-    title: &str,
-    policies: &[&'static Policy],
-    points: &[Point],
-) -> Result<(), Error>
+fn draw<B: DrawingBackend>(backend: B, chart: &Chart) -> Result<(), Error>
 where
     B::ErrorType: 'static,
 {
     let area = backend.into_drawing_area();
-    draw_curves(&area, title, policies, points).map_err(|error| error.to_string())?;
+    let places = || chart.lines.iter().flat_map(|line| &line.points).map(|&(x, _)| x);
+    let (least, most) = (places().fold(f64::MAX, f64::min), places().fold(1.0, f64::max));
+    let drawn = match chart.is_x_logarithmic {
+        // A single place still is in the middle of an axis.
+        true if least < most => draw_lines(&area, chart, (least..most).log_scale()),
+        true => draw_lines(&area, chart, (least / 2.0..most * 2.0).log_scale()),
+        false => draw_lines(&area, chart, 0.0..most),
+    };
+    drawn.map_err(|error| error.to_string())?;
     Ok(area.present().map_err(|error| error.to_string())?)
 }
 
-fn draw_curves<B: DrawingBackend>(
+fn draw_lines<B: DrawingBackend, X: AsRangedCoord<Value = f64>>(
     area: &DrawingArea<B, Shift>,
-    title: &str,
-    policies: &[&'static Policy],
-    points: &[Point],
-) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    Chart { title, x, y, y_range, lines, .. }: &Chart,
+    x_range: X,
+) -> Result<(), DrawingAreaErrorKind<B::ErrorType>>
+where
+    X::CoordDescType: ValueFormatter<f64>,
+{
     area.fill(&WHITE)?;
-    let sizes = || points.iter().map(|point| point.size_pages as f64);
-    let (least, most) = (sizes().fold(f64::MAX, f64::min), sizes().fold(1.0, f64::max));
-    // A single size still is in the middle of an axis.
-    let range = if least < most { least..most } else { least / 2.0..most * 2.0 };
+    let decimals = usize::from(y_range.end <= 1.0);
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(56)
-        .build_cartesian_2d(range.log_scale(), 0.0..1.0)?;
+        .build_cartesian_2d(x_range, y_range.clone())?;
     chart
         .configure_mesh()
-        .x_desc("memory, pages of 4 KiB")
-        .y_desc("miss ratio")
-        .x_label_formatter(&|pages| crate::number::number(*pages))
-        .y_label_formatter(&|ratio| format!("{ratio:.1}"))
+        .x_desc(*x)
+        .y_desc(*y)
+        .x_label_formatter(&|x| crate::number::number(*x))
+        .y_label_formatter(&|y| format!("{y:.decimals$}"))
         .light_line_style(TRANSPARENT)
         .draw()?;
-    for (index, policy) in policies.iter().enumerate() {
+    for (index, line) in lines.iter().enumerate() {
         let color = Palette99::pick(index).to_rgba();
-        let curve = || points.iter().filter(|point| point.policy == policy.name);
-        let line = curve().map(|point| (point.size_pages as f64, point.miss_ratio));
         chart
-            .draw_series(LineSeries::new(line, color.stroke_width(2)))?
-            .label(policy.name)
+            .draw_series(LineSeries::new(line.points.iter().copied(), color.stroke_width(2)))?
+            .label(&line.name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], color.stroke_width(2)));
-        let bars = curve().filter_map(|point| {
-            let (size, low, high) = (point.size_pages as f64, point.miss_ratio_low?, point.miss_ratio_high?);
-            Some(PathElement::new([(size, low), (size, high)], color.stroke_width(1)))
-        });
-        chart.draw_series(bars)?;
+        let bar = |&(x, low, high): &(f64, f64, f64)| {
+            PathElement::new([(x, low), (x, high)], color.stroke_width(1))
+        };
+        chart.draw_series(line.bars.iter().map(bar))?;
     }
     chart.configure_series_labels().background_style(WHITE).border_style(BLACK.mix(0.3)).draw()
 }

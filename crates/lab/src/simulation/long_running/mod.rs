@@ -22,6 +22,11 @@
 //! Areas and the preferred order are in pages of 4 KiB. On a machine with larger pages areas are rounded up to whole ones, as
 //! mmap does, and the preferred order is that of as many bytes.
 
+#[cfg(test)]
+mod tests;
+mod windows;
+
+use self::windows::{ATTEMPTS, Window, Windows};
 use super::{RunError, Stream, System, boot, stream};
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
@@ -86,6 +91,17 @@ pub enum Compactor {
     Direct,
 }
 
+/// What is kept at the target when areas come and go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Occupied {
+    /// What areas take: all variants have the same areas at the same times, whatever memory they take for them.
+    #[default]
+    Areas,
+    /// What processes have in memory: variants that take more of it for an area have fewer areas.
+    Memory,
+}
+
 /// The system as scenarios describe it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,6 +110,9 @@ pub struct LongRunning {
     pub memory_mib: u64,
     /// What part of it areas take together, percent of its pages; beyond 100 with zram.
     pub occupancy: f64,
+    /// Of what.
+    #[serde(default)]
+    pub occupied: Occupied,
     /// How often areas as large as all memory are mapped.
     pub turnovers: u64,
     /// Processes that map them.
@@ -118,15 +137,6 @@ pub struct LongRunning {
 /// i7-9700.
 const ZRAM_RATIO: f64 = 2.74;
 
-/// Windows of a run in each turnover of its memory.
-const WINDOWS_PER_TURNOVER: u64 = 4;
-
-/// Success rates may differ so much from the final one in equilibrium.
-const EPSILON: f64 = 0.02;
-
-/// Windows that are averaged for that.
-const AVERAGED: usize = 10;
-
 /// An area that ends at some time; small, as what ends first is looked for among thousands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Area {
@@ -135,16 +145,7 @@ struct Area {
     process: u32,
     start: Vpn,
     pages: u32,
-}
-
-/// One stretch of the run.
-#[derive(Clone, Copy, Debug, Default)]
-struct Window {
-    attempts: i64,
-    successes: i64,
-    unusable: f64,
-    folios: i64,
-    rss: f64,
+    touched: u32,
 }
 
 struct LongRun<'a> {
@@ -160,8 +161,14 @@ struct LongRun<'a> {
     /// The order in which pages of an area are touched; kept for its memory.
     order: Vec<u64>,
     now: f64,
+    /// Pages of living areas.
     mapped: u64,
+    /// Those that were touched.
+    in_use: u64,
+    /// Pages that were ever touched.
     touched: u64,
+    /// Areas that ended before their time.
+    killed: u64,
     unmovable: Vec<Pfn>,
     cache: VecDeque<(Pfn, u8)>,
     file: FileId,
@@ -231,7 +238,9 @@ impl<'a> LongRun<'a> {
             order: Vec::new(),
             now: 0.0,
             mapped: 0,
+            in_use: 0,
             touched: 0,
+            killed: 0,
             unmovable: Vec::new(),
             cache: VecDeque::new(),
             zram: Vec::new(),
@@ -252,7 +261,7 @@ impl<'a> LongRun<'a> {
             let pages = self.random.random_range(class.least..=class.most);
             let life: f64 = Exp1.sample(&mut self.random);
             let end = self.now + class.life * life;
-            while self.mapped + pages > target {
+            while self.occupied() + pages > target {
                 self.end_first()?;
             }
             let alignment = if class.aligned { pages.next_power_of_two() } else { 1 };
@@ -261,13 +270,25 @@ impl<'a> LongRun<'a> {
             self.make_noise(wanted);
             self.read_files(total);
             self.run_daemons();
-            if total * WINDOWS_PER_TURNOVER / memory > windows.len() as u64 {
-                let now = self.attempts();
-                windows.push(self.window(now.0 - before.0, now.1 - before.1));
+            let now = self.attempts();
+            if now.0 - before.0 >= ATTEMPTS || total >= memory * self.spec.turnovers {
+                windows.push(self.window(total, now.0 - before.0, now.1 - before.1));
                 before = now;
             }
         }
-        Some(self.outcome(&windows))
+        Some(self.outcome(&Windows::new(windows)))
+    }
+
+    /// Pages that count for the target.
+    fn occupied(&self) -> u64 {
+        match self.spec.occupied {
+            Occupied::Areas => self.mapped,
+            Occupied::Memory => self.rss(),
+        }
+    }
+
+    fn rss(&self) -> u64 {
+        self.processes.iter().map(|&id| self.system.mm.mm(id).rss()).sum()
     }
 
     /// The area that would end first ends.
@@ -276,6 +297,7 @@ impl<'a> LongRun<'a> {
         self.now = f64::from_bits(area.end);
         let pages = area.start..area.start + u64::from(area.pages);
         self.mapped -= u64::from(area.pages);
+        self.in_use -= u64::from(area.touched);
         self.system.mm.munmap(&mut self.system.machine, CPU, self.processes[area.process as usize], pages);
         Some(())
     }
@@ -301,14 +323,22 @@ impl<'a> LongRun<'a> {
                 order.swap(i, self.random.random_range(0..=i));
             }
         }
-        let (end, process) = (end.to_bits(), process as u32);
-        self.living.push(Reverse(Area { end, process, start, pages: u32::try_from(pages).ok()? }));
+        let area = Area {
+            end: end.to_bits(),
+            process: process as u32,
+            start,
+            pages: u32::try_from(pages).ok()?,
+            touched: touched as u32,
+        };
+        self.living.push(Reverse(area));
         self.mapped += pages;
+        self.in_use += touched;
         self.touched += touched;
         'touched: for &page in &order {
             while self.touch(mm, start + page).is_none() {
                 // Somebody is killed, maybe who touches it.
                 self.end_first()?;
+                self.killed += 1;
                 if self.living.is_empty() {
                     return None;
                 }
@@ -364,19 +394,21 @@ impl<'a> LongRun<'a> {
         (made + failed + self.probes.0, made + self.probes.1)
     }
 
-    fn window(&self, attempts: i64, successes: i64) -> Window {
+    fn window(&self, total: u64, attempts: i64, successes: i64) -> Window {
         let mm = &self.system.mm;
         let mut blocks = [0; mm::page::NR_PAGE_ORDERS];
         for z in 0..mm.zones().len() {
             blocks.iter_mut().zip(mm.free_blocks(z)).for_each(|(sum, free)| *sum += free);
         }
-        let rss: u64 = self.processes.iter().map(|&id| mm.mm(id).rss()).sum();
+        let rss = self.rss();
         Window {
+            end: total as f64 / self.memory as f64,
             attempts,
             successes,
             unusable: unusable_free_index(&blocks, self.spec.order) as f64,
-            folios: mm.mthp_stats().get(self.spec.order, MthpStat::NrAnon),
+            folios: mm.mthp_stats().get(self.spec.order, MthpStat::NrAnon) as f64,
             rss: rss as f64,
+            untouched: rss.saturating_sub(self.in_use) as f64,
         }
     }
 
@@ -472,27 +504,29 @@ impl<'a> LongRun<'a> {
         }
     }
 
-    fn outcome(self, windows: &[Window]) -> Outcome {
+    fn outcome(self, windows: &Windows) -> Outcome {
         let mut outcome = Outcome::default();
-        let rate = |windows: &[Window]| {
-            let attempts: i64 = windows.iter().map(|window| window.attempts).sum();
-            let successes: i64 = windows.iter().map(|window| window.successes).sum();
-            successes as f64 / attempts.max(1) as f64
-        };
-        let last = &windows[windows.len() * 4 / 5..];
-        let settled = rate(last);
-        let is_settled = |first: usize| {
-            let next = &windows[first..(first + AVERAGED).min(windows.len())];
-            (rate(next) - settled).abs() <= EPSILON
-        };
-        let first = (0..windows.len()).find(|&first| is_settled(first)).unwrap_or(windows.len());
-        let mean = |of: fn(&Window) -> f64| last.iter().map(of).sum::<f64>() / last.len().max(1) as f64;
         let memory = self.memory as f64;
-        outcome.set(metric::PREFERRED_SUCCESS, 100.0 * settled);
-        outcome.set(metric::EQUILIBRIUM_TIME, first as f64 / WINDOWS_PER_TURNOVER as f64);
-        outcome.set(metric::PREFERRED_FOLIOS, mean(|window| window.folios as f64));
-        outcome.set(metric::UNUSABLE_FREE, mean(|window| window.unusable));
-        outcome.set(metric::ANON_MEMORY, 100.0 * mean(|window| window.rss) / memory);
+        let rates = [
+            (metric::PREFERRED_SUCCESS, windows.settled()),
+            (metric::PREFERRED_SUCCESS_EARLY, windows.early()),
+            (metric::PREFERRED_DRIFT, windows.drift()),
+        ];
+        for (metric, rate) in rates {
+            if let Some(rate) = rate {
+                outcome.set(metric, 100.0 * rate);
+            }
+        }
+        if let Some(turnovers) = windows.equilibrium_time() {
+            outcome.set(metric::EQUILIBRIUM_TIME, turnovers);
+        }
+        outcome.set(metric::PREFERRED_FOLIOS, windows.mean(|window| window.folios));
+        outcome.set(metric::UNUSABLE_FREE, windows.mean(|window| window.unusable));
+        outcome.set(metric::ANON_MEMORY, 100.0 * windows.mean(|window| window.rss) / memory);
+        // Of what is in swap nobody knows whether it was touched.
+        if self.spec.zram == 0.0 {
+            outcome.set(metric::UNTOUCHED_MEMORY, 100.0 * windows.mean(|window| window.untouched) / memory);
+        }
         let counters = self.system.mm.counters();
         outcome
             .set(metric::FAULTS_PER_PAGE, counters.get(Event::Pgfault) as f64 / self.touched.max(1) as f64);
@@ -500,10 +534,15 @@ impl<'a> LongRun<'a> {
         outcome.counters = counters.clone();
         outcome.mthp = self.system.mm.mthp_stats().clone();
         outcome.page_operations = counters.page_operations();
-        for (number, window) in windows.iter().enumerate() {
-            let seconds = (number + 1) as f64 / WINDOWS_PER_TURNOVER as f64;
-            let value = 100.0 * rate(std::slice::from_ref(window));
-            outcome.series.push(Sample { seconds, name: "preferred_success", value });
+        if self.killed > 0 {
+            let note = format!("areas that ended early, as no memory was left for others: {}", self.killed);
+            outcome.notes.push(note);
+        }
+        for window in windows.all() {
+            if let Some(rate) = window.rate() {
+                let (seconds, value) = (window.end, 100.0 * rate);
+                outcome.series.push(Sample { seconds, name: "preferred_success", value });
+            }
         }
         outcome
     }
