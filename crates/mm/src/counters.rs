@@ -267,8 +267,10 @@ events! {
     ThpScanExceedSwapPte = "thp_scan_exceed_swap_pte",
     /// Places where it found too many shared pages.
     ThpScanExceedSharePte = "thp_scan_exceed_share_pte",
-    /// Mappings of the huge page of zeroes.
+    /// Times that the huge page of zeroes was made.
     ThpZeroPageAlloc = "thp_zero_page_alloc",
+    /// Times that it could not be made.
+    ThpZeroPageAllocFailed = "thp_zero_page_alloc_failed",
     /// Processes killed because nothing could be reclaimed.
     OomKill = "oom_kill",
     /// Runs of the vmstat worker.

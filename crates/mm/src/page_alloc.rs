@@ -28,6 +28,7 @@ use crate::folio::{FolioId, Folios};
 use crate::huge_memory::khugepaged::KhugepagedState;
 use crate::huge_memory::policy::runs_khugepaged;
 use crate::huge_memory::stats::MthpStats;
+use crate::huge_memory::zero::HugeZero;
 use crate::hugetlb::HugetlbPools;
 use crate::latency::Latencies;
 use crate::lru::FolioBatches;
@@ -172,6 +173,7 @@ pub struct MemoryManager {
     /// By node.
     pub(crate) kcompactds: Vec<KcompactdState>,
     pub(crate) khugepaged: KhugepagedState,
+    pub(crate) huge_zero: HugeZero,
     /// Of each size of anonymous folios.
     pub(crate) mthp_stats: MthpStats,
     /// Pages that have left the page cache, if somebody watches.
@@ -268,6 +270,7 @@ impl MemoryManager {
             numa: NumaBalancing::new(topology),
             kcompactds: vec![KcompactdState::default(); nodes.len()],
             khugepaged: KhugepagedState::default(),
+            huge_zero: HugeZero::default(),
             mthp_stats: MthpStats::default(),
             removals: None,
         };
@@ -641,7 +644,8 @@ impl MemoryManager {
         request: &Request,
         node: Node,
     ) -> Option<(Pfn, usize)> {
-        if request.reserves.non_block || self.folios.is_empty() {
+        let nothing_to_reclaim = self.folios.is_empty() && self.nr_huge_zero_pages() == 0;
+        if request.reserves.non_block || nothing_to_reclaim {
             return None;
         }
         while self.try_to_free_pages(machine, cpu, request.order, request.highest) > 0 {
@@ -900,7 +904,7 @@ impl MemoryManager {
             free += zone.buddy.free_pages() + zone.pages_in_pagesets();
         }
         self.hugetlb.validate();
-        let allocated = allocated + self.hugetlb.held + self.validate_folios();
+        let allocated = allocated + self.hugetlb.held + self.nr_huge_zero_pages() + self.validate_folios();
         assert_eq!(free + allocated, managed, "free, cached and allocated pages must add up to all pages");
     }
 }

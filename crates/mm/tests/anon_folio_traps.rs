@@ -4,7 +4,8 @@ mod reclaim_machine;
 mod swap_host;
 
 use machine::{Node, Time};
-use mm::address_space::{Advice, MmId, Pte, VmFlags};
+use mm::address_space::{Advice, Backing, MmId, Pte, VmFlags};
+use mm::huge_memory::policy::Disabled;
 use mm::huge_memory::stats::MthpStat;
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::page_alloc::Effort;
@@ -77,6 +78,86 @@ fn a_fault_may_count_several_fallbacks() {
     assert_eq!([2, 3, 4].map(|order| host.stat(order, MthpStat::AnonFaultFallback)), [3, 3, 3]);
     assert_eq!(host.mm.counters().get(Event::Pgfault), 3);
     host.mm.validate(taken.iter().map(|&(_, order)| 1 << order).sum());
+}
+
+/// Huge pages, of an area that is aligned to them.
+fn huge_host(thp_anon: &str) -> Host {
+    let mut host = host("m612", thp_anon);
+    host.start = host.mm.mmap(host.process, 1024, Backing::Anonymous, VmFlags::PRIVATE);
+    assert_eq!(host.start % 512, 0);
+    host
+}
+
+#[test]
+fn a_huge_page_that_is_not_to_be_had_counts_at_its_order_and_at_smaller_ones() {
+    let mut host = huge_host("64K,2M:always");
+    let taken = host.take_blocks(4);
+    host.mm.touch(&mut host.machine, CPU, host.process, host.start, true).unwrap();
+    let fallbacks = [9, 4].map(|order| host.stat(order, MthpStat::AnonFaultFallback));
+    assert_eq!((fallbacks, host.count(Event::ThpFaultFallback), host.order(0)), ([1, 1], 1, Some(0)));
+    assert_eq!(host.count(Event::ThpFaultFallbackCharge), 0);
+    taken.into_iter().for_each(|(pfn, order)| host.mm.free(&mut host.machine, CPU, pfn, order));
+    // There is a page table now, so there will be no huge page.
+    host.store(16);
+    assert_eq!((host.order(16), host.stat(9, MthpStat::AnonFaultFallback)), (Some(4), 1));
+    // A group without room for it.
+    host.mm.memcg_mut(host.memcg).max = 200;
+    host.store(512);
+    let fallbacks = [9, 4].map(|order| host.stat(order, MthpStat::AnonFaultFallbackCharge));
+    assert_eq!((fallbacks, host.count(Event::ThpFaultFallbackCharge), host.order(512)), ([1, 0], 1, Some(4)));
+    assert_eq!((host.stat(9, MthpStat::AnonFaultFallback), host.count(Event::ThpFaultFallback)), (2, 2));
+}
+
+#[test]
+fn a_huge_page_that_loses_a_part_waits_to_be_split() {
+    let mut host = huge_host("2M:always");
+    host.store(7);
+    host.drop_pages(0..16);
+    assert_eq!((host.order(20), host.count(Event::ThpDeferredSplitPage)), (Some(9), 1));
+    assert_eq!(host.stat(9, MthpStat::SplitDeferred), 1);
+}
+
+#[test]
+fn there_is_one_huge_page_of_zeroes() {
+    let mut host = huge_host("2M:always");
+    let read = |host: &mut Host, process, page| {
+        host.mm.touch(&mut host.machine, CPU, process, host.start + page, false).unwrap();
+        host.mm.validate(0);
+    };
+    let made =
+        |host: &Host| [Event::ThpZeroPageAlloc, Event::ThpZeroPageAllocFailed].map(|event| host.count(event));
+    let taken = host.take_blocks(9);
+    host.mm.touch(&mut host.machine, CPU, host.process, host.start, false).unwrap();
+    assert_eq!((made(&host), host.count(Event::ThpFaultFallback)), ([0, 1], 1), "a page of zeroes instead");
+    assert_eq!(host.mm.pte(host.process, host.start + 1), Pte::NONE);
+    taken.into_iter().for_each(|(pfn, order)| host.mm.free(&mut host.machine, CPU, pfn, order));
+    let free = host.mm.free_pages();
+    let process = host.process;
+    read(&mut host, process, 512);
+    assert_eq!((made(&host), free - host.mm.free_pages(), host.mm.mm(host.process).rss()), ([1, 1], 512, 0));
+    // Those who come later map the same.
+    let other = host.mm.fork_mm(&mut host.machine, CPU, host.process);
+    read(&mut host, other, 600);
+    let third = host.mm.create_mm(host.memcg);
+    host.mm.mmap_fixed(&mut host.machine, CPU, third, host.start, 1024, Backing::Anonymous, VmFlags::PRIVATE);
+    read(&mut host, third, 0);
+    assert_eq!(made(&host), [1, 1]);
+    // It stays as long as one of them lives, and then until memory is short.
+    for process in [host.process, other] {
+        host.mm.exit_mm(&mut host.machine, CPU, process);
+    }
+    let all_that_is_to_be_had = |host: &mut Host| {
+        let request = Request::new(0, MigrateType::Movable, Placement::Local);
+        let alloc = || host.mm.alloc(&mut host.machine, CPU, &request);
+        let taken: Vec<Pfn> = std::iter::from_fn(alloc).collect();
+        taken.iter().for_each(|&pfn| host.mm.free(&mut host.machine, CPU, pfn, 0));
+        host.mm.validate(0);
+        taken.len()
+    };
+    let with_it = all_that_is_to_be_had(&mut host);
+    host.mm.exit_mm(&mut host.machine, CPU, third);
+    assert!(all_that_is_to_be_had(&mut host) >= with_it + 500, "{with_it} with it");
+    assert_eq!(made(&host), [1, 1]);
 }
 
 #[test]
@@ -229,13 +310,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn seen(
     variant: &str,
     thp_anon: &str,
-    advice: Option<Advice>,
+    prepare: impl Fn(&mut Host),
     steps: &[Step],
 ) -> (u64, Vec<u64>, Vec<Option<u8>>) {
     let mut host = host(variant, thp_anon);
-    if let Some(advice) = advice {
-        host.mm.madvise(host.process, host.start..host.start + 512, advice);
-    }
+    prepare(&mut host);
     for step in steps {
         match *step {
             Step::Touch { page, write } => {
@@ -260,20 +339,28 @@ proptest! {
     /// Who wants no large folios gets what there was before them; so does a kernel in which no size is enabled.
     #[test]
     fn refusing_is_as_before_the_series(steps in steps()) {
-        let before = seen("P0", "", None, &steps);
+        let before = seen("P0", "", |_| {}, &steps);
+        let area = |host: &Host| host.start..host.start + host.pages;
         for variant in ["v3", "v4", "v5", "m4-3-2", "m2-8", "m612", "m72"] {
-            prop_assert_eq!(&before, &seen(variant, "", Some(Advice::NoHugePage), &steps), "{}", variant);
+            let advised = |host: &mut Host| host.mm.madvise(host.process, area(host), Advice::NoHugePage);
+            prop_assert_eq!(&before, &seen(variant, "", advised, &steps), "{}", variant);
+            let disabled = |host: &mut Host| host.mm.set_thp_disable(host.process, Disabled::Completely);
+            prop_assert_eq!(&before, &seen(variant, "", disabled, &steps), "{}", variant);
+        }
+        for variant in ["v5", "m4-3-2", "m2-8", "m612", "m72"] {
+            let armed = |host: &mut Host| host.mm.userfaultfd_register(host.process, area(host));
+            prop_assert_eq!(&before, &seen(variant, "", armed, &steps), "{}", variant);
         }
         for variant in ["v6", "v9", "m68", "m612", "m72", "mainline-6.18"] {
-            prop_assert_eq!(&before, &seen(variant, "2M:never", None, &steps), "{}", variant);
+            prop_assert_eq!(&before, &seen(variant, "2M:never", |_| {}, &steps), "{}", variant);
         }
     }
 
     /// With memory to spare, best fit from 64 KiB down is a walk through 64, 32 and 16 KiB.
     #[test]
     fn best_fit_is_a_list_where_memory_abounds(steps in steps()) {
-        let v2 = seen("v2", "", None, &steps);
-        prop_assert_eq!(&v2, &seen("v1", "", None, &steps));
-        prop_assert_eq!(&v2, &seen("m4-3-2", "", None, &steps));
+        let v2 = seen("v2", "", |_| {}, &steps);
+        prop_assert_eq!(&v2, &seen("v1", "", |_| {}, &steps));
+        prop_assert_eq!(&v2, &seen("m4-3-2", "", |_| {}, &steps));
     }
 }

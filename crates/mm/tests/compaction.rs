@@ -70,11 +70,28 @@ fn a_request_that_may_wait_gets_a_block() {
     let more = more.count();
     assert!(more >= 4, "{before} free, {taken} taken, {more} made");
     assert!(mm.counters().get(Event::PgmigrateSuccess) > 0);
+    let counts = [Event::CompactSuccess, Event::CompactFail].map(|event| mm.counters().get(event));
+    assert!(counts[0] > 0 && counts[0] <= more as u64, "{counts:?}");
+    assert_eq!(counts[0] + counts[1], mm.counters().get(Event::CompactStall));
     assert_eq!(mm.mm(process).rss(), rss, "nothing was reclaimed");
     mm.validate((taken + more) as u64 * 128);
     let page = (start..).find(|&page| mm.pte(process, page).folio().is_some()).unwrap();
     mm.madvise_dontneed(&mut machine, CPU, process, page..page + 8000);
     mm.validate((taken + more) as u64 * 128);
+}
+
+#[test]
+fn who_may_not_wait_wakes_kcompactd() {
+    let Scattered { mut machine, mut mm, .. } = scattered("P0", 0);
+    let woken = |mm: &MemoryManager| mm.counters().get(Event::KcompactdWake);
+    while mm.alloc(&mut machine, CPU, &request(7, Effort::LIGHT)).is_some() {}
+    assert!(!mm.kcompactd(&mut machine, CPU, Node(0)) && woken(&mm) == 0, "nobody asked");
+    let waking = Effort { wakes: true, ..Effort::LIGHT };
+    assert_eq!(mm.alloc(&mut machine, CPU, &request(7, waking)), None);
+    let mut kswapd = mm.start_kswapd(Node(0)).expect("it is woken first");
+    while kswapd.step(&mut mm, &mut machine, CPU) {}
+    assert!(mm.kcompactd(&mut machine, CPU, Node(0)) && woken(&mm) == 1);
+    assert!(mm.alloc(&mut machine, CPU, &request(7, Effort::LIGHT)).is_some());
 }
 
 #[test]

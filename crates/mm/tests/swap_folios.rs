@@ -173,6 +173,26 @@ fn after_zswap_was_on_single_pages_come_back() {
     }
 }
 
+#[test]
+fn what_cannot_come_back_whole_comes_in_smaller_folios() {
+    for (variant, counted) in [("mainline-6.12", 0), ("mainline-6.18", 1), ("m72", 1)] {
+        let counts = |host: &Host| {
+            [MthpStat::Swpin, MthpStat::SwpinFallback, MthpStat::SwpinFallbackCharge]
+                .map(|stat| host.stat(4, stat))
+        };
+        let mut host = Host::new(variant, "64K", 64, 4096, true);
+        host.store_to_all();
+        host.swap_out();
+        // The group has room for fewer pages.
+        host.mm.memcg_mut(host.memcg).max = 8;
+        host.touch(0, false);
+        assert_eq!(counts(&host), [0, counted, counted], "{variant}");
+        host.mm.memcg_mut(host.memcg).max = 4096;
+        host.touch(16, false);
+        assert_eq!(counts(&host), [1, counted, counted], "{variant}");
+    }
+}
+
 /// Zeroes and data that lie in a row do not come back as one folio.
 #[test]
 fn a_row_of_entries_is_zeroes_or_is_not() {

@@ -1,4 +1,4 @@
-//! `mmtwin study equilibrium`: a table of each arm and variant, and a sentence for each hypothesis.
+//! `mmtwin study equilibrium`: a table of all arms and variants, a picture, and a sentence for each control and hypothesis.
 
 use super::{Arguments, Ground};
 use crate::failure::Failure;
@@ -18,8 +18,8 @@ use lab::statistics::{Interval, mean, mean_interval};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What has a table; JSON has everything.
-const TABLES: [Metric; 9] = [
+/// What the table has; JSON has everything.
+const COLUMNS: [Metric; 9] = [
     PREFERRED_SUCCESS_EARLY,
     PREFERRED_SUCCESS,
     PREFERRED_DRIFT,
@@ -79,8 +79,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         return json::print("study", &view);
     }
     let mut pieces = vec![ground.heading("equilibrium")];
-    pieces.extend(TABLES.iter().map(|&metric| table(&runs, metric).render()));
-    pieces.extend(controls.iter().map(outcome));
+    pieces.push(table(&runs).render());
+    pieces.push(controls.iter().map(outcome).collect::<Vec<_>>().join("\n"));
     pieces.extend(findings.iter().map(sentence));
     json::print_text(&pieces.join("\n\n"))
 }
@@ -114,23 +114,26 @@ fn arms<'a>(scenario: &'a str, records: &'a [Record]) -> Vec<Arm<'a>> {
     variants(records).into_iter().map(of).collect()
 }
 
-/// A metric of every arm and variant, with its interval.
-fn table(runs: &Runs, metric: Metric) -> Grid {
-    let title = crate::run::title(&metric);
-    let columns = variants(&runs[ARMS[0]]);
-    let mut header = vec![title];
-    header.extend(columns.iter().map(|variant| variant.to_string()));
-    let mut grid = Grid { header, ..Grid::default() };
+/// All arms and variants: means over seeds, and by how much their 95 % intervals reach beyond them.
+fn table(runs: &Runs) -> Grid {
+    let mut grid = Grid { more_labels: 1, ..Grid::new(&["scenario", "variant"]) };
+    grid.header.extend(COLUMNS.iter().map(crate::run::title));
     for arm in ARMS {
-        let cell = |variant: &&str| {
-            let values = values(&runs[arm], variant, metric);
-            match (values.is_empty(), mean_interval(&values)) {
-                (true, _) => "-".into(),
-                (_, Some(i)) => format!("{}\n[{}, {}]", number(mean(&values)), number(i.low), number(i.high)),
-                (_, None) => number(mean(&values)),
-            }
-        };
-        grid.row(std::iter::once(arm.to_string()).chain(columns.iter().map(cell)));
+        let records = &runs[arm];
+        for variant in variants(records) {
+            let cell = |&metric: &Metric| {
+                let values = values(records, variant, metric);
+                match mean_interval(&values) {
+                    _ if values.is_empty() => "-".into(),
+                    Some(i) if i.low < i.high => {
+                        format!("{} ±{}", number(mean(&values)), number((i.high - i.low) / 2.0))
+                    }
+                    _ => number(mean(&values)),
+                }
+            };
+            let labels = [arm.to_string(), variant.to_string()];
+            grid.row(labels.into_iter().chain(COLUMNS.iter().map(cell)));
+        }
     }
     grid
 }

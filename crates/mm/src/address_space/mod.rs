@@ -68,6 +68,8 @@ pub struct AddressSpace {
     pub(crate) thp_disabled: Disabled,
     /// khugepaged scans it (`MMF_VM_HUGEPAGE`).
     pub(crate) khugepaged: bool,
+    /// It holds the huge page of zeroes (`MMF_HUGE_ZERO_FOLIO`).
+    pub(crate) holds_huge_zero: bool,
     /// Nodes, a bit each, whose walks of the multi-gen LRU are yet to see what ran since the last (`lru_gen.bitmap`).
     pub(crate) ran: u64,
     /// Nodes that have walked it at least once.
@@ -164,6 +166,7 @@ impl MemoryManager {
             users: 1,
             thp_disabled,
             khugepaged: false,
+            holds_huge_zero: false,
             ran: 0,
             walked: 0,
             anon_pages: 0,
@@ -273,6 +276,11 @@ impl MemoryManager {
         }
     }
 
+    /// Has a userfaultfd told of stores to pages that are protected later (`UFFDIO_REGISTER_MODE_WP`).
+    pub fn userfaultfd_register(&mut self, mm: MmId, pages: Range<Vpn>) {
+        self.mms[mm].vmas.change(pages, |vma| vma.flags = vma.flags.or(VmFlags::UFFD_WP));
+    }
+
     /// Gives what lies in `pages` other rights (`mprotect`): `rights` of [`VmFlags::READ`], `WRITE` and `EXEC`.
     pub fn mprotect(&mut self, mm: MmId, pages: Range<Vpn>, rights: VmFlags) {
         let all = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
@@ -362,6 +370,9 @@ impl MemoryManager {
                     self.swap_duplicate(swap);
                 }
             }
+            if is_huge && self.page_tables[to.entry(0)] == Pte::ZERO {
+                self.hold_huge_zero_folio(child);
+            }
         }
         machine.charge(cpu, Category::PageTables, machine.costs.pte_write * copied);
     }
@@ -370,6 +381,7 @@ impl MemoryManager {
     pub fn exit_mm(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId) -> u64 {
         let zapped = self.munmap(machine, cpu, mm, 0..Vpn::MAX);
         self.khugepaged_exit(mm);
+        self.put_huge_zero_folio(mm);
         self.mms.remove(mm);
         zapped
     }

@@ -50,6 +50,8 @@ impl VmFlags {
     pub const NOHUGEPAGE: VmFlags = VmFlags(1 << 7);
     /// `VM_LOCKED`, `mlock`: its memory stays.
     pub const LOCKED: VmFlags = VmFlags(1 << 8);
+    /// `VM_UFFD_WP`: a userfaultfd is told of stores to protected pages.
+    pub const UFFD_WP: VmFlags = VmFlags(1 << 9);
     /// Read and write, of one's own.
     pub const PRIVATE: VmFlags = VmFlags::READ.or(VmFlags::WRITE);
 

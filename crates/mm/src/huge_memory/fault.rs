@@ -29,7 +29,12 @@ impl MemoryManager {
             flags if flags.has(VmFlags::NOHUGEPAGE) => policy::Advice::NoHuge,
             _ => policy::Advice::None,
         };
-        VmaState { advice, disabled: self.mms[mm].thp_disabled, ..VmaState::default() }
+        let userfault = match vma.flags.has(VmFlags::UFFD_WP) {
+            true => policy::Userfault::Armed,
+            false => policy::Userfault::No,
+        };
+        let disabled = self.mms[mm].thp_disabled;
+        VmaState { advice, disabled, userfault, ..VmaState::default() }
     }
 
     /// Whether one entry of the middle level can map a folio of this order.
@@ -78,6 +83,10 @@ impl MemoryManager {
         let order = thp.pmd_order();
         let first = policy::window(page, order).start;
         let mut entry = Pte::ZERO;
+        if step == PmdStep::Zeroes && !self.get_huge_zero_folio(machine, cpu, mm) {
+            self.counters.add(Event::ThpFaultFallback, 1);
+            return None;
+        }
         if step == PmdStep::Folio {
             let effort = policy::effort(&f, &thp, &state);
             let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
@@ -113,8 +122,6 @@ impl MemoryManager {
             self.mthp_stats.add(order, MthpStat::AnonFaultAlloc, 1);
             self.mthp_stats.add(order, MthpStat::NrAnon, 1);
             self.watch_for_underuse(id);
-        } else {
-            self.counters.add(Event::ThpZeroPageAlloc, 1);
         }
         Some(Touch::Minor)
     }

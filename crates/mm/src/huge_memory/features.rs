@@ -158,6 +158,8 @@ pub struct FolioFeatures {
     pub zeromap: bool,
     /// How they come back.
     pub swap_in: LargeSwapIn,
+    /// 6.14: sizes that did not come back are counted (`swpin_fallback`).
+    pub counts_swap_in_fallback: bool,
     /// 6.15: a page of a large folio is written to in place where one address space has all of the folio.
     pub reuses_exclusive: bool,
     /// 7.2: khugepaged collapses to smaller orders too.
@@ -178,6 +180,7 @@ impl FolioFeatures {
         cluster_search: ClusterSearch::WholeClusters,
         zeromap: false,
         swap_in: LargeSwapIn::Never,
+        counts_swap_in_fallback: false,
         reuses_exclusive: false,
         collapses_small: false,
     };
@@ -242,8 +245,11 @@ impl FolioFeatures {
         swap_in: LargeSwapIn::PastCache,
         ..FolioFeatures::MAINLINE_6_10
     };
-    pub(crate) const MAINLINE_6_15: FolioFeatures =
-        FolioFeatures { reuses_exclusive: true, ..FolioFeatures::MAINLINE_6_12 };
+    pub(crate) const MAINLINE_6_15: FolioFeatures = FolioFeatures {
+        reuses_exclusive: true,
+        counts_swap_in_fallback: true,
+        ..FolioFeatures::MAINLINE_6_12
+    };
     pub(crate) const MAINLINE_6_18: FolioFeatures =
         FolioFeatures { cluster_search: ClusterSearch::NonfullFirst, ..FolioFeatures::MAINLINE_6_15 };
     pub(crate) const MAINLINE_7_2: FolioFeatures = FolioFeatures {

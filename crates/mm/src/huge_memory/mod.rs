@@ -18,8 +18,8 @@
 //! administrator say (v6 and later; merged in 6.8).
 //!
 //! [`features`] has a value for each version, [`policy`] the decisions, [`settings`] what the administrator says, `fault`
-//! makes the folios, [`khugepaged`] makes them of small ones, `split` unmakes them, [`stats`] counts all that, and
-//! [`sysfs`] shows it.
+//! makes the folios, [`khugepaged`] makes them of small ones, `split` unmakes them, `zero` has the huge page that reads
+//! find, [`stats`] counts all that, and [`sysfs`] shows it.
 //! In the kernel: mm/huge_memory.c, `do_anonymous_page` in mm/memory.c.
 
 mod fault;
@@ -31,3 +31,4 @@ pub mod settings;
 pub(crate) mod split;
 pub mod stats;
 pub mod sysfs;
+pub(crate) mod zero;

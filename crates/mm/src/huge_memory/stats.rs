@@ -57,12 +57,20 @@ statistics! {
     Swpout = "swpout",
     /// Folios that were split because swap had no room for them.
     SwpoutFallback = "swpout_fallback",
+    /// Folios that zswap took whole: none, as there is no zswap.
+    Zswpout = "zswpout",
     /// Folios swapped in whole.
     Swpin = "swpin",
     /// Swapped-in folios that were not to be had in this size.
     SwpinFallback = "swpin_fallback",
     /// Those among them whose memory cgroup had no room for it.
     SwpinFallbackCharge = "swpin_fallback_charge",
+    /// Folios of shared memory that faults made: none, as it is in single pages.
+    ShmemAlloc = "shmem_alloc",
+    /// Faults of shared memory that wanted one and did not get it.
+    ShmemFallback = "shmem_fallback",
+    /// Those among them whose memory cgroup had no room for it.
+    ShmemFallbackCharge = "shmem_fallback_charge",
     /// Folios that were split.
     Split = "split",
     /// Folios that could not be split.

@@ -194,7 +194,7 @@ impl MemoryManager {
             match self.vma_alloc_folio(machine, cpu, fault.place(), flags, effort) {
                 Ok(id) => return Ok(id),
                 Err(_) if order == 0 => return Err(OutOfMemory),
-                Err(failure) if f.swap_in == LargeSwapIn::ThroughCache => {
+                Err(failure) if f.counts_swap_in_fallback => {
                     let charge = i64::from(failure == Failure::NoRoom);
                     self.mthp_stats.add(order, MthpStat::SwpinFallback, 1);
                     self.mthp_stats.add(order, MthpStat::SwpinFallbackCharge, charge);

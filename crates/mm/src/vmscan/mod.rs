@@ -512,6 +512,9 @@ impl MemoryManager {
     ) {
         let lruvec = self.lruvec_of(memcg, node);
         self.shrink_deferred_splits(machine, cpu, lruvec, priority);
+        if memcg == Memcg::ROOT {
+            self.shrink_huge_zero_folio(machine, cpu, priority);
+        }
         let (nodes, shadow_nodes) = self.files.nodes_of(lruvec);
         let on_lists: u64 = self.lruvecs[lruvec.0 as usize].stat.nr_lru.iter().sum();
         let pages = on_lists + nodes * XA_NODE_BYTES / self.page_size().bytes();

@@ -3,21 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The counters of a size that are compared, files below `hugepages-<size>kB/stats`.
-pub const STATISTICS: [&str; 11] = [
-    "anon_fault_alloc",
-    "anon_fault_fallback",
-    "anon_fault_fallback_charge",
-    "anon_fault_declined",
-    "split",
-    "split_failed",
-    "split_deferred",
-    "nr_anon",
-    "nr_anon_partially_mapped",
-    "swpout",
-    "swpin",
-];
-
 /// By how much counters moved, by size in KiB and name; those that stayed are not there.
 pub type Statistics = BTreeMap<(u64, String), i64>;
 

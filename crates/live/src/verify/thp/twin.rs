@@ -12,7 +12,7 @@ use mm::{Category, Event, Features, MemoryManager, Settings, ZoneType};
 use rand_pcg::Pcg64Mcg;
 
 use super::case::{self, Case, Configuration};
-use super::outcome::{Mapped, STATISTICS, Statistics, layout};
+use super::outcome::{Mapped, Statistics, layout};
 use super::script::{Memory, Process};
 use crate::verify::replay::topology;
 
@@ -164,7 +164,6 @@ impl Memory for TwinMemory {
 
     fn statistics(&mut self) -> Result<Statistics, Infallible> {
         let all = self.mm.mthp_stats().iter().filter(|&(order, ..)| order <= PMD_ORDER);
-        let compared = all.filter(|(_, stat, _)| STATISTICS.contains(&stat.name()));
-        Ok(compared.map(|(order, stat, count)| ((4 << order, stat.name().to_string()), count)).collect())
+        Ok(all.map(|(order, stat, count)| ((4 << order, stat.name().to_string()), count)).collect())
     }
 }
