@@ -70,6 +70,66 @@ fn what_fits_into_memory_is_read_once_and_what_does_not_is_reclaimed() {
     assert!(large.get(metric::SCORE) < small.get(metric::SCORE));
 }
 
+/// A program that goes through 616 MiB of a file over and over beside 128 MiB of memory that nobody uses any more, with memory
+/// for `limit_mib`: reads a second, refaults, and pages swapped out.
+fn cycle(variant: &str, limit_mib: u64) -> (f64, u64, u64) {
+    let workload = format!(
+        r#"
+        files = "ramdisk"
+        swap = "zram"
+        swap_mib = 1024
+        cgroup_max_mib = [{limit_mib}]
+        milliseconds = 10000
+        "#
+    );
+    let idle = r#"
+        threads = 1
+        object = "memory"
+        mib = 128
+        pattern = { kind = "once" }
+        write = true
+        background = true
+        "#;
+    let reader = r#"
+        threads = 1
+        object = "file"
+        mib = 616
+        pattern = { kind = "sequential" }
+        advice = "random"
+        start_milliseconds = 300
+        "#;
+    let scenario = paging_scenario::scenario("epyc-7k62-vm", &workload, &[idle, reader]);
+    let machine = load_machine("epyc-7k62-vm").unwrap();
+    let outcome = run(&scenario.run(variant, 1, &machine, &BTreeMap::new()).unwrap()).unwrap();
+    let count = |event| outcome.counters.get(event);
+    (outcome.get(metric::SCORE).unwrap(), count(Event::WorkingsetRefaultFile), count(Event::Pswpout))
+}
+
+/// What the series is for: a cycle a little longer than the memory that idle pages leave. The multi-gen LRU lets every page go
+/// just before it is read again; the distance says that it would have stayed in the place of what is idle.
+#[test]
+fn a_distance_that_fits_beside_idle_memory_finds_it() {
+    let (before, refaults, swapped) = cycle("g65", 640);
+    assert_eq!(swapped, 0, "idle memory stays");
+    for variant in ["rfc6-v3", "rfc6", "cls"] {
+        let (after, fewer, swapped) = cycle(variant, 640);
+        assert!(
+            after > 2.0 * before && fewer < refaults / 2,
+            "{variant}: {before} {refaults}, {after} {fewer}"
+        );
+        assert!(swapped > 10_000, "{variant}: {swapped}");
+    }
+    // A cycle that does not fit even without idle memory is no gain of theirs.
+    assert_eq!(cycle("rfc6", 384), cycle("g65", 384));
+    // More memory does not make for more refaults a read.
+    let (reads, more, _) = cycle("g65", 704);
+    assert!(
+        more as f64 / reads <= 1.05 * refaults as f64 / before,
+        "{more} of {reads}, {refaults} of {before}"
+    );
+    assert_eq!(cycle("g65", 768).1, 0);
+}
+
 /// Two programs that write as fast as they may, with `limits` MiB of memory for their group and `bytes` of the machine's dirty
 /// at most.
 fn writers(limits: &[u64], bytes: &str) -> Outcome {

@@ -108,7 +108,7 @@ pub struct Generations {
     /// When each began, by number modulo 4.
     pub timestamps: [Time; GENS],
     lists: [[[ListHead; ZoneType::COUNT]; 2]; GENS],
-    /// Pages on each list; what waits in a walk of page tables is not counted yet, so it can be negative.
+    /// Pages on each list.
     pub nr_pages: [[[i64; ZoneType::COUNT]; 2]; GENS],
     /// Moving averages of refaults and of evictions.
     pub average: [[TierCounts; TIERS]; 2],

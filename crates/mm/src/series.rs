@@ -269,7 +269,11 @@ const FOLIOS_PATCHES: &[Variant] = &[
 /// Kernels that every series ends in.
 pub const MAINLINE: &[Variant] = &[
     variant("mainline-6.1", "base with the multi-gen LRU as it was first merged", Features::MAINLINE_6_1),
-    variant("mainline-6.7", "the series as merged after review", Features::MAINLINE_6_7),
+    variant(
+        "mainline-6.7",
+        "PCP high auto-tuning as merged, what 6.7 mended of the multi-gen LRU",
+        Features::MAINLINE_6_7,
+    ),
     variant(
         "mainline-6.10",
         "two huge-page lists, strict free lists, chunked zone drains",
@@ -297,7 +301,11 @@ pub const RELEASES: &[(&str, &str)] = &[
     ("6.5", "base"),
     ("6.6", "base"),
     ("6.7", "mainline-6.7"),
+    ("6.10", "mainline-6.10"),
+    ("6.11", "mainline-6.11"),
     ("6.12", "mainline-6.12"),
+    ("6.15", "mainline-6.15"),
+    ("6.16", "mainline-6.16"),
     ("6.18", "mainline-6.18"),
     ("6.19", "mainline-6.19"),
 ];

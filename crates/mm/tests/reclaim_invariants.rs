@@ -663,6 +663,38 @@ fn nested_groups_share_the_protection_of_their_parent() {
     }
 }
 
+/// Of a group that is protected in part less is scanned: by the classic LRU, and by the multi-gen LRU from 7.2 on.
+#[test]
+fn protection_in_part_is_in_proportion() {
+    let lost = |variant| {
+        let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
+        let limited = mm.create_memcg(Memcg::ROOT);
+        mm.memcg_mut(limited).max = 4200;
+        let [protected, plain, neighbour] = [(); 3].map(|()| mm.create_memcg(limited));
+        mm.memcg_mut(protected).low = 1500;
+        let file = mm.open_file();
+        let mut next = 0;
+        let mut read = |mm: &mut MemoryManager, memcg, pages| {
+            for _ in 0..pages {
+                if let Read::Miss(id) = mm.read_page(&mut machine, Cpu(0), memcg, file, next, false).unwrap()
+                {
+                    mm.end_read(id);
+                }
+                next += 1;
+            }
+        };
+        [protected, plain].iter().for_each(|&memcg| read(&mut mm, memcg, 2000));
+        read(&mut mm, neighbour, 1000);
+        [protected, plain].map(|memcg| 2000i64 - mm.memcg(memcg).current as i64)
+    };
+    for variant in ["cls", "g72"] {
+        let [protected, plain] = lost(variant);
+        assert!(plain > 200 && protected < plain / 2, "{variant}: {protected}, {plain}");
+    }
+    let [protected, plain] = lost("g614");
+    assert!(protected > plain / 2, "g614: {protected}, {plain}");
+}
+
 /// A group that streams keeps shadows for eight times what it has in memory, as nodes of files are charged to it; its neighbour
 /// keeps all of its own.
 #[test]

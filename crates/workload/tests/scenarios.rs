@@ -44,7 +44,7 @@ const EXPECTED: [(&str, f64, f64, usize); 14] = [
     ("mongodb-tpcc", 1.36 * 31.5 + 0.47, 4.0 + 1.95, 32),
     ("streaming-vs-hot", 129.0, 1.0, 7),
     ("working-set-shift", 12.0, 0.0, 8),
-    ("noisy-neighbour", 24.0 + 256.0, 0.0, 8),
+    ("noisy-neighbour", 3.0 + 256.0, 0.0, 8),
     ("burst-writer", 14.0, 0.0, 2),
     ("kernel-build-3g", 1300.0 / 1024.0, 1.99, 12),
 ];

@@ -169,9 +169,11 @@ impl PagingProgram {
         let memcgs: Vec<Memcg> = (0..layout.groups as usize)
             .map(|group| {
                 let memcg = system.mm.create_memcg(Memcg::ROOT);
-                if let Some(mib) = spec.cgroup_max_mib.get(group) {
-                    system.mm.memcg_mut(memcg).max = page_size.pages_of_mib(*mib);
-                }
+                let pages = |mib: &Vec<u64>| mib.get(group).map(|&mib| page_size.pages_of_mib(mib));
+                let limits = system.mm.memcg_mut(memcg);
+                limits.max = pages(&spec.cgroup_max_mib).unwrap_or(limits.max);
+                limits.low = pages(&spec.cgroup_low_mib).unwrap_or(0);
+                limits.min = pages(&spec.cgroup_min_mib).unwrap_or(0);
                 memcg
             })
             .collect();
@@ -182,7 +184,10 @@ impl PagingProgram {
         }
         let threads = layout.threads.iter().map(|thread| Thread {
             memcg: memcgs[thread.group as usize],
-            state: State::Ready,
+            state: match thread.start_milliseconds {
+                0 => State::Ready,
+                milliseconds => State::Waiting(Time::from_nanoseconds(milliseconds * 1_000_000)),
+            },
             outstanding: thread.outstanding as usize,
             under_way: BinaryHeap::new(),
             at: None,

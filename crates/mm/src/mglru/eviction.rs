@@ -21,7 +21,7 @@ use crate::memory_map::ZoneType;
 use crate::mlock;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::features::{ActivateRule, EvictionLoop, GenFeatures, RefsScheme};
-use crate::vmscan::policy::{DEF_PRIORITY, compact_gap};
+use crate::vmscan::policy::{DEF_PRIORITY, compact_gap, unprotected};
 use crate::vmscan::{ScanControl, skip_event};
 use crate::watermark::Mark;
 use crate::workingset::LruType;
@@ -208,7 +208,8 @@ impl MemoryManager {
         sc: &mut ScanControl,
     ) -> bool {
         let memcg = self.lruvecs[lruvec.0 as usize].memcg;
-        let mut left = self.evictable(lruvec, f, swappiness).total >> sc.priority;
+        let (total, usage) = (self.evictable(lruvec, f, swappiness).total, self.memcgs.get(memcg).current);
+        let mut left = unprotected(total, self.protection(memcg, sc), usage) >> sc.priority;
         let mut rotate = false;
         while left > 0 {
             if self.is_below_min(memcg, sc.target) {

@@ -143,10 +143,13 @@ impl MemoryManager {
         sc: &mut ScanControl,
     ) {
         let first = self.memcg_lrus[node.index()].bin();
+        let began_with = self.memcg_lrus[node.index()].seq;
         for bin in (0..BINS).map(|i| (first + i) % BINS) {
-            // When all groups have had their turn, the young generation is the old one from here on.
+            // When all groups have had their turn, the young generation is the old one: before 6.7 from here on, since then
+            // for the next walk.
             let lru = &self.memcg_lrus[node.index()];
-            let members: Vec<Memcg> = lru.bins[lru.seq % GENS][bin].iter().copied().collect();
+            let seq = if f.walks_one_generation { began_with } else { lru.seq };
+            let members: Vec<Memcg> = lru.bins[seq % GENS][bin].iter().copied().collect();
             for memcg in members {
                 let turn = self.shrink_one(machine, cpu, memcg, node, f, sc);
                 let enough = self.should_abort_scan(self.lruvec_of(memcg, node), f, sc);
@@ -221,8 +224,13 @@ impl MemoryManager {
                 let id = self.lruvec_of(memcg, node);
                 let swappiness = self.swappiness(id, sc);
                 let evictable = self.evictable(id, f, swappiness);
-                let birth = birth_of_oldest(&self.lruvecs[id.0 as usize], evictable.min_seq);
-                evictable.total >> sc.priority > 0 && birth + min_ttl < now
+                let lruvec = &self.lruvecs[id.0 as usize];
+                let oldest = match f.types_apart {
+                    true => evictable.min_seq,
+                    false => lruvec.generations.min_seq[LruType::File as usize],
+                };
+                let is_old = birth_of_oldest(lruvec, oldest) + min_ttl < now;
+                is_old && evictable.total >> sc.priority > 0 && !self.is_below_min(memcg, Memcg::ROOT)
             })
     }
 

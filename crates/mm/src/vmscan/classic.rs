@@ -69,7 +69,7 @@ impl MemoryManager {
     }
 
     /// The part of a group's memory that memory.low or memory.min protects from reclaim for `sc`.
-    fn protection(&self, memcg: Memcg, sc: &mut ScanControl) -> u64 {
+    pub(crate) fn protection(&self, memcg: Memcg, sc: &mut ScanControl) -> u64 {
         let low = self.memcgs.protection(memcg, sc.target, |group| group.low);
         let min = self.memcgs.protection(memcg, sc.target, |group| group.min);
         if low > min && !sc.memcg_low_reclaim {

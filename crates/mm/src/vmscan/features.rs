@@ -104,6 +104,8 @@ pub struct GenFeatures {
     pub faults_mark_accessed: bool,
     /// 6.5: every refault counts as `workingset_refault`, not only recent ones.
     pub counts_all_refaults: bool,
+    /// 6.7: a walk over groups ends with the generation of groups that it began with (`min_ttl_ms` needs it).
+    pub walks_one_generation: bool,
     /// 6.7: a restored folio has all its accesses, not only `PG_workingset`, and one access less is needed for it.
     pub restores_refs: bool,
     /// 6.14.
@@ -150,6 +152,7 @@ impl GenFeatures {
         sorts_writeback: true,
         faults_mark_accessed: false,
         counts_all_refaults: false,
+        walks_one_generation: false,
         restores_refs: false,
         refs_scheme: RefsScheme::WorkingsetCounts,
         recent_rule: RecentRule::OldestGeneration,
@@ -166,8 +169,12 @@ impl GenFeatures {
     /// Late releases of 6.1 have what 6.7 mended about page cache.
     const G61_LATE: GenFeatures =
         GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..GenFeatures::G61 };
-    const G67: GenFeatures =
-        GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..GenFeatures::G65 };
+    const G67: GenFeatures = GenFeatures {
+        placement: Placement::SecondOldest,
+        walks_one_generation: true,
+        restores_refs: true,
+        ..GenFeatures::G65
+    };
     const G614: GenFeatures = GenFeatures {
         placement: Placement::Workingset,
         types_apart: true,

@@ -119,8 +119,18 @@ pub fn effective_protection(
     protected + share(unclaimed, unprotected, parent_usage - siblings_protected)
 }
 
-/// Pages of a list of `size` pages to scan; `protected` is the part of its group's `usage` that memory.low or memory.min
-/// protects.
+/// What may be scanned of `size` pages at priority 0; `protected` is the part of their group's `usage` that memory.low or
+/// memory.min protects.
+pub fn unprotected(size: u64, protected: u64, usage: u64) -> u64 {
+    if protected == 0 {
+        return size;
+    }
+    let usage = usage.max(protected);
+    let scan = size - (u128::from(size) * u128::from(protected) / (u128::from(usage) + 1)) as u64;
+    scan.max(SWAP_CLUSTER_MAX)
+}
+
+/// Pages of a list of `size` pages to scan; see [`unprotected`].
 pub fn scan_count(
     balance: ScanBalance,
     lru_type: LruType,
@@ -129,13 +139,7 @@ pub fn scan_count(
     protected: u64,
     usage: u64,
 ) -> u64 {
-    let mut scan = size;
-    if protected > 0 {
-        let usage = usage.max(protected);
-        scan = size - (u128::from(size) * u128::from(protected) / (u128::from(usage) + 1)) as u64;
-        scan = scan.max(SWAP_CLUSTER_MAX);
-    }
-    scan >>= priority;
+    let scan = unprotected(size, protected, usage) >> priority;
     match (balance, lru_type) {
         (ScanBalance::Equal, _) | (ScanBalance::Anon, LruType::Anon) | (ScanBalance::File, LruType::File) => {
             scan

@@ -14,6 +14,7 @@
 //! thread it moves on by its own length, and around at the end.
 
 use super::distribution::FioZipf;
+use super::spec::is_zero;
 use super::{
     Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread, at_least_one,
     nanoseconds, plausible,
@@ -70,6 +71,12 @@ pub struct AccessGroup {
     /// Reads that a thread may have under way at the same time.
     #[serde(default = "one")]
     pub outstanding: u32,
+    /// Virtual milliseconds after which they begin.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub start_milliseconds: u64,
+    /// They are there for what they do to others: their accesses do not count for the score.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
     /// CPU time of the program for an access, nanoseconds.
     pub compute_ns: Figure,
 }
@@ -207,7 +214,11 @@ impl AccessGroups {
                     (Pattern::Once, _) => Place::Once,
                     _ => Place::Uniform,
                 };
-                layout.threads.push(Thread { group: group.cgroup, outstanding: group.outstanding });
+                layout.threads.push(Thread {
+                    group: group.cgroup,
+                    outstanding: group.outstanding,
+                    start_milliseconds: group.start_milliseconds,
+                });
                 accessors.push(Accessor {
                     group: number,
                     object: objects as u32 - 1,
@@ -289,7 +300,7 @@ impl Demand for Accessors {
             }
             Step::Access => {
                 let index = accessor.index(group)?;
-                accessor.step = Step::End;
+                accessor.step = if group.background { Step::Compute } else { Step::End };
                 let pages = group.pages;
                 Some(match group.object {
                     Object::File if group.write => Operation::Write { file: accessor.object, index, pages },
@@ -345,7 +356,7 @@ mod tests {
             demand.layout().files,
             [File { pages: 256_000, advice: Advice::Random, descriptor: Descriptor::PerThread }; 3]
         );
-        assert_eq!(demand.layout().threads[2], Thread { group: 0, outstanding: 128 });
+        assert_eq!(demand.layout().threads[2], Thread { outstanding: 128, ..Thread::of(0) });
         assert_eq!(demand.next(1), Some(Operation::Compute { nanoseconds: 500 }));
         assert!(matches!(demand.next(1), Some(Operation::Read { file: 1, pages: 1, .. })));
         assert_eq!(demand.next(1), Some(Operation::TransactionEnd));
@@ -402,6 +413,19 @@ mod tests {
         assert_eq!(demand.layout().regions, [Region { pages: 256, group: 2 }]);
         assert_eq!(accesses(&mut demand, 0, 1000).len(), 256);
         assert_eq!(demand.next(0), None);
+    }
+
+    #[test]
+    fn what_is_in_the_background_does_not_count() {
+        let text = "threads = 1\nobject = \"file\"\nmib = 1\npattern = { kind = \"sequential\" }\nstart_milliseconds = 7";
+        let ends = |background: bool| {
+            let spec = AccessGroups { groups: vec![AccessGroup { background, ..group(text) }] };
+            let mut demand = spec.demand(stream).unwrap();
+            assert_eq!(demand.layout().threads[0].start_milliseconds, 7);
+            let operations: Vec<Operation> = std::iter::from_fn(|| demand.next(0)).take(12).collect();
+            operations.iter().filter(|&&operation| operation == Operation::TransactionEnd).count()
+        };
+        assert_eq!((ends(false), ends(true)), (4, 0));
     }
 
     #[test]

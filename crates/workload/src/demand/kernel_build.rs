@@ -144,7 +144,7 @@ impl RecordedBuild {
                     descriptor: Descriptor::Shared,
                 }],
                 regions: vec![Region { pages: largest.unwrap_or(0), group: 0 }; self.jobs as usize],
-                threads: vec![Thread { group: 0, outstanding: 1 }; self.jobs as usize],
+                threads: vec![Thread::of(0); self.jobs as usize],
             },
             slots: (0..u64::from(self.jobs)).map(slot).collect(),
             units: self.units.map_or(profile.units().len(), |units| units as usize),

@@ -127,7 +127,7 @@ impl Memcached {
                     region(self.memory_mib * MIB_PAGES),
                     region((BUCKET << power(chunks)).div_ceil(PAGE_SIZE)),
                 ],
-                threads: vec![Thread { group: 0, outstanding: 1 }; self.threads as usize],
+                threads: vec![Thread::of(0); self.threads as usize],
             },
             workers: (0..u64::from(self.threads))
                 .map(|thread| Worker { random: random(thread), pending: Vec::new() })

@@ -122,6 +122,15 @@ pub struct Thread {
     pub group: u32,
     /// Reads that it may have under way at the same time; with 1 it waits for each.
     pub outstanding: u32,
+    /// Virtual milliseconds after which it begins.
+    pub start_milliseconds: u64,
+}
+
+impl Thread {
+    /// One of a group that begins at once and waits for each of its reads.
+    pub const fn of(group: u32) -> Thread {
+        Thread { group, outstanding: 1, start_milliseconds: 0 }
+    }
 }
 
 /// What a demand is about.

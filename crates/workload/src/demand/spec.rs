@@ -43,6 +43,12 @@ pub struct Paging {
     /// `memory.max` of each control group, MiB; groups that are not in the list have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroup_max_mib: Vec<u64>,
+    /// `memory.low` of each, MiB; 0 for those that are not in the list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroup_low_mib: Vec<u64>,
+    /// `memory.min` of each, MiB; 0 for those that are not in the list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroup_min_mib: Vec<u64>,
     /// Memory that the kernel and programs that are not modelled hold from the start, MiB.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub held_mib: u64,
@@ -54,7 +60,7 @@ pub struct Paging {
     pub demand: DemandSpec,
 }
 
-fn is_zero(number: &u64) -> bool {
+pub(super) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 

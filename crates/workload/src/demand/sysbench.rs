@@ -143,7 +143,7 @@ impl SysbenchReadOnly {
                 groups: 1,
                 files: vec![file; self.tables as usize],
                 regions: vec![Region { pages: slots * LEAF_PAGES, group: 0 }],
-                threads: vec![Thread { group: 0, outstanding: 1 }; self.threads as usize],
+                threads: vec![Thread::of(0); self.threads as usize],
             },
             leaves,
             pool: BufferPool::new((leaves * u64::from(self.tables)) as u32, slots as u32),

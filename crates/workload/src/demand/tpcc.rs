@@ -15,9 +15,8 @@
 //! The driver makes an index for each field alone, so no index has both `S_W_ID` and `S_I_ID`, and MongoDB must choose.
 //! Both cost about 100,000 documents with 500 warehouses: by warehouse they lie together, by item they are all over the
 //! file. The planner tries both and keeps what finishes first, which with these numbers is a toss. `stock_index` says
-//! which. The published *baseline* run decides for `item`: 23.5 million refaults, 18.6 million of them of pages that had
-//! come back before, so pages return again and again; yet 577 transactions over 500 warehouses look at each warehouse
-//! hardly more than once.
+//! which. The published *baseline* run decides for `item`: 23.5 million refaults of some 8 million pages that fit, so pages
+//! return again and again; yet 577 transactions over 500 warehouses look at each warehouse hardly more than once.
 //!
 //! **Where documents are.** The loader has a process for every `loaders` warehouses; each inserts 3000 customers at a
 //! time, ten times, then 2500 stock documents at a time, forty times. Processes go at the same pace, so the batches of
@@ -272,12 +271,12 @@ impl StockLevel {
             groups: 1 + self.secondaries,
             files: [customer, stock, index].map(|collection| file(collection.pages())).to_vec(),
             regions: vec![Region { pages: u64::from(slots) * u64::from(image_pages), group: 0 }],
-            threads: vec![Thread { group: 0, outstanding: 1 }; self.clients as usize],
+            threads: vec![Thread::of(0); self.clients as usize],
         };
         let secondaries = (1..=self.secondaries).map(|group| {
             let pages = self.secondary_mib.value.round() as u64 * MIB_PAGES;
             layout.regions.push(Region { pages, group });
-            layout.threads.push(Thread { group, outstanding: 1 });
+            layout.threads.push(Thread::of(group));
             Secondary { region: layout.regions.len() as u32 - 1, pages, done: 0 }
         });
         let secondaries = secondaries.collect();
