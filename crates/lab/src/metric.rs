@@ -192,7 +192,7 @@ metrics! {
     PREFERRED_DRIFT, "preferred_drift", "drift of preferred order", "points", Neutral,
         "how much that share is above the one of the fifth before: far from 0 the run has not reached equilibrium";
     EQUILIBRIUM_TIME, "equilibrium_time", "time to equilibrium", "turnovers", Higher,
-        "memory turned over until that share is what it will be in the end, within 2 points for good; the whole run if it never is";
+        "memory turned over until that share is what it will be in the end, within 2 points for good, over means of 20,000 faults; the whole run if it never is, none of short runs";
     PREFERRED_FOLIOS, "preferred_folios", "preferred folios", "folios", Higher,
         "anonymous folios of the preferred order, in the last fifth of the run";
     UNUSABLE_FREE, "unusable_free", "unusable free memory", "%", Lower,
