@@ -61,6 +61,8 @@ pub struct Chart {
     pub y: &'static str,
     /// From where to where it reaches.
     pub y_range: Range<f64>,
+    /// Where the names of lines hide none of them.
+    pub legend: SeriesLabelPosition,
     /// The lines.
     pub lines: Vec<Line>,
 }
@@ -130,7 +132,7 @@ where
 
 fn draw_lines<B: DrawingBackend, X: AsRangedCoord<Value = f64>>(
     area: &DrawingArea<B, Shift>,
-    Chart { title, x, y, y_range, lines, .. }: &Chart,
+    Chart { title, x, y, y_range, legend, lines, .. }: &Chart,
     x_range: X,
 ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>>
 where
@@ -163,5 +165,10 @@ where
         };
         chart.draw_series(line.bars.iter().map(bar))?;
     }
-    chart.configure_series_labels().background_style(WHITE).border_style(BLACK.mix(0.3)).draw()
+    chart
+        .configure_series_labels()
+        .position(legend.clone())
+        .background_style(WHITE)
+        .border_style(BLACK.mix(0.3))
+        .draw()
 }
