@@ -630,6 +630,21 @@ fn accesses_without_recency_keep_no_page() {
     }
 }
 
+/// Reads pages of a file, one after the other, on behalf of a group.
+fn read_pages(
+    machine: &mut Machine<Category>,
+    mm: &mut MemoryManager,
+    memcg: Memcg,
+    file: FileId,
+    pages: std::ops::Range<u32>,
+) {
+    for page in pages {
+        if let Read::Miss(id) = mm.read_page(machine, Cpu(0), memcg, file, page, false).unwrap() {
+            mm.end_read(id);
+        }
+    }
+}
+
 /// Two groups claim all that protects their parent, so each has half of it.
 #[test]
 fn nested_groups_share_the_protection_of_their_parent() {
@@ -647,13 +662,8 @@ fn nested_groups_share_the_protection_of_their_parent() {
         let file = mm.open_file();
         let mut next = 0;
         let mut read = |mm: &mut MemoryManager, memcg, pages| {
-            for _ in 0..pages {
-                if let Read::Miss(id) = mm.read_page(&mut machine, Cpu(0), memcg, file, next, false).unwrap()
-                {
-                    mm.end_read(id);
-                }
-                next += 1;
-            }
+            read_pages(&mut machine, mm, memcg, file, next..next + pages);
+            next += pages;
         };
         children.iter().for_each(|&child| read(&mut mm, child, 400));
         read(&mut mm, neighbour, 5000);
@@ -675,13 +685,8 @@ fn protection_in_part_is_in_proportion() {
         let file = mm.open_file();
         let mut next = 0;
         let mut read = |mm: &mut MemoryManager, memcg, pages| {
-            for _ in 0..pages {
-                if let Read::Miss(id) = mm.read_page(&mut machine, Cpu(0), memcg, file, next, false).unwrap()
-                {
-                    mm.end_read(id);
-                }
-                next += 1;
-            }
+            read_pages(&mut machine, mm, memcg, file, next..next + pages);
+            next += pages;
         };
         [protected, plain].iter().for_each(|&memcg| read(&mut mm, memcg, 2000));
         read(&mut mm, neighbour, 1000);
@@ -708,12 +713,7 @@ fn shadows_of_a_group_are_limited_by_its_memory() {
             (memcg, mm.open_file())
         });
         let mut read = |mm: &mut MemoryManager, (memcg, file), pages| {
-            for page in 0..pages {
-                if let Read::Miss(id) = mm.read_page(&mut machine, Cpu(0), memcg, file, page, false).unwrap()
-                {
-                    mm.end_read(id);
-                }
-            }
+            read_pages(&mut machine, mm, memcg, file, 0..pages);
         };
         read(&mut mm, files[1], 5 * LIMIT);
         assert_eq!(mm.counters().get(Event::WorkingsetNodereclaim), 0, "{variant}");
