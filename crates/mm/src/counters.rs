@@ -101,7 +101,7 @@ events! {
     AllocstallMovable = "allocstall_movable",
     /// Runs of kswapd.
     Pageoutrun = "pageoutrun",
-    /// Pages that kswapd looked at; not those of memory cgroups at their limit.
+    /// Pages that kswapd looked at; before 7.2 not those of memory cgroups at their limit.
     PgscanKswapd = "pgscan_kswapd",
     /// Pages that direct reclaim looked at, likewise.
     PgscanDirect = "pgscan_direct",
@@ -109,7 +109,7 @@ events! {
     PgscanAnon = "pgscan_anon",
     /// Pages of files that any reclaim looked at.
     PgscanFile = "pgscan_file",
-    /// Pages that kswapd freed; not those of memory cgroups at their limit.
+    /// Pages that kswapd freed; before 7.2 not those of memory cgroups at their limit.
     PgstealKswapd = "pgsteal_kswapd",
     /// Pages that direct reclaim freed, likewise.
     PgstealDirect = "pgsteal_direct",

@@ -546,7 +546,10 @@ fn what_is_left_is_scanned_in_proportion() {
 
 #[test]
 fn compaction_wants_twice_the_block() {
-    assert_eq!([0, 3, 9].map(compact_gap), [2, 16, 1024]);
+    let gap =
+        |variant, order| compact_gap(&Series::RECLAIM.variant(variant).unwrap().features.reclaim, order);
+    assert_eq!([0, 3, 9].map(|order| gap("g614", order)), [2, 16, 1024]);
+    assert_eq!([0, 3, 9].map(|order| gap("g72", order)), [2, 16, 32]);
 }
 
 proptest! {

@@ -14,6 +14,7 @@ use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::readahead::OpenFileId;
 use mm::vmscan::OutOfMemory;
+use mm::vmscan::policy::compact_gap;
 use mm::writeback::policy::MAX_PAUSE;
 use mm::writeback::{Dirtier, Flush, Flusher};
 use mm::xarray::FileId;
@@ -671,6 +672,25 @@ fn nested_groups_share_the_protection_of_their_parent() {
         // Stocks and batches of a CPU are not exact.
         assert!(left.iter().all(|left| (180..=330).contains(left)), "{variant}: {left:?}");
     }
+}
+
+/// Before 7.2 what a group's limit has reclaimed is nobody's but the types'.
+#[test]
+fn who_reclaims_for_a_limit_is_counted_from_7_2_on() {
+    for (variant, is_counted) in [("cls", false), ("g614", false), ("g72", true)] {
+        let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
+        let memcg = mm.create_memcg(Memcg::ROOT);
+        mm.memcg_mut(memcg).max = 500;
+        let file = mm.open_file();
+        read_pages(&mut machine, &mut mm, memcg, file, 0..2000);
+        let [direct, of_files] =
+            [Event::PgstealDirect, Event::PgstealFile].map(|event| mm.counters().get(event));
+        assert!(of_files >= 1500, "{variant}: {of_files}");
+        assert_eq!(direct, if is_counted { of_files } else { 0 }, "{variant}");
+    }
+    let gap =
+        |variant, order| compact_gap(&Series::RECLAIM.variant(variant).unwrap().features.reclaim, order);
+    assert_eq!([gap("g614", 3), gap("g614", 9), gap("g72", 3), gap("g72", 9)], [16, 1024, 16, 32]);
 }
 
 /// Of a group that is protected in part less is scanned: by the classic LRU, and by the multi-gen LRU from 7.2 on.

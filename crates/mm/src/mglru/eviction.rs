@@ -236,7 +236,7 @@ impl MemoryManager {
 
     /// Whether enough has been reclaimed from a node (`should_abort_scan`).
     pub(super) fn should_abort_scan(&self, lruvec: LruvecId, f: &GenFeatures, sc: &ScanControl) -> bool {
-        let enough = sc.nr_reclaimed >= sc.nr_to_reclaim.max(compact_gap(sc.order));
+        let enough = sc.nr_reclaimed >= sc.nr_to_reclaim.max(compact_gap(&self.features().reclaim, sc.order));
         if sc.is_for_cgroup() {
             return f.eviction_loop == EvictionLoop::FixedAmount && enough;
         }

@@ -299,7 +299,7 @@ impl MemoryManager {
 
     /// Counts what was looked at.
     pub(crate) fn count_scanned(&mut self, sc: &ScanControl, lru_type: LruType, pages: u64) {
-        if !sc.is_for_cgroup() {
+        if !sc.is_for_cgroup() || self.features().reclaim.counts_cgroup_reclaim {
             self.counters.add(if sc.kswapd { Event::PgscanKswapd } else { Event::PgscanDirect }, pages);
         }
         self.counters.add([Event::PgscanAnon, Event::PgscanFile][lru_type as usize], pages);
@@ -307,7 +307,7 @@ impl MemoryManager {
 
     /// Counts what was freed.
     pub(crate) fn count_reclaimed(&mut self, sc: &ScanControl, lru_type: LruType, pages: u64) {
-        if !sc.is_for_cgroup() {
+        if !sc.is_for_cgroup() || self.features().reclaim.counts_cgroup_reclaim {
             self.counters.add(if sc.kswapd { Event::PgstealKswapd } else { Event::PgstealDirect }, pages);
         }
         self.counters.add([Event::PgstealAnon, Event::PgstealFile][lru_type as usize], pages);

@@ -130,6 +130,10 @@ pub struct ReclaimFeatures {
     pub ages_on_activation: bool,
     /// 7.2: shadows of anonymous pages leave bits to the count of users of their swap entry.
     pub anon_shadows_narrower: bool,
+    /// 7.2: what limits of memory cgroups have reclaimed counts as kswapd's or direct reclaim's too.
+    pub counts_cgroup_reclaim: bool,
+    /// 7.2: compaction wants no more free pages than 32, whatever the order (`compact_gap`).
+    pub caps_compact_gap: bool,
     /// The multi-gen LRU; none where it is off and the classic one decides.
     pub generations: Option<GenFeatures>,
 }
@@ -212,14 +216,20 @@ impl ReclaimFeatures {
         distance_rule: DistanceRule::WorkingsetSize,
         ages_on_activation: true,
         anon_shadows_narrower: false,
+        counts_cgroup_reclaim: false,
+        caps_compact_gap: false,
         generations: Some(GenFeatures::G65),
     };
     pub(crate) const G61: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61);
     pub(crate) const G61_LATE: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61_LATE);
     pub(crate) const G67: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G67);
     pub(crate) const G614: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G614);
-    pub(crate) const G72: ReclaimFeatures =
-        ReclaimFeatures { anon_shadows_narrower: true, ..ReclaimFeatures::G65.with(GenFeatures::G72) };
+    pub(crate) const G72: ReclaimFeatures = ReclaimFeatures {
+        anon_shadows_narrower: true,
+        counts_cgroup_reclaim: true,
+        caps_compact_gap: true,
+        ..ReclaimFeatures::G65.with(GenFeatures::G72)
+    };
     pub(crate) const RFC1: ReclaimFeatures = ReclaimFeatures {
         distance_rule: DistanceRule::Throttled,
         ages_on_activation: false,

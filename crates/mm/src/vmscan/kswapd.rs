@@ -129,7 +129,7 @@ impl Kswapd {
             .map(|zone| zone.wmark(Mark::High).max(SWAP_CLUSTER_MAX))
             .sum();
         mm.shrink_node(machine, cpu, self.node, sc);
-        if sc.order > 0 && sc.nr_reclaimed >= compact_gap(sc.order) {
+        if sc.order > 0 && sc.nr_reclaimed >= compact_gap(&mm.features().reclaim, sc.order) {
             sc.order = 0;
         }
         let reclaimed = sc.nr_reclaimed - before;

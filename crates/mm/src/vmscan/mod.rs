@@ -455,7 +455,7 @@ impl MemoryManager {
             .filter(|zone| zone.kind <= sc.highest)
             .map(|zone| (zone.free_pages().max(0) as u64).saturating_sub(zone.wmark(Mark::Low)))
             .sum();
-        if free > compact_gap(sc.order) {
+        if free > compact_gap(&self.features().reclaim, sc.order) {
             return false;
         }
         let on_node = |list: LruList| -> u64 {
@@ -466,7 +466,7 @@ impl MemoryManager {
         if self.can_reclaim_anon(Memcg::ROOT, node) {
             inactive += on_node(LruList::InactiveAnon);
         }
-        inactive > compact_gap(sc.order)
+        inactive > compact_gap(&self.features().reclaim, sc.order)
     }
 
     /// Whether anonymous pages of a group on a node can go somewhere (`can_reclaim_anon_pages`).

@@ -12,7 +12,7 @@
 use crate::folio::FolioFlags;
 use crate::lruvec::LruList;
 use crate::mglru;
-use crate::vmscan::features::{GenFeatures, Placement, RefsScheme};
+use crate::vmscan::features::{GenFeatures, Placement, ReclaimFeatures, RefsScheme};
 use crate::workingset::LruType;
 use machine::PageSize;
 
@@ -274,6 +274,7 @@ impl SlabScan {
 }
 
 /// Free pages that compaction wants before it makes a block of `order` (`compact_gap`).
-pub fn compact_gap(order: u8) -> u64 {
-    2 << order
+pub fn compact_gap(f: &ReclaimFeatures, order: u8) -> u64 {
+    let gap = 2 << order;
+    if f.caps_compact_gap { gap.min(SWAP_CLUSTER_MAX) } else { gap }
 }

@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn what_never_moves_is_in_equilibrium_and_what_never_stops_is_not() {
         assert_eq!(windows([30; 100]).equilibrium_time(), Some(0.0));
-        let rises = windows((0..100).map(|n| n));
+        let rises = windows(0..100);
         assert_eq!(rises.equilibrium_time(), Some(100.0));
         assert!((rises.drift().unwrap() - 0.2).abs() < 1e-9);
         assert_eq!(windows([30; 79]).equilibrium_time(), None, "too short");
