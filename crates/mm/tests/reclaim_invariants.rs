@@ -14,7 +14,6 @@ use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::readahead::OpenFileId;
 use mm::vmscan::OutOfMemory;
-use mm::vmscan::policy::compact_gap;
 use mm::writeback::policy::MAX_PAUSE;
 use mm::writeback::{Dirtier, Flush, Flusher};
 use mm::xarray::FileId;
@@ -688,9 +687,6 @@ fn who_reclaims_for_a_limit_is_counted_from_7_2_on() {
         assert!(of_files >= 1500, "{variant}: {of_files}");
         assert_eq!(direct, if is_counted { of_files } else { 0 }, "{variant}");
     }
-    let gap =
-        |variant, order| compact_gap(&Series::RECLAIM.variant(variant).unwrap().features.reclaim, order);
-    assert_eq!([gap("g614", 3), gap("g614", 9), gap("g72", 3), gap("g72", 9)], [16, 1024, 16, 32]);
 }
 
 /// Of a group that is protected in part less is scanned: by the classic LRU, and by the multi-gen LRU from 7.2 on.
