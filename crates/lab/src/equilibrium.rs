@@ -43,7 +43,7 @@ pub const ARMS: [&str; 13] = [
     "equilibrium-sparse-memory",
 ];
 
-/// The arm that runs until nothing changes any more.
+/// The arm that runs longest, till next to nothing changes any more.
 pub const LONGEST: &str = "equilibrium-long";
 
 /// The variants that statements are about: the fewest fallback orders first.
