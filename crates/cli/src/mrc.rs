@@ -28,7 +28,7 @@ pub struct Arguments {
 
     /// Policies, separated by commas [default: all]
     #[arg(long, value_name = "A,B,...", value_delimiter = ',', value_parser = policy)]
-    policies: Vec<&'static Policy>,
+    policies: Vec<Policy>,
 
     /// Sizes of memory in pages of 4 KiB, separated by commas
     #[arg(long, value_name = "PAGES,...", value_delimiter = ',', conflicts_with = "points")]
@@ -66,6 +66,8 @@ fn after_help() -> String {
         "\
 Policies:
 {policies}
+Any other variant of the series on reclaim, and any kernel release, is a policy too: rfc6-v3, 6.12 \
+(see `mmtwin list variants`, `mmtwin list releases`).
 Memory is empty at first, so the first access to a page is a miss of every policy.
 
 Examples:
@@ -77,8 +79,8 @@ Examples:
 }
 
 /// The curves as a picture; where ratios were estimated, bars are their 95 % intervals.
-fn chart(title: &str, policies: &[&'static Policy], points: &[Point]) -> Chart {
-    let line = |policy: &&'static Policy| {
+fn chart(title: &str, policies: &[Policy], points: &[Point]) -> Chart {
+    let line = |policy: &Policy| {
         let of = || points.iter().filter(|point| point.policy == policy.name);
         let bar =
             |point: &Point| Some((point.size_pages as f64, point.miss_ratio_low?, point.miss_ratio_high?));
@@ -99,9 +101,14 @@ fn chart(title: &str, policies: &[&'static Policy], points: &[Point]) -> Chart {
     }
 }
 
-fn policy(name: &str) -> Result<&'static Policy, String> {
+fn policy(name: &str) -> Result<Policy, String> {
     let names = || Policy::ALL.iter().map(|policy| policy.name).collect::<Vec<_>>().join(", ");
-    Policy::named(name).ok_or_else(|| format!("no such policy; there are {}", names()))
+    Policy::named(name).ok_or_else(|| {
+        format!(
+            "no such policy; there are {}; and any variant of the series on reclaim (`mmtwin list variants`) or kernel release (`mmtwin list releases`)",
+            names()
+        )
+    })
 }
 
 #[derive(Serialize)]
@@ -115,11 +122,8 @@ struct View<'a> {
 
 /// Computes and shows the curves.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let policies: Vec<_> = if arguments.policies.is_empty() {
-        Policy::ALL.iter().collect()
-    } else {
-        unique(&arguments.policies)
-    };
+    let policies: Vec<_> =
+        if arguments.policies.is_empty() { Policy::ALL.to_vec() } else { unique(&arguments.policies) };
     let trace = access::open(&arguments.trace, arguments.format.clone())?;
     let sequence = Sequence::read(trace)?;
     let sizes = sizes(arguments, sequence.distinct());
@@ -146,8 +150,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     json::print_text(&grid(&policies, &sizes, &points).render())
 }
 
-fn unique(policies: &[&'static Policy]) -> Vec<&'static Policy> {
-    let mut unique: Vec<&'static Policy> = Vec::new();
+fn unique(policies: &[Policy]) -> Vec<Policy> {
+    let mut unique: Vec<Policy> = Vec::new();
     for &policy in policies {
         if unique.iter().all(|known| known.name != policy.name) {
             unique.push(policy);
@@ -167,7 +171,7 @@ fn sizes(arguments: &Arguments, distinct: usize) -> Vec<usize> {
     sizes
 }
 
-fn grid(policies: &[&'static Policy], sizes: &[usize], points: &[Point]) -> Grid {
+fn grid(policies: &[Policy], sizes: &[usize], points: &[Point]) -> Grid {
     let mut header = vec!["pages", "MiB"];
     header.extend(policies.iter().map(|policy| policy.name));
     let mut grid = Grid::new(&header);

@@ -79,8 +79,8 @@ pub fn default_sizes(distinct: usize, points: usize, sample: Option<f64>) -> Vec
 }
 
 /// Every policy at every size, policies first. Uses rayon's threads; the result does not depend on them.
-pub fn curves(sequence: &Sequence, policies: &[&'static Policy], sizes: &[usize]) -> Vec<Point> {
-    let point = |policy: &'static Policy, size_pages| {
+pub fn curves(sequence: &Sequence, policies: &[Policy], sizes: &[usize]) -> Vec<Point> {
+    let point = |policy: Policy, size_pages| {
         let misses = policy.misses(size_pages, sequence);
         Point {
             policy: policy.name,
@@ -97,7 +97,7 @@ pub fn curves(sequence: &Sequence, policies: &[&'static Policy], sizes: &[usize]
 /// The same, estimated from random parts, `rate`, of the pages.
 pub fn sampled_curves(
     sequence: &Sequence,
-    policies: &[&'static Policy],
+    policies: &[Policy],
     sizes: &[usize],
     rate: f64,
 ) -> Result<Vec<Point>, CurveError> {
@@ -110,7 +110,7 @@ pub fn sampled_curves(
     }
     let parts = sequence.samples(rate, PARTS);
     let expected = sequence.pages().len() as f64 * rate;
-    let point = |policy: &'static Policy, size_pages: usize| {
+    let point = |policy: Policy, size_pages: usize| {
         let capacity = (size_pages as f64 * rate).round() as usize;
         let ratios: Vec<f64> =
             parts.iter().map(|part| policy.misses(capacity, part) as f64 / expected).collect();
@@ -128,9 +128,9 @@ pub fn sampled_curves(
 }
 
 fn in_parallel(
-    policies: &[&'static Policy],
+    policies: &[Policy],
     sizes: &[usize],
-    point: impl Fn(&'static Policy, usize) -> Point + Sync,
+    point: impl Fn(Policy, usize) -> Point + Sync,
 ) -> Vec<Point> {
     let pairs: Vec<_> =
         policies.iter().flat_map(|&policy| sizes.iter().map(move |&size| (policy, size))).collect();

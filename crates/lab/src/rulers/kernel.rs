@@ -14,7 +14,7 @@ use mm::foresight::Foresight;
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
 use mm::xarray::FileId;
-use mm::{Category, MemoryManager, Series, Settings};
+use mm::{Category, MemoryManager, Settings, Variant};
 use rand_pcg::Pcg64Mcg;
 
 /// Memory of the machine beyond what the group may hold, MiB: as much as lies below the zone that is used first, so that
@@ -30,9 +30,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel that is called `variant` in the series on reclaim, with `capacity` pages of memory for a group.
-    pub fn new(variant: &str, capacity: usize) -> Kernel {
-        let variant = Series::RECLAIM.variant(variant).expect("a variant of the series");
+    /// A kernel with `capacity` pages of memory for a group.
+    pub fn new(variant: &Variant, capacity: usize) -> Kernel {
         let mut settings = Settings::default();
         for (name, value) in variant.settings {
             settings.set(name, value).expect("settings of variants are right");

@@ -39,6 +39,9 @@ pub use s3_fifo::S3Fifo;
 pub use sequence::{Place, Sequence, SequenceError};
 pub use w_tiny_lfu::WTinyLfu;
 
+use mm::series::RELEASES;
+use mm::{Series, Variant};
+
 /// A policy with its pages. Its capacity, in pages, is given when it is made.
 pub trait Ruler {
     /// Uses `page`, a dense number, and takes it into memory if it was not there. Whether it was: a hit.
@@ -47,62 +50,73 @@ pub trait Ruler {
 
 macro_rules! kernel {
     ($variant:literal, $about:literal) => {
-        Policy {
-            name: $variant,
-            about: $about,
-            misses: |capacity, sequence| Kernel::new($variant, capacity).misses(sequence),
-        }
+        Policy { name: $variant, about: $about, replay: Replay::Kernel($variant) }
     };
 }
 
 /// Something that a miss-ratio curve can be drawn of.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Policy {
     /// As in `--policies`.
     pub name: &'static str,
     /// What it is, with its source.
     pub about: &'static str,
-    /// Misses of a sequence with so many pages of memory.
-    misses: fn(usize, &Sequence) -> u64,
+    replay: Replay,
+}
+
+/// What has misses.
+#[derive(Clone, Copy, Debug)]
+enum Replay {
+    /// A ruler with so many pages of memory.
+    Ruler(fn(usize, &Sequence) -> u64),
+    /// One of the twin's kernels, by the name of its variant.
+    Kernel(&'static str),
+}
+
+/// The variant of this name: of the series on reclaim, or a released kernel, which is the same in every series.
+fn kernel(name: &str) -> Option<&'static Variant> {
+    Series::RECLAIM.variant(name).or_else(|| Series::PCP.variant(name))
 }
 
 impl Policy {
-    /// All of them, the optimum first.
+    /// The optimum, rulers, and a kernel of each kind.
     pub const ALL: &[Policy] = &[
         Policy {
             name: "belady",
             about: "the optimum, which knows the future (Belady 1966)",
-            misses: |capacity, sequence| replay(Belady::new(capacity, sequence.next_uses()), sequence),
+            replay: Replay::Ruler(|capacity, sequence| {
+                replay(Belady::new(capacity, sequence.next_uses()), sequence)
+            }),
         },
         Policy {
             name: "lru",
             about: "least recently used, exact",
-            misses: |capacity, sequence| replay(Lru::new(capacity), sequence),
+            replay: Replay::Ruler(|capacity, sequence| replay(Lru::new(capacity), sequence)),
         },
         Policy {
             name: "clock",
             about: "one bit a page and a hand (Corbató 1968)",
-            misses: |capacity, sequence| replay(Clock::new(capacity), sequence),
+            replay: Replay::Ruler(|capacity, sequence| replay(Clock::new(capacity), sequence)),
         },
         Policy {
             name: "arc",
             about: "recency and frequency in balance (Megiddo, Modha, FAST 2003)",
-            misses: |capacity, sequence| replay(Arc::new(capacity), sequence),
+            replay: Replay::Ruler(|capacity, sequence| replay(Arc::new(capacity), sequence)),
         },
         Policy {
             name: "lirs",
             about: "inter-reference recency (Jiang, Zhang, SIGMETRICS 2002)",
-            misses: |capacity, sequence| replay(Lirs::new(capacity), sequence),
+            replay: Replay::Ruler(|capacity, sequence| replay(Lirs::new(capacity), sequence)),
         },
         Policy {
             name: "s3-fifo",
             about: "three queues (Yang et al., SOSP 2023)",
-            misses: |capacity, sequence| replay(S3Fifo::new(capacity), sequence),
+            replay: Replay::Ruler(|capacity, sequence| replay(S3Fifo::new(capacity), sequence)),
         },
         Policy {
             name: "w-tiny-lfu",
             about: "admission by frequency (Einziger et al., ACM TOS 2017), counts exact",
-            misses: |capacity, sequence| replay(WTinyLfu::new(capacity), sequence),
+            replay: Replay::Ruler(|capacity, sequence| replay(WTinyLfu::new(capacity), sequence)),
         },
         kernel!("cls", "Linux, classic LRU: active and inactive lists"),
         kernel!("g61", "Linux 6.1, multi-gen LRU"),
@@ -116,17 +130,34 @@ impl Policy {
 
     /// Whether it is one of the twin's kernels. They evict in batches, and read past memory that is too small for that.
     pub fn is_kernel(&self) -> bool {
-        mm::Series::RECLAIM.variant(self.name).is_some()
+        matches!(self.replay, Replay::Kernel(_))
     }
 
-    /// The policy of this name.
-    pub fn named(name: &str) -> Option<&'static Policy> {
-        Policy::ALL.iter().find(|policy| policy.name == name)
+    /// The policy of this name: one of [`Policy::ALL`], or any variant of the series on reclaim, or a kernel release.
+    pub fn named(name: &str) -> Option<Policy> {
+        let known = Policy::ALL.iter().copied().find(|policy| policy.name == name);
+        let of = |name, variant: &Variant| Policy {
+            name,
+            about: variant.description,
+            replay: Replay::Kernel(variant.name),
+        };
+        known.or_else(|| Series::RECLAIM.variant(name).map(|variant| of(variant.name, variant))).or_else(
+            || {
+                let (release, variant) = RELEASES.iter().find(|(release, _)| *release == name)?;
+                Some(of(release, kernel(variant)?))
+            },
+        )
     }
 
     /// Misses of `sequence` with `capacity` pages of memory, which is empty at first.
     pub fn misses(&self, capacity: usize, sequence: &Sequence) -> u64 {
-        (self.misses)(capacity, sequence)
+        match self.replay {
+            Replay::Ruler(misses) => misses(capacity, sequence),
+            Replay::Kernel(name) => {
+                let variant = kernel(name).expect("policies have names of variants");
+                Kernel::new(variant, capacity).misses(sequence)
+            }
+        }
     }
 }
 

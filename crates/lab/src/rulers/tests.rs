@@ -183,7 +183,7 @@ fn the_log_of_lru_is_compacted() {
 #[test]
 fn curves_are_in_order_and_repeatable() {
     let sequence = Sequence::from(peers::sequence());
-    let policies: Vec<&Policy> = Policy::ALL.iter().collect();
+    let policies = Policy::ALL;
     let sizes = [100, 1000, 4000];
     let points = curves(&sequence, &policies, &sizes);
     let order: Vec<_> = points.iter().map(|point| (point.policy, point.size_pages)).collect();
@@ -211,7 +211,7 @@ fn kernels_are_no_better_than_the_optimum() {
 #[test]
 fn sampled_curves_are_near_exact_ones() {
     let sequence = Sequence::from(peers::sequence());
-    let policies: Vec<&Policy> = Policy::ALL.iter().filter(|policy| !policy.is_kernel()).collect();
+    let policies: Vec<Policy> = Policy::ALL.iter().copied().filter(|policy| !policy.is_kernel()).collect();
     let sizes = [500, 2000];
     let exact = curves(&sequence, &policies, &sizes);
     let sampled = sampled_curves(&sequence, &policies, &sizes, 0.1).unwrap();
@@ -238,4 +238,20 @@ fn rates_and_sizes_that_make_no_sample() {
     }
     let error = sampled_curves(&sequence, &[], &[10], 0.01).unwrap_err().to_string();
     assert!(error.contains("from 100 on") && error.contains("from 0.1 on"), "{error}");
+}
+
+#[test]
+fn every_kernel_of_the_series_and_every_release_is_a_policy() {
+    let sequence: Sequence = (0..3000u32).map(|access| access * access % 701).collect::<Vec<u32>>().into();
+    let misses = |name: &str| Policy::named(name).unwrap_or_else(|| panic!("{name}")).misses(400, &sequence);
+    for variant in Series::RECLAIM.variants() {
+        assert!(misses(variant.name) >= misses("belady"), "{}", variant.name);
+    }
+    for (release, variant) in RELEASES {
+        assert_eq!(
+            misses(release),
+            kernel(variant).map(|of| Kernel::new(of, 400).misses(&sequence)).unwrap()
+        );
+    }
+    assert!(Policy::named("6.99").is_none());
 }
