@@ -275,8 +275,8 @@ impl Lists {
 
 /// The bits of a word that are set, lowest first.
 fn ones(word: u64) -> impl Iterator<Item = usize> {
-    let words = successors(Some(word), |word| Some(word & (word - 1)));
-    words.take_while(|&word| word != 0).map(|word| word.trailing_zeros() as usize)
+    let some = |word: u64| (word != 0).then_some(word);
+    successors(some(word), move |word| some(word & (word - 1))).map(|word| word.trailing_zeros() as usize)
 }
 
 #[cfg(test)]
