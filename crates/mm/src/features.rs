@@ -157,6 +157,12 @@ impl Features {
         numa: NumaFeatures::B0,
         ..Features::BASE
     };
+    /// The stable series of 6.1 has what 6.7 mended of the multi-gen LRU, this has not.
+    pub(crate) const MAINLINE_6_2: Features =
+        Features { reclaim: ReclaimFeatures::G61, ..Features::MAINLINE_6_1 };
+    pub(crate) const MAINLINE_6_3: Features =
+        Features { reclaim: ReclaimFeatures::G63, ..Features::MAINLINE_6_2 };
+    pub(crate) const MAINLINE_6_4: Features = Features { numa: NumaFeatures::P4, ..Features::MAINLINE_6_3 };
     pub(crate) const MAINLINE_6_7: Features = Features {
         free_high_batch: Some(CacheRule::LastLevelOverThreeBatches),
         auto_tuning: Some(Decay::Eighth),
@@ -171,16 +177,20 @@ impl Features {
     };
     pub(crate) const MAINLINE_6_8: Features =
         Features { folios: FolioFeatures::MAINLINE_6_8, ..Features::MAINLINE_6_7 };
+    pub(crate) const MAINLINE_6_9: Features = Features {
+        folio_batch: 31,
+        hugetlb: HugetlbFeatures::MAINLINE_6_9,
+        folios: FolioFeatures::MAINLINE_6_9,
+        readahead: ReadaheadFeatures::V6_9,
+        ..Features::MAINLINE_6_8
+    };
     pub(crate) const MAINLINE_6_10: Features = Features {
         two_huge_lists: true,
         drain_zone_chunked: true,
         strict_freelists: true,
-        folio_batch: 31,
-        hugetlb: HugetlbFeatures::MAINLINE_6_10,
         folios: FolioFeatures::MAINLINE_6_10,
-        readahead: ReadaheadFeatures::V6_9,
         numa: NumaFeatures::R610,
-        ..Features::MAINLINE_6_8
+        ..Features::MAINLINE_6_9
     };
     /// Late releases of 6.11 have what 6.12 changed about NUMA balancing.
     pub(crate) const MAINLINE_6_11: Features = Features {
@@ -191,26 +201,39 @@ impl Features {
     };
     pub(crate) const MAINLINE_6_12: Features =
         Features { folios: FolioFeatures::MAINLINE_6_12, ..Features::MAINLINE_6_11 };
-    pub(crate) const MAINLINE_6_15: Features = Features {
-        claim_then_steal: true,
-        free_highatomic_counter: true,
-        zoneinfo_prints_bounds: true,
-        hugetlb: HugetlbFeatures::MAINLINE_6_15,
+    pub(crate) const MAINLINE_6_13: Features =
+        Features { free_highatomic_counter: true, zoneinfo_prints_bounds: true, ..Features::MAINLINE_6_12 };
+    pub(crate) const MAINLINE_6_14: Features = Features {
         reclaim: ReclaimFeatures::G614,
         readahead: ReadaheadFeatures::V6_14,
+        folios: FolioFeatures::MAINLINE_6_14,
+        ..Features::MAINLINE_6_13
+    };
+    pub(crate) const MAINLINE_6_15: Features = Features {
+        claim_then_steal: true,
+        hugetlb: HugetlbFeatures::MAINLINE_6_15,
         folios: FolioFeatures::MAINLINE_6_15,
-        ..Features::MAINLINE_6_12
+        ..Features::MAINLINE_6_14
     };
     pub(crate) const MAINLINE_6_16: Features = Features { late_free_high: true, ..Features::MAINLINE_6_15 };
+    pub(crate) const MAINLINE_6_17: Features =
+        Features { readahead: ReadaheadFeatures::V6_17, ..Features::MAINLINE_6_16 };
     pub(crate) const MAINLINE_6_18: Features = Features {
         avoid_reclaiming_nodes: true,
         chunked_decay: true,
-        readahead: ReadaheadFeatures::V6_17,
         folios: FolioFeatures::MAINLINE_6_18,
-        ..Features::MAINLINE_6_16
+        ..Features::MAINLINE_6_17
     };
     pub(crate) const MAINLINE_6_19: Features =
         Features { chunked_bulk_free: true, ..Features::MAINLINE_6_18 };
+    pub(crate) const MAINLINE_7_0: Features =
+        Features { folios: FolioFeatures::MAINLINE_7_0, ..Features::MAINLINE_6_19 };
+    pub(crate) const MAINLINE_7_2: Features = Features {
+        reclaim: ReclaimFeatures::G72,
+        numa: NumaFeatures::C72,
+        folios: FolioFeatures::MAINLINE_7_2,
+        ..Features::MAINLINE_7_0
+    };
     /// 7.2 in what it does with large folios; in all else 6.19.
     pub(crate) const M72: Features =
         Features { folios: FolioFeatures::MAINLINE_7_2, ..Features::MAINLINE_6_19 };

@@ -7,7 +7,7 @@
 //!   numa     b0 ──► p1 ─► ... ─► p4 ─► m4 ─► ... ─► r67 ─► y612     and what was merged after it
 //!   folios   P0 ───► v1 ─► v2 ─► ... ─► v9 ─► m68    versions of a series instead; m4-3 is v9 with two sizes enabled
 //!              │
-//!              └───► mainline-6.1 ─► mainline-6.7 ─► ... ─► mainline-6.19      every series ends in the same kernels
+//!              └───► mainline-6.1 ─► mainline-6.2 ─► ... ─► mainline-7.2       every series ends in the same kernels
 //! ```
 //!
 //! A variant is a value of [`Features`], with the settings that make it what it is. A kernel release (`6.5`,
@@ -174,12 +174,18 @@ const fn reclaim(name: &'static str, description: &'static str, reclaim: Reclaim
     variant(name, description, Features { reclaim, ..Features::BASE })
 }
 
+const fn classic(name: &'static str, description: &'static str, features: ReclaimFeatures) -> Variant {
+    Variant { settings: CLASSIC, ..reclaim(name, description, features) }
+}
+
 const RECLAIM_PATCHES: &[Variant] = &[
-    Variant {
-        settings: CLASSIC,
-        ..reclaim("cls", "classic LRU: active and inactive lists", ReclaimFeatures::G65)
-    },
-    Variant { settings: CLASSIC, ..reclaim("rfc1-cls", "1/6 with the classic LRU", ReclaimFeatures::RFC1) },
+    classic("cls", "classic LRU: active and inactive lists", ReclaimFeatures::G65),
+    classic("rfc1-cls", "1/6 with the classic LRU", ReclaimFeatures::RFC1),
+    classic("rfc2-cls", "1-2/6 with the classic LRU, no decision changes", ReclaimFeatures::RFC1),
+    classic("rfc3-cls", "1-3/6 with the classic LRU, no decision changes", ReclaimFeatures::RFC1),
+    classic("rfc4-cls", "1-4/6 with the classic LRU, no decision changes", ReclaimFeatures::RFC4),
+    classic("rfc5-cls", "1-5/6 with the classic LRU, no decision changes", ReclaimFeatures::RFC4),
+    classic("rfc6-cls", "1-6/6 with the classic LRU, no decision changes", ReclaimFeatures::RFC6),
     reclaim("g61", "multi-gen LRU of 6.1", ReclaimFeatures::G61),
     reclaim("g65", "before the series (6.5, 6.6): all refaults are counted", ReclaimFeatures::G65),
     reclaim("rfc1", "1/6: age counts evictions only, throttled rule", ReclaimFeatures::RFC1),
@@ -270,9 +276,22 @@ const FOLIOS_PATCHES: &[Variant] = &[
 pub const MAINLINE: &[Variant] = &[
     variant("mainline-6.1", "base with the multi-gen LRU as it was first merged", Features::MAINLINE_6_1),
     variant(
+        "mainline-6.2",
+        "the same without what 6.1's stable series took from later kernels",
+        Features::MAINLINE_6_2,
+    ),
+    variant("mainline-6.3", "memory cgroups take turns at multi-gen reclaim", Features::MAINLINE_6_3),
+    variant("mainline-6.4", "NUMA balancing scans what threads have touched", Features::MAINLINE_6_4),
+    variant(
         "mainline-6.7",
         "PCP high auto-tuning as merged, what 6.7 mended of the multi-gen LRU",
         Features::MAINLINE_6_7,
+    ),
+    variant("mainline-6.8", "anonymous folios of the sizes that are enabled", Features::MAINLINE_6_8),
+    variant(
+        "mainline-6.9",
+        "folio batches of 31, smaller orders where a group has no room",
+        Features::MAINLINE_6_9,
     ),
     variant(
         "mainline-6.10",
@@ -285,29 +304,49 @@ pub const MAINLINE: &[Variant] = &[
         "large folios are swapped whole, underused ones are split",
         Features::MAINLINE_6_12,
     ),
+    variant("mainline-6.13", "watermarks know free high-atomic pages", Features::MAINLINE_6_13),
+    variant("mainline-6.14", "multi-gen LRU: recent by the last generations", Features::MAINLINE_6_14),
     variant("mainline-6.15", "fallback claims whole blocks before it steals", Features::MAINLINE_6_15),
     variant("mainline-6.16", "high-order drains start later, at batch + high_min/2", Features::MAINLINE_6_16),
+    variant("mainline-6.17", "open files know how large read folios are", Features::MAINLINE_6_17),
     variant(
         "mainline-6.18",
         "first zonelist pass avoids nodes in reclaim, decay releases locks after every batch",
         Features::MAINLINE_6_18,
     ),
     variant("mainline-6.19", "bulk frees release locks after every batch", Features::MAINLINE_6_19),
+    variant("mainline-7.0", "large folios come back from swap through its cache", Features::MAINLINE_7_0),
+    variant(
+        "mainline-7.2",
+        "multi-gen LRU: what was accessed enters younger; no NUMA scan where one node is allowed",
+        Features::MAINLINE_7_2,
+    ),
 ];
 
 /// Kernel releases and the variant each one is, in every series.
 pub const RELEASES: &[(&str, &str)] = &[
     ("6.1", "mainline-6.1"),
+    ("6.2", "mainline-6.2"),
+    ("6.3", "mainline-6.3"),
+    ("6.4", "mainline-6.4"),
     ("6.5", "base"),
     ("6.6", "base"),
     ("6.7", "mainline-6.7"),
+    ("6.8", "mainline-6.8"),
+    ("6.9", "mainline-6.9"),
     ("6.10", "mainline-6.10"),
     ("6.11", "mainline-6.11"),
     ("6.12", "mainline-6.12"),
+    ("6.13", "mainline-6.13"),
+    ("6.14", "mainline-6.14"),
     ("6.15", "mainline-6.15"),
     ("6.16", "mainline-6.16"),
+    ("6.17", "mainline-6.17"),
     ("6.18", "mainline-6.18"),
     ("6.19", "mainline-6.19"),
+    ("7.0", "mainline-7.0"),
+    ("7.1", "mainline-7.0"),
+    ("7.2", "mainline-7.2"),
 ];
 
 impl Variant {

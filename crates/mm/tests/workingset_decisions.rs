@@ -1,6 +1,6 @@
 //! Decisions about refaults, in exact numbers, for every variant of the series.
 
-use mm::vmscan::features::{GenFeatures, Placement, ReclaimFeatures};
+use mm::vmscan::features::{EvictionLoop, GenFeatures, Placement, ReclaimFeatures};
 use mm::workingset::policy::{
     self, Feedback, FolioUse, LruSizes, LruvecState, Origin, Refault, TierCounts, carry_over, folio_refs,
     is_within, refault_distance, tier,
@@ -492,6 +492,9 @@ fn patches_2_3_and_5_change_no_decision() {
     for [one, other] in [["rfc1", "rfc2"], ["rfc2", "rfc3"], ["rfc4", "rfc5"]] {
         assert_eq!(features(one), features(other));
     }
+    for later in ["rfc2-cls", "rfc3-cls", "rfc4-cls", "rfc5-cls", "rfc6-cls"] {
+        assert_eq!(features(later), features("rfc1-cls"), "{later}");
+    }
     let changed =
         ["cls", "g61", "g65", "rfc1", "rfc4", "rfc6-v3", "rfc6", "g67", "g614", "g72"].map(features);
     for (at, one) in changed.iter().enumerate() {
@@ -505,9 +508,23 @@ fn released_kernels_have_their_own_lru() {
     let late = GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..generations("g61") };
     let of_6_1 = Variant::of_release("6.1").unwrap().features.reclaim;
     assert_eq!(of_6_1, ReclaimFeatures { generations: Some(late), ..features("g61") });
-    for (release, name) in
-        [("6.5", "g65"), ("6.6", "g65"), ("6.7", "g67"), ("6.12", "g67"), ("6.18", "g614"), ("6.19", "g614")]
-    {
+    let of_6_3 = generations("g61");
+    let of_6_3 = GenFeatures { eviction_loop: EvictionLoop::AgingWithin, ..of_6_3 };
+    for release in ["6.3", "6.4"] {
+        let found = Variant::of_release(release).unwrap().features.reclaim;
+        assert_eq!(found, ReclaimFeatures { generations: Some(of_6_3), ..features("g61") }, "{release}");
+    }
+    for (release, name) in [
+        ("6.2", "g61"),
+        ("6.5", "g65"),
+        ("6.6", "g65"),
+        ("6.7", "g67"),
+        ("6.13", "g67"),
+        ("6.14", "g614"),
+        ("6.18", "g614"),
+        ("7.1", "g614"),
+        ("7.2", "g72"),
+    ] {
         let variant = Variant::of_release(release).unwrap();
         assert_eq!(variant.features.reclaim, features(name), "{release}");
     }

@@ -232,12 +232,10 @@ impl FolioFeatures {
     pub(crate) const V6: FolioFeatures =
         FolioFeatures { candidates: Candidates::Enabled, ..FolioFeatures::V5 };
     pub(crate) const MAINLINE_6_8: FolioFeatures = FolioFeatures::V6;
-    /// The charge is 6.9's, swap 6.10's.
-    pub(crate) const MAINLINE_6_10: FolioFeatures = FolioFeatures {
-        charge_walks: true,
-        cluster_search: ClusterSearch::CurrentOrFree,
-        ..FolioFeatures::MAINLINE_6_8
-    };
+    pub(crate) const MAINLINE_6_9: FolioFeatures =
+        FolioFeatures { charge_walks: true, ..FolioFeatures::MAINLINE_6_8 };
+    pub(crate) const MAINLINE_6_10: FolioFeatures =
+        FolioFeatures { cluster_search: ClusterSearch::CurrentOrFree, ..FolioFeatures::MAINLINE_6_9 };
     pub(crate) const MAINLINE_6_12: FolioFeatures = FolioFeatures {
         splits_underused: true,
         cluster_search: ClusterSearch::FreeFirst,
@@ -245,16 +243,14 @@ impl FolioFeatures {
         swap_in: LargeSwapIn::PastCache,
         ..FolioFeatures::MAINLINE_6_10
     };
-    pub(crate) const MAINLINE_6_15: FolioFeatures = FolioFeatures {
-        reuses_exclusive: true,
-        counts_swap_in_fallback: true,
-        ..FolioFeatures::MAINLINE_6_12
-    };
+    pub(crate) const MAINLINE_6_14: FolioFeatures =
+        FolioFeatures { counts_swap_in_fallback: true, ..FolioFeatures::MAINLINE_6_12 };
+    pub(crate) const MAINLINE_6_15: FolioFeatures =
+        FolioFeatures { reuses_exclusive: true, ..FolioFeatures::MAINLINE_6_14 };
     pub(crate) const MAINLINE_6_18: FolioFeatures =
         FolioFeatures { cluster_search: ClusterSearch::NonfullFirst, ..FolioFeatures::MAINLINE_6_15 };
-    pub(crate) const MAINLINE_7_2: FolioFeatures = FolioFeatures {
-        swap_in: LargeSwapIn::ThroughCache,
-        collapses_small: true,
-        ..FolioFeatures::MAINLINE_6_18
-    };
+    pub(crate) const MAINLINE_7_0: FolioFeatures =
+        FolioFeatures { swap_in: LargeSwapIn::ThroughCache, ..FolioFeatures::MAINLINE_6_18 };
+    pub(crate) const MAINLINE_7_2: FolioFeatures =
+        FolioFeatures { collapses_small: true, ..FolioFeatures::MAINLINE_7_0 };
 }

@@ -125,10 +125,10 @@ impl HugetlbFeatures {
         restore_from_any_node: true,
         ..HugetlbFeatures::PATCH12
     };
-    pub(crate) const MAINLINE_6_10: HugetlbFeatures =
+    pub(crate) const MAINLINE_6_9: HugetlbFeatures =
         HugetlbFeatures { boot_lists_by_node: true, ..HugetlbFeatures::MAINLINE_6_7 };
     pub(crate) const MAINLINE_6_11: HugetlbFeatures =
-        HugetlbFeatures { waits_for_readers: true, ..HugetlbFeatures::MAINLINE_6_10 };
+        HugetlbFeatures { waits_for_readers: true, ..HugetlbFeatures::MAINLINE_6_9 };
     pub(crate) const MAINLINE_6_15: HugetlbFeatures = HugetlbFeatures {
         spares_surplus: true,
         optimized_at_boot: true,

@@ -164,12 +164,9 @@ impl GenFeatures {
         recent_needs_memcg: false,
         refault_distance: None,
     };
-    const G65: GenFeatures = GenFeatures {
-        eviction_loop: EvictionLoop::AgingWithin,
-        counts_all_refaults: true,
-        activate_rule: ActivateRule::Recent,
-        ..GenFeatures::G61
-    };
+    const G63: GenFeatures = GenFeatures { eviction_loop: EvictionLoop::AgingWithin, ..GenFeatures::G61 };
+    const G65: GenFeatures =
+        GenFeatures { counts_all_refaults: true, activate_rule: ActivateRule::Recent, ..GenFeatures::G63 };
     /// Late releases of 6.1 have what 6.7 mended about page cache.
     const G61_LATE: GenFeatures =
         GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..GenFeatures::G61 };
@@ -222,6 +219,7 @@ impl ReclaimFeatures {
     };
     pub(crate) const G61: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61);
     pub(crate) const G61_LATE: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61_LATE);
+    pub(crate) const G63: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G63);
     pub(crate) const G67: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G67);
     pub(crate) const G614: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G614);
     pub(crate) const G72: ReclaimFeatures = ReclaimFeatures {
