@@ -36,7 +36,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
-use workload::demand::spec::Paging;
+use workload::demand::spec::{Paging, SettingChange};
 
 macro_rules! workloads {
     ($($(#[$doc:meta])* $kind:literal $variant:ident($spec:ty)),* $(,)?) => {
@@ -387,6 +387,17 @@ impl Scenario {
     ) -> Result<Run, ScenarioError> {
         let choice = KernelChoice::parse(&self.series, variant)?;
         let settings = choice.settings(machine.page_size, &self.settings, changes)?;
+        if let Workload::Paging(paging) = &self.workload {
+            for (at, SettingChange { setting, value, .. }) in paging.changes.iter().enumerate() {
+                Settings::new(machine.page_size).set(setting, value).map_err(|error| {
+                    ScenarioError::OutOfRange {
+                        key: format!("{}: workload.changes[{at}]", self.name),
+                        value: format!("{setting}={value}"),
+                        expected: format!("a setting with a value that it takes: {error}"),
+                    }
+                })?;
+            }
+        }
         Ok(Run {
             scenario: self.name.clone(),
             series: self.series.clone(),

@@ -130,6 +130,55 @@ fn a_distance_that_fits_beside_idle_memory_finds_it() {
     assert_eq!(cycle("g65", 768).1, 0);
 }
 
+/// Eight readers in two groups; what was in the page cache, and in generations, after each second.
+fn readers_of_two_groups(more: &str) -> Vec<(f64, f64)> {
+    let workload = format!("files = \"nvme\"\nmilliseconds = 3000\n{more}");
+    let group = |cgroup| {
+        format!(
+            "threads = 4\ncgroup = {cgroup}\nobject = \"file\"\nmib = 256\nshared = true\npattern = {{ kind = \"uniform\" }}"
+        )
+    };
+    let scenario = paging_scenario::scenario("epyc-7k62-32g", &workload, &[&group(0), &group(1)]);
+    let machine = load_machine("epyc-7k62-32g").unwrap();
+    let outcome = run(&scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap()).unwrap();
+    let at = |second: f64, is: &dyn Fn(&str) -> bool| {
+        let samples = outcome.series.iter().filter(|sample| sample.seconds == second && is(sample.name));
+        samples.map(|sample| sample.value).sum()
+    };
+    let generations = |name: &str| name.ends_with("_generation");
+    [1.0, 2.0, 3.0]
+        .map(|second| (at(second, &|name| name == "nr_file_pages"), at(second, &generations)))
+        .into()
+}
+
+#[test]
+fn a_group_is_limited_by_those_that_it_is_in() {
+    let free = readers_of_two_groups("");
+    assert!(free[2].0 > 100_000.0, "{free:?}");
+    let limited = readers_of_two_groups("cgroup_parent = [2, 2]\ncgroup_max_mib = [1024, 1024, 64]");
+    assert!(limited[2].0 <= 16384.0 && limited[2].0 > 15000.0, "{limited:?}");
+    let apart = readers_of_two_groups("cgroup_parent = [2]\ncgroup_max_mib = [1024, 1024, 64]");
+    assert!(apart[2].0 > 60_000.0, "{apart:?}");
+}
+
+#[test]
+fn settings_change_while_programs_run() {
+    let change = "[[workload.changes]]\nmilliseconds = 1500\nsetting = \"lru_gen/enabled\"\nvalue = \"0\"";
+    let [before, after, later] = readers_of_two_groups(change)[..] else { unreachable!("three seconds") };
+    assert!(before.1 > 0.9 * before.0, "{before:?}");
+    assert!(after.0 >= before.0 && after.1 == 0.0 && later.1 == 0.0, "{after:?}, {later:?}");
+}
+
+#[test]
+fn a_change_of_a_setting_that_there_is_not_is_refused() {
+    let changes = "files = \"nvme\"\nmilliseconds = 1\n[[workload.changes]]\nmilliseconds = 0\nsetting = \"vm.swapiness\"\nvalue = \"1\"";
+    let group = "threads = 1\nobject = \"file\"\nmib = 1\npattern = { kind = \"uniform\" }";
+    let scenario = paging_scenario::scenario("epyc-7k62-32g", changes, &[group]);
+    let machine = load_machine("epyc-7k62-32g").unwrap();
+    let error = scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap_err().to_string();
+    assert!(error.contains("workload.changes[0]") && error.contains("vm.swappiness"), "{error}");
+}
+
 /// Two programs that write as fast as they may, with `limits` MiB of memory for their group and `bytes` of the machine's dirty
 /// at most.
 fn writers(limits: &[u64], bytes: &str) -> Outcome {

@@ -41,7 +41,7 @@ use mm::{Category, Event, MigrateType, Pfn, Placement, Request};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
-use workload::demand::spec::{DemandSpec, Paging, Program as Programs};
+use workload::demand::spec::{DemandSpec, Paging, Program as Programs, SettingChange};
 use workload::demand::{Demand, Descriptor, Operation};
 
 /// How long a thread runs while others are ready: the base slice of the scheduler (`sched_base_slice_ns`, 6.6: 3 ms).
@@ -135,6 +135,8 @@ struct PagingProgram {
     held_pages: Vec<Pfn>,
     costs: PagingCosts,
     transactions: Transactions,
+    /// What is still to be written, the last first.
+    changes: Vec<SettingChange>,
     /// Reclaim found nothing, and all CPUs' batches have been drained since.
     drained: bool,
     out_of_memory: bool,
@@ -157,6 +159,29 @@ enum Progress {
     Waits(Time),
 }
 
+/// The control groups: those that threads are in, `groups`, and those that are there for others.
+fn create_memcgs(system: &mut System, spec: &Paging, groups: usize) -> Vec<Memcg> {
+    let page_size = system.mm.page_size();
+    let mut memcgs: Vec<Option<Memcg>> = vec![None; groups.max(spec.groups_of_tree())];
+    for group in 0..memcgs.len() {
+        let path: Vec<usize> = std::iter::once(group).chain(spec.ancestors(group)).collect();
+        let mut parent = Memcg::ROOT;
+        for group in path.into_iter().rev() {
+            let memcg = *memcgs[group].get_or_insert_with(|| {
+                let memcg = system.mm.create_memcg(parent);
+                let pages = |mib: &Vec<u64>| mib.get(group).map(|&mib| page_size.pages_of_mib(mib));
+                let limits = system.mm.memcg_mut(memcg);
+                limits.max = pages(&spec.cgroup_max_mib).unwrap_or(limits.max);
+                limits.low = pages(&spec.cgroup_low_mib).unwrap_or(0);
+                limits.min = pages(&spec.cgroup_min_mib).unwrap_or(0);
+                memcg
+            });
+            parent = memcg;
+        }
+    }
+    memcgs.into_iter().flatten().collect()
+}
+
 impl PagingProgram {
     fn new(run: &Run, spec: &Paging, system: &mut System) -> Result<PagingProgram, RunError> {
         let device = |name: &String| run.machine.devices.get(name).map(|figures| figures.device());
@@ -166,17 +191,7 @@ impl PagingProgram {
         let page_size = system.mm.page_size();
         // Demand is in pages of 4 KiB.
         let pages_of = |parts: u64| page_size.pages_of_parts(0..parts).end;
-        let memcgs: Vec<Memcg> = (0..layout.groups as usize)
-            .map(|group| {
-                let memcg = system.mm.create_memcg(Memcg::ROOT);
-                let pages = |mib: &Vec<u64>| mib.get(group).map(|&mib| page_size.pages_of_mib(mib));
-                let limits = system.mm.memcg_mut(memcg);
-                limits.max = pages(&spec.cgroup_max_mib).unwrap_or(limits.max);
-                limits.low = pages(&spec.cgroup_low_mib).unwrap_or(0);
-                limits.min = pages(&spec.cgroup_min_mib).unwrap_or(0);
-                memcg
-            })
-            .collect();
+        let memcgs = create_memcgs(system, spec, layout.groups as usize);
         let cpus = system.machine.topology.cpus();
         let mut queues = vec![VecDeque::new(); cpus];
         for thread in 0..layout.threads.len() {
@@ -186,7 +201,7 @@ impl PagingProgram {
             memcg: memcgs[thread.group as usize],
             state: match thread.start_milliseconds {
                 0 => State::Ready,
-                milliseconds => State::Waiting(Time::from_nanoseconds(milliseconds * 1_000_000)),
+                after => State::Waiting(milliseconds(after)),
             },
             outstanding: thread.outstanding as usize,
             under_way: BinaryHeap::new(),
@@ -229,6 +244,8 @@ impl PagingProgram {
             system.mm.swapon(page_size.pages_of_mib(spec.swap_mib), itself);
         }
         let max_sectors_kb = system.mm.settings().max_sectors_kb;
+        let mut changes = spec.changes.clone();
+        changes.sort_by_key(|change| Reverse(change.milliseconds));
         let mut program = PagingProgram {
             page_size,
             request_pages: (max_sectors_kb * 1024 / page_size.bytes()).max(1),
@@ -248,6 +265,7 @@ impl PagingProgram {
             held_pages: Vec::new(),
             costs: system.machine.costs.paging(),
             transactions: Transactions::default(),
+            changes,
             drained: false,
             out_of_memory: false,
         };
@@ -288,6 +306,14 @@ impl PagingProgram {
             && let Some(pfn) = self.held_pages.pop()
         {
             system.free(cpu, pfn, 0);
+        }
+    }
+
+    /// Writes the settings that change until `now`.
+    fn change_settings(&mut self, system: &mut System, now: Time) {
+        let is_due = |change: &mut SettingChange| milliseconds(change.milliseconds) <= now;
+        while let Some(SettingChange { setting, value, .. }) = self.changes.pop_if(is_due) {
+            system.mm.set(&setting, &value).expect("checked: the setting takes the value");
         }
     }
 
@@ -686,7 +712,6 @@ pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
     for cpu in system.machine.topology.all_cpus() {
         system.wake(cpu, Time::ZERO);
     }
-    let milliseconds = |count: u64| Time::from_nanoseconds(count * 1_000_000);
     let mut series = Vec::new();
     let warm = milliseconds(spec.warm_milliseconds);
     run_until(&mut system, &mut program, Time::ZERO..warm, files, &mut series);
@@ -718,7 +743,11 @@ pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
     Ok(outcome)
 }
 
-/// How often what devices hold in memory follows what is on them, and statistics of memory cgroups are flushed.
+fn milliseconds(count: u64) -> Time {
+    Time::from_nanoseconds(count * 1_000_000)
+}
+
+/// How often what devices hold in memory follows what is on them, statistics of memory cgroups are flushed, and settings change.
 const UPKEEP: Time = Time::from_nanoseconds(10_000_000);
 
 /// Virtual time between two samples of [`sample`].
@@ -734,6 +763,7 @@ fn run_until(
     let mut time = times.start;
     let mut sampled = times.start;
     while time < times.end && !program.out_of_memory {
+        program.change_settings(system, time);
         time = times.end.min(time + UPKEEP);
         system.run(program, time);
         program.flushers.wake(system, Cpu(0), time);

@@ -49,6 +49,13 @@ pub struct Paging {
     /// `memory.min` of each, MiB; 0 for those that are not in the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroup_min_mib: Vec<u64>,
+    /// The number of the control group that each is in, -1 being the root; the root for those that are not in the list. Groups
+    /// of the list that no thread is in are there for those below them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroup_parent: Vec<i32>,
+    /// Settings that are written while it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<SettingChange>,
     /// Memory that the kernel and programs that are not modelled hold from the start, MiB.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub held_mib: u64,
@@ -58,6 +65,21 @@ pub struct Paging {
     pub milliseconds: u64,
     /// What runs.
     pub demand: DemandSpec,
+}
+
+/// More control groups than this nobody describes by number.
+const MOST_GROUPS: i32 = 1000;
+
+/// A setting that is written while a workload runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingChange {
+    /// After so many virtual milliseconds, warming up included.
+    pub milliseconds: u64,
+    /// Which.
+    pub setting: String,
+    /// What is written.
+    pub value: String,
 }
 
 pub(super) fn is_zero(number: &u64) -> bool {
@@ -108,8 +130,30 @@ impl Paging {
         for (group, &mib) in self.cgroup_max_mib.iter().enumerate() {
             at_least_one(&[(&format!("cgroup_max_mib[{group}]"), mib)])?;
         }
+        for (group, &parent) in self.cgroup_parent.iter().enumerate() {
+            let is_below_itself = self.ancestors(group).nth(self.cgroup_parent.len()).is_some();
+            if is_below_itself || !(-1..MOST_GROUPS).contains(&parent) {
+                return Err(SpecError::new(
+                    &format!("cgroup_parent[{group}]"),
+                    parent,
+                    "the number of another group, up to 999, that is not below this one; -1 for the root",
+                ));
+            }
+        }
         let within = |error: SpecError| SpecError { key: format!("demand.{}", error.key), ..error };
         self.demand.check().map_err(within)
+    }
+
+    /// The control groups that a group is in, the nearest first, the root left out.
+    pub fn ancestors(&self, group: usize) -> impl Iterator<Item = usize> {
+        let parent = |group: &usize| usize::try_from(*self.cgroup_parent.get(*group)?).ok();
+        std::iter::successors(parent(&group), parent)
+    }
+
+    /// Control groups that [`Paging::cgroup_parent`] speaks of.
+    pub fn groups_of_tree(&self) -> usize {
+        let parents = self.cgroup_parent.iter().filter_map(|&parent| usize::try_from(parent).ok());
+        parents.map(|parent| parent + 1).fold(self.cgroup_parent.len(), usize::max)
     }
 
     /// Figures with a source, by their keys below `workload`.
@@ -220,6 +264,21 @@ mod tests {
         assert_eq!(refused("swap_mib = 1024", "").unwrap(), "swap_mib");
         assert_eq!(refused("value = 500.0", "value = -1.0").unwrap(), "demand.groups[0].compute_ns");
         assert_eq!(refused("swap_mib", "cgroup_max_mib = [0]\nswap_mib").unwrap(), "cgroup_max_mib[0]");
+        for (parents, key) in [
+            ("[0]", "cgroup_parent[0]"),
+            ("[-1, 2, 1]", "cgroup_parent[1]"),
+            ("[-2]", "cgroup_parent[0]"),
+            ("[4, 1000]", "cgroup_parent[1]"),
+        ] {
+            let list = format!("cgroup_parent = {parents}\nswap_mib");
+            assert_eq!(refused("swap_mib", &list).unwrap(), key, "{parents}");
+        }
+        paging.cgroup_parent = vec![2, -1, 1];
+        assert_eq!(paging.check(), Ok(()));
+        assert_eq!(paging.ancestors(0).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(paging.groups_of_tree(), 3);
+        paging.cgroup_parent = vec![4];
+        assert_eq!((paging.check(), paging.groups_of_tree()), (Ok(()), 5));
         assert!(refused("threads", "thread").unwrap_err().to_string().contains("thread"));
     }
 }
