@@ -199,8 +199,11 @@ impl Features {
         numa: NumaFeatures::Y612,
         ..Features::MAINLINE_6_10
     };
-    pub(crate) const MAINLINE_6_12: Features =
-        Features { folios: FolioFeatures::MAINLINE_6_12, ..Features::MAINLINE_6_11 };
+    pub(crate) const MAINLINE_6_12: Features = Features {
+        reclaim: ReclaimFeatures::G612,
+        folios: FolioFeatures::MAINLINE_6_12,
+        ..Features::MAINLINE_6_11
+    };
     pub(crate) const MAINLINE_6_13: Features =
         Features { free_highatomic_counter: true, zoneinfo_prints_bounds: true, ..Features::MAINLINE_6_12 };
     pub(crate) const MAINLINE_6_14: Features = Features {

@@ -7,8 +7,8 @@
 //!   CPU   stock: up to 64 pages that are charged already and not used yet
 //! ```
 //!
-//! Statistics that reclaim reads are those of the last flush: every two seconds, when they are read, and when
-//! reclaim begins, if enough has changed. In the kernel: mm/memcontrol.c (`try_charge_memcg`, `consume_stock`,
+//! Statistics that reclaim reads are those of the last flush: every two seconds, and when they are read, if enough has
+//! changed; until 6.11 also when reclaim begins. In the kernel: mm/memcontrol.c (`try_charge_memcg`, `consume_stock`,
 //! `mem_cgroup_flush_stats`), mm/page_counter.c; cgroup v2.
 
 use crate::lruvec::Lruvec;

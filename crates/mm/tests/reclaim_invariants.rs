@@ -699,6 +699,31 @@ fn who_reclaims_for_a_limit_is_counted_from_7_2_on() {
     }
 }
 
+/// From 6.12 on the classic LRU deactivates by statistics as old as the last flush; before, it has them flushed.
+#[test]
+fn reclaim_flushes_statistics_until_6_11() {
+    for (release, flushes) in [("mainline-6.11", true), ("mainline-6.12", false), ("mainline-6.18", false)] {
+        let classic = Series::RECLAIM.variant("cls").unwrap().settings;
+        let variant = Variant { settings: classic, ..*Series::PCP.variant(release).unwrap() };
+        let (mut machine, mut mm) = boot(&variant);
+        let memcg = mm.create_memcg(Memcg::ROOT);
+        mm.memcg_mut(memcg).max = 1000;
+        let file = mm.open_file();
+        // More active pages than inactive ones, which nobody has added up yet.
+        (0..3).for_each(|_| read_pages(&mut machine, &mut mm, memcg, file, 0..800));
+        let mut deactivated = |mm: &mut MemoryManager, pages| {
+            read_pages(&mut machine, mm, memcg, file, pages);
+            mm.counters().get(Event::Pgdeactivate)
+        };
+        let early = deactivated(&mut mm, 800..1300);
+        assert_eq!(early > 0, flushes, "{release}: {early}");
+        mm.flush_stats(Time::ZERO);
+        let late = deactivated(&mut mm, 1300..1800);
+        assert!(late > 0, "{release}");
+        mm.validate(0);
+    }
+}
+
 /// Of a group that is protected in part less is scanned: by the classic LRU, and by the multi-gen LRU from 7.2 on.
 #[test]
 fn protection_in_part_is_in_proportion() {

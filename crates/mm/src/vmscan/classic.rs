@@ -44,7 +44,11 @@ impl MemoryManager {
         node: Node,
         sc: &mut ScanControl,
     ) {
-        self.flush_stats_if_needed(machine.now(cpu), machine.topology.cpus());
+        if self.features().reclaim.reads_late_stats {
+            self.flush_stats_if_late(machine.now(cpu));
+        } else {
+            self.flush_stats_if_needed(machine.now(cpu), machine.topology.cpus());
+        }
         let id = self.lruvec_of(sc.target, node);
         let lruvec = &self.lruvecs[id.0 as usize];
         sc.cost = lruvec.cost;

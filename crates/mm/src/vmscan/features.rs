@@ -130,6 +130,9 @@ pub struct ReclaimFeatures {
     pub ages_on_activation: bool,
     /// 7.2: shadows of anonymous pages leave bits to the count of users of their swap entry.
     pub anon_shadows_narrower: bool,
+    /// 6.12: the classic LRU reads statistics of memory cgroups that may be seconds old; before, it has them brought up
+    /// to date whenever enough has changed.
+    pub reads_late_stats: bool,
     /// 7.2: what limits of memory cgroups have reclaimed counts as kswapd's or direct reclaim's too.
     pub counts_cgroup_reclaim: bool,
     /// 7.2: compaction wants no more free pages than 32, whatever the order (`compact_gap`).
@@ -213,6 +216,7 @@ impl ReclaimFeatures {
         distance_rule: DistanceRule::WorkingsetSize,
         ages_on_activation: true,
         anon_shadows_narrower: false,
+        reads_late_stats: false,
         counts_cgroup_reclaim: false,
         caps_compact_gap: false,
         generations: Some(GenFeatures::G65),
@@ -221,12 +225,14 @@ impl ReclaimFeatures {
     pub(crate) const G61_LATE: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61_LATE);
     pub(crate) const G63: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G63);
     pub(crate) const G67: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G67);
-    pub(crate) const G614: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G614);
+    pub(crate) const G612: ReclaimFeatures =
+        ReclaimFeatures { reads_late_stats: true, ..ReclaimFeatures::G67 };
+    pub(crate) const G614: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G614);
     pub(crate) const G72: ReclaimFeatures = ReclaimFeatures {
         anon_shadows_narrower: true,
         counts_cgroup_reclaim: true,
         caps_compact_gap: true,
-        ..ReclaimFeatures::G65.with(GenFeatures::G72)
+        ..ReclaimFeatures::G612.with(GenFeatures::G72)
     };
     pub(crate) const RFC1: ReclaimFeatures = ReclaimFeatures {
         distance_rule: DistanceRule::Throttled,

@@ -213,6 +213,13 @@ impl MemoryManager {
         }
     }
 
+    /// The same if that has not been done for two intervals (`mem_cgroup_flush_stats_ratelimited`).
+    pub(crate) fn flush_stats_if_late(&mut self, now: Time) {
+        if now > self.memcgs.flushed_at() + FLUSH_INTERVAL * 2 {
+            self.flush_stats(now);
+        }
+    }
+
     /// The same every two seconds (`flush_memcg_stats_dwork`).
     pub fn flush_stats_periodically(&mut self, now: Time) {
         if now >= self.memcgs.flushed_at() + FLUSH_INTERVAL {

@@ -30,7 +30,7 @@ pub mod shadow;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId, LruvecId};
 use crate::lruvec::type_of;
-use crate::memcontrol::{self, Memcg};
+use crate::memcontrol::Memcg;
 use crate::mglru::policy::folio_use;
 use crate::page_alloc::MemoryManager;
 use machine::{Node, Time};
@@ -124,9 +124,7 @@ impl MemoryManager {
 
     /// What the shadow of an earlier time in memory means to a folio that is read in again (`workingset_refault`).
     pub(crate) fn workingset_refault(&mut self, now: Time, id: FolioId, shadow: u64, in_fault: bool) {
-        if now > self.memcgs.flushed_at() + memcontrol::FLUSH_INTERVAL * 2 {
-            self.flush_stats(now);
-        }
+        self.flush_stats_if_late(now);
         let shadow = self.shadow_layout.unpack(shadow);
         let (lru_type, own) = (type_of(self.folios.flags[id]), self.folios[id].lruvec);
         let f = self.reclaim_features();
