@@ -336,7 +336,7 @@ fn render(report: &Report, qemu: bool) -> String {
                 entry.counter.clone(),
                 entry.kernel.to_string(),
                 entry.twin.to_string(),
-                difference(entry.error),
+                difference(entry.error) + if entry.is_comparable() { "" } else { ", not comparable" },
             ]);
         }
         pieces.push(grid.render());
@@ -354,18 +354,22 @@ fn render(report: &Report, qemu: bool) -> String {
     pieces.join("\n\n")
 }
 
-/// How many counters are exact, and which is the furthest off.
+/// How many counters are exact, and which is the furthest off of those that can be compared.
 fn verdict(entries: &[Entry]) -> Option<String> {
     let exact = entries.iter().filter(|entry| entry.kernel == entry.twin).count();
+    let incomparable = entries.iter().filter(|entry| !entry.is_comparable()).count();
     let size = |entry: &Entry| entry.error.map_or(f64::INFINITY, f64::abs);
     let furthest = entries
         .iter()
-        .filter(|entry| entry.kernel != entry.twin)
+        .filter(|entry| entry.kernel != entry.twin && entry.is_comparable())
         .max_by(|a, b| size(a).total_cmp(&size(b)))
         .map(|entry| {
             format!("; furthest off: {}, {}, {}", entry.case, entry.counter, difference(entry.error))
         });
-    let counts = format!("{exact} of {} exact", entries.len());
+    let mut counts = format!("{exact} of {} exact", entries.len());
+    if incomparable > 0 {
+        counts += &format!(", {incomparable} not comparable");
+    }
     (!entries.is_empty()).then(|| counts + &furthest.unwrap_or_default())
 }
 
@@ -410,5 +414,12 @@ mod tests {
         assert_eq!(verdict(&off).unwrap(), "1 of 3 exact; furthest off: case, c, +3.0 %");
         let unknown = [entry("b", 100, 98), entry("c", 0, 1)];
         assert_eq!(verdict(&unknown).unwrap(), "0 of 2 exact; furthest off: case, c, kernel has 0");
+        let mut busy = entry("d", 5, 50);
+        busy.causes.add(Cause::OtherPrograms, 45);
+        let with_busy = [entry("b", 100, 98), busy];
+        assert_eq!(
+            verdict(&with_busy).unwrap(),
+            "0 of 2 exact, 1 not comparable; furthest off: case, b, -2.0 %"
+        );
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Something that happened in the kernel without an event of its own, or that the twin does not see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// `alloc_pages_bulk` took pages from a list; unit: blocks.
@@ -38,6 +38,14 @@ pub enum Cause {
     EarlierSplits,
     /// The recording program touched memory of its own among that of the case; unit: page faults.
     RecorderFaults,
+    /// The kernel counts for the whole machine, where other programs ran; unit: by how much the counters differ.
+    OtherPrograms,
+    /// Which pages kswapd reclaims and which the reader depends on their speed: they ran side by side, and in the twin take
+    /// turns; unit: by how much the counters differ.
+    KswapdBesideReader,
+    /// An emulated CPU does not set an accessed bit again while it has the translation cached; unit: by how much the
+    /// counters differ.
+    EmulatedAccessedBits,
 }
 
 impl Cause {
@@ -61,8 +69,20 @@ impl Cause {
             Cause::EarlierSplits => {
                 "page tables taken from the trace, as earlier splits of vmemmap are not known"
             }
+            Cause::OtherPrograms => "more or less in counters of the whole machine, where other programs ran",
+            Cause::KswapdBesideReader => {
+                "more or less in counters of who reclaims, which depend on the speed of kswapd and reader"
+            }
+            Cause::EmulatedAccessedBits => {
+                "more or less in counters of accessed bits, which emulation sets late"
+            }
             Cause::RecorderFaults => "page faults of the recording program's own memory, which do not count",
         }
+    }
+
+    /// Whether a counter that has this cause says nothing about the twin.
+    pub fn rules_out_comparison(self) -> bool {
+        matches!(self, Cause::OtherPrograms | Cause::KswapdBesideReader | Cause::EmulatedAccessedBits)
     }
 }
 

@@ -75,6 +75,11 @@ impl Entry {
         };
         Entry { case: case.to_string(), counter: counter.into(), kernel, twin, error, causes }
     }
+
+    /// Whether the difference between the two says something about the twin.
+    pub fn is_comparable(&self) -> bool {
+        !self.causes.iter().any(|(cause, _)| cause.rules_out_comparison())
+    }
 }
 
 /// Why the twin cannot be judged.

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use workload::access::sequences::Sequence;
 
+use crate::verify::Cause;
+
 /// Which of the two families of lists reclaim goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -75,6 +77,9 @@ pub struct Case {
     /// What the kernel counted from the first access to the last, by its names in /proc/vmstat.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
+    /// Why counters differ that do, where that is known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub causes: BTreeMap<String, Cause>,
 }
 
 impl Case {
@@ -92,6 +97,7 @@ impl Case {
             stat_reads,
             settings: BTreeMap::new(),
             counters: BTreeMap::new(),
+            causes: BTreeMap::new(),
         }
     }
 }

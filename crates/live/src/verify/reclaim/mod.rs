@@ -115,7 +115,13 @@ fn case_entries(
     kernel: &Residency,
 ) -> Result<Vec<Entry>, VerifyError> {
     let (twin, counters) = twin_residency(features, cpus, case, operations)?;
-    Ok(entries(name, operations, (kernel, &case.counters), (&twin, &counters)))
+    let mut entries = entries(name, operations, (kernel, &case.counters), (&twin, &counters));
+    for entry in &mut entries {
+        if let Some(&cause) = case.causes.get(&entry.counter) {
+            entry.causes.add(cause, entry.kernel.abs_diff(entry.twin));
+        }
+    }
+    Ok(entries)
 }
 
 /// Whether the misses of a case are close enough, and enough accesses right.
