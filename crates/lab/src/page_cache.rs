@@ -14,12 +14,16 @@ use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::memory_map::MemoryRange;
 use mm::page_alloc::{Placement, Request};
+use mm::readahead::OpenFileId;
+use mm::vmscan::OutOfMemory;
 use mm::writeback::{Dirtier, Flush};
 use mm::xarray::FileId;
 use mm::{Counters, Features, MemoryManager, MigrateType, SettingError, Settings};
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 pub use workload::access::sequences::Operation;
+
+use crate::readahead::{FileFolio, read_request};
 
 /// The machine and kernel that the task runs on.
 #[derive(Clone, Debug)]
@@ -44,19 +48,36 @@ pub struct Setup<'a> {
     pub stat_reads: u32,
     /// The mapping was given `MADV_RANDOM`.
     pub random_mapping: bool,
+    /// How the file is read; none: a page at a time, without readahead.
+    pub requests: Option<Requests>,
+}
+
+/// Reads of several pages by one descriptor, with readahead: each begins with the page of an [`Operation::Read`].
+#[derive(Clone, Copy, Debug)]
+pub struct Requests {
+    /// Pages of each.
+    pub pages: u32,
+    /// Length of the file.
+    pub file_pages: u32,
+    /// Its file system has large folios.
+    pub large_folios: bool,
 }
 
 /// What came of a sequence.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// For each access, whether the page was resident just before it.
+    /// For each access, whether the page, or all that is read, was resident just before it.
     pub hits: Vec<bool>,
+    /// For each request, the folios that it brought in, in order; nothing where a page is read at a time.
+    pub brought: Vec<Vec<FileFolio>>,
     /// Pages of the file that left the page cache, in order.
     pub evicted: Vec<u32>,
     /// The access that was served when each of them left.
     pub evicted_at: Vec<u32>,
     /// What was counted.
     pub counters: Counters,
+    /// Nodes of files with nothing but shadows in the end (`workingset_nodes`).
+    pub workingset_nodes: u64,
     /// Where the multi-gen LRU of the task's group stands, as debugfs prints it.
     pub lru_gen: String,
 }
@@ -95,6 +116,10 @@ struct Replay {
     last_read: Option<u32>,
     /// Who writes.
     writer: Dirtier,
+    /// The descriptor that requests go through.
+    descriptor: Option<(Requests, OpenFileId)>,
+    /// What the last request brought in.
+    brought: Vec<FileFolio>,
 }
 
 const CPU: Cpu = Cpu(0);
@@ -141,7 +166,26 @@ impl Replay {
         }
         mm.watch_removals();
         let writer = Dirtier::new(mm.page_size());
-        Ok(Replay { mm, machine, memcg, file, process, mapping, anonymous, last_read: None, writer })
+        let descriptor = setup.requests.map(|requests| {
+            if requests.large_folios {
+                mm.set_large_folios(file);
+            }
+            (requests, mm.open(file, requests.file_pages))
+        });
+        let (last_read, brought) = (None, Vec::new());
+        Ok(Replay {
+            mm,
+            machine,
+            memcg,
+            file,
+            process,
+            mapping,
+            anonymous,
+            last_read,
+            writer,
+            descriptor,
+            brought,
+        })
     }
 
     /// The page of the address space that an operation is about.
@@ -154,13 +198,30 @@ impl Replay {
         }
     }
 
-    fn access(&mut self, operation: Operation) -> Result<(), mm::vmscan::OutOfMemory> {
+    /// Whether all that an operation is about is in memory.
+    fn is_resident(&self, operation: Operation) -> bool {
+        match (operation, self.descriptor) {
+            (Operation::Read(page), Some((Requests { pages, file_pages, .. }, _))) => {
+                let mut asked = page..page.saturating_add(pages).min(file_pages);
+                asked.all(|index| self.mm.files().folio(self.file, index).is_some())
+            }
+            _ => self.mm.is_resident(self.process, self.page(operation)),
+        }
+    }
+
+    fn access(&mut self, operation: Operation) -> Result<(), OutOfMemory> {
         let last = self.last_read.take();
         if let Operation::Read(page) = operation {
             self.last_read = Some(page);
         }
         let again = last.is_some() && last == self.last_read;
         let at = self.page(operation);
+        if let (Operation::Read(page), Some((requests, open))) = (operation, self.descriptor) {
+            let pages = page..page.saturating_add(requests.pages);
+            read_request(&mut self.mm, &mut self.machine, (self.memcg, open), pages, &mut self.brought)?;
+            self.work_behind();
+            return Ok(());
+        }
         let Replay { mm, machine, process, .. } = self;
         let filled = match operation {
             Operation::Read(page) => match mm.read_page(machine, CPU, self.memcg, self.file, page, again)? {
@@ -182,6 +243,13 @@ impl Replay {
         if let Some(id) = filled {
             mm.end_read(id);
         }
+        self.work_behind();
+        Ok(())
+    }
+
+    /// What devices, flushers and kswapd do before the next access.
+    fn work_behind(&mut self) {
+        let Replay { mm, machine, .. } = self;
         mm.end_swap_reads();
         if let Some(mut flusher) = mm.start_flusher(machine.now(CPU)) {
             while flusher.step(mm, machine.now(CPU), u64::MAX) == Flush::Request {
@@ -193,7 +261,6 @@ impl Replay {
         if let Some(mut kswapd) = mm.start_kswapd(Node(0)) {
             while kswapd.step(mm, machine, CPU) {}
         }
-        Ok(())
     }
 }
 
@@ -222,8 +289,11 @@ pub fn replay(
     let mut replay = Replay::new(setup, pages, anonymous)?;
     let mut outcome = Outcome { hits: Vec::with_capacity(operations.len()), ..Outcome::default() };
     for (access, &operation) in operations.iter().enumerate() {
-        outcome.hits.push(replay.mm.is_resident(replay.process, replay.page(operation)));
+        outcome.hits.push(replay.is_resident(operation));
         replay.access(operation).map_err(|_| ReplayError::OutOfMemory { access })?;
+        if setup.requests.is_some() {
+            outcome.brought.push(std::mem::take(&mut replay.brought));
+        }
         for (_, page) in replay.mm.take_removals() {
             outcome.evicted.push(page);
             outcome.evicted_at.push(access as u32);
@@ -236,6 +306,7 @@ pub fn replay(
         }
     }
     outcome.counters = replay.mm.counters().clone();
+    outcome.workingset_nodes = replay.mm.files().workingset_nodes();
     outcome.lru_gen = replay.mm.lru_gen_text(replay.memcg, replay.machine.now(CPU));
     Ok(outcome)
 }

@@ -6,10 +6,13 @@
 //!
 //! What `mmtwin verify readahead` compares with real kernels.
 
+use std::ops::Range;
+
 use machine::{Costs, Cpu, Machine, Topology};
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
 use mm::readahead::{Advice, OpenFileId};
+use mm::vmscan::OutOfMemory;
 use mm::{Features, MemoryManager, Settings};
 use rand_pcg::Pcg64Mcg;
 
@@ -35,7 +38,7 @@ pub struct FileFolio {
 
 impl FileFolio {
     /// Their numbers.
-    pub fn pages(self) -> std::ops::Range<u32> {
+    pub fn pages(self) -> Range<u32> {
         self.index..self.index + (1 << self.order)
     }
 }
@@ -80,19 +83,39 @@ pub fn replay(
             open
         })
         .collect();
-    let mut request = Vec::new();
     let bring_in = |read: &Access| {
         let mut came = Vec::new();
         let descriptor = descriptors[read.descriptor as usize];
-        let mut under_way = mm.begin_read(Memcg::ROOT, descriptor, read.index, read.pages);
-        while mm.read_next(&mut machine, CPU, &mut under_way).ok()?.is_some() {
-            while mm.take_submitted_read(&mut request) {
-                let folio = |&id| FileFolio { index: mm.page_of_folio(id).1, order: mm.folio_order(id) };
-                came.extend(request.iter().map(folio));
-                request.drain(..).for_each(|id| mm.end_read(id));
-            }
-        }
+        read_request(
+            &mut mm,
+            &mut machine,
+            (Memcg::ROOT, descriptor),
+            read.index..read.index + read.pages,
+            &mut came,
+        )
+        .ok()?;
         Some(came)
     };
     reads.iter().map(bring_in).collect()
+}
+
+/// Reads pages through a descriptor on behalf of a task of a group, from a device that answers at once; the folios that
+/// come in, those read ahead included, go into `brought`, in order.
+pub(crate) fn read_request(
+    mm: &mut MemoryManager,
+    machine: &mut Machine<mm::Category>,
+    (memcg, open): (Memcg, OpenFileId),
+    pages: Range<u32>,
+    brought: &mut Vec<FileFolio>,
+) -> Result<(), OutOfMemory> {
+    let mut submitted = Vec::new();
+    let mut under_way = mm.begin_read(memcg, open, pages.start, pages.end - pages.start);
+    while mm.read_next(machine, CPU, &mut under_way)?.is_some() {
+        while mm.take_submitted_read(&mut submitted) {
+            let folio = |&id| FileFolio { index: mm.page_of_folio(id).1, order: mm.folio_order(id) };
+            brought.extend(submitted.iter().map(folio));
+            submitted.drain(..).for_each(|id| mm.end_read(id));
+        }
+    }
+    Ok(())
 }

@@ -46,6 +46,9 @@ pub enum Cause {
     /// An emulated CPU does not set an accessed bit again while it has the translation cached; unit: by how much the
     /// counters differ.
     EmulatedAccessedBits,
+    /// Folios of 64 pages and more have no nodes of their own in the kernel's tree of a file, and in the twin's they do; unit:
+    /// by how much the counters differ.
+    NodesOfLargeFolios,
 }
 
 impl Cause {
@@ -76,6 +79,7 @@ impl Cause {
             Cause::EmulatedAccessedBits => {
                 "more or less in counters of accessed bits, which emulation sets late"
             }
+            Cause::NodesOfLargeFolios => "nodes of large folios of files, counted in the twin alone",
             Cause::RecorderFaults => "page faults of the recording program's own memory, which do not count",
         }
     }

@@ -25,6 +25,7 @@ mod recording;
 mod running_kernel;
 
 pub use case::Case;
+pub(super) use recording::read_back;
 pub use recording::{Recording, list};
 pub use running_kernel::{obstacle, record};
 

@@ -67,18 +67,22 @@ impl Recording {
 
     /// The reads of a case, and what each brought in.
     pub fn reads(&self, case: &Case) -> Result<Vec<Brought>, RecordingError> {
-        let path = self.directory.join(format!("{}.reads.zst", case.name));
-        let (file, text) = unpacked_text(&path, MOST_BYTES)?;
-        let parse = |(number, line): (usize, &str)| {
-            let known = |(access, _): &Brought| (access.descriptor as usize) < case.descriptors.len();
-            parse(line).filter(known).ok_or_else(|| RecordingError::Stream {
-                file: file.clone(),
-                place: format!("line {}", number + 1),
-                problem: format!("`{line}`: expected descriptor, page, pages: folios that came in"),
-            })
-        };
-        text.lines().enumerate().map(parse).collect()
+        read_back(&self.directory.join(format!("{}.reads.zst", case.name)), case.descriptors.len())
     }
+}
+
+/// The reads by so many descriptors that a file tells of, and what each brought in.
+pub(in crate::verify) fn read_back(path: &Path, descriptors: usize) -> Result<Vec<Brought>, RecordingError> {
+    let (file, text) = unpacked_text(path, MOST_BYTES)?;
+    let parse = |(number, line): (usize, &str)| {
+        let known = |(access, _): &Brought| (access.descriptor as usize) < descriptors;
+        parse(line).filter(known).ok_or_else(|| RecordingError::Stream {
+            file: file.clone(),
+            place: format!("line {}", number + 1),
+            problem: format!("`{line}`: expected descriptor, page, pages: folios that came in"),
+        })
+    };
+    text.lines().enumerate().map(parse).collect()
 }
 
 fn line((access, brought): &Brought) -> String {

@@ -45,13 +45,39 @@ impl FromStr for Lru {
     }
 }
 
+/// How a file is accessed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Way {
+    /// A `pread` within a page each, after `POSIX_FADV_RANDOM`.
+    #[default]
+    Pread,
+    /// A load each through a shared mapping, after `MADV_RANDOM`.
+    RandomMapping,
+    /// A `pread` of several pages each, with readahead.
+    Readahead {
+        /// Pages of each.
+        request_pages: u32,
+        /// Length of the file.
+        file_pages: u32,
+        /// Its file system has large folios.
+        large_folios: bool,
+    },
+}
+
+impl Way {
+    fn is_default(&self) -> bool {
+        *self == Way::default()
+    }
+}
+
 /// One run of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
     /// Its name, with which its files begin.
     pub name: String,
-    /// The sequence ([`Sequence::named`]); none if the accesses are in a file, one `pread` each.
+    /// The sequence ([`Sequence::named`]); none if the accesses are in a file, made as `way` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<String>,
     /// The lists that were in use.
@@ -71,6 +97,9 @@ pub struct Case {
     pub swap_pages: u64,
     /// Accesses between two readings of memory.stat, which bring the counts that refaults go by up to date; 0: none.
     pub stat_reads: u32,
+    /// How the accesses of a file of them are made.
+    #[serde(default, skip_serializing_if = "Way::is_default")]
+    pub way: Way,
     /// Settings that are not the defaults, by full name.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
@@ -95,6 +124,7 @@ impl Case {
             memcg_other: 0,
             swap_pages: 0,
             stat_reads,
+            way: Way::default(),
             settings: BTreeMap::new(),
             counters: BTreeMap::new(),
             causes: BTreeMap::new(),

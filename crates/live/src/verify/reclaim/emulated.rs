@@ -87,7 +87,7 @@ pub fn in_guest(reader: &[String], sequence: &str, lru: Lru) -> Result<PathBuf, 
         let mut recording =
             Recording::new(snapshot::kernel_release(), "emulated by QEMU".into(), recorder.cpus);
         let directory = PathBuf::from("/recording");
-        recording.add(&directory, case, &sequence.operations(), &residency)?;
+        recording.add(&directory, case, &residency)?;
         Ok(directory)
     };
     record().map_err(|error| error.to_string())

@@ -12,11 +12,11 @@
 //! within which the kernel's order depends on when per-CPU batches are emptied; so the same is also asked with the twin's
 //! evictions counted in batches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use workload::access::sequences::Operation;
 
-use super::residency::Residency;
+use super::residency::{Residency, Stay};
 use crate::verify::{Causes, Entry};
 
 /// Pages that reclaim takes at a time (`SWAP_CLUSTER_MAX`).
@@ -43,6 +43,13 @@ pub fn entries(
     }
     let right = in_kernel.hits.iter().zip(&in_twin.hits).filter(|(kernel, twin)| kernel == twin);
     add("accesses, hit or miss", in_kernel.hits.len() as u64, right.count() as u64);
+    let brought = in_kernel.pages_brought();
+    if brought != of_file {
+        add("pages brought in", brought, in_twin.pages_brought());
+        let by_twin: BTreeSet<Stay> = in_twin.stays.iter().copied().collect();
+        let alike = in_kernel.stays.iter().filter(|stay| by_twin.contains(stay));
+        add("folios, brought in by the same access", in_kernel.stays.len() as u64, alike.count() as u64);
+    }
     let evicted = in_kernel.evictions.len() as u64;
     add("evictions", evicted, in_twin.evictions.len() as u64);
     if evicted > 0 {
@@ -61,13 +68,10 @@ pub fn entries(
 
 /// How many of the kernel's evictions the twin has in the same order, if it counts its own in batches of `batch`.
 fn in_order(kernel: &Residency, twin: &Residency, batch: u32) -> u64 {
-    let mut place = vec![None; kernel.hits.len()];
-    for (number, &stay) in (0u32..).zip(&twin.evictions) {
-        place[stay as usize] = Some(number / batch);
-    }
+    let place: BTreeMap<Stay, u32> = twin.evicted().zip((0u32..).map(|number| number / batch)).collect();
     // For each length, the least place that an ascending part of that length can end in.
     let mut ends: Vec<u32> = Vec::new();
-    for number in kernel.evictions.iter().filter_map(|&stay| place[stay as usize]) {
+    for number in kernel.evicted().filter_map(|stay| place.get(&stay).copied()) {
         let length = ends.partition_point(|&end| end <= number);
         match ends.get_mut(length) {
             Some(end) => *end = number,
@@ -79,12 +83,16 @@ fn in_order(kernel: &Residency, twin: &Residency, batch: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use lab::readahead::FileFolio;
     use proptest::prelude::*;
 
+    use super::super::residency::stays_of_folios;
     use super::*;
 
+    /// Of 100 accesses to a page each, none of which was there.
     fn residency(evictions: &[u32]) -> Residency {
-        Residency { hits: vec![false; 100], evictions: evictions.to_vec() }
+        let operations: Vec<Operation> = (0..100).map(Operation::Read).collect();
+        Residency::new(&operations, vec![false; 100], None, evictions).unwrap()
     }
 
     #[test]
@@ -132,7 +140,11 @@ mod tests {
     fn a_case_agrees_with_itself_and_a_difference_shows() {
         let mut operations = vec![Operation::Read(0); 99];
         operations.push(Operation::AnonLoad(0));
-        let kernel = residency(&[3, 4]);
+        let ended = |evictions: &[u32]| {
+            let residency = Residency::new(&operations, vec![false; 100], None, &[]).unwrap();
+            Residency { evictions: evictions.to_vec(), ..residency }
+        };
+        let kernel = ended(&[3, 4]);
         let counters = BTreeMap::from([("pgscan_file".to_string(), 2), ("pgrefill".to_string(), 0)]);
         let same = entries("case", &operations, (&kernel, &counters), (&kernel, &counters));
         assert!(same.iter().all(|entry| entry.case == "case" && entry.error == Some(0.0)), "{same:?}");
@@ -141,10 +153,34 @@ mod tests {
         let orders = ["evictions, in order", "evictions, in order of batches", "pgscan_file"];
         assert_eq!(names, [&expected[..], &orders[..]].concat());
 
-        let mut twin = residency(&[4, 3, 5]);
+        let mut twin = ended(&[4, 3, 5]);
         twin.hits[7] = true;
         let other = entries("case", &operations, (&kernel, &counters), (&twin, &BTreeMap::new()));
         let numbers: Vec<(u64, u64)> = other.iter().map(|entry| (entry.kernel, entry.twin)).collect();
         assert_eq!(numbers, [(99, 98), (1, 1), (100, 99), (2, 3), (2, 1), (2, 2)]);
+    }
+
+    #[test]
+    fn folios_that_were_read_ahead_count_where_they_came_in() {
+        let operations = [0, 2].map(Operation::Read);
+        let brought = |second: u8| {
+            let folio = |index, order| FileFolio { index, order };
+            let stays = stays_of_folios([&[folio(0, 0), folio(1, 0)][..], &[folio(4, second)]]);
+            Residency::new(&operations, vec![false, true], Some(stays), &[1, 4]).unwrap()
+        };
+        let nothing = BTreeMap::new();
+        let found = entries("case", &operations, (&brought(2), &nothing), (&brought(1), &nothing));
+        let rows: Vec<(&str, u64, u64)> =
+            found.iter().map(|entry| (entry.counter.as_str(), entry.kernel, entry.twin)).collect();
+        let expected = [
+            ("misses", 1, 1),
+            ("accesses, hit or miss", 2, 2),
+            ("pages brought in", 6, 4),
+            ("folios, brought in by the same access", 3, 2),
+            ("evictions", 2, 2),
+            ("evictions, in order", 2, 1),
+            ("evictions, in order of batches", 2, 1),
+        ];
+        assert_eq!(rows, expected);
     }
 }

@@ -31,11 +31,11 @@ mod residency;
 mod running_kernel;
 mod twin;
 
-pub use case::{Case, Lru};
+pub use case::{Case, Lru, Way};
 pub use emulated::{emulated, in_guest};
 pub use judge::entries;
 pub use recording::{Generation, Recording, list};
-pub use residency::Residency;
+pub use residency::{Residency, Stay};
 pub(super) use running_kernel::directory;
 pub use running_kernel::obstacle;
 pub use twin::twin_residency;

@@ -184,7 +184,7 @@ pub fn residency(
             }
         }
     }
-    Ok((Residency::new(operations, hits, &evicted).map_err(wrong)?, when_full))
+    Ok((Residency::new(operations, hits, None, &evicted).map_err(wrong)?, when_full))
 }
 
 #[cfg(test)]

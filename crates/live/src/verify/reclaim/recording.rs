@@ -7,6 +7,7 @@
 //!     zipf-multi-gen.evictions.zst           stays that ended, in order    residency
 //!     zipf-multi-gen.generations.csv.zst     sizes, now and then           Generation
 //!     zipf-0.9-classic.accesses.zst          pages, where no sequence has them
+//!     scan-classic.reads.zst                 with readahead instead: reads, and the folios that came in with each
 //! ```
 
 use std::fs::{self};
@@ -16,14 +17,17 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use workload::access::sequences::{Operation, Sequence};
 
-use super::case::Case;
-use super::residency::Residency;
+use super::case::{Case, Way};
+use super::residency::{Residency, stays_of_folios};
 use crate::recordings::{RecordingError, description, name_of, unpacked, with_file};
+use crate::verify::readahead::{Brought, read_back};
 
 /// The file of a recording, in a directory of its own.
 const FILE: &str = "reclaim.toml";
 /// Tens of times what a recording has.
 const MOST_BYTES: u64 = 1 << 26;
+/// Tens of times what a file of a recording has.
+const MOST_PAGES: u32 = 1 << 22;
 
 /// The content of `reclaim.toml`, and where it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -68,24 +72,59 @@ impl Recording {
 
     /// The accesses of a case.
     pub fn operations(&self, case: &Case) -> Result<Vec<Operation>, RecordingError> {
-        let Some(name) = &case.sequence else {
-            let (_, bytes) = self.unpacked(case, "accesses")?;
-            let words = bytes.chunks_exact(4).filter_map(|word| word.first_chunk());
-            return Ok(words.map(|word| Operation::Read(u32::from_le_bytes(*word))).collect());
+        if let Some(name) = &case.sequence {
+            let unknown = || {
+                let file = self.directory.join(FILE).display().to_string();
+                let problem = format!("{}: there is no sequence `{name}`", case.name);
+                RecordingError::Description { file, problem }
+            };
+            return Ok(Sequence::named(name).ok_or_else(unknown)?.operations());
+        }
+        if let Some(reads) = self.reads(case)? {
+            return Ok(reads.iter().map(|(read, _)| Operation::Read(read.index)).collect());
+        }
+        let access = if case.way == Way::RandomMapping { Operation::MapLoad } else { Operation::Read };
+        let (file, bytes) = self.unpacked(case, "accesses")?;
+        let words = bytes.chunks_exact(4).filter_map(|word| word.first_chunk());
+        let pages: Vec<u32> = words.map(|word| u32::from_le_bytes(*word)).collect();
+        match pages.iter().position(|&page| page >= MOST_PAGES) {
+            None => Ok(pages.into_iter().map(access).collect()),
+            Some(number) => Err(RecordingError::Stream {
+                file,
+                place: format!("access {number}"),
+                problem: format!("page {}, a file has no more than {MOST_PAGES}", pages[number]),
+            }),
+        }
+    }
+
+    /// The reads of a case, which are as it says, and what came in with each; none where nothing is read ahead.
+    fn reads(&self, case: &Case) -> Result<Option<Vec<Brought>>, RecordingError> {
+        let Way::Readahead { request_pages, file_pages, .. } = case.way else { return Ok(None) };
+        let path = self.file(case, "reads");
+        let reads = read_back(&path, 1)?;
+        let fits = |(read, folios): &Brought| {
+            let (end, most) = (read.index.checked_add(request_pages), file_pages.min(MOST_PAGES));
+            read.pages == request_pages
+                && end.is_some_and(|end| end <= most)
+                && folios.iter().all(|folio| folio.pages().end <= most)
         };
-        let unknown = || {
-            let file = self.directory.join(FILE).display().to_string();
-            let problem = format!("{}: there is no sequence `{name}`", case.name);
-            RecordingError::Description { file, problem }
-        };
-        Ok(Sequence::named(name).ok_or_else(unknown)?.operations())
+        match reads.iter().position(|read| !fits(read)) {
+            None => Ok(Some(reads)),
+            Some(number) => Err(RecordingError::Stream {
+                file: path.display().to_string(),
+                place: format!("line {}", number + 1),
+                problem: format!("expected a read of {request_pages} pages of {file_pages}, as {FILE} says"),
+            }),
+        }
     }
 
     /// What happened to the pages of a case.
     pub fn residency(&self, case: &Case, operations: &[Operation]) -> Result<Residency, RecordingError> {
+        let reads = self.reads(case)?;
+        let stays = reads.map(|reads| stays_of_folios(reads.iter().map(|(_, folios)| folios.as_slice())));
         let (_, hits) = self.unpacked(case, "hits")?;
         let (file, evictions) = self.unpacked(case, "evictions")?;
-        Residency::decode(operations, &hits, &evictions).map_err(|problem| RecordingError::Stream {
+        Residency::decode(operations, stays, &hits, &evictions).map_err(|problem| RecordingError::Stream {
             file,
             place: "with its hits".into(),
             problem,
@@ -114,14 +153,8 @@ impl Recording {
         Ok(generations)
     }
 
-    /// Writes a case with what happened in it into `directory`, which is made if it is not there.
-    pub fn add(
-        &mut self,
-        directory: &Path,
-        case: Case,
-        operations: &[Operation],
-        residency: &Residency,
-    ) -> Result<(), RecordingError> {
+    /// Writes a case of a sequence, with what happened in it, into `directory`, which is made if it is not there.
+    pub fn add(&mut self, directory: &Path, case: Case, residency: &Residency) -> Result<(), RecordingError> {
         let write = |file: PathBuf, bytes: Vec<u8>| {
             let io = |source| RecordingError::Io { file: file.display().to_string(), source };
             fs::write(&file, bytes).map_err(io)
@@ -129,7 +162,7 @@ impl Recording {
         let io = |source| RecordingError::Io { file: directory.display().to_string(), source };
         fs::create_dir_all(directory).map_err(io)?;
         self.directory = directory.to_path_buf();
-        for (bytes, kind) in residency.encode(operations).into_iter().zip(["hits", "evictions"]) {
+        for (bytes, kind) in residency.encode().into_iter().zip(["hits", "evictions"]) {
             write(
                 self.file(&case, kind),
                 zstd::encode_all(&bytes[..], zstd::DEFAULT_COMPRESSION_LEVEL).map_err(io)?,

@@ -6,20 +6,33 @@
 //!   evictions                b     c          = stays that began with accesses 1 and 3
 //! ```
 //!
-//! An eviction is known by the access that its stay began with. So evictions of the kernel can be found again among the
-//! twin's, whatever happened to the same page before or after.
+//! A stay is known by its folio and the access that it began with. So evictions of the kernel can be found again among the
+//! twin's, whatever happened to the same page before or after. With readahead an access brings in several folios, most
+//! of them before anybody asks for them.
 //!
-//! In files, hits are a bit an access, lowest bit first. An eviction is the number of its stay among all stays of file
-//! pages, as a varint of the zigzag-coded difference to one more than the number before.
+//! In files, hits are a bit an access, lowest bit first. An eviction is the number of its stay among all stays of folios
+//! of the file, as a varint of the zigzag-coded difference to one more than the number before.
 
+use lab::readahead::FileFolio;
 use workload::access::sequences::Operation;
+
+/// The time that a folio of the file is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stay {
+    /// The access that brought it in.
+    pub access: u32,
+    /// What came in.
+    pub folio: FileFolio,
+}
 
 /// What happened to the pages of a sequence of accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Residency {
-    /// Whether the page of each access was resident just before it.
+    /// Whether the page of each access, or all that it asks for, was resident just before it.
     pub hits: Vec<bool>,
-    /// The file pages that were evicted, in order, each as the access that its stay began with.
+    /// Stays of folios of the file, in the order in which they began.
+    pub stays: Vec<Stay>,
+    /// Those of them that ended with an eviction, by number, in the order in which they ended.
     pub evictions: Vec<u32>,
 }
 
@@ -31,39 +44,63 @@ fn file_page(operation: Operation) -> Option<u32> {
     }
 }
 
-/// The accesses that missed a page of the file, with the pages.
-fn stays<'a>(operations: &'a [Operation], hits: &'a [bool]) -> impl Iterator<Item = (u32, u32)> + 'a {
+/// The stays of pages where each comes in by itself, when it is missed.
+fn stays_of_misses(operations: &[Operation], hits: &[bool]) -> Vec<Stay> {
     let misses = (0u32..).zip(operations.iter().zip(hits)).filter(|(_, (_, hit))| !**hit);
-    misses.filter_map(|(access, (&operation, _))| Some((access, file_page(operation)?)))
+    let stay = |(access, (&operation, _))| {
+        Some(Stay { access, folio: FileFolio { index: file_page(operation)?, order: 0 } })
+    };
+    misses.filter_map(stay).collect()
+}
+
+/// The stays of folios that came in with each access.
+pub fn stays_of_folios<'a>(brought: impl IntoIterator<Item = &'a [FileFolio]>) -> Vec<Stay> {
+    let with_access = (0u32..).zip(brought);
+    with_access.flat_map(|(access, folios)| folios.iter().map(move |&folio| Stay { access, folio })).collect()
 }
 
 impl Residency {
-    /// From the pages that were evicted, in order: the n-th eviction of a page ends its n-th stay.
-    pub fn new(operations: &[Operation], hits: Vec<bool>, evicted: &[u32]) -> Result<Residency, String> {
+    /// From the pages that were evicted, in order: the n-th eviction of a page ends its n-th stay. Stays are those of
+    /// misses if there is nothing else to know them from.
+    pub fn new(
+        operations: &[Operation],
+        hits: Vec<bool>,
+        stays: Option<Vec<Stay>>,
+        evicted: &[u32],
+    ) -> Result<Residency, String> {
         if hits.len() != operations.len() {
             return Err(format!("{} hits or misses for {} accesses", hits.len(), operations.len()));
         }
+        let stays = stays.unwrap_or_else(|| stays_of_misses(operations, &hits));
         let mut of_page: Vec<Vec<u32>> = Vec::new();
-        for (access, page) in stays(operations, &hits) {
-            let page = page as usize;
-            if of_page.len() <= page {
-                of_page.resize(page + 1, Vec::new());
+        for (number, stay) in (0u32..).zip(&stays) {
+            let pages = stay.folio.pages();
+            if of_page.len() < pages.end as usize {
+                of_page.resize(pages.end as usize, Vec::new());
             }
-            of_page[page].push(access);
+            of_page[pages.start as usize..pages.end as usize].iter_mut().for_each(|stays| stays.push(number));
         }
         let mut ended = vec![0; of_page.len()];
-        let evictions: Result<Vec<u32>, String> = evicted
-            .iter()
-            .map(|&page| {
-                let stay = of_page.get(page as usize).zip(ended.get_mut(page as usize));
-                let access = stay.and_then(|(stays, ended)| {
-                    *ended += 1;
-                    stays.get(*ended - 1).copied()
-                });
-                access.ok_or_else(|| format!("page {page} was evicted more often than it came in"))
-            })
-            .collect();
-        Ok(Residency { hits, evictions: evictions? })
+        let mut evictions = Vec::new();
+        for &page in evicted {
+            let of_page = of_page.get(page as usize).zip(ended.get_mut(page as usize));
+            let number = of_page.and_then(|(stays, ended)| {
+                *ended += 1;
+                stays.get(*ended - 1).copied()
+            });
+            let number =
+                number.ok_or_else(|| format!("page {page} was evicted more often than it came in"))?;
+            // All pages of a folio go together.
+            if stays[number as usize].folio.index == page {
+                evictions.push(number);
+            }
+        }
+        Ok(Residency { hits, stays, evictions })
+    }
+
+    /// The stays that ended with an eviction, in the order in which they ended.
+    pub fn evicted(&self) -> impl Iterator<Item = Stay> + '_ {
+        self.evictions.iter().map(|&number| self.stays[number as usize])
     }
 
     /// Misses of pages of the file, and of anonymous pages.
@@ -75,18 +112,19 @@ impl Residency {
         misses
     }
 
+    /// Pages that came in.
+    pub fn pages_brought(&self) -> u64 {
+        self.stays.iter().map(|stay| stay.folio.pages().len() as u64).sum()
+    }
+
     /// The bytes of the two files: hits, evictions.
-    pub fn encode(&self, operations: &[Operation]) -> [Vec<u8>; 2] {
+    pub fn encode(&self) -> [Vec<u8>; 2] {
         let byte = |eight: &[bool]| eight.iter().rev().fold(0, |byte, &hit| byte << 1 | u8::from(hit));
         let hits = self.hits.chunks(8).map(byte).collect();
-        let mut number = vec![0i64; operations.len()];
-        for (of_file, (access, _)) in stays(operations, &self.hits).enumerate() {
-            number[access as usize] = of_file as i64;
-        }
         let (mut evictions, mut expected) = (Vec::new(), 0);
-        for &access in &self.evictions {
-            let difference = number[access as usize] - expected;
-            expected = number[access as usize] + 1;
+        for &number in &self.evictions {
+            let difference = i64::from(number) - expected;
+            expected = i64::from(number) + 1;
             let mut rest = (difference << 1 ^ difference >> 63) as u64;
             while rest >= 0x80 {
                 evictions.push(rest as u8 | 0x80);
@@ -97,15 +135,20 @@ impl Residency {
         [hits, evictions]
     }
 
-    /// Undoes [`Residency::encode`].
-    pub fn decode(operations: &[Operation], hits: &[u8], evictions: &[u8]) -> Result<Residency, String> {
+    /// Undoes [`Residency::encode`]; stays as for [`Residency::new`].
+    pub fn decode(
+        operations: &[Operation],
+        stays: Option<Vec<Stay>>,
+        hits: &[u8],
+        evictions: &[u8],
+    ) -> Result<Residency, String> {
         let bytes = operations.len().div_ceil(8);
         if hits.len() != bytes {
             return Err(format!("{} bytes of hits, {} accesses need {bytes}", hits.len(), operations.len()));
         }
         let hits: Vec<bool> =
             (0..operations.len()).map(|access| hits[access / 8] >> (access % 8) & 1 != 0).collect();
-        let stays: Vec<u32> = stays(operations, &hits).map(|(access, _)| access).collect();
+        let stays = stays.unwrap_or_else(|| stays_of_misses(operations, &hits));
         let mut decoded = Vec::new();
         let (mut expected, mut value, mut shift) = (0i64, 0u64, 0);
         for &byte in evictions {
@@ -118,11 +161,10 @@ impl Residency {
                 continue;
             }
             let number = expected + ((value >> 1) as i64 ^ -((value & 1) as i64));
-            let stay = usize::try_from(number).ok().and_then(|number| stays.get(number));
-            let stay = stay.ok_or_else(|| {
+            let known = u32::try_from(number).ok().filter(|&number| (number as usize) < stays.len());
+            decoded.push(known.ok_or_else(|| {
                 format!("eviction {}: stay {number}, there are {}", decoded.len(), stays.len())
-            })?;
-            decoded.push(*stay);
+            })?);
             (expected, value, shift) = (number + 1, 0, 0);
         }
         let mut ended = decoded.clone();
@@ -131,8 +173,11 @@ impl Residency {
             return Err("the last eviction is cut off".into());
         }
         match ended.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(twice) => Err(format!("the stay from access {} on ends twice", twice[0])),
-            None => Ok(Residency { hits, evictions: decoded }),
+            Some(twice) => {
+                let Stay { access, .. } = stays[twice[0] as usize];
+                Err(format!("the stay from access {access} on ends twice"))
+            }
+            None => Ok(Residency { hits, stays, evictions: decoded }),
         }
     }
 }
@@ -152,24 +197,51 @@ mod tests {
 
     const HITS: [bool; 8] = [false, false, true, false, false, false, true, false];
 
+    fn residency(evicted: &[u32]) -> Result<Residency, String> {
+        Residency::new(&operations(), HITS.to_vec(), None, evicted)
+    }
+
     #[test]
     fn evictions_are_known_by_their_stay() {
-        let residency = Residency::new(&operations(), HITS.to_vec(), &[1, 2, 1]).unwrap();
-        assert_eq!(residency.evictions, [1, 3, 5]);
-        assert_eq!(residency.misses(&operations()), [5, 1]);
-        let error = |evicted: &[u32]| Residency::new(&operations(), HITS.to_vec(), evicted).unwrap_err();
+        let twice = residency(&[1, 2, 1]).unwrap();
+        assert_eq!(twice.evicted().map(|stay| stay.access).collect::<Vec<_>>(), [1, 3, 5]);
+        assert_eq!((twice.misses(&operations()), twice.pages_brought()), ([5, 1], 5));
+        let error = |evicted: &[u32]| residency(evicted).unwrap_err();
         assert_eq!(error(&[2, 2]), "page 2 was evicted more often than it came in");
         assert_eq!(error(&[7]), "page 7 was evicted more often than it came in");
-        let short = Residency::new(&operations(), vec![true], &[]).unwrap_err();
+        let short = Residency::new(&operations(), vec![true], None, &[]).unwrap_err();
         assert_eq!(short, "1 hits or misses for 8 accesses");
+    }
+
+    /// Reads of two pages: the first brings in four and a folio of four more, the third the first again.
+    #[test]
+    fn a_folio_goes_as_one() {
+        let operations = [0, 2, 0].map(Operation::Read);
+        let brought = [
+            vec![0, 1, 2, 3].into_iter().map(|index| FileFolio { index, order: 0 }).collect::<Vec<_>>(),
+            vec![FileFolio { index: 4, order: 2 }],
+            vec![FileFolio { index: 0, order: 0 }],
+        ];
+        let stays = stays_of_folios(brought.iter().map(Vec::as_slice));
+        let hits = vec![false, true, false];
+        let new = |evicted: &[u32]| Residency::new(&operations, hits.clone(), Some(stays.clone()), evicted);
+        let residency = new(&[0, 4, 5, 6, 7, 0]).unwrap();
+        assert_eq!((&residency.evictions, residency.pages_brought()), (&vec![0, 4, 5], 9));
+        assert_eq!(
+            residency.evicted().last(),
+            Some(Stay { access: 2, folio: FileFolio { index: 0, order: 0 } })
+        );
+        let [hits, evictions] = residency.encode();
+        assert_eq!(Residency::decode(&operations, Some(stays.clone()), &hits, &evictions), Ok(residency));
+        assert_eq!(new(&[0, 0, 0]).unwrap_err(), "page 0 was evicted more often than it came in");
     }
 
     #[test]
     fn files_are_as_described() {
-        let residency = Residency { hits: HITS.to_vec(), evictions: vec![1, 3, 0] };
+        let residency = residency(&[1, 2, 0]).unwrap();
         // Stays 1, 2 and 0: the first two in the order of their beginning, the last three back.
-        assert_eq!(residency.encode(&operations()), [vec![0b0100_0100], vec![2, 0, 5]]);
-        let decode = |hits: &[u8], evictions: &[u8]| Residency::decode(&operations(), hits, evictions);
+        assert_eq!(residency.encode(), [vec![0b0100_0100], vec![2, 0, 5]]);
+        let decode = |hits: &[u8], evictions: &[u8]| Residency::decode(&operations(), None, hits, evictions);
         assert_eq!(decode(&[0b0100_0100], &[2, 0, 5]), Ok(residency));
         let error = |evictions: &[u8]| decode(&[0b0100_0100], evictions).unwrap_err();
         assert_eq!(error(&[2, 40]), "eviction 1: stay 22, there are 5");
@@ -183,14 +255,14 @@ mod tests {
         #[test]
         fn what_is_written_is_read(order in Just((0..60u32).collect::<Vec<_>>()).prop_shuffle(), gone in 0..60usize) {
             let operations: Vec<Operation> = (0..60).map(Operation::Read).collect();
-            let residency = Residency { hits: vec![false; 60], evictions: order[..gone].to_vec() };
-            let [hits, evictions] = residency.encode(&operations);
-            prop_assert_eq!(Residency::decode(&operations, &hits, &evictions), Ok(residency));
+            let residency = Residency::new(&operations, vec![false; 60], None, &order[..gone]).unwrap();
+            let [hits, evictions] = residency.encode();
+            prop_assert_eq!(Residency::decode(&operations, None, &hits, &evictions), Ok(residency));
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            let _ = Residency::decode(&operations(), &[0b0100_0100], &bytes);
+            let _ = Residency::decode(&operations(), None, &[0b0100_0100], &bytes);
         }
     }
 }

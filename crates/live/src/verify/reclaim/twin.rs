@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use lab::page_cache::{Setup, replay};
+use lab::page_cache::{Requests, Setup, replay};
 use mm::memory_map::memory_layout;
 use mm::{Event, Features, Settings};
 use workload::access::sequences::Operation;
 
-use super::case::{Case, Lru};
-use super::residency::Residency;
+use super::case::{Case, Lru, Way};
+use super::residency::{Residency, stays_of_folios};
 use crate::verify::VerifyError;
 use crate::verify::running_kernel::failed;
 
@@ -42,7 +42,13 @@ pub fn twin_residency(
         metadata: metadata as u32,
         swap_pages: case.swap_pages,
         stat_reads: case.stat_reads,
-        random_mapping: false,
+        random_mapping: case.way == Way::RandomMapping,
+        requests: match case.way {
+            Way::Pread | Way::RandomMapping => None,
+            Way::Readahead { request_pages: pages, file_pages, large_folios } => {
+                Some(Requests { pages, file_pages, large_folios })
+            }
+        },
     };
     let outcome = replay(&setup, operations, &mut |_| {}).map_err(|error| wrong(error.to_string()))?;
     // The group's own counts of these are not the machine's, which leave groups out.
@@ -50,6 +56,8 @@ pub fn twin_residency(
     let compared = |event: &&Event| case.memcg_max.is_none() || !by_reclaimer.contains(event);
     let counters = Event::ALL.iter().filter(compared);
     let counters = counters.map(|&event| (event.name().to_string(), outcome.counters.get(event)));
-    let counters = counters.collect();
-    Ok((Residency::new(operations, outcome.hits, &outcome.evicted).map_err(wrong)?, counters))
+    let mut counters: BTreeMap<String, u64> = counters.collect();
+    counters.insert("workingset_nodes".into(), outcome.workingset_nodes);
+    let stays = setup.requests.map(|_| stays_of_folios(outcome.brought.iter().map(Vec::as_slice)));
+    Ok((Residency::new(operations, outcome.hits, stays, &outcome.evicted).map_err(wrong)?, counters))
 }
