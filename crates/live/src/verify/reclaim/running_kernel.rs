@@ -14,6 +14,7 @@
 //! A hole is read without touching the disk, but its pages go through the page cache as any others do. Everything is removed
 //! at the end, on an error, on Ctrl-C and on SIGTERM; what a killed process leaves, the next removes.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,14 +28,14 @@ use super::case::{Case, Lru};
 use super::memcg::Hierarchy;
 use super::page_events::{PageEvents, residency};
 use super::{Residency, case_entries, summary, verdict};
-use crate::proc::parse_meminfo;
+use crate::proc::{parse_meminfo, parse_vmstat};
 use crate::record::RecordError;
 use crate::record::interruption::Interruption;
 use crate::snapshot;
 use crate::tracefs::Tracefs;
 use crate::verify::guard::SettingsGuard;
 use crate::verify::running_kernel::{cpus_in_range, failed};
-use crate::verify::{Report, VerifyError, features};
+use crate::verify::{Cause, Report, VerifyError, features};
 
 /// The sequences that a program can run that only reads.
 pub const SEQUENCES: [&str; 4] = ["zipf", "loop", "scanmix", "shift"];
@@ -58,6 +59,12 @@ const COUNTERS: [&str; 12] = [
     "workingset_refault_file",
     "workingset_restore_file",
 ];
+
+/// Counters that are taken from /proc/vmstat, so of the whole machine, where a group's memory.stat has none.
+const OF_MACHINE: [&str; 4] =
+    ["workingset_activate_file", "workingset_nodereclaim", "workingset_nodes", "workingset_restore_file"];
+
+const VMSTAT: &str = "/proc/vmstat";
 
 /// Which lists are in use, where the kernel has both.
 pub const LRU_GEN: &str = "/sys/kernel/mm/lru_gen/enabled";
@@ -155,13 +162,21 @@ impl Recorder {
         let described = file.as_file().metadata();
         let described = described.map_err(|source| failed(place.display().to_string(), source))?;
         let events = PageEvents::start(&self.tracefs, &described)?;
+        let before = vmstat()?;
         self.read(sequence, file.path(), group.path())?;
+        let after = vmstat()?;
         let events = events.end()?;
         let statistics = group.statistics().map_err(|source| failed("memory.stat", source))?;
         let (residency, when_full) = residency(&sequence.operations(), &events)?;
         case.memcg_other = when_full.map_or(0, |resident| max.saturating_sub(resident));
         let counters = COUNTERS.iter().filter_map(|&name| Some((name.into(), *statistics.get(name)?)));
         case.counters = counters.collect();
+        for name in OF_MACHINE.into_iter().filter(|name| !statistics.contains_key(*name)) {
+            if let (Some(before), Some(after)) = (before.get(name), after.get(name)) {
+                case.counters.insert(name.into(), after.saturating_sub(*before));
+                case.causes.insert(name.into(), Cause::OtherPrograms);
+            }
+        }
         Ok((case, residency))
     }
 
@@ -198,6 +213,14 @@ impl Drop for Reader {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// The machine's counters, those included that CPUs have not passed on yet.
+fn vmstat() -> Result<BTreeMap<String, u64>, VerifyError> {
+    // A kernel without it is some counts late.
+    let _ = fs::read_to_string("/proc/sys/vm/stat_refresh");
+    let text = fs::read_to_string(VMSTAT).map_err(|source| failed(VMSTAT, source))?;
+    Ok(parse_vmstat(&text)?)
 }
 
 /// Where the file is made: on a disk, as temporary files in memory are no page cache.
