@@ -343,7 +343,8 @@ fn render(report: &Report, qemu: bool) -> String {
     }
     let causes = causes(&report.entries);
     if !causes.is_empty() {
-        let mut grid = Grid::new(&["what no tracepoint shows, or was put right", "how often"]);
+        let mut grid =
+            Grid::new(&["what no tracepoint shows, was put right, or explains a difference", "how often"]);
         causes.iter().for_each(|(cause, n)| grid.row([cause.description().to_string(), n.to_string()]));
         pieces.push(grid.render());
     }
