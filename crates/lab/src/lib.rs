@@ -10,6 +10,7 @@ pub mod calibration;
 pub mod comparison;
 pub mod equilibrium;
 pub mod experiment;
+mod heeded;
 pub mod metric;
 pub mod outcome;
 pub mod page_cache;

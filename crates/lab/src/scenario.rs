@@ -19,6 +19,7 @@
 //!
 //! A [`Run`] is one scenario with everything decided: variant, seed, machine profile, settings.
 
+use crate::heeded::not_heeded;
 use crate::simulation::kbuild::KernelBuild;
 use crate::simulation::kernel_writes::{KernelWrites, parse_write};
 use crate::simulation::long_running::LongRunning;
@@ -45,6 +46,18 @@ macro_rules! workloads {
         #[serde(tag = "kind")]
         pub enum Workload {
             $($(#[$doc])* #[serde(rename = $kind)] $variant($spec),)*
+        }
+
+        impl Workload {
+            /// All kinds.
+            pub const KINDS: &'static [&'static str] = &[$($kind),*];
+
+            /// What `kind` of a scenario's file says.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Workload::$variant(_) => $kind,)*
+                }
+            }
         }
 
         /// What is wrong with the figures of a workload of this kind, with their places.
@@ -254,6 +267,16 @@ pub enum ScenarioError {
     /// A kernel setting is wrong.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// A kernel setting would change nothing.
+    #[error("{name}: {scenario} does not heed this setting: {reason}")]
+    NotHeeded {
+        /// The setting.
+        name: String,
+        /// The scenario.
+        scenario: String,
+        /// Why not, and who does.
+        reason: String,
+    },
     /// A value of a scenario is impossible.
     #[error("{key} = {value}: it takes {expected}")]
     OutOfRange {
@@ -396,6 +419,15 @@ impl Scenario {
                         expected: format!("a setting with a value that it takes: {error}"),
                     }
                 })?;
+            }
+        }
+        for name in changes.keys() {
+            if let Some(reason) = not_heeded(name, self.workload.kind()) {
+                return Err(ScenarioError::NotHeeded {
+                    name: name.clone(),
+                    scenario: self.name.clone(),
+                    reason,
+                });
             }
         }
         Ok(Run {
