@@ -108,13 +108,23 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     ))
 }
 
-/// What a reader of the numbers must know, a line each.
+/// What a reader of the numbers must know, a line each; what is so with several seeds of a variant is said once.
 pub fn notes(records: &[Record]) -> String {
-    let lines = records.iter().flat_map(|record| {
-        let run = format!("{}, seed {}", record.run.variant, record.run.seed);
-        record.notes.iter().map(move |note| format!("\n{run}: {note}"))
-    });
-    let text: String = lines.collect();
+    let mut lines: Vec<(&str, &str, Vec<String>)> = Vec::new();
+    for Record { run, notes, .. } in records {
+        for note in notes {
+            let seed = run.seed.to_string();
+            match lines.iter_mut().find(|(variant, known, _)| *variant == run.variant && known == note) {
+                Some((.., seeds)) => seeds.push(seed),
+                None => lines.push((&run.variant, note, vec![seed])),
+            }
+        }
+    }
+    let line = |(variant, note, seeds): (&str, &str, Vec<String>)| {
+        let noun = if seeds.len() == 1 { "seed" } else { "seeds" };
+        format!("\n{variant}, {noun} {}: {note}", seeds.join(", "))
+    };
+    let text: String = lines.into_iter().map(line).collect();
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 

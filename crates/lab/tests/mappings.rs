@@ -55,3 +55,20 @@ fn marked_entries_reach_farther() {
     assert!(walks("v2", true) < walks("v2", false));
     assert_eq!(walks("P0", true), walks("P0", false), "single pages have nothing to mark");
 }
+
+#[test]
+fn who_has_no_size_enabled_is_told_which_setting_does() {
+    let notes = |variant: &str, changes: &[(&str, &str)]| {
+        let scenario = Scenario::load("redis-snapshot").unwrap();
+        let machine = load_machine(&scenario.machine).unwrap();
+        let changes = changes.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        simulate(&scenario.run(variant, 1, &machine, &changes).unwrap()).notes
+    };
+    let setting = "transparent_hugepage/hugepages-64kB/enabled";
+    let note = notes("v6", &[]);
+    assert!(note.len() == 1 && note[0].ends_with(&format!("--set {setting}=always")), "{note:?}");
+    assert_eq!(notes("v6", &[(setting, "always")]), [""; 0]);
+    assert_eq!(notes("v6", &[("transparent_hugepage/enabled", "always")]), [""; 0]);
+    assert_eq!(notes("m4", &[]), [""; 0], "a variant of enabled sizes");
+    assert_eq!(notes("P0", &[]), [""; 0], "a kernel that has no sizes");
+}

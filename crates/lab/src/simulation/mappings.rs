@@ -356,6 +356,7 @@ impl Replay {
         outcome.counters = counters.clone();
         outcome.mthp = self.system.mm.mthp_stats().clone();
         outcome.page_operations = counters.page_operations();
+        outcome.notes.extend(self.system.note_of_sizes());
         outcome
     }
 }

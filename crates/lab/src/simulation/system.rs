@@ -12,6 +12,8 @@
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use machine::{Category as _, Costs, Cpu, CpuQueue, Machine, Node, Time, Topology};
+use mm::huge_memory::features::FolioSize;
+use mm::huge_memory::policy::has_nothing_enabled;
 use mm::huge_memory::stats::MthpStats;
 use mm::lru_lock::LruLock;
 use mm::memory_map::MemoryRange;
@@ -299,6 +301,19 @@ impl System {
     /// The furthest that any CPU has come.
     pub fn latest(&self) -> Time {
         self.machine.topology.all_cpus().map(|cpu| self.machine.now(cpu)).max().unwrap_or(Time::ZERO)
+    }
+
+    /// What to say of a kernel that makes large folios of the sizes that are enabled, where none is.
+    pub fn note_of_sizes(&self) -> Option<String> {
+        let thp = &self.mm.settings().transparent_hugepage;
+        let wanted = FolioSize::Contpte.order(thp.page_size);
+        let kib = thp.page_size.kib() << wanted;
+        has_nothing_enabled(&self.mm.features().folios, thp).then(|| {
+            format!(
+                "no size of folios is enabled, so faults make single pages; for {kib} KiB give \
+                 --set transparent_hugepage/hugepages-{kib}kB/enabled=always"
+            )
+        })
     }
 
     /// What was measured until `end`; metrics that every kind of run has are filled in.

@@ -156,6 +156,13 @@ pub fn candidates(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Order
     }
 }
 
+/// Whether a kernel makes folios of the sizes that are enabled, and none is.
+pub fn has_nothing_enabled(f: &FolioFeatures, thp: &ThpSettings) -> bool {
+    let inherited = if thp.enabled == Enabled::Always { thp.orders(Mode::Inherit) } else { Orders::NONE };
+    let enabled = thp.orders(Mode::Always).or(thp.orders(Mode::Madvise)).or(inherited);
+    f.candidates == Candidates::Enabled && enabled == Orders::NONE
+}
+
 /// The pages of the aligned window of an order that has `page`.
 pub fn window(page: u64, order: u8) -> Range<u64> {
     let start = page >> order << order;

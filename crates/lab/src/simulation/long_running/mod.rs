@@ -534,6 +534,7 @@ impl<'a> LongRun<'a> {
         outcome.counters = counters.clone();
         outcome.mthp = self.system.mm.mthp_stats().clone();
         outcome.page_operations = counters.page_operations();
+        outcome.notes.extend(self.system.note_of_sizes());
         if self.killed > 0 {
             let note = format!("areas that ended early, as no memory was left for others: {}", self.killed);
             outcome.notes.push(note);
