@@ -5,6 +5,7 @@
 use crate::fault_injection::FaultAttr;
 use crate::huge_memory::settings::{ThpSettings, show_number, write_number};
 use machine::PageSize;
+use strsim::jaro_winkler;
 use thiserror::Error;
 
 /// A setting that can be given as `--set NAME=VALUE`.
@@ -755,17 +756,43 @@ fn sizes(page_size: PageSize) -> String {
 /// How many names are proposed for one that there is not.
 const PROPOSED: usize = 3;
 
-/// The settings whose names are most like one that is none of them.
+/// The settings whose names are most like one that is none of them, which may lack its directory.
 pub(crate) fn most_like_setting(name: &str) -> String {
-    most_like(name, SETTINGS.iter().map(|setting| setting.name))
+    let directory = &name[..name.len() - file(name).len()];
+    let lacks_directory =
+        directory.is_empty() || !SETTINGS.iter().any(|setting| setting.name.starts_with(directory));
+    let likeness = |other: &str| match jaro_winkler(name, other) {
+        _ if file(other) == name => 1.0,
+        whole if lacks_directory => whole.max(jaro_winkler(name, file(other))),
+        whole => whole,
+    };
+    first_by(likeness, SETTINGS.iter().map(|setting| setting.name))
+}
+
+/// A name without its first directory.
+fn file(name: &str) -> &str {
+    name.split_once(['/', '.']).map_or(name, |(_, file)| file)
 }
 
 /// Those of some names that are most like one that is none of them.
 pub fn most_like<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut names: Vec<_> =
-        names.into_iter().map(|other| (strsim::jaro_winkler(name, other), other)).collect();
+    first_by(|other| jaro_winkler(name, other), names)
+}
+
+fn first_by<'a>(likeness: impl Fn(&str) -> f64, names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names: Vec<_> = names.into_iter().map(|other| (likeness(other), other)).collect();
     names.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     names.iter().take(PROPOSED).map(|&(_, name)| name).collect::<Vec<_>>().join(", ")
+}
+
+/// From here on a name is taken for another one, misspelt.
+const MISSPELT: f64 = 0.8;
+
+/// "(do you mean that one?)", if one of few names is much like one that is none of them.
+pub fn meant<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    let like = names.into_iter().map(|other| (jaro_winkler(name, other), other));
+    let like = like.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(likeness, _)| *likeness >= MISSPELT);
+    like.map_or(String::new(), |(_, other)| format!(" (do you mean {other}?)"))
 }
 
 impl Settings {
@@ -793,6 +820,17 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_without_its_directory_is_recognised() {
+        let like = most_like_setting("hugepages-8kB/enabled");
+        assert!(like.split(", ").all(|name| name.starts_with("transparent_hugepage/hugepages-")), "{like}");
+        assert!(most_like_setting("swappiness").starts_with("vm.swappiness"));
+        let huge = most_like_setting("hugepages-2048kB/enabled");
+        assert!(huge.starts_with("transparent_hugepage/hugepages-2048kB/enabled"), "{huge}");
+        assert_eq!(meant("equilibriun", ["equilibrium", "pid-filter"]), " (do you mean equilibrium?)");
+        assert_eq!(meant("hvo", ["pcp", "hugetlb"]), "");
+    }
 
     #[test]
     fn keeps_the_kernel_s_bounds() {

@@ -7,6 +7,7 @@ use crate::arguments::{SweepArguments, SystemArguments};
 use crate::failure::Failure;
 use crate::plot::{self, PlotFile};
 use lab::experiment::Experiment;
+use mm::sysctl::meant;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -80,14 +81,39 @@ impl Ground {
     }
 }
 
+/// A question, and what answers it.
+pub struct Study {
+    /// What the command takes.
+    pub name: &'static str,
+    /// The question.
+    pub question: &'static str,
+    execute: fn(&Arguments) -> Result<(), Failure>,
+}
+
+/// All of them.
+pub const STUDIES: [Study; 2] = [
+    Study {
+        name: "equilibrium",
+        question: "do more fallback orders cost a system that runs for long its folios of 64 KiB?",
+        execute: equilibrium::execute,
+    },
+    Study {
+        name: "pid-filter",
+        question: "on which kernels does NUMA balancing starve memory that no thread faulted in lately?",
+        execute: pid_filter::execute,
+    },
+];
+
 /// Runs the study.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    match arguments.study.as_str() {
-        "equilibrium" => equilibrium::execute(arguments),
-        "pid-filter" if arguments.plot.is_some() => {
-            Err(Failure::input("--plot: pid-filter is a map, not a curve; leave it out or take --json"))
-        }
-        "pid-filter" => pid_filter::execute(arguments),
-        other => Err(Failure::input(format!("{other}: no such study; there are: equilibrium, pid-filter"))),
+    let names = STUDIES.map(|study| study.name);
+    let asked = arguments.study.as_str();
+    match STUDIES.iter().find(|study| study.name == asked) {
+        Some(study) => (study.execute)(arguments),
+        None => Err(Failure::input(format!(
+            "{asked}: no such study{}; there are: {}",
+            meant(asked, names),
+            names.join(", ")
+        ))),
     }
 }

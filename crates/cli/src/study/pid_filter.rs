@@ -26,6 +26,10 @@ struct Row {
 
 /// Runs the study.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.plot.is_some() {
+        let message = "--plot: pid-filter is a map, not a curve; leave it out or take --json";
+        return Err(Failure::input(message));
+    }
     let mut rows = Vec::new();
     let mut ground = None;
     for arm in arms() {

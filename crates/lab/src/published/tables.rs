@@ -1,5 +1,6 @@
 //! The files with the tables as printed.
 
+use mm::sysctl::meant;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -13,6 +14,8 @@ const TEXT: &str = include_str!("../../../../data/published/seed-tables.toml");
 pub struct Mechanism {
     /// The name that commands take.
     pub name: &'static str,
+    /// What else they take for it.
+    pub alias: Option<&'static str>,
     /// The series.
     pub description: &'static str,
     /// What the ids of its tables begin with.
@@ -22,24 +25,33 @@ pub struct Mechanism {
 impl Mechanism {
     /// All mechanisms.
     pub const ALL: &'static [Mechanism] = &[
-        Mechanism { name: "pcp", description: "PCP high auto-tuning, 10 patches, 2023", prefix: "s0." },
+        Mechanism {
+            name: "pcp",
+            alias: None,
+            description: "PCP high auto-tuning, 10 patches, 2023",
+            prefix: "s0.",
+        },
         Mechanism {
             name: "hugetlb",
+            alias: None,
             description: "Batch hugetlb vmemmap modification operations, 12 patches, 2023",
             prefix: "s1.",
         },
         Mechanism {
             name: "reclaim",
+            alias: None,
             description: "Refault distance update with MGLRU support, RFC v3, 6 patches, 2023",
             prefix: "s2.",
         },
         Mechanism {
             name: "numa",
+            alias: None,
             description: "sched/numa: Enhance vma scanning, v3, 4 patches, 2023",
             prefix: "s3.",
         },
         Mechanism {
             name: "folios",
+            alias: Some("thp"),
             description: "variable-order, large folios for anonymous memory, v2, 2023",
             prefix: "s4.",
         },
@@ -49,7 +61,7 @@ impl Mechanism {
     pub fn find(name: &str) -> Result<&'static Mechanism, TablesError> {
         Mechanism::ALL
             .iter()
-            .find(|mechanism| mechanism.name == name)
+            .find(|mechanism| mechanism.name == name || mechanism.alias == Some(name))
             .ok_or_else(|| TablesError::UnknownMechanism { name: name.into() })
     }
 
@@ -80,7 +92,7 @@ impl Mechanism {
 #[derive(Debug, Error)]
 pub enum TablesError {
     /// No such mechanism.
-    #[error("{name}: no published tables of this mechanism; there are tables of: {}", known_mechanisms())]
+    #[error("{name}: no such mechanism{}; there are: {}", meant(name, known_names()), known_mechanisms())]
     UnknownMechanism {
         /// What was asked for.
         name: String,
@@ -103,8 +115,16 @@ pub enum TablesError {
     },
 }
 
+fn known_names() -> impl Iterator<Item = &'static str> {
+    Mechanism::ALL.iter().flat_map(|mechanism| [mechanism.name].into_iter().chain(mechanism.alias))
+}
+
 fn known_mechanisms() -> String {
-    Mechanism::ALL.iter().map(|mechanism| mechanism.name).collect::<Vec<_>>().join(", ")
+    let name = |mechanism: &Mechanism| match mechanism.alias {
+        Some(alias) => format!("{} (or {alias})", mechanism.name),
+        None => mechanism.name.into(),
+    };
+    Mechanism::ALL.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 #[derive(Deserialize)]
