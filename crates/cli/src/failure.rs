@@ -20,6 +20,8 @@ pub enum Failure {
     Input(anyhow::Error),
     /// Something else went wrong; exit code 1.
     Other(anyhow::Error),
+    /// The twin is further from the kernel than it may be, as the report said; exit code 1.
+    Outside,
     /// Ctrl-C, after what was done is safe; exit code 130.
     Interrupted,
 }
@@ -29,7 +31,7 @@ impl Failure {
     pub fn message(&self) -> Option<String> {
         match self {
             Failure::Input(error) | Failure::Other(error) => Some(with_causes(error)),
-            Failure::Interrupted => None,
+            Failure::Outside | Failure::Interrupted => None,
         }
     }
 
@@ -37,7 +39,7 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Failure::Input(_) => ExitCode::from(2),
-            Failure::Other(_) => ExitCode::from(1),
+            Failure::Other(_) | Failure::Outside => ExitCode::from(1),
             Failure::Interrupted => ExitCode::from(130),
         }
     }
@@ -55,7 +57,7 @@ impl Failure {
                 }
                 _ => None,
             },
-            Failure::Interrupted => None,
+            Failure::Outside | Failure::Interrupted => None,
         }
     }
 

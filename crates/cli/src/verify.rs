@@ -2,7 +2,6 @@
 
 use crate::failure::Failure;
 use crate::json;
-use crate::number::percent;
 use crate::table::Grid;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,6 +15,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use verdict::{Bound, Verdict, difference};
+
+mod verdict;
 
 /// Compare the twin's counters with those of the kernel that runs here (needs root), or of recorded ones
 #[derive(clap::Args)]
@@ -35,12 +37,16 @@ readahead: a file is read in several ways; for each read, which pages came in? T
 numa: hint faults and scan passes of programs on several nodes; what is decided about each
 stands beside what the twin decides.
 
-thp: memory is mapped in VMAs of many sizes and touched in many ways, with several sizes of large
+folios: memory is mapped in VMAs of many sizes and touched in many ways, with several sizes of large
 folios enabled; which folios are there, how many faults it took and what the kernel counted
 stands beside the twin's.
 
 Where the kernel cannot be asked (no root, no tracefs, a pool in use), recordings that come with
 the source are judged instead, and the report says so.
+
+The last line says how many numbers were compared, how many are within the mechanism's bound, and
+which is furthest off. Exit codes: 0 none is outside, 1 some are, or something failed, 2 asked for
+something impossible.
 
 Examples:
   mmtwin verify pcp
@@ -52,14 +58,15 @@ Examples:
   mmtwin verify readahead
   mmtwin verify numa --recorded
   mmtwin verify numa --qemu
-  mmtwin verify thp")]
+  mmtwin verify folios")]
 pub struct Arguments {
-    /// The mechanism: pcp, hugetlb, reclaim, readahead, numa or thp (or folios, which is the same)
+    /// The mechanism: pcp, hugetlb, reclaim, numa or folios (thp is the same); and readahead
     mechanism: String,
 
-    /// Only this workload of pcp: page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2; may be given several times
+    /// Only this workload: of pcp page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2, others have none to choose;
+    /// may be given several times
     #[arg(long = "workload", value_name = "NAME", conflicts_with = "recorded")]
-    workloads: Vec<Program>,
+    workloads: Vec<String>,
 
     /// Judge recordings instead of the kernel that runs here
     #[arg(long)]
@@ -188,25 +195,13 @@ struct View<'a> {
     mechanism: &'a str,
     #[serde(flatten)]
     report: &'a Report,
+    verdict: &'a Verdict,
 }
 
 /// Verifies.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let asked = match arguments.mechanism.as_str() {
-        // What `mmtwin published` calls it.
-        "folios" => "thp",
-        name => name,
-    };
-    let mechanism = MECHANISMS.iter().find(|mechanism| mechanism.name == asked);
-    let Some(mechanism) = mechanism else {
-        let names = in_words(MECHANISMS.iter());
-        let message = format!("{}: this mechanism cannot be verified; {names} can", arguments.mechanism);
-        return Err(Failure::input(message));
-    };
-    if !arguments.workloads.is_empty() && mechanism.name != "pcp" {
-        let message = format!("--workload: {} has none, only pcp does; leave it out", mechanism.name);
-        return Err(Failure::input(message));
-    }
+    let mechanism = Mechanism::find(&arguments.mechanism)?;
+    let workloads = mechanism.workloads(&arguments.workloads)?;
     if arguments.qemu && mechanism.emulated.is_none() {
         let names = in_words(MECHANISMS.iter().filter(|mechanism| mechanism.emulated.is_some()));
         let message = format!("--qemu: only {names} are verified in emulation; leave it out");
@@ -218,18 +213,33 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
     bar.enable_steady_tick(Duration::from_millis(200));
     let recordings = arguments.recordings.clone().unwrap_or_else(default_directory);
-    let judged = mechanism.judge(arguments, &recordings, &mut |what| bar.set_message(what.to_string()));
+    let asked = Asked { workloads, recordings };
+    let judged = mechanism.judge(arguments, &asked, &mut |what| bar.set_message(what.to_string()));
     bar.finish_and_clear();
     let report = judged?;
     if report.entries.is_empty() && report.fallback.is_some() {
-        let message =
-            format!("{}: no recordings there; give a directory with --recordings", recordings.display());
+        let message = format!(
+            "{}: no recordings there; give a directory with --recordings",
+            asked.recordings.display()
+        );
         return Err(Failure::input(message));
     }
+    let verdict = Verdict::new(&report.entries, &mechanism.bound);
     if arguments.json {
-        return json::print("verify", &View { mechanism: mechanism.name, report: &report });
+        let (report, verdict) = (&report, &verdict);
+        json::print("verify", &View { mechanism: mechanism.name, report, verdict })?;
+    } else {
+        json::print_text(&render(&report, &verdict, arguments.qemu))?;
     }
-    json::print_text(&render(&report, arguments.qemu))
+    if verdict.outside > 0 { Err(Failure::Outside) } else { Ok(()) }
+}
+
+/// What is asked of a mechanism.
+struct Asked {
+    /// The workloads to run; all if there are none.
+    workloads: Vec<Program>,
+    /// Where recordings are.
+    recordings: PathBuf,
 }
 
 /// Told what is being done.
@@ -241,61 +251,110 @@ type Judged = Result<Report, VerifyError>;
 type Emulated = fn(&[&str], bool, Progress) -> Judged;
 
 /// A mechanism, and what it is judged by.
-struct Mechanism {
-    name: &'static str,
+pub struct Mechanism {
+    /// Its name, as `mmtwin published` has it.
+    pub name: &'static str,
+    /// What is compared.
+    pub compared: &'static str,
     /// Recordings in a directory; the text says why it is them.
     from_recordings: fn(&Path, String, Progress) -> Judged,
     /// The kernel that runs here, or recordings where it cannot be asked.
-    live: fn(&Arguments, &Path, Progress) -> Result<Report, Failure>,
+    live: fn(&Asked, Progress) -> Result<Report, Failure>,
     emulated: Option<Emulated>,
+    bound: Bound,
 }
 
-const MECHANISMS: [Mechanism; 6] = [
-    Mechanism { name: "pcp", from_recordings, live: judge_pcp, emulated: None },
+/// All that can be verified: the mechanisms of `mmtwin published`, and readahead, which reclaim builds on.
+pub const MECHANISMS: [Mechanism; 6] = [
+    Mechanism {
+        name: "pcp",
+        compared: "refills, drains and states of pagesets while workloads run",
+        from_recordings,
+        live: judge_pcp,
+        emulated: None,
+        bound: Bound::PCP,
+    },
     Mechanism {
         name: "hugetlb",
+        compared: "flushes and pages when the pool of 2 MiB pages is resized",
         from_recordings: hugetlb::from_recordings,
-        live: |_, recordings, progress| Ok(hugetlb::hugetlb(recordings, progress)?),
+        live: |asked, progress| Ok(hugetlb::hugetlb(&asked.recordings, progress)?),
         emulated: None,
+        bound: Bound::EXACT,
     },
     Mechanism {
         name: "reclaim",
+        compared: "hits, misses and evictions of accesses in a memory cgroup",
         from_recordings: reclaim::from_recordings,
-        live: |_, recordings, progress| Ok(reclaim::reclaim(&this_program(READER)?, recordings, progress)?),
+        live: |asked, progress| Ok(reclaim::reclaim(&this_program(READER)?, &asked.recordings, progress)?),
         emulated: Some(reclaim::emulated),
+        bound: Bound::RECLAIM,
     },
     Mechanism {
         name: "readahead",
+        compared: "folios that reads of a file bring in",
         from_recordings: readahead::from_recordings,
-        live: |_, recordings, progress| Ok(readahead::readahead(recordings, progress)?),
+        live: |asked, progress| Ok(readahead::readahead(&asked.recordings, progress)?),
         emulated: None,
+        bound: Bound::EXACT,
     },
     Mechanism {
         name: "numa",
+        compared: "decisions about hint faults and scans, and counters over time",
         from_recordings: numa::from_recordings,
-        live: |_, recordings, progress| {
+        live: |asked, progress| {
             let reason = "NUMA balancing of this kernel is not watched; it is judged by recordings, or with --qemu on emulated machines";
-            Ok(numa::from_recordings(recordings, reason.into(), progress)?)
+            Ok(numa::from_recordings(&asked.recordings, reason.into(), progress)?)
         },
         emulated: Some(numa::emulated),
+        bound: Bound::NUMA,
     },
     Mechanism {
-        name: "thp",
+        name: "folios",
+        compared: "folios, faults and counters of memory that is mapped and touched",
         from_recordings: thp::from_recordings,
-        live: |_, recordings, progress| Ok(thp::thp(&this_program(MEMORY)?, recordings, progress)?),
+        live: |asked, progress| Ok(thp::thp(&this_program(MEMORY)?, &asked.recordings, progress)?),
         emulated: None,
+        bound: Bound::EXACT,
     },
 ];
 
+/// What only `mmtwin verify` has.
+const READAHEAD: &str = "readahead";
+
 impl Mechanism {
-    fn judge(&self, arguments: &Arguments, recordings: &Path, progress: Progress) -> Result<Report, Failure> {
+    /// The mechanism named `name`, by the names of `mmtwin published` and one more.
+    fn find(name: &str) -> Result<&'static Mechanism, Failure> {
+        let name = match name {
+            READAHEAD => READAHEAD,
+            name => match lab::published::Mechanism::find(name) {
+                Ok(mechanism) => mechanism.name,
+                Err(error) => return Err(Failure::input(format!("{error}; verify also has {READAHEAD}"))),
+            },
+        };
+        Ok(MECHANISMS.iter().find(|mechanism| mechanism.name == name).expect("all can be verified"))
+    }
+
+    /// The workloads of these names.
+    fn workloads(&self, names: &[String]) -> Result<Vec<Program>, Failure> {
+        if !names.is_empty() && self.name != "pcp" {
+            let message =
+                format!("--workload: {} runs all it has; only pcp has workloads to choose from", self.name);
+            return Err(Failure::input(message));
+        }
+        let program =
+            |name: &String| name.parse().map_err(|error| Failure::input(format!("--workload: {error}")));
+        names.iter().map(program).collect()
+    }
+
+    fn judge(&self, arguments: &Arguments, asked: &Asked, progress: Progress) -> Result<Report, Failure> {
         match self.emulated {
             _ if arguments.recorded => {
                 let reason = "asked for with --recorded";
-                Ok((self.from_recordings)(recordings, reason.into(), progress)?)
+                Ok((self.from_recordings)(&asked.recordings, reason.into(), progress)?)
             }
             Some(emulated) if arguments.qemu => Ok(emulated(&[GUEST, self.name], arguments.fresh, progress)?),
-            _ => (self.live)(arguments, recordings, progress),
+            _ => (self.live)(asked, progress),
         }
     }
 }
@@ -307,10 +366,10 @@ fn in_words<'a>(mechanisms: impl Iterator<Item = &'a Mechanism>) -> String {
     format!("{} and {last}", names.join(", "))
 }
 
-fn judge_pcp(arguments: &Arguments, recordings: &Path, progress: Progress) -> Result<Report, Failure> {
+fn judge_pcp(asked: &Asked, progress: Progress) -> Result<Report, Failure> {
     let program = this_program(WORKLOAD)?;
-    let options =
-        Options { program, workloads: arguments.workloads.clone(), recordings: recordings.to_path_buf() };
+    let Asked { workloads, recordings } = asked;
+    let options = Options { program, workloads: workloads.clone(), recordings: recordings.clone() };
     Ok(pcp(&options, progress)?)
 }
 
@@ -320,7 +379,7 @@ fn this_program(word: &str) -> Result<Vec<String>, Failure> {
     Ok(vec![program.display().to_string(), word.to_string()])
 }
 
-fn render(report: &Report, qemu: bool) -> String {
+fn render(report: &Report, verdict: &Verdict, qemu: bool) -> String {
     let mut pieces = vec![match &report.fallback {
         Some(reason) => format!("recordings of Linux {}, not the running kernel: {reason}", report.kernel),
         None if qemu && report.entries.is_empty() => "no kernel was emulated".into(),
@@ -351,39 +410,8 @@ fn render(report: &Report, qemu: bool) -> String {
     if !report.notes.is_empty() {
         pieces.push(report.notes.join("\n"));
     }
-    pieces.extend(verdict(&report.entries));
+    pieces.extend((!report.entries.is_empty()).then(|| verdict.sentence()));
     pieces.join("\n\n")
-}
-
-/// How many counters are exact, and which is the furthest off of those that can be compared.
-fn verdict(entries: &[Entry]) -> Option<String> {
-    let exact = entries.iter().filter(|entry| entry.kernel == entry.twin).count();
-    let incomparable = entries.iter().filter(|entry| !entry.is_comparable()).count();
-    let size = |entry: &Entry| entry.error.map_or(f64::INFINITY, f64::abs);
-    let furthest = entries
-        .iter()
-        .filter(|entry| entry.kernel != entry.twin && entry.is_comparable())
-        .max_by(|a, b| size(a).total_cmp(&size(b)))
-        .map(|entry| {
-            format!("; furthest off: {}, {}, {}", entry.case, entry.counter, difference(entry.error))
-        });
-    let mut counts = format!("{exact} of {} exact", entries.len());
-    if incomparable > 0 {
-        counts += &format!(", {incomparable} not comparable");
-    }
-    (!entries.is_empty()).then(|| counts + &furthest.unwrap_or_default())
-}
-
-fn difference(error: Option<f64>) -> String {
-    match error {
-        Some(0.0) => "exact".into(),
-        Some(error) => {
-            let sign = if error > 0.0 { "+" } else { "" };
-            let text = if error.abs() >= 0.001 { percent(error) } else { format!("{:.4} %", 100.0 * error) };
-            format!("{sign}{text}")
-        }
-        None => "kernel has 0".into(),
-    }
 }
 
 /// Every cause, with the largest number that one entry of a case has: entries of a case share them.
@@ -398,29 +426,4 @@ fn causes(entries: &[Entry]) -> Vec<(Cause, u64)> {
     let mut sums: BTreeMap<Cause, u64> = BTreeMap::new();
     by_case.into_iter().for_each(|((cause, _), n)| *sums.entry(cause).or_default() += n);
     sums.into_iter().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use live::verify::Causes;
-
-    #[test]
-    fn the_verdict_names_what_is_furthest_off() {
-        let entry =
-            |counter: &str, kernel, twin| Entry::new("case", counter, kernel, twin, Causes::default());
-        assert_eq!(verdict(&[]), None);
-        assert_eq!(verdict(&[entry("a", 0, 0), entry("b", 7, 7)]).unwrap(), "2 of 2 exact");
-        let off = [entry("a", 100, 100), entry("b", 100, 98), entry("c", 100, 103)];
-        assert_eq!(verdict(&off).unwrap(), "1 of 3 exact; furthest off: case, c, +3.0 %");
-        let unknown = [entry("b", 100, 98), entry("c", 0, 1)];
-        assert_eq!(verdict(&unknown).unwrap(), "0 of 2 exact; furthest off: case, c, kernel has 0");
-        let mut busy = entry("d", 5, 50);
-        busy.causes.add(Cause::OtherPrograms, 45);
-        let with_busy = [entry("b", 100, 98), busy];
-        assert_eq!(
-            verdict(&with_busy).unwrap(),
-            "0 of 2 exact, 1 not comparable; furthest off: case, b, -2.0 %"
-        );
-    }
 }

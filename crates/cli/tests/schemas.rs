@@ -276,6 +276,8 @@ fn verify_hugetlb() {
     assert_eq!((&flushes["kernel"], &flushes["twin"]), (&2.into(), &2.into()));
     let tables = entries.iter().find(|entry| entry["causes"]["earlier_splits"].is_number()).unwrap();
     assert!(tables["counter"].as_str().unwrap().ends_with("page tables, from the trace"));
+    let verdict = &document["verdict"];
+    assert_eq!((&verdict["exact"], &verdict["worst"]), (&entries.len().into(), &Value::Null));
 }
 
 #[test]

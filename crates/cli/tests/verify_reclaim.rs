@@ -33,8 +33,9 @@ fn the_running_kernel_judges_and_is_left_as_it_was() {
     let child = mmtwin(place.path()).stdout(Stdio::piped()).spawn().unwrap();
     let pid = child.id();
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // How close it comes depends on what else runs here.
+    assert_eq!(output.status.code(), Some(if report["verdict"]["outside"] == 0 { 0 } else { 1 }));
     if let Some(reason) = report["fallback"].as_str() {
         eprintln!("skipped: {reason}");
         return;
