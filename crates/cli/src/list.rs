@@ -2,15 +2,18 @@
 
 use crate::failure::Failure;
 use crate::json;
+use crate::study::STUDIES;
 use crate::table::Grid;
+use crate::verify::MECHANISMS;
 use clap::ValueEnum;
 use lab::metric::{METRICS, Metric};
 use lab::published::Mechanism;
 use lab::scenario::{Scenario, load_machine, machine_names};
+use mm::series::MAINLINE;
 use mm::{Series, Variant};
 use serde::Serialize;
 
-/// List scenarios, machines, variants, releases, settings, metrics and published tables
+/// List scenarios, machines, variants, releases, settings, metrics, published tables, studies and what can be verified
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,6 +38,8 @@ enum Part {
     Settings,
     Metrics,
     Published,
+    Studies,
+    Verified,
 }
 
 #[derive(Serialize)]
@@ -45,13 +50,22 @@ struct Lists {
     releases: Vec<ReleaseLine>,
     settings: Vec<SettingLine>,
     metrics: &'static [Metric],
-    published: Vec<Line>,
+    published: Vec<PublishedLine>,
+    studies: Vec<Line>,
+    verified: Vec<Line>,
 }
 
 #[derive(Serialize)]
 struct Line {
     name: String,
     description: String,
+}
+
+#[derive(Serialize)]
+struct PublishedLine {
+    name: &'static str,
+    description: &'static str,
+    tables: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -129,6 +143,11 @@ impl Lists {
             series.variants().map(line)
         });
         let releases = mm::series::RELEASES;
+        let mut published = Vec::new();
+        for Mechanism { name, description, .. } in Mechanism::ALL {
+            let tables = Mechanism::find(name)?.tables(&[])?.into_iter().map(|table| table.id).collect();
+            published.push(PublishedLine { name, description, tables });
+        }
         Ok(Lists {
             scenarios,
             machines,
@@ -136,7 +155,9 @@ impl Lists {
             releases: releases.iter().map(|&(release, variant)| ReleaseLine { release, variant }).collect(),
             settings: settings.collect(),
             metrics: METRICS,
-            published: Mechanism::ALL.iter().map(|m| line(m.name, m.description)).collect(),
+            published,
+            studies: STUDIES.iter().map(|study| line(study.name, study.question)).collect(),
+            verified: MECHANISMS.iter().map(|m| line(m.name, m.compared)).collect(),
         })
     }
 
@@ -163,7 +184,11 @@ impl Lists {
             }
             Part::Variants => {
                 let mut grid = Grid::new(&["series", "variant", "what it is"]);
-                self.variants.iter().for_each(|v| grid.row([v.series, v.name, v.description]));
+                let is_released = |v: &&VariantLine| MAINLINE.iter().any(|kernel| kernel.name == v.name);
+                let posted = self.variants.iter().filter(|v| !is_released(v));
+                posted.for_each(|v| grid.row([v.series, v.name, v.description]));
+                // Every series ends in them.
+                MAINLINE.iter().for_each(|kernel| grid.row(["all", kernel.name, kernel.description]));
                 grid
             }
             Part::Releases => {
@@ -184,7 +209,15 @@ impl Lists {
                 self.metrics.iter().for_each(|m| grid.row([m.name, m.unit, m.description]));
                 grid
             }
-            Part::Published => described("published", &self.published),
+            Part::Published => {
+                let mut grid = Grid::new(&["published", "what it is\ntables"]);
+                for p in &self.published {
+                    grid.row([p.name.to_string(), format!("{}\n{}", p.description, p.tables.join(" "))]);
+                }
+                grid
+            }
+            Part::Studies => described("study", &self.studies),
+            Part::Verified => described("verify", &self.verified),
         };
         grid.words = (1..grid.header.len()).collect();
         grid

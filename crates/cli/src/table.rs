@@ -77,12 +77,7 @@ impl Grid {
 
     /// The table for the terminal that stdout is, in one piece or several.
     pub fn render(&self) -> String {
-        match terminal_width() {
-            Some(width) => self.render_for(width),
-            // Somebody may look for a line of it.
-            None if self.is_words() => self.piece(&self.columns(), None),
-            None => self.render_for(DEFAULT_WIDTH),
-        }
+        self.render_for(terminal_width().unwrap_or(DEFAULT_WIDTH))
     }
 
     fn render_for(&self, width: usize) -> String {
