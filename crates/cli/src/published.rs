@@ -18,17 +18,19 @@ use serde::Serialize;
 #[command(after_help = "\
 Cells of the unpatched kernel are marked (base): machines are calibrated with them, so they
 take no part in the statistics. Runs are shared with `mmtwin compare`: a scenario's runs are
-made once.
+made once. A table of claims needs the scenarios that its sentences are about, seconds to minutes
+of work; what is run is said first.
 
 Examples:
   mmtwin published pcp
   mmtwin published pcp --table s0.lmbench3.unix
   mmtwin published hugetlb
   mmtwin published reclaim
+  mmtwin published numa --table s3.claims
   mmtwin published folios
   mmtwin published pcp --json > pcp.json")]
 pub struct Arguments {
-    /// The mechanism: pcp, hugetlb, reclaim, numa or folios
+    /// The mechanism: pcp, hugetlb, reclaim, numa or folios (thp is the same)
     mechanism: String,
 
     /// Only this table; may be given several times
@@ -52,7 +54,13 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let mechanism = Mechanism::find(&arguments.mechanism)?;
     let tables = mechanism.tables(&arguments.tables)?;
     let mut observations = Observations::default();
-    for need in needs(&tables) {
+    let needs = needs(&tables);
+    if !needs.is_empty() {
+        let scenarios: Vec<String> =
+            needs.iter().map(|need| format!("{} ({})", need.scenario, need.variants.join(", "))).collect();
+        eprintln!("to be run for these tables: {}", scenarios.join("; "));
+    }
+    for need in needs {
         observe(&mut observations, need.scenario, need.variants, &arguments.sweep)?;
     }
     let report = Report::new(&tables, &observations);
