@@ -8,16 +8,17 @@ use machine::Profile;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// How runs are made and kept.
 #[derive(Args)]
 pub struct SweepArguments {
     /// Seeds, 1 to N, the same for every variant [default: the scenario's]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroU32>)]
     pub seeds: Option<NonZeroU32>,
 
     /// Runs at the same time; results do not depend on it [default: one a CPU]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>)]
     pub jobs: Option<NonZeroUsize>,
 
     /// Results directory; runs that are there already are not made again
@@ -40,6 +41,11 @@ impl SweepArguments {
     }
 }
 
+/// A number of things of which there is at least one.
+pub fn count<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "expected a whole number, at least 1".into())
+}
+
 /// How many threads to use if `asked` were asked for.
 pub fn jobs(asked: Option<NonZeroUsize>) -> usize {
     asked.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
@@ -51,8 +57,7 @@ pub struct ScenarioArguments {
     /// A name from `mmtwin list scenarios`, or a .toml file
     scenario: String,
 
-    /// Variants or releases, separated by commas [default: the scenario's; `run`: its first one; `sensitivity`: base and
-    /// the series' last patch]
+    /// Variants or releases, separated by commas
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
     variants: Option<Vec<String>>,
 

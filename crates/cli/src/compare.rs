@@ -13,8 +13,12 @@ use lab::metric::{Better, Metric};
 use serde::Serialize;
 use std::path::Path;
 
+const VARIANTS: &str =
+    "Variants or releases, separated by commas, the one to compare with first [default: the scenario's]";
+
 /// Compare variants of a scenario over paired seeds
 #[derive(clap::Args)]
+#[command(mut_arg("variants", |variants| variants.help(VARIANTS)))]
 #[command(after_help = "\
 The first variant is what the others are compared with. A change is marked with * where it
 is significant.

@@ -5,7 +5,7 @@
 //!                                                            progress and the last word on stderr
 //! ```
 //!
-//! Exit codes: 0 done, 1 failed, 2 asked for something impossible, 130 interrupted.
+//! Exit codes: 0 done, 1 failed or, of `verify`, outside its bounds, 2 asked for something impossible, 130 interrupted.
 
 mod arguments;
 mod calibrate;
@@ -48,9 +48,12 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 Examples:
   mmtwin list                                 what there is
   mmtwin compare kbuild                       a kernel build, all variants of the series
+  mmtwin compare numa01                       threads and their memory on two nodes
+  mmtwin compare speedometer                  a browser, with large folios and without
   mmtwin record -o build.parquet -- make -j2  what a command asks of the page allocator (root)
   mmtwin replay build.parquet                 the same demand in the twin
   mmtwin mrc trace.oracleGeneral.bin          how often policies miss, over sizes of memory
+  mmtwin study equilibrium                    a question that takes several scenarios
   mmtwin published pcp                        predictions against published tables
   mmtwin verify pcp                           the twin against the kernel that runs here (root)"
 )]

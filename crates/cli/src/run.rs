@@ -15,8 +15,11 @@ use mm::huge_memory::stats::MthpStats;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+const VARIANTS: &str = "Variants or releases, separated by commas [default: the scenario's first one]";
+
 /// Run a scenario and print everything that it measures and counts
 #[derive(clap::Args)]
+#[command(mut_arg("variants", |variants| variants.help(VARIANTS)))]
 #[command(after_help = "\
 Examples:
   mmtwin run page_fault1

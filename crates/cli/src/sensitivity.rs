@@ -13,8 +13,11 @@ use lab::sensitivity::{Effect, Question, Sensitivity};
 use serde::Serialize;
 use std::num::NonZeroUsize;
 
+const VARIANTS: &str = "Variants or releases, separated by commas [default: base and the series' last patch]";
+
 /// Move each assumption about a machine or workload over its plausible range
 #[derive(clap::Args)]
+#[command(mut_arg("variants", |variants| variants.help(VARIANTS)))]
 #[command(after_help = "\
 An assumption is a figure with a range, or one whose source calls it an assumption. It is moved to
 both ends of its range, or to half and twice its value, while all others stay.
