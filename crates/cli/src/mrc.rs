@@ -12,14 +12,14 @@ use lab::rulers::{self, Point, Policy, Sequence};
 use plotters::chart::SeriesLabelPosition;
 use serde::Serialize;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use workload::access::{self, Format, PAGE_SIZE};
 
 /// Draw miss-ratio curves of an access trace: how often policies miss, over sizes of memory
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Arguments {
-    /// A trace of accesses to page cache, disk or memory
+    /// A trace of accesses to page cache, disk or memory; `-`: standard input
     trace: PathBuf,
 
     /// The trace's format, if its contents do not say
@@ -74,7 +74,8 @@ Examples:
   mmtwin mrc trace.oracleGeneral.zst
   mmtwin mrc trace.oracleGeneral.bin --policies belady,lru,cls,g614 --sizes 1000,10000,100000
   mmtwin mrc disk.oracleGeneral.bin --points 32 --plot disk.svg --results results/disk
-  mmtwin mrc huge.oracleGeneral.zst --sample 0.01"
+  mmtwin mrc huge.oracleGeneral.zst --sample 0.01
+  xz -dc trace.csv.xz | mmtwin mrc -"
     )
 }
 
@@ -132,13 +133,13 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         Some(rate) => rulers::sampled_curves(&sequence, &policies, &sizes, rate),
         None => Ok(rulers::curves(&sequence, &policies, &sizes)),
     })?;
-    let trace = arguments.trace.display().to_string();
+    let trace = access::name(&arguments.trace);
     if let Some(directory) = &arguments.results {
         let program = sweep::program()?;
         rulers::write_parquet(directory, &trace, &program, &sequence, arguments.sample, &points)?;
     }
     if let Some(plot) = &arguments.plot {
-        let name = arguments.trace.file_name().unwrap_or_default().to_string_lossy();
+        let name = Path::new(&trace).file_name().unwrap_or_default().to_string_lossy();
         plot.draw(&chart(&name, &policies, &points))?;
     }
     if arguments.json {

@@ -41,7 +41,7 @@ mod table;
 mod tests;
 
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{Cursor, Read};
 use std::path::Path;
 
 pub use blkparse::BlockEvent;
@@ -85,19 +85,32 @@ trait Decode: Send {
 /// Accesses decoded at a time: input and output of a block stay in a CPU's second cache.
 const BLOCK: usize = 1 << 12;
 
-/// Opens the access trace at `path`; without a `format` it is recognised by its contents and name.
+/// The path that stands for standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// What the trace at `path` is called.
+pub fn name(path: &Path) -> String {
+    if path == Path::new(STANDARD_INPUT) { "standard input".to_string() } else { path.display().to_string() }
+}
+
+/// Opens the access trace at `path`, which may be a pipe; `-` is standard input. Without a `format` it is recognised by
+/// its contents and name.
 pub fn open(path: impl AsRef<Path>, format: Option<Format>) -> Result<Accesses, AccessError> {
-    let file = path.as_ref().display().to_string();
+    let path = path.as_ref();
+    let file = name(path);
+    if path == Path::new(STANDARD_INPUT) {
+        return Accesses::from_reader(std::io::stdin(), file, format);
+    }
     let io = |source| AccessError::Io { file: file.clone(), source };
     let mut input = File::open(path).map_err(io)?;
+    let is_file = input.metadata().map_err(io)?.is_file();
     let mut magic = Vec::new();
     input.by_ref().take(PARQUET_MAGIC.len() as u64).read_to_end(&mut magic).map_err(io)?;
-    // Of all formats, this one is read from several places of the file at once.
-    if magic == PARQUET_MAGIC && matches!(format, None | Some(Format::PageCache)) {
+    // Of all formats, this one is read from several places at once, which a file can and a pipe cannot.
+    if is_file && magic == PARQUET_MAGIC && matches!(format, None | Some(Format::PageCache)) {
         return Ok(Accesses::new(Box::new(page_cache::PageCache::new(input, file)?)));
     }
-    input.rewind().map_err(io)?;
-    Accesses::from_reader(input, file, format)
+    Accesses::from_reader(Cursor::new(magic).chain(input), file, format)
 }
 
 /// How a Parquet file begins.

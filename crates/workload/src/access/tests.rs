@@ -1,7 +1,8 @@
 //! Every reader on real traces (`samples/README.md` says where they come from) and on damaged ones.
 
 use std::collections::HashSet;
-use std::io::Cursor;
+use std::io::{Cursor, Write};
+use std::os::fd::AsRawFd;
 
 use proptest::prelude::*;
 
@@ -135,6 +136,22 @@ fn a_file_is_opened_by_its_path() {
     assert!(missing.ends_with("none: No such file or directory (os error 2)"), "{missing}");
     let is_directory = open(directory.path(), None).err().unwrap().to_string();
     assert!(is_directory.ends_with("Is a directory (os error 21)"), "{is_directory}");
+}
+
+/// Every sample, plain and packed, read from a pipe: nothing seeks.
+#[test]
+fn a_pipe_is_read_to_its_end() {
+    for (sample, format) in samples() {
+        for bytes in [sample.to_vec(), zstd::encode_all(sample, 3).unwrap()] {
+            let (pipe, mut writer) = std::io::pipe().unwrap();
+            let writing = std::thread::spawn(move || writer.write_all(&bytes).unwrap());
+            let read: Vec<Access> = open(format!("/proc/self/fd/{}", pipe.as_raw_fd()), None)
+                .and_then(Iterator::collect)
+                .unwrap();
+            writing.join().unwrap();
+            assert_eq!(read, good(sample, Some(format.clone())), "{format:?}");
+        }
+    }
 }
 
 #[test]
@@ -336,7 +353,7 @@ fn other_files_are_refused_with_a_remedy() {
     assert_eq!(refused(&zstd::encode_all(&b""[..], 3).unwrap()), "trace is empty; record or copy it again");
     assert_eq!(
         refused(b"\xfd7zXZ\0rest"),
-        "trace is packed with xz, which is not read; unpack it (`xz -dk trace`) or pack it with zstd"
+        "trace is packed with xz, which is not read; unpack it (`xz -dk`) or pack it with zstd"
     );
     let names = Format::NAMES;
     assert!(refused(b"PAR1xxxx").starts_with("trace: cut short or damaged ("));
