@@ -20,7 +20,9 @@ pub enum AccessError {
         file: String,
     },
     /// Compressed by something other than zstd.
-    #[error("{file} is packed with {packing}, which is not read; unpack it (`{unpack}`) or pack it with zstd")]
+    #[error(
+        "{file} is packed with {packing}, which is not read; unpack it (`{unpack}`) or pack it with zstd"
+    )]
     Packed {
         /// The trace.
         file: String,

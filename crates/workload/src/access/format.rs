@@ -3,11 +3,12 @@
 use std::str::FromStr;
 
 use super::input::Input;
-use super::lines::{Lines, number};
+use super::lines::{Lines, number, shown};
 use super::page_cache::PageCache;
 use super::table::{Columns, Table};
 use super::{
-    AccessError, BlockEvent, Decode, PARQUET_MAGIC, UnknownFormat, blkparse, fio, ids, lackey, oracle, table,
+    AccessError, BlockEvent, Decode, PARQUET_MAGIC, UnknownFormat, blkparse, fio, ids, lackey, oracle,
+    table,
 };
 
 /// A format of access traces.
@@ -74,19 +75,25 @@ impl FromStr for Format {
 /// The format of a trace: text by its first line, anything else by its name or by records that make sense.
 pub(super) fn detect(input: &Input) -> Result<Format, AccessError> {
     let head = input.head();
-    let unrecognised =
-        |found: &str| AccessError::Unrecognised { file: input.file.clone(), found: found.to_string() };
+    let unrecognised = |found: String| AccessError::Unrecognised { file: input.file.clone(), found };
     if head.starts_with(PARQUET_MAGIC) {
         return Ok(Format::PageCache);
     }
-    if !is_text(head) {
-        if input.file.to_ascii_lowercase().contains("oraclegeneral") || oracle::plausible(head) {
+    if let Err(no_text) = check_text(head) {
+        if input.file.to_ascii_lowercase().contains("oraclegeneral") {
             return Ok(Format::OracleGeneral);
         }
-        return Err(unrecognised("is neither text nor records of oracleGeneral"));
+        return match oracle::check(head) {
+            Ok(()) => Ok(Format::OracleGeneral),
+            Err(no_records) => Err(unrecognised(format!(
+                "is neither text ({no_text}) nor records of oracleGeneral ({no_records})"
+            ))),
+        };
     }
-    let mut lines = head.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let first = lines.next().ok_or_else(|| unrecognised("has blank lines only"))?;
+    let mut lines = head.split(|&byte| byte == b'\n').enumerate();
+    let (before, first) = lines
+        .find(|(_, line)| !line.trim_ascii().is_empty())
+        .ok_or_else(|| unrecognised("has blank lines only".to_string()))?;
     match first {
         _ if first.starts_with(b"fio version ") => Ok(Format::Fio),
         _ if lackey::plausible(first) => Ok(Format::Lackey),
@@ -94,15 +101,29 @@ pub(super) fn detect(input: &Input) -> Result<Format, AccessError> {
         _ if table::plausible(first) => Ok(Format::Csv(Columns::default())),
         _ if number(first.trim_ascii()).is_some() => Ok(Format::Ids),
         // Any text could be ids, but mostly is none.
-        _ => Err(unrecognised("is text that begins like no trace")),
+        _ => Err(unrecognised(format!(
+            "is text that begins like no trace: line {}, `{}`, has neither a number nor one of the columns {}",
+            before + 1,
+            shown(first.trim_ascii()),
+            table::OBJECT.join(", ")
+        ))),
     }
 }
 
-/// Whether bytes are text: UTF-8, which may be cut at the end, without control characters.
-fn is_text(bytes: &[u8]) -> bool {
+/// Whether bytes are text: UTF-8, which may be cut at the end, without control characters. If not, why.
+fn check_text(bytes: &[u8]) -> Result<(), String> {
     let valid = match std::str::from_utf8(bytes) {
-        Ok(_) => true,
-        Err(error) => error.error_len().is_none(),
+        Err(error) if error.error_len().is_some() => error.valid_up_to(),
+        _ => bytes.len(),
     };
-    valid && bytes.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r'))
+    let is_control = |&byte: &u8| byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r');
+    let at = bytes[..valid].iter().position(is_control).unwrap_or(valid);
+    let Some(byte) = bytes.get(at) else { return Ok(()) };
+    let what = if at < valid { "a control character" } else { "not UTF-8" };
+    Err(format!("line {}: {byte:#04x} at byte {at} is {what}", line_of(bytes, at)))
+}
+
+/// The line that a byte is in, from 1.
+fn line_of(bytes: &[u8], at: usize) -> usize {
+    1 + bytes[..at].iter().filter(|&&byte| byte == b'\n').count()
 }

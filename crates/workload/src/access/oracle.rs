@@ -123,14 +123,24 @@ impl Record {
 }
 
 /// Whether the first bytes of a trace can be records: times do not fall, and each next access is a later
-/// record or none.
-pub(super) fn plausible(head: &[u8]) -> bool {
-    let (records, _) = head.as_chunks::<RECORD>();
-    let mut time = 0;
-    let mut fits = |(at, record): (usize, Record)| {
-        let later = record.next == -1 || record.next > at as i64;
-        let ordered = record.time >= std::mem::replace(&mut time, record.time);
-        later && ordered
-    };
-    !records.is_empty() && records.iter().map(Record::from).enumerate().all(&mut fits)
+/// record or none. If not, why.
+pub(super) fn check(head: &[u8]) -> Result<(), String> {
+    let (records, rest) = head.as_chunks::<RECORD>();
+    if records.is_empty() {
+        return Err(format!("{} bytes are less than a record of {RECORD}", rest.len()));
+    }
+    let mut before = 0;
+    for (at, Record { time, next, .. }) in records.iter().map(Record::from).enumerate() {
+        let offset = at * RECORD;
+        if next != -1 && next <= at as i64 {
+            return Err(format!(
+                "at byte {offset}: next access {next}, which must be a record after {at}, or -1 for none"
+            ));
+        }
+        if time < before {
+            return Err(format!("at byte {offset}: time {time}, which must not be before {before}"));
+        }
+        before = time;
+    }
+    Ok(())
 }

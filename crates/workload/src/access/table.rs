@@ -95,7 +95,7 @@ impl FromStr for Columns {
 }
 
 const TIME: [&str; 5] = ["time", "timestamp", "op_time", "clock_time", "real_time"];
-const OBJECT: [&str; 6] = ["object", "object_id", "obj_id", "id", "key", "block_id"];
+pub(super) const OBJECT: [&str; 6] = ["object", "object_id", "obj_id", "id", "key", "block_id"];
 const SIZE: [&str; 4] = ["size", "obj_size", "object_size", "io_size"];
 const OFFSET: [&str; 2] = ["offset", "io_offset"];
 const OP: [&str; 3] = ["op", "operation", "op_name"];
@@ -276,7 +276,16 @@ fn delimiter(line: &[u8]) -> Option<u8> {
     (count(most) > 0).then_some(most)
 }
 
-/// Whether the first line of a text is a table's, rather than an id.
+/// Whether the first line of a text is a table's, rather than an id or prose: several fields, a number among them, or
+/// a column of objects.
 pub(super) fn plausible(line: &[u8]) -> bool {
-    delimiter(line).is_some() || OBJECT.iter().any(|name| is(line, name))
+    let delimiter = delimiter(line);
+    let mut reader =
+        ReaderBuilder::new().has_headers(false).delimiter(delimiter.unwrap_or(b',')).from_reader(line);
+    let mut first = ByteRecord::new();
+    if reader.read_byte_record(&mut first).is_err() {
+        return false;
+    }
+    let names_objects = first.iter().any(|field| OBJECT.iter().any(|name| is(field, name)));
+    names_objects || delimiter.is_some() && !is_header(&first)
 }

@@ -359,13 +359,52 @@ fn other_files_are_refused_with_a_remedy() {
     assert!(refused(b"PAR1xxxx").starts_with("trace: cut short or damaged ("));
     assert_eq!(
         refused(&[0xfe; 100]),
-        format!("trace is neither text nor records of oracleGeneral; name its format, one of {names}")
+        format!(
+            "trace is neither text (line 1: 0xfe at byte 0 is not UTF-8) nor records of oracleGeneral (at byte 0: next \
+             access -72340172838076674, which must be a record after 0, or -1 for none); name its format, one of \
+             {names}"
+        )
     );
     assert_eq!(refused(b"\n\n"), format!("trace has blank lines only; name its format, one of {names}"));
-    assert_eq!(
-        refused(b"root:x:0:0:root:/root:/bin/bash\n"),
-        format!("trace is text that begins like no trace; name its format, one of {names}")
-    );
+    for (text, line, first) in [
+        ("root:x:0:0:root:/root:/bin/bash\n", 1, "root:x:0:0:root:/root:/bin/bash"),
+        ("\n# mmtwin\n\nHow many, and which, pages?\n", 2, "# mmtwin"),
+    ] {
+        assert_eq!(
+            refused(text.as_bytes()),
+            format!(
+                "trace is text that begins like no trace: line {line}, `{first}`, has neither a number nor one of the \
+                 columns object, object_id, obj_id, id, key, block_id; name its format, one of {names}"
+            )
+        );
+    }
+}
+
+#[test]
+fn what_stops_to_be_text_or_records_is_named() {
+    let refused = |bytes: &[u8]| read(bytes, None).1.unwrap();
+    let mut text = "time,key\n".to_string() + &"1,2\n".repeat(500);
+    text.truncate(2005);
+    let latin_1 = [text.as_bytes(), b"3,\xe9t\xe9\n"].concat();
+    let error = refused(&latin_1);
+    let expected =
+        "trace is neither text (line 501: 0xe9 at byte 2007 is not UTF-8) nor records of oracleGeneral (";
+    assert!(error.starts_with(expected), "{error}");
+    // As any byte is good in an id, naming the format is a remedy.
+    assert_eq!(good(&latin_1, Some("csv".parse().unwrap())).len(), 500);
+    let error = refused(&[text.as_bytes(), b"3,a\0b\n"].concat());
+    let expected = "trace is neither text (line 501: 0x00 at byte 2008 is a control character) nor records";
+    assert!(error.starts_with(expected), "{error}");
+
+    let records: Vec<u8> = (0..200).flat_map(|object| record(9, object, 1, -1)).collect();
+    let damaged = |at: usize, record: Vec<u8>| [&records[..at * 24], &record, &records[at * 24..]].concat();
+    let error = refused(&damaged(125, record(9, 1, 1, 125)));
+    let expected =
+        "oracleGeneral (at byte 3000: next access 125, which must be a record after 125, or -1 for none);";
+    assert!(error.contains(expected), "{error}");
+    let error = refused(&damaged(125, record(8, 1, 1, -1)));
+    assert!(error.contains("(at byte 3000: time 8, which must not be before 9);"), "{error}");
+    assert!(refused(b"\x01\x02").contains("oracleGeneral (2 bytes are less than a record of 24);"));
 }
 
 /// What was pushed into a trace of the page cache, in order, but for what the kernel answered.
