@@ -37,7 +37,15 @@ impl Format {
                              offset=COLUMN,op=COLUMN` (only `object` is needed; places from 1, or names of the \
                              header), `fio`, `blkparse`, `blkparse:D`, `lackey`, `page-cache`";
 
+    /// The reader of this format, which the caller of [`open`](super::open) or [`detect`] has chosen.
     pub(super) fn decoder(&self, mut input: Input) -> Result<Box<dyn Decode>, AccessError> {
+        let is_text = !matches!(self, Format::OracleGeneral | Format::PageCache);
+        // Binary records are full of zeroes.
+        if is_text && let Some(at) = input.head().iter().position(|&byte| byte == 0) {
+            let line = line_of(input.head(), at) as u64;
+            let problem = format!("a zero at byte {at}: this is not text; name another format, or none");
+            return Err(AccessError::Line { file: input.file, line, problem });
+        }
         Ok(match self {
             Format::OracleGeneral => Box::new(oracle::OracleGeneral::new(input)),
             Format::Ids => Box::new(Lines::new(input, ids::Ids)),

@@ -381,6 +381,15 @@ fn other_files_are_refused_with_a_remedy() {
 }
 
 #[test]
+fn records_are_not_read_as_text() {
+    for name in ["ids", "csv", "csv:object=1", "fio", "blkparse", "lackey"] {
+        let error = error(BLOCK_ORACLE, name);
+        let expected = "a zero at byte 12: this is not text; name another format, or none";
+        assert_eq!(error, format!("trace: line 1: {expected}"), "{name}");
+    }
+}
+
+#[test]
 fn what_stops_to_be_text_or_records_is_named() {
     let refused = |bytes: &[u8]| read(bytes, None).1.unwrap();
     let mut text = "time,key\n".to_string() + &"1,2\n".repeat(500);
