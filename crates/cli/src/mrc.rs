@@ -115,6 +115,7 @@ fn policy(name: &str) -> Result<Policy, String> {
 #[derive(Serialize)]
 struct View<'a> {
     trace: String,
+    beyond_end: Option<u64>,
     accesses: usize,
     distinct_pages: usize,
     sample: Option<f64>,
@@ -125,15 +126,21 @@ struct View<'a> {
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let policies: Vec<_> =
         if arguments.policies.is_empty() { Policy::ALL.to_vec() } else { unique(&arguments.policies) };
-    let trace = access::open(&arguments.trace, arguments.format.clone())?;
-    let sequence = Sequence::read(trace)?;
+    let mut accesses = access::open(&arguments.trace, arguments.format.clone())?;
+    let sequence = Sequence::read(&mut accesses)?;
+    let trace = access::name(&arguments.trace);
+    let beyond_end = accesses.beyond_end();
+    if let Some(record) = beyond_end {
+        eprintln!(
+            "note: {trace} is a part of a longer trace: its records name one, number {record}, that is beyond its end"
+        );
+    }
     let sizes = sizes(arguments, sequence.distinct());
     let replays = policies.len() * sizes.len();
     let points = threads(arguments::jobs(arguments.jobs), replays)?.install(|| match arguments.sample {
         Some(rate) => rulers::sampled_curves(&sequence, &policies, &sizes, rate),
         None => Ok(rulers::curves(&sequence, &policies, &sizes)),
     })?;
-    let trace = access::name(&arguments.trace);
     if let Some(directory) = &arguments.results {
         let program = sweep::program()?;
         rulers::write_parquet(directory, &trace, &program, &sequence, arguments.sample, &points)?;
@@ -144,7 +151,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
     if arguments.json {
         let (accesses, distinct_pages) = (sequence.pages().len(), sequence.distinct());
-        let view = View { trace, accesses, distinct_pages, sample: arguments.sample, points: &points };
+        let sample = arguments.sample;
+        let view = View { trace, beyond_end, accesses, distinct_pages, sample, points: &points };
         return json::print("mrc", &view);
     }
     eprintln!("{trace}: {} page accesses to {} pages", sequence.pages().len(), sequence.distinct());

@@ -236,6 +236,22 @@ fn mrc() {
     assert_eq!(run(&["--jobs", "1"]), run(&["--jobs", "2"]));
 }
 
+/// A record names the next access to its page; a trace that ends before it is a part of a longer one.
+#[test]
+fn mrc_of_a_part() {
+    let directory = tempfile::tempdir().unwrap();
+    let schema = schema("mrc");
+    let record =
+        [&1u32.to_le_bytes()[..], &7u64.to_le_bytes(), &1u32.to_le_bytes(), &2i64.to_le_bytes()].concat();
+    for (records, beyond_end) in [(2, Value::Null), (1, Value::from(2))] {
+        std::fs::write(directory.path().join("a.oracleGeneral.bin"), record.repeat(records)).unwrap();
+        let document =
+            mmtwin(directory.path(), &["mrc", "a.oracleGeneral.bin", "--policies", "lru", "--json"]);
+        check(&schema, &schema, &document, "$").unwrap_or_else(|error| panic!("{records}: {error}"));
+        assert_eq!(document["beyond_end"], beyond_end);
+    }
+}
+
 #[test]
 fn the_validator_can_fail() {
     let schema = schema("run");

@@ -80,6 +80,11 @@ trait Decode: Send {
     /// Appends the next accesses to `out`, about [`BLOCK`] of them; none at the end of the input only.
     /// After an error it is not called again.
     fn decode(&mut self, out: &mut Vec<Access>) -> Result<(), AccessError>;
+
+    /// See [`Accesses::beyond_end`].
+    fn beyond_end(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Accesses decoded at a time: input and output of a block stay in a CPU's second cache.
@@ -153,6 +158,12 @@ impl Accesses {
         }
         let start = std::mem::replace(&mut self.next, self.batch.len());
         Ok(&self.batch[start..])
+    }
+
+    /// After the end: the number, from 1, of the last record that others name as an access to come, if the trace has
+    /// fewer records. It is a part of a longer one then.
+    pub fn beyond_end(&self) -> Option<u64> {
+        self.decoder.beyond_end()
     }
 
     fn refill(&mut self) -> Result<(), AccessError> {

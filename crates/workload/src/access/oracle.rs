@@ -9,7 +9,8 @@
 //!
 //! Layout as in libCacheSim's `traceReader/customizedReader/oracle/oracleGeneralBin.h` (version 0.3). The
 //! number of the next access to the same object serves offline policies there; it is not part of an
-//! [`Access`], but it tells this format from other bytes: it is never below -2.
+//! [`Access`], but it tells this format from other bytes: it is never below -2. Records are numbered from 1, so one
+//! that is above their count tells that the trace goes on elsewhere.
 
 use super::{Access, AccessError, BLOCK, Decode, Input, PAGE_SIZE};
 
@@ -20,11 +21,13 @@ pub(super) struct OracleGeneral {
     input: Input,
     block: Vec<u8>,
     offset: u64,
+    /// The largest number of a next access.
+    last: i64,
 }
 
 impl OracleGeneral {
     pub fn new(input: Input) -> OracleGeneral {
-        OracleGeneral { input, block: vec![0; BLOCK * RECORD], offset: 0 }
+        OracleGeneral { input, block: vec![0; BLOCK * RECORD], offset: 0, last: 0 }
     }
 }
 
@@ -40,6 +43,9 @@ impl Decode for OracleGeneral {
             let mut lowest = 0;
             for record in records.iter().map(Record::from) {
                 lowest = lowest.min(record.next);
+                if record.next != NEVER {
+                    self.last = self.last.max(record.next);
+                }
                 if record.size != 0 {
                     out.push(record.access());
                 }
@@ -81,10 +87,18 @@ impl Decode for OracleGeneral {
         }
         Ok(())
     }
+
+    fn beyond_end(&self) -> Option<u64> {
+        let last = self.last as u64;
+        (last > self.offset / RECORD as u64).then_some(last)
+    }
 }
 
 /// Smallest number of a next access that libCacheSim writes: -2 is "not computed".
 const LOWEST_NEXT: i64 = -2;
+
+/// How some say that there is no next access; others say -1.
+const NEVER: i64 = i64::MAX;
 
 /// One record as it is in the file.
 struct Record {

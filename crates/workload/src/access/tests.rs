@@ -155,6 +155,29 @@ fn a_pipe_is_read_to_its_end() {
 }
 
 #[test]
+fn a_part_of_a_longer_trace_is_told() {
+    let beyond_end = |records: &[Vec<u8>]| {
+        let input = Cursor::new(records.concat());
+        let mut accesses = Accesses::from_reader(input, "trace".to_string(), None).unwrap();
+        assert!(accesses.by_ref().all(|access| access.is_ok()));
+        accesses.beyond_end()
+    };
+    // Records are numbered from 1: the third is the next access of the first. One of no byte counts.
+    let whole = [record(1, 7, 1, 3), record(1, 8, 0, -1), record(3, 7, 1, i64::MAX)];
+    assert_eq!(beyond_end(&whole), None);
+    assert_eq!(beyond_end(&whole[..2]), Some(3));
+    assert_eq!(beyond_end(&[record(1, 7, 1, 9), record(1, 8, 1, 5)]), Some(9));
+    // As libCacheSim writes them.
+    let sample: Vec<Vec<u8>> = BLOCK_ORACLE.chunks(24).map(<[u8]>::to_vec).collect();
+    assert_eq!(beyond_end(&sample), None);
+    assert_eq!(beyond_end(&sample[..290]), Some(293));
+    assert_eq!(
+        Accesses::from_reader(Cursor::new("7\n8\n"), "trace".into(), None).unwrap().beyond_end(),
+        None
+    );
+}
+
+#[test]
 fn an_object_of_several_pages_is_one_access_to_all_of_them() {
     let bytes = [record(1, 7, 1, 2), record(1, 8, 0, -1), record(3, 7, 8193, -1)].concat();
     let access = |time_ns, pages| Access { time_ns, object: 7, index: 0, pages, write: false };
