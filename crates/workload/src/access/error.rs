@@ -39,6 +39,17 @@ pub enum AccessError {
         /// What zstd said.
         source: io::Error,
     },
+    /// It says where memory was accessed, but not in what order.
+    #[error(
+        "{file} is {what}, which is not read: it samples accesses or counts them by region, and a replay needs each one; \
+         record with `mmtwin record --page-cache` or valgrind's lackey"
+    )]
+    Regions {
+        /// The file.
+        file: String,
+        /// What it is.
+        what: &'static str,
+    },
     /// No format fits.
     #[error("{file} {found}; name its format, one of {}", super::Format::NAMES)]
     Unrecognised {

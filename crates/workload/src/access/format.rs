@@ -7,7 +7,7 @@ use super::lines::{Lines, number, shown};
 use super::page_cache::PageCache;
 use super::table::{Columns, Table};
 use super::{
-    AccessError, BlockEvent, Decode, PARQUET_MAGIC, UnknownFormat, blkparse, fio, ids, lackey, oracle,
+    AccessError, BlockEvent, Decode, PARQUET_MAGIC, UnknownFormat, blkparse, damon, fio, ids, lackey, oracle,
     table,
 };
 
@@ -87,12 +87,19 @@ pub(super) fn detect(input: &Input) -> Result<Format, AccessError> {
     if head.starts_with(PARQUET_MAGIC) {
         return Ok(Format::PageCache);
     }
+    let regions = |what| AccessError::Regions { file: input.file.clone(), what };
+    if let Some(what) = damon::recording(head) {
+        return Err(regions(what));
+    }
     if let Err(no_text) = check_text(head) {
         if input.file.to_ascii_lowercase().contains("oraclegeneral") {
             return Ok(Format::OracleGeneral);
         }
         return match oracle::check(head) {
             Ok(()) => Ok(Format::OracleGeneral),
+            Err(_) if damon::is_packed(head) => {
+                Err(regions("packed with zlib, as damo packs recordings of DAMON"))
+            }
             Err(no_records) => Err(unrecognised(format!(
                 "is neither text ({no_text}) nor records of oracleGeneral ({no_records})"
             ))),

@@ -25,6 +25,7 @@
 //! [`sequences`] are not recorded but made, the same ones on a real kernel and in the twin.
 
 mod blkparse;
+mod damon;
 mod error;
 mod fio;
 mod format;

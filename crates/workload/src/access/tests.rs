@@ -404,6 +404,32 @@ fn other_files_are_refused_with_a_remedy() {
 }
 
 #[test]
+fn recordings_of_damon_are_refused_by_name() {
+    let damon = "a recording of DAMON";
+    let recordings: [(&[u8], &str); 6] = [
+        (b"PERFILE2h\0\0\0\0\0\0\0", "perf.data"),
+        (b"damon_recfmt_ver\x02\0\0\0", damon),
+        (b"x\x9c\xed\xbd\x4b\xaf", "packed with zlib, as damo packs recordings of DAMON"),
+        (
+            b"[\n    {\n        \"kdamond_idx\": null,\n        \"snapshots\": [{\"regions\": [{\"start\": \"4096\", \
+              \"nr_accesses\": {\"samples\": \"3\"}}]}]\n    }\n]\n",
+            damon,
+        ),
+        (b"base_time_absolute: 8 m 59.809 s\n\nmonitoring_start:                0 ns\n", damon),
+        (b"kdamond.0  4452 [000] 82877.315633: damon:damon_aggregated: target_id=1 nr_regions=1 4096-8192: 0 3\n", damon),
+    ];
+    for (bytes, what) in recordings {
+        assert_eq!(
+            read(bytes, None).1.unwrap(),
+            format!(
+                "trace is {what}, which is not read: it samples accesses or counts them by region, and a replay needs each \
+                 one; record with `mmtwin record --page-cache` or valgrind's lackey"
+            )
+        );
+    }
+}
+
+#[test]
 fn records_are_not_read_as_text() {
     for name in ["ids", "csv", "csv:object=1", "fio", "blkparse", "lackey"] {
         let error = error(BLOCK_ORACLE, name);

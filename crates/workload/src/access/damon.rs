@@ -1,0 +1,37 @@
+//! Recordings of DAMON, told apart so that they are refused by name.
+//!
+//! ```text
+//!   PERFILE2...                              perf.data, as `damo record` makes it by perf
+//!   damon_recfmt_ver...                      binary record of older damo
+//!   x\x9c...                                 JSON packed by zlib
+//!   [{"kdamond_idx": ... "nr_accesses": ...  JSON
+//!   base_time_absolute: ...                  `damo report raw`
+//!   kdamond.0  4452 ... damon:damon_aggregated: ...      `perf script`
+//! ```
+//!
+//! DAMON counts in how many samples each region of memory was accessed; which of its pages was, and in what order, is
+//! not in there, so nothing can be replayed.
+
+/// What a file is, if it is such a recording.
+pub(super) fn recording(head: &[u8]) -> Option<&'static str> {
+    let has = |part: &[u8], word: &[u8]| part.windows(word.len()).any(|window| window == word);
+    let text = head.trim_ascii_start();
+    let first = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let is_json = matches!(text.first(), Some(b'[' | b'{'));
+    if head.starts_with(b"PERFILE2") {
+        Some("perf.data")
+    } else if head.starts_with(b"damon_recfmt_ver")
+        || text.starts_with(b"base_time_absolute:")
+        || is_json && has(text, b"\"nr_accesses\"")
+        || has(first, b" damon:damon_")
+    {
+        Some("a recording of DAMON")
+    } else {
+        None
+    }
+}
+
+/// Whether bytes that are no other format are such JSON, packed.
+pub(super) fn is_packed(head: &[u8]) -> bool {
+    head.starts_with(b"x\x9c")
+}
