@@ -159,6 +159,7 @@ impl From<RecordError> for Failure {
             RecordError::NoCommand
                 | RecordError::CommandNotFound(_)
                 | RecordError::OutputExists(_)
+                | RecordError::NoDirectory { .. }
                 | RecordError::LeftOver { .. }
                 | RecordError::StillRecording(_)
         );

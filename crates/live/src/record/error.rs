@@ -73,6 +73,14 @@ pub enum RecordError {
     /// The trace is there already.
     #[error("{} exists; choose another name, or replace it with --force", .0.display())]
     OutputExists(PathBuf),
+    /// The trace's directory is not there.
+    #[error("{}: no directory {}; make it, or write the trace elsewhere", .output.display(), .directory.display())]
+    NoDirectory {
+        /// The trace.
+        output: PathBuf,
+        /// The directory that it was to be in.
+        directory: PathBuf,
+    },
     /// What a killed recorder left is there.
     #[error(
         "{} holds what an earlier recording left when it was killed; \

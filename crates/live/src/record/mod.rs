@@ -198,9 +198,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<S
     if options.command.is_empty() {
         return Err(RecordError::NoCommand);
     }
-    if output.exists() && !options.force {
-        return Err(RecordError::OutputExists(output.clone()));
-    }
+    check_output(output, options.force)?;
     let spool = spool_directory(output);
     if spool.exists() {
         // Fails if it is in use.
@@ -236,9 +234,7 @@ pub fn recover(
     force: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Summary, RecordError> {
-    if output.exists() && !force {
-        return Err(RecordError::OutputExists(output.to_path_buf()));
-    }
+    check_output(output, force)?;
     let lock = SpoolLock::take(spool)?;
     let manifest = Manifest::read(spool)?;
     match Tracefs::open() {
@@ -248,6 +244,20 @@ pub fn recover(
         Err(error) => return Err(error.into()),
     }
     finish(&lock, spool, &manifest, output, None, progress)
+}
+
+/// Whether a trace can be written there, as far as can be told before there is one.
+fn check_output(output: &Path, force: bool) -> Result<(), RecordError> {
+    // The parent of a bare name is empty.
+    let directory = output.parent().filter(|directory| !directory.as_os_str().is_empty());
+    if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
+        let (output, directory) = (output.to_path_buf(), directory.to_path_buf());
+        return Err(RecordError::NoDirectory { output, directory });
+    }
+    if output.exists() && !force {
+        return Err(RecordError::OutputExists(output.to_path_buf()));
+    }
+    Ok(())
 }
 
 /// Records into `spool`. Whatever happens, the instance is gone afterwards.

@@ -204,3 +204,20 @@ fn a_missing_field_is_named_before_recording() {
     let error = Decoder::new(&TRACEPOINTS, &formats).err().unwrap().to_string();
     assert!(error.contains("event `mm_page_alloc` has no field `gfp_flags`"), "{error}");
 }
+
+#[test]
+fn a_missing_directory_is_named_before_recording() {
+    let directory = tempfile::tempdir().unwrap();
+    let (spool, _) = left_over(directory.path(), raw());
+    let missing = directory.path().join("none");
+    let output = missing.join("z.parquet");
+    let expected = format!(
+        "{}: no directory {}; make it, or write the trace elsewhere",
+        output.display(),
+        missing.display()
+    );
+    let recorded = record(&Options::new(&output, vec!["true".to_string()]), &mut |_| {});
+    assert_eq!(recorded.unwrap_err().to_string(), expected);
+    assert_eq!(recover_quietly(&spool, &output).unwrap_err().to_string(), expected);
+    assert!(spool.exists() && !missing.exists());
+}
