@@ -8,12 +8,12 @@ use crate::table::Grid;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::metric::Metric;
-use lab::scenario::Scenario;
+use lab::scenario::{KernelChoice, Scenario};
 use lab::sensitivity::{Effect, Question, Sensitivity};
 use serde::Serialize;
 use std::num::NonZeroUsize;
 
-const VARIANTS: &str = "Variants or releases, separated by commas [default: base and the series' last patch]";
+const VARIANTS: &str = "Variants or releases, separated by commas [default: base, or else the scenario's first, and its last patch]";
 
 /// Move each assumption about a machine or workload over its plausible range
 #[derive(clap::Args)]
@@ -70,12 +70,15 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     json::print_text(&render(&question, &answers))
 }
 
-/// `base`, and the last patch of the scenario's series that the scenario has.
+/// `base`, or the scenario's first variant where its series has no `base`, and the last patch that the scenario has.
 fn default_variants(scenario: &Scenario) -> Vec<String> {
     let is_patch = |name: &&String| name.starts_with("patch") && !name.ends_with("hvo-off");
     let last = scenario.variants.iter().rfind(is_patch).or(scenario.variants.last());
-    let mut variants = vec!["base".to_string()];
-    variants.extend(last.filter(|name| *name != "base").cloned());
+    let base = "base".to_string();
+    let has_base = KernelChoice::parse(&scenario.series, &base).is_ok();
+    let first = if has_base { Some(&base) } else { scenario.variants.first() };
+    let mut variants: Vec<String> = first.into_iter().chain(last).cloned().collect();
+    variants.dedup();
     variants
 }
 

@@ -157,14 +157,19 @@ pub struct KernelChoice {
     pub batch: Option<i32>,
 }
 
+/// Whether kernels with any batch are variants of a series.
+fn has_batches(series: &Series) -> bool {
+    series.name == Series::PCP.name
+}
+
 impl KernelChoice {
-    /// By name: a variant of the series, a kernel release, or `batch-N`.
+    /// By name: a variant of the series, a kernel release, or, on pagesets, `batch-N`.
     pub fn parse(series: &str, name: &str) -> Result<KernelChoice, ScenarioError> {
         let series =
             Series::find(series).ok_or_else(|| ScenarioError::UnknownSeries { name: series.into() })?;
         let unknown = || ScenarioError::UnknownVariant { name: name.into(), series };
         let (variant, batch) = match name.strip_prefix("batch-").map(str::parse) {
-            Some(Ok(batch @ 1..=32767)) => (Series::PCP.variant("base"), Some(batch)),
+            Some(Ok(batch @ 1..=32767)) if has_batches(&series) => (Series::PCP.variant("base"), Some(batch)),
             Some(_) => (None, None),
             None => (series.variant(name).or_else(|| Variant::of_release(name)), None),
         };
@@ -220,9 +225,10 @@ pub enum ScenarioError {
     /// No such variant or release.
     #[error(
         "{name}: no such variant of series {}; most like it: {}; `mmtwin list variants` and `mmtwin list releases` have \
-         all, besides batch-N",
+         all{}",
         series.name,
-        most_like(name, series.variants().map(|variant| variant.name).chain(releases()))
+        most_like(name, series.variants().map(|variant| variant.name).chain(releases())),
+        if has_batches(series) { ", besides batch-N" } else { "" }
     )]
     UnknownVariant {
         /// What was asked for.
