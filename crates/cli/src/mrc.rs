@@ -9,7 +9,6 @@ use crate::sweep;
 use crate::table::Grid;
 use lab::experiment::threads;
 use lab::rulers::{self, Point, Policy, Sequence};
-use plotters::chart::SeriesLabelPosition;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -97,7 +96,6 @@ fn chart(title: &str, policies: &[Policy], points: &[Point]) -> Chart {
         is_x_logarithmic: true,
         y: "miss ratio",
         y_range: 0.0..1.0,
-        legend: SeriesLabelPosition::UpperRight,
         lines: policies.iter().map(line).collect(),
     }
 }

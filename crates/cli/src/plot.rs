@@ -1,6 +1,10 @@
 //! Lines over an axis, as a picture.
 //!
 //! ```text
+//!            title
+//!    y │   lines          ── name      beside the lines, so that it hides none
+//!      └──────────── x    ── name
+//!
 //!   FILE.svg   lines and text, scaled by whoever shows it
 //!   FILE.png   the same drawing in pixels, text in DejaVu Sans, which comes with the program: no font and no library
 //!              of the system is needed, and the picture is the same everywhere
@@ -11,6 +15,7 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::register_font;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fs::File;
 use std::io::BufWriter;
 use std::ops::Range;
@@ -22,6 +27,17 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 const SIZE: (u32, u32) = (900, 560);
 
 const BYTES_A_PIXEL: usize = 3;
+
+/// Around the picture and between its parts, pixels.
+const MARGIN: u32 = 12;
+
+/// Height of the title, pixels.
+const TITLE: u32 = 18;
+
+/// The legend: height of a name, distance between two where there is room, length of the line before it, pixels.
+const NAME: u32 = 12;
+const NAME_DISTANCE: u32 = 18;
+const KEY: u32 = 20;
 
 /// A file that a plot can be written to.
 #[derive(Clone, Debug)]
@@ -61,8 +77,6 @@ pub struct Chart {
     pub y: &'static str,
     /// From where to where it reaches.
     pub y_range: Range<f64>,
-    /// Where the names of lines hide none of them.
-    pub legend: SeriesLabelPosition,
     /// The lines.
     pub lines: Vec<Line>,
 }
@@ -132,17 +146,26 @@ where
 
 fn draw_lines<B: DrawingBackend, X: AsRangedCoord<Value = f64>>(
     area: &DrawingArea<B, Shift>,
-    Chart { title, x, y, y_range, legend, lines, .. }: &Chart,
+    Chart { title, x, y, y_range, lines, .. }: &Chart,
     x_range: X,
 ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>>
 where
     X::CoordDescType: ValueFormatter<f64>,
 {
     area.fill(&WHITE)?;
+    let font = ("sans-serif", NAME).into_text_style(area);
+    let mut widest = 0;
+    for line in lines {
+        widest = widest.max(area.estimate_text_size(&line.name, &font)?.0);
+    }
+    let legend_width = KEY + MARGIN + widest + MARGIN;
+    let (picture, legend) = area.split_horizontally(area.dim_in_pixel().0.saturating_sub(legend_width));
+    let room = area.dim_in_pixel().1.saturating_sub(3 * MARGIN + TITLE);
+    let distance = NAME_DISTANCE.min(room / lines.len().max(1) as u32);
     let decimals = usize::from(y_range.end <= 1.0);
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 18))
-        .margin(12)
+    let mut chart = ChartBuilder::on(&picture)
+        .caption(title, ("sans-serif", TITLE))
+        .margin(MARGIN)
         .x_label_area_size(40)
         .y_label_area_size(56)
         .build_cartesian_2d(x_range, y_range.clone())?;
@@ -156,19 +179,60 @@ where
         .draw()?;
     for (index, line) in lines.iter().enumerate() {
         let color = Palette99::pick(index).to_rgba();
-        chart
-            .draw_series(LineSeries::new(line.points.iter().copied(), color.stroke_width(2)))?
-            .label(&line.name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], color.stroke_width(2)));
+        chart.draw_series(LineSeries::new(line.points.iter().copied(), color.stroke_width(2)))?;
+        let y = (2 * MARGIN + TITLE + index as u32 * distance) as i32;
+        legend.draw(&PathElement::new([(0, y), (KEY as i32, y)], color.stroke_width(2)))?;
+        let place = ((KEY + MARGIN) as i32, y);
+        let style = font.pos(Pos::new(HPos::Left, VPos::Center));
+        legend.draw(&Text::new(line.name.as_str(), place, style))?;
         let bar = |&(x, low, high): &(f64, f64, f64)| {
             PathElement::new([(x, low), (x, high)], color.stroke_width(1))
         };
         chart.draw_series(line.bars.iter().map(bar))?;
     }
-    chart
-        .configure_series_labels()
-        .position(legend.clone())
-        .background_style(WHITE)
-        .border_style(BLACK.mix(0.3))
-        .draw()
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names of lines stand right of all that is drawn of the lines, however high and far these go.
+    #[test]
+    fn names_hide_no_line() {
+        let line = |name: &str| Line {
+            name: name.into(),
+            points: vec![(1.0, 1.0), (1000.0, 1.0)],
+            bars: vec![(1000.0, 0.9, 1.0)],
+        };
+        let chart = Chart {
+            title: "a".into(),
+            x: "x",
+            is_x_logarithmic: true,
+            y: "y",
+            y_range: 0.0..1.0,
+            lines: vec![line("lru"), line("w-tiny-lfu")],
+        };
+        let mut svg = String::new();
+        register_font("sans-serif", FontStyle::Normal, dejavu::sans::regular()).ok().unwrap();
+        draw(SVGBackend::with_string(&mut svg, SIZE), &chart).unwrap();
+        let places = |line: &str, key: &str| -> Vec<f64> {
+            let values = line.split(&format!(" {key}=\"")).nth(1).and_then(|rest| rest.split('"').next());
+            let pairs = values.into_iter().flat_map(str::split_whitespace);
+            pairs.filter_map(|pair| pair.split(',').next()?.parse().ok()).collect()
+        };
+        let lines: Vec<&str> = svg.lines().collect();
+        let end =
+            lines.iter().filter(|line| line.contains("<polyline") && line.contains("stroke-width=\"2\""));
+        let ends: Vec<f64> = end.map(|line| places(line, "points").into_iter().fold(0.0, f64::max)).collect();
+        assert_eq!(ends.len(), 4, "{svg}");
+        let names: Vec<f64> = ["lru", "w-tiny-lfu"]
+            .iter()
+            .map(|name| {
+                let at = lines.iter().position(|line| line.trim() == *name).unwrap();
+                places(lines[at - 1], "x")[0]
+            })
+            .collect();
+        assert!(names.iter().all(|&name| ends.iter().all(|&end| end < name)), "{names:?} {ends:?}");
+    }
 }

@@ -15,7 +15,6 @@ use lab::metric::{
 };
 use lab::results::Record;
 use lab::statistics::{Interval, mean, mean_interval};
-use plotters::chart::SeriesLabelPosition;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -173,7 +172,6 @@ fn chart(records: &[Record]) -> Chart {
         is_x_logarithmic: false,
         y: "%",
         y_range: 0.0..100.0,
-        legend: SeriesLabelPosition::UpperLeft,
         lines: variants(records).into_iter().map(line).collect(),
     }
 }
