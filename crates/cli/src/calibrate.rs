@@ -14,7 +14,7 @@ Only rows of the unpatched kernel are read. Nothing is written: put a figure tha
 into the file that is named beside it, with the table as its source.
 
 Examples:
-  mmtwin calibrate                                   every table that pins something (several minutes)
+  mmtwin calibrate                              every table that pins something; several minutes
   mmtwin calibrate s0.batch-latency.spr-server
   mmtwin calibrate s0.kbuild.numactl --json")]
 pub struct Arguments {

@@ -65,7 +65,7 @@ fn after_help() -> String {
         "\
 Policies:
 {policies}
-Any other variant of the series on reclaim, and any kernel release, is a policy too: rfc6-v3, 6.12 \
+Any other variant of the series on reclaim, and any kernel release, is a policy too: rfc6-v3, 6.12
 (see `mmtwin list variants`, `mmtwin list releases`).
 Memory is empty at first, so the first access to a page is a miss of every policy.
 

@@ -14,8 +14,8 @@ use workload::trace::Ending;
 /// Record what a command asks of the page allocator or page cache of this kernel (needs root)
 #[derive(clap::Args)]
 #[command(after_help = "\
-The whole machine is recorded while the command runs. The trace is a Parquet file; `mmtwin
-replay` takes it. With --page-cache it has the pages of files that were looked up, and
+The whole machine is recorded while the command runs. The trace is a Parquet file;
+`mmtwin replay` takes it. With --page-cache it has the pages of files that were looked up, and
 `mmtwin mrc` takes it.
 
 Examples:

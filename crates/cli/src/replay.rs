@@ -24,7 +24,7 @@ first.
 Examples:
   mmtwin replay build.parquet
   mmtwin replay build.parquet --kernel base,patch9,6.18
-  mmtwin replay build.parquet --machine intel-2s-224 --copies 8 --set vm.percpu_pagelist_high_fraction=8")]
+  mmtwin replay build.parquet --machine intel-2s-224 --copies 8 --set vm.stat_interval=10")]
 pub struct Arguments {
     /// A trace from `mmtwin record`
     trace: PathBuf,

@@ -26,7 +26,7 @@ Examples:
   mmtwin run kbuild --variants patch9 --seeds 2
   mmtwin run af_unix --set vm.percpu_pagelist_high_fraction=8 --machine spr-server --json
   mmtwin run hugetlb-vm252 --write hugepages-2048kB/nr_hugepages=1000 --write vm.nr_hugepages=0
-  mmtwin run hugetlb-8s --variants 6.18 --write node3/hugepages-1048576kB/nr_hugepages=16 --fail-alloc 3")]
+  mmtwin run hugetlb-8s --write node3/hugepages-1048576kB/nr_hugepages=16 --fail-alloc 3")]
 pub struct Arguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
