@@ -1,10 +1,15 @@
 //! How fast rulers and kernels replay. `libcachesim` here puts the same figures beside a peer's.
+//!
+//! ```text
+//!   replay   one policy, one size, one core
+//!   curves   what `mmtwin mrc` does after reading a trace: 16 sizes of 4 policies, all cores
+//! ```
 
 mod skewed;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use lab::rulers::Policy;
+use lab::rulers::{Policy, curves, default_sizes};
 use skewed::{ACCESSES, MEMORY, SEQUENCE};
 use tikv_jemallocator::Jemalloc;
 
@@ -17,6 +22,19 @@ fn replay(bencher: Bencher, policy: &str) {
     let policy = Policy::named(policy).unwrap();
     let sequence = &*SEQUENCE;
     bencher.counter(ItemsCount::new(ACCESSES)).bench_local(|| policy.misses(MEMORY, sequence));
+}
+
+/// Sizes and policies of a curve as users ask for it.
+const SIZES: usize = 16;
+const POLICIES: [&str; 4] = ["lru", "arc", "cls", "g67"];
+
+#[divan::bench(name = "curves", sample_count = 1, sample_size = 1)]
+fn draw_curves(bencher: Bencher) {
+    let policies = POLICIES.map(|policy| Policy::named(policy).unwrap());
+    let sequence = &*SEQUENCE;
+    let sizes = default_sizes(sequence.distinct(), SIZES, None);
+    let replays = (policies.len() * sizes.len()) as u64;
+    bencher.counter(ItemsCount::new(replays * ACCESSES)).bench_local(|| curves(sequence, &policies, &sizes));
 }
 
 fn main() {
