@@ -245,3 +245,22 @@ fn swap_on_a_disk_makes_threads_wait_and_streams_are_read_ahead() {
         assert!(ahead.contains(&(before / read)), "{pattern}: {before} of {read} ahead");
     }
 }
+
+#[test]
+fn a_run_ends_with_its_last_thread() {
+    let run_for = |milliseconds: u64| {
+        let workload = format!("files = \"ramdisk\"\nmilliseconds = {milliseconds}");
+        let group =
+            |mib| format!("threads = 1\nobject = \"memory\"\nmib = {mib}\npattern = {{ kind = \"once\" }}");
+        let scenario = paging_scenario::scenario("epyc-7k62-vm", &workload, &[&group(8), &group(64)]);
+        let machine = load_machine("epyc-7k62-vm").unwrap();
+        run(&scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
+    };
+    let (outcome, longer) = (run_for(20_000), run_for(40_000));
+    let pages = (8 + 64) * 256;
+    assert_eq!(outcome.get(metric::TRANSACTIONS), Some(f64::from(pages)));
+    let (end, last) = (outcome.virtual_seconds, outcome.get(metric::DURATION).unwrap());
+    assert!((last..last + 0.02).contains(&end), "{end} s, the last page after {last} s");
+    assert_eq!((longer.virtual_seconds, longer.get(metric::SCORE)), (end, outcome.get(metric::SCORE)));
+    assert_eq!(run_for(10).virtual_seconds, 0.01);
+}

@@ -499,6 +499,11 @@ impl PagingProgram {
         }
     }
 
+    /// Whether all threads have come to their end.
+    fn is_done(&self) -> bool {
+        self.threads.iter().all(|thread| thread.state == State::Done)
+    }
+
     /// Gives back all memory of a region.
     fn release(&mut self, system: &mut System, cpu: Cpu, region: usize) {
         let Region { mm, start, pages } = self.regions[region];
@@ -700,7 +705,7 @@ impl Program for PagingProgram {
     }
 
     fn is_finished(&self) -> bool {
-        self.out_of_memory
+        self.out_of_memory || self.is_done()
     }
 }
 
@@ -718,7 +723,7 @@ pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
     system.start_measuring(warm);
     program.transactions = Transactions::default();
     let end = warm + milliseconds(spec.milliseconds);
-    run_until(&mut system, &mut program, warm..end, files, &mut series);
+    let end = run_until(&mut system, &mut program, warm..end, files, &mut series);
     if program.out_of_memory {
         return Err(RunError::OutOfMemory { scenario: run.scenario.clone(), variant: run.variant.clone() });
     }
@@ -726,7 +731,7 @@ pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
     outcome.series.append(&mut series);
     let Transactions { done, time, last } = program.transactions;
     let seconds = (end - warm).seconds();
-    outcome.set(metric::SCORE, done as f64 / seconds);
+    outcome.set(metric::SCORE, done as f64 / seconds.max(1e-12));
     outcome.set(metric::TRANSACTIONS, done as f64);
     outcome.set(metric::TRANSACTION_TIME, time.seconds() * 1e6);
     outcome.set(metric::TRANSACTION_RATE, done as f64 / time.seconds().max(1e-12));
@@ -735,8 +740,7 @@ pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
     }
     let duration = last.saturating_sub(warm).seconds();
     outcome.set(metric::DURATION, duration);
-    let is_done = program.threads.iter().all(|thread| thread.state == State::Done);
-    if is_done && matches!(spec.demand, DemandSpec::KernelBuild(_)) {
+    if program.is_done() && matches!(spec.demand, DemandSpec::KernelBuild(_)) {
         outcome.set(metric::BUILD_TIME, duration);
     }
     set_memory(&mut outcome, &system);
@@ -753,16 +757,17 @@ const UPKEEP: Time = Time::from_nanoseconds(10_000_000);
 /// Virtual time between two samples of [`sample`].
 const SAMPLE_INTERVAL: Time = Time::from_nanoseconds(1_000_000_000);
 
+/// Lets a program run until `times` end, or until it ends; when that was.
 fn run_until(
     system: &mut System,
     program: &mut PagingProgram,
     times: Range<Time>,
     files: u64,
     series: &mut Vec<Sample>,
-) {
+) -> Time {
     let mut time = times.start;
     let mut sampled = times.start;
-    while time < times.end && !program.out_of_memory {
+    while time < times.end && !program.is_finished() {
         program.change_settings(system, time);
         time = times.end.min(time + UPKEEP);
         system.run(program, time);
@@ -774,6 +779,7 @@ fn run_until(
             sample(series, time, system, program);
         }
     }
+    time
 }
 
 /// What explains who stays in memory: progress, pages that came back and where they went, files by age of generation.
