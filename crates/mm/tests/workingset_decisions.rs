@@ -508,6 +508,11 @@ fn released_kernels_have_their_own_lru() {
     let late = GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..generations("g61") };
     let of_6_1 = Variant::of_release("6.1").unwrap().features.reclaim;
     assert_eq!(of_6_1, ReclaimFeatures { generations: Some(late), ..features("g61") });
+    // 6.12 changed what the classic LRU knows.
+    for release in ["6.12", "6.13"] {
+        let found = Variant::of_release(release).unwrap().features.reclaim;
+        assert_eq!(found, ReclaimFeatures { reads_late_stats: true, ..features("g67") }, "{release}");
+    }
     let of_6_3 = generations("g61");
     let of_6_3 = GenFeatures { eviction_loop: EvictionLoop::AgingWithin, ..of_6_3 };
     for release in ["6.3", "6.4"] {
@@ -519,7 +524,7 @@ fn released_kernels_have_their_own_lru() {
         ("6.5", "g65"),
         ("6.6", "g65"),
         ("6.7", "g67"),
-        ("6.13", "g67"),
+        ("6.11", "g67"),
         ("6.14", "g614"),
         ("6.18", "g614"),
         ("7.1", "g614"),
