@@ -1,5 +1,34 @@
 //! What programs ask for: operations, generators, recorded demand and recorded accesses.
 
+/// An enum whose table in a scenario says by its key `kind` which one it is.
+#[macro_export]
+macro_rules! kinds {
+    (
+        $(#[$enum_doc:meta])*
+        $visibility:vis enum $name:ident {
+            $($(#[$doc:meta])* $kind:literal $variant:ident($spec:ty)),* $(,)?
+        }
+    ) => {
+        $(#[$enum_doc])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(tag = "kind")]
+        $visibility enum $name {
+            $($(#[$doc])* #[serde(rename = $kind)] $variant($spec),)*
+        }
+
+        impl $name {
+            /// What is wrong with the other keys of a table of this kind, with their places: where serde looks for the
+            /// kind it forgets where everything else stands.
+            $visibility fn error_in<'de, D: serde::Deserializer<'de>>(kind: &str, keys: D) -> Option<D::Error> {
+                match kind {
+                    $($kind => <$spec as serde::Deserialize>::deserialize(keys).err(),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
 pub mod access;
 pub mod demand;
 pub mod mappings;

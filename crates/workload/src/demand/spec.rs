@@ -86,20 +86,20 @@ pub(super) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What runs, as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum DemandSpec {
-    /// Groups of threads that read files or touch memory, fio among them.
-    Groups(AccessGroups),
-    /// A kernel build, recorded once.
-    KernelBuild(RecordedBuild),
-    /// memcached, filled by memtier_benchmark.
-    Memcached(Memcached),
-    /// sysbench's `oltp_read_only` on MySQL.
-    SysbenchReadOnly(SysbenchReadOnly),
-    /// TPC-C's STOCK_LEVEL on MongoDB.
-    StockLevel(Box<StockLevel>),
+crate::kinds! {
+    /// What runs, as scenarios describe it.
+    pub enum DemandSpec {
+        /// Groups of threads that read files or touch memory, fio among them.
+        "groups" Groups(AccessGroups),
+        /// A kernel build, recorded once.
+        "kernel-build" KernelBuild(RecordedBuild),
+        /// memcached, filled by memtier_benchmark.
+        "memcached" Memcached(Memcached),
+        /// sysbench's `oltp_read_only` on MySQL.
+        "sysbench-read-only" SysbenchReadOnly(SysbenchReadOnly),
+        /// TPC-C's STOCK_LEVEL on MongoDB.
+        "stock-level" StockLevel(Box<StockLevel>),
+    }
 }
 
 /// What runs, running.

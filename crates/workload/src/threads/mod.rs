@@ -26,7 +26,9 @@ pub mod sharing;
 use crate::demand::SpecError;
 use machine::profile::Figure;
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
 
 /// What a thread does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,24 +106,24 @@ pub struct Layout {
     pub threads: Vec<u32>,
 }
 
-/// A program, as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum ProgramSpec {
-    /// numa01 of the AutoNUMA benchmark, also with a slice for each thread.
-    Numa01(autonuma::Numa01),
-    /// numa02 of the AutoNUMA benchmark.
-    Numa02(autonuma::Numa02),
-    /// One thread that is moved to another node and back.
-    PinMove(autonuma::PinMove),
-    /// Groups of threads that share memory.
-    Sharing(sharing::Sharing),
-    /// A key-value store whose hot keys change.
-    HotSet(hot_set::HotSet),
-    /// A kernel build.
-    Kernbench(kernbench::Kernbench),
-    /// What a profiler saw.
-    Samples(samples::SampleFile),
+crate::kinds! {
+    /// A program, as scenarios describe it.
+    pub enum ProgramSpec {
+        /// numa01 of the AutoNUMA benchmark, also with a slice for each thread.
+        "numa01" Numa01(autonuma::Numa01),
+        /// numa02 of the AutoNUMA benchmark.
+        "numa02" Numa02(autonuma::Numa02),
+        /// One thread that is moved to another node and back.
+        "pin-move" PinMove(autonuma::PinMove),
+        /// Groups of threads that share memory.
+        "sharing" Sharing(sharing::Sharing),
+        /// A key-value store whose hot keys change.
+        "hot-set" HotSet(hot_set::HotSet),
+        /// A kernel build.
+        "kernbench" Kernbench(kernbench::Kernbench),
+        /// What a profiler saw.
+        "samples" Samples(samples::SampleFile),
+    }
 }
 
 /// A program, running.
@@ -188,6 +190,14 @@ impl Program {
         }
     }
 
+    /// What a reader of its results must know.
+    pub fn note(&self) -> Option<&str> {
+        match self {
+            Program::Samples(program) => program.note(),
+            _ => None,
+        }
+    }
+
     /// What `thread` does next at `now`, nanoseconds after the start; none when it has nothing more to do.
     #[inline]
     pub fn next(&mut self, thread: usize, now: u64) -> Option<Operation> {
@@ -202,7 +212,7 @@ impl Program {
 }
 
 /// Threads of a program: so many, or as many as a share of the CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Threads {
     /// So many.
@@ -212,7 +222,7 @@ pub enum Threads {
 }
 
 /// A share of the CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PerCpus {
     /// One for each.
@@ -234,10 +244,49 @@ impl Threads {
     fn check(self, key: &str) -> Result<(), SpecError> {
         match self {
             Threads::Number(number) if !(1..=100_000).contains(&number) => {
-                Err(SpecError::new(key, number, "1 to 100000, \"all\" or \"half\" (of the CPUs)"))
+                Err(SpecError::new(key, number, THREADS))
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// What a key for threads takes.
+const THREADS: &str = "1 to 100000, \"all\" or \"half\" (of the CPUs)";
+
+impl<'de> Deserialize<'de> for Threads {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Threads, D::Error> {
+        struct Words;
+
+        impl Visitor<'_> for Words {
+            type Value = Threads;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str(THREADS)
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Threads, E> {
+                let number =
+                    number.try_into().map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))?;
+                Ok(Threads::Number(number))
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Threads, E> {
+                let number =
+                    number.try_into().map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))?;
+                Ok(Threads::Number(number))
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Threads, E> {
+                match word {
+                    "all" => Ok(Threads::PerCpus(PerCpus::All)),
+                    "half" => Ok(Threads::PerCpus(PerCpus::Half)),
+                    _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(Words)
     }
 }
 

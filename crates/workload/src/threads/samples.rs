@@ -10,9 +10,11 @@
 //!                                   perf script -F comm,pid,tid,cpu,time,event,addr   (after perf mem record)
 //! ```
 //!
-//! Addresses that lie within 64 MiB of each other become one area of their process. A sample stands for one access at its
-//! time; what happened between samples is not known, so counts of faults are those of a program that uses memory so rarely.
-//! Use it to see where threads and pages belong, not how long things take.
+//! Lines that begin with # are passed over. Addresses that lie within 64 MiB of each other become one area of their process.
+//! Those of the kernel, and 0, which stands for an address that the profiler does not know, are no memory of a process and
+//! are left out. A sample stands for one access at its time; what happened between samples is not known, so counts of
+//! faults are those of a program that uses memory so rarely. Use it to see where threads and pages belong, not how long
+//! things take.
 
 use super::{Layout, Operation, Process};
 use crate::demand::SpecError;
@@ -30,6 +32,10 @@ pub struct SampleFile {
 
 /// Bytes between two addresses that are still one area.
 const GAP: u64 = 64 << 20;
+/// The first address of the upper half, which is the kernel's.
+const KERNEL: u64 = 1 << 63;
+/// A thread that waits for its next sample computes for so long at a time, ns, so that a run can end meanwhile.
+const WAIT: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sample {
@@ -40,24 +46,43 @@ struct Sample {
     write: bool,
 }
 
+/// Samples of the memory of processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Samples {
+    samples: Vec<Sample>,
+    /// How many others there were.
+    left_out: usize,
+}
+
 /// Reads samples of either format; an error names the line, what is wrong and what would be right.
-fn parse(text: &str) -> Result<Vec<Sample>, String> {
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let is_csv = text.lines().next().is_some_and(|line| line.trim() == HEADER);
-    if is_csv {
-        lines.next();
-    }
+fn parse(bytes: &[u8]) -> Result<Samples, String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
+        format!("line {line}: no text in UTF-8; {EXPECTED}")
+    })?;
+    let is_data = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let mut lines = text.lines().enumerate().filter(|(_, line)| is_data(line)).peekable();
+    let is_csv = lines.next_if(|(_, line)| line.trim() == HEADER).is_some();
     let samples = lines.map(|(number, line)| {
         let sample = if is_csv { csv_sample(line) } else { perf_sample(line) };
         sample.map_err(|problem| format!("line {}: {problem}", number + 1))
     });
-    let samples: Vec<Sample> = samples.collect::<Result<_, _>>()?;
+    let mut samples: Vec<Sample> = samples.collect::<Result<_, _>>()?;
+    let all = samples.len();
+    samples.retain(|sample| (1..KERNEL).contains(&sample.address));
+    let left_out = all - samples.len();
     match samples.is_empty() {
-        true => Err(format!("no samples; expected lines of perf script, or of CSV below {HEADER}")),
-        false => Ok(samples),
+        true if all > 0 => Err(format!(
+            "all {all} addresses are the kernel's or 0; samples of a program's own memory are needed"
+        )),
+        true => Err(format!("no samples; {EXPECTED}")),
+        false => Ok(Samples { samples, left_out }),
     }
 }
 
+/// What a file should have.
+const EXPECTED: &str =
+    "expected lines of perf script (not its perf.data), or CSV below time_ns,pid,tid,address,write";
 /// First line of CSV.
 const HEADER: &str = "time_ns,pid,tid,address,write";
 
@@ -100,7 +125,7 @@ fn perf_sample(line: &str) -> Result<Sample, String> {
         let seconds = word.strip_suffix(':')?.split_once('.')?;
         let (whole, fraction): (u64, u64) =
             (seconds.0.parse().ok()?, format!("{:0<9.9}", seconds.1).parse().ok()?);
-        Some(whole * 1_000_000_000 + fraction)
+        whole.checked_mul(1_000_000_000)?.checked_add(fraction)
     };
     let Some((place, time)) = words.iter().enumerate().find_map(|(i, word)| Some((i, time(word)?))) else {
         return Err(format!("no time such as 12.000001:; {expected}"));
@@ -121,14 +146,18 @@ impl SampleFile {
         }
     }
 
+    /// Reads the file; an error says where in it what is wrong.
+    pub fn read(&self) -> Result<SampledThreads, String> {
+        let bytes = std::fs::read(&self.file).map_err(|error| error.to_string())?;
+        Ok(SampledThreads::new(parse(&bytes)?))
+    }
+
     pub(super) fn start(&self) -> Result<SampledThreads, SpecError> {
-        let wrong = |problem: String| SpecError {
+        self.read().map_err(|problem| SpecError {
             key: "file".into(),
             value: format!("{}: {problem}", self.file.display()),
             expected: "samples of perf mem, or CSV",
-        };
-        let text = std::fs::read_to_string(&self.file).map_err(|error| wrong(error.to_string()))?;
-        Ok(SampledThreads::new(parse(&text).map_err(wrong)?))
+        })
     }
 }
 
@@ -139,10 +168,15 @@ pub struct SampledThreads {
     /// By thread: when, and what.
     accesses: Vec<std::vec::IntoIter<(u64, Operation)>>,
     waiting: Vec<Option<(u64, Operation)>>,
+    note: Option<String>,
 }
 
 impl SampledThreads {
-    fn new(mut samples: Vec<Sample>) -> SampledThreads {
+    fn new(Samples { mut samples, left_out }: Samples) -> SampledThreads {
+        let note = (left_out > 0).then(|| {
+            let all = samples.len() + left_out;
+            format!("{left_out} of {all} samples were left out: their addresses are the kernel's or 0")
+        });
         samples.sort_by_key(|sample| sample.time);
         let start = samples.first().map_or(0, |sample| sample.time);
         let mut addresses: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
@@ -177,7 +211,17 @@ impl SampledThreads {
             threads: threads.keys().map(|&(pid, _)| process(pid)).collect(),
         };
         let waiting = vec![None; threads.len()];
-        SampledThreads { layout, accesses: threads.into_values().map(Vec::into_iter).collect(), waiting }
+        SampledThreads {
+            layout,
+            accesses: threads.into_values().map(Vec::into_iter).collect(),
+            waiting,
+            note,
+        }
+    }
+
+    /// What a reader of the results must know.
+    pub(super) fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     pub(super) fn layout(&self) -> &Layout {
@@ -189,7 +233,7 @@ impl SampledThreads {
         let (time, access) = self.waiting[thread].take().or_else(|| self.accesses[thread].next())?;
         if now < time {
             self.waiting[thread] = Some((time, access));
-            return Some(Operation::Compute { nanoseconds: time - now });
+            return Some(Operation::Compute { nanoseconds: (time - now).min(WAIT) });
         }
         Some(access)
     }
@@ -209,10 +253,10 @@ mod tests {
 
     #[test]
     fn both_formats_say_the_same() {
-        let samples = parse(PERF).unwrap();
-        assert_eq!(samples, parse(CSV).unwrap());
+        let read = parse(PERF.as_bytes()).unwrap();
+        assert_eq!(read, parse(CSV.as_bytes()).unwrap());
         assert_eq!(
-            samples[2],
+            read.samples[2],
             Sample { time: 12_500_000_000, pid: 17, tid: 17, address: 65536, write: true }
         );
     }
@@ -229,15 +273,40 @@ mod tests {
             ("prog 17 12.0: x: 1\n", "line 1: no pid/tid"),
             ("prog 17/18 12.0 x: 1\n", "line 1: no time"),
             ("prog 17/18 12.0: x: zebra\n", "line 1: no event and address"),
+            ("# captured on: x\nprog 17/18 12.0: x: zebra\n", "line 2: no event and address"),
+            ("prog 17/18 99999999999.0: x: 1000\n", "line 1: no time"),
+            ("prog 17/18 12.0: x: 0\nprog 17/18 12.0: x: ffff888000001000\n", "all 2 addresses"),
         ] {
-            let error = parse(text).unwrap_err();
+            let error = parse(text.as_bytes()).unwrap_err();
             assert!(error.contains(problem), "{text:?}: {error}");
         }
+        let error = parse(b"prog 17/18 12.0: x: 1000\nPERFILE2\xff\xfe").unwrap_err();
+        assert!(error.starts_with("line 2: no text in UTF-8"), "{error}");
+    }
+
+    #[test]
+    fn headers_and_what_is_no_memory_of_a_process_are_left_out() {
+        let more = "# ========\n# captured on: Thu\n#\nprog 17/17 [000] 11.0: x: ffffffff81000000\nprog 17/17 11.5: x: 0\n";
+        let read = parse(format!("{more}{PERF}").as_bytes()).unwrap();
+        assert_eq!(read.samples, parse(PERF.as_bytes()).unwrap().samples);
+        let threads = SampledThreads::new(read);
+        let note = "2 of 5 samples were left out: their addresses are the kernel's or 0";
+        assert_eq!(threads.note(), Some(note));
+        assert_eq!(SampledThreads::new(parse(PERF.as_bytes()).unwrap()).note(), None);
+    }
+
+    #[test]
+    fn a_thread_can_be_cut_off_while_it_waits() {
+        let text = format!("{HEADER}\n0,1,1,4096,0\n{},1,1,4096,0\n", u64::MAX);
+        let mut threads = SampledThreads::new(parse(text.as_bytes()).unwrap());
+        assert!(matches!(threads.next(0, 0), Some(Operation::Touch { .. })));
+        assert_eq!(threads.next(0, 5), Some(Operation::Compute { nanoseconds: WAIT }));
+        assert_eq!(threads.next(0, WAIT), Some(Operation::Compute { nanoseconds: WAIT }));
     }
 
     #[test]
     fn threads_use_areas_when_they_did() {
-        let mut threads = SampledThreads::new(parse(CSV).unwrap());
+        let mut threads = SampledThreads::new(parse(CSV.as_bytes()).unwrap());
         let layout = Layout { processes: vec![Process { areas: vec![1, 1, 1] }], threads: vec![0, 0] };
         assert_eq!(*threads.layout(), layout, "128 MiB apart is apart");
         assert_eq!(threads.next(0, 0), Some(Operation::Compute { nanoseconds: 1500 }));

@@ -243,6 +243,18 @@ fn a_build_is_one_process_after_the_other() {
 }
 
 #[test]
+fn a_word_for_threads_that_there_is_not_is_refused_with_what_there_is() {
+    for (value, is) in
+        [("\"most\"", "string \"most\""), ("-1", "integer `-1`"), ("1.5", "floating point `1.5`")]
+    {
+        let text = format!("threads = {value}\nmib = 1\nloops = 1");
+        let error = ProgramSpec::error_in("numa02", toml::Deserializer::parse(&text).unwrap()).unwrap();
+        let error = error.to_string();
+        assert!(error.contains(is) && error.contains(&format!("expected {THREADS}")), "{error}");
+    }
+}
+
+#[test]
 fn what_cannot_run_is_refused() {
     for (text, key) in [
         ("kind = \"numa01\"\nprocesses = 0\nthreads = 1\nmib = 1\nloops = 1", "processes"),
