@@ -23,7 +23,7 @@ use crate::heeded::not_heeded;
 use crate::simulation::kbuild::KernelBuild;
 use crate::simulation::kernel_writes::{KernelWrites, parse_write};
 use crate::simulation::long_running::LongRunning;
-use crate::simulation::mappings::RecordedMappings;
+use crate::simulation::mappings::{Program, RecordedMappings};
 use crate::simulation::numa::NumaThreads;
 use crate::simulation::page_fault::PageFaultLoop;
 use crate::simulation::replay::Replay;
@@ -36,67 +36,53 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
-use workload::demand::spec::{Paging, SettingChange};
+use workload::demand::spec::{DemandSpec, Paging, SettingChange};
+use workload::threads::ProgramSpec;
 
-macro_rules! workloads {
-    ($($(#[$doc:meta])* $kind:literal $variant:ident($spec:ty)),* $(,)?) => {
-        /// What runs.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[serde(tag = "kind")]
-        pub enum Workload {
-            $($(#[$doc])* #[serde(rename = $kind)] $variant($spec),)*
-        }
-
-        impl Workload {
-            /// All kinds.
-            pub const KINDS: &'static [&'static str] = &[$($kind),*];
-
-            /// What `kind` of a scenario's file says.
-            pub fn kind(&self) -> &'static str {
-                match self {
-                    $(Workload::$variant(_) => $kind,)*
-                }
-            }
-        }
-
-        /// What is wrong with the figures of a workload of this kind, with their places.
-        fn error_in(kind: &str, figures: ValueDeserializer) -> Option<toml::de::Error> {
-            match kind {
-                $($kind => <$spec>::deserialize(figures).err(),)*
-                _ => None,
-            }
-        }
-    };
+workload::kinds! {
+    /// What runs.
+    pub enum Workload {
+        /// Kernel builds, processes sampled from a recorded one.
+        "kbuild" Kbuild(KernelBuild),
+        /// will-it-scale's page_fault1.
+        "page-fault" PageFault(PageFaultLoop),
+        /// Pairs that stream through sockets.
+        "socket-stream" SocketStream(SocketStream),
+        /// A recorded trace.
+        "replay" Replay(Replay),
+        /// Writes to files of the kernel.
+        "kernel-writes" KernelWrites(KernelWrites),
+        /// Programs that run out of memory.
+        "paging" Paging(Paging),
+        /// Threads on several nodes.
+        "numa" Numa(NumaThreads),
+        /// Processes that map memory and give it back, for long.
+        "long-running" LongRunning(LongRunning),
+        /// A program whose mappings and first touches were recorded.
+        "mappings" Mappings(RecordedMappings),
+    }
 }
 
-workloads! {
-    /// Kernel builds, processes sampled from a recorded one.
-    "kbuild" Kbuild(KernelBuild),
-    /// will-it-scale's page_fault1.
-    "page-fault" PageFault(PageFaultLoop),
-    /// Pairs that stream through sockets.
-    "socket-stream" SocketStream(SocketStream),
-    /// A recorded trace.
-    "replay" Replay(Replay),
-    /// Writes to files of the kernel.
-    "kernel-writes" KernelWrites(KernelWrites),
-    /// Programs that run out of memory.
-    "paging" Paging(Paging),
-    /// Threads on several nodes.
-    "numa" Numa(NumaThreads),
-    /// Processes that map memory and give it back, for long.
-    "long-running" LongRunning(LongRunning),
-    /// A program whose mappings and first touches were recorded.
-    "mappings" Mappings(RecordedMappings),
+/// What is wrong with the keys of a table that has a kind, with their places.
+fn place_in<'t>(
+    mut table: Spanned<DeValue<'t>>,
+    error_in: fn(&str, ValueDeserializer<'t>) -> Option<toml::de::Error>,
+) -> Option<toml::de::Error> {
+    let DeValue::Table(keys) = table.get_mut() else { return None };
+    let kind = keys.remove("kind")?.into_inner();
+    error_in(kind.as_str()?, table.into())
 }
 
-/// What is wrong with the workload of a scenario. Where serde looks for its kind it forgets where everything else stands.
+/// What is wrong with the workload of a scenario, with its place: first with a table in it that has a kind of its own.
 fn place_in_workload(text: &str) -> Option<toml::de::Error> {
-    let mut workload = DeTable::parse(text).ok()?.into_inner().remove("workload")?;
-    let DeValue::Table(table) = workload.get_mut() else { return None };
-    let kind = table.remove("kind")?.into_inner();
-    let mut error = error_in(kind.as_str()?, workload.into())?;
+    let workload = DeTable::parse(text).ok()?.into_inner().remove("workload")?;
+    let part = |key: &str| workload.get_ref().as_table()?.get(key).cloned();
+    let mut error = part("program")
+        .and_then(|program| place_in(program, ProgramSpec::error_in))
+        .or_else(|| place_in(part("demand")?, DemandSpec::error_in))
+        .or_else(|| place_in(workload.clone(), Workload::error_in))?;
     error.set_input(Some(text));
     Some(error)
 }
@@ -270,6 +256,18 @@ pub enum ScenarioError {
         /// What is wrong.
         error: Box<ScenarioError>,
     },
+    /// A file that a scenario names is not what it should be.
+    #[error("{place}: {key} = {}: {problem}", path.display())]
+    File {
+        /// The file of the scenario.
+        place: String,
+        /// The key.
+        key: String,
+        /// What it names.
+        path: PathBuf,
+        /// What is wrong, with the line where there is one.
+        problem: String,
+    },
     /// A kernel setting is wrong.
     #[error(transparent)]
     Setting(#[from] SettingError),
@@ -343,10 +341,12 @@ fn is_path(name: &str) -> bool {
 }
 
 impl Scenario {
-    /// The built-in scenario or the file `name`.
+    /// The built-in scenario or the file `name`. Paths in a file are relative to where it is.
     pub fn load(name: &str) -> Result<Scenario, ScenarioError> {
         if is_path(name) {
-            return Scenario::parse(name, &read(Path::new(name))?);
+            let mut scenario = Scenario::parse(name, &read(Path::new(name))?)?;
+            scenario.find_files(name)?;
+            return Ok(scenario);
         }
         match SCENARIOS.iter().find(|(known, _)| *known == name) {
             Some((place, text)) => Scenario::parse(place, text),
@@ -357,6 +357,30 @@ impl Scenario {
     /// Names of the built-in scenarios.
     pub fn names() -> impl Iterator<Item = &'static str> {
         SCENARIOS.iter().map(|(name, _)| *name)
+    }
+
+    /// Takes the paths in the scenario file `place` relative to it, and refuses what is not there or cannot be read.
+    fn find_files(&mut self, place: &str) -> Result<(), ScenarioError> {
+        let directory = Path::new(place).parent().unwrap_or(Path::new(""));
+        if is_path(&self.machine) {
+            self.machine = directory.join(&self.machine).to_string_lossy().into_owned();
+        }
+        let Some((key, path)) = self.workload.recorded_file_mut() else { return Ok(()) };
+        *path = directory.join(&*path);
+        let path = path.clone();
+        let wrong = |problem| ScenarioError::File {
+            place: place.into(),
+            key: format!("workload.{key}"),
+            path: path.clone(),
+            problem,
+        };
+        std::fs::File::open(&path).map_err(|error| wrong(error.to_string()))?;
+        match &self.workload {
+            Workload::Numa(NumaThreads { program: ProgramSpec::Samples(samples), .. }) => {
+                samples.read().map(drop).map_err(wrong)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads and checks a scenario; `place` is named in errors.
@@ -513,7 +537,10 @@ impl Workload {
                 Ok(())
             }
             Workload::Numa(w) => {
-                at_least_one(&[("milliseconds", w.milliseconds)])?;
+                if !(1..=LONGEST_MS).contains(&w.milliseconds) {
+                    let expected = format!("1 to {LONGEST_MS}");
+                    return refuse("milliseconds", w.milliseconds.to_string(), &expected);
+                }
                 let wrong = |error: workload::demand::SpecError| {
                     refuse(&format!("program.{}", error.key), error.value, error.expected)
                 };
@@ -560,6 +587,20 @@ impl Workload {
         }
     }
 
+    /// The recorded file that it is made of, if it is of one, and the key that names it.
+    pub fn recorded_file_mut(&mut self) -> Option<(&'static str, &mut PathBuf)> {
+        match self {
+            Workload::Replay(w) => Some(("trace", &mut w.trace)),
+            Workload::Mappings(RecordedMappings { program: Program::File(path), .. }) => {
+                Some(("program", path))
+            }
+            Workload::Numa(NumaThreads { program: ProgramSpec::Samples(samples), .. }) => {
+                Some(("program.file", &mut samples.file))
+            }
+            _ => None,
+        }
+    }
+
     /// Figures of the workload that come with a source, by their keys.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         let own: Vec<(&str, &mut Figure)> = match self {
@@ -584,6 +625,9 @@ impl Workload {
         own.into_iter().map(|(key, figure)| (key.into(), figure)).collect()
     }
 }
+
+/// The longest run of threads, virtual milliseconds: ten days.
+const LONGEST_MS: u64 = 10 * 24 * 3600 * 1000;
 
 /// The machine that mmtwin runs on, among names of machines.
 pub const THIS_MACHINE: &str = "this";

@@ -17,6 +17,16 @@ macro_rules! kinds {
         }
 
         impl $name {
+            /// All kinds.
+            $visibility const KINDS: &'static [&'static str] = &[$($kind),*];
+
+            /// What the key says.
+            $visibility fn kind(&self) -> &'static str {
+                match self {
+                    $($name::$variant(_) => $kind,)*
+                }
+            }
+
             /// What is wrong with the other keys of a table of this kind, with their places: where serde looks for the
             /// kind it forgets where everything else stands.
             $visibility fn error_in<'de, D: serde::Deserializer<'de>>(kind: &str, keys: D) -> Option<D::Error> {

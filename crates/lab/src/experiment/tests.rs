@@ -149,6 +149,57 @@ fn scenarios_that_ask_for_what_there_is_not_name_place_and_key() {
     }
 }
 
+/// A scenario file beside its samples, somewhere else than here.
+fn samples(csv: &str, change: (&str, &str)) -> (tempfile::TempDir, Result<Experiment, ScenarioError>) {
+    let text = "name = 'sampled'\ndescription = ''\nevidence = 'model only'\nmachine = 'qemu-2n'\nseries = 'numa'\n\
+        variants = ['b0']\nseeds = 1\nmetrics = ['elapsed']\n[workload]\nkind = 'numa'\nplacement = 'stay'\n\
+        milliseconds = 5\n[workload.program]\nkind = 'samples'\nfile = 'seen.csv'\n";
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("seen.csv"), csv).unwrap();
+    let path = directory.path().join("sampled.toml");
+    std::fs::write(&path, text.replace(change.0, change.1)).unwrap();
+    let experiment = Experiment::of(path.to_str().unwrap(), None);
+    (directory, experiment)
+}
+
+const SEEN: &str = "time_ns,pid,tid,address,write\n1000,1,1,0x10000,1\n";
+
+#[test]
+fn samples_are_looked_for_beside_their_scenario_and_read_before_anything_runs() {
+    let (_directory, experiment) = samples(SEEN, ("", ""));
+    let run = &experiment.unwrap().runs().unwrap()[0];
+    assert!(crate::simulation::run(run).unwrap().notes.is_empty());
+
+    let wrong = [
+        (format!("{SEEN}2000,1,1,zebra,1\n"), ("", ""), "seen.csv: line 3: address = \"zebra\""),
+        (SEEN.into(), ("seen.csv", "unseen.csv"), "unseen.csv: No such file"),
+    ];
+    for (csv, change, problem) in wrong {
+        let error = samples(&csv, change).1.unwrap_err().to_string();
+        assert!(
+            error.contains("sampled.toml: workload.program.file = ") && error.contains(problem),
+            "{error}"
+        );
+    }
+    let key = "line 15, column 11\n   |\n15 | threads = \"most\"";
+    let change =
+        ("kind = 'samples'\nfile = 'seen.csv'", "kind = 'numa02'\nthreads = \"most\"\nmib = 1\nloops = 1");
+    let error = samples(SEEN, change).1.unwrap_err().to_string();
+    assert!(error.contains(key) && error.contains("expected 1 to 100000, \"all\" or \"half\""), "{error}");
+}
+
+#[test]
+fn a_run_ends_before_samples_that_are_too_late_for_it() {
+    let late = format!("{SEEN}{},1,2,0,1\n9223372036854775808,1,1,0x11000,1\n", u64::MAX);
+    let (_directory, experiment) = samples(&late, ("", ""));
+    let outcome = crate::simulation::run(&experiment.unwrap().runs().unwrap()[0]).unwrap();
+    let notes = [
+        "1 of 3 samples were left out: their addresses are the kernel's or 0",
+        "1 threads were cut off after 5 ms",
+    ];
+    assert_eq!(outcome.notes, notes);
+}
+
 #[test]
 fn a_run_that_fails_an_assertion_is_an_error_and_the_others_are_kept() {
     let directory = tempfile::tempdir().unwrap();

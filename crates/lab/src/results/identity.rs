@@ -1,7 +1,7 @@
 //! The identity of a run: a hash of everything that decides what comes out.
 
 use super::ResultsError;
-use crate::scenario::{Run, Workload};
+use crate::scenario::Run;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::Read;
@@ -37,14 +37,14 @@ impl Hash {
     }
 }
 
-/// The identity of `run` as made by `program` (see [`program_identity`]). The contents of a replayed trace belong
-/// to it, its name alone does not say enough.
+/// The identity of `run` as made by `program` (see [`program_identity`]). The contents of a recorded file belong to it, its
+/// name alone does not say enough.
 pub fn identity(run: &Run, program: &str) -> Result<String, ResultsError> {
     let mut hash = Hash::new();
     hash.add(program.as_bytes());
     hash.add(serde_json::to_string(run).expect("a run has only tables, numbers and strings").as_bytes());
-    if let Workload::Replay(replay) = &run.workload {
-        hash.add_file(Path::new(&replay.trace))?;
+    if let Some((_, path)) = run.workload.clone().recorded_file_mut() {
+        hash.add_file(path)?;
     }
     Ok(hash.hexadecimal())
 }

@@ -61,6 +61,30 @@ fn identity_depends_on_everything_that_decides() {
 }
 
 #[test]
+fn identity_depends_on_what_is_in_a_recorded_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("recorded");
+    let mut run = record(1).run;
+    for workload in [
+        "kind = 'replay'\ntrace = 'PATH'\ncopies = 1\nstagger_us = 0",
+        "kind = 'mappings'\nprogram = 'PATH'\ncpu_seconds = { value = 1, source = '' }\n\
+         runs = { value = 1, source = '' }\nmillion_walks = { value = 1, source = '' }",
+        "kind = 'numa'\nplacement = 'stay'\nmilliseconds = 1\nprogram = { kind = 'samples', file = 'PATH' }",
+    ] {
+        run.workload = toml::from_str(&workload.replace("PATH", path.to_str().unwrap())).unwrap();
+        let of = |contents: &str| {
+            fs::write(&path, contents).unwrap();
+            identity(&run, "test").unwrap()
+        };
+        assert_ne!(of("one"), of("two"), "{workload}");
+        assert_eq!(of("one"), of("one"));
+        fs::remove_file(&path).unwrap();
+        let error = identity(&run, "test").unwrap_err().to_string();
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
+    }
+}
+
+#[test]
 fn damaged_files_are_named_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     stored(directory.path());

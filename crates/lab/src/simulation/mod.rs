@@ -44,10 +44,10 @@ pub enum RunError {
     #[error("{0}")]
     Trace(String),
     /// A scenario's demand for memory cannot be made.
-    #[error("{scenario}: workload.demand.{error}")]
+    #[error("workload.{part}.{error}")]
     Demand {
-        /// The scenario.
-        scenario: String,
+        /// The table of the workload.
+        part: &'static str,
         /// What is wrong.
         error: workload::demand::SpecError,
     },

@@ -124,7 +124,7 @@ impl NumaProgram {
     fn new(run: &Run, spec: &NumaThreads, system: &mut System) -> Result<NumaProgram, RunError> {
         let (cpus, nodes) = (system.machine.topology.cpus(), system.machine.topology.nodes as usize);
         let demand = spec.program.start(cpus, |thread| stream(run.seed, Stream::Demand, thread));
-        let demand = demand.map_err(|error| RunError::Demand { scenario: run.scenario.clone(), error })?;
+        let demand = demand.map_err(|error| RunError::Demand { part: "program", error })?;
         let layout = demand.layout().clone();
         let mut next_pid = FIRST_PID;
         let process = |_| {
@@ -568,6 +568,8 @@ pub fn run(run: &Run, spec: &NumaThreads) -> Result<Outcome, RunError> {
     let mut system = boot(run, 1)?;
     let mut program = NumaProgram::new(run, spec, &mut system)?;
     let until = Time::from_nanoseconds(spec.milliseconds * 1_000_000);
+    // A thread that is alone waits for nobody.
+    program.pause = until;
     system.run(&mut program, until);
     if program.out_of_memory {
         let (scenario, variant) = (run.scenario.clone(), run.variant.clone());
@@ -576,6 +578,7 @@ pub fn run(run: &Run, spec: &NumaThreads) -> Result<Outcome, RunError> {
     let cut_off = program.running;
     let end = if cut_off == 0 { program.finished_at } else { until };
     let mut outcome = program.report.outcome(&system, end);
+    outcome.notes.extend(program.demand.note().map(String::from));
     if cut_off > 0 {
         outcome.notes.push(format!("{cut_off} threads were cut off after {} ms", spec.milliseconds));
     }
