@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   b0, seed 1: 2 areas, threads from left to right
-//!   process 0, 0x50200000  touched  ▂▁█▃    812 hint faults (12 % local)
-//!                          scanned  █       512 pages, skipped: 7 pid_inactive
+//!   process 0, 0x50200000, 2 MiB  touched |▂▁█▃| 90000 pages, 812 hint faults, 12 % of them local
+//!                                 scanned |█   | 512 pages; skipped: 7 pid_inactive
 //! ```
 //!
 //! A column is a thread, or several neighbours if there are many. Its height is the thread's part of the busiest column's.
@@ -37,14 +37,16 @@ fn heat_map(record: &Record) -> String {
 }
 
 fn lines(area: &AreaHeat, threads: usize) -> String {
-    let label = format!("process {}, {:#x}", area.process, area.address);
+    let label = format!("process {}, {:#x}, {}", area.process, area.address, size(area.pages));
     let faults = area.faults();
     let local: u64 = area.threads.iter().map(|heat| heat.local_faults).sum();
-    let touched = columns(area, threads, |heat| heat.local_faults + heat.remote_faults);
+    let touched = columns(area, threads, |heat| heat.touched);
     let scanned = columns(area, threads, |heat| heat.scanned);
     let width = label.len();
-    let share = 100 * local / faults.max(1);
-    let mut text = format!("{label}  touched |{touched}| {faults} hint faults, {share} % local");
+    let mut text = format!("{label}  touched |{touched}| {} pages, {faults} hint faults", area.touched());
+    if faults > 0 {
+        text += &format!(", {} % of them local", 100 * local / faults);
+    }
     text += &format!("\n{:width$}  scanned |{scanned}| {} pages", "", area.scanned());
     let skipped: Vec<String> =
         area.skipped.iter().map(|(reason, times)| format!("{times} {reason}")).collect();
@@ -52,6 +54,14 @@ fn lines(area: &AreaHeat, threads: usize) -> String {
         text += &format!("; skipped: {}", skipped.join(", "));
     }
     text
+}
+
+/// Of so many pages of 4 KiB.
+fn size(pages: u64) -> String {
+    match pages * 4 {
+        kib if kib % 1024 == 0 => format!("{} MiB", kib / 1024),
+        kib => format!("{kib} KiB"),
+    }
 }
 
 fn columns(area: &AreaHeat, threads: usize, of: impl Fn(&ThreadHeat) -> u64) -> String {
@@ -74,14 +84,32 @@ mod tests {
 
     #[test]
     fn a_column_is_as_high_as_its_part_of_the_busiest() {
-        let heat =
-            |thread, faults, scanned| ThreadHeat { thread, scanned, local_faults: faults, remote_faults: 0 };
-        let area = |threads| AreaHeat { process: 1, address: 0x1000, skipped: Default::default(), threads };
-        let few = area(vec![heat(0, 8, 0), heat(2, 1, 512), heat(3, 4, 0)]);
+        let heat = |thread, touched, local_faults, scanned| ThreadHeat {
+            thread,
+            touched,
+            scanned,
+            local_faults,
+            remote_faults: 0,
+        };
+        let area = |pages, threads| AreaHeat {
+            process: 1,
+            address: 0x1000,
+            pages,
+            skipped: Default::default(),
+            threads,
+        };
+        let few = area(512, vec![heat(0, 800, 3, 0), heat(2, 100, 0, 512), heat(3, 400, 0, 0)]);
         let text = lines(&few, 4);
-        assert!(text.contains("|█ ▁▄| 13 hint faults, 100 % local"), "{text}");
+        let touched =
+            "process 1, 0x1000, 2 MiB  touched |█ ▁▄| 1300 pages, 3 hint faults, 100 % of them local\n";
+        assert!(text.starts_with(touched), "{text}");
         assert!(text.contains("|  █ | 512 pages"), "{text}");
-        let many = area((0..256).map(|thread| heat(thread, 1, 0)).collect());
-        assert_eq!(columns(&many, 256, |heat| heat.local_faults), "█".repeat(64));
+        let starved = lines(&area(5, vec![heat(1, 7, 0, 0)]), 2);
+        assert!(
+            starved.starts_with("process 1, 0x1000, 20 KiB  touched | █| 7 pages, 0 hint faults\n"),
+            "{starved}"
+        );
+        let many = area(1, (0..256).map(|thread| heat(thread, 1, 0, 0)).collect());
+        assert_eq!(columns(&many, 256, |heat| heat.touched), "█".repeat(64));
     }
 }

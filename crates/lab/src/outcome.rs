@@ -25,6 +25,9 @@ pub struct AreaHeat {
     pub process: u32,
     /// Where it begins.
     pub address: u64,
+    /// The most pages that it had.
+    #[serde(default)]
+    pub pages: u64,
     /// How often scan passes skipped it, by the reason that `sched_skip_vma_numa` gives.
     pub skipped: BTreeMap<String, u64>,
     /// The threads that did something to it.
@@ -32,6 +35,11 @@ pub struct AreaHeat {
 }
 
 impl AreaHeat {
+    /// Pages that all threads used, each time that one was used.
+    pub fn touched(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.touched).sum()
+    }
+
     /// Hint faults of all threads.
     pub fn faults(&self) -> u64 {
         self.threads.iter().map(|thread| thread.local_faults + thread.remote_faults).sum()
@@ -48,6 +56,9 @@ impl AreaHeat {
 pub struct ThreadHeat {
     /// The thread, counted from 0 over all processes.
     pub thread: u32,
+    /// Pages used, each time that one was.
+    #[serde(default)]
+    pub touched: u64,
     /// Pages whose entries it made PROT_NONE.
     pub scanned: u64,
     /// Hint faults on pages of its node.

@@ -25,7 +25,7 @@ pub mod placement;
 pub mod scan;
 mod sweep;
 
-use crate::address_space::{MmId, PteNumber};
+use crate::address_space::{MmId, PteNumber, Vpn};
 use crate::folio::FolioId;
 use cpupid::Cpupid;
 use heat::Heat;
@@ -33,6 +33,7 @@ use machine::{Cpu, Node, SpinLock, Time, Topology};
 use migrate::promotion::NodePromotion;
 use placement::{Group, TaskId, TaskNuma};
 use scan::policy::SkipReason;
+use std::ops::Range;
 use sweep::Swept;
 
 /// All threads that NUMA balancing knows, and their groups.
@@ -285,16 +286,20 @@ impl NumaBalancing {
         std::mem::take(&mut self.wants_to_move)
     }
 
-    fn note_scanned(&mut self, mm: MmId, start: u64, task: TaskId, pages: u64) {
-        self.heat.scanned(mm, start, task, pages);
+    fn note_scanned(&mut self, mm: MmId, vma: &Range<Vpn>, task: TaskId, pages: u64) {
+        self.heat.scanned(mm, vma, task, pages);
     }
 
-    fn note_fault(&mut self, mm: MmId, start: crate::address_space::Vpn, task: TaskId, local: bool) {
-        self.heat.fault(mm, start << 12, task, local);
+    fn note_fault(&mut self, mm: MmId, vma: &Range<Vpn>, task: TaskId, local: bool) {
+        self.heat.fault(mm, vma, task, local);
     }
 
-    fn note_skipped(&mut self, mm: MmId, start: u64, reason: SkipReason) {
-        self.heat.of(mm, start).skipped[reason as usize] += 1;
+    fn note_skipped(&mut self, mm: MmId, vma: &Range<Vpn>, reason: SkipReason) {
+        self.heat.of(mm, vma).skipped[reason as usize] += 1;
+    }
+
+    fn note_touched(&mut self, mm: MmId, vma: &Range<Vpn>, task: TaskId, pages: u64) {
+        self.heat.touched(mm, vma, task, pages);
     }
 
     fn note_skipped_for_cpuset(&mut self) {

@@ -12,6 +12,7 @@
 
 use crate::address_space::{MmId, Pte, Vpn};
 use crate::huge_memory::policy::window;
+use crate::numa::placement::TaskId;
 use crate::page_alloc::MemoryManager;
 use machine::{Node, Time};
 use std::ops::Range;
@@ -28,6 +29,14 @@ pub(super) struct Swept {
 }
 
 impl MemoryManager {
+    /// `task` has gone through so many pages of the area that `page` is in, for the heat map.
+    pub fn note_touched(&mut self, task: TaskId, page: Vpn, pages: u64) {
+        let mm = self.numa.mm_of(task);
+        if let Some(vma) = self.mms[mm].vmas.find(page) {
+            self.numa.note_touched(mm, &vma.pages(), task, pages);
+        }
+    }
+
     /// Goes through the pages from `from` up to `end` within one page table as a program does that writes to or reads from
     /// each of them, until one faults or somebody takes a hint fault on it at `now`. Adds pages to `by_node`; returns the
     /// page that it did not get past.

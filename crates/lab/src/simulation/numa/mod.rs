@@ -83,12 +83,26 @@ struct Thread {
     stack: Vpn,
     /// What is left of an operation on pages.
     pages: Range<Vpn>,
+    /// Which area they are of.
+    area: usize,
+    /// Pages of each area that it has used since the heat map was told.
+    touched: Vec<u64>,
     write: bool,
     /// One cache line of each page is used, not all.
     is_touch: bool,
     waits: bool,
     /// The only node that it may run on.
     pinned: Option<Node>,
+}
+
+impl Thread {
+    /// Begins to use some pages of an area.
+    fn begin(&mut self, area: u32, pages: Range<Vpn>, write: bool, is_touch: bool) {
+        (self.area, self.pages, self.write, self.is_touch) = (area as usize, pages, write, is_touch);
+        if self.touched.len() <= self.area {
+            self.touched.resize(self.area + 1, 0);
+        }
+    }
 }
 
 /// Whether a thread goes on.
@@ -217,6 +231,8 @@ impl NumaProgram {
             process,
             stack: 0,
             pages: 0..0,
+            area: 0,
+            touched: Vec::new(),
             write: true,
             is_touch: false,
             waits: false,
@@ -228,10 +244,11 @@ impl NumaProgram {
     fn tick(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         system.machine.charge(cpu, Category::Tick, system.machine.costs.numa().tick);
         system.mm.numa_tick(&mut system.machine, cpu);
-        let Thread { process, stack, .. } = self.threads[thread];
+        let Thread { task, process, stack, .. } = self.threads[thread];
         let Process { mm, data, .. } = self.processes[process];
         for page in self.layout.stack_used(stack..stack + STACK).chain([data]) {
             self.use_page(system, cpu, mm, page, true);
+            system.mm.note_touched(task, page, 1);
         }
         self.schedule.tick(system, &self.threads, cpu);
     }
@@ -295,7 +312,9 @@ impl NumaProgram {
         let now = system.machine.now(cpu);
         let next = system.mm.sweep(mm, pages.start, pages.end, write, now, &mut self.by_node);
         self.charge_pages(system, cpu, is_touch);
-        self.threads[number].pages.start = next;
+        let thread = &mut self.threads[number];
+        thread.pages.start = next;
+        thread.touched[thread.area] += next - pages.start;
         if next == pages.start && !system.mm.wait_for_hint_fault(&mut system.machine, cpu, mm, next) {
             self.use_page(system, cpu, mm, next, write);
         }
@@ -317,13 +336,11 @@ impl NumaProgram {
             }
             Some(Operation::Stream { area, first, pages, write }) => {
                 let first = at(area, first);
-                let thread = &mut self.threads[number];
-                (thread.pages, thread.write, thread.is_touch) = (first..first + pages, write, false);
+                self.threads[number].begin(area, first..first + pages, write, false);
             }
             Some(Operation::Touch { area, page, write }) => {
                 let first = at(area, page);
-                let thread = &mut self.threads[number];
-                (thread.pages, thread.write, thread.is_touch) = (first..first + 1, write, true);
+                self.threads[number].begin(area, first..first + 1, write, true);
             }
             Some(Operation::Compute { nanoseconds }) => {
                 system.machine.work(cpu, Category::Program, Time::from_nanoseconds(nanoseconds));
@@ -417,6 +434,7 @@ impl NumaProgram {
 
     /// A thread ends, and with the last one its process.
     fn leave_process(&mut self, system: &mut System, cpu: Cpu, number: usize) {
+        self.note_touched(system, number);
         let Thread { task, process, .. } = self.threads[number];
         system.mm.exit_task(task);
         self.processes[process].alive -= 1;
@@ -428,6 +446,16 @@ impl NumaProgram {
             let freed = system.mm.exit_mm(&mut system.machine, cpu, mm);
             let unmap = system.machine.costs.page_unmap * freed;
             system.machine.charge(cpu, Category::PageFree, unmap);
+        }
+    }
+
+    /// Tells the heat map what a thread has used.
+    fn note_touched(&mut self, system: &mut System, number: usize) {
+        let Thread { task, process, ref mut touched, .. } = self.threads[number];
+        for (pages, area) in touched.drain(..).zip(&self.processes[process].areas) {
+            if pages > 0 {
+                system.mm.note_touched(task, area.start, pages);
+            }
         }
     }
 
@@ -575,6 +603,7 @@ pub fn run(run: &Run, spec: &NumaThreads) -> Result<Outcome, RunError> {
         let (scenario, variant) = (run.scenario.clone(), run.variant.clone());
         return Err(RunError::OutOfMemory { scenario, variant });
     }
+    (0..program.threads.len()).for_each(|thread| program.note_touched(&mut system, thread));
     let cut_off = program.running;
     let end = if cut_off == 0 { program.finished_at } else { until };
     let mut outcome = program.report.outcome(&system, end);

@@ -93,6 +93,7 @@ fn heat_map(system: &System) -> Vec<AreaHeat> {
         let skipped = SkipReason::ALL.into_iter().zip(heat.skipped).filter(|(_, times)| *times > 0);
         let thread = |(task, heat): (TaskId, mm::numa::heat::ThreadHeat)| ThreadHeat {
             thread: task.0,
+            touched: heat.touched,
             scanned: heat.scanned,
             local_faults: heat.faults[1],
             remote_faults: heat.faults[0],
@@ -100,12 +101,15 @@ fn heat_map(system: &System) -> Vec<AreaHeat> {
         AreaHeat {
             process: mm.index() as u32,
             address,
+            pages: heat.pages,
             skipped: skipped.map(|(reason, times)| (reason.name().into(), times)).collect(),
             threads: heat.threads().map(thread).collect(),
         }
     };
+    let order = [AreaHeat::touched, AreaHeat::faults, AreaHeat::scanned];
     let mut areas: Vec<AreaHeat> = system.mm.numa().heat().iter().map(area).collect();
-    areas.sort_by_key(|area| std::cmp::Reverse([AreaHeat::faults, AreaHeat::scanned].map(|of| of(area))));
+    areas.retain(|area| order.iter().any(|of| of(area) > 0));
+    areas.sort_by_key(|area| std::cmp::Reverse(order.map(|of| of(area))));
     areas.truncate(AREAS);
     areas
 }

@@ -72,6 +72,22 @@ fn areas_say_who_scanned_and_who_faulted() {
     let scanned: u64 = outcome.areas.iter().map(|area| area.scanned()).sum();
     assert!(scanned > 0 && scanned <= outcome.counters.get(Event::NumaPteUpdates));
     assert!(faults > 0 && faults <= outcome.counters.get(Event::NumaHintFaults));
-    assert!(outcome.areas.is_sorted_by_key(|area| std::cmp::Reverse(area.faults())));
+    assert!(outcome.areas.is_sorted_by_key(|area| std::cmp::Reverse(area.touched())));
     assert!(outcome.areas[0].threads.len() > 1);
+}
+
+#[test]
+fn an_area_that_no_thread_scans_is_in_the_heat_map() {
+    // The main thread touches all of it while it is alone; from the third sequence on p4 leaves it to those who faulted.
+    let outcome = small("pid-filter", "p4", |threads| {
+        threads.milliseconds = 2000;
+        let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
+        (program.mib, program.mapped_after_milliseconds) = (64, 1000);
+    });
+    let area = &outcome.areas[0];
+    assert_eq!((area.pages, area.faults(), area.scanned()), (64 * 256, 0, 0));
+    let by_thread: Vec<u64> =
+        area.threads.iter().map(|heat| heat.touched).filter(|&pages| pages > 0).collect();
+    assert!(outcome.areas.iter().all(|area| area.touched() > 0), "stacks are used at every tick");
+    assert!(by_thread.len() == 4 && by_thread.iter().all(|&pages| pages >= 64 * 256 / 4), "{by_thread:?}");
 }

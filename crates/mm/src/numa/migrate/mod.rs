@@ -79,7 +79,7 @@ impl MemoryManager {
         let asked = if is_huge { window(page, self.geometry().pmd_order).start } else { page };
         let policy = self.get_vma_policy(cpu, vma);
         let policy = policy.map(|policy| (policy, interleave_index(vma, asked, order)));
-        let vma_start = vma.start;
+        let of = vma.pages();
         let is_program = !vma.is_private() || vma.flags.has(VmFlags::EXEC);
         let timed = settings.tiering && self.numa.is_slow(source);
         let last = if timed { Cpupid::UNSET } else { self.numa.last(id) };
@@ -104,7 +104,7 @@ impl MemoryManager {
                 self.counters.add(Event::PgpromoteSuccess, pages);
             }
         }
-        self.numa.note_fault(mm, vma_start, task, source == here);
+        self.numa.note_fault(mm, &of, task, source == here);
         // CPUs that take turns practically never find another one in the middle of this.
         if !machine.takes_turns() {
             let migrates = moved == Some(true);

@@ -191,7 +191,8 @@ impl Vmas for Walk<'_> {
     }
 
     fn change_prot(&mut self, start: u64, range: Range<u64>) -> u64 {
-        let is_private = self.vma(start).is_private();
+        let vma = self.vma(start);
+        let (is_private, of) = (vma.is_private(), vma.pages());
         let pages = range.start >> PAGE_SHIFT..range.end >> PAGE_SHIFT;
         let alone = self.kernel.mms[self.mm].users == 1;
         let here = self.machine.node(self.cpu);
@@ -218,7 +219,7 @@ impl Vmas for Walk<'_> {
         }
         self.kernel.counters.add(Event::NumaPteUpdates, changed);
         self.kernel.counters.add(Event::NumaHugePteUpdates, huge);
-        self.kernel.numa.note_scanned(self.mm, start, self.task, changed);
+        self.kernel.numa.note_scanned(self.mm, &of, self.task, changed);
         let costs = self.machine.costs.numa();
         self.machine.charge(self.cpu, Category::NumaScan, costs.pte_protect * entries);
         if changed > 0 {
@@ -233,7 +234,8 @@ impl Vmas for Walk<'_> {
 
     fn traced(&mut self, start: u64, reason: SkipReason) {
         self.kernel.counters.add(reason.event(), 1);
-        self.kernel.numa.note_skipped(self.mm, start, reason);
+        let of = self.vma(start).pages();
+        self.kernel.numa.note_skipped(self.mm, &of, reason);
     }
 }
 

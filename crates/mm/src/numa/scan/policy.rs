@@ -34,7 +34,7 @@ const VIRTUAL_PAGES: i64 = 8;
 /// A range ends on such a boundary, or with the VMA.
 const HPAGE_SIZE: u64 = 2 << 20;
 /// NUMA balancing runs on machines with such pages only.
-pub(super) const PAGE_SHIFT: u32 = PageSize::Kib4.shift();
+pub(crate) const PAGE_SHIFT: u32 = PageSize::Kib4.shift();
 
 /// What a group of tasks has taken hint faults on, and how many tasks it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
