@@ -47,7 +47,7 @@ use crate::costs::{Costs, NumaCosts, PagingCosts};
 use crate::page_size::PageSize;
 use crate::storage::{Device, DeviceFigures};
 use crate::time::Time;
-use crate::topology::{Cache, SharedBy, Topology};
+use crate::topology::{Cache, MAX_NODES, SharedBy, Topology};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -473,6 +473,13 @@ impl Profile {
             let expected = "fewer than topology.nodes, as CPUs need a node";
             return refuse("topology.memory_only_nodes", t.memory_only_nodes.to_string(), expected);
         }
+        if t.nodes > MAX_NODES {
+            return refuse(
+                "topology.nodes",
+                t.nodes.to_string(),
+                "at most 64, as many as a set of nodes can name",
+            );
+        }
         if t.nodes == 0 || !cores.is_multiple_of(u16::from(t.nodes - t.memory_only_nodes)) {
             let expected = "a divisor of the number of cores, nodes without CPUs apart";
             return refuse("topology.nodes", t.nodes.to_string(), expected);
@@ -724,6 +731,10 @@ mod tests {
         assert!(
             matches!(refused, Err(ProfileError::OutOfRange { key, .. }) if key == "numa.node_gb_per_second")
         );
+        let mut crowded = tiered.clone();
+        crowded.topology.nodes = MAX_NODES + 1;
+        let refused = Profile::parse(&crowded.to_toml()).unwrap_err().to_string();
+        assert_eq!(refused, "topology.nodes = 65: at most 64, as many as a set of nodes can name");
         let mut without_cpus = tiered;
         without_cpus.topology.memory_only_nodes = 2;
         assert!(Profile::parse(&without_cpus.to_toml()).is_err());

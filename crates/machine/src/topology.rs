@@ -75,6 +75,9 @@ pub struct Cache {
     pub shared_by: SharedBy,
 }
 
+/// The most nodes that a machine has: sets of them are 64 bits.
+pub const MAX_NODES: u8 = 64;
+
 /// The shape of a machine: equal sockets, equal cores, one node a socket or one for all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
@@ -84,7 +87,7 @@ pub struct Topology {
     pub cores_per_socket: u16,
     /// SMT threads of one core: 1 or 2.
     pub threads_per_core: u16,
-    /// NUMA nodes; those with CPUs come first and are spread evenly over the sockets.
+    /// NUMA nodes, [`MAX_NODES`] at most; those with CPUs come first and are spread evenly over the sockets.
     pub nodes: u8,
     /// How many of them have memory and no CPU: slower memory behind a link.
     pub memory_only_nodes: u8,

@@ -2,7 +2,7 @@
 
 mod reclaim_machine;
 
-use machine::{Cpu, Machine, Node};
+use machine::{Costs, Cpu, Machine, Node, PageSize, Topology};
 use mm::address_space::{Backing, MmId, Pte, VmFlags, Vpn};
 use mm::memcontrol::Memcg;
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
@@ -484,4 +484,36 @@ fn a_process_is_scanned_anew_when_it_gets_its_second_thread() {
     machine.wait_until(Cpu(0), Category::Program, machine::Time::from_seconds(1.0));
     mm.add_task(machine.now(Cpu(0)), space, 102, Some(first));
     assert_eq!(mm.mm(space).numa_scan.next_scan, 251);
+}
+
+#[test]
+fn a_sweep_knows_each_of_many_nodes() {
+    const NODES: u8 = 20;
+    let topology = Topology {
+        sockets: NODES.into(),
+        nodes: NODES,
+        node_distances: vec![vec![10; NODES.into()]; NODES.into()],
+        ..Topology::single()
+    };
+    let memory = mm::memory_map::memory_layout(NODES, 64);
+    let features = Series::NUMA.variant("b0").unwrap().features;
+    let mut settings = mm::Settings::new(PageSize::Kib4);
+    settings.set("transparent_hugepage/enabled", "never").unwrap();
+    let mut mm = MemoryManager::new(&topology, &memory, features, settings, rand_pcg::Pcg64Mcg::new(1));
+    let mut machine = Machine::<Category>::new(topology, Costs::FREE);
+    let space = mm.create_mm(Memcg::ROOT);
+    let start = mm.mmap(space, 1024, Backing::Anonymous, VmFlags::PRIVATE).next_multiple_of(512);
+    for page in 0..512 {
+        let cpu = Cpu(page as u16 % u16::from(NODES));
+        mm.touch(&mut machine, cpu, space, start + page, true).unwrap();
+    }
+    let expected = mm.pages_by_node(space, start..start + 512);
+    assert!(expected.iter().all(|&pages| pages == 25 || pages == 26), "{expected:?}");
+    // The first time page by page, then in one go.
+    for _ in 0..2 {
+        let mut by_node = [0; NODES as usize];
+        let end = start + 512;
+        assert_eq!(mm.sweep(space, start, end, true, machine.now(Cpu(0)), &mut by_node), end);
+        assert_eq!(by_node[..], expected);
+    }
 }

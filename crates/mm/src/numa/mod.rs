@@ -133,8 +133,7 @@ pub struct NumaBalancing {
     promotions: Vec<NodePromotion>,
     /// By page table: the last hint fault there.
     faulting: Vec<Option<InProgress>>,
-    /// By page table.
-    swept: Vec<Option<Swept>>,
+    swept: Swept,
     wants_to_move: Vec<TaskId>,
     /// By VMA.
     heat: Heat,
@@ -159,7 +158,7 @@ impl NumaBalancing {
             slower: (0..topology.nodes).map(|node| slower(Node(node))).collect(),
             promotions: vec![NodePromotion::default(); nodes],
             faulting: Vec::new(),
-            swept: Vec::new(),
+            swept: Swept::default(),
             wants_to_move: Vec::new(),
             heat: Heat::default(),
             skipped_for_cpuset: 0,

@@ -14,18 +14,42 @@ use crate::address_space::{MmId, Pte, Vpn};
 use crate::huge_memory::policy::window;
 use crate::numa::placement::TaskId;
 use crate::page_alloc::MemoryManager;
+use machine::topology::MAX_NODES;
 use machine::{Node, Time};
 use std::ops::Range;
 
-/// Nodes that sums are kept for.
-const NODES: usize = 16;
-
 /// A table that was gone through without a stop.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Swept {
+struct Mark {
     version: u32,
     writes: bool,
-    by_node: [u16; NODES],
+}
+
+/// What is known of tables that were gone through without a stop.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Swept {
+    /// By table.
+    marks: Vec<Option<Mark>>,
+    /// Their pages: of each table those of each node.
+    by_node: Vec<u16>,
+}
+
+impl Swept {
+    /// The pages by node of a table that is as it was, if whoever went through it stored there or nobody is to store.
+    fn get(&self, table: usize, version: u32, write: bool, nodes: usize) -> Option<&[u16]> {
+        let mark = self.marks.get(table).copied().flatten()?;
+        (mark.version == version && mark.writes >= write).then(|| &self.by_node[table * nodes..][..nodes])
+    }
+
+    fn note(&mut self, table: usize, mark: Mark, by_node: &[u16]) {
+        let nodes = by_node.len();
+        if self.marks.len() <= table {
+            self.marks.resize(table + 1, None);
+            self.by_node.resize((table + 1) * nodes, 0);
+        }
+        self.marks[table] = Some(mark);
+        self.by_node[table * nodes..][..nodes].copy_from_slice(by_node);
+    }
 }
 
 impl MemoryManager {
@@ -57,16 +81,15 @@ impl MemoryManager {
         let (place, whole) = (table.index(), from == first && end == behind);
         let version = self.page_tables[table].version();
         let busy = self.numa.faulting_until(place) > now;
+        let nodes = self.nodes();
         if whole
             && !busy
-            && let Some(swept) = self.numa.swept.get(place).copied().flatten()
-            && swept.version == version
-            && swept.writes >= write
+            && let Some(swept) = self.numa.swept.get(place, version, write, nodes)
         {
-            by_node.iter_mut().zip(swept.by_node).for_each(|(pages, more)| *pages += u64::from(more));
+            by_node.iter_mut().zip(swept).for_each(|(pages, &more)| *pages += u64::from(more));
             return end;
         }
-        let mut sums = [0u16; NODES];
+        let mut sums = [0u16; MAX_NODES as usize];
         let mut page = from;
         while page < end {
             let number = table.entry((page - first) as usize);
@@ -87,16 +110,13 @@ impl MemoryManager {
             if write && !entry.has(Pte::STORED) {
                 self.page_tables.note_store(number);
             }
-            sums[node.index() % NODES] += 1;
+            sums[node.index()] += 1;
             page += 1;
         }
         by_node.iter_mut().zip(sums).for_each(|(pages, more)| *pages += u64::from(more));
-        if whole && page == end && by_node.len() <= NODES {
+        if whole && page == end {
             let version = self.page_tables[table].version();
-            if self.numa.swept.len() <= place {
-                self.numa.swept.resize(place + 1, None);
-            }
-            self.numa.swept[place] = Some(Swept { version, writes: write, by_node: sums });
+            self.numa.swept.note(place, Mark { version, writes: write }, &sums[..nodes]);
         }
         page
     }
