@@ -22,7 +22,6 @@ pub fn zoneinfo(mm: &MemoryManager) -> String {
 fn write_zone(text: &mut String, mm: &MemoryManager, zone: &Zone) -> std::fmt::Result {
     writeln!(text, "Node {}, zone {:>8}", zone.node.0, zone.kind.name())?;
     let span = zone.buddy.span();
-    let spanned = span.end - span.start;
     writeln!(text, "  pages free     {}", zone.free_pages())?;
     let rows = [
         ("boost", zone.buddy.watermark_boost),
@@ -30,8 +29,8 @@ fn write_zone(text: &mut String, mm: &MemoryManager, zone: &Zone) -> std::fmt::R
         ("low", zone.wmark(Mark::Low)),
         ("high", zone.wmark(Mark::High)),
         ("promo", zone.wmark(Mark::Promo)),
-        ("spanned", spanned.into()),
-        ("present", spanned.into()),
+        ("spanned", zone.present_pages()),
+        ("present", zone.present_pages()),
         ("managed", zone.managed),
         ("cma", 0),
     ];

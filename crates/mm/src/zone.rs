@@ -158,6 +158,18 @@ impl Zone {
         self.nr_free.max(0)
     }
 
+    /// Pages that are there, those of the kernel among them (`present_pages`).
+    pub fn present_pages(&self) -> u64 {
+        let span = self.buddy.span();
+        (span.end - span.start).into()
+    }
+
+    /// Whether so many pages that may be moved have room above `mark` (`zone_watermark_ok`).
+    pub(crate) fn has_room(&self, mark: Mark, pages: u64) -> bool {
+        let reserve = self.lowmem_reserve[ZoneType::Movable as usize];
+        watermark::is_above(self.free_pages(), self.wmark(mark) + pages, reserve, Reserves::default())
+    }
+
     /// NR_FREE_PAGES with all differences.
     pub fn exact_free_pages(&self) -> i64 {
         self.nr_free + self.nr_free_diffs.iter().map(|&d| i64::from(d)).sum::<i64>()

@@ -8,6 +8,7 @@ use mm::memcontrol::Memcg;
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::TaskId;
 use mm::numa::scan::policy::SkipReason;
+use mm::watermark::Mark;
 use mm::{Category, Event, MemoryManager, Series};
 use proptest::prelude::*;
 use reclaim_machine::{CPUS, boot};
@@ -486,21 +487,27 @@ fn a_process_is_scanned_anew_when_it_gets_its_second_thread() {
     assert_eq!(mm.mm(space).numa_scan.next_scan, 251);
 }
 
+/// Nodes of a CPU and 64 MiB each, of which the last ones are slow memory instead.
+fn boot_nodes(variant: &str, nodes: u8, memory_only_nodes: u8) -> (Machine<Category>, MemoryManager) {
+    let topology = Topology {
+        sockets: (nodes - memory_only_nodes).into(),
+        nodes,
+        memory_only_nodes,
+        node_distances: vec![vec![10; nodes.into()]; nodes.into()],
+        ..Topology::single()
+    };
+    let memory = mm::memory_map::memory_layout(nodes, 64);
+    let features = Series::NUMA.variant(variant).unwrap().features;
+    let mut settings = mm::Settings::new(PageSize::Kib4);
+    settings.set("transparent_hugepage/enabled", "never").unwrap();
+    let mm = MemoryManager::new(&topology, &memory, features, settings, rand_pcg::Pcg64Mcg::new(1));
+    (Machine::new(topology, Costs::FREE), mm)
+}
+
 #[test]
 fn a_sweep_knows_each_of_many_nodes() {
     const NODES: u8 = 20;
-    let topology = Topology {
-        sockets: NODES.into(),
-        nodes: NODES,
-        node_distances: vec![vec![10; NODES.into()]; NODES.into()],
-        ..Topology::single()
-    };
-    let memory = mm::memory_map::memory_layout(NODES, 64);
-    let features = Series::NUMA.variant("b0").unwrap().features;
-    let mut settings = mm::Settings::new(PageSize::Kib4);
-    settings.set("transparent_hugepage/enabled", "never").unwrap();
-    let mut mm = MemoryManager::new(&topology, &memory, features, settings, rand_pcg::Pcg64Mcg::new(1));
-    let mut machine = Machine::<Category>::new(topology, Costs::FREE);
+    let (mut machine, mut mm) = boot_nodes("b0", NODES, 0);
     let space = mm.create_mm(Memcg::ROOT);
     let start = mm.mmap(space, 1024, Backing::Anonymous, VmFlags::PRIVATE).next_multiple_of(512);
     for page in 0..512 {
@@ -516,4 +523,83 @@ fn a_sweep_knows_each_of_many_nodes() {
         assert_eq!(mm.sweep(space, start, end, true, machine.now(Cpu(0)), &mut by_node), end);
         assert_eq!(by_node[..], expected);
     }
+}
+
+/// Has the thread on CPU 0 scan until `page` may not be used any more.
+fn scan_until_hidden(machine: &mut Machine<Category>, mm: &mut MemoryManager, space: MmId, page: Vpn) {
+    for _ in 0..1000 {
+        if !mm.pte(space, page).lets(false) {
+            return;
+        }
+        let until = machine.now(Cpu(0)) + machine::Time::from_nanoseconds(8_000_000);
+        for cpu in machine.topology.all_cpus() {
+            machine.wait_until(cpu, Category::Program, until);
+        }
+        mm.numa_tick(machine, Cpu(0));
+    }
+    panic!("page {page} is never scanned");
+}
+
+fn scan_often(mm: &mut MemoryManager) {
+    for (name, value) in [
+        ("kernel.numa_balancing", "2"),
+        ("numa_balancing/scan_delay_ms", "8"),
+        ("numa_balancing/scan_period_min_ms", "8"),
+        ("numa_balancing/scan_size_mb", "256"),
+    ] {
+        mm.set(name, value).unwrap();
+    }
+}
+
+#[test]
+fn each_fast_node_has_a_promotion_rate_of_its_own() {
+    let (mut machine, mut mm) = boot_nodes("y612", 3, 1);
+    scan_often(&mut mm);
+    mm.set("kernel.numa_balancing_promote_rate_limit_MBps", "1").unwrap();
+    let space = mm.create_mm(Memcg::ROOT);
+    let first = mm.add_task(machine.now(Cpu(0)), space, 100, None);
+    let second = mm.add_task(machine.now(Cpu(1)), space, 101, Some(first));
+    mm.switch_task(&machine, Cpu(0), Some(first));
+    mm.switch_task(&machine, Cpu(1), Some(second));
+    let start = mm.mmap(space, 1024, Backing::Anonymous, VmFlags::PRIVATE);
+    let mode = Mode::Bind(Nodes::of(Node(2)));
+    let policy = Mempolicy { mode, migrate_on_fault: true, migrate_on_referencing_node: false };
+    mm.mbind(space, start..start + 1024, Some(policy));
+    for page in start..start + 1024 {
+        mm.touch(&mut machine, Cpu(0), space, page, true).unwrap();
+    }
+    mm.mbind(space, start..start + 1024, None);
+    assert_eq!(mm.pages_by_node(space, start..start + 1024), [0, 0, 1024]);
+    scan_until_hidden(&mut machine, &mut mm, space, start);
+    // 1 MiB a second is 256 pages, for each of the nodes that pages go to.
+    for (cpu, pages) in [(0, start..start + 400), (1, start + 400..start + 600)] {
+        for page in pages.clone() {
+            mm.touch(&mut machine, Cpu(cpu), space, page, false).unwrap();
+        }
+        let promoted = mm.pages_by_node(space, pages)[usize::from(cpu)];
+        let expected = if cpu == 0 { 255..=256 } else { 200..=200 };
+        assert!(expected.contains(&promoted), "{promoted} to node {cpu}");
+    }
+}
+
+#[test]
+fn a_promotion_without_room_wakes_the_kswapd_of_its_node_only() {
+    let (mut machine, mut mm) = reclaim_machine::boot_with_cpus_on(1, Series::NUMA.variant("y612").unwrap());
+    scan_often(&mut mm);
+    let space = mm.create_mm(Memcg::ROOT);
+    let task = mm.add_task(machine.now(Cpu(0)), space, 100, None);
+    mm.switch_task(&machine, Cpu(0), Some(task));
+    let start = mm.mmap(space, 9000, Backing::Anonymous, VmFlags::PRIVATE);
+    let mut next = start;
+    while mm.zones().iter().any(|zone| zone.free_pages() > zone.wmark(Mark::High) as i64) {
+        mm.touch(&mut machine, Cpu(0), space, next, true).unwrap();
+        next += 1;
+    }
+    let slow = (start..next).find(|&page| mm.pages_by_node(space, page..page + 1)[1] == 1).unwrap();
+    scan_until_hidden(&mut machine, &mut mm, space, slow);
+    let asked = |mm: &mut MemoryManager| [0, 1].map(|node| mm.start_kswapd(Node(node)).is_some());
+    asked(&mut mm);
+    mm.touch(&mut machine, Cpu(0), space, slow, false).unwrap();
+    assert_eq!(asked(&mut mm), [true, false]);
+    assert_eq!(mm.pages_by_node(space, slow..slow + 1), [0, 1]);
 }

@@ -46,18 +46,21 @@ impl MemoryManager {
     /// Asks the kswapd of every node with a zone that a request may use to run, unless the node has enough or nothing helps
     /// it; then kcompactd is asked, unless the request compacts itself (`direct`).
     pub(crate) fn wake_all_kswapds(&mut self, order: u8, highest: ZoneType, direct: bool) {
-        for node in self.all_nodes() {
-            let hopeless = self.kswapds[node.index()].failures >= HOPELESS;
-            if hopeless || self.is_balanced(node, order, highest) && self.boost(node) == 0 {
-                if !direct {
-                    self.wake_kcompactd(node, order, highest);
-                }
-                continue;
+        self.all_nodes().for_each(|node| self.wake_kswapd(node, order, highest, direct));
+    }
+
+    /// The same for one node (`wakeup_kswapd`).
+    pub(crate) fn wake_kswapd(&mut self, node: Node, order: u8, highest: ZoneType, direct: bool) {
+        let hopeless = self.kswapds[node.index()].failures >= HOPELESS;
+        if hopeless || self.is_balanced(node, order, highest) && self.boost(node) == 0 {
+            if !direct {
+                self.wake_kcompactd(node, order, highest);
             }
-            let wanted = &mut self.kswapds[node.index()].wanted;
-            let (old_order, old_highest) = wanted.unwrap_or((0, ZoneType::Dma));
-            *wanted = Some((old_order.max(order), old_highest.max(highest)));
+            return;
         }
+        let wanted = &mut self.kswapds[node.index()].wanted;
+        let (old_order, old_highest) = wanted.unwrap_or((0, ZoneType::Dma));
+        *wanted = Some((old_order.max(order), old_highest.max(highest)));
     }
 
     /// Begins a run of the kswapd of `node` if somebody has asked for one.

@@ -38,9 +38,6 @@ use crate::zone::Zone;
 use machine::{Cpu, Machine, Node, SpinLock, Time};
 use policy::{Fault, FaultFlags, Mempolicy};
 
-/// A fast node has room to spare if so many pages stay free above its watermark: 1 GiB, or a 16th of the node.
-const SPARE_PAGES: u64 = 1 << 18;
-
 impl MemoryManager {
     /// A hint fault (`do_numa_page`).
     pub(crate) fn do_numa_page(
@@ -191,7 +188,7 @@ impl MemoryManager {
             return false;
         }
         if settings.tiering && self.numa.is_slow(source) {
-            return self.may_promote(machine.now(cpu), id, source, destination);
+            return self.may_promote(machine.now(cpu), id, destination);
         }
         let this = Cpupid::new(cpu, self.numa.tasks.get(task).pid);
         let last = self.numa.exchange_last(id, this);
@@ -224,16 +221,13 @@ impl MemoryManager {
     }
 
     /// Whether a folio of slow memory moves up.
-    fn may_promote(&mut self, now: Time, id: FolioId, source: Node, destination: Node) -> bool {
+    fn may_promote(&mut self, now: Time, id: FolioId, destination: Node) -> bool {
         let settings = self.settings.numa;
         let pages = self.folios.flags[id].nr_pages();
-        let has_room = |zone: &Zone| {
-            let [high, low] = [Mark::High, Mark::Low].map(|mark| zone.wmark(mark));
-            let spare = SPARE_PAGES.max(zone.managed / 16);
-            zone.free_pages() > (2 * high - low + spare) as i64
-        };
-        if self.zones_of(destination).any(has_room) {
-            self.numa.promotion(source).unlimited();
+        let present = self.zones_of(destination).map(Zone::present_pages).sum();
+        let spare = promotion::spare_pages(present);
+        if self.zones_of(destination).any(|zone| zone.has_room(Mark::Promo, spare)) {
+            self.numa.promotion(destination).unlimited();
             if self.features().numa.counts_unlimited_promotions {
                 self.counters.add(Event::PgpromoteCandidateNrl, pages);
             }
@@ -242,7 +236,7 @@ impl MemoryManager {
         let now_ms = (nanoseconds(now) / 1_000_000) as u32;
         let scanned = self.numa.exchange_last(id, Cpupid::from_bits(promotion::stored_time(now_ms)));
         let latency = promotion::latency(now_ms, scanned.bits());
-        let node = self.numa.promotion(source);
+        let node = self.numa.promotion(destination);
         let before = node.candidates;
         let may = node.may_promote(&settings, now_ms, latency, pages);
         let candidates = node.candidates - before;
@@ -260,10 +254,9 @@ impl MemoryManager {
     ) -> bool {
         let order = self.folios.flags[id].order();
         let pages = self.folios.flags[id].nr_pages();
-        let has_room = |zone: &Zone| zone.free_pages() > (zone.wmark(Mark::High) + pages) as i64;
-        if !self.zones_of(target).any(has_room) {
+        if !self.zones_of(target).any(|zone| zone.has_room(Mark::High, pages)) {
             if self.settings.numa.tiering {
-                self.wake_all_kswapds(order, ZoneType::Movable, false);
+                self.wake_kswapd(target, order, ZoneType::Movable, false);
             }
             return false;
         }

@@ -6,7 +6,8 @@
 //!   threshold    too many candidates ─► lower, too few ─► higher, once a scan_period_max
 //! ```
 //!
-//! A page has as many bits for the time as for who touched it last, so a latency wraps. In the kernel:
+//! What is known of promotions is known by the node that they go to, so each of several fast nodes has a rate and a threshold of
+//! its own. A page has as many bits for the time as for who touched it last, so a latency wraps. In the kernel:
 //! `should_numa_migrate_memory`, `numa_promotion_adjust_threshold`, `numa_promotion_rate_limit`, `pgdat_free_space_enough`
 //! in kernel/sched/fair.c.
 
@@ -20,7 +21,13 @@ const TIME_MIN_BITS: u32 = 12;
 const RATE_WINDOW_MS: u32 = 1000;
 const PAGES_OF_MB: u64 = 256;
 
-/// What a node of slow memory knows of its promotions (`nbp_*` of `struct pglist_data`). Times are ms.
+/// A fast node has room to spare if so many pages of one of its zones stay free above the promo watermark: 1 GiB, or a 16th
+/// of all that the node has (`pgdat_free_space_enough`).
+pub fn spare_pages(node_present: u64) -> u64 {
+    (node_present / 16).max(1024 * PAGES_OF_MB)
+}
+
+/// What a node of fast memory knows of promotions to it (`nbp_*` of `struct pglist_data`). Times are ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodePromotion {
     rate_start: u32,
@@ -48,7 +55,7 @@ pub fn latency(now_ms: u32, stored: u32) -> u32 {
 }
 
 impl NodePromotion {
-    /// Memory above has room to spare: whatever is touched moves up, and the threshold starts anew.
+    /// The node has room to spare: whatever is touched moves up, and the threshold starts anew.
     pub fn unlimited(&mut self) {
         self.threshold = 0;
     }
@@ -99,5 +106,80 @@ mod tests {
     #[test]
     fn few_bits_keep_the_high_ones_of_a_time() {
         assert_eq!([21, 12, 9].map(kept_bits), [0x1F_FFFF, 0xFFF, 0xFF8]);
+    }
+
+    #[test]
+    fn a_latency_is_what_has_passed_since_the_scan_and_wraps() {
+        assert_eq!(latency(5000, stored_time(4400)), 600);
+        assert_eq!(latency(100, stored_time(u32::MAX - 99)), 200, "the clock wraps");
+        let bits = kept_bits(WIDTH) + 1;
+        assert_eq!(latency(7 + bits, stored_time(7)), 0, "what a page cannot keep is not seen");
+    }
+
+    #[test]
+    fn room_to_spare_is_a_gigabyte_or_a_sixteenth_of_the_node() {
+        assert_eq!(
+            [0, 1 << 22, (1 << 22) + 16, 1 << 24].map(spare_pages),
+            [1 << 18, 1 << 18, (1 << 18) + 1, 1 << 20]
+        );
+    }
+
+    /// 2 MB a second are 512 pages; a threshold of 800 ms has steps of 100 ms, and is looked at after more than 2 s.
+    fn settings() -> NumaSettings {
+        NumaSettings {
+            promote_rate_limit_mbps: 2,
+            hot_threshold_ms: 800,
+            scan_period_max_ms: 2000,
+            ..NumaSettings::default()
+        }
+    }
+
+    #[test]
+    fn what_is_as_old_as_the_threshold_stays() {
+        let mut node = NodePromotion::default();
+        for (latency, hot) in [(0, true), (799, true), (800, false)] {
+            assert_eq!(node.may_promote(&settings(), 1, latency, 1), hot, "{latency}");
+        }
+        assert_eq!(node.candidates, 2, "what is not hot is no candidate");
+    }
+
+    #[test]
+    fn a_second_lets_as_many_pages_through_as_the_limit_says() {
+        let mut node = NodePromotion::default();
+        let mut promoted =
+            |now, pages: u64| (0..pages).filter(|_| node.may_promote(&settings(), now, 0, 1)).count();
+        // The first candidate of a second counts for the one before.
+        assert_eq!(promoted(1001, 1000), 512);
+        assert_eq!(promoted(2001, 10), 0, "the second is not over");
+        assert_eq!(promoted(2002, 1000), 512);
+        assert_eq!(node.candidates, 2010);
+        assert!(!node.may_promote(&settings(), 2003, 0, 1), "those over the limit are candidates as well");
+    }
+
+    #[test]
+    fn the_threshold_follows_the_number_of_candidates() {
+        // In 2 s the limit is 1024 pages: between 921 and 1126 the threshold stays.
+        let threshold = |before: u32, candidates: u64| {
+            let mut node = NodePromotion { threshold: before, candidates, ..NodePromotion::default() };
+            node.may_promote(&settings(), 2000, u32::MAX, 1);
+            assert_eq!(node.threshold, before, "the period is not over");
+            node.may_promote(&settings(), 2001, u32::MAX, 1);
+            assert_eq!((node.threshold_start, node.threshold_candidates), (2001, candidates));
+            node.threshold
+        };
+        assert_eq!([920, 921, 1126, 1127].map(|candidates| threshold(0, candidates)), [900, 800, 800, 700]);
+        assert_eq!(
+            [700, 100, 150].map(|before| threshold(before, 5000)),
+            [600, 100, 100],
+            "not below a step"
+        );
+        assert_eq!(
+            [1500, 1600].map(|before| threshold(before, 0)),
+            [1600, 1600],
+            "not above twice the default"
+        );
+        let mut node = NodePromotion { threshold: 100, ..NodePromotion::default() };
+        node.unlimited();
+        assert!(node.may_promote(&settings(), 1, 799, 1), "it begins anew where there was room");
     }
 }
