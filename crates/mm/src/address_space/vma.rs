@@ -94,8 +94,8 @@ pub struct Vma {
     pub(crate) has_anon: bool,
     /// Where its pages are to be, if that was set (`vma->vm_policy`).
     pub(crate) policy: Option<Box<Mempolicy>>,
-    /// What has been read of it from swap. A piece that is cut off begins with as much, and of two that become one the
-    /// first one's stays.
+    /// What has been read of it from swap. A piece that is cut off begins with as much; of two that become one see
+    /// [`Survivor`].
     pub(crate) swap_ra: SwapRa,
 }
 
@@ -154,6 +154,20 @@ impl Vma {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VmaId(pub(super) u32);
 
+/// Which of two areas that become one the kernel keeps and extends: the first one, unless that is the one that was mapped or
+/// changed just now and nothing before it takes it in. What is known of scanning and of reads from swap is the survivor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Survivor {
+    First,
+    Second,
+}
+
+impl Survivor {
+    fn of(is_second: bool) -> Survivor {
+        if is_second { Survivor::Second } else { Survivor::First }
+    }
+}
+
 /// The areas of an address space.
 ///
 /// ```text
@@ -167,7 +181,7 @@ pub struct Vmas {
     /// By number; those that are gone are empty.
     areas: Vec<Vma>,
     /// What NUMA scanning knows of them (`numab_state`), by number, as far as it has met any: nothing where one was cut off
-    /// another, the first one's where two became one.
+    /// another, the survivor's where two became one.
     numab: Vec<Option<NumabState>>,
     free: Vec<VmaId>,
     /// Which was found or made last: a program mostly stays in an area for a while.
@@ -323,15 +337,19 @@ impl Vmas {
     }
 
     /// Makes the area at a place one with the one before it if they are equal (`vma_merge`); where it is then.
-    fn join(&mut self, at: Cursor) -> Cursor {
+    fn join(&mut self, at: Cursor, survivor: Survivor) -> Cursor {
         let (Some(before), Some(slot)) = (self.tree.before(at), self.tree.get(at)) else { return at };
         let Some(Slot { id, .. }) = self.tree.get(before) else { return at };
         if !self[id].continues_in(&self[slot.id]) {
             return at;
         }
-        let Vma { end, has_anon, .. } = self[slot.id];
+        let Vma { end, has_anon, swap_ra, .. } = self[slot.id];
         self[id].end = end;
         self[id].has_anon |= has_anon;
+        if survivor == Survivor::Second {
+            self[id].swap_ra = swap_ra;
+            *self.numab_mut(id) = *self.numab_mut(slot.id);
+        }
         self.forget(at);
         before
     }
@@ -340,8 +358,8 @@ impl Vmas {
     pub(crate) fn insert(&mut self, vma: Vma) {
         debug_assert!(vma.start < vma.end && self.first_in(&vma.pages()).is_none());
         let at = self.add(vma);
-        self.join(self.after(at));
-        self.join(at);
+        self.join(self.after(at), Survivor::Second);
+        self.join(at, Survivor::First);
     }
 
     /// Does something with each area that lies in `pages`, whose first one is at a place; areas are cut at both ends.
@@ -385,15 +403,22 @@ impl Vmas {
     /// Changes all that lies in `pages`, cutting areas at both ends and joining those that have become equal.
     pub(crate) fn change(&mut self, pages: Range<Vpn>, change: impl Fn(&mut Vma)) {
         let Some(first) = self.first_in(&pages) else { return };
+        // Whether the area that was visited last has changed and has not become a part of the one before it.
+        let mut is_apart = false;
         let behind = self.for_each_in(first, &pages, |vmas, at| {
-            if let Some(Slot { id, .. }) = vmas.tree.get(at) {
-                change(&mut vmas[id]);
-            }
-            let at = vmas.join(at);
-            vmas.after(at)
+            let Some(Slot { id, .. }) = vmas.tree.get(at) else { return vmas.after(at) };
+            let (flags, policy) = (vmas[id].flags, vmas[id].policy.clone());
+            change(&mut vmas[id]);
+            let has_changed = (flags, &policy) != (vmas[id].flags, &vmas[id].policy);
+            let joined = vmas.join(at, Survivor::of(is_apart && !has_changed));
+            is_apart = has_changed && joined == at;
+            vmas.after(joined)
         });
-        self.join(behind);
+        self.join(behind, Survivor::of(is_apart));
     }
 }
 
 const _: () = assert!(size_of::<Vma>() == 64);
+
+#[cfg(test)]
+mod tests;
