@@ -157,6 +157,7 @@ const KERNBENCH_BUILDS: f64 = 3.0;
 const NUMA_OPERATIONS: &[(&str, &str)] = &[
     ("NUMA alloc hit", "numa_hit"),
     ("NUMA alloc miss", "numa_miss"),
+    ("NUMA interleave hit", "numa_interleave"),
     ("NUMA alloc local", "numa_local"),
     ("NUMA base-page range updates", "numa_pte_updates"),
     ("NUMA PTE updates", "numa_pte_updates"),
