@@ -223,6 +223,8 @@ events! {
     NumaIgnorePidInactive = "numa_ignore_pid_inactive",
     /// Those skipped as they were scanned in this sequence.
     NumaSkipSeqCompleted = "numa_skip_seq_completed",
+    /// Passes left out as a cpuset allows one node (`sched_skip_cpuset_numa`).
+    NumaSkipCpuset = "numa_skip_cpuset",
     /// Pages that entered the page cache.
     PageCacheAdded = "page_cache_added",
     /// Pages that reclaim took from the page cache.

@@ -186,6 +186,9 @@ fn check_fit(run: &Run) -> Result<(), ScenarioError> {
                 expected: "a machine whose profile has [numa]".into(),
             });
         }
+        Workload::Numa(w) if w.cpuset_mems.iter().any(|&node| node >= nodes) => {
+            ("cpuset_mems", format!("{:?}", w.cpuset_mems), false)
+        }
         Workload::Numa(_) | Workload::Replay(_) | Workload::LongRunning(_) | Workload::Mappings(_) => {
             return Ok(());
         }

@@ -137,7 +137,6 @@ pub struct NumaBalancing {
     wants_to_move: Vec<TaskId>,
     /// By VMA.
     heat: Heat,
-    skipped_for_cpuset: u64,
 }
 
 impl NumaBalancing {
@@ -161,7 +160,6 @@ impl NumaBalancing {
             swept: Swept::default(),
             wants_to_move: Vec::new(),
             heat: Heat::default(),
-            skipped_for_cpuset: 0,
         }
     }
 
@@ -299,15 +297,6 @@ impl NumaBalancing {
 
     fn note_touched(&mut self, mm: MmId, vma: &Range<Vpn>, task: TaskId, pages: u64) {
         self.heat.touched(mm, vma, task, pages);
-    }
-
-    fn note_skipped_for_cpuset(&mut self) {
-        self.skipped_for_cpuset += 1;
-    }
-
-    /// Passes that were left out because a cpuset allows one node, as `sched_skip_cpuset_numa` tells.
-    pub fn skipped_for_cpuset(&self) -> u64 {
-        self.skipped_for_cpuset
     }
 
     /// Who touched and who scanned what.

@@ -58,6 +58,10 @@ pub struct NumaThreads {
     /// In which order the parts of a process lie.
     #[serde(default)]
     pub layout: ProcessLayout,
+    /// The nodes that the cpuset of the program allows it (`cpuset.mems`); all that are there if it names none. Only NUMA balancing
+    /// looks at it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpuset_mems: Vec<u8>,
     /// The longest virtual time, milliseconds; a program that takes longer is cut off.
     pub milliseconds: u64,
     /// What runs.
@@ -118,6 +122,7 @@ enum Progress {
 /// Threads of all processes on the CPUs of a machine.
 struct NumaProgram {
     placement: TaskPlacement,
+    cpuset: Option<Nodes>,
     layout: ProcessLayout,
     demand: Programs,
     processes: Vec<Process>,
@@ -140,16 +145,19 @@ impl NumaProgram {
         let demand = spec.program.start(cpus, |thread| stream(run.seed, Stream::Demand, thread));
         let demand = demand.map_err(|error| RunError::Demand { part: "program", error })?;
         let layout = demand.layout().clone();
+        let cpuset = (!spec.cpuset_mems.is_empty()).then(|| Nodes::of_all(&spec.cpuset_mems));
         let mut next_pid = FIRST_PID;
         let process = |_| {
             let mm = system.mm.create_mm(Memcg::ROOT);
             let first = system.mm.add_task(Time::ZERO, mm, next_pid, None);
+            system.mm.set_mems_allowed(first, cpuset);
             next_pid += 1;
             Process { mm, first, data: 0, areas: Vec::new(), alive: 0, waiting: Vec::new() }
         };
         let processes = layout.processes.iter().map(process).collect();
         let mut program = NumaProgram {
             placement: spec.placement,
+            cpuset,
             layout: spec.layout,
             demand,
             processes,
@@ -466,6 +474,7 @@ impl NumaProgram {
         self.leave_process(system, cpu, number);
         let mm = system.mm.create_mm(Memcg::ROOT);
         let task = system.mm.add_task(system.machine.now(cpu), mm, self.pid(), None);
+        system.mm.set_mems_allowed(task, self.cpuset);
         let stack = map_stack(system, mm);
         let data = map(system, mm, layout::DATA).start;
         let own = &mut self.processes[process];

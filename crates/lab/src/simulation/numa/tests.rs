@@ -77,6 +77,22 @@ fn areas_say_who_scanned_and_who_faulted() {
 }
 
 #[test]
+fn a_cpuset_of_one_node_tells_7_2_from_6_12() {
+    let run = |variant, nodes: &[u8]| {
+        let outcome = small("numa02", variant, |threads| {
+            threads.cpuset_mems = nodes.to_vec();
+            let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
+            (program.mib, program.loops) = (16, 20000);
+        });
+        [Event::NumaSkipCpuset, Event::NumaScanPasses].map(|event| outcome.counters.get(event) > 0)
+    };
+    assert_eq!(run("c72", &[1]), [true, false]);
+    assert_eq!(run("y612", &[1]), [false, true]);
+    assert_eq!(run("c72", &[0, 1]), [false, true]);
+    assert_eq!(run("c72", &[]), [false, true]);
+}
+
+#[test]
 fn an_area_that_no_thread_scans_is_in_the_heat_map() {
     // The main thread touches all of it while it is alone; from the third sequence on p4 leaves it to those who faulted.
     let outcome = small("pid-filter", "p4", |threads| {

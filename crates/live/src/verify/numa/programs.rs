@@ -81,5 +81,5 @@ pub fn program(name: &str) -> Option<ProgramSpec> {
 pub fn threads(name: &str) -> Option<NumaThreads> {
     let program = program(name)?;
     let (placement, layout) = (TaskPlacement::Swap, ProcessLayout::FixedAreas);
-    Some(NumaThreads { placement, layout, milliseconds: MILLISECONDS, program })
+    Some(NumaThreads { placement, layout, cpuset_mems: Vec::new(), milliseconds: MILLISECONDS, program })
 }

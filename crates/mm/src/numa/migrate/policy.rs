@@ -29,6 +29,11 @@ impl Nodes {
         Nodes(1 << node.0)
     }
 
+    /// Those of a list.
+    pub fn of_all(nodes: &[u8]) -> Nodes {
+        Nodes(nodes.iter().fold(0, |set, &node| set | Nodes::of(Node(node)).0))
+    }
+
     /// Whether `node` is one of them.
     pub fn has(self, node: Node) -> bool {
         self.0 >> node.0 & 1 != 0

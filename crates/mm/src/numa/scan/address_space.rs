@@ -120,7 +120,7 @@ impl MemoryManager {
     fn task_numa_work(&mut self, machine: &mut Machine<Category>, cpu: Cpu, task: TaskId, mm: MmId) {
         let (f, settings) = (self.features().numa, self.settings.numa);
         if f.skips_single_node_cpusets && self.numa.tasks.get(task).mems_allowed.is_some_and(Nodes::is_one) {
-            self.numa.note_skipped_for_cpuset();
+            self.counters.add(Event::NumaSkipCpuset, 1);
             return;
         }
         let began = machine.now(cpu);
