@@ -171,6 +171,94 @@ fn what_cannot_be_scanned_is_skipped_for_the_first_reason() {
     }
 }
 
+/// One pass over a VMA for each way through the decisions, by the tenth sequence of a process of three threads.
+#[test]
+fn each_kernel_takes_its_way_through_the_decisions() {
+    const BEGUN: usize = 0;
+    const UNSUITABLE: usize = 1;
+    const READ_ONLY: usize = 2;
+    const FORBIDDEN: usize = 3;
+    const YOUNG: usize = 4;
+    const TOUCHED: usize = 5;
+    const UNTOUCHED: usize = 6;
+    const COMPLETED: usize = 7;
+    const IDLE: usize = 8;
+    const NEWBORN: usize = 9;
+    const TURNED: usize = 10;
+    use SkipReason::{IgnorePid, Inaccessible, PidInactive, ScanDelay, SeqCompleted, SharedRo, Unsuitable};
+
+    let never = [(UNSUITABLE, Unsuitable), (READ_ONLY, SharedRo), (FORBIDDEN, Inaccessible)];
+    let young = [&never[..], &[(YOUNG, ScanDelay)]].concat();
+    // From p2 on those that the thread did not touch, of which m5 finishes the one that was begun.
+    let first = |begun: &[(usize, SkipReason)], then: &[usize]| {
+        let inactive = then.iter().map(|&vma| (vma, PidInactive));
+        begun.iter().chain(&young).copied().chain(inactive).collect::<Vec<_>>()
+    };
+    let ignored = first(&[(BEGUN, IgnorePid)], &[UNTOUCHED]);
+    let completed = [&ignored[..], &[(COMPLETED, SeqCompleted)]].concat();
+    let after = |then: &[(usize, SkipReason)]| [&completed[..], then].concat();
+    let by_force = |then: &[usize]| after(&then.iter().map(|&vma| (vma, PidInactive)).collect::<Vec<_>>());
+    let left_alone = first(&[(BEGUN, PidInactive)], &[UNTOUCHED, IDLE, NEWBORN]);
+    let turned_first = first(&[(BEGUN, PidInactive)], &[UNTOUCHED, IDLE, NEWBORN, TURNED]);
+    // The forced sweep begins behind what was completed, and finds what this pass has scanned by then.
+    let revisited = after(&[(TURNED, PidInactive), (IDLE, SeqCompleted), (NEWBORN, SeqCompleted)]);
+    let touched = vec![TOUCHED, COMPLETED, TURNED];
+    let all = vec![BEGUN, TOUCHED, UNTOUCHED, COMPLETED, IDLE, NEWBORN, TURNED];
+    let expected = [
+        ("b0", never.to_vec(), vec![BEGUN, YOUNG, TOUCHED, UNTOUCHED, COMPLETED, IDLE, NEWBORN, TURNED]),
+        ("p1", young.clone(), all),
+        ("p2", left_alone.clone(), touched.clone()),
+        ("p3", left_alone.clone(), touched.clone()),
+        ("p4", left_alone, touched),
+        // The bit was in the older window, which is gone before it is asked for.
+        ("m4", turned_first, vec![TOUCHED, COMPLETED]),
+        (
+            "m5",
+            first(&[(BEGUN, IgnorePid)], &[UNTOUCHED, IDLE, NEWBORN, TURNED]),
+            vec![BEGUN, TOUCHED, COMPLETED],
+        ),
+        ("m6", by_force(&[IDLE, NEWBORN, TURNED]), vec![BEGUN, TOUCHED, IDLE]),
+        ("r67", by_force(&[IDLE, TURNED]), vec![BEGUN, TOUCHED, NEWBORN, IDLE]),
+        ("y612", revisited.clone(), vec![BEGUN, TOUCHED, IDLE, NEWBORN, TURNED]),
+        ("y612-loc-clear", revisited.clone(), vec![BEGUN, TOUCHED, IDLE, NEWBORN, TURNED]),
+        ("c72", revisited, vec![BEGUN, TOUCHED, IDLE, NEWBORN, TURNED]),
+    ];
+    assert_eq!(expected.each_ref().map(|(name, ..)| *name), VARIANTS);
+    for (name, traced, scanned) in expected {
+        let f = features(name);
+        let mut space = Space::of(&[1; 11]);
+        space.scan =
+            MmScan { scan_seq: 10, scan_offset: space.vmas[BEGUN].0.start + MIB / 2, ..MmScan::default() };
+        let of = |suitable, read_only_file, accessible| VmaTraits { suitable, read_only_file, accessible };
+        space.vmas[UNSUITABLE].1 = of(false, false, true);
+        space.vmas[READ_ONLY].1 = of(true, true, true);
+        space.vmas[FORBIDDEN].1 = of(true, false, false);
+        let bit = f.accessing_pids.map_or(0, |pids| pid_bit(pids, 7));
+        let old =
+            NumabState { next_scan: 0, pids: [0; 2], reset_at: 9999, prev_scan_seq: 9, start_scan_seq: 2 };
+        for (vma, record) in [
+            (BEGUN, old),
+            (TOUCHED, NumabState { pids: [0, bit], ..old }),
+            (UNTOUCHED, old),
+            (COMPLETED, NumabState { pids: [0, bit], prev_scan_seq: 10, ..old }),
+            (IDLE, NumabState { prev_scan_seq: 6, ..old }),
+            (NEWBORN, NumabState { start_scan_seq: 9, ..old }),
+            (TURNED, NumabState { pids: [bit, 0], reset_at: 999, ..old }),
+        ] {
+            space.vmas[vma].2 = Some(record);
+        }
+        let number = |address: u64| space.vmas.iter().position(|vma| vma.0.contains(&address)).unwrap();
+        let mut after = space.clone();
+        after.pass(&f, &settings(), 7);
+        let met: Vec<_> = after.traced.iter().map(|&(start, reason)| (number(start), reason)).collect();
+        assert_eq!(met, traced, "{name}");
+        let scans: Vec<_> = after.scanned.iter().map(|range| number(range.start)).collect();
+        assert_eq!(scans, scanned, "{name}");
+        // What is not scanned by force ends a sequence.
+        assert_eq!(after.scan.scan_seq, if f.once_a_sequence { 10 } else { 11 }, "{name}");
+    }
+}
+
 /// Three passes of one thread over two VMAs of a MiB each that fit into one pass: when the second is new in the third
 /// pass; once it is older than the delay; and when only another thread has touched it.
 #[test]
@@ -498,6 +586,36 @@ fn pages_are_counted_and_failures_slow_the_process() {
         tasks.fault(&f, &settings, task, at(1000), &local, None, &mut mm, || 4096);
         assert_eq!(mm.next_scan, next_scan);
         assert_eq!(tasks.get(task).preferred, Some(Node(1)));
+    }
+}
+
+/// A migration that failed doubles the period. Where that is not forgotten it does so at each placement from then on, though
+/// all pages move, until the period is as long as it can be; where it is, the period adapts to what is found.
+#[test]
+fn a_failure_that_is_not_forgotten_slows_a_thread_for_good() {
+    for (name, periods) in
+        [("y612", [2000, 4000, 8000, 15_000, 15_000]), ("y612-loc-clear", [2000, 2600, 3380, 4394, 5714])]
+    {
+        let (f, settings) = (features(name), NumaSettings::default());
+        let mut tasks = Tasks::new(vec![vec![10, 20], vec![20, 10]]);
+        let task = tasks.add(TaskNuma::new(7, &settings));
+        let mut mm = MmScan::default();
+        let mut fault = |mm: &mut MmScan, flags, now| {
+            let at = TaskClock { now, now_ns: now * TICK_NS, runtime_ns: now * TICK_NS, load_sum: 0 };
+            let fault =
+                CountedFault { last: Cpupid::UNSET, node: Node(0), cpu_node: Node(0), pages: 1, flags };
+            // A GiB is four passes: the longest period is 15 s.
+            tasks.fault(&f, &settings, task, at, &fault, None, mm, || 4 << 16);
+            tasks.get(task).scan_period
+        };
+        fault(&mut mm, FaultFlags::MIGRATE_FAIL, 1000);
+        let mut period = |number: u64| {
+            fault(&mut mm, FaultFlags::FAULT_LOCAL, 10_000 * number);
+            mm.scan_seq += 1;
+            // The fault that places the thread counts for the next sequence.
+            fault(&mut mm, FaultFlags::FAULT_LOCAL, 10_000 * number + 5000)
+        };
+        assert_eq!([1, 2, 3, 4, 5].map(&mut period), periods, "{name}");
     }
 }
 

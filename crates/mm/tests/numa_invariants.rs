@@ -5,6 +5,8 @@ mod reclaim_machine;
 use machine::{Costs, Cpu, Machine, Node, PageSize, Topology};
 use mm::address_space::{Backing, MmId, Pte, VmFlags, Vpn};
 use mm::memcontrol::Memcg;
+use mm::memory::Touch;
+use mm::numa::heat::VmaHeat;
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::TaskId;
 use mm::numa::scan::policy::SkipReason;
@@ -278,6 +280,104 @@ fn a_fork_starts_scanning_over_and_a_child_begins_where_the_parent_stopped() {
     assert_eq!((parent.scan_offset, child.scan_offset), (before.scan_offset, before.scan_offset));
     assert_eq!(parent.next_scan, child.next_scan);
     assert!(mm.mm(space).vmas.iter().count() == 1);
+}
+
+/// With a second user of its address space a process is not scanned anew at a fork, and pages on the node of who scans are
+/// scanned as well.
+#[test]
+fn what_is_done_for_a_process_of_one_thread_ends_with_the_second() {
+    for users in [1, 2] {
+        let mut threads = start("y612");
+        threads.tasks.drain(users..).for_each(|task| threads.mm.exit_task(task));
+        (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        (0..100).for_each(|_| threads.tick(0, 8));
+        assert_eq!(threads.count(Event::NumaPteUpdates) > 0, users == 2, "all pages are on its node");
+        let seq = threads.mm.mm(threads.space).numa_scan.scan_seq;
+        assert!(seq > 0);
+        threads.mm.fork_mm(&mut threads.machine, Cpu(0), threads.space);
+        let after = threads.mm.mm(threads.space).numa_scan.scan_seq;
+        assert_eq!(after, if users == 1 { 0 } else { seq });
+    }
+}
+
+/// A process whose areas may not be used has nothing to scan. Its threads begin passes nevertheless, no more than one a period,
+/// whoever comes first.
+#[test]
+fn passes_that_find_nothing_are_as_rare_as_others() {
+    let mut threads = start("y612");
+    threads.mm.mprotect(threads.space, threads.start..threads.start + PAGES, VmFlags::default());
+    let period = 8;
+    for _ in 0..100 {
+        (0..CPUS).for_each(|cpu| threads.tick(cpu, 1));
+    }
+    let passes = threads.count(Event::NumaScanPasses);
+    assert!((20..=100 * u64::from(CPUS) / period + 1).contains(&passes), "{passes} passes");
+    assert!(threads.count(Event::NumaSkipInaccessible) >= passes);
+    assert_eq!(threads.count(Event::NumaPteUpdates), 0);
+}
+
+/// Two processes share memory of a file, and their threads have the same PID, as in two namespaces. Who used it is known of
+/// each process's own area: the one that never did leaves it alone.
+#[test]
+fn who_touched_shared_memory_is_known_of_each_process() {
+    let (mut machine, mut mm) = boot(Series::NUMA.variant("p4").unwrap());
+    scan_often(&mut mm);
+    mm.set("kernel.numa_balancing", "1").unwrap();
+    mm.set("numa_balancing/scan_period_max_ms", "8").unwrap();
+    let file = mm.open_file();
+    let mut process = |cpu: u16| {
+        let space = mm.create_mm(Memcg::ROOT);
+        let task = mm.add_task(machine.now(Cpu(cpu)), space, 100, None);
+        mm.switch_task(&machine, Cpu(cpu), Some(task));
+        (space, mm.mmap(space, 64, Backing::File(file, 0), VmFlags::PRIVATE.or(VmFlags::SHARED)))
+    };
+    let [(user, start), (idle, _)] = [0, 2].map(&mut process);
+    for round in 0..200u64 {
+        for page in start..start + 64 {
+            if let Ok(Touch::ReadFile(id)) = mm.touch(&mut machine, Cpu(0), user, page, false) {
+                mm.end_read(id);
+                mm.touch(&mut machine, Cpu(0), user, page, false).unwrap();
+            }
+        }
+        let until = machine::Time::from_nanoseconds(8_000_000 * (round + 1));
+        (0..CPUS).for_each(|cpu| machine.wait_until(Cpu(cpu), Category::Program, until));
+        [0, 2].iter().for_each(|&cpu| mm.numa_tick(&mut machine, Cpu(cpu)));
+    }
+    let inactive = |space| {
+        let areas = mm.numa().heat().iter().filter(|&(mm, ..)| mm == space);
+        areas.map(|(.., heat)| heat.skipped[SkipReason::PidInactive as usize]).sum::<u64>()
+    };
+    assert!(mm.counters().get(Event::NumaHintFaults) > 64);
+    assert!(mm.mm(user).numa_scan.scan_seq > 10 && mm.mm(idle).numa_scan.scan_seq > 10);
+    assert_eq!(inactive(user), 0);
+    assert!(inactive(idle) > 10, "{}", inactive(idle));
+}
+
+/// Which of equal threads scans depends on whose tick comes first; how often and how much is scanned does not.
+#[test]
+fn whose_tick_is_first_decides_who_scans_and_nothing_else() {
+    let scanned = |order: [u16; 3]| {
+        let mut threads = start("b0");
+        (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        let mut first = None;
+        for round in 1..100 {
+            let until = machine::Time::from_nanoseconds(8_000_000 * round);
+            (0..CPUS).for_each(|cpu| threads.machine.wait_until(Cpu(cpu), Category::Program, until));
+            let before = threads.count(Event::NumaScanPasses);
+            order.iter().for_each(|&cpu| threads.mm.numa_tick(&mut threads.machine, Cpu(cpu)));
+            assert!(threads.count(Event::NumaScanPasses) - before <= 1, "one of them");
+            let of = |(.., heat): (MmId, u64, &VmaHeat)| heat.threads().map(|(task, _)| task).next();
+            first = first.or_else(|| threads.mm.numa().heat().iter().find_map(of));
+            threads.validate();
+        }
+        assert_eq!(first, Some(threads.tasks[usize::from(order[0])]), "{order:?}");
+        [Event::NumaScanPasses, Event::NumaPteUpdates].map(|event| threads.count(event))
+    };
+    let expected = scanned([1, 2, 3]);
+    assert!(expected[0] > 10 && expected[1] > PAGES - 64, "{expected:?}");
+    for order in [[1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
+        assert_eq!(scanned(order), expected, "{order:?}");
+    }
 }
 
 /// Each reason of `sched_skip_vma_numa` comes up in a process that has such areas.

@@ -7,11 +7,13 @@
 //!   page allocator   12 bytes a page of a pageblock that has been split
 //!   resident page    folio 20, list 4.25, slot 4, a 64th of a node and of its place in the directory
 //!   shadow           value 8, slot 4, the same 64ths
+//!   mapped page      entry 8, a 512th of the record of its table and of that table's place in the directory
 //! ```
 //!
 //! Vectors may have an eighth more room than they need.
 
 use machine::{Costs, Cpu, Machine, Topology};
+use mm::address_space::{Backing, Pte, VmFlags};
 use mm::filemap::Read;
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
@@ -21,6 +23,8 @@ use mm::{Category, MemoryManager, MigrateType, Series, Settings};
 use rand_pcg::Pcg64Mcg;
 use std::ops::Range;
 
+/// What is kept of a table beside its entries: whose and where it is, its ring, bits.
+const TABLE: f64 = 72.0;
 const RESIDENT: u32 = 1 << 20;
 const SHADOWS: u32 = 4 * RESIDENT;
 
@@ -84,4 +88,26 @@ fn bytes_of(variant: &str) {
     let node = (16.0 + 4.0) / 64.0;
     assert!(resident <= grown(28.25 + node), "{variant}: {resident} bytes a resident page");
     assert!(shadow <= grown(12.0 + node), "{variant}: {shadow} bytes a shadow");
+}
+
+/// Loads from memory that nobody has stored to map the page of zeroes, so all that is allocated is tables.
+#[test]
+fn bytes_of_page_tables() {
+    let (mut machine, mut mm) = boot();
+    mm.set("transparent_hugepage/enabled", "never").unwrap();
+    let space = mm.create_mm(Memcg::ROOT);
+    // A table more than a power of two: vectors have most room to spare then.
+    let pages = u64::from(RESIDENT) + 512;
+    let start = mm.mmap(space, pages + 512, Backing::Anonymous, VmFlags::PRIVATE).next_multiple_of(512);
+    let tables = allocated(|| {
+        (start..start + pages).for_each(|page| {
+            mm.touch(&mut machine, Cpu(0), space, page, false).unwrap();
+        });
+    });
+    assert!((start..start + pages).all(|page| mm.pte(space, page) == Pte::ZERO));
+    let bytes = tables / pages as f64;
+    println!("bytes: mapped page {bytes:.3}");
+    // The directory's tables have a page each, of which the last one may be all but empty.
+    let directory = 4.0 * (pages as f64 / 512.0 + 2.0 * 512.0) / pages as f64;
+    assert!((8.0..=8.0 + 2.0 * TABLE / 512.0 + directory).contains(&bytes), "{bytes} bytes a mapped page");
 }
