@@ -22,6 +22,7 @@ mod record;
 mod replay;
 mod run;
 mod sensitivity;
+mod series;
 mod study;
 mod sweep;
 mod table;

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::heat::heat_maps;
 use crate::json;
 use crate::number::number;
+use crate::series::{series, tables};
 use crate::sweep::{directory, sweep};
 use crate::table::Grid;
 use lab::experiment::Experiment;
@@ -55,6 +56,8 @@ struct RunView<'a> {
     cpu_seconds: &'a BTreeMap<String, f64>,
     counters: &'a BTreeMap<String, u64>,
     notes: &'a [String],
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    series: BTreeMap<&'a str, Vec<[f64; 2]>>,
     #[serde(skip_serializing_if = "<[AreaHeat]>::is_empty")]
     areas: &'a [AreaHeat],
 }
@@ -72,6 +75,7 @@ impl<'a> From<&'a Record> for RunView<'a> {
             cpu_seconds: &record.cpu_seconds,
             counters: &record.counters,
             notes: &record.notes,
+            series: series(record),
             areas: &record.areas,
         }
     }
@@ -101,12 +105,13 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         );
     }
     json::print_text(&format!(
-        "{} on {}: {}\n\n{}{}{}",
+        "{} on {}: {}\n\n{}{}{}{}",
         experiment.scenario.name,
         experiment.machine.name,
         experiment.scenario.description,
         grid(&records).render(),
         notes(&records),
+        tables(&records),
         heat_maps(&records)
     ))
 }

@@ -4,14 +4,19 @@ use crate::metric;
 use crate::outcome::{AreaHeat, Outcome, Sample, ThreadHeat};
 use crate::simulation::System;
 use machine::Time;
+use machine::topology::MAX_NODES;
 use mm::address_space::MmId;
 use mm::numa::heat::VmaHeat;
 use mm::numa::placement::TaskId;
 use mm::numa::scan::policy::SkipReason;
 use mm::{Category, Event};
+use std::sync::LazyLock;
 
 /// Virtual time between two samples.
 const INTERVAL: Time = Time::from_nanoseconds(100_000_000);
+/// Samples' names of how many pages of each node are in use.
+static PAGES_OF_NODE: LazyLock<Vec<String>> =
+    LazyLock::new(|| (0..MAX_NODES).map(|node| format!("pages_node{node}")).collect());
 /// Areas that are kept of a run.
 const AREAS: usize = 8;
 
@@ -48,8 +53,7 @@ impl Report {
             let value = 100.0 * local as f64 / (remote + local) as f64;
             self.series.push(Sample { seconds, name: "local_accesses", value });
         }
-        let names = ["pages_node0", "pages_node1", "pages_node2", "pages_node3"];
-        for (node, name) in (0u8..).zip(names).take(system.machine.topology.nodes.into()) {
+        for (node, name) in (0u8..).zip(PAGES_OF_NODE.iter()).take(system.machine.topology.nodes.into()) {
             let zones = system.mm.zones().iter().filter(|zone| zone.node.0 == node);
             let used: i64 = zones.map(|zone| zone.managed as i64 - zone.free_pages()).sum();
             self.series.push(Sample { seconds, name, value: used as f64 });

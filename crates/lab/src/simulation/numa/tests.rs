@@ -93,6 +93,26 @@ fn a_cpuset_of_one_node_tells_7_2_from_6_12() {
 }
 
 #[test]
+fn every_node_is_in_the_series() {
+    let scenario = Scenario::load("pid-filter").unwrap();
+    let mut machine = load_machine(&scenario.machine).unwrap();
+    let topology = &mut machine.topology;
+    (topology.sockets, topology.cores_per_socket, topology.nodes) = (6, 1, 6);
+    (topology.node_distances, topology.memory_mib_per_node) = (vec![vec![10; 6]; 6], 64);
+    let mut run = scenario.run("b0", 1, &machine, &BTreeMap::new()).unwrap();
+    let Workload::Numa(threads) = &mut run.workload else { panic!("pid-filter is no scenario of threads") };
+    threads.milliseconds = 1;
+    let outcome = crate::simulation::run(&run).unwrap();
+    let sampled: Vec<&str> = outcome
+        .series
+        .iter()
+        .map(|sample| sample.name)
+        .filter(|name| name.starts_with("pages_node"))
+        .collect();
+    assert_eq!(sampled, [0, 1, 2, 3, 4, 5].map(|node| format!("pages_node{node}")));
+}
+
+#[test]
 fn an_area_that_no_thread_scans_is_in_the_heat_map() {
     // The main thread touches all of it while it is alone; from the third sequence on p4 leaves it to those who faulted.
     let outcome = small("pid-filter", "p4", |threads| {

@@ -1,0 +1,86 @@
+//! What runs sampled over virtual time, at a few moments; all of it is in the results.
+//!
+//! ```text
+//!   b0, seed 1: over virtual time (s)    0.1    2.3    4.5 ...
+//!   local_accesses                        97     52     71        percent since the sample before
+//!   pages_node0                         12 k   11 k   10 k
+//! ```
+
+use crate::number::number;
+use crate::table::Grid;
+use lab::results::{Record, SeriesPoint};
+use std::collections::BTreeMap;
+
+/// Moments that are shown, evenly over all that there are.
+const MOMENTS: usize = 8;
+
+/// Of each thing that was sampled, seconds and value at a few moments.
+pub fn series(record: &Record) -> BTreeMap<&str, Vec<[f64; 2]>> {
+    let mut all: BTreeMap<&str, Vec<[f64; 2]>> = BTreeMap::new();
+    for SeriesPoint { seconds, name, value } in &record.series {
+        all.entry(name).or_default().push([*seconds, *value]);
+    }
+    all.values_mut().for_each(few);
+    all
+}
+
+/// Leaves a few of many, the first and the last among them.
+fn few<T: Copy>(all: &mut Vec<T>) {
+    if all.len() > MOMENTS {
+        *all = (0..MOMENTS).map(|at| all[at * (all.len() - 1) / (MOMENTS - 1)]).collect();
+    }
+}
+
+/// Tables of all runs of threads on several nodes: how local they were, and where memory was.
+pub fn tables(records: &[Record]) -> String {
+    records.iter().filter(|record| record.series.iter().any(|point| point.name == LOCAL)).map(table).collect()
+}
+
+/// The share of accesses to a thread's own node.
+const LOCAL: &str = "local_accesses";
+/// Pages of a node in use.
+const PAGES: &str = "pages_node";
+
+fn table(record: &Record) -> String {
+    let mut moments: Vec<f64> = Vec::new();
+    let mut rows: Vec<(&str, BTreeMap<u64, f64>)> = vec![(LOCAL, BTreeMap::new())];
+    let is_shown = |point: &&SeriesPoint| point.name == LOCAL || point.name.starts_with(PAGES);
+    for SeriesPoint { seconds, name, value } in record.series.iter().filter(is_shown) {
+        if moments.last() != Some(seconds) {
+            moments.push(*seconds);
+        }
+        let known = rows.iter().position(|(known, _)| known == name);
+        let row = known.unwrap_or_else(|| {
+            rows.push((name, BTreeMap::new()));
+            rows.len() - 1
+        });
+        rows[row].1.insert(seconds.to_bits(), *value);
+    }
+    few(&mut moments);
+    let title = format!("{}, seed {}: over virtual time (s)", record.run.variant, record.run.seed);
+    let header = [title].into_iter().chain(moments.iter().map(|&seconds| number(seconds)));
+    let mut grid = Grid { header: header.collect(), ..Grid::default() };
+    for (name, values) in rows {
+        let value = |seconds: &f64| values.get(&seconds.to_bits()).map_or("-".into(), |&value| number(value));
+        grid.row([name.to_string()].into_iter().chain(moments.iter().map(value)));
+    }
+    format!("\n\n{}", grid.render())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_of_many_have_the_first_and_the_last() {
+        let short = |most: u32| {
+            let mut all: Vec<u32> = (0..most).collect();
+            few(&mut all);
+            all
+        };
+        assert_eq!(short(3), [0, 1, 2]);
+        assert_eq!(short(8), (0..8).collect::<Vec<_>>());
+        assert_eq!(short(701), (0..8).map(|at| at * 100).collect::<Vec<_>>());
+        assert_eq!((short(9).len(), short(9)[7]), (8, 8));
+    }
+}
