@@ -33,7 +33,11 @@ fn boot(variant: &str) -> (Machine<Category>, MemoryManager) {
     let topology = Topology::single();
     let memory = memory_layout(1, u64::from(RESIDENT) / 256 + 256);
     let noise = Pcg64Mcg::new(0);
-    let mm = MemoryManager::new(&topology, &memory, variant.features, Settings::default(), noise);
+    let mut settings = Settings::default();
+    for (name, value) in variant.settings {
+        settings.set(name, value).unwrap();
+    }
+    let mm = MemoryManager::new(&topology, &memory, variant.features, settings, noise);
     (Machine::new(topology, Costs::FREE), mm)
 }
 
@@ -93,7 +97,7 @@ fn bytes_of(variant: &str) {
 /// Loads from memory that nobody has stored to map the page of zeroes, so all that is allocated is tables.
 #[test]
 fn bytes_of_page_tables() {
-    let (mut machine, mut mm) = boot();
+    let (mut machine, mut mm) = boot("g67");
     mm.set("transparent_hugepage/enabled", "never").unwrap();
     let space = mm.create_mm(Memcg::ROOT);
     // A table more than a power of two: vectors have most room to spare then.
