@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::json;
 use crate::number::{change, number, percent};
 use crate::run::{notes, title};
+use crate::study::hint;
 use crate::sweep::{directory, sweep};
 use crate::table::{Entry, Grid, Tone};
 use lab::comparison::{Comparison, MetricSummary, TimeShift};
@@ -58,7 +59,12 @@ pub fn compare(experiment: &Experiment, arguments: &SweepArguments) -> Result<()
     if arguments.json {
         return json::print("compare", &View { comparison: &comparison, results: &directory });
     }
-    json::print_text(&format!("{}{}", render(&comparison, &experiment.scenario.description), notes(&records)))
+    json::print_text(&format!(
+        "{}{}{}",
+        render(&comparison, &experiment.scenario.description),
+        notes(&records),
+        hint(&experiment.scenario.name)
+    ))
 }
 
 #[derive(Serialize)]

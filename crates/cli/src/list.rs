@@ -2,13 +2,13 @@
 
 use crate::failure::Failure;
 use crate::json;
-use crate::study::STUDIES;
 use crate::table::Grid;
 use crate::verify::MECHANISMS;
 use clap::ValueEnum;
 use lab::metric::{METRICS, Metric};
 use lab::published::Mechanism;
 use lab::scenario::{Scenario, load_machine, machine_names};
+use lab::study::Study;
 use mm::series::MAINLINE;
 use mm::{Series, Variant};
 use serde::Serialize;
@@ -156,7 +156,7 @@ impl Lists {
             settings: settings.collect(),
             metrics: METRICS,
             published,
-            studies: STUDIES.iter().map(|study| line(study.name, study.question)).collect(),
+            studies: Study::ALL.iter().map(|study| line(study.name, study.question)).collect(),
             verified: MECHANISMS.iter().map(|m| line(m.name, m.compared)).collect(),
         })
     }

@@ -6,6 +6,7 @@ use crate::heat::heat_maps;
 use crate::json;
 use crate::number::number;
 use crate::series::{series, tables};
+use crate::study::hint;
 use crate::sweep::{directory, sweep};
 use crate::table::Grid;
 use lab::experiment::Experiment;
@@ -105,14 +106,15 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         );
     }
     json::print_text(&format!(
-        "{} on {}: {}\n\n{}{}{}{}",
+        "{} on {}: {}\n\n{}{}{}{}{}",
         experiment.scenario.name,
         experiment.machine.name,
         experiment.scenario.description,
         grid(&records).render(),
         notes(&records),
         tables(&records),
-        heat_maps(&records)
+        heat_maps(&records),
+        hint(&experiment.scenario.name)
     ))
 }
 
@@ -144,7 +146,10 @@ fn grid(records: &[Record]) -> Grid {
         let values = records.iter().map(|record| value(record).map_or("-".into(), number));
         grid.row([label].into_iter().chain(values));
     };
-    row("virtual time (s)".into(), &|record| Some(record.virtual_seconds));
+    // A system that runs for long counts turnovers of its memory instead.
+    if records.iter().any(|record| record.virtual_seconds > 0.0) {
+        row("virtual time (s)".into(), &|record| Some(record.virtual_seconds));
+    }
     row("page operations".into(), &|record| Some(record.page_operations as f64));
     for metric in lab::metric::METRICS {
         if records.iter().any(|record| record.metrics.contains_key(metric.name)) {

@@ -23,3 +23,4 @@ pub mod scenario;
 pub mod sensitivity;
 pub mod simulation;
 pub mod statistics;
+pub mod study;

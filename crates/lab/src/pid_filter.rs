@@ -21,7 +21,8 @@ use serde::Serialize;
 use workload::threads::autonuma::{FirstPass, Numa01, Numa02};
 use workload::threads::{ProgramSpec, Threads};
 
-const SCENARIO: &str = "pid-filter";
+/// Where its arms come from.
+pub const SCENARIO: &str = "pid-filter";
 const CORES_PER_SOCKET: u16 = 4;
 const PROCESSES: u32 = 2;
 /// Memory of a process, MiB.

@@ -7,6 +7,7 @@ use crate::arguments::{SweepArguments, SystemArguments};
 use crate::failure::Failure;
 use crate::plot::{self, PlotFile};
 use lab::experiment::Experiment;
+use lab::study::Study;
 use mm::sysctl::meant;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -81,39 +82,27 @@ impl Ground {
     }
 }
 
-/// A question, and what answers it.
-pub struct Study {
-    /// What the command takes.
-    pub name: &'static str,
-    /// The question.
-    pub question: &'static str,
-    execute: fn(&Arguments) -> Result<(), Failure>,
-}
-
-/// All of them.
-pub const STUDIES: [Study; 2] = [
-    Study {
-        name: "equilibrium",
-        question: "do more fallback orders cost a system that runs for long its folios of 64 KiB?",
-        execute: equilibrium::execute,
-    },
-    Study {
-        name: "pid-filter",
-        question: "on which kernels does NUMA balancing starve memory that no thread faulted in lately?",
-        execute: pid_filter::execute,
-    },
-];
-
 /// Runs the study.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let names = STUDIES.map(|study| study.name);
     let asked = arguments.study.as_str();
-    match STUDIES.iter().find(|study| study.name == asked) {
-        Some(study) => (study.execute)(arguments),
-        None => Err(Failure::input(format!(
-            "{asked}: no such study{}; there are: {}",
-            meant(asked, names),
-            names.join(", ")
-        ))),
+    match Study::find(asked) {
+        Some(Study::EQUILIBRIUM) => equilibrium::execute(arguments),
+        Some(Study::PID_FILTER) => pid_filter::execute(arguments),
+        _ => {
+            let names = Study::ALL.map(|study| study.name);
+            Err(Failure::input(format!(
+                "{asked}: no such study{}; there are: {}",
+                meant(asked, names),
+                names.join(", ")
+            )))
+        }
     }
+}
+
+/// What to say below the numbers of a scenario that is part of a study.
+pub fn hint(scenario: &str) -> String {
+    let hint = |study: Study| {
+        format!("\n\n{scenario} is part of a study, which has the verdict: mmtwin study {}", study.name)
+    };
+    Study::of_scenario(scenario).map(hint).unwrap_or_default()
 }
