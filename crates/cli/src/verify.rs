@@ -9,7 +9,8 @@ use live::qemu;
 use live::recordings::default_directory;
 use live::verify::programs::{self, Program};
 use live::verify::{
-    Cause, Entry, Options, Report, VerifyError, from_recordings, hugetlb, numa, pcp, readahead, reclaim, thp,
+    Cases, Cause, Entry, Options, Report, VerifyError, from_recordings, hugetlb, numa, pcp, readahead,
+    reclaim, thp,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -410,8 +411,19 @@ fn render(report: &Report, verdict: &Verdict, qemu: bool) -> String {
     if !report.notes.is_empty() {
         pieces.push(report.notes.join("\n"));
     }
+    pieces.extend(report.cases.map(of_cases));
     pieces.extend((!report.entries.is_empty()).then(|| verdict.sentence()));
     pieces.join("\n\n")
+}
+
+/// How many cases agree.
+fn of_cases(Cases { exact, differing, disturbed }: Cases) -> String {
+    let all = exact + differing + disturbed;
+    let others = match disturbed {
+        0 => String::new(),
+        _ => format!("; {disturbed} were disturbed by other processes and may be either"),
+    };
+    format!("{all} cases: {exact} agree exactly, {differing} differ{others}")
 }
 
 /// Every cause, with the largest number that one entry of a case has: entries of a case share them.
@@ -426,4 +438,19 @@ fn causes(entries: &[Entry]) -> Vec<(Cause, u64)> {
     let mut sums: BTreeMap<Cause, u64> = BTreeMap::new();
     by_case.into_iter().for_each(|((cause, _), n)| *sums.entry(cause).or_default() += n);
     sums.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disturbed_cases_do_not_agree() {
+        let mut cases = Cases { exact: 520, differing: 1, disturbed: 0 };
+        assert_eq!(of_cases(cases), "521 cases: 520 agree exactly, 1 differ");
+        cases.disturbed = 3;
+        let disturbed =
+            "524 cases: 520 agree exactly, 1 differ; 3 were disturbed by other processes and may be either";
+        assert_eq!(of_cases(cases), disturbed);
+    }
 }

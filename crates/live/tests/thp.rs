@@ -1,6 +1,7 @@
 //! The recordings of faults of anonymous memory.
 
 use live::recordings::default_directory;
+use live::verify::Cases;
 use live::verify::thp::{
     Advice, Case, Configuration, Operation, PlainMemory, Touch, TwinMemory, entries, from_recordings, list,
     run,
@@ -11,6 +12,7 @@ use proptest::prelude::*;
 #[test]
 fn the_twin_makes_the_recorded_folios() {
     let report = from_recordings(&default_directory(), "a test".into(), &mut |_| {}).unwrap();
+    assert_eq!(report.cases, Some(Cases { exact: 524, differing: 0, disturbed: 0 }));
     let rows: u64 = report.entries.iter().map(|entry| entry.kernel).sum();
     assert_eq!(rows, 5 * 524, "all rows, in five respects");
     for entry in &report.entries {
@@ -29,14 +31,34 @@ fn the_twin_makes_the_recorded_folios() {
 fn a_difference_shows() {
     let recording = list(&default_directory()).unwrap().remove(0);
     let mut outcomes: Vec<_> = recording.cases.iter().map(|recorded| recorded.outcome.clone()).collect();
-    let (before, _) = entries(&recording, &outcomes);
+    let before = entries(&recording, &outcomes);
     outcomes[3].faults += 1;
-    let (after, notes) = entries(&recording, &outcomes);
-    let differing = before.iter().zip(&after).filter(|(before, after)| before.twin != after.twin).count();
+    let after = entries(&recording, &outcomes);
+    let pairs = before.entries.iter().zip(&after.entries);
+    let differing = pairs.filter(|(before, after)| before.twin != after.twin).count();
+    let notes = &after.notes;
     assert!(
         differing == 1 && notes.iter().any(|note| note.contains("not cases with equal faults")),
         "{notes:?}"
     );
+    assert_eq!((before.cases.differing, after.cases.differing), (0, 1));
+}
+
+/// Counters that others moved say nothing for the twin, and nothing against it; all else does.
+#[test]
+fn disturbed_cases_are_counted_apart() {
+    let mut recording = list(&default_directory()).unwrap().remove(0);
+    let mut outcomes: Vec<_> = recording.cases.iter().map(|recorded| recorded.outcome.clone()).collect();
+    let all = recording.cases.len() as u64;
+    recording.cases[3].disturbed = true;
+    outcomes[3].statistics.insert((64, "anon_fault_alloc".into()), 99);
+    let judged = entries(&recording, &outcomes);
+    assert_eq!(judged.cases, Cases { exact: all - 1, differing: 0, disturbed: 1 });
+    let compared: u64 = judged.entries.iter().map(|entry| entry.kernel).sum();
+    assert_eq!(compared, 5 * all - 1);
+    outcomes[3].rss_kib += 4;
+    let judged = entries(&recording, &outcomes);
+    assert_eq!(judged.cases, Cases { exact: all - 1, differing: 1, disturbed: 0 });
 }
 
 fn configuration() -> impl Strategy<Value = Configuration> {

@@ -49,6 +49,8 @@ pub enum Cause {
     /// Folios of 64 pages and more have no nodes of their own in the kernel's tree of a file, and in the twin's they do; unit:
     /// by how much the counters differ.
     NodesOfLargeFolios,
+    /// Other processes moved the machine's counters in too many runs of a case; unit: cases.
+    Disturbed,
 }
 
 impl Cause {
@@ -81,6 +83,7 @@ impl Cause {
             }
             Cause::NodesOfLargeFolios => "nodes of large folios of files, counted in the twin alone",
             Cause::RecorderFaults => "page faults of the recording program's own memory, which do not count",
+            Cause::Disturbed => "cases that others disturbed, whose counters are not compared",
         }
     }
 

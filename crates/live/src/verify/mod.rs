@@ -45,7 +45,7 @@ pub mod thp;
 pub use cause::{Cause, Causes};
 pub use closed_loop::closed_loop;
 pub use open_loop::{Annotated, open_loop};
-pub use running_kernel::{Options, Report, from_recordings, pcp};
+pub use running_kernel::{Cases, Options, Report, from_recordings, pcp};
 pub use tally::{Agreement, Tally};
 
 /// One number of the kernel beside the twin's.

@@ -62,12 +62,43 @@ pub struct Report {
     pub entries: Vec<Entry>,
     /// What was skipped, and why.
     pub notes: Vec<String>,
+    /// How many cases agree, where each is judged as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cases: Option<Cases>,
+}
+
+/// What became of cases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Cases {
+    /// The twin does all that the kernel does.
+    pub exact: u64,
+    /// Something differs.
+    pub differing: u64,
+    /// Nothing differs, but other processes moved counters, which could not be compared.
+    pub disturbed: u64,
+}
+
+impl std::ops::Add for Cases {
+    type Output = Cases;
+
+    fn add(self, other: Cases) -> Cases {
+        Cases {
+            exact: self.exact + other.exact,
+            differing: self.differing + other.differing,
+            disturbed: self.disturbed + other.disturbed,
+        }
+    }
 }
 
 impl Report {
     /// An empty one, to be filled from recordings; `reason` says why not from the running kernel.
     pub(crate) fn of_recordings(reason: String) -> Report {
-        Report { kernel: String::new(), fallback: Some(reason), entries: Vec::new(), notes: Vec::new() }
+        Report { fallback: Some(reason), ..Report::of_kernel(String::new()) }
+    }
+
+    /// An empty one, to be filled from the kernel of this release.
+    pub(crate) fn of_kernel(kernel: String) -> Report {
+        Report { kernel, fallback: None, entries: Vec::new(), notes: Vec::new(), cases: None }
     }
 }
 
@@ -82,7 +113,7 @@ pub fn pcp(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         return from_recordings(&options.recordings, reason, progress);
     }
     let features = features("this machine", &release)?;
-    let mut report = Report { kernel: release, fallback: None, entries: Vec::new(), notes: Vec::new() };
+    let mut report = Report::of_kernel(release);
     let guard =
         SettingsGuard::take(sysctl(FRACTION), Vec::new()).map_err(|source| failed(FRACTION, source))?;
     let workloads = if options.workloads.is_empty() { &Program::ALL[..] } else { &options.workloads };

@@ -41,7 +41,7 @@ pub fn hugetlb(recordings: &Path, progress: &mut dyn FnMut(&str)) -> Result<Repo
     }
     let recording = record(progress)?;
     let entries = judge("this machine", &recording)?;
-    Ok(Report { kernel: release, fallback: None, entries, notes: recording.notes })
+    Ok(Report { entries, notes: recording.notes, ..Report::of_kernel(release) })
 }
 
 /// Judges the twin's pools by the recordings in `directory`.

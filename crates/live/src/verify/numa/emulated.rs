@@ -37,7 +37,7 @@ pub fn emulated(words: &[&str], fresh: bool, progress: &mut dyn FnMut(&str)) -> 
     let kernel_options = String::new();
     let machine = qemu::Machine { memory_mib, cpus, nodes, instruction_shift, kernel_options };
     let mut emulation = Emulation::open(machine, fresh)?;
-    let mut report = Report { kernel: String::new(), fallback: None, entries: Vec::new(), notes: Vec::new() };
+    let mut report = Report::of_kernel(String::new());
     let mut kernels = Vec::new();
     for bootable in emulation.kernels(&mut report, progress) {
         for name in PROGRAMS {

@@ -36,8 +36,7 @@ pub fn readahead(recordings: &Path, progress: &mut dyn FnMut(&str)) -> Result<Re
     if let Some(reason) = obstacle().or_else(unknown) {
         return from_recordings(recordings, reason, progress);
     }
-    let mut report =
-        Report { kernel: release.clone(), fallback: None, entries: Vec::new(), notes: Vec::new() };
+    let mut report = Report::of_kernel(release.clone());
     let features = features("this machine", &release)?;
     for (case, reads) in record(progress)? {
         report.entries.extend(entries(&case.name.clone(), &features, &case, &reads)?);

@@ -36,7 +36,7 @@ pub fn emulated(words: &[&str], fresh: bool, progress: &mut dyn FnMut(&str)) -> 
         kernel_options: KERNEL_OPTIONS.into(),
     };
     let mut emulation = Emulation::open(machine, fresh)?;
-    let mut report = Report { kernel: String::new(), fallback: None, entries: Vec::new(), notes: Vec::new() };
+    let mut report = Report::of_kernel(String::new());
     let mut verdicts = Vec::new();
     let mut kernels = Vec::new();
     for bootable in emulation.kernels(&mut report, progress) {

@@ -83,7 +83,7 @@ pub fn judge(reader: &[String], progress: &mut dyn FnMut(&str)) -> Result<Report
     let recorder = Recorder::open(reader, &directory())?;
     let guard = Path::new(LRU_GEN).exists().then(|| SettingsGuard::take(LRU_GEN.into(), Vec::new()));
     let guard = guard.transpose().map_err(|source| failed(LRU_GEN, source))?;
-    let mut report = Report { kernel, fallback: None, entries: Vec::new(), notes: Vec::new() };
+    let mut report = Report::of_kernel(kernel);
     let mut verdicts = Vec::new();
     for lru in [Lru::Classic, Lru::MultiGen] {
         match &guard {

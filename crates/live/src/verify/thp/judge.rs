@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::outcome::{Outcome, print_statistics};
 use super::recording::{RecordedCase, Recording};
-use crate::verify::{Cause, Causes, Entry};
+use crate::verify::{Cases, Cause, Causes, Entry};
 
 /// What is compared of each case.
 const COMPARED: [&str; 5] =
@@ -23,38 +23,66 @@ fn compared(outcome: &Outcome) -> [String; 5] {
     ]
 }
 
-/// For each configuration, how many cases agree in what; and what differs in those that do not.
-pub fn entries(recording: &Recording, twin: &[Outcome]) -> (Vec<Entry>, Vec<String>) {
+/// Where counters are in [`COMPARED`].
+const STATS: usize = 2;
+
+/// What came of judging.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// For each configuration, how many cases agree in what.
+    pub entries: Vec<Entry>,
+    /// What differs in those that do not.
+    pub notes: Vec<String>,
+    /// All cases.
+    pub cases: Cases,
+}
+
+/// Judges the outcomes `twin` of the cases of a recording.
+pub fn entries(recording: &Recording, twin: &[Outcome]) -> Judged {
     let mut by_configuration: BTreeMap<usize, Vec<(&RecordedCase, &Outcome)>> = BTreeMap::new();
     for (recorded, twin) in recording.cases.iter().zip(twin) {
         by_configuration.entry(recorded.configuration).or_default().push((recorded, twin));
     }
-    let (mut entries, mut notes) = (Vec::new(), Vec::new());
+    let mut judged = Judged { entries: Vec::new(), notes: Vec::new(), cases: Cases::default() };
     for (configuration, cases) in by_configuration {
         let name = format!("{}: {}", recording.name, recording.configurations[configuration].name);
+        let mut compared_cases = [0; COMPARED.len()];
         let mut equal = [0; COMPARED.len()];
         let mut causes = Causes::default();
         for (recorded, twin) in &cases {
             causes.add(Cause::RecorderFaults, recorded.own_faults);
+            causes.add(Cause::Disturbed, u64::from(recorded.disturbed));
+            let case = &recorded.case.name;
+            let mut differs = false;
             let (kernel, twin) = (compared(&recorded.outcome), compared(twin));
-            for i in 0..COMPARED.len() {
+            for i in (0..COMPARED.len()).filter(|&i| i != STATS || !recorded.disturbed) {
+                compared_cases[i] += 1;
                 equal[i] += u64::from(kernel[i] == twin[i]);
                 if kernel[i] != twin[i] {
+                    differs = true;
                     let what = COMPARED[i];
-                    let case = &recorded.case.name;
-                    notes.push(format!("{name}: {case}: not {what}: kernel {}, twin {}", kernel[i], twin[i]));
+                    let values = format!("kernel {}, twin {}", kernel[i], twin[i]);
+                    judged.notes.push(format!("{name}: {case}: not {what}: {values}"));
                 }
             }
+            match (differs, recorded.disturbed) {
+                (true, _) => judged.cases.differing += 1,
+                (false, true) => judged.cases.disturbed += 1,
+                (false, false) => judged.cases.exact += 1,
+            }
+            if recorded.disturbed {
+                judged.notes.push(format!("{name}: {case}: disturbed by others, stats are not compared"));
+            }
             if recorded.disagreeing > 0 {
-                let (case, runs) = (&recorded.case.name, recorded.disagreeing);
-                notes.push(format!(
+                let runs = recorded.disagreeing;
+                judged.notes.push(format!(
                     "{name}: {case}: {runs} runs of the recording had other faults or layouts"
                 ));
             }
         }
-        for (what, equal) in COMPARED.iter().zip(equal) {
-            entries.push(Entry::new(&name, *what, cases.len() as u64, equal, causes.clone()));
+        for i in 0..COMPARED.len() {
+            judged.entries.push(Entry::new(&name, COMPARED[i], compared_cases[i], equal[i], causes.clone()));
         }
     }
-    (entries, notes)
+    judged
 }

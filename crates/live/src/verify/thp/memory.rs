@@ -10,27 +10,34 @@
 //! ```
 //!
 //! It is this very program, called again with a hidden subcommand that leads to [`run`], and has one thread. What it needs
-//! itself is mapped before it counts faults. What it does to its address space no compiler can check, so this is the one
-//! file with unsafe code.
+//! itself is mapped before it counts faults, and is in pages of 4 KiB: it may have large folios only while it does what a
+//! case is about (`PR_SET_THP_DISABLE`), as forks would split those of its heap, and the kernel count that. What it does to
+//! its address space no compiler can check, so this is the one file with unsafe code.
 
 #![allow(unsafe_code)]
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
 use super::case::Advice;
-use super::outcome::{Mapped, layout};
+use super::outcome::{Folios, Mapped, folios, layout};
 
 const PAGE: usize = 4096;
 const HUGE: usize = 512 * PAGE;
 const RESERVATION: usize = 16 << 20;
 /// The VMA lies so far into the reservation, plus its offset: nothing of it is near the ends.
 const INTO_RESERVATION: usize = 4 << 20;
+
+/// More than `/proc/self/smaps` has.
+const SMAPS: usize = 1 << 20;
 
 /// What the process is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -53,7 +60,7 @@ pub(super) enum Order {
     Fork,
     /// End it.
     Exit,
-    /// Say what maps the pages.
+    /// Say what maps the pages, and which folios they are of.
     Layout,
     /// Read smaps.
     Smaps,
@@ -68,6 +75,10 @@ pub(super) struct Answer {
     pub faults: u64,
     /// What maps the pages.
     pub layout: String,
+    /// The large folios that map them, by frame.
+    pub folios: Folios,
+    /// How many of them, by order, were not there before it did that.
+    pub made: BTreeMap<u8, i64>,
     /// `Rss`, KiB.
     pub rss_kib: u64,
     /// `THPeligible`.
@@ -81,9 +92,37 @@ pub fn run() -> io::Result<()> {
     Program::new()?.obey(BufReader::new(io::stdin()), io::stdout())
 }
 
+/// The process. Until it says otherwise it has no large folios.
+pub(super) fn command(program: &[String]) -> Command {
+    let (name, words) = program.split_first().expect("a program has a name");
+    let mut command = Command::new(name);
+    command.args(words);
+    // SAFETY: this is one system call, which is all that happens between fork and exec.
+    unsafe { command.pre_exec(|| allow_large_folios(false)) };
+    command
+}
+
+/// Whether this process, and those that it forks, may have large folios.
+pub(super) fn allow_large_folios(allow: bool) -> io::Result<()> {
+    let disable = libc::c_ulong::from(!allow);
+    let none: libc::c_ulong = 0;
+    // SAFETY: it is about which pages memory consists of, not about what it holds.
+    checked(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, disable, none, none, none) })
+}
+
+/// Does something for which this process may have large folios.
+fn with_large_folios<T>(action: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    allow_large_folios(true)?;
+    let result = action();
+    allow_large_folios(false)?;
+    result
+}
+
 struct Program {
     pagemap: File,
     flags: File,
+    /// `/proc/self/smaps` as last read. Its pages are there before that.
+    smaps: Vec<u8>,
     /// First byte and length of the VMA, and the pages of its first part.
     area: (usize, usize),
     first_part: u64,
@@ -124,6 +163,7 @@ impl Program {
         Ok(Program {
             pagemap: File::open("/proc/self/pagemap")?,
             flags: File::open("/proc/kpageflags")?,
+            smaps: vec![1; SMAPS],
             area: (0, 0),
             first_part: 0,
             reservations: Vec::new(),
@@ -166,19 +206,19 @@ impl Program {
             Order::Populate => {
                 let protection = libc::PROT_READ | libc::PROT_WRITE;
                 let flags = libc::MAP_FIXED | libc::MAP_POPULATE;
-                answer.faults = counted(|| map(start, length, protection, flags).map(drop))?;
+                answer = self.watched(|| map(start, length, protection, flags).map(drop))?;
             }
             Order::Touch { pages, write } => {
                 pages.iter().try_for_each(|&page| bytes(&(page..page + 1)).map(drop))?;
-                answer.faults = counted(|| {
+                answer = self.watched(|| {
                     touch(start, &pages, write);
                     Ok(())
                 })?;
             }
             Order::Lock => {
                 // SAFETY: the VMA is mapped.
-                answer.faults =
-                    counted(|| checked(unsafe { libc::mlock(start as *const libc::c_void, length) }))?;
+                let lock = || checked(unsafe { libc::mlock(start as *const libc::c_void, length) });
+                answer = self.watched(lock)?;
             }
             Order::Drop(pages) => {
                 let (at, length) = bytes(&pages)?;
@@ -199,7 +239,10 @@ impl Program {
                 // SAFETY: the pid is that of a child that nobody else waits for.
                 checked(unsafe { libc::waitpid(child.pid, std::ptr::null_mut(), 0) })?;
             }
-            Order::Layout => answer.layout = self.layout()?,
+            Order::Layout => {
+                let pages = self.pages()?;
+                (answer.layout, answer.folios) = (layout(&pages), folios(&pages));
+            }
             Order::Smaps => (answer.rss_kib, answer.eligible) = self.smaps()?,
             Order::Child(order) => {
                 let child = self.child.as_mut().ok_or_else(|| io::Error::other("there is no child"))?;
@@ -261,37 +304,56 @@ impl Program {
         }
     }
 
-    fn entry_of(&self, address: usize) -> io::Result<u64> {
-        let mut entry = [0; 8];
-        self.pagemap.read_exact_at(&mut entry, (address / PAGE * 8) as u64)?;
-        Ok(u64::from_le_bytes(entry))
-    }
-
     fn flags_of(&self, frame: u64) -> io::Result<u64> {
         let mut flags = [0; 8];
         self.flags.read_exact_at(&mut flags, frame * 8)?;
         Ok(u64::from_le_bytes(flags))
     }
 
-    fn layout(&self) -> io::Result<String> {
-        let (start, length) = self.area;
-        let pages = (start..start + length).step_by(PAGE).map(|address| self.mapped(address));
-        Ok(layout(&pages.collect::<io::Result<Vec<_>>>()?))
+    /// Does something that makes folios.
+    fn watched(&self, action: impl FnOnce() -> io::Result<()>) -> io::Result<Answer> {
+        let before = folios(&self.pages()?);
+        let faults = with_large_folios(|| counted(action))?;
+        let mut made = BTreeMap::new();
+        for (frame, order) in folios(&self.pages()?) {
+            if before.get(&frame) != Some(&order) {
+                *made.entry(order).or_default() += 1;
+            }
+        }
+        Ok(Answer { faults, made, ..Answer::default() })
     }
 
-    /// What maps a page: bits of `pagemap` and `kpageflags` (Documentation/admin-guide/mm/pagemap.rst).
-    fn mapped(&self, address: usize) -> io::Result<Mapped> {
+    /// What maps each page of the VMA.
+    fn pages(&self) -> io::Result<Vec<Mapped>> {
+        let (start, length) = self.area;
+        let mut entries = vec![0; length / PAGE * 8];
+        self.pagemap.read_exact_at(&mut entries, (start / PAGE * 8) as u64)?;
+        let mut pages: Vec<Mapped> = Vec::new();
+        for entry in entries.chunks_exact(8) {
+            let entry = u64::from_le_bytes(entry.try_into().expect("eight bytes"));
+            pages.push(self.mapped(entry, pages.last())?);
+        }
+        Ok(pages)
+    }
+
+    /// What maps a page: bits of `pagemap` and `kpageflags` (Documentation/admin-guide/mm/pagemap.rst). `before`: what maps
+    /// the page before it, which mostly is of the same folio.
+    fn mapped(&self, entry: u64, before: Option<&Mapped>) -> io::Result<Mapped> {
         const PRESENT: u64 = 1 << 63;
         const SWAPPED: u64 = 1 << 62;
         const FRAME: u64 = (1 << 55) - 1;
         const HEAD: u64 = 1 << 15;
         const TAIL: u64 = 1 << 16;
         const ZERO_PAGE: u64 = 1 << 24;
-        let entry = self.entry_of(address)?;
         if entry & PRESENT == 0 {
             return Ok(if entry & SWAPPED != 0 { Mapped::Swap } else { Mapped::None });
         }
         let frame = entry & FRAME;
+        if let Some(&Mapped::Page { folio, order, .. }) = before
+            && (folio..folio + (1 << order)).contains(&frame)
+        {
+            return Ok(Mapped::Page { folio, order, index: frame - folio });
+        }
         let flags = self.flags_of(frame)?;
         if flags & ZERO_PAGE != 0 {
             return Ok(Mapped::Zeroes);
@@ -314,8 +376,12 @@ impl Program {
     }
 
     /// `Rss` in KiB and `THPeligible` of the VMA.
-    fn smaps(&self) -> io::Result<(u64, bool)> {
-        let text = fs::read_to_string("/proc/self/smaps")?;
+    fn smaps(&mut self) -> io::Result<(u64, bool)> {
+        let mut file = File::open("/proc/self/smaps")?;
+        self.smaps.clear();
+        // Nothing is eligible where large folios are not allowed.
+        with_large_folios(|| file.read_to_end(&mut self.smaps))?;
+        let text = String::from_utf8_lossy(&self.smaps);
         let head = format!("{:x}-{:x} ", self.area.0, self.area.0 + self.first_part as usize * PAGE);
         let missing = || io::Error::other(format!("/proc/self/smaps has no area {head}"));
         let at = text.find(&head).ok_or_else(missing)?;

@@ -30,7 +30,7 @@ mod script;
 mod twin;
 
 pub use case::{Advice, Case, Configuration, Operation, Touch};
-pub use judge::entries;
+pub use judge::{Judged, entries};
 pub use outcome::{Mapped, Outcome, Statistics};
 pub use plain::PlainMemory;
 pub use recording::{RecordedCase, Recording, list};
@@ -51,17 +51,9 @@ pub fn thp(
         return from_recordings(recordings, reason, progress);
     }
     let configurations = cases::configurations(running_kernel::has_beside_full());
-    let outcomes = running_kernel::outcomes(program, &configurations, &cases::cases(), progress)?;
-    let recorded = |(configuration, case, outcome, disagreeing)| RecordedCase {
-        configuration,
-        case,
-        outcome,
-        own_faults: 0,
-        disagreeing,
-    };
-    let cases = outcomes.into_iter().map(recorded).collect();
+    let cases = running_kernel::outcomes(program, &configurations, &cases::cases(), progress)?;
     let recording = Recording { name: "sizes".into(), kernel: release.clone(), configurations, cases };
-    let mut report = Report { kernel: release, fallback: None, entries: Vec::new(), notes: Vec::new() };
+    let mut report = Report::of_kernel(release);
     judge(&recording, &mut report)?;
     for file in running_kernel::foreign_files() {
         report
@@ -98,8 +90,9 @@ fn judge(recording: &Recording, report: &mut Report) -> Result<(), VerifyError> 
             outcome
         })
         .collect();
-    let (entries, notes) = entries(recording, &twin);
+    let Judged { entries, notes, cases } = entries(recording, &twin);
     report.entries.extend(entries);
     report.notes.extend(notes);
+    report.cases = Some(report.cases.unwrap_or_default() + cases);
     Ok(())
 }

@@ -53,6 +53,18 @@ pub enum Mapped {
     },
 }
 
+/// Large folios: order by number of the folio.
+pub type Folios = BTreeMap<u64, u8>;
+
+/// The large folios that pages are of.
+pub fn folios(pages: &[Mapped]) -> Folios {
+    let large = |page: &Mapped| match *page {
+        Mapped::Page { folio, order, .. } if order > 0 => Some((folio, order)),
+        _ => None,
+    };
+    pages.iter().filter_map(large).collect()
+}
+
 /// The pages of a VMA in the order of addresses, as runs of the same: `.x4` four with nothing, `zx4` with zeroes, `0x4`
 /// four folios of order 0, `4x2` two whole ones of order 4, `4p:8+3` three pages from page 8 on of one that is not all
 /// there.
@@ -132,6 +144,7 @@ mod tests {
         pages.push(Mapped::Zeroes);
         assert_eq!(layout(&pages), ".x1 0x2 2x2 2p:1+2 zx1");
         assert_eq!(layout(&[]), "");
+        assert_eq!(folios(&pages), [(3, 2), (4, 2), (5, 2)].into());
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub struct RecordedCase {
     pub own_faults: u64,
     /// Runs that had another outcome than most.
     pub disagreeing: u32,
+    /// Other processes moved counters in too many runs, so that its own are not known.
+    pub disturbed: bool,
 }
 
 #[derive(Deserialize)]
@@ -112,7 +114,7 @@ impl Row {
             prepopulated,
         };
         let disagreeing = self.runs.saturating_sub(self.agreeing);
-        Ok(RecordedCase { configuration, case, outcome, own_faults, disagreeing })
+        Ok(RecordedCase { configuration, case, outcome, own_faults, disagreeing, disturbed: false })
     }
 }
 

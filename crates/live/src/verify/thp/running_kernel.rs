@@ -10,20 +10,23 @@
 //!   "what maps them?"          --------------------->  pagemap, kpageflags
 //! ```
 //!
-//! Counters are the machine's: other processes move them while a size is enabled everywhere. So every case runs several
-//! times. What came of it is what came most often; of a counter that only grows it is the least that it grew by, as others
-//! can only add. khugepaged may not fill in what is not there (`max_ptes_none`). All files are under guard.
+//! Counters are the machine's: other processes move them while a size is enabled everywhere. A run in which the kernel counted
+//! other folios than `pagemap` shows was disturbed. A case runs until [`AGREEING`] runs that were not came to the same in all
+//! that is compared, counters included; where none do so in [`MOST_RUNS`], others disturbed the case, and it is not judged by
+//! its counters. khugepaged may not fill in what is not there
+//! (`max_ptes_none`). All files are under guard.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use super::case::{BESIDE_FULL, Case, Configuration, SIZES, enabled_file};
-use super::memory::{Answer, Order};
-use super::outcome::{Outcome, Statistics};
+use super::memory::{self, Answer, Order};
+use super::outcome::{Folios, Outcome, Statistics};
+use super::recording::RecordedCase;
 use super::script::{Memory, Process, run};
 use mm::huge_memory::stats::MthpStat;
 
@@ -37,8 +40,11 @@ const ROOT: &str = "/sys/kernel/mm/transparent_hugepage";
 /// How many entries khugepaged may find empty.
 const MAX_PTES_NONE: &str = "khugepaged/max_ptes_none";
 
+/// Undisturbed runs that say what comes of a case.
+const AGREEING: usize = 3;
+
 /// Runs of a case.
-const RUNS: usize = 7;
+const MOST_RUNS: usize = 25;
 
 /// How often a case is begun again because the kernel has not said what a frame is.
 const MOST_UNKNOWN: usize = 60;
@@ -99,7 +105,7 @@ pub fn outcomes(
     configurations: &[Configuration],
     cases: &[Case],
     progress: &mut dyn FnMut(&str),
-) -> Result<Vec<(usize, Case, Outcome, u32)>, VerifyError> {
+) -> Result<Vec<RecordedCase>, VerifyError> {
     let interruption = Interruption::watch().map_err(|source| failed("signals", source))?;
     let mut kernel = RunningKernel::start(program)?;
     let mut outcomes = Vec::new();
@@ -107,51 +113,85 @@ pub fn outcomes(
         progress(&format!("{} cases with sizes {}", cases.len(), configuration.name));
         for case in cases {
             let mut runs = Vec::new();
-            for _ in 0..RUNS {
+            let outcome = loop {
                 if interruption.asked() {
                     return Err(VerifyError::Interrupted);
                 }
-                runs.push(kernel.run(configuration, case)?);
-            }
-            let (outcome, disagreeing) = typical(runs);
-            outcomes.push((number, case.clone(), outcome, disagreeing));
+                let outcome = kernel.run(configuration, case)?;
+                runs.push(Finished { outcome, disturbed: kernel.disturbed });
+                let settled = settled(&runs);
+                if settled.is_some() || runs.len() == MOST_RUNS {
+                    break settled.cloned();
+                }
+            };
+            let disturbed = outcome.is_none();
+            let outcome = outcome.unwrap_or_else(|| most(&runs).clone());
+            let disagreeing = runs.iter().filter(|run| !is_alike(&run.outcome, &outcome)).count() as u32;
+            let (configuration, case) = (number, case.clone());
+            outcomes.push(RecordedCase {
+                configuration,
+                case,
+                outcome,
+                own_faults: 0,
+                disagreeing,
+                disturbed,
+            });
         }
     }
     Ok(outcomes)
 }
 
-/// What runs of one case came to, and how many had other faults or layouts than most.
-fn typical(runs: Vec<Outcome>) -> (Outcome, u32) {
-    let seen = |outcome: &Outcome| {
-        let bare = Outcome {
-            statistics: Statistics::new(),
-            second_statistics: Statistics::new(),
-            ..outcome.clone()
-        };
-        format!("{bare:?}")
-    };
-    let times = |one: &Outcome| runs.iter().filter(|other| seen(other) == seen(one)).count();
-    let typical = runs.iter().max_by_key(|one| times(one)).cloned().unwrap_or_default();
-    let alike: Vec<&Outcome> = runs.iter().filter(|one| seen(one) == seen(&typical)).collect();
-    let first = counters(&alike.iter().map(|one| &one.statistics).collect::<Vec<_>>());
-    let second = counters(&alike.iter().map(|one| &one.second_statistics).collect::<Vec<_>>());
-    let disagreeing = (runs.len() - alike.len()) as u32;
-    (Outcome { statistics: first, second_statistics: second, ..typical }, disagreeing)
+/// A run of a case.
+struct Finished {
+    outcome: Outcome,
+    disturbed: bool,
 }
 
-/// Each counter by itself: the least change of one that only grows, else the change that came most often.
-fn counters(runs: &[&Statistics]) -> Statistics {
-    let keys: BTreeSet<&(u64, String)> = runs.iter().flat_map(|statistics| statistics.keys()).collect();
-    let of = |key: &(u64, String)| {
-        let changes: Vec<i64> = runs.iter().map(|run| run.get(key).copied().unwrap_or(0)).collect();
-        let often = |change: &&i64| changes.iter().filter(|other| other == change).count();
-        let chosen = match key.1.starts_with("nr_") {
-            true => changes.iter().max_by_key(often).copied(),
-            false => changes.iter().min().copied(),
+/// What comes of a case, once the last run has shown it often enough.
+fn settled(runs: &[Finished]) -> Option<&Outcome> {
+    let undisturbed = |run: &&Finished| !run.disturbed;
+    let last = runs.last().filter(undisturbed)?;
+    let alike = runs.iter().filter(undisturbed).filter(|run| run.outcome == last.outcome).count();
+    (alike >= AGREEING).then_some(&last.outcome)
+}
+
+/// Whether outcomes differ in nothing but counters.
+fn is_alike(one: &Outcome, other: &Outcome) -> bool {
+    let (statistics, second_statistics) = (one.statistics.clone(), one.second_statistics.clone());
+    *one == Outcome { statistics, second_statistics, ..other.clone() }
+}
+
+/// What came of most runs, counters aside.
+fn most(runs: &[Finished]) -> &Outcome {
+    let times = |one: &&Finished| runs.iter().filter(|other| is_alike(&other.outcome, &one.outcome)).count();
+    &runs.iter().max_by_key(times).expect("a case has run").outcome
+}
+
+/// Large folios by order.
+type ByOrder = BTreeMap<u8, i64>;
+
+/// What the kernel had counted at some time, and what was there to be seen.
+struct Seen {
+    counters: Statistics,
+    /// Folios that the processes had made until then.
+    made: ByOrder,
+    /// Those that they had.
+    folios: ByOrder,
+}
+
+/// Whether other processes moved counters between two times: the kernel counted other folios than these processes made, or
+/// have more or fewer of. A kernel may count neither.
+fn is_disturbed(before: &Seen, after: &Seen) -> bool {
+    let differs = |kib: u64, name: &str, seen: fn(&Seen) -> &ByOrder| {
+        let key = (kib, name.to_string());
+        let Some((first, last)) = before.counters.get(&key).zip(after.counters.get(&key)) else {
+            return false;
         };
-        chosen.filter(|change| *change != 0).map(|change| (key.clone(), change))
+        let of = |at: &Seen| seen(at).get(&((kib / 4).ilog2() as u8)).copied().unwrap_or(0);
+        last - first != of(after) - of(before)
     };
-    keys.into_iter().filter_map(of).collect()
+    let (made, there) = (MthpStat::AnonFaultAlloc.name(), MthpStat::NrAnon.name());
+    SIZES.iter().any(|&kib| differs(kib, made, |at| &at.made) || differs(kib, there, |at| &at.folios))
 }
 
 struct RunningKernel {
@@ -162,6 +202,13 @@ struct RunningKernel {
     /// What each file was last written.
     written: BTreeMap<String, String>,
     keep: bool,
+    has_child: bool,
+    /// Folios that were made in this run.
+    made: ByOrder,
+    /// At the last look at counters in this run.
+    seen: Option<Seen>,
+    /// Whether other processes moved counters in this run.
+    disturbed: bool,
 }
 
 impl Drop for RunningKernel {
@@ -180,18 +227,31 @@ impl RunningKernel {
         files.push(file(MAX_PTES_NONE));
         let guard = SettingsGuard::take(file("enabled"), files).map_err(|source| failed(ROOT, source))?;
         guard.set(&file(MAX_PTES_NONE), "0").map_err(|source| failed(MAX_PTES_NONE, source))?;
-        let (name, words) = program.split_first().expect("a program has a name");
-        let mut command = Command::new(name);
-        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn().map_err(|source| failed(name, source))?;
+        // What this process allocates would count too.
+        memory::allow_large_folios(false).map_err(|source| failed("PR_SET_THP_DISABLE", source))?;
+        let mut command = memory::command(program);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().map_err(|source| failed(&program[0], source))?;
         let pipes = process.stdin.take().zip(process.stdout.take());
         let (orders, answers) = pipes.expect("both were asked for");
         let answers = BufReader::new(answers);
-        Ok(RunningKernel { guard, process, orders, answers, written: BTreeMap::new(), keep: false })
+        Ok(RunningKernel {
+            guard,
+            process,
+            orders,
+            answers,
+            written: BTreeMap::new(),
+            keep: false,
+            has_child: false,
+            made: ByOrder::new(),
+            seen: None,
+            disturbed: false,
+        })
     }
 
     fn run(&mut self, configuration: &Configuration, case: &Case) -> Result<Outcome, VerifyError> {
         for _ in 0..MOST_UNKNOWN {
+            (self.made, self.seen, self.disturbed) = (ByOrder::new(), None, false);
             let outcome = run(self, configuration, case)?;
             let layouts = [&outcome.layout, &outcome.first_layout, &outcome.second_layout];
             // The frames stay in use, so that others come next.
@@ -215,10 +275,24 @@ impl RunningKernel {
             Ok(serde_json::from_str(&line)?)
         };
         let answer = ask(&mut self.orders, &mut self.answers).map_err(failure)?;
-        match answer.problem {
-            Some(problem) => Err(failure(io::Error::other(problem))),
-            None => Ok(answer),
+        if let Some(problem) = answer.problem {
+            return Err(failure(io::Error::other(problem)));
         }
+        for (&order, number) in &answer.made {
+            *self.made.entry(order).or_default() += number;
+        }
+        Ok(answer)
+    }
+
+    /// The large folios that the processes have.
+    fn folios(&mut self) -> Result<ByOrder, VerifyError> {
+        let mut folios: Folios = self.ask(Process::Parent, Order::Layout)?.folios;
+        if self.has_child {
+            folios.append(&mut self.ask(Process::Child, Order::Layout)?.folios);
+        }
+        let mut by_order = ByOrder::new();
+        folios.values().for_each(|&order| *by_order.entry(order).or_default() += 1);
+        Ok(by_order)
     }
 }
 
@@ -273,11 +347,15 @@ impl Memory for RunningKernel {
     }
 
     fn fork(&mut self) -> Result<(), VerifyError> {
-        self.ask(Process::Parent, Order::Fork).map(drop)
+        self.ask(Process::Parent, Order::Fork)?;
+        self.has_child = true;
+        Ok(())
     }
 
     fn exit(&mut self) -> Result<(), VerifyError> {
-        self.ask(Process::Parent, Order::Exit).map(drop)
+        self.ask(Process::Parent, Order::Exit)?;
+        self.has_child = false;
+        Ok(())
     }
 
     fn layout(&mut self, process: Process) -> Result<String, VerifyError> {
@@ -290,7 +368,7 @@ impl Memory for RunningKernel {
     }
 
     fn statistics(&mut self) -> Result<Statistics, VerifyError> {
-        let mut statistics = Statistics::new();
+        let mut counters = Statistics::new();
         for kib in SIZES {
             for name in MthpStat::ALL.iter().map(|stat| stat.name()) {
                 let path = file(&format!("hugepages-{kib}kB/stats/{name}"));
@@ -300,10 +378,13 @@ impl Memory for RunningKernel {
                     .trim()
                     .parse()
                     .map_err(|error| failed(path.display().to_string(), io::Error::other(error)))?;
-                statistics.insert((kib, name.to_string()), value);
+                counters.insert((kib, name.to_string()), value);
             }
         }
-        Ok(statistics)
+        let now = Seen { counters: counters.clone(), made: self.made.clone(), folios: self.folios()? };
+        self.disturbed |= self.seen.as_ref().is_some_and(|before| is_disturbed(before, &now));
+        self.seen = Some(now);
+        Ok(counters)
     }
 }
 
@@ -313,19 +394,41 @@ mod tests {
     use crate::verify::thp::outcome::parse_statistics;
 
     #[test]
-    fn others_only_add_to_counters() {
-        let run = |text: &str| Outcome {
-            faults: 1,
-            statistics: parse_statistics(text).unwrap(),
-            ..Outcome::default()
+    fn what_others_do_shows() {
+        let at = |counters: &str, made: &[(u8, i64)], folios: &[(u8, i64)]| Seen {
+            counters: parse_statistics(counters).unwrap(),
+            made: made.iter().copied().collect(),
+            folios: folios.iter().copied().collect(),
         };
-        let runs = vec![
-            run("64k.anon_fault_alloc=3;64k.nr_anon=2"),
-            run("64k.anon_fault_alloc=1;64k.nr_anon=1"),
-            run("16k.split=1;64k.anon_fault_alloc=2;64k.nr_anon=1"),
-            Outcome { faults: 2, ..Outcome::default() },
-        ];
-        let (outcome, disagreeing) = typical(runs);
-        assert_eq!((outcome, disagreeing), (run("64k.anon_fault_alloc=1;64k.nr_anon=1"), 1));
+        let before = at("64k.anon_fault_alloc=70;64k.nr_anon=9;16k.nr_anon=3", &[], &[(4, 1)]);
+        let after = |counters: &str| at(counters, &[(4, 2)], &[(4, 2)]);
+        let alone = "64k.anon_fault_alloc=72;64k.nr_anon=10;16k.nr_anon=3;64k.split=5";
+        assert!(!is_disturbed(&before, &after(alone)));
+        for others in [
+            "64k.anon_fault_alloc=73;64k.nr_anon=10;16k.nr_anon=3",
+            "64k.anon_fault_alloc=72;64k.nr_anon=9;16k.nr_anon=3",
+            "64k.anon_fault_alloc=72;64k.nr_anon=10;16k.nr_anon=2",
+        ] {
+            assert!(is_disturbed(&before, &after(others)), "{others}");
+        }
+        // A kernel that has no gauge of folios.
+        let before = at("64k.anon_fault_alloc=70", &[], &[(4, 1)]);
+        assert!(!is_disturbed(&before, &after("64k.anon_fault_alloc=72")));
+    }
+
+    #[test]
+    fn a_case_is_settled_by_runs_that_agree() {
+        let run = |faults, counters: &str, disturbed| {
+            let statistics = parse_statistics(counters).unwrap();
+            Finished { outcome: Outcome { faults, statistics, ..Outcome::default() }, disturbed }
+        };
+        let mut runs = vec![run(1, "64k.split=1", false), run(1, "64k.split=4", false)];
+        runs.extend([run(1, "64k.split=1", false), run(1, "64k.split=1", true)]);
+        assert_eq!(settled(&runs), None);
+        runs.push(run(1, "64k.split=1", false));
+        assert_eq!(settled(&runs), Some(&runs[0].outcome));
+        runs.push(run(2, "", false));
+        assert_eq!((settled(&runs), most(&runs).faults), (None, 1));
+        assert_eq!(runs.iter().filter(|run| !is_alike(&run.outcome, most(&runs))).count(), 1);
     }
 }
