@@ -118,11 +118,15 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     ))
 }
 
-/// What a reader of the numbers must know, a line each; what is so with several seeds of a variant is said once.
+/// What a reader of the numbers must know, a line each; what is so in all of several runs, or with several seeds of a variant,
+/// is said once.
 pub fn notes(records: &[Record]) -> String {
+    let of_all =
+        |note: &&String| records.len() > 1 && records.iter().all(|record| record.notes.contains(*note));
+    let shared = records.iter().take(1).flat_map(|record| &record.notes).filter(of_all);
     let mut lines: Vec<(&str, &str, Vec<String>)> = Vec::new();
     for Record { run, notes, .. } in records {
-        for note in notes {
+        for note in notes.iter().filter(|note| !of_all(note)) {
             let seed = run.seed.to_string();
             match lines.iter_mut().find(|(variant, known, _)| *variant == run.variant && known == note) {
                 Some((.., seeds)) => seeds.push(seed),
@@ -132,9 +136,12 @@ pub fn notes(records: &[Record]) -> String {
     }
     let line = |(variant, note, seeds): (&str, &str, Vec<String>)| {
         let noun = if seeds.len() == 1 { "seed" } else { "seeds" };
-        format!("\n{variant}, {noun} {}: {note}", seeds.join(", "))
+        format!("
+{variant}, {noun} {}: {note}", seeds.join(", "))
     };
-    let text: String = lines.into_iter().map(line).collect();
+    let text: String =
+        shared.map(|note| format!("
+{note}")).chain(lines.into_iter().map(line)).collect();
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
@@ -181,4 +188,26 @@ fn grid(records: &[Record]) -> Grid {
 /// Label and unit of a metric.
 pub fn title(metric: &Metric) -> String {
     format!("{} ({})", metric.label, metric.unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::outcome::Outcome;
+    use lab::scenario::{Scenario, load_machine};
+
+    #[test]
+    fn what_all_runs_say_is_said_once() {
+        let scenario = Scenario::load("page_fault1").unwrap();
+        let machine = load_machine(&scenario.machine).unwrap();
+        let record = |seed, notes: &[&str]| {
+            let run = scenario.run("base", seed, &machine, &BTreeMap::new()).unwrap();
+            let notes = notes.iter().map(|note| note.to_string()).collect();
+            Record::new(String::new(), "", &run, &Outcome { notes, ..Outcome::default() })
+        };
+        let records = [record(1, &["a", "b"]), record(2, &["b"])];
+        assert_eq!(notes(&records), "\n\nb\nbase, seed 1: a");
+        assert_eq!(notes(&records[1..]), "\n\nbase, seed 2: b");
+        assert_eq!(notes(&[record(1, &[])]), "");
+    }
 }

@@ -18,14 +18,19 @@ const COSTS_OF: &str = "icl-server";
 const DEVICES_OF: &str = "epyc-7k62-vm";
 /// The one whose costs of several nodes are.
 const NUMA_OF: &str = "numa-256";
+/// The ones whose costs of blocks are: of AMD's CPUs, and of others. They differ in what is one translation.
+const BLOCKS_OF: [&str; 2] = ["milan-vm-252", "i7-9700"];
 
 /// The profile of this machine.
 pub fn profile() -> Result<Profile, Failure> {
     let devices = borrowed(DEVICES_OF)?;
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let [of_amd, of_others] = BLOCKS_OF;
     let profile = Profile {
         name: THIS_MACHINE.into(),
         description: format!("this machine; costs of {COSTS_OF}, devices of {DEVICES_OF}"),
-        topology: topology()?,
+        blocks: borrowed(if is_of_amd(&cpuinfo) { of_amd } else { of_others })?.blocks,
+        topology: topology(&cpuinfo)?,
         paging: devices.paging,
         devices: devices.devices,
         numa: borrowed(NUMA_OF)?.numa,
@@ -49,7 +54,7 @@ fn borrowed(name: &str) -> Result<Profile, Failure> {
     Ok(profile)
 }
 
-fn topology() -> Result<TopologyFigures, anyhow::Error> {
+fn topology(cpuinfo: &str) -> Result<TopologyFigures, anyhow::Error> {
     let mut sockets = BTreeSet::new();
     let mut cores = BTreeSet::new();
     let mut threads = 0u16;
@@ -73,7 +78,7 @@ fn topology() -> Result<TopologyFigures, anyhow::Error> {
         sockets: count(sockets.len())?,
         cores_per_socket: count(cores.len() / sockets.len().max(1))?,
         threads_per_core: threads / count(cores.len().max(1))?,
-        virtualized: fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| runs_under_hypervisor(&text)),
+        virtualized: runs_under_hypervisor(cpuinfo),
         turn_shares: Vec::new(),
         nodes: u8::try_from(nodes.len()).context("more than 255 nodes")?,
         memory_only_nodes: nodes.len().saturating_sub(with_cpus) as u8,
@@ -87,6 +92,12 @@ fn topology() -> Result<TopologyFigures, anyhow::Error> {
 fn runs_under_hypervisor(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find_map(|line| line.strip_prefix("flags"));
     flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+/// Whether CPUs of this /proc/cpuinfo are AMD's.
+fn is_of_amd(cpuinfo: &str) -> bool {
+    let vendor = cpuinfo.lines().find_map(|line| line.strip_prefix("vendor_id"));
+    vendor.is_some_and(|vendor| vendor.contains("AuthenticAMD"))
 }
 
 /// Numbers of a list such as `0-3,8`.
@@ -140,6 +151,21 @@ fn caches() -> Vec<CacheFigure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_vendor_is_told_by_the_cpu() {
+        assert!(is_of_amd("processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: EPYC\n"));
+        assert!(!is_of_amd("vendor_id\t: GenuineIntel\nmodel name\t: no AuthenticAMD\n"));
+    }
+
+    /// Costs of blocks are one profile's, whatever else is borrowed.
+    #[test]
+    fn this_machine_has_costs_of_blocks() {
+        let profile = profile().unwrap();
+        let sources: Vec<_> = profile.blocks.iter().flat_map(|blocks| blocks.entries()).collect();
+        assert!(!sources.is_empty());
+        assert!(sources.iter().all(|(_, figure)| figure.source.starts_with("not measured on this machine")));
+    }
 
     #[test]
     fn a_hypervisor_is_a_flag_of_the_cpu() {

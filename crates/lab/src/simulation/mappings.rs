@@ -84,6 +84,10 @@ const BUCKETS: [(u64, metric::Metric); 4] =
 
 const CPU: Cpu = Cpu(0);
 
+/// What is said of machines that do not say what the size of a folio changes.
+const NO_BLOCKS: &str = "the machine's profile has no [blocks]: a page of a large folio is cleared and used as one alone is, and no \
+                         page walk is saved";
+
 /// Makes one run.
 pub fn run(run: &Run, spec: &RecordedMappings) -> Result<Outcome, RunError> {
     let mappings = spec.program.load().map_err(|error| RunError::Profile(error.to_string()))?;
@@ -353,6 +357,9 @@ impl Replay {
         outcome.set(metric::FAULT_TIME, 1e3 * kernel.seconds());
         outcome.set(metric::FIRST_USE_TIME, 1e3 * first_uses.seconds());
         outcome.set(metric::PAGE_WALK_TIME, 1e3 * walks[1]);
+        if machine.costs.blocks.is_none() {
+            outcome.notes.push(NO_BLOCKS.into());
+        }
         outcome.counters = counters.clone();
         outcome.mthp = self.system.mm.mthp_stats().clone();
         outcome.page_operations = counters.page_operations();
