@@ -5,9 +5,9 @@ use mm::Variant;
 use mm::huge_memory::features::{Allocation, Candidates, FolioFeatures, FolioSize, Search};
 use mm::huge_memory::orders::Orders;
 use mm::huge_memory::policy::{
-    Advice, Disabled, Failure, PmdStep, Userfault, VmaState, after_failure, after_lost_race, allowed_orders,
-    beside_full, candidates, defers_split, effort, fitting, is_reused, is_thp_eligible, is_underused,
-    pmd_step, runs_khugepaged, window,
+    Advice, Disabled, Failure, PmdStep, Userfault, VmaState, after_failure, allowed_orders, beside_full,
+    candidates, defers_split, effort, fitting, is_reused, is_thp_eligible, is_underused, pmd_step,
+    runs_khugepaged, window,
 };
 use mm::huge_memory::settings::{Defrag, Enabled, Khugepaged, Mode, ThpSettings};
 use mm::page_alloc::Effort;
@@ -258,15 +258,6 @@ fn what_follows_a_failure() {
         assert_eq!(next(name, 0, Failure::NoBlock), None, "{name}: a single page");
     }
     assert_eq!(next("v1", 2, Failure::NoBlock), Some(0), "order 1 is skipped");
-}
-
-#[test]
-fn who_loses_a_race_faults_again() {
-    let again = |name, filled| after_lost_race(&features(name), Orders::of(&[4, 3, 2]), 4, filled);
-    assert_eq!((again("v1", false), again("v1", true)), (Some(Orders::of(&[3, 2])), None));
-    for name in ["v2", "v3", "m68", "m72"] {
-        assert_eq!((again(name, false), again(name, true)), (None, None), "{name}");
-    }
 }
 
 #[test]

@@ -94,15 +94,6 @@ pub enum Allocation {
     Walk,
 }
 
-/// What follows when another CPU was faster with the page table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LostRace {
-    /// The access faults again.
-    Refault,
-    /// Smaller orders are tried, unless the other one has filled the entry of the fault (v1).
-    Lower,
-}
-
 /// What userfaultfd makes of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserfaultRule {
@@ -143,8 +134,6 @@ pub struct FolioFeatures {
     pub allocation: Allocation,
     /// 6.9: an order that the memory cgroup has no room for is as one that is not free.
     pub charge_walks: bool,
-    /// What follows a lost race.
-    pub lost_race: LostRace,
     /// What userfaultfd does.
     pub userfault: UserfaultRule,
     /// How hard the allocator tries.
@@ -173,7 +162,6 @@ impl FolioFeatures {
         search: Search::PerCandidate,
         allocation: Allocation::Walk,
         charge_walks: false,
-        lost_race: LostRace::Refault,
         userfault: UserfaultRule::Armed,
         gfp: FolioGfp::Defrag,
         splits_underused: false,
@@ -187,17 +175,12 @@ impl FolioFeatures {
     /// The limits of arm64, the one architecture that set them.
     pub(crate) const V1: FolioFeatures = FolioFeatures {
         candidates: Candidates::BuildLimit { plain: FolioSize::UNHINTED, eligible: FolioSize::Contpte },
-        lost_race: LostRace::Lower,
         userfault: UserfaultRule::ProtectedEntry,
         gfp: FolioGfp::Ordinary,
         ..FolioFeatures::P0
     };
-    pub(crate) const V2: FolioFeatures = FolioFeatures {
-        allocation: Allocation::Once,
-        lost_race: LostRace::Refault,
-        gfp: FolioGfp::Defrag,
-        ..FolioFeatures::V1
-    };
+    pub(crate) const V2: FolioFeatures =
+        FolioFeatures { allocation: Allocation::Once, gfp: FolioGfp::Defrag, ..FolioFeatures::V1 };
     pub(crate) const V2_SIMPLE: FolioFeatures =
         FolioFeatures { search: Search::TopOnly, ..FolioFeatures::V2 };
     pub(crate) const V2_32K: FolioFeatures =

@@ -16,9 +16,7 @@
 //! mm/memory.c, `thp_vma_allowable_orders` and `vma_thp_gfp_mask` in mm/huge_memory.c, `thp_vma_suitable_orders` in
 //! include/linux/huge_mm.h; `calc_anon_folio_order_alloc` of v1 and v2, `anon_folio_order` of v3 to v5.
 
-use super::features::{
-    Allocation, Candidates, FolioFeatures, FolioGfp, FolioSize, LostRace, Search, UserfaultRule,
-};
+use super::features::{Allocation, Candidates, FolioFeatures, FolioGfp, FolioSize, Search, UserfaultRule};
 use super::orders::Orders;
 use super::settings::{Defrag, Enabled, Mode, ThpSettings};
 use crate::page::NR_PAGE_ORDERS;
@@ -260,15 +258,6 @@ pub fn after_failure(f: &FolioFeatures, orders: Orders, order: u8, failure: Fail
         (_, Failure::NoRoom, _) if !f.charge_walks => None,
         (.., Allocation::Walk) => Some(orders.below(order)),
         (.., Allocation::Once) => Some(Orders::NONE),
-    }
-}
-
-/// The orders that are held against the page table again after another CPU filled it first; `None`: the access faults
-/// again. `filled`: the entry of the fault is among what was filled.
-pub fn after_lost_race(f: &FolioFeatures, orders: Orders, order: u8, filled: bool) -> Option<Orders> {
-    match f.lost_race {
-        LostRace::Lower if !filled => Some(orders.below(order)),
-        LostRace::Lower | LostRace::Refault => None,
     }
 }
 
