@@ -290,6 +290,39 @@ fn a_group_at_its_limit_may_reclaim_for_a_large_folio() {
     assert!((16..32).contains(&folios) && fell_back, "{folios}");
 }
 
+/// Up to v4 a mark in the entry makes single pages and ends the windows beside it; from v5 on a registered area has none
+/// but single pages.
+#[test]
+fn pages_that_a_userfaultfd_protects_come_alone() {
+    let orders = |variant: &str, marked: std::ops::Range<u64>| {
+        let mut host = host(variant, "");
+        let pages = |pages: &std::ops::Range<u64>| host.start + pages.start..host.start + pages.end;
+        let (all, marked) = (pages(&(0..512)), pages(&marked));
+        host.mm.set("transparent_hugepage/enabled", "madvise").unwrap();
+        host.mm.userfaultfd_register(host.process, all);
+        host.mm.userfaultfd_writeprotect(host.process, marked);
+        [5, 0, 8, 16].map(|page| {
+            host.store(page);
+            host.order(page).unwrap()
+        })
+    };
+    for variant in ["v1", "v2", "v3", "v4"] {
+        assert_eq!(orders(variant, 0..0)[3], 4, "{variant}: registered, nothing protected");
+    }
+    for variant in ["v1", "v2"] {
+        assert_eq!(orders(variant, 4..8), [0, 2, 3, 4], "{variant}");
+    }
+    assert_eq!(orders("v4", 4..8), [0, 0, 3, 4], "it has no order below 3");
+    for variant in ["v5", "m4-3-2", "m612"] {
+        assert_eq!(orders(variant, 4..8), [0; 4], "{variant}");
+    }
+    // Who has not registered cannot protect.
+    let mut host = host("v2", "");
+    host.mm.userfaultfd_writeprotect(host.process, host.start..host.start + 16);
+    host.store(3);
+    assert_eq!(host.order(3), Some(4));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Touch { page: u64, write: bool },
@@ -346,6 +379,12 @@ proptest! {
             prop_assert_eq!(&before, &seen(variant, "", advised, &steps), "{}", variant);
             let disabled = |host: &mut Host| host.mm.set_thp_disable(host.process, Disabled::Completely);
             prop_assert_eq!(&before, &seen(variant, "", disabled, &steps), "{}", variant);
+            let unfinished = |host: &mut Host| {
+                let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE.or(VmFlags::STACK_INCOMPLETE));
+                let Host { machine, mm, process, start, pages, .. } = host;
+                mm.mmap_fixed(machine, CPU, *process, *start, *pages, backing, flags);
+            };
+            prop_assert_eq!(&before, &seen(variant, "", unfinished, &steps), "{}", variant);
         }
         for variant in ["v5", "m4-3-2", "m2-8", "m612", "m72"] {
             let armed = |host: &mut Host| host.mm.userfaultfd_register(host.process, area(host));

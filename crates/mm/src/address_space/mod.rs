@@ -281,6 +281,16 @@ impl MemoryManager {
         self.mms[mm].vmas.change(pages, |vma| vma.flags = vma.flags.or(VmFlags::UFFD_WP));
     }
 
+    /// Protects pages that are not there (`UFFDIO_WRITEPROTECT` with `UFFD_FEATURE_WP_UNPOPULATED`), where a userfaultfd has
+    /// registered.
+    pub fn userfaultfd_writeprotect(&mut self, mm: MmId, pages: Range<Vpn>) {
+        self.mms[mm].vmas.change(pages, |vma| {
+            if vma.flags.has(VmFlags::UFFD_WP) {
+                vma.flags = vma.flags.or(VmFlags::UFFD_WP_ENTRIES);
+            }
+        });
+    }
+
     /// Gives what lies in `pages` other rights (`mprotect`): `rights` of [`VmFlags::READ`], `WRITE` and `EXEC`.
     pub fn mprotect(&mut self, mm: MmId, pages: Range<Vpn>, rights: VmFlags) {
         let all = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);

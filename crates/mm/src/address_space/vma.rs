@@ -52,6 +52,11 @@ impl VmFlags {
     pub const LOCKED: VmFlags = VmFlags(1 << 8);
     /// `VM_UFFD_WP`: a userfaultfd is told of stores to protected pages.
     pub const UFFD_WP: VmFlags = VmFlags(1 << 9);
+    /// Pages that are not there carry the mark of such a protection in their entries. Kernels mark entry by entry; here what is
+    /// marked is an area of its own, and no folio reaches across either way.
+    pub const UFFD_WP_ENTRIES: VmFlags = VmFlags(1 << 10);
+    /// `VM_STACK_INCOMPLETE_SETUP`: the stack of a program that exec still builds, and moves.
+    pub const STACK_INCOMPLETE: VmFlags = VmFlags(1 << 11);
     /// Read and write, of one's own.
     pub const PRIVATE: VmFlags = VmFlags::READ.or(VmFlags::WRITE);
 

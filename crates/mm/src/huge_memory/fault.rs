@@ -29,12 +29,14 @@ impl MemoryManager {
             flags if flags.has(VmFlags::NOHUGEPAGE) => policy::Advice::NoHuge,
             _ => policy::Advice::None,
         };
-        let userfault = match vma.flags.has(VmFlags::UFFD_WP) {
-            true => policy::Userfault::Armed,
-            false => policy::Userfault::No,
+        let userfault = match vma.flags {
+            flags if flags.has(VmFlags::UFFD_WP_ENTRIES) => policy::Userfault::ProtectedEntry,
+            flags if flags.has(VmFlags::UFFD_WP) => policy::Userfault::Armed,
+            _ => policy::Userfault::No,
         };
         let disabled = self.mms[mm].thp_disabled;
-        VmaState { advice, disabled, userfault, ..VmaState::default() }
+        let temporary_stack = vma.flags.has(VmFlags::STACK_INCOMPLETE);
+        VmaState { advice, disabled, userfault, temporary_stack }
     }
 
     /// Whether one entry of the middle level can map a folio of this order.
