@@ -195,6 +195,7 @@ impl Features {
     /// Late releases of 6.11 have what 6.12 changed about NUMA balancing.
     pub(crate) const MAINLINE_6_11: Features = Features {
         hugetlb: HugetlbFeatures::MAINLINE_6_11,
+        folios: FolioFeatures::MAINLINE_6_11,
         readahead: ReadaheadFeatures::V6_11,
         numa: NumaFeatures::Y612,
         ..Features::MAINLINE_6_10
@@ -204,8 +205,12 @@ impl Features {
         folios: FolioFeatures::MAINLINE_6_12,
         ..Features::MAINLINE_6_11
     };
-    pub(crate) const MAINLINE_6_13: Features =
-        Features { free_highatomic_counter: true, zoneinfo_prints_bounds: true, ..Features::MAINLINE_6_12 };
+    pub(crate) const MAINLINE_6_13: Features = Features {
+        free_highatomic_counter: true,
+        zoneinfo_prints_bounds: true,
+        folios: FolioFeatures::MAINLINE_6_13,
+        ..Features::MAINLINE_6_12
+    };
     pub(crate) const MAINLINE_6_14: Features = Features {
         reclaim: ReclaimFeatures::G614,
         readahead: ReadaheadFeatures::V6_14,

@@ -3,6 +3,7 @@
 //! Everything a setting is, is said in [`SETTINGS`]; help texts, checks and `/proc`-like listings come from there.
 
 use crate::fault_injection::FaultAttr;
+use crate::huge_memory::features::ThpFiles;
 use crate::huge_memory::settings::{ThpSettings, show_number, write_number};
 use machine::PageSize;
 use strsim::jaro_winkler;
@@ -62,6 +63,11 @@ impl Setting {
             Apply::Size(kib) => ThpSettings::new(page_size).order_of(kib << 10).is_some(),
             _ => true,
         }
+    }
+
+    /// Whether it is that of one size of folios.
+    pub(crate) fn is_of_size(&self) -> bool {
+        matches!(self.apply, Apply::Size(_))
     }
 
     /// What reading its file gives, where it is a file of `transparent_hugepage`.
@@ -722,6 +728,14 @@ pub enum SettingError {
     ReadOnly {
         /// The file.
         name: String,
+    },
+    /// Only later kernels have it.
+    #[error("{name}: no such file (ENOENT) in this kernel; it came with {since}")]
+    NoFile {
+        /// The file.
+        name: String,
+        /// The kernel.
+        since: ThpFiles,
     },
     /// Kernels with pages of this size have no such file.
     #[error("{name}: no such file (ENOENT) with pages of {} KiB; there are {}", page_size.kib(), sizes(*page_size))]

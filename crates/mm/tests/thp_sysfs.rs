@@ -96,6 +96,58 @@ fn what_there_is_not_and_what_is_only_read() {
     }
 }
 
+/// What each kernel has that the one before it has not.
+#[test]
+fn files_come_with_kernels() {
+    let files =
+        |variant: &str| reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap()).1.sysfs_files();
+    let kernels = [
+        ("P0", vec!["enabled", "defrag", "use_zero_page", "hpage_pmd_size", "khugepaged/max_ptes_none"]),
+        ("v9", vec!["hugepages-64kB/enabled", "hugepages-2048kB/enabled"]),
+        (
+            "mainline-6.10",
+            vec!["anon_fault_alloc", "anon_fault_fallback_charge", "swpout", "swpout_fallback"],
+        ),
+        ("mainline-6.11", vec!["split", "split_failed", "split_deferred", "shmem_alloc", "shmem_fallback"]),
+        ("mainline-6.12", vec!["nr_anon", "nr_anon_partially_mapped", "shrink_underused"]),
+        ("mainline-6.13", vec!["zswpout", "swpin"]),
+        ("mainline-6.14", vec!["swpin_fallback", "swpin_fallback_charge"]),
+        ("mainline-7.2", vec!["collapse_alloc", "collapse_alloc_failed", "collapse_exceed_none_pte"]),
+    ];
+    let mut before: Vec<String> = Vec::new();
+    for (kernel, new) in kernels {
+        let now = files(kernel);
+        assert!(before.iter().all(|file| now.contains(file)), "{kernel} has what was there before");
+        for name in new {
+            let is_it = |file: &&String| {
+                let stat = file.split_once("hugepages-64kB/stats/").map(|(_, name)| name);
+                stat == Some(name) || **file == format!("transparent_hugepage/{name}")
+            };
+            assert!(now.iter().any(|file| is_it(&file)), "{kernel}: {name}");
+            assert!(!before.iter().any(|file| is_it(&file)), "before {kernel}: {name}");
+        }
+        before = now;
+    }
+    assert_eq!(files("m68"), files("v9"));
+    assert_eq!(files("m612"), files("mainline-6.12"));
+    assert_eq!(files("mainline-7.0"), files("mainline-6.18"));
+}
+
+/// A kernel says of a file of later ones that there is none; which it would be there is said beside it.
+#[test]
+fn files_of_later_kernels_are_not_there() {
+    let (_, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("m612").unwrap());
+    let path = "transparent_hugepage/hugepages-64kB/stats/collapse_alloc";
+    let said = "transparent_hugepage/hugepages-64kB/stats/collapse_alloc: no such file (ENOENT) in this kernel; it came with 7.2";
+    assert_eq!(mm.read_sysfs(path).unwrap_err().to_string(), said);
+    assert_eq!(mm.write_sysfs(path, "0").unwrap_err().to_string(), said);
+    let (_, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("P0").unwrap());
+    let path = "transparent_hugepage/hugepages-64kB/enabled";
+    let written = mm.write_sysfs(path, "always");
+    assert!(matches!(written, Err(SettingError::NoFile { .. })), "{written:?}");
+    assert!(mm.read_sysfs(path).unwrap_err().to_string().ends_with("it came with 6.8"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 

@@ -123,6 +123,42 @@ pub enum LargeSwapIn {
     ThroughCache,
 }
 
+/// Which files of `transparent_hugepage` a kernel has, by the release that the latest came with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ThpFiles {
+    /// Those about huge pages.
+    Huge,
+    /// The series: a directory for each size.
+    Sizes,
+    /// Counters of faults and swap.
+    V6_10,
+    /// Of splits and shared memory.
+    V6_11,
+    /// Of folios that there are; `shrink_underused`.
+    V6_12,
+    /// Of swapping in.
+    V6_13,
+    /// Of sizes that did not come back.
+    V6_14,
+    /// Of collapses.
+    V7_2,
+}
+
+impl std::fmt::Display for ThpFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            ThpFiles::Huge => "the first of them",
+            ThpFiles::Sizes => "6.8",
+            ThpFiles::V6_10 => "6.10",
+            ThpFiles::V6_11 => "6.11",
+            ThpFiles::V6_12 => "6.12",
+            ThpFiles::V6_13 => "6.13",
+            ThpFiles::V6_14 => "6.14",
+            ThpFiles::V7_2 => "7.2",
+        })
+    }
+}
+
 /// What one kernel does with large anonymous folios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FolioFeatures {
@@ -147,12 +183,12 @@ pub struct FolioFeatures {
     pub zeromap: bool,
     /// How they come back.
     pub swap_in: LargeSwapIn,
-    /// 6.14: sizes that did not come back are counted (`swpin_fallback`).
-    pub counts_swap_in_fallback: bool,
     /// 6.15: a page of a large folio is written to in place where one address space has all of the folio.
     pub reuses_exclusive: bool,
     /// 7.2: khugepaged collapses to smaller orders too.
     pub collapses_small: bool,
+    /// What is there to be read and written.
+    pub files: ThpFiles,
 }
 
 impl FolioFeatures {
@@ -168,9 +204,9 @@ impl FolioFeatures {
         cluster_search: ClusterSearch::WholeClusters,
         zeromap: false,
         swap_in: LargeSwapIn::Never,
-        counts_swap_in_fallback: false,
         reuses_exclusive: false,
         collapses_small: false,
+        files: ThpFiles::Huge,
     };
     /// The limits of arm64, the one architecture that set them.
     pub(crate) const V1: FolioFeatures = FolioFeatures {
@@ -213,27 +249,38 @@ impl FolioFeatures {
     };
     /// v6 to v9 decide alike; what the administrator writes differs.
     pub(crate) const V6: FolioFeatures =
-        FolioFeatures { candidates: Candidates::Enabled, ..FolioFeatures::V5 };
+        FolioFeatures { candidates: Candidates::Enabled, files: ThpFiles::Sizes, ..FolioFeatures::V5 };
     pub(crate) const MAINLINE_6_8: FolioFeatures = FolioFeatures::V6;
     pub(crate) const MAINLINE_6_9: FolioFeatures =
         FolioFeatures { charge_walks: true, ..FolioFeatures::MAINLINE_6_8 };
-    pub(crate) const MAINLINE_6_10: FolioFeatures =
-        FolioFeatures { cluster_search: ClusterSearch::CurrentOrFree, ..FolioFeatures::MAINLINE_6_9 };
+    pub(crate) const MAINLINE_6_10: FolioFeatures = FolioFeatures {
+        cluster_search: ClusterSearch::CurrentOrFree,
+        files: ThpFiles::V6_10,
+        ..FolioFeatures::MAINLINE_6_9
+    };
+    pub(crate) const MAINLINE_6_11: FolioFeatures =
+        FolioFeatures { files: ThpFiles::V6_11, ..FolioFeatures::MAINLINE_6_10 };
     pub(crate) const MAINLINE_6_12: FolioFeatures = FolioFeatures {
         splits_underused: true,
         cluster_search: ClusterSearch::FreeFirst,
         zeromap: true,
         swap_in: LargeSwapIn::PastCache,
-        ..FolioFeatures::MAINLINE_6_10
+        files: ThpFiles::V6_12,
+        ..FolioFeatures::MAINLINE_6_11
     };
+    pub(crate) const MAINLINE_6_13: FolioFeatures =
+        FolioFeatures { files: ThpFiles::V6_13, ..FolioFeatures::MAINLINE_6_12 };
     pub(crate) const MAINLINE_6_14: FolioFeatures =
-        FolioFeatures { counts_swap_in_fallback: true, ..FolioFeatures::MAINLINE_6_12 };
+        FolioFeatures { files: ThpFiles::V6_14, ..FolioFeatures::MAINLINE_6_13 };
     pub(crate) const MAINLINE_6_15: FolioFeatures =
         FolioFeatures { reuses_exclusive: true, ..FolioFeatures::MAINLINE_6_14 };
     pub(crate) const MAINLINE_6_18: FolioFeatures =
         FolioFeatures { cluster_search: ClusterSearch::NonfullFirst, ..FolioFeatures::MAINLINE_6_15 };
     pub(crate) const MAINLINE_7_0: FolioFeatures =
         FolioFeatures { swap_in: LargeSwapIn::ThroughCache, ..FolioFeatures::MAINLINE_6_18 };
-    pub(crate) const MAINLINE_7_2: FolioFeatures =
-        FolioFeatures { collapses_small: true, ..FolioFeatures::MAINLINE_7_0 };
+    pub(crate) const MAINLINE_7_2: FolioFeatures = FolioFeatures {
+        collapses_small: true,
+        files: ThpFiles::V7_2,
+        ..FolioFeatures::MAINLINE_7_0
+    };
 }

@@ -2,6 +2,7 @@
 //!
 //! In the kernel: `enum mthp_stat_item` in include/linux/huge_mm.h.
 
+use super::features::ThpFiles;
 use crate::address_space::{MmId, Vpn};
 use crate::folio::FolioFlags;
 use crate::page::NR_PAGE_ORDERS;
@@ -9,7 +10,7 @@ use crate::page_alloc::MemoryManager;
 use machine::PageSize;
 
 macro_rules! statistics {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),* $(,)?) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal since $since:ident),* $(,)?) => {
         /// Something that is counted of each order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
@@ -22,6 +23,11 @@ macro_rules! statistics {
             /// The name of the file.
             pub fn name(self) -> &'static str {
                 match self { $(MthpStat::$variant => $name),* }
+            }
+
+            /// The kernel that it came with.
+            pub fn since(self) -> ThpFiles {
+                match self { $(MthpStat::$variant => ThpFiles::$since),* }
             }
 
             /// What it counts, in a line.
@@ -46,51 +52,51 @@ impl MthpStat {
 
 statistics! {
     /// Folios that faults made.
-    AnonFaultAlloc = "anon_fault_alloc",
+    AnonFaultAlloc = "anon_fault_alloc" since V6_10,
     /// Faults that wanted one and did not get it.
-    AnonFaultFallback = "anon_fault_fallback",
+    AnonFaultFallback = "anon_fault_fallback" since V6_10,
     /// Those among them whose memory cgroup had no room for it.
-    AnonFaultFallbackCharge = "anon_fault_fallback_charge",
+    AnonFaultFallbackCharge = "anon_fault_fallback_charge" since V6_10,
     /// Faults that had room for one, but not beside a full window (`anon_beside_full`).
-    AnonFaultDeclined = "anon_fault_declined",
+    AnonFaultDeclined = "anon_fault_declined" since V6_10,
     /// Folios swapped out whole.
-    Swpout = "swpout",
+    Swpout = "swpout" since V6_10,
     /// Folios that were split because swap had no room for them.
-    SwpoutFallback = "swpout_fallback",
+    SwpoutFallback = "swpout_fallback" since V6_10,
     /// Folios that zswap took whole: none, as there is no zswap.
-    Zswpout = "zswpout",
+    Zswpout = "zswpout" since V6_13,
     /// Folios swapped in whole.
-    Swpin = "swpin",
+    Swpin = "swpin" since V6_13,
     /// Swapped-in folios that were not to be had in this size.
-    SwpinFallback = "swpin_fallback",
+    SwpinFallback = "swpin_fallback" since V6_14,
     /// Those among them whose memory cgroup had no room for it.
-    SwpinFallbackCharge = "swpin_fallback_charge",
+    SwpinFallbackCharge = "swpin_fallback_charge" since V6_14,
     /// Folios of shared memory that faults made: none, as it is in single pages.
-    ShmemAlloc = "shmem_alloc",
+    ShmemAlloc = "shmem_alloc" since V6_11,
     /// Faults of shared memory that wanted one and did not get it.
-    ShmemFallback = "shmem_fallback",
+    ShmemFallback = "shmem_fallback" since V6_11,
     /// Those among them whose memory cgroup had no room for it.
-    ShmemFallbackCharge = "shmem_fallback_charge",
+    ShmemFallbackCharge = "shmem_fallback_charge" since V6_11,
     /// Folios that were split.
-    Split = "split",
+    Split = "split" since V6_11,
     /// Folios that could not be split.
-    SplitFailed = "split_failed",
+    SplitFailed = "split_failed" since V6_11,
     /// Folios put on the list of those to be split.
-    SplitDeferred = "split_deferred",
+    SplitDeferred = "split_deferred" since V6_11,
     /// Anonymous folios that there are.
-    NrAnon = "nr_anon",
+    NrAnon = "nr_anon" since V6_12,
     /// Those among them that are not mapped whole.
-    NrAnonPartiallyMapped = "nr_anon_partially_mapped",
+    NrAnonPartiallyMapped = "nr_anon_partially_mapped" since V6_12,
     /// Folios that khugepaged made.
-    CollapseAlloc = "collapse_alloc",
+    CollapseAlloc = "collapse_alloc" since V7_2,
     /// Folios that khugepaged did not get.
-    CollapseAllocFailed = "collapse_alloc_failed",
+    CollapseAllocFailed = "collapse_alloc_failed" since V7_2,
     /// Places where it made none because too much was in swap.
-    CollapseExceedSwapPte = "collapse_exceed_swap_pte",
+    CollapseExceedSwapPte = "collapse_exceed_swap_pte" since V7_2,
     /// Places where it made none because too little was there.
-    CollapseExceedNonePte = "collapse_exceed_none_pte",
+    CollapseExceedNonePte = "collapse_exceed_none_pte" since V7_2,
     /// Places where it made none because too much was shared.
-    CollapseExceedSharedPte = "collapse_exceed_shared_pte",
+    CollapseExceedSharedPte = "collapse_exceed_shared_pte" since V7_2,
 }
 
 const KINDS: usize = MthpStat::ALL.len();

@@ -7,10 +7,12 @@
 //!     khugepaged/                                pages_to_scan ...  pages_collapsed  full_scans
 //! ```
 //!
-//! What can be written is declared in [`crate::sysctl`]. Which kernel has which file is not modelled: all have all, but
-//! `shmem_enabled`. In the kernel: `hugepage_attr`, `thpsize_create` in mm/huge_memory.c, `khugepaged_attr` in
-//! mm/khugepaged.c.
+//! What can be written is declared in [`crate::sysctl`], what is counted in [`super::stats`]. A kernel has the files that
+//! had come by its release; `shmem_enabled` is left out. v6 of the series had bits of two files instead of directories;
+//! here it has directories, as later versions do. In the kernel: `hugepage_attr`, `thpsize_create` in mm/huge_memory.c,
+//! `khugepaged_attr` in mm/khugepaged.c.
 
+use super::features::ThpFiles;
 use super::orders::Orders;
 use super::stats::MthpStat;
 use crate::page::Geometry;
@@ -31,6 +33,17 @@ enum File {
 }
 
 impl File {
+    /// The kernel that it came with. `anon_beside_full` is in none, and shown where there are sizes for it.
+    fn since(self) -> ThpFiles {
+        match self {
+            File::Stat(_, stat) => stat.since(),
+            File::Setting(setting) if setting.is_of_size() => ThpFiles::Sizes,
+            File::Setting(Setting { name: "transparent_hugepage/anon_beside_full", .. }) => ThpFiles::Sizes,
+            File::Setting(Setting { name: "transparent_hugepage/shrink_underused", .. }) => ThpFiles::V6_12,
+            File::Setting(_) | File::HpagePmdSize | File::PagesCollapsed | File::FullScans => ThpFiles::Huge,
+        }
+    }
+
     fn all(page_size: PageSize) -> impl Iterator<Item = (String, File)> {
         let is_there = move |setting: &&Setting| setting.name.starts_with(ROOT) && setting.exists(page_size);
         let settings = SETTINGS.iter().filter(is_there);
@@ -46,22 +59,30 @@ impl File {
         ];
         settings.chain(stats).chain(others.map(|(path, file)| (format!("{ROOT}{path}"), file)))
     }
-
-    fn find(page_size: PageSize, path: &str) -> Result<File, SettingError> {
-        let found = File::all(page_size).find(|(other, _)| other == path);
-        found.map(|(_, file)| file).ok_or_else(|| SettingError::Unknown { name: path.into() })
-    }
 }
 
 impl MemoryManager {
     /// The paths of all files.
     pub fn sysfs_files(&self) -> Vec<String> {
-        File::all(self.page_size()).map(|(path, _)| path).collect()
+        let files = File::all(self.page_size()).filter(|(_, file)| self.has_file(*file));
+        files.map(|(path, _)| path).collect()
+    }
+
+    fn has_file(&self, file: File) -> bool {
+        file.since() <= self.features().folios.files
+    }
+
+    fn find_file(&self, path: &str) -> Result<File, SettingError> {
+        match File::all(self.page_size()).find(|(other, _)| other == path) {
+            Some((_, file)) if self.has_file(file) => Ok(file),
+            Some((name, file)) => Err(SettingError::NoFile { name, since: file.since() }),
+            None => Err(SettingError::Unknown { name: path.into() }),
+        }
     }
 
     /// Reads a file.
     pub fn read_sysfs(&self, path: &str) -> Result<String, SettingError> {
-        let number = match File::find(self.page_size(), path)? {
+        let number = match self.find_file(path)? {
             File::Setting(setting) => {
                 return Ok(setting.show(&self.settings).expect("a file of this tree can be read"));
             }
@@ -75,7 +96,7 @@ impl MemoryManager {
 
     /// Writes to a file; on error nothing changes.
     pub fn write_sysfs(&mut self, path: &str, value: &str) -> Result<(), SettingError> {
-        match File::find(self.page_size(), path)? {
+        match self.find_file(path)? {
             File::Setting(setting) => self.set(setting.name, value),
             _ => Err(SettingError::ReadOnly { name: path.into() }),
         }

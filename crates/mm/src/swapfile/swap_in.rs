@@ -13,7 +13,7 @@ use super::{SwapEntry, SwapIn, policy};
 use crate::account::Category;
 use crate::address_space::{Pte, VmFlags};
 use crate::folio::{FolioFlags, FolioId};
-use crate::huge_memory::features::{LargeSwapIn, Search};
+use crate::huge_memory::features::{LargeSwapIn, Search, ThpFiles};
 use crate::huge_memory::orders::Orders;
 use crate::huge_memory::policy::{Failure, allowed_orders, effort, fitting, swap_orders, window};
 use crate::huge_memory::stats::MthpStat;
@@ -194,7 +194,7 @@ impl MemoryManager {
             match self.vma_alloc_folio(machine, cpu, fault.place(), flags, effort) {
                 Ok(id) => return Ok(id),
                 Err(_) if order == 0 => return Err(OutOfMemory),
-                Err(failure) if f.counts_swap_in_fallback => {
+                Err(failure) if f.files >= ThpFiles::V6_14 => {
                     let charge = i64::from(failure == Failure::NoRoom);
                     self.mthp_stats.add(order, MthpStat::SwpinFallback, 1);
                     self.mthp_stats.add(order, MthpStat::SwpinFallbackCharge, charge);
