@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   fail_page_alloc    pages for pools of huge pages and for their vmemmap
-//!   failslab           a VMA's record of NUMA scanning
+//!   failslab           a VMA's record of NUMA scanning, a memory cgroup's list of folios to be split
 //!       nth            this one of them, counted from 1        ppm   so many of a million, at random
 //! ```
 //!

@@ -130,7 +130,7 @@ pub struct Settings {
     pub numa: NumaSettings,
     /// `fail_page_alloc/nth` and `ppm`: which allocations for huge pages and their vmemmap fail.
     pub fail_page_alloc: FaultAttr,
-    /// `failslab/nth` and `ppm`: which allocations of VMAs' records fail.
+    /// `failslab/nth` and `ppm`: which small allocations fail.
     pub failslab: FaultAttr,
 }
 
@@ -702,14 +702,14 @@ pub const SETTINGS: &[Setting] = &[
         name: "failslab/nth",
         default: "0",
         accepts: "0 (none), or the number of an allocation, counted from 1",
-        description: "which allocation of a VMA's record of NUMA scanning fails",
+        description: "which allocation of a VMA's record of NUMA scanning, or of a memory cgroup's list of folios to be split (7.2), fails",
         apply: Apply::Number(|s, value| assign(&mut s.failslab.nth, value, 0..=u64::MAX)),
     },
     Setting {
         name: "failslab/ppm",
         default: "0",
         accepts: "0 to 1000000",
-        description: "how many of a million allocations of VMAs' records of NUMA scanning fail, at random",
+        description: "how many of a million of these allocations fail, at random",
         apply: Apply::Number(|s, value| assign(&mut s.failslab.ppm, value, 0..=1_000_000)),
     },
 ];

@@ -290,6 +290,31 @@ fn a_group_at_its_limit_may_reclaim_for_a_large_folio() {
     assert!((16..32).contains(&folios) && fell_back, "{folios}");
 }
 
+/// In 7.2 a group whose list of folios to be split cannot be allocated gets a single page, which is no fallback; the next fault
+/// tries again.
+#[test]
+fn a_group_without_a_list_of_splits_gets_single_pages() {
+    for (variant, orders) in [("m72", [0, 3, 4]), ("mainline-7.0", [4, 4, 4])] {
+        let mut host = host(variant, "32K,64K:always");
+        host.mm.set("failslab/nth", "1").unwrap();
+        let made = [3, 8, 16].map(|page| {
+            host.store(page);
+            host.order(page).unwrap()
+        });
+        assert_eq!(made, orders, "{variant}");
+        let sum = |stat| host.stat(3, stat) + host.stat(4, stat);
+        assert_eq!((sum(MthpStat::NrAnon), sum(MthpStat::AnonFaultFallback)), (2, 0), "{variant}");
+    }
+    // The root has its list from boot on.
+    let mut host = host("m72", "64K:always");
+    host.mm.set("failslab/nth", "1").unwrap();
+    let root = host.mm.create_mm(mm::memcontrol::Memcg::ROOT);
+    let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
+    host.mm.mmap_fixed(&mut host.machine, CPU, root, host.start, 64, backing, flags);
+    host.store_as(root, 0);
+    assert_eq!(host.mm.mm(root).rss(), 16);
+}
+
 /// Up to v4 a mark in the entry makes single pages and ends the windows beside it; from v5 on a registered area has none
 /// but single pages.
 #[test]

@@ -10,6 +10,7 @@
 //! In the kernel: `do_huge_pmd_anonymous_page`, `vma_alloc_anon_folio_pmd` in mm/huge_memory.c, `alloc_anon_folio` in
 //! mm/memory.c.
 
+use super::orders::Orders;
 use super::policy::{self, Failure, PmdStep, VmaState};
 use super::stats::MthpStat;
 use crate::account::Category;
@@ -167,6 +168,12 @@ impl MemoryManager {
                 _ => policy::effort(&self.features().folios, &self.settings.transparent_hugepage, &state),
             };
             match self.vma_alloc_folio(machine, cpu, fault.place(), flags, effort) {
+                // A smaller one would want the list as well. This is no fallback, and not counted.
+                Ok(id) if order > 0 && !self.alloc_deferred_list(fault.memcg) => {
+                    self.mthp_stats.add(order, MthpStat::NrAnon, 1);
+                    self.free_folio(machine, cpu, id);
+                    orders = Orders::NONE;
+                }
                 Ok(id) => {
                     self.folio_add_lru_vma(machine, cpu, id, fault.flags, fault.has_recency);
                     return Ok(id);

@@ -187,6 +187,8 @@ pub struct FolioFeatures {
     pub reuses_exclusive: bool,
     /// 7.2: khugepaged collapses to smaller orders too.
     pub collapses_small: bool,
+    /// 7.2: a memory cgroup's list of folios to be split is allocated with its first large folio.
+    pub allocates_deferred_lists: bool,
     /// What is there to be read and written.
     pub files: ThpFiles,
 }
@@ -206,6 +208,7 @@ impl FolioFeatures {
         swap_in: LargeSwapIn::Never,
         reuses_exclusive: false,
         collapses_small: false,
+        allocates_deferred_lists: false,
         files: ThpFiles::Huge,
     };
     /// The limits of arm64, the one architecture that set them.
@@ -280,6 +283,7 @@ impl FolioFeatures {
         FolioFeatures { swap_in: LargeSwapIn::ThroughCache, ..FolioFeatures::MAINLINE_6_18 };
     pub(crate) const MAINLINE_7_2: FolioFeatures = FolioFeatures {
         collapses_small: true,
+        allocates_deferred_lists: true,
         files: ThpFiles::V7_2,
         ..FolioFeatures::MAINLINE_7_0
     };

@@ -20,6 +20,7 @@ use crate::address_space::{Mappings, Pte, PteNumber};
 use crate::counters::Event;
 use crate::folio::{Census, FolioFlags, FolioId, LruvecId};
 use crate::lruvec::Lruvec;
+use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::policy::{DEFAULT_SEEKS, SlabScan};
 use machine::{Cpu, Machine};
@@ -38,6 +39,18 @@ impl MemoryManager {
     fn deferred_split(&mut self, id: FolioId) -> &mut DeferredSplit {
         let lruvec: &mut Lruvec = &mut self.lruvecs[self.folios[id].lruvec.0 as usize];
         &mut lruvec.deferred_split
+    }
+
+    /// Whether a group has a list of folios to be split. In 7.2 it comes with the first large folio that a page table maps; the
+    /// root has one from boot on.
+    pub(crate) fn alloc_deferred_list(&mut self, memcg: Memcg) -> bool {
+        if !self.features().folios.allocates_deferred_lists || memcg == Memcg::ROOT {
+            return true;
+        }
+        let had = self.memcg(memcg).has_deferred_list;
+        let has = had || !self.failslab.fails(self.settings.failslab);
+        self.memcg_mut(memcg).has_deferred_list = has;
+        has
     }
 
     /// Whether any entry maps the page of a folio that `entry` mapped until now.
