@@ -258,13 +258,27 @@ impl Lruvec {
         self.sizes[list as usize][..=highest as usize].iter().sum()
     }
 
+    /// Pages of a folio come or go: so many changes of statistics (`memcg_rstat_updated`).
     #[inline]
     fn update_size(&mut self, list: LruList, zone: usize, pages: i64) {
+        self.shift_size(list, zone, pages);
+        self.stat_updates += pages.unsigned_abs();
+    }
+
+    /// Pages that stay where they are are of another list now; that is one change for each of both.
+    #[inline]
+    fn move_size(&mut self, from: LruList, to: LruList, zone: usize, pages: i64) {
+        self.shift_size(from, zone, -pages);
+        self.shift_size(to, zone, pages);
+        self.stat_updates += 2;
+    }
+
+    #[inline]
+    fn shift_size(&mut self, list: LruList, zone: usize, pages: i64) {
         let size = &mut self.sizes[list as usize][zone];
         *size = size.wrapping_add_signed(pages);
         let nr = &mut self.stat.nr_lru[list as usize];
         *nr = nr.wrapping_add_signed(pages);
-        self.stat_updates += 1;
     }
 
     /// Puts a folio on the list that its flags name: at the head, or at the tail if it is to go next.
@@ -356,8 +370,7 @@ impl Lruvec {
             (None, Some(active)) => self.update_size(LruList::of(lru_type, active), zone, pages),
             (Some(active), None) => self.update_size(LruList::of(lru_type, active), zone, -pages),
             (Some(false), Some(true)) => {
-                self.update_size(LruList::of(lru_type, false), zone, -pages);
-                self.update_size(LruList::of(lru_type, true), zone, pages);
+                self.move_size(LruList::of(lru_type, false), LruList::of(lru_type, true), zone, pages);
             }
             _ => {}
         }
@@ -372,8 +385,7 @@ impl Lruvec {
                 let pages = |seq: u64| self.generations.nr_pages[generation(seq)][lru_type as usize][zone];
                 let leaving = pages(max_seq - 1) - pages(max_seq + 1);
                 if leaving != 0 {
-                    self.update_size(LruList::of(lru_type, false), zone, leaving);
-                    self.update_size(LruList::of(lru_type, true), zone, -leaving);
+                    self.move_size(LruList::of(lru_type, true), LruList::of(lru_type, false), zone, leaving);
                 }
             }
         }

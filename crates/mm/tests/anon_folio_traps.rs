@@ -290,6 +290,32 @@ fn a_group_at_its_limit_may_reclaim_for_a_large_folio() {
     assert!((16..32).contains(&folios) && fell_back, "{folios}");
 }
 
+/// Trap 21: a large folio is one item of a list, and all its pages in what a scan may look at.
+#[test]
+fn a_scan_counts_the_pages_of_a_folio() {
+    for (lru_gen, least) in [("0", 32), ("7", 64)] {
+        // Pages looked at and freed when a full group wants one more.
+        let reclaimed = |sizes: &str| {
+            let mut host = host("m612", sizes);
+            host.mm.swapon(4096, Some(Time::ZERO));
+            host.mm.set("lru_gen/enabled", lru_gen).unwrap();
+            (0..512).for_each(|page| host.store(page));
+            host.mm.flush_stats(Time::ZERO);
+            host.mm.memcg_mut(host.memcg).max = 512;
+            let other = host.mm.create_mm(host.memcg);
+            let page = host.mm.mmap(other, 1, Backing::Anonymous, VmFlags::PRIVATE);
+            host.mm.touch(&mut host.machine, CPU, other, page, true).unwrap();
+            host.mm.validate(0);
+            [Event::PgscanAnon, Event::PgstealAnon].map(|event| host.count(event))
+        };
+        for (sizes, folio) in [("64K:always", 16), ("512K:always", 128)] {
+            let [scanned, freed] = reclaimed(sizes);
+            assert_eq!((scanned % folio, freed), (0, folio.max(least)), "{sizes}, lru_gen {lru_gen}");
+        }
+        assert!((least..2 * least).contains(&reclaimed("2M:never")[1]));
+    }
+}
+
 /// In 7.2 a group whose list of folios to be split cannot be allocated gets a single page, which is no fallback; the next fault
 /// tries again.
 #[test]
