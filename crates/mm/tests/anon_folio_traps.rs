@@ -316,6 +316,51 @@ fn a_scan_counts_the_pages_of_a_folio() {
     }
 }
 
+/// Trap 11: what a fault mapped beside the page that was touched is as warm as that page, and takes the memory of others.
+#[test]
+fn untouched_pages_of_a_folio_take_memory_from_touched_ones() {
+    let swapped = |sizes: &str| {
+        let mut host = host("m612", sizes);
+        host.mm.swapon(4096, Some(Time::ZERO));
+        host.mm.memcg_mut(host.memcg).max = 128;
+        // One page of each window, again and again.
+        (0..4).flat_map(|_| (0..512).step_by(16)).for_each(|page| host.store(page));
+        [Event::Pswpout, Event::Pswpin].map(|event| host.count(event))
+    };
+    assert_eq!(swapped("2M:never"), [0, 0], "32 pages fit");
+    let [out, back] = swapped("64K:always");
+    assert!(out > 0 && back > 0, "32 folios do not: {out} out, {back} back");
+}
+
+/// Trap 17: in a full group a fault reclaims for each order before it falls back to the next, from 6.9 on; in 6.8 it had
+/// chosen the order by then, and was out of memory.
+#[test]
+fn falling_back_in_a_full_group_takes_scans() {
+    let fault = |variant: &str, sizes: &str, swap_max: u64| {
+        let mut host = host(variant, sizes);
+        host.mm.set("transparent_hugepage/defrag", "always").unwrap();
+        host.mm.swapon(4096, Some(Time::ZERO));
+        host.mm.memcg_mut(host.memcg).max = 392;
+        (0..384).for_each(|page| host.store(page));
+        host.mm.memcg_mut(host.memcg).swap_max = swap_max;
+        let before = host.count(Event::PgscanAnon);
+        let place = host.start + 384;
+        let made = host.mm.touch(&mut host.machine, CPU, host.process, place, true).is_ok();
+        (made.then(|| host.order(384).unwrap()), host.count(Event::PgscanAnon) - before)
+    };
+    let all = "256K,512K:always";
+    for variant in ["m68", "m612", "mainline-6.18"] {
+        let (order, scans) = fault(variant, all, 4096);
+        assert!(order == Some(7) && scans > 0, "{variant}: reclaim makes room");
+        assert_eq!(fault(variant, "2M:never", 64), (Some(0), 0), "{variant}: there is room for a page");
+    }
+    assert_eq!(fault("m68", all, 64).0, None);
+    for variant in ["m612", "mainline-6.18"] {
+        let (order, scans) = fault(variant, all, 64);
+        assert!(order == Some(6) && scans > 0, "{variant}: {order:?} after {scans}");
+    }
+}
+
 /// In 7.2 a group whose list of folios to be split cannot be allocated gets a single page, which is no fallback; the next fault
 /// tries again.
 #[test]

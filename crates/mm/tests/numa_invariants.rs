@@ -255,6 +255,20 @@ fn nothing_is_scanned_when_balancing_is_off() {
     assert_eq!(threads.count(Event::NumaPteUpdates), 0);
 }
 
+/// Trap 11: a fault of a large folio maps pages that nobody uses, and scanning takes them for memory that somebody does.
+#[test]
+fn scanning_sees_pages_that_a_fault_mapped_and_nobody_touched() {
+    let scanned = |sizes: &str| {
+        let mut threads = start("mainline-6.18");
+        threads.mm.set("thp_anon", sizes).unwrap();
+        (0..PAGES / 16).for_each(|window| threads.touch(0, 16 * window, true));
+        (0..200).for_each(|_| threads.tick(2, 8));
+        threads.validate();
+        threads.count(Event::NumaPteUpdates)
+    };
+    assert_eq!(["2M:never", "64K:always"].map(scanned), [PAGES / 16, PAGES / 16 * 16]);
+}
+
 #[test]
 fn a_fork_starts_scanning_over_and_a_child_begins_where_the_parent_stopped() {
     let (mut machine, mut mm) = boot(Series::NUMA.variant("y612").unwrap());
