@@ -241,6 +241,7 @@ impl MemoryManager {
         let mut users = BTreeMap::new();
         let mut mapped: BTreeMap<FolioId, u64> = BTreeMap::new();
         let mut mappings: BTreeMap<FolioId, BTreeSet<PteNumber>> = BTreeMap::new();
+        let mut pages: BTreeMap<FolioId, BTreeSet<u64>> = BTreeMap::new();
         for (id, table) in self.page_tables.iter() {
             let space = &self.mms[table.mm];
             assert_eq!(space.directory.table(table.first), Some(id), "an address space has its tables");
@@ -258,6 +259,8 @@ impl MemoryManager {
                 }
                 let Some(folio) = entry.folio() else { continue };
                 *mapped.entry(folio).or_default() += 1;
+                let index = page % self.folios.flags[folio].nr_pages();
+                pages.entry(folio).or_default().extend(index..index + table.pages_of_entry());
                 assert!(census.found(folio), "{folio:?} is mapped");
                 let found =
                     mappings.entry(folio).or_insert_with(|| self.mappings_of(folio).into_iter().collect());
@@ -281,6 +284,7 @@ impl MemoryManager {
             let mapped = mapped.get(&id).copied().unwrap_or(0);
             assert_eq!(mapped, self.folios.mapcount(id), "page tables and mapcount of {id:?}");
         }
+        self.validate_anon_pages(census, |id| pages.get(&id).map_or(0, |pages| pages.len() as u64));
         for (mm, space) in self.mms.iter() {
             let (mut anon, mut file) = (0, 0);
             for (id, table) in self.page_tables.iter().filter(|(_, table)| table.mm == mm) {

@@ -216,6 +216,30 @@ impl MemoryManager {
         }
     }
 
+    /// Checks that folios of all sizes are as many pages as are mapped (`nr_anon_pages`), as are left of folios that are not
+    /// mapped whole, and as are in the swap cache, or on their way to swap, without being mapped. `mapped`: pages of a folio that somebody maps.
+    pub(crate) fn validate_anon_pages(&self, census: &Census, mapped: impl Fn(FolioId) -> u64) {
+        let (mut single, mut nr_anon_pages, mut parts, mut swap_cache) = (0, 0, 0, 0);
+        for (id, _) in census.all(&self.folios) {
+            let flags = self.folios.flags[id];
+            if !flags.has(FolioFlags::SWAPBACKED) {
+                continue;
+            }
+            let unmapped = flags.nr_pages() - mapped(id);
+            single += u64::from(flags.order() == 0);
+            nr_anon_pages += mapped(id);
+            match flags.has(FolioFlags::PARTIALLY_MAPPED) {
+                true => parts += unmapped,
+                false if flags.any(FolioFlags::SWAPCACHE | FolioFlags::WRITEBACK) => swap_cache += unmapped,
+                false => {}
+            }
+        }
+        let of_size =
+            |(order, stat, count)| if stat == MthpStat::NrAnon { (count as u64) << order } else { 0 };
+        let by_size = single + self.mthp_stats.iter().map(of_size).sum::<u64>();
+        assert_eq!(by_size, nr_anon_pages + parts + swap_cache, "anonymous pages by size and by place");
+    }
+
     /// Makes single pages of a folio and frees those that nobody maps. The pages that stay, in order; where the folio
     /// was on a list they are there. A folio that somebody else holds stays as it is.
     pub(crate) fn split_folio(
