@@ -136,12 +136,21 @@ pub fn notes(records: &[Record]) -> String {
     }
     let line = |(variant, note, seeds): (&str, &str, Vec<String>)| {
         let noun = if seeds.len() == 1 { "seed" } else { "seeds" };
-        format!("
-{variant}, {noun} {}: {note}", seeds.join(", "))
+        format!(
+            "
+{variant}, {noun} {}: {note}",
+            seeds.join(", ")
+        )
     };
-    let text: String =
-        shared.map(|note| format!("
-{note}")).chain(lines.into_iter().map(line)).collect();
+    let text: String = shared
+        .map(|note| {
+            format!(
+                "
+{note}"
+            )
+        })
+        .chain(lines.into_iter().map(line))
+        .collect();
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
