@@ -687,7 +687,8 @@ mod tests {
     fn what_may_be_missing_is_kept_when_it_is_there() {
         let without = Profile::parse(MILAN).unwrap();
         assert_eq!(without.costs().invlpgb, None);
-        let text = format!("{MILAN}invlpgb_ns = {{ value = 500.0, source = \"made up\" }}\n");
+        let invlpgb = "invlpgb_ns = { value = 500.0, source = \"made up\" }\n\n[blocks]";
+        let text = MILAN.replacen("\n[blocks]", invlpgb, 1);
         let with = Profile::parse(&text).unwrap();
         assert_eq!(with.costs().invlpgb, Some(Time::from_nanoseconds(500)));
         assert_eq!(with.costs.entries().len(), without.costs.entries().len() + 1);
@@ -743,7 +744,7 @@ mod tests {
     #[test]
     fn a_device_is_a_table_of_its_own() {
         let text = format!(
-            "{MILAN}[devices.swap]\nkind = \"ramdisk\"\ncopy_ns = {{ value = 400.0, source = \"made up\" }}\n"
+            "{MILAN}[devices.swap]\nkind = \"ramdisk\"\ncopy_ns = {{ value = 412.5, source = \"made up\" }}\n"
         );
         let mut profile = Profile::parse(&text).unwrap();
         assert_eq!(Profile::parse(&profile.to_toml()), Ok(profile.clone()));
@@ -757,7 +758,7 @@ mod tests {
             profile.figure_mut(&key).unwrap().source = "made up".into();
         }
         assert!(Profile::parse(&text.replace("copy_ns", "copy_us")).is_err());
-        let refused = Profile::parse(&text.replace("400.0", "0.0"));
+        let refused = Profile::parse(&text.replace("412.5", "0.0"));
         assert!(
             matches!(refused, Err(ProfileError::OutOfRange { key, .. }) if key == "devices.swap.copy_ns")
         );

@@ -134,7 +134,7 @@ fn scenarios_that_ask_for_what_there_is_not_name_place_and_key() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/mongodb-tpcc.toml");
     let text = std::fs::read_to_string(path).unwrap();
     for (is, asked, problem) in [
-        ("seeds = 1", "seeds = 0", "x.toml: seeds = 0: it takes at least 1"),
+        ("seeds = 4", "seeds = 0", "x.toml: seeds = 0: it takes at least 1"),
         (
             "epyc-7k62-32g",
             "epyc-7k62-23g",
