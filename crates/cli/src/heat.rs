@@ -44,8 +44,8 @@ fn lines(area: &AreaHeat, threads: usize) -> String {
     let scanned = columns(area, threads, |heat| heat.scanned);
     let width = label.len();
     let mut text = format!("{label}  touched |{touched}| {} pages, {faults} hint faults", area.touched());
-    if faults > 0 {
-        text += &format!(", {} % of them local", 100 * local / faults);
+    if let Some(percent) = (100 * local).checked_div(faults) {
+        text += &format!(", {percent} % of them local");
     }
     text += &format!("\n{:width$}  scanned |{scanned}| {} pages", "", area.scanned());
     let skipped: Vec<String> =

@@ -185,12 +185,12 @@ fn curves_are_in_order_and_repeatable() {
     let sequence = Sequence::from(peers::sequence());
     let policies = Policy::ALL;
     let sizes = [100, 1000, 4000];
-    let points = curves(&sequence, &policies, &sizes);
+    let points = curves(&sequence, policies, &sizes);
     let order: Vec<_> = points.iter().map(|point| (point.policy, point.size_pages)).collect();
     let expected: Vec<_> = policies.iter().flat_map(|p| sizes.map(|size| (p.name, size))).collect();
     assert_eq!(order, expected);
     let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    assert_eq!(one_thread.install(|| curves(&sequence, &policies, &sizes)), points);
+    assert_eq!(one_thread.install(|| curves(&sequence, policies, &sizes)), points);
 }
 
 /// With memory for several batches the optimum is better than every kernel too, and every kernel better than nothing.
