@@ -69,9 +69,15 @@ const PARTS: &[Part] = &[
         example: "tiered-kv",
     },
     Part {
-        settings: &["kernel.numa_balancing", "numa_balancing/", "failslab/"],
+        settings: &["kernel.numa_balancing", "numa_balancing/"],
         about: "NUMA balancing",
         kinds: &["numa"],
+        example: "numa01",
+    },
+    Part {
+        settings: &["failslab/"],
+        about: "records of NUMA scanning and lists of folios to be split",
+        kinds: ADDRESS_SPACES,
         example: "numa01",
     },
     Part {
@@ -140,6 +146,8 @@ mod tests {
     fn a_setting_of_address_spaces_means_nothing_without_any() {
         assert!(not_heeded("transparent_hugepage/enabled", "page-fault").unwrap().contains("speedometer"));
         assert_eq!(not_heeded("transparent_hugepage/enabled", "mappings"), None);
+        // 7.2 allocates lists of folios to be split wherever folios are large.
+        assert_eq!(not_heeded("failslab/nth", "mappings"), None);
         assert_eq!(not_heeded("vm.min_free_kbytes", "page-fault"), None);
     }
 }
