@@ -3,14 +3,16 @@
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use lab::experiment::{Experiment, Progress};
+use lab::reached::Reached;
 use lab::results::{Record, Results, program_identity};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A sweep in progress, as Ctrl-C reports it.
@@ -47,8 +49,16 @@ pub fn sweep(
     let runs = experiment.runs()?.len();
     let program = program()?;
     let mut results = Results::open(directory, arguments.fresh)?;
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs  {msg}  {elapsed}")
-        .context("the progress bar's template")?;
+    let latest = Arc::new(Mutex::new(Reached::default()));
+    let reached = {
+        let latest = latest.clone();
+        move |_: &ProgressState, out: &mut dyn Write| {
+            let _ = write!(out, "{:.1} s", lock(&latest).time().seconds());
+        }
+    };
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs  {msg}  virtual time {reached}, real {elapsed}")
+        .context("the progress bar's template")?
+        .with_key("reached", reached);
     let bar = ProgressBar::new(runs as u64).with_style(style);
     bar.enable_steady_tick(Duration::from_millis(200));
     let sweep = Arc::new(Sweep { bar, directory: directory.into(), runs, kept: AtomicUsize::new(0) });
@@ -57,6 +67,7 @@ pub fn sweep(
     let known = AtomicUsize::new(0);
     let progress = |progress: Progress| match progress {
         Progress::Begun(run) => {
+            *lock(&latest) = run.reached.clone();
             sweep.bar.set_message(format!("{}, {}, seed {}", run.scenario, run.variant, run.seed));
         }
         Progress::Known(_) => {
@@ -81,18 +92,23 @@ pub fn sweep(
 }
 
 /// The sweep that Ctrl-C ends; one after the other where a command makes several.
-static CURRENT: OnceLock<std::sync::Mutex<Arc<Sweep>>> = OnceLock::new();
+static CURRENT: OnceLock<Mutex<Arc<Sweep>>> = OnceLock::new();
+
+/// What a lock holds, whatever became of who held it.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn watch_for_interruption(sweep: &Arc<Sweep>) -> Result<(), Failure> {
     if let Some(current) = CURRENT.get() {
-        *current.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = sweep.clone();
+        *lock(current) = sweep.clone();
         return Ok(());
     }
     let mut signals = Signals::new([SIGINT]).context("cannot watch for Ctrl-C")?;
-    let current = CURRENT.get_or_init(|| std::sync::Mutex::new(sweep.clone()));
+    let current = CURRENT.get_or_init(|| Mutex::new(sweep.clone()));
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
-            let sweep = current.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+            let sweep = lock(current).clone();
             sweep.bar.finish_and_clear();
             let kept = sweep.kept.load(Ordering::Relaxed);
             eprintln!(

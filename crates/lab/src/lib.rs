@@ -16,6 +16,7 @@ pub mod outcome;
 pub mod page_cache;
 pub mod pid_filter;
 pub mod published;
+pub mod reached;
 pub mod readahead;
 pub mod results;
 pub mod rulers;

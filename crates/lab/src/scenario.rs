@@ -20,6 +20,7 @@
 //! A [`Run`] is one scenario with everything decided: variant, seed, machine profile, settings.
 
 use crate::heeded::not_heeded;
+use crate::reached::Reached;
 use crate::simulation::kbuild::KernelBuild;
 use crate::simulation::kernel_writes::{KernelWrites, parse_write};
 use crate::simulation::long_running::LongRunning;
@@ -132,6 +133,9 @@ pub struct Run {
     pub settings: BTreeMap<String, String>,
     /// What runs.
     pub workload: Workload,
+    /// How far it is.
+    #[serde(skip)]
+    pub reached: Reached,
 }
 
 /// A kernel that a run can have.
@@ -468,6 +472,7 @@ impl Scenario {
             machine: machine.clone(),
             settings,
             workload: self.workload.clone(),
+            reached: Reached::default(),
         })
     }
 }

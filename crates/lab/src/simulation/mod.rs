@@ -125,6 +125,7 @@ fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
     let noise = stream(run.seed, Stream::SectionSpread, 0);
     let costs = run.machine.costs();
     let mut system = System::new(topology, costs, &memory, choice.variant.features, settings, cgroups, noise);
+    system.reached = run.reached.clone();
     system.mm.boot_huge_pages(&mut system.machine, Cpu(0));
     if let Some(batch) = choice.batch {
         system.mm.force_pagesets(batch, 2 * batch);

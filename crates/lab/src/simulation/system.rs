@@ -11,6 +11,7 @@
 
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
+use crate::reached::Reached;
 use machine::{Category as _, Costs, Cpu, CpuQueue, Machine, Node, Time, Topology};
 use mm::huge_memory::features::FolioSize;
 use mm::huge_memory::policy::has_nothing_enabled;
@@ -57,6 +58,8 @@ pub struct System {
     denied: u64,
     samples: Samples,
     measured_from: Measured,
+    /// Is told how far this is.
+    pub reached: Reached,
 }
 
 #[derive(Clone)]
@@ -112,6 +115,7 @@ impl System {
             denied: 0,
             samples: Samples::default(),
             measured_from,
+            reached: Reached::default(),
         }
     }
 
@@ -235,6 +239,7 @@ impl System {
         if now < self.samples.next {
             return;
         }
+        self.reached.note(now);
         let (pcp, used) = self.look_for_peaks();
         let sampled = self.samples.series.last().map_or(0.0, |s| s.seconds);
         if now.seconds() >= sampled + SAMPLE_INTERVAL.seconds() || self.samples.series.is_empty() {

@@ -1,5 +1,6 @@
 //! The programs in the twin, on a machine like the emulated one.
 
+use lab::reached::Reached;
 use lab::scenario::{Run, Workload, load_machine};
 use lab::simulation::numa::watch;
 use machine::Time;
@@ -24,6 +25,7 @@ pub fn trajectory(name: &str, release: &str, seed: u64) -> Result<Trajectory, St
         machine,
         settings: settings(),
         workload: Workload::Numa(spec.clone()),
+        reached: Reached::default(),
     };
     let mut trajectory = Trajectory::default();
     let events =
