@@ -145,9 +145,10 @@ fn calibrate() {
 
 #[test]
 fn study() {
-    let document = conforms("study", &["study", "pid-filter", "--seeds", "1", "--json"]);
+    let document = conforms("study", &["study", "pid-filter", "--only", "late-4", "--seeds", "1", "--json"]);
     let rows = document["rows"].as_array().unwrap();
-    assert!(rows.iter().all(|row| row["cells"].as_array().unwrap().len() == 3), "{}", rows[0]);
+    assert_eq!(rows.len(), 2);
+    assert!(rows.iter().all(|row| row["cells"].as_array().unwrap().len() == 4), "{}", rows[0]);
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //!
 //! A thread scans a VMA since 6.4 if it took hint faults there lately. Who never took one is not asked again: that saves scanning
 //! where nothing is left to learn, and starves memory that came after the first two sequences. Both are in the map. The
-//! machine is `numa-256` with four CPUs a node; delays and periods are a tenth of the defaults, so a second here is ten.
+//! machine is `numa-256` with four CPUs a node, or 64 for processes of many threads; delays and periods are a tenth of the
+//! defaults, so a second here is ten.
 
 use crate::comparison::{Comparison, VariantSummary};
 use crate::experiment::Experiment;
@@ -23,7 +24,8 @@ use workload::threads::{ProgramSpec, Threads};
 
 /// Where its arms come from.
 pub const SCENARIO: &str = "pid-filter";
-const CORES_PER_SOCKET: u16 = 4;
+/// CPUs of a node, for processes of up to so many threads.
+const CPUS_OF_NODE: [(u32, u16); 2] = [(16, 4), (u32::MAX, 64)];
 const PROCESSES: u32 = 2;
 /// Memory of a process, MiB.
 const MIB: u64 = 256;
@@ -105,7 +107,7 @@ pub struct Arm {
 pub fn arms() -> Vec<Arm> {
     let kinds = [Sharing::All, Sharing::Slices, Sharing::Own, Sharing::Late];
     let sizes = |sharing| {
-        [2, 4, 16].into_iter().flat_map(move |threads| {
+        [2, 4, 16, 64, 256].into_iter().flat_map(move |threads| {
             [6, 24].into_iter().map(move |seconds| Arm { sharing, threads, seconds })
         })
     };
@@ -113,15 +115,22 @@ pub fn arms() -> Vec<Arm> {
 }
 
 impl Arm {
+    /// Its place in the map.
+    pub fn place(&self) -> String {
+        format!("{}-{}-{}s", self.sharing.name(), self.threads, self.seconds)
+    }
+
     /// Its name, which is that of its results.
     pub fn name(&self) -> String {
-        format!("{SCENARIO}-{}-{}-{}s", self.sharing.name(), self.threads, self.seconds)
+        format!("{SCENARIO}-{}", self.place())
     }
 
     /// Its runs; as many seeds as the scenario says, if none are given.
     pub fn experiment(&self, seeds: Option<u32>) -> Result<Experiment, ScenarioError> {
         let mut experiment = Experiment::of(SCENARIO, seeds)?;
-        experiment.machine.topology.cores_per_socket = CORES_PER_SOCKET;
+        let fits = |&&(threads, _): &&(u32, u16)| self.threads <= threads;
+        let (_, cpus) = CPUS_OF_NODE.iter().find(fits).expect("the last one is for all");
+        experiment.machine.topology.cores_per_socket = *cpus;
         experiment.machine.topology.threads_per_core = 1;
         experiment.scenario.name = self.name();
         if let Workload::Numa(threads) = &mut experiment.scenario.workload {

@@ -61,6 +61,11 @@ struct Estimate {
 
 /// Runs the study.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.only.is_some() {
+        return Err(Failure::input(
+            "--only: the verdicts of equilibrium need all its scenarios; leave it out",
+        ));
+    }
     let mut runs = Runs::new();
     let mut ground = None;
     for name in ARMS {

@@ -20,7 +20,8 @@ scenarios, 20 seeds each, with a verdict on each hypothesis. A plot shows how of
 over the longest of them.
 
 pid-filter: on which kernels does NUMA balancing starve memory that no thread faulted in lately? A
-map of sharing, threads and run time, each kernel against the one that scans all.
+map of sharing, threads and run time, each kernel against the one that scans all. All of it takes half
+an hour of CPU time.
 
 What is there already is not run again.
 
@@ -28,7 +29,8 @@ Examples:
   mmtwin study equilibrium --plot equilibrium.svg
   mmtwin study equilibrium --seeds 3 --json
   mmtwin study equilibrium --machine ampere-altra-16k
-  mmtwin study pid-filter")]
+  mmtwin study pid-filter
+  mmtwin study pid-filter --only late-4 --seeds 3")]
 pub struct Arguments {
     /// The study: equilibrium or pid-filter
     study: String,
@@ -36,6 +38,10 @@ pub struct Arguments {
     /// Plot rates of equilibrium to an SVG or PNG file
     #[arg(long, value_name = "FILE.svg|png", value_parser = plot::file)]
     plot: Option<PlotFile>,
+
+    /// Rows of pid-filter whose name, SHARING-THREADS-SECONDSs, has this in it
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
 
     #[command(flatten)]
     system: SystemArguments,

@@ -32,13 +32,20 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut rows = Vec::new();
     let mut ground = None;
-    for arm in arms() {
+    let asked = arguments.only.as_deref().unwrap_or_default();
+    for arm in arms().into_iter().filter(|arm| arm.place().contains(asked)) {
         let experiment = arguments.asked(arm.experiment(arguments.seeds())?)?;
         ground.get_or_insert_with(|| Ground::of(&experiment));
         let records = sweep_of_several(&experiment, &arguments.sweep)?;
         rows.push(Row { arm, cells: cells(&experiment, &records) });
     }
-    let ground = ground.expect("a study has arms");
+    let Some(ground) = ground else {
+        let rows: Vec<String> = arms().iter().map(Arm::place).collect();
+        return Err(Failure::input(format!(
+            "--only {asked}: no row has that in it; rows are {}",
+            rows.join(", ")
+        )));
+    };
     if arguments.sweep.json {
         return json::print("study", &View { study: "pid-filter", ground, rows: &rows });
     }
