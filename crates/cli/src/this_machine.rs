@@ -9,7 +9,7 @@ use lab::scenario::{THIS_MACHINE, load_machine};
 use machine::Profile;
 use machine::profile::{CacheFigure, TopologyFigures};
 use machine::topology::SharedBy;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 /// The profile whose costs are borrowed.
@@ -34,12 +34,14 @@ pub fn profile() -> Result<Profile, Failure> {
         paging: devices.paging,
         devices: devices.devices,
         numa: borrowed(NUMA_OF)?.numa,
+        // Links and nodes of another machine are not those of this one.
+        links: BTreeMap::new(),
+        memory: BTreeMap::new(),
         ..borrowed(COSTS_OF)?
     };
     // A machine read from the kernel is checked like one read from a file.
-    let checked = Profile::parse(&profile.to_toml())
-        .context("--machine this: the shape of this machine is not modelled")?;
-    Ok(checked)
+    profile.check().context("--machine this: the shape of this machine is not modelled")?;
+    Ok(profile)
 }
 
 /// A profile whose figures say whose they are.

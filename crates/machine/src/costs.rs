@@ -3,8 +3,10 @@
 //! These are the figures of a [`crate::Profile`], without their sources, in the form the hot paths want.
 
 use crate::blocks::BlockCosts;
+use crate::links::{Link, WayCosts};
 use crate::time::Time;
-use crate::topology::Distance;
+use crate::topology::{Distance, Node};
+use std::collections::BTreeMap;
 
 /// Unit costs of a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +79,10 @@ pub struct Costs {
     pub numa: Option<NumaCosts>,
     /// What the size of a block of memory changes; nothing where the profile does not say.
     pub blocks: Option<BlockCosts>,
+    /// What differs, on some ways between nodes, from [`Costs::memory_line`] and [`Costs::numa`].
+    pub links: BTreeMap<Link, WayCosts>,
+    /// The same of some nodes' memory.
+    pub memory: BTreeMap<Node, WayCosts>,
 }
 
 /// What moving data between CPUs and the memory of several nodes costs, and what the kernel pays to look who uses which
@@ -248,5 +254,7 @@ impl Costs {
         paging: None,
         numa: None,
         blocks: None,
+        links: BTreeMap::new(),
+        memory: BTreeMap::new(),
     };
 }

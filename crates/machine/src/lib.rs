@@ -12,7 +12,7 @@
 //!   Machine ── clocks    one per CPU, in virtual time; interrupts on their way to it
 //!           ── accounts  where each CPU's time went
 //!           ── tlb       flushing every CPU's translations, by interrupts or by hardware
-//!           ── memory    bandwidth of nodes and of the ways between them
+//!           ── memory    bandwidth of nodes and of the ways between them; which of them costs what: links
 //!           ── blocks    clearing, using and translating memory by the size of its blocks
 //!
 //!   SpinLock      first come, first served; a hand-over costs the way between two CPUs
@@ -30,6 +30,7 @@ pub mod cache;
 pub mod costs;
 pub mod cpu_queue;
 pub mod interrupt;
+pub mod links;
 pub mod lock;
 pub mod memory;
 pub mod page_size;
@@ -98,7 +99,8 @@ impl Place {
 }
 
 impl<C: Category> Machine<C> {
-    /// Switches on a machine with all clocks at zero and no CPU busy.
+    /// Switches on a machine with all clocks at zero and no CPU busy. What memory of which node costs is looked up now:
+    /// changing it in `costs` later changes nothing.
     pub fn new(topology: Topology, costs: Costs) -> Self {
         let cpus = topology.cpus();
         let place = |cpu| Place {
@@ -114,7 +116,7 @@ impl<C: Category> Machine<C> {
             clocks: vec![Clock::new(); cpus],
             busy: vec![false; cpus],
             turns: vec![1.0; topology.turn_shares.len()],
-            traffic: memory::Traffic::new(topology.nodes.into()),
+            traffic: memory::Traffic::new(&topology, &costs),
             topology,
             costs,
         }
@@ -205,12 +207,6 @@ impl<C: Category> Machine<C> {
     #[inline]
     pub fn node(&self, cpu: Cpu) -> Node {
         self.places[cpu.index()].node
-    }
-
-    /// What it takes to get one cache line from the memory of `node`.
-    #[inline]
-    pub fn memory_line(&self, cpu: Cpu, node: Node) -> Time {
-        self.costs.memory_line[usize::from(self.node(cpu) != node)]
     }
 
     /// What it takes to move one cache line from `from`'s caches to `to`.

@@ -9,16 +9,22 @@
 //! served it, and when the link has. Controllers and links serve all that ask in turns, so those that ask for more than
 //! there is wait for each other, in the order of virtual time, and who asks for a page among those that ask for megabytes is
 //! through after a page of each. Caches are not modelled here: what is streamed through is taken to be larger than they are.
+//!
+//! Each controller and each way has rates of its own (`links.rs`). A way of two hops is one server, not two: what CPUs of other
+//! nodes send over the same wires does not slow it down.
 
 use crate::Machine;
 use crate::account::Category;
-use crate::costs::NumaCosts;
+use crate::costs::Costs;
+use crate::links::{self, Way};
 use crate::time::Time;
-use crate::topology::{Cpu, Node};
+use crate::topology::{Cpu, Node, Topology};
 
 /// What serves pages, one after the other.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Server {
+    /// What it takes for a page.
+    each: Time,
     /// When it has served what it was asked for.
     free: Time,
     /// Pages of the largest request since it was free.
@@ -26,12 +32,16 @@ struct Server {
 }
 
 impl Server {
-    /// Serves `pages` pages that take `each`; when that is done.
+    fn new(each: Time) -> Server {
+        Server { each, free: Time::ZERO, largest: 0 }
+    }
+
+    /// Serves `pages` pages; when that is done.
     #[inline]
-    fn serve(&mut self, now: Time, each: Time, pages: u64) -> Time {
+    fn serve(&mut self, now: Time, pages: u64) -> Time {
         let backlog = self.free.saturating_sub(now);
         self.largest = if backlog == Time::ZERO { pages } else { self.largest.max(pages) };
-        let own = each * pages;
+        let own = self.each * pages;
         self.free = now + backlog + own;
         // Of a backlog of larger requests, as much goes first as comes in turn.
         now + backlog.fraction(pages, self.largest.max(1)) + own
@@ -44,60 +54,81 @@ pub(crate) struct Traffic {
     nodes: usize,
     controllers: Vec<Server>,
     /// By node of the CPU, then by node of the memory.
+    ways: Vec<Way>,
     links: Vec<Server>,
 }
 
 impl Traffic {
-    pub(crate) fn new(nodes: usize) -> Traffic {
+    pub(crate) fn new(topology: &Topology, costs: &Costs) -> Traffic {
+        let nodes = || (0..topology.nodes).map(Node);
+        let way = |from| move |memory| Way::between(topology, costs, from, memory);
+        let ways: Vec<Way> = nodes().flat_map(|from| nodes().map(way(from))).collect();
         Traffic {
-            nodes,
-            controllers: vec![Server::default(); nodes],
-            links: vec![Server::default(); nodes * nodes],
+            nodes: topology.nodes.into(),
+            controllers: nodes()
+                .map(|node| Server::new(links::controller_page(topology, costs, node)))
+                .collect(),
+            links: ways.iter().map(|way| Server::new(way.link_page)).collect(),
+            ways,
         }
+    }
+
+    #[inline]
+    fn place(&self, from: Node, memory: Node) -> usize {
+        from.index() * self.nodes + memory.index()
     }
 
     /// Moves `pages` pages; when they have been.
     #[inline]
-    fn serve(
-        &mut self,
-        costs: &NumaCosts,
-        now: Time,
-        from: Node,
-        memory: Node,
-        slow: bool,
-        pages: u64,
-    ) -> Time {
-        let share = if slow { costs.slow_node_page } else { costs.node_page };
-        let end = self.controllers[memory.index()].serve(now, share, pages);
+    fn serve(&mut self, now: Time, from: Node, memory: Node, pages: u64) -> Time {
+        let end = self.controllers[memory.index()].serve(now, pages);
         if from == memory {
             return end;
         }
-        let link = &mut self.links[from.index() * self.nodes + memory.index()];
-        end.max(link.serve(now, costs.link_page, pages))
+        let link = self.place(from, memory);
+        end.max(self.links[link].serve(now, pages))
     }
 }
 
 impl<C: Category> Machine<C> {
-    /// How long `cpu` takes to stream through `pages` pages of 4 KiB in `node`'s memory, beginning now. Others see that the
-    /// memory was busy, so `cpu` must be the one furthest behind.
+    #[inline]
+    fn way(&self, cpu: Cpu, node: Node) -> &Way {
+        &self.traffic.ways[self.traffic.place(self.node(cpu), node)]
+    }
+
+    /// What it takes `cpu` to get one cache line from the memory of `node`.
+    #[inline]
+    pub fn memory_line(&self, cpu: Cpu, node: Node) -> Time {
+        self.way(cpu, node).memory_line
+    }
+
+    /// What it takes `cpu` to get one cache line from the memory of its own node.
+    #[inline]
+    pub fn own_memory_line(&self, cpu: Cpu) -> Time {
+        self.memory_line(cpu, self.node(cpu))
+    }
+
+    /// How long `cpu` takes to stream through `pages` pages in `node`'s memory while nobody else uses it.
+    #[inline]
+    pub fn stream_alone(&self, cpu: Cpu, node: Node, pages: u64) -> Time {
+        self.stretched(cpu, self.way(cpu, node).stream_page * pages)
+    }
+
+    /// How long `cpu` takes to stream through `pages` pages in `node`'s memory, beginning now. Others see that the memory was
+    /// busy, so `cpu` must be the one furthest behind.
     pub fn stream(&mut self, cpu: Cpu, node: Node, pages: u64) -> Time {
-        let costs = self.costs.numa();
         let (own, now) = (self.node(cpu), self.now(cpu));
-        let slow = self.topology.is_memory_only(node);
-        let alone = match (own == node, slow) {
-            (true, _) => costs.stream_page,
-            (false, false) => costs.remote_stream_page,
-            (false, true) => costs.slow_stream_page,
-        };
-        let served = self.traffic.serve(&costs, now, own, node, slow, pages);
-        self.stretched(cpu, alone * pages).max(served - now)
+        let served = self.traffic.serve(now, own, node, pages);
+        self.stream_alone(cpu, node, pages).max(served - now)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Costs, Topology};
+    use crate::NumaCosts;
+    use crate::links::{Link, WayCosts};
+    use proptest::prelude::*;
 
     #[derive(Clone, Copy, Debug)]
     struct Busy;
@@ -174,5 +205,95 @@ mod tests {
         let nodes: Vec<u8> = machine.topology.all_cpus().map(|cpu| machine.node(cpu).0).collect();
         assert_eq!(nodes, [0, 0, 0, 0, 1, 1, 1, 1]);
         assert!(machine.topology.cpus_of(Node(2)).is_empty());
+    }
+
+    /// Three nodes of four CPUs in a ring, of which some ways are dearer.
+    fn ring(links: &[(Link, WayCosts)]) -> Machine<Busy> {
+        let topology = Topology {
+            sockets: 3,
+            cores_per_socket: 4,
+            nodes: 3,
+            node_distances: vec![vec![10, 20, 20], vec![20, 10, 20], vec![20, 20, 10]],
+            ..Topology::single()
+        };
+        let numa = machine().costs.numa;
+        let ns = Time::from_nanoseconds;
+        let costs = Costs {
+            memory_line: [ns(100), ns(200)],
+            links: links.iter().copied().collect(),
+            numa,
+            ..Costs::FREE
+        };
+        Machine::new(topology, costs)
+    }
+
+    fn dear(line: u64, stream: u64, shared: u64) -> WayCosts {
+        let [memory_line, stream_page, shared_page] =
+            [line, stream, shared].map(|ns| Some(Time::from_nanoseconds(ns)));
+        WayCosts { memory_line, stream_page, shared_page }
+    }
+
+    /// When each CPU is through with requests of so many pages, each by a CPU of a node's memory.
+    fn ends(mut machine: Machine<Busy>, requests: &[(u16, u8)], pages: u64) -> Vec<Time> {
+        for &(cpu, node) in requests {
+            let took =
+                machine.stream(Cpu(cpu), Node(node), pages) + machine.memory_line(Cpu(cpu), Node(node));
+            machine.charge(Cpu(cpu), Busy, took);
+        }
+        machine.topology.all_cpus().map(|cpu| machine.now(cpu)).collect()
+    }
+
+    #[test]
+    fn a_crowd_on_one_link_leaves_the_others_free() {
+        let mut machine = ring(&[(Link::Nodes(Node(0), Node(1)), dear(300, 250, 600))]);
+        let crowd: Vec<Time> = (0..4).map(|cpu| machine.stream(Cpu(cpu), Node(1), 100)).collect();
+        assert_eq!(crowd.last(), Some(&Time::from_nanoseconds(240_000)), "4 x 100 pages of 600 ns");
+        // The controller of node 1 is through after 400 pages of 40 ns; alone, a page takes 200 ns.
+        assert_eq!(machine.stream(Cpu(8), Node(1), 100), Time::from_nanoseconds(20_000), "from node 2");
+        assert_eq!(machine.stream(Cpu(0), Node(2), 100), Time::from_nanoseconds(20_000), "to node 2");
+        assert_eq!(machine.stream(Cpu(4), Node(0), 100), Time::from_nanoseconds(60_000), "the other way");
+    }
+
+    #[test]
+    fn a_controller_has_a_rate_of_its_own() {
+        let mut costs = ring(&[]).costs;
+        costs.memory.insert(
+            Node(1),
+            WayCosts { shared_page: Some(Time::from_nanoseconds(400)), ..WayCosts::default() },
+        );
+        let mut machine: Machine<Busy> = Machine::new(ring(&[]).topology, costs);
+        let last = |machine: &mut Machine<Busy>, node: u8| {
+            let first = u16::from(node) * 4;
+            (first..first + 4).map(|cpu| machine.stream(Cpu(cpu), Node(node), 100)).max()
+        };
+        assert_eq!(last(&mut machine, 0), Some(Time::from_nanoseconds(16_000)));
+        assert_eq!(last(&mut machine, 1), Some(Time::from_nanoseconds(160_000)));
+    }
+
+    proptest! {
+        /// Of equal requests: where they are not, one that finds a link still busy waits in turn, and not behind all of a
+        /// larger one, as it would if the link had just become free in between.
+        #[test]
+        fn a_dearer_link_makes_no_run_shorter(
+            requests in prop::collection::vec((0u16..12, 0u8..3), 1..60),
+            pages in 1u64..50,
+            figures in [1u64..2000, 1..2000, 1..2000],
+            more in [0u64..2000, 0..2000, 0..2000],
+            link in prop_oneof![Just(Link::Distance(20)), Just(Link::Nodes(Node(0), Node(2)))],
+        ) {
+            let [line, stream, shared] = figures;
+            let cheap = ends(ring(&[(link, dear(line, stream, shared))]), &requests, pages);
+            let dear = dear(line + more[0], stream + more[1], shared + more[2]);
+            let dear = ends(ring(&[(link, dear)]), &requests, pages);
+            for (cheap, dear) in cheap.iter().zip(&dear) {
+                prop_assert!(cheap <= dear, "{cheap:?} {dear:?}");
+            }
+            let crosses = requests.iter().any(|&(cpu, node)| {
+                let from = (cpu / 4) as u8;
+                from != node && (link == Link::Distance(20) || from + node == 2)
+            });
+            let differs = cheap != dear;
+            prop_assert!(differs == crosses || crosses && more[0] == 0);
+        }
     }
 }

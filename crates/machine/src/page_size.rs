@@ -8,6 +8,7 @@
 //!
 //! All that turns bytes into pages, or pages into bytes, goes through this type.
 
+use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -70,6 +71,11 @@ impl PageSize {
     /// MiB of so many pages.
     pub fn mib_of_pages(self, pages: u64) -> f64 {
         pages as f64 / self.pages_of_mib(1) as f64
+    }
+
+    /// What a page takes at a rate of so many 10^9 bytes a second.
+    pub fn time_at(self, gb_per_second: f64) -> Time {
+        Time::from_nanoseconds_f64(self.bytes() as f64 / gb_per_second)
     }
 }
 

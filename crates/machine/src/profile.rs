@@ -24,6 +24,12 @@
 //! [numa]                               # what memory of several nodes costs
 //! node_gb_per_second = { value = 150.0, source = "..." }
 //!
+//! [links.distance-31]                  # what differs on ways between nodes, see `crate::links`
+//! memory_line_ns = { value = 270.0, source = "..." }
+//!
+//! [memory.node1]                       # and of one node's memory
+//! node_gb_per_second = { value = 20.0, source = "..." }
+//!
 //! [blocks]                             # what the size of a block of memory changes
 //! clear_l1_kib = { value = 32.0, source = "..." }
 //!
@@ -44,10 +50,11 @@
 
 use crate::blocks::BlockCosts;
 use crate::costs::{Costs, NumaCosts, PagingCosts};
+use crate::links::{Link, LinkFigures, MemoryFigures, MemoryOf};
 use crate::page_size::PageSize;
 use crate::storage::{Device, DeviceFigures};
 use crate::time::Time;
-use crate::topology::{Cache, MAX_NODES, SharedBy, Topology};
+use crate::topology::{Cache, MAX_NODES, Node, SharedBy, Topology};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -349,8 +356,7 @@ impl BlockFigures {
 impl NumaFigures {
     fn costs(&self, page_size: PageSize) -> NumaCosts {
         let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
-        // At 10^9 bytes a second.
-        let page = |rate: &Figure| Time::from_nanoseconds_f64(page_size.bytes() as f64 / rate.value);
+        let page = |rate: &Figure| page_size.time_at(rate.value);
         NumaCosts {
             stream_page: page(&self.stream_gb_per_second),
             remote_stream_page: page(&self.remote_stream_gb_per_second),
@@ -398,12 +404,18 @@ pub struct Profile {
     /// What the size of a block of memory changes on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<BlockFigures>,
+    /// What differs of some ways between its nodes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<Link, LinkFigures>,
+    /// What differs of some nodes' memory.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub memory: BTreeMap<MemoryOf, MemoryFigures>,
     /// Its block devices, by the names that scenarios call them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<String, DeviceFigures>,
 }
 
-/// What is wrong with a profile.
+/// What is wrong with a profile. Lines are those of the text that was parsed, from 1.
 #[derive(Debug, Error, PartialEq)]
 pub enum ProfileError {
     /// Not TOML, an unknown or missing key, or a value of the wrong kind; the text names line and key.
@@ -411,31 +423,75 @@ pub enum ProfileError {
     Syntax(String),
     /// A figure whose source is empty.
     #[error(
-        "{key}: a figure needs a source; say which measurement, baseline row or datasheet {value} comes from"
+        "{}{key}: a figure needs a source; say which measurement, baseline row or datasheet {value} comes from",
+        at(.line)
     )]
     NoSource {
         /// The key of the figure.
         key: String,
+        /// Where it is.
+        line: Option<usize>,
         /// Its value.
         value: f64,
     },
     /// A value that no machine has.
-    #[error("{key} = {value}: {expected}")]
+    #[error("{}{key} = {value}: {expected}", at(.line))]
     OutOfRange {
         /// The key of the figure.
         key: String,
+        /// Where it is.
+        line: Option<usize>,
         /// Its value.
         value: String,
         /// What would be right.
         expected: &'static str,
     },
+    /// A table of links or of memory that says nothing about this machine.
+    #[error("{}{key}: {problem}", at(.line))]
+    Useless {
+        /// The key of the table.
+        key: String,
+        /// Where it is.
+        line: Option<usize>,
+        /// Why, and what would be right.
+        problem: String,
+    },
+}
+
+fn at(line: &Option<usize>) -> String {
+    line.map_or_else(String::new, |line| format!("line {line}: "))
+}
+
+impl ProfileError {
+    /// The same, and where in `text` it is.
+    fn within(mut self, text: &str) -> ProfileError {
+        match &mut self {
+            ProfileError::Syntax(_) => {}
+            ProfileError::NoSource { key, line, .. }
+            | ProfileError::OutOfRange { key, line, .. }
+            | ProfileError::Useless { key, line, .. } => *line = line_of(text, key),
+        }
+        self
+    }
+}
+
+/// The line of a TOML text, from 1, that has `key`, or else the innermost of its tables.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let document = toml::de::DeTable::parse(text).ok()?;
+    let (mut table, mut found) = (Some(document.get_ref()), None);
+    for part in key.split('.') {
+        let Some((name, value)) = table.and_then(|table| table.get_key_value(part)) else { break };
+        found = Some(name.span().start);
+        table = value.get_ref().as_table();
+    }
+    Some(1 + text[..found?].matches('\n').count())
 }
 
 impl Profile {
     /// Reads and checks a profile.
     pub fn parse(text: &str) -> Result<Profile, ProfileError> {
         let profile: Profile = toml::from_str(text).map_err(|e| ProfileError::Syntax(e.to_string()))?;
-        profile.check()?;
+        profile.check().map_err(|error| error.within(text))?;
         Ok(profile)
     }
 
@@ -444,14 +500,16 @@ impl Profile {
         toml::to_string_pretty(self).expect("a profile has only tables, numbers and strings")
     }
 
-    fn check(&self) -> Result<(), ProfileError> {
+    /// Whether there can be such a machine; parsing has asked already.
+    pub fn check(&self) -> Result<(), ProfileError> {
         let t = &self.topology;
         let refuse = |key: &str, value: String, expected: &'static str| {
-            Err(ProfileError::OutOfRange { key: key.into(), value, expected })
+            Err(ProfileError::OutOfRange { key: key.into(), line: None, value, expected })
         };
         if t.source.trim().is_empty() {
             return Err(ProfileError::NoSource {
                 key: "topology.source".into(),
+                line: None,
                 value: f64::from(t.sockets),
             });
         }
@@ -510,7 +568,7 @@ impl Profile {
         }
         for (key, figure) in self.figures() {
             if figure.source.trim().is_empty() {
-                return Err(ProfileError::NoSource { key, value: figure.value });
+                return Err(ProfileError::NoSource { key, line: None, value: figure.value });
             }
             if let Some([low, high]) = figure.range
                 && !(0.0 <= low && low <= figure.value && figure.value <= high && high <= 1e9)
@@ -530,11 +588,19 @@ impl Profile {
                 return refuse(&format!("devices.{name}.{key}"), value.to_string(), expected);
             }
         }
-        for (key, figure) in self.numa.iter().flat_map(NumaFigures::entries) {
-            if key.ends_with("_gb_per_second") && figure.value < 1e-3 {
-                return refuse(&format!("numa.{key}"), figure.value.to_string(), "at least 0.001");
+        for (key, figure) in self.figures() {
+            if !key.ends_with("_gb_per_second") {
+                continue;
+            }
+            if figure.value < 1e-3 {
+                return refuse(&key, figure.value.to_string(), "at least 0.001");
+            }
+            if self.numa.is_none() {
+                let expected = "a rate is of use only with [numa]; add that, or leave this out";
+                return refuse(&key, figure.value.to_string(), expected);
             }
         }
+        self.check_ways()?;
         if let Some(blocks) = &self.blocks
             && blocks.clear_l2_kib.value < blocks.clear_l1_kib.value
         {
@@ -545,6 +611,34 @@ impl Profile {
             let value = if key == "speed" { self.costs.speed.value } else { self.costs.smt_slowdown.value };
             if !(0.05..=20.0).contains(&value) {
                 return refuse(&format!("costs.{key}"), value.to_string(), "a factor from 0.05 to 20");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether tables of links and of memory say something about this machine.
+    fn check_ways(&self) -> Result<(), ProfileError> {
+        let useless = |key: String, problem: String| Err(ProfileError::Useless { key, line: None, problem });
+        let topology = self.topology();
+        for (link, figures) in &self.links {
+            let key = format!("links.{link}");
+            if !link.is_of(&topology) {
+                return useless(key, link.remedy(&topology));
+            }
+            if figures.entries().is_empty() {
+                let problem = "give memory_line_ns, stream_gb_per_second or link_gb_per_second";
+                return useless(key, problem.into());
+            }
+        }
+        for (&MemoryOf(node), figures) in &self.memory {
+            let key = format!("memory.{}", MemoryOf(node));
+            if node.0 >= topology.nodes {
+                let last = MemoryOf(Node(topology.nodes - 1));
+                return useless(key, format!("there is no such node; they are node0 to {last}"));
+            }
+            if figures.entries().is_empty() {
+                let problem = "give memory_line_ns, stream_gb_per_second or node_gb_per_second";
+                return useless(key, problem.into());
             }
         }
         Ok(())
@@ -562,7 +656,13 @@ impl Profile {
         let numa = numa.map(|(key, figure)| (format!("numa.{key}"), figure));
         let blocks = self.blocks.iter().flat_map(|blocks| blocks.entries());
         let blocks = blocks.map(|(key, figure)| (format!("blocks.{key}"), figure));
-        costs.chain(paging).chain(numa).chain(blocks).chain(devices).collect()
+        let links = self.links.iter().flat_map(|(link, figures)| {
+            figures.entries().into_iter().map(move |(key, figure)| (format!("links.{link}.{key}"), figure))
+        });
+        let memory = self.memory.iter().flat_map(|(node, figures)| {
+            figures.entries().into_iter().map(move |(key, figure)| (format!("memory.{node}.{key}"), figure))
+        });
+        costs.chain(paging).chain(numa).chain(links).chain(memory).chain(blocks).chain(devices).collect()
     }
 
     /// The figure that [`Profile::figures`] calls `key`, if the profile has it.
@@ -573,9 +673,14 @@ impl Profile {
             "paging" => self.paging.as_mut()?.entry_mut(key),
             "numa" => self.numa.as_mut()?.entry_mut(key),
             "blocks" => self.blocks.as_mut()?.entry_mut(key),
-            "devices" => {
+            "links" | "memory" | "devices" => {
                 let (name, key) = key.rsplit_once('.')?;
-                self.devices.get_mut(name)?.entry_mut(key)
+                let name = name.to_string();
+                match table {
+                    "links" => self.links.get_mut(&name.try_into().ok()?)?.entry_mut(key),
+                    "memory" => self.memory.get_mut(&name.try_into().ok()?)?.entry_mut(key),
+                    _ => self.devices.get_mut(&name)?.entry_mut(key),
+                }
             }
             _ => None,
         }
@@ -664,6 +769,12 @@ impl Profile {
             }),
             numa: self.numa.as_ref().map(|numa| numa.costs(self.page_size)),
             blocks: self.blocks.as_ref().map(|blocks| blocks.costs(self.page_size)),
+            links: self.links.iter().map(|(&link, figures)| (link, figures.costs(self.page_size))).collect(),
+            memory: self
+                .memory
+                .iter()
+                .map(|(node, figures)| (node.0, figures.costs(self.page_size)))
+                .collect(),
         }
     }
 }
@@ -735,7 +846,7 @@ mod tests {
         let mut crowded = tiered.clone();
         crowded.topology.nodes = MAX_NODES + 1;
         let refused = Profile::parse(&crowded.to_toml()).unwrap_err().to_string();
-        assert_eq!(refused, "topology.nodes = 65: at most 64, as many as a set of nodes can name");
+        assert_eq!(refused, "line 10: topology.nodes = 65: at most 64, as many as a set of nodes can name");
         let mut without_cpus = tiered;
         without_cpus.topology.memory_only_nodes = 2;
         assert!(Profile::parse(&without_cpus.to_toml()).is_err());

@@ -180,7 +180,7 @@ impl MemoryManager {
         let zeroes = self.page_tables[first.table()].untouched(0..pages as usize, id);
         // A page of zeroes is read to its end, another one up to its first line.
         let filled = u64::from(pages - zeroes);
-        let cost = machine.costs.page_miss * u64::from(zeroes) + machine.costs.memory_line[0] * filled;
+        let cost = machine.costs.page_miss * u64::from(zeroes) + machine.own_memory_line(cpu) * filled;
         machine.charge(cpu, Category::Reclaim, cost);
         is_underused(thp, zeroes)
     }

@@ -248,7 +248,7 @@ impl MemoryManager {
 
     /// Rewriting `entries` entries of a kernel page table; eight of them share a line.
     fn charge_remap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, entries: u64) {
-        let lines = machine.costs.memory_line[0] * entries.div_ceil(8).min(8);
+        let lines = machine.own_memory_line(cpu) * entries.div_ceil(8).min(8);
         machine.charge(cpu, Category::VmemmapRemap, machine.costs.pte_write * entries + lines);
     }
 

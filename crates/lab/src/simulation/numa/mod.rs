@@ -290,10 +290,9 @@ impl NumaProgram {
                 continue;
             }
             let node = Node(node as u8);
-            let costs = &system.machine.costs;
             let near = match is_touch {
-                true => costs.memory_line[0] * pages,
-                false => system.machine.stretched(cpu, costs.numa().stream_page * pages),
+                true => system.machine.own_memory_line(cpu) * pages,
+                false => system.machine.stream_alone(cpu, here, pages),
             };
             let took = match is_touch {
                 true => system.machine.memory_line(cpu, node) * pages,

@@ -2,6 +2,8 @@ use super::*;
 use crate::metric;
 use crate::scenario::{Scenario, Workload, load_machine};
 use std::collections::BTreeMap;
+use workload::threads::Threads;
+use workload::threads::autonuma::FirstPass;
 
 /// A run of a built-in scenario, made smaller.
 fn small(name: &str, variant: &str, shrink: impl FnOnce(&mut NumaThreads)) -> Outcome {
@@ -126,4 +128,37 @@ fn an_area_that_no_thread_scans_is_in_the_heat_map() {
         area.threads.iter().map(|heat| heat.touched).filter(|&pages| pages > 0).collect();
     assert!(outcome.areas.iter().all(|area| area.touched() > 0), "stacks are used at every tick");
     assert!(by_thread.len() == 4 && by_thread.iter().all(|&pages| pages >= 64 * 256 / 4), "{by_thread:?}");
+}
+
+/// What numa02 takes, seconds, and how many pages move, on four sockets in a ring of which the opposite one is dear: each thread
+/// has first touched its memory `shift` sockets away, and NUMA balancing brings it after.
+fn on_a_ring(shift: u8, opposite: &str) -> (f64, u64) {
+    let mut ring = load_machine("numa-256").unwrap();
+    let topology = &mut ring.topology;
+    (topology.sockets, topology.cores_per_socket, topology.threads_per_core, topology.nodes) = (4, 2, 1, 4);
+    topology.memory_mib_per_node = 512;
+    topology.node_distances =
+        vec![vec![10, 20, 30, 20], vec![20, 10, 20, 30], vec![30, 20, 10, 20], vec![20, 30, 20, 10]];
+    let machine = machine::Profile::parse(&format!("{}\n{opposite}", ring.to_toml())).unwrap();
+    let mut run = Scenario::load("numa02").unwrap().run("y612", 1, &machine, &BTreeMap::new()).unwrap();
+    let Workload::Numa(threads) = &mut run.workload else { panic!("numa02 is no scenario of threads") };
+    threads.placement = TaskPlacement::Stay;
+    let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
+    (program.threads, program.mib, program.loops) = (Threads::Number(4), 16, 3000);
+    program.first_pass = Some(FirstPass { shift, stay_milliseconds: 0 });
+    let outcome = crate::simulation::run(&run).unwrap();
+    (outcome.get(metric::ELAPSED).unwrap(), outcome.counters.get(Event::NumaPagesMigrated))
+}
+
+#[test]
+fn memory_two_hops_away_costs_more_than_one() {
+    let dear = "[links.distance-30]\nstream_gb_per_second = { value = 2.0, source = 'made up' }\n\
+                link_gb_per_second = { value = 3.0, source = 'made up' }";
+    let [(near, moved), (far, moved_far)] = [1, 2].map(|shift| on_a_ring(shift, dear));
+    assert!(moved > 0 && moved_far > 0, "{moved}, {moved_far}");
+    assert!(far > 1.2 * near, "{near} s, {far} s");
+    // Without links only the kernel's choices differ.
+    let [(plain_near, _), (plain_far, _)] = [1, 2].map(|shift| on_a_ring(shift, ""));
+    assert_eq!(near, plain_near, "no way of a hop is dearer");
+    assert!((plain_far / plain_near - 1.0).abs() < 0.01, "{plain_near} s, {plain_far} s");
 }

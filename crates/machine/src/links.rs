@@ -1,0 +1,256 @@
+//! How far memory is: what one line or one page of it takes, by node of the CPU and node of the memory.
+//!
+//! ```text
+//!   from node 0 to           general figures            tables that say otherwise, the first that does
+//!     node 0, its own        memory_line_ns, ...        [memory.node0]
+//!     node 1, a hop          remote_memory_line_ns, ... [links.node0-node1] ► [links.distance-21]
+//!     node 2, two hops       the same                   [links.node0-node2] ► [links.distance-31]
+//!     node 3, without CPUs   the same, slow_*           [links.node0-node3] ► [memory.node3] ► [links.distance-40]
+//! ```
+//!
+//! A profile has one figure for a machine's own and one for all its other nodes, which is right for two sockets. Tables of
+//! links say what differs: on every way of a distance, or between two nodes, both ways. Tables of memory say what differs about
+//! one node: its controller, and how far it is from its own CPUs; or from all CPUs, if it has none of its own. What is named is
+//! always a part of the machine, and each table gives what it knows.
+//!
+//! A distance only selects. It is no price: firmware writes 20, 21 or 32 for the same other socket, and the kernel compares
+//! distances and does not compute with them. So whoever changes `node_distances` changes what the kernel chooses, and whoever
+//! changes links what it costs.
+//!
+//! A machine looks all this up once, when it is switched on ([`Way::between`]).
+
+use crate::costs::Costs;
+use crate::page_size::PageSize;
+use crate::profile::{Figure, cost_figures};
+use crate::time::Time;
+use crate::topology::{Node, Topology};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// The ways that a table of links is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Link {
+    /// `distance-21`: all from a node with CPUs to another one that firmware says is so far.
+    Distance(u8),
+    /// `node0-node3`: the two between two nodes, of which the lower one comes first.
+    Nodes(Node, Node),
+}
+
+impl Link {
+    /// The link between two nodes.
+    fn of(one: Node, other: Node) -> Link {
+        Link::Nodes(one.min(other), one.max(other))
+    }
+
+    /// Whether a machine has a way that this is about.
+    pub(crate) fn is_of(self, topology: &Topology) -> bool {
+        match self {
+            Link::Distance(distance) => ways(topology).any(|(.., of)| of == distance),
+            Link::Nodes(..) => ways(topology).any(|(from, memory, _)| Link::of(from, memory) == self),
+        }
+    }
+
+    /// Why a machine has none, and what it has.
+    pub(crate) fn remedy(self, topology: &Topology) -> String {
+        let distances: BTreeSet<u8> = ways(topology).map(|(.., distance)| distance).collect();
+        let distances: Vec<String> = distances.into_iter().map(|distance| distance.to_string()).collect();
+        match self {
+            _ if distances.is_empty() => "a machine of one node has no links; leave this out".into(),
+            Link::Distance(_) => format!(
+                "no CPU has memory so far away; distances in topology.node_distances are {}",
+                distances.join(", ")
+            ),
+            Link::Nodes(..) => format!(
+                "no CPU is on one of these nodes and memory on the other; nodes are node0 to node{}, those with CPUs \
+                 node0 to node{}",
+                topology.nodes - 1,
+                topology.nodes - topology.memory_only_nodes - 1
+            ),
+        }
+    }
+}
+
+/// The ways from nodes with CPUs to others, and how far firmware says they are.
+fn ways(topology: &Topology) -> impl Iterator<Item = (Node, Node, u8)> {
+    let with_cpus = (0..topology.nodes - topology.memory_only_nodes).map(Node);
+    let to = |from: Node| {
+        (0..topology.nodes).map(Node).filter(move |&memory| memory != from).map(move |to| (from, to))
+    };
+    let distance = |from: Node, to: Node| topology.node_distances[from.index()][to.index()];
+    with_cpus.flat_map(to).map(move |(from, to)| (from, to, distance(from, to)))
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Link::Distance(distance) => write!(f, "distance-{distance}"),
+            Link::Nodes(one, other) => write!(f, "{}-{}", MemoryOf(*one), MemoryOf(*other)),
+        }
+    }
+}
+
+impl From<Link> for String {
+    fn from(link: Link) -> String {
+        link.to_string()
+    }
+}
+
+impl TryFrom<String> for Link {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Link, String> {
+        let link = match text.strip_prefix("distance-") {
+            Some(distance) => distance.parse().ok().map(Link::Distance),
+            None => text.split_once('-').and_then(|(one, other)| {
+                let [one, other] = [one, other].map(|node| MemoryOf::try_from(node.to_string()).ok());
+                Some(Link::Nodes(one?.0, other?.0)).filter(|_| one < other)
+            }),
+        };
+        // Each has one name, so that no table is there twice.
+        link.filter(|link| link.to_string() == text).ok_or(format!(
+            "links.{text}: expected a distance such as distance-21, or two nodes such as node0-node3, the lower one first"
+        ))
+    }
+}
+
+/// The node that a table of memory is about: `node2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MemoryOf(pub Node);
+
+impl fmt::Display for MemoryOf {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "node{}", self.0.0)
+    }
+}
+
+impl From<MemoryOf> for String {
+    fn from(node: MemoryOf) -> String {
+        node.to_string()
+    }
+}
+
+impl TryFrom<String> for MemoryOf {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<MemoryOf, String> {
+        let node =
+            text.strip_prefix("node").and_then(|node| node.parse().ok()).map(|node| MemoryOf(Node(node)));
+        let node = node.filter(|node| node.to_string() == text);
+        node.ok_or(format!("memory.{text}: expected a node such as node0"))
+    }
+}
+
+cost_figures! {
+    /// What is known of links, as written in a profile. Rates are in 10^9 bytes a second.
+    LinkFigures
+    required {}
+    optional {
+        /// One cache line from memory at the other end that nothing has fetched ahead.
+        memory_line_ns,
+        /// One CPU, alone, streaming through memory at the other end.
+        stream_gb_per_second,
+        /// All CPUs of the node at one end together, from the other end.
+        link_gb_per_second,
+    }
+}
+
+cost_figures! {
+    /// What is known of one node's memory, as written in a profile: by its own CPUs; by all, if it has none of its own. Rates
+    /// are in 10^9 bytes a second.
+    MemoryFigures
+    required {}
+    optional {
+        /// One cache line that nothing has fetched ahead.
+        memory_line_ns,
+        /// One CPU, alone, streaming through it.
+        stream_gb_per_second,
+        /// All CPUs of the machine together.
+        node_gb_per_second,
+    }
+}
+
+/// What one table gives, in the form that a machine wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WayCosts {
+    /// One cache line that nothing has fetched ahead.
+    pub memory_line: Option<Time>,
+    /// One CPU, alone, streaming through a page.
+    pub stream_page: Option<Time>,
+    /// A page, of all CPUs together: of those of a node over a link, or of the machine's from a node's memory.
+    pub shared_page: Option<Time>,
+}
+
+impl WayCosts {
+    fn new(
+        line: &Option<Figure>,
+        stream: &Option<Figure>,
+        shared: &Option<Figure>,
+        page: PageSize,
+    ) -> WayCosts {
+        let rate = |figure: &Option<Figure>| figure.as_ref().map(|rate| page.time_at(rate.value));
+        WayCosts {
+            memory_line: line.as_ref().map(|line| Time::from_nanoseconds_f64(line.value)),
+            stream_page: rate(stream),
+            shared_page: rate(shared),
+        }
+    }
+}
+
+impl LinkFigures {
+    pub(crate) fn costs(&self, page: PageSize) -> WayCosts {
+        WayCosts::new(&self.memory_line_ns, &self.stream_gb_per_second, &self.link_gb_per_second, page)
+    }
+}
+
+impl MemoryFigures {
+    pub(crate) fn costs(&self, page: PageSize) -> WayCosts {
+        WayCosts::new(&self.memory_line_ns, &self.stream_gb_per_second, &self.node_gb_per_second, page)
+    }
+}
+
+/// A way from the CPUs of a node to the memory of a node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Way {
+    /// One cache line.
+    pub(crate) memory_line: Time,
+    /// A page, one CPU alone.
+    pub(crate) stream_page: Time,
+    /// A page, all CPUs of the node together; nothing on a node's own way, which its controller limits.
+    pub(crate) link_page: Time,
+}
+
+impl Way {
+    /// The way from the CPUs of `from` to `memory`.
+    pub(crate) fn between(topology: &Topology, costs: &Costs, from: Node, memory: Node) -> Way {
+        let numa = costs.numa();
+        let (is_own, is_slow) = (from == memory, topology.is_memory_only(memory));
+        let of_node = costs.memory.get(&memory).filter(|_| is_own || is_slow);
+        let link = |link: Link| costs.links.get(&link).filter(|_| !is_own);
+        let distance = topology.node_distances[from.index()][memory.index()];
+        let (pair, far) = (link(Link::of(from, memory)), link(Link::Distance(distance)));
+        let first = |figure: fn(&WayCosts) -> Option<Time>| {
+            [pair, of_node, far].into_iter().flatten().find_map(figure)
+        };
+        let general = match (is_own, is_slow) {
+            (true, _) => numa.stream_page,
+            (false, false) => numa.remote_stream_page,
+            (false, true) => numa.slow_stream_page,
+        };
+        let link_page = [pair, far].into_iter().flatten().find_map(|link| link.shared_page);
+        Way {
+            memory_line: first(|table| table.memory_line).unwrap_or(costs.memory_line[usize::from(!is_own)]),
+            stream_page: first(|table| table.stream_page).unwrap_or(general),
+            link_page: if is_own { Time::ZERO } else { link_page.unwrap_or(numa.link_page) },
+        }
+    }
+}
+
+/// What a page of a node takes its controller, all CPUs together.
+pub(crate) fn controller_page(topology: &Topology, costs: &Costs, node: Node) -> Time {
+    let numa = costs.numa();
+    let general = if topology.is_memory_only(node) { numa.slow_node_page } else { numa.node_page };
+    costs.memory.get(&node).and_then(|memory| memory.shared_page).unwrap_or(general)
+}
