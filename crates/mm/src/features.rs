@@ -136,7 +136,7 @@ impl Features {
         hugetlb: HugetlbFeatures::BASE,
         reclaim: ReclaimFeatures::G65,
         readahead: ReadaheadFeatures::V6_6,
-        numa: NumaFeatures::P4,
+        numa: NumaFeatures::R66,
         folios: FolioFeatures::P0,
     };
     pub(crate) const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };
@@ -163,6 +163,7 @@ impl Features {
     pub(crate) const MAINLINE_6_3: Features =
         Features { reclaim: ReclaimFeatures::G63, ..Features::MAINLINE_6_2 };
     pub(crate) const MAINLINE_6_4: Features = Features { numa: NumaFeatures::P4, ..Features::MAINLINE_6_3 };
+    pub(crate) const MAINLINE_6_5: Features = Features { numa: NumaFeatures::P4, ..Features::BASE };
     pub(crate) const MAINLINE_6_7: Features = Features {
         free_high_batch: Some(CacheRule::LastLevelOverThreeBatches),
         auto_tuning: Some(Decay::Eighth),

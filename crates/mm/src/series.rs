@@ -282,6 +282,7 @@ pub const MAINLINE: &[Variant] = &[
     ),
     variant("mainline-6.3", "memory cgroups take turns at multi-gen reclaim", Features::MAINLINE_6_3),
     variant("mainline-6.4", "NUMA balancing scans what threads have touched", Features::MAINLINE_6_4),
+    variant("mainline-6.5", "base, but munmap leaves the start of an area as it was", Features::MAINLINE_6_5),
     variant(
         "mainline-6.7",
         "PCP high auto-tuning as merged, what 6.7 mended of the multi-gen LRU",
@@ -329,7 +330,7 @@ pub const RELEASES: &[(&str, &str)] = &[
     ("6.2", "mainline-6.2"),
     ("6.3", "mainline-6.3"),
     ("6.4", "mainline-6.4"),
-    ("6.5", "base"),
+    ("6.5", "mainline-6.5"),
     ("6.6", "base"),
     ("6.7", "mainline-6.7"),
     ("6.8", "mainline-6.8"),

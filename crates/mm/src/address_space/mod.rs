@@ -233,8 +233,9 @@ impl MemoryManager {
         }
         let Some(first) = space.vmas.first_in(&pages) else { return 0 };
         let zapped = self.zap_page_range(machine, cpu, mm, &pages, first);
+        let keeps_start = self.features().numa.munmap_keeps_start;
         let AddressSpace { vmas, locked_vm, .. } = &mut self.mms[mm];
-        let behind = vmas.remove(first, &pages, |vma| {
+        let behind = vmas.remove(first, &pages, keeps_start, |vma| {
             if let Backing::File(file, _) = vma.backing {
                 self.file_mappings.remove(file, mm, vma.pages());
             }

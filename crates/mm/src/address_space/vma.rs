@@ -131,15 +131,13 @@ impl Vma {
         }
     }
 
-    /// The part of it from `page` on, and cuts that off.
-    fn split_off(&mut self, page: Vpn) -> Vma {
+    /// The part of it that has `pages`.
+    fn part(&self, pages: Range<Vpn>) -> Vma {
         let backing = match self.backing {
             Backing::Anonymous => Backing::Anonymous,
-            Backing::File(file, first) => Backing::File(file, first + (page - self.start) as u32),
+            Backing::File(file, first) => Backing::File(file, first + (pages.start - self.start) as u32),
         };
-        let rest = Vma { start: page, backing, ..self.clone() };
-        self.end = page;
-        rest
+        Vma { start: pages.start, end: pages.end, backing, ..self.clone() }
     }
 
     /// Whether `next` goes on where it ends, in every respect.
@@ -158,6 +156,25 @@ impl Vma {
 /// An area by number, as long as it is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VmaId(pub(super) u32);
+
+/// Which of two pieces that an area is cut into stays the area that it was (`new_below` of `__split_vma` says it the other way
+/// round). The other piece is a new area: whatever it is copied from, NUMA scanning has not met it yet (`vm_area_dup`).
+///
+/// ```text
+///   other rights, policy, advice or lock   │ new │ changed │ new │      mm/mprotect.c, mm/mempolicy.c, mm/madvise.c, mm/mlock.c;
+///                                                                       since 6.7 `vma_modify` in mm/mmap.c, later mm/vma.c
+///   a neighbour takes in what changes      │ as it was     │ ► │ next │     no cut: the border moves (`vma_merge`)
+///   unmapped   6.3 to 6.5                  │ as it was │ gone │ new │   `do_vmi_align_munmap` in mm/mmap.c
+///              from 6.6 on                 │ new │ gone │ new │         likewise; since 6.12 `vms_gather_munmap_vmas`
+/// ```
+///
+/// Before 6.3 both pieces that one end of an area was unmapped from stayed as they were, but those kernels knew nothing of
+/// areas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stays {
+    Below,
+    Above,
+}
 
 /// Which of two areas that become one the kernel keeps and extends: the first one, unless that is the one that was mapped or
 /// changed just now and nothing before it takes it in. What is known of scanning and of reads from swap is the survivor's.
@@ -185,8 +202,8 @@ pub struct Vmas {
     tree: MapleTree,
     /// By number; those that are gone are empty.
     areas: Vec<Vma>,
-    /// What NUMA scanning knows of them (`numab_state`), by number, as far as it has met any: nothing where one was cut off
-    /// another, the survivor's where two became one.
+    /// What NUMA scanning knows of them (`numab_state`), by number, as far as it has met any. Where one is cut or two become one,
+    /// [`Stays`] and [`Survivor`] say whose it is.
     numab: Vec<Option<NumabState>>,
     free: Vec<VmaId>,
     /// Which was found or made last: a program mostly stays in an area for a while.
@@ -275,7 +292,13 @@ impl Vmas {
         self.iter_from(self.first_after(page))
     }
 
-    /// What NUMA scanning knows of an area.
+    /// What NUMA scanning knows of the area that `page` is in; nothing where it has not met it.
+    pub fn numab(&self, page: Vpn) -> Option<NumabState> {
+        let id = self.find_id(page)?;
+        self.numab.get(id.0 as usize).copied().flatten()
+    }
+
+    /// The same of an area by number, to be changed.
     pub(crate) fn numab_mut(&mut self, id: VmaId) -> &mut Option<NumabState> {
         if self.numab.len() < self.areas.len() {
             self.numab.resize(self.areas.len(), None);
@@ -332,12 +355,20 @@ impl Vmas {
     }
 
     /// Cuts the area at a place in two if it goes across `page`; where the second one is.
-    fn cut(&mut self, at: Cursor, page: Vpn) -> Option<Cursor> {
+    fn cut(&mut self, at: Cursor, page: Vpn, stays: Stays) -> Option<Cursor> {
         let id = self.tree.get(at)?.id;
-        let goes_across = self[id].start < page && page < self[id].end;
-        goes_across.then(|| {
-            let rest = self[id].split_off(page);
-            self.add(rest)
+        let Range { start, end } = self[id].pages();
+        (start < page && page < end).then(|| {
+            let above = self[id].part(page..end);
+            self[id].end = page;
+            let above = self.add(above);
+            if stays == Stays::Above
+                && let Some(record) = self.numab.get_mut(id.0 as usize).and_then(Option::take)
+                && let Some(slot) = self.tree.get(above)
+            {
+                *self.numab_mut(slot.id) = Some(record);
+            }
+            above
         })
     }
 
@@ -367,31 +398,29 @@ impl Vmas {
         self.join(at, Survivor::First);
     }
 
-    /// Does something with each area that lies in `pages`, whose first one is at a place; areas are cut at both ends.
-    /// `visit` says where to go on. Where the first one behind them is.
-    fn for_each_in(
+    /// Takes out all that lies in `pages`, whose first area is at a place, cutting areas at both ends; what is left before them
+    /// is a new area unless `keeps_start`. Where the first one behind them is.
+    pub(crate) fn remove(
         &mut self,
         first: Cursor,
         pages: &Range<Vpn>,
-        mut visit: impl FnMut(&mut Vmas, Cursor) -> Cursor,
+        keeps_start: bool,
+        mut gone: impl FnMut(&Vma),
     ) -> Cursor {
-        let mut at = self.cut(first, pages.start).unwrap_or(first);
+        let stays = if keeps_start { Stays::Below } else { Stays::Above };
+        let mut at = self.cut(first, pages.start, stays).unwrap_or(first);
         while self.begins_before(at, pages.end) {
-            if let Some(rest) = self.cut(at, pages.end) {
-                at = self.tree.before(rest).expect("what was cut off lies behind the rest");
-            }
-            at = visit(self, at);
+            at = self.without_rest(at, pages.end, Stays::Below);
+            self.at(at).into_iter().for_each(&mut gone);
+            at = self.forget(at);
         }
         at
     }
 
-    /// Takes out all that lies in `pages`, whose first area is at a place, cutting areas at both ends. Where the first one
-    /// behind them is.
-    pub(crate) fn remove(&mut self, first: Cursor, pages: &Range<Vpn>, mut gone: impl FnMut(&Vma)) -> Cursor {
-        self.for_each_in(first, pages, |vmas, at| {
-            vmas.at(at).into_iter().for_each(&mut gone);
-            vmas.forget(at)
-        })
+    /// The area at a place, without what it has from `page` on; where it is.
+    fn without_rest(&mut self, at: Cursor, page: Vpn, stays: Stays) -> Cursor {
+        let rest = self.cut(at, page, stays);
+        rest.map_or(at, |rest| self.tree.before(rest).expect("what was cut off lies behind the rest"))
     }
 
     /// The page at which the area at a place begins.
@@ -405,21 +434,42 @@ impl Vmas {
         self.at(self.tree.before(at)?).map(|vma| vma.end)
     }
 
-    /// Changes all that lies in `pages`, cutting areas at both ends and joining those that have become equal.
+    /// Changes all that lies in `pages`, cutting areas at both ends and joining those that have become equal. What has changed
+    /// once does not change again.
     pub(crate) fn change(&mut self, pages: Range<Vpn>, change: impl Fn(&mut Vma)) {
-        let Some(first) = self.first_in(&pages) else { return };
-        // Whether the area that was visited last has changed and has not become a part of the one before it.
-        let mut is_apart = false;
-        let behind = self.for_each_in(first, &pages, |vmas, at| {
-            let Some(Slot { id, .. }) = vmas.tree.get(at) else { return vmas.after(at) };
-            let (flags, policy) = (vmas[id].flags, vmas[id].policy.clone());
-            change(&mut vmas[id]);
-            let has_changed = (flags, &policy) != (vmas[id].flags, &vmas[id].policy);
-            let joined = vmas.join(at, Survivor::of(is_apart && !has_changed));
-            is_apart = has_changed && joined == at;
-            vmas.after(joined)
-        });
-        self.join(behind, Survivor::of(is_apart));
+        let Some(mut at) = self.first_in(&pages) else { return };
+        while self.begins_before(at, pages.end) {
+            at = self.modify(at, &pages, &change);
+        }
+    }
+
+    /// Changes what lies in `pages` of the area at a place (`vma_modify`); where the next one is. An area that the changed part
+    /// becomes equal to and lies beside takes it in, and the rest stays as it was.
+    fn modify(&mut self, at: Cursor, pages: &Range<Vpn>, change: impl Fn(&mut Vma)) -> Cursor {
+        let Some(vma) = self.at(at) else { return at };
+        let part = vma.start.max(pages.start)..vma.end.min(pages.end);
+        let mut changed = vma.part(part.clone());
+        change(&mut changed);
+        if (changed.flags, &changed.policy) == (vma.flags, &vma.policy) {
+            return self.after(at);
+        }
+        let before = self.tree.before(at).and_then(|before| self.at(before));
+        let joins_before =
+            part.start == vma.start && before.is_some_and(|before| before.continues_in(&changed));
+        let joins_next =
+            part.end == vma.end && self.at(self.after(at)).is_some_and(|next| changed.continues_in(next));
+        let (at_start, at_end) = match joins_before || joins_next {
+            true => (Stays::Below, Stays::Above),
+            false => (Stays::Above, Stays::Below),
+        };
+        let at = self.cut(at, part.start, at_start).unwrap_or(at);
+        let at = self.without_rest(at, part.end, at_end);
+        if let Some(Slot { id, .. }) = self.tree.get(at) {
+            self[id] = changed;
+        }
+        let joined = self.join(at, Survivor::First);
+        self.join(self.after(joined), Survivor::of(!joins_before));
+        self.after(joined)
     }
 }
 

@@ -35,8 +35,8 @@ impl AccessingPids {
 /// Which mappings stay as they are when a range is made PROT_NONE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolioTest {
-    /// Of a private mapping those of pages with more than one reference: shared, in the swap cache, on the way to a list in a
-    /// CPU's batch, or of a compound page.
+    /// Of a private mapping those of pages with more than one reference: shared, in the page cache or the swap cache, on the way to
+    /// a list in a CPU's batch, or of a compound page.
     References,
     /// 6.10: those of pages that more than one address space maps, and pinned ones.
     Sharers,
@@ -63,6 +63,9 @@ pub struct NumaFeatures {
     pub revisits_idle_vmas: bool,
     /// c72: a task whose cpuset allows one node of memory does not scan.
     pub skips_single_node_cpusets: bool,
+    /// Until 6.5 what munmap leaves before a hole in a VMA is the VMA that was there; from 6.6 on it is a new one, as what is left
+    /// behind the hole has been all along.
+    pub munmap_keeps_start: bool,
     /// A scan period that doubles after failed migrations forgets them, so that it doubles once. In 6.12.117; neither in
     /// 6.12.95 nor in 6.1 or 7.2.
     pub loc_clear: bool,
@@ -89,6 +92,7 @@ impl NumaFeatures {
         sequences_of_the_vma: false,
         revisits_idle_vmas: false,
         skips_single_node_cpusets: false,
+        munmap_keeps_start: true,
         loc_clear: false,
         migration_keeps_cpupid: true,
         folio_test: FolioTest::References,
@@ -103,7 +107,8 @@ impl NumaFeatures {
         NumaFeatures { accessing_pids: Some(AccessingPids::TwoWindows), ..NumaFeatures::P2 };
     pub(crate) const P4: NumaFeatures =
         NumaFeatures { accessing_pids: Some(AccessingPids::TwoWindowsHashed), ..NumaFeatures::P3 };
-    pub(crate) const M4: NumaFeatures = NumaFeatures { turns_windows_first: true, ..NumaFeatures::P4 };
+    pub(crate) const R66: NumaFeatures = NumaFeatures { munmap_keeps_start: false, ..NumaFeatures::P4 };
+    pub(crate) const M4: NumaFeatures = NumaFeatures { turns_windows_first: true, ..NumaFeatures::R66 };
     pub(crate) const M5: NumaFeatures = NumaFeatures { finishes_begun_vmas: true, ..NumaFeatures::M4 };
     pub(crate) const M6: NumaFeatures = NumaFeatures { once_a_sequence: true, ..NumaFeatures::M5 };
     pub(crate) const R67: NumaFeatures =
