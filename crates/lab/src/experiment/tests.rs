@@ -64,6 +64,30 @@ fn real_runs_are_the_same_for_any_number_of_threads() {
     assert_eq!(made[0], made[1]);
 }
 
+/// What a run has to say of memory that is short, with all that names the run.
+#[test]
+fn a_run_that_fails_is_named_once() {
+    let failure = |scenario: &str, mib: u64| {
+        let mut experiment = Experiment::of(scenario, Some(1)).unwrap();
+        experiment.variants.truncate(1);
+        experiment.machine.topology.memory_mib_per_node = mib;
+        let directory = tempfile::tempdir().unwrap();
+        let mut results = Results::open(directory.path(), false).unwrap();
+        let error = experiment.sweep(&mut results, "test", 1, &crate::simulation::run, &|_| {});
+        error.unwrap_err().to_string()
+    };
+    let expected =
+        "out of memory, the kernel would kill a process; add memory, swap or a larger cgroup_max_mib";
+    assert_eq!(failure("numa02-smt", 128), format!("numa02-smt, b0, seed 1: {expected}"));
+    let machine = Scenario::load("fio-zipf").unwrap().machine;
+    assert_eq!(
+        failure("fio-zipf", 2048),
+        format!(
+            "fio-zipf, g65, seed 1: RAM disks need 16000 MiB, which machine {machine} does not have free; take a larger one"
+        )
+    );
+}
+
 #[test]
 fn an_interrupted_sweep_goes_on_where_it_stopped() {
     let directory = tempfile::tempdir().unwrap();

@@ -102,9 +102,7 @@ pub fn run(run: &Run, spec: &RecordedMappings) -> Result<Outcome, RunError> {
         anon_max: 0,
         series: Vec::new(),
     };
-    let out_of_memory =
-        || RunError::OutOfMemory { scenario: run.scenario.clone(), variant: run.variant.clone() };
-    replay.run(&mappings, spec).ok_or_else(out_of_memory)
+    replay.run(&mappings, spec).ok_or(RunError::OutOfMemory)
 }
 
 /// A process, and where its pages are.

@@ -52,27 +52,16 @@ pub enum RunError {
         error: workload::demand::SpecError,
     },
     /// RAM disks are larger than the machine's memory.
-    #[error(
-        "{scenario}: RAM disks need {mib} MiB, which machine {machine} does not have free; take a larger one"
-    )]
+    #[error("RAM disks need {mib} MiB, which machine {machine} does not have free; take a larger one")]
     TooLarge {
-        /// The scenario.
-        scenario: String,
         /// What they need.
         mib: u64,
         /// The machine.
         machine: String,
     },
     /// Nothing was left to reclaim.
-    #[error(
-        "{scenario}, {variant}: out of memory, the kernel would kill a process; add memory, swap or a larger cgroup_max_mib"
-    )]
-    OutOfMemory {
-        /// The scenario.
-        scenario: String,
-        /// The variant.
-        variant: String,
-    },
+    #[error("out of memory, the kernel would kill a process; add memory, swap or a larger cgroup_max_mib")]
+    OutOfMemory,
     /// The kernel refuses a write.
     #[error(transparent)]
     Write(#[from] WriteError),

@@ -275,7 +275,6 @@ impl PagingProgram {
         program.hold_pages(system, wanted);
         if (program.held_pages.len() as u64) < wanted {
             return Err(RunError::TooLarge {
-                scenario: run.scenario.clone(),
                 mib: page_size.mib_of_pages(wanted) as u64,
                 machine: run.machine.name.clone(),
             });
@@ -725,7 +724,7 @@ pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
     let end = warm + milliseconds(spec.milliseconds);
     let end = run_until(&mut system, &mut program, warm..end, files, &mut series);
     if program.out_of_memory {
-        return Err(RunError::OutOfMemory { scenario: run.scenario.clone(), variant: run.variant.clone() });
+        return Err(RunError::OutOfMemory);
     }
     let mut outcome = system.outcome(end);
     outcome.series.append(&mut series);

@@ -187,9 +187,7 @@ pub fn run(run: &Run, spec: &LongRunning) -> Result<Outcome, RunError> {
     let mut sized = run.clone();
     sized.machine.topology.memory_mib_per_node = spec.memory_mib;
     let system = boot(&sized, 1)?;
-    LongRun::new(spec, system, run.seed)
-        .run()
-        .ok_or_else(|| RunError::OutOfMemory { scenario: run.scenario.clone(), variant: run.variant.clone() })
+    LongRun::new(spec, system, run.seed).run().ok_or(RunError::OutOfMemory)
 }
 
 impl LongRunning {

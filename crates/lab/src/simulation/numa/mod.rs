@@ -608,8 +608,7 @@ pub fn run(run: &Run, spec: &NumaThreads) -> Result<Outcome, RunError> {
     program.pause = until;
     system.run(&mut program, until);
     if program.out_of_memory {
-        let (scenario, variant) = (run.scenario.clone(), run.variant.clone());
-        return Err(RunError::OutOfMemory { scenario, variant });
+        return Err(RunError::OutOfMemory);
     }
     (0..program.threads.len()).for_each(|thread| program.note_touched(&mut system, thread));
     let cut_off = program.running;
