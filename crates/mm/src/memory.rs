@@ -264,10 +264,12 @@ impl MemoryManager {
             // `page_mkwrite`: the file system learns that the page is dirty.
             self.mark_dirty(machine.now(cpu), id);
             self.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE));
+            self.numa.forget_folio(id);
             return Ok(Touch::Minor);
         }
         if anon && self.is_reused(fault, id) {
             self.folios.flags[id].set(FolioFlags::DIRTY);
+            self.numa.forget_folio(id);
             self.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
             return Ok(Touch::Minor);
         }

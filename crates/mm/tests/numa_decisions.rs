@@ -565,12 +565,38 @@ fn a_new_thread_scans_after_two_ticks() {
     assert!(!tick(thread.node_stamp + 1_000_000_001).unwrap().restarts_period, "it is not its first");
 }
 
+fn two_nodes() -> Tasks {
+    Tasks::new(vec![vec![10, 20], vec![20, 10]], vec![false; 2])
+}
+
+/// No thread can be at home on a node without CPUs: the nearest one with some takes its place.
+#[test]
+fn a_thread_is_at_home_where_it_can_run() {
+    let distances = vec![vec![10, 40, 20], vec![40, 10, 30], vec![20, 30, 10]];
+    for (memory_only, home) in
+        [([false, false, false], 2), ([false, false, true], 0), ([true, false, true], 1)]
+    {
+        let (f, settings) = (features("y612"), NumaSettings::default());
+        let mut tasks = Tasks::new(distances.clone(), memory_only.to_vec());
+        let task = tasks.add(TaskNuma::new(7, &settings));
+        let mut mm = MmScan::default();
+        let (last, cpu_node, flags) = (Cpupid::UNSET, Node(1), FaultFlags::default());
+        let fault = CountedFault { last, node: Node(2), cpu_node, pages: 1, flags };
+        for now in [1000, 2000] {
+            let at = TaskClock { now, now_ns: now * TICK_NS, runtime_ns: now * TICK_NS, load_sum: 0 };
+            tasks.fault(&f, &settings, task, at, &fault, None, &mut mm, || 4096);
+            mm.scan_seq += 1;
+        }
+        assert_eq!(tasks.get(task).preferred, Some(Node(home)), "{memory_only:?}");
+    }
+}
+
 /// A large folio is one hint fault and as many pages; one that cannot move puts off the scans of its whole process.
 #[test]
 fn pages_are_counted_and_failures_slow_the_process() {
     let (f, settings) = (features("y612"), NumaSettings::default());
     for (flags, next_scan) in [(FaultFlags::MIGRATED, 7), (FaultFlags::MIGRATE_FAIL, 1000 + jiffies(2000))] {
-        let mut tasks = Tasks::new(vec![vec![10, 20], vec![20, 10]]);
+        let mut tasks = two_nodes();
         let task = tasks.add(TaskNuma::new(7, &settings));
         let mut mm = MmScan { next_scan: 7, ..MmScan::default() };
         let fault = CountedFault { last: Cpupid::UNSET, node: Node(1), cpu_node: Node(0), pages: 16, flags };
@@ -597,7 +623,7 @@ fn a_failure_that_is_not_forgotten_slows_a_thread_for_good() {
         [("y612", [2000, 4000, 8000, 15_000, 15_000]), ("y612-loc-clear", [2000, 2600, 3380, 4394, 5714])]
     {
         let (f, settings) = (features(name), NumaSettings::default());
-        let mut tasks = Tasks::new(vec![vec![10, 20], vec![20, 10]]);
+        let mut tasks = two_nodes();
         let task = tasks.add(TaskNuma::new(7, &settings));
         let mut mm = MmScan::default();
         let mut fault = |mm: &mut MmScan, flags, now| {

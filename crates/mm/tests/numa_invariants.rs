@@ -314,6 +314,124 @@ fn what_is_done_for_a_process_of_one_thread_ends_with_the_second() {
     }
 }
 
+/// Trap 2: who reads /proc/PID/smaps or debugs a process uses its address space for a while; the process does not count as one of a
+/// single thread then. Threads are still as many as they were.
+#[test]
+fn a_reader_of_proc_counts_as_a_second_thread() {
+    for is_read in [false, true] {
+        let mut threads = start("y612");
+        threads.tasks.drain(1..).for_each(|task| threads.mm.exit_task(task));
+        (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        let space = threads.space;
+        if is_read {
+            threads.mm.mmget(space);
+        }
+        (0..100).for_each(|_| threads.tick(0, 8));
+        assert_eq!(threads.count(Event::NumaPteUpdates) > 0, is_read, "all pages are on its node");
+        let before = threads.mm.mm(space).numa_scan;
+        assert!(before.scan_seq > 0);
+        let child = threads.mm.fork_mm(&mut threads.machine, Cpu(0), space);
+        let [seq, of_child] = [space, child].map(|mm| threads.mm.mm(mm).numa_scan.scan_seq);
+        assert_eq!([seq, of_child], [if is_read { before.scan_seq } else { 0 }; 2]);
+        if is_read {
+            threads.mm.mmput(space);
+            threads.mm.fork_mm(&mut threads.machine, Cpu(0), space);
+            assert_eq!(threads.mm.mm(space).numa_scan.scan_seq, 0, "it is gone");
+        }
+    }
+}
+
+/// A page that is stored to in place after a fork may be somebody else's now: who touched it last is forgotten, and it follows at
+/// once whoever comes next, where it would ask for two faults in a row otherwise.
+#[test]
+fn a_store_in_place_after_a_fork_forgets_who_was_there() {
+    for forks in [false, true] {
+        let mut threads = start("r67");
+        (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        threads.mm.lru_add_drain_all(&mut threads.machine);
+        let (space, start) = (threads.space, threads.start);
+        // A thread of the other node has it come, and is the last one there.
+        let hide = |threads: &mut Threads| {
+            while threads.mm.pte(space, start).lets(false) {
+                threads.tick(2, 8);
+            }
+        };
+        hide(&mut threads);
+        threads.touch(2, 0, false);
+        assert_eq!(threads.mm.pages_by_node(space, start..start + 1), [0, 1]);
+        threads.mm.lru_add_drain_all(&mut threads.machine);
+        if forks {
+            let child = threads.mm.fork_mm(&mut threads.machine, Cpu(2), space);
+            threads.mm.exit_mm(&mut threads.machine, Cpu(2), child);
+            threads.touch(2, 0, true);
+        }
+        hide(&mut threads);
+        threads.touch(0, 0, false);
+        let node = usize::from(!forks);
+        assert_eq!(threads.mm.pages_by_node(space, start..start + 1)[node], 1, "forks: {forks}");
+    }
+}
+
+/// Until 6.9 a page of a file in a private mapping has a reference of the page cache's and is left alone.
+#[test]
+fn private_pages_of_files_are_scanned_from_6_10_on() {
+    for (variant, shared, scanned) in
+        [("r67", false, false), ("y612", false, true), ("r67", true, true), ("y612", true, true)]
+    {
+        let mut threads = start(variant);
+        let flags = if shared { VmFlags::PRIVATE.or(VmFlags::SHARED) } else { VmFlags::PRIVATE };
+        let (space, file) = (threads.space, threads.mm.open_file());
+        let first = threads.mm.mmap(space, 64, Backing::File(file, 0), flags);
+        for page in first..first + 64 {
+            if let Ok(Touch::ReadFile(id)) =
+                threads.mm.touch(&mut threads.machine, Cpu(0), space, page, false)
+            {
+                threads.mm.end_read(id);
+                threads.mm.touch(&mut threads.machine, Cpu(0), space, page, false).unwrap();
+            }
+        }
+        threads.mm.lru_add_drain_all(&mut threads.machine);
+        (0..20).for_each(|_| threads.tick(2, 8));
+        let hidden = (first..first + 64).filter(|&page| threads.mm.pte(space, page).has(Pte::PROT_NONE));
+        assert_eq!(hidden.count(), if scanned { 64 } else { 0 }, "{variant}, shared: {shared}");
+    }
+}
+
+/// `mprotect` gives entries the rights of their area, so nobody faults to show who touches them.
+#[test]
+fn other_rights_end_hint_faults() {
+    let mut threads = start("y612");
+    (0..PAGES).for_each(|page| threads.touch(0, page, true));
+    let (space, start) = (threads.space, threads.start);
+    while threads.mm.pte(space, start).lets(true) {
+        threads.tick(2, 8);
+    }
+    // The same rights again change nothing.
+    threads.mm.mprotect(space, start..start + 8, VmFlags::PRIVATE);
+    assert!(!threads.mm.pte(space, start).lets(false));
+    threads.mm.mprotect(space, start..start + 8, VmFlags::READ);
+    assert!(threads.mm.pte(space, start).lets(false) && !threads.mm.pte(space, start).lets(true));
+    threads.mm.mprotect(space, start..start + 8, VmFlags::PRIVATE);
+    assert!(threads.mm.pte(space, start).lets(true), "nobody else has the page");
+    let faults = threads.count(Event::NumaHintFaults);
+    (0..8).for_each(|page| threads.touch(2, page, true));
+    assert_eq!(threads.count(Event::NumaHintFaults), faults);
+}
+
+/// A new thread counts sequences from where its process is (`init_numa_balancing`): its first fault does not place it.
+#[test]
+fn a_new_thread_begins_with_the_sequence_of_its_process() {
+    let mut threads = start("y612");
+    (0..PAGES).for_each(|page| threads.touch(0, page, true));
+    while threads.mm.mm(threads.space).numa_scan.scan_seq < 5 {
+        threads.tick(2, 8);
+    }
+    let now = threads.machine.now(Cpu(0));
+    let thread = threads.mm.add_task(now, threads.space, 200, Some(threads.tasks[0]));
+    let seq = threads.mm.mm(threads.space).numa_scan.scan_seq;
+    assert_eq!(threads.mm.numa().tasks.get(thread).scan_seq, seq);
+}
+
 /// A process whose areas may not be used has nothing to scan. Its threads begin passes nevertheless, no more than one a period,
 /// whoever comes first.
 #[test]
@@ -583,7 +701,7 @@ fn a_fork_of_several_threads_goes_on_being_scanned() {
     let before = threads.mm.mm(threads.space).numa_scan;
     let child = threads.mm.fork_mm(&mut threads.machine, Cpu(2), threads.space);
     assert_eq!(threads.mm.mm(threads.space).numa_scan, before);
-    assert_eq!(threads.mm.mm(child).numa_scan.scan_seq, 0);
+    assert_eq!(threads.mm.mm(child).numa_scan, before, "a copy of the parent's");
 }
 
 /// The first further thread of a process puts off scanning by a delay, as a fork does; the second does not.

@@ -21,6 +21,7 @@ mod rmap;
 mod vma;
 
 use crate::account::Category;
+use crate::folio::FolioFlags;
 use crate::huge_memory::policy::{Disabled, window};
 use crate::memcontrol::Memcg;
 use crate::numa::scan::MmScan;
@@ -63,7 +64,9 @@ pub struct AddressSpace {
     /// What NUMA scanning knows of it.
     pub numa_scan: MmScan,
     /// Threads that run in it.
-    pub(crate) users: u32,
+    pub(crate) threads: u32,
+    /// Others that use it for a while ([`MemoryManager::mmget`]).
+    visitors: u32,
     /// What it said of large folios.
     pub(crate) thp_disabled: Disabled,
     /// khugepaged scans it (`MMF_VM_HUGEPAGE`).
@@ -83,6 +86,11 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
+    /// Threads that run in it, and others that use it for a while (`mm_users`).
+    pub(crate) fn users(&self) -> u32 {
+        self.threads + self.visitors
+    }
+
     /// Pages that it has in memory (`get_mm_rss`), of anonymous memory and of files.
     pub fn rss(&self) -> u64 {
         self.anon_pages + self.file_pages
@@ -163,7 +171,8 @@ impl MemoryManager {
             vmas,
             directory,
             numa_scan,
-            users: 1,
+            threads: 1,
+            visitors: 0,
             thp_disabled,
             khugepaged: false,
             holds_huge_zero: false,
@@ -178,6 +187,18 @@ impl MemoryManager {
     /// Says whether an address space wants large folios at all (`PR_SET_THP_DISABLE`); children inherit it.
     pub fn set_thp_disable(&mut self, mm: MmId, disabled: Disabled) {
         self.mms[mm].thp_disabled = disabled;
+    }
+
+    /// Somebody uses an address space for a while who does not run in it: a reader of /proc/PID/maps or smaps, a debugger. A process
+    /// of one thread does not count as one meanwhile, to what NUMA balancing does for such.
+    pub fn mmget(&mut self, mm: MmId) {
+        self.mms[mm].visitors += 1;
+    }
+
+    /// And does no more.
+    pub fn mmput(&mut self, mm: MmId) {
+        let visitors = &mut self.mms[mm].visitors;
+        *visitors = visitors.checked_sub(1).expect("who leaves has come");
     }
 
     /// An address space.
@@ -292,17 +313,34 @@ impl MemoryManager {
         });
     }
 
-    /// Gives what lies in `pages` other rights (`mprotect`): `rights` of [`VmFlags::READ`], `WRITE` and `EXEC`.
+    /// Gives what lies in `pages` other rights (`mprotect`): `rights` of [`VmFlags::READ`], `WRITE` and `EXEC`. Entries get those of
+    /// their areas: none causes a hint fault any more, and stores are let through again where nobody else has the page
+    /// (`change_pte_range`, `can_change_pte_writable`). Clean pages, as of swap, fault once more, as entries that may be written
+    /// are dirty.
     pub fn mprotect(&mut self, mm: MmId, pages: Range<Vpn>, rights: VmFlags) {
         let all = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
-        if !rights.has(VmFlags::WRITE) {
-            let mut rest = pages.clone();
+        let change = |flags: VmFlags| flags.without(all).or(rights);
+        let areas = self.mms[mm].vmas.from(pages.start).take_while(|vma| vma.start < pages.end);
+        let changed = areas.filter(|vma| change(vma.flags) != vma.flags).map(|vma| {
+            let part = vma.start.max(pages.start)..vma.end.min(pages.end);
+            (part, vma.is_private() && rights.has(VmFlags::WRITE))
+        });
+        for (mut rest, lets_store) in changed.collect::<Vec<_>>() {
             while let Some((table, places)) = self.next_table(mm, &mut rest) {
-                let entries = self.page_tables[table].entries_mut(places);
-                entries.iter_mut().for_each(|entry| entry.clear(Pte::WRITE));
+                for entry in self.page_tables[table].entries_mut(places) {
+                    entry.clear(Pte::PROT_NONE);
+                    if !rights.has(VmFlags::WRITE) {
+                        entry.clear(Pte::WRITE);
+                    } else if lets_store
+                        && entry.has(Pte::EXCLUSIVE)
+                        && entry.folio().is_some_and(|id| self.folios.flags[id].has(FolioFlags::DIRTY))
+                    {
+                        entry.set(Pte::WRITE);
+                    }
+                }
             }
         }
-        self.mms[mm].vmas.change(pages, |vma| vma.flags = vma.flags.without(all).or(rights));
+        self.mms[mm].vmas.change(pages, |vma| vma.flags = change(vma.flags));
     }
 
     /// Whether accesses to an area say something about the future (`vma_has_recency`); before 6.3 all did.

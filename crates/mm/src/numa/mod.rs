@@ -42,12 +42,14 @@ pub struct Tasks {
     tasks: Vec<TaskNuma>,
     groups: Vec<Group>,
     distances: Vec<Vec<u8>>,
+    /// By node: it has no CPUs.
+    memory_only: Vec<bool>,
 }
 
 impl Tasks {
-    /// None yet, on a machine with this table of distances.
-    pub fn new(distances: Vec<Vec<u8>>) -> Tasks {
-        Tasks { tasks: Vec::new(), groups: Vec::new(), distances }
+    /// None yet, on a machine with this table of distances, some of whose nodes may have memory only.
+    pub fn new(distances: Vec<Vec<u8>>, memory_only: Vec<bool>) -> Tasks {
+        Tasks { tasks: Vec::new(), groups: Vec::new(), distances, memory_only }
     }
 
     fn nodes(&self) -> usize {
@@ -143,17 +145,18 @@ impl NumaBalancing {
     pub(crate) fn new(topology: &Topology) -> NumaBalancing {
         let nodes = topology.nodes as usize;
         let slow = |node: &Node| topology.is_memory_only(*node);
+        let memory_only: Vec<bool> = (0..topology.nodes).map(|node| slow(&Node(node))).collect();
         let slower = |node: Node| {
             let distance = |to: &Node| topology.node_distances[node.index()][to.index()];
             let others = (0..topology.nodes).map(Node).filter(slow).min_by_key(distance);
             others.filter(|_| !slow(&node))
         };
         NumaBalancing {
-            tasks: Tasks::new(topology.node_distances.clone()),
+            tasks: Tasks::new(topology.node_distances.clone(), memory_only.clone()),
             runs: Vec::new(),
             current: vec![None; topology.cpus()],
             last: Vec::new(),
-            slow: (0..topology.nodes).map(|node| slow(&Node(node))).collect(),
+            slow: memory_only,
             slower: (0..topology.nodes).map(|node| slower(Node(node))).collect(),
             promotions: vec![NodePromotion::default(); nodes],
             faulting: Vec::new(),
@@ -221,7 +224,8 @@ impl NumaBalancing {
         &mut self.promotions[node.index()]
     }
 
-    /// Nobody has touched a new folio.
+    /// Nobody has touched a new folio; and one that is stored to where it could not be before (`wp_page_reuse`) may belong to
+    /// somebody else now.
     #[inline]
     pub(crate) fn forget_folio(&mut self, id: FolioId) {
         if let Some(last) = self.last.get_mut(id.index()) {

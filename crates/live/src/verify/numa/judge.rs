@@ -125,7 +125,7 @@ pub fn entries(
         placements: Placements::new(faults, decisions),
         taken: BTreeMap::new(),
         ahead,
-        tasks: Tasks::new(recording.distances.clone()),
+        tasks: Tasks::new(recording.distances.clone(), vec![false; recording.distances.len()]),
         ids: BTreeMap::new(),
         spaces: case.processes.iter().map(space).collect(),
         space_of: BTreeMap::new(),

@@ -435,20 +435,16 @@ impl Tasks {
         };
         own.last_placement = clock.now_ns;
         own.last_runtime = clock.runtime_ns;
-        let group = own.group.map(|group| &mut self.groups[group]);
-        let decayed = match group {
-            None => policy::decay(own, None, runtime, period),
-            Some(group) => {
-                let mut decayed = policy::decay(own, Some(&mut group.faults), runtime, period);
-                (group.active_nodes, group.max_cpu_faults) = policy::active_nodes(&group.faults);
-                decayed.best = decayed
-                    .best
-                    .map(|best| policy::preferred_group_node(&group.faults, best, &self.distances));
-                decayed
-            }
-        };
-        if decayed.best.is_some() {
-            own.preferred = decayed.best;
+        let mut group = own.group.map(|group| &mut self.groups[group]);
+        let decayed = policy::decay(own, group.as_mut().map(|group| &mut group.faults), runtime, period);
+        let mut best =
+            decayed.best.map(|best| policy::nearest_with_cpus(best, &self.distances, &self.memory_only));
+        if let Some(group) = group {
+            (group.active_nodes, group.max_cpu_faults) = policy::active_nodes(&group.faults);
+            best = best.map(|best| policy::preferred_group_node(&group.faults, best, &self.distances));
+        }
+        if best.is_some() {
+            own.preferred = best;
         }
         let locality = own.locality;
         let (now_period, max) = (own.scan_period, own.scan_period_max);

@@ -25,17 +25,18 @@ impl MemoryManager {
     /// a process that had a single thread until now is scanned anew.
     pub fn add_task(&mut self, now: Time, mm: MmId, pid: u32, creator: Option<TaskId>) -> TaskId {
         let settings = self.settings.numa;
-        let task = match creator {
+        let mut task = match creator {
             Some(creator) if self.numa.mm_of(creator) == mm => {
                 self.restart_scanning(now, mm);
                 let space = &mut self.mms[mm];
                 let bounds = self.numa.tasks.scan_periods(&settings, creator, space.rss());
-                let users = u64::from(space.users);
-                space.users += 1;
+                let users = u64::from(space.users());
+                space.threads += 1;
                 TaskNuma::new_thread(pid, &settings, self.numa.tasks.get(creator), bounds, users)
             }
             _ => TaskNuma::new(pid, &settings),
         };
+        task.scan_seq = self.mms[mm].numa_scan.scan_seq;
         self.numa.add(task, mm)
     }
 
@@ -43,7 +44,7 @@ impl MemoryManager {
     /// a delay.
     fn restart_scanning(&mut self, now: Time, mm: MmId) {
         let space = &mut self.mms[mm];
-        if space.users == 1 {
+        if space.users() == 1 {
             space.numa_scan.next_scan = jiffies_at(now) + jiffies(self.settings.numa.scan_delay_ms);
             space.numa_scan.scan_seq = 0;
         }
@@ -59,15 +60,14 @@ impl MemoryManager {
     pub fn exit_task(&mut self, task: TaskId) {
         self.numa.tasks.exit(task);
         let mm = self.numa.mm_of(task);
-        self.mms[mm].users = self.mms[mm].users.saturating_sub(1);
+        self.mms[mm].threads = self.mms[mm].threads.saturating_sub(1);
     }
 
-    /// A process is copied. One with a single thread is scanned anew, a delay from now; its copy likewise, from where the
-    /// last pass stopped.
+    /// A process is copied. One with a single thread is scanned anew, a delay from now; its copy goes on as it does, from where the
+    /// last pass stopped (`dup_mm` copies all of it).
     pub(crate) fn numa_fork(&mut self, now: Time, parent: MmId, child: MmId) {
         self.restart_scanning(now, parent);
-        let copied = self.mms[parent].numa_scan;
-        self.mms[child].numa_scan = super::MmScan { scan_seq: 0, ..copied };
+        self.mms[child].numa_scan = self.mms[parent].numa_scan;
     }
 
     /// A thread goes on on `cpu`, or none does.
@@ -139,7 +139,7 @@ impl MemoryManager {
         }
         own.node_stamp += 2 * TICK_NS;
         let scanner =
-            Scanner { pid: own.pid, nr_threads: self.mms[mm].users as i32, started: now, forced: false };
+            Scanner { pid: own.pid, nr_threads: self.mms[mm].threads as i32, started: now, forced: false };
         self.counters.add(Event::NumaScanPasses, 1);
         let mut walk = Walk { kernel: self, machine, cpu, task, mm };
         pass(&f, &settings, &mut scan, scanner, &mut walk);
@@ -194,7 +194,7 @@ impl Vmas for Walk<'_> {
         let vma = self.vma(start);
         let (is_private, of) = (vma.is_private(), vma.pages());
         let pages = range.start >> PAGE_SHIFT..range.end >> PAGE_SHIFT;
-        let alone = self.kernel.mms[self.mm].users == 1;
+        let alone = self.kernel.mms[self.mm].users() == 1;
         let here = self.machine.node(self.cpu);
         let now_ms = (nanoseconds(self.machine.now(self.cpu)) / 1_000_000) as u32;
         let (mut changed, mut entries, mut huge) = (0, 0, 0);
@@ -273,10 +273,11 @@ impl MemoryManager {
             return true;
         }
         let shared = !entry.has(Pte::EXCLUSIVE) && self.folios[id].mapcount > 1;
-        let in_batch = !flags.has(FolioFlags::LRU);
-        let referenced = shared || in_batch || flags.has(FolioFlags::SWAPCACHE) || flags.order() > 0;
+        let (in_batch, is_file) = (!flags.has(FolioFlags::LRU), !flags.has(FolioFlags::SWAPBACKED));
+        let referenced =
+            shared || in_batch || is_file || flags.has(FolioFlags::SWAPCACHE) || flags.order() > 0;
         let stays = private && if f.folio_test == FolioTest::References { referenced } else { shared };
-        let dirty_file = !flags.has(FolioFlags::SWAPBACKED) && flags.has(FolioFlags::DIRTY);
+        let dirty_file = is_file && flags.has(FolioFlags::DIRTY);
         !(stays || dirty_file || private && alone == Some(node))
     }
 
