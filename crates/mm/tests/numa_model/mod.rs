@@ -1,0 +1,341 @@
+//! NUMA balancing as a slow and plain model: lists that are searched from the start, every rule written out where it applies,
+//! nothing shared with what it is held against.
+//!
+//! ```text
+//!   Model ─┬─ processes ─┬─ areas   a list by address                    areas.rs: mapping, cutting, joining
+//!          │             ├─ pages   a map by number                      mod.rs:   loads, stores, forks
+//!          │             └─ scan    next_scan, scan_offset, scan_seq     scan.rs:  ticks and passes
+//!          ├─ tasks         periods, faults, groups                      faults.rs: hint faults and what is learnt
+//!          └─ folios        node, who touched it last
+//! ```
+//!
+//! Pages are single and anonymous, machines have two nodes of two CPUs, and there is always memory: so every migration that is
+//! asked for succeeds. Nothing takes time but waiting. Kernels are in their order, so that "from `m6` on" is a comparison.
+//!
+//! Written after kernel/sched/fair.c (`task_tick_numa`, `task_numa_work`, `task_numa_fault`), `change_pte_range` in
+//! mm/mprotect.c and `do_numa_page` in mm/memory.c, of 6.1, 6.12 and 7.2, and the patches between them.
+
+pub mod areas;
+pub mod faults;
+pub mod scan;
+
+use areas::Area;
+use faults::{Group, Task};
+use scan::{MmScan, Reason};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Kernels and patches, each with all before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kernel {
+    B0,
+    P1,
+    P2,
+    P3,
+    P4,
+    M4,
+    M5,
+    M6,
+    R67,
+    Y612,
+    /// The same, and a failed migration is forgotten when the period has doubled.
+    Y612LocClear,
+    C72,
+}
+
+impl Kernel {
+    /// All of them, and what variants are called.
+    pub const ALL: [(Kernel, &str); 12] = [
+        (Kernel::B0, "b0"),
+        (Kernel::P1, "p1"),
+        (Kernel::P2, "p2"),
+        (Kernel::P3, "p3"),
+        (Kernel::P4, "p4"),
+        (Kernel::M4, "m4"),
+        (Kernel::M5, "m5"),
+        (Kernel::M6, "m6"),
+        (Kernel::R67, "r67"),
+        (Kernel::Y612, "y612"),
+        (Kernel::Y612LocClear, "y612-loc-clear"),
+        (Kernel::C72, "c72"),
+    ];
+}
+
+/// Nanoseconds of a tick.
+pub const TICK_NS: u64 = 4_000_000;
+
+/// Ticks of so many ms.
+pub fn ticks(ms: u64) -> u64 {
+    ms.div_ceil(4)
+}
+
+/// What can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub scan_delay_ms: u64,
+    pub scan_period_min_ms: u64,
+    pub scan_period_max_ms: u64,
+    pub scan_size_mb: u64,
+}
+
+/// What a process has of a page that something was stored to.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    pub folio: usize,
+    /// PROT_NONE.
+    pub is_hidden: bool,
+    pub write: bool,
+    /// Nobody else has had it since it was last stored to.
+    pub is_own: bool,
+}
+
+/// Memory of one page.
+#[derive(Clone, Copy, Debug)]
+pub struct Folio {
+    pub node: usize,
+    /// The CPU and the low bits of the PID that touched it last.
+    pub last: (Option<usize>, u32),
+}
+
+/// Nobody.
+pub const UNSET: (Option<usize>, u32) = (None, 255);
+
+/// A process.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    pub areas: Vec<Area>,
+    pub pages: BTreeMap<u64, Page>,
+    pub scan: MmScan,
+    pub threads: u32,
+    /// Others that use it, as readers of /proc do.
+    pub visitors: u32,
+    pub skipped: Skipped,
+}
+
+/// By the page that an area began at: how often it was skipped, by reason.
+pub type Skipped = BTreeMap<u64, [u64; Reason::COUNT]>;
+
+impl Process {
+    pub fn area(&self, page: u64) -> Option<&Area> {
+        self.areas.iter().find(|area| area.pages().contains(&page))
+    }
+}
+
+/// All there is.
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub kernel: Kernel,
+    pub settings: Settings,
+    pub now_ns: u64,
+    pub processes: Vec<Process>,
+    pub tasks: Vec<Task>,
+    pub groups: Vec<Group>,
+    pub folios: Vec<Folio>,
+    /// By CPU: the task that runs there.
+    pub running: [Option<usize>; 4],
+    pub pte_updates: u64,
+    pub hint_faults: u64,
+    pub hint_faults_local: u64,
+    pub pages_migrated: u64,
+    pub passes: u64,
+}
+
+/// The node of a CPU.
+pub fn node(cpu: usize) -> usize {
+    cpu / 2
+}
+
+impl Model {
+    pub fn new(kernel: Kernel, settings: Settings) -> Model {
+        Model {
+            kernel,
+            settings,
+            now_ns: 0,
+            processes: Vec::new(),
+            tasks: Vec::new(),
+            groups: Vec::new(),
+            folios: Vec::new(),
+            running: [None; 4],
+            pte_updates: 0,
+            hint_faults: 0,
+            hint_faults_local: 0,
+            pages_migrated: 0,
+            passes: 0,
+        }
+    }
+
+    /// The time in ticks.
+    pub fn now(&self) -> u64 {
+        self.now_ns / TICK_NS + 1
+    }
+
+    /// How many processes map a folio.
+    pub fn mapcount(&self, folio: usize) -> usize {
+        let pages = self.processes.iter().flat_map(|process| process.pages.values());
+        pages.filter(|page| page.folio == folio).count()
+    }
+
+    /// Pages that processes have.
+    pub fn mapped(&self) -> usize {
+        self.processes.iter().map(|process| process.pages.len()).sum()
+    }
+
+    /// A new process with one thread; the thread.
+    pub fn start(&mut self, pid: u32) -> usize {
+        self.processes.push(Process { threads: 1, ..Process::default() });
+        self.add_task(self.processes.len() - 1, pid)
+    }
+
+    fn add_task(&mut self, process: usize, pid: u32) -> usize {
+        let seq = self.processes[process].scan.scan_seq;
+        self.tasks.push(Task::new(process, pid, self.settings.scan_delay_ms, seq));
+        self.tasks.len() - 1
+    }
+
+    /// A process whose address space nobody else uses is scanned anew when it makes a thread or a child.
+    fn restart_scanning(&mut self, process: usize) {
+        let later = self.now() + ticks(self.settings.scan_delay_ms);
+        let process = &mut self.processes[process];
+        if process.threads + process.visitors == 1 {
+            process.scan.next_scan = later;
+            process.scan.scan_seq = 0;
+        }
+    }
+
+    /// A further thread, which `creator` makes.
+    pub fn clone_thread(&mut self, creator: usize, pid: u32) -> usize {
+        let process = self.tasks[creator].process;
+        self.restart_scanning(process);
+        let users = self.processes[process].threads + self.processes[process].visitors;
+        let longest = self.periods(creator).max;
+        let thread = self.add_task(process, pid);
+        let stagger_ns = self.tasks[creator].scan_period as u64 * u64::from(users) * 1_000_000;
+        self.tasks[thread].preferred = self.tasks[creator].preferred;
+        self.tasks[thread].node_stamp = longest.min(stagger_ns & 0xffff_ffff) + 2 * TICK_NS;
+        self.processes[process].threads += 1;
+        thread
+    }
+
+    /// A copy of a process.
+    pub fn fork(&mut self, parent: usize, pid: u32) -> usize {
+        self.restart_scanning(parent);
+        let child = {
+            let parent = &mut self.processes[parent];
+            parent.pages.values_mut().for_each(|page| (page.write, page.is_own) = (false, false));
+            let mut areas = parent.areas.clone();
+            areas.iter_mut().for_each(|area| area.record = None);
+            Process {
+                areas,
+                pages: parent.pages.clone(),
+                scan: parent.scan,
+                threads: 1,
+                ..Process::default()
+            }
+        };
+        self.processes.push(child);
+        self.add_task(self.processes.len() - 1, pid)
+    }
+
+    /// A thread ends.
+    pub fn exit_task(&mut self, task: usize) {
+        for cpu in 0..4 {
+            if self.running[cpu] == Some(task) {
+                self.run(cpu, None);
+            }
+        }
+        self.leave_group(task);
+        self.tasks[task].faults = None;
+        self.tasks[task].is_alive = false;
+        self.processes[self.tasks[task].process].threads -= 1;
+    }
+
+    /// Lets a task go on on a CPU, or none.
+    pub fn run(&mut self, cpu: usize, task: Option<usize>) {
+        if let Some(before) = self.running[cpu].take() {
+            self.tasks[before].ran_ns += self.now_ns - self.tasks[before].since_ns;
+        }
+        let Some(task) = task else { return };
+        self.running[cpu] = Some(task);
+        let start = self.periods(task).start;
+        let own = &mut self.tasks[task];
+        own.since_ns = self.now_ns;
+        let Some(before) = own.cpu.replace(cpu) else { return };
+        let (from, to) = (node(before), node(cpu));
+        if from == to || own.faults.is_none() {
+            return;
+        }
+        let comes_home = own.preferred == Some(to);
+        let was_away = own.preferred.is_some() && own.preferred != Some(from);
+        if own.scan_seq == 0 || !comes_home && !was_away {
+            own.scan_period = start;
+        }
+    }
+
+    /// How long a task has run, ns.
+    pub fn runtime(&self, task: usize) -> u64 {
+        let own = &self.tasks[task];
+        let runs = self.running.contains(&Some(task));
+        own.ran_ns + if runs { self.now_ns - own.since_ns } else { 0 }
+    }
+
+    /// The thread on `cpu` loads from a page or stores to it; its area lets it.
+    pub fn touch(&mut self, cpu: usize, page: u64, write: bool) {
+        let process = self.tasks[self.running[cpu].unwrap()].process;
+        if self.processes[process].pages.get(&page).is_some_and(|page| page.is_hidden) {
+            self.hint_fault(cpu, page);
+        }
+        if !write {
+            return;
+        }
+        let held = self.processes[process].pages.get(&page).copied();
+        if held.is_some_and(|held| held.write) {
+            return;
+        }
+        let folio = match held {
+            Some(held) if self.mapcount(held.folio) == 1 => {
+                self.folios[held.folio].last = UNSET;
+                held.folio
+            }
+            // A first store, or one to what others have as well.
+            _ => {
+                let is_bound = self.processes[process].area(page).unwrap().is_bound;
+                let node = if is_bound { 0 } else { node(cpu) };
+                self.folios.push(Folio { node, last: UNSET });
+                self.folios.len() - 1
+            }
+        };
+        let page_now = Page { folio, is_hidden: false, write: true, is_own: true };
+        self.processes[process].pages.insert(page, page_now);
+    }
+
+    pub fn map(&mut self, process: usize, area: Area) {
+        self.unmap(process, area.pages());
+        areas::map(&mut self.processes[process].areas, area);
+    }
+
+    pub fn unmap(&mut self, process: usize, pages: Range<u64>) {
+        let process = &mut self.processes[process];
+        process.pages.retain(|page, _| !pages.contains(page));
+        areas::unmap(self.kernel, &mut process.areas, &pages);
+    }
+
+    /// Other rights for some pages: their entries get those of their areas. Stores are let through where nobody else has, or has had,
+    /// the page.
+    pub fn protect(&mut self, process: usize, pages: Range<u64>, rights: areas::Rights) {
+        for page in pages.clone() {
+            let Some(area) = self.processes[process].area(page) else { continue };
+            if area.rights == rights {
+                continue;
+            }
+            let Some(held) = self.processes[process].pages.get_mut(&page) else { continue };
+            held.is_hidden = false;
+            held.write = rights.write && (held.write || held.is_own);
+        }
+        areas::change(&mut self.processes[process].areas, &pages, |area| area.rights = rights);
+    }
+
+    /// An address space ends.
+    pub fn exit(&mut self, process: usize) {
+        self.processes[process] = Process::default();
+    }
+}
