@@ -292,11 +292,13 @@ impl Both {
                 let process = process(number);
                 let Some(space) = self.spaces[process] else { return };
                 let visitors = &mut self.model.processes[process].visitors;
-                match comes {
-                    true => (self.mm.mmget(space), *visitors += 1),
-                    false if *visitors > 0 => (self.mm.mmput(space), *visitors -= 1),
-                    false => return,
-                };
+                if comes {
+                    self.mm.mmget(space);
+                    *visitors += 1;
+                } else if *visitors > 0 {
+                    self.mm.mmput(space);
+                    *visitors -= 1;
+                }
             }
             Step::Run { cpu, task: number } => {
                 if let Some(task) = task(number) {

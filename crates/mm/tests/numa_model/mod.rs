@@ -209,7 +209,7 @@ impl Model {
         let users = self.processes[process].threads + self.processes[process].visitors;
         let longest = self.periods(creator).max;
         let thread = self.add_task(process, pid);
-        let stagger_ns = self.tasks[creator].scan_period as u64 * u64::from(users) * 1_000_000;
+        let stagger_ns = self.tasks[creator].scan_period * u64::from(users) * 1_000_000;
         self.tasks[thread].preferred = self.tasks[creator].preferred;
         self.tasks[thread].node_stamp = longest.min(stagger_ns & 0xffff_ffff) + 2 * TICK_NS;
         self.processes[process].threads += 1;
