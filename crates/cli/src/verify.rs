@@ -36,7 +36,8 @@ access, was the page there, and which pages had to go? The same in the twin.
 readahead: a file is read in several ways; for each read, which pages came in? The same in the twin.
 
 numa: hint faults and scan passes of programs on several nodes; what is decided about each
-stands beside what the twin decides.
+stands beside what the twin decides. With --qemu, each kernel is booted twice for each program:
+once to record every decision, once for what comes of them over time.
 
 folios: memory is mapped in VMAs of many sizes and touched in many ways, with several sizes of large
 folios enabled; which folios are there, how many faults it took and what the kernel counted
@@ -132,6 +133,8 @@ pub enum Guest {
     Numa {
         /// The program
         program: String,
+        /// What of it is recorded
+        watched: numa::Watched,
     },
 }
 
@@ -143,7 +146,7 @@ pub fn run_guest(guest: &Guest) -> Result<(), Failure> {
     let words = |word: &str| ["/init".to_string(), word.to_string()];
     qemu::guest::serve(|| match guest {
         Guest::Reclaim { sequence, lru } => reclaim::in_guest(&words(READER), sequence, *lru),
-        Guest::Numa { program } => numa::in_guest(&words(NUMA_PROCESS), program),
+        Guest::Numa { program, watched } => numa::in_guest(&words(NUMA_PROCESS), program, *watched),
     })
     .context("the emulated machine")?;
     Ok(())
@@ -156,6 +159,8 @@ pub struct NumaProcessArguments {
     program: String,
     /// Which of its processes
     number: u32,
+    /// How long it is watched
+    seconds: u64,
 }
 
 /// What leads this program to [`run_numa_process`].
@@ -163,7 +168,7 @@ pub const NUMA_PROCESS: &str = "numa-process";
 
 /// Runs a process of a program on several nodes.
 pub fn run_numa_process(arguments: &NumaProcessArguments) -> Result<(), Failure> {
-    numa::run_process(&arguments.program, arguments.number)
+    numa::run_process(&arguments.program, arguments.number, arguments.seconds)
         .with_context(|| format!("process {} of {}", arguments.number, arguments.program))?;
     Ok(())
 }

@@ -18,7 +18,7 @@ const EXACT: [&str; 8] = [
 #[test]
 fn decisions_are_those_of_recorded_kernels() {
     let recordings = list(&default_directory()).unwrap();
-    assert_eq!(recordings.len(), 2);
+    assert_eq!(recordings.len(), 3);
     for (name, recording) in recordings {
         let entries = judge(&name, &recording, &mut |_| {}).unwrap();
         for entry in &entries {

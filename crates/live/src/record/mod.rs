@@ -52,7 +52,7 @@ pub(crate) mod interruption;
 mod names;
 mod page_cache;
 mod spool;
-mod tracepoints;
+pub(crate) mod tracepoints;
 
 pub use error::RecordError;
 pub use spool::spool_directory;

@@ -18,7 +18,8 @@ pub struct Tracepoint<K: 'static = Operation> {
     pub name: &'static str,
     /// What it is in a trace.
     pub kind: K,
-    fields: &'static [&'static str],
+    /// The fields, by their names there.
+    pub fields: &'static [&'static str],
 }
 
 /// A tracepoint by its directory, name, what it is in a trace, and fields.

@@ -6,6 +6,7 @@
 //!     events/kmem/mm_page_alloc/{format,enable}    a tracepoint         format
 //!     per_cpu/cpu0/{trace_pipe_raw,stats}          its ring buffer      ring_buffer
 //!     trace                                        all of them as text  text
+//!   /sys/kernel/tracing/kprobe_events              events of our own    kprobes, btf
 //! ```
 //!
 //! An instance has buffers, events and filters of its own, so a recording neither disturbs nor sees what else
@@ -14,14 +15,18 @@
 //!
 //! In the kernel: `kernel/trace/trace.c` and `kernel/trace/ring_buffer.c` (6.18).
 
+mod btf;
 mod format;
 mod instance;
+mod kprobes;
 mod mount;
 mod ring_buffer;
 mod text;
 
+pub use btf::{BtfError, member_offsets, of_this_kernel};
 pub use format::{EventFormat, Field, FormatError};
 pub use instance::{BufferStatistics, INSTANCE_PREFIX, Instance};
+pub use kprobes::Kprobes;
 pub use mount::{Tracefs, TracefsError};
 pub use ring_buffer::{RingBufferError, SubBuffer, SubBufferLayout};
 pub use text::TextEvent;

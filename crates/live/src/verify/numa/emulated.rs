@@ -2,20 +2,27 @@
 //!
 //! ```text
 //!   for each kernel x program
-//!     boot it (emulation), two nodes, with this program as init, called with `guest numa PROGRAM`
+//!     boot it (emulation), two nodes, with this program as init, called with `guest numa PROGRAM trajectory`
 //!       there: observer runs the program, guest sends the table
 //!     the twin runs it too: after every two seconds, what both have counted and where memory is
+//!     boot it once more, `guest numa PROGRAM decisions`
+//!       there: tracing records every decision, guest sends the recording
+//!     judge: each of them against what the twin decides there
 //! ```
+//!
+//! Decisions have boots of their own, as recording them takes time from the program.
 //!
 //! A run in emulation repeats bit for bit, but it is one of many: a millisecond more at the start, and other pages move. So
 //! the twin's number is the middle of several runs, and a note says how far those lie apart.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use super::programs::{PROGRAMS, SECONDS};
+use super::recording::Recording;
 use super::trajectory::{COUNTERS, Trajectory, parse};
-use super::{observer, twin};
+use super::{judge, observer, summary, tracing, twin};
 use crate::qemu;
 use crate::snapshot;
 use crate::verify::emulation::Emulation;
@@ -31,7 +38,37 @@ const RUNS: u64 = 5;
 /// What is shown of a run.
 const SECONDS_SHOWN: u64 = 2;
 
-/// Judges the twin by Debian's kernels, booted again if `fresh`. `words` lead this program to [`in_guest`]; a program follows.
+/// What a boot is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// Counters and where memory is, over time.
+    Trajectory,
+    /// Every decision.
+    Decisions,
+}
+
+impl Watched {
+    const ALL: [Watched; 2] = [Watched::Trajectory, Watched::Decisions];
+
+    fn name(self) -> &'static str {
+        match self {
+            Watched::Trajectory => "trajectory",
+            Watched::Decisions => "decisions",
+        }
+    }
+}
+
+impl FromStr for Watched {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Watched, String> {
+        let found = Watched::ALL.into_iter().find(|watched| watched.name() == name);
+        found.ok_or_else(|| format!("no boot is for `{name}`; there are trajectory and decisions"))
+    }
+}
+
+/// Judges the twin by Debian's kernels, booted again if `fresh`. `words` lead this program to [`in_guest`]; a program and what
+/// the boot is for follow.
 pub fn emulated(words: &[&str], fresh: bool, progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
     let (memory_mib, cpus, nodes, instruction_shift) = MACHINE;
     let kernel_options = String::new();
@@ -40,35 +77,69 @@ pub fn emulated(words: &[&str], fresh: bool, progress: &mut dyn FnMut(&str)) -> 
     let mut report = Report::of_kernel(String::new());
     let mut kernels = Vec::new();
     for bootable in emulation.kernels(&mut report, progress) {
-        for name in PROGRAMS {
-            progress(&format!("emulating Linux {}: {name}", bootable.kernel.release));
-            let place = emulation.place("numa", &bootable, name);
-            let words = [words, &[name]].concat();
+        let mut decisions = Vec::new();
+        for (name, watched) in
+            PROGRAMS.into_iter().flat_map(|name| Watched::ALL.map(|watched| (name, watched)))
+        {
+            progress(&format!("emulating Linux {}: {name}, {}", bootable.kernel.release, watched.name()));
+            let place = match watched {
+                Watched::Trajectory => emulation.place("numa", &bootable, name),
+                Watched::Decisions => emulation.place("numa-decisions", &bootable, name),
+            };
+            let words = [words, &[name, watched.name()]].concat();
             if !emulation.boot(&bootable, &words, &place, &mut report)? {
                 continue;
             }
-            let read = |file: &str| {
-                let path = place.join(file);
-                fs::read_to_string(&path).map_err(|source| failed(path.display().to_string(), source))
+            let release = match watched {
+                Watched::Trajectory => {
+                    let (release, entries) = trajectories(name, &place, progress)?;
+                    report.entries.extend(entries);
+                    release
+                }
+                Watched::Decisions => {
+                    let recording = Recording::open(&place)?;
+                    match judge(&format!("Linux {}, decisions", recording.kernel), &recording, progress) {
+                        Ok(entries) => decisions.extend(entries),
+                        Err(VerifyError::Recording(error)) => report.notes.push(error.to_string()),
+                        Err(error) => return Err(error),
+                    }
+                    recording.kernel
+                }
             };
-            let release = read(KERNEL)?;
-            features(&format!("Linux {}", bootable.kernel.release), &release)?;
-            let wrong =
-                |problem| failed(place.join(TABLE).display().to_string(), std::io::Error::other(problem));
-            let recorded = parse(&read(TABLE)?).map_err(wrong)?;
-            let recorded = recorded.first().ok_or_else(|| wrong("it holds no run".into()))?;
-            progress(&format!("running {name} in the twin, as Linux {release}"));
-            let runs = (0..RUNS).map(|seed| twin::trajectory(name, &release, seed).map_err(wrong));
-            let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>()?;
-            report.entries.extend(entries(&format!("Linux {release}: {name}"), recorded, &runs));
             if kernels.last() != Some(&release) {
                 kernels.push(release);
             }
         }
+        if let Some(release) = kernels.last().filter(|_| !decisions.is_empty()) {
+            report.notes.push(summary(release, &decisions));
+        }
+        report.entries.extend(decisions);
     }
     emulation.note_reused(&mut report);
     report.kernel = kernels.join(", ");
     Ok(report)
+}
+
+/// The kernel's release, and its counters over time in the directory `place` beside the twin's.
+fn trajectories(
+    name: &str,
+    place: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(String, Vec<Entry>), VerifyError> {
+    let read = |file: &str| {
+        let path = place.join(file);
+        fs::read_to_string(&path).map_err(|source| failed(path.display().to_string(), source))
+    };
+    let release = read(KERNEL)?;
+    features(&format!("Linux {release}"), &release)?;
+    let wrong = |problem| failed(place.join(TABLE).display().to_string(), std::io::Error::other(problem));
+    let recorded = parse(&read(TABLE)?).map_err(wrong)?;
+    let recorded = recorded.first().ok_or_else(|| wrong("it holds no run".into()))?;
+    progress(&format!("running {name} in the twin, as Linux {release}"));
+    let runs = (0..RUNS).map(|seed| twin::trajectory(name, &release, seed).map_err(wrong));
+    let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>()?;
+    let entries = entries(&format!("Linux {release}: {name}"), recorded, &runs);
+    Ok((release, entries))
 }
 
 /// What the kernel had counted after a while, beside the middle of the twin's runs.
@@ -90,15 +161,20 @@ fn entries(case: &str, kernel: &Trajectory, runs: &[Trajectory]) -> Vec<Entry> {
     entries
 }
 
-/// Inside the emulation: runs the program named `name` and names the directory that holds what was seen. `words`: this
+/// Inside the emulation: runs the program named `name` and names the directory that holds what was seen of it. `words`: this
 /// program, and what leads it to [`super::run_process`].
-pub fn in_guest(words: &[String], name: &str) -> Result<PathBuf, String> {
-    let record = || -> std::io::Result<PathBuf> {
-        let trajectory = observer::observe(words, name)?;
+pub fn in_guest(words: &[String], name: &str, watched: Watched) -> Result<PathBuf, String> {
+    let record = || -> Result<PathBuf, tracing::Failure> {
         let directory = PathBuf::from("/recording");
         fs::create_dir_all(&directory)?;
-        fs::write(directory.join(TABLE), trajectory.to_csv())?;
-        fs::write(directory.join(KERNEL), snapshot::kernel_release())?;
+        match watched {
+            Watched::Trajectory => {
+                let trajectory = observer::observe(words, name)?;
+                fs::write(directory.join(TABLE), trajectory.to_csv())?;
+                fs::write(directory.join(KERNEL), snapshot::kernel_release())?;
+            }
+            Watched::Decisions => tracing::record(words, name, &directory)?,
+        }
         Ok(directory)
     };
     record().map_err(|error| error.to_string())

@@ -107,9 +107,10 @@ pub fn entries(
     for (number, decision) in decisions.iter().enumerate().rev() {
         ahead.entry(decision.tid).or_default().push(number);
     }
+    let scan_pages = settings.numa.scan_size_mb * PAGES_OF_MIB;
     let space = |threads: &Vec<u32>| AddressSpace {
         scan: scan::MmScan::default(),
-        vmas: vmas_of(threads, decisions),
+        vmas: vmas_of(threads, decisions, scan_pages),
         last: HashMap::new(),
         threads: threads.len() as i32 + 1,
         rss: case.buffer_mib * PAGES_OF_MIB + OTHER_PAGES,
@@ -135,9 +136,10 @@ pub fn entries(
     for (number, threads) in case.processes.iter().enumerate() {
         judge.space_of.extend(threads.iter().map(|&tid| (tid, number)));
     }
-    let mut next = faults.iter().peekable();
+    let counted = counted_by(faults);
+    let mut next = faults.iter().zip(counted).peekable();
     for (number, decision) in decisions.iter().enumerate() {
-        while let Some(fault) = next.next_if(|fault| fault.time <= decision.time) {
+        while let Some((fault, _)) = next.next_if(|&(_, counted)| counted <= decision.time) {
             judge.fault(fault);
         }
         match decision.event.as_str() {
@@ -146,11 +148,20 @@ pub fn entries(
             _ => {}
         }
     }
-    next.for_each(|fault| judge.fault(fault));
+    next.for_each(|(fault, _)| judge.fault(fault));
     let entry = |(counter, agreement): (&'static str, Agreement)| {
         Entry::new(name, counter, agreement.all, agreement.equal, Causes::default())
     };
     judge.tally.into_iter().map(entry).collect()
+}
+
+/// When each fault must have been looked at: when the first of it and those that began after it was counted.
+fn counted_by(faults: &[Fault]) -> Vec<u64> {
+    let mut counted: Vec<u64> = faults.iter().map(|fault| fault.time).collect();
+    for fault in (1..counted.len()).rev() {
+        counted[fault - 1] = counted[fault - 1].min(counted[fault]);
+    }
+    counted
 }
 
 impl Judge<'_> {

@@ -1,14 +1,14 @@
 //! Does the twin balance memory as the kernel does? Its own decisions judge.
 //!
 //! ```text
-//!   recording   every hint fault, pass and preferred node of a program on a kernel
-//!      │
-//!    judge      each of them against what the twin decides there       ticks, placements: when they were
-//!                                                                      vmas: what the passes met
-//!
-//!   programs ──┬─► emulated   Debian's kernels, with observer and process inside ─┐
-//!              ├─► ensemble   16 recorded runs of each kernel ────────────────────┼─ trajectory: counters over time
-//!              └─► twin       the twin's runs ────────────────────────────────────┘
+//!   recording   every hint fault, pass and preferred node of a program on a kernel ◄─┐
+//!      │                                                                              │
+//!    judge      each of them against what the twin decides there                      │ ticks, placements: when they were
+//!                                                                                     │ vmas: what the passes met
+//!                                            tracing, events: what its probes say ────┤
+//!   programs ──┬─► emulated   Debian's kernels, with observer and process inside ─────┴┐
+//!              ├─► ensemble   16 recorded runs of each kernel ─────────────────────────┼─ trajectory: counters over time
+//!              └─► twin       the twin's runs ─────────────────────────────────────────┘
 //! ```
 //!
 //! Runs of NUMA balancing are chaotic: a millisecond more at the start, and other pages move. So decisions are compared one
@@ -20,6 +20,7 @@ use super::{Entry, Report, VerifyError, features};
 
 mod emulated;
 mod ensemble;
+mod events;
 mod judge;
 mod observer;
 mod placements;
@@ -27,17 +28,18 @@ mod process;
 mod programs;
 mod recording;
 mod ticks;
+mod tracing;
 mod trajectory;
 mod twin;
 mod vmas;
 
-pub use emulated::{emulated, in_guest};
+pub use emulated::{Watched, emulated, in_guest};
 pub use ensemble::{Ensemble, ensembles, judge_ensemble};
 pub use recording::{Recording, list};
 
-/// Runs process `number` of a program, see `process`; it is bound to the nodes of this machine.
-pub fn run_process(program: &str, number: u32) -> std::io::Result<()> {
-    process::run(program, number, &observer::nodes()?)
+/// Runs process `number` of a program that is watched for some seconds, see `process`; it is bound to the nodes of this machine.
+pub fn run_process(program: &str, number: u32, seconds: u64) -> std::io::Result<()> {
+    process::run(program, number, seconds, &observer::nodes()?)
 }
 
 /// The share of decisions that must be as in the kernel.
@@ -79,6 +81,7 @@ pub fn judge(
     let mut entries = Vec::new();
     for case in &recording.cases {
         let name = format!("{subject}: {}", case.name);
+        recording.is_whole(case)?;
         progress(&format!("judging {name}"));
         let (faults, decisions) = (recording.faults(case)?, recording.decisions(case)?);
         entries.extend(judge::entries(&name, &features, recording, case, &faults, &decisions));

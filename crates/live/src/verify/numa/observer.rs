@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
+use workload::threads::Layout;
 
 use super::process::{READY, area_start};
 use super::programs::{SECONDS, SETTINGS, program};
@@ -24,29 +25,68 @@ const NODES: &str = "/sys/devices/system/node";
 const BALANCING: &str = "/sys/kernel/debug/sched";
 const THP: &str = "/sys/kernel/mm";
 
-/// Runs the program named `name`. `words`: this program, and what leads it to [`super::run_process`].
-pub fn observe(words: &[String], name: &str) -> io::Result<Trajectory> {
+/// A program whose processes wait for its start. Ended when dropped.
+pub struct Waiting {
+    /// What each process has mapped.
+    layout: Layout,
+    processes: Vec<Process>,
+}
+
+/// Makes the settings that the programs run with.
+pub fn apply_settings() -> io::Result<()> {
     for (setting, value) in SETTINGS {
         let root = if setting.starts_with("numa_balancing/") { BALANCING } else { THP };
         let file = Path::new(root).join(setting);
         fs::write(&file, value).map_err(|error| io::Error::other(format!("{}: {error}", file.display())))?;
     }
-    let nodes = nodes()?;
-    let spec = program(name).ok_or_else(|| io::Error::other(format!("there is no program `{name}`")))?;
-    let cpus = nodes.iter().map(Vec::len).sum();
-    let started = spec.start(cpus, |_| rand_pcg::Pcg64Mcg::new(0));
-    let started = started.map_err(|error| io::Error::other(error.to_string()))?;
-    let count = started.layout().processes.len();
-    let processes = (0..count).map(|number| Process::start(words, name, number));
-    let mut processes: Vec<Process> = processes.collect::<io::Result<_>>()?;
-    let mut set = CpuSet::new();
-    set.set(0);
-    sched_setaffinity(None, &set)?;
+    Ok(())
+}
 
+impl Waiting {
+    /// Starts the processes of the program named `name`, which is watched for some seconds. `words`: this program, and what leads
+    /// it to [`super::run_process`]. This thread is on CPU 0 from then on.
+    pub fn start(words: &[String], name: &str, seconds: u64) -> io::Result<Waiting> {
+        let spec = program(name, seconds)
+            .ok_or_else(|| io::Error::other(format!("there is no program `{name}`")))?;
+        let cpus = nodes()?.iter().map(Vec::len).sum();
+        let started = spec.start(cpus, |_| rand_pcg::Pcg64Mcg::new(0));
+        let layout = started.map_err(|error| io::Error::other(error.to_string()))?.layout().clone();
+        let start = |number| Process::start(words, name, number, seconds);
+        let processes = (0..layout.processes.len()).map(start).collect::<io::Result<_>>()?;
+        let mut set = CpuSet::new();
+        set.set(0);
+        sched_setaffinity(None, &set)?;
+        Ok(Waiting { layout, processes })
+    }
+
+    /// They begin.
+    pub fn go(&mut self) -> io::Result<()> {
+        self.processes.iter_mut().try_for_each(Process::go)
+    }
+
+    /// The threads of each process, without the first one.
+    pub fn threads(&self) -> io::Result<Vec<Vec<u32>>> {
+        let of = |process: &Process| {
+            let pid = process.0.id();
+            let entries = fs::read_dir(format!("/proc/{pid}/task"))?.collect::<io::Result<Vec<_>>>()?;
+            let tids = entries.iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+            let mut tids: Vec<u32> = tids.filter(|&tid| tid != pid).collect();
+            tids.sort_unstable();
+            Ok(tids)
+        };
+        self.processes.iter().map(of).collect()
+    }
+}
+
+/// Runs the program named `name`, see [`Waiting::start`].
+pub fn observe(words: &[String], name: &str) -> io::Result<Trajectory> {
+    apply_settings()?;
+    let nodes = nodes()?.len();
+    let mut program = Waiting::start(words, name, SECONDS)?;
     let before = counters()?;
     let mut trajectory = Trajectory::default();
     let began = Instant::now();
-    processes.iter_mut().try_for_each(Process::go)?;
+    program.go()?;
     for sample in 0..=(SECONDS * 1000 / INTERVAL.as_millis() as u64) as u32 {
         std::thread::sleep((INTERVAL * sample).saturating_sub(began.elapsed()));
         let seconds = began.elapsed().as_secs_f64();
@@ -54,10 +94,10 @@ pub fn observe(words: &[String], name: &str) -> io::Result<Trajectory> {
         let since =
             |name: &&str| (name.to_string(), now.get(*name).unwrap_or(&0) - before.get(*name).unwrap_or(&0));
         let mut values: Vec<(String, u64)> = COUNTERS.iter().map(since).collect();
-        for (number, process) in processes.iter().enumerate() {
+        for (number, process) in program.processes.iter().enumerate() {
             let maps = fs::read_to_string(format!("/proc/{}/numa_maps", process.0.id())).unwrap_or_default();
-            for area in 0..started.layout().processes[number].areas.len() {
-                let pages = pages_by_node(&maps, area_start(number, area), nodes.len());
+            for area in 0..program.layout.processes[number].areas.len() {
+                let pages = pages_by_node(&maps, area_start(number, area), nodes);
                 let pages = pages.unwrap_or_default().into_iter().enumerate();
                 values.extend(pages.map(|(node, pages)| (pages_of(number, area, node), pages)));
             }
@@ -72,10 +112,10 @@ struct Process(Child);
 
 impl Process {
     /// Starts one and waits until it can begin.
-    fn start(words: &[String], name: &str, number: usize) -> io::Result<Process> {
+    fn start(words: &[String], name: &str, number: usize, seconds: u64) -> io::Result<Process> {
         let (program, words) = words.split_first().ok_or_else(|| io::Error::other("there is no program"))?;
         let mut command = Command::new(program);
-        command.args(words).args([name, &number.to_string()]);
+        command.args(words).args([name, &number.to_string(), &seconds.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process(command.spawn()?);
         let stdout = process.0.stdout.take().expect("it is piped");
@@ -123,6 +163,17 @@ pub fn nodes() -> io::Result<Vec<Vec<usize>>> {
     } else {
         Ok(nodes)
     }
+}
+
+/// Firmware's table of distances between nodes.
+pub fn distances(nodes: usize) -> io::Result<Vec<Vec<u8>>> {
+    let row = |node: usize| {
+        let file = format!("{NODES}/node{node}/distance");
+        let text = fs::read_to_string(&file)?;
+        let row: Option<Vec<u8>> = text.split_whitespace().map(|cell| cell.parse().ok()).collect();
+        row.ok_or_else(|| io::Error::other(format!("{file}: no distances")))
+    };
+    (0..nodes).map(row).collect()
 }
 
 /// Pages of the mapping at `start` on each node, unless its process has ended.

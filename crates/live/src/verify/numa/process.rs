@@ -71,10 +71,10 @@ impl Area {
 }
 
 /// Runs process `number` of the program named `name` until somebody ends it. It begins once there is something on stdin.
-/// `nodes`: the CPUs of each node.
-pub fn run(name: &str, number: u32, nodes: &[Vec<usize>]) -> io::Result<()> {
+/// `nodes`: the CPUs of each node; `seconds`: how long the program is watched.
+pub fn run(name: &str, number: u32, seconds: u64, nodes: &[Vec<usize>]) -> io::Result<()> {
     let unknown = || io::Error::other(format!("there is no program `{name}`"));
-    let spec = program(name).ok_or_else(unknown)?;
+    let spec = program(name, seconds).ok_or_else(unknown)?;
     let cpus = nodes.iter().map(Vec::len).sum();
     let layout = start(&spec, cpus)?.layout().clone();
     let areas = &layout.processes[number as usize].areas;

@@ -5,7 +5,7 @@
 //!                                     └─► lab::simulation::numa: the twin's
 //! ```
 //!
-//! Each runs for ten seconds on two nodes of two CPUs. Scan delays and periods are a tenth of the defaults and less, so that
+//! Each runs for ten seconds on two nodes of two CPUs, and for five where every decision is recorded. Scan delays and periods are a tenth of the defaults and less, so that
 //! seconds show what takes minutes.
 
 use std::collections::BTreeMap;
@@ -16,8 +16,10 @@ use workload::threads::{ProgramSpec, Threads};
 
 /// How long each runs.
 pub const SECONDS: u64 = 10;
-const MILLISECONDS: u64 = SECONDS * 1000;
-const MIB: u64 = 64;
+/// How long each runs while its decisions are recorded.
+pub const RECORDED_SECONDS: u64 = 5;
+/// Memory of each process.
+pub const MIB: u64 = 64;
 /// How long a thread stays where its memory is not to be, before it may run anywhere.
 const STAY_MILLISECONDS: u64 = 200;
 const ENDLESS: u64 = u64::MAX;
@@ -40,8 +42,8 @@ pub fn settings() -> BTreeMap<String, String> {
     SETTINGS.iter().map(|&(name, value)| (name.into(), value.into())).collect()
 }
 
-/// The program named `name`.
-pub fn program(name: &str) -> Option<ProgramSpec> {
+/// The program named `name`, for so many seconds.
+pub fn program(name: &str, seconds: u64) -> Option<ProgramSpec> {
     let first_pass = |shift| Some(FirstPass { shift, stay_milliseconds: STAY_MILLISECONDS });
     let two_processes = Numa02 {
         threads: Threads::Number(2),
@@ -72,14 +74,15 @@ pub fn program(name: &str) -> Option<ProgramSpec> {
             first_pass: None,
             ..two_processes
         }),
-        "pinmove" => ProgramSpec::PinMove(PinMove { mib: MIB, milliseconds: MILLISECONDS }),
+        "pinmove" => ProgramSpec::PinMove(PinMove { mib: MIB, milliseconds: seconds * 1000 }),
         _ => return None,
     })
 }
 
 /// The same as a scenario's workload.
 pub fn threads(name: &str) -> Option<NumaThreads> {
-    let program = program(name)?;
+    let program = program(name, SECONDS)?;
     let (placement, layout) = (TaskPlacement::Swap, ProcessLayout::FixedAreas);
-    Some(NumaThreads { placement, layout, cpuset_mems: Vec::new(), milliseconds: MILLISECONDS, program })
+    let milliseconds = SECONDS * 1000;
+    Some(NumaThreads { placement, layout, cpuset_mems: Vec::new(), milliseconds, program })
 }

@@ -8,10 +8,14 @@
 //! ```
 //!
 //! Columns follow each other, each with one number a fault, zigzag and seven bits a byte: microseconds since the fault
-//! before; CPU; thread; pages since the thread's fault before; `mpol_misplaced` returned (-1: stay); (source + 1) · 3 +
+//! before, less than none where that one was counted later; CPU; thread; pages since the thread's fault before; `mpol_misplaced` returned (-1: stay); (source + 1) · 3 +
 //! answer + 1 of `should_numa_migrate_memory` (0 if it was not called); its CPU; last cpupid; node afterwards; flags.
+//!
+//! A kernel in emulation writes the same files with [`Recording::write`], a case at a time.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +23,12 @@ use serde::{Deserialize, Serialize};
 use crate::recordings::{RecordingError, description, name_of, unpacked, with_file};
 
 const FILE: &str = "numa.toml";
+/// How the names of a case's files end.
+const FAULTS: &str = "faults.zst";
+const DECISIONS: &str = "decisions.csv.zst";
+const HEADER: &str = "t_us,cpu,tid,event,fields\n";
+/// zstd's level: what an emulated CPU can do in seconds.
+const PACKING: i32 = 9;
 /// Tens of times what a recording has.
 const MOST_BYTES: u64 = 1 << 26;
 
@@ -36,8 +46,9 @@ pub struct Recording {
     pub distances: Vec<Vec<u8>>,
     /// What ran.
     pub cases: Vec<Case>,
+    /// Where it was read.
     #[serde(skip)]
-    directory: PathBuf,
+    pub directory: PathBuf,
 }
 
 /// One run of a program.
@@ -48,6 +59,9 @@ pub struct Case {
     pub name: String,
     /// Hint faults in it.
     pub faults: usize,
+    /// Events that the kernel could not keep. Nothing can be judged by a case that lost some.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub lost: u64,
     /// Memory of each process, MiB.
     pub buffer_mib: u64,
     /// Threads of each process that touch it; each process has a first thread besides, which sleeps.
@@ -105,6 +119,17 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// One, with its fields by name.
+    pub fn new(
+        time: u64,
+        cpu: u16,
+        tid: u32,
+        event: &str,
+        fields: impl IntoIterator<Item = (String, u64)>,
+    ) -> Decision {
+        Decision { time, cpu, tid, event: event.to_string(), fields: fields.into_iter().collect() }
+    }
+
     /// A field of the event; -1 is `u64::MAX`.
     pub fn field(&self, name: &str) -> Option<u64> {
         self.fields.get(name).copied()
@@ -123,19 +148,44 @@ impl Recording {
         Ok(Recording { directory: directory.to_path_buf(), ..recording })
     }
 
-    /// The hint faults of a case, in the order of time.
+    /// An error if the kernel could not keep all events of a case: what followed from them cannot be judged.
+    pub fn is_whole(&self, case: &Case) -> Result<(), RecordingError> {
+        match case.lost {
+            0 => Ok(()),
+            lost => Err(RecordingError::Description {
+                file: self.directory.join(FILE).display().to_string(),
+                problem: format!(
+                    "{}: {lost} events were lost; nothing can be judged by the others",
+                    case.name
+                ),
+            }),
+        }
+    }
+
+    /// The hint faults of a case, in the order in which they began or were counted.
     pub fn faults(&self, case: &Case) -> Result<Vec<Fault>, RecordingError> {
-        let (file, bytes) = self.unpacked(case, "faults.zst")?;
-        faults(&bytes, case.faults).ok_or_else(|| RecordingError::Stream {
-            file,
-            place: "with the faults".into(),
-            problem: format!("it does not hold {} faults", case.faults),
-        })
+        let (file, bytes) = self.unpacked(case, FAULTS)?;
+        let wrong =
+            |problem| RecordingError::Stream { file: file.clone(), place: "with the faults".into(), problem };
+        let faults = faults(&bytes, case.faults)
+            .ok_or_else(|| wrong(format!("it does not hold {} faults", case.faults)))?;
+        let (cpus, nodes) = (self.node_of_cpu.len(), self.distances.len());
+        let is_there = |fault: &&Fault| {
+            let Filter { source, cpu, .. } =
+                fault.filter.unwrap_or(Filter { source: fault.node, cpu: fault.cpu, answer: false });
+            let places = [fault.node, source, fault.misplaced.unwrap_or(source)];
+            [fault.cpu, cpu].iter().all(|&cpu| usize::from(cpu) < cpus)
+                && places.iter().all(|&node| usize::from(node) < nodes)
+        };
+        match faults.iter().position(|fault| !is_there(&fault)) {
+            None => Ok(faults),
+            Some(at) => Err(wrong(format!("fault {at} is on a CPU or node that the machine does not have"))),
+        }
     }
 
     /// What else happened in a case, in the order of time.
     pub fn decisions(&self, case: &Case) -> Result<Vec<Decision>, RecordingError> {
-        let (file, bytes) = self.unpacked(case, "decisions.csv.zst")?;
+        let (file, bytes) = self.unpacked(case, DECISIONS)?;
         let text = String::from_utf8_lossy(&bytes);
         let wrong = |(number, _): (usize, &str)| RecordingError::Stream {
             file: file.clone(),
@@ -143,7 +193,27 @@ impl Recording {
             problem: "expected time, CPU, thread, event and fields".into(),
         };
         let lines = text.lines().enumerate().skip(1);
-        lines.map(|line| decision(line.1).ok_or_else(|| wrong(line))).collect()
+        let there = |decision: &Decision| usize::from(decision.cpu) < self.node_of_cpu.len();
+        lines.map(|line| decision(line.1).filter(there).ok_or_else(|| wrong(line))).collect()
+    }
+
+    /// Leaves a recording of one case in `directory`, with its faults in the order in which they began, and decisions in that of
+    /// time.
+    pub fn write(
+        &self,
+        directory: &Path,
+        case: &Case,
+        faults: &[Fault],
+        decisions: &[Decision],
+    ) -> io::Result<()> {
+        let file = |kind: &str| directory.join(format!("{}.{kind}", case.name));
+        let packed = |bytes: &[u8]| zstd::stream::encode_all(bytes, PACKING);
+        fs::write(file(FAULTS), packed(&packed_faults(faults))?)?;
+        let lines: Vec<String> = decisions.iter().map(line).collect();
+        fs::write(file(DECISIONS), packed((HEADER.to_string() + &lines.concat()).as_bytes())?)?;
+        let case = Case { faults: faults.len(), ..case.clone() };
+        let recording = Recording { cases: vec![case], ..self.clone() };
+        fs::write(directory.join(FILE), toml::to_string(&recording).map_err(io::Error::other)?)
     }
 
     fn unpacked(&self, case: &Case, kind: &str) -> Result<(String, Vec<u8>), RecordingError> {
@@ -155,6 +225,17 @@ impl Recording {
 pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
     let open = |path: &PathBuf| Ok((name_of(path), Recording::open(path)?));
     with_file(directory, FILE)?.iter().map(open).collect()
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+fn line(decision: &Decision) -> String {
+    let Decision { time, cpu, tid, event, fields } = decision;
+    let fields: Vec<String> =
+        fields.iter().map(|(name, value)| format!("{name}={}", *value as i64)).collect();
+    format!("{time},{cpu},{tid},{event},{}\n", fields.join(" "))
 }
 
 fn decision(line: &str) -> Option<Decision> {
@@ -184,7 +265,7 @@ fn faults(bytes: &[u8], count: usize) -> Option<Vec<Fault>> {
     let mut time = 0;
     let mut page_of: BTreeMap<u32, u64> = BTreeMap::new();
     let fault = |at: usize| {
-        time += u64::try_from(times[at]).ok()?;
+        time = u64::checked_add_signed(time, times[at])?;
         let tid = u32::try_from(tids[at]).ok()?;
         let page = page_of.entry(tid).or_default();
         *page = page.wrapping_add_signed(pages[at]);
@@ -212,6 +293,43 @@ fn faults(bytes: &[u8], count: usize) -> Option<Vec<Fault>> {
     if rest.is_empty() { faults } else { None }
 }
 
+/// The columns of these faults.
+fn packed_faults(faults: &[Fault]) -> Vec<u8> {
+    let mut page_of: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut time = 0;
+    let mut columns: [Vec<u8>; 10] = Default::default();
+    for fault in faults {
+        let page_before = page_of.insert(fault.tid, fault.page).unwrap_or(0);
+        let filter = fault
+            .filter
+            .map_or(0, |filter| (i64::from(filter.source) + 1) * 3 + i64::from(filter.answer) + 1);
+        let values = [
+            fault.time.wrapping_sub(time) as i64,
+            fault.cpu.into(),
+            fault.tid.into(),
+            fault.page.wrapping_sub(page_before) as i64,
+            fault.misplaced.map_or(-1, i64::from),
+            filter,
+            fault.filter.map_or(0, |filter| filter.cpu.into()),
+            fault.last.into(),
+            fault.node.into(),
+            fault.flags.into(),
+        ];
+        columns.iter_mut().zip(values).for_each(|(column, value)| put_varint(column, value));
+        time = fault.time;
+    }
+    columns.concat()
+}
+
+fn put_varint(column: &mut Vec<u8>, value: i64) {
+    let mut rest = ((value << 1) ^ (value >> 63)) as u64;
+    while rest >= 128 {
+        column.push(rest as u8 | 128);
+        rest >>= 7;
+    }
+    column.push(rest as u8);
+}
+
 fn varint(bytes: &mut &[u8]) -> Option<i64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
@@ -223,4 +341,126 @@ fn varint(bytes: &mut &[u8]) -> Option<i64> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn recording() -> Recording {
+        Recording {
+            kernel: "6.18.15".into(),
+            machine: "two nodes".into(),
+            node_of_cpu: vec![0, 0, 1, 1],
+            distances: vec![vec![10, 20], vec![20, 10]],
+            cases: Vec::new(),
+            directory: PathBuf::new(),
+        }
+    }
+
+    fn case() -> Case {
+        Case {
+            name: "numa01".into(),
+            faults: 0,
+            lost: 0,
+            buffer_mib: 64,
+            processes: vec![vec![7, 8]],
+            settings: BTreeMap::from([("numa_balancing/scan_size_mb".into(), "16".into())]),
+        }
+    }
+
+    prop_compose! {
+        fn a_fault()(
+            time in 0u64..10_000,
+            cpu in 0u16..4,
+            tid in 190u32..200,
+            page in any::<u64>(),
+            misplaced in prop::option::of(0u8..2),
+            filter in prop::option::of((0u8..2, 0u16..4, any::<bool>())),
+            last in any::<u32>(),
+            node in 0u8..2,
+            flags in any::<u8>(),
+        ) -> Fault {
+            let filter = filter.map(|(source, cpu, answer)| Filter { source, cpu, answer });
+            Fault { time, cpu, tid, page, misplaced, filter, last, node, flags }
+        }
+    }
+
+    prop_compose! {
+        fn a_decision()(
+            time in any::<u64>(),
+            cpu in 0u16..4,
+            tid in any::<u32>(),
+            event in "[a-z_]{1,20}",
+            fields in prop::collection::btree_map("[a-z_]{1,9}", any::<u64>(), 1..9),
+        ) -> Decision {
+            Decision::new(time, cpu, tid, &event, fields)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            faults in prop::collection::vec(a_fault(), 0..40),
+            decisions in prop::collection::vec(a_decision(), 0..10),
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            recording().write(directory.path(), &case(), &faults, &decisions).unwrap();
+            let read = Recording::open(directory.path()).unwrap();
+            let expected = Case { faults: faults.len(), ..case() };
+            prop_assert_eq!(toml::to_string(&read.cases[0]), toml::to_string(&expected));
+            prop_assert_eq!(read.faults(&read.cases[0]).unwrap(), faults);
+            prop_assert_eq!(read.decisions(&read.cases[0]).unwrap(), decisions);
+        }
+
+        /// The columns cannot be cut anywhere, and whatever they hold is faults of this machine or refused.
+        #[test]
+        fn damage_is_refused(
+            faults in prop::collection::vec(a_fault(), 1..20),
+            cut in 1usize..50,
+            garbage in prop::collection::vec(any::<u8>(), 0..300),
+            count in 0usize..30,
+        ) {
+            let bytes = packed_faults(&faults);
+            prop_assert_eq!(super::faults(&bytes[..bytes.len().saturating_sub(cut)], faults.len()), None);
+            let directory = tempfile::tempdir().unwrap();
+            let at = |name: &str| directory.path().join(name);
+            recording().write(directory.path(), &case(), &faults, &[]).unwrap();
+            fs::write(at("numa01.faults.zst"), zstd::stream::encode_all(&garbage[..], 1).unwrap()).unwrap();
+            fs::write(at("numa01.decisions.csv.zst"), &garbage).unwrap();
+            let read = Recording::open(directory.path()).unwrap();
+            prop_assert!(read.decisions(&case()).is_err());
+            if let Ok(faults) = read.faults(&Case { faults: count, ..case() }) {
+                prop_assert_eq!(faults.len(), count);
+                prop_assert!(faults.iter().all(|fault| fault.cpu < 4 && fault.node < 2));
+            }
+        }
+    }
+
+    #[test]
+    fn a_case_that_lost_events_is_not_judged() {
+        let directory = tempfile::tempdir().unwrap();
+        recording().write(directory.path(), &Case { lost: 3, ..case() }, &[], &[]).unwrap();
+        let read = Recording::open(directory.path()).unwrap();
+        let error = crate::verify::numa::judge("numa", &read, &mut |_| {}).unwrap_err().to_string();
+        assert!(
+            error.ends_with("numa.toml: numa01: 3 events were lost; nothing can be judged by the others")
+        );
+    }
+
+    #[test]
+    fn lines_that_are_no_decisions_are_refused() {
+        for text in
+            ["1,0,7,work", "1,0,7,work,seq", "x,0,7,work,seq=1", "1,0,7,work,seq=0xg", "1,9,7,work,seq=1"]
+        {
+            let directory = tempfile::tempdir().unwrap();
+            recording().write(directory.path(), &case(), &[], &[]).unwrap();
+            let packed = zstd::stream::encode_all(format!("{HEADER}{text}\n").as_bytes(), 1).unwrap();
+            fs::write(directory.path().join("numa01.decisions.csv.zst"), packed).unwrap();
+            let error = Recording::open(directory.path()).unwrap().decisions(&case()).unwrap_err();
+            assert!(error.to_string().contains("line 2: expected time, CPU, thread"), "{error}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The VMAs of a recorded process: what its passes scanned and skipped, put together.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use mm::numa::features::NumaFeatures;
@@ -7,6 +8,9 @@ use mm::numa::scan::policy::{SkipReason, VmaTraits, note_access};
 use mm::numa::scan::{NumabState, Vmas};
 
 use super::recording::Decision;
+
+const PAGE: u64 = 4096;
+const HUGE_PAGE: u64 = 2 << 20;
 
 struct RecordedVma {
     span: Range<u64>,
@@ -33,8 +37,8 @@ pub struct RecordedVmas {
     now: u64,
 }
 
-/// The VMAs that the passes of `threads` met.
-pub fn vmas_of(threads: &[u32], decisions: &[Decision]) -> RecordedVmas {
+/// The VMAs that the passes of `threads` met, each of which may change so many pages.
+pub fn vmas_of(threads: &[u32], decisions: &[Decision], scan_pages: u64) -> RecordedVmas {
     let own = || decisions.iter().filter(|decision| threads.contains(&decision.tid));
     let span =
         |decision: &Decision, start: &str, end: &str| Some(decision.field(start)?..decision.field(end)?);
@@ -58,10 +62,13 @@ pub fn vmas_of(threads: &[u32], decisions: &[Decision]) -> RecordedVmas {
         .filter(|range| !vmas.iter().any(|vma| vma.span.start <= range.start && range.end <= vma.span.end))
         .collect();
     ranges.sort_by_key(|range| (range.start, range.end));
+    let ends = ends(own(), scan_pages);
     let mut joined: Vec<Range<u64>> = Vec::new();
     for range in ranges {
         match joined.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            Some(last) if range.start < last.end || range.start == last.end && !ends.contains(&last.end) => {
+                last.end = last.end.max(range.end);
+            }
             _ => joined.push(range),
         }
     }
@@ -79,6 +86,32 @@ pub fn vmas_of(threads: &[u32], decisions: &[Decision]) -> RecordedVmas {
         own_skipped: Vec::new(),
         now: 0,
     }
+}
+
+/// Where VMAs end, as ranges stopped there that had pages left for more.
+fn ends<'a>(decisions: impl Iterator<Item = &'a Decision>, scan_pages: u64) -> BTreeSet<u64> {
+    let mut ends = BTreeSet::new();
+    // Of each thread: the pages that its pass has left, and its last range.
+    let mut passes: BTreeMap<u32, (u64, Range<u64>)> = BTreeMap::new();
+    for decision in decisions {
+        let (left, range) = passes.entry(decision.tid).or_default();
+        let field = |name: &str| decision.field(name).unwrap_or(0);
+        match decision.event.as_str() {
+            "work" => *left = scan_pages,
+            "cpn" => {
+                *range = field("start")..field("end");
+                let limit = range.start.saturating_add(left.saturating_mul(PAGE));
+                if range.end < limit.checked_next_multiple_of(HUGE_PAGE).unwrap_or(u64::MAX) {
+                    ends.insert(range.end);
+                }
+            }
+            "cpnret" if field("n") > 0 => {
+                *left = left.saturating_sub(range.end.saturating_sub(range.start) / PAGE);
+            }
+            _ => {}
+        }
+    }
+    ends
 }
 
 impl RecordedVmas {
@@ -154,5 +187,31 @@ impl Vmas for RecordedVmas {
 
     fn traced(&mut self, start: u64, reason: SkipReason) {
         self.own_skipped.push((start, reason as u64));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two VMAs meet at a boundary of 2 MiB. A range that ends there with pages left is the last of its VMA; one that has
+    /// used them up says nothing.
+    #[test]
+    fn neighbours_are_told_apart_by_ranges_that_stop_early() {
+        let decision = |event: &str, fields: &[(&str, u64)]| {
+            let fields = fields.iter().map(|&(name, value)| (name.to_string(), value));
+            Decision::new(0, 0, 7, event, fields)
+        };
+        let range =
+            |start: u64, end: u64| decision("cpn", &[("start", start * HUGE_PAGE), ("end", end * HUGE_PAGE)]);
+        let (work, changed) = (decision("work", &[]), decision("cpnret", &[("n", 1)]));
+        let spans = |decisions: &[&Decision]| -> Vec<Range<u64>> {
+            let decisions: Vec<Decision> = decisions.iter().map(|&decision| decision.clone()).collect();
+            let vmas = vmas_of(&[7], &decisions, 2 * HUGE_PAGE / PAGE).vmas;
+            vmas.iter().map(|vma| vma.span.start / HUGE_PAGE..vma.span.end / HUGE_PAGE).collect()
+        };
+        assert_eq!(spans(&[&work, &range(8, 10), &changed, &work, &range(10, 11)]), [8..11]);
+        assert_eq!(spans(&[&work, &range(8, 9), &changed, &range(9, 10), &changed]), [8..9, 9..10]);
+        assert_eq!(spans(&[&work, &range(8, 9), &range(9, 11), &changed]), [8..9, 9..11]);
     }
 }
