@@ -103,8 +103,9 @@ struct Begun {
     misplaced: Option<Option<u8>>,
 }
 
-/// Puts events together, which are in the order of time.
-pub fn compose(events: &[Event]) -> Result<Composed, String> {
+/// Puts events together, which are in the order of time. Faults are those of `threads`; what others do with their memory, such as
+/// init with huge pages, is not judged.
+pub fn compose(events: &[Event], threads: &[u32]) -> Result<Composed, String> {
     let start = events.first().map_or(0, |event| event.time);
     let mut composed = Composed::default();
     let mut begun: BTreeMap<u32, Begun> = BTreeMap::new();
@@ -114,6 +115,9 @@ pub fn compose(events: &[Event]) -> Result<Composed, String> {
         let values = &event.values;
         let wrong = || format!("`{}` of thread {} says {values:?}", event.of.name, event.tid);
         let node = |value: u64| u8::try_from(value).map_err(|_| wrong());
+        if event.of.kind != Kind::Decision && !threads.contains(&event.tid) {
+            continue;
+        }
         let own = begun.get_mut(&event.tid);
         match event.of.kind {
             Kind::Misplaced => {
@@ -189,7 +193,10 @@ mod tests {
 
     #[test]
     fn events_of_threads_become_faults_and_decisions() {
-        let composed = compose(&[
+        let events = [
+            event(0, 1, "mis", &[0x7000]),
+            event(0, 1, "misret", &[-1]),
+            event(0, 1, "fault", &[0, 0, 512, 8]),
             event(0, 7, "mis", &[0x1000_0000_1000]),
             event(1, 6, "mis", &[0x5000]),
             event(2, 7, "should", &[0, 3]),
@@ -200,7 +207,8 @@ mod tests {
             event(7, 0, "sched_migrate_task", &[7, 2, 3]),
             event(9, 7, "fault", &[0x205, 1, 1, 1]),
             event(9, 7, "setnuma", &[1]),
-        ]);
+        ];
+        let composed = compose(&events, &[6, 7]);
         let filter = Some(Filter { source: 0, cpu: 3, answer: true });
         let local = Fault {
             time: 6,
@@ -242,7 +250,7 @@ mod tests {
 
     #[test]
     fn what_lacks_a_part_is_incomplete() {
-        let incomplete = |events: &[Event]| compose(events).map(|composed| composed.incomplete);
+        let incomplete = |events: &[Event]| compose(events, &[7]).map(|composed| composed.incomplete);
         let (mis, fault) = (event(0, 7, "mis", &[0x1000]), event(9, 7, "fault", &[0, 1, 1, 8]));
         let (asked, misret) = (event(1, 7, "should", &[0, 3]), event(5, 7, "misret", &[-1]));
         assert_eq!(incomplete(&[mis, misret, fault]), Ok(0));
@@ -256,8 +264,8 @@ mod tests {
     fn what_no_kernel_says_is_refused() {
         let mis = event(0, 7, "mis", &[0x1000]);
         let far = [mis, event(1, 7, "misret", &[256])];
-        assert!(compose(&far).unwrap_err().starts_with("`misret` of thread 7 says [256, "));
+        assert!(compose(&far, &[7]).unwrap_err().starts_with("`misret` of thread 7 says [256, "));
         let large = [mis, event(1, 7, "misret", &[-1]), event(2, 7, "fault", &[0, 1, 16, 8])];
-        assert!(compose(&large).unwrap_err().starts_with("`fault` of thread 7 says [0, 1, 16, 8, "));
+        assert!(compose(&large, &[7]).unwrap_err().starts_with("`fault` of thread 7 says [0, 1, 16, 8, "));
     }
 }

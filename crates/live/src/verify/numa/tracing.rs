@@ -75,7 +75,7 @@ pub fn record(words: &[String], name: &str, directory: &Path) -> Result<(), Fail
     let processes = program.threads()?;
     drop(program);
     let (events, lost) = tracing.events()?;
-    let Composed { faults, decisions, incomplete } = compose(&events)?;
+    let Composed { faults, decisions, incomplete } = compose(&events, &processes.concat())?;
     let case = Case {
         name: name.into(),
         faults: faults.len(),
