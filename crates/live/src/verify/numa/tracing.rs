@@ -67,12 +67,13 @@ pub fn record(words: &[String], name: &str, directory: &Path) -> Result<(), Fail
     observer::apply_settings()?;
     let tracing = Tracing::prepare()?;
     let mut program = Waiting::start(words, name, RECORDED_SECONDS)?;
+    // Now, as a program may end by itself.
+    let processes = program.threads()?;
     tracing.instance.write("tracing_on", "1")?;
     fs::write(BALANCING, "1")?;
     program.go()?;
     std::thread::sleep(Duration::from_secs(RECORDED_SECONDS));
     tracing.instance.write("tracing_on", "0")?;
-    let processes = program.threads()?;
     drop(program);
     let (events, lost) = tracing.events()?;
     let Composed { faults, decisions, incomplete } = compose(&events, &processes.concat())?;
