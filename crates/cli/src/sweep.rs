@@ -56,9 +56,11 @@ pub fn sweep(
             let _ = write!(out, "{:.1} s", lock(&latest).time().seconds());
         }
     };
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs  {msg}  virtual time {reached}, real {elapsed}")
-        .context("the progress bar's template")?
-        .with_key("reached", reached);
+    let style = ProgressStyle::with_template(
+        "{bar:24} {pos}/{len} runs  {msg}  virtual time {reached}, real {elapsed}",
+    )
+    .context("the progress bar's template")?
+    .with_key("reached", reached);
     let bar = ProgressBar::new(runs as u64).with_style(style);
     bar.enable_steady_tick(Duration::from_millis(200));
     let sweep = Arc::new(Sweep { bar, directory: directory.into(), runs, kept: AtomicUsize::new(0) });

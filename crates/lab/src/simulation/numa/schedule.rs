@@ -1,7 +1,8 @@
 //! Which thread runs on which CPU: as little of a scheduler as threads need that always want to run.
 //!
 //! A CPU has a queue; the first thread runs, and at each tick the next one does. Threads that are new, or that may run
-//! elsewhere only, go to the node with most idle CPUs, there to a CPU with fewest threads, by chance if there are several.
+//! elsewhere only, go to the node with most idle CPUs, there to a CPU with fewest threads, by chance if there are several. One
+//! that waits goes to a CPU that has nothing to do, at the tick or when that CPU's last thread leaves; the nearest is asked first.
 //! Threads of processes that start together come up in an order that is chance as well.
 
 use super::{TICK, Thread};
@@ -102,8 +103,28 @@ impl Schedule {
             self.next_tick[cpu.index()] += TICK;
         }
         if self.queues[cpu.index()].len() > 1 {
+            self.push(system, threads, cpu);
             self.queues[cpu.index()].rotate_left(1);
             self.switch(system, threads, cpu);
+        }
+    }
+
+    /// A CPU on which threads wait wakes one that has nothing to do, which takes one of them (`nohz_balancer_kick`).
+    fn push(&mut self, system: &mut System, threads: &[Thread], cpu: Cpu) {
+        let topology = &system.machine.topology;
+        let here = topology.node(cpu);
+        let far = |other: &Cpu| topology.node_distances[here.index()][topology.node(*other).index()];
+        let idle = |other: &Cpu| self.queues[other.index()].is_empty();
+        for &thread in self.queues[cpu.index()].iter().skip(1) {
+            let may_run =
+                |other: &Cpu| threads[thread].pinned.is_none_or(|node| node == topology.node(*other));
+            let nearest = topology.all_cpus().filter(idle).filter(may_run).min_by_key(far);
+            if let Some(nearest) = nearest {
+                self.queues[cpu.index()].retain(|&other| other != thread);
+                let now = system.machine.now(cpu);
+                self.enqueue(system, threads, nearest, thread, now);
+                return;
+            }
         }
     }
 
