@@ -136,7 +136,7 @@ fn trajectories(
     let recorded = parse(&read(TABLE)?).map_err(wrong)?;
     let recorded = recorded.first().ok_or_else(|| wrong("it holds no run".into()))?;
     progress(&format!("running {name} in the twin, as Linux {release}"));
-    let runs = (0..RUNS).map(|seed| twin::trajectory(name, &release, seed).map_err(wrong));
+    let runs = (0..RUNS).map(|seed| twin::trajectory(twin::MACHINE, name, &release, seed).map_err(wrong));
     let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>()?;
     let entries = entries(&format!("Linux {release}: {name}"), recorded, &runs);
     Ok((release, entries))

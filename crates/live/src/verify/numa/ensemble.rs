@@ -12,8 +12,10 @@
 //! ```
 //!
 //! Runs of NUMA balancing are chaotic, so no run of the twin can be that of the kernel; but if the twin is right, it is one that
-//! the kernel might have made.
+//! the kernel might have made. Of some programs there is one run of the kernel (`numa-4n-*`), which says of what order numbers
+//! are, and bounds nothing.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -40,6 +42,9 @@ pub struct Ensemble {
     pub kernel: String,
     /// What it ran on, for people.
     pub machine: String,
+    /// The machine profile that the twin runs on.
+    #[serde(default = "two_nodes")]
+    pub profile: String,
     /// What ran.
     pub cases: Vec<EnsembleCase>,
     #[serde(skip)]
@@ -56,7 +61,12 @@ pub struct EnsembleCase {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separated: Option<Vec<f64>>,
     /// Pages on node 0 in the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pages_node0: Vec<u64>,
+}
+
+fn two_nodes() -> String {
+    twin::MACHINE.into()
 }
 
 impl Ensemble {
@@ -98,14 +108,16 @@ pub fn judge_ensemble(
             file: ensemble.directory.join(FILE).display().to_string(),
             problem,
         };
-        let runs = (0..RUNS).map(|seed| twin::trajectory(&case.name, &ensemble.kernel, seed));
+        let runs =
+            (0..RUNS).map(|seed| twin::trajectory(&ensemble.profile, &case.name, &ensemble.kernel, seed));
         let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>().map_err(wrong)?;
         entries.extend(compare(&name, case, &ensemble.runs(case)?, &runs));
     }
     Ok(entries)
 }
 
-/// For each counter, how many of the twin's samples are within the spread of the kernel's runs; and the middle in the end.
+/// For each counter, how many of the twin's samples are within the spread of the kernel's runs, if it has several; and the middle
+/// in the end.
 fn compare(name: &str, case: &EnsembleCase, kernel: &[Trajectory], twin: &[Trajectory]) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut add = |counter: String, kernel: u64, twin: u64| {
@@ -124,10 +136,18 @@ fn compare(name: &str, case: &EnsembleCase, kernel: &[Trajectory], twin: &[Traje
                 within[1] += u64::from(is_within(value, &spread));
             }
         }
-        add(format!("{column}, {SAMPLES}"), within[0], within[1]);
+        if kernel.len() > 1 {
+            add(format!("{column}, {SAMPLES}"), within[0], within[1]);
+        }
         let last = |run: &Trajectory| run.columns.get(column)?.last().copied();
         let middle_of = |runs: &[Trajectory]| middle(runs.iter().filter_map(last).collect());
         add(format!("{column}, in the end"), middle_of(kernel), middle_of(twin));
+    }
+    if let [only] = kernel {
+        let apart =
+            |run: &Trajectory| areas_apart(run, run.seconds.len() - 1).filter(|&apart| apart).count() as u64;
+        add("mappings on one node, in the end".into(), apart(only), middle(twin.iter().map(apart).collect()));
+        return entries;
     }
     let own: Vec<u64> = twin.iter().map(pages_node0).collect();
     let within = own.iter().filter(|&&pages| is_within(pages, &case.pages_node0)).count();
@@ -144,14 +164,16 @@ fn compare(name: &str, case: &EnsembleCase, kernel: &[Trajectory], twin: &[Traje
     entries
 }
 
-/// How many samples of the twin are within the spread of the kernel's, in words.
-pub fn summary(kernel: &str, entries: &[Entry]) -> String {
+/// How many samples of the twin are within the spread of the kernel's, in words; nothing if there is no spread.
+pub fn summary(kernel: &str, entries: &[Entry]) -> Option<String> {
     let samples = || entries.iter().filter(|entry| entry.counter.ends_with(SAMPLES));
     let (all, within) =
         samples().fold((0, 0), |(all, within), entry| (all + entry.kernel, within + entry.twin));
-    format!(
-        "Linux {kernel}: {within} of {all} samples of the twin's runs are within the spread of the kernel's"
-    )
+    (all > 0).then(|| {
+        format!(
+            "Linux {kernel}: {within} of {all} samples of the twin's runs are within the spread of the kernel's"
+        )
+    })
 }
 
 fn is_within(value: u64, spread: &[u64]) -> bool {
@@ -168,20 +190,24 @@ fn pages_node0(run: &Trajectory) -> u64 {
     columns.filter_map(|(_, pages)| pages.last()).sum()
 }
 
-/// From when on each area was on one node, nearly all of it.
+/// Whether each area was on one node at a sample, nearly all of it.
+fn areas_apart(run: &Trajectory, sample: usize) -> impl Iterator<Item = bool> {
+    let mut areas: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for (name, pages) in &run.columns {
+        if let Some((area, _node)) = name.rsplit_once("_node") {
+            areas.entry(area).or_default().push(pages[sample]);
+        }
+    }
+    areas.into_values().map(|nodes| {
+        let most = nodes.iter().max().copied().unwrap_or(0);
+        100 * most >= SEPARATED_PERCENT * nodes.iter().sum::<u64>()
+    })
+}
+
+/// From when on each area was on one node.
 fn separated_at(run: &Trajectory) -> Option<f64> {
-    let is_apart = |sample: usize| {
-        let node0 = run
-            .columns
-            .iter()
-            .filter_map(|(name, pages)| Some((name.strip_suffix("_node0")?, pages[sample])));
-        node0.into_iter().all(|(area, here)| {
-            let there = run.columns.get(&format!("{area}_node1")).map_or(0, |pages| pages[sample]);
-            100 * here.max(there) >= SEPARATED_PERCENT * (here + there)
-        })
-    };
-    let samples = run.seconds.len();
-    let from = (0..samples).rev().take_while(|&sample| is_apart(sample)).last()?;
+    let is_apart = |sample: &usize| areas_apart(run, *sample).all(|apart| apart);
+    let from = (0..run.seconds.len()).rev().take_while(is_apart).last()?;
     Some(run.seconds[from])
 }
 
@@ -198,7 +224,7 @@ mod tests {
         let kernel = ensemble.runs(case).unwrap();
         let spread: Vec<u64> = kernel.iter().map(|run| run.columns["numa_pte_updates"][1]).collect();
         for seed in 0..RUNS {
-            let own = twin::trajectory(&case.name, &ensemble.kernel, seed).unwrap();
+            let own = twin::trajectory(&ensemble.profile, &case.name, &ensemble.kernel, seed).unwrap();
             let own = own.at("numa_pte_updates", 0.5).unwrap();
             assert!(is_within(own, &spread), "{own} is not among {spread:?}");
         }

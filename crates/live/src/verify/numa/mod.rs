@@ -61,7 +61,7 @@ pub fn from_recordings(
     }
     for (name, ensemble) in ensembles(directory)? {
         let entries = judge_ensemble(&name, &ensemble, progress)?;
-        report.notes.push(ensemble::summary(&ensemble.kernel, &entries));
+        report.notes.extend(ensemble::summary(&ensemble.kernel, &entries));
         report.entries.extend(entries);
         if !kernels.contains(&ensemble.kernel) {
             kernels.push(ensemble.kernel);

@@ -56,8 +56,8 @@ pub fn program(name: &str, seconds: u64) -> Option<ProgramSpec> {
         first_pass: first_pass(1),
     };
     Some(match name {
-        "numa01" => ProgramSpec::Numa01(Numa01 {
-            processes: 2,
+        "numa01" | "numa01n4" => ProgramSpec::Numa01(Numa01 {
+            processes: if name == "numa01" { 2 } else { 4 },
             threads: Threads::Number(2),
             mib: MIB,
             loops: ENDLESS,

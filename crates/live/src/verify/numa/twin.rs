@@ -9,14 +9,14 @@ use mm::{Event, Series};
 use super::programs::{settings, threads};
 use super::trajectory::{COUNTERS, Trajectory, pages_of};
 
-/// The machine profile of the emulated machine.
-const MACHINE: &str = "qemu-2n";
+/// The machine profile of the emulated machine of two nodes.
+pub const MACHINE: &str = "qemu-2n";
 const INTERVAL: Time = Time::from_nanoseconds(100_000_000);
 
-/// What the program named `name` does on kernel `release` of the twin; runs differ by `seed`.
-pub fn trajectory(name: &str, release: &str, seed: u64) -> Result<Trajectory, String> {
+/// What the program named `name` does on `machine` with kernel `release`; runs differ by `seed`.
+pub fn trajectory(machine: &str, name: &str, release: &str, seed: u64) -> Result<Trajectory, String> {
     let spec = threads(name).ok_or_else(|| format!("there is no program `{name}`"))?;
-    let machine = load_machine(MACHINE).map_err(|error| error.to_string())?;
+    let machine = load_machine(machine).map_err(|error| error.to_string())?;
     let run = Run {
         scenario: name.into(),
         series: Series::NUMA.name.into(),
