@@ -1,13 +1,15 @@
 //! What a process has besides the areas of its program, and in which order it all lies.
 //!
 //! ```text
-//!   from_libraries   data │ stacks of threads │ areas
-//!   fixed_areas      data │ heap │ areas │ start │ stacks of threads │ first stack    ─► addresses
+//!   from_libraries   data │ stacks of threads │ areas │ vdso
+//!   fixed_areas      data │ heap │ areas │ start │ stacks of threads │ vdso │ first stack    ─► addresses
 //! ```
 //!
 //! That is little memory, but scan passes go from the lowest address on, and a range in which one page changes is charged in full:
 //! what lies in front decides where each pass through the areas begins and ends. And it is often in the batch of a CPU
-//! that adds no more to it, where it cannot be migrated: from 6.10 on that doubles the scan period.
+//! that adds no more to it, where it cannot be migrated: from 6.10 on that doubles the scan period. The vdso has no page that can
+//! be scanned, so no thread is ever seen there, and from 6.7 on it is what a pass scans by force when the rest was done: a pass
+//! for nothing in each sequence, as recordings of 6.12.95 show.
 
 use mm::address_space::Vpn;
 use serde::{Deserialize, Serialize};
@@ -38,14 +40,19 @@ pub(super) enum Part {
     Areas,
     /// The stacks of all threads.
     Stacks,
+    /// The kernel's code for system calls that need no kernel.
+    Vdso,
 }
+
+/// Pages of the vdso.
+pub(super) const VDSO: u64 = 2;
 
 impl ProcessLayout {
     /// All parts, from the lowest address on. Data comes first; all threads use its first page.
     pub(super) fn parts(self) -> &'static [Part] {
         use Part::*;
         match self {
-            ProcessLayout::FromLibraries => &[Own { pages: DATA, used: DATA }, Stacks, Areas],
+            ProcessLayout::FromLibraries => &[Own { pages: DATA, used: DATA }, Stacks, Areas, Vdso],
             // Sizes and used pages as recorded: data without initial values, heap, the first stack. That 12 pages are left from
             // the start is an assumption: with the others more than a CPU's batch held up to 6.9, as all of them
             // could be scanned there.
@@ -55,6 +62,7 @@ impl ProcessLayout {
                 Areas,
                 Start(12),
                 Stacks,
+                Vdso,
                 Own { pages: 33, used: 2 },
             ],
         }

@@ -26,8 +26,8 @@ use super::{Stream, boot, stream};
 use crate::outcome::Outcome;
 use crate::scenario::Run;
 use crate::simulation::RunError;
-use layout::Part;
 pub use layout::ProcessLayout;
+use layout::{Part, VDSO};
 use machine::{Cpu, Node, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::jiffies::TICK_NS;
@@ -212,6 +212,10 @@ impl NumaProgram {
                 Part::Areas => {
                     self.processes[number].areas =
                         areas.iter().map(|&pages| map(system, mm, pages)).collect();
+                }
+                Part::Vdso => {
+                    let flags = VmFlags::READ.or(VmFlags::EXEC);
+                    system.mm.mmap(mm, VDSO, Backing::Anonymous, flags);
                 }
                 Part::Stacks => {
                     let own = self.threads.iter_mut().filter(|thread| thread.process == number);
