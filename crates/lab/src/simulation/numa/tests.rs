@@ -151,6 +151,23 @@ fn on_a_ring(shift: u8, opposite: &str) -> (f64, u64) {
 }
 
 #[test]
+fn threads_that_were_bound_spread_over_idle_cpus() {
+    let machine = load_machine("qemu-4n").unwrap();
+    let off = BTreeMap::from([("kernel.numa_balancing".to_string(), "0".to_string())]);
+    let mut run = Scenario::load("numa01").unwrap().run("b0", 1, &machine, &off).unwrap();
+    let Workload::Numa(threads) = &mut run.workload else { panic!("numa01 is no scenario of threads") };
+    threads.milliseconds = 1000;
+    let ProgramSpec::Numa01(program) = &mut threads.program else { panic!("{threads:?}") };
+    (program.processes, program.threads, program.mib) = (4, Threads::Number(2), 1);
+    (program.loops, program.same_node) = (1_000_000, false);
+    // Eight threads on the four CPUs of two nodes, and then on any of eight.
+    program.first_pass = Some(FirstPass { shift: 0, stay_milliseconds: 100 });
+    let outcome = crate::simulation::run(&run).unwrap();
+    let idle = outcome.cpu_seconds["idle"] / (8.0 * outcome.virtual_seconds);
+    assert!((0.03..0.2).contains(&idle), "idle for {idle} of the time");
+}
+
+#[test]
 fn memory_two_hops_away_costs_more_than_one() {
     let dear = "[links.distance-30]\nstream_gb_per_second = { value = 2.0, source = 'made up' }\n\
                 link_gb_per_second = { value = 3.0, source = 'made up' }";

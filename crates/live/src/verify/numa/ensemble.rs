@@ -229,4 +229,17 @@ mod tests {
             assert!(is_within(own, &spread), "{own} is not among {spread:?}");
         }
     }
+
+    /// Up to 6.3 a pass goes on behind the vdso; from 6.7 on it scans that alone, once a sequence and for nothing.
+    #[test]
+    fn a_single_thread_is_scanned_as_much_as_in_the_kernel() {
+        for (name, ensemble) in ensembles(&default_directory()).unwrap() {
+            let Some(case) = ensemble.cases.iter().find(|case| case.name == "pinmove") else { continue };
+            let scanned = |run: &Trajectory| *run.columns["numa_pte_updates"].last().unwrap() as f64;
+            let kernel = ensemble.runs(case).unwrap();
+            let own = twin::trajectory(&ensemble.profile, &case.name, &ensemble.kernel, 0).unwrap();
+            let ratio = scanned(&own) / (kernel.iter().map(scanned).sum::<f64>() / kernel.len() as f64);
+            assert!((0.95..1.06).contains(&ratio), "{name}: {ratio}");
+        }
+    }
 }
