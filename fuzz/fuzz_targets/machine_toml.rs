@@ -17,6 +17,7 @@ fuzz_target!(|text: &str| {
     let _ = (topology.sibling(last), machine.line_transfer(Cpu(0), last));
     for node in 0..topology.nodes {
         assert_eq!(topology.nodes_by_distance(Node(node)).len(), topology.nodes as usize);
+        let _ = (machine.memory_line(last, Node(node)), machine.stream_alone(last, Node(node), 1));
     }
     let memory = memory_layout(topology.nodes, profile.topology.memory_mib_per_node);
     let pages: u64 = memory.iter().map(|range| u64::from(range.span.end - range.span.start)).sum();

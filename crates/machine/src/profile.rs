@@ -54,7 +54,7 @@ use crate::links::{Link, LinkFigures, MemoryFigures, MemoryOf};
 use crate::page_size::PageSize;
 use crate::storage::{Device, DeviceFigures};
 use crate::time::Time;
-use crate::topology::{Cache, MAX_NODES, Node, SharedBy, Topology};
+use crate::topology::{Cache, MAX_NODES, Node, SharedBy, Topology, is_distance_table};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -542,13 +542,11 @@ impl Profile {
             let expected = "a divisor of the number of cores, nodes without CPUs apart";
             return refuse("topology.nodes", t.nodes.to_string(), expected);
         }
-        let square = t.node_distances.len() == t.nodes as usize
-            && t.node_distances.iter().all(|row| row.len() == t.nodes as usize);
-        if !square {
+        if t.node_distances.len() != usize::from(t.nodes) || !is_distance_table(&t.node_distances) {
             return refuse(
                 "topology.node_distances",
                 format!("{:?}", t.node_distances),
-                "one row and one column a node",
+                "one row and one column a node, 10 from each to itself and more to the others",
             );
         }
         if !(64..=1 << 24).contains(&t.memory_mib_per_node)
@@ -785,6 +783,7 @@ mod tests {
 
     const MILAN: &str = include_str!("../../../machines/milan-vm-252.toml");
     const E7: &str = include_str!("../../../machines/e7-8895-8s.toml");
+    const TIERED: &str = include_str!("../../../machines/tiered-2n.toml");
 
     #[test]
     fn sending_traps_only_in_a_virtual_machine() {
@@ -830,7 +829,7 @@ mod tests {
     #[test]
     fn machines_of_several_nodes_have_prices_of_their_own() {
         let numa = Profile::parse(include_str!("../../../machines/numa-256.toml")).unwrap();
-        let tiered = Profile::parse(include_str!("../../../machines/tiered-2n.toml")).unwrap();
+        let tiered = Profile::parse(TIERED).unwrap();
         assert_eq!((numa.topology().cpus(), tiered.topology().cpus()), (256, 16));
         for profile in [numa, tiered.clone()] {
             let costs = profile.costs().numa();
@@ -873,6 +872,24 @@ mod tests {
         assert!(
             matches!(refused, Err(ProfileError::OutOfRange { key, .. }) if key == "devices.swap.copy_ns")
         );
+    }
+
+    #[test]
+    fn distances_are_those_that_firmware_may_give() {
+        let with = |distances: &str| {
+            let right = "[[10, 20], [20, 10]]";
+            assert!(TIERED.contains(right));
+            Profile::parse(&TIERED.replace(right, distances)).map(|_| ())
+        };
+        assert_eq!(with("[[10, 11], [255, 10]]"), Ok(()));
+        for wrong in ["[[10, 20]]", "[[10, 20], [20]]", "[[11, 20], [20, 10]]", "[[10, 10], [20, 10]]", "[]"]
+        {
+            let refused = with(wrong);
+            assert!(
+                matches!(&refused, Err(ProfileError::OutOfRange { key, line: Some(11), .. }) if key == "topology.node_distances"),
+                "{wrong}: {refused:?}"
+            );
+        }
     }
 
     #[test]

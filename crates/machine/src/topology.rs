@@ -77,6 +77,21 @@ pub struct Cache {
 
 /// The most nodes that a machine has: sets of them are 64 bits.
 pub const MAX_NODES: u8 = 64;
+/// How far firmware says that a node is from itself (`LOCAL_DISTANCE`).
+const LOCAL_DISTANCE: u8 = 10;
+
+/// Whether the kernel would take this table of distances from firmware (`slit_valid` in drivers/acpi/numa/srat.c): as many rows
+/// as columns, 10 from each node to itself and more to all others.
+pub fn is_distance_table(distances: &[Vec<u8>]) -> bool {
+    let is_right = |from: usize, to: usize, distance: u8| match from == to {
+        true => distance == LOCAL_DISTANCE,
+        false => distance > LOCAL_DISTANCE,
+    };
+    distances.iter().enumerate().all(|(from, row)| {
+        row.len() == distances.len()
+            && row.iter().enumerate().all(|(to, &distance)| is_right(from, to, distance))
+    })
+}
 
 /// The shape of a machine: equal sockets, equal cores, one node a socket or one for all.
 #[derive(Clone, Debug, PartialEq)]
