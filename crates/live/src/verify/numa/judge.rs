@@ -99,10 +99,7 @@ pub fn entries(
     faults: &[Fault],
     decisions: &[Decision],
 ) -> Vec<Entry> {
-    let mut settings = Settings::default();
-    for (setting, value) in &case.settings {
-        settings.set(setting, value).expect("settings were read from a kernel");
-    }
+    let settings = case.settings().expect("they were checked when the recording was opened");
     let mut ahead: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (number, decision) in decisions.iter().enumerate().rev() {
         ahead.entry(decision.tid).or_default().push(number);
@@ -155,7 +152,7 @@ pub fn entries(
     judge.tally.into_iter().map(entry).collect()
 }
 
-/// When each fault must have been looked at: when the first of it and those that began after it was counted.
+/// When each fault has to be looked at: as soon as it or any that began after it is counted.
 fn counted_by(faults: &[Fault]) -> Vec<u64> {
     let mut counted: Vec<u64> = faults.iter().map(|fault| fault.time).collect();
     for fault in (1..counted.len()).rev() {

@@ -81,7 +81,7 @@ pub fn judge(
     let mut entries = Vec::new();
     for case in &recording.cases {
         let name = format!("{subject}: {}", case.name);
-        recording.is_whole(case)?;
+        recording.require_lossless(case)?;
         progress(&format!("judging {name}"));
         let (faults, decisions) = (recording.faults(case)?, recording.decisions(case)?);
         entries.extend(judge::entries(&name, &features, recording, case, &faults, &decisions));

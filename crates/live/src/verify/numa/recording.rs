@@ -7,9 +7,10 @@
 //!     numa01.decisions.csv.zst     passes, preferred nodes, moves of tasks       Decision
 //! ```
 //!
-//! Columns follow each other, each with one number a fault, zigzag and seven bits a byte: microseconds since the fault
-//! before, less than none where that one was counted later; CPU; thread; pages since the thread's fault before; `mpol_misplaced` returned (-1: stay); (source + 1) · 3 +
-//! answer + 1 of `should_numa_migrate_memory` (0 if it was not called); its CPU; last cpupid; node afterwards; flags.
+//! Columns follow each other, each with one number a fault, zigzag and seven bits a byte: microseconds since the fault before,
+//! negative where that one was counted later; CPU; thread; pages since the thread's fault before; what `mpol_misplaced` returned
+//! (-1: stay); (source + 1) · 3 + answer + 1 of `should_numa_migrate_memory` (0 if it was not called); its CPU; last cpupid; node
+//! afterwards; flags.
 //!
 //! A kernel in emulation writes the same files with [`Recording::write`], a case at a time.
 
@@ -18,6 +19,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use machine::topology::{MAX_NODES, is_distance_table};
+use mm::sysctl::{SettingError, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::recordings::{RecordingError, description, name_of, unpacked, with_file};
@@ -31,6 +34,14 @@ const HEADER: &str = "t_us,cpu,tid,event,fields\n";
 const PACKING: i32 = 9;
 /// Tens of times what a recording has.
 const MOST_BYTES: u64 = 1 << 26;
+/// More microseconds, pages and MiB than a recording has, and few enough for sums and products of them.
+const MOST: u64 = 1 << 40;
+/// Fields that are nodes, or -1.
+const NODES: [&str; 4] = ["nid", "pref", "src_nid", "dst_nid"];
+/// Fields of `work` that are numbers of pages.
+const PAGES: [&str; 5] = ["total", "loc_remote", "loc_local", "loc_fail", "migrated"];
+/// Fields between which a range of addresses is.
+const RANGES: [[&str; 2]; 2] = [["start", "end"], ["vm_start", "vm_end"]];
 
 /// The content of `numa.toml`, and where it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -141,24 +152,64 @@ impl Decision {
     }
 }
 
+impl Case {
+    /// The settings that it ran with.
+    pub fn settings(&self) -> Result<Settings, SettingError> {
+        let mut settings = Settings::default();
+        self.settings.iter().try_for_each(|(setting, value)| settings.set(setting, value))?;
+        Ok(settings)
+    }
+}
+
 impl Recording {
     /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
         let recording: Recording = description(directory, FILE)?;
-        Ok(Recording { directory: directory.to_path_buf(), ..recording })
+        let recording = Recording { directory: directory.to_path_buf(), ..recording };
+        recording.check().map_err(|problem| recording.wrong(problem))?;
+        Ok(recording)
+    }
+
+    /// Whether there can be such a machine, and such cases.
+    fn check(&self) -> Result<(), String> {
+        let nodes = self.distances.len();
+        if !(1..=usize::from(MAX_NODES)).contains(&nodes) || !is_distance_table(&self.distances) {
+            return Err(
+                "distances: one row and one column a node, 10 from each to itself and more to the others"
+                    .into(),
+            );
+        }
+        let is_missing = |&node: &u8| usize::from(node) >= nodes;
+        if self.node_of_cpu.is_empty() || self.node_of_cpu.iter().any(is_missing) {
+            return Err(format!(
+                "node_of_cpu: a node from 0 to {} for each CPU, of which there is one",
+                nodes - 1
+            ));
+        }
+        for case in &self.cases {
+            case.settings().map_err(|error| format!("{}: {error}", case.name))?;
+            if case.buffer_mib >= MOST {
+                return Err(format!(
+                    "{}: buffer_mib = {}: no machine has as much",
+                    case.name, case.buffer_mib
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, problem: String) -> RecordingError {
+        RecordingError::Description { file: self.directory.join(FILE).display().to_string(), problem }
     }
 
     /// An error if the kernel could not keep all events of a case: what followed from them cannot be judged.
-    pub fn is_whole(&self, case: &Case) -> Result<(), RecordingError> {
+    pub fn require_lossless(&self, case: &Case) -> Result<(), RecordingError> {
         match case.lost {
             0 => Ok(()),
-            lost => Err(RecordingError::Description {
-                file: self.directory.join(FILE).display().to_string(),
-                problem: format!(
-                    "{}: {lost} events were lost; nothing can be judged by the others",
-                    case.name
-                ),
-            }),
+            lost => Err(self.wrong(format!(
+                "{}: {lost} events were lost; nothing can be judged by the others",
+                case.name
+            ))),
         }
     }
 
@@ -170,16 +221,23 @@ impl Recording {
         let faults = faults(&bytes, case.faults)
             .ok_or_else(|| wrong(format!("it does not hold {} faults", case.faults)))?;
         let (cpus, nodes) = (self.node_of_cpu.len(), self.distances.len());
-        let is_there = |fault: &&Fault| {
+        let is_there = |fault: &Fault| {
             let Filter { source, cpu, .. } =
                 fault.filter.unwrap_or(Filter { source: fault.node, cpu: fault.cpu, answer: false });
             let places = [fault.node, source, fault.misplaced.unwrap_or(source)];
-            [fault.cpu, cpu].iter().all(|&cpu| usize::from(cpu) < cpus)
+            fault.time < MOST
+                && [fault.cpu, cpu].iter().all(|&cpu| usize::from(cpu) < cpus)
                 && places.iter().all(|&node| usize::from(node) < nodes)
         };
-        match faults.iter().position(|fault| !is_there(&fault)) {
+        // When the last fault of each thread was counted: those of one follow each other.
+        let mut before: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut follows =
+            |fault: &Fault| before.insert(fault.tid, fault.time).is_none_or(|before| before <= fault.time);
+        match faults.iter().position(|fault| !is_there(fault) || !follows(fault)) {
             None => Ok(faults),
-            Some(at) => Err(wrong(format!("fault {at} is on a CPU or node that the machine does not have"))),
+            Some(at) => Err(wrong(format!(
+                "fault {at} is on a CPU or node that the machine does not have, or not when it can have been"
+            ))),
         }
     }
 
@@ -190,11 +248,34 @@ impl Recording {
         let wrong = |(number, _): (usize, &str)| RecordingError::Stream {
             file: file.clone(),
             place: format!("line {}", number + 1),
-            problem: "expected time, CPU, thread, event and fields".into(),
+            problem: "expected time, CPU, thread, event and fields, of this machine and in the order of time"
+                .into(),
         };
-        let lines = text.lines().enumerate().skip(1);
-        let there = |decision: &Decision| usize::from(decision.cpu) < self.node_of_cpu.len();
-        lines.map(|line| decision(line.1).filter(there).ok_or_else(|| wrong(line))).collect()
+        let mut now = 0;
+        let mut read = |line: (usize, &str)| {
+            let decision =
+                decision(line.1).filter(|decision| decision.time >= now && self.may_take(decision));
+            let decision = decision.ok_or_else(|| wrong(line))?;
+            now = decision.time;
+            Ok(decision)
+        };
+        text.lines().enumerate().skip(1).map(&mut read).collect()
+    }
+
+    /// Whether this machine can have taken a decision.
+    fn may_take(&self, decision: &Decision) -> bool {
+        let counts = |name: &&str| decision.field(name).is_some_and(|pages| pages < MOST);
+        let is_there =
+            |name: &&str| decision.node(name).is_none_or(|node| usize::from(node) < self.distances.len());
+        let ascends = |range: &[&str; 2]| {
+            let [start, end] = range.map(|name| decision.field(name));
+            start.is_none() || start <= end
+        };
+        decision.time < MOST
+            && usize::from(decision.cpu) < self.node_of_cpu.len()
+            && NODES.iter().all(is_there)
+            && (decision.event != "work" || PAGES.iter().all(counts))
+            && RANGES.iter().all(ascends)
     }
 
     /// Leaves a recording of one case in `directory`, with its faults in the order in which they began, and decisions in that of
@@ -375,7 +456,7 @@ mod tests {
         fn a_fault()(
             time in 0u64..10_000,
             cpu in 0u16..4,
-            tid in 190u32..200,
+            tid in 6u32..10,
             page in any::<u64>(),
             misplaced in prop::option::of(0u8..2),
             filter in prop::option::of((0u8..2, 0u16..4, any::<bool>())),
@@ -388,24 +469,80 @@ mod tests {
         }
     }
 
+    /// Faults of which those of a thread are in the order of time, and those of others nearly.
+    fn some_faults(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Fault>> {
+        prop::collection::vec(a_fault(), count).prop_map(|mut faults| {
+            faults.sort_by_key(|fault| (fault.time / 500, fault.tid, fault.time));
+            faults
+        })
+    }
+
     prop_compose! {
         fn a_decision()(
-            time in any::<u64>(),
+            time in 0..MOST,
             cpu in 0u16..4,
             tid in any::<u32>(),
-            event in "[a-z_]{1,20}",
-            fields in prop::collection::btree_map("[a-z_]{1,9}", any::<u64>(), 1..9),
+            event in "[a-z_]{5,20}",
+            fields in prop::collection::btree_map("[a-z_]{6}", any::<u64>(), 1..9),
         ) -> Decision {
             Decision::new(time, cpu, tid, &event, fields)
         }
     }
 
+    prop_compose! {
+        /// What a kernel might say, of threads that the case has and of one that it has not.
+        fn a_plausible_decision()(
+            time in 0u64..20_000,
+            cpu in 0u16..4,
+            tid in 6u32..9,
+            event in prop::sample::select(vec![
+                "work", "cpn", "cpnret", "setnuma", "sched_migrate_task", "sched_move_numa", "sched_skip_vma_numa",
+            ]),
+            nodes in [-1i64..2, -1..2, -1..2, -1..2],
+            pages in [0u64..MOST, 0..9, 0..9, 0..9, 0..9],
+            [from, to] in [0u64..4000, 0..4000],
+            state in [0i64..9, 0..2000, 0..2000],
+            reason in 0i64..9,
+            n in 0i64..600,
+        ) -> Decision {
+            let nodes = NODES.into_iter().zip(nodes);
+            let pages = PAGES.into_iter().zip(pages.map(|pages| pages as i64));
+            let range = [from.min(to) as i64 * 4096, from.max(to) as i64 * 4096];
+            let ranges = RANGES.into_iter().flat_map(|names| names.into_iter().zip(range));
+            let state = ["seq", "period", "period_max"].into_iter().zip(state);
+            // No node to which the judge would add faults that the twin does not have, or take more from than it has.
+            let others =
+                [("pref", -1), ("reason", reason), ("n", n), ("pid", 7), ("orig_cpu", 1), ("dest_cpu", from as i64 % 4)];
+            let fields = nodes.chain(pages).chain(ranges).chain(state).chain(others);
+            Decision::new(time, cpu, tid, event, fields.map(|(name, value)| (name.to_string(), value as u64)))
+        }
+    }
+
     proptest! {
+        /// Whatever else a recording says, each of its decisions agrees or does not.
+        #[test]
+        fn what_can_be_read_can_be_judged(
+            faults in some_faults(0..60),
+            mut decisions in prop::collection::vec(a_plausible_decision(), 0..60),
+            release in prop::sample::select(vec!["6.1.192", "6.5.13", "6.12.95", "6.18.15", "7.2.12"]),
+        ) {
+            decisions.sort_by_key(|decision| decision.time);
+            let faults: Vec<Fault> =
+                faults.into_iter().map(|fault| Fault { page: fault.page % 4000, ..fault }).collect();
+            let directory = tempfile::tempdir().unwrap();
+            let recording = Recording { kernel: release.into(), ..recording() };
+            recording.write(directory.path(), &case(), &faults, &decisions).unwrap();
+            let read = Recording::open(directory.path()).unwrap();
+            let entries = crate::verify::numa::judge("numa", &read, &mut |_| {}).unwrap();
+            prop_assert!(entries.iter().all(|entry| entry.twin <= entry.kernel));
+        }
+
         #[test]
         fn what_is_written_is_read(
-            faults in prop::collection::vec(a_fault(), 0..40),
-            decisions in prop::collection::vec(a_decision(), 0..10),
+            faults in some_faults(0..40),
+            mut decisions in prop::collection::vec(a_decision(), 0..10),
         ) {
+            decisions.sort_by_key(|decision| decision.time);
             let directory = tempfile::tempdir().unwrap();
             recording().write(directory.path(), &case(), &faults, &decisions).unwrap();
             let read = Recording::open(directory.path()).unwrap();
@@ -418,7 +555,7 @@ mod tests {
         /// The columns cannot be cut anywhere, and whatever they hold is faults of this machine or refused.
         #[test]
         fn damage_is_refused(
-            faults in prop::collection::vec(a_fault(), 1..20),
+            faults in some_faults(1..20),
             cut in 1usize..50,
             garbage in prop::collection::vec(any::<u8>(), 0..300),
             count in 0usize..30,
@@ -451,16 +588,56 @@ mod tests {
     }
 
     #[test]
+    fn machines_and_cases_that_cannot_be_are_refused() {
+        type Change = fn(&mut Recording, &mut Case);
+        let changes: [(Change, &str); 7] = [
+            (|recording, _| recording.distances.clear(), "numa.toml: distances: one row"),
+            (|recording, _| recording.distances[1] = vec![20], "numa.toml: distances: one row"),
+            (|recording, _| recording.distances[1][0] = 10, "numa.toml: distances: one row"),
+            (|recording, _| recording.node_of_cpu.clear(), "numa.toml: node_of_cpu: a node from 0 to 1"),
+            (|recording, _| recording.node_of_cpu[3] = 2, "numa.toml: node_of_cpu: a node from 0 to 1"),
+            (|_, case| case.buffer_mib = u64::MAX >> 1, "numa.toml: numa01: buffer_mib = "),
+            (
+                |_, case| *case.settings.values_mut().next().unwrap() = "3".into(),
+                "numa.toml: numa01: numa_balancing/scan_size_mb",
+            ),
+        ];
+        for (change, expected) in changes {
+            let (mut recording, mut case) = (recording(), case());
+            change(&mut recording, &mut case);
+            let directory = tempfile::tempdir().unwrap();
+            recording.write(directory.path(), &case, &[], &[]).unwrap();
+            let error = Recording::open(directory.path()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
     fn lines_that_are_no_decisions_are_refused() {
-        for text in
-            ["1,0,7,work", "1,0,7,work,seq", "x,0,7,work,seq=1", "1,0,7,work,seq=0xg", "1,9,7,work,seq=1"]
-        {
+        for text in [
+            "1,0,7,work",
+            "1,0,7,work,seq",
+            "x,0,7,setnuma,nid=1",
+            "1,0,7,setnuma,nid=0xg",
+            "1,9,7,setnuma,nid=1",
+            "1,0,7,setnuma,nid=2",
+            "1099511627776,0,7,setnuma,nid=1",
+            "1,0,7,work,total=1 loc_remote=1 loc_local=1 loc_fail=1",
+            "1,0,7,work,total=1 loc_remote=-1 loc_local=1 loc_fail=1 migrated=1",
+            "1,0,7,cpn,start=0x2000 end=0x1000",
+            "2,0,7,setnuma,nid=1\n1,0,7,setnuma,nid=1",
+        ] {
             let directory = tempfile::tempdir().unwrap();
             recording().write(directory.path(), &case(), &[], &[]).unwrap();
             let packed = zstd::stream::encode_all(format!("{HEADER}{text}\n").as_bytes(), 1).unwrap();
             fs::write(directory.path().join("numa01.decisions.csv.zst"), packed).unwrap();
             let error = Recording::open(directory.path()).unwrap().decisions(&case()).unwrap_err();
-            assert!(error.to_string().contains("line 2: expected time, CPU, thread"), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("line {}: expected time, CPU, thread", 1 + text.lines().count())),
+                "{error}"
+            );
         }
     }
 }
