@@ -15,7 +15,7 @@
 //!
 //! In the kernel: `kernel/trace/trace.c` and `kernel/trace/ring_buffer.c` (6.18).
 
-mod btf;
+pub mod btf;
 mod format;
 mod instance;
 mod kprobes;
@@ -23,7 +23,6 @@ mod mount;
 mod ring_buffer;
 mod text;
 
-pub use btf::{BtfError, member_offsets, of_this_kernel};
 pub use format::{EventFormat, Field, FormatError};
 pub use instance::{BufferStatistics, INSTANCE_PREFIX, Instance};
 pub use kprobes::Kprobes;

@@ -22,7 +22,7 @@ use super::programs::{MIB, RECORDED_SECONDS, settings};
 use super::recording::{Case, Recording};
 use crate::record::tracepoints::{DecodeError, Decoder};
 use crate::snapshot;
-use crate::tracefs::{EventFormat, Instance, Kprobes, SubBufferLayout, Tracefs, of_this_kernel};
+use crate::tracefs::{EventFormat, Instance, Kprobes, SubBufferLayout, Tracefs, btf};
 
 /// Of each CPU. A fault takes 160 bytes, and no CPU was seen to take more than 110,000.
 const BUFFER_KIB: &str = "24000";
@@ -183,11 +183,31 @@ impl Tracing {
 /// The probe of `task_numa_work`, which is given the address of one member of the thread's state and tells others.
 fn probe_of_work() -> io::Result<String> {
     let members: Vec<&str> = STATE.iter().map(|(_, member, ..)| *member).chain([WORK]).collect();
-    let offsets = of_this_kernel(TASK, &members)?;
+    let offsets = btf::of_this_kernel(TASK, &members)?;
     let (work, offsets) = offsets.split_last().expect("there are members");
     let fields = STATE.iter().zip(offsets).map(|((field, _, kind, further), offset)| {
         let from_work = (offset + 8 * further) as i64 - *work as i64;
         format!(" {field}={from_work:+}(%di):{kind}")
     });
     Ok(format!("p:{GROUP}/work task_numa_work{}", fields.collect::<String>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is taken at a probe is what events are composed of, by the same names and in the same order.
+    #[test]
+    fn probes_take_what_is_watched() {
+        let taken = |what: &'static str| what.split(' ').filter_map(|word| Some(word.split_once('=')?.0));
+        let work = ("work", STATE.iter().map(|&(field, ..)| field).collect());
+        let mut probes: Vec<(&str, Vec<&str>)> =
+            PROBES.iter().map(|&(name, _, what)| (name, taken(what).collect())).chain([work]).collect();
+        let own = WATCHED.iter().filter(|watched| watched.system == GROUP);
+        let mut watched: Vec<(&str, Vec<&str>)> =
+            own.map(|watched| (watched.name, watched.fields.to_vec())).collect();
+        probes.sort_unstable();
+        watched.sort_unstable();
+        assert_eq!(probes, watched);
+    }
 }
