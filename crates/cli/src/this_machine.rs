@@ -73,7 +73,7 @@ fn topology(cpuinfo: &str) -> Result<TopologyFigures, anyhow::Error> {
     }
     let nodes = online("/sys/devices/system/node/online").unwrap_or_else(|_| vec![0]);
     let with_cpus = online("/sys/devices/system/node/has_cpu").map_or(nodes.len(), |nodes| nodes.len());
-    let distances = nodes.iter().map(|&node| distances(node, nodes.len())).collect();
+    let distances = nodes.iter().enumerate().map(|(at, &node)| distances(node, at, nodes.len())).collect();
     let count = |n: usize| u16::try_from(n).context("more than 65535 of a kind");
     Ok(TopologyFigures {
         source: "/sys/devices/system of this machine".into(),
@@ -117,11 +117,13 @@ fn numbers(list: &str) -> Option<Vec<u32>> {
     Some(found)
 }
 
-fn distances(node: u32, nodes: usize) -> Vec<u8> {
+/// From a node, the one at `at` of `nodes`; where there is no table, as the kernel assumes then.
+fn distances(node: u32, at: usize, nodes: usize) -> Vec<u8> {
     let text =
         fs::read_to_string(format!("/sys/devices/system/node/node{node}/distance")).unwrap_or_default();
     let read: Option<Vec<u8>> = text.split_whitespace().map(|number| number.parse().ok()).collect();
-    read.filter(|row| row.len() == nodes).unwrap_or_else(|| vec![10; nodes])
+    let assumed = || (0..nodes).map(|to| if to == at { 10 } else { 20 }).collect();
+    read.filter(|row| row.len() == nodes).unwrap_or_else(assumed)
 }
 
 fn memory_mib() -> Result<u64, anyhow::Error> {
