@@ -129,7 +129,6 @@ pub struct NumaBalancing {
     current: Vec<Option<TaskId>>,
     /// By folio: who touched it last, or when it was scanned.
     last: Vec<Cpupid>,
-    slow: Vec<bool>,
     /// By node: the nearest one without CPUs; none of such a node.
     slower: Vec<Option<Node>>,
     promotions: Vec<NodePromotion>,
@@ -152,11 +151,10 @@ impl NumaBalancing {
             others.filter(|_| !slow(&node))
         };
         NumaBalancing {
-            tasks: Tasks::new(topology.node_distances.clone(), memory_only.clone()),
+            tasks: Tasks::new(topology.node_distances.clone(), memory_only),
             runs: Vec::new(),
             current: vec![None; topology.cpus()],
             last: Vec::new(),
-            slow: memory_only,
             slower: (0..topology.nodes).map(|node| slower(Node(node))).collect(),
             promotions: vec![NodePromotion::default(); nodes],
             faulting: Vec::new(),
@@ -212,7 +210,7 @@ impl NumaBalancing {
     /// Whether a node's memory is slow: it has no CPUs.
     #[inline]
     pub fn is_slow(&self, node: Node) -> bool {
-        self.slow[node.index()]
+        self.tasks.memory_only[node.index()]
     }
 
     /// The nearest node with slow memory, of one with fast memory.
