@@ -8,7 +8,7 @@
 //! ```
 
 use super::scan::bit;
-use super::{Kernel, Model, TICK_NS, UNSET, node, ticks};
+use super::{Kernel, Model, UNSET, node, ticks};
 
 /// Faults by node, shared and private.
 pub type Counts = [[u64; 2]; 2];
@@ -326,5 +326,3 @@ impl Model {
         own.locality = [0; 2];
     }
 }
-
-const _: () = assert!(TICK_NS == 4_000_000);
