@@ -24,8 +24,9 @@ use workload::threads::{ProgramSpec, Threads};
 
 /// Where its arms come from.
 pub const SCENARIO: &str = "pid-filter";
-/// CPUs of a node, for processes of up to so many threads.
-const CPUS_OF_NODE: [(u32, u16); 2] = [(16, 4), (u32::MAX, 64)];
+/// CPUs of a node, for processes of up to so many threads and for those of more.
+const CPUS_OF_NODE: [u16; 2] = [4, 64];
+const FEW_THREADS: u32 = 16;
 const PROCESSES: u32 = 2;
 /// Memory of a process, MiB.
 const MIB: u64 = 256;
@@ -128,9 +129,8 @@ impl Arm {
     /// Its runs; as many seeds as the scenario says, if none are given.
     pub fn experiment(&self, seeds: Option<u32>) -> Result<Experiment, ScenarioError> {
         let mut experiment = Experiment::of(SCENARIO, seeds)?;
-        let fits = |&&(threads, _): &&(u32, u16)| self.threads <= threads;
-        let (_, cpus) = CPUS_OF_NODE.iter().find(fits).expect("the last one is for all");
-        experiment.machine.topology.cores_per_socket = *cpus;
+        let cpus = CPUS_OF_NODE[usize::from(self.threads > FEW_THREADS)];
+        experiment.machine.topology.cores_per_socket = cpus;
         experiment.machine.topology.threads_per_core = 1;
         experiment.scenario.name = self.name();
         if let Workload::Numa(threads) = &mut experiment.scenario.workload {

@@ -12,17 +12,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The virtual time that a run has reached; copies are of the same run.
 #[derive(Clone, Debug, Default)]
-pub struct Reached(/* nanoseconds */ Arc<AtomicU64>);
+pub struct Reached {
+    nanoseconds: Arc<AtomicU64>,
+}
 
 impl Reached {
     /// The run is at `now`.
     pub fn note(&self, now: Time) {
-        self.0.store(now.picoseconds() / 1000, Ordering::Relaxed);
+        self.nanoseconds.store(now.picoseconds() / 1000, Ordering::Relaxed);
     }
 
     /// Where it is.
     pub fn time(&self) -> Time {
-        Time::from_nanoseconds(self.0.load(Ordering::Relaxed))
+        Time::from_nanoseconds(self.nanoseconds.load(Ordering::Relaxed))
     }
 }
 
