@@ -10,8 +10,8 @@
 //!
 //! A profile has one figure for a machine's own and one for all its other nodes, which is right for two sockets. Tables of
 //! links say what differs: on every way of a distance, or between two nodes, both ways. Tables of memory say what differs about
-//! one node: its controller, and how far it is from its own CPUs; or from all CPUs, if it has none of its own. What is named is
-//! always a part of the machine, and each table gives what it knows.
+//! one node: its controller, and how far it is from its own CPUs; or from all CPUs, if it has none of its own. A table names a
+//! distance or nodes that the machine has, and gives those figures that are known.
 //!
 //! A distance only selects. It is no price: firmware writes 20, 21 or 32 for the same other socket, and the kernel compares
 //! distances and does not compute with them. So whoever changes `node_distances` changes what the kernel chooses, and whoever

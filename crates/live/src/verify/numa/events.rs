@@ -8,8 +8,9 @@
 //! ```
 //!
 //! Between the first and the last event of a fault its thread does nothing else that is watched, though it may sleep and
-//! others run. Faults are put in the order in which they began, as each sees who was there last when it begins; where two threads fault
-//! on a page, the one that began first may end last. A fault that was under way when the recording began has no beginning and counts as lost.
+//! others run. Faults are put in the order in which they began, as each sees who was there last when it begins; where two threads
+//! fault on a page, the one that began first may end last. A fault that was under way when the recording began has no beginning
+//! and counts as lost.
 
 use std::collections::BTreeMap;
 

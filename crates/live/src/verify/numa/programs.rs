@@ -5,8 +5,8 @@
 //!                                     └─► lab::simulation::numa: the twin's
 //! ```
 //!
-//! Each runs for ten seconds on two nodes of two CPUs, and for five where every decision is recorded. Scan delays and periods are a tenth of the defaults and less, so that
-//! seconds show what takes minutes.
+//! Each runs for ten seconds on two nodes of two CPUs, and for five where every decision is recorded. Scan delays and periods are
+//! a tenth of the defaults and less, so that seconds show what takes minutes.
 
 use std::collections::BTreeMap;
 
