@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use machine::{Cpu, Machine, Node, Profile};
 use mm::Category;
-use mm::page_alloc::memory_layout;
+use mm::memory_map::memory_layout_of;
 
 fuzz_target!(|text: &str| {
     let Ok(profile) = Profile::parse(text) else { return };
@@ -19,8 +19,9 @@ fuzz_target!(|text: &str| {
         assert_eq!(topology.nodes_by_distance(Node(node)).len(), topology.nodes as usize);
         let _ = (machine.memory_line(last, Node(node)), machine.stream_alone(last, Node(node), 1));
     }
-    let memory = memory_layout(topology.nodes, profile.topology.memory_mib_per_node);
+    let mib = profile.topology.memory_mib_per_node;
+    let memory = memory_layout_of(profile.page_size, topology.nodes, mib);
     let pages: u64 = memory.iter().map(|range| u64::from(range.span.end - range.span.start)).sum();
-    let expected = profile.topology.memory_mib_per_node * u64::from(topology.nodes) * 256;
+    let expected = profile.page_size.pages_of_mib(mib) * u64::from(topology.nodes);
     assert_eq!(pages + 1, expected, "all memory but the first page is in a zone");
 });
