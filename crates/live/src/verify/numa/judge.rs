@@ -28,18 +28,11 @@ use super::placements::Placements;
 use super::recording::{Case, Decision, Fault, Recording};
 use super::ticks::Ticks;
 use super::vmas::{RecordedVmas, vmas_of};
-use crate::verify::{Causes, Entry};
+use crate::verify::{Agreement, Causes, Entry};
 
 /// Pages of a process besides its buffer: stacks, text, libraries.
 const OTHER_PAGES: u64 = 100;
 const PAGES_OF_MIB: u64 = 256;
-
-/// Decisions of a kind, and how many of them the twin takes too.
-#[derive(Clone, Copy, Debug, Default)]
-struct Agreement {
-    all: u64,
-    equal: u64,
-}
 
 struct AddressSpace {
     scan: scan::MmScan,
@@ -147,7 +140,7 @@ pub fn entries(
     }
     next.for_each(|(fault, _)| judge.fault(fault));
     let entry = |(counter, agreement): (&'static str, Agreement)| {
-        Entry::new(name, counter, agreement.all, agreement.equal, Causes::default())
+        Entry::new(name, counter, agreement.all, agreement.exact, Causes::default())
     };
     judge.tally.into_iter().map(entry).collect()
 }
@@ -163,9 +156,7 @@ fn counted_by(faults: &[Fault]) -> Vec<u64> {
 
 impl Judge<'_> {
     fn count(&mut self, kind: &'static str, equal: bool) {
-        let agreement = self.tally.entry(kind).or_default();
-        agreement.all += 1;
-        agreement.equal += u64::from(equal);
+        self.tally.entry(kind).or_default().note(equal);
     }
 
     fn node(&self, cpu: u16) -> Node {
