@@ -8,6 +8,7 @@
 //! Then there is a directory `events/numa/setnuma` as of any tracepoint. Calls that a probe had to let pass, as all places for
 //! returns were taken or another probe was at work, are counted in `kprobe_profile`.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -46,21 +47,21 @@ impl Kprobes {
         let events: Vec<&str> = self.names.iter().filter_map(|name| name.rsplit('/').next()).collect();
         missed(&text, &events).ok_or(TracefsError::File {
             path,
-            source: io::Error::other("expected lines of name, calls and calls that were missed"),
+            source: io::Error::other(
+                "expected a line for each event, with its name, calls and calls that were missed",
+            ),
         })
     }
 }
 
-/// The sum of what these events missed.
+/// The sum of what these events missed; nothing unless there is a line for each.
 fn missed(text: &str, events: &[&str]) -> Option<u64> {
-    let mut sum = 0;
+    let mut by_event = BTreeMap::new();
     for line in text.lines() {
         let [name, _, missed] = line.split_whitespace().collect::<Vec<_>>()[..] else { return None };
-        if events.contains(&name) {
-            sum += missed.parse::<u64>().ok()?;
-        }
+        by_event.insert(name, missed);
     }
-    Some(sum)
+    events.iter().map(|event| by_event.get(event)?.parse::<u64>().ok()).sum()
 }
 
 fn append(root: &Path, line: &str) -> io::Result<()> {
@@ -86,7 +87,7 @@ mod tests {
         let text =
             "  fault             19008      0\n  misret    190    7\n  mis  200  2\n  theirs  5  1000\n";
         assert_eq!(missed(text, &["fault", "misret", "mis"]), Some(9));
-        assert_eq!(missed("", &["fault"]), Some(0));
+        assert_eq!(missed("", &["fault"]), None, "an event that is not there");
         assert_eq!(missed("fault 3", &["fault"]), None);
         assert_eq!(missed("fault 3 x", &["fault"]), None);
     }
