@@ -20,8 +20,8 @@ scenarios, 20 seeds each, with a verdict on each hypothesis. A plot shows how of
 over the longest of them.
 
 pid-filter: on which kernels does NUMA balancing starve memory that no thread faulted in lately? A
-map of sharing, threads and run time, each kernel against the one that scans all. All of it takes half
-an hour of CPU time.
+map of sharing, threads and run time, each kernel against the one that scans all. All of it takes
+half an hour of CPU time.
 
 What is there already is not run again.
 
