@@ -17,7 +17,7 @@
 //! distances and does not compute with them. So whoever changes `node_distances` changes what the kernel chooses, and whoever
 //! changes links what it costs.
 //!
-//! A machine looks all this up once, when it is switched on ([`Way::between`]).
+//! A machine looks all this up once, when it is switched on (`Way::between`).
 
 use crate::costs::Costs;
 use crate::page_size::PageSize;
