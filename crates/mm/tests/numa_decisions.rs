@@ -566,18 +566,16 @@ fn a_new_thread_scans_after_two_ticks() {
 }
 
 fn two_nodes() -> Tasks {
-    Tasks::new(vec![vec![10, 20], vec![20, 10]], vec![false; 2])
+    Tasks::new(vec![vec![10, 20], vec![20, 10]], Nodes::of_all(&[0, 1]))
 }
 
 /// No thread can be at home on a node without CPUs: the nearest one with some takes its place.
 #[test]
 fn a_thread_is_at_home_where_it_can_run() {
     let distances = vec![vec![10, 40, 20], vec![40, 10, 30], vec![20, 30, 10]];
-    for (memory_only, home) in
-        [([false, false, false], 2), ([false, false, true], 0), ([true, false, true], 1)]
-    {
+    for (with_cpus, home) in [(&[0, 1, 2][..], 2), (&[0, 1], 0), (&[1], 1)] {
         let (f, settings) = (features("y612"), NumaSettings::default());
-        let mut tasks = Tasks::new(distances.clone(), memory_only.to_vec());
+        let mut tasks = Tasks::new(distances.clone(), Nodes::of_all(with_cpus));
         let task = tasks.add(TaskNuma::new(7, &settings));
         let mut mm = MmScan::default();
         let (last, cpu_node, flags) = (Cpupid::UNSET, Node(1), FaultFlags::default());
@@ -587,7 +585,7 @@ fn a_thread_is_at_home_where_it_can_run() {
             tasks.fault(&f, &settings, task, at, &fault, None, &mut mm, || 4096);
             mm.scan_seq += 1;
         }
-        assert_eq!(tasks.get(task).preferred, Some(Node(home)), "{memory_only:?}");
+        assert_eq!(tasks.get(task).preferred, Some(Node(home)), "{with_cpus:?}");
     }
 }
 

@@ -30,6 +30,7 @@ use crate::folio::FolioId;
 use cpupid::Cpupid;
 use heat::Heat;
 use machine::{Cpu, Node, SpinLock, Time, Topology};
+use migrate::policy::Nodes;
 use migrate::promotion::NodePromotion;
 use placement::{Group, TaskId, TaskNuma};
 use scan::policy::SkipReason;
@@ -42,14 +43,14 @@ pub struct Tasks {
     tasks: Vec<TaskNuma>,
     groups: Vec<Group>,
     distances: Vec<Vec<u8>>,
-    /// By node: it has no CPUs.
-    memory_only: Vec<bool>,
+    /// Nodes that threads can run on.
+    with_cpus: Nodes,
 }
 
 impl Tasks {
     /// None yet, on a machine with this table of distances, some of whose nodes may have memory only.
-    pub fn new(distances: Vec<Vec<u8>>, memory_only: Vec<bool>) -> Tasks {
-        Tasks { tasks: Vec::new(), groups: Vec::new(), distances, memory_only }
+    pub fn new(distances: Vec<Vec<u8>>, with_cpus: Nodes) -> Tasks {
+        Tasks { tasks: Vec::new(), groups: Vec::new(), distances, with_cpus }
     }
 
     fn nodes(&self) -> usize {
@@ -143,15 +144,13 @@ pub struct NumaBalancing {
 impl NumaBalancing {
     pub(crate) fn new(topology: &Topology) -> NumaBalancing {
         let nodes = topology.nodes as usize;
-        let slow = |node: &Node| topology.is_memory_only(*node);
-        let memory_only: Vec<bool> = (0..topology.nodes).map(|node| slow(&Node(node))).collect();
-        let slower = |node: Node| {
-            let distance = |to: &Node| topology.node_distances[node.index()][to.index()];
-            let others = (0..topology.nodes).map(Node).filter(slow).min_by_key(distance);
-            others.filter(|_| !slow(&node))
-        };
+        let (slow, fast): (Vec<u8>, Vec<u8>) =
+            (0..topology.nodes).partition(|&node| topology.is_memory_only(Node(node)));
+        let (slow, with_cpus) = (Nodes::of_all(&slow), Nodes::of_all(&fast));
+        let slower =
+            |node: Node| slow.nearest(&topology.node_distances[node.index()]).filter(|_| with_cpus.has(node));
         NumaBalancing {
-            tasks: Tasks::new(topology.node_distances.clone(), memory_only),
+            tasks: Tasks::new(topology.node_distances.clone(), with_cpus),
             runs: Vec::new(),
             current: vec![None; topology.cpus()],
             last: Vec::new(),
@@ -210,7 +209,7 @@ impl NumaBalancing {
     /// Whether a node's memory is slow: it has no CPUs.
     #[inline]
     pub fn is_slow(&self, node: Node) -> bool {
-        self.tasks.memory_only[node.index()]
+        !self.tasks.with_cpus.has(node)
     }
 
     /// The nearest node with slow memory, of one with fast memory.

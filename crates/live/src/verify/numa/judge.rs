@@ -17,7 +17,7 @@ use machine::{Cpu, Node};
 use mm::Features;
 use mm::numa::Tasks;
 use mm::numa::cpupid::Cpupid;
-use mm::numa::migrate::policy::{self as migration, FaultFlags, Mempolicy};
+use mm::numa::migrate::policy::{self as migration, FaultFlags, Mempolicy, Nodes};
 use mm::numa::placement::policy::{LOAD_AVG_MAX, Locality};
 use mm::numa::placement::{CountedFault, Kind, TaskClock, TaskId, TaskNuma};
 use mm::numa::scan;
@@ -116,7 +116,7 @@ pub fn entries(
         placements: Placements::new(faults, decisions),
         taken: BTreeMap::new(),
         ahead,
-        tasks: Tasks::new(recording.distances.clone(), vec![false; recording.distances.len()]),
+        tasks: Tasks::new(recording.distances.clone(), Nodes::of_all(&recording.node_of_cpu)),
         ids: BTreeMap::new(),
         spaces: case.processes.iter().map(space).collect(),
         space_of: BTreeMap::new(),

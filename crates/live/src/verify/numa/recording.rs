@@ -71,7 +71,7 @@ pub struct Case {
     /// Hint faults in it.
     pub faults: usize,
     /// Events that the kernel could not keep. Nothing can be judged by a case that lost some.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
     /// Memory of each process, MiB.
     pub buffer_mib: u64,
@@ -308,7 +308,7 @@ pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError
     with_file(directory, FILE)?.iter().map(open).collect()
 }
 
-fn is_none(count: &u64) -> bool {
+fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

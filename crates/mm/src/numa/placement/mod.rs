@@ -437,8 +437,12 @@ impl Tasks {
         own.last_runtime = clock.runtime_ns;
         let mut group = own.group.map(|group| &mut self.groups[group]);
         let decayed = policy::decay(own, group.as_mut().map(|group| &mut group.faults), runtime, period);
-        let mut best =
-            decayed.best.map(|best| policy::nearest_with_cpus(best, &self.distances, &self.memory_only));
+        // The node itself, or the nearest one that threads can run on (`numa_nearest_node` with `N_CPU`).
+        let (distances, with_cpus) = (&self.distances, self.with_cpus);
+        let mut best = decayed.best.map(|best| match with_cpus.has(best) {
+            true => best,
+            false => with_cpus.nearest(&distances[best.index()]).unwrap_or(best),
+        });
         if let Some(group) = group {
             (group.active_nodes, group.max_cpu_faults) = policy::active_nodes(&group.faults);
             best = best.map(|best| policy::preferred_group_node(&group.faults, best, &self.distances));

@@ -124,15 +124,6 @@ pub fn decay(task: &mut TaskNuma, mut group: Option<&mut FaultStats>, runtime: u
     decayed
 }
 
-/// The node itself, or the nearest one that threads can run on (`numa_nearest_node` with `N_CPU`).
-pub fn nearest_with_cpus(node: Node, distances: &[Vec<u8>], memory_only: &[bool]) -> Node {
-    if !memory_only[node.index()] {
-        return node;
-    }
-    let others = (0..distances.len()).filter(|&other| !memory_only[other]);
-    others.min_by_key(|&other| distances[node.index()][other]).map_or(node, |other| Node(other as u8))
-}
-
 /// Whether a group runs on a node: a third of what it runs where it runs most (`numa_is_active_node`).
 pub fn is_active(cpu_faults: u64, max_cpu_faults: u64) -> bool {
     cpu_faults * ACTIVE_NODE_FRACTION > max_cpu_faults
