@@ -100,6 +100,11 @@ struct Thread {
 }
 
 impl Thread {
+    /// Whether it may run on the CPUs of a node.
+    fn may_run_on(&self, node: Node) -> bool {
+        self.pinned.is_none_or(|only| only == node)
+    }
+
     /// Begins to use some pages of an area.
     fn begin(&mut self, area: u32, pages: Range<Vpn>, write: bool, is_touch: bool) {
         (self.area, self.pages, self.write, self.is_touch) = (area as usize, pages, write, is_touch);
@@ -365,7 +370,7 @@ impl NumaProgram {
                     u8::MAX => Node(with_cpus - 1),
                     node => Node(node % with_cpus),
                 });
-                if self.threads[number].pinned.is_some_and(|node| node != system.machine.node(cpu)) {
+                if !self.threads[number].may_run_on(system.machine.node(cpu)) {
                     self.move_home(system, cpu, number);
                     return Progress::Left;
                 }

@@ -114,11 +114,14 @@ impl Schedule {
         let topology = &system.machine.topology;
         let here = topology.node(cpu);
         let far = |other: &Cpu| topology.node_distances[here.index()][topology.node(*other).index()];
-        let idle = |other: &Cpu| self.queues[other.index()].is_empty();
+        let idle: Vec<Cpu> =
+            topology.all_cpus().filter(|other| self.queues[other.index()].is_empty()).collect();
+        if idle.is_empty() {
+            return;
+        }
         for &thread in self.queues[cpu.index()].iter().skip(1) {
-            let may_run =
-                |other: &Cpu| threads[thread].pinned.is_none_or(|node| node == topology.node(*other));
-            let nearest = topology.all_cpus().filter(idle).filter(may_run).min_by_key(far);
+            let may_run = |other: &Cpu| threads[thread].may_run_on(topology.node(*other));
+            let nearest = idle.iter().copied().filter(may_run).min_by_key(far);
             if let Some(nearest) = nearest {
                 self.queues[cpu.index()].retain(|&other| other != thread);
                 let now = system.machine.now(cpu);
@@ -135,7 +138,7 @@ impl Schedule {
         }
         let topology = &system.machine.topology;
         let here = topology.node(cpu);
-        let movable = |&thread: &usize| threads[thread].pinned.is_none_or(|node| node == here);
+        let movable = |&thread: &usize| threads[thread].may_run_on(here);
         let waiting = |other: &Cpu| self.queues[other.index()].iter().skip(1).any(movable);
         let key = |other: &Cpu| (topology.node(*other) == here, self.queues[other.index()].len());
         let Some(busiest) = topology.all_cpus().filter(waiting).max_by_key(key) else { return };
