@@ -157,10 +157,10 @@ impl<C: Category> Machine<C> {
     /// Says whether `cpu` has a task to run; an SMT sibling feels it.
     pub fn set_busy(&mut self, cpu: Cpu, busy: bool) {
         self.busy[cpu.index()] = busy;
-        let shares = &self.topology.turn_shares;
-        let of_busy = |(cpu, share): (usize, &f64)| if self.busy[cpu] { *share } else { 0.0 };
-        let taken: f64 = shares.iter().enumerate().map(of_busy).sum();
-        self.turns.iter_mut().zip(shares).for_each(|(turns, share)| *turns = (taken / share).max(1.0));
+        let busy = self.busy.iter().filter(|&&busy| busy).count();
+        let all = busy == self.busy.len();
+        let turns = self.turns.iter_mut().zip(&self.topology.turn_shares);
+        turns.for_each(|(turns, share)| *turns = if all { 1.0 / share } else { busy.max(1) as f64 });
         self.clocks[cpu.index()].wakes = Time::NEVER;
     }
 

@@ -108,8 +108,8 @@ pub struct Topology {
     pub memory_only_nodes: u8,
     /// Distance table as firmware gives it: 10 = local.
     pub node_distances: Vec<Vec<u8>>,
-    /// Where CPUs are emulated, one after the other: what part of the time each has while all are busy; those that are idle
-    /// leave theirs to the others. None where CPUs run at the same time.
+    /// Where CPUs are emulated, one after the other: what part of the time each has while all are busy, which depends on when each
+    /// ticks; while some are idle, the others have equal parts. None where CPUs run at the same time.
     pub turn_shares: Vec<f64>,
     /// Data and unified caches, nearest first.
     pub caches: Vec<Cache>,

@@ -41,6 +41,19 @@ fn who_has_a_smaller_share_takes_longer() {
 }
 
 #[test]
+fn while_one_is_idle_the_others_have_equal_parts() {
+    let topology = Topology { cores_per_socket: 3, turn_shares: vec![0.5, 0.25, 0.25], ..Topology::single() };
+    let mut machine: Machine<Work> = Machine::new(topology, Costs::FREE);
+    for cpu in [0, 1] {
+        machine.set_busy(Cpu(cpu), true);
+    }
+    for cpu in [0, 1] {
+        machine.charge(Cpu(cpu), Work::Any, ns(10));
+        assert_eq!(machine.now(Cpu(cpu)), ns(20));
+    }
+}
+
+#[test]
 fn who_waits_does_not_wait_longer_than_for_the_other() {
     let mut machine = machine();
     machine.set_busy(Cpu(0), true);
