@@ -59,7 +59,7 @@ impl Sharing {
 
     fn program(self, threads: u32) -> ProgramSpec {
         let threads = Threads::Number(threads);
-        let first_pass = Some(FirstPass { shift: 1, stay_milliseconds: 0 });
+        let first_pass = Some(FirstPass { shift: 1, stay_milliseconds: 0, one_cpu: false });
         let slices = Numa02 {
             threads,
             mib: MIB,

@@ -19,7 +19,7 @@
 //!   passes: all of the area, or the thread's slice, `loops` times or until the time is over
 //! ```
 
-use super::{Layout, Operation, Threads, equal_processes};
+use super::{Affinity, Layout, Operation, Threads, equal_processes};
 use crate::demand::{MIB_PAGES, SpecError, at_least_one};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,15 @@ pub struct FirstPass {
     pub shift: u8,
     /// Then it stays on node `i` for so long, before it may run anywhere.
     pub stay_milliseconds: u64,
+    /// Each time on the first CPU of the node, with all others that are there.
+    #[serde(default)]
+    pub one_cpu: bool,
+}
+
+impl FirstPass {
+    fn affinity(self, node: u8) -> Affinity {
+        if self.one_cpu { Affinity::FirstCpuOf(node) } else { Affinity::Node(node) }
+    }
 }
 
 /// numa01.
@@ -78,10 +87,10 @@ pub struct Numa02 {
     /// Each slice is a mapping of its own.
     #[serde(default)]
     pub own_areas: bool,
-    /// The main thread touches all memory before the others start.
+    /// Each process's first thread touches all its memory before it starts these.
     #[serde(default)]
     pub main_touches_first: bool,
-    /// Until then all threads compute; then the main thread maps the memory.
+    /// Until then all threads compute; then one maps the memory and touches it, and the others wait for it.
     #[serde(default)]
     pub mapped_after_milliseconds: u64,
     /// Bound to nodes, if it is.
@@ -89,7 +98,7 @@ pub struct Numa02 {
     pub first_pass: Option<FirstPass>,
 }
 
-/// One thread that is moved to the last node and back.
+/// One thread on the first CPU of the first node, which is moved to the first CPU of the last node and back.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinMove {
@@ -149,20 +158,22 @@ impl Numa02 {
             true => (threads, pages / u64::from(threads)),
             false => (1, pages),
         };
-        // A page more, which nobody uses, keeps mappings apart: the kernel makes neighbours one.
-        let length = each + u64::from(self.own_areas);
-        let layout = equal_processes(self.processes, vec![length; areas as usize], threads);
+        let mut layout = equal_processes(self.processes, vec![each; areas as usize], threads);
+        let is_late = self.mapped_after_milliseconds > 0;
+        for process in &mut layout.processes {
+            process.apart = self.own_areas;
+            process.touched = self.main_touches_first && !is_late;
+        }
         let stream = |thread: u32| {
             let own = if self.own_areas { (0, each) } else { slice(pages, thread, threads) };
-            // What is not the main thread's waits for it.
-            let first = if thread == 0 { (0, pages) } else { (0, 0) };
+            let first = if is_late && thread == 0 { (0, pages) } else { (0, 0) };
             Stream {
                 first: self.first_pass,
                 number: thread,
                 area: if self.own_areas { thread } else { 0 },
-                barrier: self.main_touches_first,
+                barrier: is_late,
                 computes_until: self.mapped_after_milliseconds * 1_000_000,
-                maps: thread == 0 && self.mapped_after_milliseconds > 0,
+                maps: is_late && thread == 0,
                 passes: [if self.main_touches_first { first } else { own }, own],
                 // Each pass after the first one.
                 loops: if self.main_touches_first { self.loops } else { self.loops - 1 },
@@ -215,7 +226,7 @@ struct Stream {
     computes_until: u64,
     /// Then it maps its area anew.
     maps: bool,
-    /// From when on it is bound to which node, the last being `u8::MAX`; in order.
+    /// From when on it is bound to the first CPU of which node, the last being `u8::MAX`; in order.
     pins: Vec<(u64, u8)>,
     /// When it ends, in nanoseconds; 0 if that is up to `loops`.
     until: u64,
@@ -250,6 +261,11 @@ impl Streams {
         &self.layout
     }
 
+    /// See [`super::Program::reads_clock`].
+    pub(super) fn reads_clock(&self, thread: usize) -> bool {
+        self.streams[thread].reads_clock()
+    }
+
     #[inline]
     pub(super) fn next(&mut self, thread: usize, now: u64) -> Option<Operation> {
         self.streams[thread].next(now)
@@ -257,6 +273,11 @@ impl Streams {
 }
 
 impl Stream {
+    fn reads_clock(&self) -> bool {
+        let waits = self.step == Step::Start && self.computes_until > 0;
+        waits || matches!(self.step, Step::Bound | Step::Staying) || self.until > 0
+    }
+
     /// The next part of a pass; none at its end.
     #[inline]
     fn part(&mut self, pass: usize) -> Option<Operation> {
@@ -278,7 +299,7 @@ impl Stream {
         }
         if let Some(&(from, node)) = self.pins.first().filter(|(from, _)| *from <= now) {
             self.pins.retain(|&(other, _)| other > from);
-            return Some(Operation::Pin(Some(node)));
+            return Some(Operation::Pin(Some(Affinity::FirstCpuOf(node))));
         }
         loop {
             match self.step {
@@ -293,7 +314,8 @@ impl Stream {
                     }
                     self.step = Step::Binds;
                     if let Some(first) = self.first {
-                        return Some(Operation::Pin(Some((self.number as u8).wrapping_add(first.shift))));
+                        let node = (self.number as u8).wrapping_add(first.shift);
+                        return Some(Operation::Pin(Some(first.affinity(node))));
                     }
                 }
                 Step::Binds => {
@@ -319,9 +341,9 @@ impl Stream {
                 }
                 Step::Bound => {
                     self.step = Step::Staying;
-                    let stay = self.first.map_or(0, |first| first.stay_milliseconds);
-                    self.stay_until = now + stay * 1_000_000;
-                    return Some(Operation::Pin(Some(self.number as u8)));
+                    let first = self.first.expect("it was bound for its first pass");
+                    self.stay_until = now + first.stay_milliseconds * 1_000_000;
+                    return Some(Operation::Pin(Some(first.affinity(self.number as u8))));
                 }
                 Step::Staying => {
                     if now >= self.stay_until {

@@ -15,7 +15,7 @@
 //! process comes back to its pages, how often the scheduler moves it while it runs, how long its system calls take. A page is
 //! only ever on another node if its process was moved. Files are not here: mappings that are only read are never scanned.
 
-use super::{Layout, Operation, Threads, equal_processes};
+use super::{Affinity, Layout, Operation, Threads, equal_processes};
 use crate::demand::kernel_build::{RecordedBuild, RecordedBuildDemand};
 use crate::demand::{Demand, Operation as Step, SpecError, plausible};
 use crate::mappings::Mappings;
@@ -217,7 +217,7 @@ impl KernbenchThreads {
             if slot.random.random::<f64>() < self.moves * part {
                 slot.pinned = true;
                 // Nodes are counted modulo how many there are.
-                return Some(Operation::Pin(Some(slot.random.random_range(0..8))));
+                return Some(Operation::Pin(Some(Affinity::Node(slot.random.random_range(0..8)))));
             }
             return Some(Operation::Compute { nanoseconds });
         }

@@ -63,8 +63,8 @@ pub enum Operation {
         /// CPU time.
         nanoseconds: u64,
     },
-    /// May run on the CPUs of one node only, or of all (`sched_setaffinity`). Nodes are counted modulo those that have CPUs.
-    Pin(Option<u8>),
+    /// May run on some CPUs only, or on all (`sched_setaffinity`).
+    Pin(Option<Affinity>),
     /// Has its memory come from one node only, or from where the kernel will (`set_mempolicy`: MPOL_BIND, MPOL_DEFAULT).
     SetMempolicy(Option<u8>),
     /// Waits until all threads of its process are here.
@@ -90,11 +90,41 @@ pub enum Operation {
     TransactionEnd,
 }
 
+/// Where a thread may run. Nodes are counted modulo those that have CPUs; 255 is the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// On the CPUs of a node.
+    Node(u8),
+    /// On one CPU, the first of a node.
+    FirstCpuOf(u8),
+}
+
+impl Affinity {
+    /// Of so many nodes that have CPUs, which one.
+    pub fn node(self, nodes: u8) -> u8 {
+        match self {
+            Affinity::Node(u8::MAX) | Affinity::FirstCpuOf(u8::MAX) => nodes - 1,
+            Affinity::Node(node) | Affinity::FirstCpuOf(node) => node % nodes,
+        }
+    }
+}
+
 /// A process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// Length of each area of private anonymous memory that it begins with, in pages.
     pub areas: Vec<u64>,
+    /// Whether something lies between them; neighbours become one for the kernel.
+    pub apart: bool,
+    /// Its first thread touches all of it before it starts the others.
+    pub touched: bool,
+}
+
+impl Process {
+    /// With such areas, side by side and untouched.
+    fn new(areas: Vec<u64>) -> Process {
+        Process { areas, apart: false, touched: false }
+    }
 }
 
 /// What a program is about.
@@ -198,6 +228,15 @@ impl Program {
         }
     }
 
+    /// Whether what `thread` does next depends on the time.
+    pub fn reads_clock(&self, thread: usize) -> bool {
+        match self {
+            Program::Streams(program) => program.reads_clock(thread),
+            Program::Sharing(_) | Program::Kernbench(_) => false,
+            Program::HotSet(_) | Program::Samples(_) => true,
+        }
+    }
+
     /// What `thread` does next at `now`, nanoseconds after the start; none when it has nothing more to do.
     #[inline]
     pub fn next(&mut self, thread: usize, now: u64) -> Option<Operation> {
@@ -292,9 +331,8 @@ impl<'de> Deserialize<'de> for Threads {
 
 /// The layout of `processes` processes with the same areas and as many threads each.
 fn equal_processes(processes: u32, areas: Vec<u64>, threads: u32) -> Layout {
-    let process = Process { areas };
     Layout {
-        processes: vec![process; processes as usize],
+        processes: vec![Process::new(areas); processes as usize],
         threads: (0..processes).flat_map(|process| vec![process; threads as usize]).collect(),
     }
 }

@@ -206,7 +206,7 @@ impl SampledThreads {
         let layout = Layout {
             processes: areas
                 .values()
-                .map(|areas| Process { areas: areas.iter().map(|&(_, pages)| pages).collect() })
+                .map(|areas| Process::new(areas.iter().map(|&(_, pages)| pages).collect()))
                 .collect(),
             threads: threads.keys().map(|&(pid, _)| process(pid)).collect(),
         };
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn threads_use_areas_when_they_did() {
         let mut threads = SampledThreads::new(parse(CSV.as_bytes()).unwrap());
-        let layout = Layout { processes: vec![Process { areas: vec![1, 1, 1] }], threads: vec![0, 0] };
+        let layout = Layout { processes: vec![Process::new(vec![1, 1, 1])], threads: vec![0, 0] };
         assert_eq!(*threads.layout(), layout, "128 MiB apart is apart");
         assert_eq!(threads.next(0, 0), Some(Operation::Compute { nanoseconds: 1500 }));
         assert_eq!(threads.next(0, 1500), Some(Operation::Touch { area: 2, page: 0, write: true }));

@@ -83,8 +83,8 @@ impl Sharing {
         };
         let process_of = |thread| if self.processes { group_of(thread) } else { 0 };
         let processes = match self.processes {
-            true => vec![Process { areas: areas(1) }; self.groups as usize],
-            false => vec![Process { areas: areas(self.groups) }],
+            true => vec![Process::new(areas(1)); self.groups as usize],
+            false => vec![Process::new(areas(self.groups))],
         };
         let layout = Layout { processes, threads: (0..threads).map(process_of).collect() };
         let state = |thread: u32| SharingThread {

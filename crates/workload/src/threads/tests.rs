@@ -28,7 +28,7 @@ fn numa01_clears_all_memory_51_times_in_every_thread() {
     let text = "kind = \"numa01\"\nprocesses = 2\nthreads = \"half\"\nmib = 3\nloops = 50";
     let mut program = program(text, 8);
     assert_eq!(program.layout().threads, [0, 0, 0, 0, 1, 1, 1, 1]);
-    assert_eq!(program.layout().processes, vec![Process { areas: vec![768] }; 2]);
+    assert_eq!(program.layout().processes, vec![Process::new(vec![768]); 2]);
     for thread in 0..8 {
         assert_eq!(streamed(&all(&mut program, thread)), 51 * 768);
     }
@@ -79,9 +79,9 @@ fn the_first_pass_may_be_bound_to_nodes() {
     let operations = all(&mut program(text, 2), 1);
     let part = Operation::Stream { area: 0, first: 256, pages: 256, write: true };
     let expected = [
-        Operation::Pin(Some(2)),
+        Operation::Pin(Some(Affinity::Node(2))),
         part,
-        Operation::Pin(Some(1)),
+        Operation::Pin(Some(Affinity::Node(1))),
         Operation::Pin(None),
         part,
         Operation::TransactionEnd,
@@ -89,14 +89,15 @@ fn the_first_pass_may_be_bound_to_nodes() {
     assert_eq!(operations, expected);
     let text = "kind = \"numa02\"\nthreads = 2\nmib = 2\nloops = 1\nmain_touches_first = true";
     let mut program = program(text, 2);
-    assert_eq!(streamed(&all(&mut program, 0)), 512 + 256);
-    assert_eq!(all(&mut program, 1), [Operation::Barrier, part, Operation::TransactionEnd]);
+    assert!(program.layout().processes[0].touched);
+    assert_eq!(all(&mut program, 1), [part, Operation::TransactionEnd]);
 }
 
 #[test]
 fn memory_may_be_mapped_late() {
     let text = "kind = \"numa02\"\nthreads = 2\nmib = 2\nloops = 1\nmain_touches_first = true\nmapped_after_milliseconds = 3";
     let mut program = program(text, 2);
+    assert!(!program.layout().processes[0].touched);
     let compute = |nanoseconds| Some(Operation::Compute { nanoseconds });
     assert_eq!(program.next(0, 0), compute(1_000_000));
     assert_eq!(program.next(0, 2_500_000), compute(500_000));
@@ -110,10 +111,10 @@ fn memory_may_be_mapped_late() {
 fn a_thread_is_moved_and_comes_back() {
     let mut program = program("kind = \"pin-move\"\nmib = 2\nmilliseconds = 8", 2);
     let at = |program: &mut Program, ms: u64| program.next(0, ms * 1_000_000);
-    assert_eq!(at(&mut program, 0), Some(Operation::Pin(Some(0))));
+    assert_eq!(at(&mut program, 0), Some(Operation::Pin(Some(Affinity::FirstCpuOf(0)))));
     assert!(matches!(at(&mut program, 1), Some(Operation::Stream { .. })));
-    assert_eq!(at(&mut program, 2), Some(Operation::Pin(Some(u8::MAX))));
-    assert_eq!(at(&mut program, 5), Some(Operation::Pin(Some(0))));
+    assert_eq!(at(&mut program, 2), Some(Operation::Pin(Some(Affinity::FirstCpuOf(u8::MAX)))));
+    assert_eq!(at(&mut program, 5), Some(Operation::Pin(Some(Affinity::FirstCpuOf(0)))));
     assert_eq!(at(&mut program, 8), None);
 }
 

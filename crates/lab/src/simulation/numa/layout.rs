@@ -32,8 +32,8 @@ pub enum ProcessLayout {
 /// A part of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Pages, of which the first thread touches some.
-    Own { pages: u64, used: u64 },
+    /// Pages, of which the first thread touches some, and some more when it starts the other threads.
+    Own { pages: u64, used: u64, later: u64 },
     /// Pages that it touches to start, and that nobody can touch any more then.
     Start(u64),
     /// The areas of the program.
@@ -48,31 +48,38 @@ pub(super) enum Part {
 pub(super) const VDSO: u64 = 2;
 
 impl ProcessLayout {
-    /// All parts, from the lowest address on. Data comes first; all threads use its first page.
+    /// All parts, from the lowest address on. Data comes first; threads use its first page.
     pub(super) fn parts(self) -> &'static [Part] {
         use Part::*;
         match self {
-            ProcessLayout::FromLibraries => &[Own { pages: DATA, used: DATA }, Stacks, Areas, Vdso],
-            // Sizes and used pages as recorded: data without initial values, heap, the first stack. That 12 pages are left from
-            // the start is an assumption: with the others more than a CPU's batch held up to 6.9, as all of them
-            // could be scanned there.
+            ProcessLayout::FromLibraries => &[Own { pages: DATA, used: DATA, later: 0 }, Stacks, Areas, Vdso],
+            // Sizes and used pages as recorded: data without initial values, heap, the first stack. That 16 pages are left from
+            // the start is an assumption: with it, what was seen on 6.1 not to be scanned, as it is in a CPU's
+            // batch, are the stacks of all threads but the first, and what is used of the heap last.
             ProcessLayout::FixedAreas => &[
-                Own { pages: 678, used: 5 },
-                Own { pages: 34, used: 2 },
+                Own { pages: 678, used: 5, later: 0 },
+                Own { pages: 34, used: 2, later: 3 },
                 Areas,
-                Start(12),
+                Start(16),
                 Stacks,
                 Vdso,
-                Own { pages: 33, used: 2 },
+                Own { pages: 33, used: 2, later: 0 },
             ],
         }
     }
 
+    /// Whether threads use their process's data whatever they do, as calls of shared libraries find their functions there. A static
+    /// program that goes through memory uses it only to look at the clock: in the vdso, through a pointer.
+    pub(super) fn uses_data(self) -> bool {
+        self == ProcessLayout::FromLibraries
+    }
+
     /// The pages that a thread uses of its stack.
     pub(super) fn stack_used(self, stack: Range<Vpn>) -> Range<Vpn> {
-        match self {
-            ProcessLayout::FromLibraries => stack.start..stack.start + 2,
-            ProcessLayout::FixedAreas => stack.end - 1..stack.end,
-        }
+        let used = match self {
+            ProcessLayout::FromLibraries => 2,
+            ProcessLayout::FixedAreas => 1,
+        };
+        stack.end - used..stack.end
     }
 }

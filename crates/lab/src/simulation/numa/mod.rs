@@ -13,7 +13,7 @@
 //! waking up, priorities, load that changes, and imbalance that the scheduler tolerates (schedule.rs).
 //!
 //! Each thread has a stack of 8 MiB, of which it uses a page or two, and each process some data, which its first thread has touched
-//! before it starts the others; they use one page of it (layout.rs).
+//! before it starts the others; of it they may use one page (layout.rs).
 
 mod layout;
 mod placement;
@@ -28,7 +28,7 @@ use crate::scenario::Run;
 use crate::simulation::RunError;
 pub use layout::ProcessLayout;
 use layout::{Part, VDSO};
-use machine::{Cpu, Node, Time};
+use machine::{Cpu, Node, Time, Topology};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::jiffies::TICK_NS;
 use mm::memcontrol::Memcg;
@@ -41,13 +41,17 @@ use report::Report;
 use schedule::Schedule;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use workload::threads::{Operation, Program as Programs, ProgramSpec};
+use workload::threads::{Affinity, Operation, Process as ProcessSpec, Program as Programs, ProgramSpec};
 
 const TICK: Time = Time::from_nanoseconds(TICK_NS);
 /// PIDs begin after the daemons'.
 const FIRST_PID: u32 = 1000;
+/// What a kernel thread does before others get their turn, nanoseconds.
+const KERNEL_WORK: u64 = 1_000_000;
 /// Pages of a thread's stack.
 const STACK: u64 = 2048;
+/// Pages of a page table: stacks begin anywhere in one.
+const SPAN: u64 = 512;
 
 /// The program as scenarios describe it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,8 +68,24 @@ pub struct NumaThreads {
     pub cpuset_mems: Vec<u8>,
     /// The longest virtual time, milliseconds; a program that takes longer is cut off.
     pub milliseconds: u64,
+    /// The node that the first thread of each process runs on until it has started the others: that of who started it.
+    #[serde(default)]
+    pub begins_on: u8,
+    /// A thread of the kernel that is busy when the program starts, if one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_thread: Option<KernelThread>,
     /// What runs.
     pub program: ProgramSpec,
+}
+
+/// A thread that computes, uses no memory, and ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelThread {
+    /// The CPU that it begins on.
+    pub cpu: u16,
+    /// What it has to do, milliseconds of CPU time.
+    pub milliseconds: u64,
 }
 
 struct Process {
@@ -95,14 +115,53 @@ struct Thread {
     /// One cache line of each page is used, not all.
     is_touch: bool,
     waits: bool,
-    /// The only node that it may run on.
-    pinned: Option<Node>,
+    /// What it may run on, if not on all CPUs.
+    pinned: Option<CpuSet>,
+}
+
+/// CPUs that a thread may run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CpuSet {
+    Of(Node),
+    Only(Cpu),
+}
+
+impl CpuSet {
+    fn new(topology: &Topology, affinity: Affinity) -> CpuSet {
+        let node = Node(affinity.node(topology.nodes - topology.memory_only_nodes));
+        match affinity {
+            Affinity::Node(_) => CpuSet::Of(node),
+            Affinity::FirstCpuOf(_) => CpuSet::Only(topology.cpus_of(node)[0]),
+        }
+    }
+
+    fn has(self, topology: &Topology, cpu: Cpu) -> bool {
+        match self {
+            CpuSet::Of(node) => topology.node(cpu) == node,
+            CpuSet::Only(only) => cpu == only,
+        }
+    }
 }
 
 impl Thread {
-    /// Whether it may run on the CPUs of a node.
-    fn may_run_on(&self, node: Node) -> bool {
-        self.pinned.is_none_or(|only| only == node)
+    fn new(task: TaskId, process: usize) -> Thread {
+        Thread {
+            task,
+            process,
+            stack: 0,
+            pages: 0..0,
+            area: 0,
+            touched: Vec::new(),
+            write: true,
+            is_touch: false,
+            waits: false,
+            pinned: None,
+        }
+    }
+
+    /// Whether it may run on a CPU.
+    fn may_run_on(&self, topology: &Topology, cpu: Cpu) -> bool {
+        self.pinned.is_none_or(|set| set.has(topology, cpu))
     }
 
     /// Begins to use some pages of an area.
@@ -127,6 +186,7 @@ enum Progress {
 /// Threads of all processes on the CPUs of a machine.
 struct NumaProgram {
     placement: TaskPlacement,
+    begins_on: Node,
     cpuset: Option<Nodes>,
     layout: ProcessLayout,
     demand: Programs,
@@ -136,11 +196,15 @@ struct NumaProgram {
     by_node: Vec<u64>,
     report: Report,
     running: usize,
+    /// The last of the threads, and what it has left to do, nanoseconds.
+    kernel_thread: Option<(usize, u64)>,
     finished_at: Time,
     kswapds: Kswapds,
     out_of_memory: bool,
     /// Nobody runs on past this time.
     pause: Time,
+    /// When the first threads of all processes had done what they do before they start others.
+    began: Time,
     next_pid: u32,
 }
 
@@ -162,6 +226,7 @@ impl NumaProgram {
         let processes = layout.processes.iter().map(process).collect();
         let mut program = NumaProgram {
             placement: spec.placement,
+            begins_on: Node(spec.begins_on),
             cpuset,
             layout: spec.layout,
             demand,
@@ -171,24 +236,31 @@ impl NumaProgram {
             by_node: vec![0; nodes],
             report: Report::default(),
             running: layout.threads.len(),
+            kernel_thread: None,
             finished_at: Time::ZERO,
             kswapds: Kswapds::default(),
             out_of_memory: false,
             pause: Time::NEVER,
+            began: Time::ZERO,
             next_pid,
         };
         for &process in &layout.threads {
             program.add_thread(system, process as usize);
         }
         for (number, process) in layout.processes.iter().enumerate() {
-            program.begin_process(system, number, &process.areas);
+            program.begin_process(system, number, process);
         }
+        program.began =
+            system.machine.topology.all_cpus().map(|cpu| system.machine.now(cpu)).max().unwrap_or_default();
         let order = program.schedule.shuffled(program.threads.len());
         let mut started = vec![0; program.processes.len()];
+        if let Some(thread) = spec.kernel_thread {
+            program.start_kernel_thread(system, thread);
+        }
         for thread in order {
             let cpu = program.schedule.idlest_cpu(system, None);
             let before = &mut started[program.threads[thread].process];
-            let start = system.machine.costs.numa().thread_start * *before;
+            let start = program.began + system.machine.costs.numa().thread_start * *before;
             *before += 1;
             program.schedule.enqueue(system, &program.threads, cpu, thread, start);
         }
@@ -200,23 +272,27 @@ impl NumaProgram {
         self.next_pid - 1
     }
 
-    /// Maps the parts of a process, and touches what its first thread does before it starts the others.
-    fn begin_process(&mut self, system: &mut System, number: usize, areas: &[u64]) {
+    /// Maps the parts of a process, and touches what its first thread does before it starts the others, and to start them: the
+    /// description of each is on top of its stack.
+    fn begin_process(&mut self, system: &mut System, number: usize, spec: &ProcessSpec) {
         let Process { mm, first, .. } = self.processes[number];
         let (mut touched, mut start) = (Vec::new(), 0..0);
+        let (mut tops, mut later_used) = (Vec::new(), Vec::new());
         for &part in self.layout.parts() {
             match part {
-                Part::Own { pages, used } => {
+                Part::Own { pages, used, later } => {
                     let own = map(system, mm, pages).start;
                     touched.extend(own..own + used);
+                    later_used.extend(own + used..own + used + later);
                 }
                 Part::Start(pages) => {
                     start = map(system, mm, pages);
                     touched.extend(start.clone());
                 }
                 Part::Areas => {
+                    let map = if spec.apart { map_apart } else { map };
                     self.processes[number].areas =
-                        areas.iter().map(|&pages| map(system, mm, pages)).collect();
+                        spec.areas.iter().map(|&pages| map(system, mm, pages)).collect();
                 }
                 Part::Vdso => {
                     let flags = VmFlags::READ.or(VmFlags::EXEC);
@@ -224,18 +300,36 @@ impl NumaProgram {
                 }
                 Part::Stacks => {
                     let own = self.threads.iter_mut().filter(|thread| thread.process == number);
-                    own.for_each(|thread| thread.stack = map_stack(system, mm));
+                    let own: Vec<&mut Thread> = own.collect();
+                    let stacks = map_stacks(system, mm, own.len(), self.schedule.chance(SPAN));
+                    tops.extend(stacks.iter().map(|stack| stack + STACK - 1));
+                    own.into_iter().zip(stacks).for_each(|(thread, stack)| thread.stack = stack);
                 }
             }
         }
         self.processes[number].data = touched[0];
-        let cpu = self.schedule.idlest_cpu(system, None);
+        let cpu = self.schedule.idlest_cpu(system, Some(CpuSet::Of(self.begins_on)));
         system.mm.switch_task(&system.machine, cpu, Some(first));
-        for page in touched {
+        if spec.touched {
+            touched.extend(self.processes[number].areas.iter().cloned().flatten());
+        }
+        for page in touched.into_iter().chain(tops).chain(later_used) {
             self.use_page(system, cpu, mm, page, true);
         }
         system.mm.mprotect(mm, start, VmFlags::default());
         system.mm.switch_task(&system.machine, cpu, None);
+    }
+
+    /// It has an address space with nothing in it.
+    fn start_kernel_thread(&mut self, system: &mut System, thread: KernelThread) {
+        let pid = self.pid();
+        let mm = system.mm.create_mm(Memcg::ROOT);
+        let first = system.mm.add_task(Time::ZERO, mm, pid, None);
+        self.processes.push(Process { mm, first, data: 0, areas: Vec::new(), alive: 1, waiting: Vec::new() });
+        let number = self.threads.len();
+        self.threads.push(Thread::new(first, self.processes.len() - 1));
+        self.kernel_thread = Some((number, thread.milliseconds * 1_000_000));
+        self.schedule.enqueue(system, &self.threads, Cpu(thread.cpu), number, self.began);
     }
 
     fn add_thread(&mut self, system: &mut System, process: usize) {
@@ -243,31 +337,29 @@ impl NumaProgram {
         let own = &mut self.processes[process];
         let task = system.mm.add_task(Time::ZERO, own.mm, pid, Some(own.first));
         own.alive += 1;
-        self.threads.push(Thread {
-            task,
-            process,
-            stack: 0,
-            pages: 0..0,
-            area: 0,
-            touched: Vec::new(),
-            write: true,
-            is_touch: false,
-            waits: false,
-            pinned: None,
-        });
+        self.threads.push(Thread::new(task, process));
     }
 
-    /// A tick on `cpu`: it may scan, its thread uses its stack and its process's data, and the next thread runs.
+    /// A tick on `cpu`: it may scan, its thread uses its stack and what else its process has at hand, and the next thread runs.
     fn tick(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         system.machine.charge(cpu, Category::Tick, system.machine.costs.numa().tick);
-        system.mm.numa_tick(&mut system.machine, cpu);
+        let is_of_kernel = self.kernel_thread.is_some_and(|(number, _)| number == thread);
+        if !is_of_kernel {
+            system.mm.numa_tick(&mut system.machine, cpu);
+            self.use_at_hand(system, cpu, thread);
+        }
+        self.schedule.tick(system, &self.threads, cpu);
+    }
+
+    /// A thread uses its stack, and its process's data if it does at all.
+    fn use_at_hand(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         let Thread { task, process, stack, .. } = self.threads[thread];
         let Process { mm, data, .. } = self.processes[process];
-        for page in self.layout.stack_used(stack..stack + STACK).chain([data]) {
+        let uses_data = self.layout.uses_data() || self.demand.reads_clock(thread);
+        for page in self.layout.stack_used(stack..stack + STACK).chain(uses_data.then_some(data)) {
             self.use_page(system, cpu, mm, page, true);
             system.mm.note_touched(task, page, 1);
         }
-        self.schedule.tick(system, &self.threads, cpu);
     }
 
     /// Uses a page, which may fault.
@@ -338,10 +430,24 @@ impl NumaProgram {
     }
 
     fn next_operation(&mut self, system: &mut System, cpu: Cpu, number: usize) -> Progress {
-        let now = system.machine.now(cpu).picoseconds() / 1000;
+        let now = (system.machine.now(cpu) - self.began).picoseconds() / 1000;
         // What comes next may depend on what others can see, such as the end of the thread.
         if !system.may_share(cpu) {
             return Progress::NotYet;
+        }
+        if let Some((thread, left)) = &mut self.kernel_thread
+            && *thread == number
+        {
+            let now = KERNEL_WORK.min(*left);
+            *left -= now;
+            if now == 0 {
+                self.schedule.remove(system, &self.threads, cpu, number);
+                self.leave_process(system, cpu, number);
+                self.schedule.pull(system, &self.threads, cpu);
+                return Progress::Left;
+            }
+            system.machine.work(cpu, Category::SystemCalls, Time::from_nanoseconds(now));
+            return Progress::Goes;
         }
         let process = self.threads[number].process;
         let at = |area: u32, page: u64| self.processes[process].areas[area as usize].start + page;
@@ -364,13 +470,13 @@ impl NumaProgram {
             Some(Operation::SystemCalls { nanoseconds }) => {
                 system.machine.work(cpu, Category::SystemCalls, Time::from_nanoseconds(nanoseconds));
             }
-            Some(Operation::Pin(node)) => {
-                let with_cpus = system.machine.topology.nodes - system.machine.topology.memory_only_nodes;
-                self.threads[number].pinned = node.map(|node| match node {
-                    u8::MAX => Node(with_cpus - 1),
-                    node => Node(node % with_cpus),
-                });
-                if !self.threads[number].may_run_on(system.machine.node(cpu)) {
+            Some(Operation::Pin(to)) => {
+                // Where to is in the process's data.
+                let Process { mm, data, .. } = self.processes[process];
+                self.use_page(system, cpu, mm, data, false);
+                let topology = &system.machine.topology;
+                self.threads[number].pinned = to.map(|affinity| CpuSet::new(topology, affinity));
+                if !self.threads[number].may_run_on(topology, cpu) {
                     self.move_home(system, cpu, number);
                     return Progress::Left;
                 }
@@ -391,9 +497,8 @@ impl NumaProgram {
             }
             Some(Operation::Mmap { pages }) => {
                 let process = &mut self.processes[process];
-                // A page more, which nobody uses, keeps areas apart.
-                let Range { start, end } = map(system, process.mm, pages + 1);
-                process.areas.push(start..end - 1);
+                let area = map_apart(system, process.mm, pages);
+                process.areas.push(area);
             }
             Some(Operation::Release { area }) => {
                 let Process { mm, areas, .. } = &self.processes[process];
@@ -483,7 +588,7 @@ impl NumaProgram {
         let mm = system.mm.create_mm(Memcg::ROOT);
         let task = system.mm.add_task(system.machine.now(cpu), mm, self.pid(), None);
         system.mm.set_mems_allowed(task, self.cpuset);
-        let stack = map_stack(system, mm);
+        let stack = map_stacks(system, mm, 1, self.schedule.chance(SPAN))[0];
         let data = map(system, mm, layout::DATA).start;
         let own = &mut self.processes[process];
         own.areas.clear();
@@ -566,12 +671,12 @@ pub struct Area {
     pub pages: Range<Vpn>,
 }
 
-/// Makes one run, and shows the memory manager, and the areas of processes that have not ended, every `interval` of
-/// it, from the start on.
+/// Makes one run, and shows the memory manager, and the areas of processes that have not ended, at some times, which follow one
+/// another and are counted from when threads start. It ends with the last of them.
 pub fn watch(
     run: &Run,
     spec: &NumaThreads,
-    interval: Time,
+    times: &[Time],
     mut look: impl FnMut(Time, &MemoryManager, &[Area]),
 ) -> Result<(), RunError> {
     let mut system = boot(run, 1)?;
@@ -582,15 +687,12 @@ pub fn watch(
             areas.push(Area { process, number, mm: of.mm, pages: pages.clone() });
         }
     }
-    let end = Time::from_nanoseconds(spec.milliseconds * 1_000_000);
-    let mut now = Time::ZERO;
-    look(now, &system.mm, &areas);
-    while now < end && !program.is_finished() {
-        now += interval;
-        program.pause = now;
-        system.run(&mut program, now);
+    for &time in times {
+        let until = program.began + time;
+        program.pause = until;
+        system.run(&mut program, until);
         areas.retain(|area| program.processes[area.process].alive > 0);
-        look(now, &system.mm, &areas);
+        look(time, &system.mm, &areas);
     }
     Ok(())
 }
@@ -601,18 +703,30 @@ fn map(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
     start..start + pages
 }
 
-/// Maps a thread's stack, and a page that nobody may use, which keeps stacks apart.
-fn map_stack(system: &mut System, mm: MmId) -> Vpn {
-    let Range { start, end } = map(system, mm, STACK + 1);
-    system.mm.mprotect(mm, end - 1..end, VmFlags::default());
-    start
+/// And leaves room in front of it.
+fn map_apart(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
+    let Range { start, end } = map(system, mm, SPAN + pages);
+    system.mm.munmap(&mut system.machine, Cpu(0), mm, start..start + SPAN);
+    start + SPAN..end
+}
+
+/// Maps stacks of threads, each with a page below it that nobody may use, from `offset` pages behind a page table's first
+/// on. As the C library maps from the top down, the first thread's is the highest.
+fn map_stacks(system: &mut System, mm: MmId, count: usize, offset: u64) -> Vec<Vpn> {
+    let each = STACK + 1;
+    let all = map(system, mm, offset + each * count as u64);
+    let low = all.start + offset;
+    system.mm.munmap(&mut system.machine, Cpu(0), mm, all.start..low);
+    let guards: Vec<Vpn> = (low..all.end).step_by(each as usize).collect();
+    guards.iter().for_each(|&guard| system.mm.mprotect(mm, guard..guard + 1, VmFlags::default()));
+    guards.into_iter().rev().map(|guard| guard + 1).collect()
 }
 
 /// Makes one run.
 pub fn run(run: &Run, spec: &NumaThreads) -> Result<Outcome, RunError> {
     let mut system = boot(run, 1)?;
     let mut program = NumaProgram::new(run, spec, &mut system)?;
-    let until = Time::from_nanoseconds(spec.milliseconds * 1_000_000);
+    let until = program.began + Time::from_nanoseconds(spec.milliseconds * 1_000_000);
     // A thread that is alone waits for nobody.
     program.pause = until;
     system.run(&mut program, until);

@@ -5,7 +5,7 @@
 //! that waits goes to a CPU that has nothing to do, at the tick or when that CPU's last thread leaves; the nearest is asked first.
 //! Threads of processes that start together come up in an order that is chance as well.
 
-use super::{TICK, Thread};
+use super::{CpuSet, TICK, Thread};
 use crate::simulation::System;
 use machine::{Cpu, Node, Time};
 use rand::RngExt;
@@ -39,6 +39,11 @@ impl Schedule {
         self.queues.iter().position(|queue| queue.contains(&thread)).map(|cpu| Cpu(cpu as u16))
     }
 
+    /// A number below `end` by chance.
+    pub fn chance(&mut self, end: u64) -> u64 {
+        self.random.random_range(0..end)
+    }
+
     /// Numbers up to `count` in an order by chance.
     pub fn shuffled(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
@@ -48,15 +53,19 @@ impl Schedule {
         order
     }
 
-    /// Where a thread begins that may run on `node` only, or anywhere.
-    pub fn idlest_cpu(&mut self, system: &System, node: Option<Node>) -> Cpu {
+    /// Where a thread begins that may run on some CPUs only, or anywhere.
+    pub fn idlest_cpu(&mut self, system: &System, only: Option<CpuSet>) -> Cpu {
         let topology = &system.machine.topology;
         let load = |cpu: &Cpu| self.queues[cpu.index()].len();
         let idle = |node: &Node| topology.cpus_of(*node).iter().filter(|cpu| load(cpu) == 0).count();
         let nodes = || (0..topology.nodes).map(Node).filter(|node| !topology.is_memory_only(*node));
         let most = nodes().map(|node| idle(&node)).max().unwrap_or(0);
         let idlest: Vec<Node> = nodes().filter(|node| idle(node) == most).collect();
-        let node = node.unwrap_or_else(|| idlest[self.random.random_range(0..idlest.len())]);
+        let node = match only {
+            Some(CpuSet::Only(cpu)) => return cpu,
+            Some(CpuSet::Of(node)) => node,
+            None => idlest[self.random.random_range(0..idlest.len())],
+        };
         let cpus = topology.cpus_of(node);
         let least = cpus.iter().map(load).min().unwrap_or(0);
         let least: Vec<Cpu> = cpus.into_iter().filter(|cpu| load(cpu) == least).collect();
@@ -120,7 +129,7 @@ impl Schedule {
             return;
         }
         for &thread in self.queues[cpu.index()].iter().skip(1) {
-            let may_run = |other: &Cpu| threads[thread].may_run_on(topology.node(*other));
+            let may_run = |other: &Cpu| threads[thread].may_run_on(topology, *other);
             let nearest = idle.iter().copied().filter(may_run).min_by_key(far);
             if let Some(nearest) = nearest {
                 self.queues[cpu.index()].retain(|&other| other != thread);
@@ -138,7 +147,7 @@ impl Schedule {
         }
         let topology = &system.machine.topology;
         let here = topology.node(cpu);
-        let movable = |&thread: &usize| threads[thread].may_run_on(here);
+        let movable = |&thread: &usize| threads[thread].may_run_on(topology, cpu);
         let waiting = |other: &Cpu| self.queues[other.index()].iter().skip(1).any(movable);
         let key = |other: &Cpu| (topology.node(*other) == here, self.queues[other.index()].len());
         let Some(busiest) = topology.all_cpus().filter(waiting).max_by_key(key) else { return };

@@ -19,6 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use super::ensemble::as_recorded;
 use super::programs::{PROGRAMS, SECONDS};
 use super::recording::Recording;
 use super::trajectory::{COUNTERS, Trajectory, parse};
@@ -138,7 +139,8 @@ fn trajectories(
     let recorded = parse(&read(TABLE)?).map_err(wrong)?;
     let recorded = recorded.first().ok_or_else(|| wrong("it holds no run".into()))?;
     progress(&format!("running {name} in the twin, as Linux {release}"));
-    let runs = (0..RUNS).map(|seed| twin::trajectory(twin::MACHINE, name, &release, seed).map_err(wrong));
+    let on = as_recorded(&release)?;
+    let runs = (0..RUNS).map(|seed| twin::trajectory(&on, name, &recorded.seconds, seed).map_err(wrong));
     let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>()?;
     let entries = entries(&format!("Linux {release}: {name}"), recorded, &runs);
     Ok((release, entries))

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::trajectory::{COUNTERS, Trajectory, parse};
-use super::twin;
-use crate::recordings::{RecordingError, description, name_of, unpacked_text, with_file};
+use super::twin::{self, Emulated};
+use crate::recordings::{RecordingError, default_directory, description, name_of, unpacked_text, with_file};
 use crate::verify::{Causes, Entry, VerifyError, features};
 
 const FILE: &str = "ensemble.toml";
@@ -38,13 +38,10 @@ const SEPARATED_PERCENT: u64 = 95;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ensemble {
-    /// Release of the kernel.
-    pub kernel: String,
     /// What it ran on, for people.
     pub machine: String,
-    /// The machine profile that the twin runs on.
-    #[serde(default = "two_nodes")]
-    pub profile: String,
+    /// The kernel, and what the twin runs on.
+    pub emulated: Emulated,
     /// What ran.
     pub cases: Vec<EnsembleCase>,
     #[serde(skip)]
@@ -65,15 +62,17 @@ pub struct EnsembleCase {
     pub pages_node0: Vec<u64>,
 }
 
-fn two_nodes() -> String {
-    twin::MACHINE.into()
-}
-
 impl Ensemble {
     /// Reads the ensemble in `directory`.
     pub fn open(directory: &Path) -> Result<Ensemble, RecordingError> {
         let ensemble: Ensemble = description(directory, FILE)?;
         Ok(Ensemble { directory: directory.to_path_buf(), ..ensemble })
+    }
+
+    /// A run of the twin of a case, seen as often as the kernel's.
+    fn twin(&self, case: &EnsembleCase, kernel: &[Trajectory], seed: u64) -> Result<Trajectory, String> {
+        let seconds = kernel.first().map_or(&[][..], |run| &run.seconds);
+        twin::trajectory(&self.emulated, &case.name, seconds, seed)
     }
 
     /// The runs of a case.
@@ -93,13 +92,29 @@ pub fn ensembles(directory: &Path) -> Result<Vec<(String, Ensemble)>, RecordingE
     with_file(directory, FILE)?.iter().map(open).collect()
 }
 
+/// A kernel that boots now, with the figures of a recorded one of the same version.
+pub fn as_recorded(release: &str) -> Result<Emulated, RecordingError> {
+    let version = |release: &str| release.split('.').take(2).map(String::from).collect::<Vec<_>>();
+    let ensembles = ensembles(&default_directory())?;
+    let mut alike =
+        ensembles.into_iter().filter(|(_, ensemble)| version(&ensemble.emulated.kernel) == version(release));
+    let figures = alike.next().map_or_else(BTreeMap::new, |(_, ensemble)| ensemble.emulated.figures);
+    Ok(Emulated {
+        kernel: release.into(),
+        profile: twin::MACHINE.into(),
+        figures,
+        begins_on: 0,
+        kernel_thread: None,
+    })
+}
+
 /// The entries of each program of an ensemble; `subject` is named if its kernel is not modelled.
 pub fn judge_ensemble(
     subject: &str,
     ensemble: &Ensemble,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Entry>, VerifyError> {
-    features(subject, &ensemble.kernel)?;
+    features(subject, &ensemble.emulated.kernel)?;
     let mut entries = Vec::new();
     for case in &ensemble.cases {
         let name = format!("{subject}: {}", case.name);
@@ -108,10 +123,10 @@ pub fn judge_ensemble(
             file: ensemble.directory.join(FILE).display().to_string(),
             problem,
         };
-        let runs =
-            (0..RUNS).map(|seed| twin::trajectory(&ensemble.profile, &case.name, &ensemble.kernel, seed));
+        let kernel = ensemble.runs(case)?;
+        let runs = (0..RUNS).map(|seed| ensemble.twin(case, &kernel, seed));
         let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>().map_err(wrong)?;
-        entries.extend(compare(&name, case, &ensemble.runs(case)?, &runs));
+        entries.extend(compare(&name, case, &kernel, &runs));
     }
     Ok(entries)
 }
@@ -130,7 +145,7 @@ fn compare(name: &str, case: &EnsembleCase, kernel: &[Trajectory], twin: &[Traje
         for sample in 1..samples {
             let spread: Vec<u64> =
                 kernel.iter().filter_map(|run| Some(run.columns.get(column)?[sample])).collect();
-            let own = twin.iter().filter_map(|run| run.at(column, kernel[0].seconds[sample]));
+            let own = twin.iter().filter_map(|run| Some(run.columns.get(column)?[sample]));
             for value in own {
                 within[0] += 1;
                 within[1] += u64::from(is_within(value, &spread));
@@ -156,7 +171,7 @@ fn compare(name: &str, case: &EnsembleCase, kernel: &[Trajectory], twin: &[Traje
         let milliseconds = |seconds: f64| if seconds < 0.0 { u64::MAX } else { (seconds * 1000.0) as u64 };
         let spread: Vec<u64> = separated.iter().map(|&seconds| milliseconds(seconds)).collect();
         let half_seconds =
-            |run| separated_at(run).map_or(u64::MAX, |time: f64| milliseconds((2.0 * time).ceil() / 2.0));
+            |run| separated_at(run).map_or(u64::MAX, |time: f64| milliseconds((2.0 * time).round() / 2.0));
         let own: Vec<u64> = twin.iter().map(half_seconds).collect();
         let within = own.iter().filter(|&&time| is_within(time, &spread)).count();
         add("when each mapping was on one node, runs within the spread".into(), RUNS, within as u64);
@@ -214,20 +229,33 @@ fn separated_at(run: &Trajectory) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recordings::default_directory;
 
-    /// A single thread has its CPU for itself: what its first passes change follows from what its process maps and touches.
+    /// A single thread has its CPU for itself: what its passes change follows from what its process maps and touches. Until it is
+    /// moved all runs of a kernel agree to a few entries, and on 6.12.95 the twin's are among them to the end.
     #[test]
-    fn first_passes_change_what_the_kernel_changes() {
-        let ensemble = Ensemble::open(&default_directory().join("numa-ensemble-6.1.192")).unwrap();
-        let case = ensemble.cases.iter().find(|case| case.name == "pinmove").unwrap();
-        let kernel = ensemble.runs(case).unwrap();
-        let spread: Vec<u64> = kernel.iter().map(|run| run.columns["numa_pte_updates"][1]).collect();
-        for seed in 0..RUNS {
-            let own = twin::trajectory(&ensemble.profile, &case.name, &ensemble.kernel, seed).unwrap();
-            let own = own.at("numa_pte_updates", 0.5).unwrap();
-            assert!(is_within(own, &spread), "{own} is not among {spread:?}");
+    fn passes_of_a_single_thread_change_what_the_kernel_changes() {
+        for (release, samples) in [("6.1.192", 1), ("6.12.95", 20), ("6.18.15", 3)] {
+            let directory = default_directory().join(format!("numa-ensemble-{release}"));
+            let ensemble = Ensemble::open(&directory).unwrap();
+            let case = ensemble.cases.iter().find(|case| case.name == "pinmove").unwrap();
+            let kernel = ensemble.runs(case).unwrap();
+            let changed = |run: &Trajectory, sample: usize| run.columns["numa_pte_updates"][sample];
+            for seed in 0..RUNS {
+                let own = ensemble.twin(case, &kernel, seed).unwrap();
+                for sample in 1..=samples {
+                    let spread: Vec<u64> = kernel.iter().map(|run| changed(run, sample)).collect();
+                    let own = changed(&own, sample);
+                    assert!(is_within(own, &spread), "{release}, {sample}: {own} is not among {spread:?}");
+                }
+            }
         }
+    }
+
+    #[test]
+    fn a_kernel_that_boots_has_the_figures_of_a_recorded_one() {
+        let newer = as_recorded("6.12.117").unwrap();
+        assert_eq!((newer.kernel.as_str(), newer.figures["numa.pte_protect_ns"].value), ("6.12.117", 590.0));
+        assert!(as_recorded("6.1.1").unwrap().figures.is_empty());
     }
 
     /// Up to 6.3 a pass goes on behind the vdso; from 6.7 on it scans that alone, once a sequence and for nothing.
@@ -237,7 +265,7 @@ mod tests {
             let Some(case) = ensemble.cases.iter().find(|case| case.name == "pinmove") else { continue };
             let scanned = |run: &Trajectory| *run.columns["numa_pte_updates"].last().unwrap() as f64;
             let kernel = ensemble.runs(case).unwrap();
-            let own = twin::trajectory(&ensemble.profile, &case.name, &ensemble.kernel, 0).unwrap();
+            let own = ensemble.twin(case, &kernel, 0).unwrap();
             let ratio = scanned(&own) / (kernel.iter().map(scanned).sum::<f64>() / kernel.len() as f64);
             assert!((0.95..1.06).contains(&ratio), "{name}: {ratio}");
         }

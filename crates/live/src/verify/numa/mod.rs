@@ -61,10 +61,10 @@ pub fn from_recordings(
     }
     for (name, ensemble) in ensembles(directory)? {
         let entries = judge_ensemble(&name, &ensemble, progress)?;
-        report.notes.extend(ensemble::summary(&ensemble.kernel, &entries));
+        report.notes.extend(ensemble::summary(&ensemble.emulated.kernel, &entries));
         report.entries.extend(entries);
-        if !kernels.contains(&ensemble.kernel) {
-            kernels.push(ensemble.kernel);
+        if !kernels.contains(&ensemble.emulated.kernel) {
+            kernels.push(ensemble.emulated.kernel);
         }
     }
     report.kernel = kernels.join(", ");

@@ -20,7 +20,7 @@ use std::time::Instant;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use workload::threads::{Operation, ProgramSpec};
+use workload::threads::{Affinity, Operation, Program, ProgramSpec};
 
 use super::programs::program;
 
@@ -94,14 +94,17 @@ pub fn run(name: &str, number: u32, seconds: u64, nodes: &[Vec<usize>]) -> io::R
             begin.wait();
             let began: &Instant = began.get_or_init(Instant::now);
             let mut passes = 0;
-            while let Some(operation) = program.next(thread, began.elapsed().as_nanos() as u64) {
+            let time = || began.elapsed().as_nanos() as u64;
+            // The kernel sees who looks at the clock.
+            let now = |program: &Program| if program.reads_clock(thread) { time() } else { 0 };
+            while let Some(operation) = program.next(thread, now(&program)) {
                 match operation {
                     Operation::Stream { area, first, pages, .. } => {
                         areas[area as usize].store(first, pages, passes);
                     }
                     Operation::Touch { area, page, .. } => areas[area as usize].store(page, 1, passes),
                     Operation::Compute { .. } => {}
-                    Operation::Pin(node) => bind(&nodes, node)?,
+                    Operation::Pin(to) => bind(&nodes, to)?,
                     Operation::Barrier => {
                         others.wait();
                     }
@@ -131,18 +134,19 @@ pub fn run(name: &str, number: u32, seconds: u64, nodes: &[Vec<usize>]) -> io::R
     Ok(())
 }
 
-fn start(spec: &ProgramSpec, cpus: usize) -> io::Result<workload::threads::Program> {
+fn start(spec: &ProgramSpec, cpus: usize) -> io::Result<Program> {
     spec.start(cpus, Pcg64Mcg::seed_from_u64).map_err(|error| io::Error::other(error.to_string()))
 }
 
-/// Binds this thread to a node, the last being 255, or to none.
-fn bind(nodes: &[Vec<usize>], node: Option<u8>) -> io::Result<()> {
+/// Binds this thread to some of the CPUs of all nodes, or to none.
+fn bind(nodes: &[Vec<usize>], to: Option<Affinity>) -> io::Result<()> {
     let mut set = CpuSet::new();
-    let chosen = match node {
-        None => nodes.concat(),
-        Some(u8::MAX) => nodes[nodes.len() - 1].clone(),
-        Some(node) => nodes[usize::from(node) % nodes.len()].clone(),
+    let of = |affinity: Affinity| &nodes[usize::from(affinity.node(nodes.len() as u8))];
+    let chosen = match to {
+        None => &nodes.concat(),
+        Some(affinity @ Affinity::Node(_)) => of(affinity),
+        Some(affinity @ Affinity::FirstCpuOf(_)) => &of(affinity)[..1],
     };
-    chosen.into_iter().for_each(|cpu| set.set(cpu));
+    chosen.iter().for_each(|&cpu| set.set(cpu));
     Ok(sched_setaffinity(None, &set)?)
 }

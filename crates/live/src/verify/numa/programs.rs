@@ -44,7 +44,7 @@ pub fn settings() -> BTreeMap<String, String> {
 
 /// The program named `name`, for so many seconds.
 pub fn program(name: &str, seconds: u64) -> Option<ProgramSpec> {
-    let first_pass = |shift| Some(FirstPass { shift, stay_milliseconds: STAY_MILLISECONDS });
+    let first_pass = |shift| Some(FirstPass { shift, stay_milliseconds: STAY_MILLISECONDS, one_cpu: true });
     let two_processes = Numa02 {
         threads: Threads::Number(2),
         mib: MIB,
@@ -84,5 +84,13 @@ pub fn threads(name: &str) -> Option<NumaThreads> {
     let program = program(name, SECONDS)?;
     let (placement, layout) = (TaskPlacement::Swap, ProcessLayout::FixedAreas);
     let milliseconds = SECONDS * 1000;
-    Some(NumaThreads { placement, layout, cpuset_mems: Vec::new(), milliseconds, program })
+    Some(NumaThreads {
+        placement,
+        layout,
+        cpuset_mems: Vec::new(),
+        milliseconds,
+        begins_on: 0,
+        kernel_thread: None,
+        program,
+    })
 }
