@@ -66,7 +66,7 @@ impl Link {
                 "no CPU is on one of these nodes and memory on the other; nodes are node0 to node{}, those with CPUs \
                  node0 to node{}",
                 topology.nodes - 1,
-                topology.nodes - topology.memory_only_nodes - 1
+                topology.nodes_with_cpus() - 1
             ),
         }
     }
@@ -74,7 +74,7 @@ impl Link {
 
 /// The ways from nodes with CPUs to others, and how far firmware says they are.
 fn ways(topology: &Topology) -> impl Iterator<Item = (Node, Node, u8)> {
-    let with_cpus = (0..topology.nodes - topology.memory_only_nodes).map(Node);
+    let with_cpus = (0..topology.nodes_with_cpus()).map(Node);
     let to = |from: Node| {
         (0..topology.nodes).map(Node).filter(move |&memory| memory != from).map(move |to| (from, to))
     };

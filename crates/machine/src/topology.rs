@@ -159,14 +159,20 @@ impl Topology {
     /// The node whose memory is local to `cpu`.
     #[inline]
     pub fn node(&self, cpu: Cpu) -> Node {
-        let cores_per_node = (self.cores() / u16::from(self.nodes - self.memory_only_nodes)).max(1);
+        let cores_per_node = (self.cores() / u16::from(self.nodes_with_cpus())).max(1);
         Node((self.core(cpu) / cores_per_node) as u8)
+    }
+
+    /// How many nodes have CPUs: the first ones.
+    #[inline]
+    pub fn nodes_with_cpus(&self) -> u8 {
+        self.nodes - self.memory_only_nodes
     }
 
     /// Whether a node has memory and no CPU.
     #[inline]
     pub fn is_memory_only(&self, node: Node) -> bool {
-        node.0 >= self.nodes - self.memory_only_nodes
+        node.0 >= self.nodes_with_cpus()
     }
 
     /// The CPUs whose local node is `node`, in order.

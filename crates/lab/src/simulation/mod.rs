@@ -179,16 +179,12 @@ fn check_fit(run: &Run) -> Result<(), ScenarioError> {
         Workload::Numa(w) if w.cpuset_mems.iter().any(|&node| node >= nodes) => {
             ("cpuset_mems", format!("{:?}", w.cpuset_mems), false)
         }
-        Workload::Numa(w)
-            if w.begins_on >= run.machine.topology.nodes - run.machine.topology.memory_only_nodes =>
-        {
+        Workload::Numa(w) if w.begins_on >= topology.nodes_with_cpus() => {
             ("begins_on", w.begins_on.to_string(), false)
         }
-        Workload::Numa(numa::NumaThreads { kernel_thread: Some(thread), .. }) => (
-            "kernel_thread.cpu",
-            thread.cpu.to_string(),
-            usize::from(thread.cpu) < run.machine.topology().cpus(),
-        ),
+        Workload::Numa(numa::NumaThreads { kernel_thread: Some(thread), .. }) => {
+            ("kernel_thread.cpu", thread.cpu.to_string(), usize::from(thread.cpu) < cpus)
+        }
         Workload::Numa(_) | Workload::Replay(_) | Workload::LongRunning(_) | Workload::Mappings(_) => {
             return Ok(());
         }

@@ -46,8 +46,8 @@ use workload::threads::{Affinity, Operation, Process as ProcessSpec, Program as 
 const TICK: Time = Time::from_nanoseconds(TICK_NS);
 /// PIDs begin after the daemons'.
 const FIRST_PID: u32 = 1000;
-/// What a kernel thread does before others get their turn, nanoseconds.
-const KERNEL_WORK: u64 = 1_000_000;
+/// What a kernel thread does before others get their turn.
+const KERNEL_WORK: Time = Time::from_nanoseconds(1_000_000);
 /// Pages of a thread's stack.
 const STACK: u64 = 2048;
 /// Pages of a page table: stacks begin anywhere in one.
@@ -117,6 +117,8 @@ struct Thread {
     waits: bool,
     /// What it may run on, if not on all CPUs.
     pinned: Option<CpuSet>,
+    /// Of a thread of the kernel: what it has left to do.
+    kernel_work: Option<Time>,
 }
 
 /// CPUs that a thread may run on.
@@ -128,7 +130,7 @@ enum CpuSet {
 
 impl CpuSet {
     fn new(topology: &Topology, affinity: Affinity) -> CpuSet {
-        let node = Node(affinity.node(topology.nodes - topology.memory_only_nodes));
+        let node = Node(affinity.node(topology.nodes_with_cpus()));
         match affinity {
             Affinity::Node(_) => CpuSet::Of(node),
             Affinity::FirstCpuOf(_) => CpuSet::Only(topology.cpus_of(node)[0]),
@@ -156,6 +158,7 @@ impl Thread {
             is_touch: false,
             waits: false,
             pinned: None,
+            kernel_work: None,
         }
     }
 
@@ -196,8 +199,6 @@ struct NumaProgram {
     by_node: Vec<u64>,
     report: Report,
     running: usize,
-    /// The last of the threads, and what it has left to do, nanoseconds.
-    kernel_thread: Option<(usize, u64)>,
     finished_at: Time,
     kswapds: Kswapds,
     out_of_memory: bool,
@@ -236,7 +237,6 @@ impl NumaProgram {
             by_node: vec![0; nodes],
             report: Report::default(),
             running: layout.threads.len(),
-            kernel_thread: None,
             finished_at: Time::ZERO,
             kswapds: Kswapds::default(),
             out_of_memory: false,
@@ -327,8 +327,8 @@ impl NumaProgram {
         let first = system.mm.add_task(Time::ZERO, mm, pid, None);
         self.processes.push(Process { mm, first, data: 0, areas: Vec::new(), alive: 1, waiting: Vec::new() });
         let number = self.threads.len();
-        self.threads.push(Thread::new(first, self.processes.len() - 1));
-        self.kernel_thread = Some((number, thread.milliseconds * 1_000_000));
+        let kernel_work = Some(Time::from_nanoseconds(thread.milliseconds.saturating_mul(1_000_000)));
+        self.threads.push(Thread { kernel_work, ..Thread::new(first, self.processes.len() - 1) });
         self.schedule.enqueue(system, &self.threads, Cpu(thread.cpu), number, self.began);
     }
 
@@ -343,8 +343,7 @@ impl NumaProgram {
     /// A tick on `cpu`: it may scan, its thread uses its stack and what else its process has at hand, and the next thread runs.
     fn tick(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         system.machine.charge(cpu, Category::Tick, system.machine.costs.numa().tick);
-        let is_of_kernel = self.kernel_thread.is_some_and(|(number, _)| number == thread);
-        if !is_of_kernel {
+        if self.threads[thread].kernel_work.is_none() {
             system.mm.numa_tick(&mut system.machine, cpu);
             self.use_at_hand(system, cpu, thread);
         }
@@ -435,25 +434,23 @@ impl NumaProgram {
         if !system.may_share(cpu) {
             return Progress::NotYet;
         }
-        if let Some((thread, left)) = &mut self.kernel_thread
-            && *thread == number
-        {
-            let now = KERNEL_WORK.min(*left);
-            *left -= now;
-            if now == 0 {
-                self.schedule.remove(system, &self.threads, cpu, number);
-                self.leave_process(system, cpu, number);
-                self.schedule.pull(system, &self.threads, cpu);
+        if let Some(left) = &mut self.threads[number].kernel_work {
+            let work = KERNEL_WORK.min(*left);
+            *left = *left - work;
+            if work == Time::ZERO {
+                self.end(system, cpu, number);
                 return Progress::Left;
             }
-            system.machine.work(cpu, Category::SystemCalls, Time::from_nanoseconds(now));
+            system.machine.work(cpu, Category::SystemCalls, work);
             return Progress::Goes;
         }
         let process = self.threads[number].process;
         let at = |area: u32, page: u64| self.processes[process].areas[area as usize].start + page;
         match self.demand.next(number, now) {
             None => {
+                self.running -= 1;
                 self.end(system, cpu, number);
+                self.finished_at = self.finished_at.max(system.machine.now(cpu));
                 return Progress::Left;
             }
             Some(Operation::Stream { area, first, pages, write }) => {
@@ -547,9 +544,7 @@ impl NumaProgram {
     /// A thread has done all that it had to.
     fn end(&mut self, system: &mut System, cpu: Cpu, number: usize) {
         self.schedule.remove(system, &self.threads, cpu, number);
-        self.running -= 1;
         self.leave_process(system, cpu, number);
-        self.finished_at = self.finished_at.max(system.machine.now(cpu));
         self.schedule.pull(system, &self.threads, cpu);
     }
 
@@ -703,21 +698,24 @@ fn map(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
     start..start + pages
 }
 
-/// And leaves room in front of it.
+/// Maps an area that no other one touches.
 fn map_apart(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
-    let Range { start, end } = map(system, mm, SPAN + pages);
-    system.mm.munmap(&mut system.machine, Cpu(0), mm, start..start + SPAN);
-    start + SPAN..end
+    map_behind(system, mm, SPAN, pages)
+}
+
+/// Maps an area, and leaves `room` pages in front of it, from a page table's first on.
+fn map_behind(system: &mut System, mm: MmId, room: u64, pages: u64) -> Range<Vpn> {
+    let Range { start, end } = map(system, mm, room + pages);
+    system.mm.munmap(&mut system.machine, Cpu(0), mm, start..start + room);
+    start + room..end
 }
 
 /// Maps stacks of threads, each with a page below it that nobody may use, from `offset` pages behind a page table's first
 /// on. As the C library maps from the top down, the first thread's is the highest.
 fn map_stacks(system: &mut System, mm: MmId, count: usize, offset: u64) -> Vec<Vpn> {
     let each = STACK + 1;
-    let all = map(system, mm, offset + each * count as u64);
-    let low = all.start + offset;
-    system.mm.munmap(&mut system.machine, Cpu(0), mm, all.start..low);
-    let guards: Vec<Vpn> = (low..all.end).step_by(each as usize).collect();
+    let all = map_behind(system, mm, offset, each * count as u64);
+    let guards: Vec<Vpn> = all.step_by(each as usize).collect();
     guards.iter().for_each(|&guard| system.mm.mprotect(mm, guard..guard + 1, VmFlags::default()));
     guards.into_iter().rev().map(|guard| guard + 1).collect()
 }
