@@ -19,7 +19,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::ensemble::as_recorded;
 use super::programs::{PROGRAMS, SECONDS};
 use super::recording::Recording;
 use super::trajectory::{COUNTERS, Trajectory, parse};
@@ -139,7 +138,7 @@ fn trajectories(
     let recorded = parse(&read(TABLE)?).map_err(wrong)?;
     let recorded = recorded.first().ok_or_else(|| wrong("it holds no run".into()))?;
     progress(&format!("running {name} in the twin, as Linux {release}"));
-    let on = as_recorded(&release)?;
+    let on = twin::Emulated::on_two_nodes(&release);
     let runs = (0..RUNS).map(|seed| twin::trajectory(&on, name, &recorded.seconds, seed).map_err(wrong));
     let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>()?;
     let entries = entries(&format!("Linux {release}: {name}"), recorded, &runs);

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::trajectory::{COUNTERS, Trajectory, parse};
 use super::twin::{self, Emulated};
-use crate::recordings::{RecordingError, default_directory, description, name_of, unpacked_text, with_file};
+use crate::recordings::{RecordingError, description, name_of, unpacked_text, with_file};
 use crate::verify::{Causes, Entry, VerifyError, features};
 
 const FILE: &str = "ensemble.toml";
@@ -90,22 +90,6 @@ impl Ensemble {
 pub fn ensembles(directory: &Path) -> Result<Vec<(String, Ensemble)>, RecordingError> {
     let open = |path: &PathBuf| Ok((name_of(path), Ensemble::open(path)?));
     with_file(directory, FILE)?.iter().map(open).collect()
-}
-
-/// A kernel that boots now, with the figures of a recorded one of the same version.
-pub fn as_recorded(release: &str) -> Result<Emulated, RecordingError> {
-    let version = |release: &str| release.split('.').take(2).map(String::from).collect::<Vec<_>>();
-    let ensembles = ensembles(&default_directory())?;
-    let mut alike =
-        ensembles.into_iter().filter(|(_, ensemble)| version(&ensemble.emulated.kernel) == version(release));
-    let figures = alike.next().map_or_else(BTreeMap::new, |(_, ensemble)| ensemble.emulated.figures);
-    Ok(Emulated {
-        kernel: release.into(),
-        profile: twin::MACHINE.into(),
-        figures,
-        begins_on: 0,
-        kernel_thread: None,
-    })
 }
 
 /// The entries of each program of an ensemble; `subject` is named if its kernel is not modelled.
@@ -229,9 +213,10 @@ fn separated_at(run: &Trajectory) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recordings::default_directory;
 
-    /// A single thread has its CPU for itself: what its passes change follows from what its process maps and touches. Until it is
-    /// moved all runs of a kernel agree to a few entries, and on 6.12.95 the twin's are among them to the end.
+    /// A single thread has its CPU for itself: what its passes change follows from what its process maps and touches. The twin's
+    /// runs are among the kernel's for so many samples, on 6.12.95 to the end.
     #[test]
     fn passes_of_a_single_thread_change_what_the_kernel_changes() {
         for (release, samples) in [("6.1.192", 1), ("6.12.95", 20), ("6.18.15", 3)] {
@@ -249,13 +234,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_kernel_that_boots_has_the_figures_of_a_recorded_one() {
-        let newer = as_recorded("6.12.117").unwrap();
-        assert_eq!((newer.kernel.as_str(), newer.figures["numa.pte_protect_ns"].value), ("6.12.117", 590.0));
-        assert!(as_recorded("6.1.1").unwrap().figures.is_empty());
     }
 
     /// Up to 6.3 a pass goes on behind the vdso; from 6.7 on it scans that alone, once a sequence and for nothing.

@@ -94,9 +94,11 @@ pub fn run(name: &str, number: u32, seconds: u64, nodes: &[Vec<usize>]) -> io::R
             begin.wait();
             let began: &Instant = began.get_or_init(Instant::now);
             let mut passes = 0;
-            let time = || began.elapsed().as_nanos() as u64;
             // The kernel sees who looks at the clock.
-            let now = |program: &Program| if program.reads_clock(thread) { time() } else { 0 };
+            let now = |program: &Program| match program.reads_clock(thread) {
+                true => began.elapsed().as_nanos() as u64,
+                false => 0,
+            };
             while let Some(operation) = program.next(thread, now(&program)) {
                 match operation {
                     Operation::Stream { area, first, pages, .. } => {

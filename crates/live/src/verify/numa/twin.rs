@@ -15,7 +15,10 @@ use super::trajectory::{COUNTERS, Trajectory, pages_of};
 /// The machine profile of the emulated machine of two nodes.
 pub const MACHINE: &str = "qemu-2n";
 
-/// A kernel in an emulated machine, where a figure is what the code of this kernel executes.
+/// Figures in which kernels differ from the one that machine profiles were measured with, by version, then by key.
+const FIGURES: &str = include_str!("../../../../../data/recordings/numa-figures.toml");
+
+/// A kernel in an emulated machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Emulated {
@@ -24,9 +27,6 @@ pub struct Emulated {
     /// The machine profile that the twin runs on.
     #[serde(default = "two_nodes")]
     pub profile: String,
-    /// Figures of the profile that this kernel has others of, by their keys.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub figures: BTreeMap<String, Figure>,
     /// The node that processes began on, by which data of theirs was far away.
     #[serde(default)]
     pub begins_on: u8,
@@ -40,12 +40,20 @@ fn two_nodes() -> String {
 }
 
 impl Emulated {
+    /// A kernel on two nodes, of which no more is known.
+    pub fn on_two_nodes(kernel: &str) -> Emulated {
+        Emulated { kernel: kernel.into(), profile: two_nodes(), begins_on: 0, kernel_thread: None }
+    }
+
+    /// The machine, where a figure is what the code of this kernel executes.
     fn machine(&self) -> Result<Profile, String> {
         let mut machine = load_machine(&self.profile).map_err(|error| error.to_string())?;
-        for (key, figure) in &self.figures {
-            let own = machine.figure_mut(key);
-            *own.ok_or_else(|| format!("figures.{key}: machine {} has no such figure", self.profile))? =
-                figure.clone();
+        let mut versions: BTreeMap<String, BTreeMap<String, Figure>> =
+            toml::from_str(FIGURES).map_err(|error| error.to_string())?;
+        let version: Vec<&str> = self.kernel.split('.').take(2).collect();
+        for (key, figure) in versions.remove(&version.join(".")).unwrap_or_default() {
+            let own = machine.figure_mut(&key);
+            *own.ok_or_else(|| format!("{key}: machine {} has no such figure", self.profile))? = figure;
         }
         Ok(machine)
     }
@@ -84,4 +92,20 @@ pub fn trajectory(on: &Emulated, name: &str, seconds: &[f64], seed: u64) -> Resu
     })
     .map_err(|error| error.to_string())?;
     Ok(trajectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_has_the_figures_of_its_version() {
+        let protect = |kernel: &str| {
+            let mut machine = Emulated::on_two_nodes(kernel).machine().unwrap();
+            machine.figure_mut("numa.pte_protect_ns").unwrap().value
+        };
+        assert_eq!(["6.1.192", "6.12.117", "6.120.1"].map(protect), [494.0, 590.0, 494.0]);
+        let on_four = Emulated { profile: "qemu-4n".into(), ..Emulated::on_two_nodes("6.18.15") };
+        assert!(on_four.machine().is_ok());
+    }
 }
