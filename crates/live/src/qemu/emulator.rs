@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   one CPU          qemu-system-x86_64 as it is installed
-//!   several          the same if it is new enough, or else cache/qemu/PACKAGE/root, unpacked and not installed
+//!   several          the same if it is new enough, or else cache/qemu/SUITE/, unpacked and not installed:
+//!                      the packages that apt would install for it on this machine, firmware and libraries among them
 //! ```
 //!
 //! In deterministic time, older versions let one CPU run on while it waits for another to start: 7.2 was still at that after
@@ -21,21 +22,26 @@ const PACKAGE: &str = "qemu-system-x86";
 const SEVERAL_CPUS: u32 = 10;
 /// Where a newer one is, for machines whose own is older, and its packages.
 const SUITE: &str = "bookworm-backports";
-const PACKAGES: [&str; 3] = [PACKAGE, "qemu-system-data", "seabios"];
-/// Where packages have the firmware.
+/// Where packages have the firmware, and libraries.
 const FIRMWARE: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
+const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 
-/// A program that emulates machines, and its firmware if that is not installed.
+/// A program that emulates machines, and what it needs that is not installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulator {
     program: PathBuf,
     firmware: Vec<PathBuf>,
+    libraries: Vec<PathBuf>,
 }
 
 impl Emulator {
     /// One for machines with so many CPUs; it may be kept in `cache`.
     pub fn find(cpus: u16, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<Emulator, QemuError> {
-        let installed = find(PROGRAM, PACKAGE).map(|program| Emulator { program, firmware: Vec::new() });
+        let installed = find(PROGRAM, PACKAGE).map(|program| Emulator {
+            program,
+            firmware: Vec::new(),
+            libraries: Vec::new(),
+        });
         if cpus == 1 {
             return installed;
         }
@@ -45,24 +51,34 @@ impl Emulator {
             return Ok(emulator);
         }
         let root = cache.join("qemu").join(SUITE);
+        let under = |places: [&str; 2]| places.iter().map(|place| root.join(place)).collect();
         let unpacked = Emulator {
             program: root.join("usr/bin").join(PROGRAM),
-            firmware: FIRMWARE.iter().map(|place| root.join(place)).collect(),
+            firmware: under(FIRMWARE),
+            libraries: under(LIBRARIES),
         };
-        if !unpacked.program.is_file() {
-            progress("looking for a newer QEMU in Debian's archive");
-            let apt = Apt::open(cache)?;
-            let place = cache.join("qemu");
-            fs::create_dir_all(&place).map_err(file_error(&place))?;
-            let new = tempfile::tempdir_in(&place).map_err(file_error(&place))?;
-            for package in PACKAGES {
-                progress(&format!("downloading {package}"));
-                download(&apt, &format!("{package}/{SUITE}"), new.path(), cache)?;
-            }
-            fs::rename(new.keep(), &root).map_err(file_error(&root))?;
+        // One that was unpacked before may miss a library that was installed then.
+        if unpacked.major_version().is_err() {
+            Emulator::unpack(&root, cache, progress)?;
         }
-        // Says so now if a library is missing.
         unpacked.major_version().map(|_| unpacked)
+    }
+
+    /// Unpacks what this machine would have to install, in place of what is in `root`.
+    fn unpack(root: &Path, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), QemuError> {
+        progress("looking for a newer QEMU in Debian's archive");
+        let apt = Apt::open(cache)?;
+        let place = cache.join("qemu");
+        fs::create_dir_all(&place).map_err(file_error(&place))?;
+        let new = tempfile::tempdir_in(&place).map_err(file_error(&place))?;
+        for package in apt.would_install(PACKAGE, SUITE, cache)? {
+            progress(&format!("downloading {package}"));
+            download(&apt, &package, new.path(), cache)?;
+        }
+        if root.exists() {
+            fs::remove_dir_all(root).map_err(file_error(root))?;
+        }
+        fs::rename(new.keep(), root).map_err(file_error(root))
     }
 
     /// A call of it.
@@ -71,6 +87,11 @@ impl Emulator {
         self.firmware.iter().for_each(|place| {
             command.arg("-L").arg(place);
         });
+        if let Ok(libraries) = std::env::join_paths(&self.libraries)
+            && !libraries.is_empty()
+        {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
         command
     }
 

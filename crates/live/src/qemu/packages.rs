@@ -19,6 +19,8 @@ use super::{QemuError, file_error, find, output};
 const VMLINUZ: &str = "vmlinuz";
 const MODULES: [&str; 2] = ["brd.ko", "brd.ko.xz"];
 const FLAVOUR: &str = "-cloud-amd64";
+/// What is installed on this machine, as dpkg keeps it.
+const INSTALLED: &str = "/var/lib/dpkg/status";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The suites that the kernels below are in; the first is Debian's security archive.
 const SUITES: [&str; 4] = ["bookworm-security", "bookworm", "bookworm-backports", "trixie-backports"];
@@ -90,7 +92,7 @@ impl Kernel {
     }
 }
 
-/// Unpacks a package, `NAME` or `NAME/SUITE`, into `directory`.
+/// Unpacks a package, `NAME` or `NAME=VERSION`, into `directory`.
 pub(super) fn download(apt: &Apt, package: &str, directory: &Path, cache: &Path) -> Result<(), QemuError> {
     let place = tempfile::tempdir_in(cache).map_err(file_error(cache))?;
     apt.run("apt-get", &["download", package], place.path())?;
@@ -117,6 +119,16 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.sort();
     paths
+}
+
+/// What a simulated installation would bring: of lines `Inst NAME [OLD] (NEW ORIGIN [amd64])`, `NAME=NEW`.
+fn new_packages(simulation: &str) -> Vec<String> {
+    let package = |line: &str| {
+        let (name, rest) = line.strip_prefix("Inst ")?.split_once(' ')?;
+        let version = rest.split_once('(')?.1.split(' ').next()?;
+        Some(format!("{name}={version}"))
+    };
+    simulation.lines().filter_map(package).collect()
 }
 
 /// Moves what is needed of an unpacked package.
@@ -196,6 +208,14 @@ impl Apt {
         Ok(lines.collect())
     }
 
+    /// The packages that installing `package` of `suite` would bring to this machine, it and what it depends on, each as
+    /// `NAME=VERSION`.
+    pub fn would_install(&self, package: &str, suite: &str, cache: &Path) -> Result<Vec<String>, QemuError> {
+        let installed = format!("Dir::State::status={INSTALLED}");
+        let words = ["install", "--simulate", "--no-install-recommends", "-o", &installed, "-t", suite, package];
+        Ok(new_packages(&self.run("apt-get", &words, cache)?))
+    }
+
     fn run(&self, program: &'static str, words: &[&str], directory: &Path) -> Result<String, QemuError> {
         output(Command::new(find(program, "apt")?).args(&self.options).args(words).current_dir(directory))
     }
@@ -223,6 +243,15 @@ mod tests {
         assert_eq!(found().as_deref(), Some("linux-image-6.12.100+deb12-cloud-amd64"));
         put(KERNELS[1].package, "brd.ko.xz");
         assert_eq!(found().as_deref(), Some(KERNELS[1].package));
+    }
+
+    #[test]
+    fn what_would_be_installed_is_read_from_a_simulation() {
+        let simulation = "NOTE: This is only a simulation!\n\
+            Inst libaio1 (0.3.113-4 Debian:12.15/oldstable [amd64])\n\
+            Inst qemu-system-x86 [1:7.2+dfsg-7] (1:10.0.2+ds-2~bpo12+1 Debian Backports:oldstable-backports [amd64])\n\
+            Conf libaio1 (0.3.113-4 Debian:12.15/oldstable [amd64])\n";
+        assert_eq!(new_packages(simulation), ["libaio1=0.3.113-4", "qemu-system-x86=1:10.0.2+ds-2~bpo12+1"]);
     }
 
     #[test]
