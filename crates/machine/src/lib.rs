@@ -52,7 +52,7 @@ pub use profile::{Profile, ProfileError};
 pub use storage::{Device, Direction};
 pub use time::Time;
 pub use tlb::Flush;
-pub use topology::{Cpu, Distance, Node, Topology};
+pub use topology::{Cpu, Distance, Node, Topology, TurnShares};
 
 use interrupt::Clock;
 
@@ -115,7 +115,7 @@ impl<C: Category> Machine<C> {
             accounts: Accounts::new(cpus),
             clocks: vec![Clock::new(); cpus],
             busy: vec![false; cpus],
-            turns: vec![1.0; topology.turn_shares.len()],
+            turns: vec![1.0; if topology.turn_shares.is_empty() { 0 } else { cpus }],
             traffic: memory::Traffic::new(&topology, &costs),
             topology,
             costs,
@@ -157,11 +157,21 @@ impl<C: Category> Machine<C> {
     /// Says whether `cpu` has a task to run; an SMT sibling feels it.
     pub fn set_busy(&mut self, cpu: Cpu, busy: bool) {
         self.busy[cpu.index()] = busy;
-        let busy = self.busy.iter().filter(|&&busy| busy).count();
-        let all = busy == self.busy.len();
-        let turns = self.turns.iter_mut().zip(&self.topology.turn_shares);
-        turns.for_each(|(turns, share)| *turns = if all { 1.0 / share } else { busy.max(1) as f64 });
         self.clocks[cpu.index()].wakes = Time::NEVER;
+        if self.takes_turns() {
+            self.share_turns();
+        }
+    }
+
+    /// How much longer work takes on each CPU, as others have their turns meanwhile.
+    fn share_turns(&mut self) {
+        let busy = self.busy.iter().filter(|&&busy| busy).count();
+        self.turns.fill(busy.max(1) as f64);
+        let are_these = |of: &[Cpu]| of.len() == busy && of.iter().all(|cpu| self.busy[cpu.index()]);
+        let known = self.topology.turn_shares.iter().find(|known| are_these(&known.busy));
+        for (cpu, share) in known.into_iter().flat_map(|known| known.busy.iter().zip(&known.shares)) {
+            self.turns[cpu.index()] = 1.0 / share;
+        }
     }
 
     /// Says that `cpu` has nothing to run until `until`.

@@ -54,7 +54,7 @@ use crate::links::{Link, LinkFigures, MemoryFigures, MemoryOf};
 use crate::page_size::PageSize;
 use crate::storage::{Device, DeviceFigures};
 use crate::time::Time;
-use crate::topology::{Cache, MAX_NODES, Node, SharedBy, Topology, is_distance_table};
+use crate::topology::{Cache, MAX_NODES, Node, SharedBy, Topology, TurnShares, is_distance_table};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -89,7 +89,7 @@ pub struct TopologyFigures {
     pub virtualized: bool,
     /// [`Topology::turn_shares`].
     #[serde(default, skip_serializing_if = "is_default")]
-    pub turn_shares: Vec<f64>,
+    pub turn_shares: Vec<TurnShares>,
     /// NUMA nodes in all.
     pub nodes: u8,
     /// How many of them, the last, have memory and no CPU.
@@ -520,11 +520,16 @@ impl Profile {
         if cpus == 0 || cpus > 8192 {
             return refuse("topology", format!("{cpus} CPUs"), "1 to 8192 logical CPUs");
         }
-        let shares = &t.turn_shares;
         let is_share = |share: &f64| share.is_finite() && *share > 0.0;
-        if !shares.is_empty() && (shares.len() != cpus as usize || !shares.iter().all(is_share)) {
-            let expected = "a number above 0 for each logical CPU";
-            return refuse("topology.turn_shares", format!("{shares:?}"), expected);
+        let is_right = |turns: &TurnShares| {
+            turns.busy.len() == turns.shares.len()
+                && turns.busy.is_sorted_by(|one, next| one < next)
+                && turns.busy.iter().all(|cpu| u32::from(cpu.0) < cpus)
+                && turns.shares.iter().all(is_share)
+        };
+        if let Some(turns) = t.turn_shares.iter().find(|turns| !is_right(turns)) {
+            let expected = "busy CPUs in ascending order, and a number above 0 for each";
+            return refuse("topology.turn_shares", format!("{turns:?}"), expected);
         }
         let cores = t.sockets * t.cores_per_socket;
         if t.memory_only_nodes >= t.nodes.max(1) {

@@ -75,6 +75,16 @@ pub struct Cache {
     pub shared_by: SharedBy,
 }
 
+/// How the CPUs that are busy share an emulator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TurnShares {
+    /// The CPUs that are busy; all others are idle.
+    pub busy: Vec<Cpu>,
+    /// What part of the time each of them has.
+    pub shares: Vec<f64>,
+}
+
 /// The most nodes that a machine has: sets of them are 64 bits.
 pub const MAX_NODES: u8 = 64;
 /// How far firmware says that a node is from itself (`LOCAL_DISTANCE`).
@@ -108,9 +118,10 @@ pub struct Topology {
     pub memory_only_nodes: u8,
     /// Distance table as firmware gives it: 10 = local.
     pub node_distances: Vec<Vec<u8>>,
-    /// Where CPUs are emulated, one after the other: what part of the time each has while all are busy, which depends on when each
-    /// ticks; while some are idle, the others have equal parts. None where CPUs run at the same time.
-    pub turn_shares: Vec<f64>,
+    /// Where CPUs are emulated, one after the other: what part of the time each of the busy ones has, which depends on the order of
+    /// their turns and on when they tick. CPUs that are busy in a set which has no entry have equal parts. None where CPUs run at
+    /// the same time.
+    pub turn_shares: Vec<TurnShares>,
     /// Data and unified caches, nearest first.
     pub caches: Vec<Cache>,
 }

@@ -1,6 +1,6 @@
 //! CPUs that are emulated one after the other.
 
-use machine::{Category, Costs, Cpu, Machine, SpinLock, Time, Topology};
+use machine::{Category, Costs, Cpu, Machine, SpinLock, Time, Topology, TurnShares};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
@@ -20,14 +20,15 @@ fn ns(time: u64) -> Time {
     Time::from_nanoseconds(time)
 }
 
-fn machine() -> Machine<Work> {
-    let topology = Topology { cores_per_socket: 2, turn_shares: vec![0.75, 0.25], ..Topology::single() };
-    Machine::new(topology, Costs::FREE)
+/// A machine of so many CPUs, the first two of which have unequal turns while they alone are busy.
+fn machine(cpus: u16) -> Machine<Work> {
+    let turn_shares = vec![TurnShares { busy: vec![Cpu(0), Cpu(1)], shares: vec![0.75, 0.25] }];
+    Machine::new(Topology { cores_per_socket: cpus, turn_shares, ..Topology::single() }, Costs::FREE)
 }
 
 #[test]
 fn who_has_a_smaller_share_takes_longer() {
-    let mut machine = machine();
+    let mut machine = machine(2);
     machine.charge(Cpu(0), Work::Any, ns(30));
     assert_eq!(machine.now(Cpu(0)), ns(30), "nobody else is busy");
     machine.set_busy(Cpu(0), true);
@@ -41,21 +42,21 @@ fn who_has_a_smaller_share_takes_longer() {
 }
 
 #[test]
-fn while_one_is_idle_the_others_have_equal_parts() {
-    let topology = Topology { cores_per_socket: 3, turn_shares: vec![0.5, 0.25, 0.25], ..Topology::single() };
-    let mut machine: Machine<Work> = Machine::new(topology, Costs::FREE);
-    for cpu in [0, 1] {
-        machine.set_busy(Cpu(cpu), true);
-    }
-    for cpu in [0, 1] {
-        machine.charge(Cpu(cpu), Work::Any, ns(10));
-        assert_eq!(machine.now(Cpu(cpu)), ns(20));
+fn cpus_of_another_set_have_equal_parts() {
+    let mut machine = machine(3);
+    for (busy, parts) in [([0, 1], [4, 12]), ([0, 2], [6, 6]), ([1, 2], [6, 6])] {
+        (0..3).for_each(|cpu| machine.set_busy(Cpu(cpu), busy.contains(&cpu)));
+        for (cpu, part) in busy.into_iter().zip(parts) {
+            let before = machine.now(Cpu(cpu));
+            machine.charge(Cpu(cpu), Work::Any, ns(3));
+            assert_eq!(machine.now(Cpu(cpu)) - before, ns(part), "CPU {cpu} of {busy:?}");
+        }
     }
 }
 
 #[test]
 fn who_waits_does_not_wait_longer_than_for_the_other() {
-    let mut machine = machine();
+    let mut machine = machine(2);
     machine.set_busy(Cpu(0), true);
     machine.set_busy(Cpu(1), true);
     let mut lock = SpinLock::default();
