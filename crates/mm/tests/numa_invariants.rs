@@ -6,10 +6,11 @@ use machine::{Costs, Cpu, Machine, Node, PageSize, Topology};
 use mm::address_space::{Backing, MmId, Pte, VmFlags, Vpn};
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
+use mm::numa::features::AccessingPids;
 use mm::numa::heat::VmaHeat;
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::TaskId;
-use mm::numa::scan::policy::SkipReason;
+use mm::numa::scan::policy::{SkipReason, pid_bit};
 use mm::watermark::Mark;
 use mm::{Category, Event, MemoryManager, Series};
 use proptest::prelude::*;
@@ -197,6 +198,9 @@ fn a_fault_at_the_same_time_shows_who_shares_a_page() {
         assert!(threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(1), space, page));
         assert_eq!(threads.count(Event::NumaHintFaults) - before, u64::from(earlier));
         assert_eq!(threads.mm.numa().tasks.group(threads.tasks[1]).is_some(), grouped);
+        let record = threads.mm.mm(space).vmas.numab(page).expect("it was scanned");
+        let bit = pid_bit(AccessingPids::TwoWindowsHashed, 101);
+        assert_eq!(record.pids[1] & bit != 0, earlier, "the VMA is shown who touches it");
         assert!(!threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(1), space, page), "it is over");
     }
 }
@@ -394,6 +398,40 @@ fn private_pages_of_files_are_scanned_from_6_10_on() {
         (0..20).for_each(|_| threads.tick(2, 8));
         let hidden = (first..first + 64).filter(|&page| threads.mm.pte(space, page).has(Pte::PROT_NONE));
         assert_eq!(hidden.count(), if scanned { 64 } else { 0 }, "{variant}, shared: {shared}");
+    }
+}
+
+/// What several processes map, if they may execute it, is everywhere as near as anywhere else; and what waits to be written stays.
+/// All else of files follows who uses it (`migrate_misplaced_folio_prepare`).
+#[test]
+fn code_that_is_shared_stays_where_it_is() {
+    for (may_execute, shared, follows) in
+        [(false, false, true), (false, true, true), (true, false, true), (true, true, false)]
+    {
+        let mut threads = start("y612");
+        let flags = VmFlags::PRIVATE.or(VmFlags::SHARED);
+        let flags = if may_execute { flags.or(VmFlags::EXEC) } else { flags };
+        let (space, file) = (threads.space, threads.mm.open_file());
+        let other = threads.mm.create_mm(Memcg::ROOT);
+        let first = threads.mm.mmap(space, 64, Backing::File(file, 0), flags);
+        let again = threads.mm.mmap(other, 64, Backing::File(file, 0), flags);
+        let spaces = if shared { vec![(space, first), (other, again)] } else { vec![(space, first)] };
+        for (space, first) in spaces {
+            for page in first..first + 64 {
+                while let Ok(Touch::ReadFile(id)) =
+                    threads.mm.touch(&mut threads.machine, Cpu(0), space, page, false)
+                {
+                    threads.mm.end_read(id);
+                }
+            }
+        }
+        threads.mm.lru_add_drain_all(&mut threads.machine);
+        while !threads.mm.pte(space, first).has(Pte::PROT_NONE) {
+            threads.tick(2, 8);
+        }
+        threads.mm.touch(&mut threads.machine, Cpu(2), space, first, false).unwrap();
+        let moved = threads.count(Event::NumaPagesMigrated);
+        assert_eq!(moved, u64::from(follows), "may be executed: {may_execute}, shared: {shared}");
     }
 }
 

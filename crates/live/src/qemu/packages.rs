@@ -212,7 +212,8 @@ impl Apt {
     /// `NAME=VERSION`.
     pub fn would_install(&self, package: &str, suite: &str, cache: &Path) -> Result<Vec<String>, QemuError> {
         let installed = format!("Dir::State::status={INSTALLED}");
-        let words = ["install", "--simulate", "--no-install-recommends", "-o", &installed, "-t", suite, package];
+        let words =
+            ["install", "--simulate", "--no-install-recommends", "-o", &installed, "-t", suite, package];
         Ok(new_packages(&self.run("apt-get", &words, cache)?))
     }
 

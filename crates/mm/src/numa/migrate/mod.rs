@@ -38,6 +38,21 @@ use crate::zone::Zone;
 use machine::{Cpu, Machine, Node, SpinLock, Time};
 use policy::{Fault, FaultFlags, Mempolicy};
 
+/// What a hint fault is about.
+struct Touched {
+    /// Who touches the folio.
+    task: TaskId,
+    /// Its VMA has code.
+    may_execute: bool,
+    /// The policy for the page, and whose turn it is, if it is not the default.
+    policy: Option<(Mempolicy, u64)>,
+    /// Who touched the folio last.
+    last: Cpupid,
+    pages: u64,
+    /// Those that are known before the folio moves.
+    flags: FaultFlags,
+}
+
 impl MemoryManager {
     /// A hint fault (`do_numa_page`).
     pub(crate) fn do_numa_page(
@@ -56,38 +71,21 @@ impl MemoryManager {
         lock.hold(machine, cpu, Time::ZERO, Category::NumaHintFault);
         let Some(id) = self.page_tables[entry].folio() else { return };
         self.make_accessible(entry, id);
-        let Some(task) = self.numa.running(cpu) else { return };
-        let pages = self.folios.flags[id].nr_pages();
-        let is_huge = self.page_tables[entry.table()].is_huge();
-        if pages > 1 && !is_huge && !self.features().numa.large_folios {
+        let source = self.folio_node(id);
+        let Some(Touched { task, may_execute, policy, last, pages, flags }) =
+            self.note_hint_fault(machine, cpu, mm, page, entry, source)
+        else {
             return;
-        }
+        };
         let (f, settings) = (self.features().numa, self.settings.numa);
-        let (here, source) = (machine.node(cpu), self.folio_node(id));
-        let pid = self.numa.tasks.get(task).pid;
-        let vmas = &mut self.mms[mm].vmas;
-        let number = vmas.find_id(page).expect("a page that is touched is mapped");
-        note_access(&f, vmas.numab_mut(number), pid);
-        let vma = &self.mms[mm].vmas[number];
-        let may_write = vma.flags.has(VmFlags::WRITE) && self.page_tables[entry].has(Pte::WRITE);
-        let shares = self.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
-        let order = if f.folios_take_turns { self.folios.flags[id].order() } else { 0 };
-        // Of a huge entry the first page is asked for, of others the very page.
-        let asked = if is_huge { window(page, self.geometry().pmd_order).start } else { page };
-        let policy = self.get_vma_policy(cpu, vma);
-        let policy = policy.map(|policy| (policy, interleave_index(vma, asked, order)));
-        let of = vma.pages();
-        let is_program = !vma.is_private() || vma.flags.has(VmFlags::EXEC);
         let timed = settings.tiering && self.numa.is_slow(source);
-        let last = if timed { Cpupid::UNSET } else { self.numa.last(id) };
-        self.counters.add(Event::NumaHintFaults, 1);
-        self.counters.add(Event::NumaHintFaultsLocal, u64::from(here == source));
+        let here = machine.node(cpu);
         let target = self.misplaced(machine, cpu, task, id, source, policy);
         let moved = target.map(|target| {
-            let flags = self.folios.flags[id];
-            let is_file = !flags.has(FolioFlags::SWAPBACKED);
-            let stays =
-                is_file && (is_program && self.folios[id].mapcount > 1 || flags.has(FolioFlags::DIRTY));
+            let folio = self.folios.flags[id];
+            let is_file = !folio.has(FolioFlags::SWAPBACKED);
+            let is_library = may_execute && self.folios[id].mapcount > 1;
+            let stays = is_file && (is_library || folio.has(FolioFlags::DIRTY));
             !stays && self.migrate_misplaced_folio(machine, cpu, id, target)
         });
         let node = self.folio_node(id);
@@ -101,7 +99,6 @@ impl MemoryManager {
                 self.counters.add(Event::PgpromoteSuccess, pages);
             }
         }
-        self.numa.note_fault(mm, &of, task, source == here);
         // CPUs that take turns practically never find another one in the middle of this.
         if !machine.takes_turns() {
             let migrates = moved == Some(true);
@@ -113,15 +110,12 @@ impl MemoryManager {
                 until: machine.now(cpu),
                 migrates,
                 source,
-                by: Cpupid::new(cpu, pid),
+                by: self.cpupid_of(task, cpu),
                 lock,
             });
         }
         machine.charge(cpu, Category::NumaHintFault, half);
-        let flags = FaultFlags::default()
-            .with(FaultFlags::NO_GROUP, !may_write)
-            .with(FaultFlags::SHARED, shares)
-            .with(FaultFlags::FAULT_LOCAL, here == source)
+        let flags = flags
             .with(FaultFlags::MIGRATED, moved == Some(true))
             .with(FaultFlags::MIGRATE_FAIL, moved == Some(false));
         self.count_hint_fault(
@@ -131,6 +125,56 @@ impl MemoryManager {
             mm,
             CountedFault { last, node, cpu_node: here, pages, flags },
         );
+    }
+
+    /// What a hint fault on a folio of `source` is about. It shows the VMA who touches it, and counts, unless it is one that the
+    /// kernel does not look at.
+    fn note_hint_fault(
+        &mut self,
+        machine: &Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        page: Vpn,
+        entry: PteNumber,
+        source: Node,
+    ) -> Option<Touched> {
+        let id = self.page_tables[entry].folio()?;
+        let task = self.numa.running(cpu)?;
+        let f = self.features().numa;
+        let pages = self.folios.flags[id].nr_pages();
+        let is_huge = self.page_tables[entry.table()].is_huge();
+        if pages > 1 && !is_huge && !f.large_folios {
+            return None;
+        }
+        let pid = self.numa.tasks.get(task).pid;
+        let vmas = &mut self.mms[mm].vmas;
+        let number = vmas.find_id(page).expect("a page that is touched is mapped");
+        note_access(&f, vmas.numab_mut(number), pid);
+        let vma = &self.mms[mm].vmas[number];
+        let may_write = vma.flags.has(VmFlags::WRITE) && self.page_tables[entry].has(Pte::WRITE);
+        let shares = self.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
+        let may_execute = vma.flags.has(VmFlags::EXEC);
+        let order = if f.folios_take_turns { self.folios.flags[id].order() } else { 0 };
+        // Of a huge entry the first page is asked for, of others the very page.
+        let asked = if is_huge { window(page, self.geometry().pmd_order).start } else { page };
+        let policy = self.get_vma_policy(cpu, vma);
+        let policy = policy.map(|policy| (policy, interleave_index(vma, asked, order)));
+        let of = vma.pages();
+        let local = machine.node(cpu) == source;
+        self.counters.add(Event::NumaHintFaults, 1);
+        self.counters.add(Event::NumaHintFaultsLocal, u64::from(local));
+        self.numa.note_fault(mm, &of, task, local);
+        let timed = self.settings.numa.tiering && self.numa.is_slow(source);
+        let last = if timed { Cpupid::UNSET } else { self.numa.last(id) };
+        let flags = FaultFlags::default()
+            .with(FaultFlags::NO_GROUP, !may_write)
+            .with(FaultFlags::SHARED, shares)
+            .with(FaultFlags::FAULT_LOCAL, local);
+        Some(Touched { task, may_execute, policy, last, pages, flags })
+    }
+
+    fn cpupid_of(&self, task: TaskId, cpu: Cpu) -> Cpupid {
+        Cpupid::new(cpu, self.numa.tasks.get(task).pid)
     }
 
     /// Lets accesses through again: to the entry, and to the others of a large folio in its table.
@@ -190,8 +234,7 @@ impl MemoryManager {
         if settings.tiering && self.numa.is_slow(source) {
             return self.may_promote(machine.now(cpu), id, destination);
         }
-        let this = Cpupid::new(cpu, self.numa.tasks.get(task).pid);
-        let last = self.numa.exchange_last(id, this);
+        let last = self.numa.exchange_last(id, self.cpupid_of(task, cpu));
         self.passes_filter(machine, task, last, source, destination)
     }
 
@@ -290,6 +333,9 @@ impl MemoryManager {
         fault: CountedFault,
     ) {
         let (f, settings) = (self.features().numa, self.settings.numa);
+        if !settings.balancing && !settings.tiering {
+            return;
+        }
         if self.numa.is_slow(fault.node)
             && (settings.tiering || !fault.last.is_valid(machine.topology.cpus()))
         {
@@ -343,7 +389,7 @@ impl MemoryManager {
         fault.lock.hold(machine, cpu, hold, Category::NumaHintFault);
         let (migrates, unmapped, source, by) = (fault.migrates, fault.unmapped, fault.source, fault.by);
         if is_unchanged {
-            let asks = self.fault_as_well(machine, cpu, mm, source, by);
+            let asks = self.fault_as_well(machine, cpu, mm, page, source, by);
             machine.charge(cpu, Category::NumaHintFault, hint_fault.fraction(1, 4));
             let restored = if asks { machine.now(cpu) } else { locked + hold };
             let fault = self.numa.in_progress_mut(entry).expect("it was found above");
@@ -369,18 +415,28 @@ impl MemoryManager {
         machine: &Machine<Category>,
         cpu: Cpu,
         mm: MmId,
+        page: Vpn,
         source: Node,
         by: Cpupid,
     ) -> bool {
-        let Some(task) = self.numa.running(cpu) else { return false };
-        let here = machine.node(cpu);
-        let local = here == source;
-        let asks = !local && self.passes_filter(machine, task, by, source, here);
-        self.counters.add(Event::NumaHintFaults, 1);
-        self.counters.add(Event::NumaHintFaultsLocal, u64::from(local));
-        let flags =
-            FaultFlags::default().with(FaultFlags::FAULT_LOCAL, local).with(FaultFlags::MIGRATE_FAIL, asks);
-        let counted = CountedFault { last: by, node: source, cpu_node: here, pages: 1, flags };
+        let Some(entry) = self.entry(mm, page) else { return false };
+        let Some(id) = self.page_tables[entry].folio() else { return false };
+        // The folio is told of both before it moves, and in new memory it remembers the one or nobody, as it did already.
+        let after = self.numa.last(id);
+        let timed = self.settings.numa.tiering && self.numa.is_slow(source);
+        if !timed {
+            self.numa.set_last(id, by);
+        }
+        let touched = self.note_hint_fault(machine, cpu, mm, page, entry, source);
+        let asks = touched.as_ref().is_some_and(|touched| {
+            self.misplaced(machine, cpu, touched.task, id, source, touched.policy).is_some()
+        });
+        if timed || !self.features().numa.migration_keeps_cpupid {
+            self.numa.set_last(id, after);
+        }
+        let Some(Touched { task, last, pages, flags, .. }) = touched else { return false };
+        let flags = flags.with(FaultFlags::MIGRATE_FAIL, asks);
+        let counted = CountedFault { last, node: source, cpu_node: machine.node(cpu), pages, flags };
         self.count_hint_fault(machine, cpu, task, mm, counted);
         asks
     }
