@@ -15,6 +15,7 @@
 //! Each thread has a stack of 8 MiB, of which it uses a page or two, and each process some data, which its first thread has touched
 //! before it starts the others; of it they may use one page (layout.rs).
 
+mod balance;
 mod layout;
 mod placement;
 mod report;

@@ -3,11 +3,14 @@
 //! A CPU has a queue; the first thread runs, and at each tick the next one does. Threads that are new, or that may run
 //! elsewhere only, go to the node with most idle CPUs, there to a CPU with fewest threads, by chance if there are several. One
 //! that waits goes to a CPU that has nothing to do, at the tick or when that CPU's last thread leaves; the nearest is asked first.
+//! While there is none, [busy CPUs take threads from busier ones](super::balance).
 //! Threads of processes that start together come up in an order that is chance as well.
 
+use super::balance::{Attempt, Balance, Domain, Queue};
 use super::{CpuSet, TICK, Thread};
 use crate::simulation::System;
 use machine::{Cpu, Node, Time};
+use mm::numa::placement::policy::topology_type;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
@@ -16,12 +19,18 @@ pub(super) struct Schedule {
     /// By CPU.
     queues: Vec<VecDeque<usize>>,
     next_tick: Vec<Time>,
+    balance: Balance,
     random: Pcg64Mcg,
 }
 
 impl Schedule {
     pub fn new(cpus: usize, random: Pcg64Mcg) -> Schedule {
-        Schedule { queues: vec![VecDeque::new(); cpus], next_tick: vec![Time::NEVER; cpus], random }
+        Schedule {
+            queues: vec![VecDeque::new(); cpus],
+            next_tick: vec![Time::NEVER; cpus],
+            balance: Balance::new(cpus),
+            random,
+        }
     }
 
     /// The thread that runs on `cpu`.
@@ -116,6 +125,68 @@ impl Schedule {
             self.queues[cpu.index()].rotate_left(1);
             self.switch(system, threads, cpu);
         }
+        let (now, topology) = (system.machine.now(cpu), &system.machine.topology);
+        let (queues, tasks) = (&self.queues, &system.mm.numa().tasks);
+        let queue = |cpu: Cpu| {
+            let preferred =
+                queues[cpu.index()].iter().map(|&thread| tasks.get(threads[thread].task).preferred);
+            let prefer = preferred.clone().flatten();
+            Queue {
+                threads: queues[cpu.index()].len() as u64,
+                prefer: prefer.clone().count() as u64,
+                at_home: prefer.filter(|&node| node == topology.node(cpu)).count() as u64,
+            }
+        };
+        let attempts = self.balance.attempts(topology, cpu, now, queue);
+        for attempt in attempts {
+            let moved = self.take(system, threads, cpu, attempt);
+            self.balance.tried(cpu, attempt.domain, moved);
+        }
+    }
+
+    /// A busy CPU takes a thread that waits on a busier one, if it may; whether it did.
+    fn take(&mut self, system: &mut System, threads: &[Thread], cpu: Cpu, attempt: Attempt) -> bool {
+        let waiting = self.queues[attempt.busiest.index()].iter().skip(1).copied();
+        let takes = |&thread: &usize| {
+            let degrades = attempt.domain == Domain::All
+                && self.degrades_locality(system, threads, thread, attempt.busiest, cpu);
+            threads[thread].may_run_on(&system.machine.topology, cpu) && attempt.takes(degrades)
+        };
+        let Some(thread) = waiting.into_iter().find(takes) else { return false };
+        self.queues[attempt.busiest.index()].retain(|&other| other != thread);
+        let now = system.machine.now(cpu);
+        self.enqueue(system, threads, cpu, thread, now);
+        true
+    }
+
+    /// Whether a thread would leave memory behind that it uses (`migrate_degrades_locality`).
+    fn degrades_locality(
+        &self,
+        system: &System,
+        threads: &[Thread],
+        thread: usize,
+        source: Cpu,
+        destination: Cpu,
+    ) -> bool {
+        let tasks = &system.mm.numa().tasks;
+        let [here, there] = [source, destination].map(|cpu| system.machine.node(cpu));
+        let task = threads[thread].task;
+        let preferred = |thread: &usize| tasks.get(threads[*thread].task).preferred;
+        if preferred(&thread) == Some(here) {
+            // Where all are at home, one of them has to go.
+            return self.queues[source.index()].iter().any(|other| preferred(other) != Some(here));
+        }
+        if preferred(&thread) == Some(there) {
+            return false;
+        }
+        let distances = &system.machine.topology.node_distances;
+        let reach = distances[here.index()][there.index()];
+        let kind = topology_type(distances);
+        let weight = |node: Node| match tasks.group(task) {
+            Some(_) => tasks.group_weight(task, node, reach, kind),
+            None => tasks.task_weight(task, node, reach, kind),
+        };
+        weight(there) < weight(here)
     }
 
     /// A CPU on which threads wait wakes one that has nothing to do, which takes one of them (`nohz_balancer_kick`).

@@ -1,0 +1,346 @@
+//! How threads are evened out while more want to run than there are CPUs.
+//!
+//! ```text
+//!   all CPUs ─┬─ node 0 ─┬─ CPU 0   a b     now and then a CPU looks for the part of its core, its node, the machine
+//!             │          └─ CPU 1   c       that has most threads a CPU; it takes one that waits there
+//!             └─ node 1 ─┬─ CPU 2   d
+//!                        └─ CPU 3   e
+//! ```
+//!
+//! Of five threads on four CPUs one waits, wherever it is. To the kernel they differ by half a thread from being even, and it moves no
+//! thread that is more than that; but each time that it moves none it halves what a thread counts. So at the second attempt one
+//! moves, and at the next two another: who shares a CPU, and on which node, goes round several times a second
+//! (`sched_balance_rq`, `sched_balance_find_src_group`, `calculate_imbalance`, `detach_tasks` in kernel/sched/fair.c).
+//!
+//! A thread that is on its preferred node leaves it only after more failures, and where another node has threads that prefer
+//! none, no CPU is looked at that has none of them.
+//!
+//! Left out: threads that have run within the last half millisecond, which the kernel takes to have a warm cache, CPUs of different
+//! capacity, and caches that only a part of a node shares. CPUs that have nothing to do are the
+//! [`Schedule`](super::schedule::Schedule)'s.
+
+use machine::{Cpu, Node, Time, Topology};
+
+use super::TICK;
+
+/// By how much more threads a CPU a part must have, per cent (`imbalance_pct`).
+const IMBALANCE_PCT: u64 = 117;
+/// A busy CPU balances so much less often (`busy_factor`).
+const BUSY_FACTOR: u64 = 16;
+/// What a thread counts that wants to run all the time (`task_h_load`).
+const LOAD: u64 = 1024;
+
+/// What part of the machine is evened out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Domain {
+    /// Threads of a core.
+    Core,
+    /// Cores of a node.
+    Node,
+    /// Nodes of the machine.
+    All,
+}
+
+impl Domain {
+    const ALL: [Domain; 3] = [Domain::Core, Domain::Node, Domain::All];
+
+    /// How many failures it takes to move a thread from where it should be (`cache_nice_tries`).
+    fn nice_tries(self) -> u32 {
+        match self {
+            Domain::Core => 0,
+            Domain::Node => 1,
+            Domain::All => 2,
+        }
+    }
+
+    /// Its parts that a CPU compares, its own first; none if there is no more than that one.
+    fn parts(self, topology: &Topology, cpu: Cpu) -> Vec<Vec<Cpu>> {
+        let node = topology.node(cpu);
+        let core_of =
+            |cpu: Cpu| -> Vec<Cpu> { [Some(cpu), topology.sibling(cpu)].into_iter().flatten().collect() };
+        let mut parts: Vec<Vec<Cpu>> = match self {
+            Domain::Core => core_of(cpu).into_iter().map(|cpu| vec![cpu]).collect(),
+            Domain::Node => {
+                let first = |cpu: &Cpu| topology.sibling(*cpu).is_none_or(|sibling| *cpu < sibling);
+                topology.cpus_of(node).into_iter().filter(first).map(core_of).collect()
+            }
+            Domain::All => {
+                let nodes = (0..topology.nodes).map(Node).filter(|node| !topology.is_memory_only(*node));
+                nodes.map(|node| topology.cpus_of(node)).collect()
+            }
+        };
+        let own = parts.iter().position(|part| part.contains(&cpu)).expect("it is somewhere");
+        parts.swap(0, own);
+        parts
+    }
+
+    /// The busiest CPU of the busiest part, and how much more than the first part it has, if something should be done.
+    fn busiest(self, parts: &[Vec<Cpu>], queue: impl Fn(Cpu) -> Queue) -> Option<(Cpu, u64)> {
+        let parts: Vec<(Part, &Vec<Cpu>)> = parts.iter().map(|cpus| (Part::of(cpus, &queue), cpus)).collect();
+        let all = parts.iter().fold(Part::default(), |all, (part, _)| all.with(part));
+        let overloaded = parts[1..].iter().filter(|(part, _)| part.is_overloaded());
+        let (busiest, cpus) = overloaded.max_by_key(|(part, _)| part.load())?;
+        let imbalance = imbalance(parts[0].0, *busiest, all)?;
+        let limit = if self == Domain::All { busiest.queue.settled() } else { Settled::All };
+        let cpus = cpus.iter().copied().filter(|&cpu| queue(cpu).settled() <= limit);
+        let cpu = cpus.max_by_key(|&cpu| (queue(cpu).threads, std::cmp::Reverse(cpu)))?;
+        (queue(cpu).threads > 1).then_some((cpu, imbalance))
+    }
+}
+
+/// The threads of a CPU, or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Queue {
+    pub threads: u64,
+    /// Those that prefer a node (`nr_numa_running`).
+    pub prefer: u64,
+    /// Those that are on the node that they prefer (`nr_preferred_running`).
+    pub at_home: u64,
+}
+
+/// How many threads are where they should be (`fbq_type`); fewer come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Settled {
+    /// Some prefer no node.
+    Regular,
+    /// Some prefer another node.
+    Remote,
+    All,
+}
+
+impl Queue {
+    fn with(self, other: Queue) -> Queue {
+        Queue {
+            threads: self.threads + other.threads,
+            prefer: self.prefer + other.prefer,
+            at_home: self.at_home + other.at_home,
+        }
+    }
+
+    fn settled(self) -> Settled {
+        match self {
+            Queue { threads, prefer, .. } if threads > prefer => Settled::Regular,
+            Queue { threads, at_home, .. } if threads > at_home => Settled::Remote,
+            _ => Settled::All,
+        }
+    }
+}
+
+/// What a CPU remembers of a domain.
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    due: Time,
+    /// Between two attempts of an idle CPU, milliseconds, if it is known yet (`balance_interval`).
+    interval: Option<u64>,
+    failed: u32,
+}
+
+/// What a CPU might do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Attempt {
+    pub domain: Domain,
+    /// Where a thread may be taken from.
+    pub busiest: Cpu,
+    /// How much a thread may count.
+    imbalance: u64,
+    failed: u32,
+}
+
+impl Attempt {
+    /// Whether a thread may be taken; `degrades`: it would leave memory behind that it uses.
+    pub fn takes(&self, degrades: bool) -> bool {
+        let load = LOAD.checked_shr(self.failed).unwrap_or(0).max(1);
+        load <= self.imbalance && (!degrades || self.failed > self.domain.nice_tries())
+    }
+}
+
+/// When each CPU evens threads out next.
+pub(super) struct Balance {
+    /// By CPU, then by domain.
+    states: Vec<[State; 3]>,
+}
+
+impl Balance {
+    pub fn new(cpus: usize) -> Balance {
+        Balance { states: vec![Default::default(); cpus] }
+    }
+
+    /// What `cpu`, which is busy, might do at a tick; `queue` says what a CPU has.
+    pub fn attempts(
+        &mut self,
+        topology: &Topology,
+        cpu: Cpu,
+        now: Time,
+        queue: impl Fn(Cpu) -> Queue,
+    ) -> Vec<Attempt> {
+        let mut attempts = Vec::new();
+        for (domain, state) in Domain::ALL.into_iter().zip(&mut self.states[cpu.index()]) {
+            if now < state.due {
+                continue;
+            }
+            let parts = domain.parts(topology, cpu);
+            let weight = parts.iter().map(Vec::len).sum::<usize>() as u64;
+            let interval = *state.interval.get_or_insert(weight);
+            let every = Time::from_nanoseconds(interval * BUSY_FACTOR * 1_000_000);
+            state.due = now + every.saturating_sub(TICK).max(TICK);
+            // One that is idle would do it, or else the first.
+            let own = &parts[0];
+            if own.iter().any(|&cpu| queue(cpu).threads == 0) || own.iter().min() != Some(&cpu) {
+                continue;
+            }
+            match domain.busiest(&parts, &queue) {
+                Some((busiest, imbalance)) => {
+                    attempts.push(Attempt { domain, busiest, imbalance, failed: state.failed });
+                    state.interval = Some(weight);
+                }
+                None => {
+                    state.failed = 0;
+                    state.interval = Some((interval * 2).min(weight * 2));
+                }
+            }
+        }
+        attempts
+    }
+
+    /// Whether an attempt of `cpu` moved a thread.
+    pub fn tried(&mut self, cpu: Cpu, domain: Domain, moved: bool) {
+        let state = &mut self.states[cpu.index()][domain as usize];
+        state.failed = if moved { 0 } else { state.failed + 1 };
+    }
+}
+
+/// A part of a domain.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    queue: Queue,
+    cpus: u64,
+}
+
+impl Part {
+    fn of(cpus: &[Cpu], queue: impl Fn(Cpu) -> Queue) -> Part {
+        let queue = cpus.iter().fold(Queue::default(), |all, &cpu| all.with(queue(cpu)));
+        Part { queue, cpus: cpus.len() as u64 }
+    }
+
+    fn with(self, other: &Part) -> Part {
+        Part { queue: self.queue.with(other.queue), cpus: self.cpus + other.cpus }
+    }
+
+    fn load(self) -> u64 {
+        self.queue.threads * LOAD / self.cpus
+    }
+
+    fn is_overloaded(self) -> bool {
+        self.queue.threads > self.cpus
+    }
+}
+
+/// What would have to move from the busiest part to the own one; nothing if it is not worth it.
+fn imbalance(own: Part, busiest: Part, all: Part) -> Option<u64> {
+    let far = busiest.load() * 100 > own.load() * IMBALANCE_PCT;
+    (own.load() < all.load() && far).then(|| {
+        let over = busiest.load().saturating_sub(all.load()) * busiest.cpus;
+        over.min((all.load() - own.load()) * own.cpus)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_nodes() -> Topology {
+        Topology {
+            sockets: 2,
+            cores_per_socket: 2,
+            nodes: 2,
+            node_distances: vec![vec![10, 20], vec![20, 10]],
+            ..Topology::single()
+        }
+    }
+
+    fn threads_only(threads: u64) -> Queue {
+        Queue { threads, ..Queue::default() }
+    }
+
+    /// Node 1 has a thread that prefers no node: while it shares a CPU that one is looked at, and while it is alone none.
+    #[test]
+    fn who_is_at_home_is_not_looked_at_while_others_prefer_no_node() {
+        let of = |threads, prefer, at_home| Queue { threads, prefer, at_home };
+        let parts = Domain::All.parts(&two_nodes(), Cpu(0));
+        let busiest = |third: Queue, fourth: Queue| {
+            let busiest =
+                Domain::All.busiest(&parts, |cpu| [of(1, 1, 1), of(1, 1, 1), third, fourth][cpu.index()]);
+            busiest.map(|(cpu, _)| cpu.0)
+        };
+        assert_eq!(busiest(of(1, 1, 1), of(2, 1, 1)), Some(3));
+        assert_eq!(busiest(of(2, 2, 2), of(1, 0, 0)), None);
+        assert_eq!(busiest(of(2, 2, 2), of(1, 1, 1)), Some(2), "all are at home");
+        assert_eq!(busiest(of(2, 2, 2), of(2, 2, 1)), Some(3), "one is not");
+    }
+
+    #[test]
+    fn what_would_have_to_move_is_the_lesser_of_too_much_here_and_too_little_there() {
+        let of = |threads, cpus| Part { queue: threads_only(threads), cpus };
+        for (own, busiest, all, expected) in [
+            (of(1, 1), of(2, 1), of(3, 2), Some(512)),
+            (of(2, 2), of(3, 2), of(5, 4), Some(512)),
+            (of(2, 2), of(5, 2), of(7, 4), Some(1536)),
+            (of(2, 1), of(2, 1), of(4, 2), None),
+            (of(3, 2), of(2, 1), of(5, 3), Some(340)),
+            // By less than 17 per cent it does not matter.
+            (of(64, 64), of(70, 64), of(134, 128), None),
+        ] {
+            assert_eq!(imbalance(own, busiest, all), expected, "{own:?} {busiest:?}");
+        }
+    }
+
+    #[test]
+    fn the_second_attempt_moves_a_thread_and_a_third_one_from_where_it_should_be() {
+        let attempt = |failed, imbalance| Attempt { domain: Domain::All, busiest: Cpu(0), imbalance, failed };
+        assert_eq!([0, 1, 2, 3].map(|failed| attempt(failed, 512).takes(false)), [false, true, true, true]);
+        assert_eq!([0, 1, 2, 3].map(|failed| attempt(failed, 512).takes(true)), [false, false, false, true]);
+        assert_eq!([0, 1, 2].map(|failed| attempt(failed, 340).takes(false)), [false, false, true]);
+        assert!(attempt(0, 1024).takes(false));
+        assert!(attempt(200, 1).takes(false), "it does not count less than one");
+    }
+
+    /// CPU 0 has two threads: CPU 1 looks at it every 28 ms, and the first of the other node every 60 ms.
+    #[test]
+    fn the_first_cpu_of_a_part_attempts_it_every_so_often() {
+        let topology = two_nodes();
+        let mut balance = Balance::new(4);
+        let mut seen = Vec::new();
+        for tick in 0..16u64 {
+            for cpu in topology.all_cpus() {
+                let threads = |cpu: Cpu| threads_only(if cpu == Cpu(0) { 2 } else { 1 });
+                for attempt in balance.attempts(&topology, cpu, TICK * tick, threads) {
+                    assert_eq!(attempt.busiest, Cpu(0));
+                    balance.tried(cpu, attempt.domain, false);
+                    seen.push((tick * 4, cpu.0, attempt.domain, attempt.failed));
+                }
+            }
+        }
+        let (node, all) = (Domain::Node, Domain::All);
+        let expected = [(0, 1, node, 0), (0, 2, all, 0), (28, 1, node, 1), (56, 1, node, 2), (60, 2, all, 1)];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn even_threads_are_looked_at_half_as_often_and_left_alone() {
+        let topology = two_nodes();
+        let mut balance = Balance::new(4);
+        for tick in 0..100 {
+            assert!(balance.attempts(&topology, Cpu(1), TICK * tick, |_| threads_only(1)).is_empty());
+        }
+        let state = balance.states[1][Domain::Node as usize];
+        assert_eq!((state.interval, state.failed), (Some(4), 0));
+    }
+
+    #[test]
+    fn an_idle_cpu_leaves_nothing_to_do() {
+        let topology = two_nodes();
+        let threads = |cpu: Cpu| threads_only([3, 1, 0, 1][cpu.index()]);
+        let attempts = Balance::new(4).attempts(&topology, Cpu(3), Time::ZERO, threads);
+        assert!(attempts.iter().all(|attempt| attempt.domain != Domain::All));
+    }
+}
