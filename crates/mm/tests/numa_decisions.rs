@@ -541,6 +541,60 @@ fn what_is_completed_is_left_behind() {
     assert_eq!(space.traced.iter().filter(|(_, reason)| *reason == SkipReason::SeqCompleted).count(), 2);
 }
 
+/// Trap 10: what was completed in a sequence moves the offset behind itself at once, and that is where the forced sweep
+/// begins. It does not go back to what nobody touched in front, and if nothing is left behind, a new sequence begins.
+#[test]
+fn a_forced_sweep_begins_behind_what_was_completed() {
+    const UNTOUCHED: i32 = 1;
+    const COMPLETED: i32 = 2;
+    let passes: [(&[i32], &[u64], i32); 4] = [
+        (&[UNTOUCHED, UNTOUCHED], &[256, 0], 2),
+        (&[UNTOUCHED, COMPLETED, UNTOUCHED], &[0, 0, 256], 2),
+        (&[UNTOUCHED, COMPLETED, UNTOUCHED, COMPLETED, UNTOUCHED], &[0, 0, 0, 0, 256], 2),
+        (&[UNTOUCHED, UNTOUCHED, COMPLETED], &[256, 0, 0], 3),
+    ];
+    for name in ["m6", "r67", "y612", "c72"] {
+        for (records, pages, seq) in passes {
+            let mut space = Space::of(&vec![1; records.len()]);
+            space.scan = MmScan { scan_seq: 2, ..MmScan::default() };
+            for (vma, &prev_scan_seq) in space.vmas.iter_mut().zip(records) {
+                let (reset_at, start_scan_seq) = (9999, 0);
+                let pids = [0; 2];
+                vma.2 = Some(NumabState { next_scan: 0, pids, reset_at, prev_scan_seq, start_scan_seq });
+            }
+            assert_eq!(space.pass(&features(name), &settings(), 7), pages, "{name}, {records:?}");
+            let scanned = pages.iter().position(|&pages| pages > 0).unwrap();
+            assert_eq!(space.scan.scan_offset, space.vmas[scanned].0.end, "{name}, {records:?}");
+            assert_eq!(space.scan.scan_seq, seq, "{name}, {records:?}");
+        }
+    }
+}
+
+/// Trap 11: where nothing changes, a pass walks eight times the pages that it may change, in ranges of as many; one that is
+/// full ends it as if there had been no empty ones.
+#[test]
+fn a_pass_walks_eight_times_its_pages_of_empty_space() {
+    for name in VARIANTS {
+        let f = features(name);
+        let mut space = Space::of(&[400]);
+        space.vmas[0].3 = false;
+        // 16 MiB a range: the first begins a MiB behind a boundary of 2 MiB and ends at one.
+        assert_eq!(space.pass(&f, &settings(), 7), [8 * 4096 + 256], "{name}");
+        assert_eq!(space.pass(&f, &settings(), 7), [8 * 4096], "{name}");
+        assert_eq!(space.scan.scan_offset, 258 * MIB, "{name}");
+
+        // VMAs of an odd number of pages: the last range is as long as others, though one page was left.
+        let mut space = Space::of(&[127, 40, 40]);
+        space.vmas[0].0.end += MIB - 4096;
+        space.vmas[..2].iter_mut().for_each(|vma| vma.3 = false);
+        assert_eq!(space.pass(&f, &settings(), 7), [8 * 4096 - 1, 4352, 0], "{name}");
+
+        let mut space = Space::of(&[100, 40]);
+        space.vmas[0].3 = false;
+        assert_eq!(space.pass(&f, &settings(), 7), [25_600, 4096], "{name}");
+    }
+}
+
 #[test]
 fn a_pass_that_finds_nothing_takes_its_turn() {
     let settings = NumaSettings::default();
