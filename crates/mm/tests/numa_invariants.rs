@@ -405,9 +405,13 @@ fn private_pages_of_files_are_scanned_from_6_10_on() {
 /// All else of files follows who uses it (`migrate_misplaced_folio_prepare`).
 #[test]
 fn code_that_is_shared_stays_where_it_is() {
-    for (may_execute, shared, follows) in
-        [(false, false, true), (false, true, true), (true, false, true), (true, true, false)]
-    {
+    for (may_execute, shared, dirtied, follows) in [
+        (false, false, false, true),
+        (false, true, false, true),
+        (true, false, false, true),
+        (true, true, false, false),
+        (false, true, true, false),
+    ] {
         let mut threads = start("y612");
         let flags = VmFlags::PRIVATE.or(VmFlags::SHARED);
         let flags = if may_execute { flags.or(VmFlags::EXEC) } else { flags };
@@ -429,9 +433,13 @@ fn code_that_is_shared_stays_where_it_is() {
         while !threads.mm.pte(space, first).has(Pte::PROT_NONE) {
             threads.tick(2, 8);
         }
+        if dirtied {
+            threads.mm.touch(&mut threads.machine, Cpu(0), other, again, true).unwrap();
+        }
         threads.mm.touch(&mut threads.machine, Cpu(2), space, first, false).unwrap();
         let moved = threads.count(Event::NumaPagesMigrated);
-        assert_eq!(moved, u64::from(follows), "may be executed: {may_execute}, shared: {shared}");
+        let of = format!("may be executed: {may_execute}, shared: {shared}, dirtied: {dirtied}");
+        assert_eq!(moved, u64::from(follows), "{of}");
     }
 }
 

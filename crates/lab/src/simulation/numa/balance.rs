@@ -29,6 +29,8 @@ const IMBALANCE_PCT: u64 = 117;
 const BUSY_FACTOR: u64 = 16;
 /// What a thread counts that wants to run all the time (`task_h_load`).
 const LOAD: u64 = 1024;
+/// How many failures it takes until a thread leaves the node where it should be (`cache_nice_tries` of a domain of nodes).
+const NICE_TRIES: u32 = 2;
 
 /// What part of the machine is evened out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,16 +46,7 @@ pub(super) enum Domain {
 impl Domain {
     const ALL: [Domain; 3] = [Domain::Core, Domain::Node, Domain::All];
 
-    /// How many failures it takes to move a thread from where it should be (`cache_nice_tries`).
-    fn nice_tries(self) -> u32 {
-        match self {
-            Domain::Core => 0,
-            Domain::Node => 1,
-            Domain::All => 2,
-        }
-    }
-
-    /// Its parts that a CPU compares, its own first; none if there is no more than that one.
+    /// Its parts that a CPU compares, its own first.
     fn parts(self, topology: &Topology, cpu: Cpu) -> Vec<Vec<Cpu>> {
         let node = topology.node(cpu);
         let core_of =
@@ -130,8 +123,8 @@ impl Queue {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     due: Time,
-    /// Between two attempts of an idle CPU, milliseconds, if it is known yet (`balance_interval`).
-    interval: Option<u64>,
+    /// Nothing was to be done at last, so it is looked at half as often (`balance_interval`).
+    is_even: bool,
     failed: u32,
 }
 
@@ -147,10 +140,10 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Whether a thread may be taken; `degrades`: it would leave memory behind that it uses.
+    /// Whether a thread may be taken; `degrades`: it would leave a node with memory that it uses.
     pub fn takes(&self, degrades: bool) -> bool {
         let load = LOAD.checked_shr(self.failed).unwrap_or(0).max(1);
-        load <= self.imbalance && (!degrades || self.failed > self.domain.nice_tries())
+        load <= self.imbalance && (!degrades || self.failed > NICE_TRIES)
     }
 }
 
@@ -180,23 +173,21 @@ impl Balance {
             }
             let parts = domain.parts(topology, cpu);
             let weight = parts.iter().map(Vec::len).sum::<usize>() as u64;
-            let interval = *state.interval.get_or_insert(weight);
-            let every = Time::from_nanoseconds(interval * BUSY_FACTOR * 1_000_000);
+            let milliseconds = if state.is_even { weight * 2 } else { weight };
+            let every = Time::from_nanoseconds(milliseconds * BUSY_FACTOR * 1_000_000);
             state.due = now + every.saturating_sub(TICK).max(TICK);
             // One that is idle would do it, or else the first.
             let own = &parts[0];
             if own.iter().any(|&cpu| queue(cpu).threads == 0) || own.iter().min() != Some(&cpu) {
                 continue;
             }
-            match domain.busiest(&parts, &queue) {
+            let found = domain.busiest(&parts, &queue);
+            state.is_even = found.is_none();
+            match found {
                 Some((busiest, imbalance)) => {
                     attempts.push(Attempt { domain, busiest, imbalance, failed: state.failed });
-                    state.interval = Some(weight);
                 }
-                None => {
-                    state.failed = 0;
-                    state.interval = Some((interval * 2).min(weight * 2));
-                }
+                None => state.failed = 0,
             }
         }
         attempts
@@ -329,11 +320,14 @@ mod tests {
     fn even_threads_are_looked_at_half_as_often_and_left_alone() {
         let topology = two_nodes();
         let mut balance = Balance::new(4);
-        for tick in 0..100 {
+        let mut looked = Vec::new();
+        for tick in 0..50 {
             assert!(balance.attempts(&topology, Cpu(1), TICK * tick, |_| threads_only(1)).is_empty());
+            looked.push(balance.states[1][Domain::Node as usize].due);
         }
-        let state = balance.states[1][Domain::Node as usize];
-        assert_eq!((state.interval, state.failed), (Some(4), 0));
+        looked.dedup();
+        assert_eq!(looked, [7, 22, 37, 52].map(|ticks| TICK * ticks));
+        assert_eq!(balance.states[1][Domain::Node as usize].failed, 0);
     }
 
     #[test]

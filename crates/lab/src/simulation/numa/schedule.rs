@@ -125,6 +125,11 @@ impl Schedule {
             self.queues[cpu.index()].rotate_left(1);
             self.switch(system, threads, cpu);
         }
+        self.even_out(system, threads, cpu);
+    }
+
+    /// `cpu`, which is busy, takes threads that wait on busier CPUs, if it is time to.
+    fn even_out(&mut self, system: &mut System, threads: &[Thread], cpu: Cpu) {
         let (now, topology) = (system.machine.now(cpu), &system.machine.topology);
         let (queues, tasks) = (&self.queues, &system.mm.numa().tasks);
         let queue = |cpu: Cpu| {
@@ -146,16 +151,15 @@ impl Schedule {
 
     /// A busy CPU takes a thread that waits on a busier one, if it may; whether it did.
     fn take(&mut self, system: &mut System, threads: &[Thread], cpu: Cpu, attempt: Attempt) -> bool {
-        let waiting = self.queues[attempt.busiest.index()].iter().skip(1).copied();
+        let mut waiting = self.queues[attempt.busiest.index()].iter().skip(1).copied();
         let takes = |&thread: &usize| {
             let degrades = attempt.domain == Domain::All
                 && self.degrades_locality(system, threads, thread, attempt.busiest, cpu);
             threads[thread].may_run_on(&system.machine.topology, cpu) && attempt.takes(degrades)
         };
-        let Some(thread) = waiting.into_iter().find(takes) else { return false };
-        self.queues[attempt.busiest.index()].retain(|&other| other != thread);
+        let Some(thread) = waiting.find(takes) else { return false };
         let now = system.machine.now(cpu);
-        self.enqueue(system, threads, cpu, thread, now);
+        self.bring(system, threads, thread, attempt.busiest, cpu, now);
         true
     }
 
@@ -203,9 +207,8 @@ impl Schedule {
             let may_run = |other: &Cpu| threads[thread].may_run_on(topology, *other);
             let nearest = idle.iter().copied().filter(may_run).min_by_key(far);
             if let Some(nearest) = nearest {
-                self.queues[cpu.index()].retain(|&other| other != thread);
                 let now = system.machine.now(cpu);
-                self.enqueue(system, threads, nearest, thread, now);
+                self.bring(system, threads, thread, cpu, nearest, now);
                 return;
             }
         }
@@ -224,8 +227,21 @@ impl Schedule {
         let Some(busiest) = topology.all_cpus().filter(waiting).max_by_key(key) else { return };
         let thread = self.queues[busiest.index()].iter().skip(1).copied().find(|thread| movable(thread));
         let thread = thread.expect("one waits there");
-        self.queues[busiest.index()].retain(|&other| other != thread);
         let now = system.machine.now(cpu);
-        self.enqueue(system, threads, cpu, thread, now);
+        self.bring(system, threads, thread, busiest, cpu, now);
+    }
+
+    /// A thread that waits on one CPU goes to another.
+    fn bring(
+        &mut self,
+        system: &mut System,
+        threads: &[Thread],
+        thread: usize,
+        from: Cpu,
+        to: Cpu,
+        now: Time,
+    ) {
+        self.queues[from.index()].retain(|&other| other != thread);
+        self.enqueue(system, threads, to, thread, now);
     }
 }

@@ -205,10 +205,10 @@ fn a_thread_of_the_kernel_takes_its_time_and_ends() {
         let kernel_thread = Some(KernelThread { cpu: 3, milliseconds });
         half_a_second(2, |threads| threads.kernel_thread = kernel_thread).get(metric::SCORE).unwrap() / alone
     };
-    // CPUs take turns: what the kernel's thread does, the others do not. Of three that are busy CPU 3 has more than a third, half
-    // at most (`turn_shares` of the machine).
+    // CPUs take turns: what the kernel's thread does, the others do not. CPUs 0 and 2 have 0.638 beside CPU 3 (`turn_shares` of the
+    // machine).
     let (short, long) = (beside(50), beside(1000));
-    assert!((0.88..0.92).contains(&short) && (0.5..0.66).contains(&long), "{short} {long}");
+    assert!((0.88..0.92).contains(&short) && (0.61..0.66).contains(&long), "{short} {long}");
 }
 
 #[test]

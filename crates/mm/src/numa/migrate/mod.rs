@@ -78,7 +78,7 @@ impl MemoryManager {
             return;
         };
         let (f, settings) = (self.features().numa, self.settings.numa);
-        let timed = settings.tiering && self.numa.is_slow(source);
+        let timed = self.is_timed(source);
         let here = machine.node(cpu);
         let target = self.misplaced(machine, cpu, task, id, source, policy);
         let moved = target.map(|target| {
@@ -164,13 +164,18 @@ impl MemoryManager {
         self.counters.add(Event::NumaHintFaults, 1);
         self.counters.add(Event::NumaHintFaultsLocal, u64::from(local));
         self.numa.note_fault(mm, &of, task, local);
-        let timed = self.settings.numa.tiering && self.numa.is_slow(source);
+        let timed = self.is_timed(source);
         let last = if timed { Cpupid::UNSET } else { self.numa.last(id) };
         let flags = FaultFlags::default()
             .with(FaultFlags::NO_GROUP, !may_write)
             .with(FaultFlags::SHARED, shares)
             .with(FaultFlags::FAULT_LOCAL, local);
         Some(Touched { task, may_execute, policy, last, pages, flags })
+    }
+
+    /// Whether folios of `source` are noted when they were scanned, and not who touched them last.
+    fn is_timed(&self, source: Node) -> bool {
+        self.settings.numa.tiering && self.numa.is_slow(source)
     }
 
     fn cpupid_of(&self, task: TaskId, cpu: Cpu) -> Cpupid {
@@ -227,11 +232,10 @@ impl MemoryManager {
         source: Node,
         destination: Node,
     ) -> bool {
-        let settings = self.settings.numa;
         if self.zones_of(destination).next().is_none() {
             return false;
         }
-        if settings.tiering && self.numa.is_slow(source) {
+        if self.is_timed(source) {
             return self.may_promote(machine.now(cpu), id, destination);
         }
         let last = self.numa.exchange_last(id, self.cpupid_of(task, cpu));
@@ -423,7 +427,7 @@ impl MemoryManager {
         let Some(id) = self.page_tables[entry].folio() else { return false };
         // The folio is told of both before it moves, and in new memory it remembers the one or nobody, as it did already.
         let after = self.numa.last(id);
-        let timed = self.settings.numa.tiering && self.numa.is_slow(source);
+        let timed = self.is_timed(source);
         if !timed {
             self.numa.set_last(id, by);
         }
