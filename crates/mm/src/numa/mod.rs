@@ -32,6 +32,7 @@ use heat::Heat;
 use machine::{Cpu, Node, SpinLock, Time, Topology};
 use migrate::policy::Nodes;
 use migrate::promotion::NodePromotion;
+use placement::policy::Links;
 use placement::{Group, TaskId, TaskNuma};
 use scan::policy::SkipReason;
 use std::ops::Range;
@@ -42,19 +43,17 @@ use sweep::Swept;
 pub struct Tasks {
     tasks: Vec<TaskNuma>,
     groups: Vec<Group>,
-    distances: Vec<Vec<u8>>,
-    /// Nodes that threads can run on.
-    with_cpus: Nodes,
+    links: Links,
 }
 
 impl Tasks {
     /// None yet, on a machine with this table of distances, some of whose nodes may have memory only.
     pub fn new(distances: Vec<Vec<u8>>, with_cpus: Nodes) -> Tasks {
-        Tasks { tasks: Vec::new(), groups: Vec::new(), distances, with_cpus }
+        Tasks { tasks: Vec::new(), groups: Vec::new(), links: Links::new(distances, with_cpus) }
     }
 
     fn nodes(&self) -> usize {
-        self.distances.len()
+        self.links.distances.len()
     }
 
     /// A task is born.
@@ -209,7 +208,7 @@ impl NumaBalancing {
     /// Whether a node's memory is slow: it has no CPUs.
     #[inline]
     pub fn is_slow(&self, node: Node) -> bool {
-        !self.tasks.with_cpus.has(node)
+        !self.tasks.links.with_cpus.has(node)
     }
 
     /// The nearest node with slow memory, of one with fast memory.

@@ -604,11 +604,14 @@ impl NumaProgram {
         let pinned = |thread: usize| self.threads[thread].pinned.is_some();
         let found = match pinned(number) {
             true => None,
-            false => self.placement.find(system, task, source, &|cpu| {
-                let threads = self.schedule.threads_of(cpu);
-                let first = threads.front().map(|&first| (self.threads[first].task, pinned(first)));
-                OnCpu { threads: threads.len(), first }
-            }),
+            false => {
+                let (tasks, topology) = (&system.mm.numa().tasks, &system.machine.topology);
+                self.placement.find(tasks, topology, task, source, &|cpu| {
+                    let threads = self.schedule.threads_of(cpu);
+                    let first = threads.front().map(|&first| (self.threads[first].task, pinned(first)));
+                    OnCpu { threads: threads.len(), first }
+                })
+            }
         };
         let node = found.map_or(system.machine.node(source), |place| system.machine.node(place.cpu));
         system.mm.settle_preferred(task, node);

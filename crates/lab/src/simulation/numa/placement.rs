@@ -9,10 +9,9 @@
 //! threads that all want to run all the time: their loads are equal, so comparing loads is left out, as are CPU affinity,
 //! capacity of CPUs, and the imbalance between nodes that is tolerated while a node is nearly idle.
 
-use super::System;
-use machine::{Cpu, Node};
+use machine::{Cpu, Node, Topology};
+use mm::numa::Tasks;
 use mm::numa::placement::TaskId;
-use mm::numa::placement::policy::{TopologyType, topology_type};
 use serde::{Deserialize, Serialize};
 
 /// A gain that is worth moving for, in thousandths of all faults (`SMALLIMP`).
@@ -59,18 +58,19 @@ pub(super) struct OnCpu {
 
 /// A thread that looks for a place.
 struct Search<'a> {
-    system: &'a System,
+    tasks: &'a Tasks,
+    topology: &'a Topology,
     task: TaskId,
     source: Cpu,
     on: &'a dyn Fn(Cpu) -> OnCpu,
-    kind: TopologyType,
 }
 
 impl TaskPlacement {
     /// A place for `task` of CPU `source` on or near its preferred node. `on` says what a CPU has to do.
     pub(super) fn find(
         self,
-        system: &System,
+        tasks: &Tasks,
+        topology: &Topology,
         task: TaskId,
         source: Cpu,
         on: &dyn Fn(Cpu) -> OnCpu,
@@ -78,9 +78,8 @@ impl TaskPlacement {
         if self == TaskPlacement::Stay {
             return None;
         }
-        let preferred = system.mm.numa().tasks.get(task).preferred?;
-        let kind = topology_type(&system.machine.topology.node_distances);
-        let search = Search { system, task, source, on, kind };
+        let preferred = tasks.get(task).preferred?;
+        let search = Search { tasks, topology, task, source, on };
         match self {
             TaskPlacement::Stay => None,
             TaskPlacement::Idle => search.idle_cpu(preferred).map(|cpu| Place { cpu, swap: None }),
@@ -91,11 +90,11 @@ impl TaskPlacement {
 
 impl Search<'_> {
     fn home(&self) -> Node {
-        self.system.machine.node(self.source)
+        self.topology.node(self.source)
     }
 
     fn cpus(&self, node: Node) -> Vec<Cpu> {
-        self.system.machine.topology.cpus_of(node)
+        self.topology.cpus_of(node)
     }
 
     fn idle_cpu(&self, node: Node) -> Option<Cpu> {
@@ -107,18 +106,17 @@ impl Search<'_> {
     }
 
     fn task_weight(&self, task: TaskId, node: Node, reach: u8) -> i64 {
-        self.system.mm.numa().tasks.task_weight(task, node, reach, self.kind) as i64
+        self.tasks.task_weight(task, node, reach) as i64
     }
 
     fn group_weight(&self, task: TaskId, node: Node, reach: u8) -> i64 {
-        self.system.mm.numa().tasks.group_weight(task, node, reach, self.kind) as i64
+        self.tasks.group_weight(task, node, reach) as i64
     }
 
     /// The preferred node, and others if there is no place or the group runs on several.
     fn best(&self, preferred: Node) -> Best {
         let mut best = Best::default();
-        let distances = &self.system.machine.topology.node_distances;
-        let reach = distances[self.home().index()][preferred.index()];
+        let reach = self.topology.node_distances[self.home().index()][preferred.index()];
         let gains = |node: Node| {
             let task =
                 self.task_weight(self.task, node, reach) - self.task_weight(self.task, self.home(), reach);
@@ -127,9 +125,9 @@ impl Search<'_> {
             (task, group)
         };
         self.look_at(preferred, gains(preferred), reach, &mut best);
-        let spread = self.system.mm.numa().tasks.group(self.task).is_some_and(|group| group.active_nodes > 1);
+        let spread = self.tasks.group(self.task).is_some_and(|group| group.active_nodes > 1);
         if best.place.is_none() || spread {
-            let topology = &self.system.machine.topology;
+            let topology = self.topology;
             for node in (0..topology.nodes).map(Node) {
                 let elsewhere = node != self.home() && node != preferred && !topology.is_memory_only(node);
                 let (task, group) = gains(node);
@@ -144,8 +142,7 @@ impl Search<'_> {
     fn look_at(&self, node: Node, (task_gain, group_gain): (i64, i64), reach: u8, best: &mut Best) {
         let cpus = self.cpus(node);
         let has_spare = self.load(node) < cpus.len();
-        let move_gain =
-            if self.system.mm.numa().tasks.group(self.task).is_some() { group_gain } else { task_gain };
+        let move_gain = if self.tasks.group(self.task).is_some() { group_gain } else { task_gain };
         // A move must not leave the destination with more threads than the source.
         let may_move = self.load(node) < self.load(self.home());
         for cpu in cpus {
@@ -160,7 +157,7 @@ impl Search<'_> {
             if stays {
                 continue;
             }
-            let tasks = &self.system.mm.numa().tasks;
+            let tasks = self.tasks;
             let comes_home = tasks.get(other).preferred == Some(self.home());
             if best.brings_home && !comes_home {
                 continue;

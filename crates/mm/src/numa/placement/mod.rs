@@ -356,15 +356,15 @@ impl Tasks {
     }
 
     /// What part of a task's faults were on memory of a node and near it, in thousandths (`task_weight`).
-    pub fn task_weight(&self, task: TaskId, node: Node, reach: u8, kind: policy::TopologyType) -> u64 {
+    pub fn task_weight(&self, task: TaskId, node: Node, reach: u8) -> u64 {
         let faults = self.tasks[task.0 as usize].faults.as_ref();
-        faults.map_or(0, |faults| policy::weight(faults, node, reach, &self.distances, kind))
+        faults.map_or(0, |faults| policy::weight(faults, node, reach, &self.links))
     }
 
     /// The same of its group's faults (`group_weight`).
-    pub fn group_weight(&self, task: TaskId, node: Node, reach: u8, kind: policy::TopologyType) -> u64 {
+    pub fn group_weight(&self, task: TaskId, node: Node, reach: u8) -> u64 {
         let group = self.group(task);
-        group.map_or(0, |group| policy::weight(&group.faults, node, reach, &self.distances, kind))
+        group.map_or(0, |group| policy::weight(&group.faults, node, reach, &self.links))
     }
 
     /// How a task's group uses two nodes.
@@ -438,14 +438,14 @@ impl Tasks {
         let mut group = own.group.map(|group| &mut self.groups[group]);
         let decayed = policy::decay(own, group.as_mut().map(|group| &mut group.faults), runtime, period);
         // The node itself, or the nearest one that threads can run on (`numa_nearest_node` with `N_CPU`).
-        let (distances, with_cpus) = (&self.distances, self.with_cpus);
+        let (distances, with_cpus) = (&self.links.distances, self.links.with_cpus);
         let mut best = decayed.best.map(|best| match with_cpus.has(best) {
             true => best,
             false => with_cpus.nearest(&distances[best.index()]).unwrap_or(best),
         });
         if let Some(group) = group {
             (group.active_nodes, group.max_cpu_faults) = policy::active_nodes(&group.faults);
-            best = best.map(|best| policy::preferred_group_node(&group.faults, best, &self.distances));
+            best = best.map(|best| policy::preferred_group_node(&group.faults, best, &self.links));
         }
         if best.is_some() {
             own.preferred = best;

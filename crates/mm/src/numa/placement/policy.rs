@@ -13,11 +13,13 @@
 //! `preferred_group_nid`, `score_nearby_nodes` in kernel/sched/fair.c.
 
 use super::super::features::NumaFeatures;
-use super::super::migrate::policy::ACTIVE_NODE_FRACTION;
+use super::super::migrate::policy::{ACTIVE_NODE_FRACTION, Nodes};
 use super::super::scan::policy::ScanPeriods;
 use super::{FaultStats, Kind, TaskNuma};
 use machine::Node;
 
+/// From a node to itself.
+const LOCAL_DISTANCE: u8 = 10;
 /// Parts of a period (`NUMA_PERIOD_SLOTS`).
 const PERIOD_SLOTS: u64 = 10;
 /// From so many tenths on, faults are mostly local, or mostly private (`NUMA_PERIOD_THRESHOLD`).
@@ -185,41 +187,73 @@ pub enum TopologyType {
     Backplane,
 }
 
-/// Which kind a table of distances is (`init_numa_topology_type`).
-pub fn topology_type(distances: &[Vec<u8>]) -> TopologyType {
-    let mut levels: Vec<u8> = distances.iter().flatten().copied().collect();
-    levels.sort_unstable();
-    levels.dedup();
+/// How far nodes are from each other, and how those that threads can run on are linked. Nodes with memory
+/// only are not part of the scheduler's topology.
+#[derive(Clone, Debug)]
+pub struct Links {
+    /// From each node to each (`SLIT`).
+    pub distances: Vec<Vec<u8>>,
+    /// Nodes that threads can run on.
+    pub with_cpus: Nodes,
+    /// Distances between those, the shortest first (`sched_domains_numa_distance`).
+    levels: Vec<u8>,
+    kind: TopologyType,
+}
+
+impl Links {
+    /// Those of a machine with this table of distances, some of whose nodes may have memory only.
+    pub fn new(distances: Vec<Vec<u8>>, with_cpus: Nodes) -> Links {
+        let nodes: Vec<usize> =
+            (0..distances.len()).filter(|&node| with_cpus.has(Node(node as u8))).collect();
+        let mut levels: Vec<u8> = nodes
+            .iter()
+            .flat_map(|&a| nodes.iter().map(move |&b| (a, b)))
+            .map(|(a, b)| distances[a][b])
+            .collect();
+        levels.sort_unstable();
+        levels.dedup();
+        let kind = topology_type(&nodes, &levels, &distances);
+        Links { distances, with_cpus, levels, kind }
+    }
+
+    /// Which kind they are.
+    pub fn kind(&self) -> TopologyType {
+        self.kind
+    }
+
+    /// `sched_max_numa_distance`.
+    fn farthest(&self) -> u8 {
+        self.levels.last().copied().unwrap_or(LOCAL_DISTANCE)
+    }
+}
+
+/// Which kind links of `nodes` are, between which there are these distances (`init_numa_topology_type`).
+fn topology_type(nodes: &[usize], levels: &[u8], distances: &[Vec<u8>]) -> TopologyType {
     let Some(&farthest) = levels.last().filter(|_| levels.len() > 2) else { return TopologyType::Direct };
-    let nodes = || 0..distances.len();
-    let mut pairs = nodes().flat_map(|a| nodes().map(move |b| (a, b)));
+    let mut pairs = nodes.iter().flat_map(|&a| nodes.iter().map(move |&b| (a, b)));
     let Some((a, b)) = pairs.find(|&(a, b)| distances[a][b] >= farthest) else { return TopologyType::Direct };
-    let between = |c: usize| distances[a][c] < farthest && distances[b][c] < farthest;
-    if nodes().any(between) { TopologyType::GluelessMesh } else { TopologyType::Backplane }
+    let between = |&c: &usize| distances[a][c] < farthest && distances[b][c] < farthest;
+    if nodes.iter().any(between) { TopologyType::GluelessMesh } else { TopologyType::Backplane }
 }
 
 /// Faults on memory near a node, the nearer the more they count (`score_nearby_nodes`). `reach`: how far the search that
 /// asks goes.
-pub fn nearby_faults(
-    faults: impl Fn(Node) -> u64,
-    node: Node,
-    reach: u8,
-    distances: &[Vec<u8>],
-    kind: TopologyType,
-) -> u64 {
-    if kind == TopologyType::Direct {
+pub fn nearby_faults(faults: impl Fn(Node) -> u64, node: Node, reach: u8, links: &Links) -> u64 {
+    if links.kind == TopologyType::Direct {
         return 0;
     }
-    let max = distances.iter().flatten().copied().max().unwrap_or(10);
+    let max = links.farthest();
     let mut score = 0;
-    for (other, &distance) in distances[node.index()].iter().enumerate() {
-        let far = kind == TopologyType::Backplane && distance >= reach;
+    for (other, &distance) in links.distances[node.index()].iter().enumerate() {
+        let far = links.kind == TopologyType::Backplane && distance >= reach;
         if other == node.index() || distance >= max || far {
             continue;
         }
         let faults = faults(Node(other as u8));
-        score += match kind {
-            TopologyType::GluelessMesh => faults * u64::from(max - distance) / u64::from(max - 10),
+        score += match links.kind {
+            TopologyType::GluelessMesh => {
+                faults * u64::from(max - distance) / u64::from(max - LOCAL_DISTANCE)
+            }
             _ => faults,
         };
     }
@@ -227,37 +261,33 @@ pub fn nearby_faults(
 }
 
 /// The node that a group's memory is best placed around (`preferred_group_nid`), given the one with most of it.
-pub fn preferred_group_node(group: &FaultStats, best: Node, distances: &[Vec<u8>]) -> Node {
-    let max = distances.iter().flatten().copied().max().unwrap_or(10);
-    let kind = topology_type(distances);
-    match kind {
+pub fn preferred_group_node(group: &FaultStats, best: Node, links: &Links) -> Node {
+    match links.kind {
         TopologyType::Direct => best,
         TopologyType::GluelessMesh => {
-            let weight = |node| weight(group, node, max, distances, kind);
+            let weight = |node| weight(group, node, links.farthest(), links);
             let chosen =
                 |best: (u64, Node), node| if weight(node) > best.0 { (weight(node), node) } else { best };
-            group.nodes().fold((0, best), chosen).1
+            let nodes = group.nodes().filter(|&node| links.with_cpus.has(node));
+            nodes.fold((0, best), chosen).1
         }
-        TopologyType::Backplane => most_used_neighbourhood(group, best, distances),
+        TopologyType::Backplane => most_used_neighbourhood(group, best, links),
     }
 }
 
 /// What part of all faults, in thousandths, were on memory of a node and near it (`task_weight`, `group_weight`).
-pub fn weight(stats: &FaultStats, node: Node, reach: u8, distances: &[Vec<u8>], kind: TopologyType) -> u64 {
+pub fn weight(stats: &FaultStats, node: Node, reach: u8, links: &Links) -> u64 {
     let faults = |node| stats.memory(node);
-    let here = faults(node) + nearby_faults(faults, node, reach, distances, kind);
+    let here = faults(node) + nearby_faults(faults, node, reach, links);
     (here * 1000).checked_div(stats.total).unwrap_or(0)
 }
 
 /// Narrows the search from the farthest distance to the nearest: of the nodes left, the one around which the group has most
 /// memory within that distance keeps its neighbourhood.
-fn most_used_neighbourhood(group: &FaultStats, best: Node, distances: &[Vec<u8>]) -> Node {
-    let mut levels: Vec<u8> = distances.iter().flatten().copied().collect();
-    levels.sort_unstable();
-    levels.dedup();
-    let mut left: Vec<Node> = group.nodes().collect();
+fn most_used_neighbourhood(group: &FaultStats, best: Node, links: &Links) -> Node {
+    let mut left: Vec<Node> = group.nodes().filter(|&node| links.with_cpus.has(node)).collect();
     let mut chosen = best;
-    for &reach in levels.iter().skip(1).rev() {
+    for &reach in links.levels.iter().skip(1).rev() {
         let mut most = 0;
         let mut neighbourhood: Vec<Node> = Vec::new();
         let mut taken: Vec<Node> = Vec::new();
@@ -268,7 +298,7 @@ fn most_used_neighbourhood(group: &FaultStats, best: Node, distances: &[Vec<u8>]
             let near: Vec<Node> = left
                 .iter()
                 .copied()
-                .filter(|&b| distances[a.index()][b.index()] < reach && !taken.contains(&b))
+                .filter(|&b| links.distances[a.index()][b.index()] < reach && !taken.contains(&b))
                 .collect();
             let faults: u64 = near.iter().map(|&node| group.memory(node)).sum();
             taken.extend(&near);
