@@ -143,17 +143,17 @@ impl Search<'_> {
         let cpus = self.cpus(node);
         let has_spare = self.load(node) < cpus.len();
         let move_gain = if self.tasks.group(self.task).is_some() { group_gain } else { task_gain };
-        // A move must not leave the destination with more threads than the source.
+        // A move must not make the loads of the two nodes differ more than they do.
         let may_move = self.load(node) < self.load(self.home());
+        if may_move
+            && move_gain >= best.gain
+            && let Some(cpu) = self.idle_cpu(node)
+        {
+            *best = Best { place: Some(Place { cpu, swap: None }), gain: move_gain, brings_home: false };
+            return;
+        }
         for cpu in cpus {
-            let Some((other, stays)) = (self.on)(cpu).first else {
-                if may_move && move_gain >= best.gain {
-                    *best =
-                        Best { place: Some(Place { cpu, swap: None }), gain: move_gain, brings_home: false };
-                    return;
-                }
-                continue;
-            };
+            let Some((other, stays)) = (self.on)(cpu).first else { continue };
             if stays {
                 continue;
             }
@@ -198,3 +198,6 @@ impl Search<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+use super::*;
+use TaskPlacement::{Idle, Stay, Swap};
+use mm::Series;
+use mm::numa::cpupid::Cpupid;
+use mm::numa::migrate::policy::{FaultFlags, Nodes};
+use mm::numa::placement::{CountedFault, FaultStats, Kind, TaskClock, TaskNuma};
+use mm::numa::scan::MmScan;
+use mm::sysctl::NumaSettings;
+
+/// Threads on nodes of two CPUs each, all as far from each other.
+struct Threads {
+    tasks: Tasks,
+    topology: Topology,
+    /// By CPU: what runs there, and whether it must stay.
+    queues: Vec<Vec<(TaskId, bool)>>,
+}
+
+impl Threads {
+    fn new(nodes: u8) -> Threads {
+        let number = usize::from(nodes);
+        let distance = |a: usize, b: usize| if a == b { 10 } else { 20 };
+        let topology = Topology {
+            sockets: nodes.into(),
+            cores_per_socket: 2,
+            nodes,
+            node_distances: (0..number).map(|a| (0..number).map(|b| distance(a, b)).collect()).collect(),
+            ..Topology::single()
+        };
+        let with_cpus = Nodes::of_all(&(0..nodes).collect::<Vec<u8>>());
+        let tasks = Tasks::new(topology.node_distances.clone(), with_cpus);
+        Threads { tasks, topology, queues: vec![Vec::new(); 2 * number] }
+    }
+
+    /// A thread on `cpu` that has taken faults on memory of each node, a thousand in all.
+    fn thread(&mut self, cpu: usize, memory: &[u64], preferred: Option<u8>) -> TaskId {
+        assert_eq!(memory.iter().sum::<u64>(), 1000);
+        let number = self.queues.iter().flatten().count() as u32;
+        let task = self.tasks.add(TaskNuma::new(100 + number, &NumaSettings::default()));
+        let mut faults = FaultStats::new(memory.len());
+        for (node, &faulted) in memory.iter().enumerate() {
+            faults.add(Kind::Memory, Node(node as u8), true, faulted);
+        }
+        let own = self.tasks.get_mut(task);
+        (own.faults, own.preferred) = (Some(faults), preferred.map(Node));
+        self.queues[cpu].push((task, false));
+        task
+    }
+
+    /// Whoever runs on `cpu` must stay.
+    fn pin(&mut self, cpu: usize) {
+        self.queues[cpu][0].1 = true;
+    }
+
+    /// A fault of `task` on no page at all, which `other` touched before.
+    fn fault(&mut self, task: TaskId, other: Option<TaskId>, scan_seq: i32) {
+        let pid = other.map_or(1, |other| self.tasks.get(other).pid);
+        let (node, cpu_node, flags) = (Node(0), Node(0), FaultFlags::default());
+        let fault = CountedFault { last: Cpupid::new(Cpu(0), pid), node, cpu_node, pages: 0, flags };
+        let at = TaskClock { now: 1000 * (1 + scan_seq as u64), now_ns: 1, runtime_ns: 1, load_sum: 0 };
+        let features = Series::NUMA.variant("y612").unwrap().features.numa;
+        let mut mm = MmScan { scan_seq, ..MmScan::default() };
+        let preferred = self.tasks.get(task).preferred;
+        let other = other.map(|other| (other, true));
+        self.tasks.fault(&features, &NumaSettings::default(), task, at, &fault, other, &mut mm, || 0);
+        self.tasks.get_mut(task).preferred = preferred;
+    }
+
+    /// Puts a thread into a group of its own, or into that of another thread.
+    fn group(&mut self, task: TaskId, with: Option<TaskId>) {
+        self.fault(task, with, 0);
+    }
+
+    fn find(&self, placement: TaskPlacement, task: TaskId) -> Option<Place> {
+        let is_there = |queue: &Vec<(TaskId, bool)>| queue.iter().any(|&(other, _)| other == task);
+        let source = Cpu(self.queues.iter().position(is_there).unwrap() as u16);
+        placement.find(&self.tasks, &self.topology, task, source, &|cpu| {
+            let queue = &self.queues[cpu.index()];
+            OnCpu { threads: queue.len(), first: queue.first().copied() }
+        })
+    }
+}
+
+fn moves_to(cpu: u16) -> Option<Place> {
+    Some(Place { cpu: Cpu(cpu), swap: None })
+}
+
+fn swaps_on(cpu: u16, other: TaskId) -> Option<Place> {
+    Some(Place { cpu: Cpu(cpu), swap: Some(other) })
+}
+
+/// Each rule, for a thread on the first node all of whose memory is on the second: with how many threads on
+/// each CPU, and where to.
+#[test]
+fn an_idle_cpu_takes_a_thread() {
+    for (loads, by_stay, by_idle, by_swap) in [
+        ([2, 0, 0, 0], None, Some(2), Some(2)),
+        ([2, 0, 1, 0], None, Some(3), Some(3)),
+        ([2, 1, 1, 0], None, Some(3), Some(3)),
+        // Only `idle` moves where loads are to differ more than before.
+        ([1, 0, 1, 0], None, Some(3), None),
+        ([1, 0, 2, 0], None, Some(3), None),
+        ([1, 1, 2, 0], None, Some(3), None),
+        ([1, 0, 0, 0], None, Some(2), Some(2)),
+        ([1, 0, 1, 1], None, None, None),
+    ] {
+        let mut threads = Threads::new(2);
+        let task = threads.thread(0, &[0, 1000], Some(1));
+        for (cpu, load) in loads.into_iter().enumerate() {
+            for _ in usize::from(cpu == 0)..load {
+                // There nobody gains from a change.
+                let (memory, preferred) = if cpu < 2 { ([500, 500], None) } else { ([0, 1000], Some(1)) };
+                threads.thread(cpu, &memory, preferred);
+            }
+        }
+        for (placement, expected) in [(Stay, by_stay), (Idle, by_idle), (Swap, by_swap)] {
+            let expected = expected.map(|cpu| Place { cpu: Cpu(cpu), swap: None });
+            assert_eq!(threads.find(placement, task), expected, "{placement:?}, {loads:?}");
+        }
+        threads.tasks.get_mut(task).preferred = None;
+        assert_eq!([Stay, Idle, Swap].map(|placement| threads.find(placement, task)), [None; 3], "{loads:?}");
+    }
+}
+
+/// Whoever may move to an idle CPU does, though there is somebody on another one to change places with, who
+/// would gain as well.
+#[test]
+fn an_idle_cpu_is_better_than_a_swap() {
+    let mut threads = Threads::new(2);
+    let task = threads.thread(0, &[0, 1000], Some(1));
+    threads.thread(1, &[1000, 0], Some(0));
+    let other = threads.thread(2, &[1000, 0], Some(0));
+    [task, other].into_iter().for_each(|task| threads.group(task, None));
+    assert_eq!(threads.find(Swap, task), moves_to(3));
+    // With as many threads here as there, it is the swap.
+    threads.queues[1].clear();
+    assert_eq!(threads.find(Swap, task), swaps_on(2, other));
+}
+
+/// All CPUs are busy: the thread changes places with one of the second node, if both together gain enough.
+/// What they have on each node, what the others prefer, and with which one it is.
+#[test]
+fn threads_change_places_if_both_together_gain() {
+    const EVEN: [u64; 2] = [500, 500];
+    let none = None::<u8>;
+    for (name, own, first, second, swap) in [
+        ("the one that gains", [0, 1000], ([0, 1000], none), ([1000, 0], none), Some(3)),
+        ("the first that does", [0, 1000], ([1000, 0], none), ([1000, 0], none), Some(2)),
+        ("one loses as much", [0, 1000], ([0, 1000], none), ([0, 1000], none), None),
+        ("one loses less", [0, 1000], ([0, 1000], none), ([400, 600], none), Some(3)),
+        // SMALLIMP: 30 thousandths.
+        ("30 are enough", [485, 515], (EVEN, none), ([0, 1000], none), Some(2)),
+        ("28 are not", [486, 514], (EVEN, none), ([0, 1000], none), None),
+        ("both count", [490, 510], ([505, 495], none), ([0, 1000], none), Some(2)),
+        // More than 15 better than who was found before.
+        ("100 and 116", EVEN, ([550, 450], none), ([558, 442], none), Some(3)),
+        ("100 and 114", EVEN, ([550, 450], none), ([557, 443], none), Some(2)),
+        // A 16th less for who is at home there, an eighth more for who comes home.
+        ("30 and at home there", [485, 515], (EVEN, Some(1)), ([0, 1000], none), None),
+        ("32 and at home there", [484, 516], (EVEN, Some(1)), ([0, 1000], none), Some(2)),
+        ("28 and coming home", [486, 514], (EVEN, Some(0)), ([0, 1000], none), Some(2)),
+        ("26 and coming home", [487, 513], (EVEN, Some(0)), ([0, 1000], none), None),
+        // Who comes home is taken before all that do not, whatever there is to gain.
+        ("home before more", [0, 1000], ([1000, 0], none), ([0, 1000], Some(0)), Some(3)),
+        ("home, and no more", [0, 1000], ([400, 600], Some(0)), ([1000, 0], none), Some(2)),
+        ("home, then as well", [0, 1000], ([400, 600], Some(0)), ([1000, 0], Some(0)), Some(2)),
+    ] {
+        let mut threads = Threads::new(2);
+        let task = threads.thread(0, &own, Some(1));
+        threads.thread(1, &EVEN, none);
+        let others =
+            [(2, first), (3, second)].map(|(cpu, (memory, home))| threads.thread(cpu, &memory, home));
+        let expected = swap.and_then(|cpu: u16| swaps_on(cpu, others[usize::from(cpu) - 2]));
+        assert_eq!(threads.find(Swap, task), expected, "{name}");
+        assert_eq!([Stay, Idle].map(|placement| threads.find(placement, task)), [None; 2], "{name}");
+    }
+}
+
+#[test]
+fn who_is_bound_is_left_where_it_is() {
+    for (pinned, expected) in [(&[][..], Some(2)), (&[2], Some(3)), (&[3], Some(2)), (&[2, 3], None)] {
+        let mut threads = Threads::new(2);
+        let task = threads.thread(0, &[0, 1000], Some(1));
+        threads.thread(1, &[500, 500], None);
+        let others = [2, 3].map(|cpu| threads.thread(cpu, &[1000, 0], Some(0)));
+        pinned.iter().for_each(|&cpu| threads.pin(cpu));
+        let expected = expected.and_then(|cpu: u16| swaps_on(cpu, others[usize::from(cpu) - 2]));
+        assert_eq!(threads.find(Swap, task), expected, "{pinned:?}");
+    }
+}
+
+/// Two of the same group, or of none, do not change places while a CPU is idle there: that helps the one and
+/// harms the other. Two of different groups do.
+#[test]
+fn threads_of_a_group_change_places_only_where_no_cpu_is_idle() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Groups {
+        None,
+        Same,
+        Different,
+        OwnOnly,
+        OtherOnly,
+    }
+    for (groups, with_idle_cpu) in [
+        (Groups::None, false),
+        (Groups::Same, false),
+        (Groups::Different, true),
+        (Groups::OwnOnly, true),
+        (Groups::OtherOnly, true),
+    ] {
+        for idle in [false, true] {
+            let mut threads = Threads::new(2);
+            let task = threads.thread(0, &[0, 1000], Some(1));
+            let other = threads.thread(2, &[1000, 0], None);
+            if matches!(groups, Groups::Same | Groups::Different | Groups::OwnOnly) {
+                threads.group(task, None);
+            }
+            if matches!(groups, Groups::Same | Groups::Different | Groups::OtherOnly) {
+                threads.group(other, (groups == Groups::Same).then_some(task));
+            }
+            assert_eq!(
+                threads.tasks.shares_group(task, other),
+                matches!(groups, Groups::None | Groups::Same)
+            );
+            if !idle {
+                threads.thread(1, &[500, 500], None);
+                threads.thread(3, &[0, 1000], Some(1));
+            }
+            let expected = if with_idle_cpu || !idle { swaps_on(2, other) } else { None };
+            assert_eq!(threads.find(Swap, task), expected, "{groups:?}, an idle CPU: {idle}");
+        }
+    }
+}
+
+/// Within a group it takes a 16th more, so that 30 thousandths are not enough; between groups it is the
+/// groups' memory that counts, and the thread's own within one.
+#[test]
+fn groups_are_weighed_as_groups() {
+    for (same, own, fellow, swaps) in [
+        (false, [485, 515], [485, 515], true),
+        (true, [485, 515], [485, 515], false),
+        (true, [484, 516], [484, 516], true),
+        // With its fellow, which has as much elsewhere, the thread's group gains nothing.
+        (false, [0, 1000], [1000, 0], false),
+        (true, [0, 1000], [1000, 0], true),
+    ] {
+        let mut threads = Threads::new(2);
+        let task = threads.thread(0, &own, Some(1));
+        let other = threads.thread(2, &[500, 500], None);
+        let fellow = threads.thread(1, &fellow, None);
+        let bound = threads.thread(3, &[0, 1000], Some(1));
+        threads.pin(3);
+        threads.group(task, None);
+        threads.group(fellow, Some(task));
+        threads.group(other, same.then_some(task));
+        assert_eq!(threads.tasks.shares_group(task, other), same);
+        assert!(threads.tasks.shares_group(task, fellow) && !threads.tasks.shares_group(task, bound));
+        let expected = if swaps { swaps_on(2, other) } else { None };
+        assert_eq!(threads.find(Swap, task), expected, "{own:?}, same group: {same}");
+    }
+}
+
+/// A thread looks at other nodes than the one it prefers if it finds no place there, or if its group runs on
+/// several. It goes to one of them where it or its group is better off than at home, and better than where it
+/// would go otherwise.
+#[test]
+fn a_group_on_several_nodes_looks_at_all_of_them() {
+    for (name, spread, memory, bound, swap) in [
+        ("a place there", false, [0, 600, 400], &[][..], Some(2)),
+        ("more elsewhere, which is not looked for", false, [0, 400, 600], &[], Some(2)),
+        ("more elsewhere, and looked for", true, [0, 400, 600], &[], Some(4)),
+        ("less elsewhere", true, [0, 600, 400], &[], Some(2)),
+        ("not enough more elsewhere", true, [0, 494, 506], &[], Some(2)),
+        ("no place there", false, [0, 600, 400], &[2], Some(4)),
+        ("nor elsewhere", false, [0, 600, 400], &[2, 4], None),
+        ("nothing to gain elsewhere", false, [300, 600, 100], &[2], None),
+    ] {
+        let mut threads = Threads::new(3);
+        let task = threads.thread(0, &memory, Some(1));
+        threads.thread(1, &[400, 300, 300], None);
+        let others = [2, 4].map(|cpu| {
+            let other = threads.thread(cpu, &[1000, 0, 0], None);
+            // Nobody gains from a change with who is on the second CPU.
+            let mut at_home = [0; 3];
+            at_home[cpu / 2] = 1000;
+            threads.thread(cpu + 1, &at_home, None);
+            threads.pin(cpu + 1);
+            other
+        });
+        bound.iter().for_each(|&cpu| threads.pin(cpu));
+        for node in [Node(0), Node(1)].into_iter().take(1 + usize::from(spread)) {
+            let faults = threads.tasks.get_mut(task).faults.as_mut().unwrap();
+            faults.add(Kind::Cpu, node, true, 1000);
+        }
+        threads.group(task, None);
+        threads.fault(task, None, 1);
+        assert_eq!(threads.tasks.group(task).unwrap().active_nodes, 1 + usize::from(spread), "{name}");
+        let expected = swap.and_then(|cpu: u16| swaps_on(cpu, others[usize::from(cpu) / 2 - 1]));
+        assert_eq!(threads.find(Swap, task), expected, "{name}");
+    }
+}
