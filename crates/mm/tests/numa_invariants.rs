@@ -765,6 +765,63 @@ fn a_process_is_scanned_anew_when_it_gets_its_second_thread() {
     assert_eq!(mm.mm(space).numa_scan.next_scan, 251);
 }
 
+/// What some of the counters of hint faults say.
+fn counted(threads: &Threads) -> [u64; 5] {
+    use Event::{NumaHintFaults, NumaHugePteUpdates, NumaPagesMigrated, NumaPteUpdates, PgmigrateSuccess};
+    [NumaPteUpdates, NumaHugePteUpdates, NumaHintFaults, NumaPagesMigrated, PgmigrateSuccess]
+        .map(|event| threads.count(event))
+}
+
+/// Has the thread on CPU 2 scan until a page may not be used any more.
+fn hide(threads: &mut Threads, page: u64) {
+    for _ in 0..1000 {
+        if !threads.mm.pte(threads.space, threads.start + page).lets(false) {
+            return;
+        }
+        threads.tick(2, 8);
+    }
+    panic!("page {page} is never scanned");
+}
+
+/// Trap 16: a folio is one hint fault, whatever its size, and moves as all of its pages; a huge page is one
+/// update of a huge entry and as many of entries as it has pages. What a thread knows of its faults is in
+/// pages.
+#[test]
+fn a_large_folio_is_one_fault_and_all_of_its_pages() {
+    for (variant, settings, size, huge) in [
+        ("mainline-6.18", &[("thp_anon", "2M:never;64K:always")][..], 16, 0),
+        ("b0", &[("transparent_hugepage/enabled", "always")], 512, 1),
+        ("y612", &[("transparent_hugepage/enabled", "always")], 512, 1),
+        ("c72", &[("transparent_hugepage/enabled", "always")], 512, 1),
+        ("mainline-6.18", &[], 1, 0),
+    ] {
+        let mut threads = start(variant);
+        for (name, value) in settings {
+            threads.mm.set(name, value).unwrap();
+        }
+        // One folio on the first node, and nothing else.
+        threads.touch(0, 0, true);
+        threads.mm.lru_add_drain_all(&mut threads.machine);
+        let (space, area) = (threads.space, threads.start..threads.start + size);
+        assert_eq!(threads.mm.pages_by_node(space, threads.start..threads.start + PAGES), [size, 0]);
+        hide(&mut threads, 0);
+        assert_eq!(counted(&threads), [size, huge, 0, 0, 0], "{variant}, {size} pages");
+        // The last page faults, and all can be used.
+        threads.touch(2, size - 1, false);
+        assert_eq!(counted(&threads), [size, huge, 1, size, size], "{variant}, {size} pages");
+        assert!(area.clone().all(|page| threads.mm.pte(space, page).lets(false)), "{variant}, {size} pages");
+        assert_eq!(threads.mm.pages_by_node(space, area), [0, size], "{variant}, {size} pages");
+        let locality = threads.mm.numa().tasks.get(threads.tasks[2]).locality;
+        assert_eq!((locality.remote, locality.local, locality.failed), (size, 0, 0), "{variant}, {size}");
+        assert_eq!(threads.mm.numa().tasks.get(threads.tasks[2]).pages_migrated, size, "{variant}, {size}");
+        // From its own node it is a local fault, and as many pages.
+        hide(&mut threads, 0);
+        threads.touch(2, 0, false);
+        assert_eq!(threads.count(Event::NumaHintFaultsLocal), 1, "{variant}, {size} pages");
+        threads.mm.validate(0);
+    }
+}
+
 /// Nodes of a CPU and 64 MiB each, of which the last ones are slow memory instead.
 fn boot_nodes(variant: &str, nodes: u8, memory_only_nodes: u8) -> (Machine<Category>, MemoryManager) {
     let topology = Topology {
