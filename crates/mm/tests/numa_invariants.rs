@@ -12,7 +12,7 @@ use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::TaskId;
 use mm::numa::scan::policy::{SkipReason, pid_bit};
 use mm::watermark::Mark;
-use mm::{Category, Event, MemoryManager, Series};
+use mm::{Category, Event, MemoryManager, MigrateType, Placement, Request, Series};
 use proptest::prelude::*;
 use reclaim_machine::{CPUS, boot};
 
@@ -819,6 +819,56 @@ fn a_large_folio_is_one_fault_and_all_of_its_pages() {
         threads.touch(2, 0, false);
         assert_eq!(threads.count(Event::NumaHintFaultsLocal), 1, "{variant}, {size} pages");
         threads.mm.validate(0);
+    }
+}
+
+/// A page goes only where more stays free than the high watermark, by the pages that move: of free memory a
+/// page is not enough, and the next one is. Without tiering nobody makes room, and the failure is remembered.
+#[test]
+fn a_page_stays_if_its_node_would_fall_to_the_high_watermark() {
+    for (settings, size) in [(&[][..], 1), (&[("thp_anon", "2M:never;64K:always")][..], 16)] {
+        for (spare, moves) in [(-1, false), (0, false), (1, true)] {
+            let mut threads = start("mainline-6.18");
+            for (name, value) in settings {
+                threads.mm.set(name, value).unwrap();
+            }
+            threads.touch(0, 0, true);
+            threads.mm.lru_add_drain_all(&mut threads.machine);
+            hide(&mut threads, 0);
+            let zone = threads.mm.zones().len() - 1;
+            let left = |mm: &MemoryManager| {
+                let zone = &mm.zones()[zone];
+                zone.free_pages() - (zone.wmark(Mark::High) + size) as i64
+            };
+            take_until(&mut threads, |mm| left(mm) - spare);
+            assert_eq!(left(&threads.mm), spare);
+            threads.touch(2, 0, false);
+            let node = threads.mm.pages_by_node(threads.space, threads.start..threads.start + size);
+            assert_eq!(node, if moves { [0, size] } else { [size, 0] }, "{size} pages, {spare} spare");
+            let own = threads.mm.numa().tasks.get(threads.tasks[2]);
+            assert_eq!(own.locality.failed, if moves { 0 } else { size }, "{size} pages, {spare} spare");
+            assert_eq!(own.locality.remote, size);
+            let (hints, moved) =
+                (threads.count(Event::NumaHintFaults), threads.count(Event::NumaPagesMigrated));
+            assert_eq!((hints, moved), (1, if moves { size } else { 0 }), "{size} pages, {spare} spare");
+            assert_eq!(threads.count(Event::PgmigrateFail), 0, "it was not even tried");
+            assert!(threads.mm.start_kswapd(Node(1)).is_none(), "nobody makes room for it");
+        }
+    }
+}
+
+/// Takes pages of the second node until `left`, which says how many too many are free, says none. No CPU
+/// keeps free pages, or what it has not yet counted.
+fn take_until(threads: &mut Threads, left: impl Fn(&MemoryManager) -> i64) {
+    let (mm, machine) = (&mut threads.mm, &mut threads.machine);
+    for order in (0..=10).rev() {
+        let request = Request::new(order, MigrateType::Unmovable, Placement::Bind(Node(1)));
+        while left(mm) >= 1 << order && mm.alloc(machine, Cpu(2), &request).is_some() {
+            mm.drain_all_pages(machine, Cpu(2));
+            (0..CPUS).for_each(|cpu| {
+                mm.vmstat_update(machine, Cpu(cpu));
+            });
+        }
     }
 }
 
