@@ -872,6 +872,64 @@ fn take_until(threads: &mut Threads, left: impl Fn(&MemoryManager) -> i64) {
     }
 }
 
+/// Before 6.10 a fault on a large folio that is mapped by entries makes it accessible and is forgotten: it is
+/// no hint fault, and nothing moves. Such a folio comes from a huge page, hidden as one, of which a part was
+/// unmapped.
+#[test]
+fn large_folios_mapped_by_entries_count_from_6_10_on() {
+    for (variant, counts) in [("b0", false), ("p4", false), ("r67", false), ("y612", true), ("c72", true)] {
+        let mut threads = start(variant);
+        threads.mm.set("transparent_hugepage/enabled", "always").unwrap();
+        threads.touch(0, 0, true);
+        threads.mm.lru_add_drain_all(&mut threads.machine);
+        hide(&mut threads, 0);
+        let (space, start) = (threads.space, threads.start);
+        threads.mm.munmap(&mut threads.machine, Cpu(0), space, start + 256..start + 512);
+        let rest = start..start + 256;
+        assert!(
+            rest.clone().all(|page| !threads.mm.pte(space, page).lets(false)),
+            "{variant}: all is hidden"
+        );
+        threads.touch(2, 0, false);
+        assert!(rest.clone().all(|page| threads.mm.pte(space, page).lets(false)), "{variant}: nothing is");
+        assert_eq!(threads.count(Event::NumaHintFaults), u64::from(counts), "{variant}");
+        assert_eq!(threads.count(Event::NumaPagesMigrated) > 0, counts, "{variant}");
+        assert_eq!(threads.mm.pages_by_node(space, rest)[1] > 0, counts, "{variant}");
+        let known = threads.mm.numa().tasks.get(threads.tasks[2]).faults.is_some();
+        assert_eq!(known, counts, "{variant}");
+    }
+}
+
+/// From 7.2 on huge entries are asked what others are: those of pages that a child shares stay, and so do
+/// those on the node of a process's only thread. Before, they become PROT_NONE.
+#[test]
+fn huge_pages_are_asked_for_sharers_from_7_2_on() {
+    for (variant, shared, alone, scanned) in [
+        ("y612", false, false, true),
+        ("y612", true, false, true),
+        ("y612", false, true, true),
+        ("c72", false, false, true),
+        ("c72", true, false, false),
+        ("c72", false, true, false),
+    ] {
+        let mut threads = start(variant);
+        threads.mm.set("transparent_hugepage/enabled", "always").unwrap();
+        let space = threads.space;
+        if alone {
+            threads.tasks.drain(1..).for_each(|task| threads.mm.exit_task(task));
+        }
+        threads.touch(0, 0, true);
+        if shared {
+            threads.mm.fork_mm(&mut threads.machine, Cpu(0), space);
+        }
+        (0..100).for_each(|_| threads.tick(if alone { 0 } else { 2 }, 8));
+        assert!(threads.count(Event::NumaScanPasses) > 0);
+        let hidden = threads.mm.pte(space, threads.start).has(Pte::PROT_NONE);
+        assert_eq!(hidden, scanned, "{variant}, shared: {shared}, alone: {alone}");
+        assert_eq!(threads.count(Event::NumaHugePteUpdates) > 0, scanned, "{variant}, shared: {shared}");
+    }
+}
+
 /// Nodes of a CPU and 64 MiB each, of which the last ones are slow memory instead.
 fn boot_nodes(variant: &str, nodes: u8, memory_only_nodes: u8) -> (Machine<Category>, MemoryManager) {
     let topology = Topology {
