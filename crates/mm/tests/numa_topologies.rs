@@ -57,6 +57,11 @@ fn one_and_three() -> Vec<Vec<u8>> {
     symmetric(&[&[30, 30, 30], &[20, 30], &[20]])
 }
 
+/// A node behind a backplane, and three that are each next to a fourth, the third of all.
+fn one_and_star() -> Vec<Vec<u8>> {
+    symmetric(&[&[30, 30, 30, 30], &[20, 30, 30], &[20, 20], &[30]])
+}
+
 /// Two nodes with CPUs, and each one's slow memory.
 fn tiered() -> Vec<Vec<u8>> {
     symmetric(&[&[21, 17, 28], &[28, 17], &[28]])
@@ -152,7 +157,8 @@ fn group(memory: &[u64]) -> FaultStats {
 fn a_group_is_at_home_amid_its_memory() {
     for (name, distances, memory, most, home) in [
         ("flat", flat(), &[10, 0, 30, 20][..], 2, 2),
-        ("flat, nothing is known", flat(), &[0; 4], 3, 3),
+        ("flat: it is not asked where there is more", flat(), &[10, 0, 30, 20], 0, 0),
+        ("flat: nothing is known", flat(), &[0; 4], 3, 3),
         ("ring: by itself", ring(), &[0, 0, 90, 0], 2, 2),
         ("ring: between two halves", ring(), &[100, 20, 100, 0], 0, 1),
         ("ring: as much, so the first", ring(), &[0, 100, 0, 100], 1, 0),
@@ -169,6 +175,8 @@ fn a_group_is_at_home_amid_its_memory() {
         ("one and three", one_and_three(), &[0, 10, 10, 15], 3, 1),
         ("one and three", one_and_three(), &[0, 10, 10, 21], 3, 3),
         ("one and three", one_and_three(), &[22, 10, 10, 21], 0, 0),
+        // Nor does it bring those together that are next to it and not to each other.
+        ("one and star", one_and_star(), &[0, 10, 8, 10, 10], 1, 1),
     ] {
         let links = links(distances);
         assert_eq!(preferred_group_node(&group(memory), Node(most), &links), Node(home), "{name} {memory:?}");
