@@ -94,6 +94,23 @@ fn a_cpuset_of_one_node_tells_7_2_from_6_12() {
     assert_eq!(run("c72", &[]), [false, true]);
 }
 
+/// Two processes each of whose threads uses all of its memory, mixed on two nodes, as many threads as CPUs:
+/// none can move where none is idle, but two can change places.
+#[test]
+fn threads_of_two_processes_change_places() {
+    let moved = |placement| {
+        let outcome = small("numa01", "y612", |threads| {
+            (threads.placement, threads.milliseconds) = (placement, 4000);
+            let ProgramSpec::Numa01(program) = &mut threads.program else { panic!("{threads:?}") };
+            (program.mib, program.loops) = (64, 1000);
+        });
+        [Event::NumaTaskMigrated, Event::NumaTaskSwapped].map(|event| outcome.counters.get(event))
+    };
+    assert_eq!([TaskPlacement::Stay, TaskPlacement::Idle].map(moved), [[0, 0]; 2]);
+    let [migrated, swapped] = moved(TaskPlacement::Swap);
+    assert!(migrated == 0 && swapped > 0, "{migrated} moved, {swapped} changed places");
+}
+
 #[test]
 fn every_node_is_in_the_series() {
     let scenario = Scenario::load("pid-filter").unwrap();

@@ -175,6 +175,23 @@ fn threads_change_places_if_both_together_gain() {
     }
 }
 
+/// Where the thread could move as well, and finds no idle CPU, the search goes on behind one that comes home:
+/// for another one that does.
+#[test]
+fn who_comes_home_is_not_given_up_for_more() {
+    for (home, expected) in [(None, 2), (Some(0), 3)] {
+        let mut threads = Threads::new(2);
+        let task = threads.thread(0, &[0, 1000], Some(1));
+        for cpu in [0, 1] {
+            threads.thread(cpu, &[500, 500], None);
+        }
+        let first = threads.thread(2, &[600, 400], Some(0));
+        let second = threads.thread(3, &[1000, 0], home);
+        let other = if expected == 2 { first } else { second };
+        assert_eq!(threads.find(Swap, task), swaps_on(expected, other));
+    }
+}
+
 #[test]
 fn who_is_bound_is_left_where_it_is() {
     for (pinned, expected) in [(&[][..], Some(2)), (&[2], Some(3)), (&[3], Some(2)), (&[2, 3], None)] {
@@ -235,13 +252,16 @@ fn threads_of_a_group_change_places_only_where_no_cpu_is_idle() {
 /// groups' memory that counts, and the thread's own within one.
 #[test]
 fn groups_are_weighed_as_groups() {
-    for (same, own, fellow, swaps) in [
-        (false, [485, 515], [485, 515], true),
-        (true, [485, 515], [485, 515], false),
-        (true, [484, 516], [484, 516], true),
+    for (same, own, fellow, others_join, swaps) in [
+        (false, [485, 515], [485, 515], false, true),
+        (true, [485, 515], [485, 515], false, false),
+        (true, [484, 516], [484, 516], false, true),
         // With its fellow, which has as much elsewhere, the thread's group gains nothing.
-        (false, [0, 1000], [1000, 0], false),
-        (true, [0, 1000], [1000, 0], true),
+        (false, [0, 1000], [1000, 0], false, false),
+        (true, [0, 1000], [1000, 0], false, true),
+        // The other one's group has most there, and loses half of it.
+        (false, [300, 700], [300, 700], true, false),
+        (false, [200, 800], [200, 800], true, true),
     ] {
         let mut threads = Threads::new(2);
         let task = threads.thread(0, &own, Some(1));
@@ -252,10 +272,14 @@ fn groups_are_weighed_as_groups() {
         threads.group(task, None);
         threads.group(fellow, Some(task));
         threads.group(other, same.then_some(task));
+        if others_join {
+            threads.group(bound, Some(other));
+        }
         assert_eq!(threads.tasks.shares_group(task, other), same);
         assert!(threads.tasks.shares_group(task, fellow) && !threads.tasks.shares_group(task, bound));
+        assert_eq!(threads.tasks.shares_group(other, bound), others_join);
         let expected = if swaps { swaps_on(2, other) } else { None };
-        assert_eq!(threads.find(Swap, task), expected, "{own:?}, same group: {same}");
+        assert_eq!(threads.find(Swap, task), expected, "{own:?}, same group: {same}, {others_join}");
     }
 }
 
