@@ -10,7 +10,6 @@ use super::balance::{Attempt, Balance, Domain, Queue};
 use super::{CpuSet, TICK, Thread};
 use crate::simulation::System;
 use machine::{Cpu, Node, Time};
-use mm::numa::placement::policy::topology_type;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
@@ -183,13 +182,8 @@ impl Schedule {
         if preferred(&thread) == Some(there) {
             return false;
         }
-        let distances = &system.machine.topology.node_distances;
-        let reach = distances[here.index()][there.index()];
-        let kind = topology_type(distances);
-        let weight = |node: Node| match tasks.group(task) {
-            Some(_) => tasks.group_weight(task, node, reach, kind),
-            None => tasks.task_weight(task, node, reach, kind),
-        };
+        let reach = system.machine.topology.node_distances[here.index()][there.index()];
+        let weight = |node: Node| tasks.numa_weight(task, node, reach);
         weight(there) < weight(here)
     }
 

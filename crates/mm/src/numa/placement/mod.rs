@@ -367,6 +367,14 @@ impl Tasks {
         group.map_or(0, |group| policy::weight(&group.faults, node, reach, &self.links))
     }
 
+    /// The weight that decides where a task belongs: of its group's faults if it is in one, else of its own.
+    pub fn numa_weight(&self, task: TaskId, node: Node, reach: u8) -> u64 {
+        match self.group(task) {
+            Some(_) => self.group_weight(task, node, reach),
+            None => self.task_weight(task, node, reach),
+        }
+    }
+
     /// How a task's group uses two nodes.
     pub fn group_use(&self, task: TaskId, source: Node, destination: Node) -> Option<GroupUse> {
         self.group(task).map(|group| GroupUse {
