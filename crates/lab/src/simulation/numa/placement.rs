@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The last is what `task_numa_migrate`, `task_numa_find_cpu` and `task_numa_compare` in kernel/sched/fair.c do, for
-//! threads that all want to run all the time: their loads are equal, so comparing loads is left out, as are CPU affinity,
-//! capacity of CPUs, and the imbalance between nodes that is tolerated while a node is nearly idle.
+//! threads that all want to run all the time: their loads are equal, so comparing loads is left out, as are the capacity of CPUs
+//! and caches that only a part of a node shares.
 
 use machine::{Cpu, Node, Topology};
 use mm::numa::Tasks;
@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 
 /// A gain that is worth moving for, in thousandths of all faults (`SMALLIMP`).
 const SMALL_GAIN: i64 = 30;
+/// By how many threads nodes may differ of which one is nearly idle (`NUMA_IMBALANCE_MIN`).
+const TOLERATED_IMBALANCE: i64 = 2;
 
 /// The rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,12 +41,33 @@ pub(super) struct Place {
 }
 
 /// The best place so far.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Best {
     place: Option<Place>,
     gain: i64,
     /// The other thread comes to its preferred node.
     brings_home: bool,
+}
+
+impl Best {
+    /// The thread goes to a CPU, and none comes from there.
+    fn alone(cpu: Cpu, gain: i64) -> Best {
+        Best { place: Some(Place { cpu, swap: None }), gain, brings_home: false }
+    }
+
+    /// Whether this swap replaces what was found before.
+    fn is_better_than(self, best: &Best) -> bool {
+        let swaps = best.place.is_some_and(|place| place.swap.is_some());
+        let comes_home = self.brings_home && swaps && !best.brings_home;
+        comes_home || self.gain >= SMALL_GAIN && self.gain > best.gain + SMALL_GAIN / 2
+    }
+}
+
+/// How much more of its memory a thread finds on a node than where it is, and its group.
+#[derive(Clone, Copy)]
+struct Gains {
+    task: i64,
+    group: i64,
 }
 
 /// What a CPU has to do.
@@ -117,85 +140,109 @@ impl Search<'_> {
     fn best(&self, preferred: Node) -> Best {
         let mut best = Best::default();
         let reach = self.topology.node_distances[self.home().index()][preferred.index()];
-        let gains = |node: Node| {
-            let task =
-                self.task_weight(self.task, node, reach) - self.task_weight(self.task, self.home(), reach);
-            let group =
-                self.group_weight(self.task, node, reach) - self.group_weight(self.task, self.home(), reach);
-            (task, group)
-        };
-        self.look_at(preferred, gains(preferred), reach, &mut best);
+        self.look_at(preferred, self.gains(preferred, reach), reach, &mut best);
         let spread = self.tasks.group(self.task).is_some_and(|group| group.active_nodes > 1);
         if best.place.is_none() || spread {
             let topology = self.topology;
             for node in (0..topology.nodes).map(Node) {
                 let elsewhere = node != self.home() && node != preferred && !topology.is_memory_only(node);
-                let (task, group) = gains(node);
-                if elsewhere && (task >= 0 || group >= 0) {
-                    self.look_at(node, (task, group), reach, &mut best);
+                let gains = self.gains(node, reach);
+                if elsewhere && (gains.task >= 0 || gains.group >= 0) {
+                    self.look_at(node, gains, reach, &mut best);
                 }
             }
         }
         best
     }
 
-    fn look_at(&self, node: Node, (task_gain, group_gain): (i64, i64), reach: u8, best: &mut Best) {
+    fn gains(&self, node: Node, reach: u8) -> Gains {
+        let gain = |weight: &dyn Fn(Node) -> i64| weight(node) - weight(self.home());
+        Gains {
+            task: gain(&|node| self.task_weight(self.task, node, reach)),
+            group: gain(&|node| self.group_weight(self.task, node, reach)),
+        }
+    }
+
+    /// Whether the thread may go to a node without anybody coming from there instead (`maymove`).
+    fn may_move(&self, node: Node, has_spare: bool) -> bool {
+        let (here, there) = (self.load(self.home()) as i64, self.load(node) as i64);
+        if !has_spare {
+            // Loads must not differ more than they do.
+            return there < here;
+        }
+        // No more threads there than here afterwards, or but a few on a node that is nearly idle (`adjust_numa_imbalance`).
+        let imbalance = (there + 1) - (here - 1);
+        let nearly_idle = there + 1 <= (self.cpus(node).len() as i64 / 8).max(1);
+        imbalance <= if nearly_idle { TOLERATED_IMBALANCE } else { 0 }
+    }
+
+    /// `task_numa_find_cpu`.
+    fn look_at(&self, node: Node, gains: Gains, reach: u8, best: &mut Best) {
         let cpus = self.cpus(node);
         let has_spare = self.load(node) < cpus.len();
-        let move_gain = if self.tasks.group(self.task).is_some() { group_gain } else { task_gain };
-        // A move must not make the loads of the two nodes differ more than they do.
-        let may_move = self.load(node) < self.load(self.home());
-        if may_move
-            && move_gain >= best.gain
-            && let Some(cpu) = self.idle_cpu(node)
+        let may_move = self.may_move(node, has_spare);
+        let idle = self.idle_cpu(node);
+        if has_spare
+            && may_move
+            && let Some(cpu) = idle
         {
-            *best = Best { place: Some(Place { cpu, swap: None }), gain: move_gain, brings_home: false };
+            *best = Best::alone(cpu, 0);
             return;
         }
+        let move_gain = if self.tasks.group(self.task).is_some() { gains.group } else { gains.task };
         for cpu in cpus {
-            let Some((other, stays)) = (self.on)(cpu).first else { continue };
-            if stays {
-                continue;
-            }
-            let tasks = self.tasks;
-            let comes_home = tasks.get(other).preferred == Some(self.home());
-            if best.brings_home && !comes_home {
-                continue;
-            }
-            let same_group = tasks.shares_group(self.task, other);
-            let mut gain = match same_group {
-                true if has_spare => continue,
-                true => {
-                    let gain = task_gain + self.task_weight(other, self.home(), reach)
-                        - self.task_weight(other, node, reach);
-                    if tasks.group(other).is_some() { gain - gain / 16 } else { gain }
-                }
-                false if tasks.group(other).is_some() && tasks.group(self.task).is_some() => {
-                    move_gain + self.group_weight(other, self.home(), reach)
-                        - self.group_weight(other, node, reach)
-                }
-                false => {
-                    move_gain + self.task_weight(other, self.home(), reach)
-                        - self.task_weight(other, node, reach)
+            let found = match (self.on)(cpu).first {
+                None => (may_move && move_gain >= best.gain).then(|| Best::alone(cpu, move_gain)),
+                Some((_, true)) => None,
+                Some((other, false)) => {
+                    let swap = self.swap(cpu, other, node, gains, reach);
+                    let alone = Best::alone(idle.unwrap_or(cpu), move_gain);
+                    match swap {
+                        Some(swap) if best.brings_home && !swap.brings_home => None,
+                        Some(swap) if may_move && move_gain > swap.gain && move_gain > best.gain => {
+                            Some(alone)
+                        }
+                        Some(swap) if swap.is_better_than(best) => Some(swap),
+                        _ => None,
+                    }
                 }
             };
-            if tasks.get(other).preferred == Some(node) {
-                gain -= gain / 16;
-            }
-            if comes_home {
-                gain += gain / 8;
-            }
-            let found = Best { place: Some(Place { cpu, swap: Some(other) }), gain, brings_home: comes_home };
-            let improves = gain >= SMALL_GAIN && gain > best.gain + SMALL_GAIN / 2;
-            let replaces =
-                best.place.is_some_and(|place| place.swap.is_some()) && comes_home && !best.brings_home;
-            if replaces || improves {
-                *best = found;
-                if comes_home && !may_move {
-                    return;
-                }
+            let Some(found) = found else { continue };
+            *best = found;
+            let to_idle = found.place.is_some_and(|place| place.swap.is_none() && idle.is_some());
+            if to_idle || found.brings_home && !may_move {
+                return;
             }
         }
+    }
+
+    /// What changing places with a thread of `node` is worth, unless it never is (`task_numa_compare`).
+    fn swap(&self, cpu: Cpu, other: TaskId, node: Node, gains: Gains, reach: u8) -> Option<Best> {
+        let tasks = self.tasks;
+        let grouped = tasks.group(other).is_some();
+        let comes = |weight: &dyn Fn(Node) -> i64| weight(self.home()) - weight(node);
+        let of_task = comes(&|node| self.task_weight(other, node, reach));
+        let of_group = comes(&|node| self.group_weight(other, node, reach));
+        let mut gain = match (tasks.shares_group(self.task, other), tasks.group(self.task).is_some()) {
+            // Within a group, or between threads without one, it helps nobody who could have an idle CPU.
+            (true, _) if self.load(node) < self.cpus(node).len() => return None,
+            (true, true) => {
+                let gain = gains.task + of_task;
+                gain - gain / 16
+            }
+            (false, true) if grouped => gains.group + of_group,
+            (false, true) => gains.group + of_task,
+            (_, false) => gains.task + of_task,
+        };
+        let preferred = tasks.get(other).preferred;
+        if preferred == Some(node) {
+            gain -= gain / 16;
+        }
+        let brings_home = preferred == Some(self.home());
+        if brings_home {
+            gain += gain / 8;
+        }
+        Some(Best { place: Some(Place { cpu, swap: Some(other) }), gain, brings_home })
     }
 }
 

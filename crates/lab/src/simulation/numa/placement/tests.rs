@@ -94,9 +94,10 @@ fn swaps_on(cpu: u16, other: TaskId) -> Option<Place> {
 fn an_idle_cpu_takes_a_thread() {
     for (loads, by_stay, by_idle, by_swap) in [
         ([2, 0, 0, 0], None, Some(2), Some(2)),
-        ([2, 0, 1, 0], None, Some(3), Some(3)),
         ([2, 1, 1, 0], None, Some(3), Some(3)),
-        // Only `idle` moves where loads are to differ more than before.
+        ([3, 0, 1, 0], None, Some(3), Some(3)),
+        // Only `idle` moves where there are to be more threads than here.
+        ([2, 0, 1, 0], None, Some(3), None),
         ([1, 0, 1, 0], None, Some(3), None),
         ([1, 0, 2, 0], None, Some(3), None),
         ([1, 1, 2, 0], None, Some(3), None),
@@ -127,13 +128,46 @@ fn an_idle_cpu_takes_a_thread() {
 fn an_idle_cpu_is_better_than_a_swap() {
     let mut threads = Threads::new(2);
     let task = threads.thread(0, &[0, 1000], Some(1));
-    threads.thread(1, &[1000, 0], Some(0));
+    for _ in 0..2 {
+        threads.thread(1, &[1000, 0], Some(0));
+    }
     let other = threads.thread(2, &[1000, 0], Some(0));
     [task, other].into_iter().for_each(|task| threads.group(task, None));
     assert_eq!(threads.find(Swap, task), moves_to(3));
-    // With as many threads here as there, it is the swap.
-    threads.queues[1].clear();
+    // Were there to be more threads than here, it is the swap.
+    threads.queues[1].pop();
     assert_eq!(threads.find(Swap, task), swaps_on(2, other));
+}
+
+/// A node is nearly idle with an eighth of its CPUs busy: up to then it may have two threads more.
+#[test]
+fn a_nearly_idle_node_may_have_more_threads() {
+    for (here, there, moves) in [(1, 0, true), (1, 1, true), (1, 2, false), (4, 2, true), (3, 2, false)] {
+        let mut threads = Threads::new(2);
+        threads.topology.cores_per_socket = 16;
+        threads.queues.resize(32, Vec::new());
+        let task = threads.thread(0, &[0, 1000], Some(1));
+        for cpu in (1..here).chain(16..16 + there) {
+            threads.thread(cpu, &[500, 500], None);
+        }
+        let expected = moves.then_some(Place { cpu: Cpu(16 + there as u16), swap: None });
+        assert_eq!(threads.find(Swap, task), expected, "{here} here, {there} there");
+    }
+}
+
+/// On a node without an idle CPU the thread shares one, if there are more threads here and nobody there would gain.
+#[test]
+fn a_busy_cpu_takes_a_thread_that_is_worth_more_alone() {
+    for (other, here, expected) in [([0, 1000], 3, true), ([0, 1000], 2, false), ([1000, 0], 3, false)] {
+        let mut threads = Threads::new(2);
+        let task = threads.thread(0, &[0, 1000], Some(1));
+        for _ in 1..here {
+            threads.thread(1, &[500, 500], None);
+        }
+        let others = [2, 3].map(|cpu| threads.thread(cpu, &other, None));
+        let swap = if other == [1000, 0] { swaps_on(2, others[0]) } else { None };
+        assert_eq!(threads.find(Swap, task), if expected { moves_to(2) } else { swap }, "{other:?}, {here}");
+    }
 }
 
 /// All CPUs are busy: the thread changes places with one of the second node, if both together gain enough.
