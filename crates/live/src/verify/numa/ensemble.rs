@@ -18,6 +18,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use lab::simulation::numa::KernelThread;
 use serde::{Deserialize, Serialize};
 
 use super::trajectory::{COUNTERS, Trajectory, parse};
@@ -54,6 +55,9 @@ pub struct Ensemble {
 pub struct EnsembleCase {
     /// The program, see [`super::programs`].
     pub name: String,
+    /// The kernel's thread, if it was on another CPU than beside other programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_thread: Option<KernelThread>,
     /// When each mapping first was on one node, nearly all of it, and stayed so, in seconds; negative: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separated: Option<Vec<f64>>,
@@ -72,7 +76,9 @@ impl Ensemble {
     /// A run of the twin of a case, seen as often as the kernel's.
     fn twin(&self, case: &EnsembleCase, kernel: &[Trajectory], seed: u64) -> Result<Trajectory, String> {
         let seconds = kernel.first().map_or(&[][..], |run| &run.seconds);
-        twin::trajectory(&self.emulated, &case.name, seconds, seed)
+        let kernel_thread = case.kernel_thread.or(self.emulated.kernel_thread);
+        let emulated = Emulated { kernel_thread, ..self.emulated.clone() };
+        twin::trajectory(&emulated, &case.name, seconds, seed)
     }
 
     /// The runs of a case.
