@@ -1,6 +1,7 @@
 use super::*;
 use crate::metric::{ALLOC_ZONE, BUILD_TIME};
 use crate::scenario::load_machine;
+use mm::Event;
 use std::sync::Mutex;
 
 /// An experiment whose runs cost nothing: [`simulate`] makes them.
@@ -222,6 +223,18 @@ fn a_run_ends_before_samples_that_are_too_late_for_it() {
         "1 threads were cut off after 5 ms",
     ];
     assert_eq!(outcome.notes, notes);
+}
+
+#[test]
+fn memory_that_was_only_seen_to_be_loaded_from_is_scanned() {
+    // Two threads, a page each millisecond of a few that both use.
+    let line = |ms: u64| format!("{},1,{},{},0\n", ms * 1_000_000, 1 + ms % 2, (16 + ms / 2 % 64) * 4096);
+    let csv: String =
+        std::iter::once("time_ns,pid,tid,address,write\n".into()).chain((0..4000).map(line)).collect();
+    let (_directory, experiment) = samples(&csv, ("milliseconds = 5", "milliseconds = 5000"));
+    let outcome = crate::simulation::run(&experiment.unwrap().runs().unwrap()[0]).unwrap();
+    let count = |event| outcome.counters.get(event);
+    assert!(count(Event::NumaPteUpdates) > 64 && count(Event::NumaHintFaults) > 64, "{:?}", outcome.counters);
 }
 
 #[test]

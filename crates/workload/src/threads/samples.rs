@@ -10,6 +10,11 @@
 //!                                   perf script -F comm,pid,tid,cpu,time,event,addr   (after perf mem record)
 //! ```
 //!
+//! A page was stored to before anybody loads from it, but often by a store that was not sampled, and loads
+//! alone would all be of the kernel's page of zeroes, which is on no node and never scanned. So the first
+//! access to a page that the twin makes is a store, whatever was sampled: it places the page, where its
+//! thread is. All others are as sampled.
+//!
 //! Lines that begin with # are passed over. Addresses that lie within 64 MiB of each other become one area of their process.
 //! Those of the kernel, and 0, which stands for an address that the profiler does not know, are no memory of a process and
 //! are left out. A sample stands for one access at its time; what happened between samples is not known, so counts of
@@ -19,7 +24,7 @@
 use super::{Layout, Operation, Process};
 use crate::demand::SpecError;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 /// A file of samples, as scenarios name it.
@@ -166,9 +171,19 @@ impl SampleFile {
 pub struct SampledThreads {
     layout: Layout,
     /// By thread: when, and what.
-    accesses: Vec<std::vec::IntoIter<(u64, Operation)>>,
-    waiting: Vec<Option<(u64, Operation)>>,
+    accesses: Vec<std::vec::IntoIter<(u64, Touch)>>,
+    waiting: Vec<Option<(u64, Touch)>>,
+    /// Process, area and page of those that were stored to.
+    placed: HashSet<(u32, u32, u64)>,
     note: Option<String>,
+}
+
+/// An access.
+#[derive(Clone, Copy, Debug)]
+struct Touch {
+    area: u32,
+    page: u64,
+    write: bool,
 }
 
 impl SampledThreads {
@@ -194,12 +209,12 @@ impl SampledThreads {
             })
             .collect();
         let pids: Vec<u32> = areas.keys().copied().collect();
-        let mut threads: BTreeMap<(u32, u32), Vec<(u64, Operation)>> = BTreeMap::new();
+        let mut threads: BTreeMap<(u32, u32), Vec<(u64, Touch)>> = BTreeMap::new();
         for sample in &samples {
             let page = sample.address / 4096;
             let area = areas[&sample.pid].partition_point(|&(first, _)| first <= page) - 1;
             let first = areas[&sample.pid][area].0;
-            let touch = Operation::Touch { area: area as u32, page: page - first, write: sample.write };
+            let touch = Touch { area: area as u32, page: page - first, write: sample.write };
             threads.entry((sample.pid, sample.tid)).or_default().push((sample.time - start, touch));
         }
         let process = |pid: u32| pids.partition_point(|&other| other < pid) as u32;
@@ -215,6 +230,7 @@ impl SampledThreads {
             layout,
             accesses: threads.into_values().map(Vec::into_iter).collect(),
             waiting,
+            placed: HashSet::new(),
             note,
         }
     }
@@ -235,7 +251,10 @@ impl SampledThreads {
             self.waiting[thread] = Some((time, access));
             return Some(Operation::Compute { nanoseconds: (time - now).min(WAIT) });
         }
-        Some(access)
+        let Touch { area, page, write } = access;
+        // Which thread is first is known only now: a busy CPU may have let another one go before it.
+        let places = self.placed.insert((self.layout.threads[thread], area, page));
+        Some(Operation::Touch { area, page, write: write || places })
     }
 }
 
@@ -311,7 +330,18 @@ mod tests {
         assert_eq!(*threads.layout(), layout, "128 MiB apart is apart");
         assert_eq!(threads.next(0, 0), Some(Operation::Compute { nanoseconds: 1500 }));
         assert_eq!(threads.next(0, 1500), Some(Operation::Touch { area: 2, page: 0, write: true }));
-        assert_eq!(threads.next(1, 0), Some(Operation::Touch { area: 1, page: 0, write: false }));
+        assert_eq!(threads.next(1, 0), Some(Operation::Touch { area: 1, page: 0, write: true }));
         assert_eq!(threads.next(1, 0), None);
+    }
+
+    #[test]
+    fn the_first_access_to_a_page_is_a_store_and_later_loads_are_loads() {
+        let text =
+            format!("{HEADER}\n0,1,1,4096,0\n0,1,1,4096,0\n0,1,2,4100,0\n0,2,3,4096,0\n1,1,2,4096,1\n");
+        let mut threads = SampledThreads::new(parse(text.as_bytes()).unwrap());
+        let touch = |write| Some(Operation::Touch { area: 0, page: 0, write });
+        // Thread 2 gets to it before thread 1, which was sampled first.
+        let accesses = [1, 0, 0, 1, 2].map(|thread| threads.next(thread, 1));
+        assert_eq!(accesses, [touch(true), touch(false), touch(false), touch(true), touch(true)]);
     }
 }
