@@ -7,8 +7,12 @@
 //!   1000,17,17,0x7f0000001000,1
 //!
 //!   prog  17/18  [002]  12.000001:  cpu/mem-loads/P:  7f0000001000 ...
-//!                                   perf script -F comm,pid,tid,cpu,time,event,addr   (after perf mem record)
+//!                                   perf script -F comm,pid,tid,cpu,time,event,addr,data_src   (after perf mem record)
 //! ```
+//!
+//! Whether a sample of perf is a store is what data_src says, `|OP STORE|`, where it is there and knows; else
+//! what the name of the event does: `cpu/mem-stores/P`. AMD's `ibs_op//` has one name for both, so it needs
+//! data_src.
 //!
 //! A page was stored to before anybody loads from it, but often by a store that was not sampled, and loads
 //! alone would all be of the kernel's page of zeroes, which is on no node and never scanned. So the first
@@ -120,7 +124,7 @@ fn csv_sample(line: &str) -> Result<Sample, String> {
 }
 
 fn perf_sample(line: &str) -> Result<Sample, String> {
-    let expected = "expected a line of perf script -F comm,pid,tid,cpu,time,event,addr";
+    let expected = "expected a line of perf script -F comm,pid,tid,cpu,time,event,addr,data_src";
     let words: Vec<&str> = line.split_whitespace().collect();
     let ids = |word: &&str| word.split_once('/').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     let Some((pid, tid)) = words.iter().find_map(ids) else {
@@ -140,7 +144,14 @@ fn perf_sample(line: &str) -> Result<Sample, String> {
     let (Some(event), Some(address)) = (event, address) else {
         return Err(format!("no event and address behind the time; {expected}"));
     };
-    Ok(Sample { time, pid, tid, address, write: event.contains("store") })
+    // Of data_src, perf prints the number and then what it means: 68100842 |OP LOAD|LVL L1 hit|SNP N/A|...
+    let meaning = line.rsplit_once("|OP ").and_then(|(_, meaning)| meaning.split('|').next());
+    let write = match meaning.map(str::trim) {
+        Some("STORE") => true,
+        None | Some("N/A" | "No") => event.to_ascii_lowercase().contains("store"),
+        Some(_) => false,
+    };
+    Ok(Sample { time, pid, tid, address, write })
 }
 
 impl SampleFile {
@@ -343,5 +354,29 @@ mod tests {
         // Thread 2 gets to it before thread 1, which was sampled first.
         let accesses = [1, 0, 0, 1, 2].map(|thread| threads.next(thread, 1));
         assert_eq!(accesses, [touch(true), touch(false), touch(false), touch(true), touch(true)]);
+    }
+
+    #[test]
+    fn stores_are_those_of_data_src_or_by_the_name_of_their_event() {
+        for (what, write) in [
+            (
+                "ibs_op//: 7f0000001000     68100842 |OP LOAD|LVL L1 hit|SNP N/A|TLB L1 hit|LCK N/A|BLK  N/A",
+                false,
+            ),
+            (
+                "ibs_op//: 7f0000001000      5080184 |OP STORE|LVL L1 hit|SNP N/A|TLB N/A|LCK No|BLK  N/A",
+                true,
+            ),
+            ("ibs_op//: 7f0000001000     68100842 |OP PFETCH|LVL N/A", false),
+            ("ibs_op//: 7f0000001000", false),
+            ("cpu/mem-stores/P: 7f0000001000            1 |OP N/A|LVL N/A|SNP N/A", true),
+            ("cpu/mem-stores/P: 7f0000001000            2 |OP LOAD|LVL N/A|SNP N/A", false),
+            ("cpu/mem-stores/P: 7f0000001000", true),
+            ("MEM_INST_RETIRED.ALL_STORES:u: 7f0000001000", true),
+            ("cpu/mem-loads,ldlat=30/P: 7f0000001000", false),
+        ] {
+            let sample = perf_sample(&format!("prog 17/18 [002] 12.000001: {what}")).unwrap();
+            assert_eq!((sample.address, sample.write), (0x7f00_0000_1000, write), "{what}");
+        }
     }
 }
