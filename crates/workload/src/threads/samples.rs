@@ -72,6 +72,10 @@ fn parse(bytes: &[u8]) -> Result<Samples, String> {
     let is_data = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
     let mut lines = text.lines().enumerate().filter(|(_, line)| is_data(line)).peekable();
     let is_csv = lines.next_if(|(_, line)| line.trim() == HEADER).is_some();
+    if let Some((number, line)) = lines.next_if(|(_, line)| !is_csv && is_other_csv(line)) {
+        let begin: String = line.trim().chars().take(SHOWN).collect();
+        return Err(format!("line {}: {begin:?}; CSV begins with the line {HEADER}", number + 1));
+    }
     let samples = lines.map(|(number, line)| {
         let sample = if is_csv { csv_sample(line) } else { perf_sample(line) };
         sample.map_err(|problem| format!("line {}: {problem}", number + 1))
@@ -94,6 +98,14 @@ const EXPECTED: &str =
     "expected lines of perf script (not its perf.data), or CSV below time_ns,pid,tid,address,write";
 /// First line of CSV.
 const HEADER: &str = "time_ns,pid,tid,address,write";
+/// Characters of a line that an error shows.
+const SHOWN: usize = 80;
+
+/// Whether a first line is that of CSV with other columns, or without their names.
+fn is_other_csv(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    words.next().is_some_and(|first| first.contains(',')) && words.find_map(ids).is_none()
+}
 
 fn csv_sample(line: &str) -> Result<Sample, String> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
@@ -123,11 +135,16 @@ fn csv_sample(line: &str) -> Result<Sample, String> {
     })
 }
 
+/// pid/tid of a word of perf script.
+fn ids(word: &str) -> Option<(u32, u32)> {
+    let (pid, tid) = word.split_once('/')?;
+    Some((pid.parse().ok()?, tid.parse().ok()?))
+}
+
 fn perf_sample(line: &str) -> Result<Sample, String> {
     let expected = "expected a line of perf script -F comm,pid,tid,cpu,time,event,addr,data_src";
     let words: Vec<&str> = line.split_whitespace().collect();
-    let ids = |word: &&str| word.split_once('/').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-    let Some((pid, tid)) = words.iter().find_map(ids) else {
+    let Some((pid, tid)) = words.iter().find_map(|word| ids(word)) else {
         return Err(format!("no pid/tid such as 17/18; {expected}"));
     };
     let time = |word: &&str| {
@@ -301,6 +318,13 @@ mod tests {
             ("time_ns,pid,tid,address,write\n1,2,3,4,5\n", "line 2: write"),
             ("time_ns,pid,tid,address,write\n1,4294967296,3,4,0\n", "line 2: pid"),
             ("prog 17 12.0: x: 1\n", "line 1: no pid/tid"),
+            (
+                "#\n\ntime,pid,tid,addr,write\n1,2,3,4,0\n",
+                "line 3: \"time,pid,tid,addr,write\"; CSV begins with",
+            ),
+            ("prog 17 12.0: cpu/mem-loads,ldlat=30/P: 1\n", "line 1: no pid/tid"),
+            ("time_ns, pid, tid, address, write\n", "CSV begins with the line time_ns,pid,tid,address,write"),
+            ("1,2,3,4,0\n", "line 1: \"1,2,3,4,0\"; CSV begins"),
             ("prog 17/18 12.0 x: 1\n", "line 1: no time"),
             ("prog 17/18 12.0: x: zebra\n", "line 1: no event and address"),
             ("# captured on: x\nprog 17/18 12.0: x: zebra\n", "line 2: no event and address"),
