@@ -41,6 +41,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use workload::demand::spec::{DemandSpec, Paging, SettingChange};
 use workload::threads::ProgramSpec;
+use workload::threads::samples::{Recording, SampleFile};
 
 workload::kinds! {
     /// What runs.
@@ -311,7 +312,8 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "mongodb-tpcc", "fio-zipf", "fio-zipf-2g", "fio-zipf-i7-9700", "fio-uniform", "memcached-memtier",
     "memcached-memtier-i7-9700", "mysql-readonly", "mysql-readonly-i7-9700", "streaming-vs-hot",
     "kernel-build-3g", "working-set-shift", "noisy-neighbour", "burst-writer",
-    "numa01", "numa01-threadlocal", "numa02", "numa02-smt", "kernbench", "specjbb", "tiered-kv", "pid-filter",
+    "numa01", "numa01-threadlocal", "numa02", "numa02-smt", "kernbench", "specjbb", "tiered-kv", "xz-samples",
+    "pid-filter",
     "equilibrium", "equilibrium-long", "equilibrium-same-size", "equilibrium-50", "equilibrium-70", "equilibrium-97",
     "equilibrium-cache", "equilibrium-files", "equilibrium-zram", "equilibrium-kcompactd", "equilibrium-direct",
     "equilibrium-sparse", "equilibrium-sparse-memory",
@@ -599,9 +601,10 @@ impl Workload {
             Workload::Mappings(RecordedMappings { program: Program::File(path), .. }) => {
                 Some(("program", path))
             }
-            Workload::Numa(NumaThreads { program: ProgramSpec::Samples(samples), .. }) => {
-                Some(("program.file", &mut samples.file))
-            }
+            Workload::Numa(NumaThreads {
+                program: ProgramSpec::Samples(SampleFile { file: Recording::File(path) }),
+                ..
+            }) => Some(("program.file", path)),
             _ => None,
         }
     }

@@ -35,8 +35,19 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampleFile {
-    /// Its path.
-    pub file: PathBuf,
+    /// Which.
+    pub file: Recording,
+}
+
+/// A recording of samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Recording {
+    /// xz, which compresses with four threads; its file says how it was recorded.
+    Xz,
+    /// One of somebody else, by its path.
+    #[serde(untagged)]
+    File(PathBuf),
 }
 
 /// Bytes between two addresses that are still one area.
@@ -173,23 +184,35 @@ fn perf_sample(line: &str) -> Result<Sample, String> {
 
 impl SampleFile {
     pub(super) fn check(&self) -> Result<(), SpecError> {
-        match self.file.as_os_str().is_empty() {
-            true => Err(SpecError::new("file", "\"\"", "the path of a file of samples")),
-            false => Ok(()),
+        match &self.file {
+            Recording::File(path) if path.as_os_str().is_empty() => {
+                Err(SpecError::new("file", "\"\"", "xz, or the path of a file of samples"))
+            }
+            _ => Ok(()),
         }
     }
 
     /// Reads the file; an error says where in it what is wrong.
     pub fn read(&self) -> Result<SampledThreads, String> {
-        let bytes = std::fs::read(&self.file).map_err(|error| error.to_string())?;
-        Ok(SampledThreads::new(parse(&bytes)?))
+        match &self.file {
+            Recording::Xz => SampledThreads::parse(include_bytes!("../../../../data/xz.samples.csv")),
+            Recording::File(path) => {
+                SampledThreads::parse(&std::fs::read(path).map_err(|error| error.to_string())?)
+            }
+        }
     }
 
     pub(super) fn start(&self) -> Result<SampledThreads, SpecError> {
-        self.read().map_err(|problem| SpecError {
-            key: "file".into(),
-            value: format!("{}: {problem}", self.file.display()),
-            expected: "samples of perf mem, or CSV",
+        self.read().map_err(|problem| {
+            let name = match &self.file {
+                Recording::Xz => "xz".into(),
+                Recording::File(path) => path.display().to_string(),
+            };
+            SpecError {
+                key: "file".into(),
+                value: format!("{name}: {problem}"),
+                expected: "samples of perf mem, or CSV",
+            }
         })
     }
 }
@@ -215,6 +238,11 @@ struct Touch {
 }
 
 impl SampledThreads {
+    /// Reads samples of either format; an error says where in them what is wrong.
+    pub fn parse(bytes: &[u8]) -> Result<SampledThreads, String> {
+        Ok(SampledThreads::new(parse(bytes)?))
+    }
+
     fn new(Samples { mut samples, left_out }: Samples) -> SampledThreads {
         let note = (left_out > 0).then(|| {
             let all = samples.len() + left_out;
@@ -402,5 +430,17 @@ mod tests {
             let sample = perf_sample(&format!("prog 17/18 [002] 12.000001: {what}")).unwrap();
             assert_eq!((sample.address, sample.write), (0x7f00_0000_1000, write), "{what}");
         }
+    }
+
+    #[test]
+    fn the_recording_of_xz_is_of_five_threads_that_share_pages() {
+        let file = SampleFile { file: Recording::Xz };
+        let spec: SampleFile = toml::from_str("file = \"xz\"").unwrap();
+        assert_eq!(spec, file);
+        let threads = file.read().unwrap();
+        assert_eq!(threads.note(), None);
+        assert_eq!(threads.layout.threads, [0; 5]);
+        assert_eq!(threads.layout.processes, [Process::new(vec![5861])]);
+        assert_eq!(threads.accesses.iter().map(ExactSizeIterator::len).sum::<usize>(), 10_891);
     }
 }

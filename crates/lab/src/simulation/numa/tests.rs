@@ -55,6 +55,19 @@ fn processes_of_a_build_give_back_what_they_had() {
 }
 
 #[test]
+fn what_was_sampled_of_xz_is_placed_scanned_and_found_again() {
+    let outcome = small("xz-samples", "b0", |threads| threads.milliseconds = 4000);
+    assert_eq!(
+        outcome.notes,
+        ["5 threads were cut off after 4000 ms"],
+        "seven seconds and a half were recorded"
+    );
+    let count = |event| outcome.counters.get(event);
+    assert!(count(Event::Pgfault) > 4000, "each page is placed");
+    assert!(count(Event::NumaPteUpdates) > 1000 && count(Event::NumaHintFaults) > 100);
+}
+
+#[test]
 fn what_is_hot_in_slow_memory_comes_up() {
     let outcome = small("tiered-kv", "y612", |threads| {
         threads.milliseconds = 6000;
