@@ -317,6 +317,7 @@ impl SampledThreads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const PERF: &str = "\
             prog     17/18    [002]    12.000001:        cpu/mem-loads,ldlat=30/P:     7f0000001000 |OP LOAD
@@ -442,5 +443,51 @@ mod tests {
         assert_eq!(threads.layout.threads, [0; 5]);
         assert_eq!(threads.layout.processes, [Process::new(vec![5861])]);
         assert_eq!(threads.accesses.iter().map(ExactSizeIterator::len).sum::<usize>(), 10_891);
+    }
+
+    /// Goes through what can be read, with a clock that jumps.
+    fn run_through(bytes: &[u8]) {
+        let Ok(mut threads) = SampledThreads::parse(bytes) else { return };
+        let layout = threads.layout().clone();
+        for (thread, &process) in layout.threads.iter().enumerate() {
+            let mut now = 0;
+            while let Some(operation) = threads.next(thread, now) {
+                match operation {
+                    Operation::Touch { area, page, .. } => {
+                        assert!(page < layout.processes[process as usize].areas[area as usize]);
+                    }
+                    _ => now = now * 2 + 1,
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_samples_or_an_error(text in "\\PC*") {
+            run_through(text.as_bytes());
+            run_through(format!("{HEADER}\n{text}\n").as_bytes());
+        }
+
+        #[test]
+        fn damaged_samples_are_samples_or_an_error(
+            is_csv: bool, damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)
+        ) {
+            let mut bytes = if is_csv { CSV } else { PERF }.as_bytes().to_vec();
+            for (place, byte) in damage {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+            }
+            run_through(&bytes);
+        }
+
+        #[test]
+        fn any_numbers_are_samples(
+            samples in prop::collection::vec((any::<u64>(), 0..3u32, 0..3u32, any::<u64>(), 0..2u8), 1..40)
+        ) {
+            let line = |(time, pid, tid, address, write)| format!("{time},{pid},{tid},{address},{write}\n");
+            let text: String = samples.into_iter().map(line).collect();
+            run_through(format!("{HEADER}\n{text}").as_bytes());
+        }
     }
 }
