@@ -51,6 +51,14 @@ pub fn jobs(asked: Option<NonZeroUsize>) -> usize {
     asked.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
 }
 
+/// A variant or release among others, which commas separate.
+pub fn kernel(name: &str) -> Result<String, String> {
+    match name.trim() {
+        "" => Err("there is an empty name, between two commas or beside one; expected A,B,...".into()),
+        name => Ok(name.into()),
+    }
+}
+
 /// A scenario and what is asked of it.
 #[derive(Args)]
 pub struct ScenarioArguments {
@@ -58,7 +66,7 @@ pub struct ScenarioArguments {
     scenario: String,
 
     /// Variants or releases, separated by commas
-    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',', value_parser = kernel)]
     variants: Option<Vec<String>>,
 
     #[command(flatten)]
@@ -87,8 +95,7 @@ impl ScenarioArguments {
         let mut changes = self.system.changes()?;
         self.writes.apply(&mut scenario, &mut changes)?;
         let machine = self.system.profile(&scenario.machine)?;
-        let trimmed = |names: &Vec<String>| names.iter().map(|name| name.trim().to_string()).collect();
-        Ok(Asked { scenario, machine, variants: self.variants.as_ref().map(trimmed), changes })
+        Ok(Asked { scenario, machine, variants: self.variants.clone(), changes })
     }
 }
 

@@ -1,6 +1,6 @@
 //! `mmtwin replay`: recorded demand on another kernel, setting or machine.
 
-use crate::arguments::{SweepArguments, SystemArguments};
+use crate::arguments::{self, SweepArguments, SystemArguments};
 use crate::compare::compare;
 use crate::failure::Failure;
 use lab::experiment::Experiment;
@@ -30,7 +30,7 @@ pub struct Arguments {
     trace: PathBuf,
 
     /// Kernels: releases or variants from `mmtwin list` [default: the recorded release]
-    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',', value_parser = arguments::kernel)]
     kernel: Vec<String>,
 
     /// Copies side by side, each on as many CPUs as the recorded machine had
