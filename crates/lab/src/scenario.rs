@@ -654,6 +654,11 @@ pub fn load_machine(name: &str) -> Result<Profile, ScenarioError> {
     }
 }
 
+/// Those of the built-in machines that are `such`, for errors.
+pub fn machines_that(such: impl Fn(&Profile) -> bool) -> String {
+    list(machine_names().filter(|name| load_machine(name).is_ok_and(|machine| such(&machine))))
+}
+
 /// Names of the built-in machine profiles.
 pub fn machine_names() -> impl Iterator<Item = &'static str> {
     MACHINES.iter().map(|(name, _)| *name)

@@ -21,7 +21,7 @@ pub mod system;
 
 use crate::metric;
 use crate::outcome::Outcome;
-use crate::scenario::{KernelChoice, Run, ScenarioError, Workload};
+use crate::scenario::{KernelChoice, Run, ScenarioError, Workload, machines_that};
 use machine::{Cpu, PageSize, Time};
 use mm::Settings;
 use mm::hugetlb::WriteError;
@@ -173,7 +173,10 @@ fn check_fit(run: &Run) -> Result<(), ScenarioError> {
             return Err(ScenarioError::OutOfRange {
                 key: "machine".into(),
                 value: run.machine.name.clone(),
-                expected: "a machine whose profile has [numa]".into(),
+                expected: format!(
+                    "a machine whose profile has [numa]: {}, or a .toml file",
+                    machines_that(|machine| machine.numa.is_some())
+                ),
             });
         }
         Workload::Numa(w) if w.cpuset_mems.iter().any(|&node| node >= nodes) => {
