@@ -74,7 +74,8 @@ pub struct Arguments {
     #[arg(long)]
     recorded: bool,
 
-    /// Ask Debian's kernels 6.1, 6.12 and 6.18 instead, emulated by QEMU; reclaim and numa only, takes half an hour and a download
+    /// Ask Debian's kernels 6.1, 6.12 and 6.18 instead, emulated by QEMU; reclaim and numa only, takes a quarter of an hour
+    /// and a download
     #[arg(long, conflicts_with_all = ["recorded", "recordings"])]
     qemu: bool,
 
