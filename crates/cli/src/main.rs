@@ -17,6 +17,7 @@ mod list;
 mod mrc;
 mod number;
 mod plot;
+mod progress;
 mod published;
 mod record;
 mod replay;

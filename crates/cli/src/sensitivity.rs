@@ -4,6 +4,7 @@ use crate::arguments::{Asked, ScenarioArguments, jobs};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{number, percent};
+use crate::progress::{self, Lines};
 use crate::table::Grid;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -55,7 +56,9 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs  {elapsed}")
         .context("the progress bar's template")?;
     let bar = ProgressBar::new(question.runs() as u64).with_style(style);
+    let lines = Lines::of(&bar, progress::runs);
     let answers = question.answer(jobs(arguments.jobs), &lab::simulation::run, &|| bar.inc(1));
+    drop(lines);
     bar.finish_and_clear();
     let answers = answers?;
     if arguments.json {

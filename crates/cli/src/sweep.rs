@@ -2,6 +2,7 @@
 
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
+use crate::progress::{self, Lines};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use lab::experiment::{Experiment, Progress};
@@ -63,6 +64,13 @@ pub fn sweep(
     .with_key("reached", reached);
     let bar = ProgressBar::new(runs as u64).with_style(style);
     bar.enable_steady_tick(Duration::from_millis(200));
+    let lines = Lines::of(&bar, {
+        let latest = latest.clone();
+        move |bar| {
+            let reached = lock(&latest).time().seconds();
+            format!("{}  {}  virtual time {reached:.1} s", progress::runs(bar), bar.message())
+        }
+    });
     let sweep = Arc::new(Sweep { bar, directory: directory.into(), runs, kept: AtomicUsize::new(0) });
     watch_for_interruption(&sweep)?;
     let began = Instant::now();
@@ -83,6 +91,7 @@ pub fn sweep(
         }
     };
     let made = experiment.sweep(&mut results, &program, arguments.jobs(), &lab::simulation::run, &progress);
+    drop(lines);
     sweep.bar.finish_and_clear();
     let records = made?;
     let known = known.into_inner();

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::json;
+use crate::progress::Lines;
 use crate::table::Grid;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -214,14 +215,16 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let message = format!("--qemu: only {names} are verified in emulation; leave it out");
         return Err(Failure::input(message));
     }
-    let bar = ProgressBar::new_spinner();
+    let bar = ProgressBar::new_spinner().with_message(mechanism.name);
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(200));
+    let lines = Lines::of(&bar, ProgressBar::message);
     let recordings = arguments.recordings.clone().unwrap_or_else(default_directory);
     let asked = Asked { workloads, recordings };
     let judged = mechanism.judge(arguments, &asked, &mut |what| bar.set_message(what.to_string()));
+    drop(lines);
     bar.finish_and_clear();
     let report = judged?;
     if report.entries.is_empty() && report.fallback.is_some() {
