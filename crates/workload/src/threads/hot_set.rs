@@ -5,7 +5,8 @@
 //!                       └────► moves on by `drift_mib` every `drift_milliseconds`
 //! ```
 //!
-//! While it is loaded, other memory is in use that is given back afterwards; so much of fast memory is free then.
+//! While it is loaded, other memory is in use. Either that is given back afterwards, and so much of fast memory is free then, or it
+//! stays without being used, and has to go down before anything comes up.
 //!
 //! On a machine with a slower tier of memory most of the store lies there. What is hot should come up, and what no longer is
 //! should not be in the way. A request looks up one value, a cache line that no cache holds, and computes.
@@ -25,9 +26,12 @@ pub struct HotSet {
     pub threads: Threads,
     /// Memory, MiB. One thread fills it before requests begin.
     pub mib: u64,
-    /// Memory that the thread uses before it fills the store, and gives back afterwards, MiB: buffers, other data.
+    /// Memory that the thread uses before it fills the store, MiB: buffers, other data.
     #[serde(default)]
     pub loading_mib: u64,
+    /// It is not given back afterwards.
+    #[serde(default)]
+    pub loading_stays: bool,
     /// Of which this much is hot, MiB.
     pub hot_mib: u64,
     /// Part of requests that go to what is hot, 0 to 1.
@@ -76,6 +80,7 @@ impl HotSet {
         HotSetThreads {
             layout: equal_processes(1, vec![pages, (self.loading_mib * MIB_PAGES).max(1)], threads),
             loading_pages: self.loading_mib * MIB_PAGES,
+            loading_stays: self.loading_stays,
             pages,
             hot_pages: self.hot_mib * MIB_PAGES,
             hot_share: self.hot_share.value,
@@ -104,6 +109,7 @@ enum Next {
 pub struct HotSetThreads {
     layout: Layout,
     loading_pages: u64,
+    loading_stays: bool,
     pages: u64,
     hot_pages: u64,
     hot_share: f64,
@@ -147,7 +153,7 @@ impl HotSetThreads {
             }
             Next::Release => {
                 *next = Next::Look;
-                if thread == 0 {
+                if thread == 0 && !self.loading_stays {
                     Operation::Release { area: 1 }
                 } else {
                     Operation::Compute { nanoseconds: 0 }

@@ -7,11 +7,22 @@ use workload::threads::autonuma::FirstPass;
 
 /// A run of a built-in scenario, made smaller.
 fn small(name: &str, variant: &str, shrink: impl FnOnce(&mut NumaThreads)) -> Outcome {
+    small_with(name, variant, &[], shrink)
+}
+
+/// The same with other settings.
+fn small_with(
+    name: &str,
+    variant: &str,
+    settings: &[(&str, &str)],
+    shrink: impl FnOnce(&mut NumaThreads),
+) -> Outcome {
     let scenario = Scenario::load(name).unwrap();
     let mut machine = load_machine(&scenario.machine).unwrap();
     machine.topology.memory_mib_per_node = 1024;
     machine.topology.cores_per_socket = 4;
-    let mut run = scenario.run(variant, 1, &machine, &BTreeMap::new()).unwrap();
+    let settings = settings.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+    let mut run = scenario.run(variant, 1, &machine, &settings).unwrap();
     let Workload::Numa(threads) = &mut run.workload else { panic!("{name} is no scenario of threads") };
     shrink(threads);
     crate::simulation::run(&run).unwrap()
@@ -67,14 +78,23 @@ fn what_was_sampled_of_xz_is_placed_scanned_and_found_again() {
     assert!(count(Event::NumaPteUpdates) > 1000 && count(Event::NumaHintFaults) > 100);
 }
 
+/// Fast memory is full of what nobody uses: that goes down, and what is hot comes up as far as the rate limit lets it.
 #[test]
 fn what_is_hot_in_slow_memory_comes_up() {
-    let outcome = small("tiered-kv", "y612", |threads| {
-        threads.milliseconds = 6000;
-        let ProgramSpec::HotSet(store) = &mut threads.program else { panic!("{threads:?}") };
-        (store.mib, store.loading_mib, store.hot_mib) = (256, 800, 32);
-    });
-    assert!(outcome.counters.get(Event::PgpromoteSuccess) > 0, "{:?}", outcome.metrics);
+    let moved = |megabytes_per_second| {
+        let limit = ("kernel.numa_balancing_promote_rate_limit_MBps", megabytes_per_second);
+        let outcome = small_with("tiered-kv", "y612", &[limit], |threads| {
+            threads.milliseconds = 6000;
+            let ProgramSpec::HotSet(store) = &mut threads.program else { panic!("{threads:?}") };
+            (store.mib, store.loading_mib, store.hot_mib) = (256, 800, 32);
+        });
+        let count = |event| outcome.counters.get(event);
+        [Event::PgpromoteCandidate, Event::PgpromoteSuccess, Event::PgdemoteKswapd].map(count)
+    };
+    let [candidates, promoted, demoted] = moved("65536");
+    assert!(candidates >= promoted && promoted > 1000 && demoted > 0, "{candidates} {promoted} {demoted}");
+    let [candidates, limited, _] = moved("1");
+    assert!(candidates > promoted / 2 && limited < promoted / 2 && limited > 0, "{limited} of {candidates}");
 }
 
 #[test]
