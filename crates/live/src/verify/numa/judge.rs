@@ -1,7 +1,7 @@
 //! Each recorded decision beside the twin's, given what the kernel had decided until then.
 //!
 //! ```text
-//!   fault     page, thread, CPU, who was there ─► who was there? filter asked? its answer?
+//!   fault     page, thread, CPU, who was there ─► who was there? the filter's answer?
 //!                                              └► statistics ─► preferred node, does the thread want to move?
 //!   work      the thread's state               ─► the same? may it scan?
 //!   pass      entries changed, range by range  ─► the same ranges? the same VMAs skipped, and why?
@@ -209,11 +209,10 @@ impl Judge<'_> {
                 answer
             },
         );
-        self.count("filter asked", asked.is_some() == fault.filter.is_some());
-        if let (Some(answer), Some(filter)) = (asked, fault.filter) {
-            self.count("filter's answer", answer == filter.answer);
+        if let Some(filter) = fault.filter {
+            let equal = asked == Some(filter.answer) && target.map(|node| node.0) == fault.misplaced;
+            self.count("filter's answer", equal);
         }
-        self.count("page to move, and where", target.map(|node| node.0) == fault.misplaced);
         let now_there = match fault.filter {
             Some(_) if flags.has(FaultFlags::MIGRATED) && !self.features.numa.migration_keeps_cpupid => {
                 Cpupid::UNSET
@@ -386,10 +385,8 @@ impl Judge<'_> {
         let may = scanning::claim(&mut claimed, &self.settings.numa, period, now);
         let due = mm.scan.next_scan;
         let scanned = !events.is_empty();
-        // A tick more or less is not known.
-        if may != scanned && now.abs_diff(due) <= 1 {
-            self.count("may scan, within a tick", true);
-        } else {
+        // A tick more or less is not known, so within one the recording decides.
+        if may == scanned || now.abs_diff(due) > 1 {
             self.count("may scan", may == scanned);
         }
         let mm = &mut self.spaces[space];
@@ -429,7 +426,6 @@ impl Judge<'_> {
         let locality =
             Locality { remote: field("loc_remote"), local: field("loc_local"), failed: field("loc_fail") };
         let total = own.faults.as_ref().map_or(0, |faults| faults.total);
-        let first = own.faults.is_none() && own.scan_seq == 0;
         let equal = [
             ("task: scan_seq", own.scan_seq as u64 == field("seq")),
             ("task: scan period", u64::from(own.scan_period) == field("period")),
@@ -439,7 +435,7 @@ impl Judge<'_> {
             ("task: pages migrated", own.pages_migrated == field("migrated")),
         ];
         for (kind, equal) in equal {
-            self.count(kind, equal || first && kind == "task: scan period");
+            self.count(kind, equal);
         }
         let own = self.tasks.get_mut(task);
         own.scan_seq = field("seq") as i32;
