@@ -1,0 +1,64 @@
+//! How fast hint faults are simulated, one run, one thread: hint faults a second, with all accesses, scans and migrations that
+//! lead to them.
+//!
+//! ```text
+//!   where all use all           two processes, each thread uses all memory of its process: faults at the same time, pages that leave
+//!   where each has its own      slices that are first on another node, one thread each
+//!     b0                          every thread scans all
+//!     y612                        a thread passes over what it has not used
+//! ```
+
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use lab::scenario::{Run, Scenario, Workload, load_machine};
+use mm::Event;
+use tikv_jemallocator::Jemalloc;
+use workload::threads::ProgramSpec;
+
+/// As the command does.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
+fn main() {
+    divan::main();
+}
+
+/// A scenario on the machine of 256 CPUs with an eighth of them, and scanned a tenth of a second after the start.
+fn run_of(name: &str, variant: &str, change: impl Fn(&mut ProgramSpec)) -> Run {
+    let mut scenario = Scenario::load(name).unwrap();
+    let Workload::Numa(threads) = &mut scenario.workload else { panic!("threads on several nodes") };
+    threads.milliseconds = 3000;
+    change(&mut threads.program);
+    let mut machine = load_machine(&scenario.machine).unwrap();
+    machine.topology.cores_per_socket /= 8;
+    let settings = [("scan_delay_ms", "100"), ("scan_period_min_ms", "100")];
+    let settings = settings.map(|(name, value)| (format!("numa_balancing/{name}"), value.to_string()));
+    scenario.run(variant, 1, &machine, &settings.into()).unwrap()
+}
+
+/// Hint faults of a run, which are the same whenever it is made.
+fn simulate(run: &Run) -> u64 {
+    lab::simulation::run(run).unwrap().counters.get(Event::NumaHintFaults)
+}
+
+fn measure(bencher: Bencher, run: &Run) {
+    bencher.counter(ItemsCount::new(simulate(run))).bench_local(|| simulate(run));
+}
+
+#[divan::bench(args = ["b0", "y612"], sample_count = 5, sample_size = 1)]
+fn where_all_use_all(bencher: Bencher, variant: &str) {
+    let run = run_of("numa01", variant, |program| {
+        let ProgramSpec::Numa01(program) = program else { panic!("{program:?}") };
+        (program.mib, program.loops) = (1024, u64::MAX);
+    });
+    measure(bencher, &run);
+}
+
+#[divan::bench(args = ["b0", "y612"], sample_count = 5, sample_size = 1)]
+fn where_each_has_its_own(bencher: Bencher, variant: &str) {
+    let run = run_of("numa02", variant, |program| {
+        let ProgramSpec::Numa02(program) = program else { panic!("{program:?}") };
+        (program.mib, program.loops) = (1024, u64::MAX);
+    });
+    measure(bencher, &run);
+}
