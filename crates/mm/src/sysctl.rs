@@ -654,11 +654,9 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "numa_balancing/scan_size_mb",
         default: "256",
-        accepts: "1 to 4294967295, a power of two (the kernel rounds sizes of memory with it by masks)",
+        accepts: "1 to 4294967295",
         description: "how much of an address space one pass scans",
-        apply: Apply::Number(|s, value| {
-            value.is_power_of_two() && assign(&mut s.numa.scan_size_mb, value, 1..=UINT_MAX)
-        }),
+        apply: Apply::Number(|s, value| assign(&mut s.numa.scan_size_mb, value, 1..=UINT_MAX)),
     },
     Setting {
         name: "numa_balancing/hot_threshold_ms",

@@ -165,9 +165,10 @@ impl Zone {
     }
 
     /// Whether so many pages that may be moved have room above `mark` (`zone_watermark_ok`).
-    pub(crate) fn has_room(&self, mark: Mark, pages: u64) -> bool {
+    pub(crate) fn has_room(&self, f: &Features, mark: Mark, pages: u64) -> bool {
+        let free = self.free_pages() - self.kept_highatomic(f) as i64;
         let reserve = self.lowmem_reserve[ZoneType::Movable as usize];
-        watermark::is_above(self.free_pages(), self.wmark(mark) + pages, reserve, Reserves::default())
+        watermark::is_above(free, self.wmark(mark) + pages, reserve, Reserves::default())
     }
 
     /// NR_FREE_PAGES with all differences.
@@ -209,11 +210,7 @@ impl Zone {
         reserves: Reserves,
     ) -> bool {
         let free = self.free_pages();
-        let reserved = if reserves == Reserves::default() {
-            if f.free_highatomic_counter { self.free_highatomic() } else { self.nr_reserved_highatomic }
-        } else {
-            0
-        };
+        let reserved = if reserves == Reserves::default() { self.kept_highatomic(f) } else { 0 };
         let unusable = (1i64 << order) - 1 + reserved as i64;
         let reserve = self.lowmem_reserve[highest as usize];
         let enough = watermark::is_above(free - unusable, self.wmark(mark), reserve, reserves)
@@ -221,6 +218,11 @@ impl Zone {
             || (order == 0 && mark == Mark::Min && reserves.min_reserve
                 && watermark::is_above(free - unusable, self.marks[Mark::Min as usize], reserve, reserves));
         enough && (order == 0 || self.buddy.has_block(order))
+    }
+
+    /// Pages of high-atomic blocks that other requests do not get.
+    fn kept_highatomic(&self, f: &Features) -> u64 {
+        if f.free_highatomic_counter { self.free_highatomic() } else { self.nr_reserved_highatomic }
     }
 
     fn free_highatomic(&self) -> u64 {

@@ -416,6 +416,9 @@ fn periods_follow_from_memory_and_settings() {
     assert_eq!((periods(1024).min, periods(1024).max), (250, 15_000));
     assert_eq!(periods(1 << 20).min, 100, "no faster than 2560 MB/s");
     assert_eq!(periods(1 << 20).max, 100, "nor is the longest shorter than the shortest");
+    // By a mask, 250 MiB are two windows of 100 and a bit, not three.
+    let hundred = NumaSettings { scan_size_mb: 100, ..defaults };
+    assert_eq!(policy::scan_periods(&hundred, 250 * 256, None).min, 500);
     // Of an emulated machine: 64 MiB and some pages, 16 MiB a pass.
     let recorded =
         NumaSettings { scan_period_min_ms: 100, scan_period_max_ms: 1000, scan_size_mb: 16, ..defaults };

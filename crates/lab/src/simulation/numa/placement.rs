@@ -63,11 +63,21 @@ impl Best {
     }
 }
 
-/// How much more of its memory a thread finds on a node than where it is, and its group.
-#[derive(Clone, Copy)]
-struct Gains {
-    task: i64,
-    group: i64,
+/// A node that a thread may go to.
+struct Destination {
+    node: Node,
+    /// How far away nodes may be whose memory counts as near.
+    reach: u8,
+    /// How much more of its memory the thread finds there than where it is, in thousandths of its faults.
+    task_gain: i64,
+    /// The same of its group's memory.
+    group_gain: i64,
+    /// There are fewer threads than CPUs.
+    has_spare: bool,
+    /// The thread may go there alone.
+    may_move: bool,
+    /// A CPU without threads.
+    idle: Option<Cpu>,
 }
 
 /// What a CPU has to do.
@@ -136,52 +146,48 @@ impl Search<'_> {
         self.tasks.group_weight(task, node, reach) as i64
     }
 
-    /// The preferred node, and others if there is no place or the group runs on several.
+    /// The preferred node, and others if there is no place or the group runs on several (`task_numa_migrate`).
     fn best(&self, preferred: Node) -> Best {
         let mut best = Best::default();
-        let reach = self.topology.node_distances[self.home().index()][preferred.index()];
-        self.look_at(preferred, self.gains(preferred, reach), reach, &mut best);
+        let distances = &self.topology.node_distances[self.home().index()];
+        self.look_at(&self.destination(preferred, distances[preferred.index()]), &mut best);
         let spread = self.tasks.group(self.task).is_some_and(|group| group.active_nodes > 1);
-        if best.place.is_none() || spread {
-            let topology = self.topology;
-            for node in (0..topology.nodes).map(Node) {
-                let elsewhere = node != self.home() && node != preferred && !topology.is_memory_only(node);
-                let gains = self.gains(node, reach);
-                if elsewhere && (gains.task >= 0 || gains.group >= 0) {
-                    self.look_at(node, gains, reach, &mut best);
-                }
+        if best.place.is_some() && !spread {
+            return best;
+        }
+        let mut last = preferred;
+        for node in (0..self.topology.nodes).map(Node) {
+            if node == self.home() || node == preferred || self.topology.is_memory_only(node) {
+                continue;
+            }
+            // The kernel takes how far the last one is that it looked at.
+            let destination = self.destination(node, distances[last.index()]);
+            if destination.task_gain >= 0 || destination.group_gain >= 0 {
+                self.look_at(&destination, &mut best);
+                last = node;
             }
         }
         best
     }
 
-    fn gains(&self, node: Node, reach: u8) -> Gains {
+    fn destination(&self, node: Node, reach: u8) -> Destination {
         let gain = |weight: &dyn Fn(Node) -> i64| weight(node) - weight(self.home());
-        Gains {
-            task: gain(&|node| self.task_weight(self.task, node, reach)),
-            group: gain(&|node| self.group_weight(self.task, node, reach)),
-        }
-    }
-
-    /// Whether the thread may go to a node without anybody coming from there instead (`maymove`).
-    fn may_move(&self, node: Node, has_spare: bool) -> bool {
         let (here, there) = (self.load(self.home()) as i64, self.load(node) as i64);
-        if !has_spare {
-            // Loads must not differ more than they do.
-            return there < here;
+        let cpus = self.cpus(node).len() as i64;
+        Destination {
+            node,
+            reach,
+            task_gain: gain(&|node| self.task_weight(self.task, node, reach)),
+            group_gain: gain(&|node| self.group_weight(self.task, node, reach)),
+            has_spare: there < cpus,
+            may_move: may_move(here, there, cpus),
+            idle: self.idle_cpu(node),
         }
-        // No more threads there than here afterwards, or but a few on a node that is nearly idle (`adjust_numa_imbalance`).
-        let imbalance = (there + 1) - (here - 1);
-        let nearly_idle = there + 1 <= (self.cpus(node).len() as i64 / 8).max(1);
-        imbalance <= if nearly_idle { TOLERATED_IMBALANCE } else { 0 }
     }
 
     /// `task_numa_find_cpu`.
-    fn look_at(&self, node: Node, gains: Gains, reach: u8, best: &mut Best) {
-        let cpus = self.cpus(node);
-        let has_spare = self.load(node) < cpus.len();
-        let may_move = self.may_move(node, has_spare);
-        let idle = self.idle_cpu(node);
+    fn look_at(&self, destination: &Destination, best: &mut Best) {
+        let &Destination { node, has_spare, may_move, idle, .. } = destination;
         if has_spare
             && may_move
             && let Some(cpu) = idle
@@ -189,50 +195,48 @@ impl Search<'_> {
             *best = Best::alone(cpu, 0);
             return;
         }
-        let move_gain = if self.tasks.group(self.task).is_some() { gains.group } else { gains.task };
-        for cpu in cpus {
+        let in_group = self.tasks.group(self.task).is_some();
+        let move_gain = if in_group { destination.group_gain } else { destination.task_gain };
+        for cpu in self.cpus(node) {
             let found = match (self.on)(cpu).first {
                 None => (may_move && move_gain >= best.gain).then(|| Best::alone(cpu, move_gain)),
                 Some((_, true)) => None,
-                Some((other, false)) => {
-                    let swap = self.swap(cpu, other, node, gains, reach);
-                    let alone = Best::alone(idle.unwrap_or(cpu), move_gain);
-                    match swap {
-                        Some(swap) if best.brings_home && !swap.brings_home => None,
-                        Some(swap) if may_move && move_gain > swap.gain && move_gain > best.gain => {
-                            Some(alone)
-                        }
-                        Some(swap) if swap.is_better_than(best) => Some(swap),
-                        _ => None,
+                Some((other, false)) => match self.swap(cpu, other, destination) {
+                    Some(swap) if best.brings_home && !swap.brings_home => None,
+                    Some(swap) if may_move && move_gain > swap.gain && move_gain > best.gain => {
+                        Some(Best::alone(idle.unwrap_or(cpu), move_gain))
                     }
-                }
+                    swap => swap.filter(|swap| swap.is_better_than(best)),
+                },
             };
             let Some(found) = found else { continue };
             *best = found;
-            let to_idle = found.place.is_some_and(|place| place.swap.is_none() && idle.is_some());
+            let to_idle = idle.is_some() && found.place.is_some_and(|place| place.swap.is_none());
             if to_idle || found.brings_home && !may_move {
                 return;
             }
         }
     }
 
-    /// What changing places with a thread of `node` is worth, unless it never is (`task_numa_compare`).
-    fn swap(&self, cpu: Cpu, other: TaskId, node: Node, gains: Gains, reach: u8) -> Option<Best> {
+    /// What changing places with a thread there is worth, unless it never is (`task_numa_compare`).
+    fn swap(&self, cpu: Cpu, other: TaskId, destination: &Destination) -> Option<Best> {
+        let &Destination { node, reach, task_gain, group_gain, has_spare, .. } = destination;
         let tasks = self.tasks;
-        let grouped = tasks.group(other).is_some();
+        let in_groups = tasks.group(self.task).is_some() && tasks.group(other).is_some();
         let comes = |weight: &dyn Fn(Node) -> i64| weight(self.home()) - weight(node);
-        let of_task = comes(&|node| self.task_weight(other, node, reach));
-        let of_group = comes(&|node| self.group_weight(other, node, reach));
-        let mut gain = match (tasks.shares_group(self.task, other), tasks.group(self.task).is_some()) {
-            // Within a group, or between threads without one, it helps nobody who could have an idle CPU.
-            (true, _) if self.load(node) < self.cpus(node).len() => return None,
-            (true, true) => {
-                let gain = gains.task + of_task;
-                gain - gain / 16
+        let of_task = || comes(&|node| self.task_weight(other, node, reach));
+        let mut gain = if tasks.shares_group(self.task, other) {
+            // It helps nobody who could have an idle CPU.
+            if has_spare {
+                return None;
             }
-            (false, true) if grouped => gains.group + of_group,
-            (false, true) => gains.group + of_task,
-            (_, false) => gains.task + of_task,
+            let gain = task_gain + of_task();
+            if in_groups { gain - gain / 16 } else { gain }
+        } else if in_groups {
+            group_gain + comes(&|node| self.group_weight(other, node, reach))
+        } else {
+            let own = if tasks.group(self.task).is_some() { group_gain } else { task_gain };
+            own + of_task()
         };
         let preferred = tasks.get(other).preferred;
         if preferred == Some(node) {
@@ -244,6 +248,19 @@ impl Search<'_> {
         }
         Some(Best { place: Some(Place { cpu, swap: Some(other) }), gain, brings_home })
     }
+}
+
+/// Whether a thread may go to a node of so many CPUs without anybody coming from there instead (`maymove`), by how many threads
+/// are here and there.
+fn may_move(here: i64, there: i64, cpus: i64) -> bool {
+    if there >= cpus {
+        // Loads must not differ more than they do.
+        return there < here;
+    }
+    // No more threads there than here afterwards, or but a few more while few run there (`adjust_numa_imbalance`).
+    let (here, there) = (here - 1, there + 1);
+    let nearly_idle = there <= (cpus / 8).max(1);
+    there - here <= if nearly_idle { TOLERATED_IMBALANCE } else { 0 }
 }
 
 #[cfg(test)]

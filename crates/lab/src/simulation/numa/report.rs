@@ -9,7 +9,7 @@ use mm::address_space::MmId;
 use mm::numa::heat::VmaHeat;
 use mm::numa::placement::TaskId;
 use mm::numa::scan::policy::SkipReason;
-use mm::{Category, Event};
+use mm::{Category, Event, Zone};
 use std::sync::LazyLock;
 
 /// Virtual time between two samples.
@@ -55,7 +55,8 @@ impl Report {
         }
         for (node, name) in (0u8..).zip(PAGES_OF_NODE.iter()).take(system.machine.topology.nodes.into()) {
             let zones = system.mm.zones().iter().filter(|zone| zone.node.0 == node);
-            let used: i64 = zones.map(|zone| zone.managed as i64 - zone.free_pages()).sum();
+            let free = |zone: &Zone| zone.exact_free_pages() + zone.pages_in_pagesets() as i64;
+            let used: i64 = zones.map(|zone| zone.managed as i64 - free(zone)).sum();
             self.series.push(Sample { seconds, name, value: used as f64 });
         }
     }

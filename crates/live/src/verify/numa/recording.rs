@@ -598,7 +598,7 @@ mod tests {
             (|recording, _| recording.node_of_cpu[3] = 2, "numa.toml: node_of_cpu: a node from 0 to 1"),
             (|_, case| case.buffer_mib = u64::MAX >> 1, "numa.toml: numa01: buffer_mib = "),
             (
-                |_, case| *case.settings.values_mut().next().unwrap() = "3".into(),
+                |_, case| *case.settings.values_mut().next().unwrap() = "0".into(),
                 "numa.toml: numa01: numa_balancing/scan_size_mb",
             ),
         ];

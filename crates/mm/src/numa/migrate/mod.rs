@@ -273,7 +273,7 @@ impl MemoryManager {
         let pages = self.folios.flags[id].nr_pages();
         let present = self.zones_of(destination).map(Zone::present_pages).sum();
         let spare = promotion::spare_pages(present);
-        if self.zones_of(destination).any(|zone| zone.has_room(Mark::Promo, spare)) {
+        if self.zones_of(destination).any(|zone| zone.has_room(self.features(), Mark::Promo, spare)) {
             self.numa.promotion(destination).unlimited();
             if self.features().numa.counts_unlimited_promotions {
                 self.counters.add(Event::PgpromoteCandidateNrl, pages);
@@ -301,7 +301,7 @@ impl MemoryManager {
     ) -> bool {
         let order = self.folios.flags[id].order();
         let pages = self.folios.flags[id].nr_pages();
-        if !self.zones_of(target).any(|zone| zone.has_room(Mark::High, pages)) {
+        if !self.zones_of(target).any(|zone| zone.has_room(self.features(), Mark::High, pages)) {
             if self.settings.numa.tiering {
                 self.wake_kswapd(target, order, ZoneType::Movable, false);
             }
