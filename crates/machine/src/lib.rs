@@ -56,6 +56,10 @@ pub use topology::{Cpu, Distance, Node, Topology, TurnShares};
 
 use interrupt::Clock;
 
+/// After how long a CPU has its turn again where they take turns. Measured: while four are busy on Linux 6.12.95, CPUs 2 and 3 begin 937
+/// and 913 runs of recorded hint faults a second.
+const ROUND: Time = Time::from_nanoseconds(1_000_000);
+
 /// A machine that is switched on: its shape, its prices, a clock for each CPU and the books.
 #[derive(Clone, Debug)]
 pub struct Machine<C: Category> {
@@ -196,6 +200,14 @@ impl<C: Category> Machine<C> {
     #[inline]
     pub fn takes_turns(&self) -> bool {
         !self.turns.is_empty()
+    }
+
+    /// How long others have their turns, if `cpu` lost its own between two times; nothing if it did not, or if CPUs run at the same
+    /// time.
+    pub fn turn_lost(&self, cpu: Cpu, from: Time, until: Time) -> Option<Time> {
+        let longer = *self.turns.get(cpu.index())?;
+        let round = |time: Time| time.picoseconds() / ROUND.picoseconds();
+        (longer > 1.0 && round(from) < round(until)).then(|| ROUND - ROUND.scale(1.0 / longer))
     }
 
     /// How long `work` takes on `cpu` now: longer while an SMT sibling competes for the core.

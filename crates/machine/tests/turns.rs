@@ -65,3 +65,17 @@ fn who_waits_does_not_wait_longer_than_for_the_other() {
     let wait = lock.acquire(&mut machine, Cpu(1), Work::Any);
     assert_eq!((wait, machine.now(Cpu(1))), (ns(40), ns(40)));
 }
+
+#[test]
+fn a_turn_is_lost_once_a_round_while_others_are_busy() {
+    let mut machine = machine(2);
+    let lost = |machine: &Machine<Work>, cpu, from, until| machine.turn_lost(Cpu(cpu), ns(from), ns(until));
+    assert_eq!(lost(&machine, 0, 0, 5_000_000), None, "nobody else is busy");
+    machine.set_busy(Cpu(0), true);
+    machine.set_busy(Cpu(1), true);
+    assert_eq!(lost(&machine, 0, 1_000_000, 1_999_999), None);
+    assert_eq!(lost(&machine, 0, 1_999_999, 2_000_000), Some(ns(250_000)));
+    assert_eq!(lost(&machine, 1, 1_999_999, 2_000_000), Some(ns(750_000)));
+    let together: Machine<Work> = Machine::new(Topology::single(), Costs::FREE);
+    assert_eq!(lost(&together, 0, 0, 5_000_000), None);
+}

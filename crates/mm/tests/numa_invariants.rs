@@ -146,8 +146,9 @@ proptest! {
             (from..end).for_each(|page| touched.touch(cpu, page, true));
             let (mut at, mut by_node) = (swept.start + from, [0; 2]);
             while at < swept.start + end {
-                let now = swept.machine.now(Cpu(cpu));
-                let next = swept.mm.sweep(swept.space, at, swept.start + end, true, now, &mut by_node);
+                let pages = at..swept.start + end;
+                let Threads { machine, mm, space, .. } = &mut swept;
+                let next = mm.sweep(machine, Cpu(cpu), *space, pages, true, &mut by_node);
                 if next == at {
                     swept.mm.touch(&mut swept.machine, Cpu(cpu), swept.space, at, true).unwrap();
                 }
@@ -963,7 +964,7 @@ fn a_sweep_knows_each_of_many_nodes() {
     for _ in 0..2 {
         let mut by_node = [0; NODES as usize];
         let end = start + 512;
-        assert_eq!(mm.sweep(space, start, end, true, machine.now(Cpu(0)), &mut by_node), end);
+        assert_eq!(mm.sweep(&machine, Cpu(0), space, start..end, true, &mut by_node), end);
         assert_eq!(by_node[..], expected);
     }
 }

@@ -113,9 +113,9 @@ struct InProgress {
 }
 
 impl InProgress {
-    /// Whether somebody who touches the page at `now` faults.
-    fn stops(&self, now: Time) -> bool {
-        now < self.until && !(self.restored..self.unmapped).contains(&now)
+    /// Whether somebody on `cpu` who touches the page at `now` faults.
+    fn stops(&self, cpu: Cpu, now: Time) -> bool {
+        cpu != self.by.cpu() && now < self.until && !(self.restored..self.unmapped).contains(&now)
     }
 }
 

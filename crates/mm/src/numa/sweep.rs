@@ -10,12 +10,13 @@
 //! A sweep of gigabytes by hundreds of threads is billions of accesses of which a few fault. What does not fault changes
 //! nothing but accessed bits, so it is only counted.
 
+use crate::account::Category;
 use crate::address_space::{MmId, Pte, Vpn};
 use crate::huge_memory::policy::window;
 use crate::numa::placement::TaskId;
 use crate::page_alloc::MemoryManager;
 use machine::topology::MAX_NODES;
-use machine::{Node, Time};
+use machine::{Cpu, Machine, Node};
 use std::ops::Range;
 
 /// A table that was gone through without a stop.
@@ -61,18 +62,20 @@ impl MemoryManager {
         }
     }
 
-    /// Goes through the pages from `from` up to `end` within one page table as a program does that writes to or reads from
-    /// each of them, until one faults or somebody takes a hint fault on it at `now`. Adds pages to `by_node`; returns the
+    /// Goes through those of `pages` that are within one page table as a program on `cpu` does that writes to or reads from
+    /// each of them, until one faults or somebody else takes a hint fault on it. Adds pages to `by_node`; returns the
     /// page that it did not get past.
     pub fn sweep(
         &mut self,
+        machine: &Machine<Category>,
+        cpu: Cpu,
         mm: MmId,
-        from: Vpn,
-        end: Vpn,
+        pages: Range<Vpn>,
         write: bool,
-        now: Time,
         by_node: &mut [u64],
     ) -> Vpn {
+        let Range { start: from, end } = pages;
+        let now = machine.now(cpu);
         let Range { start: first, end: behind } = window(from, self.geometry().pmd_order);
         let end = end.min(behind);
         let Some(table) = self.mms[mm].directory.table(from) else { return from };
@@ -94,7 +97,7 @@ impl MemoryManager {
         while page < end {
             let number = table.entry((page - first) as usize);
             let entry = self.page_tables[number];
-            let is_busy = || busy && self.numa.in_progress(number).is_some_and(|fault| fault.stops(now));
+            let is_busy = || busy && self.numa.in_progress(number).is_some_and(|fault| fault.stops(cpu, now));
             // The page of zeroes that all share lies on the first node.
             let node = match entry.folio() {
                 Some(id) if entry.lets(write) => self.folio_node(id),

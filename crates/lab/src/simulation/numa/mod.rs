@@ -417,8 +417,7 @@ impl NumaProgram {
         let Thread { process, write, is_touch, .. } = self.threads[number];
         let mm = self.processes[process].mm;
         let pages = self.threads[number].pages.clone();
-        let now = system.machine.now(cpu);
-        let next = system.mm.sweep(mm, pages.start, pages.end, write, now, &mut self.by_node);
+        let next = system.mm.sweep(&system.machine, cpu, mm, pages.clone(), write, &mut self.by_node);
         self.charge_pages(system, cpu, is_touch);
         let thread = &mut self.threads[number];
         thread.pages.start = next;

@@ -99,15 +99,13 @@ impl MemoryManager {
                 self.counters.add(Event::PgpromoteSuccess, pages);
             }
         }
-        // CPUs that take turns practically never find another one in the middle of this.
-        if !machine.takes_turns() {
-            let migrates = moved == Some(true);
+        let migrates = moved == Some(true);
+        if let Some((unmapped, until)) = self.seen_in_progress(machine, cpu, looked, migrates) {
             self.numa.note_in_progress(InProgress {
                 entry,
-                // A page that moves is isolated before it is unmapped.
-                unmapped: looked + machine.costs.numa().page_migrate.fraction(u64::from(migrates), 2),
+                unmapped,
                 restored: Time::NEVER,
-                until: machine.now(cpu),
+                until,
                 migrates,
                 source,
                 by: self.cpupid_of(task, cpu),
@@ -115,9 +113,8 @@ impl MemoryManager {
             });
         }
         machine.charge(cpu, Category::NumaHintFault, half);
-        let flags = flags
-            .with(FaultFlags::MIGRATED, moved == Some(true))
-            .with(FaultFlags::MIGRATE_FAIL, moved == Some(false));
+        let flags =
+            flags.with(FaultFlags::MIGRATED, migrates).with(FaultFlags::MIGRATE_FAIL, moved == Some(false));
         self.count_hint_fault(
             machine,
             cpu,
@@ -291,6 +288,27 @@ impl MemoryManager {
         may
     }
 
+    /// When the page of a hint fault that `cpu` has just taken is unmapped, and when all is done, if others may see that it is under way. A page
+    /// that moves is isolated before it is unmapped.
+    fn seen_in_progress(
+        &self,
+        machine: &Machine<Category>,
+        cpu: Cpu,
+        looked: Time,
+        migrates: bool,
+    ) -> Option<(Time, Time)> {
+        let now = machine.now(cpu);
+        if !machine.takes_turns() {
+            let isolated = machine.costs.numa().page_migrate.fraction(u64::from(migrates), 2);
+            return Some((looked + isolated, now));
+        }
+        // Others have their turns only if this one is lost, and all of them before it goes on.
+        let turns = machine.turn_lost(cpu, looked, now).filter(|_| migrates)?;
+        let unmapped = looked + (now - looked).fraction(1, 2);
+        let lost_before = machine.turn_lost(cpu, looked, unmapped).is_some();
+        Some((if lost_before { unmapped + turns } else { unmapped }, now + turns))
+    }
+
     /// Moves a folio to memory of another node, if there is enough; whether it did (`migrate_misplaced_folio`).
     fn migrate_misplaced_folio(
         &mut self,
@@ -380,7 +398,7 @@ impl MemoryManager {
     ) -> bool {
         let Some(entry) = self.entry(mm, page) else { return false };
         let now = machine.now(cpu);
-        let Some(fault) = self.numa.in_progress_mut(entry).filter(|fault| fault.stops(now)) else {
+        let Some(fault) = self.numa.in_progress_mut(entry).filter(|fault| fault.stops(cpu, now)) else {
             return false;
         };
         let hint_fault = machine.costs.numa().hint_fault;

@@ -70,7 +70,7 @@ pub struct ScanPeriods {
 pub fn scan_periods(settings: &NumaSettings, rss: u64, group: Option<GroupSharing>) -> ScanPeriods {
     let pages = scan_pages(settings) as u64;
     // Rounded up by a mask, so to fewer windows where their size is no power of two.
-    let windows = ((rss.max(1) - 1 | pages - 1) + 1) / pages;
+    let windows = (((rss.max(1) - 1) | (pages - 1)) + 1) / pages;
     let passes_a_second = (MAX_SCAN_WINDOW / settings.scan_size_mb).max(1);
     let min = (1000 / passes_a_second).max(settings.scan_period_min_ms / windows);
     let max = settings.scan_period_max_ms / windows;
