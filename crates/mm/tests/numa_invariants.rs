@@ -206,6 +206,40 @@ fn a_fault_at_the_same_time_shows_who_shares_a_page() {
     }
 }
 
+/// Where CPUs take turns, another one finds a page that moves if the turn of who moves it has ended meanwhile, and until it is back;
+/// not if all was done in one turn.
+#[test]
+fn a_page_that_moves_is_found_where_a_turn_has_ended() {
+    let millisecond = machine::Time::from_nanoseconds(1_000_000);
+    for (before_the_end, later, found) in [(500, 100, true), (500, 2000, false), (900, 0, false)] {
+        let mut threads = start("y612");
+        let half = machine::TurnShares { busy: vec![Cpu(0), Cpu(1)], shares: vec![0.5, 0.5] };
+        let topology = Topology { turn_shares: vec![half], ..threads.machine.topology.clone() };
+        threads.machine = Machine::new(topology, threads.machine.costs.clone());
+        let microsecond = machine::Time::from_nanoseconds(1000);
+        let costs = machine::NumaCosts { hint_fault: microsecond, ..machine::NumaCosts::FREE };
+        // Four CPUs take turns: with its move, a fault takes more than half a millisecond, and less than nine tenths.
+        threads.machine.costs.numa = Some(machine::NumaCosts { page_migrate: microsecond * 150, ..costs });
+        (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        while threads.mm.pte(threads.space, threads.start).lets(true) {
+            threads.tick(2, 8);
+        }
+        (0..CPUS).for_each(|cpu| threads.machine.set_busy(Cpu(cpu), true));
+        let rounds = threads.machine.now(Cpu(2)).picoseconds() / millisecond.picoseconds() + 2;
+        let began = millisecond * rounds - microsecond * before_the_end;
+        threads.machine.wait_until(Cpu(2), Category::Program, began);
+        threads.touch(2, 0, true);
+        assert_eq!(threads.count(Event::NumaPagesMigrated), 1);
+        let took = threads.machine.now(Cpu(2)) - began;
+        assert!(took > microsecond * 500 && took < microsecond * 900, "{took:?}");
+        threads.machine.wait_until(Cpu(1), Category::Program, began + took + microsecond * later);
+        let (space, page) = (threads.space, threads.start);
+        let waits = threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(1), space, page);
+        assert_eq!(waits, found, "{before_the_end} {later}");
+        assert!(!threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(2), space, page), "its own");
+    }
+}
+
 /// Of many threads that come while a page is looked at, the first that is at home where it lies makes it accessible again; those
 /// behind it find the entry changed and take no fault of their own.
 #[test]
