@@ -56,8 +56,8 @@ pub use topology::{Cpu, Distance, Node, Topology, TurnShares};
 
 use interrupt::Clock;
 
-/// After how long a CPU has its turn again where they take turns. Measured: while four are busy on Linux 6.12.95, CPUs 2 and 3 begin 937
-/// and 913 runs of recorded hint faults a second.
+/// After how long a CPU has its turn again where they take turns. Measured: while four are busy on Linux 6.12.95, CPUs 2 and
+/// 3 begin 937 and 913 runs of recorded hint faults a second.
 const ROUND: Time = Time::from_nanoseconds(1_000_000);
 
 /// A machine that is switched on: its shape, its prices, a clock for each CPU and the books.

@@ -72,6 +72,8 @@ struct Destination {
     task_gain: i64,
     /// The same of its group's memory.
     group_gain: i64,
+    /// What a move is worth: the one or the other ([`Tasks::numa_weight`]).
+    move_gain: i64,
     /// There are fewer threads than CPUs.
     has_spare: bool,
     /// The thread may go there alone.
@@ -179,6 +181,7 @@ impl Search<'_> {
             reach,
             task_gain: gain(&|node| self.task_weight(self.task, node, reach)),
             group_gain: gain(&|node| self.group_weight(self.task, node, reach)),
+            move_gain: gain(&|node| self.tasks.numa_weight(self.task, node, reach) as i64),
             has_spare: there < cpus,
             may_move: may_move(here, there, cpus),
             idle: self.idle_cpu(node),
@@ -187,7 +190,7 @@ impl Search<'_> {
 
     /// `task_numa_find_cpu`.
     fn look_at(&self, destination: &Destination, best: &mut Best) {
-        let &Destination { node, has_spare, may_move, idle, .. } = destination;
+        let &Destination { node, move_gain, has_spare, may_move, idle, .. } = destination;
         if has_spare
             && may_move
             && let Some(cpu) = idle
@@ -195,8 +198,6 @@ impl Search<'_> {
             *best = Best::alone(cpu, 0);
             return;
         }
-        let in_group = self.tasks.group(self.task).is_some();
-        let move_gain = if in_group { destination.group_gain } else { destination.task_gain };
         for cpu in self.cpus(node) {
             let found = match (self.on)(cpu).first {
                 None => (may_move && move_gain >= best.gain).then(|| Best::alone(cpu, move_gain)),
@@ -220,7 +221,7 @@ impl Search<'_> {
 
     /// What changing places with a thread there is worth, unless it never is (`task_numa_compare`).
     fn swap(&self, cpu: Cpu, other: TaskId, destination: &Destination) -> Option<Best> {
-        let &Destination { node, reach, task_gain, group_gain, has_spare, .. } = destination;
+        let &Destination { node, reach, task_gain, move_gain, has_spare, .. } = destination;
         let tasks = self.tasks;
         let in_groups = tasks.group(self.task).is_some() && tasks.group(other).is_some();
         let comes = |weight: &dyn Fn(Node) -> i64| weight(self.home()) - weight(node);
@@ -233,10 +234,9 @@ impl Search<'_> {
             let gain = task_gain + of_task();
             if in_groups { gain - gain / 16 } else { gain }
         } else if in_groups {
-            group_gain + comes(&|node| self.group_weight(other, node, reach))
+            move_gain + comes(&|node| self.group_weight(other, node, reach))
         } else {
-            let own = if tasks.group(self.task).is_some() { group_gain } else { task_gain };
-            own + of_task()
+            move_gain + of_task()
         };
         let preferred = tasks.get(other).preferred;
         if preferred == Some(node) {

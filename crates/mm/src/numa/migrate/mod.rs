@@ -288,8 +288,8 @@ impl MemoryManager {
         may
     }
 
-    /// When the page of a hint fault that `cpu` has just taken is unmapped, and when all is done, if others may see that it is under way. A page
-    /// that moves is isolated before it is unmapped.
+    /// When the page of a hint fault that `cpu` has just taken is unmapped, and when all is done, if others may see that it is
+    /// under way. A page that moves is isolated before it is unmapped.
     fn seen_in_progress(
         &self,
         machine: &Machine<Category>,
