@@ -8,8 +8,10 @@
 //!     v2                          folios up to 64 KiB: in most faults of the large area, and in few of the small ones
 //! ```
 
+mod counted;
+
+use counted::measure;
 use divan::Bencher;
-use divan::counter::ItemsCount;
 use lab::scenario::{Run, Scenario, Workload, load_machine};
 use lab::simulation::long_running::{AreaClass, LongRunning};
 use mm::Event;
@@ -32,15 +34,6 @@ fn run_of(variant: &str, change: impl Fn(&mut LongRunning)) -> Run {
     scenario.run(variant, 1, &machine, &Default::default()).unwrap()
 }
 
-/// Page faults of a run, which are the same whenever it is made.
-fn simulate(run: &Run) -> u64 {
-    lab::simulation::run(run).unwrap().counters.get(Event::Pgfault)
-}
-
-fn measure(bencher: Bencher, run: &Run) {
-    bencher.counter(ItemsCount::new(simulate(run))).bench_local(|| simulate(run));
-}
-
 #[divan::bench(args = ["P0", "v2"], sample_count = 5, sample_size = 1)]
 fn in_a_large_area(bencher: Bencher, variant: &str) {
     const PAGES: u64 = 64 << 20 >> 12;
@@ -48,10 +41,11 @@ fn in_a_large_area(bencher: Bencher, variant: &str) {
         let large = AreaClass { least: PAGES, most: PAGES, weight: 1.0, life: 1.0, aligned: false };
         (system.areas, system.occupancy, system.turnovers) = (vec![large], 60.0, 10);
     });
-    measure(bencher, &run);
+    measure(bencher, &run, Event::Pgfault);
 }
 
 #[divan::bench(args = ["P0", "v2"], sample_count = 5, sample_size = 1)]
 fn of_a_long_running_system(bencher: Bencher, variant: &str) {
-    measure(bencher, &run_of(variant, |system| system.turnovers = 10));
+    let run = run_of(variant, |system| system.turnovers = 10);
+    measure(bencher, &run, Event::Pgfault);
 }

@@ -8,8 +8,10 @@
 //!     y612                        a thread passes over what it has not used
 //! ```
 
+mod counted;
+
+use counted::measure;
 use divan::Bencher;
-use divan::counter::ItemsCount;
 use lab::scenario::{Run, Scenario, Workload, load_machine};
 use mm::Event;
 use tikv_jemallocator::Jemalloc;
@@ -36,22 +38,13 @@ fn run_of(name: &str, variant: &str, change: impl Fn(&mut ProgramSpec)) -> Run {
     scenario.run(variant, 1, &machine, &settings.into()).unwrap()
 }
 
-/// Hint faults of a run, which are the same whenever it is made.
-fn simulate(run: &Run) -> u64 {
-    lab::simulation::run(run).unwrap().counters.get(Event::NumaHintFaults)
-}
-
-fn measure(bencher: Bencher, run: &Run) {
-    bencher.counter(ItemsCount::new(simulate(run))).bench_local(|| simulate(run));
-}
-
 #[divan::bench(args = ["b0", "y612"], sample_count = 5, sample_size = 1)]
 fn where_all_use_all(bencher: Bencher, variant: &str) {
     let run = run_of("numa01", variant, |program| {
         let ProgramSpec::Numa01(program) = program else { panic!("{program:?}") };
         (program.mib, program.loops) = (1024, u64::MAX);
     });
-    measure(bencher, &run);
+    measure(bencher, &run, Event::NumaHintFaults);
 }
 
 #[divan::bench(args = ["b0", "y612"], sample_count = 5, sample_size = 1)]
@@ -60,5 +53,5 @@ fn where_each_has_its_own(bencher: Bencher, variant: &str) {
         let ProgramSpec::Numa02(program) = program else { panic!("{program:?}") };
         (program.mib, program.loops) = (1024, u64::MAX);
     });
-    measure(bencher, &run);
+    measure(bencher, &run, Event::NumaHintFaults);
 }

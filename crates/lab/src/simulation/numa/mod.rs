@@ -417,12 +417,13 @@ impl NumaProgram {
         let Thread { process, write, is_touch, .. } = self.threads[number];
         let mm = self.processes[process].mm;
         let pages = self.threads[number].pages.clone();
-        let next = system.mm.sweep(&system.machine, cpu, mm, pages.clone(), write, &mut self.by_node);
+        let from = pages.start;
+        let next = system.mm.sweep(&system.machine, cpu, mm, pages, write, &mut self.by_node);
         self.charge_pages(system, cpu, is_touch);
         let thread = &mut self.threads[number];
         thread.pages.start = next;
-        thread.touched[thread.area] += next - pages.start;
-        if next == pages.start && !system.mm.wait_for_hint_fault(&mut system.machine, cpu, mm, next) {
+        thread.touched[thread.area] += next - from;
+        if next == from && !system.mm.wait_for_hint_fault(&mut system.machine, cpu, mm, next) {
             self.use_page(system, cpu, mm, next, write);
         }
         Progress::Goes

@@ -110,9 +110,6 @@ impl TaskPlacement {
         source: Cpu,
         on: &dyn Fn(Cpu) -> OnCpu,
     ) -> Option<Place> {
-        if self == TaskPlacement::Stay {
-            return None;
-        }
         let preferred = tasks.get(task).preferred?;
         let search = Search { tasks, topology, task, source, on };
         match self {

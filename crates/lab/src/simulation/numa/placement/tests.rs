@@ -114,7 +114,7 @@ fn an_idle_cpu_takes_a_thread() {
             }
         }
         for (placement, expected) in [(Stay, by_stay), (Idle, by_idle), (Swap, by_swap)] {
-            let expected = expected.map(|cpu| Place { cpu: Cpu(cpu), swap: None });
+            let expected = expected.and_then(moves_to);
             assert_eq!(threads.find(placement, task), expected, "{placement:?}, {loads:?}");
         }
         threads.tasks.get_mut(task).preferred = None;
@@ -150,7 +150,7 @@ fn a_nearly_idle_node_may_have_more_threads() {
         for cpu in (1..here).chain(16..16 + there) {
             threads.thread(cpu, &[500, 500], None);
         }
-        let expected = moves.then_some(Place { cpu: Cpu(16 + there as u16), swap: None });
+        let expected = if moves { moves_to(16 + there as u16) } else { None };
         assert_eq!(threads.find(Swap, task), expected, "{here} here, {there} there");
     }
 }
