@@ -40,6 +40,7 @@ macro_rules! kinds {
 }
 
 pub mod access;
+pub mod content_hash;
 pub mod demand;
 pub mod mappings;
 mod partial_file;
