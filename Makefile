@@ -7,19 +7,20 @@ CARGO ?= cargo
 SEED ?= 1
 # How many cases `make properties` tries of each.
 CASES ?= 5000
-# How long `make fuzz` lets each target run.
+# How long `make soak` goes on, and `make fuzz` lets each target run.
 SECONDS ?= 60
 # The toolchain that cargo-fuzz needs.
 NIGHTLY ?= nightly
 
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help build test properties lint wasm doc docs reference bench fuzz ci
+.PHONY: help build test properties soak lint wasm doc docs reference bench fuzz ci
 
 help:
 	@echo 'make build    the mmtwin command: target/release/mmtwin'
 	@echo 'make test     all tests'
 	@echo 'make properties  all tests, properties on CASES=$(CASES) new random cases each'
+	@echo 'make soak     random simulations with new seeds for SECONDS=$(SECONDS) seconds, overflows and assertions checked'
 	@echo 'make lint     rustfmt and clippy, warnings are errors'
 	@echo 'make wasm     machine and mm for wasm32-unknown-unknown'
 	@echo 'make doc      API documentation, warnings are errors'
@@ -38,6 +39,9 @@ test:
 
 properties:
 	PROPTEST_CASES=$(CASES) $(CARGO) test --release --workspace --no-fail-fast
+
+soak:
+	SOAK_SECONDS=$(SECONDS) $(CARGO) test -p mm --test all_mechanisms -- --nocapture
 
 lint:
 	@.ci/prepare lint

@@ -237,11 +237,13 @@ impl Features {
         Features { chunked_bulk_free: true, ..Features::MAINLINE_6_18 };
     pub(crate) const MAINLINE_7_0: Features =
         Features { folios: FolioFeatures::MAINLINE_7_0, ..Features::MAINLINE_6_19 };
+    pub(crate) const MAINLINE_7_1: Features =
+        Features { folios: FolioFeatures::MAINLINE_7_1, ..Features::MAINLINE_7_0 };
     pub(crate) const MAINLINE_7_2: Features = Features {
         reclaim: ReclaimFeatures::G72,
         numa: NumaFeatures::C72,
         folios: FolioFeatures::MAINLINE_7_2,
-        ..Features::MAINLINE_7_0
+        ..Features::MAINLINE_7_1
     };
     /// 7.2 in what it does with large folios; in all else 6.19.
     pub(crate) const M72: Features =

@@ -286,7 +286,7 @@ impl MemoryManager {
             if anon && self.folios[id].mapcount == 0 {
                 self.release_unmapped(machine, cpu, id);
             } else if anon && self.folios.flags[id].order() > 0 {
-                self.note_partial_unmap(id, u32::from(!self.is_page_mapped(fault.entry, id)));
+                self.note_partial_unmap(id, self.pages_lost(fault.entry, id));
             }
         } else if let Some(swap) = self.page_tables[fault.entry].swap_entry() {
             self.swap_put(machine, cpu, swap);
@@ -415,7 +415,7 @@ impl MemoryManager {
                 }
             } else if self.folios.flags[id].order() > 0 {
                 let lost = partial.map_or(0, |(_, lost)| lost);
-                partial = Some((id, lost + u32::from(!self.is_page_mapped(number, id))));
+                partial = Some((id, lost + self.pages_lost(number, id)));
             }
         }
         if let Some((id, lost)) = partial {

@@ -10,7 +10,7 @@
 //! `struct folio`, and entries point to a migration entry meanwhile: mm/migrate.c.
 
 use crate::account::Category;
-use crate::folio::{FolioFlags, FolioId};
+use crate::folio::{FolioFlags, FolioId, LruvecId};
 use crate::page::Pfn;
 use crate::page_alloc::MemoryManager;
 use machine::{Cpu, Machine, Node};
@@ -21,6 +21,12 @@ impl MemoryManager {
         let flags = self.folios.flags[id];
         let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK;
         flags.has(FolioFlags::LRU) && !flags.any(busy)
+    }
+
+    /// Whether a folio is split before it migrates, as some of its pages are mapped by nobody.
+    pub(crate) fn is_split_to_migrate(&self, id: FolioId) -> bool {
+        self.features().folios.splits_before_migration
+            && self.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED)
     }
 
     /// Copies a folio, which is on no list, to `pages` of another node, and puts it on its way to a list there.
@@ -37,15 +43,17 @@ impl MemoryManager {
         machine.charge(cpu, Category::PageMigration, machine.costs.numa().page_migrate + copy);
         let memcg = self.lruvecs[self.folios[id].lruvec.0 as usize].memcg;
         let zone = self.zones()[self.zone_of(pages)].kind as usize;
-        let old = self.replace_pages(id, pages);
-        self.folios[id].lruvec = self.lruvec_of(memcg, target);
+        let lruvec = self.lruvec_of(memcg, target);
+        let old = self.replace_pages(id, pages, lruvec);
         self.folios.flags[id].set_zone(zone);
         self.folio_add_lru(machine, cpu, id, false);
         self.free(machine, cpu, old, order);
     }
 
-    /// Gives a folio other pages, which are its own already; returns the old ones, which nobody has any more.
-    pub(crate) fn replace_pages(&mut self, id: FolioId, pages: Pfn) -> Pfn {
+    /// Gives a folio other pages, which are its own already, and the lists of `lruvec`; returns the old pages, which nobody has
+    /// any more.
+    pub(crate) fn replace_pages(&mut self, id: FolioId, pages: Pfn, lruvec: LruvecId) -> Pfn {
+        self.migrate_deferred_split(id, lruvec);
         let zone = self.zone_of(pages);
         self.zone_mut(zone).buddy.set_user(pages, id.0);
         std::mem::replace(&mut self.folios[id].pfn, pages)

@@ -318,6 +318,11 @@ pub const MAINLINE: &[Variant] = &[
     variant("mainline-6.19", "bulk frees release locks after every batch", Features::MAINLINE_6_19),
     variant("mainline-7.0", "large folios come back from swap through its cache", Features::MAINLINE_7_0),
     variant(
+        "mainline-7.1",
+        "huge pages that may be underused wait to be split after migration too",
+        Features::MAINLINE_7_1,
+    ),
+    variant(
         "mainline-7.2",
         "multi-gen LRU: what was accessed enters younger; no NUMA scan where one node is allowed",
         Features::MAINLINE_7_2,
@@ -346,7 +351,7 @@ pub const RELEASES: &[(&str, &str)] = &[
     ("6.18", "mainline-6.18"),
     ("6.19", "mainline-6.19"),
     ("7.0", "mainline-7.0"),
-    ("7.1", "mainline-7.0"),
+    ("7.1", "mainline-7.1"),
     ("7.2", "mainline-7.2"),
 ];
 

@@ -214,6 +214,28 @@ fn unmapping_a_part_frees_nothing_until_it_is_split() {
     assert!((0..5).chain(6..16).chain([31]).all(|page| host.order(page) == Some(0)));
 }
 
+/// A parent that stores to a page of a huge folio has a copy of its own; when the child, whose huge entry mapped the page still, is
+/// gone, nobody maps it.
+#[test]
+fn a_page_that_only_a_huge_entry_of_another_mapped_is_lost_with_it() {
+    for variant in ["P0", "v2", "v3", "mainline-6.1", "mainline-6.8", "mainline-6.12", "mainline-6.18", "m72"]
+    {
+        let mut host = Host::without_swap(variant, "", 1024);
+        host.mm.set("transparent_hugepage/enabled", "always").unwrap();
+        let place = host.start.next_multiple_of(512) - host.start;
+        host.store(place);
+        assert_eq!(host.order(place), Some(9), "{variant}");
+        let child = host.mm.fork_mm(&mut host.machine, CPU, host.process);
+        host.store(place + 1);
+        let waiting = |host: &Host| host.mm.mthp_stats().get(9, MthpStat::NrAnonPartiallyMapped);
+        assert_eq!(waiting(&host), 0, "{variant}: the child maps all of it");
+        host.mm.exit_mm(&mut host.machine, CPU, child);
+        host.mm.validate(0);
+        assert_eq!(waiting(&host), 1, "{variant}");
+        assert_eq!(host.mm.counters().get(Event::ThpDeferredSplitPage), 1, "{variant}");
+    }
+}
+
 #[test]
 fn after_fork_a_store_copies_one_page() {
     let mut host = host("m612", "64K:always");

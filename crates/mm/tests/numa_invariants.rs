@@ -285,6 +285,57 @@ fn pages_in_a_batch_are_scanned_from_6_10_on() {
     }
 }
 
+/// A process of one thread whose huge page has followed it to node 1, after `before` was done to its 512 pages.
+fn migrated_huge_page(variant: &str, before: impl Fn(&mut Threads, Vpn)) -> (Threads, Vpn) {
+    let mut threads = start(variant);
+    threads.mm.set("transparent_hugepage/enabled", "always").unwrap();
+    let first = threads.start.next_multiple_of(512);
+    threads.touch(0, first - threads.start, true);
+    before(&mut threads, first);
+    // A batch of this CPU must not keep it.
+    threads.mm.drain_all_pages(&mut threads.machine, Cpu(0));
+    for _ in 0..200 {
+        threads.tick(2, 8);
+        threads.touch(2, first - threads.start, true);
+        threads.mm.validate(0);
+    }
+    assert_ne!(threads.mm.pages_by_node(threads.space, first..first + 1)[1], 0, "{variant} moves it");
+    (threads, first)
+}
+
+/// A huge page of which one page is in use may be split when memory is short. From 7.1 on that is so after it has migrated too;
+/// before, the folio that it is copied to is on no list.
+#[test]
+fn an_underused_huge_page_that_migrates_is_forgotten_before_7_1() {
+    for (variant, split) in
+        [("mainline-6.12", 0), ("mainline-6.18", 0), ("mainline-7.0", 0), ("mainline-7.1", 1)]
+    {
+        let (mut threads, _) = migrated_huge_page(variant, |threads, _| {
+            threads.mm.set("transparent_hugepage/khugepaged/max_ptes_none", "100").unwrap();
+        });
+        let request = Request::new(0, MigrateType::Unmovable, Placement::Bind(Node(1)));
+        let taken = std::iter::from_fn(|| threads.mm.alloc(&mut threads.machine, Cpu(2), &request)).count();
+        threads.mm.validate(taken as u64);
+        assert_eq!(threads.count(Event::ThpUnderusedSplitPage), split, "{variant}");
+    }
+}
+
+/// From 6.10 on, when hint faults began to move large folios that are mapped page by page, one that is not mapped whole is split
+/// first, and its pages move.
+#[test]
+fn a_huge_page_that_is_not_mapped_whole_is_split_to_migrate() {
+    for variant in ["mainline-6.10", "mainline-6.12", "mainline-6.18", "mainline-7.2"] {
+        let (threads, first) = migrated_huge_page(variant, |threads, first| {
+            let Threads { machine, mm, space, .. } = threads;
+            mm.madvise_dontneed(machine, Cpu(0), *space, first + 100..first + 110);
+        });
+        assert_eq!(threads.count(Event::ThpDeferredSplitPage), 1, "{variant}");
+        assert_eq!(threads.count(Event::ThpSplitPage), 1, "{variant}");
+        let by_node = threads.mm.pages_by_node(threads.space, first..first + 512);
+        assert!(by_node[0] == 0 && by_node[1] > 0, "{variant}: {by_node:?}");
+    }
+}
+
 #[test]
 fn nothing_is_scanned_when_balancing_is_off() {
     let mut threads = start("y612");

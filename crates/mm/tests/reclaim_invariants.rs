@@ -3,483 +3,50 @@
 //! agree, generations are two to four, page tables, files and swap name folios that name them, groups are charged with
 //! what they have.
 
+mod reclaim_host;
 mod reclaim_machine;
 
-use machine::{Cpu, Machine, Node, PageSize, Time};
-use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
+use machine::{Cpu, Machine, Node, Time};
+use mm::address_space::{Advice, Backing, VmFlags};
 use mm::filemap::Read;
-use mm::folio::FolioId;
-use mm::jiffies::TICK_NS;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
-use mm::readahead::OpenFileId;
-use mm::vmscan::OutOfMemory;
-use mm::writeback::policy::MAX_PAUSE;
-use mm::writeback::{Dirtier, Flush, Flusher};
 use mm::xarray::FileId;
-use mm::{Category, Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series, Variant};
+use mm::{Category, Event, MemoryManager, Series, Variant};
 use proptest::prelude::*;
-use reclaim_machine::{CPUS, boot};
-
-/// Pages of a file, and of a mapping.
-const FILE_PAGES: u32 = 3000;
-const MAPPED_PAGES: u64 = 1500;
-/// Processes at most.
-const PROCESSES: usize = 6;
-/// Mappings of a process: anonymous memory, a file that is shared, and a private copy of one.
-const MAPPINGS: usize = 3;
-/// Memory cgroups that exist from the start, the root included.
-const GROUPS: u16 = 4;
-
-#[derive(Clone, Debug)]
-enum Step {
-    Read {
-        cpu: u16,
-        memcg: u16,
-        file: usize,
-        from: u32,
-        pages: u32,
-        stride: u32,
-    },
-    /// With readahead, in large folios.
-    Stream {
-        cpu: u16,
-        memcg: u16,
-        open: usize,
-        from: u32,
-        pages: u32,
-    },
-    Write {
-        cpu: u16,
-        memcg: u16,
-        file: usize,
-        from: u32,
-        pages: u32,
-    },
-    /// Time passes, and flushers run for some requests each; all is to be written if it is `urgent`.
-    WriteBack {
-        milliseconds: u64,
-        urgent: bool,
-        requests: usize,
-    },
-    Touch {
-        cpu: u16,
-        process: usize,
-        mapping: usize,
-        from: u64,
-        pages: u64,
-        write: bool,
-    },
-    /// What the process has is freed or mapped anew, its rights or the advice on it are changed.
-    Remap {
-        cpu: u16,
-        process: usize,
-        mapping: usize,
-        from: u64,
-        pages: u64,
-        how: Remap,
-    },
-    Fork {
-        cpu: u16,
-        process: usize,
-    },
-    Exit {
-        cpu: u16,
-        process: usize,
-    },
-    CreateMemcg {
-        parent: u16,
-    },
-    Limit {
-        memcg: u16,
-        limit: Limit,
-        pages: u64,
-    },
-    Swapon {
-        pages: u64,
-    },
-    Set {
-        name: &'static str,
-        value: &'static str,
-    },
-    EndReads {
-        which: usize,
-        times: usize,
-    },
-    EndWrites {
-        cpu: u16,
-        which: usize,
-        times: usize,
-    },
-    Kswapd {
-        cpu: u16,
-        node: u8,
-        steps: usize,
-    },
-    FlushStats,
-    Alloc {
-        cpu: u16,
-        pages: usize,
-    },
-    Free {
-        cpu: u16,
-        pages: usize,
-    },
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Remap {
-    DontNeed,
-    Munmap,
-    Again,
-    Protect(VmFlags),
-    Advise(Advice),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Limit {
-    Max,
-    Low,
-    Min,
-    SwapMax,
-}
+use reclaim_host::{GROUPS, Host, MAPPED_PAGES, Step, open_with_large_folios, step};
+use reclaim_machine::boot;
 
 fn variants() -> impl Strategy<Value = &'static Variant> {
     proptest::sample::select(Series::RECLAIM.variants().collect::<Vec<_>>())
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    let cpu = 0..CPUS;
-    let memcg = 0..GROUPS + 2;
-    let limit = prop_oneof![
-        4 => Just(Limit::Max), 1 => Just(Limit::Low), 1 => Just(Limit::Min), 1 => Just(Limit::SwapMax)
-    ];
-    let settings = prop_oneof![
-        3 => Just(("lru_gen/enabled", "0")),
-        3 => Just(("lru_gen/enabled", "7")),
-        1 => Just(("vm.swappiness", "0")),
-        1 => Just(("vm.swappiness", "1")),
-        2 => Just(("vm.swappiness", "60")),
-        1 => Just(("vm.swappiness", "200")),
-        1 => Just(("vm.min_free_kbytes", "4000")),
-        1 => Just(("vm.min_free_kbytes", "400")),
-    ];
-    let times = 1..2000usize;
-    let mapped = (0..PROCESSES, 0..MAPPINGS, 0..MAPPED_PAGES, 1..MAPPED_PAGES);
-    let remap = prop_oneof![
-        3 => Just(Remap::DontNeed),
-        1 => Just(Remap::Munmap),
-        2 => Just(Remap::Again),
-        1 => Just(Remap::Protect(VmFlags::READ)),
-        2 => Just(Remap::Protect(VmFlags::PRIVATE)),
-        1 => prop_oneof![Just(Advice::Normal), Just(Advice::Random), Just(Advice::Sequential)]
-            .prop_map(Remap::Advise),
-    ];
-    prop_oneof![
-        8 => (cpu.clone(), memcg.clone(), 0..3usize, 0..FILE_PAGES, 1..2000u32, 0..3u32).prop_map(
-            |(cpu, memcg, file, from, pages, stride)| Step::Read { cpu, memcg, file, from, pages, stride }
-        ),
-        4 => (cpu.clone(), memcg.clone(), 0..2usize, 0..FILE_PAGES, 1..600u32).prop_map(
-            |(cpu, memcg, open, from, pages)| Step::Stream { cpu, memcg, open, from, pages }
-        ),
-        3 => (cpu.clone(), memcg.clone(), 0..3usize, 0..FILE_PAGES, 1..600u32).prop_map(
-            |(cpu, memcg, file, from, pages)| Step::Write { cpu, memcg, file, from, pages }
-        ),
-        3 => (0..2000u64, any::<bool>(), 1..100usize).prop_map(
-            |(milliseconds, urgent, requests)| Step::WriteBack { milliseconds, urgent, requests }
-        ),
-        8 => (cpu.clone(), mapped.clone(), any::<bool>()).prop_map(
-            |(cpu, (process, mapping, from, pages), write)| Step::Touch { cpu, process, mapping, from, pages, write }
-        ),
-        2 => (cpu.clone(), mapped, remap).prop_map(
-            |(cpu, (process, mapping, from, pages), how)| Step::Remap { cpu, process, mapping, from, pages, how }
-        ),
-        2 => (cpu.clone(), 0..PROCESSES).prop_map(|(cpu, process)| Step::Fork { cpu, process }),
-        1 => (cpu.clone(), 0..PROCESSES).prop_map(|(cpu, process)| Step::Exit { cpu, process }),
-        1 => memcg.clone().prop_map(|parent| Step::CreateMemcg { parent }),
-        2 => (memcg, limit, prop_oneof![40..3000u64, Just(u64::MAX)])
-            .prop_map(|(memcg, limit, pages)| Step::Limit { memcg, limit, pages }),
-        1 => (1..2000u64).prop_map(|pages| Step::Swapon { pages }),
-        2 => settings.prop_map(|(name, value)| Step::Set { name, value }),
-        2 => (any::<usize>(), times.clone()).prop_map(|(which, times)| Step::EndReads { which, times }),
-        3 => (cpu.clone(), any::<usize>(), times).prop_map(
-            |(cpu, which, times)| Step::EndWrites { cpu, which, times }
-        ),
-        3 => (cpu.clone(), 0..2u8, 1..20usize).prop_map(|(cpu, node, steps)| Step::Kswapd { cpu, node, steps }),
-        1 => Just(Step::FlushStats),
-        1 => (cpu.clone(), 1..800usize).prop_map(|(cpu, pages)| Step::Alloc { cpu, pages }),
-        1 => (cpu, 1..800usize).prop_map(|(cpu, pages)| Step::Free { cpu, pages }),
-    ]
+fn host(variant: &Variant, synchronous_swap: bool) -> Host {
+    Host::on(boot(variant), synchronous_swap)
 }
 
-/// A machine with what runs on it.
-struct Host {
-    mm: MemoryManager,
-    machine: Machine<Category>,
-    files: Vec<FileId>,
-    /// Of one of them and of the file that is mapped shared, both with large folios.
-    open: [OpenFileId; 2],
-    processes: Vec<MmId>,
-    /// Where each process has its mappings, and what is mapped.
-    mappings: [(Vpn, Backing, VmFlags); MAPPINGS],
-    held: Vec<Pfn>,
-    /// Memory cgroups, the root included.
-    groups: u16,
-    swap_write: Option<Time>,
-    /// What devices are reading and writing.
-    reads: Vec<FolioId>,
-    writes: Vec<FolioId>,
-    /// By CPU.
-    writers: [Dirtier; CPUS as usize],
-    flushers: Vec<Flusher>,
+/// Sequence numbers of all lruvecs.
+fn generations(host: &Host) -> Vec<[u64; 3]> {
+    let groups = (0..host.groups).map(Memcg);
+    let lruvecs = groups.flat_map(|memcg| [0, 1].map(|node| host.mm.lruvec(memcg, Node(node))));
+    lruvecs
+        .map(|lruvec| {
+            let generations = &lruvec.generations;
+            [generations.max_seq, generations.min_seq[0], generations.min_seq[1]]
+        })
+        .collect()
 }
 
-/// Opens a file whose pages may be in large folios.
-fn open_with_large_folios(mm: &mut MemoryManager, file: FileId) -> OpenFileId {
-    mm.set_large_folios(file);
-    mm.open(file, FILE_PAGES)
-}
-
-impl Host {
-    fn new(variant: &Variant, synchronous_swap: bool) -> Host {
-        let (machine, mut mm) = boot(variant);
-        let groups: Vec<Memcg> = std::iter::once(Memcg::ROOT)
-            .chain((1..GROUPS).map(|number| mm.create_memcg(Memcg(number / 2))))
-            .collect();
-        let files: Vec<FileId> = (0..3).map(|_| mm.open_file()).collect();
-        let [shared, private] = [(); 2].map(|()| mm.open_file());
-        let open = [files[0], shared].map(|file| open_with_large_folios(&mut mm, file));
-        let what = [
-            (Backing::Anonymous, VmFlags::PRIVATE),
-            (Backing::File(shared, 7), VmFlags::PRIVATE.or(VmFlags::SHARED)),
-            (Backing::File(private, 0), VmFlags::PRIVATE),
-        ];
-        let processes: Vec<MmId> = groups.iter().take(3).map(|&memcg| mm.create_mm(memcg)).collect();
-        let mut mappings = what.map(|(backing, flags)| (0, backing, flags));
-        for &process in &processes {
-            for (start, backing, flags) in &mut mappings {
-                *start = mm.mmap(process, MAPPED_PAGES, *backing, *flags);
-            }
-        }
-        let swap_write = synchronous_swap.then_some(Time::ZERO);
-        mm.swapon(500, swap_write);
-        Host {
-            mm,
-            machine,
-            files,
-            open,
-            processes,
-            mappings,
-            swap_write,
-            groups: GROUPS,
-            held: Vec::new(),
-            reads: Vec::new(),
-            writes: Vec::new(),
-            writers: [Dirtier::new(PageSize::Kib4); CPUS as usize],
-            flushers: Vec::new(),
-        }
-    }
-
-    fn memcg(&self, number: u16) -> Memcg {
-        Memcg(number.min(self.groups - 1))
-    }
-
-    /// Running out of memory ends a step, as the task would be killed.
-    fn run(&mut self, step: &Step) -> Result<(), OutOfMemory> {
-        let Host { mm, machine, .. } = self;
-        match *step {
-            Step::Read { cpu, memcg, file, from, pages, stride } => {
-                let memcg = self.memcg(memcg);
-                for page in 0..pages {
-                    let index = (from + page * stride) % FILE_PAGES;
-                    let read = self.mm.read_page(
-                        &mut self.machine,
-                        Cpu(cpu),
-                        memcg,
-                        self.files[file],
-                        index,
-                        false,
-                    )?;
-                    if let Read::Miss(id) = read {
-                        self.reads.push(id);
-                    }
-                    // A device reads so much at a time.
-                    if self.reads.len() > 64 {
-                        self.reads.drain(..).for_each(|id| self.mm.end_read(id));
-                    }
-                }
-            }
-            Step::Stream { cpu, memcg, open, from, pages } => {
-                let (memcg, open) = (self.memcg(memcg), self.open[open]);
-                let Host { mm, machine, .. } = self;
-                let mut request = mm.begin_read(memcg, open, from, pages);
-                let mut folios = Vec::new();
-                while mm.read_next(machine, Cpu(cpu), &mut request)?.is_some() {
-                    while mm.take_submitted_read(&mut folios) {
-                        folios.drain(..).for_each(|id| mm.end_read(id));
-                    }
-                }
-            }
-            Step::Write { cpu, memcg, file, from, pages } => {
-                let memcg = self.memcg(memcg);
-                let (cpu, file) = (Cpu(cpu), self.files[file]);
-                for index in (from..from + pages).map(|index| index % FILE_PAGES) {
-                    let write = self.mm.write_page(&mut self.machine, cpu, memcg, file, index)?;
-                    let (writer, now) = (&mut self.writers[cpu.index()], self.machine.now(cpu));
-                    let waits = self.mm.balance_dirty_pages_ratelimited(writer, file, write.dirtied, now);
-                    if let Some(until) = waits {
-                        let longest = Time::from_nanoseconds((MAX_PAUSE + 2) * TICK_NS);
-                        assert!(
-                            until > now && until <= now + longest,
-                            "a pause of {}",
-                            until.saturating_sub(now)
-                        );
-                        break;
-                    }
-                }
-            }
-            Step::WriteBack { milliseconds, urgent, requests } => {
-                for cpu in (0..CPUS).map(Cpu) {
-                    machine.charge(cpu, Category::Program, Time::from_nanoseconds(milliseconds * 1_000_000));
-                }
-                if urgent {
-                    mm.wakeup_flusher_threads();
-                }
-                let now = machine.now(Cpu(0));
-                self.flushers.extend(std::iter::from_fn(|| mm.start_flusher(now)));
-                let goes_on = |flusher: &mut Flusher| {
-                    (0..requests).all(|_| flusher.step(mm, now, 64) == Flush::Request)
-                };
-                self.flushers.retain_mut(goes_on);
-            }
-            Step::Touch { cpu, process, mapping, from, pages, write } => {
-                let process = self.processes[process % self.processes.len()];
-                let start = self.mappings[mapping].0;
-                for page in (from..from + pages).map(|page| start + page % MAPPED_PAGES) {
-                    let Some(vma) = mm.mm(process).vmas.find(page) else { continue };
-                    let write = write && vma.flags.has(VmFlags::WRITE);
-                    match mm.touch(machine, Cpu(cpu), process, page, write)? {
-                        Touch::ReadFile(id) => mm.end_read(id),
-                        // What is read from swap is there some faults later.
-                        Touch::ReadSwap(_) if page % 3 == 0 => {}
-                        Touch::ReadSwap(_) | Touch::AwaitSwap(_) => mm.end_swap_reads(),
-                        Touch::Mapped | Touch::Minor => {}
-                    }
-                }
-            }
-            Step::Remap { cpu, process, mapping, from, pages, how } => {
-                let process = self.processes[process % self.processes.len()];
-                let (start, backing, flags) = self.mappings[mapping];
-                let pages = start + from..start + (from + pages).min(MAPPED_PAGES);
-                match how {
-                    Remap::DontNeed => {
-                        mm.madvise_dontneed(machine, Cpu(cpu), process, pages);
-                    }
-                    Remap::Munmap => {
-                        mm.munmap(machine, Cpu(cpu), process, pages);
-                    }
-                    Remap::Again => {
-                        mm.mmap_fixed(machine, Cpu(cpu), process, start, MAPPED_PAGES, backing, flags);
-                    }
-                    Remap::Protect(rights) => mm.mprotect(process, pages, rights),
-                    Remap::Advise(advice) => mm.madvise(process, pages, advice),
-                }
-            }
-            Step::Fork { cpu, process } => {
-                if self.processes.len() < PROCESSES {
-                    let parent = self.processes[process % self.processes.len()];
-                    self.processes.push(mm.fork_mm(machine, Cpu(cpu), parent));
-                }
-            }
-            Step::Exit { cpu, process } => {
-                if self.processes.len() > 1 {
-                    let process = self.processes.swap_remove(process % self.processes.len());
-                    mm.exit_mm(machine, Cpu(cpu), process);
-                }
-            }
-            Step::CreateMemcg { parent } => {
-                let parent = self.memcg(parent);
-                self.mm.create_memcg(parent);
-                self.groups += 1;
-            }
-            Step::Limit { memcg, limit, pages } => {
-                let memcg = self.memcg(memcg);
-                let group = self.mm.memcg_mut(memcg);
-                match limit {
-                    // The root has no limits.
-                    Limit::Max if memcg != Memcg::ROOT => group.max = pages,
-                    Limit::Low if memcg != Memcg::ROOT => group.low = pages.min(3000),
-                    Limit::Min if memcg != Memcg::ROOT => group.min = pages.min(500),
-                    Limit::SwapMax if memcg != Memcg::ROOT => group.swap_max = pages,
-                    _ => {}
-                }
-            }
-            Step::Swapon { pages } => mm.swapon(pages, self.swap_write),
-            Step::Set { name, value } => mm.set(name, value).unwrap(),
-            Step::EndReads { which, times } => {
-                for _ in 0..times.min(self.reads.len()) {
-                    mm.end_read(self.reads.swap_remove(which % self.reads.len()));
-                }
-            }
-            Step::EndWrites { cpu, which, times } => {
-                self.writes.extend(mm.take_submitted_writes());
-                for _ in 0..times.min(self.writes.len()) {
-                    mm.end_write(machine, Cpu(cpu), self.writes.swap_remove(which % self.writes.len()));
-                }
-            }
-            Step::Kswapd { cpu, node, steps } => {
-                if let Some(mut kswapd) = mm.start_kswapd(Node(node)) {
-                    (0..steps).any(|_| !kswapd.step(mm, machine, Cpu(cpu)));
-                }
-            }
-            Step::FlushStats => mm.flush_stats(machine.now(Cpu(0))),
-            Step::Alloc { cpu, pages } => {
-                let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
-                for _ in 0..pages {
-                    // Leave something for the others.
-                    if self.held.len() < 3000
-                        && let Some(pfn) = mm.alloc(machine, Cpu(cpu), &request)
-                    {
-                        self.held.push(pfn);
-                    }
-                }
-            }
-            Step::Free { cpu, pages } => {
-                let from = self.held.len().saturating_sub(pages);
-                self.held.drain(from..).for_each(|pfn| mm.free(machine, Cpu(cpu), pfn, 0));
-            }
-        }
-        Ok(())
-    }
-
-    /// Sequence numbers of all lruvecs.
-    fn generations(&self) -> Vec<[u64; 3]> {
-        let groups = (0..self.groups).map(Memcg);
-        let lruvecs = groups.flat_map(|memcg| [0, 1].map(|node| self.mm.lruvec(memcg, Node(node))));
-        lruvecs
-            .map(|lruvec| {
-                let generations = &lruvec.generations;
-                [generations.max_seq, generations.min_seq[0], generations.min_seq[1]]
-            })
-            .collect()
-    }
-
-    /// What differs between two kernels that decide differently.
-    fn outcome(&self) -> (Vec<u64>, Vec<[u64; 3]>, Vec<u64>) {
-        let counts = Event::ALL.iter().map(|&event| self.mm.counters().get(event)).collect();
-        let groups = (0..self.groups).map(Memcg);
-        let lists = groups.flat_map(|memcg| [0, 1].map(|node| self.mm.lruvec(memcg, Node(node)).stat.nr_lru));
-        (counts, self.generations(), lists.flatten().collect())
-    }
-}
-
-/// That of a kernel of the series after some steps.
+/// What differs between two kernels of the series that decide differently, after some steps.
 fn outcome(variant: &str, steps: &[Step]) -> (Vec<u64>, Vec<[u64; 3]>, Vec<u64>) {
-    let mut host = Host::new(Series::RECLAIM.variant(variant).unwrap(), true);
+    let mut host = host(Series::RECLAIM.variant(variant).unwrap(), true);
     for step in steps {
         let _ = host.run(step);
     }
-    host.outcome()
+    let counts = Event::ALL.iter().map(|&event| host.mm.counters().get(event)).collect();
+    let groups = (0..host.groups).map(Memcg);
+    let lists = groups.flat_map(|memcg| [0, 1].map(|node| host.mm.lruvec(memcg, Node(node)).stat.nr_lru));
+    (counts, generations(&host), lists.flatten().collect())
 }
 
 proptest! {
@@ -491,12 +58,12 @@ proptest! {
         synchronous_swap in any::<bool>(),
         steps in proptest::collection::vec(step(), 1..60),
     ) {
-        let mut host = Host::new(variant, synchronous_swap);
+        let mut host = host(variant, synchronous_swap);
         for step in &steps {
-            let before = host.generations();
+            let before = generations(&host);
             let _ = host.run(step);
             host.mm.validate(host.held.len() as u64);
-            for (before, after) in before.iter().zip(host.generations()) {
+            for (before, after) in before.iter().zip(generations(&host)) {
                 let forward = before.iter().zip(after).all(|(&before, after)| before <= after);
                 prop_assert!(forward, "generations only begin and end: {:?}, then {:?}", before, after);
             }
@@ -542,7 +109,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..40),
     ) {
         let (machine, mm) = boot(variant);
-        let mut host = Host { mm, machine, ..Host::new(variant, true) };
+        let mut host = Host { mm, machine, ..host(variant, true) };
         host.mm.set("lru_gen/enabled", "7").unwrap();
         let groups: Vec<Memcg> = (1..GROUPS).map(|_| host.mm.create_memcg(Memcg::ROOT)).collect();
         host.files = (0..3).map(|_| host.mm.open_file()).collect();

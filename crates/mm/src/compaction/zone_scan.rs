@@ -94,6 +94,10 @@ impl ZoneScan {
             };
             let order = mm.folios.flags[id].order();
             if order < self.order && mm.is_migratable(id) {
+                if mm.is_split_to_migrate(id) && mm.split_folio(machine, cpu, id).is_ok() {
+                    // Its pages are looked at one by one.
+                    continue;
+                }
                 let Some(target) = self.target(mm, machine, cpu, order) else { break };
                 mm.migrate_folio(machine, cpu, self.zone, id, target);
             }
@@ -186,7 +190,7 @@ impl MemoryManager {
         let costs = machine.costs.paging();
         let cost = machine.costs.page_copy * pages + (costs.rmap_walk + costs.pte_unmap) * mappings;
         machine.charge(cpu, Category::Compaction, cost + machine.costs.pte_write * mappings);
-        let old = self.replace_pages(id, target);
+        let old = self.replace_pages(id, target, self.folios[id].lruvec);
         self.counters.add(Event::PgmigrateSuccess, pages);
         let order = self.folios.flags[id].order();
         self.zone_mut(zone).release_free_blocks(machine, cpu, [(old, order)].into_iter());

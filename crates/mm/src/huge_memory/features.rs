@@ -174,6 +174,13 @@ pub struct FolioFeatures {
     pub userfault: UserfaultRule,
     /// How hard the allocator tries.
     pub gfp: FolioGfp,
+    /// 6.10: a folio that is not mapped whole is split before it migrates, and its pages migrate one by one (`try_split_folio`
+    /// in `migrate_pages_batch`); before, it migrates whole and waits to be split no longer. Known from the sources of 6.1 and
+    /// 6.12 and the patch's mail of March 2024.
+    pub splits_before_migration: bool,
+    /// 7.1: a huge page that may be underused waits to be split after it has migrated too; before, it leaves the list (commit
+    /// a2e0c0668a34 of April 2026, `migrate_folio_move`). Known from the mails of its backports; 6.12.87 and later have it too.
+    pub requeues_migrated: bool,
     /// 6.12: huge pages that are mostly zero are split (`shrink_underused`), and whatever is split loses its pages of
     /// zeroes.
     pub splits_underused: bool,
@@ -202,6 +209,8 @@ impl FolioFeatures {
         charge_walks: false,
         userfault: UserfaultRule::Armed,
         gfp: FolioGfp::Defrag,
+        splits_before_migration: false,
+        requeues_migrated: false,
         splits_underused: false,
         cluster_search: ClusterSearch::WholeClusters,
         zeromap: false,
@@ -257,6 +266,7 @@ impl FolioFeatures {
     pub(crate) const MAINLINE_6_9: FolioFeatures =
         FolioFeatures { charge_walks: true, ..FolioFeatures::MAINLINE_6_8 };
     pub(crate) const MAINLINE_6_10: FolioFeatures = FolioFeatures {
+        splits_before_migration: true,
         cluster_search: ClusterSearch::CurrentOrFree,
         files: ThpFiles::V6_10,
         ..FolioFeatures::MAINLINE_6_9
@@ -281,10 +291,12 @@ impl FolioFeatures {
         FolioFeatures { cluster_search: ClusterSearch::NonfullFirst, ..FolioFeatures::MAINLINE_6_15 };
     pub(crate) const MAINLINE_7_0: FolioFeatures =
         FolioFeatures { swap_in: LargeSwapIn::ThroughCache, ..FolioFeatures::MAINLINE_6_18 };
+    pub(crate) const MAINLINE_7_1: FolioFeatures =
+        FolioFeatures { requeues_migrated: true, ..FolioFeatures::MAINLINE_7_0 };
     pub(crate) const MAINLINE_7_2: FolioFeatures = FolioFeatures {
         collapses_small: true,
         allocates_deferred_lists: true,
         files: ThpFiles::V7_2,
-        ..FolioFeatures::MAINLINE_7_0
+        ..FolioFeatures::MAINLINE_7_1
     };
 }

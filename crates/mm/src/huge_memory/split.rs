@@ -24,7 +24,7 @@ use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::policy::{DEFAULT_SEEKS, SlabScan};
 use machine::{Cpu, Machine};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Folios that may be split (`struct deferred_split`).
 #[derive(Clone, Debug, Default)]
@@ -53,25 +53,40 @@ impl MemoryManager {
         has
     }
 
-    /// Whether any entry maps the page of a folio that `entry` mapped until now.
-    pub(crate) fn is_page_mapped(&self, entry: PteNumber, id: FolioId) -> bool {
-        self.folios[id].mapcount > 0 && self.page_tables.mappings(entry, id, 1).next().is_some()
+    /// How many pages of a folio nobody maps any more, of those that `entry` mapped until now: of a huge entry all pages, some of
+    /// which others may map one by one (`__folio_remove_rmap`).
+    pub(crate) fn pages_lost(&self, entry: PteNumber, id: FolioId) -> u32 {
+        let pages = self.page_tables[entry.table()].pages_of_entry();
+        let left = || self.page_tables.mappings(entry, id, pages);
+        match pages {
+            _ if self.folios[id].mapcount == 0 => pages as u32,
+            1 => u32::from(left().next().is_none()),
+            // A huge entry of another table has all of it.
+            _ if left().any(|other| self.page_tables[other.table()].is_huge()) => 0,
+            _ => {
+                let mapped: BTreeSet<usize> = left().map(|other| other.place()).collect();
+                (pages - mapped.len() as u64) as u32
+            }
+        }
     }
 
-    /// `lost` pages of an anonymous folio have lost their last mapping: it may be one to split.
+    /// `lost` pages of an anonymous folio have lost their last mapping: it may be one to split. One that is known to be waits
+    /// already, unless it has migrated since.
     pub(crate) fn note_partial_unmap(&mut self, id: FolioId, lost: u32) {
         let flags = self.folios.flags[id];
         let order = flags.order();
         let in_swap_cache = flags.has(FolioFlags::SWAPCACHE);
         if !defers_split(order, lost, self.folios[id].mapcount.into(), in_swap_cache)
-            || flags.has(FolioFlags::PARTIALLY_MAPPED)
+            || flags.has(FolioFlags::PARTIALLY_MAPPED) && flags.has(FolioFlags::DEFERRED_SPLIT)
         {
             return;
         }
-        self.folios.flags[id].set(FolioFlags::PARTIALLY_MAPPED);
+        if !flags.has(FolioFlags::PARTIALLY_MAPPED) {
+            self.folios.flags[id].set(FolioFlags::PARTIALLY_MAPPED);
+            self.mthp_stats.add(order, MthpStat::NrAnonPartiallyMapped, 1);
+        }
         self.queue_deferred_split(id);
         self.mthp_stats.add(order, MthpStat::SplitDeferred, 1);
-        self.mthp_stats.add(order, MthpStat::NrAnonPartiallyMapped, 1);
         if self.is_pmd_order(order) {
             self.counters.add(Event::ThpDeferredSplitPage, 1);
         }
@@ -91,11 +106,24 @@ impl MemoryManager {
         }
     }
 
-    fn unqueue_deferred_split(&mut self, id: FolioId) {
-        if self.folios.flags[id].take(FolioFlags::DEFERRED_SPLIT) {
+    /// Takes a folio off the list of those that may be split; whether it was there.
+    fn unqueue_deferred_split(&mut self, id: FolioId) -> bool {
+        let queued = self.folios.flags[id].take(FolioFlags::DEFERRED_SPLIT);
+        if queued {
             let queue = &mut self.deferred_split(id).queue;
             let place = queue.iter().position(|&other| other == id);
             queue.remove(place.expect("a folio that may be split is on the list"));
+        }
+        queued
+    }
+
+    /// A folio gets other memory, and with it other lists if `lruvec` is not the one that it was in. The kernel copies it to another
+    /// folio, which nothing puts on the list of those that may be split, before 7.1 (`requeues_migrated`).
+    pub(crate) fn migrate_deferred_split(&mut self, id: FolioId, lruvec: LruvecId) {
+        let queued = self.unqueue_deferred_split(id);
+        self.folios[id].lruvec = lruvec;
+        if queued && self.features().folios.requeues_migrated {
+            self.queue_deferred_split(id);
         }
     }
 
@@ -206,7 +234,9 @@ impl MemoryManager {
                 usize::from(queued),
                 "{id:?} waits once"
             );
-            assert!(queued || !waits, "what is not mapped whole waits to be split: {flags:?}");
+            // Before 6.10 one that has migrated is forgotten.
+            let forgets = !self.features().folios.splits_before_migration;
+            assert!(queued || !waits || forgets, "what is not mapped whole waits to be split: {flags:?}");
         }
         for (order, stat, _) in counted.iter() {
             if matches!(stat, MthpStat::NrAnon | MthpStat::NrAnonPartiallyMapped) {

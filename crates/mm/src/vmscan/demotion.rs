@@ -20,6 +20,7 @@ use crate::folio::{FolioFlags, FolioId};
 use crate::page::MigrateType;
 use crate::page_alloc::{Effort, MemoryManager, Placement, Request};
 use machine::{Cpu, Machine, Node};
+use std::collections::VecDeque;
 
 impl MemoryManager {
     /// Whether a node's memory can go to a slower one.
@@ -43,16 +44,27 @@ impl MemoryManager {
         let Some(&first) = folios.first() else { return 0 };
         let Some(target) = self.demotion_target(self.folio_node(first)) else { return 0 };
         let mut demoted = 0;
-        folios.retain(|&id| {
+        let mut candidates = VecDeque::from(std::mem::take(folios));
+        while let Some(id) = candidates.pop_front() {
             // Migration counts references, and finds one too many.
             if self.folios.flags[id].has(FolioFlags::HELD) {
-                return true;
+                folios.push(id);
+                continue;
+            }
+            if self.is_split_to_migrate(id)
+                && let Ok(pages) = self.split_folio(machine, cpu, id)
+            {
+                candidates.extend(pages);
+                continue;
             }
             let order = self.folios.flags[id].order();
             let effort = Effort { direct: false, wakes: true, no_retry: true };
             let request =
                 Request { effort, ..Request::new(order, MigrateType::Movable, Placement::Bind(target)) };
-            let Some(pages) = self.alloc(machine, cpu, &request) else { return true };
+            let Some(pages) = self.alloc(machine, cpu, &request) else {
+                folios.push(id);
+                continue;
+            };
             // Its entries name the new pages; none is young, as it has just been asked.
             let entries = self.mappings_of(id);
             let unmap = machine.costs.paging().pte_unmap * entries.len() as u64;
@@ -60,8 +72,7 @@ impl MemoryManager {
             entries.iter().for_each(|&entry| self.page_tables[entry].clear(Pte::YOUNG));
             self.move_to_node(machine, cpu, id, pages, target);
             demoted += 1 << order;
-            false
-        });
+        }
         let event = if sc.kswapd { Event::PgdemoteKswapd } else { Event::PgdemoteDirect };
         self.counters.add(event, demoted);
         self.counters.add(Event::PgmigrateSuccess, demoted);

@@ -2,7 +2,7 @@
 //! pages, for huge pages have more of them too.
 
 use machine::{Costs, Machine, Node, PageSize, Topology};
-use mm::memory_map::MemoryRange;
+use mm::memory_map::{MemoryRange, memory_layout};
 use mm::page::{Geometry, PMD_ORDER};
 use mm::{Category, MemoryManager, Settings, Variant, ZoneType};
 use rand_pcg::Pcg64Mcg;
@@ -28,7 +28,29 @@ pub fn boot_with(variant: &Variant, page_size: PageSize) -> (Machine<Category>, 
     boot_machine(variant, 2, page_size)
 }
 
+/// The same with all CPUs on the first `nodes` nodes, and struct pages in memory of their own, which huge pages can give back.
+#[allow(dead_code)]
+pub fn boot_with_memmap(nodes: u8, variant: &Variant) -> (Machine<Category>, MemoryManager) {
+    boot_memory(variant, nodes, PageSize::Kib4, &memory_layout(2, 20))
+}
+
 fn boot_machine(variant: &Variant, nodes: u8, page_size: PageSize) -> (Machine<Category>, MemoryManager) {
+    let more = Geometry::of(page_size).hpage_pmd_nr() - (1 << PMD_ORDER);
+    let range = |node, kind, span| MemoryRange { node: Node(node), kind, span, memmap: 0..0 };
+    let memory = [
+        range(0, ZoneType::Dma32, 4096..5596),
+        range(0, ZoneType::Normal, 1 << 20..(1 << 20) + 4000 + more),
+        range(1, ZoneType::Normal, (1 << 20) + 4096 + more..(1 << 20) + 7096 + 2 * more),
+    ];
+    boot_memory(variant, nodes, page_size, &memory)
+}
+
+fn boot_memory(
+    variant: &Variant,
+    nodes: u8,
+    page_size: PageSize,
+    memory: &[MemoryRange],
+) -> (Machine<Category>, MemoryManager) {
     let topology = Topology {
         sockets: nodes.into(),
         cores_per_socket: CPUS / u16::from(nodes),
@@ -39,18 +61,11 @@ fn boot_machine(variant: &Variant, nodes: u8, page_size: PageSize) -> (Machine<C
         node_distances: vec![vec![10, 20], vec![20, 10]],
         caches: Vec::new(),
     };
-    let more = Geometry::of(page_size).hpage_pmd_nr() - (1 << PMD_ORDER);
-    let range = |node, kind, span| MemoryRange { node: Node(node), kind, span, memmap: 0..0 };
-    let memory = [
-        range(0, ZoneType::Dma32, 4096..5596),
-        range(0, ZoneType::Normal, 1 << 20..(1 << 20) + 4000 + more),
-        range(1, ZoneType::Normal, (1 << 20) + 4096 + more..(1 << 20) + 7096 + 2 * more),
-    ];
     let mut settings = Settings::new(page_size);
     let own = variant.settings.iter().filter(|(name, _)| mm::sysctl::exists(name, page_size));
     for &(name, value) in own.chain(&[("transparent_hugepage/enabled", "never")]) {
         settings.set(name, value).unwrap();
     }
-    let mm = MemoryManager::new(&topology, &memory, variant.features, settings, Pcg64Mcg::new(1));
+    let mm = MemoryManager::new(&topology, memory, variant.features, settings, Pcg64Mcg::new(1));
     (Machine::new(topology, Costs::FREE), mm)
 }

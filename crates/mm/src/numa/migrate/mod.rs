@@ -88,7 +88,8 @@ impl MemoryManager {
             let stays = is_file && (is_library || folio.has(FolioFlags::DIRTY));
             !stays && self.migrate_misplaced_folio(machine, cpu, id, target)
         });
-        let node = self.folio_node(id);
+        // One that was split to be moved may be no folio any more.
+        let node = if moved == Some(true) { self.folio_node(id) } else { source };
         if moved == Some(true) {
             if !f.migration_keeps_cpupid
                 || settings.tiering && self.numa.is_slow(source) != self.numa.is_slow(node)
@@ -309,7 +310,8 @@ impl MemoryManager {
         Some((if lost_before { unmapped + turns } else { unmapped }, now + turns))
     }
 
-    /// Moves a folio to memory of another node, if there is enough; whether it did (`migrate_misplaced_folio`).
+    /// Moves a folio to memory of another node, if there is enough; whether it did (`migrate_misplaced_folio`). One of which some
+    /// pages are mapped by nobody is split first: its pages move, and the kernel takes that for a failure.
     fn migrate_misplaced_folio(
         &mut self,
         machine: &mut Machine<Category>,
@@ -317,10 +319,10 @@ impl MemoryManager {
         id: FolioId,
         target: Node,
     ) -> bool {
-        let order = self.folios.flags[id].order();
         let pages = self.folios.flags[id].nr_pages();
         if !self.zones_of(target).any(|zone| zone.has_room(self.features(), Mark::High, pages)) {
             if self.settings.numa.tiering {
+                let order = self.folios.flags[id].order();
                 self.wake_kswapd(target, order, ZoneType::Movable, false);
             }
             return false;
@@ -329,6 +331,26 @@ impl MemoryManager {
         if !self.is_migratable(id) {
             return false;
         }
+        if self.is_split_to_migrate(id)
+            && let Ok(pages) = self.split_folio(machine, cpu, id)
+        {
+            for page in pages {
+                self.move_misplaced_folio(machine, cpu, page, target);
+            }
+            return false;
+        }
+        self.move_misplaced_folio(machine, cpu, id, target)
+    }
+
+    /// Moves a folio that can be moved to memory of another node, if some is to be had there; whether it did.
+    fn move_misplaced_folio(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        id: FolioId,
+        target: Node,
+    ) -> bool {
+        let (order, pages) = (self.folios.flags[id].order(), self.folios.flags[id].nr_pages());
         let reserves = Reserves { non_block: true, ..Reserves::default() };
         let request =
             Request { reserves, ..Request::new(order, MigrateType::Movable, Placement::Bind(target)) };

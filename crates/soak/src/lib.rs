@@ -1,0 +1,91 @@
+//! Random tests by seed.
+//!
+//! ```text
+//!   cargo test                fixed seeds, the same each time     ─┐
+//!   SOAK_SECONDS=600          fresh seeds for ten minutes          ├─► check(seed) ─► failures, each with its seed
+//!   SOAK_SEED=7239184         this one, which failed before       ─┘
+//! ```
+//!
+//! A seed makes everything that a case is, so that a failure is a number that anybody can try again. Where seeds are fresh each is
+//! printed before it is tried: should the process die, the last line says by what. Failures of one kind, those whose messages
+//! begin alike, are told once. `make soak` runs all of these tests.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// How long to go on, in seconds, with seeds that nobody has seen.
+pub const SECONDS: &str = "SOAK_SECONDS";
+/// The one seed to try.
+pub const SEED: &str = "SOAK_SEED";
+
+/// Tries `fixed` seeds, or what the environment asks for; panics with what failed, once all are tried. `check` returns what is wrong
+/// with the case that a seed makes, or panics with it.
+pub fn seeds(
+    name: &str,
+    fixed: impl IntoIterator<Item = u64>,
+    mut check: impl FnMut(u64) -> Result<(), String>,
+) {
+    let mut failures: BTreeMap<String, (u64, String)> = BTreeMap::new();
+    let mut tried = 0;
+    let mut attempt = |seed: u64| {
+        tried += 1;
+        let Err(message) = outcome(seed, &mut check) else { return };
+        let kind = message.lines().next().unwrap_or_default().to_string();
+        if !failures.contains_key(&kind) {
+            eprintln!("{name}: seed {seed} fails: {message}");
+            failures.insert(kind, (seed, message));
+        }
+    };
+    if let Some(seed) = asked(SEED) {
+        attempt(seed);
+    } else if let Some(seconds) = asked(SECONDS) {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(seconds) {
+            let seed = RandomState::new().build_hasher().finish();
+            eprintln!("{name}: seed {seed}");
+            attempt(seed);
+        }
+    } else {
+        fixed.into_iter().for_each(attempt);
+    }
+    eprintln!("{name}: {tried} seeds, {} kinds of failures", failures.len());
+    let report =
+        |(seed, message): &(u64, String)| format!("\nseed {seed}; {SEED}={seed} tries it again: {message}");
+    assert!(failures.is_empty(), "{name}:{}", failures.values().map(report).collect::<String>());
+}
+
+/// What is wrong with the case of a seed, a panic being as good as an answer.
+fn outcome(seed: u64, check: &mut impl FnMut(u64) -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(|| check(seed))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+        Err(text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default())
+    })
+}
+
+/// A number from the environment.
+fn asked(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text}: a whole number is expected")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_one_kind_are_told_once_and_panics_are_failures() {
+        let check = |seed: u64| match seed {
+            3 | 5 => Err(format!("odd\n{seed}")),
+            4 => panic!("even {seed}"),
+            _ => Ok(()),
+        };
+        let failed = catch_unwind(|| seeds("numbers", 1..=6, check)).unwrap_err();
+        let text = failed.downcast_ref::<String>().unwrap();
+        assert!(text.contains("SOAK_SEED=3") && text.contains("SOAK_SEED=4"), "{text}");
+        assert!(!text.contains("SOAK_SEED=5"), "{text}");
+        seeds("numbers", 1..=2, check);
+    }
+}
