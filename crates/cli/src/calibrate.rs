@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
 use crate::table::Grid;
+use crate::terminal;
 use lab::calibration::{self, Calibrated};
 use serde::Serialize;
 
@@ -39,7 +40,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let mut figures = Vec::new();
     for table in tables {
         if !arguments.json && tables.len() > 1 {
-            eprintln!("{table} ...");
+            terminal::say(format_args!("{table} ..."));
         }
         figures.extend(calibration::calibrate(table)?);
     }
@@ -60,5 +61,5 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             reached,
         ]);
     }
-    json::print_text(&grid.render())
+    terminal::print(&grid.render())
 }

@@ -8,11 +8,11 @@ use crate::run::{notes, title};
 use crate::study::hint;
 use crate::sweep::{directory, sweep};
 use crate::table::{Entry, Grid, Tone};
+use crate::terminal;
 use lab::comparison::{Comparison, MetricSummary, TimeShift};
 use lab::experiment::Experiment;
 use lab::metric::{Better, Metric};
 use serde::Serialize;
-use std::path::Path;
 
 const VARIANTS: &str =
     "Variants or releases, separated by commas, the one to compare with first [default: the scenario's]";
@@ -57,9 +57,12 @@ pub fn compare(experiment: &Experiment, arguments: &SweepArguments) -> Result<()
     let records = sweep(experiment, &directory, arguments)?;
     let comparison = Comparison::new(&experiment.scenario, &experiment.variants, &records);
     if arguments.json {
-        return json::print("compare", &View { comparison: &comparison, results: &directory });
+        return json::print(
+            "compare",
+            &View { comparison: &comparison, results: directory.display().to_string() },
+        );
     }
-    json::print_text(&format!(
+    terminal::print(&format!(
         "{}{}{}",
         render(&comparison, &experiment.scenario.description),
         notes(&records),
@@ -71,7 +74,7 @@ pub fn compare(experiment: &Experiment, arguments: &SweepArguments) -> Result<()
 struct View<'a> {
     #[serde(flatten)]
     comparison: &'a Comparison,
-    results: &'a Path,
+    results: String,
 }
 
 fn render(comparison: &Comparison, description: &str) -> String {

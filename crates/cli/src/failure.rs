@@ -22,8 +22,12 @@ pub enum Failure {
     Other(anyhow::Error),
     /// The twin is further from the kernel than it may be, as the report said; exit code 1.
     Outside,
+    /// Arguments that make no command, as clap said; exit code 2.
+    Arguments,
     /// Ctrl-C, after what was done is safe; exit code 130.
     Interrupted,
+    /// Who reads the output has seen enough (`| head`); 141, as a shell has it of programs that SIGPIPE ends.
+    Unread,
 }
 
 impl Failure {
@@ -31,16 +35,17 @@ impl Failure {
     pub fn message(&self) -> Option<String> {
         match self {
             Failure::Input(error) | Failure::Other(error) => Some(with_causes(error)),
-            Failure::Outside | Failure::Interrupted => None,
+            Failure::Outside | Failure::Arguments | Failure::Interrupted | Failure::Unread => None,
         }
     }
 
     /// The exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Failure::Input(_) => ExitCode::from(2),
+            Failure::Input(_) | Failure::Arguments => ExitCode::from(2),
             Failure::Other(_) | Failure::Outside => ExitCode::from(1),
             Failure::Interrupted => ExitCode::from(130),
+            Failure::Unread => ExitCode::from(141),
         }
     }
 
@@ -57,7 +62,7 @@ impl Failure {
                 }
                 _ => None,
             },
-            Failure::Outside | Failure::Interrupted => None,
+            _ => None,
         }
     }
 
@@ -171,7 +176,7 @@ impl From<VerifyError> for Failure {
     fn from(error: VerifyError) -> Failure {
         match error {
             VerifyError::Interrupted => {
-                eprintln!("{error}");
+                crate::terminal::say(&error);
                 Failure::Interrupted
             }
             VerifyError::Recording(_) | VerifyError::Trace(_) | VerifyError::Release { .. } => {

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::json;
 use crate::table::Grid;
+use crate::terminal;
 use crate::verify::MECHANISMS;
 use clap::ValueEnum;
 use lab::metric::{METRICS, Metric};
@@ -232,5 +233,5 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
     let parts = Part::value_variants().iter().filter(|part| arguments.part.is_none_or(|only| only == **part));
     let pieces: Vec<String> = parts.map(|part| lists.grid(*part).render()).collect();
-    json::print_text(&pieces.join("\n\n"))
+    terminal::print(&pieces.join("\n\n"))
 }

@@ -5,7 +5,8 @@
 //!                                                            progress and the last word on stderr
 //! ```
 //!
-//! Exit codes: 0 done, 1 failed or, of `verify`, outside its bounds, 2 asked for something impossible, 130 interrupted.
+//! Exit codes: 0 done, 1 failed or, of `verify`, outside its bounds, 2 asked for something impossible, 130 interrupted,
+//! 141 nobody reads the output any more.
 
 mod arguments;
 mod calibrate;
@@ -27,10 +28,12 @@ mod series;
 mod study;
 mod sweep;
 mod table;
+mod terminal;
 mod this_machine;
 mod verify;
 
 use clap::{Parser, Subcommand};
+use failure::Failure;
 use std::process::ExitCode;
 use tikv_jemallocator::Jemalloc;
 
@@ -45,6 +48,7 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 #[derive(Parser)]
 #[command(
     name = "mmtwin",
+    bin_name = "mmtwin",
     version,
     after_help = "\
 Examples:
@@ -93,7 +97,34 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    std::panic::set_hook(Box::new(terminal::say_panic));
+    let result = match Arguments::try_parse() {
+        Ok(Arguments { command }) => execute(command),
+        Err(error) => explain(&error),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(message) = failure.message() {
+                terminal::say_error(format_args!("error: {message}"));
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+/// Help, if that was asked for, or what is wrong with the arguments.
+fn explain(error: &clap::Error) -> Result<(), Failure> {
+    if error.use_stderr() {
+        terminal::say_error(error.render().to_string().trim_end_matches('\n'));
+        Err(Failure::Arguments)
+    } else {
+        terminal::print_help(error)
+    }
+}
+
+fn execute(command: Command) -> Result<(), Failure> {
+    match command {
         Command::List(arguments) => list::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
         Command::Compare(arguments) => compare::execute(&arguments),
@@ -110,15 +141,6 @@ fn main() -> ExitCode {
         Command::Guest { guest } => verify::run_guest(&guest),
         Command::NumaProcess(arguments) => verify::run_numa_process(&arguments),
         Command::Memory => verify::run_memory(),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            if let Some(message) = failure.message() {
-                eprintln!("error: {message}");
-            }
-            failure.exit_code()
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::number::percent;
 use crate::plot::{self, Chart, Line, PlotFile};
 use crate::sweep;
 use crate::table::Grid;
+use crate::terminal;
 use lab::experiment::threads;
 use lab::rulers::{self, Point, Policy, Sequence};
 use serde::Serialize;
@@ -129,9 +130,9 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let trace = access::name(&arguments.trace);
     let beyond_end = accesses.beyond_end();
     if let Some(record) = beyond_end {
-        eprintln!(
+        terminal::say(format_args!(
             "note: {trace} is a part of a longer trace: its records name one, number {record}, that is beyond its end"
-        );
+        ));
     }
     let sizes = sizes(arguments, sequence.distinct());
     let replays = policies.len() * sizes.len();
@@ -153,8 +154,12 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let view = View { trace, beyond_end, accesses, distinct_pages, sample, points: &points };
         return json::print("mrc", &view);
     }
-    eprintln!("{trace}: {} page accesses to {} pages", sequence.pages().len(), sequence.distinct());
-    json::print_text(&grid(&policies, &sizes, &points).render())
+    terminal::say(format_args!(
+        "{trace}: {} page accesses to {} pages",
+        sequence.pages().len(),
+        sequence.distinct()
+    ));
+    terminal::print(&grid(&policies, &sizes, &points).render())
 }
 
 fn unique(policies: &[Policy]) -> Vec<Policy> {

@@ -11,6 +11,7 @@
 //! ```
 
 use crate::failure::Failure;
+use crate::terminal::harmless;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
@@ -164,7 +165,7 @@ where
     let distance = NAME_DISTANCE.min(room / lines.len().max(1) as u32);
     let decimals = usize::from(y_range.end <= 1.0);
     let mut chart = ChartBuilder::on(&picture)
-        .caption(title, ("sans-serif", TITLE))
+        .caption(harmless(title), ("sans-serif", TITLE))
         .margin(MARGIN)
         .x_label_area_size(40)
         .y_label_area_size(56)

@@ -2,6 +2,7 @@
 //! use there, so indicatif draws none; a line every ten seconds says that something goes on, and how far it
 //! is. What is done sooner says nothing.
 
+use crate::terminal;
 use indicatif::ProgressBar;
 use std::io::{IsTerminal, stderr};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -23,7 +24,7 @@ impl Lines {
         let (until, ended) = channel();
         let thread = std::thread::spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(EVERY) {
-                eprintln!("{}, real {} s", say(&bar), bar.elapsed().as_secs());
+                terminal::say(format_args!("{}, real {} s", say(&bar), bar.elapsed().as_secs()));
             }
         });
         Lines(Some((until, thread)))

@@ -6,6 +6,7 @@ use crate::json;
 use crate::number::{number, percent};
 use crate::sweep::sweep_of_several;
 use crate::table::{Entry, Grid, Tone};
+use crate::terminal;
 use lab::experiment::Experiment;
 use lab::published::{
     Cell, CellValue, Direction, Kind, Mechanism, Observations, Ordering, Printed, Report, Statistics,
@@ -58,7 +59,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if !needs.is_empty() {
         let scenarios: Vec<String> =
             needs.iter().map(|need| format!("{} ({})", need.scenario, need.variants.join(", "))).collect();
-        eprintln!("to be run for these tables: {}", scenarios.join("; "));
+        terminal::say(format_args!("to be run for these tables: {}", scenarios.join("; ")));
     }
     for need in needs {
         observe(&mut observations, need.scenario, need.variants, &arguments.sweep)?;
@@ -68,7 +69,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let (mechanism, description) = (mechanism.name, mechanism.description);
         return json::print("published", &View { mechanism, description, report: &report });
     }
-    json::print_text(&render(mechanism, &report))
+    terminal::print(&render(mechanism, &report))
 }
 
 /// Makes the runs of a scenario. What fails in a run is a reason to predict nothing; what fails on disk ends all.

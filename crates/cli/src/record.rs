@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
 use crate::table::Grid;
+use crate::terminal;
 use indicatif::{ProgressBar, ProgressStyle};
 use live::record::{DEFAULT_BUFFER_KIB, Demand, Options, Progress, Summary, record, recover};
 use serde::Serialize;
@@ -59,7 +60,7 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct View {
-    output: PathBuf,
+    output: String,
     events: u64,
     lost: u64,
     seconds: f64,
@@ -72,7 +73,7 @@ struct View {
 impl View {
     fn new(summary: &Summary) -> View {
         View {
-            output: summary.output.clone(),
+            output: summary.output.display().to_string(),
             events: summary.events,
             lost: summary.lost,
             seconds: summary.seconds,
@@ -109,14 +110,14 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         json::print("record", &View::new(&summary))?;
     } else {
-        json::print_text(&render(&summary))?;
+        terminal::print(&render(&summary))?;
     }
     if summary.ended == Ending::Interrupted { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
 fn show(bar: &ProgressBar, progress: Progress) {
     match progress {
-        Progress::Notice(text) => bar.suspend(|| eprintln!("note: {text}")),
+        Progress::Notice(text) => bar.suspend(|| terminal::say(format_args!("note: {text}"))),
         Progress::Recording { seconds, events, bytes, fill } => {
             let fullest = fill.iter().copied().fold(0.0, f64::max);
             bar.set_message(format!(

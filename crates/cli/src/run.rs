@@ -9,6 +9,7 @@ use crate::series::{series, tables};
 use crate::study::hint;
 use crate::sweep::{directory, sweep};
 use crate::table::Grid;
+use crate::terminal;
 use lab::experiment::Experiment;
 use lab::metric::Metric;
 use lab::outcome::AreaHeat;
@@ -105,7 +106,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             },
         );
     }
-    json::print_text(&format!(
+    terminal::print(&format!(
         "{} on {}: {}\n\n{}{}{}{}{}",
         experiment.scenario.name,
         experiment.machine.name,

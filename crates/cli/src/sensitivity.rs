@@ -6,6 +6,7 @@ use crate::json;
 use crate::number::{number, percent};
 use crate::progress::{self, Lines};
 use crate::table::Grid;
+use crate::terminal;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::metric::Metric;
@@ -70,7 +71,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         };
         return json::print("sensitivity", &view);
     }
-    json::print_text(&render(&question, &answers))
+    terminal::print(&render(&question, &answers))
 }
 
 /// `base`, or the scenario's first variant where its series has no `base`, and the last patch that the scenario has.

@@ -3,6 +3,7 @@
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
 use crate::progress::{self, Lines};
+use crate::terminal::{self, harmless};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use lab::experiment::{Experiment, Progress};
@@ -78,7 +79,9 @@ pub fn sweep(
     let progress = |progress: Progress| match progress {
         Progress::Begun(run) => {
             *lock(&latest) = run.reached.clone();
-            sweep.bar.set_message(format!("{}, {}, seed {}", run.scenario, run.variant, run.seed));
+            sweep.bar.set_message(
+                harmless(&format!("{}, {}, seed {}", run.scenario, run.variant, run.seed)).into_owned(),
+            );
         }
         Progress::Known(_) => {
             known.fetch_add(1, Ordering::Relaxed);
@@ -98,7 +101,10 @@ pub fn sweep(
     let from_before = if known > 0 { format!(" ({known} from before)") } else { String::new() };
     let seconds = began.elapsed().as_secs_f64();
     let noun = if runs == 1 { "run" } else { "runs" };
-    eprintln!("{runs} {noun}{from_before} in {seconds:.1} s; results in {}", directory.display());
+    terminal::say(format_args!(
+        "{runs} {noun}{from_before} in {seconds:.1} s; results in {}",
+        directory.display()
+    ));
     Ok(records)
 }
 
@@ -122,11 +128,11 @@ fn watch_for_interruption(sweep: &Arc<Sweep>) -> Result<(), Failure> {
             let sweep = lock(current).clone();
             sweep.bar.finish_and_clear();
             let kept = sweep.kept.load(Ordering::Relaxed);
-            eprintln!(
+            terminal::say(format_args!(
                 "interrupted: {kept} of {} runs are kept in {}; the same command goes on from there",
                 sweep.runs,
                 sweep.directory.display()
-            );
+            ));
             // Every file is whole at any moment, and runs that have begun are made again.
             std::process::exit(130);
         }

@@ -3,6 +3,7 @@
 //! A table that is wider than the terminal is printed in several pieces, a group of columns each; the columns that
 //! name a row stand in all of them. One of words alone stays in one piece, and its last column wraps.
 
+use crate::terminal::{harmless, is_styled};
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table,
     TableStyle, presets,
@@ -100,7 +101,9 @@ impl Grid {
     fn column_width(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|entry| entry.text.as_str());
         let texts = cells.chain([self.header[column].as_str()]);
-        texts.flat_map(str::lines).map(|line| line.chars().count()).max().unwrap_or(0) + PADDING
+        let texts = texts.map(harmless);
+        texts.map(|text| text.lines().map(|line| line.chars().count()).max().unwrap_or(0)).max().unwrap_or(0)
+            + PADDING
     }
 
     fn groups(&self, width: usize) -> Vec<Vec<usize>> {
@@ -126,7 +129,7 @@ impl Grid {
         let mut table = Table::new();
         let several_lines = self.rows.iter().flatten().any(|entry| entry.text.contains('\n'));
         table.load_style(if several_lines { presets::UTF8_HORIZONTAL_ONLY } else { UNDER_HEADER });
-        if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+        if !is_styled() {
             table.force_no_tty();
         }
         let shown = || (0..=self.more_labels).chain(columns.iter().copied());
@@ -134,13 +137,14 @@ impl Grid {
             let words = column <= self.more_labels || self.words.contains(&column);
             cell.set_alignment(if words { CellAlignment::Left } else { CellAlignment::Right })
         };
-        let title =
-            |column: usize| align(Cell::new(&self.header[column]).add_attribute(Attribute::Bold), column);
+        let title = |column: usize| {
+            align(Cell::new(harmless(&self.header[column])).add_attribute(Attribute::Bold), column)
+        };
         table.set_header(shown().map(title));
         for row in &self.rows {
             table.add_row(shown().map(|column| {
                 let entry = row.get(column).cloned().unwrap_or_default();
-                let cell = align(Cell::new(&entry.text), column);
+                let cell = align(Cell::new(harmless(&entry.text)), column);
                 match entry.tone {
                     Tone::Plain => cell,
                     Tone::Good => cell.fg(Color::Green),

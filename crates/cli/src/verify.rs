@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::json;
 use crate::progress::Lines;
 use crate::table::Grid;
+use crate::terminal::{self, harmless};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use live::qemu;
@@ -223,7 +224,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let lines = Lines::of(&bar, ProgressBar::message);
     let recordings = arguments.recordings.clone().unwrap_or_else(default_directory);
     let asked = Asked { workloads, recordings };
-    let judged = mechanism.judge(arguments, &asked, &mut |what| bar.set_message(what.to_string()));
+    let judged = mechanism.judge(arguments, &asked, &mut |what| bar.set_message(harmless(what).into_owned()));
     drop(lines);
     bar.finish_and_clear();
     let report = judged?;
@@ -239,7 +240,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let (report, verdict) = (&report, &verdict);
         json::print("verify", &View { mechanism: mechanism.name, report, verdict })?;
     } else {
-        json::print_text(&render(&report, &verdict, arguments.qemu))?;
+        terminal::print(&render(&report, &verdict, arguments.qemu))?;
     }
     if verdict.outside > 0 { Err(Failure::Outside) } else { Ok(()) }
 }

@@ -8,6 +8,8 @@
 //! At the end the ratio of the two is printed. A page fault of the peer allocates one page and frees it again: two page
 //! operations. So one thread stands for half as many real CPUs as the ratio says, if they did nothing but that.
 
+#![allow(clippy::print_stdout)]
+
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use lab::scenario::{Run, Scenario, Workload, load_machine};

@@ -1,6 +1,8 @@
 //! Records what the kernel that runs here does when counts are written to its pool of huge pages (root):
 //! `cargo run --release -p live --example record-hugetlb -- data/recordings/hugetlb-6.18.44`
 
+#![allow(clippy::print_stderr)]
+
 use std::path::Path;
 
 use live::verify::hugetlb::{obstacle, record};

@@ -1,6 +1,8 @@
 //! Records readahead on the kernel that runs here (root), with a file in TMPDIR:
 //! `cargo run --release -p live --example record-readahead -- data/recordings/readahead-6.18.44 "what this machine is"`
 
+#![allow(clippy::print_stderr)]
+
 use std::path::Path;
 
 use live::snapshot::kernel_release;

@@ -9,6 +9,7 @@
 //! [`tracefs`] and [`proc`] know file formats, [`snapshot`] reads the running kernel, [`record`] puts them together.
 //! [`qemu`] boots other kernels, for [`verify`] to ask them too.
 
+mod notice;
 pub mod proc;
 pub mod qemu;
 pub mod record;

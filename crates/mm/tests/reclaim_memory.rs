@@ -12,6 +12,8 @@
 //!
 //! Vectors may have an eighth more room than they need.
 
+#![allow(clippy::print_stdout)]
+
 use machine::{Costs, Cpu, Machine, Topology};
 use mm::address_space::{Backing, Pte, VmFlags};
 use mm::filemap::Read;

@@ -8,6 +8,8 @@
 //! The last argument keeps one job of make in that many. Record with `kernel.pid_max` above the number of
 //! processes: where a pid comes twice, the trace has a name only for the last process.
 
+#![allow(clippy::print_stdout)]
+
 use std::error::Error;
 use workload::process::distil;
 use workload::trace::TraceReader;

@@ -7,6 +7,7 @@ use crate::number::number;
 use crate::plot::{Chart, Line};
 use crate::sweep::sweep_of_several;
 use crate::table::Grid;
+use crate::terminal;
 use lab::equilibrium::{ARMS, Control, Effect, Finding, LONGEST, Runs, Verdict, controls, findings};
 use lab::experiment::Experiment;
 use lab::metric::{
@@ -87,7 +88,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     pieces.push(table(&runs).render());
     pieces.push(controls.iter().map(outcome).collect::<Vec<_>>().join("\n"));
     pieces.extend(findings.iter().map(sentence));
-    json::print_text(&pieces.join("\n\n"))
+    terminal::print(&pieces.join("\n\n"))
 }
 
 /// The variants of records, in order.

@@ -6,6 +6,7 @@ use crate::json;
 use crate::number::change;
 use crate::sweep::sweep_of_several;
 use crate::table::Grid;
+use crate::terminal;
 use lab::pid_filter::{Arm, Cell, arms, cells};
 use serde::Serialize;
 
@@ -49,7 +50,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.sweep.json {
         return json::print("study", &View { study: "pid-filter", ground, rows: &rows });
     }
-    json::print_text(&format!(
+    terminal::print(&format!(
         "{}\n\n{}\nagainst b0: passes through memory a second; CPU time of the kernel; accesses to near memory, points\n\
          * bootstrap and t-test over pairs of seeds both tell it from none",
         ground.heading("pid-filter"),

@@ -10,6 +10,8 @@
 //! second of CPU time, one thread each, the making of a policy's memory included; ratios are medians of rounds. Both
 //! have the trace in memory: libCacheSim as the file's pages, the rulers as a list of page numbers.
 
+#![allow(clippy::print_stdout)]
+
 #[path = "../skewed/mod.rs"]
 mod skewed;
 

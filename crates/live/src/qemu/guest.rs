@@ -10,6 +10,7 @@
 //!
 //! A line is `file NAME HEX`, or `error MESSAGE` if it could not be done; the last is `end`.
 
+use crate::notice::say;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ pub fn serve(work: impl FnOnce() -> Result<PathBuf, String>) -> io::Result<()> {
         .and_then(|()| work())
         .and_then(|directory| lines(&directory).map_err(|error| format!("{}: {error}", directory.display())));
     let text = done.unwrap_or_else(|message| {
-        eprintln!("{message}");
+        say(&message);
         format!("error {}\n", message.replace('\n', ", "))
     });
     let mut line = File::options().write(true).open(LINE)?;

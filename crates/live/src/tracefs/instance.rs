@@ -1,5 +1,6 @@
 //! A private tracing instance, gone when dropped.
 
+use crate::notice::say;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -144,7 +145,7 @@ impl Drop for Instance {
         let _ = self.write("tracing_on", "0");
         let _ = self.write("events/enable", "0");
         if let Err(error) = Instance::remove(&self.path) {
-            eprintln!("cannot remove {}: {error}; remove it with rmdir", self.path.display());
+            say(format_args!("cannot remove {}: {error}; remove it with rmdir", self.path.display()));
         }
     }
 }

@@ -8,6 +8,7 @@
 //! Then there is a directory `events/numa/setnuma` as of any tracepoint. Calls that a probe had to let pass, as all places for
 //! returns were taken or another probe was at work, are counted in `kprobe_profile`.
 
+use crate::notice::say;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -72,7 +73,7 @@ impl Drop for Kprobes {
     fn drop(&mut self) {
         for name in &self.names {
             if let Err(error) = append(&self.root, &format!("-:{name}")) {
-                eprintln!("cannot remove the event {name}: {error}");
+                say(format_args!("cannot remove the event {name}: {error}"));
             }
         }
     }

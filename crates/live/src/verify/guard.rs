@@ -4,6 +4,7 @@
 //! because this process has ended in any way, it writes back those that differ. It ignores the signals of Ctrl-C and
 //! kill.
 
+use crate::notice::say;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -80,7 +81,7 @@ impl Drop for SettingsGuard {
         let _ = self.shell.wait();
         for (path, before) in &self.settings {
             if value(path).is_ok_and(|now| now != *before) {
-                eprintln!("could not set {} back; write {before} to it", path.display());
+                say(format_args!("could not set {} back; write {before} to it", path.display()));
             }
         }
     }

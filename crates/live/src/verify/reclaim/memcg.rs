@@ -9,6 +9,7 @@
 //! Its name carries the pid of the process that made it: one whose pid is gone was left by a process that was killed, and is
 //! removed by the next.
 
+use crate::notice::say;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -96,7 +97,7 @@ pub const STATISTICS: &str = "memory.stat";
 impl Drop for MemoryCgroup {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir(&self.path) {
-            eprintln!("cannot remove {}: {error}; remove it with rmdir", self.path.display());
+            say(format_args!("cannot remove {}: {error}; remove it with rmdir", self.path.display()));
         }
     }
 }
