@@ -7,14 +7,14 @@ CARGO ?= cargo
 SEED ?= 1
 # How many cases `make properties` tries of each.
 CASES ?= 5000
-# How long `make soak` goes on, and `make fuzz` lets each target run.
+# How long `make soak` goes on, and `make fuzz` lets each target run; `make nightly` gives them five minutes.
 SECONDS ?= 60
 # The toolchain that cargo-fuzz needs.
 NIGHTLY ?= nightly
 
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help build test properties soak lint wasm doc docs reference bench fuzz ci
+.PHONY: help build test properties soak lint wasm doc docs reference bench fuzz dependencies sbom ci nightly
 
 help:
 	@echo 'make build    the mmtwin command: target/release/mmtwin'
@@ -28,7 +28,10 @@ help:
 	@echo 'make reference  writes docs/src/reference/names.md from the code'
 	@echo 'make bench    benchmarks'
 	@echo 'make fuzz     every fuzz target for SECONDS=$(SECONDS) seconds; needs cargo-fuzz and a nightly toolchain'
+	@echo 'make dependencies  licences, bans, sources and advisories of what others wrote, and whether it is used'
+	@echo 'make sbom     what the command is made of, as CycloneDX: target/mmtwin.cdx.json'
 	@echo 'make ci       everything that has to pass: .ci/run'
+	@echo 'make nightly  what takes too long for that: .ci/nightly'
 
 build:
 	$(CARGO) build --release -p mmtwin
@@ -68,10 +71,26 @@ bench:
 
 fuzz:
 	@.ci/prepare fuzz
-	@set -e; for target in $(FUZZ_TARGETS); do \
+	@failed=; for target in $(FUZZ_TARGETS); do \
 		echo "== fuzz $$target for $(SECONDS) s"; \
-		fuzz/run $(NIGHTLY) $$target $(SECONDS); \
-	done
+		fuzz/run $(NIGHTLY) $$target $(SECONDS) || failed="$$failed $$target"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "== failed:$$failed"; exit 1; fi
+
+# The advisories' database comes over the network; without it everything else is checked.
+dependencies:
+	@.ci/prepare dependencies
+	$(CARGO) deny --locked check licenses bans sources
+	@if $(CARGO) deny fetch db; then $(CARGO) deny --locked check --disable-fetch advisories; \
+	else echo 'skipped: advisories, as their database cannot be fetched'; fi
+	$(CARGO) machete
+
+sbom:
+	@.ci/prepare sbom
+	$(CARGO) sbom --cargo-package mmtwin --output-format cyclone_dx_json_1_6 >target/mmtwin.cdx.json
 
 ci:
 	.ci/run
+
+nightly:
+	.ci/nightly
