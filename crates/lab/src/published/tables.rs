@@ -72,20 +72,24 @@ impl Mechanism {
 
     /// Its tables; with `only`, those named there.
     pub fn tables(&self, only: &[String]) -> Result<Vec<Table>, TablesError> {
-        let file: File = toml::from_str(TEXT)
-            .map_err(|error| TablesError::Syntax { file: FILE, text: error.to_string() })?;
-        if file.schema != SCHEMA {
-            let text = format!("schema = {:?}, expected {SCHEMA:?}", file.schema);
-            return Err(TablesError::Syntax { file: FILE, text });
-        }
         let tables: Vec<Table> =
-            file.table.into_iter().filter(|table| table.id.starts_with(self.prefix)).collect();
+            parse(FILE, TEXT)?.into_iter().filter(|table| table.id.starts_with(self.prefix)).collect();
         if let Some(unknown) = only.iter().find(|id| tables.iter().all(|table| &table.id != *id)) {
             let known: Vec<&str> = tables.iter().map(|table| table.id.as_str()).collect();
             return Err(TablesError::UnknownTable { id: unknown.clone(), known: known.join(", ") });
         }
         Ok(tables.into_iter().filter(|table| only.is_empty() || only.contains(&table.id)).collect())
     }
+}
+
+/// Reads a file of tables; its name is for errors.
+pub fn parse(file: &'static str, text: &str) -> Result<Vec<Table>, TablesError> {
+    let wrong = |text: String| TablesError::Syntax { file, text };
+    let tables: File = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    if tables.schema != SCHEMA {
+        return Err(wrong(format!("schema = {:?}, expected {SCHEMA:?}", tables.schema)));
+    }
+    Ok(tables.table)
 }
 
 /// Why tables cannot be had.

@@ -82,7 +82,7 @@ impl Ensemble {
     }
 
     /// The runs of a case.
-    fn runs(&self, case: &EnsembleCase) -> Result<Vec<Trajectory>, RecordingError> {
+    pub fn runs(&self, case: &EnsembleCase) -> Result<Vec<Trajectory>, RecordingError> {
         let (file, text) = unpacked_text(&self.directory.join(format!("{}.csv.zst", case.name)), MOST_BYTES)?;
         parse(&text).map_err(|problem| RecordingError::Stream {
             file,

@@ -3,13 +3,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use live::proc::{parse_buddyinfo, parse_pagetypeinfo, parse_vmstat, parse_zoneinfo};
+use live::proc::{parse_buddyinfo, parse_meminfo, parse_pagetypeinfo, parse_vmstat, parse_zoneinfo};
 
 fuzz_target!(|text: &str| {
     if let Ok(zoneinfo) = parse_zoneinfo(text) {
         let _ = zoneinfo.populated().count();
     }
     let _ = parse_buddyinfo(text);
+    let _ = parse_meminfo(text);
     let _ = parse_pagetypeinfo(text);
     let _ = parse_vmstat(text);
 });

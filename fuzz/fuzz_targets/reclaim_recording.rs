@@ -1,0 +1,12 @@
+//! Whatever is in a recording of accesses, it is judged or there is an error.
+
+#![no_main]
+
+use fuzz::directory_of;
+use libfuzzer_sys::fuzz_target;
+use live::verify::reclaim::from_recordings;
+
+fuzz_target!(|content: &[u8]| {
+    let Some(place) = directory_of(content) else { return };
+    let _ = from_recordings(place.path(), String::new(), &mut |_| {});
+});
