@@ -87,6 +87,7 @@ dependencies:
 
 sbom:
 	@.ci/prepare sbom
+	@mkdir -p target
 	$(CARGO) sbom --cargo-package mmtwin --output-format cyclone_dx_json_1_6 >target/mmtwin.cdx.json
 
 ci:
