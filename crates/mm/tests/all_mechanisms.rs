@@ -14,17 +14,18 @@ mod reclaim_host;
 mod reclaim_machine;
 
 use machine::{Cpu, Node, Time};
-use mm::address_space::{Advice, MmId, VmFlags};
+use mm::address_space::{Advice, Backing, MmId, VmFlags};
 use mm::hugetlb::Use;
 use mm::hugetlb::folio::Folio;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::numa::placement::TaskId;
-use mm::{Category, MigrateType, Pfn, Placement, Request, Series, Variant};
+use mm::{Category, Counters, Event, MigrateType, Pfn, Placement, Request, Series, Variant};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
-use reclaim_host::{Host, MAPPED_PAGES, MAPPINGS, PROCESSES};
+use reclaim_host::{GROUPS, Host, MAPPED_PAGES, MAPPINGS, PROCESSES};
 use reclaim_machine::{CPUS, boot_with_memmap};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
@@ -51,10 +52,18 @@ enum Step {
         cpu: u16,
         steps: usize,
     },
-    /// Time passes, and the thread on a CPU is scanned when it is due.
+    /// A memory cgroup has to do with so many pages less than it has, for a moment.
+    Press {
+        cpu: u16,
+        memcg: u16,
+        pages: u64,
+    },
+    /// Time passes, and the address space of a process on a CPU is scanned when it is due; so many times.
     Tick {
         cpu: u16,
+        process: usize,
         milliseconds: u64,
+        times: usize,
     },
     /// Two CPUs touch a page at once.
     TouchAtOnce {
@@ -109,7 +118,7 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("transparent_hugepage/defrag", &["always", "defer", "madvise", "never"]),
     ("transparent_hugepage/use_zero_page", &["0", "1"]),
     ("transparent_hugepage/shrink_underused", &["0", "1"]),
-    ("transparent_hugepage/khugepaged/max_ptes_none", &["511", "511", "100", "0"]),
+    ("transparent_hugepage/khugepaged/max_ptes_none", &["511", "100", "100", "0"]),
     ("transparent_hugepage/khugepaged/max_ptes_swap", &["64", "511", "0"]),
     ("transparent_hugepage/khugepaged/max_ptes_shared", &["256", "511", "0"]),
     ("transparent_hugepage/khugepaged/defrag", &["0", "1"]),
@@ -148,35 +157,77 @@ fn setting() -> impl Strategy<Value = (&'static str, &'static str)> {
     prop::strategy::Union::new(SETTINGS.iter().map(named))
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    let cpu = 0..CPUS;
-    let area = (0..PROCESSES, 0..MAPPED_PAGES, prop_oneof![1..40u64, 1..MAPPED_PAGES]);
+/// Steps of some kinds, each kind being left out of half of the cases: what one mechanism does alone is seen too, and no mechanism
+/// drowns in what the others do.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let cpu = || 0..CPUS;
+    let area = || (0..PROCESSES, 0..MAPPED_PAGES, prop_oneof![1..40u64, 1..MAPPED_PAGES]);
     let advice = prop_oneof![Just(Advice::HugePage), Just(Advice::NoHugePage), Just(Advice::Normal)];
-    prop_oneof![
-        40 => reclaim_host::step().prop_map(Step::Reclaim),
-        6 => setting().prop_map(|(name, value)| Step::Set(name, value)),
-        3 => (cpu.clone(), area.clone(), 0..MAPPINGS, any::<bool>()).prop_map(
-            |(cpu, (process, from, pages), mapping, lock)| Step::Lock { cpu, process, mapping, from, pages, lock }
+    let kinds: Vec<(u32, BoxedStrategy<Step>)> = vec![
+        (30, reclaim_host::step().prop_map(Step::Reclaim).boxed()),
+        (20, {
+            let touch = |(cpu, (process, from, pages), write)| {
+                Step::Reclaim(reclaim_host::Step::Touch { cpu, process, mapping: 0, from, pages, write })
+            };
+            (cpu(), area(), prop_oneof![3 => Just(true), 1 => Just(false)]).prop_map(touch).boxed()
+        }),
+        (6, setting().prop_map(|(name, value)| Step::Set(name, value)).boxed()),
+        (4, {
+            let lock = |(cpu, (process, from, pages), mapping, lock)| Step::Lock {
+                cpu,
+                process,
+                mapping,
+                from,
+                pages,
+                lock,
+            };
+            (cpu(), area(), 0..MAPPINGS, any::<bool>()).prop_map(lock).boxed()
+        }),
+        (2, {
+            let advise = |((process, from, pages), advice)| Step::Advise { process, from, pages, advice };
+            (area(), advice).prop_map(advise).boxed()
+        }),
+        (6, (cpu(), 1..20usize).prop_map(|(cpu, steps)| Step::Khugepaged { cpu, steps }).boxed()),
+        (12, {
+            let press = |(cpu, memcg, pages)| Step::Press { cpu, memcg, pages };
+            (cpu(), 1..GROUPS, prop_oneof![16..900u64, 900..4000u64]).prop_map(press).boxed()
+        }),
+        (20, {
+            let tick = |(cpu, process, milliseconds, times)| Step::Tick { cpu, process, milliseconds, times };
+            (cpu(), 0..PROCESSES, 8..40u64, 1..10usize).prop_map(tick).boxed()
+        }),
+        (3, {
+            let touch = |(cpus, process, page)| Step::TouchAtOnce { cpus, process, page };
+            ([cpu(), cpu()], 0..PROCESSES, 0..MAPPED_PAGES).prop_map(touch).boxed()
+        }),
+        (3, (cpu(), 0..2u8).prop_map(|(cpu, node)| Step::Kcompactd { cpu, node }).boxed()),
+        (5, {
+            let alloc = |(cpu, order, reclaimable)| Step::AllocBlock { cpu, order, reclaimable };
+            (cpu(), 1..10u8, any::<bool>()).prop_map(alloc).boxed()
+        }),
+        (4, (cpu(), any::<usize>()).prop_map(|(cpu, which)| Step::FreeBlock { cpu, which }).boxed()),
+        (6, {
+            let write = |(cpu, file, value)| Step::WritePool { cpu, file, value };
+            (cpu(), prop::sample::select(POOL_FILES), 0..8u64).prop_map(write).boxed()
+        }),
+        (
+            3,
+            (cpu(), any::<bool>()).prop_map(|(cpu, temporary)| Step::TakeHugePage { cpu, temporary }).boxed(),
         ),
-        2 => (area, advice).prop_map(
-            |((process, from, pages), advice)| Step::Advise { process, from, pages, advice }
-        ),
-        4 => (cpu.clone(), 1..20usize).prop_map(|(cpu, steps)| Step::Khugepaged { cpu, steps }),
-        8 => (cpu.clone(), 1..40u64).prop_map(|(cpu, milliseconds)| Step::Tick { cpu, milliseconds }),
-        3 => ([cpu.clone(), cpu.clone()], 0..PROCESSES, 0..MAPPED_PAGES)
-            .prop_map(|(cpus, process, page)| Step::TouchAtOnce { cpus, process, page }),
-        2 => (cpu.clone(), 0..2u8).prop_map(|(cpu, node)| Step::Kcompactd { cpu, node }),
-        4 => (cpu.clone(), 1..10u8, any::<bool>())
-            .prop_map(|(cpu, order, reclaimable)| Step::AllocBlock { cpu, order, reclaimable }),
-        3 => (cpu.clone(), any::<usize>()).prop_map(|(cpu, which)| Step::FreeBlock { cpu, which }),
-        4 => (cpu.clone(), prop::sample::select(POOL_FILES), 0..8u64)
-            .prop_map(|(cpu, file, value)| Step::WritePool { cpu, file, value }),
-        2 => (cpu.clone(), any::<bool>()).prop_map(|(cpu, temporary)| Step::TakeHugePage { cpu, temporary }),
-        2 => (cpu.clone(), any::<usize>()).prop_map(|(cpu, which)| Step::PutHugePage { cpu, which }),
-        1 => cpu.clone().prop_map(|cpu| Step::DeferredFrees { cpu }),
-        1 => cpu.clone().prop_map(|cpu| Step::VmstatUpdate { cpu }),
-        1 => cpu.prop_map(|cpu| Step::DrainAllPages { cpu }),
-    ]
+        (3, (cpu(), any::<usize>()).prop_map(|(cpu, which)| Step::PutHugePage { cpu, which }).boxed()),
+        (1, cpu().prop_map(|cpu| Step::DeferredFrees { cpu }).boxed()),
+        (3, cpu().prop_map(|cpu| Step::VmstatUpdate { cpu }).boxed()),
+        (1, cpu().prop_map(|cpu| Step::DrainAllPages { cpu }).boxed()),
+    ];
+    let chosen = prop::collection::vec(any::<bool>(), kinds.len());
+    chosen.prop_flat_map(move |chosen| {
+        let mut some: Vec<_> =
+            kinds.iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(kind, _)| kind.clone()).collect();
+        if some.is_empty() {
+            some = kinds.clone();
+        }
+        prop::collection::vec(prop::strategy::Union::new_weighted(some), 1..120)
+    })
 }
 
 /// Every variant of every series; a released kernel, which is one of each, once.
@@ -189,21 +240,37 @@ fn variants() -> Vec<&'static Variant> {
 #[derive(Clone, Debug)]
 struct Case {
     variant: &'static Variant,
-    /// How many of the two nodes have CPUs.
+    /// How many of the two nodes have CPUs, and the memory of each in MiB.
     nodes: u8,
+    mib_per_node: u64,
     synchronous_swap: bool,
+    /// From boot on.
+    settings: Vec<(&'static str, &'static str)>,
     steps: Vec<Step>,
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let steps = prop::collection::vec(step(), 1..80);
-    (prop::sample::select(variants()), prop_oneof![3 => Just(2u8), 1 => Just(1u8)], any::<bool>(), steps)
-        .prop_map(|(variant, nodes, synchronous_swap, steps)| Case {
+    let nodes = (prop_oneof![2 => Just(2u8), 1 => Just(1u8)], prop::sample::select(&[16, 20, 32]));
+    let enabled = prop_oneof![3 => Just("always"), 1 => Just("madvise"), 1 => Just("never")];
+    let settings = (enabled, any::<bool>(), prop::collection::vec(setting(), 0..24)).prop_map(
+        |(enabled, tiers, mut settings)| {
+            settings.push(("transparent_hugepage/enabled", enabled));
+            if tiers {
+                settings.extend([("kernel.numa_balancing", "3"), ("numa/demotion_enabled", "1")]);
+            }
+            settings
+        },
+    );
+    (prop::sample::select(variants()), nodes, any::<bool>(), settings, steps()).prop_map(
+        |(variant, (nodes, mib_per_node), synchronous_swap, settings, steps)| Case {
             variant,
             nodes,
+            mib_per_node,
             synchronous_swap,
+            settings,
             steps,
-        })
+        },
+    )
 }
 
 /// A machine in the middle of a case.
@@ -218,13 +285,18 @@ struct Simulation {
 
 impl Simulation {
     fn new(case: &Case) -> Simulation {
-        let mut host = Host::on(boot_with_memmap(case.nodes, case.variant), case.synchronous_swap);
+        let mut host =
+            Host::on(boot_with_memmap(case.nodes, case.mib_per_node, case.variant), case.synchronous_swap);
         for (name, value) in [
             ("numa_balancing/scan_delay_ms", "8"),
             ("numa_balancing/scan_period_min_ms", "8"),
             ("numa_balancing/scan_period_max_ms", "64"),
         ] {
             host.mm.set(name, value).unwrap();
+        }
+        for &(name, value) in &case.settings {
+            // A file that this kernel does not have cannot be written to.
+            let _ = host.mm.set(name, value);
         }
         let mut simulation =
             Simulation { host, tasks: BTreeMap::new(), pid: 100, blocks: Vec::new(), huge_pages: Vec::new() };
@@ -304,12 +376,27 @@ impl Simulation {
                 (0..steps).for_each(|_| mm.khugepaged(machine, Cpu(cpu)));
                 mm.end_swap_reads();
             }
-            Step::Tick { cpu, milliseconds } => {
-                let until = machine.now(Cpu(cpu)) + Time::from_nanoseconds(milliseconds * 1_000_000);
-                for other in (0..CPUS).map(Cpu) {
-                    machine.wait_until(other, Category::Program, until);
+            Step::Press { cpu, memcg, pages } => {
+                let memcg = Memcg(memcg);
+                let before = mm.memcg(memcg).max;
+                mm.memcg_mut(memcg).max = mm.memcg(memcg).current.saturating_sub(pages).max(64);
+                let process = mm.create_mm(memcg);
+                let page = mm.mmap(process, 1, Backing::Anonymous, VmFlags::PRIVATE);
+                // Without room the group is out of memory.
+                let _ = mm.touch(machine, Cpu(cpu), process, page, true);
+                mm.exit_mm(machine, Cpu(cpu), process);
+                mm.memcg_mut(memcg).max = before;
+            }
+            Step::Tick { cpu, process, milliseconds, times } => {
+                self.switch_to(cpu, self.process(process));
+                let Host { mm, machine, .. } = &mut self.host;
+                for _ in 0..times {
+                    let until = machine.now(Cpu(cpu)) + Time::from_nanoseconds(milliseconds * 1_000_000);
+                    for other in (0..CPUS).map(Cpu) {
+                        machine.wait_until(other, Category::Program, until);
+                    }
+                    mm.numa_tick(machine, Cpu(cpu));
                 }
-                mm.numa_tick(machine, Cpu(cpu));
             }
             Step::TouchAtOnce { cpus: [one, other], process, page } => {
                 let process = self.process(process);
@@ -382,8 +469,8 @@ impl Simulation {
         self.host.mm.validate(self.host.held.len() as u64 + blocks);
     }
 
-    /// Everything ends: nothing is left of it.
-    fn end(mut self) {
+    /// Everything ends: nothing is left of it. What was counted.
+    fn end(mut self) -> Counters {
         for process in std::mem::take(&mut self.host.processes) {
             self.end_threads(process);
             self.host.mm.exit_mm(&mut self.host.machine, Cpu(0), process);
@@ -397,12 +484,12 @@ impl Simulation {
         let mm = &self.host.mm;
         assert_eq!(mm.swap().used(), 0, "swap after all processes are gone");
         assert_eq!(mm.nr_mlock(), 0, "locked pages after all processes are gone");
-        assert_eq!(mm.memcg(Memcg::ROOT).parent, None);
+        mm.counters().clone()
     }
 }
 
-/// Runs the case of a seed; what fails comes with the least case that fails.
-fn check(seed: u64) -> Result<(), String> {
+/// Runs the case of a seed and adds up what it counts; what fails comes with the least case that fails.
+fn check(seed: u64, counted: &RefCell<Counters>) -> Result<(), String> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let config = Config {
@@ -419,25 +506,69 @@ fn check(seed: u64) -> Result<(), String> {
             simulation.run(step);
             simulation.validate();
         }
-        simulation.end();
+        let ended = simulation.end();
+        let mut counted = counted.borrow_mut();
+        Event::ALL.iter().for_each(|&event| counted.add(event, ended.get(event)));
         Ok(())
     });
     match outcome {
         Ok(()) => Ok(()),
         Err(TestError::Fail(reason, case)) => {
-            let Case { variant, nodes, synchronous_swap, steps } = case;
-            let name = variant.name;
+            let Case { variant, nodes, mib_per_node, synchronous_swap, settings, steps } = case;
             Err(format!(
-                "{reason}\n{name}, {nodes} nodes with CPUs, synchronous swap {synchronous_swap}: {steps:#?}"
+                "{reason}\n{}, {nodes} nodes with CPUs, {mib_per_node} MiB each, synchronous swap {synchronous_swap}, {settings:?}: {steps:#?}",
+                variant.name
             ))
         }
         Err(TestError::Abort(reason)) => Err(reason.to_string()),
     }
 }
 
+/// What the fixed seeds meet: a mechanism that never acts would not be tested.
+const MET: &[Event] = &[
+    // Page allocator.
+    Event::PcpRefilledPages,
+    Event::PcpDrainedPages,
+    Event::PcpDecayedPages,
+    Event::AllocFail,
+    // Reclaim, swap and files.
+    Event::PgscanAnon,
+    Event::PgstealFile,
+    Event::Pageoutrun,
+    Event::Pswpin,
+    Event::Pswpout,
+    Event::WorkingsetRefaultAnon,
+    Event::WorkingsetRefaultFile,
+    Event::WorkingsetNodereclaim,
+    Event::NrDirtied,
+    Event::UnevictablePgsMlocked,
+    // Large folios and compaction.
+    Event::ThpFaultAlloc,
+    Event::ThpCollapseAlloc,
+    Event::ThpSplitPage,
+    Event::ThpDeferredSplitPage,
+    Event::ThpUnderusedSplitPage,
+    Event::ThpSwpout,
+    Event::ThpZeroPageAlloc,
+    Event::CompactSuccess,
+    Event::KcompactdWake,
+    // NUMA balancing and tiers.
+    Event::NumaHintFaults,
+    Event::NumaPagesMigrated,
+    Event::NumaHugePteUpdates,
+    Event::PgdemoteDirect,
+    // Pools of huge pages.
+    Event::VmemmapPmdSplits,
+    Event::GracePeriods,
+];
+
 #[test]
 fn hold_together() {
-    // Panics of cases that shrink are no news.
-    std::panic::set_hook(Box::new(|_| {}));
-    soak::seeds("all mechanisms", 1..=400, check);
+    let counted = RefCell::new(Counters::default());
+    soak::seeds("all mechanisms", 1..=400, |seed| check(seed, &counted));
+    let counted = counted.into_inner();
+    if soak::are_fixed() {
+        let missed = MET.iter().filter(|&&event| counted.get(event) == 0).map(|event| event.name());
+        assert_eq!(missed.collect::<Vec<_>>(), [""; 0], "never happened in any case");
+    }
 }

@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::time::{Duration, Instant};
 
 /// How long to go on, in seconds, with seeds that nobody has seen.
@@ -31,6 +31,9 @@ pub fn seeds(
     fixed: impl IntoIterator<Item = u64>,
     mut check: impl FnMut(u64) -> Result<(), String>,
 ) {
+    // Panics are outcomes here, many of them where cases shrink.
+    let hook = take_hook();
+    set_hook(Box::new(|_| {}));
     let mut failures: BTreeMap<String, (u64, String)> = BTreeMap::new();
     let mut tried = 0;
     let mut attempt = |seed: u64| {
@@ -54,10 +57,16 @@ pub fn seeds(
     } else {
         fixed.into_iter().for_each(attempt);
     }
+    set_hook(hook);
     eprintln!("{name}: {tried} seeds, {} kinds of failures", failures.len());
     let report =
         |(seed, message): &(u64, String)| format!("\nseed {seed}; {SEED}={seed} tries it again: {message}");
     assert!(failures.is_empty(), "{name}:{}", failures.values().map(report).collect::<String>());
+}
+
+/// Whether the seeds are the fixed ones.
+pub fn are_fixed() -> bool {
+    [SECONDS, SEED].iter().all(|variable| std::env::var(variable).is_err())
 }
 
 /// What is wrong with the case of a seed, a panic being as good as an answer.

@@ -30,8 +30,12 @@ pub fn boot_with(variant: &Variant, page_size: PageSize) -> (Machine<Category>, 
 
 /// The same with all CPUs on the first `nodes` nodes, and struct pages in memory of their own, which huge pages can give back.
 #[allow(dead_code)]
-pub fn boot_with_memmap(nodes: u8, variant: &Variant) -> (Machine<Category>, MemoryManager) {
-    boot_memory(variant, nodes, PageSize::Kib4, &memory_layout(2, 20))
+pub fn boot_with_memmap(
+    nodes: u8,
+    mib_per_node: u64,
+    variant: &Variant,
+) -> (Machine<Category>, MemoryManager) {
+    boot_memory(variant, nodes, PageSize::Kib4, &memory_layout(2, mib_per_node))
 }
 
 fn boot_machine(variant: &Variant, nodes: u8, page_size: PageSize) -> (Machine<Category>, MemoryManager) {
