@@ -51,6 +51,9 @@ pub enum ContentHashError {
         /// In the file.
         found: u64,
     },
+    /// There is no hash, although the file's format has one.
+    #[error("its content hash is missing")]
+    Missing,
     /// Something was written otherwise.
     #[error("{0} is not what was written: its content hash differs")]
     Differs(String),
@@ -86,16 +89,69 @@ impl ContentHash {
         if self.rows != read.rows {
             return Err(ContentHashError::Rows { written: self.rows, found: read.rows });
         }
-        let differs = |written: &BTreeMap<String, String>, read: &BTreeMap<String, String>| {
-            read.iter().find(|(name, hash)| written.get(*name) != Some(*hash)).map(|(name, _)| name.clone())
-        };
-        if let Some(column) = differs(&self.columns, &read.columns) {
-            return Err(ContentHashError::Differs(format!("column `{column}`")));
+        match other(&self.columns, &read.columns) {
+            Some(column) => Err(ContentHashError::Differs(format!("column `{column}`"))),
+            None => self.check_texts(&read.texts),
         }
-        match differs(&self.texts, &read.texts) {
+    }
+
+    fn check_texts(&self, read: &BTreeMap<String, String>) -> Result<(), ContentHashError> {
+        match other(&self.texts, read) {
             Some(text) => Err(ContentHashError::Differs(format!("the text `{text}`"))),
             None => Ok(()),
         }
+    }
+}
+
+/// The first of those that were read which was not written so.
+fn other<'a>(written: &BTreeMap<String, String>, read: &'a BTreeMap<String, String>) -> Option<&'a str> {
+    read.iter().find(|(name, hash)| written.get(*name) != Some(*hash)).map(|(name, _)| name.as_str())
+}
+
+fn hashed<'a>(texts: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeMap<String, String> {
+    let hash = |text: &str| format!("{:032x}", XxHash3_128::oneshot(text.as_bytes()));
+    texts.map(|(key, text)| (key.to_string(), hash(text))).collect()
+}
+
+/// Holds the rows of a file that are read against the hash that stands there.
+pub struct ContentCheck {
+    /// Nothing where files have none.
+    written: Option<ContentHash>,
+    read: ContentHasher,
+}
+
+impl ContentCheck {
+    /// Of a file with this `metadata`, of which `columns` are read. The texts under `keys` are checked now. With
+    /// `required` a file without a hash is refused.
+    pub fn begin(
+        metadata: &FileMetaData,
+        columns: &Schema,
+        keys: &[&str],
+        required: bool,
+    ) -> Result<ContentCheck, ContentHashError> {
+        let written = ContentHash::in_file(metadata)?;
+        match &written {
+            None if required => return Err(ContentHashError::Missing),
+            None => {}
+            Some(written) => {
+                let pairs = metadata.key_value_metadata().into_iter().flatten();
+                let texts = pairs.filter(|pair| keys.contains(&pair.key.as_str()));
+                written.check_texts(&hashed(
+                    texts.filter_map(|pair| Some((&*pair.key, pair.value.as_deref()?))),
+                ))?;
+            }
+        }
+        Ok(ContentCheck { written, read: ContentHasher::new(columns)? })
+    }
+
+    /// The next rows.
+    pub fn add(&mut self, batch: &RecordBatch) -> Result<(), ContentHashError> {
+        if self.written.is_some() { self.read.add(batch) } else { Ok(()) }
+    }
+
+    /// All rows were read: whether they are those that were written.
+    pub fn finish(&self) -> Result<(), ContentHashError> {
+        self.written.as_ref().map_or(Ok(()), |written| written.check(&self.read.finish(&[])))
     }
 }
 
@@ -140,15 +196,10 @@ impl ContentHasher {
         Ok(())
     }
 
-    /// The hash of all rows, and of `texts`: keys of the file's metadata and what stands there.
-    pub fn finish(mut self, texts: &[(&str, &str)]) -> ContentHash {
-        let rows = self.rows;
-        let columns = self.columns.iter_mut().map(|column| (column.name.clone(), column.finish(rows)));
-        let texts = texts.iter().map(|(key, text)| {
-            let hash = XxHash3_128::oneshot(text.as_bytes());
-            (key.to_string(), format!("{hash:032x}"))
-        });
-        ContentHash { rows, columns: columns.collect(), texts: texts.collect() }
+    /// The hash of all rows so far, and of `texts`: keys of the file's metadata and what stands there.
+    pub fn finish(&self, texts: &[(&str, &str)]) -> ContentHash {
+        let columns = self.columns.iter().map(|column| (column.name.clone(), column.finish(self.rows)));
+        ContentHash { rows: self.rows, columns: columns.collect(), texts: hashed(texts.iter().copied()) }
     }
 }
 
@@ -187,7 +238,7 @@ impl Column {
         self.values.write(bytes);
     }
 
-    fn finish(&mut self, rows: u64) -> String {
+    fn finish(&self, rows: u64) -> String {
         let mut all = XxHash3_128::new();
         for text in [self.name.as_str(), self.type_name] {
             all.write(&(text.len() as u64).to_le_bytes());

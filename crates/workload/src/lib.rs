@@ -41,9 +41,12 @@ macro_rules! kinds {
 
 pub mod access;
 pub mod content_hash;
+#[cfg(test)]
+mod damage;
 pub mod demand;
 pub mod mappings;
-mod partial_file;
+pub mod output;
+mod parquet_file;
 pub mod process;
 pub mod threads;
 pub mod trace;

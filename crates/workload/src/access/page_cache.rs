@@ -17,8 +17,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, UInt8Type, UInt32Type, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, PrimitiveArray, RecordBatch, StringArray,
-    UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, PrimitiveArray, RecordBatch,
+    RecordBatchReader, StringArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow_schema::{DataType, Field, Schema};
 use bytes::Bytes;
@@ -32,11 +32,16 @@ use parquet::schema::types::ColumnPath;
 use serde::{Deserialize, Serialize};
 
 use super::{Access, AccessError, BLOCK, Decode};
-use crate::partial_file::PartialFile;
+use crate::content_hash::ContentCheck;
+use crate::output::{Existing, Output, OutputFile};
+use crate::parquet_file::ParquetFile;
 use crate::trace::{METADATA_KEY, Metadata, TraceError, unpanicked};
 
 /// Version of this format.
-pub const PAGE_CACHE_FORMAT: u32 = 1;
+pub const PAGE_CACHE_FORMAT: u32 = 2;
+
+/// The first format whose files have a hash of what they say.
+const FIRST_HASHED_FORMAT: u32 = 2;
 
 /// Key of the JSON document in the Parquet file's metadata.
 pub const PAGE_CACHE_KEY: &str = "mmtwin.page_cache";
@@ -170,7 +175,7 @@ fn properties() -> WriterProperties {
 
 /// Writes a trace of the page cache, row by row.
 pub struct PageCacheWriter {
-    file: PartialFile,
+    file: ParquetFile,
     kind_names: ArrayRef,
     batch: Vec<PageCacheEvent>,
     events: u64,
@@ -178,9 +183,14 @@ pub struct PageCacheWriter {
 }
 
 impl PageCacheWriter {
-    /// Starts the file. What stands at `path` stays until [`finish`](Self::finish) replaces it.
+    /// Writes to `path`. What stands there stays until [`finish`](Self::finish) replaces it.
     pub fn create(path: impl Into<PathBuf>) -> Result<PageCacheWriter, TraceError> {
-        let file = PartialFile::create(path.into(), schema(), properties())?;
+        PageCacheWriter::to(Output::at(path, Existing::Replace)?.create()?)
+    }
+
+    /// Writes to `output`.
+    pub fn to(output: OutputFile) -> Result<PageCacheWriter, TraceError> {
+        let file = ParquetFile::create(output, schema(), properties())?;
         let kind_names =
             Arc::new(StringArray::from_iter_values(PageCacheKind::ALL.map(PageCacheKind::name))) as ArrayRef;
         Ok(PageCacheWriter { file, kind_names, batch: Vec::with_capacity(BATCH), events: 0, time: 0 })
@@ -241,6 +251,7 @@ impl PageCacheWriter {
 pub(super) struct PageCache {
     file: String,
     batches: ParquetRecordBatchReader,
+    content: ContentCheck,
     rows: u64,
     row: u64,
     time: u64,
@@ -269,10 +280,14 @@ impl PageCache {
                 return Err(wrong(format!("column `{column}` is {actual}, must be {expected}")));
             }
         }
+        let file_metadata = builder.metadata().file_metadata().clone();
         let columns = ProjectionMask::columns(builder.parquet_schema(), ACCESS_COLUMNS);
         let builder = builder.with_projection(columns).with_batch_size(BLOCK);
         let batches = unpanicked(|| builder.build()).map_err(corrupt)?;
-        Ok(PageCache { file, batches, rows: metadata.events, row: 0, time: 0 })
+        let required = metadata.format >= FIRST_HASHED_FORMAT;
+        let content = ContentCheck::begin(&file_metadata, &batches.schema(), &[PAGE_CACHE_KEY], required)
+            .map_err(|error| corrupt(error.to_string()))?;
+        Ok(PageCache { file, batches, content, rows: metadata.events, row: 0, time: 0 })
     }
 
     /// The same of bytes that are in memory.
@@ -345,22 +360,26 @@ impl Decode for PageCache {
     fn decode(&mut self, out: &mut Vec<Access>) -> Result<(), AccessError> {
         // A batch may hold the kernel's answers alone.
         while out.is_empty() {
-            let wrong = |problem: String| AccessError::Table { file: self.file.clone(), problem };
+            let file = self.file.clone();
+            let wrong = |problem: String| AccessError::Table { file: file.clone(), problem };
+            let damaged =
+                |detail: String| wrong(format!("cut short or damaged ({detail}); copy or record it again"));
             match unpanicked(|| self.batches.next().transpose()) {
                 Ok(Some(batch)) => {
                     let file = self.file.clone();
                     self.accesses(&batch, out).map_err(|problem| AccessError::Table { file, problem })?;
+                    self.content.add(&batch).map_err(|error| damaged(error.to_string()))?;
                 }
-                Ok(None) if self.row == self.rows => return Ok(()),
+                Ok(None) if self.row == self.rows => {
+                    return self.content.finish().map_err(|error| damaged(error.to_string()));
+                }
                 Ok(None) => {
                     let (row, rows) = (self.row, self.rows);
                     return Err(wrong(format!(
                         "{row} rows, its document says {rows}: cut short or damaged; copy or record it again"
                     )));
                 }
-                Err(detail) => {
-                    return Err(wrong(format!("cut short or damaged ({detail}); copy or record it again")));
-                }
+                Err(detail) => return Err(damaged(detail)),
             }
         }
         Ok(())

@@ -517,6 +517,25 @@ fn the_page_cache_comes_back() {
 }
 
 #[test]
+fn damage_of_the_page_cache_is_noticed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.parquet");
+    let mut writer = PageCacheWriter::create(&path).unwrap();
+    for i in 0..500 {
+        let kind = PageCacheKind::ALL[i as usize % PageCacheKind::ALL.len()];
+        let (time, index) = (u64::from(i) * 17, u64::from(i * i) % 97);
+        writer
+            .push(PageCacheEvent { time, cpu: 0, task: 9, object: i % 3, index, pages: 1 + i % 4, kind })
+            .unwrap();
+    }
+    writer.finish(PageCacheDocument::default()).unwrap();
+    crate::damage::is_noticed(&std::fs::read(&path).unwrap(), 300, |mutant| {
+        let (accesses, error) = read(mutant, Some(Format::PageCache));
+        error.map_or(Ok(accesses), Err)
+    });
+}
+
+#[test]
 fn unknown_names_of_formats_list_the_known_ones() {
     for name in
         ["", "CSV", "csv:", "csv:time=1", "csv:object=0", "csv:object=", "csv:object=1,object=2", "csv:x=1"]

@@ -1,5 +1,6 @@
 //! Why a profile cannot be used.
 
+use crate::trace::TraceError;
 use thiserror::Error;
 
 /// Why a profile cannot be read or written.
@@ -54,14 +55,9 @@ pub enum ProcessError {
         text: String,
     },
     /// The table cannot be made or written.
-    #[error("{file}: cannot write the profile: {source}")]
-    Write {
-        /// The file.
-        file: String,
-        /// What the Parquet writer says.
-        source: parquet::errors::ParquetError,
-    },
-    /// A file cannot be opened, read or renamed.
+    #[error(transparent)]
+    Write(#[from] TraceError),
+    /// A file cannot be opened or read.
     #[error("{file}: {source}")]
     Io {
         /// The file.

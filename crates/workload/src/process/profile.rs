@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Version of the profile format that this build writes and reads.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
+
+/// The first format whose files have a hash of what they say.
+pub(super) const FIRST_HASHED_FORMAT: u32 = 2;
 
 /// One process of a recording.
 #[derive(Clone, Debug, Default, PartialEq)]

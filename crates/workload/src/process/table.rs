@@ -21,18 +21,19 @@
 
 use super::error::ProcessError;
 use super::operation::Operation;
-use super::profile::{Document, FORMAT, ProcessProfile};
-use crate::trace::unpanicked;
+use super::profile::{Document, FIRST_HASHED_FORMAT, FORMAT, ProcessProfile};
+use crate::content_hash::{ContentCheck, ContentHashError};
+use crate::output::{Existing, Output};
+use crate::parquet_file::ParquetFile;
+use crate::trace::{TraceError, unpanicked};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt8Type, UInt32Type};
-use arrow_array::{Array, ArrayRef, Int32Array, RecordBatch, UInt8Array, UInt32Array};
+use arrow_array::{Array, ArrayRef, Int32Array, RecordBatch, RecordBatchReader, UInt8Array, UInt32Array};
 use bytes::Bytes;
 use mm::MigrateType;
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,27 +57,17 @@ fn rounded(nanoseconds: u32) -> u32 {
 impl ProcessProfile {
     /// Writes the profile; an existing file is replaced only by a complete one.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), ProcessError> {
-        let path = path.as_ref();
-        let file = path.display().to_string();
-        let io = |source| ProcessError::Io { file: file.clone(), source };
-        let write = |source| ProcessError::Write { file: file.clone(), source };
-        let partial = path.with_extension("partial");
-        let output = std::fs::File::create(&partial).map_err(io)?;
-        self.write_table(output).map_err(write)?;
-        std::fs::rename(&partial, path).map_err(io)
-    }
-
-    fn write_table(&self, output: std::fs::File) -> Result<(), ParquetError> {
-        let json =
-            serde_json::to_string(&self.document).map_err(|error| ParquetError::External(error.into()))?;
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::try_new(19)?))
-            .set_key_value_metadata(Some(vec![KeyValue::new(KEY.to_string(), json)]))
-            .build();
-        let rows = self.rows()?;
-        let mut writer = ArrowWriter::try_new(output, rows.schema(), Some(properties))?;
-        writer.write(&rows)?;
-        writer.close()?;
+        let file = path.as_ref().display().to_string();
+        let write = |source| TraceError::Write { file: file.clone(), source };
+        let document = serde_json::to_string(&self.document)
+            .map_err(|source| ProcessError::Document { file: file.clone(), source })?;
+        let level = ZstdLevel::try_new(19).map_err(write)?;
+        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+        let rows = self.rows().map_err(write)?;
+        let output = Output::at(path.as_ref(), Existing::Replace).and_then(|output| output.create());
+        let mut table = ParquetFile::create(output.map_err(TraceError::from)?, rows.schema(), properties)?;
+        table.write(Ok(rows))?;
+        table.finish(KEY, document)?;
         Ok(())
     }
 
@@ -154,6 +145,9 @@ fn read(bytes: Bytes, file: String) -> Result<ProcessProfile, ProcessError> {
         _ => {}
     }
     let document: Document = serde_json::from_value(value).map_err(wrong)?;
+    let metadata = builder.metadata().file_metadata().clone();
+    let content = |error: ContentHashError| damaged(error.to_string());
+    let required = document.format >= FIRST_HASHED_FORMAT;
     let mut reading = Reading {
         file: file.clone(),
         operations: Vec::new(),
@@ -163,9 +157,12 @@ fn read(bytes: Bytes, file: String) -> Result<ProcessProfile, ProcessError> {
         allocated: 0,
     };
     let mut batches = unpanicked(|| builder.with_batch_size(BATCH).build()).map_err(damaged)?;
+    let mut check = ContentCheck::begin(&metadata, &batches.schema(), &[KEY], required).map_err(content)?;
     while let Some(batch) = unpanicked(|| batches.next().transpose()).map_err(damaged)? {
         reading.batch(&batch)?;
+        check.add(&batch).map_err(content)?;
     }
+    check.finish().map_err(content)?;
     reading.finish(document)
 }
 

@@ -4,6 +4,9 @@ use std::io;
 
 use parquet::errors::ParquetError;
 
+use super::{FORMAT, Loss};
+use crate::output::OutputError;
+
 /// Why a trace cannot be read or written. `file` is the path as given.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
@@ -15,8 +18,11 @@ pub enum TraceError {
         /// What the system said.
         source: io::Error,
     },
+    /// It cannot be written there.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// Rows cannot be written.
-    #[error("{file}: cannot write the trace: {source}")]
+    #[error("{file}: cannot write its table: {source}")]
     Write {
         /// The trace.
         file: String,
@@ -49,7 +55,7 @@ pub enum TraceError {
         columns: String,
     },
     /// The JSON document does not parse.
-    #[error("{file}: the `mmtwin.trace` document is not what format 1 says: {source}")]
+    #[error("{file}: the `mmtwin.trace` document is not what format {FORMAT} says: {source}")]
     Metadata {
         /// The trace.
         file: String,
@@ -122,8 +128,8 @@ pub enum TraceError {
     },
     /// Events were lost while recording.
     #[error(
-        "{file}: the kernel lost {lost} events besides the {events} recorded, so it cannot be replayed exactly; \
-         record again with a larger --buffer"
+        "{file}: the kernel lost {lost} events besides the {events} recorded{}, so it cannot be replayed exactly; \
+         record again with a larger --buffer", place(.first)
     )]
     Lost {
         /// The trace.
@@ -132,5 +138,18 @@ pub enum TraceError {
         lost: u64,
         /// Events in the file.
         events: u64,
+        /// The first that are missing.
+        first: Option<Loss>,
     },
+}
+
+fn place(first: &Option<Loss>) -> String {
+    first.map_or(String::new(), |Loss { cpu, after, before, events }| {
+        let seconds = |time: u64| time as f64 / 1e9;
+        format!(
+            " (the first {events} on CPU {cpu}, between {:.6} s and {:.6} s)",
+            seconds(after),
+            seconds(before)
+        )
+    })
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Version of the trace format that this build writes and reads.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
+
+/// The first format whose files have a hash of what they say.
+pub const FIRST_HASHED_FORMAT: u32 = 2;
 
 /// Key of the JSON document in the Parquet file's metadata.
 pub const METADATA_KEY: &str = "mmtwin.trace";
@@ -31,8 +34,16 @@ pub struct Metadata {
     pub anonymized: bool,
     /// Rows in the file.
     pub events: u64,
-    /// Events that the kernel dropped because a buffer was full. A replay needs 0.
+    /// Events between the first and the last row that are missing, as the kernel's buffers were full: the sum of
+    /// `losses`. A replay needs 0.
     pub lost: u64,
+    /// Where they are missing.
+    #[serde(default)]
+    pub losses: Vec<Loss>,
+    /// Events after the last row that were left out, as not all of that time were recorded: the recorder was killed, or
+    /// its disk was full.
+    #[serde(default)]
+    pub left_out: u64,
     /// Seconds from the first event to the last.
     pub seconds: f64,
     /// How the recording ended.
@@ -47,6 +58,19 @@ pub struct Metadata {
     pub settings: BTreeMap<String, String>,
     /// The CPU caches: the kernel sizes per-CPU page batches by them.
     pub caches: Vec<Cache>,
+}
+
+/// Events of one CPU that are missing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// The CPU.
+    pub cpu: u16,
+    /// Time of its last event before them, in nanoseconds as of rows.
+    pub after: u64,
+    /// Time of its first event after them.
+    pub before: u64,
+    /// How many, at least.
+    pub events: u64,
 }
 
 /// How a recording ended.

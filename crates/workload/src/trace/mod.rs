@@ -18,6 +18,9 @@
 //! of `/proc/zoneinfo` and its neighbours), the sysctls in force, the names of the tasks, how many events
 //! were lost (see [`Metadata`]).
 //!
+//! A file has a hash of all that it says ([`crate::content_hash`]). It is known to be right only when its last row has been
+//! read: whoever acts on rows reads to the end before anything is made known.
+//!
 //! What the reader refuses, it refuses with an error that names the file, the row or the column: see
 //! [`TraceError`]. A trace that lost events is readable, but [`TraceReader::require_lossless`] is what a
 //! replay calls first: pages whose allocation is missing cannot be freed.
@@ -31,7 +34,7 @@ mod write;
 
 pub use error::TraceError;
 pub use event::{Event, NO_MIGRATETYPE, NO_PAGE, Operation};
-pub use metadata::{Cache, Ending, FORMAT, METADATA_KEY, Metadata, Snapshot};
+pub use metadata::{Cache, Ending, FIRST_HASHED_FORMAT, FORMAT, Loss, METADATA_KEY, Metadata, Snapshot};
 pub use read::TraceReader;
 pub(crate) use read::unpanicked;
 pub use write::TraceWriter;

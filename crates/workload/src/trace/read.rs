@@ -1,7 +1,7 @@
 //! Reading a trace, a batch of rows at a time.
 //!
 //! The file is not trusted. The schema is checked when it is opened, each value when it is decoded, the order
-//! of times as rows go by; the first error ends the iteration. The Parquet crate checks much, but there are files
+//! of times as rows go by, and at the end the hash of all that was read; the first error ends the iteration. The Parquet crate checks much, but there are files
 //! that make it panic (an offset below zero is one); such a panic is caught here and becomes the error that it
 //! should have been. What cannot be caught: a forged page header can make the Parquet crate ask for up to
 //! 16 GiB of memory, which ends the process where there is less.
@@ -15,13 +15,14 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Int8Type, Int32Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, PrimitiveArray, RecordBatch};
+use arrow_array::{Array, PrimitiveArray, RecordBatch, RecordBatchReader};
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::file::reader::ChunkReader;
 
-use super::{Event, FORMAT, METADATA_KEY, Metadata, Operation, TraceError, schema};
+use super::{Event, FIRST_HASHED_FORMAT, FORMAT, METADATA_KEY, Metadata, Operation, TraceError, schema};
+use crate::content_hash::ContentCheck;
 
 /// Rows decoded at a time.
 const BATCH: usize = 1 << 16;
@@ -31,6 +32,7 @@ pub struct TraceReader {
     file: String,
     metadata: Metadata,
     batches: ParquetRecordBatchReader,
+    content: ContentCheck,
     events: Vec<Event>,
     next: usize,
     row: u64,
@@ -74,13 +76,18 @@ impl TraceReader {
         if u64::try_from(rows) != Ok(metadata.events) {
             return Err(corrupt(format!("{rows} rows, its metadata says {}", metadata.events)));
         }
+        let file_metadata = builder.metadata().file_metadata().clone();
         let columns = ProjectionMask::columns(builder.parquet_schema(), schema::COLUMNS);
         let builder = builder.with_projection(columns).with_batch_size(BATCH);
         let batches = unpanicked(|| builder.build()).map_err(corrupt)?;
+        let required = metadata.format >= FIRST_HASHED_FORMAT;
+        let content = ContentCheck::begin(&file_metadata, &batches.schema(), &[METADATA_KEY], required)
+            .map_err(|error| corrupt(error.to_string()))?;
         Ok(TraceReader {
             file,
             metadata,
             batches,
+            content,
             events: Vec::new(),
             next: 0,
             row: 0,
@@ -96,8 +103,16 @@ impl TraceReader {
 
     /// Refuses a trace that lost events.
     pub fn require_lossless(&self) -> Result<(), TraceError> {
-        let Metadata { lost, events, .. } = self.metadata;
-        if lost == 0 { Ok(()) } else { Err(TraceError::Lost { file: self.file.clone(), lost, events }) }
+        let Metadata { lost, events, ref losses, .. } = self.metadata;
+        match lost {
+            0 => Ok(()),
+            _ => Err(TraceError::Lost {
+                file: self.file.clone(),
+                lost,
+                events,
+                first: losses.first().copied(),
+            }),
+        }
     }
 
     /// The next rows, or an empty slice at the end. Rows that the iterator has given out do not come again.
@@ -117,7 +132,7 @@ impl TraceReader {
             let result = match unpanicked(|| self.batches.next().transpose()) {
                 Ok(None) => {
                     self.ended = true;
-                    self.check_row_count()
+                    self.check_content()
                 }
                 Ok(Some(batch)) => self.decode(&batch),
                 Err(detail) => Err(TraceError::Corrupt { file: self.file.clone(), detail }),
@@ -131,11 +146,15 @@ impl TraceReader {
         Ok(())
     }
 
-    fn check_row_count(&self) -> Result<(), TraceError> {
-        if self.row == self.metadata.events {
-            return Ok(());
-        }
-        let detail = format!("{} rows, its metadata says {}", self.row, self.metadata.events);
+    fn check_content(&self) -> Result<(), TraceError> {
+        let detail = if self.row != self.metadata.events {
+            format!("{} rows, its metadata says {}", self.row, self.metadata.events)
+        } else {
+            match self.content.finish() {
+                Ok(()) => return Ok(()),
+                Err(error) => error.to_string(),
+            }
+        };
         Err(TraceError::Corrupt { file: self.file.clone(), detail })
     }
 
@@ -187,7 +206,10 @@ impl TraceReader {
             });
         }
         self.row += batch.num_rows() as u64;
-        Ok(())
+        self.content.add(batch).map_err(|error| {
+            let (file, detail) = (self.file.clone(), error.to_string());
+            TraceError::Corrupt { file, detail }
+        })
     }
 
     fn numbers<'a, T: ArrowPrimitiveType>(

@@ -11,6 +11,7 @@ use parquet::file::metadata::KeyValue;
 use proptest::prelude::*;
 
 use super::*;
+use crate::content_hash::ContentHasher;
 
 fn any_event() -> impl Strategy<Value = Event> {
     let operation = (0..Operation::ALL.len()).prop_map(|index| Operation::ALL[index]);
@@ -62,16 +63,26 @@ proptest! {
         prop_assert_eq!(events, read);
     }
 
-    #[test]
-    fn damage_is_an_error_or_unnoticed_but_never_a_panic(at: prop::sample::Index, to: u8, cut: prop::sample::Index) {
-        let events: Vec<Event> = (0..50).map(|time| Event { time, ..alloc() }).collect();
-        let (_, mut content) = write(&events, Metadata::default());
-        let place = at.index(content.len());
-        content[place] = to;
-        let _ = read(content.clone());
-        content.truncate(cut.index(content.len()));
-        prop_assert!(read(content).is_err());
-    }
+}
+
+#[test]
+fn damage_is_noticed() {
+    let events: Vec<Event> = (0..500)
+        .map(|i| Event { time: i * i, pfn: 7919 * i as u32 % 512, task: i as i32 % 5, ..alloc() })
+        .collect();
+    let tasks = [(12, "cc1".to_string())].into();
+    let (_, content) =
+        write(&events, Metadata { tasks, kernel_release: "6.18.1".into(), ..Metadata::default() });
+    crate::damage::is_noticed(&content, 400, |mutant| read(mutant).map_err(|error| error.to_string()));
+}
+
+/// Traces from before there was a hash are read; later ones without one are not.
+#[test]
+fn a_hash_is_required_of_formats_that_have_one() {
+    let before = document(3, 0).replace(&format!("\"format\":{FORMAT}"), "\"format\":1");
+    assert_eq!(read(altered("", None, Some(&before))).unwrap().1.len(), 3);
+    let message = refusal(table("", None, Some(&document(3, 0)), false));
+    assert!(message.contains("(its content hash is missing)"), "{message}");
 }
 
 fn alloc() -> Event {
@@ -121,6 +132,10 @@ fn an_unfinished_trace_leaves_the_old_one() {
 
 /// A trace of three rows, one column of which is replaced.
 fn altered(column: &str, replacement: Option<ArrayRef>, document: Option<&str>) -> Vec<u8> {
+    table(column, replacement, document, true)
+}
+
+fn table(column: &str, replacement: Option<ArrayRef>, document: Option<&str>, hashed: bool) -> Vec<u8> {
     let names: DictionaryArray<UInt8Type> = ["alloc", "free", "exit"].into_iter().collect();
     let columns: [(&str, ArrayRef); 9] = [
         ("time", Arc::new(UInt64Array::from(vec![0, 10, 20]))),
@@ -141,6 +156,11 @@ fn altered(column: &str, replacement: Option<ArrayRef>, document: Option<&str>) 
     let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
     writer.write(&batch).unwrap();
     if let Some(document) = document {
+        let mut hasher = ContentHasher::new(&batch.schema()).unwrap();
+        hasher.add(&batch).unwrap();
+        if hashed {
+            writer.append_key_value_metadata(hasher.finish(&[(METADATA_KEY, document)]).key_value());
+        }
         writer.append_key_value_metadata(KeyValue::new(METADATA_KEY.to_string(), document.to_string()));
     }
     writer.into_inner().unwrap()
@@ -203,8 +223,8 @@ fn a_panic_of_the_parquet_crate_is_an_error() {
 
 #[test]
 fn metadata_is_checked() {
-    let message = refusal(altered("", None, Some(r#"{"format": 2, "new": {}}"#)));
-    assert_eq!(message, "trace in memory has trace format 2, this mmtwin reads up to 1; update mmtwin");
+    let message = refusal(altered("", None, Some(r#"{"format": 3, "new": {}}"#)));
+    assert_eq!(message, "trace in memory has trace format 3, this mmtwin reads up to 2; update mmtwin");
     let message = refusal(altered("", None, Some("{\n  \"format\": 1,\n  oops }")));
     assert!(message.contains("line 3 column 3"), "{message}");
     let message = refusal(altered("", None, Some(r#"{"format": 1}"#)));

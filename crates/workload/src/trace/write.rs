@@ -11,14 +11,15 @@ use arrow_array::{
 use parquet::errors::ParquetError;
 
 use super::{Event, FORMAT, METADATA_KEY, Metadata, Operation, TraceError, schema};
-use crate::partial_file::PartialFile;
+use crate::output::{Existing, Output, OutputFile};
+use crate::parquet_file::ParquetFile;
 
 /// Rows handed to the Parquet writer at a time.
 const BATCH: usize = 1 << 16;
 
 /// Writes a trace, row by row.
 pub struct TraceWriter {
-    file: PartialFile,
+    file: ParquetFile,
     operation_names: ArrayRef,
     batch: Vec<Event>,
     events: u64,
@@ -26,9 +27,14 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Starts `PATH.partial`. What stands at `path` stays until [`finish`](Self::finish) replaces it.
+    /// Writes to `path`. What stands there stays until [`finish`](Self::finish) replaces it.
     pub fn create(path: impl Into<PathBuf>) -> Result<TraceWriter, TraceError> {
-        let file = PartialFile::create(path.into(), schema::schema(), schema::properties())?;
+        TraceWriter::to(Output::at(path, Existing::Replace)?.create()?)
+    }
+
+    /// Writes to `output`.
+    pub fn to(output: OutputFile) -> Result<TraceWriter, TraceError> {
+        let file = ParquetFile::create(output, schema::schema(), schema::properties())?;
         let operation_names =
             Arc::new(StringArray::from_iter_values(Operation::ALL.map(Operation::name))) as ArrayRef;
         let batch = Vec::with_capacity(BATCH);
