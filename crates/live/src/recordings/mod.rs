@@ -13,11 +13,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use workload::output;
 
 mod predictor;
 mod stream;
@@ -136,6 +137,19 @@ pub(crate) fn description<T: DeserializeOwned>(directory: &Path, file: &str) -> 
     toml::from_str(&text).map_err(|error| RecordingError::Description { file, problem: error.to_string() })
 }
 
+/// Writes a file of a recording.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    output::write(path, bytes).map_err(io::Error::other)
+}
+
+/// Writes a file that zstd packs, with a checksum: a flipped bit is not unpacked as other bytes.
+pub(crate) fn write_packed(path: &Path, bytes: &[u8], level: i32) -> io::Result<()> {
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), level)?;
+    encoder.include_checksum(true)?;
+    encoder.write_all(bytes)?;
+    write(path, &encoder.finish()?)
+}
+
 /// The content of a file that zstd has packed, no more than `most` bytes of it, and the file's name for errors.
 pub(crate) fn unpacked(path: &Path, most: u64) -> Result<(String, Vec<u8>), RecordingError> {
     let file = path.display().to_string();
@@ -212,5 +226,46 @@ impl Description {
     /// The zone that `pfn` is in.
     pub fn zone_of(&self, pfn: u32) -> Option<usize> {
         self.zones.iter().position(|zone| (zone.pages.0..zone.pages.1).contains(&pfn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flipped_bit_is_not_unpacked() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.zst");
+        let bytes: Vec<u8> = (0..2000_u32).flat_map(|number| (number * number % 251).to_le_bytes()).collect();
+        write_packed(&path, &bytes, 1).unwrap();
+        assert_eq!(unpacked(&path, u64::MAX).unwrap().1, bytes);
+        let packed = std::fs::read(&path).unwrap();
+        for bit in (0..packed.len() * 8).step_by(7) {
+            let mut flipped = packed.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, flipped).unwrap();
+            if let Ok((_, read)) = unpacked(&path, u64::MAX) {
+                assert_eq!(read, bytes, "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn packed_files_have_a_checksum() {
+        const CHECKSUM: u8 = 4;
+        let directories = std::fs::read_dir(default_directory()).unwrap().map(|entry| entry.unwrap().path());
+        let files =
+            directories.filter(|path| path.is_dir()).flat_map(|path| std::fs::read_dir(path).unwrap());
+        let packed = files
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|x| x == "zst"));
+        let mut seen = 0;
+        for path in packed {
+            // The descriptor of a frame follows its four magic bytes.
+            assert!(std::fs::read(&path).unwrap()[4] & CHECKSUM != 0, "{}", path.display());
+            seen += 1;
+        }
+        assert!(seen > 100, "{seen}");
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Write};
 use super::counts::KernelCounts;
-use crate::recordings::{Description, RecordingError, description, name_of, with_file};
+use crate::recordings::{Description, RecordingError, description, name_of, with_file, write};
 
 /// The file of a recording, in a directory of its own.
 const FILE: &str = "counts.toml";
@@ -71,7 +71,7 @@ impl Recording {
         let io = |source| RecordingError::Io { file: path.display().to_string(), source };
         let text = toml::to_string(self).map_err(|error| io(io::Error::other(error)))?;
         std::fs::create_dir_all(directory).map_err(io)?;
-        std::fs::write(&path, text).map_err(io)
+        write(&path, text.as_bytes()).map_err(io)
     }
 }
 

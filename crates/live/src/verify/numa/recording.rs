@@ -15,7 +15,6 @@
 //! A kernel in emulation writes the same files with [`Recording::write`], a case at a time.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +22,7 @@ use machine::topology::{MAX_NODES, is_distance_table};
 use mm::sysctl::{SettingError, Settings};
 use serde::{Deserialize, Serialize};
 
-use crate::recordings::{RecordingError, description, name_of, unpacked, with_file};
+use crate::recordings::{RecordingError, description, name_of, unpacked, with_file, write, write_packed};
 
 const FILE: &str = "numa.toml";
 /// How the names of a case's files end.
@@ -288,13 +287,12 @@ impl Recording {
         decisions: &[Decision],
     ) -> io::Result<()> {
         let file = |kind: &str| directory.join(format!("{}.{kind}", case.name));
-        let packed = |bytes: &[u8]| zstd::stream::encode_all(bytes, PACKING);
-        fs::write(file(FAULTS), packed(&packed_faults(faults))?)?;
+        write_packed(&file(FAULTS), &packed_faults(faults), PACKING)?;
         let lines: Vec<String> = decisions.iter().map(line).collect();
-        fs::write(file(DECISIONS), packed((HEADER.to_string() + &lines.concat()).as_bytes())?)?;
+        write_packed(&file(DECISIONS), (HEADER.to_string() + &lines.concat()).as_bytes(), PACKING)?;
         let case = Case { faults: faults.len(), ..case.clone() };
         let recording = Recording { cases: vec![case], ..self.clone() };
-        fs::write(directory.join(FILE), toml::to_string(&recording).map_err(io::Error::other)?)
+        write(&directory.join(FILE), toml::to_string(&recording).map_err(io::Error::other)?.as_bytes())
     }
 
     fn unpacked(&self, case: &Case, kind: &str) -> Result<(String, Vec<u8>), RecordingError> {
@@ -426,6 +424,8 @@ fn varint(bytes: &mut &[u8]) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Brought;
 use super::case::Case;
-use crate::recordings::{RecordingError, description, name_of, unpacked_text, with_file};
+use crate::recordings::{
+    RecordingError, description, name_of, unpacked_text, with_file, write, write_packed,
+};
 
 const FILE: &str = "readahead.toml";
 /// Tens of times what a recording has.
@@ -55,14 +57,13 @@ impl Recording {
         fs::create_dir_all(directory).map_err(io)?;
         for (case, reads) in cases {
             let lines: Vec<String> = reads.iter().map(line).collect();
-            let packed =
-                zstd::encode_all(lines.join("\n").as_bytes(), zstd::DEFAULT_COMPRESSION_LEVEL).map_err(io)?;
-            fs::write(directory.join(format!("{}.reads.zst", case.name)), packed).map_err(io)?;
+            let file = directory.join(format!("{}.reads.zst", case.name));
+            write_packed(&file, lines.join("\n").as_bytes(), zstd::DEFAULT_COMPRESSION_LEVEL).map_err(io)?;
         }
         let cases = cases.iter().map(|(case, _)| case.clone()).collect();
         let recording = Recording { kernel, machine, cases, directory: PathBuf::new() };
         let text = toml::to_string(&recording).map_err(|error| io(io::Error::other(error)))?;
-        fs::write(directory.join(FILE), text).map_err(io)
+        write(&directory.join(FILE), text.as_bytes()).map_err(io)
     }
 
     /// The reads of a case, and what each brought in.

@@ -19,7 +19,7 @@ use workload::access::sequences::{Operation, Sequence};
 
 use super::case::{Case, Way};
 use super::residency::{Residency, stays_of_folios};
-use crate::recordings::{RecordingError, description, name_of, unpacked, with_file};
+use crate::recordings::{RecordingError, description, name_of, unpacked, with_file, write, write_packed};
 use crate::verify::readahead::{Brought, read_back};
 
 /// The file of a recording, in a directory of its own.
@@ -155,22 +155,15 @@ impl Recording {
 
     /// Writes a case of a sequence, with what happened in it, into `directory`, which is made if it is not there.
     pub fn add(&mut self, directory: &Path, case: Case, residency: &Residency) -> Result<(), RecordingError> {
-        let write = |file: PathBuf, bytes: Vec<u8>| {
-            let io = |source| RecordingError::Io { file: file.display().to_string(), source };
-            fs::write(&file, bytes).map_err(io)
-        };
         let io = |source| RecordingError::Io { file: directory.display().to_string(), source };
         fs::create_dir_all(directory).map_err(io)?;
         self.directory = directory.to_path_buf();
         for (bytes, kind) in residency.encode().into_iter().zip(["hits", "evictions"]) {
-            write(
-                self.file(&case, kind),
-                zstd::encode_all(&bytes[..], zstd::DEFAULT_COMPRESSION_LEVEL).map_err(io)?,
-            )?;
+            write_packed(&self.file(&case, kind), &bytes, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(io)?;
         }
         self.cases.push(case);
         let text = toml::to_string(self).map_err(|error| io(io::Error::other(error)))?;
-        write(directory.join(FILE), text.into_bytes())
+        write(&directory.join(FILE), text.as_bytes()).map_err(io)
     }
 
     fn file(&self, case: &Case, kind: &str) -> PathBuf {
