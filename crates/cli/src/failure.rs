@@ -11,6 +11,7 @@ use live::record::RecordError;
 use live::verify::VerifyError;
 use std::process::ExitCode;
 use workload::access::AccessError;
+use workload::output::OutputError;
 use workload::trace::TraceError;
 
 /// Why a command fails.
@@ -157,17 +158,31 @@ impl From<ExperimentError> for Failure {
     }
 }
 
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Failure {
+        Failure::new(output_is_input(&error), error)
+    }
+}
+
+/// Where something is to be written is the user's choice; what the system says about it is not.
+fn output_is_input(error: &OutputError) -> bool {
+    !matches!(error, OutputError::Io { .. })
+}
+
 impl From<RecordError> for Failure {
     fn from(error: RecordError) -> Failure {
-        let is_input = matches!(
-            error,
-            RecordError::NoCommand
-                | RecordError::CommandNotFound(_)
-                | RecordError::OutputExists(_)
-                | RecordError::NoDirectory { .. }
-                | RecordError::LeftOver { .. }
-                | RecordError::StillRecording(_)
-        );
+        let is_input = match &error {
+            RecordError::Output(error) => output_is_input(error),
+            error => matches!(
+                error,
+                RecordError::NoCommand
+                    | RecordError::CommandNotFound(_)
+                    | RecordError::LeftOver { .. }
+                    | RecordError::ForeignSpool { .. }
+                    | RecordError::NothingRecorded(_)
+                    | RecordError::StillRecording(_)
+            ),
+        };
         Failure::new(is_input, error)
     }
 }

@@ -17,10 +17,9 @@ use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::register_font;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::fs::File;
-use std::io::BufWriter;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use workload::output;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -96,36 +95,38 @@ pub struct Line {
 impl PlotFile {
     /// Draws `chart` into the file.
     pub fn draw(&self, chart: &Chart) -> Result<(), Failure> {
-        self.try_to_draw(chart).map_err(|error| {
-            Failure::Other(anyhow::anyhow!("{}: cannot write the plot: {error}", self.path.display()))
-        })
+        let picture = self.picture(chart).map_err(|error| {
+            Failure::Other(anyhow::anyhow!("{}: cannot draw the plot: {error}", self.path.display()))
+        })?;
+        Ok(output::write(&self.path, &picture)?)
     }
 
-    fn try_to_draw(&self, chart: &Chart) -> Result<(), Error> {
+    fn picture(&self, chart: &Chart) -> Result<Vec<u8>, Error> {
         register_font("sans-serif", FontStyle::Normal, dejavu::sans::regular())
             .map_err(|_| "the font that comes with the program is damaged")?;
         match self.kind {
             Kind::Svg => {
                 let mut svg = String::new();
                 draw(SVGBackend::with_string(&mut svg, SIZE), chart)?;
-                std::fs::write(&self.path, svg)?;
+                Ok(svg.into_bytes())
             }
             Kind::Png => {
                 let mut pixels = vec![0; SIZE.0 as usize * SIZE.1 as usize * BYTES_A_PIXEL];
                 draw(BitMapBackend::with_buffer(&mut pixels, SIZE), chart)?;
-                write_png(&self.path, &pixels)?;
+                png(&pixels)
             }
         }
-        Ok(())
     }
 }
 
-fn write_png(path: &Path, pixels: &[u8]) -> Result<(), Error> {
-    let mut encoder = png::Encoder::new(BufWriter::new(File::create(path)?), SIZE.0, SIZE.1);
+fn png(pixels: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, SIZE.0, SIZE.1);
     encoder.set_color(png::ColorType::Rgb);
     let mut writer = encoder.write_header()?;
     writer.write_image_data(pixels)?;
-    Ok(writer.finish()?)
+    writer.finish()?;
+    Ok(bytes)
 }
 
 fn draw<B: DrawingBackend>(backend: B, chart: &Chart) -> Result<(), Error>

@@ -10,6 +10,7 @@ use live::record::{DEFAULT_BUFFER_KIB, Demand, Options, Progress, Summary, recor
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use workload::output::{Existing, Output};
 use workload::trace::Ending;
 
 /// Record what a command asks of the page allocator or page cache of this kernel (needs root)
@@ -23,9 +24,10 @@ Examples:
   mmtwin record -o build.parquet -- make -j8
   mmtwin record -o build.parquet --anonymize -- ./server --for 60
   mmtwin record -o files.parquet --page-cache -- make -j8
+  mmtwin record -o /dev/stdout -- make -j8 | ssh laptop 'cat > build.parquet'
   mmtwin record -o build.parquet --recover build.parquet.spool    after the recorder was killed")]
 pub struct Arguments {
-    /// The trace to write
+    /// The trace to write: a file, a pipe, or /dev/stdout, and then what is printed goes to stderr
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
@@ -63,6 +65,7 @@ struct View {
     output: String,
     events: u64,
     lost: u64,
+    left_out: u64,
     seconds: f64,
     bytes: u64,
     ended: Ending,
@@ -76,6 +79,7 @@ impl View {
             output: summary.output.display().to_string(),
             events: summary.events,
             lost: summary.lost,
+            left_out: summary.left_out,
             seconds: summary.seconds,
             bytes: summary.bytes,
             ended: summary.ended,
@@ -91,6 +95,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
         bar.set_style(style);
     }
+    let output = Output::at(&arguments.output, Existing::Replace);
+    let is_output_taken = output.is_ok_and(|output| output.is_standard_output());
     let mut report = |progress: Progress| show(&bar, progress);
     let recorded = match &arguments.recover {
         Some(spool) => recover(spool, &arguments.output, arguments.force, &mut report),
@@ -107,7 +113,9 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     };
     bar.finish_and_clear();
     let summary = recorded?;
-    if arguments.json {
+    if is_output_taken {
+        eprintln!("{}", render(&summary));
+    } else if arguments.json {
         json::print("record", &View::new(&summary))?;
     } else {
         terminal::print(&render(&summary))?;
@@ -160,9 +168,15 @@ fn render(summary: &Summary) -> String {
         Ending::CommandExited => {}
         Ending::Interrupted => text += "\nnote: interrupted; what was recorded by then is in the trace",
         Ending::DiskFull => {
-            text += "\nnote: recording stopped because the disk was nearly full; the command ran on"
+            text += "\nnote: recording stopped because the disk was full or nearly so; the command ran on"
         }
         Ending::RecorderKilled => text += "\nnote: made from what a killed recorder left",
+    }
+    if summary.left_out > 0 {
+        text += &format!(
+            "\nnote: the trace ends after {:.3} s; of what came later not all was recorded, and the {} events that were are left out",
+            summary.seconds, summary.left_out
+        );
     }
     text
 }

@@ -39,8 +39,9 @@ pub struct Command {
 }
 
 impl Command {
-    /// Starts `command`, held before its first instruction.
-    pub fn start(command: &[String]) -> Result<Command, RecordError> {
+    /// Starts `command`, held before its first instruction. Where the trace goes to the standard output, what the command prints
+    /// goes to the standard error.
+    pub fn start(command: &[String], is_output_taken: bool) -> Result<Command, RecordError> {
         let name = command.first().ok_or(RecordError::NoCommand)?;
         let path = find(name).ok_or_else(|| RecordError::CommandNotFound(name.clone()))?;
         let error = |source: io::Error| RecordError::CommandStart { command: name.clone(), source };
@@ -49,6 +50,9 @@ impl Command {
         shell.args(["-c", HOLD]).arg(path).args(&command[1..]);
         if own_group {
             shell.process_group(0);
+        }
+        if is_output_taken {
+            shell.stdout(io::stderr());
         }
         let mut child = shell.spawn().map_err(error)?;
         let pid = Pid::from_child(&child);
@@ -144,7 +148,7 @@ mod tests {
     use super::*;
 
     fn start(command: &[&str]) -> Result<Command, RecordError> {
-        Command::start(&command.iter().map(|word| word.to_string()).collect::<Vec<_>>())
+        Command::start(&command.iter().map(|word| word.to_string()).collect::<Vec<_>>(), false)
     }
 
     #[test]

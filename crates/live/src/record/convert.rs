@@ -7,7 +7,8 @@
 //! ```
 //!
 //! One sub-buffer of each CPU is in memory, and one row group of the trace: the length of a recording does
-//! not matter. A CPU's own order is kept always. Should its clock step back by a little, as the kernel's
+//! not matter. The trace ends where not all CPUs' events are there any more ([`Spool::complete_until`]); where the
+//! kernel dropped some in between, it says so ([`Loss`]). A CPU's own order is kept always. Should its clock step back by a little, as the kernel's
 //! lockless monotonic clock may when it is read from an interrupt, the event gets the time of the one before.
 //! What a record is and where events go is the business of the demand that was recorded.
 
@@ -15,12 +16,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use workload::trace::{Event, Metadata, Operation, TraceWriter};
+use workload::output::OutputFile;
+use workload::trace::{Event, Loss, Metadata, Operation, TraceWriter};
 
 use super::names::TaskNames;
-use super::spool::{Manifest, cpu_file};
+use super::spool::{Manifest, Spool};
 use super::tracepoints::{DecodeError, Decoder, TRACEPOINTS};
 use super::{Demand, Progress, RecordError, page_cache};
 use crate::tracefs::SubBufferLayout;
@@ -38,31 +40,31 @@ pub struct Converted {
     pub by_operation: Vec<(&'static str, u64)>,
 }
 
-/// Makes the trace `output` of the spool in `directory`.
+/// Makes the trace `output` of `spool`.
 pub fn convert(
-    directory: &Path,
+    spool: &Spool,
     manifest: &Manifest,
-    output: &Path,
+    output: OutputFile,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Converted, RecordError> {
     match manifest.demand {
-        Demand::PageAllocator => page_allocator(directory, manifest, output, progress),
-        Demand::PageCache => page_cache::convert(directory, manifest, output, progress),
+        Demand::PageAllocator => page_allocator(spool, manifest, output, progress),
+        Demand::PageCache => page_cache::convert(spool, manifest, output, progress),
     }
 }
 
 fn page_allocator(
-    directory: &Path,
+    spool: &Spool,
     manifest: &Manifest,
-    output: &Path,
+    output: OutputFile,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Converted, RecordError> {
     let decoder = Decoder::new(&TRACEPOINTS, &manifest.parsed_formats()?)?;
     let mut names = TaskNames::default();
-    let mut writer = TraceWriter::create(output)?;
+    let mut writer = TraceWriter::to(output)?;
     let mut counts = [0; Operation::ALL.len()];
-    let missed = merge(
-        directory,
+    let merged = merge(
+        spool,
         manifest,
         |cpu, time, record| decoder.decode(cpu, time, record, &mut names),
         |time, event: Event| {
@@ -71,21 +73,27 @@ fn page_allocator(
         },
         progress,
     )?;
-    let mut metadata = metadata(manifest, missed);
+    let mut metadata = metadata(manifest, merged);
     metadata.tasks = names.finish(manifest.anonymize);
     let (metadata, bytes) = writer.finish(metadata)?;
     Ok(Converted { metadata, bytes, by_operation: occurred(Operation::ALL.map(Operation::name), counts) })
 }
 
 /// What is known once all has been read.
-pub fn metadata(manifest: &Manifest, missed: u64) -> Metadata {
-    let mut metadata = manifest.metadata.clone();
-    metadata.lost = metadata.lost.max(missed);
-    metadata.anonymized = manifest.anonymize;
-    if manifest.anonymize {
-        metadata.command.clear();
-    }
-    metadata
+pub fn metadata(manifest: &Manifest, merged: Merged) -> Metadata {
+    let Merged { losses, left_out } = merged;
+    let lost = losses.iter().fold(0, |lost: u64, loss| lost.saturating_add(loss.events));
+    let anonymized = manifest.anonymize;
+    Metadata { lost, losses, left_out, anonymized, ..manifest.metadata.clone() }
+}
+
+/// What the trace does not have of what was recorded.
+#[derive(Default)]
+pub struct Merged {
+    /// What the kernel dropped.
+    losses: Vec<Loss>,
+    /// Events after the end of the trace.
+    left_out: u64,
 }
 
 /// Names and counts of those that were counted.
@@ -93,21 +101,21 @@ pub fn occurred<const N: usize>(names: [&'static str; N], counts: [u64; N]) -> V
     names.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
 }
 
-/// Decodes the spool in `directory` and gives all events to `sink` in the order of time, with the time since the first.
-/// How many the sub-buffers say were lost.
+/// Decodes `spool` and gives all events to `sink` in the order of time, with the time since the first.
 pub fn merge<E: Copy>(
-    directory: &Path,
+    spool: &Spool,
     manifest: &Manifest,
     mut decode: impl FnMut(u16, u64, &[u8]) -> Result<Option<E>, DecodeError>,
     mut sink: impl FnMut(u64, E) -> Result<(), RecordError>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<u64, RecordError> {
+) -> Result<Merged, RecordError> {
     let layout = SubBufferLayout::parse(&manifest.header_page)?;
+    let complete_until = spool.complete_until(manifest)?;
     let mut streams = Vec::new();
     let mut heads = BinaryHeap::new();
     let mut total_bytes = 0;
     for &cpu in &manifest.cpus {
-        let mut stream = CpuStream::open(directory, cpu, layout.size)?;
+        let mut stream = CpuStream::open(spool, cpu, layout.size)?;
         total_bytes += stream.input.get_ref().metadata().map_err(|source| stream.error(source))?.len();
         if let Some((time, _)) = stream.next(&layout, &mut decode)? {
             heads.push(Reverse((time, streams.len())));
@@ -117,7 +125,7 @@ pub fn merge<E: Copy>(
     }
 
     let start = heads.peek().map_or(0, |Reverse((time, _))| *time);
-    let mut events: u64 = 0;
+    let (mut events, mut left_out, mut end): (u64, u64, u64) = (0, 0, start);
     while let Some(Reverse((_, index))) = heads.pop() {
         // As long as this CPU is the earliest, its events follow one another.
         while let Some((time, event)) = streams[index].next(&layout, &mut decode)? {
@@ -126,15 +134,29 @@ pub fn merge<E: Copy>(
                 streams[index].next -= 1;
                 break;
             }
+            if time >= complete_until {
+                left_out += 1;
+                continue;
+            }
             sink(time - start, event)?;
-            events += 1;
+            (events, end) = (events + 1, time);
             if events.is_multiple_of(PROGRESS_EVENTS) {
                 let read: u64 = streams.iter().map(|stream| stream.index).sum::<u64>() * layout.size as u64;
                 progress(Progress::Converting { events, fraction: read as f64 / total_bytes.max(1) as f64 });
             }
         }
     }
-    Ok(streams.iter().map(|stream| stream.missed).sum())
+    let mut losses = Vec::new();
+    for (index, stream) in streams.into_iter().enumerate() {
+        let told = manifest.lost.get(index).copied().unwrap_or(0);
+        losses.extend(stream.losses_before(end, told));
+    }
+    // As rows have it, their time is since the first event.
+    for loss in &mut losses {
+        (loss.after, loss.before) = (loss.after.max(start) - start, loss.before.max(start) - start);
+    }
+    losses.sort_by_key(|loss| (loss.after, loss.cpu));
+    Ok(Merged { losses, left_out })
 }
 
 /// One CPU's file, and the events of the sub-buffer it is at.
@@ -147,13 +169,13 @@ struct CpuStream<E> {
     events: Vec<(u64, E)>,
     next: usize,
     time: u64,
-    missed: u64,
+    /// With times of the trace clock.
+    losses: Vec<Loss>,
 }
 
 impl<E: Copy> CpuStream<E> {
-    fn open(directory: &Path, cpu: u16, sub_buffer_bytes: usize) -> Result<CpuStream<E>, RecordError> {
-        let path = cpu_file(directory, cpu);
-        let file = File::open(&path).map_err(|source| RecordError::Spool { path: path.clone(), source })?;
+    fn open(spool: &Spool, cpu: u16, sub_buffer_bytes: usize) -> Result<CpuStream<E>, RecordError> {
+        let (path, file) = spool.cpu(cpu)?;
         Ok(CpuStream {
             cpu,
             path,
@@ -163,7 +185,7 @@ impl<E: Copy> CpuStream<E> {
             events: Vec::new(),
             next: 0,
             time: 0,
-            missed: 0,
+            losses: Vec::new(),
         })
     }
 
@@ -195,10 +217,17 @@ impl<E: Copy> CpuStream<E> {
         let (path, index) = (&self.path, self.index);
         let damaged = |source| RecordError::SubBuffer { path: path.clone(), index, source };
         let sub_buffer = layout.open(&self.sub_buffer).map_err(damaged)?;
-        self.missed = self.missed.saturating_add(sub_buffer.missed);
+        let (missed, after) = (sub_buffer.missed, self.time);
+        if missed > 0 {
+            self.losses.push(Loss { cpu: self.cpu, after, before: after, events: missed });
+        }
+        let mut is_first = missed > 0;
         for record in sub_buffer {
             let (time, record) = record.map_err(damaged)?;
             self.time = self.time.max(time);
+            if std::mem::take(&mut is_first) {
+                self.losses.iter_mut().last().into_iter().for_each(|loss| loss.before = self.time);
+            }
             let event = decode(self.cpu, self.time, record).map_err(|source| RecordError::Record {
                 path: path.clone(),
                 index,
@@ -208,6 +237,22 @@ impl<E: Copy> CpuStream<E> {
         }
         self.index += 1;
         Ok(())
+    }
+
+    /// What was lost before the trace ends, with its last event at `end`. The kernel says how many events it lost in all, but not always how
+    /// many at which place, nor that it lost some after the last that is there.
+    fn losses_before(mut self, end: u64, told: u64) -> Vec<Loss> {
+        let known = self.losses.iter().fold(0, |sum: u64, loss| sum.saturating_add(loss.events));
+        let more = told.saturating_sub(known);
+        match self.losses.last_mut() {
+            Some(last) => last.events = last.events.saturating_add(more),
+            None if more > 0 => {
+                self.losses.push(Loss { cpu: self.cpu, after: self.time, before: end, events: more });
+            }
+            None => {}
+        }
+        self.losses.retain(|loss| loss.after < end);
+        self.losses
     }
 
     fn error(&self, source: io::Error) -> RecordError {

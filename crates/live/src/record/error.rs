@@ -1,19 +1,39 @@
 //! Why a recording fails.
 
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-use workload::trace::{Ending, TraceError};
+use workload::output::OutputError;
+use workload::trace::TraceError;
 
 use super::Summary;
 use super::tracepoints::DecodeError;
 use crate::tracefs::{FormatError, RingBufferError, TracefsError};
 
-/// Why events were lost, and what helps.
-fn cause_and_remedy(summary: &Summary) -> (&'static str, &'static str) {
-    match summary.ended {
-        Ending::DiskFull => ("the disk was full", "more room on the disk"),
-        _ => ("the kernel's ring buffers were full", "a larger --buffer"),
+/// What makes the trace of a spool, for a shell, wherever it is typed.
+fn recover_command(spool: &Path, output: &Path) -> String {
+    let is_file = std::fs::metadata(output).is_ok_and(|metadata| metadata.is_file());
+    let force = if is_file { "--force " } else { "" };
+    format!("mmtwin record {force}-o {} --recover {}", quoted(output), quoted(spool))
+}
+
+/// A path as one word of a shell's. Where it has bytes that a terminal may not show as they are, it is written as bash, zsh and
+/// others take it.
+fn quoted(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%=".contains(c);
+    match path.to_str() {
+        Some(text) if text.chars().all(is_plain) => text.to_string(),
+        Some(text) if !text.chars().any(char::is_control) => format!("'{}'", text.replace('\'', r"'\''")),
+        _ => {
+            let bytes = path.as_os_str().as_bytes().iter().map(|&byte| match byte {
+                b'\'' | b'\\' => format!("\\{}", char::from(byte)),
+                b' '..=b'~' => char::from(byte).to_string(),
+                _ => format!("\\x{byte:02x}"),
+            });
+            format!("$'{}'", bytes.collect::<String>())
+        }
     }
 }
 
@@ -70,22 +90,13 @@ pub enum RecordError {
         /// What the system said.
         source: io::Error,
     },
-    /// The trace is there already.
-    #[error("{} exists; choose another name, or replace it with --force", .0.display())]
-    OutputExists(PathBuf),
-    /// The trace's directory is not there.
-    #[error("{}: no directory {}; make it, or write the trace elsewhere", .output.display(), .directory.display())]
-    NoDirectory {
-        /// The trace.
-        output: PathBuf,
-        /// The directory that it was to be in.
-        directory: PathBuf,
-    },
+    /// The trace cannot be written there.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// What a killed recorder left is there.
     #[error(
-        "{} holds what an earlier recording left when it was killed; \
-         make a trace of it with `mmtwin record --recover {}`, or remove the directory",
-        .spool.display(), .output.display()
+        "{} holds what an earlier recording left when it was killed; make a trace of it with `{}`, or remove the directory",
+        .spool.display(), recover_command(.spool, .output)
     )]
     LeftOver {
         /// The spool directory.
@@ -96,6 +107,24 @@ pub enum RecordError {
     /// The recording is still going on.
     #[error("{} is in use by another mmtwin; wait for its recording, or end it with Ctrl-C", .0.display())]
     StillRecording(PathBuf),
+    /// The spool is somebody else's.
+    #[error(
+        "{} belongs to user {owner}, and this runs as another; recover it as that user, or record to another file",
+        .path.display()
+    )]
+    ForeignSpool {
+        /// The spool directory.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// Nothing is in the spool.
+    #[error(
+        "{} holds nothing to recover and was removed: its recorder was killed before the command began, or after its trace \
+         was written",
+        .0.display()
+    )]
+    NothingRecorded(PathBuf),
     /// The spool cannot be read or written.
     #[error("{}: {source}", .path.display())]
     Spool {
@@ -138,8 +167,8 @@ pub enum RecordError {
     /// Recorded, but the trace cannot be written. Nothing is lost: the spool stays.
     #[error(
         "{source}\nwhat was recorded is kept in {}; when the cause is gone, or onto another disk, \
-         make the trace with `mmtwin record --recover {}`",
-        .spool.display(), .output.display()
+         make the trace with `{}`",
+        .spool.display(), recover_command(.spool, .output)
     )]
     Convert {
         /// The spool directory.
@@ -154,8 +183,35 @@ pub enum RecordError {
     Trace(#[from] TraceError),
     /// Events were lost. The trace is written and marked.
     #[error(
-        "{} events were lost ({}); {} holds the other {} and is marked as lossy. Record again with {}",
-        .0.lost, cause_and_remedy(.0).0, .0.output.display(), .0.events, cause_and_remedy(.0).1
+        "{} events were lost (the kernel's ring buffers were full); {} holds the other {} and is marked as lossy. \
+         Record again with a larger --buffer",
+        .0.lost, .0.output.display(), .0.events
     )]
     Lost(Box<Summary>),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_a_quoted_path_as_it_was() {
+        let names: [&[u8]; 6] =
+            [b"build.parquet", b"a b", b"it's", b"-o $HOME `x` \"y\"", b"\x1b[31m'\\\n", b"\xff\xfe"];
+        for name in names {
+            let path = Path::new("/tmp").join(OsStr::from_bytes(name));
+            let words = quoted(&path);
+            assert!(!words.chars().any(char::is_control), "{words:?}");
+            let script = format!("printf %s {words}");
+            let Ok(printed) = std::process::Command::new("bash").args(["-c", &script]).output() else {
+                eprintln!("skipped: no bash");
+                return;
+            };
+            assert_eq!(printed.stdout, path.as_os_str().as_bytes(), "{words}");
+        }
+        assert_eq!(quoted(Path::new("/x/build.parquet")), "/x/build.parquet");
+        assert!(quoted(Path::new("-f")).ends_with("/-f"), "no option");
+    }
 }

@@ -21,13 +21,18 @@
 //! An event costs the recorded command about 170 ns and the spool 31 bytes; the trace has about 5 bytes
 //! an event (measured on 6.18, EPYC).
 //!
+//! The trace is a file that is there when it is whole, or goes into a pipe or device ([`workload::output`]). The spool of a
+//! file is beside it, that of another in /var/tmp.
+//!
 //! Nothing outside the instance is changed. It is removed on success, on an error, on Ctrl-C and on SIGTERM;
 //! what was recorded by then becomes the trace. Should the recorder be killed, the next recording removes
 //! its instance, and [`recover`] makes the trace of its spool.
 //!
-//! Events are lost if a buffer fills faster than the disk takes it, or if the disk is full of a sudden. They
-//! are counted, and the trace says so: the result is then [`RecordError::Lost`].
+//! Events are lost if a buffer fills faster than the disk takes it. They are counted, and the trace says on which CPU and
+//! when: the result is then [`RecordError::Lost`]. Of a recorder that is killed or whose disk is full of a sudden the trace
+//! ends where all CPUs' events are there, at most a second before.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -36,15 +41,18 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use workload::output::{Existing, Output, remove_abandoned};
 use workload::trace::{Ending, FORMAT, Metadata};
 
+use self::anonymize::Anonymizer;
 use self::command::Command;
 use self::interruption::Interruption;
-use self::spool::{Manifest, SpoolLock, Streams};
+use self::spool::{Manifest, Spool, Streams};
 use self::tracepoints::{Decoder, TRACEPOINTS, Tracepoint, WORK_FUNCTION};
 use crate::snapshot;
-use crate::tracefs::{EventFormat, Instance, SubBufferLayout, Tracefs, TracefsError};
+use crate::tracefs::{EventFormat, Instance, SubBufferLayout, Tracefs};
 
+mod anonymize;
 mod command;
 mod convert;
 mod error;
@@ -149,6 +157,8 @@ pub struct Summary {
     pub seconds: f64,
     /// Events that the kernel dropped.
     pub lost: u64,
+    /// Events after the last of the trace, of which not all were recorded.
+    pub left_out: u64,
     /// Size of the trace.
     pub bytes: u64,
     /// How the recording ended.
@@ -194,36 +204,47 @@ impl fmt::Display for Summary {
 /// Events that were lost are an error, [`RecordError::Lost`], although the trace is written: its summary is
 /// in the error. A command that fails is none: its status is in the summary.
 pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summary, RecordError> {
-    let output = &options.output;
     if options.command.is_empty() {
         return Err(RecordError::NoCommand);
     }
-    check_output(output, options.force)?;
-    let spool = spool_directory(output);
-    if spool.exists() {
+    let output = Output::at(&options.output, existing(options.force))?;
+    let path = match output.file() {
+        Some(_) => spool_directory(output.path()),
+        None => new_spool_path(progress)?,
+    };
+    clean_up(&output, progress);
+    if fs::symlink_metadata(&path).is_ok() {
         // Fails if it is in use.
-        SpoolLock::take(&spool)?;
-        return Err(RecordError::LeftOver { spool, output: output.clone() });
+        let spool = Spool::open(&path)?;
+        if spool.manifest()?.is_some() {
+            return Err(RecordError::LeftOver { spool: path, output: options.output.clone() });
+        }
+        spool.remove()?;
+        progress(Progress::Notice(format!(
+            "removed {}, in which nothing was left to recover",
+            path.display()
+        )));
     }
 
     let tracefs = Tracefs::open()?;
     remove_stale_instances(&tracefs, progress)?;
-    let spool_error = |source| RecordError::Spool { path: spool.clone(), source };
-    let mut interruption = Interruption::watch().map_err(spool_error)?;
-    fs::create_dir(&spool).map_err(spool_error)?;
-    let lock = SpoolLock::take(&spool)?;
-    let result = fill_spool(options, &tracefs, &spool, &interruption, progress);
+    let mut interruption =
+        Interruption::watch().map_err(|source| RecordError::Spool { path: path.clone(), source })?;
+    let spool = Spool::create(&path)?;
+    let result = fill_spool(options, &output, &tracefs, &spool, &interruption, progress);
     drop(tracefs);
     // From here on a signal ends the process: the kernel is as before, and the spool can be recovered.
     interruption.stop_watching();
     match result {
-        Ok((manifest, status)) => finish(&lock, &spool, &manifest, output, status, progress),
-        Err(source) if Manifest::exists(&spool) => Err(kept(source, &spool, output)),
-        Err(error) => {
+        Ok((manifest, status)) => finish(spool, &manifest, &output, status, progress),
+        Err(source) => match spool.manifest() {
             // Nothing was recorded yet.
-            fs::remove_dir_all(&spool).map_err(spool_error)?;
-            Err(error)
-        }
+            Ok(None) => {
+                spool.remove()?;
+                Err(source)
+            }
+            _ => Err(kept(source, spool.path(), &output)),
+        },
     }
 }
 
@@ -234,37 +255,54 @@ pub fn recover(
     force: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Summary, RecordError> {
-    check_output(output, force)?;
-    let lock = SpoolLock::take(spool)?;
-    let manifest = Manifest::read(spool)?;
-    match Tracefs::open() {
-        Ok(tracefs) => remove_stale_instances(&tracefs, progress)?,
-        // Making the trace needs neither root nor tracefs.
-        Err(TracefsError::NotRoot | TracefsError::Missing { .. }) => {}
-        Err(error) => return Err(error.into()),
+    let output = Output::at(output, existing(force))?;
+    clean_up(&output, progress);
+    let spool = Spool::open(spool)?;
+    match spool.manifest()? {
+        Some(manifest) => finish(spool, &manifest, &output, None, progress),
+        None => {
+            let path = spool.path().to_path_buf();
+            spool.remove()?;
+            Err(RecordError::NothingRecorded(path))
+        }
     }
-    finish(&lock, spool, &manifest, output, None, progress)
 }
 
-/// Whether a trace can be written there, as far as can be told before there is one.
-fn check_output(output: &Path, force: bool) -> Result<(), RecordError> {
-    // The parent of a bare name is empty.
-    let directory = output.parent().filter(|directory| !directory.as_os_str().is_empty());
-    if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
-        let (output, directory) = (output.to_path_buf(), directory.to_path_buf());
-        return Err(RecordError::NoDirectory { output, directory });
+fn existing(force: bool) -> Existing {
+    if force { Existing::Replace } else { Existing::Keep }
+}
+
+/// Where a spool is kept whose trace goes into a pipe or device.
+fn new_spool_path(progress: &mut dyn FnMut(Progress)) -> Result<PathBuf, RecordError> {
+    let place = std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from);
+    let error = |source| RecordError::Spool { path: place.clone(), source };
+    let directory = tempfile::Builder::new().prefix("mmtwin-").suffix(".spool").tempdir_in(&place);
+    // Only its name is wanted.
+    let path = directory.map_err(error)?.path().to_path_buf();
+    progress(Progress::Notice(format!(
+        "until the trace is written, what is recorded is kept in {}",
+        path.display()
+    )));
+    Ok(path)
+}
+
+/// Removes what killed recorders left, before anything else is judged. What cannot be removed is tried again where it is in the way.
+fn clean_up(output: &Output, progress: &mut dyn FnMut(Progress)) {
+    if let Ok(tracefs) = Tracefs::open() {
+        let _ = remove_stale_instances(&tracefs, progress);
     }
-    if output.exists() && !force {
-        return Err(RecordError::OutputExists(output.to_path_buf()));
+    let directory = output.file().and_then(Path::parent).filter(|place| *place != OsStr::new(""));
+    for path in remove_abandoned(directory.unwrap_or(Path::new("."))).unwrap_or_default() {
+        progress(Progress::Notice(format!("removed {}, left by a process that was killed", path.display())));
     }
-    Ok(())
 }
 
 /// Records into `spool`. Whatever happens, the instance is gone afterwards.
 fn fill_spool(
     options: &Options,
+    output: &Output,
     tracefs: &Tracefs,
-    spool: &Path,
+    spool: &Spool,
     interruption: &Interruption,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Manifest, Option<ExitStatus>), RecordError> {
@@ -274,8 +312,9 @@ fn fill_spool(
     let layout = SubBufferLayout::parse(&header_page)?;
     let cpus = instance.cpus()?;
     // Declared after `instance`: on an early return its buffers are closed before it is removed.
-    let streams = Streams::start(&instance, &cpus, spool, layout.size)?;
-    let mut command = Command::start(&options.command)?;
+    let anonymizer = options.anonymize.then(|| anonymizer(options.demand, layout, &formats)).transpose()?;
+    let streams = Streams::start(&instance, &cpus, spool, layout.size, anonymizer)?;
+    let mut command = Command::start(&options.command, output.is_standard_output())?;
     let failed = |source| RecordError::CommandStart { command: options.command[0].clone(), source };
 
     let mut manifest = Manifest {
@@ -284,11 +323,12 @@ fn fill_spool(
         header_page,
         formats,
         cpus,
+        lost: Vec::new(),
         metadata: Metadata {
             format: FORMAT,
             mmtwin_version: env!("CARGO_PKG_VERSION").to_string(),
             kernel_release: snapshot::kernel_release(),
-            command: options.command.clone(),
+            command: if options.anonymize { Vec::new() } else { options.command.clone() },
             command_task: command.pid(),
             recorder_tasks: streams.tasks(),
             clock: CLOCK.to_string(),
@@ -300,7 +340,7 @@ fn fill_spool(
     };
     manifest.metadata.before = snapshot::snapshot();
     instance.write("tracing_on", "1")?;
-    manifest.write(spool)?;
+    spool.describe(&manifest)?;
     command.release().map_err(failed)?;
 
     let mut ended =
@@ -310,16 +350,11 @@ fn fill_spool(
     if let Err(error) = streams.join() {
         progress(Progress::Notice(format!("recording stopped early: {error}")));
         ended = Ending::DiskFull;
-        // What was on its way through the pipe.
-        manifest.metadata.lost += 1;
     }
-    for &cpu in &manifest.cpus {
-        let statistics = instance.statistics(cpu)?;
-        // All has been read, unless the spool could not be written.
-        manifest.metadata.lost += statistics.lost + statistics.entries;
-    }
+    let lost = |&cpu: &u16| instance.statistics(cpu).map(|statistics| statistics.lost);
+    manifest.lost = manifest.cpus.iter().map(lost).collect::<Result<_, _>>()?;
     manifest.metadata.ended = ended;
-    manifest.write(spool)?;
+    spool.describe(&manifest)?;
     drop(instance);
 
     let mut status = None;
@@ -330,6 +365,18 @@ fn fill_spool(
         status = command.end().map_err(failed)?;
     }
     Ok((manifest, status))
+}
+
+fn anonymizer(
+    demand: Demand,
+    layout: SubBufferLayout,
+    formats: &[String],
+) -> Result<Anonymizer, RecordError> {
+    let formats = formats.iter().map(|text| EventFormat::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    Ok(match demand {
+        Demand::PageAllocator => Anonymizer::new(layout, &TRACEPOINTS, &formats),
+        Demand::PageCache => Anonymizer::new(layout, &page_cache::TRACEPOINTS, &formats),
+    }?)
 }
 
 /// Sets up the instance, tracing still off. Returns the formats of its events.
@@ -420,7 +467,7 @@ fn attend(
     instance: &Instance,
     streams: &Streams,
     interruption: &Interruption,
-    spool: &Path,
+    spool: &Spool,
     progress: &mut dyn FnMut(Progress),
 ) -> io::Result<Ending> {
     let start = Instant::now();
@@ -440,9 +487,9 @@ fn attend(
             return Ok(Ending::DiskFull);
         }
         let bytes = streams.bytes();
-        let disk = rustix::fs::statvfs(spool)?;
+        let disk = rustix::fs::fstatvfs(spool.directory())?;
         if disk.f_bavail.saturating_mul(disk.f_frsize) < SPARE_DISK + bytes / 4 {
-            let place = spool.display();
+            let place = spool.path().display();
             progress(Progress::Notice(format!(
                 "recording stopped: the disk of {place} is nearly full; the command runs on unrecorded"
             )));
@@ -462,24 +509,27 @@ fn attend(
     }
 }
 
-/// Makes the trace and removes the spool. Holding `_lock` says that nobody else does.
+/// Makes the trace and removes the spool.
 fn finish(
-    _lock: &SpoolLock,
-    spool: &Path,
+    spool: Spool,
     manifest: &Manifest,
-    output: &Path,
+    output: &Output,
     status: Option<ExitStatus>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Summary, RecordError> {
-    let converted =
-        convert::convert(spool, manifest, output, progress).map_err(|source| kept(source, spool, output))?;
-    fs::remove_dir_all(spool).map_err(|source| RecordError::Spool { path: spool.to_path_buf(), source })?;
+    let converted = output
+        .create()
+        .map_err(RecordError::from)
+        .and_then(|file| convert::convert(&spool, manifest, file, progress))
+        .map_err(|source| kept(source, spool.path(), output))?;
+    spool.remove()?;
     let summary = Summary {
-        output: output.to_path_buf(),
+        output: output.path().to_path_buf(),
         events: converted.metadata.events,
         by_operation: converted.by_operation,
         seconds: converted.metadata.seconds,
         lost: converted.metadata.lost,
+        left_out: converted.metadata.left_out,
         bytes: converted.bytes,
         ended: converted.metadata.ended,
         status,
@@ -487,8 +537,8 @@ fn finish(
     if summary.lost > 0 { Err(RecordError::Lost(Box::new(summary))) } else { Ok(summary) }
 }
 
-fn kept(source: RecordError, spool: &Path, output: &Path) -> RecordError {
-    let (spool, output) = (spool.to_path_buf(), output.to_path_buf());
+fn kept(source: RecordError, spool: &Path, output: &Output) -> RecordError {
+    let (spool, output) = (spool.to_path_buf(), output.path().to_path_buf());
     RecordError::Convert { spool, output, source: Box::new(source) }
 }
 

@@ -25,17 +25,16 @@ impl TaskNames {
 
     /// Name by task. Anonymized, each distinct name becomes `task-1`, `task-2`, ... in order of its first pid.
     pub fn finish(self, anonymize: bool) -> BTreeMap<i32, String> {
-        let mut aliases: BTreeMap<String, String> = BTreeMap::new();
+        let mut aliases: BTreeMap<[u8; NAME_BYTES], String> = BTreeMap::new();
         self.names
             .into_iter()
             .map(|(task, (_, bytes))| {
-                let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-                let name = String::from_utf8_lossy(name).into_owned();
                 if !anonymize {
-                    return (task, name);
+                    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+                    return (task, String::from_utf8_lossy(name).into_owned());
                 }
                 let next = aliases.len() + 1;
-                (task, aliases.entry(name).or_insert_with(|| format!("task-{next}")).clone())
+                (task, aliases.entry(bytes).or_insert_with(|| format!("task-{next}")).clone())
             })
             .collect()
     }

@@ -18,14 +18,14 @@
 //! (Linux 6.18).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::path::Path;
 
 use workload::access::{
     PAGE_SIZE, PageCacheDocument, PageCacheEvent, PageCacheKind, PageCacheObject, PageCacheWriter,
 };
+use workload::output::OutputFile;
 
 use super::convert::{Converted, merge, metadata, occurred};
-use super::spool::Manifest;
+use super::spool::{Manifest, Spool};
 use super::tracepoints::{DecodeError, Decoder, Layout, Tracepoint, tracepoint};
 use super::{Progress, RecordError};
 
@@ -125,16 +125,16 @@ fn decode(layout: &Layout<What>, cpu: u16, record: &[u8]) -> Result<Record, Deco
     Ok(Record { cpu, task: layout.task(record)?, what })
 }
 
-/// Makes the trace `output` of the spool in `directory`.
+/// Makes the trace `output` of `spool`.
 pub fn convert(
-    directory: &Path,
+    spool: &Spool,
     manifest: &Manifest,
-    output: &Path,
+    output: OutputFile,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Converted, RecordError> {
     let formats = manifest.parsed_formats()?;
     let decoder = Decoder::new(&TRACEPOINTS, &formats)?;
-    let mut writer = PageCacheWriter::create(output)?;
+    let mut writer = PageCacheWriter::to(output)?;
     let mut counts = [0; PageCacheKind::ALL.len()];
     let mut rows = Rows::default();
     let recorder = &manifest.metadata.recorder_tasks;
@@ -145,8 +145,8 @@ pub fn convert(
         }
         Ok(())
     };
-    let missed = merge(
-        directory,
+    let merged = merge(
+        spool,
         manifest,
         |cpu, _, record| decoder.layout(record).map(|layout| decode(layout, cpu, record)).transpose(),
         |time, record: Record| {
@@ -161,7 +161,7 @@ pub fn convert(
     write(&mut rows, true)?;
     let lacks = |tracepoint: &&Tracepoint<What>| formats.iter().all(|format| format.name != tracepoint.name);
     let document = PageCacheDocument {
-        metadata: metadata(manifest, missed),
+        metadata: metadata(manifest, merged),
         objects: if manifest.anonymize { Vec::new() } else { rows.files },
         missing: TRACEPOINTS.iter().filter(lacks).map(Tracepoint::full_name).collect(),
     };

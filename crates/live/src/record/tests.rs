@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use workload::output::OutputError;
 use workload::trace::{Event, Operation, TraceReader};
 
 use super::names::TaskNames;
@@ -32,11 +33,12 @@ fn formats() -> Vec<String> {
 /// A spool as a killed recorder leaves it.
 fn left_over(directory: &Path, raw: [Vec<u8>; 2]) -> (PathBuf, PathBuf) {
     let output = directory.join("a.parquet");
-    let spool = spool_directory(&output);
-    fs::create_dir(&spool).unwrap();
+    let path = spool_directory(&output);
+    let spool = Spool::create(&path).unwrap();
     for (cpu, bytes) in raw.into_iter().enumerate() {
-        fs::write(spool.join(format!("cpu{cpu}.raw")), bytes).unwrap();
+        fs::write(path.join(format!("cpu{cpu}.raw")), bytes).unwrap();
     }
+    complete(&path, [u64::MAX; 2]);
     let metadata = Metadata {
         command: vec!["secret".to_string()],
         ended: Ending::RecorderKilled,
@@ -44,9 +46,15 @@ fn left_over(directory: &Path, raw: [Vec<u8>; 2]) -> (PathBuf, PathBuf) {
     };
     let header_page = HEADER_PAGE.to_string();
     let (demand, cpus) = (Demand::PageAllocator, vec![0, 1]);
-    let manifest = Manifest { demand, anonymize: false, header_page, formats: formats(), cpus, metadata };
-    manifest.write(&spool).unwrap();
-    (spool, output)
+    let (formats, lost) = (formats(), Vec::new());
+    let manifest = Manifest { demand, anonymize: false, header_page, formats, cpus, lost, metadata };
+    spool.describe(&manifest).unwrap();
+    (path, output)
+}
+
+/// Says until when the events of each CPU are there.
+fn complete(spool: &Path, times: [u64; 2]) {
+    fs::write(spool.join("complete"), times.map(u64::to_le_bytes).concat()).unwrap();
 }
 
 fn recover_quietly(spool: &Path, output: &Path) -> Result<Summary, RecordError> {
@@ -108,14 +116,116 @@ fn the_merge_is_a_stable_sort_by_time() {
 fn names_can_be_hidden() {
     let directory = tempfile::tempdir().unwrap();
     let (spool, output) = left_over(directory.path(), raw());
-    let mut manifest = Manifest::read(&spool).unwrap();
-    manifest.anonymize = true;
-    manifest.write(&spool).unwrap();
+    recover_quietly(&spool, &output).unwrap();
+    let (plain, named) = (events(&output), TraceReader::open(&output).unwrap().metadata().tasks.clone());
+    fs::remove_file(&output).unwrap();
+
+    let layout = SubBufferLayout::parse(HEADER_PAGE).unwrap();
+    let anonymizer = anonymizer(Demand::PageAllocator, layout, &formats()).unwrap();
+    let mut hidden = raw();
+    for sub_buffer in hidden.iter_mut().flat_map(|bytes| bytes.chunks_mut(layout.size)) {
+        anonymizer.apply(sub_buffer).unwrap();
+    }
+    for name in named.values().filter(|name| name.len() > 3) {
+        let is_there = |bytes: &[u8]| bytes.windows(name.len()).any(|window| window == name.as_bytes());
+        assert!(raw().iter().any(|bytes| is_there(bytes)), "{name}");
+        assert!(!hidden.iter().any(|bytes| is_there(bytes)), "{name}");
+    }
+    let (spool, output) = left_over(directory.path(), hidden);
+    let opened = Spool::open(&spool).unwrap();
+    let manifest = Manifest { anonymize: true, ..opened.manifest().unwrap().unwrap() };
+    opened.describe(&manifest).unwrap();
+    drop(opened);
     recover_quietly(&spool, &output).unwrap();
     let reader = TraceReader::open(&output).unwrap();
-    let metadata = reader.metadata();
-    assert!(metadata.anonymized && metadata.command.is_empty());
+    let metadata = reader.metadata().clone();
+    assert!(metadata.anonymized);
     assert!(metadata.tasks.values().all(|name| name.starts_with("task-")), "{:?}", metadata.tasks);
+    // The same tasks have the same name as before, under another.
+    let alike = |tasks: &BTreeMap<i32, String>| -> Vec<(i32, i32)> {
+        let pairs = tasks.iter().flat_map(|a| tasks.iter().map(move |b| (a, b)));
+        pairs.filter(|(a, b)| a.1 == b.1).map(|(a, b)| (*a.0, *b.0)).collect()
+    };
+    assert_eq!(alike(&metadata.tasks), alike(&named));
+    assert_eq!(events(&output), plain);
+}
+
+#[test]
+fn a_trace_ends_where_not_all_cpus_are_complete() {
+    let directory = tempfile::tempdir().unwrap();
+    let (spool, output) = left_over(directory.path(), raw());
+    recover_quietly(&spool, &output).unwrap();
+    let all = events(&output);
+    fs::remove_file(&output).unwrap();
+
+    let (spool, output) = left_over(directory.path(), raw());
+    let layout = SubBufferLayout::parse(HEADER_PAGE).unwrap();
+    let start =
+        raw().iter().map(|bytes| layout.open(bytes).unwrap().next().unwrap().unwrap().0).min().unwrap();
+    let until = all[10_000].time;
+    complete(&spool, [u64::MAX, start + until]);
+    let summary = recover_quietly(&spool, &output).unwrap();
+    let kept: Vec<Event> = all.iter().filter(|event| event.time < until).copied().collect();
+    assert!(!kept.is_empty());
+    assert_eq!(events(&output), kept);
+    assert_eq!((summary.lost, summary.left_out), (0, (all.len() - kept.len()) as u64));
+    assert_eq!(TraceReader::open(&output).unwrap().metadata().left_out, summary.left_out);
+}
+
+/// It was killed before the command began, or while it removed the spool.
+#[test]
+fn a_spool_without_a_description_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (spool, output) = left_over(directory.path(), raw());
+    fs::remove_file(spool.join("recording.json")).unwrap();
+    assert!(matches!(recover_quietly(&spool, &output), Err(RecordError::NothingRecorded(_))));
+    assert!(!spool.exists());
+
+    let (spool, output) = left_over(directory.path(), raw());
+    fs::remove_file(spool.join("recording.json")).unwrap();
+    fs::write(spool.join("mine.txt"), "mine").unwrap();
+    let options = Options::new(&output, vec!["true".to_string()]);
+    let error = record(&options, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("a.parquet.spool: Directory not empty"), "{error}");
+    assert_eq!(fs::read_dir(&spool).unwrap().count(), 1, "what is no part of a spool stays");
+}
+
+#[test]
+fn a_spool_is_its_users_alone() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let directory = tempfile::tempdir().unwrap();
+    let (spool, output) = left_over(directory.path(), raw());
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&spool), mode(&spool.join("recording.json"))), (0o700, 0o600));
+
+    // Links that somebody planted are not followed.
+    let precious = directory.path().join("precious");
+    fs::write(&precious, "precious").unwrap();
+    symlink(&precious, spool.join("recording.json.new")).unwrap();
+    let opened = Spool::open(&spool).unwrap();
+    opened.describe(&opened.manifest().unwrap().unwrap()).unwrap();
+    drop(opened);
+    fs::rename(&spool, directory.path().join("elsewhere")).unwrap();
+    symlink(directory.path().join("elsewhere"), &spool).unwrap();
+    assert!(matches!(recover_quietly(&spool, &output), Err(RecordError::Spool { .. })));
+    assert_eq!(fs::read(&precious).unwrap(), b"precious");
+}
+
+#[test]
+fn what_was_recorded_can_go_into_a_pipe() {
+    let directory = tempfile::tempdir().unwrap();
+    let (spool, _) = left_over(directory.path(), raw());
+    let fifo = directory.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+        .unwrap();
+    let reader = {
+        let fifo = fifo.clone();
+        std::thread::spawn(move || fs::read(fifo).unwrap())
+    };
+    let summary = recover_quietly(&spool, &fifo).unwrap();
+    let bytes = reader.join().unwrap();
+    assert_eq!(bytes.len() as u64, summary.bytes);
+    assert_eq!(TraceReader::from_bytes(bytes.into()).unwrap().count(), 18929);
 }
 
 #[test]
@@ -143,6 +253,12 @@ fn lost_events_fail_but_the_trace_is_kept() {
     assert!(error.to_string().ends_with("Record again with a larger --buffer"), "{error}");
     let reader = TraceReader::open(&output).unwrap();
     assert_eq!((reader.metadata().lost, reader.metadata().events), (1, 18929));
+    let [loss] = reader.metadata().losses[..] else { panic!("{:?}", reader.metadata().losses) };
+    assert_eq!((loss.cpu, loss.events), (0, 1));
+    let times: Vec<u64> =
+        events(&output).iter().filter(|event| event.cpu == 0).map(|event| event.time).collect();
+    let at = times.iter().position(|&time| time == loss.before).unwrap();
+    assert_eq!(times[at - 1], loss.after, "between two events of the CPU that follow one another");
     assert!(reader.require_lossless().is_err());
 }
 
@@ -154,7 +270,8 @@ fn a_damaged_spool_is_named_and_kept() {
     let (spool, output) = left_over(directory.path(), [cpu0, cpu1]);
     let error = recover_quietly(&spool, &output).unwrap_err().to_string();
     assert!(error.contains("cpu1.raw: sub-buffer 3: the sub-buffer is damaged at byte 8"), "{error}");
-    assert!(error.contains("make the trace with `mmtwin record --recover "), "{error}");
+    let command = format!("`mmtwin record -o {} --recover {}`", output.display(), spool.display());
+    assert!(error.contains(&command), "{error}");
     assert!(spool.join("recording.json").exists());
     assert!(!output.exists());
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no half-written trace is left");
@@ -166,15 +283,15 @@ fn nothing_that_exists_is_overwritten() {
     let (spool, output) = left_over(directory.path(), raw());
     let options = Options::new(&output, vec!["true".to_string()]);
     let refusal = || record(&options, &mut |_| {}).unwrap_err().to_string();
-    assert!(refusal().contains("make a trace of it with `mmtwin record --recover "), "{}", refusal());
+    assert!(refusal().contains("make a trace of it with `mmtwin record -o "), "{}", refusal());
     {
-        let _in_use = SpoolLock::take(&spool).unwrap();
+        let _in_use = Spool::open(&spool).unwrap();
         assert!(refusal().contains("is in use by another mmtwin"), "{}", refusal());
         assert!(matches!(recover_quietly(&spool, &output), Err(RecordError::StillRecording(_))));
     }
     fs::write(&output, "old").unwrap();
     assert!(refusal().ends_with("choose another name, or replace it with --force"), "{}", refusal());
-    assert!(matches!(recover_quietly(&spool, &output), Err(RecordError::OutputExists(_))));
+    assert!(matches!(recover_quietly(&spool, &output), Err(RecordError::Output(OutputError::Exists(_)))));
     assert_eq!(fs::read(&output).unwrap(), b"old");
 }
 
@@ -211,11 +328,8 @@ fn a_missing_directory_is_named_before_recording() {
     let (spool, _) = left_over(directory.path(), raw());
     let missing = directory.path().join("none");
     let output = missing.join("z.parquet");
-    let expected = format!(
-        "{}: no directory {}; make it, or write the trace elsewhere",
-        output.display(),
-        missing.display()
-    );
+    let expected =
+        format!("{}: no directory {}; make it, or write elsewhere", output.display(), missing.display());
     let recorded = record(&Options::new(&output, vec!["true".to_string()]), &mut |_| {});
     assert_eq!(recorded.unwrap_err().to_string(), expected);
     assert_eq!(recover_quietly(&spool, &output).unwrap_err().to_string(), expected);

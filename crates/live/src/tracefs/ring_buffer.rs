@@ -15,6 +15,8 @@
 //! Little-endian machines only. Where time and commit lie is read from `events/header_page`, because the
 //! kernel may be 32-bit. In the kernel: `kernel/trace/ring_buffer.c` (6.18).
 
+use std::ops::Range;
+
 use super::Field;
 
 const LENGTH_MASK: u64 = (1 << 27) - 1;
@@ -99,8 +101,21 @@ impl SubBufferLayout {
 }
 
 impl<'a> SubBuffer<'a> {
-    /// The next record and its time in nanoseconds of the trace clock.
-    fn next_record(&mut self) -> Result<Option<(u64, &'a [u8])>, RingBufferError> {
+    /// Where the records lie.
+    pub fn places(mut self) -> impl Iterator<Item = Result<Range<usize>, RingBufferError>> {
+        std::iter::from_fn(move || self.next_place().map(|place| place.map(|(_, place)| place)).transpose())
+    }
+
+    /// The place of the next record, and its time in nanoseconds of the trace clock.
+    fn next_place(&mut self) -> Result<Option<(u64, Range<usize>)>, RingBufferError> {
+        let place = self.find_place();
+        if place.is_err() {
+            self.position = self.end;
+        }
+        place
+    }
+
+    fn find_place(&mut self) -> Result<Option<(u64, Range<usize>)>, RingBufferError> {
         while self.position < self.end {
             let header = self.word()?;
             let (kind, delta) = (header & 31, u64::from(header >> 5));
@@ -136,18 +151,18 @@ impl<'a> SubBuffer<'a> {
 
     fn word(&mut self) -> Result<u32, RingBufferError> {
         let at = self.position;
-        let bytes = self.take(4)?;
-        bytes.try_into().map(u32::from_le_bytes).map_err(|_| RingBufferError::Damaged(at))
+        let place = self.take(4)?;
+        self.bytes[place].try_into().map(u32::from_le_bytes).map_err(|_| RingBufferError::Damaged(at))
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], RingBufferError> {
+    fn take(&mut self, length: usize) -> Result<Range<usize>, RingBufferError> {
         let damaged = RingBufferError::Damaged(self.position);
         // Entries are whole words.
         let next = self.position.checked_add(length.next_multiple_of(4)).filter(|next| *next <= self.end);
         let next = next.ok_or(damaged)?;
-        let bytes = &self.bytes[self.position..self.position + length];
+        let place = self.position..self.position + length;
         self.position = next;
-        Ok(bytes)
+        Ok(place)
     }
 }
 
@@ -155,11 +170,8 @@ impl<'a> Iterator for SubBuffer<'a> {
     type Item = Result<(u64, &'a [u8]), RingBufferError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let record = self.next_record();
-        if record.is_err() {
-            self.position = self.end;
-        }
-        record.transpose()
+        let place = self.next_place().transpose()?;
+        Some(place.map(|(time, place)| (time, &self.bytes[place])))
     }
 }
 
