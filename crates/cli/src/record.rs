@@ -18,7 +18,7 @@ use workload::trace::Ending;
 #[command(after_help = "\
 The whole machine is recorded while the command runs. The trace is a Parquet file;
 `mmtwin replay` takes it. With --page-cache it has the pages of files that were looked up, and
-`mmtwin mrc` takes it.
+`mmtwin mrc` takes it. Where it goes to /dev/stdout, all else that is printed goes to stderr.
 
 Examples:
   mmtwin record -o build.parquet -- make -j8
@@ -27,7 +27,7 @@ Examples:
   mmtwin record -o /dev/stdout -- make -j8 | ssh laptop 'cat > build.parquet'
   mmtwin record -o build.parquet --recover build.parquet.spool    after the recorder was killed")]
 pub struct Arguments {
-    /// The trace to write: a file, a pipe, or /dev/stdout, and then what is printed goes to stderr
+    /// The trace to write; a pipe or device (/dev/stdout) too
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
@@ -114,7 +114,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     bar.finish_and_clear();
     let summary = recorded?;
     if is_output_taken {
-        eprintln!("{}", render(&summary));
+        terminal::say(render(&summary));
     } else if arguments.json {
         json::print("record", &View::new(&summary))?;
     } else {
