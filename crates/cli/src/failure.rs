@@ -7,6 +7,8 @@ use lab::results::ResultsError;
 use lab::rulers::{CurveError, SequenceError};
 use lab::scenario::ScenarioError;
 use lab::simulation::RunError;
+use live::guard::GuardError;
+use live::qemu::QemuError;
 use live::record::RecordError;
 use live::verify::VerifyError;
 use std::process::ExitCode;
@@ -194,6 +196,8 @@ impl From<VerifyError> for Failure {
                 crate::terminal::say(&error);
                 Failure::Interrupted
             }
+            VerifyError::Qemu(QemuError::Place(_) | QemuError::Guard(GuardError::Place(_)))
+            | VerifyError::Guard(GuardError::Place(_)) => Failure::new(true, error),
             VerifyError::Recording(_) | VerifyError::Trace(_) | VerifyError::Release { .. } => {
                 Failure::new(true, error)
             }

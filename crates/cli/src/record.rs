@@ -5,6 +5,7 @@ use crate::json;
 use crate::number::number;
 use crate::table::Grid;
 use crate::terminal;
+use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use live::record::{DEFAULT_BUFFER_KIB, Demand, Options, Progress, Summary, record, recover};
 use serde::Serialize;
@@ -91,6 +92,7 @@ impl View {
 
 /// Records.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    live::guard::put_back_left().context("what a killed mmtwin left")?;
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
         bar.set_style(style);

@@ -209,6 +209,7 @@ struct View<'a> {
 
 /// Verifies.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    live::guard::put_back_left().context("what a killed mmtwin left")?;
     let mechanism = Mechanism::find(&arguments.mechanism)?;
     let workloads = mechanism.workloads(&arguments.workloads)?;
     if arguments.qemu && mechanism.emulated.is_none() {

@@ -9,7 +9,10 @@
 //! [`tracefs`] and [`proc`] know file formats, [`snapshot`] reads the running kernel, [`record`] puts them together.
 //! [`qemu`] boots other kernels, for [`verify`] to ask them too.
 
+mod checksums;
+pub mod guard;
 mod notice;
+pub mod places;
 pub mod proc;
 pub mod qemu;
 pub mod record;

@@ -9,9 +9,9 @@ use workload::trace::{Ending, Operation, TraceReader};
 
 /// The instances of this process that exist.
 fn own_instances(tracefs: &Path) -> usize {
-    let name = format!("mmtwin-{}", std::process::id());
+    let name = format!("mmtwin-{}-", std::process::id());
     let instances = std::fs::read_dir(tracefs.join("instances")).unwrap();
-    instances.filter(|entry| entry.as_ref().unwrap().file_name() == name.as_str()).count()
+    instances.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with(&name)).count()
 }
 
 fn command(words: &[&str]) -> Vec<String> {

@@ -6,15 +6,17 @@
 //!                      the packages that apt would install for it on this machine, firmware and libraries among them
 //! ```
 //!
+//! apt checks what it downloads by the signed lists of the archive. Hashes of all files are noted then, and checked before the program is
+//! run again.
+//!
 //! In deterministic time, older versions let one CPU run on while it waits for another to start: 7.2 was still at that after
 //! minutes, 10.0 needs milliseconds.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::packages::{Apt, download};
-use super::{QemuError, file_error, find, output};
+use super::{Cache, QemuError, find, output};
 
 const PROGRAM: &str = "qemu-system-x86_64";
 const PACKAGE: &str = "qemu-system-x86";
@@ -36,7 +38,7 @@ pub struct Emulator {
 
 impl Emulator {
     /// One for machines with so many CPUs; it may be kept in `cache`.
-    pub fn find(cpus: u16, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<Emulator, QemuError> {
+    pub fn find(cpus: u16, cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<Emulator, QemuError> {
         let installed = find(PROGRAM, PACKAGE).map(|program| Emulator {
             program,
             firmware: Vec::new(),
@@ -50,40 +52,41 @@ impl Emulator {
         {
             return Ok(emulator);
         }
-        let root = cache.join("qemu").join(SUITE);
-        let under = |places: [&str; 2]| places.iter().map(|place| root.join(place)).collect();
-        let unpacked = Emulator {
-            program: root.join("usr/bin").join(PROGRAM),
-            firmware: under(FIRMWARE),
-            libraries: under(LIBRARIES),
-        };
+        let root = cache.directory("qemu")?.join(SUITE);
+        let unpacked = Emulator::unpacked(&root);
         // One that was unpacked before may miss a library that was installed then.
-        if unpacked.major_version().is_err() {
+        if Cache::check(&root).is_err() || unpacked.major_version().is_err() {
             Emulator::unpack(&root, cache, progress)?;
         }
         unpacked.major_version().map(|_| unpacked)
     }
 
+    /// The one that is unpacked in `root`.
+    fn unpacked(root: &Path) -> Emulator {
+        let under = |places: [&str; 2]| places.iter().map(|place| root.join(place)).collect();
+        Emulator {
+            program: root.join("usr/bin").join(PROGRAM),
+            firmware: under(FIRMWARE),
+            libraries: under(LIBRARIES),
+        }
+    }
+
     /// Unpacks what this machine would have to install, in place of what is in `root`.
-    fn unpack(root: &Path, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), QemuError> {
+    fn unpack(root: &Path, cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<(), QemuError> {
         progress("looking for a newer QEMU in Debian's archive");
         let apt = Apt::open(cache)?;
-        let place = cache.join("qemu");
-        fs::create_dir_all(&place).map_err(file_error(&place))?;
-        let new = tempfile::tempdir_in(&place).map_err(file_error(&place))?;
-        for package in apt.would_install(PACKAGE, SUITE, cache)? {
+        let new = cache.unfinished()?;
+        for package in apt.would_install(PACKAGE, SUITE)? {
             progress(&format!("downloading {package}"));
             download(&apt, &package, new.path(), cache)?;
         }
-        if root.exists() {
-            fs::remove_dir_all(root).map_err(file_error(root))?;
-        }
-        fs::rename(new.keep(), root).map_err(file_error(root))
+        cache.keep(new.path(), root)
     }
 
-    /// A call of it.
-    pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+    /// A call of it, which ends when this process is killed.
+    pub fn command(&self) -> Result<Command, QemuError> {
+        let mut command = Command::new(find("setpriv", "util-linux")?);
+        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program);
         self.firmware.iter().for_each(|place| {
             command.arg("-L").arg(place);
         });
@@ -92,11 +95,11 @@ impl Emulator {
         {
             command.env("LD_LIBRARY_PATH", libraries);
         }
-        command
+        Ok(command)
     }
 
     fn major_version(&self) -> Result<u32, QemuError> {
-        let text = output(self.command().arg("--version"))?;
+        let text = output(self.command()?.arg("--version"))?;
         major(&text)
             .ok_or_else(|| QemuError::Failed { program: PROGRAM.into(), message: "it has no version".into() })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{Emulator, KernelFiles, QemuError, file_error, initramfs};
+use super::{Cache, Emulator, KernelFiles, QemuError, file_error, initramfs};
 
 /// A guest that says nothing for so long is stuck.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -60,20 +60,21 @@ pub struct GuestFile {
 
 impl Machine {
     /// Boots `kernel` in `emulator` with this program as init, which gets `words`, and gives the files that it sends. What it says is left
-    /// in the file `console`. `interrupted` ends the machine.
+    /// in the file `console`; what it takes besides is in `cache` meanwhile. `interrupted` ends the machine.
     pub fn run(
         &self,
         emulator: &Emulator,
         kernel: &KernelFiles,
         words: &[&str],
         console: &Path,
+        cache: &Cache,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<GuestFile>, QemuError> {
-        let place = tempfile::tempdir().map_err(file_error(&std::env::temp_dir()))?;
+        let place = cache.unfinished()?;
         let [archive, results] = ["initramfs", "results"].map(|name| place.path().join(name));
         initramfs::write(kernel, &archive)?;
         let serial = |path: &Path| format!("file:{}", path.display());
-        let mut command = emulator.command();
+        let mut command = emulator.command()?;
         command.args(REPEATABLE);
         command.args(["-icount", &format!("shift={},sleep=off,align=off", self.instruction_shift)]);
         command.args(["-m", &self.memory_mib.to_string(), "-smp", &self.cpus.to_string()]);

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! **Nothing is installed.** Packages are downloaded by apt with lists and folders of its own, which are in the user's cache
-//! directory, and only the kernel and one module are kept of them. The guest needs no other package: its init is this
+//! directory, and only the kernel and one module are kept of them, with their hashes. The guest needs no other package: its init is this
 //! program, with the shared libraries that are mapped into it here.
 //!
 //! **A run repeats bit for bit.** Time is the number of executed instructions (`-icount`), each of the same length, and nothing
@@ -17,9 +17,14 @@
 //!
 //! Results go through a serial line as text, because shared memory of a device would have to be mapped.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::checksums;
+use crate::guard::{Guard, GuardError, TemporaryDirectory};
+use crate::places::{self, PlaceError};
 
 mod emulator;
 pub mod guest;
@@ -34,6 +39,12 @@ pub use packages::{KERNELS, Kernel, KernelFiles};
 /// Why a kernel cannot be emulated; says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum QemuError {
+    /// Nobody can tell who put there what would be run.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// What is left behind could not be removed.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     /// A program is not there.
     #[error("there is no {program}; install Debian's package {package}")]
     Missing {
@@ -53,7 +64,8 @@ pub enum QemuError {
     /// No package has the kernel.
     #[error(
         "no package has Linux {release}: apt knows no archive of Debian's, or that has no {prefix}*-cloud-amd64 any more; \
-         put its vmlinuz and brd.ko into {}", .directory.display()
+         put its vmlinuz and brd.ko into {}, with what `sha256sum vmlinuz brd.ko > {SUMS}` writes there", .directory.display(),
+        SUMS = checksums::SUMS
     )]
     NoPackage {
         /// The release.
@@ -90,10 +102,11 @@ fn file_error(path: &Path) -> impl Fn(io::Error) -> QemuError {
     move |source| QemuError::File { path: path.clone(), source }
 }
 
-/// Where `program` is, also where only root looks.
+/// Where `program` is, also where only root looks. What is in the current directory is not taken for it.
 fn find(program: &'static str, package: &'static str) -> Result<PathBuf, QemuError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    let places = places.filter(|place| place.is_absolute());
     let mut found = places.map(|place| place.join(program)).filter(|path| path.is_file());
     found.next().ok_or(QemuError::Missing { program, package })
 }
@@ -110,9 +123,46 @@ fn output(command: &mut Command) -> Result<String, QemuError> {
     Err(QemuError::Failed { program, message })
 }
 
-/// Where downloads are kept: `mmtwin` in `$XDG_CACHE_HOME`, or in `.cache` of the home directory, if there is one.
-pub fn cache() -> PathBuf {
-    let directory = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let home = || directory("HOME").map(|home| home.join(".cache"));
-    directory("XDG_CACHE_HOME").or_else(home).unwrap_or_else(std::env::temp_dir).join("mmtwin")
+/// Where downloads are kept, and what emulated kernels did. It is the user's own ([`places::cache`]), and what is run from there is
+/// what was put there ([`checksums`]).
+pub struct Cache {
+    root: PathBuf,
+    guard: Guard,
+}
+
+impl Cache {
+    /// Finds it, or makes it.
+    pub fn open() -> Result<Cache, QemuError> {
+        Ok(Cache { root: places::cache()?, guard: Guard::take()? })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// A directory in it, which is made if it is not there.
+    fn directory(&self, name: &str) -> Result<PathBuf, QemuError> {
+        Ok(places::own(&self.root.join(name), "remove it")?)
+    }
+
+    /// A directory in it that is removed whatever happens, for what is not complete.
+    fn unfinished(&self) -> Result<TemporaryDirectory, QemuError> {
+        self.guard.directory(&self.root).map_err(file_error(&self.root))
+    }
+
+    /// Puts a complete directory in the place of another, with the hashes of all that is in it.
+    pub(crate) fn keep(&self, complete: &Path, place: &Path) -> Result<(), QemuError> {
+        checksums::note(complete).map_err(file_error(complete))?;
+        if place.exists() {
+            fs::remove_dir_all(place).map_err(file_error(place))?;
+        }
+        places::rename(complete, place).map_err(file_error(place))
+    }
+
+    /// Whether a directory in it is the user's own and has what was put there.
+    pub(crate) fn check(place: &Path) -> Result<(), String> {
+        let place = places::check(place, "remove it").map_err(|error| error.to_string())?;
+        checksums::check(&place)
+    }
 }

@@ -5,15 +5,17 @@
 //!   cache/kernels/linux-image-6.12.95+deb12-cloud-amd64/
 //!     vmlinuz            the kernel
 //!     brd.ko, brd.ko.xz  its disk in memory, as it comes
+//!     SHA256SUMS         their hashes
 //! ```
 //!
-//! apt is told where its archive is by what the machine's own sources name; the suites are those that had the kernel.
+//! apt is told where its archive is by what the machine's own sources name; the suites are those that had the kernel. apt checks
+//! what it downloads by the lists that the archive has signed; what is kept is checked by its hashes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{QemuError, file_error, find, output};
+use super::{Cache, QemuError, file_error, find, output};
 
 /// Kept of a package: the kernel, and the module of the disk, packed or not.
 const VMLINUZ: &str = "vmlinuz";
@@ -56,45 +58,48 @@ pub struct KernelFiles {
 
 impl Kernel {
     /// Its files, from `cache` if they are there, or else out of its package.
-    pub fn files(&self, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<KernelFiles, QemuError> {
-        if let Some(files) = self.cached(cache) {
+    pub fn files(&self, cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<KernelFiles, QemuError> {
+        let kernels = cache.directory("kernels")?;
+        if let Some(files) = self.cached(&kernels) {
             return Ok(files);
         }
         progress(&format!("looking for Linux {} in Debian's archive", self.release));
         let apt = Apt::open(cache)?;
-        let names = apt.run("apt-cache", &["pkgnames", self.prefix], cache)?;
+        let names = apt.run("apt-cache", &["pkgnames", self.prefix], cache.path())?;
         let names = names.lines().filter(|name| name.ends_with(FLAVOUR));
         let newest = names.max_by_key(|name| (*name == self.package, numbers(name)));
         let package = newest.ok_or_else(|| QemuError::NoPackage {
             release: self.release,
             prefix: self.prefix,
-            directory: kernels(cache).join(self.package),
+            directory: kernels.join(self.package),
         })?;
         progress(&format!("downloading {package}"));
-        let unpacked = tempfile::tempdir_in(cache).map_err(file_error(cache))?;
+        let [unpacked, kept] = [cache.unfinished()?, cache.unfinished()?];
         download(&apt, package, unpacked.path(), cache)?;
-        keep(unpacked.path(), &kernels(cache).join(package))?;
-        self.cached(cache).ok_or_else(|| QemuError::Failed {
+        pick(unpacked.path(), kept.path())?;
+        cache.keep(kept.path(), &kernels.join(package))?;
+        self.cached(&kernels).ok_or_else(|| QemuError::Failed {
             program: "dpkg".into(),
             message: format!("{package} has no {VMLINUZ} or no {}", MODULES[0]),
         })
     }
 
-    /// The files that are there, those of the recordings' package if possible.
-    fn cached(&self, cache: &Path) -> Option<KernelFiles> {
-        let found = entries(&kernels(cache)).into_iter().filter_map(|directory| {
+    /// The files that are in `kernels` and as they were put there, those of the recordings' package if possible.
+    fn cached(&self, kernels: &Path) -> Option<KernelFiles> {
+        let found = entries(kernels).into_iter().filter_map(|directory| {
             let package = directory.file_name()?.to_str()?.to_string();
             let brd = MODULES.iter().map(|name| directory.join(name)).find(|path| path.is_file())?;
             let files = KernelFiles { package, vmlinuz: directory.join(VMLINUZ), brd };
-            (files.package.starts_with(self.prefix) && files.vmlinuz.is_file()).then_some(files)
+            let is_one = files.package.starts_with(self.prefix) && files.vmlinuz.is_file();
+            (is_one && Cache::check(&directory).is_ok()).then_some(files)
         });
         found.max_by_key(|files| (files.package == self.package, numbers(&files.package)))
     }
 }
 
 /// Unpacks a package, `NAME` or `NAME=VERSION`, into `directory`.
-pub(super) fn download(apt: &Apt, package: &str, directory: &Path, cache: &Path) -> Result<(), QemuError> {
-    let place = tempfile::tempdir_in(cache).map_err(file_error(cache))?;
+pub(super) fn download(apt: &Apt, package: &str, directory: &Path, cache: &Cache) -> Result<(), QemuError> {
+    let place = cache.unfinished()?;
     apt.run("apt-get", &["download", package], place.path())?;
     let archive = entries(place.path()).into_iter().next();
     let archive = archive.ok_or_else(|| QemuError::Failed {
@@ -102,10 +107,6 @@ pub(super) fn download(apt: &Apt, package: &str, directory: &Path, cache: &Path)
         message: format!("it left no file of {package}"),
     })?;
     output(Command::new(find("dpkg", "dpkg")?).arg("-x").arg(archive).arg(directory)).map(|_| ())
-}
-
-fn kernels(cache: &Path) -> PathBuf {
-    cache.join("kernels")
 }
 
 /// The numbers in a name, by which versions are compared.
@@ -132,8 +133,7 @@ fn new_packages(simulation: &str) -> Vec<String> {
 }
 
 /// Moves what is needed of an unpacked package.
-fn keep(unpacked: &Path, directory: &Path) -> Result<(), QemuError> {
-    fs::create_dir_all(directory).map_err(file_error(directory))?;
+fn pick(unpacked: &Path, directory: &Path) -> Result<(), QemuError> {
     let mut pending = vec![unpacked.to_path_buf()];
     while let Some(path) = pending.pop() {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -155,11 +155,12 @@ fn keep(unpacked: &Path, directory: &Path) -> Result<(), QemuError> {
 /// apt with lists and state of its own.
 pub(super) struct Apt {
     options: Vec<String>,
+    place: PathBuf,
 }
 
 impl Apt {
-    pub fn open(cache: &Path) -> Result<Apt, QemuError> {
-        let place = cache.join("apt");
+    pub fn open(cache: &Cache) -> Result<Apt, QemuError> {
+        let place = cache.directory("apt")?;
         for directory in ["lists/partial", "archives/partial"] {
             let path = place.join(directory);
             fs::create_dir_all(&path).map_err(file_error(&path))?;
@@ -168,19 +169,22 @@ impl Apt {
         fs::write(&sources, Apt::sources()?).map_err(file_error(&sources))?;
         let status = place.join("status");
         fs::write(&status, "").map_err(file_error(&status))?;
-        let place = place.display();
+        let at = place.display();
         let options = [
-            format!("Dir::State={place}"),
-            format!("Dir::State::lists={place}/lists"),
-            format!("Dir::State::status={place}/status"),
-            format!("Dir::Cache={place}"),
-            format!("Dir::Etc::sourcelist={place}/sources.list"),
+            format!("Dir::State={at}"),
+            format!("Dir::State::lists={at}/lists"),
+            format!("Dir::State::status={at}/status"),
+            format!("Dir::Cache={at}"),
+            format!("Dir::Etc::sourcelist={at}/sources.list"),
+            "Acquire::AllowInsecureRepositories=false".into(),
+            "APT::Get::AllowUnauthenticated=false".into(),
             "Dir::Etc::sourceparts=/dev/null".into(),
             "APT::Architecture=amd64".into(),
             "APT::Sandbox::User=root".into(),
         ];
-        let apt = Apt { options: options.into_iter().flat_map(|option| ["-o".into(), option]).collect() };
-        apt.run("apt-get", &["-q", "update"], cache)?;
+        let options = options.into_iter().flat_map(|option| ["-o".into(), option]).collect();
+        let apt = Apt { options, place };
+        apt.run("apt-get", &["-q", "update"], &apt.place)?;
         Ok(apt)
     }
 
@@ -210,11 +214,11 @@ impl Apt {
 
     /// The packages that installing `package` of `suite` would bring to this machine, it and what it depends on, each as
     /// `NAME=VERSION`.
-    pub fn would_install(&self, package: &str, suite: &str, cache: &Path) -> Result<Vec<String>, QemuError> {
+    pub fn would_install(&self, package: &str, suite: &str) -> Result<Vec<String>, QemuError> {
         let installed = format!("Dir::State::status={INSTALLED}");
         let words =
             ["install", "--simulate", "--no-install-recommends", "-o", &installed, "-t", suite, package];
-        Ok(new_packages(&self.run("apt-get", &words, cache)?))
+        Ok(new_packages(&self.run("apt-get", &words, &self.place)?))
     }
 
     fn run(&self, program: &'static str, words: &[&str], directory: &Path) -> Result<String, QemuError> {
@@ -225,15 +229,17 @@ impl Apt {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksums;
 
     #[test]
     fn the_newest_kernel_is_taken_unless_that_of_the_recordings_is_there() {
         let cache = tempfile::tempdir().unwrap();
         let put = |package: &str, module: &str| {
-            let directory = kernels(cache.path()).join(package);
+            let directory = cache.path().join(package);
             fs::create_dir_all(&directory).unwrap();
             fs::write(directory.join(VMLINUZ), "").unwrap();
             fs::write(directory.join(module), "").unwrap();
+            checksums::note(&directory).unwrap();
         };
         let found = || KERNELS[1].cached(cache.path()).map(|files| files.package);
         put("linux-image-6.1.0-56-cloud-amd64", "brd.ko");
@@ -244,6 +250,9 @@ mod tests {
         assert_eq!(found().as_deref(), Some("linux-image-6.12.100+deb12-cloud-amd64"));
         put(KERNELS[1].package, "brd.ko.xz");
         assert_eq!(found().as_deref(), Some(KERNELS[1].package));
+        // Another program in its place is not booted.
+        fs::write(cache.path().join(KERNELS[1].package).join(VMLINUZ), "planted").unwrap();
+        assert_eq!(found().as_deref(), Some("linux-image-6.12.100+deb12-cloud-amd64"));
     }
 
     #[test]
@@ -265,7 +274,8 @@ mod tests {
         fs::write(place.path().join("new/boot/vmlinuz-6.12"), "kernel").unwrap();
         fs::write(place.path().join("new/boot/config-6.12"), "config").unwrap();
         let kept = place.path().join("kept");
-        keep(&place.path().join("new"), &kept).unwrap();
+        fs::create_dir(&kept).unwrap();
+        pick(&place.path().join("new"), &kept).unwrap();
         assert_eq!(entries(&kept), [kept.join("brd.ko.xz"), kept.join("vmlinuz")]);
         assert_eq!(fs::read_to_string(kept.join("vmlinuz")).unwrap(), "kernel");
     }

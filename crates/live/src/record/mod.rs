@@ -25,8 +25,8 @@
 //! file is beside it, that of another in /var/tmp.
 //!
 //! Nothing outside the instance is changed. It is removed on success, on an error, on Ctrl-C and on SIGTERM;
-//! what was recorded by then becomes the trace. Should the recorder be killed, the next recording removes
-//! its instance, and [`recover`] makes the trace of its spool.
+//! what was recorded by then becomes the trace. Should the recorder be killed, its instance is removed all the same
+//! ([`crate::guard`]), and [`recover`] makes the trace of its spool.
 //!
 //! Events are lost if a buffer fills faster than the disk takes it. They are counted, and the trace says on which CPU and
 //! when: the result is then [`RecordError::Lost`]. Of a recorder that is killed or whose disk is full of a sudden the trace
@@ -227,7 +227,6 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<S
     }
 
     let tracefs = Tracefs::open()?;
-    remove_stale_instances(&tracefs, progress)?;
     let mut interruption =
         Interruption::watch().map_err(|source| RecordError::Spool { path: path.clone(), source })?;
     let spool = Spool::create(&path)?;
@@ -288,9 +287,6 @@ fn new_spool_path(progress: &mut dyn FnMut(Progress)) -> Result<PathBuf, RecordE
 
 /// Removes what killed recorders left, before anything else is judged. What cannot be removed is tried again where it is in the way.
 fn clean_up(output: &Output, progress: &mut dyn FnMut(Progress)) {
-    if let Ok(tracefs) = Tracefs::open() {
-        let _ = remove_stale_instances(&tracefs, progress);
-    }
     let directory = output.file().and_then(Path::parent).filter(|place| *place != OsStr::new(""));
     for path in remove_abandoned(directory.unwrap_or(Path::new("."))).unwrap_or_default() {
         progress(Progress::Notice(format!("removed {}, left by a process that was killed", path.display())));
@@ -540,13 +536,4 @@ fn finish(
 fn kept(source: RecordError, spool: &Path, output: &Output) -> RecordError {
     let (spool, output) = (spool.to_path_buf(), output.path().to_path_buf());
     RecordError::Convert { spool, output, source: Box::new(source) }
-}
-
-fn remove_stale_instances(tracefs: &Tracefs, progress: &mut dyn FnMut(Progress)) -> Result<(), RecordError> {
-    for name in tracefs.remove_stale_instances()? {
-        progress(Progress::Notice(format!(
-            "removed the tracing instance {name}, left by a recorder that was killed"
-        )));
-    }
-    Ok(())
 }

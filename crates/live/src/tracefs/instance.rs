@@ -11,9 +11,6 @@ use rustix::fs::OFlags;
 
 use super::{Tracefs, TracefsError};
 
-/// An instance is named by this and the pid of the process that made it.
-pub const INSTANCE_PREFIX: &str = "mmtwin-";
-
 /// A directory below `instances/`: buffers, events and filters of its own. Dropping it removes it.
 #[derive(Debug)]
 pub struct Instance {
@@ -34,11 +31,11 @@ pub struct BufferStatistics {
 }
 
 impl Instance {
-    /// Makes `instances/mmtwin-PID`, with tracing off.
+    /// Makes `instances/mmtwin-PID-X`, with tracing off.
     pub fn create(tracefs: &Tracefs) -> Result<Instance, TracefsError> {
-        let name = format!("{INSTANCE_PREFIX}{}", std::process::id());
-        let path = tracefs.root().join("instances").join(name);
-        fs::create_dir(&path).map_err(|source| TracefsError::File { path: path.clone(), source })?;
+        let instances = tracefs.root().join("instances");
+        let made = tracefs.guard().kernel_directory(&instances);
+        let path = made.map_err(|source| TracefsError::File { path: instances, source })?;
         let instance = Instance { path };
         instance.write("tracing_on", "0")?;
         Ok(instance)
@@ -144,7 +141,9 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.write("tracing_on", "0");
         let _ = self.write("events/enable", "0");
-        if let Err(error) = Instance::remove(&self.path) {
+        if let Err(error) = Instance::remove(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             say(format_args!("cannot remove {}: {error}; remove it with rmdir", self.path.display()));
         }
     }

@@ -1,7 +1,7 @@
 //! The kernel's tracing file system: where it is, a private instance in it, and what comes out.
 //!
 //! ```text
-//!   /sys/kernel/tracing/instances/mmtwin-4711/
+//!   /sys/kernel/tracing/instances/mmtwin-4711-8fTq/
 //!     trace_clock  buffer_size_kb  tracing_on      the knobs            instance
 //!     events/kmem/mm_page_alloc/{format,enable}    a tracepoint         format
 //!     per_cpu/cpu0/{trace_pipe_raw,stats}          its ring buffer      ring_buffer
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! An instance has buffers, events and filters of its own, so a recording neither disturbs nor sees what else
-//! is traced; removing the directory removes every trace of it. Its name carries the recorder's pid: one
-//! whose pid is gone was left by a recorder that was killed, and may be removed.
+//! is traced; removing the directory removes every trace of it. That, and unmounting what had to be mounted, is under
+//! guard ([`crate::guard`]): it is done also if the recorder is killed.
 //!
 //! In the kernel: `kernel/trace/trace.c` and `kernel/trace/ring_buffer.c` (6.18).
 
@@ -24,7 +24,7 @@ mod ring_buffer;
 mod text;
 
 pub use format::{EventFormat, Field, FormatError};
-pub use instance::{BufferStatistics, INSTANCE_PREFIX, Instance};
+pub use instance::{BufferStatistics, Instance};
 pub use kprobes::Kprobes;
 pub use mount::{Tracefs, TracefsError};
 pub use ring_buffer::{RingBufferError, SubBuffer, SubBufferLayout};

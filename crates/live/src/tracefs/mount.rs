@@ -1,15 +1,11 @@
 //! Finding tracefs, or mounting it for as long as it is needed.
 
-use std::fs;
-use std::io::{
-    self,
-    ErrorKind::{NotFound, ResourceBusy},
-};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{MountFlags, mount};
 
-use super::INSTANCE_PREFIX;
+use crate::guard::{Guard, GuardError};
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
@@ -28,6 +24,9 @@ pub enum TracefsError {
         /// What mounting it said.
         source: io::Error,
     },
+    /// What tracing changes could not be put back.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     /// A file of tracefs cannot be read or written.
     #[error("{path}: {source}")]
     File {
@@ -38,11 +37,11 @@ pub enum TracefsError {
     },
 }
 
-/// The mounted tracing file system. If it had to be mounted, dropping this unmounts it.
+/// The mounted tracing file system, with a guard over all that is done in it. If it had to be mounted, that unmounts it.
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,
-    mounted_here: bool,
+    guard: Guard,
 }
 
 impl Tracefs {
@@ -51,14 +50,24 @@ impl Tracefs {
         if !rustix::process::geteuid().is_root() {
             return Err(TracefsError::NotRoot);
         }
+        Tracefs::with(Guard::take()?)
+    }
+
+    /// The same in an emulated machine.
+    pub fn of_guest() -> Result<Tracefs, TracefsError> {
+        Tracefs::with(Guard::of_guest())
+    }
+
+    fn with(guard: Guard) -> Result<Tracefs, TracefsError> {
         for place in PLACES {
             if Path::new(place).join("instances").is_dir() {
-                return Ok(Tracefs { root: place.into(), mounted_here: false });
+                return Ok(Tracefs { root: place.into(), guard });
             }
         }
+        guard.mount(Path::new(PLACES[0]))?;
         mount("tracefs", PLACES[0], "tracefs", MountFlags::empty(), None)
             .map_err(|error| TracefsError::Missing { source: error.into() })?;
-        Ok(Tracefs { root: PLACES[0].into(), mounted_here: true })
+        Ok(Tracefs { root: PLACES[0].into(), guard })
     }
 
     /// Where it is mounted.
@@ -66,34 +75,8 @@ impl Tracefs {
         &self.root
     }
 
-    /// Removes the instances of recorders that are gone. Returns their names.
-    pub fn remove_stale_instances(&self) -> Result<Vec<String>, TracefsError> {
-        let instances = self.root.join("instances");
-        let error = |source| TracefsError::File { path: instances.clone(), source };
-        let mut removed = Vec::new();
-        for entry in fs::read_dir(&instances).map_err(error)? {
-            let name = entry.map_err(error)?.file_name().to_string_lossy().into_owned();
-            let pid = name.strip_prefix(INSTANCE_PREFIX).and_then(|pid| pid.parse::<u32>().ok());
-            if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-                let path = instances.join(&name);
-                match fs::remove_dir(&path) {
-                    Ok(()) => removed.push(name),
-                    // Removed by somebody else, or somebody reads in it: either way not ours to insist on.
-                    Err(error) if matches!(error.kind(), NotFound | ResourceBusy) => {}
-                    Err(source) => return Err(TracefsError::File { path, source }),
-                }
-            }
-        }
-        removed.sort();
-        Ok(removed)
-    }
-}
-
-impl Drop for Tracefs {
-    fn drop(&mut self) {
-        if self.mounted_here {
-            // Busy only if somebody else began to use it: then it is theirs.
-            let _ = unmount(&self.root, UnmountFlags::empty());
-        }
+    /// What puts back all that is changed, also beside tracing.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
     }
 }

@@ -17,14 +17,17 @@ const BLOCKS: &str = "/sys/devices/system/memory";
 /// Empties the pagesets of the zones that have a block of memory of their own, on all CPUs. Needs root. Where the
 /// kernel cannot take memory offline nothing happens, which shows in the recording.
 pub fn drain_pagesets() {
-    for zone in ["Normal", "Movable"] {
-        if let Some(block) = lowest_block(zone) {
-            // Refused because a page cannot move: that is what was hoped for.
-            if fs::write(block.join("state"), "offline").is_ok() {
-                let _ = fs::write(block.join("state"), "online");
-            }
+    for state in states() {
+        // Refused because a page cannot move: that is what was hoped for.
+        if fs::write(&state, "offline").is_ok() {
+            let _ = fs::write(&state, "online");
         }
     }
+}
+
+/// The files that say whether those blocks are online.
+pub fn states() -> impl Iterator<Item = PathBuf> {
+    ["Normal", "Movable"].into_iter().filter_map(lowest_block).map(|block| block.join("state"))
 }
 
 fn lowest_block(zone: &str) -> Option<PathBuf> {

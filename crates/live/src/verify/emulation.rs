@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 
 use super::VerifyError;
 use super::running_kernel::{Report, failed};
-use crate::qemu::{self, Emulator, KERNELS, Kernel, KernelFiles, Machine, QemuError};
+use crate::qemu::{Cache, Emulator, KERNELS, Kernel, KernelFiles, Machine, QemuError};
 use crate::record::interruption::Interruption;
 
 /// What it takes to boot kernels on a machine.
 pub(super) struct Emulation {
     machine: Machine,
-    cache: PathBuf,
+    cache: Cache,
     interruption: Interruption,
     /// Boots that were made before are made again.
     fresh: bool,
@@ -39,8 +39,7 @@ pub(super) struct Bootable {
 impl Emulation {
     /// Of kernels on `machine`; looks for nothing yet but the cache. `fresh`: what is there is made again.
     pub fn open(machine: Machine, fresh: bool) -> Result<Emulation, VerifyError> {
-        let cache = qemu::cache();
-        fs::create_dir_all(&cache).map_err(|source| failed(cache.display().to_string(), source))?;
+        let cache = Cache::open()?;
         let interruption = Interruption::watch().map_err(|source| failed("signals", source))?;
         Ok(Emulation { machine, cache, interruption, fresh, reused: 0 })
     }
@@ -68,7 +67,7 @@ impl Emulation {
 
     /// Where the files of a case are left.
     pub fn place(&self, mechanism: &str, bootable: &Bootable, case: &str) -> PathBuf {
-        self.cache.join(mechanism).join(&bootable.files.package).join(case)
+        self.cache.path().join(mechanism).join(&bootable.files.package).join(case)
     }
 
     /// Boots a kernel for one case, with `words` for init, and leaves its files in `place`, if they are not there. Whether they
@@ -80,7 +79,7 @@ impl Emulation {
         place: &Path,
         report: &mut Report,
     ) -> Result<bool, VerifyError> {
-        if place.is_dir() && !self.fresh {
+        if !self.fresh && Cache::check(place).is_ok() {
             self.reused += 1;
             return Ok(true);
         }
@@ -98,22 +97,24 @@ impl Emulation {
         let io = |source| QemuError::File { path: place.to_path_buf(), source };
         // A directory of the right name is complete.
         let unfinished = place.with_extension("unfinished");
-        for old in [place, &unfinished].into_iter().filter(|old| old.is_dir()) {
-            fs::remove_dir_all(old).map_err(io)?;
+        if unfinished.is_dir() {
+            fs::remove_dir_all(&unfinished).map_err(io)?;
         }
         fs::create_dir_all(&unfinished).map_err(io)?;
         let console = unfinished.join("console.txt");
         let Bootable { files, emulator, .. } = bootable;
-        for file in self.machine.run(emulator, files, words, &console, &|| self.interruption.asked())? {
+        for file in
+            self.machine.run(emulator, files, words, &console, &self.cache, &|| self.interruption.asked())?
+        {
             fs::write(unfinished.join(file.name), file.content).map_err(io)?;
         }
-        fs::rename(&unfinished, place).map_err(io)
+        self.cache.keep(&unfinished, place)
     }
 
     /// Says in `report` how many boots were not made again.
     pub fn note_reused(&self, report: &mut Report) {
         if self.reused > 0 {
-            let cache = self.cache.display();
+            let cache = self.cache.path().display();
             report.notes.push(format!(
                 "{} boots had been made before and were not made again, see {cache}; --fresh makes them again",
                 self.reused

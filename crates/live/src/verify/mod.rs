@@ -18,10 +18,13 @@
 
 use std::io;
 
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::Serialize;
 use workload::trace::TraceError;
 
+use crate::guard::GuardError;
 use crate::proc::ProcError;
+use crate::qemu::QemuError;
 use crate::record::RecordError;
 use crate::recordings::RecordingError;
 
@@ -29,7 +32,6 @@ mod cause;
 mod closed_loop;
 mod drain;
 mod emulation;
-mod guard;
 mod history;
 pub mod hugetlb;
 pub mod numa;
@@ -47,6 +49,11 @@ pub use closed_loop::closed_loop;
 pub use open_loop::{Annotated, open_loop};
 pub use running_kernel::{Cases, Options, Report, from_recordings, pcp};
 pub use tally::{Agreement, Tally};
+
+/// Has this process, which another of mmtwin started, end when that is killed.
+fn end_with_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
 
 /// One number of the kernel beside the twin's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -94,6 +101,12 @@ pub enum VerifyError {
     /// Its recording cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// What is changed could not be put back.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+    /// Kernels cannot be emulated.
+    #[error(transparent)]
+    Qemu(#[from] QemuError),
     /// /proc/zoneinfo is not as expected.
     #[error(transparent)]
     Proc(#[from] ProcError),

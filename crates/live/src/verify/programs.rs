@@ -23,6 +23,7 @@ use std::str::FromStr;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::drain::drain_pagesets;
+use super::end_with_parent;
 
 /// Bytes that one round of the page-fault loop maps.
 const MAPPED: usize = 128 << 20;
@@ -87,6 +88,7 @@ impl FromStr for Program {
 
 /// Runs a workload in this process and leaves the kernel's state before and after in `directory`.
 pub fn run(program: Program, directory: &Path) -> io::Result<()> {
+    end_with_parent()?;
     let cpus = cpus()?;
     // Frees in a row end whatever has made the kernel fetch more at a time.
     let anywhere = sched_getaffinity(None)?;

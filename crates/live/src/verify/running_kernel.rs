@@ -21,12 +21,13 @@ use mm::{Features, MigrateType};
 use workload::trace::{Cache, Ending, Event, Metadata, Operation, TraceReader};
 
 use super::closed_loop::{EmptyLists, Followed, follow};
-use super::guard::{SettingsGuard, sysctl};
+use super::drain;
 use super::history::History;
 use super::open_loop::{Demand, kind};
 use super::programs::{FINAL_STATE, Program, STARTING_STATE};
 use super::replay::{Replay, ReplayZone};
 use super::{Annotated, Cause, Causes, Entry, VerifyError, closed_loop, features, open_loop};
+use crate::guard::{Guard, sysctl};
 use crate::proc::{Zone, ZoneInfo, parse_zoneinfo};
 use crate::record;
 use crate::recordings::{self, Description, Record, ZoneDescription};
@@ -114,8 +115,12 @@ pub fn pcp(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
     }
     let features = features("this machine", &release)?;
     let mut report = Report::of_kernel(release);
-    let guard =
-        SettingsGuard::take(sysctl(FRACTION), Vec::new()).map_err(|source| failed(FRACTION, source))?;
+    let guard = Guard::take()?;
+    // Emptying the pagesets begins to take these offline, and does not get far.
+    for state in drain::states() {
+        guard.setting(state)?;
+    }
+    let setting = guard.setting(sysctl(FRACTION))?;
     let workloads = if options.workloads.is_empty() { &Program::ALL[..] } else { &options.workloads };
     for &program in workloads {
         if let Some(obstacle) = program.obstacle() {
@@ -125,8 +130,8 @@ pub fn pcp(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         for fraction in FRACTIONS {
             let case = format!("{} fraction={fraction}", program.name());
             progress(&format!("recording {case}"));
-            guard.set(&sysctl(FRACTION), &fraction.to_string()).map_err(|source| failed(FRACTION, source))?;
-            let recorded = RecordedCase::record(options, program, progress)?;
+            setting.set(&fraction.to_string()).map_err(|source| failed(FRACTION, source))?;
+            let recorded = RecordedCase::record(&guard, options, program, progress)?;
             progress(&format!("replaying {case}"));
             report.entries.extend(recorded.judge(&case, &features, fraction)?);
         }
@@ -165,11 +170,14 @@ struct RecordedCase {
 
 impl RecordedCase {
     fn record(
+        guard: &Guard,
         options: &Options,
         program: Program,
         progress: &mut dyn FnMut(&str),
     ) -> Result<RecordedCase, VerifyError> {
-        let place = tempfile::tempdir().map_err(|source| failed("a temporary directory", source))?;
+        let temporary = std::env::temp_dir();
+        let place = guard.directory(&temporary);
+        let place = place.map_err(|source| failed(temporary.display().to_string(), source))?;
         let trace = place.path().join("trace.parquet");
         let mut command = options.program.clone();
         command.extend([program.name().to_string(), place.path().display().to_string()]);

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::verify::guard::sysctl;
+use crate::guard::sysctl;
 
 /// Bytes of a huge page in KiB: the twin models x86-64's default.
 pub const HUGE_PAGE_KIB: u64 = 2048;

@@ -29,13 +29,13 @@ use rustix::thread::gettid;
 use super::case::{Case, HUGE_PAGE_KIB, Write};
 use super::counts::{KernelCounts, Pool};
 use super::recording::{RecordedCase, Recording, Step};
+use crate::guard::{Setting, sysctl};
 use crate::proc::{parse_meminfo, parse_vmstat, parse_zoneinfo};
 use crate::record::RecordError;
 use crate::record::interruption::Interruption;
 use crate::snapshot;
 use crate::tracefs::{Instance, Tracefs, TracefsError};
 use crate::verify::VerifyError;
-use crate::verify::guard::{SettingsGuard, sysctl};
 use crate::verify::running_kernel::{cpus_in_range, description, failed, replay_zone};
 
 /// Whether pages that come to the pool are optimised.
@@ -94,15 +94,15 @@ pub fn obstacle() -> Option<String> {
 /// Records all cases that fit.
 pub fn record(progress: &mut dyn FnMut(&str)) -> Result<Recording, VerifyError> {
     let tracefs = Tracefs::open().map_err(RecordError::from)?;
-    tracefs.remove_stale_instances().map_err(RecordError::from)?;
     let interruption = Interruption::watch().map_err(|source| failed("signals", source))?;
-    let optimize = sysctl(OPTIMIZE);
-    let mut others = vec![sysctl("vm.nr_overcommit_hugepages")];
-    others.extend(pool_files());
-    let guard = SettingsGuard::take(optimize.clone(), others).map_err(|source| failed(OPTIMIZE, source))?;
+    // What is noted last gets its value back first: pages are freed as the user has it.
+    for path in pool_files().into_iter().chain([sysctl("vm.nr_overcommit_hugepages")]) {
+        tracefs.guard().setting(path)?;
+    }
+    let optimize = tracefs.guard().setting(sysctl(OPTIMIZE))?;
     let instance = prepare(&tracefs).map_err(RecordError::from)?;
     let writer = Writer::start(&instance)?;
-    let mut kernel = Kernel { interruption, guard, instance, writer };
+    let mut kernel = Kernel { writer, instance, optimize, interruption, _tracefs: tracefs };
 
     let mut recording = Recording { machine: machine()?, notes: Vec::new(), cases: Vec::new() };
     // A third of the memory stays free for those who work here.
@@ -126,8 +126,9 @@ pub fn record(progress: &mut dyn FnMut(&str)) -> Result<Recording, VerifyError> 
 struct Kernel {
     writer: Writer,
     instance: Instance,
-    guard: SettingsGuard,
+    optimize: Setting,
     interruption: Interruption,
+    _tracefs: Tracefs,
 }
 
 impl Kernel {
@@ -186,7 +187,7 @@ impl Kernel {
             return Err(VerifyError::Interrupted);
         }
         let optimize = if write.hvo { "1" } else { "0" };
-        self.guard.set(&sysctl(OPTIMIZE), optimize).map_err(|source| failed(OPTIMIZE, source))?;
+        self.optimize.set(optimize).map_err(|source| failed(OPTIMIZE, source))?;
         let path = write.path();
         let request = Request { path: path.clone(), pages: write.pages, traced };
         self.writer.ask(request).map_err(|source| failed(path.display().to_string(), source))

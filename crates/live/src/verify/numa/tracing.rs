@@ -117,7 +117,7 @@ struct Tracing {
 
 impl Tracing {
     fn prepare() -> Result<Tracing, Failure> {
-        let tracefs = Tracefs::open()?;
+        let tracefs = Tracefs::of_guest()?;
         let probe = |(name, kind, what): (&str, &str, &str)| format!("{kind}:{GROUP}/{name} {what}");
         let definitions: Vec<String> = PROBES.into_iter().map(probe).chain([probe_of_work()?]).collect();
         let probes = Kprobes::define(&tracefs, &definitions)?;

@@ -36,14 +36,13 @@ pub fn obstacle() -> Option<String> {
 /// Runs all cases; `progress` is told what is going on.
 pub fn record(progress: &mut dyn FnMut(&str)) -> Result<Vec<(Case, Vec<Brought>)>, VerifyError> {
     let tracefs = Tracefs::open().map_err(RecordError::from)?;
-    tracefs.remove_stale_instances().map_err(RecordError::from)?;
     let place = directory();
     let at = |source| failed(place.display().to_string(), source);
     stay_on_one_cpu().map_err(at)?;
     let mut recorded: Vec<(Case, Vec<Brought>)> = Vec::new();
     for (name, descriptors, reads) in cases() {
         progress(&format!("recording: {name}"));
-        let file = tempfile::NamedTempFile::new_in(&place).map_err(at)?;
+        let file = tracefs.guard().file(&place).map_err(at)?;
         file.as_file().set_len(u64::from(FILE_PAGES) * PAGE_SIZE).map_err(at)?;
         let metadata = file.as_file().metadata().map_err(at)?;
         let limit = |name: &str| limit(metadata.dev(), name);

@@ -17,7 +17,9 @@ use super::recording::Recording;
 use super::running_kernel::{LRU_GEN, Recorder, SEQUENCES};
 use super::{judge, summary, verdict};
 use crate::qemu;
+use crate::record::RecordError;
 use crate::snapshot;
+use crate::tracefs::Tracefs;
 use crate::verify::emulation::Emulation;
 use crate::verify::{Report, VerifyError};
 
@@ -81,7 +83,8 @@ pub fn in_guest(reader: &[String], sequence: &str, lru: Lru) -> Result<PathBuf, 
     set(LRU_GEN, if lru == Lru::MultiGen { "y" } else { "n" })?;
     set(THP, "never")?;
     let record = || -> Result<PathBuf, VerifyError> {
-        let recorder = Recorder::open(reader, Path::new(qemu::guest::DIRECTORY))?;
+        let tracefs = Tracefs::of_guest().map_err(RecordError::from)?;
+        let recorder = Recorder::open(tracefs, reader, Path::new(qemu::guest::DIRECTORY))?;
         let (mut case, residency) = recorder.record(sequence, lru)?;
         case.settings.insert("transparent_hugepage/enabled".into(), "never".into());
         let mut recording =

@@ -2,12 +2,11 @@
 //!
 //! ```text
 //!             where                            limit                    counts
-//!   v1        /sys/fs/cgroup/memory/mmtwin-N   memory.limit_in_bytes    memory.stat, refaults alone
-//!   v2        /sys/fs/cgroup/mmtwin-N          memory.max               memory.stat, all of reclaim
+//!   v1        /sys/fs/cgroup/memory/mmtwin-X   memory.limit_in_bytes    memory.stat, refaults alone
+//!   v2        /sys/fs/cgroup/mmtwin-X          memory.max               memory.stat, all of reclaim
 //! ```
 //!
-//! Its name carries the pid of the process that made it: one whose pid is gone was left by a process that was killed, and is
-//! removed by the next.
+//! It is under guard ([`crate::guard`]), so that it is removed also if this process is killed.
 
 use crate::notice::say;
 use std::collections::BTreeMap;
@@ -17,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use workload::access::PAGE_SIZE;
 
-const PREFIX: &str = "mmtwin-";
+use crate::guard::Guard;
 
 /// The mounted hierarchy that limits memory.
 #[derive(Clone, Debug)]
@@ -56,22 +55,9 @@ impl Hierarchy {
             .into())
     }
 
-    /// Removes the groups of processes that are gone.
-    pub fn remove_stale(&self) {
-        for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
-            if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-                let _ = fs::remove_dir(entry.path());
-            }
-        }
-    }
-
     /// Makes a group that may hold so many pages.
-    pub fn create(&self, max: u64) -> io::Result<MemoryCgroup> {
-        let path = self.root.join(format!("{PREFIX}{}", std::process::id()));
-        fs::create_dir(&path)?;
-        let group = MemoryCgroup { path };
+    pub fn create(&self, guard: &Guard, max: u64) -> io::Result<MemoryCgroup> {
+        let group = MemoryCgroup { path: guard.kernel_directory(&self.root)? };
         fs::write(group.path.join(self.limit), (max * PAGE_SIZE).to_string())?;
         Ok(group)
     }

@@ -14,9 +14,11 @@ use workload::access::PAGE_SIZE;
 use workload::access::sequences::{Operation, Sequence};
 
 use super::memcg::STATISTICS;
+use crate::verify::end_with_parent;
 
 /// Reads `file` in the order of `sequence`, in the group at `group`, whose memory.stat is read every `stat_reads` accesses.
 pub fn run(sequence: &str, file: &Path, group: &Path, stat_reads: u32) -> io::Result<()> {
+    end_with_parent()?;
     let unknown = || io::Error::other(format!("there is no sequence `{sequence}`"));
     let offsets: Option<Vec<u64>> = Sequence::named(sequence)
         .ok_or_else(unknown)?

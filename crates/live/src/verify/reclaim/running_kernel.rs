@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A hole is read without touching the disk, but its pages go through the page cache as any others do. Everything is removed
-//! at the end, on an error, on Ctrl-C and on SIGTERM; what a killed process leaves, the next removes.
+//! at the end, on an error, on a signal, and also if this process is killed ([`crate::guard`]).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,6 @@ use crate::record::RecordError;
 use crate::record::interruption::Interruption;
 use crate::snapshot;
 use crate::tracefs::Tracefs;
-use crate::verify::guard::SettingsGuard;
 use crate::verify::running_kernel::{cpus_in_range, failed};
 use crate::verify::{Cause, Report, VerifyError, features};
 
@@ -80,16 +79,17 @@ pub fn obstacle() -> Option<String> {
 pub fn judge(reader: &[String], progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
     let kernel = snapshot::kernel_release();
     let features = features("this machine", &kernel)?;
-    let recorder = Recorder::open(reader, &directory())?;
-    let guard = Path::new(LRU_GEN).exists().then(|| SettingsGuard::take(LRU_GEN.into(), Vec::new()));
-    let guard = guard.transpose().map_err(|source| failed(LRU_GEN, source))?;
+    let tracefs = Tracefs::open().map_err(RecordError::from)?;
+    let recorder = Recorder::open(tracefs, reader, &directory())?;
+    let lru_gen =
+        Path::new(LRU_GEN).exists().then(|| recorder.tracefs.guard().setting(LRU_GEN)).transpose()?;
     let mut report = Report::of_kernel(kernel);
     let mut verdicts = Vec::new();
     for lru in [Lru::Classic, Lru::MultiGen] {
-        match &guard {
-            Some(guard) => {
+        match &lru_gen {
+            Some(lru_gen) => {
                 let value = if lru == Lru::MultiGen { "y" } else { "n" };
-                guard.set(Path::new(LRU_GEN), value).map_err(|source| failed(LRU_GEN, source))?;
+                lru_gen.set(value).map_err(|source| failed(LRU_GEN, source))?;
             }
             None if lru == Lru::Classic => {}
             None => {
@@ -124,13 +124,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Finds tracing and memory cgroups; `reader` as for [`judge`]. Files are made in `directory`.
-    pub fn open(reader: &[String], directory: &Path) -> Result<Recorder, VerifyError> {
-        let tracefs = Tracefs::open().map_err(RecordError::from)?;
-        tracefs.remove_stale_instances().map_err(RecordError::from)?;
+    /// Finds memory cgroups; `reader` as for [`judge`]. Files are made in `directory`.
+    pub fn open(tracefs: Tracefs, reader: &[String], directory: &Path) -> Result<Recorder, VerifyError> {
         let hierarchy =
             Hierarchy::find().map_err(|problem| failed("/proc/mounts", io::Error::other(problem)))?;
-        hierarchy.remove_stale();
         let text = |path: &str| fs::read_to_string(path).map_err(|source| failed(path, source));
         let cpus = text("/sys/devices/system/cpu/online")?;
         let memory = parse_meminfo(&text("/proc/meminfo")?)?.get("MemTotal").copied().unwrap_or(0);
@@ -151,9 +148,14 @@ impl Recorder {
         let max = sequence.memcg_max.ok_or_else(|| {
             failed(sequence.name, io::Error::other("it is meant for a whole machine, which is not limited"))
         })?;
-        let group = self.hierarchy.create(max).map_err(|source| failed("a memory cgroup", source))?;
+        let group = self
+            .hierarchy
+            .create(self.tracefs.guard(), max)
+            .map_err(|source| failed("a memory cgroup", source))?;
         let place = &self.directory;
-        let file = tempfile::NamedTempFile::new_in(place)
+        let guard = self.tracefs.guard();
+        let file = guard
+            .file(place)
             .and_then(|file| {
                 file.as_file().set_len(u64::from(sequence.file_pages) * PAGE_SIZE)?;
                 Ok(file)

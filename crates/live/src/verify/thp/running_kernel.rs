@@ -30,15 +30,18 @@ use super::recording::RecordedCase;
 use super::script::{Memory, Process, run};
 use mm::huge_memory::stats::MthpStat;
 
+use crate::guard::{Guard, Setting, sysctl};
 use crate::record::interruption::Interruption;
 use crate::verify::VerifyError;
-use crate::verify::guard::SettingsGuard;
 use crate::verify::running_kernel::failed;
 
 const ROOT: &str = "/sys/kernel/mm/transparent_hugepage";
 
 /// How many entries khugepaged may find empty.
 const MAX_PTES_NONE: &str = "khugepaged/max_ptes_none";
+
+/// What `set_recommended_min_free_kbytes` (mm/khugepaged.c) sets, where khugepaged is started and stopped.
+const MIN_FREE_KBYTES: &str = "vm.min_free_kbytes";
 
 /// Undisturbed runs that say what comes of a case.
 const AGREEING: usize = 3;
@@ -195,7 +198,9 @@ fn is_disturbed(before: &Seen, after: &Seen) -> bool {
 }
 
 struct RunningKernel {
-    guard: SettingsGuard,
+    _guard: Guard,
+    /// By the names of their files.
+    settings: BTreeMap<String, Setting>,
     process: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -220,13 +225,18 @@ impl Drop for RunningKernel {
 
 impl RunningKernel {
     fn start(program: &[String]) -> Result<RunningKernel, VerifyError> {
-        let mut files: Vec<PathBuf> = SIZES.iter().map(|&kib| file(&enabled_file(kib))).collect();
-        if has_beside_full() {
-            files.push(file(BESIDE_FULL));
+        let guard = Guard::take()?;
+        // First, so that it gets its value back last: the kernel computes it anew whenever a size is enabled or disabled.
+        guard.setting(sysctl(MIN_FREE_KBYTES))?;
+        let max_ptes_none = guard.setting(file(MAX_PTES_NONE))?;
+        let mut settings = BTreeMap::new();
+        let beside_full = has_beside_full().then(|| BESIDE_FULL.to_string());
+        let sizes = SIZES.iter().map(|&kib| enabled_file(kib));
+        for name in beside_full.into_iter().chain(sizes).chain(["enabled".to_string()]) {
+            let setting = guard.setting(file(&name))?;
+            settings.insert(name, setting);
         }
-        files.push(file(MAX_PTES_NONE));
-        let guard = SettingsGuard::take(file("enabled"), files).map_err(|source| failed(ROOT, source))?;
-        guard.set(&file(MAX_PTES_NONE), "0").map_err(|source| failed(MAX_PTES_NONE, source))?;
+        max_ptes_none.set("0").map_err(|source| failed(MAX_PTES_NONE, source))?;
         // What this process allocates would count too.
         memory::allow_large_folios(false).map_err(|source| failed("PR_SET_THP_DISABLE", source))?;
         let mut command = memory::command(program);
@@ -236,7 +246,8 @@ impl RunningKernel {
         let (orders, answers) = pipes.expect("both were asked for");
         let answers = BufReader::new(answers);
         Ok(RunningKernel {
-            guard,
+            _guard: guard,
+            settings,
             process,
             orders,
             answers,
@@ -304,11 +315,9 @@ impl Memory for RunningKernel {
             if self.written.get(&name).is_some_and(|written| written == value) {
                 continue;
             }
-            let path = file(&name);
-            if !path.exists() {
-                continue;
-            }
-            self.guard.set(&path, value).map_err(|source| failed(path.display().to_string(), source))?;
+            // Not every kernel has all.
+            let Some(setting) = self.settings.get(&name) else { continue };
+            setting.set(value).map_err(|source| failed(setting.path().display().to_string(), source))?;
             self.written.insert(name, value.to_string());
         }
         Ok(())
