@@ -10,6 +10,9 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+/// Where results are unless a command is told otherwise.
+pub const RESULTS: &str = "results";
+
 /// How runs are made and kept.
 #[derive(Args)]
 pub struct SweepArguments {
@@ -22,10 +25,10 @@ pub struct SweepArguments {
     pub jobs: Option<NonZeroUsize>,
 
     /// Results directory; runs that are there already are not made again
-    #[arg(long, value_name = "DIR")]
-    pub results: Option<PathBuf>,
+    #[arg(long, value_name = "DIR", default_value = RESULTS)]
+    pub results: PathBuf,
 
-    /// Make every run again and replace the results
+    /// Make the runs again that are there already; others stay
     #[arg(long)]
     pub fresh: bool,
 

@@ -6,7 +6,7 @@ use crate::json;
 use crate::number::{change, number, percent};
 use crate::run::{notes, title};
 use crate::study::hint;
-use crate::sweep::{directory, sweep};
+use crate::sweep::sweep;
 use crate::table::{Entry, Grid, Tone};
 use crate::terminal;
 use lab::comparison::{Comparison, MetricSummary, TimeShift};
@@ -53,13 +53,12 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Makes the runs of `experiment` and prints the comparison.
 pub fn compare(experiment: &Experiment, arguments: &SweepArguments) -> Result<(), Failure> {
-    let directory = directory(arguments, &experiment.scenario.name);
-    let records = sweep(experiment, &directory, arguments)?;
+    let records = sweep(experiment, arguments)?;
     let comparison = Comparison::new(&experiment.scenario, &experiment.variants, &records);
     if arguments.json {
         return json::print(
             "compare",
-            &View { comparison: &comparison, results: directory.display().to_string() },
+            &View { comparison: &comparison, results: arguments.results.display().to_string() },
         );
     }
     terminal::print(&format!(

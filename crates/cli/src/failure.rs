@@ -141,8 +141,13 @@ impl From<ResultsError> for Failure {
 /// What is in the directory is the user's; that the disk is full is not.
 fn results_are_input(error: &ResultsError) -> bool {
     match error {
-        ResultsError::Foreign { .. } | ResultsError::Damaged { .. } => true,
-        ResultsError::Io { error, .. } => error.kind() == std::io::ErrorKind::NotFound,
+        ResultsError::Foreign { .. }
+        | ResultsError::Damaged { .. }
+        | ResultsError::Earlier { .. }
+        | ResultsError::Recorded { .. } => true,
+        ResultsError::Io { error, .. } => {
+            matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+        }
     }
 }
 

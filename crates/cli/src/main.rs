@@ -22,6 +22,7 @@ mod progress;
 mod published;
 mod record;
 mod replay;
+mod results;
 mod run;
 mod sensitivity;
 mod series;
@@ -78,6 +79,7 @@ enum Command {
     Sensitivity(sensitivity::Arguments),
     Record(record::Arguments),
     Replay(replay::Arguments),
+    Results(results::Arguments),
     Mrc(mrc::Arguments),
     Study(study::Arguments),
     Verify(verify::Arguments),
@@ -133,6 +135,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Sensitivity(arguments) => sensitivity::execute(&arguments),
         Command::Record(arguments) => record::execute(&arguments),
         Command::Replay(arguments) => replay::execute(&arguments),
+        Command::Results(arguments) => results::execute(&arguments),
         Command::Mrc(arguments) => mrc::execute(&arguments),
         Command::Study(arguments) => study::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),

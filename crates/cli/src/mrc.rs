@@ -73,7 +73,7 @@ Memory is empty at first, so the first access to a page is a miss of every polic
 Examples:
   mmtwin mrc trace.oracleGeneral.zst
   mmtwin mrc trace.oracleGeneral.bin --policies belady,lru,cls,g614 --sizes 1000,10000,100000
-  mmtwin mrc disk.oracleGeneral.bin --points 32 --plot disk.svg --results results/disk
+  mmtwin mrc disk.oracleGeneral.bin --points 32 --plot disk.svg --results disk
   mmtwin mrc huge.oracleGeneral.zst --sample 0.01
   xz -dc trace.csv.xz | mmtwin mrc -"
     )
@@ -141,8 +141,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         None => Ok(rulers::curves(&sequence, &policies, &sizes)),
     })?;
     if let Some(directory) = &arguments.results {
-        let program = sweep::program()?;
-        rulers::write_parquet(directory, &trace, &program, &sequence, arguments.sample, &points)?;
+        rulers::write_parquet(directory, &trace, &sweep::program(), &sequence, arguments.sample, &points)?;
     }
     if let Some(plot) = &arguments.plot {
         let name = Path::new(&trace).file_name().unwrap_or_default().to_string_lossy();

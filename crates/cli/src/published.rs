@@ -4,7 +4,7 @@ use crate::arguments::SweepArguments;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{number, percent};
-use crate::sweep::sweep_of_several;
+use crate::sweep::sweep;
 use crate::table::{Entry, Grid, Tone};
 use crate::terminal;
 use lab::experiment::Experiment;
@@ -81,7 +81,7 @@ fn observe(
 ) -> Result<(), Failure> {
     let seeds = arguments.seeds.map(|seeds| seeds.get());
     let experiment = Experiment { variants, ..Experiment::of(name, seeds)? };
-    match sweep_of_several(&experiment, arguments) {
+    match sweep(&experiment, arguments) {
         Ok(records) => observations.enter(name, &records),
         Err(failure) => match failure.of_run() {
             Some(reason) => observations.enter_failure(name, &reason),

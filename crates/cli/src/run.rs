@@ -7,7 +7,7 @@ use crate::json;
 use crate::number::number;
 use crate::series::{series, tables};
 use crate::study::hint;
-use crate::sweep::{directory, sweep};
+use crate::sweep::sweep;
 use crate::table::Grid;
 use crate::terminal;
 use lab::experiment::Experiment;
@@ -93,15 +93,14 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         changes,
         scenario,
     };
-    let directory = directory(&arguments.sweep, &experiment.scenario.name);
-    let records = sweep(&experiment, &directory, &arguments.sweep)?;
+    let records = sweep(&experiment, &arguments.sweep)?;
     if arguments.sweep.json {
         return json::print(
             "run",
             &Runs {
                 scenario: &experiment.scenario.name,
                 machine: &experiment.machine.name,
-                results: directory.display().to_string(),
+                results: arguments.sweep.results.display().to_string(),
                 runs: records.iter().map(RunView::from).collect(),
             },
         );
@@ -213,7 +212,7 @@ mod tests {
         let record = |seed, notes: &[&str]| {
             let run = scenario.run("base", seed, &machine, &BTreeMap::new()).unwrap();
             let notes = notes.iter().map(|note| note.to_string()).collect();
-            Record::new(String::new(), "", &run, &Outcome { notes, ..Outcome::default() })
+            Record::new(String::new(), &run, &Outcome { notes, ..Outcome::default() })
         };
         let records = [record(1, &["a", "b"]), record(2, &["b"])];
         assert_eq!(notes(&records), "\n\nb\nbase, seed 1: a");

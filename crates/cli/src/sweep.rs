@@ -8,11 +8,11 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use lab::experiment::{Experiment, Progress};
 use lab::reached::Reached;
-use lab::results::{Record, Results, program_identity};
+use lab::results::{Program, Record, Results};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,32 +25,17 @@ struct Sweep {
     kept: AtomicUsize,
 }
 
-/// Version and hash of this program.
-pub fn program() -> Result<String, Failure> {
-    let path = std::env::current_exe().context("the path of this program")?;
-    Ok(program_identity(env!("CARGO_PKG_VERSION"), &path)?)
+/// This program.
+pub fn program() -> Program {
+    Program::this(env!("MMTWIN_COMMIT"))
 }
 
-/// Results go to DIR, or to `results/SCENARIO`.
-pub fn directory(arguments: &SweepArguments, scenario: &str) -> PathBuf {
-    arguments.results.clone().unwrap_or_else(|| Path::new("results").join(scenario))
-}
-
-/// Makes the runs of one of several scenarios, whose results go to `DIR/SCENARIO`, or to `results/SCENARIO`.
-pub fn sweep_of_several(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<Record>, Failure> {
-    let within = arguments.results.as_deref().unwrap_or(Path::new("results"));
-    sweep(experiment, &within.join(&experiment.scenario.name), arguments)
-}
-
-/// Makes the runs of `experiment` that `directory` does not have yet.
-pub fn sweep(
-    experiment: &Experiment,
-    directory: &Path,
-    arguments: &SweepArguments,
-) -> Result<Vec<Record>, Failure> {
+/// Makes the runs of `experiment` that the results directory does not have yet.
+pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<Record>, Failure> {
     let runs = experiment.runs()?.len();
-    let program = program()?;
-    let mut results = Results::open(directory, arguments.fresh)?;
+    let directory = &arguments.results;
+    let results = Results::open(directory, program())?;
+    let results = if arguments.fresh { results.afresh() } else { results };
     let latest = Arc::new(Mutex::new(Reached::default()));
     let reached = {
         let latest = latest.clone();
@@ -72,7 +57,7 @@ pub fn sweep(
             format!("{}  {}  virtual time {reached:.1} s", progress::runs(bar), bar.message())
         }
     });
-    let sweep = Arc::new(Sweep { bar, directory: directory.into(), runs, kept: AtomicUsize::new(0) });
+    let sweep = Arc::new(Sweep { bar, directory: directory.clone(), runs, kept: AtomicUsize::new(0) });
     watch_for_interruption(&sweep)?;
     let began = Instant::now();
     let known = AtomicUsize::new(0);
@@ -93,7 +78,7 @@ pub fn sweep(
             sweep.bar.inc(1);
         }
     };
-    let made = experiment.sweep(&mut results, &program, arguments.jobs(), &lab::simulation::run, &progress);
+    let made = experiment.sweep(&results, arguments.jobs(), &lab::simulation::run, &progress);
     drop(lines);
     sweep.bar.finish_and_clear();
     let records = made?;

@@ -120,6 +120,17 @@ fn run() {
 }
 
 #[test]
+fn results_list() {
+    let (directory, _) = tiny();
+    mmtwin(directory.path(), &["run", "tiny.toml", "--seeds", "2", "--json"]);
+    let document = mmtwin(directory.path(), &["results", "list", "--json"]);
+    let schema = schema("results-list");
+    check(&schema, &schema, &document, "$").unwrap();
+    let runs = document["runs"].as_array().unwrap();
+    assert!(runs.len() == 2 && runs.iter().all(|run| run["build"] == document["build"]), "{document}");
+}
+
+#[test]
 fn run_with_notes() {
     let document = conforms("run", &["run", "pool.toml", "--write", "vm.nr_hugepages=1000000", "--json"]);
     let note = document["runs"][0]["notes"][0].as_str().unwrap();

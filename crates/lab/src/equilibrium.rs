@@ -245,7 +245,7 @@ mod tests {
                 let run = run.run(variant, seed, &machine, &BTreeMap::new()).unwrap();
                 let mut outcome = Outcome::default();
                 outcome.set(metric, value + (seed % 3) as f64);
-                records.push(Record::new(String::new(), "", &run, &outcome));
+                records.push(Record::new(String::new(), &run, &outcome));
             }
         }
         records

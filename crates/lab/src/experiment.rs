@@ -11,7 +11,7 @@
 //! runs end changes any result.
 
 use crate::outcome::Outcome;
-use crate::results::{Record, Results, ResultsError, identity};
+use crate::results::{DescribedRun, Record, Results, ResultsError};
 use crate::scenario::{Run, Scenario, ScenarioError, load_machine};
 use crate::simulation::RunError;
 use machine::Profile;
@@ -50,7 +50,7 @@ pub enum ExperimentError {
     /// Nothing to run.
     #[error("nothing to run; name at least one variant and one seed")]
     Nothing,
-    /// A scenario's name cannot be that of a directory.
+    /// A scenario's name is not one that tables and queries can name it by.
     #[error("name = {name:?}: a scenario's name has letters, digits, - and _ only")]
     Name {
         /// The name.
@@ -133,42 +133,31 @@ impl Experiment {
         Ok(runs)
     }
 
-    /// Makes the runs that `results` does not have, on `jobs` threads, and takes them in. Returns all of them in
+    /// Makes the runs that `results` does not have, on `jobs` threads, and keeps each as it ends. Returns all of them in
     /// the order of [`Experiment::runs`].
     pub fn sweep(
         &self,
-        results: &mut Results,
-        program: &str,
+        results: &Results,
         jobs: usize,
         simulate: &Simulate,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<Record>, ExperimentError> {
         let runs = self.runs()?;
-        let identities: Vec<String> =
-            runs.iter().map(|run| identity(run, program)).collect::<Result<_, ResultsError>>()?;
-        let threads = threads(jobs, runs.len())?;
-        let make = |run: &Run, identity: &String| {
-            if let Some(record) = results.get(identity) {
+        let described = results.describe(&runs)?;
+        let make = |(run, described): (&Run, &DescribedRun)| {
+            if let Some(record) = results.get(described)? {
                 progress(Progress::Known(run));
-                return Ok(record.clone());
+                return Ok(record);
             }
             progress(Progress::Begun(run));
-            let outcome = make_one(run, simulate)?;
-            let record = Record::new(identity.clone(), program, run, &outcome);
-            results.keep(&self.scenario, &record)?;
+            let record = results.keep(described, &make_one(run, simulate)?)?;
             progress(Progress::Made(&record));
             Ok(record)
         };
-        let records: Vec<Record> = threads.install(|| {
+        threads(jobs, runs.len())?.install(|| {
             // One at a time from the front: the first variants are complete first.
-            runs.par_iter()
-                .zip(&identities)
-                .with_max_len(1)
-                .map(|(run, identity)| make(run, identity))
-                .collect::<Result<_, ExperimentError>>()
-        })?;
-        results.finish(&self.scenario, &records)?;
-        Ok(records)
+            runs.par_iter().zip(&described).with_max_len(1).map(make).collect()
+        })
     }
 }
 

@@ -84,6 +84,12 @@ impl ContentHash {
             .map_err(|error| ContentHashError::Unreadable(error.to_string()))
     }
 
+    /// One hash for all of it, where many stand in one file.
+    pub fn digest(&self) -> String {
+        let text = serde_json::to_string(self).expect("numbers and texts are JSON");
+        format!("{:032x}", XxHash3_128::oneshot(text.as_bytes()))
+    }
+
     /// Compares this hash, the file's, with that of what was `read`: perhaps not all columns and texts, but all rows.
     pub fn check(&self, read: &ContentHash) -> Result<(), ContentHashError> {
         if self.rows != read.rows {

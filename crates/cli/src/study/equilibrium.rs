@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
 use crate::plot::{Chart, Line};
-use crate::sweep::sweep_of_several;
+use crate::sweep::sweep;
 use crate::table::Grid;
 use crate::terminal;
 use lab::equilibrium::{ARMS, Control, Effect, Finding, LONGEST, Runs, Verdict, controls, findings};
@@ -72,7 +72,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     for name in ARMS {
         let experiment = arguments.asked(Experiment::of(name, arguments.seeds())?)?;
         ground.get_or_insert_with(|| Ground::of(&experiment));
-        runs.insert(name, sweep_of_several(&experiment, &arguments.sweep)?);
+        runs.insert(name, sweep(&experiment, &arguments.sweep)?);
     }
     let ground = ground.expect("a study has arms");
     if let Some(plot) = &arguments.plot {

@@ -4,7 +4,7 @@ use super::{Arguments, Ground};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::change;
-use crate::sweep::sweep_of_several;
+use crate::sweep::sweep;
 use crate::table::Grid;
 use crate::terminal;
 use lab::pid_filter::{Arm, Cell, arms, cells};
@@ -37,7 +37,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     for arm in arms().into_iter().filter(|arm| arm.place().contains(asked)) {
         let experiment = arguments.asked(arm.experiment(arguments.seeds())?)?;
         ground.get_or_insert_with(|| Ground::of(&experiment));
-        let records = sweep_of_several(&experiment, &arguments.sweep)?;
+        let records = sweep(&experiment, &arguments.sweep)?;
         rows.push(Row { arm, cells: cells(&experiment, &records) });
     }
     let Some(ground) = ground else {

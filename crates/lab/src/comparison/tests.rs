@@ -15,7 +15,7 @@ fn records(scenario: &Scenario, values: &[(&str, [f64; 3])]) -> Vec<Record> {
             outcome.cpu_seconds.insert("idle", 100.0);
             outcome.cpu_seconds.insert("program", 10.0);
             outcome.cpu_seconds.insert("zone_lock_wait", value);
-            records.push(Record::new(format!("{variant}{index}"), "test", &run, &outcome));
+            records.push(Record::new(format!("{variant}{index}"), &run, &outcome));
         }
     }
     records

@@ -1,5 +1,6 @@
 use super::*;
 use crate::metric::{ALLOC_ZONE, BUILD_TIME};
+use crate::results::Program;
 use crate::scenario::load_machine;
 use mm::Event;
 use std::sync::Mutex;
@@ -25,6 +26,14 @@ fn simulate(run: &Run) -> Result<Outcome, RunError> {
     Ok(outcome)
 }
 
+fn program(build: &str) -> Program {
+    Program { version: "test".into(), build: build.into(), commit: String::new() }
+}
+
+fn results_in(directory: &std::path::Path) -> Results {
+    Results::open(directory, program("test")).unwrap()
+}
+
 fn read_all(directory: &std::path::Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
@@ -41,12 +50,12 @@ fn results_are_the_same_for_any_number_of_threads() {
     // As many threads as there are runs are enough.
     for jobs in [1, 2, 5, usize::MAX] {
         let directory = tempfile::tempdir().unwrap();
-        let mut results = Results::open(directory.path(), false).unwrap();
+        let results = results_in(directory.path());
         let experiment = experiment(&["base", "patch1", "patch9"], 4);
-        experiment.sweep(&mut results, "test", jobs, &simulate, &|_| {}).unwrap();
+        experiment.sweep(&results, jobs, &simulate, &|_| {}).unwrap();
         written.push(read_all(directory.path()));
     }
-    assert_eq!(written[0].len(), 4, "manifest and three Parquet files, nothing else");
+    assert_eq!(written[0].len(), 12, "a file a run, nothing else");
     assert!(written.iter().all(|other| *other == written[0]));
 }
 
@@ -58,8 +67,8 @@ fn real_runs_are_the_same_for_any_number_of_threads() {
     }
     let made = [1, 2].map(|jobs| {
         let directory = tempfile::tempdir().unwrap();
-        let mut results = Results::open(directory.path(), false).unwrap();
-        experiment.sweep(&mut results, "test", jobs, &crate::simulation::run, &|_| {}).unwrap()
+        let results = results_in(directory.path());
+        experiment.sweep(&results, jobs, &crate::simulation::run, &|_| {}).unwrap()
     });
     assert!(made[0][0].page_operations > 0);
     assert_eq!(made[0], made[1]);
@@ -73,8 +82,8 @@ fn a_run_that_fails_is_named_once() {
         experiment.variants.truncate(1);
         experiment.machine.topology.memory_mib_per_node = mib;
         let directory = tempfile::tempdir().unwrap();
-        let mut results = Results::open(directory.path(), false).unwrap();
-        let error = experiment.sweep(&mut results, "test", 1, &crate::simulation::run, &|_| {});
+        let results = results_in(directory.path());
+        let error = experiment.sweep(&results, 1, &crate::simulation::run, &|_| {});
         error.unwrap_err().to_string()
     };
     let expected =
@@ -97,39 +106,39 @@ fn an_interrupted_sweep_goes_on_where_it_stopped() {
         ("patch1", 2) => Err(RunError::Trace("stopped".into())),
         _ => simulate(run),
     };
-    let mut results = Results::open(directory.path(), false).unwrap();
-    let error = experiment.sweep(&mut results, "test", 1, &failing, &|_| {}).unwrap_err();
+    let results = results_in(directory.path());
+    let error = experiment.sweep(&results, 1, &failing, &|_| {}).unwrap_err();
     assert_eq!(error.to_string(), "page_fault1, patch1, seed 2: stopped");
-    assert!(!directory.path().join("manifest.json").exists());
+    assert_eq!(read_all(directory.path()).len(), 4);
 
     let made = Mutex::new(Vec::new());
-    let mut results = Results::open(directory.path(), false).unwrap();
+    let results = results_in(directory.path());
     let watch = |progress: Progress| {
         if let Progress::Made(record) = progress {
             made.lock().unwrap().push((record.run.variant.clone(), record.run.seed));
         }
     };
-    let records = experiment.sweep(&mut results, "test", 1, &simulate, &watch).unwrap();
+    let records = experiment.sweep(&results, 1, &simulate, &watch).unwrap();
     assert_eq!(records.len(), 6);
     assert_eq!(*made.lock().unwrap(), [("patch1".to_string(), 2), ("patch1".to_string(), 3)]);
 
     // All in one piece it would have been the same, bit for bit.
     let whole = tempfile::tempdir().unwrap();
-    let mut results = Results::open(whole.path(), false).unwrap();
-    let expected = experiment.sweep(&mut results, "test", 1, &simulate, &|_| {}).unwrap();
+    let results = results_in(whole.path());
+    let expected = experiment.sweep(&results, 1, &simulate, &|_| {}).unwrap();
     assert_eq!(records, expected);
     assert_eq!(read_all(directory.path()), read_all(whole.path()));
 
     // Nothing is left to do, and another program or another setting starts anew.
-    let known = |program: &str, experiment: &Experiment| {
-        let mut results = Results::open(directory.path(), false).unwrap();
+    let known = |build: &str, experiment: &Experiment| {
+        let results = Results::open(directory.path(), program(build)).unwrap();
         let known = Mutex::new(0);
         let count = |progress: Progress| {
             if let Progress::Known(_) = progress {
                 *known.lock().unwrap() += 1;
             }
         };
-        experiment.sweep(&mut results, program, 1, &simulate, &count).unwrap();
+        experiment.sweep(&results, 1, &simulate, &count).unwrap();
         known.into_inner().unwrap()
     };
     assert_eq!(known("test", &experiment), 6);
@@ -242,9 +251,9 @@ fn a_run_that_fails_an_assertion_is_an_error_and_the_others_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let failing =
         |run: &Run| if run.variant == "patch1" { panic!("count {} < 0", run.seed) } else { simulate(run) };
-    let mut results = Results::open(directory.path(), false).unwrap();
+    let results = results_in(directory.path());
     let experiment = experiment(&["base", "patch1"], 1);
-    let error = experiment.sweep(&mut results, "test", 1, &failing, &|_| {}).unwrap_err().to_string();
+    let error = experiment.sweep(&results, 1, &failing, &|_| {}).unwrap_err().to_string();
     assert!(error.contains("page_fault1, patch1, seed 1") && error.contains("count 1 < 0"), "{error}");
-    assert_eq!(std::fs::read_dir(directory.path().join("unfinished")).unwrap().count(), 1);
+    assert_eq!(read_all(directory.path()).len(), 1);
 }

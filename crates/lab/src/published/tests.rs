@@ -28,7 +28,7 @@ fn observe_as(observations: &mut Observations, scenario: &str, values: &[(&str, 
     let records: Vec<Record> = values
         .iter()
         .map(|(variant, metrics)| {
-            let mut record = Record::new(String::new(), "test", &run, &Default::default());
+            let mut record = Record::new(String::new(), &run, &Default::default());
             record.run.variant = variant.to_string();
             record.metrics = metrics.iter().map(|(name, value)| (name.to_string(), *value)).collect();
             record

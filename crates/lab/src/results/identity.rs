@@ -1,57 +1,85 @@
 //! The identity of a run: a hash of everything that decides what comes out.
+//!
+//! ```text
+//!   build hash ─────────────────────────┐
+//!   machine, settings, workload, seed ──┼─► description (JSON) ─► identity, 32 hexadecimal digits
+//!   content of a recorded file ─────────┘        │
+//!                                                └─ kept with the results, so that a file tells whose it is
+//! ```
 
 use super::ResultsError;
-use crate::scenario::Run;
+use super::summary::Summary;
+use crate::scenario::{Run, Workload};
+use serde::Serialize;
 use std::fs::File;
-use std::hash::Hasher;
 use std::io::Read;
-use std::path::Path;
-use twox_hash::XxHash64;
+use twox_hash::XxHash3_128;
 
-/// 128 bits, as two hashes with different seeds.
-struct Hash([XxHash64; 2]);
+/// 32 hexadecimal digits of what `bytes` are.
+pub(super) fn hash(bytes: &[u8]) -> String {
+    format!("{:032x}", XxHash3_128::oneshot(bytes))
+}
 
-impl Hash {
-    fn new() -> Hash {
-        Hash([XxHash64::with_seed(0), XxHash64::with_seed(1)])
+/// Everything that decides what comes out of a run.
+#[derive(Serialize)]
+struct Description<'a> {
+    /// See [`super::Program::build`].
+    build: &'a str,
+    /// Hash of the recorded file that the workload names: its name alone does not say enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorded: Option<&'a str>,
+    run: &'a Run,
+}
+
+/// A run with its identity.
+#[derive(Clone, Debug)]
+pub struct DescribedRun<'a> {
+    pub(super) run: &'a Run,
+    pub(super) description: String,
+    pub(super) summary: Summary,
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("a run has only tables, numbers and strings")
+}
+
+impl<'a> DescribedRun<'a> {
+    /// Describes `run`, whose recorded file is `recorded`, as the program of this build hash would make it.
+    pub(super) fn new(run: &'a Run, build: &str, recorded: Option<&str>) -> DescribedRun<'a> {
+        let description = json(&Description { build, recorded, run });
+        let settings: Vec<String> =
+            run.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let summary = Summary {
+            run: hash(description.as_bytes()),
+            scenario: run.scenario.clone(),
+            series: run.series.clone(),
+            variant: run.variant.clone(),
+            seed: run.seed,
+            machine: run.machine.name.clone(),
+            settings: settings.join(" "),
+            inputs: hash(json(&(&run.machine, &run.workload, recorded)).as_bytes()),
+            build: build.into(),
+        };
+        DescribedRun { run, description, summary }
     }
 
-    fn add(&mut self, bytes: &[u8]) {
-        self.0.iter_mut().for_each(|hash| hash.write(bytes));
+    /// The identity.
+    pub fn identity(&self) -> &str {
+        &self.summary.run
     }
+}
 
-    fn add_file(&mut self, path: &Path) -> Result<(), ResultsError> {
-        let io = |error| ResultsError::io(path, error);
-        let mut file = File::open(path).map_err(io)?;
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            match file.read(&mut buffer).map_err(io)? {
-                0 => return Ok(()),
-                read => self.add(&buffer[..read]),
-            }
+/// The hash of the recorded file that a workload is made of, if it is made of one.
+pub(super) fn recorded_file(workload: &Workload) -> Result<Option<String>, ResultsError> {
+    let mut workload = workload.clone();
+    let Some((_, path)) = workload.recorded_file_mut() else { return Ok(None) };
+    let io = |error| ResultsError::Recorded { path: path.clone(), error };
+    let mut file = File::open(&path).map_err(io)?;
+    let (mut hash, mut buffer) = (XxHash3_128::new(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut buffer).map_err(io)? {
+            0 => return Ok(Some(format!("{:032x}", hash.finish_128()))),
+            read => hash.write(&buffer[..read]),
         }
     }
-
-    fn hexadecimal(&self) -> String {
-        self.0.iter().map(|hash| format!("{:016x}", hash.finish())).collect()
-    }
-}
-
-/// The identity of `run` as made by `program` (see [`program_identity`]). The contents of a recorded file belong to it, its
-/// name alone does not say enough.
-pub fn identity(run: &Run, program: &str) -> Result<String, ResultsError> {
-    let mut hash = Hash::new();
-    hash.add(program.as_bytes());
-    hash.add(serde_json::to_string(run).expect("a run has only tables, numbers and strings").as_bytes());
-    if let Some((_, path)) = run.workload.clone().recorded_file_mut() {
-        hash.add_file(path)?;
-    }
-    Ok(hash.hexadecimal())
-}
-
-/// Version and hash of the executable at `path`: another build may count otherwise.
-pub fn program_identity(version: &str, path: &Path) -> Result<String, ResultsError> {
-    let mut hash = Hash::new();
-    hash.add_file(path)?;
-    Ok(format!("{version}+{}", &hash.hexadecimal()[..16]))
 }

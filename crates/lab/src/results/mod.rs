@@ -1,103 +1,72 @@
-//! Results on disk: a directory that says what was run, and three Parquet files with what came out.
+//! Results on disk: a directory with a file for each run, whatever its scenario.
 //!
 //! ```text
-//!   results/kbuild/
-//!     manifest.json        scenario; for every run its settings, machine, seed, and the program that made it
-//!     counters.parquet     metrics, CPU seconds, counters: one row a run and name
-//!     series.parquet       samples over virtual time
-//!     histograms.parquet   latencies
-//!     unfinished/ID/       a finished run of a sweep that is not, laid out like the directory itself
+//!   results/
+//!     5c1e0f..d2.parquet            a run, named by its identity
+//!     a07733..19.parquet            another one, of another scenario perhaps
+//!     81f0ce..4b.pack.parquet       many runs, made of such files by `mmtwin results compact`
+//!     .mmtwin-a8Xk2p                a run that is being written
 //! ```
 //!
-//! Every file is written beside its name and then renamed. A finished run goes to `unfinished/` at once; when
-//! the sweep ends, the Parquet files take in all runs, then the manifest lists them, and only then `unfinished/`
-//! goes. So a sweep may be stopped at any moment: what was finished is found again by its identity, a hash of
-//! everything that decides a run, and is not made twice.
+//! A run's identity is a hash of everything that decides it (`identity.rs`), so a sweep asks for its runs by name, makes those
+//! that are missing, and puts each in place whole as it ends (`whole_file.rs`). Nothing is locked and no file is changed: any
+//! number of processes may work in one directory. Whoever stops at any moment leaves runs that are whole, and the same command
+//! goes on from there. Files that mmtwin did not write are neither read nor touched.
+//!
+//! What is in a file is checked at every read (`file.rs`).
 
+mod compact;
+mod directory;
 mod error;
+mod file;
 mod identity;
-mod manifest;
+mod list;
+mod pack;
+mod program;
 mod record;
-mod tables;
+mod rows;
+mod summary;
+mod table;
+mod whole_file;
 
+pub use compact::{Compacted, compact};
 pub use error::ResultsError;
-pub use identity::{identity, program_identity};
-pub use manifest::{MANIFEST_SCHEMA, Manifest, ManifestRun};
+pub use file::SCHEMA_NAME;
+pub use identity::DescribedRun;
+pub use list::{Listing, list};
+pub use program::Program;
 pub use record::{Record, SeriesPoint};
-pub(crate) use tables::Column;
+pub use summary::{Entry, Summary};
+pub(crate) use table::{Column, write_table};
 
-use crate::scenario::Scenario;
-use std::collections::BTreeMap;
-use std::fs;
+use crate::outcome::Outcome;
+use crate::scenario::Run;
+use bytes::Bytes;
+use file::StoredRun;
+use pack::Packs;
 use std::path::{Path, PathBuf};
-
-const MANIFEST: &str = "manifest.json";
-const UNFINISHED: &str = "unfinished";
+use std::sync::OnceLock;
 
 /// A results directory.
 #[derive(Debug)]
 pub struct Results {
     directory: PathBuf,
-    records: BTreeMap<String, Record>,
+    program: Program,
+    afresh: bool,
+    /// Read when a run has no file of its own.
+    packs: OnceLock<Packs>,
 }
 
 impl Results {
-    /// Reads what is in `directory`, which need not exist. With `fresh`, what is there will be replaced.
-    /// A directory that holds something else is refused either way.
-    pub fn open(directory: &Path, fresh: bool) -> Result<Results, ResultsError> {
-        let mut results = Results { directory: directory.into(), records: BTreeMap::new() };
-        if !results.is_mine()? {
-            return Ok(results);
-        }
-        if fresh {
-            return Ok(results);
-        }
-        for finished in results.unfinished()? {
-            results.read(&finished)?;
-        }
-        if directory.join(MANIFEST).exists() {
-            results.read(directory)?;
-        }
-        Ok(results)
+    /// The results in `directory`, which need not exist, as `program` makes them.
+    pub fn open(directory: &Path, program: Program) -> Result<Results, ResultsError> {
+        directory::require_directory(directory)?;
+        Ok(Results { directory: directory.into(), program, afresh: false, packs: OnceLock::new() })
     }
 
-    /// Whether there is something; an error if it is not of this kind.
-    fn is_mine(&self) -> Result<bool, ResultsError> {
-        let directory = &self.directory;
-        let entries = match fs::read_dir(directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(ResultsError::io(directory, error)),
-        };
-        let empty = entries.count() == 0;
-        if !empty && !directory.join(MANIFEST).exists() && !directory.join(UNFINISHED).exists() {
-            return Err(ResultsError::Foreign { directory: directory.clone() });
-        }
-        Ok(!empty)
-    }
-
-    /// The directories of finished runs of an interrupted sweep.
-    fn unfinished(&self) -> Result<Vec<PathBuf>, ResultsError> {
-        let place = self.directory.join(UNFINISHED);
-        let Ok(entries) = fs::read_dir(&place) else { return Ok(Vec::new()) };
-        let mut found = Vec::new();
-        for entry in entries {
-            let path = entry.map_err(|error| ResultsError::io(&place, error))?.path();
-            // What has no manifest yet was being written when the sweep was stopped.
-            if path.join(MANIFEST).exists() {
-                found.push(path);
-            }
-        }
-        found.sort();
-        Ok(found)
-    }
-
-    fn read(&mut self, directory: &Path) -> Result<(), ResultsError> {
-        let manifest = Manifest::read(&directory.join(MANIFEST))?;
-        for record in tables::read(directory, manifest.runs)? {
-            self.records.insert(record.identity.clone(), record);
-        }
-        Ok(())
+    /// Has every run made again that is asked for; it then takes the place of the one that is there. Others stay.
+    pub fn afresh(self) -> Results {
+        Results { afresh: true, ..self }
     }
 
     /// Where the results are.
@@ -105,72 +74,60 @@ impl Results {
         &self.directory
     }
 
-    /// The run with this identity, if it was made before.
-    pub fn get(&self, identity: &str) -> Option<&Record> {
-        self.records.get(identity)
+    /// Finds out what `runs`, all of one workload, are called.
+    pub fn describe<'a>(&self, runs: &'a [Run]) -> Result<Vec<DescribedRun<'a>>, ResultsError> {
+        let Some(first) = runs.first() else { return Ok(Vec::new()) };
+        let recorded = identity::recorded_file(&first.workload)?;
+        Ok(runs.iter().map(|run| DescribedRun::new(run, &self.program.build, recorded.as_deref())).collect())
     }
 
-    /// Keeps one finished run of a sweep. Several threads may do so at once.
-    pub fn keep(&self, scenario: &Scenario, record: &Record) -> Result<(), ResultsError> {
-        let place = self.directory.join(UNFINISHED).join(&record.identity);
-        write(&place, scenario, std::slice::from_ref(record))
-    }
-
-    /// Takes in all runs of a finished sweep.
-    pub fn finish(&mut self, scenario: &Scenario, made: &[Record]) -> Result<(), ResultsError> {
-        for record in made {
-            self.records.insert(record.identity.clone(), record.clone());
+    /// The run, if it was made before.
+    pub fn get(&self, asked: &DescribedRun) -> Result<Option<Record>, ResultsError> {
+        if self.afresh {
+            return Ok(None);
         }
-        let mut records: Vec<Record> = self.records.values().cloned().collect();
-        records.sort_by(|a, b| {
-            let key = |r: &Record| (r.run.variant.clone(), r.run.seed, r.identity.clone());
-            key(a).cmp(&key(b))
-        });
-        write(&self.directory, scenario, &records)?;
-        let unfinished = self.directory.join(UNFINISHED);
-        match fs::remove_dir_all(&unfinished) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(ResultsError::io(&unfinished, error))
+        let identity = asked.identity();
+        let path = directory::run_path(&self.directory, identity);
+        let content = directory::content(&path)?;
+        let own = content.map(|content| directory::run_in(&path, content, identity)).transpose()?;
+        let (path, run) = match own {
+            Some(run) => (path.as_path(), run),
+            None => match self.packs()?.find(identity)? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        let described =
+            run.entry.summary == asked.summary && rows::description(&run.rows) == Some(&asked.description);
+        if !described {
+            return Err(ResultsError::damaged(path, format!("it describes run {identity} otherwise")));
+        }
+        rows::record(&run.rows, asked).map(Some).map_err(|text| ResultsError::damaged(path, text))
+    }
+
+    /// The packs that were there when one was first asked for. What is packed while a sweep runs is at worst made again.
+    fn packs(&self) -> Result<&Packs, ResultsError> {
+        match self.packs.get() {
+            Some(packs) => Ok(packs),
+            None => {
+                let packs = Packs::open(&self.directory)?;
+                Ok(self.packs.get_or_init(|| packs))
             }
-            _ => Ok(()),
         }
+    }
+
+    /// Keeps what came out of a run. Several threads and processes may do so at once.
+    pub fn keep(&self, made: &DescribedRun, outcome: &Outcome) -> Result<Record, ResultsError> {
+        let record = Record::new(made.identity().into(), made.run, outcome);
+        let stored = StoredRun::new(made, &self.program, &record);
+        file::write(&directory::run_path(&self.directory, made.identity()), &[&stored])?;
+        Ok(record)
     }
 }
 
-/// Writes the Parquet files, then the manifest that vouches for them.
-fn write(directory: &Path, scenario: &Scenario, records: &[Record]) -> Result<(), ResultsError> {
-    fs::create_dir_all(directory).map_err(|error| ResultsError::io(directory, error))?;
-    tables::write(directory, records)?;
-    Manifest::new(scenario, records).write(&directory.join(MANIFEST))
-}
-
-/// Writes a Parquet file that stands by itself, without runs and manifest.
-pub(crate) fn write_table(
-    directory: &Path,
-    name: &str,
-    columns: Vec<(&str, Column)>,
-) -> Result<(), ResultsError> {
-    fs::create_dir_all(directory).map_err(|error| ResultsError::io(directory, error))?;
-    tables::write_columns(&directory.join(name), columns)
-}
-
-/// Writes a file under a name of its own and then gives it `path`'s.
-fn write_atomically<T>(
-    path: &Path,
-    fill: impl FnOnce(&mut fs::File) -> Result<T, ResultsError>,
-) -> Result<T, ResultsError> {
-    use std::os::unix::fs::PermissionsExt;
-    let io = |error| ResultsError::io(path, error);
-    let directory = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new()
-        .prefix(".mmtwin-")
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(directory)
-        .map_err(io)?;
-    let filled = fill(file.as_file_mut())?;
-    file.as_file().sync_all().map_err(io)?;
-    file.persist(path).map_err(|error| io(error.error))?;
-    Ok(filled)
+/// Reads and checks a file of results, be it of one run or of many; the runs that it has.
+pub fn check(path: &Path, content: &Bytes) -> Result<Vec<Entry>, ResultsError> {
+    file::ResultsFile::check(path, content)
 }
 
 #[cfg(test)]

@@ -7,10 +7,8 @@ use std::collections::BTreeMap;
 /// A run and what came out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// See [`super::identity`].
+    /// See [`super::DescribedRun::identity`].
     pub identity: String,
-    /// Version and hash of the program that made it.
-    pub program: String,
     /// Everything that decided it.
     pub run: Run,
     /// Values by [`crate::metric::Metric::name`].
@@ -47,7 +45,7 @@ pub struct SeriesPoint {
 
 impl Record {
     /// The record of `outcome`.
-    pub fn new(identity: String, program: &str, run: &Run, outcome: &Outcome) -> Record {
+    pub fn new(identity: String, run: &Run, outcome: &Outcome) -> Record {
         let named = |values: &BTreeMap<&'static str, f64>| {
             values.iter().map(|(&name, &value)| (name.to_string(), value)).collect()
         };
@@ -56,7 +54,6 @@ impl Record {
             of_sizes.map(|(order, stat, count)| (stat.file(run.machine.page_size, order), count as u64));
         Record {
             identity,
-            program: program.into(),
             run: run.clone(),
             metrics: named(&outcome.metrics),
             cpu_seconds: named(&outcome.cpu_seconds),

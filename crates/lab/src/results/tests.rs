@@ -1,70 +1,141 @@
 use super::*;
 use crate::metric::BUILD_TIME;
-use crate::outcome::{Outcome, Sample};
-use crate::scenario::load_machine;
+use crate::outcome::{AreaHeat, Outcome, Sample};
+use crate::scenario::{Scenario, load_machine};
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, SystemTime};
 
-fn scenario() -> Scenario {
-    Scenario::load("page_fault1").unwrap()
+fn program() -> Program {
+    Program { version: "0".into(), build: "test".into(), commit: "c0ffee".into() }
 }
 
-fn record(seed: u64) -> Record {
-    let scenario = scenario();
+fn open(directory: &Path) -> Results {
+    Results::open(directory, program()).unwrap()
+}
+
+fn runs(seeds: u64) -> Vec<Run> {
+    let scenario = Scenario::load("page_fault1").unwrap();
     let machine = load_machine(&scenario.machine).unwrap();
-    let run = scenario.run("base", seed, &machine, &BTreeMap::new()).unwrap();
-    let mut outcome = Outcome { virtual_seconds: 1.0 / 3.0, page_operations: 12, ..Outcome::default() };
-    outcome.set(BUILD_TIME, 0.1 + seed as f64 / 7.0);
+    let changes = BTreeMap::from([("vm.stat_interval".to_string(), "2".to_string())]);
+    (1..=seeds).map(|seed| scenario.run("base", seed, &machine, &changes).unwrap()).collect()
+}
+
+fn outcome(run: &Run) -> Outcome {
+    let mut outcome = Outcome { virtual_seconds: 1.0 / 3.0, page_operations: u64::MAX, ..Outcome::default() };
+    outcome.set(BUILD_TIME, 0.1 + run.seed as f64 / 7.0);
     outcome.cpu_seconds.insert("program", 1.0 / 7.0);
-    outcome.counters.add(mm::Event::Pgfree, 99);
+    outcome.counters.add(mm::Event::Pgfree, (1 << 56) + 1);
     outcome.series.push(Sample { seconds: 0.05, name: "pcp_pages", value: 361.0 });
+    outcome.series.push(Sample { seconds: 0.05, name: "pcp_pages", value: f64::MAX });
     outcome.histograms.insert("zone_take", vec![(63.5, 4), (127.25, 1)]);
     outcome.notes.push("fewer pages than asked for".into());
-    Record::new(identity(&run, "test").unwrap(), "test", &run, &outcome)
+    outcome.areas.push(AreaHeat {
+        process: 1,
+        address: 1 << 46,
+        pages: 3,
+        skipped: BTreeMap::new(),
+        threads: Vec::new(),
+    });
+    outcome
 }
 
-fn stored(directory: &Path) -> Results {
-    let mut results = Results::open(directory, false).unwrap();
-    results.finish(&scenario(), &[record(1), record(2)]).unwrap();
-    results
+/// Keeps `runs` in `directory`; what was kept.
+fn keep(directory: &Path, runs: &[Run]) -> Vec<Record> {
+    let results = open(directory);
+    let described = results.describe(runs).unwrap();
+    described.iter().map(|run| results.keep(run, &outcome(run.run)).unwrap()).collect()
+}
+
+/// What is found of `runs` in `directory`.
+fn find(directory: &Path, runs: &[Run]) -> Result<Vec<Option<Record>>, ResultsError> {
+    let results = open(directory);
+    results.describe(runs)?.iter().map(|run| results.get(run)).collect()
+}
+
+fn some(records: &[Record]) -> Vec<Option<Record>> {
+    records.iter().cloned().map(Some).collect()
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }
 
 #[test]
 fn what_is_written_is_read_back_bit_by_bit() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("not/there/yet");
+    let runs = runs(2);
+    assert_eq!(find(&directory, &runs).unwrap(), [None, None]);
+    let kept = keep(&directory, &runs);
+    assert_eq!(find(&directory, &runs).unwrap(), some(&kept));
+    let expected: Vec<String> = kept.iter().map(|record| format!("{}.parquet", record.identity)).collect();
+    let mut found = names(&directory);
+    found.sort_by_key(|name| expected.iter().position(|other| other == name));
+    assert_eq!(found, expected);
+}
+
+/// A file for each run is only affordable if it is small. What takes most room is the description; these have a short one.
+#[test]
+fn a_small_run_takes_at_most_8_kib() {
     let directory = tempfile::tempdir().unwrap();
-    stored(directory.path());
-    let read = Results::open(directory.path(), false).unwrap();
-    for seed in [1, 2] {
-        let expected = record(seed);
-        assert_eq!(read.get(&expected.identity), Some(&expected));
+    let results = open(directory.path());
+    for name in
+        ["page_fault1", "kbuild", "kbuild-8cg", "af_unix", "sctp_stream_many", "hugetlb-8s", "hugetlb-vm252"]
+    {
+        let scenario = Scenario::load(name).unwrap();
+        let machine = load_machine(&scenario.machine).unwrap();
+        let run = [scenario.run(&scenario.variants[0], 1, &machine, &BTreeMap::new()).unwrap()];
+        let described = &results.describe(&run).unwrap()[0];
+        let mut outcome = outcome(&run[0]);
+        for (at, metric) in scenario.metrics.iter().enumerate() {
+            outcome.set(*crate::metric::Metric::find(metric).unwrap(), 1.0 / (at + 3) as f64);
+        }
+        for (at, category) in mm::Category::ALL.iter().enumerate() {
+            outcome.cpu_seconds.insert(category.name(), 1e3 / (at + 7) as f64);
+        }
+        for (at, &event) in mm::Event::ALL.iter().enumerate().filter(|(at, _)| at % 4 == 0) {
+            outcome.counters.add(event, 1_000_003 * at as u64);
+        }
+        results.keep(described, &outcome).unwrap();
+        let path = super::directory::run_path(directory.path(), described.identity());
+        let bytes = fs::metadata(path).unwrap().len();
+        assert!(bytes <= 8 << 10, "{name}: {bytes} bytes");
     }
 }
 
-#[test]
-fn runs_without_rows_are_made_again() {
-    let directory = tempfile::tempdir().unwrap();
-    stored(directory.path());
-    tables::write(directory.path(), &[record(2)]).unwrap();
-    let read = Results::open(directory.path(), false).unwrap();
-    assert!(read.get(&record(1).identity).is_none() && read.get(&record(2).identity).is_some());
+fn identity(run: &Run, build: &str) -> String {
+    let recorded = super::identity::recorded_file(&run.workload).unwrap();
+    DescribedRun::new(run, build, recorded.as_deref()).identity().into()
 }
 
 #[test]
 fn identity_depends_on_everything_that_decides() {
-    let run = record(1).run;
-    let same = identity(&run, "test").unwrap();
+    let [run, other_seed] = runs(2).try_into().unwrap();
+    let same = identity(&run, "test");
     assert_eq!(same.len(), 32);
-    let mut machine = run.clone();
+    let (mut machine, mut setting) = (run.clone(), run.clone());
     machine.machine.costs.page_clear_ns.value += 1.0;
-    for other in [&record(2).run, &machine] {
-        assert_ne!(identity(other, "test").unwrap(), same);
+    setting.settings.insert("vm.stat_interval".into(), "3".into());
+    for other in [&other_seed, &machine, &setting] {
+        assert_ne!(identity(other, "test"), same);
     }
-    assert_ne!(identity(&run, "another").unwrap(), same);
+    assert_ne!(identity(&run, "another"), same);
+    let inputs = |run: &Run| DescribedRun::new(run, "test", None).summary.inputs;
+    assert_ne!(inputs(&machine), inputs(&run), "a machine that was edited and kept its name");
+    assert_eq!(inputs(&other_seed), inputs(&run));
+    assert_eq!(inputs(&setting), inputs(&run), "settings are in a column of their own");
 }
 
 #[test]
 fn identity_depends_on_what_is_in_a_recorded_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("recorded");
-    let mut run = record(1).run;
+    let mut run = runs(1).remove(0);
     for workload in [
         "kind = 'replay'\ntrace = 'PATH'\ncopies = 1\nstagger_us = 0",
         "kind = 'mappings'\nprogram = 'PATH'\ncpu_seconds = { value = 1, source = '' }\n\
@@ -74,12 +145,12 @@ fn identity_depends_on_what_is_in_a_recorded_file() {
         run.workload = toml::from_str(&workload.replace("PATH", path.to_str().unwrap())).unwrap();
         let of = |contents: &str| {
             fs::write(&path, contents).unwrap();
-            identity(&run, "test").unwrap()
+            identity(&run, "test")
         };
         assert_ne!(of("one"), of("two"), "{workload}");
         assert_eq!(of("one"), of("one"));
         fs::remove_file(&path).unwrap();
-        let error = identity(&run, "test").unwrap_err().to_string();
+        let error = open(directory.path()).describe(std::slice::from_ref(&run)).unwrap_err().to_string();
         assert!(error.contains(path.to_str().unwrap()), "{error}");
     }
 }
@@ -87,54 +158,196 @@ fn identity_depends_on_what_is_in_a_recorded_file() {
 #[test]
 fn damaged_files_are_named_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
-    stored(directory.path());
-    for name in ["manifest.json", "counters.parquet", "series.parquet", "histograms.parquet"] {
-        let path = directory.path().join(name);
-        let whole = fs::read(&path).unwrap();
-        for broken in [&whole[..whole.len() / 2], b"", b"PAR1 nonsense PAR1"] {
-            fs::write(&path, broken).unwrap();
-            let error = Results::open(directory.path(), false).unwrap_err().to_string();
-            assert!(error.contains(name) && error.contains("--fresh"), "{error}");
-            assert_eq!(fs::read(&path).unwrap(), broken);
+    let runs = runs(2);
+    let kept = keep(directory.path(), &runs);
+    let path = super::directory::run_path(directory.path(), &kept[0].identity);
+    let other = super::directory::run_path(directory.path(), &kept[1].identity);
+    let whole = fs::read(&path).unwrap();
+    for broken in [&whole[..whole.len() / 2], b"", b"PAR1 nonsense PAR1", &fs::read(&other).unwrap()] {
+        fs::write(&path, broken).unwrap();
+        let error = find(directory.path(), &runs[..1]).unwrap_err().to_string();
+        assert!(error.contains(path.to_str().unwrap()) && error.contains("--fresh"), "{error}");
+        assert_eq!(
+            find(directory.path(), &runs[1..]).unwrap(),
+            [Some(kept[1].clone())],
+            "who does not ask reads on"
+        );
+        let listing = list(directory.path()).unwrap();
+        assert_eq!((listing.runs.len(), listing.damaged.len()), (1, 1));
+        let compacted = compact(directory.path()).unwrap();
+        assert_eq!((compacted.removed, compacted.damaged.len()), (0, 1));
+        assert_eq!(fs::read(&path).unwrap(), broken);
+    }
+    // The remedy that the error names.
+    let results = open(directory.path()).afresh();
+    let described = results.describe(&runs[..1]).unwrap();
+    assert_eq!(results.get(&described[0]).unwrap(), None);
+    results.keep(&described[0], &outcome(&runs[0])).unwrap();
+    assert_eq!(find(directory.path(), &runs).unwrap(), some(&kept));
+}
+
+#[test]
+fn a_pack_of_other_runs_is_no_pack_of_these() {
+    let directory = tempfile::tempdir().unwrap();
+    let runs = runs(6);
+    for packed in [&runs[..3], &runs[3..]] {
+        keep(directory.path(), packed);
+        compact(directory.path()).unwrap();
+    }
+    let [one, other] = names(directory.path()).try_into().unwrap();
+    fs::copy(directory.path().join(&one), directory.path().join(&other)).unwrap();
+    let error = find(directory.path(), &runs).unwrap_err().to_string();
+    assert!(error.contains(&other) && error.contains("named by"), "{error}");
+}
+
+/// Rows that are fewer than they were, in a file that is whole otherwise.
+#[test]
+fn an_empty_table_is_no_result() {
+    let directory = tempfile::tempdir().unwrap();
+    let runs = runs(1);
+    let results = open(directory.path());
+    let described = &results.describe(&runs).unwrap()[0];
+    let record = Record::new(described.identity().into(), &runs[0], &outcome(&runs[0]));
+    let path = super::directory::run_path(directory.path(), described.identity());
+    for (rows, problem) in [(0, "without rows"), (1, "how long"), (2, "how many pages")] {
+        let mut stored = StoredRun::new(described, &program(), &record);
+        stored.cut(rows);
+        super::file::write(&path, &[&stored]).unwrap();
+        let error = results.get(described).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}
+
+#[test]
+fn what_mmtwin_did_not_write_stays_and_is_in_nobodys_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let foreign = [
+        ("letter.txt", "dear"),
+        ("manifest.json", "{\"schema\":\"their-results/1\"}"),
+        ("0123.parquet", "short"),
+        ("00112233445566778899AABBCCDDEEFF.parquet", "capitals"),
+        (".mmtwin-theirs.txt", "hidden"),
+    ];
+    for (name, content) in foreign {
+        fs::write(directory.path().join(name), content).unwrap();
+    }
+    let earlier = directory.path().join("page_fault1");
+    fs::create_dir_all(earlier.join("unfinished/0")).unwrap();
+    fs::write(earlier.join("manifest.json"), "{\"schema\":\"mmtwin-results/1\"}").unwrap();
+    let runs = runs(3);
+    let kept = keep(directory.path(), &runs);
+    compact(directory.path()).unwrap();
+    assert!(list(directory.path()).unwrap().damaged.is_empty());
+    let results = open(directory.path()).afresh();
+    results.keep(&results.describe(&runs).unwrap()[0], &outcome(&runs[0])).unwrap();
+    assert_eq!(find(directory.path(), &runs).unwrap(), some(&kept));
+    for (name, content) in foreign {
+        assert_eq!(fs::read_to_string(directory.path().join(name)).unwrap(), content);
+    }
+    assert!(earlier.join("unfinished/0").is_dir());
+
+    // Results of the earlier layout themselves are refused with what to do.
+    for error in [Results::open(&earlier, program()).err(), list(&earlier).err(), compact(&earlier).err()] {
+        let error = error.unwrap().to_string();
+        assert!(error.contains("mmtwin-results/1") && error.contains("--results"), "{error}");
+    }
+}
+
+#[test]
+fn a_name_that_is_taken_by_no_regular_file_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let runs = runs(2);
+    let results = open(directory.path());
+    let described = results.describe(&runs).unwrap();
+    let paths = described
+        .iter()
+        .map(|run| super::directory::run_path(directory.path(), run.identity()))
+        .collect::<Vec<_>>();
+    // A pipe would make who opens it wait for ever.
+    rustix::fs::mkfifoat(rustix::fs::CWD, &paths[0], rustix::fs::Mode::RWXU).unwrap();
+    fs::create_dir(&paths[1]).unwrap();
+    for run in &described {
+        for error in [results.get(run).unwrap_err(), results.keep(run, &outcome(run.run)).unwrap_err()] {
+            assert!(matches!(error, ResultsError::Foreign { .. }), "{error}");
         }
-        fs::write(&path, whole).unwrap();
     }
-    // A whole Parquet file of something else.
-    fs::copy(directory.path().join("series.parquet"), directory.path().join("counters.parquet")).unwrap();
-    let error = Results::open(directory.path(), false).unwrap_err().to_string();
-    assert!(error.contains("no column kind"), "{error}");
+    assert_eq!(list(directory.path()).unwrap().damaged.len(), 2);
+    assert!(paths.iter().all(|path| path.exists()));
 }
 
 #[test]
-fn directories_of_something_else_are_refused_even_when_fresh() {
+fn runs_are_found_in_packs_as_in_files() {
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("letter.txt"), "dear").unwrap();
-    for fresh in [false, true] {
-        let error = Results::open(directory.path(), fresh).unwrap_err().to_string();
-        assert!(error.contains("not a results directory"), "{error}");
+    let runs = runs(5);
+    let kept = keep(directory.path(), &runs);
+    let compacted = compact(directory.path()).unwrap();
+    assert_eq!((compacted.runs, compacted.removed, compacted.packs.len()), (5, 5, 1));
+    assert_eq!(names(directory.path()).len(), 1);
+    assert_eq!(find(directory.path(), &runs).unwrap(), some(&kept));
+    let listed: Vec<u64> =
+        list(directory.path()).unwrap().runs.iter().map(|entry| entry.summary.seed).collect();
+    assert_eq!(listed, [1, 2, 3, 4, 5]);
+    // Nothing is left to do; one file more is no pack yet.
+    assert_eq!(compact(directory.path()).unwrap().removed, 0);
+    let more = super::tests::runs(6);
+    keep(directory.path(), &more[5..]);
+    assert_eq!(compact(directory.path()).unwrap().packs.len(), 0);
+    assert_eq!(list(directory.path()).unwrap().runs.len(), 6);
+}
+
+#[test]
+fn a_compaction_that_was_stopped_is_completed_by_the_next_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let runs = runs(3);
+    let kept = keep(directory.path(), &runs);
+    let file = super::directory::run_path(directory.path(), &kept[0].identity);
+    let content = fs::read(&file).unwrap();
+    compact(directory.path()).unwrap();
+    // Stopped before the last file went.
+    fs::write(&file, &content).unwrap();
+    assert_eq!(list(directory.path()).unwrap().runs.len(), 3);
+    let compacted = compact(directory.path()).unwrap();
+    assert_eq!((compacted.packs.len(), compacted.removed), (0, 1));
+    // The same run made again by another commit says the same.
+    let other = Program { commit: "beef".into(), ..program() };
+    let results = Results::open(directory.path(), other).unwrap().afresh();
+    results.keep(&results.describe(&runs).unwrap()[0], &outcome(&runs[0])).unwrap();
+    assert_eq!(compact(directory.path()).unwrap().removed, 1);
+    assert_eq!(find(directory.path(), &runs).unwrap(), some(&kept));
+    // One that says something else contradicts the pack, and stays.
+    let wrong = Outcome { virtual_seconds: 7.0, ..outcome(&runs[0]) };
+    results.keep(&results.describe(&runs).unwrap()[0], &wrong).unwrap();
+    let compacted = compact(directory.path()).unwrap();
+    assert_eq!((compacted.removed, compacted.damaged.len()), (0, 1));
+    assert!(compacted.damaged[0].to_string().contains("another result"), "{}", compacted.damaged[0]);
+}
+
+#[test]
+fn unfinished_files_go_when_their_writers_must_be_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, hours) in [("young", 23), ("old", 25)] {
+        let path = directory.path().join(format!(".mmtwin-{name}"));
+        let file = fs::File::create(path).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(hours * 3600)).unwrap();
     }
-    assert_eq!(fs::read_to_string(directory.path().join("letter.txt")).unwrap(), "dear");
+    compact(directory.path()).unwrap();
+    assert_eq!(names(directory.path()), [".mmtwin-young"]);
 }
 
 #[test]
-fn fresh_results_forget_what_was_there() {
+fn a_table_replaces_only_one_of_its_kind() {
     let directory = tempfile::tempdir().unwrap();
-    stored(directory.path());
-    let mut results = Results::open(directory.path(), true).unwrap();
-    assert!(results.get(&record(1).identity).is_none());
-    results.finish(&scenario(), &[record(3)]).unwrap();
-    let manifest = Manifest::read(&directory.path().join("manifest.json")).unwrap();
-    assert_eq!(manifest.runs.len(), 1);
-}
-
-#[test]
-fn a_half_written_run_is_not_taken_for_a_finished_one() {
-    let directory = tempfile::tempdir().unwrap();
-    let results = Results::open(directory.path(), false).unwrap();
-    results.keep(&scenario(), &record(1)).unwrap();
-    let half = directory.path().join("unfinished/half");
-    fs::create_dir_all(&half).unwrap();
-    fs::write(half.join("counters.parquet"), "").unwrap();
-    let read = Results::open(directory.path(), false).unwrap();
-    assert_eq!(read.get(&record(1).identity), Some(&record(1)));
+    let path = directory.path().join("mrc.parquet");
+    let write = |kind: &str| write_table(&path, kind, vec![("value", Column::Number(vec![1.0]))]);
+    for _ in 0..2 {
+        write("mmtwin.curves").unwrap();
+    }
+    let whole = fs::read(&path).unwrap();
+    assert!(matches!(write("mmtwin.others"), Err(ResultsError::Foreign { .. })));
+    assert_eq!(fs::read(&path).unwrap(), whole);
+    for foreign in [&b"letter"[..], b""] {
+        fs::write(&path, foreign).unwrap();
+        assert!(matches!(write("mmtwin.curves"), Err(ResultsError::Foreign { .. })));
+        assert_eq!(fs::read(&path).unwrap(), foreign);
+    }
 }

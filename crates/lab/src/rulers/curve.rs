@@ -12,7 +12,7 @@
 //! have (SHARDS-adj): a hot page in a part adds hits, not misses.
 
 use super::{Policy, Sequence};
-use crate::results::{Column, ResultsError, write_table};
+use crate::results::{Column, Program, ResultsError, write_table};
 use crate::statistics::{mean, mean_interval};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -142,7 +142,7 @@ fn in_parallel(
 pub fn write_parquet(
     directory: &Path,
     trace: &str,
-    program: &str,
+    program: &Program,
     sequence: &Sequence,
     sample: Option<f64>,
     points: &[Point],
@@ -152,7 +152,9 @@ pub fn write_parquet(
     let numbers = |number: &dyn Fn(&Point) -> f64| Column::Number(points.iter().map(number).collect());
     let columns = vec![
         ("trace", texts(&|_| trace.into())),
-        ("program", texts(&|_| program.into())),
+        ("mmtwin", texts(&|_| program.version.clone())),
+        ("build", texts(&|_| program.build.clone())),
+        ("commit", texts(&|_| program.commit.clone())),
         ("accesses", counts(&|_| sequence.pages().len() as u64)),
         ("distinct_pages", counts(&|_| sequence.distinct() as u64)),
         ("sample", numbers(&|_| sample.unwrap_or(1.0))),
@@ -162,5 +164,5 @@ pub fn write_parquet(
         ("miss_ratio_low", numbers(&|point| point.miss_ratio_low.unwrap_or(point.miss_ratio))),
         ("miss_ratio_high", numbers(&|point| point.miss_ratio_high.unwrap_or(point.miss_ratio))),
     ];
-    write_table(directory, "mrc.parquet", columns)
+    write_table(&directory.join("mrc.parquet"), "mmtwin.curves", columns)
 }

@@ -254,7 +254,7 @@ impl Iterator for TraceReader {
 
 /// Runs a step of the Parquet crate; its error, or the fact that it panicked, as text. Whatever the step
 /// worked on is not used again after an error.
-pub(crate) fn unpanicked<T, E: ToString>(step: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+pub fn unpanicked<T, E: ToString>(step: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(step)) {
         Ok(result) => result.map_err(|error| error.to_string()),
         Err(_) => Err("the Parquet reader cannot make sense of it".to_string()),

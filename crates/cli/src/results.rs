@@ -1,0 +1,182 @@
+//! `mmtwin results`: what a results directory has, and fewer files for it.
+
+use crate::arguments::RESULTS;
+use crate::failure::Failure;
+use crate::json;
+use crate::sweep::program;
+use crate::table::Grid;
+use crate::terminal;
+use lab::results::{Compacted, Entry, Listing, Program, ResultsError, Summary, compact, list};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// List the runs of a results directory, or pack them
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mmtwin results list
+  mmtwin results list results --json
+  mmtwin results compact")]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// List the runs: scenario, variant, seeds, and what else tells them apart
+    #[command(after_help = "\
+Runs are the same but for their seeds if all columns are. `inputs` tells scenarios and machines
+apart that were edited and kept their names; `build` tells programs apart whose sources differ
+in what decides a result. `*` marks the build of this program, which finds its own runs only.
+
+Examples:
+  mmtwin results list
+  mmtwin results list elsewhere --json")]
+    List(ListArguments),
+    /// Pack the files of single runs into few large ones
+    #[command(after_help = "\
+A pack is read back before the files go whose runs it has. Other commands may work in the directory
+meanwhile, and nothing is lost if this one is stopped. Runs are found in packs as in files.
+
+Examples:
+  mmtwin results compact
+  mmtwin results compact elsewhere")]
+    Compact(CompactArguments),
+}
+
+#[derive(clap::Args)]
+struct ListArguments {
+    /// The results directory
+    #[arg(value_name = "DIR", default_value = RESULTS)]
+    directory: PathBuf,
+
+    /// Print JSON, see schemas/
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct CompactArguments {
+    /// The results directory
+    #[arg(value_name = "DIR", default_value = RESULTS)]
+    directory: PathBuf,
+}
+
+#[derive(Serialize)]
+struct View<'a> {
+    results: String,
+    build: &'a str,
+    runs: &'a [Entry],
+}
+
+/// Lists or packs.
+pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.command {
+        Command::List(arguments) => {
+            let Listing { runs, damaged } = list(&arguments.directory)?;
+            let program = program();
+            if arguments.json {
+                let view = View {
+                    results: arguments.directory.display().to_string(),
+                    build: &program.build,
+                    runs: &runs,
+                };
+                json::print("results-list", &view)?;
+            } else {
+                terminal::print(&render(&arguments.directory, &runs, &program))?;
+            }
+            whole(damaged)
+        }
+        Command::Compact(CompactArguments { directory }) => {
+            let Compacted { packs, runs, removed, damaged } = compact(directory)?;
+            let done = format!(
+                "{} in {}, {} removed",
+                several(runs, "run"),
+                several(packs.len(), "new pack"),
+                several(removed, "file")
+            );
+            terminal::print(&done)?;
+            whole(damaged)
+        }
+    }
+}
+
+/// Nothing, or what is damaged, a line each.
+fn whole(damaged: Vec<ResultsError>) -> Result<(), Failure> {
+    match damaged.as_slice() {
+        [] => Ok(()),
+        damaged => {
+            let lines: Vec<String> = damaged.iter().map(ToString::to_string).collect();
+            Err(Failure::input(lines.join("\n")))
+        }
+    }
+}
+
+fn several(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// As many digits of a hash as tell the few apart that somebody has.
+fn short(hash: &str) -> &str {
+    hash.get(..8).unwrap_or(hash)
+}
+
+fn render(directory: &Path, runs: &[Entry], program: &Program) -> String {
+    let counted = format!("{} in {}", several(runs.len(), "run"), directory.display());
+    if runs.is_empty() {
+        return counted;
+    }
+    let header = ["scenario", "variant", "seeds", "machine", "settings", "inputs", "build", "commit"];
+    let mut grid = Grid { more_labels: 1, words: (2..header.len()).collect(), ..Grid::new(&header) };
+    for group in runs.chunk_by(|a, b| alike(a) == alike(b)) {
+        let Entry { summary, commit, .. } = &group[0];
+        let mark = if summary.build == program.build { "*" } else { "" };
+        grid.row([
+            summary.scenario.clone(),
+            summary.variant.clone(),
+            ranges(group.iter().map(|entry| entry.summary.seed)),
+            summary.machine.clone(),
+            summary.settings.clone(),
+            short(&summary.inputs).into(),
+            format!("{}{mark}", short(&summary.build)),
+            short(commit).into(),
+        ]);
+    }
+    format!("{}\n\n{counted}; * is the build of this mmtwin", grid.render())
+}
+
+/// What tells runs apart but for their seeds.
+fn alike(entry: &Entry) -> impl PartialEq + '_ {
+    let Summary { scenario, machine, settings, inputs, build, series, variant, seed: _, run: _ } =
+        &entry.summary;
+    [scenario, machine, settings, inputs, build, series, variant, &entry.commit]
+}
+
+/// Ascending numbers, those that follow each other as from-to.
+fn ranges(numbers: impl Iterator<Item = u64>) -> String {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last == number => {}
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let text = |&(first, last): &(u64, u64)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(text).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranges;
+
+    #[test]
+    fn seeds_that_follow_each_other_are_one_range() {
+        assert_eq!(ranges([1, 2, 3, 5, 7, 8, u64::MAX].into_iter()), "1-3 5 7-8 18446744073709551615");
+        assert_eq!(ranges([4, 4].into_iter()), "4");
+    }
+}

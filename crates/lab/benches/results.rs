@@ -1,0 +1,34 @@
+//! How fast runs are listed: files a second. 100,000 are to take no more than two seconds.
+
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use lab::experiment::Experiment;
+use lab::outcome::Outcome;
+use lab::results::{Program, Results, list};
+use rayon::prelude::*;
+
+fn main() {
+    divan::main();
+}
+
+/// In memory, where the many files are soon made; they are read from the page cache either way.
+const MEMORY: &str = "/dev/shm";
+
+#[divan::bench(args = [100_000], sample_count = 5, sample_size = 1)]
+fn files_listed(bencher: Bencher, files: u32) {
+    let directory = tempfile::tempdir_in(MEMORY).or_else(|_| tempfile::tempdir()).unwrap();
+    let program = Program { version: "0".into(), build: "bench".into(), commit: String::new() };
+    let results = Results::open(directory.path(), program).unwrap();
+    let mut experiment = Experiment::of("page_fault1", Some(files)).unwrap();
+    experiment.variants.truncate(1);
+    let runs = experiment.runs().unwrap();
+    runs.par_chunks(100).for_each(|runs| {
+        for run in results.describe(runs).unwrap() {
+            results.keep(&run, &Outcome::default()).unwrap();
+        }
+    });
+    bencher.counter(ItemsCount::new(files)).bench(|| {
+        let listing = list(directory.path()).unwrap();
+        assert_eq!((listing.runs.len(), listing.damaged.len()), (files as usize, 0));
+    });
+}

@@ -1,0 +1,21 @@
+//! Gives the library its build hash, which is part of the identity of every run.
+
+#[path = "build/source_hash.rs"]
+mod source_hash;
+
+use source_hash::TREES;
+use std::path::Path;
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let sources = "the sources that decide a result, beside crates/lab";
+    println!("cargo:rustc-env=MMTWIN_BUILD={}", source_hash::hash(&root).expect(sources));
+    // Trees are watched as such, for files that come and go; of what is beside other directories, only the files.
+    let alone = source_hash::files(&root).expect(sources);
+    let alone = alone.iter().filter(|file| !TREES.iter().any(|tree| file.starts_with(tree)));
+    for place in alone.map(String::as_str).chain(TREES.iter().copied()) {
+        println!("cargo:rerun-if-changed={}", root.join(place).display());
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build/source_hash.rs");
+}

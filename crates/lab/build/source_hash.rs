@@ -1,0 +1,84 @@
+//! The build hash: a hash of everything in the sources that decides what comes out of a run.
+//!
+//! ```text
+//!   Cargo.lock                                     which libraries
+//!   crates/{machine,mm,workload,lab}: Cargo.toml, src/   what is simulated, and how
+//!   data/*, machines/*, scenarios/*                what is built in
+//!            │
+//!            └─ path and content of each file, sorted by path ─► 32 hexadecimal digits
+//! ```
+//!
+//! Paths are those within the repository, so neither the place of a checkout, nor the host, the profile or the kind of program
+//! that is built changes the hash; an edit of a policy does, committed or not. Directories within `data/` hold what the twin
+//! is judged by; no run depends on them. The build script computes the hash, and a test computes it of a copied tree.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use twox_hash::XxHash3_128;
+
+/// Files that count.
+const FILES: &[&str] = &[
+    "Cargo.lock",
+    "crates/machine/Cargo.toml",
+    "crates/mm/Cargo.toml",
+    "crates/workload/Cargo.toml",
+    "crates/lab/Cargo.toml",
+];
+
+/// Directories that count with everything in them.
+pub const TREES: &[&str] = &[
+    "crates/machine/src",
+    "crates/mm/src",
+    "crates/workload/src",
+    "crates/lab/src",
+    "machines",
+    "scenarios",
+];
+
+/// Directories whose files count, but no directory in them.
+const DIRECTORIES: &[&str] = &["data"];
+
+/// Every file that counts, by its path within the repository at `root`, sorted.
+pub fn files(root: &Path) -> io::Result<Vec<String>> {
+    let mut files: Vec<String> = FILES.iter().map(|file| file.to_string()).collect();
+    for tree in TREES {
+        enter(root, tree, true, &mut files)?;
+    }
+    for directory in DIRECTORIES {
+        enter(root, directory, false, &mut files)?;
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn enter(root: &Path, directory: &str, whole_tree: bool, files: &mut Vec<String>) -> io::Result<()> {
+    for entry in fs::read_dir(root.join(directory))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // What editors leave beside a file.
+        if name.starts_with('.') || name.ends_with('~') {
+            continue;
+        }
+        let path = format!("{directory}/{name}");
+        match entry.file_type()?.is_dir() {
+            true if whole_tree => enter(root, &path, true, files)?,
+            true => {}
+            false => files.push(path),
+        }
+    }
+    Ok(())
+}
+
+/// The build hash of the repository at `root`.
+pub fn hash(root: &Path) -> io::Result<String> {
+    let mut hash = XxHash3_128::new();
+    for file in files(root)? {
+        let content = fs::read(root.join(&file))?;
+        for part in [file.as_bytes(), &content] {
+            hash.write(&(part.len() as u64).to_le_bytes());
+            hash.write(part);
+        }
+    }
+    Ok(format!("{:032x}", hash.finish_128()))
+}

@@ -1,0 +1,190 @@
+//! Many small files into few large ones.
+//!
+//! ```text
+//!   runs, 1,024 at most ─► pack, whole and on disk ─► read back, compared ─► their files go, unless they have changed
+//! ```
+//!
+//! Nothing is in fewer places than before until it has been read back from its new one, so whoever stops this at any moment
+//! loses nothing; the next compaction removes the files whose runs a pack has already. Two at once lose nothing either: each
+//! removes only what it has packed itself, or found packed.
+
+use super::ResultsError;
+use super::directory::{FileKind, content, files, open, pack_path, require_directory, run_in};
+use super::file::{self, StoredRun};
+use super::identity::hash;
+use super::pack::Packs;
+use super::whole_file::{UNFINISHED, sync_directory};
+use rayon::prelude::*;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Runs of a pack.
+const RUNS: usize = 1024;
+/// Bytes of their files: what is packed is held in memory, and several times as large there.
+const BYTES: u64 = 16 << 20;
+
+/// For how long no writer has a file unfinished.
+const LONGEST_WRITE: Duration = Duration::from_secs(24 * 3600);
+
+/// What a compaction has done.
+#[derive(Debug, Default)]
+pub struct Compacted {
+    /// The packs that it has made.
+    pub packs: Vec<PathBuf>,
+    /// How many runs are in them.
+    pub runs: usize,
+    /// How many files of runs it has removed.
+    pub removed: usize,
+    /// What it has left as it was, because it cannot be read.
+    pub damaged: Vec<ResultsError>,
+}
+
+/// A run and the file that it was read from.
+struct Source {
+    path: PathBuf,
+    /// Hash of the file's bytes.
+    bytes: String,
+    run: StoredRun,
+}
+
+/// What became of a file that was to be packed.
+enum Read {
+    /// It goes into a pack.
+    ToPack(Source),
+    /// A pack has it already.
+    Packed(Source),
+    /// Another process has removed it.
+    Gone,
+}
+
+/// Packs the runs in `directory` that have files of their own.
+pub fn compact(directory: &Path) -> Result<Compacted, ResultsError> {
+    require_directory(directory)?;
+    let packs = Packs::open(directory)?;
+    let mut done = Compacted::default();
+    let runs = files(directory)?.into_iter().filter(|(_, kind)| *kind == FileKind::Run);
+    for paths in portions(runs.map(|(path, _)| path)) {
+        let read: Vec<Result<Read, ResultsError>> = paths.par_iter().map(|path| read(path, &packs)).collect();
+        let (mut sources, mut packed) = (Vec::new(), Vec::new());
+        for read in read {
+            match read {
+                Ok(Read::ToPack(source)) => sources.push(source),
+                Ok(Read::Packed(source)) => packed.push(source),
+                Ok(Read::Gone) => {}
+                Err(error) => done.damaged.push(error),
+            }
+        }
+        done.removed += remove(directory, &packed)?;
+        pack(directory, sources, &mut done)?;
+    }
+    remove_unfinished(directory)?;
+    Ok(done)
+}
+
+/// Paths by the pack that they are for.
+fn portions(paths: impl Iterator<Item = PathBuf>) -> Vec<Vec<PathBuf>> {
+    let mut portions: Vec<Vec<PathBuf>> = Vec::new();
+    let mut bytes = 0;
+    for path in paths {
+        let length = fs::metadata(&path).map_or(0, |found| found.len());
+        match portions.last_mut() {
+            Some(last) if last.len() < RUNS && bytes + length <= BYTES => {
+                bytes += length;
+                last.push(path);
+            }
+            _ => {
+                bytes = length;
+                portions.push(vec![path]);
+            }
+        }
+    }
+    portions
+}
+
+fn read(path: &Path, packs: &Packs) -> Result<Read, ResultsError> {
+    let Some(content) = content(path)? else { return Ok(Read::Gone) };
+    let identity = path.file_stem().unwrap_or_default().to_string_lossy();
+    let bytes = hash(&content);
+    let source = Source { path: path.into(), bytes, run: run_in(path, content, &identity)? };
+    match packs.find(&identity)? {
+        None => Ok(Read::ToPack(source)),
+        Some((_, packed)) if packed.says_the_same(&source.run) => Ok(Read::Packed(source)),
+        Some((pack, _)) => {
+            let text = format!("it has another result than {}, which has this run too", pack.display());
+            Err(ResultsError::damaged(path, text))
+        }
+    }
+}
+
+/// Makes a pack and removes the files of its runs.
+fn pack(directory: &Path, mut sources: Vec<Source>, done: &mut Compacted) -> Result<(), ResultsError> {
+    if sources.len() < 2 {
+        return Ok(());
+    }
+    // What is alike is next to each other, so that it takes less room.
+    sources.sort_by(|a, b| a.run.entry.summary.cmp(&b.run.entry.summary));
+    let runs: Vec<&StoredRun> = sources.iter().map(|source| &source.run).collect();
+    let path = pack_path(directory, runs.iter().map(|run| &run.entry));
+    // One of this name has the same runs, by another compaction. It may be in use.
+    if !path.exists() {
+        file::write(&path, &runs)?;
+    }
+    verify(&path, &runs)?;
+    sync_directory(directory)?;
+    done.runs += runs.len();
+    done.removed += remove(directory, &sources)?;
+    done.packs.push(path);
+    Ok(())
+}
+
+/// Reads a pack back.
+fn verify(path: &Path, runs: &[&StoredRun]) -> Result<(), ResultsError> {
+    let pack = open(path, FileKind::Pack)?;
+    runs.par_iter().enumerate().try_for_each(|(position, run)| match pack.run_on_disk(position)? == **run {
+        true => Ok(()),
+        false => {
+            Err(ResultsError::damaged(path, format!("run {} was packed otherwise", run.entry.summary.run)))
+        }
+    })
+}
+
+/// Removes files whose runs are in a pack, if they are what was read. How many it were.
+fn remove(directory: &Path, sources: &[Source]) -> Result<usize, ResultsError> {
+    let mut removed = 0;
+    for Source { path, bytes, .. } in sources {
+        if content(path)?.is_some_and(|content| hash(&content) == *bytes) {
+            match fs::remove_file(path) {
+                Ok(()) => removed += 1,
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(ResultsError::io(path, error)),
+            }
+        }
+    }
+    if removed > 0 {
+        sync_directory(directory)?;
+    }
+    Ok(removed)
+}
+
+/// Removes what killed writers have left. Somebody's who still writes is younger.
+fn remove_unfinished(directory: &Path) -> Result<(), ResultsError> {
+    let io = |error| ResultsError::io(directory, error);
+    let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
+    for entry in entries {
+        let entry = entry.map_err(io)?;
+        let Ok(found) = entry.metadata() else { continue };
+        let age = found.modified().ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+        let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED) && found.is_file();
+        if is_unfinished && age.is_some_and(|age| age > LONGEST_WRITE) {
+            match fs::remove_file(entry.path()) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(ResultsError::io(&entry.path(), error));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
