@@ -208,7 +208,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (4, (cpu(), any::<usize>()).prop_map(|(cpu, which)| Step::FreeBlock { cpu, which }).boxed()),
         (6, {
             let write = |(cpu, file, value)| Step::WritePool { cpu, file, value };
-            (cpu(), prop::sample::select(POOL_FILES), 0..8u64).prop_map(write).boxed()
+            (cpu(), prop::sample::select(POOL_FILES), prop_oneof![Just(0), 0..8u64]).prop_map(write).boxed()
         }),
         (
             3,
@@ -252,11 +252,15 @@ struct Case {
 fn case() -> impl Strategy<Value = Case> {
     let nodes = (prop_oneof![2 => Just(2u8), 1 => Just(1u8)], prop::sample::select(&[16, 20, 32]));
     let enabled = prop_oneof![3 => Just("always"), 1 => Just("madvise"), 1 => Just("never")];
-    let settings = (enabled, any::<bool>(), prop::collection::vec(setting(), 0..24)).prop_map(
-        |(enabled, tiers, mut settings)| {
+    let chance = any::<bool>;
+    let settings = (enabled, chance(), chance(), prop::collection::vec(setting(), 0..24)).prop_map(
+        |(enabled, tiers, pools_fail, mut settings)| {
             settings.push(("transparent_hugepage/enabled", enabled));
             if tiers {
                 settings.extend([("kernel.numa_balancing", "3"), ("numa/demotion_enabled", "1")]);
+            }
+            if pools_fail {
+                settings.extend([("vm.hugetlb_optimize_vmemmap", "1"), ("fail_page_alloc/ppm", "100000")]);
             }
             settings
         },
