@@ -3,12 +3,13 @@
 use crate::failure::Failure;
 use crate::this_machine;
 use clap::Args;
-use lab::scenario::{Scenario, THIS_MACHINE, Workload, load_machine};
+use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, Workload, load_machine};
 use machine::Profile;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
+use workload::keys::{Bounds, Numbers};
 
 /// Where results are unless a command is told otherwise.
 pub const RESULTS: &str = "results";
@@ -17,11 +18,11 @@ pub const RESULTS: &str = "results";
 #[derive(Args)]
 pub struct SweepArguments {
     /// Seeds, 1 to N, the same for every variant [default: the scenario's]
-    #[arg(long, value_name = "N", value_parser = count::<NonZeroU32>)]
+    #[arg(long, value_name = "N", value_parser = whole::<NonZeroU32>(SEEDS))]
     pub seeds: Option<NonZeroU32>,
 
     /// Runs at the same time; results do not depend on it [default: one a CPU]
-    #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>)]
+    #[arg(long, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
     pub jobs: Option<NonZeroUsize>,
 
     /// Results directory; runs that are there already are not made again
@@ -44,9 +45,16 @@ impl SweepArguments {
     }
 }
 
-/// A number of things of which there is at least one.
-pub fn count<N: FromStr>(text: &str) -> Result<N, String> {
-    text.parse().map_err(|_| "expected a whole number, at least 1".into())
+/// Of `--jobs`.
+pub const JOBS: Bounds = Bounds::new(1.0, 4096.0, "threads that a machine may have for one program");
+
+/// Reads a whole number within the bounds of an option.
+pub fn whole<N: FromStr>(bounds: Bounds) -> impl Fn(&str) -> Result<N, String> + Clone {
+    move |text: &str| {
+        let number = text.parse::<u64>().ok().filter(|&number| bounds.contain(number as f64));
+        let number = number.and_then(|number| number.to_string().parse().ok());
+        number.ok_or_else(|| format!("expected {}", Numbers { bounds, whole: true, or: "" }))
+    }
 }
 
 /// How many threads to use if `asked` were asked for.

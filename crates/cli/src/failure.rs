@@ -6,7 +6,6 @@ use lab::published::TablesError;
 use lab::results::ResultsError;
 use lab::rulers::{CurveError, SequenceError};
 use lab::scenario::ScenarioError;
-use lab::simulation::RunError;
 use live::guard::GuardError;
 use live::qemu::QemuError;
 use live::record::RecordError;
@@ -155,9 +154,8 @@ impl From<ExperimentError> for Failure {
     fn from(error: ExperimentError) -> Failure {
         let is_input = match &error {
             ExperimentError::Results(error) => results_are_input(error),
-            ExperimentError::Run { error, .. } => {
-                matches!(**error, RunError::Scenario(_) | RunError::Trace(_) | RunError::Write(_))
-            }
+            // Every way in which a run cannot be made is something that was asked for, and says what would be possible.
+            ExperimentError::Run { .. } => true,
             ExperimentError::Threads { .. } | ExperimentError::Contradiction { .. } => false,
             _ => true,
         };

@@ -152,6 +152,31 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
+    /// What an option refuses with a number, and how its error names it.
+    #[test]
+    fn numbers_of_options_have_bounds_that_errors_name() {
+        let extremes = ["", "-1", "0x10", "1.5", "nan", "1e308", "18446744073709551616"];
+        let numbers = ["N", "US", "KIB", "PAGES,..."];
+        let mut tried = 0;
+        for command in Arguments::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            for option in command.get_arguments() {
+                let takes_number =
+                    option.get_value_names().is_some_and(|names| numbers.contains(&names[0].as_str()));
+                let (true, Some(name)) = (takes_number, option.get_long()) else { continue };
+                // The kernel's own counter goes as far as 64 bits do.
+                let beyond = if name == "fail-alloc" { None } else { Some("18446744073709551615") };
+                for value in extremes.into_iter().chain(beyond) {
+                    let words =
+                        ["mmtwin", command.get_name(), &format!("--{name}={value}"), "x"].map(String::from);
+                    let error = Arguments::command().try_get_matches_from(words).unwrap_err().to_string();
+                    assert!(error.contains(&format!("--{name}")), "{error}");
+                    tried += 1;
+                }
+            }
+        }
+        assert!(tried > 100, "{tried}");
+    }
+
     /// Wider lines wrap, and a command that wraps cannot be copied.
     #[test]
     fn notes_and_examples_of_the_help_fit() {

@@ -1,6 +1,6 @@
 //! `mmtwin mrc`: how often policies miss, over sizes of memory.
 
-use crate::arguments;
+use crate::arguments::{self, JOBS, whole};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::percent;
@@ -14,6 +14,12 @@ use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use workload::access::{self, Format, PAGE_SIZE};
+use workload::keys::Bounds;
+
+/// Of `--sizes`.
+const SIZES: Bounds = Bounds::new(1.0, 1_073_741_824.0, "4 TiB");
+/// Of `--points`.
+const POINTS: Bounds = Bounds::new(1.0, 1000.0, "more than a plot shows apart");
 
 /// Draw miss-ratio curves of an access trace: how often policies miss, over sizes of memory
 #[derive(clap::Args)]
@@ -31,11 +37,11 @@ pub struct Arguments {
     policies: Vec<Policy>,
 
     /// Sizes of memory in pages of 4 KiB, separated by commas
-    #[arg(long, value_name = "PAGES,...", value_delimiter = ',', conflicts_with = "points")]
+    #[arg(long, value_name = "PAGES,...", value_delimiter = ',', value_parser = whole::<NonZeroUsize>(SIZES), conflicts_with = "points")]
     sizes: Vec<NonZeroUsize>,
 
     /// Sizes to choose if none are given: this many, evenly on a logarithmic scale up to all pages of the trace
-    #[arg(long, value_name = "N", default_value = "16")]
+    #[arg(long, value_name = "N", default_value = "16", value_parser = whole::<NonZeroUsize>(POINTS))]
     points: NonZeroUsize,
 
     /// Estimate from random parts of the pages, each this part of all (0 to 0.5), with 95 % intervals
@@ -43,7 +49,7 @@ pub struct Arguments {
     sample: Option<f64>,
 
     /// Replays at the same time; results do not depend on it [default: one a CPU]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
     jobs: Option<NonZeroUsize>,
 
     /// Write the curves to DIR/mrc.parquet

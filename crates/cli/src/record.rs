@@ -1,5 +1,6 @@
 //! `mmtwin record`: what a command, and everything else meanwhile, asks of the page allocator or the page cache.
 
+use crate::arguments::whole;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
@@ -11,8 +12,12 @@ use live::record::{DEFAULT_BUFFER_KIB, Demand, Options, Progress, Summary, recor
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use workload::keys::Bounds;
 use workload::output::{Existing, Output};
 use workload::trace::Ending;
+
+/// Of `--buffer`.
+const BUFFER_KIB: Bounds = Bounds::new(4.0, 16_777_216.0, "a page to 16 GiB for each CPU");
 
 /// Record what a command asks of the page allocator or page cache of this kernel (needs root)
 #[derive(clap::Args)]
@@ -37,7 +42,7 @@ pub struct Arguments {
     page_cache: bool,
 
     /// Ring buffer of the kernel, KiB per CPU
-    #[arg(long, value_name = "KIB", default_value_t = DEFAULT_BUFFER_KIB, value_parser = clap::value_parser!(u64).range(4..))]
+    #[arg(long, value_name = "KIB", default_value_t = DEFAULT_BUFFER_KIB, value_parser = whole::<u64>(BUFFER_KIB))]
     buffer: u64,
 
     /// Leave out the command, the names of tasks, devices and inodes

@@ -1,6 +1,6 @@
 //! `mmtwin replay`: recorded demand on another kernel, setting or machine.
 
-use crate::arguments::{self, SweepArguments, SystemArguments};
+use crate::arguments::{self, SweepArguments, SystemArguments, whole};
 use crate::compare::compare;
 use crate::failure::Failure;
 use lab::experiment::Experiment;
@@ -12,6 +12,7 @@ use lab::simulation::replay::Replay;
 use mm::Series;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use workload::keys::{CPUS, MICROSECONDS};
 use workload::trace::TraceReader;
 
 /// Replay a recorded trace in the twin
@@ -34,11 +35,11 @@ pub struct Arguments {
     kernel: Vec<String>,
 
     /// Copies side by side, each on as many CPUs as the recorded machine had
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<NonZeroUsize>(CPUS))]
     copies: NonZeroUsize,
 
     /// Virtual microseconds between the starts of two copies
-    #[arg(long, value_name = "US", default_value_t = 0)]
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = whole::<u64>(MICROSECONDS.or_none()))]
     stagger_us: u64,
 
     #[command(flatten)]

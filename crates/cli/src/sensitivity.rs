@@ -1,6 +1,6 @@
 //! `mmtwin sensitivity`: how far results move with what nobody measured.
 
-use crate::arguments::{Asked, ScenarioArguments, jobs};
+use crate::arguments::{Asked, JOBS, ScenarioArguments, jobs, whole};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{number, percent};
@@ -33,7 +33,7 @@ pub struct Arguments {
     scenario: ScenarioArguments,
 
     /// Runs at the same time; results do not depend on it [default: one a CPU]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
     jobs: Option<NonZeroUsize>,
 
     /// Print JSON, see schemas/

@@ -19,6 +19,7 @@ use crate::results::Record;
 use crate::scenario::{ScenarioError, Workload};
 use crate::statistics::Change;
 use serde::Serialize;
+use workload::keys::TIMES;
 use workload::threads::autonuma::{FirstPass, Numa01, Numa02};
 use workload::threads::{ProgramSpec, Threads};
 
@@ -30,7 +31,7 @@ const FEW_THREADS: u32 = 16;
 const PROCESSES: u32 = 2;
 /// Memory of a process, MiB.
 const MIB: u64 = 256;
-const ENDLESS: u64 = u64::MAX;
+const ENDLESS: u64 = TIMES.most as u64;
 
 /// Who shares what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

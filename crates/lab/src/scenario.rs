@@ -19,10 +19,13 @@
 //!
 //! A [`Run`] is one scenario with everything decided: variant, seed, machine profile, settings.
 
+mod fit;
+mod parse;
+
 use crate::heeded::not_heeded;
 use crate::reached::Reached;
 use crate::simulation::kbuild::KernelBuild;
-use crate::simulation::kernel_writes::{KernelWrites, parse_write};
+use crate::simulation::kernel_writes::KernelWrites;
 use crate::simulation::long_running::LongRunning;
 use crate::simulation::mappings::{Program, RecordedMappings};
 use crate::simulation::numa::NumaThreads;
@@ -37,9 +40,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue, ValueDeserializer};
-use workload::demand::spec::{DemandSpec, Paging, SettingChange};
+use workload::demand::spec::{Paging, SettingChange};
+use workload::keys::Bounds;
 use workload::threads::ProgramSpec;
 use workload::threads::samples::{Recording, SampleFile};
 
@@ -67,54 +69,35 @@ workload::kinds! {
     }
 }
 
-/// What is wrong with the keys of a table that has a kind, with their places.
-fn place_in<'t>(
-    mut table: Spanned<DeValue<'t>>,
-    error_in: fn(&str, ValueDeserializer<'t>) -> Option<toml::de::Error>,
-) -> Option<toml::de::Error> {
-    let DeValue::Table(keys) = table.get_mut() else { return None };
-    let kind = keys.remove("kind")?.into_inner();
-    error_in(kind.as_str()?, table.into())
-}
+/// Of seeds.
+pub const SEEDS: Bounds = Bounds::new(1.0, 10_000.0, "intervals of so many are a fiftieth of those of four");
 
-/// What is wrong with the workload of a scenario, with its place: first with a table in it that has a kind of its own.
-fn place_in_workload(text: &str) -> Option<toml::de::Error> {
-    let workload = DeTable::parse(text).ok()?.into_inner().remove("workload")?;
-    let part = |key: &str| workload.get_ref().as_table()?.get(key).cloned();
-    let mut error = part("program")
-        .and_then(|program| place_in(program, ProgramSpec::error_in))
-        .or_else(|| place_in(part("demand")?, DemandSpec::error_in))
-        .or_else(|| place_in(workload.clone(), Workload::error_in))?;
-    error.set_input(Some(text));
-    Some(error)
-}
-
-/// A scenario file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Scenario {
-    /// The name that commands take.
-    pub name: String,
-    /// What it is, in a line.
-    pub description: String,
-    /// What its results have been checked against.
-    pub evidence: String,
-    /// Default machine profile.
-    pub machine: String,
-    /// The series that variants are named in.
-    #[serde(default = "default_series")]
-    pub series: String,
-    /// Default variants, the first being what others are compared with.
-    pub variants: Vec<String>,
-    /// Default number of seeds.
-    pub seeds: u32,
-    /// Kernel settings that differ from the kernel's defaults.
-    #[serde(default)]
-    pub settings: BTreeMap<String, String>,
-    /// Metrics that `compare` shows, by name.
-    pub metrics: Vec<String>,
-    /// What runs.
-    pub workload: Workload,
+workload::keys! {
+    /// A scenario file.
+    pub struct Scenario {
+        /// The name that commands take.
+        pub name: String,
+        /// What it is, in a line.
+        pub description: String,
+        /// What its results have been checked against.
+        pub evidence: String,
+        /// Default machine profile.
+        pub machine: String,
+        /// The series that variants are named in.
+        #[serde(default = "default_series")]
+        pub series: String,
+        /// Default variants, the first being what others are compared with.
+        pub variants: Vec<String>,
+        /// Default number of seeds.
+        pub seeds: u32 => SEEDS,
+        /// Kernel settings that differ from the kernel's defaults.
+        #[serde(default)]
+        pub settings: BTreeMap<String, String>,
+        /// Metrics that `compare` shows, by name.
+        pub metrics: Vec<String>,
+        /// What runs.
+        pub workload: Workload,
+    }
 }
 
 /// One simulation, everything decided.
@@ -389,53 +372,6 @@ impl Scenario {
         }
     }
 
-    /// Reads and checks a scenario; `place` is named in errors.
-    pub fn parse(place: &str, text: &str) -> Result<Scenario, ScenarioError> {
-        let scenario: Scenario = toml::from_str(text).map_err(|error| {
-            let error = place_in_workload(text).unwrap_or(error);
-            ScenarioError::Syntax { place: place.into(), text: error.to_string() }
-        })?;
-        let refuse = |key: &str, value: String, expected: String| {
-            Err(ScenarioError::OutOfRange { key: format!("{place}: {key}"), value, expected })
-        };
-        if scenario.seeds == 0 {
-            return refuse("seeds", "0".into(), "at least 1".into());
-        }
-        if scenario.metrics.is_empty() {
-            let expected = "at least one of those that `mmtwin list metrics` shows".into();
-            return refuse("metrics", "[]".into(), expected);
-        }
-        let asked = |error: ScenarioError| {
-            let key = match error {
-                ScenarioError::UnknownMachine { .. } => "machine",
-                ScenarioError::UnknownSeries { .. } => "series",
-                _ => "variants",
-            };
-            ScenarioError::Asked { place: place.into(), key, error: Box::new(error) }
-        };
-        let machine = &scenario.machine;
-        if !is_path(machine) && machine != THIS_MACHINE && !machine_names().any(|known| known == machine) {
-            return Err(asked(ScenarioError::UnknownMachine { name: machine.clone() }));
-        }
-        for variant in &scenario.variants {
-            let choice = KernelChoice::parse(&scenario.series, variant).map_err(asked)?;
-            // On which machine it will run is not known yet.
-            let check =
-                |&size: &PageSize| choice.settings(size, &scenario.settings, &BTreeMap::new()).is_ok();
-            if !PageSize::ALL.iter().any(check) {
-                choice.settings(PageSize::Kib4, &scenario.settings, &BTreeMap::new())?;
-            }
-        }
-        if let Some(unknown) =
-            scenario.metrics.iter().find(|name| crate::metric::Metric::find(name).is_none())
-        {
-            let known = list(crate::metric::METRICS.iter().map(|metric| metric.name));
-            return refuse("metrics", unknown.clone(), format!("one of {known}"));
-        }
-        scenario.workload.check(place)?;
-        Ok(scenario)
-    }
-
     /// The run of `variant` with `seed` on `machine`, `changes` being settings beyond the scenario's own.
     pub fn run(
         &self,
@@ -466,7 +402,7 @@ impl Scenario {
                 });
             }
         }
-        Ok(Run {
+        let run = Run {
             scenario: self.name.clone(),
             series: self.series.clone(),
             variant: variant.into(),
@@ -475,125 +411,13 @@ impl Scenario {
             settings,
             workload: self.workload.clone(),
             reached: Reached::default(),
-        })
+        };
+        run.check_fit()?;
+        Ok(run)
     }
 }
 
 impl Workload {
-    fn check(&self, place: &str) -> Result<(), ScenarioError> {
-        let refuse = |key: &str, value: String, expected: &str| {
-            Err(ScenarioError::OutOfRange {
-                key: format!("{place}: workload.{key}"),
-                value,
-                expected: expected.into(),
-            })
-        };
-        let at_least_one = |values: &[(&str, u64)]| match values.iter().find(|(_, value)| *value == 0) {
-            Some((key, _)) => refuse(key, "0".into(), "at least 1"),
-            None => Ok(()),
-        };
-        match self {
-            Workload::Kbuild(w) => {
-                at_least_one(&[("jobs", w.jobs as u64), ("builds", w.builds as u64)])?;
-                if !(w.intensity.value > 0.0 && w.intensity.value.is_finite()) {
-                    return refuse("intensity", w.intensity.value.to_string(), "a positive factor");
-                }
-                Ok(())
-            }
-            Workload::PageFault(w) => {
-                at_least_one(&[("tasks", w.tasks as u64), ("mib", w.mib), ("milliseconds", w.milliseconds)])
-            }
-            Workload::SocketStream(w) => {
-                let (pairs, blocks) = (w.pairs as u64, w.blocks.len() as u64);
-                at_least_one(&[("pairs", pairs), ("blocks", blocks), ("milliseconds", w.milliseconds)])?;
-                at_least_one(&[("swap_every_us", w.swap_every_us)])?;
-                if w.blocks.iter().any(|&order| order > mm::page::MAX_PAGE_ORDER) {
-                    return refuse("blocks", format!("{:?}", w.blocks), "orders from 0 to 10");
-                }
-                Ok(())
-            }
-            Workload::KernelWrites(w) => {
-                if w.writes.is_empty() {
-                    return refuse(
-                        "writes",
-                        "[]".into(),
-                        "at least one write, such as \"vm.nr_hugepages=1024\"",
-                    );
-                }
-                if let Some(text) = w.writes.iter().find(|text| parse_write(text).is_none()) {
-                    return refuse("writes", text.clone(), "FILE=VALUE, such as vm.nr_hugepages=1024");
-                }
-                let Some(service) = &w.service else { return Ok(()) };
-                if service.cpus == 0 {
-                    return refuse("service.cpus", "0".into(), "at least 1 CPU, or no service");
-                }
-                for (key, figure, lowest) in [
-                    ("requests_per_second", &service.requests_per_second, 1e-3),
-                    ("work_us", &service.work_us, 1e-3),
-                    ("work_spread", &service.work_spread, 0.0),
-                ] {
-                    if !(lowest..=1e9).contains(&figure.value) {
-                        let key = format!("service.{key}");
-                        return refuse(
-                            &key,
-                            figure.value.to_string(),
-                            &format!("a number from {lowest} to 1e9"),
-                        );
-                    }
-                }
-                Ok(())
-            }
-            Workload::Numa(w) => {
-                if !(1..=LONGEST_MS).contains(&w.milliseconds) {
-                    let expected = format!("1 to {LONGEST_MS}");
-                    return refuse("milliseconds", w.milliseconds.to_string(), &expected);
-                }
-                let wrong = |error: workload::demand::SpecError| {
-                    refuse(&format!("program.{}", error.key), error.value, error.expected)
-                };
-                w.program.check().or_else(wrong)
-            }
-            Workload::Paging(w) => w.check().or_else(|error| refuse(&error.key, error.value, error.expected)),
-            Workload::LongRunning(w) => {
-                at_least_one(&[
-                    ("memory_mib", w.memory_mib),
-                    ("turnovers", w.turnovers),
-                    ("processes", w.processes),
-                    ("areas", w.areas.len() as u64),
-                    ("order", w.order.into()),
-                ])?;
-                if let Some(class) = w.areas.iter().find(|class| class.least == 0 || class.least > class.most)
-                {
-                    let value = format!("{} to {}", class.least, class.most);
-                    return refuse("areas", value, "at least 1 page, and no more than the largest");
-                }
-                for (key, value, most) in [
-                    ("occupancy", w.occupancy, 200.0),
-                    ("unmovable", w.unmovable, 50.0),
-                    ("zram", w.zram, 200.0),
-                    ("partly_touched", w.partly_touched, 1.0),
-                ] {
-                    if !(0.0..=most).contains(&value) {
-                        return refuse(key, value.to_string(), &format!("a number from 0 to {most}"));
-                    }
-                }
-                Ok(())
-            }
-            Workload::Mappings(w) => {
-                let positive = [("cpu_seconds", &w.cpu_seconds, 1e-3), ("runs", &w.runs, 1e-3)];
-                for (key, figure, least) in
-                    positive.into_iter().chain([("million_walks", &w.million_walks, 0.0)])
-                {
-                    if !(least..=1e9).contains(&figure.value) {
-                        return refuse(key, figure.value.to_string(), "a positive number");
-                    }
-                }
-                Ok(())
-            }
-            Workload::Replay(_) => Ok(()),
-        }
-    }
-
     /// The recorded file that it is made of, if it is of one, and the key that names it.
     pub fn recorded_file_mut(&mut self) -> Option<(&'static str, &mut PathBuf)> {
         match self {
@@ -633,9 +457,6 @@ impl Workload {
         own.into_iter().map(|(key, figure)| (key.into(), figure)).collect()
     }
 }
-
-/// The longest run of threads, virtual milliseconds: ten days.
-const LONGEST_MS: u64 = 10 * 24 * 3600 * 1000;
 
 /// The machine that mmtwin runs on, among names of machines.
 pub const THIS_MACHINE: &str = "this";

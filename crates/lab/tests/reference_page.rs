@@ -1,14 +1,17 @@
-//! The page docs/src/reference/names.md lists settings, counters, categories of time, metrics and variants. All of
-//! them are declared once, in code; this test keeps the page equal to the declarations.
+//! The page docs/src/reference/names.md lists settings, counters, categories of time, metrics and variants, and
+//! docs/src/reference/bounds.md the numbers that keys of scenarios take. All of them are declared once, in code; this test
+//! keeps the pages equal to the declarations.
 //!
-//! After a declaration has changed: `make reference` writes the page anew.
+//! After a declaration has changed: `make reference` writes the pages anew.
 
+use lab::scenario::Scenario;
 use mm::huge_memory::stats::MthpStat;
 use mm::series::RELEASES;
 use mm::{Category, Event, SETTINGS, Series};
 use std::fmt::Write;
+use workload::keys::{Key, Takes, Value};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/reference/names.md");
+const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/reference/");
 
 fn table<const N: usize>(text: &mut String, head: [&str; N], rows: impl Iterator<Item = [String; N]>) {
     let mut line = |cells: &[String]| {
@@ -94,17 +97,70 @@ fn page() -> String {
     text
 }
 
-#[test]
-fn names_are_on_the_page() {
-    let page = page();
-    if std::env::var_os("MMTWIN_WRITE_REFERENCE").is_some() {
-        std::fs::write(PAGE, &page).unwrap();
+/// Rows of the numbers that `keys` take, and tables in them that have kinds.
+fn rows(keys: &[Key], above: &str, rows: &mut Vec<[String; 3]>, kinds: &mut Vec<(String, Takes)>) {
+    for key in keys {
+        let name = format!("{above}{}", key.name);
+        match key.takes {
+            Takes::NoNumber => {}
+            Takes::Number(takes) => {
+                let kind = if takes.whole { "whole, " } else { "" };
+                let range = format!("{kind}{} to {}{}", takes.bounds.least, takes.bounds.most, takes.or);
+                rows.push([code(&name), range, takes.bounds.why.into()]);
+            }
+            Takes::Table(keys) => self::rows(keys, &format!("{name}."), rows, kinds),
+            Takes::Kinds(of) => {
+                kinds.extend(of.iter().map(|(kind, takes)| (format!("`{name}`, `{kind}`"), *takes)))
+            }
+        }
     }
-    let written = std::fs::read_to_string(PAGE).unwrap_or_default();
-    assert!(
-        written == page,
-        "docs/src/reference/names.md does not say what the code declares; run: make reference"
+}
+
+fn bounds() -> String {
+    let mut text = String::from(
+        "# Bounds of numbers\n\n\
+         This page is written from the declarations in the code by `make reference`; a test keeps it up to date.\n\n\
+         What numbers keys of [scenario files](scenarios.md) take, and why no others. A number that is out of bounds is \
+         refused before anything runs, by an error that names the file, the line, the key and the bounds. What keys must \
+         be together (a window within its object, all processes within the machine's memory) is checked besides. Declared \
+         with the keys (`crates/workload/src/keys.rs` says how).\n\n",
     );
+    let Takes::Table(keys) = Scenario::TAKES else { unreachable!("a scenario is a table") };
+    let mut left = vec![("A scenario".to_string(), Takes::Table(keys))];
+    while !left.is_empty() {
+        let (title, takes) = left.remove(0);
+        let (mut lines, mut kinds) = (Vec::new(), Vec::new());
+        if let Takes::Table(keys) = takes {
+            rows(keys, "", &mut lines, &mut kinds);
+        }
+        if !lines.is_empty() {
+            text += &format!("## {title}\n\n");
+            table(&mut text, ["key", "takes", "why"], lines.into_iter());
+        }
+        left.splice(0..0, kinds);
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+/// Whether a page says what the code does; writes it if asked to.
+fn is_written(name: &str, page: &str) -> bool {
+    let path = format!("{PAGES}{name}");
+    if std::env::var_os("MMTWIN_WRITE_REFERENCE").is_some() {
+        std::fs::write(&path, page).unwrap();
+    }
+    std::fs::read_to_string(&path).unwrap_or_default() == page
+}
+
+#[test]
+fn names_and_bounds_are_on_their_pages() {
+    for (name, page) in [("names.md", page()), ("bounds.md", bounds())] {
+        assert!(
+            is_written(name, &page),
+            "docs/src/reference/{name} does not say what the code declares; run: make reference"
+        );
+    }
 }
 
 #[test]

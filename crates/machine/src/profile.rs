@@ -475,14 +475,18 @@ impl ProfileError {
     }
 }
 
-/// The line of a TOML text, from 1, that has `key`, or else the innermost of its tables.
-fn line_of(text: &str, key: &str) -> Option<usize> {
+/// The line of a TOML text, from 1, that has `key`, such as `demand.groups[0].mib`, or else the innermost of its tables.
+pub fn line_of(text: &str, key: &str) -> Option<usize> {
     let document = toml::de::DeTable::parse(text).ok()?;
     let (mut table, mut found) = (Some(document.get_ref()), None);
     for part in key.split('.') {
-        let Some((name, value)) = table.and_then(|table| table.get_key_value(part)) else { break };
+        let (name, index) = part.split_once('[').unwrap_or((part, ""));
+        let Some((name, value)) = table.and_then(|table| table.get_key_value(name)) else { break };
         found = Some(name.span().start);
-        table = value.get_ref().as_table();
+        let index: Option<usize> = index.trim_end_matches(']').parse().ok();
+        let entry = index.and_then(|index| value.get_ref().as_array()?.get(index));
+        found = entry.map(|entry| entry.span().start).or(found);
+        table = entry.unwrap_or(value).get_ref().as_table();
     }
     Some(1 + text[..found?].matches('\n').count())
 }
@@ -513,18 +517,19 @@ impl Profile {
                 value: f64::from(t.sockets),
             });
         }
-        let cpus = u32::from(t.sockets) * u32::from(t.cores_per_socket) * u32::from(t.threads_per_core);
+        let cpus = u64::from(t.sockets) * u64::from(t.cores_per_socket) * u64::from(t.threads_per_core);
         if !(1..=2).contains(&t.threads_per_core) {
             return refuse("topology.threads_per_core", t.threads_per_core.to_string(), "1 or 2");
         }
         if cpus == 0 || cpus > 8192 {
-            return refuse("topology", format!("{cpus} CPUs"), "1 to 8192 logical CPUs");
+            let value = format!("{}, of {} sockets", t.cores_per_socket, t.sockets);
+            return refuse("topology.cores_per_socket", value, "1 to 8192 logical CPUs of all sockets");
         }
         let is_share = |share: &f64| share.is_finite() && *share > 0.0;
         let is_right = |turns: &TurnShares| {
             turns.busy.len() == turns.shares.len()
                 && turns.busy.is_sorted_by(|one, next| one < next)
-                && turns.busy.iter().all(|cpu| u32::from(cpu.0) < cpus)
+                && turns.busy.iter().all(|cpu| u64::from(cpu.0) < cpus)
                 && turns.shares.iter().all(is_share)
         };
         if let Some(turns) = t.turn_shares.iter().find(|turns| !is_right(turns)) {

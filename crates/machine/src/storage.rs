@@ -131,26 +131,34 @@ impl DeviceFigures {
                         &disk.read_iops_one,
                         &disk.read_iops_many,
                         &disk.read_mb_per_second,
-                        "read_iops_one",
-                        "read_iops_many",
+                        ["read_iops_one", "read_iops_many"],
+                        [
+                            "no more than read_iops_many",
+                            "no more requests of 4 KiB than read_mb_per_second allows",
+                        ],
                     ),
                     (
                         &disk.write_iops_one,
                         &disk.write_iops_many,
                         &disk.write_mb_per_second,
-                        "write_iops_one",
-                        "write_iops_many",
+                        ["write_iops_one", "write_iops_many"],
+                        [
+                            "no more than write_iops_many",
+                            "no more requests of 4 KiB than write_mb_per_second allows",
+                        ],
                     ),
                 ];
-                directions.into_iter().find_map(|(one, many, bandwidth, one_key, many_key)| {
-                    if one.value > many.value {
-                        Some((one_key, one.value, "no more than many at a time"))
-                    } else if many.value * PAGE as f64 > bandwidth.value * 1e6 {
-                        Some((many_key, many.value, "no more requests of 4 KiB than the bandwidth allows"))
-                    } else {
-                        None
-                    }
-                })
+                directions.into_iter().find_map(
+                    |(one, many, bandwidth, [one_key, many_key], [fewer, allowed])| {
+                        if one.value > many.value {
+                            Some((one_key, one.value, fewer))
+                        } else if many.value * PAGE as f64 > bandwidth.value * 1e6 {
+                            Some((many_key, many.value, allowed))
+                        } else {
+                            None
+                        }
+                    },
+                )
             }
             DeviceFigures::Ramdisk(_) => None,
             DeviceFigures::Zram(zram) => {

@@ -36,6 +36,17 @@ macro_rules! kinds {
                 }
             }
         }
+
+        impl $crate::keys::Value for $name {
+            const TAKES: $crate::keys::Takes =
+                $crate::keys::Takes::Kinds(&[$(($kind, <$spec as $crate::keys::Value>::TAKES)),*]);
+
+            fn check_bounds(&self, key: &str) -> Result<(), $crate::demand::SpecError> {
+                match self {
+                    $($name::$variant(keys) => $crate::keys::Value::check_bounds(keys, key),)*
+                }
+            }
+        }
     };
 }
 
@@ -44,9 +55,11 @@ pub mod content_hash;
 #[cfg(test)]
 mod damage;
 pub mod demand;
+pub mod keys;
 pub mod mappings;
 pub mod output;
 mod parquet_file;
+mod parquet_size;
 pub mod process;
 pub mod threads;
 pub mod trace;

@@ -8,6 +8,11 @@ use workload::access::{Access, AccessError, PageNumbers};
 /// Page accesses that a sequence may have; each has a number of 32 bits, and one stands for "never".
 const MOST_ACCESSES: usize = u32::MAX as usize - 1;
 
+/// Pages that accesses may touch on average, 16 MiB, and beyond that in all: a few records may be of large objects, but no
+/// short trace makes a long sequence.
+const MOST_PAGES_EACH: usize = 4096;
+const MORE_PAGES: usize = 1 << 22;
+
 /// Why a trace is no sequence of page accesses.
 #[derive(Debug, Error)]
 pub enum SequenceError {
@@ -17,6 +22,17 @@ pub enum SequenceError {
     /// There is nothing to replay.
     #[error("the trace has no access that touches a page; record it again")]
     Empty,
+    /// Sizes that no recorder meant.
+    #[error(
+        "the first {accesses} accesses of the trace touch {pages} pages; more than {MOST_PAGES_EACH} each and {MORE_PAGES} besides \
+         are taken for damage; are sizes in bytes?"
+    )]
+    TooLarge {
+        /// Accesses so far.
+        accesses: usize,
+        /// Pages of these.
+        pages: usize,
+    },
     /// More than 32-bit numbers can count.
     #[error("the trace has more than {MOST_ACCESSES} page accesses; cut it into parts")]
     TooLong,
@@ -49,8 +65,12 @@ impl Sequence {
     ) -> Result<Sequence, SequenceError> {
         let mut numbers = PageNumbers::default();
         let (mut pages, mut places, mut writes) = (Vec::new(), Vec::new(), Vec::new());
-        for access in accesses {
+        for (number, access) in accesses.enumerate() {
             let access = access?;
+            let (accesses, after) = (number + 1, pages.len() + access.pages as usize);
+            if after > MORE_PAGES + MOST_PAGES_EACH * accesses {
+                return Err(SequenceError::TooLarge { accesses, pages: after });
+            }
             if access.pages as usize > MOST_ACCESSES - pages.len() {
                 return Err(SequenceError::TooLong);
             }

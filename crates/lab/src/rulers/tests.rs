@@ -255,3 +255,13 @@ fn every_kernel_of_the_series_and_every_release_is_a_policy() {
     }
     assert!(Policy::named("6.99").is_none());
 }
+
+#[test]
+fn a_few_records_do_not_make_a_long_sequence() {
+    let access = |pages| Ok(Access { time_ns: 0, object: 1, index: 0, pages, write: false });
+    let large = Sequence::read((0..4).map(|_| access(1 << 20))).unwrap();
+    assert_eq!((large.pages().len(), large.distinct()), (1 << 22, 1 << 20));
+    let refused = Sequence::read((0..40).map(|_| access(1 << 20))).err().unwrap().to_string();
+    assert!(refused.contains("the first 5 accesses of the trace touch 5242880 pages"), "{refused}");
+    assert!(Sequence::read(std::iter::once(access(u32::MAX))).is_err());
+}

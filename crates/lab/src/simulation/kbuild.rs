@@ -24,29 +24,29 @@ use mm::lru_lock::FREE_BATCH;
 use mm::{Category, MigrateType, Pfn, Placement, Request};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
+use workload::keys::{Bounds, CPUS, INTENSITY, UNITS};
 use workload::process::{Operation, ProcessProfile};
 
-/// Builds as scenarios describe them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KernelBuild {
-    /// Builds at the same time, each in a cgroup of its own.
-    pub builds: usize,
-    /// `-j` of each build.
-    pub jobs: usize,
-    /// Node that memory is bound to (`numactl -m`); without it, memory is local.
-    pub bind: Option<u8>,
-    /// Units of each build; the recording's own number if not given.
-    pub units: Option<usize>,
-    /// Units finished, over all builds, before measuring starts.
-    pub warm_units: usize,
-    /// For how many processes one order-3 slab of task, signal and address-space structures is allocated and
-    /// freed. The recorded machine's 2 CPUs reuse nearly all of theirs. With hundreds of CPUs, SLUB packs
-    /// `4 * (fls(cpus) + 1)` objects in a slab, and structures are freed on other CPUs than they came from.
-    pub processes_per_slab: Figure,
-    /// How much faster the build's processes go through their work than the recorded ones did.
-    pub intensity: Figure,
+workload::keys! {
+    /// Builds as scenarios describe them.
+    pub struct KernelBuild {
+        /// Builds at the same time, each in a cgroup of its own.
+        pub builds: usize => CPUS,
+        /// `-j` of each build.
+        pub jobs: usize => CPUS,
+        /// Node that memory is bound to (`numactl -m`); without it, memory is local.
+        pub bind: Option<u8> => Bounds::new(0.0, 63.0, "nodes that a set can name"),
+        /// Units of each build; the recording's own number if not given.
+        pub units: Option<usize> => UNITS,
+        /// Units finished, over all builds, before measuring starts.
+        pub warm_units: usize => UNITS.or_none(),
+        /// For how many processes one order-3 slab of task, signal and address-space structures is allocated and
+        /// freed. The recorded machine's 2 CPUs reuse nearly all of theirs. With hundreds of CPUs, SLUB packs
+        /// `4 * (fls(cpus) + 1)` objects in a slab, and structures are freed on other CPUs than they came from.
+        pub processes_per_slab: Figure => Bounds::new(0.0, 1e6, "0 for no slabs at all"),
+        /// How much faster the build's processes go through their work than the recorded ones did.
+        pub intensity: Figure => INTENSITY,
+    }
 }
 
 /// Virtual seconds after a build during which pagesets decay before what is left in them is read.

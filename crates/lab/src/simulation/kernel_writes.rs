@@ -27,35 +27,35 @@ use mm::hugetlb::write::Write;
 use mm::{Category, Event, MigrateType, Pfn, Placement, Request};
 use rand_distr::{Distribution, Exp, LogNormal};
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
+use workload::keys::{Bounds, CPUS, MILLISECONDS};
 
-/// Writes as scenarios describe them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KernelWrites {
-    /// `FILE=VALUE`, written in this order by a task on CPU 0.
-    pub writes: Vec<String>,
-    /// What else runs on the machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service: Option<Service>,
+workload::keys! {
+    /// Writes as scenarios describe them.
+    pub struct KernelWrites {
+        /// `FILE=VALUE`, written in this order by a task on CPU 0.
+        pub writes: Vec<String>,
+        /// What else runs on the machine.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub service: Option<Service>,
+    }
 }
 
-/// A service as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Service {
-    /// CPUs that it runs on, from CPU 1 on.
-    pub cpus: usize,
-    /// Requests that arrive at each of them in a second, on average.
-    pub requests_per_second: Figure,
-    /// Median CPU time of a request without its pages and without interruptions, microseconds.
-    pub work_us: Figure,
-    /// Standard deviation of the logarithm of that time; 0: all requests are alike.
-    pub work_spread: Figure,
-    /// Pages that a request allocates and frees.
-    pub pages: usize,
-    /// Virtual milliseconds that it runs at least.
-    pub milliseconds: u64,
+workload::keys! {
+    /// A service as scenarios describe it.
+    pub struct Service {
+        /// CPUs that it runs on, from CPU 1 on.
+        pub cpus: usize => CPUS,
+        /// Requests that arrive at each of them in a second, on average.
+        pub requests_per_second: Figure => Bounds::new(1e-3, 1e9, "one in a quarter of an hour to one each ns"),
+        /// Median CPU time of a request without its pages and without interruptions, microseconds.
+        pub work_us: Figure => Bounds::new(1e-3, 1e9, "a ns to a quarter of an hour"),
+        /// Standard deviation of the logarithm of that time; 0: all requests are alike.
+        pub work_spread: Figure => Bounds::new(0.0, 10.0, "a request in six takes over 20,000 times the median"),
+        /// Pages that a request allocates and frees.
+        pub pages: usize => Bounds::new(0.0, 262_144.0, "1 GiB for one request"),
+        /// Virtual milliseconds that it runs at least.
+        pub milliseconds: u64 => MILLISECONDS.or_none(),
+    }
 }
 
 /// File and value of a write.

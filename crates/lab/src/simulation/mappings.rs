@@ -30,23 +30,26 @@ use mm::{Category, Event, MemoryManager};
 use places::{Pages, Places};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use workload::keys::Bounds;
 use workload::mappings::{Mappings, MappingsError, Operation, Step};
 
-/// A recorded program as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RecordedMappings {
-    /// Which recording: one that is built in, or the path of a file.
-    pub program: Program,
-    /// CPU time of the program and of the kernel for it, all but page faults, seconds.
-    pub cpu_seconds: Figure,
-    /// How many runs of a benchmark the recording counts for.
-    pub runs: Figure,
-    /// Page walks in a second of the program's own time where all pages are single, millions.
-    pub million_walks: Figure,
-    /// Whether the kernel marks runs of pages for the translation caches (arm64's contiguous bit, Linux 6.9).
-    #[serde(default)]
-    pub contiguous_entries: bool,
+workload::no_numbers!(Program);
+
+workload::keys! {
+    /// A recorded program as scenarios describe it.
+    pub struct RecordedMappings {
+        /// Which recording: one that is built in, or the path of a file.
+        pub program: Program,
+        /// CPU time of the program and of the kernel for it, all but page faults, seconds.
+        pub cpu_seconds: Figure => Bounds::new(1e-3, 1e6, "a ms to eleven days"),
+        /// How many runs of a benchmark the recording counts for.
+        pub runs: Figure => Bounds::new(1e-3, 1e6, "a thousandth to a million"),
+        /// Page walks in a second of the program's own time where all pages are single, millions.
+        pub million_walks: Figure => Bounds::new(0.0, 1e3, "one each ns"),
+        /// Whether the kernel marks runs of pages for the translation caches (arm64's contiguous bit, Linux 6.9).
+        #[serde(default)]
+        pub contiguous_entries: bool,
+    }
 }
 
 /// A recorded program.

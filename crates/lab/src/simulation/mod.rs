@@ -21,7 +21,7 @@ pub mod system;
 
 use crate::metric;
 use crate::outcome::Outcome;
-use crate::scenario::{KernelChoice, Run, ScenarioError, Workload, machines_that};
+use crate::scenario::{KernelChoice, Run, ScenarioError, Workload};
 use machine::{Cpu, PageSize, Time};
 use mm::Settings;
 use mm::hugetlb::WriteError;
@@ -122,99 +122,23 @@ fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
     Ok(system)
 }
 
-/// Whether a workload's demand can be had in pages of any size: it is in bytes, or in pages that are translated.
-fn has_any_page_size(workload: &Workload) -> bool {
-    matches!(
-        workload,
-        Workload::PageFault(_) | Workload::Paging(_) | Workload::LongRunning(_) | Workload::Mappings(_)
-    )
-}
-
-/// Refuses a workload that is larger than the machine it is to run on, or has other pages.
-fn check_fit(run: &Run) -> Result<(), ScenarioError> {
-    if run.machine.page_size != PageSize::Kib4 && !has_any_page_size(&run.workload) {
-        return Err(ScenarioError::OutOfRange {
-            key: "machine".into(),
-            value: format!("{}, page_size_kib = {}", run.machine.name, run.machine.page_size.kib()),
-            expected: "a machine with pages of 4 KiB, in which this kind of workload was recorded or counts"
-                .into(),
-        });
-    }
-    let topology = run.machine.topology();
-    let (cpus, nodes) = (topology.cpus(), topology.nodes);
-    let (key, value, fits) = match &run.workload {
-        Workload::PageFault(w) => ("tasks", w.tasks.to_string(), w.tasks <= cpus),
-        Workload::SocketStream(w) => ("pairs", w.pairs.to_string(), w.pairs.saturating_mul(2) <= cpus),
-        Workload::Kbuild(w) if w.bind.is_some_and(|node| node >= nodes) => {
-            ("bind", w.bind.unwrap_or_default().to_string(), false)
-        }
-        Workload::Kbuild(w) => {
-            let fits = w.builds.saturating_mul(w.jobs) <= cpus;
-            ("jobs", format!("{} in each of {} builds", w.jobs, w.builds), fits)
-        }
-        Workload::KernelWrites(w) => {
-            let service = w.service.as_ref().map_or(0, |service| service.cpus);
-            ("service.cpus", format!("{service} and one that writes"), service < cpus)
-        }
-        Workload::Paging(w) => {
-            let missing = std::iter::once(&w.files)
-                .chain(&w.swap)
-                .find(|name| !run.machine.devices.contains_key(*name));
-            let Some(missing) = missing else { return Ok(()) };
-            let known: Vec<&str> = run.machine.devices.keys().map(String::as_str).collect();
-            let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-            return Err(ScenarioError::OutOfRange {
-                key: "workload.files, workload.swap".into(),
-                value: missing.clone(),
-                expected: format!("a device of machine {}, which has: {known}", run.machine.name),
-            });
-        }
-        Workload::Numa(_) if run.machine.numa.is_none() => {
-            return Err(ScenarioError::OutOfRange {
-                key: "machine".into(),
-                value: run.machine.name.clone(),
-                expected: format!(
-                    "a machine whose profile has [numa]: {}, or a .toml file",
-                    machines_that(|machine| machine.numa.is_some())
-                ),
-            });
-        }
-        Workload::Numa(w) if w.cpuset_mems.iter().any(|&node| node >= nodes) => {
-            ("cpuset_mems", format!("{:?}", w.cpuset_mems), false)
-        }
-        Workload::Numa(w) if w.begins_on >= topology.nodes_with_cpus() => {
-            ("begins_on", w.begins_on.to_string(), false)
-        }
-        Workload::Numa(numa::NumaThreads { kernel_thread: Some(thread), .. }) => {
-            ("kernel_thread.cpu", thread.cpu.to_string(), usize::from(thread.cpu) < cpus)
-        }
-        Workload::Numa(_) | Workload::Replay(_) | Workload::LongRunning(_) | Workload::Mappings(_) => {
-            return Ok(());
-        }
-    };
-    if fits {
-        return Ok(());
-    }
-    Err(ScenarioError::OutOfRange {
-        key: format!("workload.{key}"),
-        value,
-        expected: format!(
-            "no more than machine {} has (CPUs: {cpus}, nodes: {nodes}); name a larger one with --machine, or put less into a copy of the scenario",
-            run.machine.name
-        ),
-    })
-}
-
 /// Makes one run.
 pub fn run(run: &Run) -> Result<Outcome, RunError> {
-    check_fit(run)?;
     match &run.workload {
         Workload::PageFault(spec) => {
             let mut system = boot(run, 1)?;
             let mut program = page_fault::PageFault::new(spec, system.mm.page_size());
             program.start(&mut system);
             let (mut outcome, warm) = measure(&mut system, &mut program, spec.milliseconds, |_| {});
-            outcome.set(metric::SCORE, program.pages_per_second(warm));
+            let score = program.pages_per_second(warm).ok_or_else(|| ScenarioError::OutOfRange {
+                key: format!("{}: workload.milliseconds", run.scenario),
+                value: spec.milliseconds.to_string(),
+                expected: format!(
+                    "enough for each task to end two rounds of {} MiB; more, or fewer mib",
+                    spec.mib
+                ),
+            })?;
+            outcome.set(metric::SCORE, score);
             let us = |picoseconds: f64| picoseconds / 1e6;
             let latencies = system.mm.latencies();
             outcome.set(metric::TAKE_MEAN, us(latencies.take.mean()));

@@ -8,18 +8,18 @@ use super::system::{Program, Step, System};
 use machine::{Cpu, PageSize, Time};
 use mm::lru_lock::FREE_BATCH;
 use mm::{Category, MigrateType, Pfn, Placement, Request};
-use serde::{Deserialize, Serialize};
+use workload::keys::{CPUS, MIB, MILLISECONDS};
 
-/// The loop as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PageFaultLoop {
-    /// Tasks, on as many CPUs.
-    pub tasks: usize,
-    /// MiB mapped, touched and unmapped in each round.
-    pub mib: u64,
-    /// Virtual milliseconds measured, after a quarter of that as warm-up.
-    pub milliseconds: u64,
+workload::keys! {
+    /// The loop as scenarios describe it.
+    pub struct PageFaultLoop {
+        /// Tasks, on as many CPUs.
+        pub tasks: usize => CPUS,
+        /// MiB mapped, touched and unmapped in each round.
+        pub mib: u64 => MIB,
+        /// Virtual milliseconds measured, after a quarter of that as warm-up.
+        pub milliseconds: u64 => MILLISECONDS,
+    }
 }
 
 /// The loop on a number of CPUs.
@@ -48,19 +48,16 @@ impl PageFault {
         }
     }
 
-    /// Pages a second and task, from each task's first whole round after `warm` to its last.
-    pub fn pages_per_second(&self, warm: Time) -> f64 {
+    /// Pages a second and task, from each task's first whole round after `warm` to its last; none if a task had no whole
+    /// round.
+    pub fn pages_per_second(&self, warm: Time) -> Option<f64> {
         let rate = |task: &Task| {
             let first = task.round_ends.partition_point(|&end| end < warm);
             let ends = &task.round_ends[first..];
-            match ends {
-                [first, .., last] => {
-                    (ends.len() - 1) as f64 * self.pages_per_round as f64 / (*last - *first).seconds()
-                }
-                _ => 0.0,
-            }
+            let [first, .., last] = ends else { return None };
+            Some((ends.len() - 1) as f64 * self.pages_per_round as f64 / (*last - *first).seconds())
         };
-        self.tasks.iter().map(rate).sum::<f64>() / self.tasks.len() as f64
+        Some(self.tasks.iter().map(rate).sum::<Option<f64>>()? / self.tasks.len() as f64)
     }
 
     /// Starts the tasks.

@@ -14,29 +14,34 @@ use crate::outcome::Outcome;
 use crate::scenario::Run;
 use machine::{Cpu, Time};
 use mm::{MigrateType, Pfn, Placement, Request};
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::PathBuf;
+use workload::keys::{CPUS, MICROSECONDS};
 use workload::trace::{Event, NO_PAGE, Operation, TraceReader};
 
-/// A trace as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Replay {
-    /// The trace file.
-    pub trace: PathBuf,
-    /// How many copies run side by side, each on as many CPUs as the recorded machine had.
-    pub copies: usize,
-    /// Virtual microseconds between the starts of two copies.
-    pub stagger_us: u64,
+workload::keys! {
+    /// A trace as scenarios describe it.
+    pub struct Replay {
+        /// The trace file.
+        pub trace: PathBuf,
+        /// How many copies run side by side, each on as many CPUs as the recorded machine had.
+        pub copies: usize => CPUS,
+        /// Virtual microseconds between the starts of two copies.
+        pub stagger_us: u64 => MICROSECONDS.or_none(),
+    }
 }
+
+/// The latest event that can be replayed, ns; with what copies start later it is within the twin's time.
+const LATEST: u64 = 200 * 24 * 3600 * 1_000_000_000;
 
 /// Blocks that a trace frees without having allocated them, by order.
 fn missing_blocks(reader: &mut TraceReader) -> Result<(Vec<u64>, usize), RunError> {
     let mut missing = vec![0; mm::page::NR_PAGE_ORDERS];
     let mut live: HashMap<u32, u8> = HashMap::new();
     let mut cpus = 1;
+    let mut last = 0;
     each_event(reader, |event| {
+        last = event.time;
         cpus = cpus.max(event.cpu as usize + 1);
         match event.operation {
             Operation::Alloc if event.pfn != NO_PAGE => drop(live.insert(event.pfn, event.order)),
@@ -44,6 +49,11 @@ fn missing_blocks(reader: &mut TraceReader) -> Result<(Vec<u64>, usize), RunErro
             _ => {}
         }
     })?;
+    if last > LATEST {
+        let text =
+            format!("its last event is at {last} ns; virtual time goes as far as {LATEST} ns, 200 days");
+        return Err(RunError::Trace(text));
+    }
     Ok((missing, cpus))
 }
 

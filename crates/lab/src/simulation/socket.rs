@@ -18,29 +18,29 @@ use mm::{Category, MigrateType, Pfn, Placement, Request};
 use rand::RngExt;
 use rand_distr::LogNormal;
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use workload::keys::{Bounds, CPUS, MICROSECONDS, MILLISECONDS};
 
-/// A socket workload as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SocketStream {
-    /// Pairs of processes.
-    pub pairs: usize,
-    /// Orders of the blocks that a message is made of, in the order of allocation and of freeing.
-    pub blocks: Vec<u8>,
-    /// KiB copied into a message's blocks, and out of them.
-    pub copied_kib: u64,
-    /// Socket calls on each side for one message; what they cost stands in the machine profile.
-    pub calls: Figure,
-    /// Messages that fit into the socket's buffer.
-    pub in_flight: usize,
-    /// Virtual microseconds after which a pair swaps its CPUs.
-    pub swap_every_us: u64,
-    /// Cache misses among references that have nothing to do with the pages, percent.
-    pub background_miss: f64,
-    /// Virtual milliseconds measured, after a quarter of that as warm-up.
-    pub milliseconds: u64,
+workload::keys! {
+    /// A socket workload as scenarios describe it.
+    pub struct SocketStream {
+        /// Pairs of processes.
+        pub pairs: usize => Bounds { most: 4096.0, ..CPUS },
+        /// Orders of the blocks that a message is made of, in the order of allocation and of freeing.
+        pub blocks: Vec<u8> => Bounds::new(0.0, 10.0, "orders that the buddy allocator has"),
+        /// KiB copied into a message's blocks, and out of them.
+        pub copied_kib: u64 => Bounds::new(0.0, 4_096_000.0, "a thousand blocks of 4 MiB"),
+        /// Socket calls on each side for one message; what they cost stands in the machine profile.
+        pub calls: Figure => Bounds::new(0.0, 1e6, "a second of calls"),
+        /// Messages that fit into the socket's buffer.
+        pub in_flight: usize => Bounds::new(1.0, 1e6, "more than a socket's buffer holds"),
+        /// Virtual microseconds after which a pair swaps its CPUs.
+        pub swap_every_us: u64 => MICROSECONDS,
+        /// Cache misses among references that have nothing to do with the pages, percent.
+        pub background_miss: f64 => Bounds::new(0.0, 100.0, "per cent"),
+        /// Virtual milliseconds measured, after a quarter of that as warm-up.
+        pub milliseconds: u64 => MILLISECONDS,
+    }
 }
 
 /// Relative spread of a socket call's CPU time. Without any, pairs would fall into step with each other and meet

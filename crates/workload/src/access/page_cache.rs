@@ -35,6 +35,7 @@ use super::{Access, AccessError, BLOCK, Decode};
 use crate::content_hash::ContentCheck;
 use crate::output::{Existing, Output, OutputFile};
 use crate::parquet_file::ParquetFile;
+use crate::parquet_size;
 use crate::trace::{METADATA_KEY, Metadata, TraceError, unpanicked};
 
 /// Version of this format.
@@ -263,7 +264,9 @@ impl PageCache {
         let wrong = |problem: String| AccessError::Table { file: file.clone(), problem };
         let corrupt =
             |detail: String| wrong(format!("cut short or damaged ({detail}); copy or record it again"));
+        let bytes = input.len();
         let builder = unpanicked(|| ParquetRecordBatchReaderBuilder::try_new(input)).map_err(corrupt)?;
+        parquet_size::check(builder.metadata(), bytes).map_err(corrupt)?;
         let PageCacheDocument { metadata, .. } = document(&builder).map_err(wrong)?;
         if metadata.lost > 0 {
             let (lost, events) = (metadata.lost, metadata.events);

@@ -15,9 +15,9 @@
 
 use super::distribution::FioZipf;
 use super::spec::is_zero;
-use super::{
-    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread, at_least_one,
-    nanoseconds, plausible,
+use super::{Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread, nanoseconds};
+use crate::keys::{
+    Bounds, GROUPS, Key, MIB, MILLISECONDS, NANOSECONDS, Number, Numbers, THREADS, TIMES, Takes, Value,
 };
 use machine::profile::Figure;
 use mm::readahead::Advice;
@@ -26,59 +26,59 @@ use rand_distr::Distribution;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-/// Groups of threads as scenarios describe them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AccessGroups {
-    /// The groups, in the order in which their threads are numbered.
-    pub groups: Vec<AccessGroup>,
+crate::keys! {
+    /// Groups of threads as scenarios describe them.
+    pub struct AccessGroups {
+        /// The groups, in the order in which their threads are numbered.
+        pub groups: Vec<AccessGroup>,
+    }
 }
 
-/// A group of threads that all do the same.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AccessGroup {
-    /// How many.
-    pub threads: u32,
-    /// The control group that they run in, from 0 on.
-    #[serde(default)]
-    pub cgroup: u32,
-    /// What they access.
-    pub object: Object,
-    /// Its length, MiB.
-    pub mib: u64,
-    /// Whether all of them access the same one; otherwise each has its own.
-    #[serde(default)]
-    pub shared: bool,
-    /// Where in it.
-    pub pattern: Pattern,
-    /// Pages of an access.
-    #[serde(default = "one")]
-    pub pages: u32,
-    /// What is told the kernel of reads to come (`posix_fadvise`); fio says `random` of random reads by itself
-    /// (`fadvise_hint`).
-    #[serde(default, with = "AdviceKey", skip_serializing_if = "is_normal")]
-    pub advice: Advice,
-    /// Whether accesses write: to memory, or whole pages of a file.
-    #[serde(default)]
-    pub write: bool,
-    /// The part of the object that is of interest at a time, MiB; the whole if not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window_mib: Option<u64>,
-    /// Accesses of a thread after which the window moves on; it stays if not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window_accesses: Option<u64>,
-    /// Reads that a thread may have under way at the same time.
-    #[serde(default = "one")]
-    pub outstanding: u32,
-    /// Virtual milliseconds after which they begin.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub start_milliseconds: u64,
-    /// They are there for what they do to others: their accesses do not count for the score.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub background: bool,
-    /// CPU time of the program for an access, nanoseconds.
-    pub compute_ns: Figure,
+crate::keys! {
+    /// A group of threads that all do the same.
+    pub struct AccessGroup {
+        /// How many.
+        pub threads: u32 => THREADS,
+        /// The control group that they run in, from 0 on.
+        #[serde(default)]
+        pub cgroup: u32 => GROUPS,
+        /// What they access.
+        pub object: Object,
+        /// Its length, MiB.
+        pub mib: u64 => MIB,
+        /// Whether all of them access the same one; otherwise each has its own.
+        #[serde(default)]
+        pub shared: bool,
+        /// Where in it.
+        pub pattern: Pattern,
+        /// Pages of an access.
+        #[serde(default = "one")]
+        pub pages: u32 => Bounds::new(1.0, 262_144.0, "1 GiB in one call; Linux reads and writes less than 2 GiB"),
+        /// What is told the kernel of reads to come (`posix_fadvise`); fio says `random` of random reads by itself
+        /// (`fadvise_hint`).
+        #[serde(default, with = "AdviceKey", skip_serializing_if = "is_normal")]
+        pub advice: Advice,
+        /// Whether accesses write: to memory, or whole pages of a file.
+        #[serde(default)]
+        pub write: bool,
+        /// The part of the object that is of interest at a time, MiB; the whole if not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub window_mib: Option<u64> => MIB,
+        /// Accesses of a thread after which the window moves on; it stays if not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub window_accesses: Option<u64> => TIMES,
+        /// Reads that a thread may have under way at the same time.
+        #[serde(default = "one")]
+        pub outstanding: u32 => Bounds::new(1.0, 65_536.0, "entries of the longest queue that a device has"),
+        /// Virtual milliseconds after which they begin.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub start_milliseconds: u64 => MILLISECONDS.or_none(),
+        /// They are there for what they do to others: their accesses do not count for the score.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub background: bool,
+        /// CPU time of the program for an access, nanoseconds.
+        pub compute_ns: Figure => NANOSECONDS,
+    }
 }
 
 /// What is accessed.
@@ -107,6 +107,30 @@ pub enum Pattern {
     /// One after the other until the end, then nothing more.
     Once,
 }
+
+/// Of an exponent. At 1 fio's way to draw divides by zero.
+const THETA: Bounds = Bounds::new(1e-3, 10.0, "nearly uniform to nearly one page only; not 1");
+
+impl Value for Pattern {
+    const TAKES: Takes = Takes::Kinds(&[
+        ("uniform", Takes::NoNumber),
+        ("zipf", {
+            let theta = Takes::Number(Numbers { bounds: THETA, whole: false, or: "" });
+            Takes::Table(&[Key { name: "theta", takes: theta }])
+        }),
+        ("sequential", Takes::NoNumber),
+        ("once", Takes::NoNumber),
+    ]);
+
+    fn check_bounds(&self, key: &str) -> Result<(), SpecError> {
+        match self {
+            Pattern::Zipf { theta } => theta.check_within(&format!("{key}.theta"), THETA),
+            _ => Ok(()),
+        }
+    }
+}
+
+crate::no_numbers!(Object, Advice);
 
 fn one() -> u32 {
     1
@@ -160,12 +184,21 @@ pub struct Accessors {
 impl AccessGroups {
     /// Refuses what no run can be made of.
     pub fn check(&self) -> Result<(), SpecError> {
+        self.check_bounds("")?;
+        if self.groups.is_empty() {
+            return Err(SpecError::new("groups", "[]", "at least one group"));
+        }
         for (number, group) in self.groups.iter().enumerate() {
             let within =
                 |error: SpecError| SpecError { key: format!("groups[{number}].{}", error.key), ..error };
             group.check().map_err(within)?;
         }
-        at_least_one(&[("groups", self.groups.len() as u64)])
+        let threads: u64 = self.groups.iter().map(|group| u64::from(group.threads)).sum();
+        if !THREADS.contain(threads as f64) {
+            let expected = format!("at most {} threads in all groups together", THREADS.most);
+            return Err(SpecError::new("groups", format!("{threads} threads"), expected));
+        }
+        Ok(())
     }
 
     /// Figures with a source, by their keys.
@@ -234,28 +267,17 @@ impl AccessGroups {
 }
 
 impl AccessGroup {
+    /// How keys of a group go together.
     fn check(&self) -> Result<(), SpecError> {
-        at_least_one(&[
-            ("threads", self.threads.into()),
-            ("mib", self.mib),
-            ("pages", self.pages.into()),
-            ("window_mib", self.window_mib.unwrap_or(1)),
-            ("window_accesses", self.window_accesses.unwrap_or(1)),
-            ("outstanding", self.outstanding.into()),
-        ])?;
-        plausible(&[("compute_ns", &self.compute_ns)])?;
-        if self.mib > 1 << 24 {
-            return Err(SpecError::new("mib", self.mib, "at most 16 TiB"));
-        }
         if self.window_mib.is_some_and(|window| window > self.mib) {
             return Err(SpecError::new("window_mib", self.window_pages() / MIB_PAGES, "no more than mib"));
         }
         if u64::from(self.pages) > self.window_pages() {
-            return Err(SpecError::new("pages", self.pages, "no more pages than the window has"));
+            return Err(SpecError::new("pages", self.pages, "no more pages than window_mib, or mib, has"));
         }
         match self.pattern {
-            Pattern::Zipf { theta } if !(theta > 0.0 && theta != 1.0 && theta <= 10.0) => {
-                Err(SpecError::new("pattern.theta", theta, "an exponent over 0, not 1, at most 10"))
+            Pattern::Zipf { theta: 1.0 } => {
+                Err(SpecError::new("pattern.theta", 1, "an exponent other than 1"))
             }
             _ => Ok(()),
         }

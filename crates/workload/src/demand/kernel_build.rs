@@ -13,36 +13,36 @@
 //! it allocated is time only. The recording has no reads of files, because the sources were in the page cache: what a
 //! compiler reads is an assumption. Not here: objects that are written, and what the linker reads of them.
 
-use super::{
-    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread, at_least_one,
-    plausible,
-};
+use super::{Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread};
+use crate::keys::{Bounds, INTENSITY, THREADS, UNITS, Value};
 use crate::process::{Operation as Step, ProcessProfile};
 use machine::profile::Figure;
 use mm::MigrateType;
 use mm::readahead::Advice;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// A kernel build as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RecordedBuild {
-    /// `-j`.
-    pub jobs: u32,
-    /// Jobs of make; more than were recorded begin again, and as many as were recorded if not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub units: Option<u32>,
-    /// How much faster the processes go through their work than when recorded.
-    pub intensity: Figure,
-    /// Headers and sources, MiB in the page cache.
-    pub tree_mib: Figure,
-    /// Pages that every compiler reads.
-    pub common_pages: Figure,
-    /// Other pages of the tree that a compiler reads.
-    pub other_pages: Figure,
+/// Of pages that a compiler reads.
+const PAGES: Bounds = Bounds::new(0.0, 1e6, "4 GiB for one compiler");
+
+crate::keys! {
+    /// A kernel build as scenarios describe it.
+    pub struct RecordedBuild {
+        /// `-j`.
+        pub jobs: u32 => THREADS,
+        /// Jobs of make; more than were recorded begin again, and as many as were recorded if not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub units: Option<u32> => UNITS,
+        /// How much faster the processes go through their work than when recorded.
+        pub intensity: Figure => INTENSITY,
+        /// Headers and sources, MiB in the page cache.
+        pub tree_mib: Figure => Bounds::new(1.0, 1_048_576.0, "1 TiB"),
+        /// Pages that every compiler reads.
+        pub common_pages: Figure => PAGES,
+        /// Other pages of the tree that a compiler reads.
+        pub other_pages: Figure => PAGES,
+    }
 }
 
 /// Name of the processes that read sources.
@@ -89,19 +89,7 @@ pub struct RecordedBuildDemand {
 impl RecordedBuild {
     /// Refuses what no run can be made of.
     pub fn check(&self) -> Result<(), SpecError> {
-        at_least_one(&[("jobs", self.jobs.into()), ("units", self.units.unwrap_or(1).into())])?;
-        plausible(&[
-            ("intensity", &self.intensity),
-            ("tree_mib", &self.tree_mib),
-            ("common_pages", &self.common_pages),
-            ("other_pages", &self.other_pages),
-        ])?;
-        if self.intensity.value < 1e-3 {
-            return Err(SpecError::new("intensity", self.intensity.value, "a factor of at least 0.001"));
-        }
-        if !(1.0..=1e6).contains(&self.tree_mib.value) {
-            return Err(SpecError::new("tree_mib", self.tree_mib.value, "1 MiB to 1 TiB"));
-        }
+        self.check_bounds("")?;
         if self.common_pages.value > self.tree_mib.value * MIB_PAGES as f64 {
             return Err(SpecError::new("common_pages", self.common_pages.value, "no more than the tree has"));
         }

@@ -17,30 +17,27 @@
 //! and the value with two bytes at its end. The table doubles when there are more than 1.5 items a bucket. The oldest
 //! items go first, which is what the segmented LRU comes to for keys that nobody reads.
 
-use super::{
-    Demand, Layout, MIB_PAGES, Operation, PAGE_SIZE, Region, SpecError, Thread, at_least_one, nanoseconds,
-    plausible,
-};
+use super::{Demand, Layout, MIB_PAGES, Operation, PAGE_SIZE, Region, SpecError, Thread, nanoseconds};
+use crate::keys::{Bounds, MIB, NANOSECONDS, THREADS, Value};
 use machine::profile::Figure;
 use rand::RngExt;
 use rand_distr::{Distribution, Poisson};
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 
-/// memcached and its clients as scenarios describe them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Memcached {
-    /// Worker threads (`-t`), with a client each.
-    pub threads: u32,
-    /// Memory for items, MiB (`-m`).
-    pub memory_mib: u64,
-    /// Bytes of a value (memtier's `-d`).
-    pub value_bytes: u64,
-    /// Bytes of a key.
-    pub key_bytes: u64,
-    /// CPU time of a set outside memory management, network included, nanoseconds.
-    pub set_ns: Figure,
+crate::keys! {
+    /// memcached and its clients as scenarios describe them.
+    pub struct Memcached {
+        /// Worker threads (`-t`), with a client each.
+        pub threads: u32 => THREADS,
+        /// Memory for items, MiB (`-m`).
+        pub memory_mib: u64 => Bounds { most: 4_194_304.0, ..MIB },
+        /// Bytes of a value (memtier's `-d`).
+        pub value_bytes: u64 => Bounds::new(0.0, 524_288.0, "half a slab page of 1 MiB"),
+        /// Bytes of a key.
+        pub key_bytes: u64 => Bounds::new(0.0, 250.0, "memcached's KEY_MAX_LENGTH"),
+        /// CPU time of a set outside memory management, network included, nanoseconds.
+        pub set_ns: Figure => NANOSECONDS,
+    }
 }
 
 /// Bytes of an item besides key and value.
@@ -80,18 +77,7 @@ pub struct MemcachedDemand {
 impl Memcached {
     /// Refuses what no run can be made of.
     pub fn check(&self) -> Result<(), SpecError> {
-        at_least_one(&[("threads", self.threads.into()), ("memory_mib", self.memory_mib)])?;
-        plausible(&[("set_ns", &self.set_ns)])?;
-        if self.memory_mib > 1 << 22 {
-            return Err(SpecError::new("memory_mib", self.memory_mib, "at most 4 TiB"));
-        }
-        if self.value_bytes > SLAB / 2 {
-            return Err(SpecError::new("value_bytes", self.value_bytes, "at most half a slab page of 1 MiB"));
-        }
-        if self.key_bytes > 250 {
-            return Err(SpecError::new("key_bytes", self.key_bytes, "at most 250"));
-        }
-        Ok(())
+        self.check_bounds("")
     }
 
     /// Figures with a source, by their keys.

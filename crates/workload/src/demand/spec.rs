@@ -20,66 +20,64 @@ use super::kernel_build::{RecordedBuild, RecordedBuildDemand};
 use super::memcached::{Memcached, MemcachedDemand};
 use super::sysbench::{SysbenchDemand, SysbenchReadOnly};
 use super::tpcc::{StockLevel, StockLevelDemand};
-use super::{Demand, Layout, Operation, SpecError, at_least_one};
+use super::{Demand, Layout, Operation, SpecError};
+use crate::keys::{Bounds, GROUPS, MIB, MILLISECONDS, Value};
 use machine::profile::Figure;
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 
-/// Programs that run out of memory, as scenarios describe them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Paging {
-    /// The machine's device that files are on.
-    pub files: String,
-    /// Their file system keeps them in large folios, as XFS does since 5.18 and ext4 since 6.16.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub large_folios: bool,
-    /// The machine's device that swap is on; without it there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub swap: Option<String>,
-    /// Size of the swap area, MiB.
-    #[serde(default)]
-    pub swap_mib: u64,
-    /// `memory.max` of each control group, MiB; groups that are not in the list have none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cgroup_max_mib: Vec<u64>,
-    /// `memory.low` of each, MiB; 0 for those that are not in the list.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cgroup_low_mib: Vec<u64>,
-    /// `memory.min` of each, MiB; 0 for those that are not in the list.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cgroup_min_mib: Vec<u64>,
-    /// The number of the control group that each is in, -1 being the root; the root for those that are not in the list. Groups
-    /// of the list that no thread is in are there for those below them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cgroup_parent: Vec<i32>,
-    /// Settings that are written while it runs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<SettingChange>,
-    /// Memory that the kernel and programs that are not modelled hold from the start, MiB.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub held_mib: u64,
-    /// Virtual milliseconds before measuring starts.
-    pub warm_milliseconds: u64,
-    /// Virtual milliseconds measured; fewer if all threads come to their end.
-    pub milliseconds: u64,
-    /// What runs.
-    pub demand: DemandSpec,
+crate::keys! {
+    /// Programs that run out of memory, as scenarios describe them.
+    pub struct Paging {
+        /// The machine's device that files are on.
+        pub files: String,
+        /// Their file system keeps them in large folios, as XFS does since 5.18 and ext4 since 6.16.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub large_folios: bool,
+        /// The machine's device that swap is on; without it there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub swap: Option<String>,
+        /// Size of the swap area, MiB.
+        #[serde(default)]
+        pub swap_mib: u64 => MIB.or_none(),
+        /// `memory.max` of each control group, MiB; groups that are not in the list have none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub cgroup_max_mib: Vec<u64> => MIB,
+        /// `memory.low` of each, MiB; 0 for those that are not in the list.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub cgroup_low_mib: Vec<u64> => MIB.or_none(),
+        /// `memory.min` of each, MiB; 0 for those that are not in the list.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub cgroup_min_mib: Vec<u64> => MIB.or_none(),
+        /// The number of the control group that each is in, -1 being the root; the root for those that are not in the list. Groups
+        /// of the list that no thread is in are there for those below them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub cgroup_parent: Vec<i32> => Bounds { least: -1.0, ..GROUPS },
+        /// Settings that are written while it runs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub changes: Vec<SettingChange>,
+        /// Memory that the kernel and programs that are not modelled hold from the start, MiB.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub held_mib: u64 => MIB.or_none(),
+        /// Virtual milliseconds before measuring starts.
+        pub warm_milliseconds: u64 => MILLISECONDS.or_none(),
+        /// Virtual milliseconds measured; fewer if all threads come to their end.
+        pub milliseconds: u64 => MILLISECONDS,
+        /// What runs.
+        pub demand: DemandSpec,
+    }
 }
 
-/// More control groups than this nobody describes by number.
-const MOST_GROUPS: i32 = 1000;
-
-/// A setting that is written while a workload runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SettingChange {
-    /// After so many virtual milliseconds, warming up included.
-    pub milliseconds: u64,
-    /// Which.
-    pub setting: String,
-    /// What is written.
-    pub value: String,
+crate::keys! {
+    /// A setting that is written while a workload runs.
+    #[derive(Eq)]
+    pub struct SettingChange {
+        /// After so many virtual milliseconds, warming up included.
+        pub milliseconds: u64 => MILLISECONDS.or_none(),
+        /// Which.
+        pub setting: String,
+        /// What is written.
+        pub value: String,
+    }
 }
 
 pub(super) fn is_zero(number: &u64) -> bool {
@@ -119,7 +117,7 @@ pub enum Program {
 impl Paging {
     /// Refuses what no run can be made of.
     pub fn check(&self) -> Result<(), SpecError> {
-        at_least_one(&[("milliseconds", self.milliseconds)])?;
+        self.check_bounds("")?;
         if self.swap.is_some() != (self.swap_mib > 0) {
             return Err(SpecError::new(
                 "swap_mib",
@@ -127,16 +125,13 @@ impl Paging {
                 "more than 0 with a swap device, 0 without",
             ));
         }
-        for (group, &mib) in self.cgroup_max_mib.iter().enumerate() {
-            at_least_one(&[(&format!("cgroup_max_mib[{group}]"), mib)])?;
-        }
         for (group, &parent) in self.cgroup_parent.iter().enumerate() {
             let is_below_itself = self.ancestors(group).nth(self.cgroup_parent.len()).is_some();
-            if is_below_itself || !(-1..MOST_GROUPS).contains(&parent) {
+            if is_below_itself {
                 return Err(SpecError::new(
                     &format!("cgroup_parent[{group}]"),
                     parent,
-                    "the number of another group, up to 999, that is not below this one; -1 for the root",
+                    "the number of another group that is not below this one; -1 for the root",
                 ));
             }
         }

@@ -19,10 +19,8 @@
 
 use super::buffer_pool::{BufferPool, Found};
 use super::distribution::SysbenchSpecial;
-use super::{
-    Demand, Descriptor, File, Layout, Operation, PAGE_SIZE, Region, SpecError, Thread, at_least_one,
-    nanoseconds, plausible,
-};
+use super::{Demand, Descriptor, File, Layout, Operation, PAGE_SIZE, Region, SpecError, Thread, nanoseconds};
+use crate::keys::{Bounds, MIB, NANOSECONDS, THREADS, Value};
 use machine::profile::Figure;
 use mm::readahead::Advice;
 use rand::RngExt;
@@ -30,22 +28,22 @@ use rand_distr::Distribution;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-/// sysbench and MySQL as scenarios describe them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SysbenchReadOnly {
-    /// Tables (`--tables`).
-    pub tables: u32,
-    /// Rows of each (`--table-size`).
-    pub table_size: u64,
-    /// Connections (`--threads`), with a thread each.
-    pub threads: u32,
-    /// InnoDB's buffer pool, MiB.
-    pub buffer_pool_mib: u64,
-    /// Which rows (`--rand-type`): `special` is what sysbench 1.0 takes by itself, `uniform` what later versions do.
-    pub rand_type: RandType,
-    /// CPU time of a query outside memory management, network included, nanoseconds.
-    pub query_ns: Figure,
+crate::keys! {
+    /// sysbench and MySQL as scenarios describe them.
+    pub struct SysbenchReadOnly {
+        /// Tables (`--tables`).
+        pub tables: u32 => Bounds::new(1.0, 100_000.0, "files that a server has open"),
+        /// Rows of each (`--table-size`).
+        pub table_size: u64 => Bounds::new(1.0, 19_595_788_215.0, "4 TiB, whose pages of InnoDB are numbered"),
+        /// Connections (`--threads`), with a thread each.
+        pub threads: u32 => THREADS,
+        /// InnoDB's buffer pool, MiB.
+        pub buffer_pool_mib: u64 => Bounds { most: 4_194_304.0, ..MIB },
+        /// Which rows (`--rand-type`): `special` is what sysbench 1.0 takes by itself, `uniform` what later versions do.
+        pub rand_type: RandType,
+        /// CPU time of a query outside memory management, network included, nanoseconds.
+        pub query_ns: Figure => NANOSECONDS,
+    }
 }
 
 /// How rows are chosen.
@@ -57,6 +55,8 @@ pub enum RandType {
     /// Three of four from the hundredth in the middle.
     Special,
 }
+
+crate::no_numbers!(RandType);
 
 /// Pages of 4 KiB in a page of InnoDB.
 const LEAF_PAGES: u64 = 16384 / PAGE_SIZE;
@@ -77,7 +77,7 @@ const BEGIN_AND_COMMIT: u32 = 2;
 const RANGE_ROWS: u64 = 100;
 
 /// Most leaves that are numbered.
-const MOST_LEAVES: u64 = 1 << 31;
+const MOST_LEAVES: u64 = 1 << 28;
 
 /// Region of the buffer pool.
 const POOL: u32 = 0;
@@ -104,18 +104,9 @@ pub struct SysbenchDemand {
 impl SysbenchReadOnly {
     /// Refuses what no run can be made of.
     pub fn check(&self) -> Result<(), SpecError> {
-        at_least_one(&[
-            ("tables", self.tables.into()),
-            ("table_size", self.table_size),
-            ("threads", self.threads.into()),
-            ("buffer_pool_mib", self.buffer_pool_mib),
-        ])?;
-        plausible(&[("query_ns", &self.query_ns)])?;
+        self.check_bounds("")?;
         if self.leaves().saturating_mul(self.tables.into()) > MOST_LEAVES {
-            return Err(SpecError::new("table_size", self.table_size, "at most 32 TiB in all tables"));
-        }
-        if self.buffer_pool_mib > 1 << 22 {
-            return Err(SpecError::new("buffer_pool_mib", self.buffer_pool_mib, "at most 4 TiB"));
+            return Err(SpecError::new("table_size", self.table_size, "at most 4 TiB in all tables"));
         }
         Ok(())
     }

@@ -44,9 +44,9 @@
 
 use super::buffer_pool::{BufferPool, Found};
 use super::{
-    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, PAGE_SIZE, Region, SpecError, Thread,
-    at_least_one, nanoseconds, plausible,
+    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, PAGE_SIZE, Region, SpecError, Thread, nanoseconds,
 };
+use crate::keys::{Bounds, MIB, NANOSECONDS, THREADS, Value};
 use machine::profile::Figure;
 use mm::readahead::Advice;
 use rand::RngExt;
@@ -55,32 +55,32 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// STOCK_LEVEL on MongoDB as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StockLevel {
-    /// TPC-C warehouses (`--warehouses`).
-    pub warehouses: u32,
-    /// Clients (`--clients`), with a thread of the primary each.
-    pub clients: u32,
-    /// Processes that loaded the data.
-    pub loaders: u32,
-    /// The index that stock is looked up by.
-    pub stock_index: StockIndex,
-    /// Part of WiredTiger's cache that is in use, MiB.
-    pub cache_mib: u64,
-    /// Pages of 4 KiB of a block on disk.
-    pub block_pages: Figure,
-    /// Bytes on disk for a byte of compressed documents: headers, and what is left free in blocks of whole pages.
-    pub block_overhead: Figure,
-    /// Replicas that serve no reads.
-    pub secondaries: u32,
-    /// Private memory of each of them, MiB.
-    pub secondary_mib: Figure,
-    /// CPU time to fetch a document and to look at it, nanoseconds.
-    pub document_ns: Figure,
-    /// CPU time to unpack a block, nanoseconds.
-    pub unpack_ns: Figure,
+crate::keys! {
+    /// STOCK_LEVEL on MongoDB as scenarios describe it.
+    pub struct StockLevel {
+        /// TPC-C warehouses (`--warehouses`).
+        pub warehouses: u32 => Bounds::new(1.0, 40_000.0, "documents have numbers of 32 bits"),
+        /// Clients (`--clients`), with a thread of the primary each.
+        pub clients: u32 => THREADS,
+        /// Processes that loaded the data.
+        pub loaders: u32 => THREADS,
+        /// The index that stock is looked up by.
+        pub stock_index: StockIndex,
+        /// Part of WiredTiger's cache that is in use, MiB.
+        pub cache_mib: u64 => Bounds { most: 1_048_576.0, ..MIB },
+        /// Pages of 4 KiB of a block on disk.
+        pub block_pages: Figure => Bounds::new(1.0, 32.0, "pages of a block of WiredTiger"),
+        /// Bytes on disk for a byte of compressed documents: headers, and what is left free in blocks of whole pages.
+        pub block_overhead: Figure => Bounds::new(1.0, 4.0, "a block is at least a quarter full"),
+        /// Replicas that serve no reads.
+        pub secondaries: u32 => Bounds::new(0.0, 49.0, "members of a replica set"),
+        /// Private memory of each of them, MiB.
+        pub secondary_mib: Figure => MIB.or_none(),
+        /// CPU time to fetch a document and to look at it, nanoseconds.
+        pub document_ns: Figure => NANOSECONDS,
+        /// CPU time to unpack a block, nanoseconds.
+        pub unpack_ns: Figure => NANOSECONDS,
+    }
 }
 
 /// An index of the stock collection.
@@ -92,6 +92,8 @@ pub enum StockIndex {
     /// On `S_W_ID`: one warehouse's stock of all items.
     Warehouse,
 }
+
+crate::no_numbers!(StockIndex);
 
 /// Items, and so stock documents of a warehouse.
 const ITEMS: u32 = 100_000;
@@ -134,9 +136,6 @@ const CUSTOMER: u32 = 0;
 const STOCK: u32 = 1;
 const STOCK_INDEX: u32 = 2;
 const CACHE: u32 = 0;
-
-/// Most warehouses, so that documents and blocks have 32-bit numbers.
-const MOST_WAREHOUSES: u32 = 40_000;
 
 /// Blocks of a file of the primary.
 #[derive(Clone, Copy, Debug)]
@@ -215,29 +214,7 @@ const START_PAGES: u64 = 32;
 impl StockLevel {
     /// Refuses what no run can be made of.
     pub fn check(&self) -> Result<(), SpecError> {
-        at_least_one(&[
-            ("warehouses", self.warehouses.into()),
-            ("clients", self.clients.into()),
-            ("loaders", self.loaders.into()),
-            ("cache_mib", self.cache_mib),
-        ])?;
-        if self.warehouses > MOST_WAREHOUSES {
-            return Err(SpecError::new("warehouses", self.warehouses, "at most 40000"));
-        }
-        if self.cache_mib > 1 << 20 {
-            return Err(SpecError::new("cache_mib", self.cache_mib, "at most 1 TiB"));
-        }
-        if !(1.0..=32.0).contains(&self.block_pages.value) {
-            return Err(SpecError::new("block_pages", self.block_pages.value, "1 to 32 pages"));
-        }
-        if !(1.0..=4.0).contains(&self.block_overhead.value) {
-            return Err(SpecError::new("block_overhead", self.block_overhead.value, "1 to 4"));
-        }
-        plausible(&[
-            ("secondary_mib", &self.secondary_mib),
-            ("document_ns", &self.document_ns),
-            ("unpack_ns", &self.unpack_ns),
-        ])
+        self.check_bounds("")
     }
 
     /// Figures with a source, by their keys.

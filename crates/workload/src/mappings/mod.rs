@@ -87,6 +87,14 @@ pub enum MappingsError {
     /// It cannot be unpacked.
     #[error("recorded mappings: {0}")]
     Packed(#[from] std::io::Error),
+    /// More than a file of its size can hold.
+    #[error("recorded mappings: {packed} bytes unpack to more than {most}; damaged, or no recording")]
+    TooLong {
+        /// Bytes of the file.
+        packed: usize,
+        /// Bytes that it may unpack to.
+        most: u64,
+    },
     /// A row makes no sense.
     #[error("recorded mappings, row {row}: {problem}")]
     Row {
@@ -107,8 +115,16 @@ struct Row {
     rights: Option<u8>,
 }
 
+/// Bytes of text that a packed byte may stand for, those of any recording being a tenth of it; short files are let off.
+const TEXT_PER_BYTE: u64 = 200;
+const ROOM: u64 = 1 << 20;
 /// More than any recording has.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// Pages that rows may touch on average, 16 MiB, and beyond that in all: what is touched one by one decides how long a run
+/// takes.
+const TOUCHED_PER_ROW: u64 = 4096;
+const MORE_TOUCHED: u64 = 1 << 22;
 
 /// Pages of an address space: 2^47 bytes of 4 KiB each, and the kernel's page that programs see (vsyscall).
 const MOST_PAGES: u64 = 1 << 52;
@@ -117,10 +133,13 @@ impl Mappings {
     /// Reads a recording, compressed with zstd.
     pub fn parse(packed: &[u8]) -> Result<Mappings, MappingsError> {
         let mut text = Vec::new();
-        zstd::Decoder::new(packed)?.take(MOST_BYTES).read_to_end(&mut text)?;
+        let most = MOST_BYTES.min(packed.len() as u64 * TEXT_PER_BYTE + ROOM);
+        if zstd::Decoder::new(packed)?.take(most + 1).read_to_end(&mut text)? as u64 > most {
+            return Err(MappingsError::TooLong { packed: packed.len(), most });
+        }
         let mut mappings = Mappings::default();
         let mut last: Vec<u64> = Vec::new();
-        let mut milliseconds = 0u64;
+        let (mut milliseconds, mut touched) = (0u64, 0u64);
         for (number, row) in csv::Reader::from_reader(&text[..]).deserialize::<Row>().enumerate() {
             let wrong = |problem: String| MappingsError::Row { row: number + 1, problem };
             let row = row.map_err(|error| wrong(error.to_string()))?;
@@ -143,6 +162,14 @@ impl Mappings {
                 last[child] = page;
             }
             milliseconds = milliseconds.saturating_add(row.ms);
+            if matches!(row.operation, Operation::Load | Operation::Store) {
+                touched = touched.saturating_add(row.pages);
+            }
+            if touched > MORE_TOUCHED + TOUCHED_PER_ROW * (number as u64 + 1) {
+                return Err(wrong(format!(
+                    "rows up to here touch {touched} pages, more than {TOUCHED_PER_ROW} each"
+                )));
+            }
             let Row { process, operation, pages, rights, .. } = row;
             let rights = rights.unwrap_or(0);
             mappings.steps.push(Step { milliseconds, process, operation, page, pages, rights });
@@ -198,6 +225,19 @@ mod tests {
             assert!(parse(rows).is_err(), "{rows}");
         }
         assert!(Mappings::parse(b"no zstd").is_err());
+    }
+
+    #[test]
+    fn a_short_file_is_no_long_work() {
+        let zeroes = zstd::encode_all(&vec![b'0'; 1 << 26][..], 1).unwrap();
+        let refused = Mappings::parse(&zeroes).unwrap_err();
+        assert!(
+            matches!(refused, MappingsError::TooLong { packed, .. } if packed == zeroes.len()),
+            "{refused}"
+        );
+        let refused =
+            parse("0,0,map-anon,0,1099511627776,3\n0,0,load,0,1099511627776,\n").unwrap_err().to_string();
+        assert!(refused.contains("row 2: rows up to here touch 1099511627776 pages"), "{refused}");
     }
 
     #[test]

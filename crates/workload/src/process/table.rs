@@ -25,6 +25,7 @@ use super::profile::{Document, FIRST_HASHED_FORMAT, FORMAT, ProcessProfile};
 use crate::content_hash::{ContentCheck, ContentHashError};
 use crate::output::{Existing, Output};
 use crate::parquet_file::ParquetFile;
+use crate::parquet_size;
 use crate::trace::{TraceError, unpanicked};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt8Type, UInt32Type};
@@ -130,7 +131,9 @@ impl ProcessProfile {
 
 fn read(bytes: Bytes, file: String) -> Result<ProcessProfile, ProcessError> {
     let damaged = |detail| ProcessError::Parquet { file: file.clone(), detail };
+    let length = bytes.len() as u64;
     let builder = unpanicked(|| ParquetRecordBatchReaderBuilder::try_new(bytes)).map_err(damaged)?;
+    parquet_size::check(builder.metadata(), length).map_err(damaged)?;
     let pairs = builder.metadata().file_metadata().key_value_metadata().into_iter().flatten();
     let Some(json) = pairs.filter(|pair| pair.key == KEY).find_map(|pair| pair.value.clone()) else {
         return Err(ProcessError::Foreign { file });

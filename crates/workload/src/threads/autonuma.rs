@@ -20,8 +20,8 @@
 //! ```
 
 use super::{Affinity, Layout, Operation, Threads, equal_processes};
-use crate::demand::{MIB_PAGES, SpecError, at_least_one};
-use serde::{Deserialize, Serialize};
+use crate::demand::{MIB_PAGES, SpecError};
+use crate::keys::{Bounds, MIB, MILLISECONDS, PROCESSES, THREADS, TIMES, Value};
 
 /// Pages that one operation streams through at most: what a thread does before others get their turn.
 const CHUNK: u64 = 512;
@@ -29,17 +29,18 @@ const CHUNK: u64 = 512;
 /// What a thread computes before others get their turn, nanoseconds.
 const COMPUTE: u64 = 1_000_000;
 
-/// Where threads make their first pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FirstPass {
-    /// Thread `i` makes it on node `i + shift`.
-    pub shift: u8,
-    /// Then it stays on node `i` for so long, before it may run anywhere.
-    pub stay_milliseconds: u64,
-    /// Each time on the first CPU of the node, with all others that are there.
-    #[serde(default)]
-    pub one_cpu: bool,
+crate::keys! {
+    /// Where threads make their first pass.
+    #[derive(Copy, Eq)]
+    pub struct FirstPass {
+        /// Thread `i` makes it on node `i + shift`.
+        pub shift: u8 => Bounds::new(0.0, 255.0, "nodes, counted in a circle"),
+        /// Then it stays on node `i` for so long, before it may run anywhere.
+        pub stay_milliseconds: u64 => MILLISECONDS.or_none(),
+        /// Each time on the first CPU of the node, with all others that are there.
+        #[serde(default)]
+        pub one_cpu: bool,
+    }
 }
 
 impl FirstPass {
@@ -48,70 +49,72 @@ impl FirstPass {
     }
 }
 
-/// numa01.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Numa01 {
-    /// Processes.
-    pub processes: u32,
-    /// Threads of each.
-    pub threads: Threads,
-    /// Memory of each process, MiB.
-    pub mib: u64,
-    /// Passes after the first.
-    pub loops: u64,
-    /// After the first pass, a thread stays in a slice of its own.
-    #[serde(default)]
-    pub thread_local: bool,
-    /// Threads bind their memory to the first node during the first pass.
-    #[serde(default)]
-    pub same_node: bool,
-    /// Bound to nodes, if it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_pass: Option<FirstPass>,
+crate::keys! {
+    /// numa01.
+    #[derive(Copy)]
+    pub struct Numa01 {
+        /// Processes.
+        pub processes: u32 => PROCESSES,
+        /// Threads of each.
+        pub threads: Threads => THREADS,
+        /// Memory of each process, MiB.
+        pub mib: u64 => MIB,
+        /// Passes after the first.
+        pub loops: u64 => TIMES,
+        /// After the first pass, a thread stays in a slice of its own.
+        #[serde(default)]
+        pub thread_local: bool,
+        /// Threads bind their memory to the first node during the first pass.
+        #[serde(default)]
+        pub same_node: bool,
+        /// Bound to nodes, if it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub first_pass: Option<FirstPass>,
+    }
 }
 
-/// numa02, and what is like it: each thread has its own slice.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Numa02 {
-    /// Threads.
-    pub threads: Threads,
-    /// Memory, MiB.
-    pub mib: u64,
-    /// Passes of each thread through its slice.
-    pub loops: u64,
-    /// Processes, each with as many threads and as much memory.
-    #[serde(default = "one")]
-    pub processes: u32,
-    /// Each slice is a mapping of its own.
-    #[serde(default)]
-    pub own_areas: bool,
-    /// Each process's first thread touches all its memory before it starts these.
-    #[serde(default)]
-    pub main_touches_first: bool,
-    /// Until then all threads compute; then one maps the memory and touches it, and the others wait for it.
-    #[serde(default)]
-    pub mapped_after_milliseconds: u64,
-    /// Bound to nodes, if it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_pass: Option<FirstPass>,
+crate::keys! {
+    /// numa02, and what is like it: each thread has its own slice.
+    #[derive(Copy)]
+    pub struct Numa02 {
+        /// Threads.
+        pub threads: Threads => THREADS,
+        /// Memory, MiB.
+        pub mib: u64 => MIB,
+        /// Passes of each thread through its slice.
+        pub loops: u64 => TIMES,
+        /// Processes, each with as many threads and as much memory.
+        #[serde(default = "one")]
+        pub processes: u32 => PROCESSES,
+        /// Each slice is a mapping of its own.
+        #[serde(default)]
+        pub own_areas: bool,
+        /// Each process's first thread touches all its memory before it starts these.
+        #[serde(default)]
+        pub main_touches_first: bool,
+        /// Until then all threads compute; then one maps the memory and touches it, and the others wait for it.
+        #[serde(default)]
+        pub mapped_after_milliseconds: u64 => MILLISECONDS.or_none(),
+        /// Bound to nodes, if it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub first_pass: Option<FirstPass>,
+    }
 }
 
-/// One thread on the first CPU of the first node, which is moved to the first CPU of the last node and back.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PinMove {
-    /// Memory, MiB.
-    pub mib: u64,
-    /// How long it runs; it is moved after a quarter and back after five eighths.
-    pub milliseconds: u64,
+crate::keys! {
+    /// One thread on the first CPU of the first node, which is moved to the first CPU of the last node and back.
+    #[derive(Copy)]
+    pub struct PinMove {
+        /// Memory, MiB.
+        pub mib: u64 => MIB,
+        /// How long it runs; it is moved after a quarter and back after five eighths.
+        pub milliseconds: u64 => MILLISECONDS,
+    }
 }
 
 impl Numa01 {
     pub(super) fn check(&self) -> Result<(), SpecError> {
-        self.threads.check("threads")?;
-        at_least_one(&[("processes", self.processes.into()), ("mib", self.mib), ("loops", self.loops)])
+        self.check_bounds("")
     }
 
     pub(super) fn start(&self, cpus: usize) -> Streams {
@@ -136,7 +139,7 @@ impl Numa01 {
 
 impl Numa02 {
     pub(super) fn check(&self) -> Result<(), SpecError> {
-        self.threads.check("threads")?;
+        self.check_bounds("")?;
         if self.own_areas && self.main_touches_first {
             return Err(SpecError::new(
                 "main_touches_first",
@@ -148,7 +151,7 @@ impl Numa02 {
             let key = "mapped_after_milliseconds";
             return Err(SpecError::new(key, self.mapped_after_milliseconds, "0 unless main_touches_first"));
         }
-        at_least_one(&[("processes", self.processes.into()), ("mib", self.mib), ("loops", self.loops)])
+        Ok(())
     }
 
     pub(super) fn start(&self, cpus: usize) -> Streams {
@@ -190,7 +193,7 @@ fn one() -> u32 {
 
 impl PinMove {
     pub(super) fn check(&self) -> Result<(), SpecError> {
-        at_least_one(&[("mib", self.mib), ("milliseconds", self.milliseconds)])
+        self.check_bounds("")
     }
 
     pub(super) fn start(&self) -> Streams {

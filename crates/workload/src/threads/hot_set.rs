@@ -12,56 +12,45 @@
 //! should not be in the way. A request looks up one value, a cache line that no cache holds, and computes.
 
 use super::{Layout, Operation, Threads, equal_processes};
-use crate::demand::{MIB_PAGES, SpecError, at_least_one, nanoseconds, plausible};
+use crate::demand::{MIB_PAGES, SpecError, nanoseconds};
+use crate::keys::{MIB, MILLISECONDS, NANOSECONDS, SHARE, THREADS, Value};
 use machine::profile::Figure;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 
-/// The store, as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HotSet {
-    /// Threads.
-    pub threads: Threads,
-    /// Memory, MiB. One thread fills it before requests begin.
-    pub mib: u64,
-    /// Memory that the thread uses before it fills the store, MiB: buffers, other data.
-    #[serde(default)]
-    pub loading_mib: u64,
-    /// It is not given back afterwards.
-    #[serde(default)]
-    pub loading_stays: bool,
-    /// Of which this much is hot, MiB.
-    pub hot_mib: u64,
-    /// Part of requests that go to what is hot, 0 to 1.
-    pub hot_share: Figure,
-    /// How far the hot part moves at a time, MiB.
-    pub drift_mib: u64,
-    /// How often.
-    pub drift_milliseconds: u64,
-    /// Part of requests that store, 0 to 1.
-    pub write_share: Figure,
-    /// Computing of a request.
-    pub compute_ns: Figure,
+crate::keys! {
+    /// The store, as scenarios describe it.
+    pub struct HotSet {
+        /// Threads.
+        pub threads: Threads => THREADS,
+        /// Memory, MiB. One thread fills it before requests begin.
+        pub mib: u64 => MIB,
+        /// Memory that the thread uses before it fills the store, MiB: buffers, other data.
+        #[serde(default)]
+        pub loading_mib: u64 => MIB.or_none(),
+        /// It is not given back afterwards.
+        #[serde(default)]
+        pub loading_stays: bool,
+        /// Of which this much is hot, MiB.
+        pub hot_mib: u64 => MIB,
+        /// Part of requests that go to what is hot, 0 to 1.
+        pub hot_share: Figure => SHARE,
+        /// How far the hot part moves at a time, MiB.
+        pub drift_mib: u64 => MIB.or_none(),
+        /// How often.
+        pub drift_milliseconds: u64 => MILLISECONDS,
+        /// Part of requests that store, 0 to 1.
+        pub write_share: Figure => SHARE,
+        /// Computing of a request.
+        pub compute_ns: Figure => NANOSECONDS,
+    }
 }
 
 impl HotSet {
     pub(super) fn check(&self) -> Result<(), SpecError> {
-        self.threads.check("threads")?;
-        at_least_one(&[
-            ("mib", self.mib),
-            ("hot_mib", self.hot_mib),
-            ("drift_milliseconds", self.drift_milliseconds),
-        ])?;
-        plausible(&[("compute_ns", &self.compute_ns)])?;
+        self.check_bounds("")?;
         if self.hot_mib > self.mib {
             return Err(SpecError::new("hot_mib", self.hot_mib, "no more than mib"));
-        }
-        for (key, share) in [("hot_share", &self.hot_share), ("write_share", &self.write_share)] {
-            if !(0.0..=1.0).contains(&share.value) {
-                return Err(SpecError::new(key, share.value, "a part from 0 to 1"));
-            }
         }
         Ok(())
     }

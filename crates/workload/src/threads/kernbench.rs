@@ -17,34 +17,34 @@
 
 use super::{Affinity, Layout, Operation, Threads, equal_processes};
 use crate::demand::kernel_build::{RecordedBuild, RecordedBuildDemand};
-use crate::demand::{Demand, Operation as Step, SpecError, plausible};
+use crate::demand::{Demand, Operation as Step, SpecError};
+use crate::keys::{Bounds, INTENSITY, THREADS, UNITS, Value};
 use crate::mappings::Mappings;
 use crate::mappings::areas::AddressSpace;
 use machine::profile::Figure;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// A process looks up and may be moved once in so many ns of computing.
 const SLICE: u64 = 1_000_000;
 
-/// A build, as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Kernbench {
-    /// `-j`.
-    pub jobs: Threads,
-    /// Jobs of make; more than were recorded begin again.
-    pub units: u32,
-    /// How much faster the processes go through their work than when recorded.
-    pub intensity: Figure,
-    /// Pages that a process uses again in a ms of computing.
-    pub accesses_per_ms: Figure,
-    /// How often a process is moved to another node in a second of computing.
-    pub moves_per_second: Figure,
-    /// What a process is in system calls that are not modelled, ms: fork, exec, files and its end.
-    pub system_calls_ms: Figure,
+crate::keys! {
+    /// A build, as scenarios describe it.
+    pub struct Kernbench {
+        /// `-j`.
+        pub jobs: Threads => THREADS,
+        /// Jobs of make; more than were recorded begin again.
+        pub units: u32 => UNITS,
+        /// How much faster the processes go through their work than when recorded.
+        pub intensity: Figure => INTENSITY,
+        /// Pages that a process uses again in a ms of computing.
+        pub accesses_per_ms: Figure => Bounds::new(0.0, 1e6, "one each ns"),
+        /// How often a process is moved to another node in a second of computing.
+        pub moves_per_second: Figure => Bounds::new(0.0, 1000.0, "once in each ms, which is when it is looked at"),
+        /// What a process is in system calls that are not modelled, ms: fork, exec, files and its end.
+        pub system_calls_ms: Figure => Bounds::new(0.0, 1e6, "a quarter of an hour"),
+    }
 }
 
 impl Kernbench {
@@ -61,13 +61,7 @@ impl Kernbench {
     }
 
     pub(super) fn check(&self) -> Result<(), SpecError> {
-        self.jobs.check("jobs")?;
-        plausible(&[
-            ("accesses_per_ms", &self.accesses_per_ms),
-            ("moves_per_second", &self.moves_per_second),
-            ("system_calls_ms", &self.system_calls_ms),
-        ])?;
-        self.build(1).check()
+        self.check_bounds("")
     }
 
     pub(super) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {

@@ -24,6 +24,7 @@ pub mod samples;
 pub mod sharing;
 
 use crate::demand::SpecError;
+use crate::keys::{Bounds, Number, Numbers};
 use machine::profile::Figure;
 use rand_pcg::Pcg64Mcg;
 use serde::de::{self, Unexpected, Visitor};
@@ -184,6 +185,44 @@ impl ProgramSpec {
         }
     }
 
+    /// Memory that all its processes come to have, MiB, as far as its keys say, and which keys these are.
+    pub fn memory_mib(&self) -> (u64, &'static str) {
+        match self {
+            ProgramSpec::Numa01(spec) => (u64::from(spec.processes) * spec.mib, "processes x mib"),
+            ProgramSpec::Numa02(spec) => (u64::from(spec.processes) * spec.mib, "processes x mib"),
+            ProgramSpec::PinMove(spec) => (spec.mib, "mib"),
+            ProgramSpec::Sharing(spec) => (spec.memory_mib(), "groups x mib + shared_mib"),
+            ProgramSpec::HotSet(spec) => (spec.mib + spec.loading_mib, "mib + loading_mib"),
+            ProgramSpec::Kernbench(_) | ProgramSpec::Samples(_) => (0, ""),
+        }
+    }
+
+    /// Threads of all its processes on a machine with so many CPUs, as far as its keys say, and which keys these are.
+    pub fn threads(&self, cpus: usize) -> (u64, &'static str) {
+        let of_each = |processes: u32, threads: Threads| {
+            (u64::from(processes) * u64::from(threads.on(cpus)), "processes x threads")
+        };
+        match self {
+            ProgramSpec::Numa01(spec) => of_each(spec.processes, spec.threads),
+            ProgramSpec::Numa02(spec) => of_each(spec.processes, spec.threads),
+            ProgramSpec::Sharing(spec) => {
+                (spec.threads.on(cpus).max(spec.groups).into(), "groups or threads")
+            }
+            ProgramSpec::HotSet(spec) => of_each(1, spec.threads),
+            ProgramSpec::Kernbench(spec) => (spec.jobs.on(cpus).into(), "jobs"),
+            ProgramSpec::PinMove(_) | ProgramSpec::Samples(_) => (1, ""),
+        }
+    }
+
+    /// Threads that have a slice each of some MiB, if they do.
+    pub fn slices(&self, cpus: usize) -> Option<(u32, u64)> {
+        match self {
+            ProgramSpec::Numa01(spec) if spec.thread_local => Some((spec.threads.on(cpus), spec.mib)),
+            ProgramSpec::Numa02(spec) => Some((spec.threads.on(cpus), spec.mib)),
+            _ => None,
+        }
+    }
+
     /// Figures with a source, by their keys.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         match self {
@@ -279,11 +318,16 @@ impl Threads {
             Threads::PerCpus(PerCpus::Half) => (cpus as u32 / 2).max(1),
         }
     }
+}
 
-    fn check(self, key: &str) -> Result<(), SpecError> {
+impl Number for Threads {
+    const WHOLE: bool = true;
+    const OR: &'static str = ", \"all\" or \"half\" of the CPUs";
+
+    fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), SpecError> {
         match self {
-            Threads::Number(number) if !(1..=100_000).contains(&number) => {
-                Err(SpecError::new(key, number, THREADS))
+            Threads::Number(number) if !bounds.contain((*number).into()) => {
+                Err(Numbers { bounds, whole: true, or: Threads::OR }.refuse(key, number))
             }
             _ => Ok(()),
         }
@@ -291,7 +335,7 @@ impl Threads {
 }
 
 /// What a key for threads takes.
-const THREADS: &str = "1 to 100000, \"all\" or \"half\" (of the CPUs)";
+const THREADS: &str = "a whole number, \"all\" or \"half\" (of the CPUs)";
 
 impl<'de> Deserialize<'de> for Threads {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Threads, D::Error> {

@@ -31,13 +31,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-/// A file of samples, as scenarios name it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SampleFile {
-    /// Which.
-    pub file: Recording,
+crate::keys! {
+    /// A file of samples, as scenarios name it.
+    #[derive(Eq)]
+    pub struct SampleFile {
+        /// Which.
+        pub file: Recording,
+    }
 }
+
+crate::no_numbers!(Recording);
 
 /// A recording of samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -211,7 +214,7 @@ impl SampleFile {
             SpecError {
                 key: "file".into(),
                 value: format!("{name}: {problem}"),
-                expected: "samples of perf mem, or CSV",
+                expected: "samples of perf mem, or CSV".into(),
             }
         })
     }

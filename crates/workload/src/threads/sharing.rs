@@ -12,56 +12,50 @@
 //! are in one process or in one each decides whose page faults are seen as whose.
 
 use super::{Layout, Operation, Process, Threads};
-use crate::demand::{MIB_PAGES, SpecError, at_least_one, nanoseconds, plausible};
+use crate::demand::{MIB_PAGES, SpecError, nanoseconds};
+use crate::keys::{MIB, NANOSECONDS, PROCESSES, SHARE, THREADS, TIMES, Value};
 use machine::profile::Figure;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 
-/// Groups of threads, as scenarios describe them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sharing {
-    /// How many groups.
-    pub groups: u32,
-    /// Threads of all groups together.
-    pub threads: Threads,
-    /// Each group is a process of its own; otherwise all are one.
-    #[serde(default)]
-    pub processes: bool,
-    /// Memory of each group, MiB.
-    pub mib: u64,
-    /// Memory that all groups of a process share, MiB.
-    #[serde(default)]
-    pub shared_mib: u64,
-    /// Part of accesses that go to the group's own memory, 0 to 1.
-    pub private_share: Figure,
-    /// Part of accesses that store, 0 to 1.
-    pub write_share: Figure,
-    /// Accesses of a transaction.
-    pub accesses: u32,
-    /// Computing of a transaction.
-    pub compute_ns: Figure,
+crate::keys! {
+    /// Groups of threads, as scenarios describe them.
+    pub struct Sharing {
+        /// How many groups.
+        pub groups: u32 => PROCESSES,
+        /// Threads of all groups together.
+        pub threads: Threads => THREADS,
+        /// Each group is a process of its own; otherwise all are one.
+        #[serde(default)]
+        pub processes: bool,
+        /// Memory of each group, MiB.
+        pub mib: u64 => MIB,
+        /// Memory that all groups of a process share, MiB.
+        #[serde(default)]
+        pub shared_mib: u64 => MIB.or_none(),
+        /// Part of accesses that go to the group's own memory, 0 to 1.
+        pub private_share: Figure => SHARE,
+        /// Part of accesses that store, 0 to 1.
+        pub write_share: Figure => SHARE,
+        /// Accesses of a transaction.
+        pub accesses: u32 => TIMES,
+        /// Computing of a transaction.
+        pub compute_ns: Figure => NANOSECONDS,
+    }
 }
 
 impl Sharing {
     pub(super) fn check(&self) -> Result<(), SpecError> {
-        self.threads.check("threads")?;
-        at_least_one(&[
-            ("groups", self.groups.into()),
-            ("mib", self.mib),
-            ("accesses", self.accesses.into()),
-        ])?;
-        plausible(&[("compute_ns", &self.compute_ns)])?;
-        for (key, share) in [("private_share", &self.private_share), ("write_share", &self.write_share)] {
-            if !(0.0..=1.0).contains(&share.value) {
-                return Err(SpecError::new(key, share.value, "a part from 0 to 1"));
-            }
-        }
+        self.check_bounds("")?;
         if self.private_share.value < 1.0 && self.shared_mib == 0 {
             return Err(SpecError::new("shared_mib", 0, "at least 1 if private_share is less than 1"));
         }
         Ok(())
+    }
+
+    pub(super) fn memory_mib(&self) -> u64 {
+        let processes = if self.processes { self.groups } else { 1 };
+        u64::from(self.groups) * self.mib + u64::from(processes) * self.shared_mib
     }
 
     pub(super) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {

@@ -23,6 +23,7 @@ use parquet::file::reader::ChunkReader;
 
 use super::{Event, FIRST_HASHED_FORMAT, FORMAT, METADATA_KEY, Metadata, Operation, TraceError, schema};
 use crate::content_hash::ContentCheck;
+use crate::parquet_size;
 
 /// Rows decoded at a time.
 const BATCH: usize = 1 << 16;
@@ -69,7 +70,9 @@ impl TraceReader {
             return Err(TraceError::NotParquet { file });
         }
 
+        let bytes = input.len();
         let builder = unpanicked(|| ParquetRecordBatchReaderBuilder::try_new(input)).map_err(corrupt)?;
+        parquet_size::check(builder.metadata(), bytes).map_err(corrupt)?;
         let metadata = read_metadata(&builder, &file)?;
         check_schema(&builder, &file)?;
         let rows = builder.metadata().file_metadata().num_rows();

@@ -49,22 +49,28 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use workload::keys::{Bounds, PROCESSES, SHARE};
 
-/// Areas of a kind.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AreaClass {
-    /// The smallest, pages of 4 KiB.
-    pub least: u64,
-    /// The largest, pages of 4 KiB.
-    pub most: u64,
-    /// How many there are of a hundred or so.
-    pub weight: f64,
-    /// How long they live on average, in lives of other classes.
-    pub life: f64,
-    /// They begin at multiples of their size, rounded up to a power of two.
-    #[serde(default)]
-    pub aligned: bool,
+/// Of an area's pages.
+const AREA_PAGES: Bounds = Bounds::new(1.0, 16_777_216.0, "64 GiB, as much as memory can have");
+
+workload::no_numbers!(Files, Compactor, Occupied);
+
+workload::keys! {
+    /// Areas of a kind.
+    pub struct AreaClass {
+        /// The smallest, pages of 4 KiB.
+        pub least: u64 => AREA_PAGES,
+        /// The largest, pages of 4 KiB.
+        pub most: u64 => AREA_PAGES,
+        /// How many there are of a hundred or so.
+        pub weight: f64 => Bounds::new(0.0, 1e6, "of a hundred or so"),
+        /// How long they live on average, in lives of other classes.
+        pub life: f64 => Bounds::new(1e-6, 1e6, "a millionth to a million of another's"),
+        /// They begin at multiples of their size, rounded up to a power of two.
+        #[serde(default)]
+        pub aligned: bool,
+    }
 }
 
 /// What becomes of files that are read.
@@ -102,35 +108,35 @@ pub enum Occupied {
     Memory,
 }
 
-/// The system as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LongRunning {
-    /// Memory of the machine's only node, MiB.
-    pub memory_mib: u64,
-    /// What part of it areas take together, percent of its pages; beyond 100 with zram.
-    pub occupancy: f64,
-    /// Of what.
-    #[serde(default)]
-    pub occupied: Occupied,
-    /// How often areas as large as all memory are mapped.
-    pub turnovers: u64,
-    /// Processes that map them.
-    pub processes: u64,
-    /// What is mapped.
-    pub areas: Vec<AreaClass>,
-    /// What part of areas is touched from the first page to some page only.
-    pub partly_touched: f64,
-    /// Pages of the kernel that stay where they are, percent.
-    pub unmovable: f64,
-    /// What files fill of what areas leave.
-    pub page_cache: Files,
-    /// Swap on zram, percent of memory; 0 for none.
-    pub zram: f64,
-    /// What compacts.
-    pub compaction: Compactor,
-    /// The order of pages of 4 KiB that is preferred.
-    pub order: u8,
+workload::keys! {
+    /// The system as scenarios describe it.
+    pub struct LongRunning {
+        /// Memory of the machine's only node, MiB.
+        pub memory_mib: u64 => Bounds::new(64.0, 65_536.0, "the smallest machine to 64 GiB on one CPU"),
+        /// What part of it areas take together, percent of its pages; beyond 100 with zram.
+        pub occupancy: f64 => Bounds::new(1.0, 200.0, "per cent"),
+        /// Of what.
+        #[serde(default)]
+        pub occupied: Occupied,
+        /// How often areas as large as all memory are mapped.
+        pub turnovers: u64 => Bounds::new(1.0, 100_000.0, "some equilibrium is long reached"),
+        /// Processes that map them.
+        pub processes: u64 => PROCESSES,
+        /// What is mapped.
+        pub areas: Vec<AreaClass>,
+        /// What part of areas is touched from the first page to some page only.
+        pub partly_touched: f64 => SHARE,
+        /// Pages of the kernel that stay where they are, percent.
+        pub unmovable: f64 => Bounds::new(0.0, 50.0, "per cent, half of all memory"),
+        /// What files fill of what areas leave.
+        pub page_cache: Files,
+        /// Swap on zram, percent of memory; 0 for none.
+        pub zram: f64 => Bounds::new(0.0, 200.0, "per cent"),
+        /// What compacts.
+        pub compaction: Compactor,
+        /// The order of pages of 4 KiB that is preferred.
+        pub order: u8 => Bounds::new(1.0, 9.0, "2 pages to 2 MiB"),
+    }
 }
 
 /// Pages that zram makes one of: lzo-rle in "Zram Performance Analysis" (gokawiil.com/article/193372), as in the profile

@@ -40,8 +40,8 @@ use placement::OnCpu;
 pub use placement::TaskPlacement;
 use report::Report;
 use schedule::Schedule;
-use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use workload::keys::{Bounds, CPUS, MILLISECONDS};
 use workload::threads::{Affinity, Operation, Process as ProcessSpec, Program as Programs, ProgramSpec};
 
 const TICK: Time = Time::from_nanoseconds(TICK_NS);
@@ -54,39 +54,45 @@ const STACK: u64 = 2048;
 /// Pages of a page table: stacks begin anywhere in one.
 const SPAN: u64 = 512;
 
-/// The program as scenarios describe it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NumaThreads {
-    /// How threads get to their preferred nodes.
-    pub placement: TaskPlacement,
-    /// In which order the parts of a process lie.
-    #[serde(default)]
-    pub layout: ProcessLayout,
-    /// The nodes that the cpuset of the program allows it (`cpuset.mems`); all that are there if it names none. Only NUMA balancing
-    /// looks at it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cpuset_mems: Vec<u8>,
-    /// The longest virtual time, milliseconds; a program that takes longer is cut off.
-    pub milliseconds: u64,
-    /// The node that the first thread of each process runs on until it has started the others: that of who started it.
-    #[serde(default)]
-    pub begins_on: u8,
-    /// A thread of the kernel that is busy when the program starts, if one is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kernel_thread: Option<KernelThread>,
-    /// What runs.
-    pub program: ProgramSpec,
+/// Of nodes, by their numbers.
+const NODES: Bounds = Bounds::new(0.0, 63.0, "nodes that a set can name");
+
+workload::no_numbers!(TaskPlacement, ProcessLayout);
+
+workload::keys! {
+    /// The program as scenarios describe it.
+    pub struct NumaThreads {
+        /// How threads get to their preferred nodes.
+        pub placement: TaskPlacement,
+        /// In which order the parts of a process lie.
+        #[serde(default)]
+        pub layout: ProcessLayout,
+        /// The nodes that the cpuset of the program allows it (`cpuset.mems`); all that are there if it names none. Only NUMA balancing
+        /// looks at it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub cpuset_mems: Vec<u8> => NODES,
+        /// The longest virtual time, milliseconds; a program that takes longer is cut off.
+        pub milliseconds: u64 => MILLISECONDS,
+        /// The node that the first thread of each process runs on until it has started the others: that of who started it.
+        #[serde(default)]
+        pub begins_on: u8 => NODES,
+        /// A thread of the kernel that is busy when the program starts, if one is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub kernel_thread: Option<KernelThread>,
+        /// What runs.
+        pub program: ProgramSpec,
+    }
 }
 
-/// A thread that computes, uses no memory, and ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KernelThread {
-    /// The CPU that it begins on.
-    pub cpu: u16,
-    /// What it has to do, milliseconds of CPU time.
-    pub milliseconds: u64,
+workload::keys! {
+    /// A thread that computes, uses no memory, and ends.
+    #[derive(Copy, Eq)]
+    pub struct KernelThread {
+        /// The CPU that it begins on.
+        pub cpu: u16 => CPUS.or_none(),
+        /// What it has to do, milliseconds of CPU time.
+        pub milliseconds: u64 => MILLISECONDS.or_none(),
+    }
 }
 
 struct Process {

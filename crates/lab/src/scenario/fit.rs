@@ -1,0 +1,280 @@
+//! Whether a workload makes sense: how its keys go together, and whether the machine is large enough for it.
+//!
+//! What one key takes stands beside the key ([`workload::keys`]). What is here depends on several, or on the machine that was
+//! asked for, and is checked before the first run begins: processes that need more memory than there is, more threads than
+//! the twin can hold, a measured time that is too short for anything to be counted in it.
+
+use super::{Run, ScenarioError, Workload, machines_that};
+use crate::simulation::kernel_writes::parse_write;
+use crate::simulation::long_running::LongRunning;
+use crate::simulation::numa::NumaThreads;
+use crate::simulation::page_fault::PageFaultLoop;
+use crate::simulation::socket::SocketStream;
+use machine::{PageSize, Profile, Time};
+use workload::demand::SpecError;
+use workload::demand::spec::Paging;
+use workload::keys::{MICROSECONDS, THREADS, Value};
+
+impl Workload {
+    /// Refuses keys that do not go together. Keys in errors are below `workload`.
+    pub(super) fn check(&self) -> Result<(), SpecError> {
+        let wrong = |key: &str, value: String, expected: &str| {
+            Err(SpecError { key: format!("workload.{key}"), value, expected: expected.into() })
+        };
+        let below = |table: &'static str| {
+            move |error: SpecError| SpecError { key: format!("workload{table}.{}", error.key), ..error }
+        };
+        match self {
+            Workload::Kbuild(w) => {
+                let finished = w.units.map(|units| units.saturating_mul(w.builds));
+                match finished.filter(|&finished| w.warm_units >= finished) {
+                    Some(finished) => wrong(
+                        "warm_units",
+                        w.warm_units.to_string(),
+                        &format!(
+                            "fewer than the {finished} units of all builds, as the others are measured (units x builds)"
+                        ),
+                    ),
+                    None => Ok(()),
+                }
+            }
+            Workload::SocketStream(w) if w.blocks.is_empty() => {
+                wrong("blocks", "[]".into(), "at least one order")
+            }
+            Workload::KernelWrites(w) if w.writes.is_empty() => {
+                wrong("writes", "[]".into(), "at least one write, such as \"vm.nr_hugepages=1024\"")
+            }
+            Workload::KernelWrites(w) => match w.writes.iter().find(|text| parse_write(text).is_none()) {
+                Some(text) => wrong("writes", text.clone(), "FILE=VALUE, such as vm.nr_hugepages=1024"),
+                None => Ok(()),
+            },
+            Workload::Replay(w)
+                if w.stagger_us.saturating_mul(w.copies as u64) as f64 > MICROSECONDS.most =>
+            {
+                wrong(
+                    "stagger_us",
+                    format!("{} for each of {} copies", w.stagger_us, w.copies),
+                    &format!("at most {} us for all copies together", MICROSECONDS.most),
+                )
+            }
+            Workload::Numa(w) => w.program.check().map_err(below(".program")),
+            Workload::Paging(w) => w.check().map_err(below("")),
+            Workload::LongRunning(w) => w.check().map_err(below("")),
+            Workload::PageFault(_)
+            | Workload::SocketStream(_)
+            | Workload::Mappings(_)
+            | Workload::Replay(_) => Ok(()),
+        }
+    }
+}
+
+impl SocketStream {
+    fn check_fit(&self, machine: &Profile) -> Result<(), Misfit> {
+        check_cpus(machine, "pairs", self.pairs, 2 * self.pairs)?;
+        // Besides what is in the socket's buffer, one message is written and one is read.
+        let messages = self.pairs as u64 * (self.in_flight as u64 + 2);
+        check_memory(
+            machine,
+            "in_flight, workload.blocks, workload.pairs",
+            messages * self.block_kib() / 1024,
+        )
+    }
+
+    /// KiB of a message's blocks.
+    fn block_kib(&self) -> u64 {
+        self.blocks.iter().map(|&order| 4 << order).sum()
+    }
+}
+
+impl LongRunning {
+    fn check(&self) -> Result<(), SpecError> {
+        let refuse = |key: String, value: String, expected: String| Err(SpecError { key, value, expected });
+        if self.areas.is_empty() {
+            return refuse("areas".into(), "[]".into(), "at least one kind".into());
+        }
+        if self.areas.iter().all(|class| class.weight == 0.0) {
+            return refuse("areas[0].weight".into(), "0".into(), "more than 0 for one kind at least".into());
+        }
+        let target = (PageSize::Kib4.pages_of_mib(self.memory_mib) as f64 * self.occupancy / 100.0) as u64;
+        for (number, class) in self.areas.iter().enumerate() {
+            let of = |key: &str| format!("areas[{number}].{key}");
+            if class.least > class.most {
+                return refuse(
+                    of("least"),
+                    class.least.to_string(),
+                    format!("no more than most = {}", class.most),
+                );
+            }
+            if class.most > target {
+                let expected = format!(
+                    "no more than the {target} pages that areas take together (occupancy of memory_mib)"
+                );
+                return refuse(of("most"), class.most.to_string(), expected);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What does not fit a machine: a key of the workload, its value, and what would fit.
+type Misfit = (String, String, String);
+
+fn misfit(key: &str, value: impl ToString, expected: String) -> Result<(), Misfit> {
+    Err((format!("workload.{key}"), value.to_string(), expected))
+}
+
+/// Whether a workload's demand can be had in pages of any size: it is in bytes, or in pages that are translated.
+fn has_any_page_size(workload: &Workload) -> bool {
+    matches!(
+        workload,
+        Workload::PageFault(_) | Workload::Paging(_) | Workload::LongRunning(_) | Workload::Mappings(_)
+    )
+}
+
+impl Run {
+    /// Refuses numbers out of bounds, and a workload that is larger than the machine or has other pages.
+    pub(super) fn check_fit(&self) -> Result<(), ScenarioError> {
+        let refuse = |(key, value, expected): Misfit| ScenarioError::OutOfRange {
+            key: format!("{}: {key}", self.scenario),
+            value,
+            expected,
+        };
+        self.workload
+            .check_bounds("workload")
+            .map_err(|error| refuse((error.key, error.value, error.expected)))?;
+        let (machine, page_size) = (&self.machine, self.machine.page_size);
+        if page_size != PageSize::Kib4 && !has_any_page_size(&self.workload) {
+            let value = format!("{}, page_size_kib = {}", machine.name, page_size.kib());
+            let expected =
+                "a machine with pages of 4 KiB, in which this kind of workload was recorded or counts";
+            return Err(refuse(("machine".into(), value, expected.into())));
+        }
+        let fits = match &self.workload {
+            Workload::PageFault(w) => w.check_fit(machine),
+            Workload::SocketStream(w) => w.check_fit(machine),
+            Workload::Kbuild(w) => {
+                let value = format!("{} in each of {} builds", w.jobs, w.builds);
+                check_node(machine, "bind", w.bind.unwrap_or(0))
+                    .and_then(|()| check_cpus(machine, "jobs", value, w.builds.saturating_mul(w.jobs)))
+            }
+            Workload::KernelWrites(w) => {
+                let (cpus, pages) =
+                    w.service.as_ref().map_or((0, 0), |service| (service.cpus, service.pages));
+                check_cpus(machine, "service.cpus", format!("{cpus} and one that writes"), cpus + 1).and_then(
+                    |()| {
+                        check_memory(
+                            machine,
+                            "service.cpus, workload.service.pages",
+                            (cpus * pages / 256) as u64,
+                        )
+                    },
+                )
+            }
+            Workload::Paging(w) => check_devices(w, machine),
+            Workload::Numa(w) => w.check_fit(machine),
+            Workload::Replay(_) | Workload::LongRunning(_) | Workload::Mappings(_) => Ok(()),
+        };
+        fits.map_err(refuse)
+    }
+}
+
+/// What a key's value may be on a machine.
+fn no_more_than(machine: &Profile) -> String {
+    let topology = machine.topology();
+    format!(
+        "no more than machine {} has (CPUs: {}, nodes: {}); name a larger one with --machine, or put less into a copy of the scenario",
+        machine.name,
+        topology.cpus(),
+        topology.nodes
+    )
+}
+
+fn check_cpus(machine: &Profile, key: &str, value: impl ToString, cpus: usize) -> Result<(), Misfit> {
+    if cpus <= machine.topology().cpus() { Ok(()) } else { misfit(key, value, no_more_than(machine)) }
+}
+
+fn check_node(machine: &Profile, key: &str, node: u8) -> Result<(), Misfit> {
+    if node < machine.topology.nodes { Ok(()) } else { misfit(key, node, no_more_than(machine)) }
+}
+
+/// Refuses MiB that the machine does not have in all.
+fn check_memory(machine: &Profile, key: &str, mib: u64) -> Result<(), Misfit> {
+    let all = machine.topology.memory_mib_per_node * u64::from(machine.topology.nodes);
+    if mib <= all {
+        return Ok(());
+    }
+    let expected = format!(
+        "at most the {all} MiB of machine {}; name a larger one with --machine, or put less into a copy of the scenario",
+        machine.name
+    );
+    misfit(key, format!("{mib} MiB"), expected)
+}
+
+fn check_devices(spec: &Paging, machine: &Profile) -> Result<(), Misfit> {
+    let is_missing = |name: &&String| !machine.devices.contains_key(*name);
+    if let Some(missing) = std::iter::once(&spec.files).chain(&spec.swap).find(is_missing) {
+        let known: Vec<&str> = machine.devices.keys().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        let expected = format!("a device of machine {}, which has: {known}", machine.name);
+        return misfit("files, workload.swap", missing, expected);
+    }
+    check_memory(machine, "held_mib", spec.held_mib)
+}
+
+impl PageFaultLoop {
+    fn check_fit(&self, machine: &Profile) -> Result<(), Misfit> {
+        check_cpus(machine, "tasks", self.tasks, self.tasks)?;
+        check_memory(machine, "tasks, workload.mib", self.mib.saturating_mul(self.tasks as u64))?;
+        let costs = machine.costs();
+        let pages = machine.page_size.pages_of_mib(self.mib);
+        // Less than a round takes: what it waits and what the allocator costs come on top.
+        let page = costs.page_fault + costs.page_clear + costs.page_unmap;
+        let (seconds, measured) =
+            (page.seconds() * pages as f64, Time::from_nanoseconds(self.milliseconds * 1_000_000));
+        if seconds <= measured.seconds() {
+            return Ok(());
+        }
+        let expected = format!(
+            "at least {} on machine {}, for one round of {} MiB, or fewer mib",
+            (1e3 * seconds).ceil(),
+            machine.name,
+            self.mib
+        );
+        misfit("milliseconds", self.milliseconds, expected)
+    }
+}
+
+impl NumaThreads {
+    fn check_fit(&self, machine: &Profile) -> Result<(), Misfit> {
+        let topology = machine.topology();
+        if machine.numa.is_none() {
+            let expected = format!(
+                "a machine whose profile has [numa]: {}, or a .toml file",
+                machines_that(|machine| machine.numa.is_some())
+            );
+            return Err(("machine".into(), machine.name.clone(), expected));
+        }
+        if self.cpuset_mems.iter().any(|&node| node >= topology.nodes) {
+            return misfit("cpuset_mems", format!("{:?}", self.cpuset_mems), no_more_than(machine));
+        }
+        if self.begins_on >= topology.nodes_with_cpus() {
+            return misfit("begins_on", self.begins_on, no_more_than(machine));
+        }
+        if let Some(thread) = self.kernel_thread {
+            check_cpus(machine, "kernel_thread.cpu", thread.cpu, usize::from(thread.cpu) + 1)?;
+        }
+        let (mib, keys) = self.program.memory_mib();
+        check_memory(machine, &format!("program: {keys}"), mib)?;
+        let (threads, keys) = self.program.threads(topology.cpus());
+        if !THREADS.contain(threads as f64) {
+            let expected = format!("at most {} in all processes together", THREADS.most);
+            return misfit(&format!("program: {keys}"), format!("{threads} threads"), expected);
+        }
+        match self.program.slices(topology.cpus()) {
+            Some((threads, mib)) if mib * 256 < u64::from(threads) => {
+                misfit("program.mib", mib, format!("a page at least for each of the {threads} threads"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! From the text of a scenario to a scenario, or to an error that says where and what would be right.
+//!
+//! ```text
+//!   text ─► serde ─► Scenario ─► bounds of each number ─► what goes together ─► names of machines, variants, metrics
+//!             │
+//!             └ refuses: a number that is too large for its type? then what the key takes; else what serde says
+//! ```
+
+use super::{KernelChoice, Scenario, ScenarioError, THIS_MACHINE, Workload, is_path, list, machine_names};
+use crate::metric::{METRICS, Metric};
+use machine::PageSize;
+use machine::profile::line_of;
+use std::collections::BTreeMap;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+use workload::demand::SpecError;
+use workload::demand::spec::DemandSpec;
+use workload::keys::{Numbers, Takes, Value, below};
+use workload::threads::ProgramSpec;
+
+/// What is wrong with the keys of a table that has a kind, with their places.
+fn place_in<'t>(
+    mut table: Spanned<DeValue<'t>>,
+    error_in: fn(&str, ValueDeserializer<'t>) -> Option<toml::de::Error>,
+) -> Option<toml::de::Error> {
+    let DeValue::Table(keys) = table.get_mut() else { return None };
+    let kind = keys.remove("kind")?.into_inner();
+    error_in(kind.as_str()?, table.into())
+}
+
+/// What is wrong with the workload of a scenario, with its place: first with a table in it that has a kind of its own.
+fn place_in_workload(text: &str) -> Option<toml::de::Error> {
+    let workload = DeTable::parse(text).ok()?.into_inner().remove("workload")?;
+    let part = |key: &str| workload.get_ref().as_table()?.get(key).cloned();
+    let mut error = part("program")
+        .and_then(|program| place_in(program, ProgramSpec::error_in))
+        .or_else(|| place_in(part("demand")?, DemandSpec::error_in))
+        .or_else(|| place_in(workload.clone(), Workload::error_in))?;
+    error.set_input(Some(text));
+    Some(error)
+}
+
+/// Longer values are cut in errors.
+const SHOWN: usize = 60;
+
+/// A value as an error shows it.
+fn shown(value: &str) -> String {
+    match value.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &value[..end]),
+        None => value.into(),
+    }
+}
+
+/// What is wrong with a number as it is written, if its key does not take it.
+fn wrong_number(value: &DeValue, key: &str, takes: &Numbers) -> Option<SpecError> {
+    let (written, number, is_whole) = match value {
+        DeValue::Integer(integer) => {
+            let number = i128::from_str_radix(integer.as_str(), integer.radix());
+            // What 128 bits cannot hold is outside of all bounds.
+            (integer.to_string(), number.map_or(f64::INFINITY, |number| number as f64), true)
+        }
+        DeValue::Float(float) => (float.to_string(), float.as_str().parse().unwrap_or(f64::NAN), false),
+        DeValue::Table(figure) => return wrong_number(figure.get("value")?.get_ref(), key, takes),
+        DeValue::Array(values) => {
+            let mut values = values.iter().enumerate();
+            return values
+                .find_map(|(at, value)| wrong_number(value.get_ref(), &format!("{key}[{at}]"), takes));
+        }
+        _ => return None,
+    };
+    let is_right = takes.bounds.contain(number) && (is_whole || !takes.whole);
+    (!is_right).then(|| takes.refuse(key, shown(&written)))
+}
+
+/// The first number of a value that its key does not take.
+fn first_wrong_number(value: &DeValue, key: &str, takes: Takes) -> Option<SpecError> {
+    if let DeValue::Array(values) = value
+        && !matches!(takes, Takes::Number(_))
+    {
+        let mut values = values.iter().enumerate();
+        return values
+            .find_map(|(at, value)| first_wrong_number(value.get_ref(), &format!("{key}[{at}]"), takes));
+    }
+    match takes {
+        Takes::NoNumber => None,
+        Takes::Number(takes) => wrong_number(value, key, &takes),
+        Takes::Table(keys) => {
+            let table = value.as_table()?;
+            keys.iter().find_map(|known| {
+                first_wrong_number(table.get(known.name)?.get_ref(), &below(key, known.name), known.takes)
+            })
+        }
+        Takes::Kinds(kinds) => {
+            let kind = value.as_table()?.get("kind")?.get_ref().as_str()?;
+            let (_, takes) = kinds.iter().find(|(known, _)| *known == kind)?;
+            first_wrong_number(value, key, *takes)
+        }
+    }
+}
+
+impl Scenario {
+    /// Reads and checks a scenario; `place` is named in errors.
+    pub fn parse(place: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        let refuse = |key: &str, value: String, expected: String| {
+            let line = line_of(text, key).map_or(String::new(), |line| format!("line {line}: "));
+            Err(ScenarioError::OutOfRange { key: format!("{place}: {line}{key}"), value, expected })
+        };
+        let refused = |error: SpecError| refuse(&error.key, shown(&error.value), error.expected);
+        let scenario: Scenario = match toml::from_str(text) {
+            Ok(scenario) => scenario,
+            Err(error) => {
+                let document = DeTable::parse(text).map(|document| DeValue::Table(document.into_inner()));
+                let number = document.ok().and_then(|all| first_wrong_number(&all, "", Scenario::TAKES));
+                if let Some(number) = number {
+                    return refused(number);
+                }
+                let error = place_in_workload(text).unwrap_or(error);
+                return Err(ScenarioError::Syntax { place: place.into(), text: error.to_string() });
+            }
+        };
+        if let Err(error) = scenario.check_bounds("").and_then(|()| scenario.workload.check()) {
+            return refused(error);
+        }
+        if scenario.metrics.is_empty() {
+            let expected = "at least one of those that `mmtwin list metrics` shows".into();
+            return refuse("metrics", "[]".into(), expected);
+        }
+        let asked = |error: ScenarioError| {
+            let key = match error {
+                ScenarioError::UnknownMachine { .. } => "machine",
+                ScenarioError::UnknownSeries { .. } => "series",
+                _ => "variants",
+            };
+            ScenarioError::Asked { place: place.into(), key, error: Box::new(error) }
+        };
+        let machine = &scenario.machine;
+        if !is_path(machine) && machine != THIS_MACHINE && !machine_names().any(|known| known == machine) {
+            return Err(asked(ScenarioError::UnknownMachine { name: machine.clone() }));
+        }
+        for variant in &scenario.variants {
+            let choice = KernelChoice::parse(&scenario.series, variant).map_err(asked)?;
+            // On which machine it will run is not known yet.
+            let check =
+                |&size: &PageSize| choice.settings(size, &scenario.settings, &BTreeMap::new()).is_ok();
+            if !PageSize::ALL.iter().any(check) {
+                choice.settings(PageSize::Kib4, &scenario.settings, &BTreeMap::new())?;
+            }
+        }
+        if let Some(unknown) = scenario.metrics.iter().find(|name| Metric::find(name).is_none()) {
+            let known = list(METRICS.iter().map(|metric| metric.name));
+            return refuse("metrics", unknown.clone(), format!("one of {known}"));
+        }
+        Ok(scenario)
+    }
+}
