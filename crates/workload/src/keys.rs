@@ -62,6 +62,10 @@ pub const MILLISECONDS: Bounds = Bounds::new(1.0, 864e6, "ten days of virtual ti
 pub const MICROSECONDS: Bounds = Bounds::new(1.0, 864e9, "ten days of virtual time");
 /// Of what a program computes for one request, in ns.
 pub const NANOSECONDS: Bounds = Bounds::new(0.0, 1e9, "a second");
+/// The same of programs that do nothing else which takes time: touching memory that is there takes none of its own, and a run would
+/// never end.
+pub const SOME_NANOSECONDS: Bounds =
+    Bounds::new(1.0, 1e9, "a second; 0 would never end, as touching memory takes no other time");
 /// Of what can be a part of something.
 pub const SHARE: Bounds = Bounds::new(0.0, 1.0, "a part of all");
 /// Of how often something is done again.

@@ -17,7 +17,8 @@ use super::distribution::FioZipf;
 use super::spec::is_zero;
 use super::{Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread, nanoseconds};
 use crate::keys::{
-    Bounds, GROUPS, Key, MIB, MILLISECONDS, NANOSECONDS, Number, Numbers, THREADS, TIMES, Takes, Value,
+    Bounds, GROUPS, Key, MIB, MILLISECONDS, NANOSECONDS, Number, Numbers, SOME_NANOSECONDS, THREADS, TIMES,
+    Takes, Value,
 };
 use machine::profile::Figure;
 use mm::readahead::Advice;
@@ -275,6 +276,12 @@ impl AccessGroup {
         if u64::from(self.pages) > self.window_pages() {
             return Err(SpecError::new("pages", self.pages, "no more pages than window_mib, or mib, has"));
         }
+        let goes_on = self.object == Object::Memory && self.pattern != Pattern::Once;
+        if goes_on && !SOME_NANOSECONDS.contain(self.compute_ns.value) {
+            let expected =
+                format!("1 and more where memory is accessed again and again ({})", SOME_NANOSECONDS.why);
+            return Err(SpecError::new("compute_ns", self.compute_ns.value, expected));
+        }
         match self.pattern {
             Pattern::Zipf { theta: 1.0 } => {
                 Err(SpecError::new("pattern.theta", 1, "an exponent other than 1"))
@@ -472,6 +479,13 @@ mod tests {
         let refused = |key: &str| Some(format!("groups[0].{key}"));
         assert_eq!(key("pattern = { kind = \"zipf\", theta = 1.0 }"), refused("pattern.theta"));
         assert_eq!(key("window_mib = 3\npattern = { kind = \"uniform\" }"), refused("window_mib"));
+        let memory =
+            "object = \"memory\"\ncompute_ns = { value = 0, source = \"made up\" }\nthreads = 1\nmib = 2";
+        let endless = |pattern: &str| {
+            let group = toml::from_str(&format!("{memory}\npattern = {{ kind = \"{pattern}\" }}")).unwrap();
+            AccessGroups { groups: vec![group] }.check().err().map(|error| error.key)
+        };
+        assert_eq!((endless("uniform"), endless("once")), (refused("compute_ns"), None));
         assert_eq!(key("pages = 600\npattern = { kind = \"uniform\" }"), refused("pages"));
         assert_eq!(AccessGroups { groups: vec![] }.check().unwrap_err().key, "groups");
     }

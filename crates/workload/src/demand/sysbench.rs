@@ -20,7 +20,7 @@
 use super::buffer_pool::{BufferPool, Found};
 use super::distribution::SysbenchSpecial;
 use super::{Demand, Descriptor, File, Layout, Operation, PAGE_SIZE, Region, SpecError, Thread, nanoseconds};
-use crate::keys::{Bounds, MIB, NANOSECONDS, THREADS, Value};
+use crate::keys::{Bounds, MIB, SOME_NANOSECONDS, THREADS, Value};
 use machine::profile::Figure;
 use mm::readahead::Advice;
 use rand::RngExt;
@@ -42,7 +42,7 @@ crate::keys! {
         /// Which rows (`--rand-type`): `special` is what sysbench 1.0 takes by itself, `uniform` what later versions do.
         pub rand_type: RandType,
         /// CPU time of a query outside memory management, network included, nanoseconds.
-        pub query_ns: Figure => NANOSECONDS,
+        pub query_ns: Figure => SOME_NANOSECONDS,
     }
 }
 

@@ -46,7 +46,7 @@ use super::buffer_pool::{BufferPool, Found};
 use super::{
     Demand, Descriptor, File, Layout, MIB_PAGES, Operation, PAGE_SIZE, Region, SpecError, Thread, nanoseconds,
 };
-use crate::keys::{Bounds, MIB, NANOSECONDS, THREADS, Value};
+use crate::keys::{Bounds, MIB, NANOSECONDS, SOME_NANOSECONDS, THREADS, Value};
 use machine::profile::Figure;
 use mm::readahead::Advice;
 use rand::RngExt;
@@ -77,7 +77,7 @@ crate::keys! {
         /// Private memory of each of them, MiB.
         pub secondary_mib: Figure => MIB.or_none(),
         /// CPU time to fetch a document and to look at it, nanoseconds.
-        pub document_ns: Figure => NANOSECONDS,
+        pub document_ns: Figure => SOME_NANOSECONDS,
         /// CPU time to unpack a block, nanoseconds.
         pub unpack_ns: Figure => NANOSECONDS,
     }

@@ -1,0 +1,102 @@
+//! Runs the command, and judges how it ends.
+
+use crate::case::Case;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Longer than any case takes by far.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How a command ended.
+#[derive(Debug)]
+pub enum Verdict {
+    /// With a result.
+    Made,
+    /// With an error that says what was impossible.
+    Refused,
+    /// In a way that no input may lead to.
+    Broken(Fault),
+}
+
+/// What is wrong.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// What is the same for two cases with the same fault: its text without numbers.
+    pub kind: String,
+    /// All of it.
+    pub text: String,
+}
+
+impl Fault {
+    fn new(text: String) -> Fault {
+        let first = text.lines().next().unwrap_or_default();
+        Fault { kind: first.chars().filter(|c| !c.is_ascii_digit()).collect(), text }
+    }
+}
+
+/// Runs a case, `twice` in two directories.
+pub fn run(case: &Case, twice: bool) -> Verdict {
+    let (verdict, output) = run_once(case);
+    if !twice || !matches!(verdict, Verdict::Made) {
+        return verdict;
+    }
+    match run_once(case) {
+        (Verdict::Made, again) if again == output => Verdict::Made,
+        (Verdict::Made, _) => Verdict::Broken(Fault::new("the same inputs give other bits".into())),
+        (other, _) => other,
+    }
+}
+
+/// How it ended, and what it printed.
+fn run_once(case: &Case) -> (Verdict, String) {
+    let directory = tempfile::tempdir().expect("a directory for temporary files");
+    case.write(directory.path());
+    let (status, output, errors) = execute(case, directory.path());
+    let error = errors.lines().rev().find(|line| line.starts_with("error: ")).unwrap_or_default();
+    let panicked =
+        errors.lines().skip_while(|line| !line.contains("panicked")).take(2).collect::<Vec<_>>().join(" ");
+    let broken = |text: String| Verdict::Broken(Fault::new(text));
+    let verdict = match status {
+        None => broken(format!("no end after {} s", PATIENCE.as_secs())),
+        Some(_) if !panicked.is_empty() => broken(panicked),
+        Some(status) => match status.code() {
+            Some(0) if !is_json(&output) => broken("what it prints is no JSON".into()),
+            Some(0) => Verdict::Made,
+            Some(2) if error.len() > "error: ".len() => Verdict::Refused,
+            code => broken(format!("{error} (exit code {code:?}, {status})")),
+        },
+    };
+    (verdict, output)
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(text).is_ok()
+}
+
+/// Exit status, if it came to its end, and what was written to stdout and stderr.
+fn execute(case: &Case, directory: &Path) -> (Option<ExitStatus>, String, String) {
+    let (output, errors) = (directory.join("stdout"), directory.join("stderr"));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mmtwin"))
+        .args(case.arguments())
+        .current_dir(directory)
+        .stdout(File::create(&output).expect("a file for stdout"))
+        .stderr(File::create(&errors).expect("a file for stderr"))
+        .spawn()
+        .expect("mmtwin starts");
+    let began = Instant::now();
+    let status = loop {
+        match child.try_wait().expect("a child can be waited for") {
+            Some(status) => break Some(status),
+            None if began.elapsed() > PATIENCE => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    let read = |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+    (status, read(&output), read(&errors))
+}

@@ -1,0 +1,54 @@
+//! Scenarios × kernels × settings × machines through the command, at random.
+//!
+//! ```text
+//!   seed ─► Case: a built-in scenario made small, its keys moved; a variant or release; settings; a machine
+//!              │
+//!              ▼  mmtwin run case.toml --variants V --machine M --set K=V ... --seeds 1 --json
+//!           exit 0 and JSON, or exit 2 and an error ──► fine, and now and then the same again: the same bits?
+//!           panic, abort, hang, "contradicts itself", other bits ──► shrunk, and printed as a file and a command
+//! ```
+//!
+//! A fixed list of seeds gates; the crate soak says how to try others. What is found becomes a test of what is at fault.
+
+mod case;
+mod command;
+mod shrink;
+
+use case::Case;
+use command::Verdict;
+
+/// Cases that gate: about a minute of CPU time.
+const GATING: u64 = 150;
+
+/// One case in so many is run twice.
+const TWICE: u64 = 8;
+
+/// Runs the case of a seed; what is wrong, shrunk, if anything is.
+fn check(seed: u64, refused: &mut u64) -> Result<(), String> {
+    let twice = seed.is_multiple_of(TWICE);
+    let case = Case::of(seed);
+    match command::run(&case, twice) {
+        Verdict::Made => Ok(()),
+        Verdict::Refused => {
+            *refused += 1;
+            Ok(())
+        }
+        Verdict::Broken(fault) => {
+            let (case, fault) = shrink::shrink(&case, &fault, twice);
+            Err(format!("{}\n\n{}\n\n{}", fault.text, case.command(), case.files()))
+        }
+    }
+}
+
+#[test]
+fn commands_end_with_a_result_or_an_error() {
+    let (mut tried, mut refused) = (0, 0);
+    soak::seeds("commands", 0..GATING, |seed| {
+        tried += 1;
+        check(seed, &mut refused)
+    });
+    assert!(
+        tried < GATING || refused < tried / 2,
+        "most cases are to be runs: {refused} of {tried} are refused"
+    );
+}
