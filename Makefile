@@ -20,7 +20,7 @@ help:
 	@echo 'make build    the mmtwin command: target/release/mmtwin'
 	@echo 'make test     all tests'
 	@echo 'make properties  all tests, properties on CASES=$(CASES) new random cases each'
-	@echo 'make soak     random simulations with new seeds for SECONDS=$(SECONDS) seconds, overflows and assertions checked'
+	@echo 'make soak     random simulations with new seeds, each for SECONDS=$(SECONDS) seconds, overflows and assertions checked'
 	@echo 'make lint     rustfmt and clippy, warnings are errors'
 	@echo 'make wasm     machine and mm for wasm32-unknown-unknown'
 	@echo 'make doc      API documentation, warnings are errors'
