@@ -83,8 +83,9 @@ fn what_was_recorded_in_pages_of_4_kib_is_refused() {
     for (scenario, variant) in
         [("kbuild", "base"), ("af_unix", "base"), ("hugetlb-8s", "base"), ("numa02", "b0")]
     {
-        let refused = simulation::run(&run_on(scenario, variant, &machine)).unwrap_err().to_string();
-        assert!(refused.contains("page_size_kib = 64"), "{scenario}: {refused}");
+        let scenario = Scenario::load(scenario).unwrap();
+        let refused = scenario.run(variant, 1, &machine, &BTreeMap::new()).unwrap_err().to_string();
+        assert!(refused.contains("page_size_kib = 64"), "{}: {refused}", scenario.name);
     }
     let mut run = run_on("speedometer", "P0", &machine);
     run.settings.insert("hugepages-2048kB/boot".into(), "1".into());

@@ -174,7 +174,7 @@ fn a_scan_beside_a_hot_set() {
 /// A hit-heavy run goes through the log many times.
 #[test]
 fn the_log_of_lru_is_compacted() {
-    let pages: Vec<u32> = (0..100_000u32).map(|i| (i * i) % 97).collect();
+    let pages: Vec<u32> = (0..100_000u64).map(|i| (i * i % 97) as u32).collect();
     let mut model = models::Lru::new(30);
     let expected: Vec<bool> = pages.iter().map(|&page| model.access(page)).collect();
     assert_eq!(hits(&mut Lru::new(30), &pages), expected);

@@ -133,7 +133,7 @@ fn has_any_page_size(workload: &Workload) -> bool {
 
 impl Run {
     /// Refuses numbers out of bounds, and a workload that is larger than the machine or has other pages.
-    pub(super) fn check_fit(&self) -> Result<(), ScenarioError> {
+    pub(crate) fn check_fit(&self) -> Result<(), ScenarioError> {
         let refuse = |(key, value, expected): Misfit| ScenarioError::OutOfRange {
             key: format!("{}: {key}", self.scenario),
             value,

@@ -124,6 +124,8 @@ fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
 
 /// Makes one run.
 pub fn run(run: &Run) -> Result<Outcome, RunError> {
+    // A run may have been changed since its scenario made it.
+    run.check_fit()?;
     match &run.workload {
         Workload::PageFault(spec) => {
             let mut system = boot(run, 1)?;

@@ -91,7 +91,11 @@ impl RecordedBuild {
     pub fn check(&self) -> Result<(), SpecError> {
         self.check_bounds("")?;
         if self.common_pages.value > self.tree_mib.value * MIB_PAGES as f64 {
-            return Err(SpecError::new("common_pages", self.common_pages.value, "no more than the tree has"));
+            return Err(SpecError::new(
+                "common_pages",
+                self.common_pages.value,
+                "no more pages than tree_mib has",
+            ));
         }
         Ok(())
     }

@@ -17,15 +17,14 @@ fn small_with(
     settings: &[(&str, &str)],
     shrink: impl FnOnce(&mut NumaThreads),
 ) -> Outcome {
-    let scenario = Scenario::load(name).unwrap();
+    let mut scenario = Scenario::load(name).unwrap();
+    let Workload::Numa(threads) = &mut scenario.workload else { panic!("{name} is no scenario of threads") };
+    shrink(threads);
     let mut machine = load_machine(&scenario.machine).unwrap();
     machine.topology.memory_mib_per_node = 1024;
     machine.topology.cores_per_socket = 4;
     let settings = settings.iter().map(|&(name, value)| (name.into(), value.into())).collect();
-    let mut run = scenario.run(variant, 1, &machine, &settings).unwrap();
-    let Workload::Numa(threads) = &mut run.workload else { panic!("{name} is no scenario of threads") };
-    shrink(threads);
-    crate::simulation::run(&run).unwrap()
+    crate::simulation::run(&scenario.run(variant, 1, &machine, &settings).unwrap()).unwrap()
 }
 
 /// A small build of processes that live long.
@@ -150,7 +149,7 @@ fn every_node_is_in_the_series() {
     let mut machine = load_machine(&scenario.machine).unwrap();
     let topology = &mut machine.topology;
     (topology.sockets, topology.cores_per_socket, topology.nodes) = (6, 1, 6);
-    (topology.node_distances, topology.memory_mib_per_node) = (vec![vec![10; 6]; 6], 64);
+    (topology.node_distances, topology.memory_mib_per_node) = (vec![vec![10; 6]; 6], 96);
     let mut run = scenario.run("b0", 1, &machine, &BTreeMap::new()).unwrap();
     let Workload::Numa(threads) = &mut run.workload else { panic!("pid-filter is no scenario of threads") };
     threads.milliseconds = 1;
@@ -205,10 +204,10 @@ fn on_a_ring(shift: u8, opposite: &str) -> (f64, u64) {
 fn unbalanced(machine: &str, name: &str, change: impl FnOnce(&mut NumaThreads)) -> Outcome {
     let machine = load_machine(machine).unwrap();
     let off = BTreeMap::from([("kernel.numa_balancing".to_string(), "0".to_string())]);
-    let mut run = Scenario::load(name).unwrap().run("b0", 1, &machine, &off).unwrap();
-    let Workload::Numa(threads) = &mut run.workload else { panic!("{name} is no scenario of threads") };
+    let mut scenario = Scenario::load(name).unwrap();
+    let Workload::Numa(threads) = &mut scenario.workload else { panic!("{name} is no scenario of threads") };
     change(threads);
-    crate::simulation::run(&run).unwrap()
+    crate::simulation::run(&scenario.run("b0", 1, &machine, &off).unwrap()).unwrap()
 }
 
 #[test]
