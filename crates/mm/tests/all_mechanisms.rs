@@ -569,7 +569,7 @@ const MET: &[Event] = &[
 #[test]
 fn hold_together() {
     let counted = RefCell::new(Counters::default());
-    soak::seeds("all mechanisms", 1..=400, |seed| check(seed, &counted));
+    soak::seeds("all mechanisms", 1..=700, |seed| check(seed, &counted));
     let counted = counted.into_inner();
     if soak::are_fixed() {
         let missed = MET.iter().filter(|&&event| counted.get(event) == 0).map(|event| event.name());

@@ -353,7 +353,8 @@ fn fill_spool(
     spool.describe(&manifest)?;
     drop(instance);
 
-    let mut status = None;
+    // Who asks for a signal has to heed it: nobody does once the command has ended.
+    let mut status = command.wait(Duration::ZERO).map_err(failed)?;
     while status.is_none() && !interruption.asked() {
         status = command.wait(REPORT).map_err(failed)?;
     }
@@ -469,15 +470,17 @@ fn attend(
     let start = Instant::now();
     let mut reported = start;
     loop {
-        if command.wait(REPORT)?.is_some() {
-            return Ok(Ending::CommandExited);
-        }
+        let exited = command.wait(REPORT)?.is_some();
+        // A signal that came while all was prepared counts though the command has ended by now.
         if interruption.asked() {
             progress(Progress::Notice(
                 "interrupted: ending the command, keeping what is recorded".to_string(),
             ));
             command.end()?;
             return Ok(Ending::Interrupted);
+        }
+        if exited {
+            return Ok(Ending::CommandExited);
         }
         if streams.any_finished() {
             return Ok(Ending::DiskFull);
