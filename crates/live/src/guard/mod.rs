@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Settings get their values back; tracing instances, cgroups, files and directories are removed; what was mounted is unmounted.
-//! Each is on the disk before it is done ([`note`]). Nothing is changed before the shell is ready, so that no signal can meet it
+//! Each is on the disk before it is done (`note.rs`). Nothing is changed before the shell is ready, so that no signal can meet it
 //! while it would still end it: then it ignores those that a terminal and `kill` send. It is a shell as a process that has threads can
 //! only start programs, and as this may be a library in any program.
 //!

@@ -124,7 +124,7 @@ fn output(command: &mut Command) -> Result<String, QemuError> {
 }
 
 /// Where downloads are kept, and what emulated kernels did. It is the user's own ([`places::cache`]), and what is run from there is
-/// what was put there ([`checksums`]).
+/// what was put there (`checksums.rs`).
 pub struct Cache {
     root: PathBuf,
     guard: Guard,
