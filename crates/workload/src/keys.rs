@@ -7,7 +7,7 @@
 //!                              │
 //!                              ├─► check(): the first number out of bounds, by its key
 //!                              ├─► TAKES: what a text is refused with that no integer of the type can hold
-//!                              └─► docs/src/reference/scenarios.md
+//!                              └─► docs/src/reference/bounds.md
 //! ```
 //!
 //! A number without bounds does not compile. Bounds say what a machine or a program could have, or what the twin can count;

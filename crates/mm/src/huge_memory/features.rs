@@ -175,11 +175,12 @@ pub struct FolioFeatures {
     /// How hard the allocator tries.
     pub gfp: FolioGfp,
     /// 6.10: a folio that is not mapped whole is split before it migrates, and its pages migrate one by one (`try_split_folio`
-    /// in `migrate_pages_batch`); before, it migrates whole and waits to be split no longer. Known from the sources of 6.1 and
-    /// 6.12 and the patch's mail of March 2024.
+    /// in `migrate_pages_batch`); before, it migrates whole and waits to be split no longer. Read in the sources: 6.12 does
+    /// so, 6.1 does not; that 6.10 is the first is a guess.
     pub splits_before_migration: bool,
     /// 7.1: a huge page that may be underused waits to be split after it has migrated too; before, it leaves the list (commit
-    /// a2e0c0668a34 of April 2026, `migrate_folio_move`). Known from the mails of its backports; 6.12.87 and later have it too.
+    /// a2e0c0668a34 of April 2026, `migrate_folio_move`). Known from the mail of its backport to 6.12; that
+    /// 7.1 is the first release is inferred from the date. The 6.12 here is the one without it; source of 6.12.117 has it.
     pub requeues_migrated: bool,
     /// 6.12: huge pages that are mostly zero are split (`shrink_underused`), and whatever is split loses its pages of
     /// zeroes.
