@@ -281,8 +281,12 @@ impl Vmas {
         if self.at(at).is_some_and(|vma| page < vma.end) { at } else { self.after(at) }
     }
 
-    /// Where the first area is that has some of `pages`.
+    /// Where the first area is that has some of `pages`. Of no pages none has any: `mprotect`, `munmap` and the like change
+    /// nothing where their length is 0, not even when they begin in the middle of an area.
     pub(crate) fn first_in(&self, pages: &Range<Vpn>) -> Option<Cursor> {
+        if pages.is_empty() {
+            return None;
+        }
         let at = self.first_after(pages.start);
         self.begins_before(at, pages.end).then_some(at)
     }

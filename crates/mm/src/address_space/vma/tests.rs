@@ -81,3 +81,13 @@ fn what_becomes_equal_to_a_neighbour_becomes_a_part_of_it() {
         assert_eq!(records(&mut vmas), expected, "{changed:?}");
     }
 }
+
+#[test]
+fn a_call_for_no_pages_changes_nothing() {
+    let mut vmas = areas(&[(10..20, VmFlags::PRIVATE)]);
+    for page in [5, 10, 15, 20, 25] {
+        vmas.change(page..page, |vma| vma.flags = READ_ONLY);
+        assert!(vmas.first_in(&(page..page)).is_none());
+    }
+    assert_eq!(records(&mut vmas), [(10..20, Some(10))]);
+}
