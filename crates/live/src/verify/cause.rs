@@ -27,10 +27,13 @@ pub enum Cause {
     ClaimedBlock,
     /// Another CPU's lists were drained; unit: blocks.
     RemoteDrain,
-    /// The recorded state was not the twin's, which took it over; unit: states.
+    /// The state that was recorded, or that a refill's size shows, was not the twin's, which took it over; unit: states.
     StateTakenOver,
     /// Blocks were moved so that the twin's lists are the kernel's again; unit: blocks.
     ListsCorrected,
+    /// The kernel had fewer pages on its lists than the twin, and how many was not known until it drained them; unit: bulk
+    /// frees of the twin that are not judged.
+    UnknownCount,
     /// What was on the lists at the start is not known, nor can they be emptied; unit: base pages.
     UnknownStartingLists,
     /// How much of the vmemmap earlier writes had split is not known: the page tables are those of the trace; unit:
@@ -70,6 +73,9 @@ impl Cause {
             Cause::RemoteDrain => "blocks drained from another CPU's lists",
             Cause::StateTakenOver => "states taken over from the recording after a difference",
             Cause::ListsCorrected => "blocks moved to make the lists the kernel's again",
+            Cause::UnknownCount => {
+                "bulk frees not judged, as the kernel's count was not known until its next one"
+            }
             Cause::UnknownStartingLists => "pages on the lists at the start, of unknown type",
             Cause::EarlierSplits => {
                 "page tables taken from the trace, as earlier splits of vmemmap are not known"

@@ -273,6 +273,14 @@ fn is_of(event: &Event, operation: Operation, task: i32) -> bool {
 /// The first event after the workload has emptied the pagesets, and the zones that it has emptied, which it does
 /// between the first and the second thread that it starts. Until shortly before, the kernel keeps the lists empty: it fetches single
 /// blocks and returns every page, and the last sign of that before the first ordinary refill is where the twin begins.
+///
+/// ```text
+///   lists are kept empty    zone_locked A, alloc A      free A, pcpu_drain A       signs: the twin begins behind the last one
+///   an ordinary refill      zone_locked A, B, C         free A                     A stays on its list
+/// ```
+///
+/// Two single blocks that are fetched one after the other, as for two pages of one system call, look like a refill of two.
+/// A page that is drained as soon as it is freed shows that they were not.
 fn starting_point(history: &History, zones: &[ReplayZone], task: i32) -> (u32, Vec<usize>) {
     let mut start = 0;
     let mut emptied = Vec::new();
@@ -280,7 +288,8 @@ fn starting_point(history: &History, zones: &[ReplayZone], task: i32) -> (u32, V
     let (mut refilled, mut forks) = (false, 0);
     for number in 0..history.records().len() as u32 {
         let Some(event) = history.event(number) else { continue };
-        let previous = before[usize::from(event.cpu)].replace(event.operation);
+        let previous = before[usize::from(event.cpu)].replace((event.operation, event.pfn));
+        let is_after = |operation| previous == Some((operation, event.pfn));
         match event.operation {
             Operation::Fork if event.task == task => {
                 forks += 1;
@@ -289,14 +298,22 @@ fn starting_point(history: &History, zones: &[ReplayZone], task: i32) -> (u32, V
                     break;
                 }
             }
-            _ if forks == 0 || refilled => {}
+            _ if forks == 0 => {}
             Operation::PcpuDrain => {
-                start = number + 1;
-                if event.task == task {
-                    emptied.extend(zones.iter().position(|zone| zone.pages.contains(&event.pfn)));
+                let as_it_is_freed =
+                    event.order == 0 && (is_after(Operation::Free) || is_after(Operation::FreeBatched));
+                if !refilled || as_it_is_freed {
+                    (refilled, start) = (false, number + 1);
+                    if event.task == task {
+                        emptied.extend(zones.iter().position(|zone| zone.pages.contains(&event.pfn)));
+                    }
                 }
             }
-            Operation::ZoneLocked if event.argument == 1 && previous != Some(Operation::ZoneLocked) => {
+            _ if refilled => {}
+            Operation::ZoneLocked
+                if event.argument == 1
+                    && previous.is_none_or(|(operation, _)| operation != Operation::ZoneLocked) =>
+            {
                 let next = history.following(number).next();
                 if next.is_some_and(|(_, next)| next.operation != Operation::ZoneLocked) {
                     start = number + 1;
@@ -418,4 +435,56 @@ fn final_states(case: &str, replay: &mut Replay, zones: &[&Zone], end: &ZoneInfo
         }
     }
     entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TASK: i32 = 100;
+
+    fn event(cpu: u16, operation: Operation, pfn: u32) -> Record {
+        let argument = u32::from(operation == Operation::ZoneLocked);
+        let task = if operation == Operation::Fork { TASK } else { TASK + i32::from(cpu) };
+        Record::Event(Event {
+            time: 0,
+            pfn,
+            argument,
+            task,
+            cpu,
+            operation,
+            order: 0,
+            migratetype: MigrateType::Movable as i8,
+            blocked: false,
+        })
+    }
+
+    fn zone(pages: std::ops::Range<u32>) -> ReplayZone {
+        let (kind, managed) = (kind("Normal"), pages.end - pages.start);
+        ReplayZone { kind, node: 0, pages, managed, batch: 63, high_min: 100, high_max: 100 }
+    }
+
+    /// What is recorded while the lists are kept empty on CPU 1, and then a refill of two.
+    fn emptied(while_empty: &[(Operation, u32)]) -> (u32, Vec<usize>) {
+        use Operation::{Alloc, Fork, PcpuDrain, ZoneLocked};
+        let mut records = vec![event(0, Fork, workload::trace::NO_PAGE), event(0, PcpuDrain, 10)];
+        records.extend(while_empty.iter().map(|&(operation, pfn)| event(1, operation, pfn)));
+        records.extend([event(1, ZoneLocked, 40), event(1, ZoneLocked, 41), event(1, Alloc, 40)]);
+        records.push(event(0, Fork, workload::trace::NO_PAGE));
+        starting_point(&History::new(records, 64), &[zone(0..64)], TASK)
+    }
+
+    #[test]
+    fn single_blocks_fetched_in_a_row_are_no_refill_when_they_are_drained_as_they_are_freed() {
+        use Operation::{Alloc, Free, FreeBatched, PcpuDrain, ZoneLocked};
+        assert_eq!(emptied(&[]), (2, vec![0]));
+        assert_eq!(emptied(&[(ZoneLocked, 30), (Alloc, 30), (Free, 30), (PcpuDrain, 30)]), (6, vec![0]));
+        let in_a_row = [(ZoneLocked, 30), (ZoneLocked, 31), (Alloc, 30), (Alloc, 31)];
+        // Nothing says that this was not a refill.
+        assert_eq!(emptied(&in_a_row), (2, vec![0]));
+        for free in [Free, FreeBatched] {
+            let drained = [(free, 30), (PcpuDrain, 30), (free, 31), (PcpuDrain, 31), (free, 32)];
+            assert_eq!(emptied(&[&in_a_row[..], &drained].concat()), (10, vec![0]));
+        }
+    }
 }

@@ -95,11 +95,20 @@ impl Tally {
             wanted.iter().for_each(|&cause| causes.add(cause, self.causes.get(cause)));
             causes
         };
-        let refill_causes =
-            || only(&[Cause::AllocationPastHeldLock, Cause::BulkAllocation, Cause::ClaimedBlock]);
+        let refill_causes = || {
+            use Cause::*;
+            only(&[AllocationPastHeldLock, BulkAllocation, ClaimedBlock, StateTakenOver])
+        };
         let drain_causes = || {
             use Cause::*;
-            only(&[FreePastHeldLock, InterruptBeforeEvent, UnknownPageblockType, RemoteDrain, ListsCorrected])
+            only(&[
+                FreePastHeldLock,
+                InterruptBeforeEvent,
+                UnknownPageblockType,
+                RemoteDrain,
+                ListsCorrected,
+                UnknownCount,
+            ])
         };
         let agreement = |counter: &str, agreement: Agreement, causes: Causes| {
             Entry::new(case, counter, agreement.all, agreement.exact, causes)

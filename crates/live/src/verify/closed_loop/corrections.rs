@@ -54,6 +54,25 @@ impl Judge<'_> {
         self.tally.causes.add(Cause::MissedEvent, pages.max(0) as u64);
     }
 
+    /// The kernel has `count` pages on its lists, whichever they are.
+    pub(super) fn set_count(&mut self, number: u32, place: Place, count: i32) {
+        let twin = self.pages(place).tuning.count;
+        self.add_foundlings(number, place, count - twin);
+        self.shorten(place, count);
+        self.unknown_counts.remove(&place.slot);
+    }
+
+    /// The kernel has at most `count` pages on its lists; which ones are gone may not be known.
+    pub(super) fn shorten(&mut self, place: Place, count: i32) {
+        let surplus = |judge: &mut Judge| judge.pages(place).tuning.count - count;
+        let missing = surplus(self);
+        self.take_bulk_allocated(place, missing);
+        let (missing, f) = (surplus(self).max(0), self.features);
+        let mut gone = Vec::new();
+        self.pages(place).take_for_zone(&f, missing, 0, &mut gone);
+        self.tally.causes.add(Cause::ListsCorrected, gone.len() as u64);
+    }
+
     /// The kernel has `pages` fewer on its lists than the twin: takes blocks that are gone without an event, from
     /// the heads on, first those that are seen elsewhere later.
     pub(super) fn take_bulk_allocated(&mut self, place: Place, pages: i32) {

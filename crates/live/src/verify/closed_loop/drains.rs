@@ -6,7 +6,16 @@
 //!             = =   = =      in order; c goes back to the list, f is taken off it: two corrections
 //! ```
 //!
-//! A drain that the twin did not predict was asked for by another CPU, or the kernel had more on its lists.
+//! A drain that the twin did not predict was asked for by another CPU, or the kernel had more on its lists. One that it
+//! predicted and the kernel did not make shows that the kernel has fewer, but not how many: that is one difference, and the
+//! same one at each free until the kernel drains, which shows its count again. Where no recorded states show it before,
+//! those in between are left out and counted.
+//!
+//! ```text
+//!   kernel's count   ....... high - 300 ............................. high: drains
+//!   twin's           ....... high: drains │ high - 1, high - 1, ..... high: drains, judged again
+//!                                a difference   left out
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,18 +67,20 @@ impl Judge<'_> {
         let pages = |event: &Event| 1u64 << event.order;
         let kernel_pages: u64 = numbers.iter().filter_map(|&at| self.history.event(at)).map(pages).sum();
         let twin_pages: u64 = predicted.iter().map(|block| 1 << block.order).sum();
-        self.tally.bulk_frees.note(kernel_pages == twin_pages);
-        self.tally.drained[1] += twin_pages;
+        if kernel_pages == 0 && self.unknown_counts.contains(&place.slot) {
+            self.tally.causes.add(Cause::UnknownCount, 1);
+        } else {
+            self.tally.bulk_frees.note(kernel_pages == twin_pages);
+            self.tally.drained[1] += twin_pages;
+            self.unknown_counts.remove(&place.slot);
+        }
         self.settle_drain(&numbers, place, count, predicted);
         let Pageset { count, high, .. } = self.pages(place).tuning;
         if kernel_pages == 0 && count >= high {
-            // The kernel has fewer pages than that on its lists; which ones are gone may not be known.
-            self.take_bulk_allocated(place, count - high + 1);
-            let f = self.features;
-            let Pageset { count, high, .. } = self.pages(place).tuning;
-            let mut gone = Vec::new();
-            self.pages(place).take_for_zone(&f, (count - high + 1).max(0), 0, &mut gone);
-            self.tally.causes.add(Cause::ListsCorrected, gone.len() as u64);
+            if !self.counts_are_recorded {
+                self.unknown_counts.insert(place.slot);
+            }
+            self.shorten(place, high - 1);
         }
     }
 

@@ -38,6 +38,8 @@ mod drains;
 mod frees;
 mod refills;
 mod states;
+#[cfg(test)]
+mod tests;
 
 /// How many events of a CPU an interrupt may put between an operation and its event.
 const INTERRUPT_EVENTS: usize = 200;
@@ -57,6 +59,7 @@ pub fn closed_loop(recording: &Recording) -> Result<Tally, VerifyError> {
     let mut judge = Judge::new(features, description, &history);
     judge.past_lists = past_lists;
     judge.states = states.iter().map(|state| (state.record, *state)).collect();
+    judge.counts_are_recorded = true;
     for (number, record) in history.records().iter().enumerate() {
         judge.step(number as u32, record);
     }
@@ -123,6 +126,10 @@ struct Judge<'a> {
     whole_vmstat_runs: bool,
     /// For lists whose `alloc_factor` is not known yet: how often it was halved so far.
     unknown_factors: BTreeMap<usize, u32>,
+    /// States come often enough to say how many pages are on the lists.
+    counts_are_recorded: bool,
+    /// Lists of which no more is known than that the kernel's are shorter than `high`.
+    unknown_counts: BTreeSet<usize>,
     /// What these turned out to be at the start, by CPU and zone.
     factors: Vec<(u16, usize, u8)>,
     /// What was inferred, by record.
@@ -168,6 +175,8 @@ impl<'a> Judge<'a> {
             states: BTreeMap::new(),
             whole_vmstat_runs: false,
             unknown_factors: BTreeMap::new(),
+            counts_are_recorded: false,
+            unknown_counts: BTreeSet::new(),
             factors: Vec::new(),
             hidden: BTreeMap::new(),
             types: history.first_types(),

@@ -5,7 +5,9 @@
 //!   `─────────── burst: blocks A, B, C ───────────────────'                           owner, none if bulk
 //! ```
 //!
-//! The blocks themselves are the recording's; how many, is the twin's to predict.
+//! The blocks themselves are the recording's; how many, is the twin's to predict. A refill of another size tells of the
+//! kernel's lists, and the twin goes on with that: of how often refills have doubled, or, near `high`, how many pages there
+//! are.
 
 use mm::MigrateType;
 use mm::page::PAGEBLOCK_ORDER;
@@ -56,6 +58,7 @@ impl Judge<'_> {
         if let Some(halved) = halved {
             self.infer_factor(place, halved, blocks.len());
         }
+        let before = self.pages(place).tuning;
         let predicted =
             policy::nr_pcp_alloc(&mut self.pages(place).tuning, &f, ZonePressure::default(), event.order);
         self.tally.refills.note(predicted as usize == blocks.len());
@@ -65,25 +68,54 @@ impl Judge<'_> {
         for &at in &numbers {
             self.compare(at, place, &pageset);
         }
+        let is_state_known = numbers.iter().any(|at| self.states.contains_key(at));
+        if predicted as usize != blocks.len() && event.order == 0 && !is_state_known {
+            self.learn_from_refill(number, place, &before, (predicted, blocks.len() as i32));
+        }
         let pages = self.pages(place);
         pages.list_mut(list).extend(&blocks);
         pages.note_refilled(blocks.len(), event.order);
     }
 
-    /// Which `alloc_factor` makes the first refill one of `blocks` blocks.
+    /// The `alloc_factor` that makes a refill of the lists one of `blocks` blocks.
+    fn factor_for(&self, pageset: &Pageset, blocks: i32) -> Option<u8> {
+        (0..=policy::BATCH_SCALE_MAX)
+            .find(|&alloc_factor| self.is_refilled_with(Pageset { alloc_factor, ..*pageset }, blocks))
+    }
+
+    fn is_refilled_with(&self, mut pageset: Pageset, blocks: i32) -> bool {
+        policy::nr_pcp_alloc(&mut pageset, &self.features, ZonePressure::default(), 0) == blocks
+    }
+
+    /// The first refill tells the `alloc_factor` that the lists started with, which was `halved` so often since.
     fn infer_factor(&mut self, place: Place, halved: u32, blocks: usize) {
-        let f = self.features;
         let pageset = self.pages(place).tuning;
-        let fits = |factor: &u8| {
-            let mut tried = Pageset { alloc_factor: *factor, ..pageset };
-            policy::nr_pcp_alloc(&mut tried, &f, ZonePressure::default(), 0) as usize == blocks
-        };
-        if let Some(factor) = (0..=policy::BATCH_SCALE_MAX).find(fits) {
+        if let Some(factor) = self.factor_for(&pageset, blocks as i32) {
             self.pages(place).tuning.alloc_factor = factor;
             let before =
                 u32::from(factor).checked_shl(halved).unwrap_or(0).min(policy::BATCH_SCALE_MAX.into());
             self.factors.push((place.cpu, place.zone, before as u8));
         }
+    }
+
+    /// What the refill `number` tells of lists that were in the state `before` in the twin, which predicted another size.
+    fn learn_from_refill(&mut self, number: u32, place: Place, before: &Pageset, sizes: (i32, i32)) {
+        let (predicted, blocks) = sizes;
+        let missing = predicted - blocks;
+        let factor = self.factor_for(before, blocks);
+        let mut learnt = Pageset { alloc_factor: factor.unwrap_or(before.alloc_factor), ..*before };
+        if factor.is_none() {
+            if !self.is_refilled_with(Pageset { count: before.count + missing, ..*before }, blocks) {
+                return;
+            }
+            self.set_count(number, place, before.count + missing);
+            learnt.count += missing;
+        }
+        policy::nr_pcp_alloc(&mut learnt, &self.features, ZonePressure::default(), 0);
+        let Pageset { alloc_factor, high, .. } = learnt;
+        let tuning = &mut self.pages(place).tuning;
+        (tuning.alloc_factor, tuning.high) = (alloc_factor, high);
+        self.tally.causes.add(Cause::StateTakenOver, 1);
     }
 
     /// The events of a burst, and its blocks. A claimed pageblock shows as `extfrag` alone, or as `extfrag` and

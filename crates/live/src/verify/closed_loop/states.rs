@@ -57,6 +57,7 @@ impl Judge<'_> {
         if !exact {
             self.add_foundlings(number, place, state.count - pageset.count);
             self.take_bulk_allocated(place, pageset.count - state.count);
+            self.unknown_counts.remove(&place.slot);
             self.tally.causes.add(Cause::StateTakenOver, 1);
             take_over(&mut self.pages(place).tuning, &state);
         }
