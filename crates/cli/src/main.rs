@@ -36,11 +36,6 @@ mod verify;
 use clap::{Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
-use tikv_jemallocator::Jemalloc;
-
-/// In huge pages of the host (`.cargo/config.toml`): what is simulated is spread over more memory than its TLBs reach.
-#[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// Run Linux's memory manager on a simulated machine.
 ///

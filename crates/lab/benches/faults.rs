@@ -15,11 +15,6 @@ use divan::Bencher;
 use lab::scenario::{Run, Scenario, Workload, load_machine};
 use lab::simulation::long_running::{AreaClass, LongRunning};
 use mm::Event;
-use tikv_jemallocator::Jemalloc;
-
-/// As the command does.
-#[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() {
     divan::main();

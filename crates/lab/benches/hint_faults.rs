@@ -14,12 +14,7 @@ use counted::measure;
 use divan::Bencher;
 use lab::scenario::{Run, Scenario, Workload, load_machine};
 use mm::Event;
-use tikv_jemallocator::Jemalloc;
 use workload::threads::ProgramSpec;
-
-/// As the command does.
-#[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() {
     divan::main();

@@ -16,11 +16,6 @@ use lab::scenario::{Run, Scenario, Workload, load_machine};
 use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Instant;
-use tikv_jemallocator::Jemalloc;
-
-/// As the command does.
-#[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// Jobs of make: three for each CPU.
 const UNITS: usize = 672;

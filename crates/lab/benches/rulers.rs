@@ -11,11 +11,6 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use lab::rulers::{Policy, curves, default_sizes};
 use skewed::{ACCESSES, MEMORY, SEQUENCE};
-use tikv_jemallocator::Jemalloc;
-
-/// As the command does.
-#[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
 
 #[divan::bench(args = Policy::ALL.iter().map(|policy| policy.name), sample_count = 3, sample_size = 1)]
 fn replay(bencher: Bencher, policy: &str) {

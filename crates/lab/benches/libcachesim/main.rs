@@ -23,11 +23,6 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use tikv_jemallocator::Jemalloc;
-
-/// As the command does.
-#[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
 
 const PACKAGE: &str = "libcachesim==0.3.5";
 const PEER: &str = include_str!("peer.py");
