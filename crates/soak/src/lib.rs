@@ -13,6 +13,7 @@
 // The last seed must be read even where the process dies; nobody but cargo test runs this.
 #![allow(clippy::print_stderr)]
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -24,6 +25,11 @@ pub const SECONDS: &str = "SOAK_SECONDS";
 /// The one seed to try.
 pub const SEED: &str = "SOAK_SEED";
 
+thread_local! {
+    /// File and line of the last panic.
+    static PANICKED_AT: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
 /// Tries `fixed` seeds, or what the environment asks for; panics with what failed, once all are tried. `check` returns what is wrong
 /// with the case that a seed makes, or panics with it.
 pub fn seeds(
@@ -33,7 +39,10 @@ pub fn seeds(
 ) {
     // Panics are outcomes here, many of them where cases shrink.
     let hook = take_hook();
-    set_hook(Box::new(|_| {}));
+    set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        PANICKED_AT.set(place.unwrap_or_default());
+    }));
     let mut failures: BTreeMap<String, (u64, String)> = BTreeMap::new();
     let mut tried = 0;
     let mut attempt = |seed: u64| {
@@ -69,11 +78,20 @@ pub fn are_fixed() -> bool {
     [SECONDS, SEED].iter().all(|variable| std::env::var(variable).is_err())
 }
 
-/// What is wrong with the case of a seed, a panic being as good as an answer.
+/// What is wrong with the case of a seed, a panic being as good as an answer; with the place of the last panic, also where the
+/// check has caught it.
 fn outcome(seed: u64, check: &mut impl FnMut(u64) -> Result<(), String>) -> Result<(), String> {
-    catch_unwind(AssertUnwindSafe(|| check(seed))).unwrap_or_else(|panic| {
+    PANICKED_AT.take();
+    let outcome = catch_unwind(AssertUnwindSafe(|| check(seed))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
         Err(text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default())
+    });
+    outcome.map_err(|message| match PANICKED_AT.take() {
+        place if place.is_empty() => message,
+        place => {
+            let (first, rest) = message.split_once('\n').unwrap_or((&message, ""));
+            format!("{first} ({place})\n{rest}")
+        }
     })
 }
 

@@ -115,6 +115,20 @@ impl Hstate {
         });
     }
 
+    /// Lets a temporary page that is on no free list leave the pool, as a persistent one. Where a resize has made surplus of
+    /// all there are meanwhile, the kernel's count of persistent pages would fall below zero; here a surplus page goes
+    /// with it, of the page's node or, as nodes may count more surplus than pages, of another.
+    pub(crate) fn leave_temporary(&mut self, node: Node) {
+        if self.total.persistent() == 0 {
+            let nodes = std::iter::once(node.index()).chain(0..self.nodes.len());
+            let with_surplus = nodes.into_iter().find(|&node| self.nodes[node].counters.surplus > 0);
+            let counted_on = with_surplus.expect("all pages of the pool are surplus pages");
+            self.nodes[counted_on].counters.surplus -= 1;
+            self.total.surplus -= 1;
+        }
+        self.leave(node, false);
+    }
+
     /// Takes a free page out of the pool, from the next node that has one (`remove_pool_hugetlb_folio`); a surplus
     /// page if `surplus`.
     pub(crate) fn remove(&mut self, nodes: &[Node], surplus: bool) -> Option<Folio> {
@@ -169,5 +183,23 @@ impl Hstate {
         // Of one node it does not hold: a surplus page that leaves as a persistent one stays counted as surplus there.
         assert!(sum.surplus <= sum.nr, "{sum:?}");
         assert!(self.resv <= self.total.free, "{} reserved of {:?}", self.resv, self.total);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_page_leaves_where_another_node_counts_the_surplus() {
+        let mut hstate = Hstate::new(9, 2);
+        hstate.enter(Node(0), false);
+        hstate.enter(Node(1), true);
+        // The surplus page of node 1 leaves as a persistent one: the node counts a surplus page and has none.
+        hstate.leave(Node(1), false);
+        assert_eq!(hstate.counters(), PoolCounters { nr: 1, free: 0, surplus: 1 });
+        hstate.leave_temporary(Node(0));
+        assert_eq!(hstate.counters(), PoolCounters::default());
+        hstate.validate();
     }
 }

@@ -123,9 +123,10 @@ impl MemoryManager {
             hstate.enqueue(node, folio.pfn);
             return;
         }
-        // A temporary page leaves as a persistent one, unless a resize has made surplus of all there are meanwhile; the
-        // kernel's count would fall below zero there.
-        hstate.leave(node, !temporary || hstate.counters().persistent() == 0);
+        match temporary {
+            true => hstate.leave_temporary(node),
+            false => hstate.leave(node, true),
+        }
         self.note_removed(folio);
         if self.hugetlb.is_optimized(folio) {
             // Restoring allocates, which may not be done here.
