@@ -159,7 +159,7 @@ impl Features {
     };
     /// The stable series of 6.1 has what 6.7 mended of the multi-gen LRU, this has not.
     pub(crate) const MAINLINE_6_2: Features =
-        Features { reclaim: ReclaimFeatures::G61, ..Features::MAINLINE_6_1 };
+        Features { reclaim: ReclaimFeatures::G62, ..Features::MAINLINE_6_1 };
     pub(crate) const MAINLINE_6_3: Features =
         Features { reclaim: ReclaimFeatures::G63, ..Features::MAINLINE_6_2 };
     pub(crate) const MAINLINE_6_4: Features = Features { numa: NumaFeatures::P4, ..Features::MAINLINE_6_3 };
@@ -225,8 +225,11 @@ impl Features {
         ..Features::MAINLINE_6_14
     };
     pub(crate) const MAINLINE_6_16: Features = Features { late_free_high: true, ..Features::MAINLINE_6_15 };
-    pub(crate) const MAINLINE_6_17: Features =
-        Features { readahead: ReadaheadFeatures::V6_17, ..Features::MAINLINE_6_16 };
+    pub(crate) const MAINLINE_6_17: Features = Features {
+        readahead: ReadaheadFeatures::V6_17,
+        reclaim: ReclaimFeatures::G617,
+        ..Features::MAINLINE_6_16
+    };
     pub(crate) const MAINLINE_6_18: Features = Features {
         avoid_reclaiming_nodes: true,
         chunked_decay: true,

@@ -201,6 +201,7 @@ const RECLAIM_PATCHES: &[Variant] = &[
     reclaim("rfc6", "1-6/6 as intended: recent by the stored bits", ReclaimFeatures::RFC6),
     reclaim("g67", "multi-gen LRU of 6.7: restored pages keep their accesses", ReclaimFeatures::G67),
     reclaim("g614", "multi-gen LRU of 6.14: recent by the last generations", ReclaimFeatures::G614),
+    reclaim("g617", "multi-gen LRU of 6.17: a batch takes what the priority asks for", ReclaimFeatures::G617),
     reclaim("g72", "multi-gen LRU of 7.2: activate counts the working set only", ReclaimFeatures::G72),
 ];
 

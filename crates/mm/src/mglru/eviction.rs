@@ -179,7 +179,10 @@ impl MemoryManager {
             }
             let evictable = self.evictable(lruvec, f, swappiness);
             let due = should_run_aging(f, &evictable);
-            let total = if evictable.is_out_of_cold() { 0 } else { evictable.total };
+            let mut total = if evictable.is_out_of_cold() { 0 } else { evictable.total };
+            if f.scans_what_is_asked {
+                total = unprotected(total, self.protection(memcg, sc), self.memcgs.get(memcg).current);
+            }
             // Try to get away without aging at first.
             let wanted = if !due || sc.priority == DEF_PRIORITY {
                 total >> sc.priority
@@ -189,7 +192,8 @@ impl MemoryManager {
             if wanted == 0 {
                 return false;
             }
-            let batch = Batch { f, swappiness, most: MAX_LRU_BATCH };
+            let most = if f.scans_what_is_asked { wanted.min(MAX_LRU_BATCH) } else { MAX_LRU_BATCH };
+            let batch = Batch { f, swappiness, most };
             let evicted = self.evict_folios(machine, cpu, lruvec, &batch, sc);
             scanned += evicted.scanned;
             if evicted.scanned == 0 || scanned >= wanted || self.should_abort_scan(lruvec, f, sc) {

@@ -94,6 +94,9 @@ pub struct GenFeatures {
     pub placement: Placement,
     /// 6.3, 7.2.
     pub eviction_loop: EvictionLoop,
+    /// 6.17: a batch of eviction looks at no more folios than the priority asks for, and what memory.low and memory.min
+    /// protect counts less, as with the classic LRU.
+    pub scans_what_is_asked: bool,
     /// 6.14: generations of both types move on by themselves, aging runs as soon as only one more can be evicted, and
     /// types are compared by all their tiers.
     pub types_apart: bool,
@@ -125,6 +128,9 @@ pub struct GenFeatures {
 pub struct ReclaimFeatures {
     /// rfc1.
     pub distance_rule: DistanceRule,
+    /// 6.2: a page of input or output costs as much as 32 pages looked at in vain, which cost too (`lru_note_cost`); before,
+    /// only pages written or read again did.
+    pub rotations_cost: bool,
     /// `nonresident_age` counts activations too: by access, by refault, and folios that reclaim puts back active.
     /// Not with rfc1.
     pub ages_on_activation: bool,
@@ -155,6 +161,7 @@ impl GenFeatures {
     const G61: GenFeatures = GenFeatures {
         placement: Placement::Oldest,
         eviction_loop: EvictionLoop::AgingApart,
+        scans_what_is_asked: false,
         types_apart: false,
         sorts_writeback: true,
         faults_mark_accessed: false,
@@ -187,13 +194,14 @@ impl GenFeatures {
         activate_rule: ActivateRule::InFault,
         ..GenFeatures::G67
     };
+    const G617: GenFeatures = GenFeatures { scans_what_is_asked: true, ..GenFeatures::G614 };
     const G72: GenFeatures = GenFeatures {
         placement: Placement::Accessed,
         eviction_loop: EvictionLoop::FixedAmount,
         sorts_writeback: false,
         faults_mark_accessed: true,
         activate_rule: ActivateRule::WorkingsetInFault,
-        ..GenFeatures::G614
+        ..GenFeatures::G617
     };
     const RFC4: GenFeatures = GenFeatures { recent_needs_memcg: true, ..GenFeatures::G65 };
     const RFC6_V3: GenFeatures =
@@ -214,6 +222,7 @@ impl ReclaimFeatures {
 
     pub(crate) const G65: ReclaimFeatures = ReclaimFeatures {
         distance_rule: DistanceRule::WorkingsetSize,
+        rotations_cost: true,
         ages_on_activation: true,
         anon_shadows_narrower: false,
         reads_late_stats: false,
@@ -221,13 +230,16 @@ impl ReclaimFeatures {
         caps_compact_gap: false,
         generations: Some(GenFeatures::G65),
     };
-    pub(crate) const G61: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61);
-    pub(crate) const G61_LATE: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61_LATE);
+    pub(crate) const G61: ReclaimFeatures = ReclaimFeatures { rotations_cost: false, ..ReclaimFeatures::G62 };
+    /// Late releases of 6.1.
+    pub(crate) const G61_LATE: ReclaimFeatures = ReclaimFeatures::G61.with(GenFeatures::G61_LATE);
+    pub(crate) const G62: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61);
     pub(crate) const G63: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G63);
     pub(crate) const G67: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G67);
     pub(crate) const G612: ReclaimFeatures =
         ReclaimFeatures { reads_late_stats: true, ..ReclaimFeatures::G67 };
     pub(crate) const G614: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G614);
+    pub(crate) const G617: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G617);
     pub(crate) const G72: ReclaimFeatures = ReclaimFeatures {
         anon_shadows_narrower: true,
         counts_cgroup_reclaim: true,

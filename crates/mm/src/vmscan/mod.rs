@@ -488,7 +488,7 @@ impl MemoryManager {
 
     /// Notes what reclaim of a type has cost: pages written or read again, and pages looked at in vain.
     pub(crate) fn lru_note_cost(&mut self, lruvec: LruvecId, lru_type: LruType, io: u64, rotated: u64) {
-        let cost = io * SWAP_CLUSTER_MAX + rotated;
+        let cost = policy::reclaim_cost(&self.features().reclaim, io, rotated);
         if cost == 0 {
             return;
         }

@@ -119,6 +119,12 @@ pub fn effective_protection(
     protected + share(unclaimed, unprotected, parent_usage - siblings_protected)
 }
 
+/// What it costs to have reclaimed pages of one type: `io` pages were written, or read again, and `rotated` looked at in
+/// vain.
+pub fn reclaim_cost(f: &ReclaimFeatures, io: u64, rotated: u64) -> u64 {
+    if f.rotations_cost { io * SWAP_CLUSTER_MAX + rotated } else { io }
+}
+
 /// What may be scanned of `size` pages at priority 0; `protected` is the part of their group's `usage` that memory.low or
 /// memory.min protects.
 pub fn unprotected(size: u64, protected: u64, usage: u64) -> u64 {
