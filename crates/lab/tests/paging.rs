@@ -264,3 +264,31 @@ fn a_run_ends_with_its_last_thread() {
     assert_eq!((longer.virtual_seconds, longer.get(metric::SCORE)), (end, outcome.get(metric::SCORE)));
     assert_eq!(run_for(10).virtual_seconds, 0.01);
 }
+
+/// One reader of a file that fits into memory, which begins after five seconds of warming up.
+#[test]
+fn a_transaction_does_not_begin_before_its_thread() {
+    let outcome = |start: u64| {
+        let workload = "files = \"nvme\"\nmilliseconds = 1000";
+        let group = format!(
+            "threads = 1\nobject = \"file\"\nmib = 16\npattern = {{ kind = \"uniform\" }}\nstart_milliseconds = {start}"
+        );
+        let scenario = paging_scenario::scenario("epyc-7k62-32g", workload, &[&group]);
+        let machine = load_machine("epyc-7k62-32g").unwrap();
+        let mut run_of = scenario.run("6.18", 1, &machine, &BTreeMap::new()).unwrap();
+        if let lab::scenario::Workload::Paging(paging) = &mut run_of.workload {
+            paging.warm_milliseconds = 5000;
+        }
+        run(&run_of).unwrap()
+    };
+    let seconds = |outcome: &Outcome| outcome.get(metric::TRANSACTION_TIME).unwrap() / 1e6;
+    let (at_once, late) = (outcome(0), outcome(5000));
+    // The last one may end a little after the window.
+    assert!(seconds(&late) < 1.001, "{} s of transactions in a second", seconds(&late));
+    assert!(
+        (seconds(&late) - seconds(&at_once)).abs() < 0.01,
+        "{} and {} s",
+        seconds(&late),
+        seconds(&at_once)
+    );
+}

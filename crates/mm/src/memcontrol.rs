@@ -57,6 +57,8 @@ pub struct MemoryCgroup {
     pub swap_current: u64,
     /// How often `memory.max` was reached (`memory.events`).
     pub max_events: u64,
+    /// `memory.oom.group`: the OOM killer ends all of the group or nothing.
+    pub oom_group: bool,
     /// It has a list of folios to be split (7.2).
     pub has_deferred_list: bool,
 }
@@ -96,6 +98,7 @@ impl Memcgs {
             swap_max: UNLIMITED,
             swap_current: 0,
             max_events: 0,
+            oom_group: false,
             has_deferred_list: false,
         });
         Memcg(self.groups.len() as u16 - 1)

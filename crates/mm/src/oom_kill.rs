@@ -1,15 +1,20 @@
 //! Whom to kill when nothing can be reclaimed that may be.
 //!
 //! ```text
-//!   kswapd: every generation is younger than lru_gen/min_ttl_ms ─► asks ─► the process with most memory ─► whoever runs it
+//!   an allocation finds no memory            ─┐
+//!   memory.max of a group, nothing to evict   ├─► the process with most memory of the machine, or of that group and those
+//!   every generation is younger than           │   below it ─► it, or with memory.oom.group all of its group ─► whoever
+//!   lru_gen/min_ttl_ms (kswapd)              ─┘   runs them ends them
 //! ```
 //!
 //! `min_ttl_ms` promises that what was used that recently stays; where that leaves nothing to evict, kswapd asks for a
-//! process to be killed, as an allocation would that finds no memory. Who runs the processes must end it. In the kernel:
-//! `lru_gen_age_node` in mm/vmscan.c, `oom_badness` in mm/oom_kill.c. `oom_score_adj` is not modelled.
+//! process to be killed, as an allocation does that finds no memory. Who runs the processes must end those that are named
+//! here, and goes on. In the kernel: `out_of_memory`, `select_bad_process`, `oom_badness` in mm/oom_kill.c,
+//! `mem_cgroup_get_oom_group` in mm/memcontrol.c, `lru_gen_age_node` in mm/vmscan.c. `oom_score_adj` is not modelled.
 
 use crate::address_space::MmId;
 use crate::counters::Event;
+use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 
 /// How bad a process is: the pages that would come free with it, in memory, in swap and for its page tables.
@@ -17,31 +22,80 @@ pub fn badness(rss: u64, swapped: u64, page_tables: u64) -> u64 {
     rss + swapped + page_tables
 }
 
+/// Why the OOM killer was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OomCause {
+    /// No zone that the allocation may use has a page above its watermark, and reclaim found none.
+    NoFreePage,
+    /// The group is at its `memory.max`.
+    MemoryMax(Memcg),
+    /// `lru_gen/min_ttl_ms` lets nothing be evicted.
+    MinTtl,
+}
+
+/// What the OOM killer decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OomKill {
+    /// Why.
+    pub cause: OomCause,
+    /// The process that was chosen, and how bad it is, in pages.
+    pub chosen: (MmId, u64),
+    /// All that are to be ended: that one, or those of its group.
+    pub victims: Vec<MmId>,
+}
+
 impl MemoryManager {
-    /// Asks for a process to be killed.
+    /// Asks for a process to be killed, on behalf of `lru_gen/min_ttl_ms`.
     pub(crate) fn ask_for_oom_kill(&mut self) {
         self.oom_kill_wanted = true;
     }
 
-    /// The process to kill if somebody has asked for it, which counts as done: end it. Of equals the youngest.
-    pub fn take_oom_victim(&mut self) -> Option<MmId> {
-        if !std::mem::take(&mut self.oom_kill_wanted) {
-            return None;
-        }
-        let mut in_swap_and_tables =
-            vec![(0, 0); self.mms.iter().map(|(id, _)| id.index() + 1).max().unwrap_or(0)];
+    /// Whom to kill if kswapd has asked for it.
+    pub fn take_oom_kill(&mut self) -> Option<OomKill> {
+        std::mem::take(&mut self.oom_kill_wanted).then(|| self.kill_worst(OomCause::MinTtl))?
+    }
+
+    /// Whom to kill for a process of `memcg` that finds no memory; nobody where no process is left that could be.
+    pub fn out_of_memory(&mut self, memcg: Memcg) -> Option<OomKill> {
+        let full = self.memcgs.and_above(memcg).find(|&group| self.memcgs.margin(group) == 0);
+        self.kill_worst(full.map_or(OomCause::NoFreePage, OomCause::MemoryMax))
+    }
+
+    /// The worst process of those that the cause is about, which counts as killed. Of equals the youngest.
+    fn kill_worst(&mut self, cause: OomCause) -> Option<OomKill> {
+        let domain = if let OomCause::MemoryMax(memcg) = cause { memcg } else { Memcg::ROOT };
+        let badness = self.badness_of_all();
+        let chosen = self.processes_within(domain).max_by_key(|id| badness[id.index()])?;
+        let groups = self.memcgs.and_above(self.mms[chosen].memcg);
+        let up_to_domain = groups.take_while(|&group| group != domain).chain([domain]);
+        let group = up_to_domain.filter(|&group| self.memcgs.get(group).oom_group).last();
+        let victims: Vec<MmId> = group.map_or(vec![chosen], |group| self.processes_within(group).collect());
+        self.counters.add(Event::OomKill, victims.len() as u64);
+        Some(OomKill { cause, chosen: (chosen, badness[chosen.index()]), victims })
+    }
+
+    /// The processes of a group and of those below it.
+    fn processes_within(&self, root: Memcg) -> impl Iterator<Item = MmId> + use<'_> {
+        let spaces = self.mms.iter().filter(move |(_, space)| self.memcgs.is_within(space.memcg, root));
+        spaces.map(|(id, _)| id)
+    }
+
+    /// [`badness`] of each process, by its number.
+    fn badness_of_all(&self) -> Vec<u64> {
+        let count = self.mms.iter().map(|(id, _)| id.index() + 1).max().unwrap_or(0);
+        let mut in_swap_and_tables = vec![(0, 0); count];
         for (id, table) in self.page_tables.iter() {
             let (swapped, tables) = &mut in_swap_and_tables[table.mm.index()];
             let entries = table.all_places().map(|place| self.page_tables[id.entry(place)]);
             *swapped += entries.filter(|entry| entry.swap_entry().is_some()).count() as u64;
             *tables += 1;
         }
-        let (victim, _) = self.mms.iter().max_by_key(|(id, space)| {
+        let mut all = vec![0; count];
+        for (id, space) in self.mms.iter() {
             let (swapped, tables) = in_swap_and_tables[id.index()];
-            badness(space.rss(), swapped, tables)
-        })?;
-        self.counters.add(Event::OomKill, 1);
-        Some(victim)
+            all[id.index()] = badness(space.rss(), swapped, tables);
+        }
+        all
     }
 }
 

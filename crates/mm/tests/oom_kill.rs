@@ -7,6 +7,7 @@ use mm::Variant;
 use mm::address_space::{Backing, MmId, VmFlags};
 use mm::filemap::Read;
 use mm::memcontrol::Memcg;
+use mm::oom_kill::OomCause;
 use reclaim_machine::boot;
 
 /// Fills memory with files beside two processes, one larger than the other, all within a second; who is to be killed, and
@@ -35,9 +36,10 @@ fn fill(min_ttl_ms: &str) -> (Option<MmId>, MmId) {
                 while kswapd.step(&mut mm, &mut machine, Cpu(0)) {}
             }
         }
-        if let Some(victim) = mm.take_oom_victim() {
+        if let Some(kill) = mm.take_oom_kill() {
             assert_eq!(mm.counters().get(mm::Event::OomKill), 1);
-            return (Some(victim), processes[1]);
+            assert_eq!((kill.cause, &kill.victims[..]), (OomCause::MinTtl, &[kill.chosen.0][..]));
+            return (Some(kill.chosen.0), processes[1]);
         }
     }
     (None, processes[1])
@@ -52,4 +54,48 @@ fn the_largest_process_goes_where_everything_is_too_young() {
 #[test]
 fn nobody_goes_without_a_promise() {
     assert_eq!(fill("0").0, None);
+}
+
+/// Three processes in a group with two below it and one beside, of so many pages each; whom an allocation of the first one kills.
+fn killed(pages: [u64; 3], limits: [Option<u64>; 3], oom_group: [bool; 3]) -> (OomCause, Vec<usize>) {
+    let (mut machine, mut mm) = boot(Variant::of_release("6.18").unwrap());
+    // parent ── first, second; beside
+    let parent = mm.create_memcg(Memcg::ROOT);
+    let groups = [mm.create_memcg(parent), mm.create_memcg(parent), mm.create_memcg(Memcg::ROOT)];
+    let processes = std::array::from_fn::<MmId, 3, _>(|number| {
+        let process = mm.create_mm(groups[number]);
+        let start = mm.mmap(process, pages[number], Backing::Anonymous, VmFlags::PRIVATE);
+        for page in start..start + pages[number] {
+            mm.touch(&mut machine, Cpu(0), process, page, true).unwrap();
+        }
+        process
+    });
+    for (group, limit) in [groups[0], parent, groups[2]].into_iter().zip(limits) {
+        mm.memcg_mut(group).max = limit.unwrap_or(mm::memcontrol::UNLIMITED);
+    }
+    for (group, together) in [groups[0], parent, groups[2]].into_iter().zip(oom_group) {
+        mm.memcg_mut(group).oom_group = together;
+    }
+    let kill = mm.out_of_memory(groups[0]).unwrap();
+    assert_eq!(mm.counters().get(mm::Event::OomKill), kill.victims.len() as u64);
+    let number = |victim: &MmId| processes.iter().position(|process| process == victim).unwrap();
+    (kill.cause, kill.victims.iter().map(number).collect())
+}
+
+#[test]
+fn the_worst_process_below_the_limit_goes_and_with_oom_group_all_of_its_group() {
+    let (first, parent) = (Memcg(2), Memcg(1));
+    let none = [false; 3];
+    // Nothing is at its limit: the machine is out of memory, and the worst of all goes.
+    assert_eq!(killed([30, 40, 50], [None; 3], none), (OomCause::NoFreePage, vec![2]));
+    // The group of who asks is at its limit: no other than its own.
+    assert_eq!(killed([30, 40, 50], [Some(1), None, None], none), (OomCause::MemoryMax(first), vec![0]));
+    // The group above: the worst of both below it.
+    assert_eq!(killed([30, 40, 50], [None, Some(1), None], none), (OomCause::MemoryMax(parent), vec![1]));
+    // Groups are ended whole, the highest one up to where the limit is.
+    assert_eq!(killed([30, 40, 50], [None, Some(1), None], [true, true, false]).1, [0, 1]);
+    assert_eq!(killed([30, 40, 50], [Some(1), None, None], [true, true, false]).1, [0]);
+    assert_eq!(killed([30, 40, 20], [None; 3], [false, true, true]).1, [0, 1]);
+    // Of equals the youngest.
+    assert_eq!(killed([30, 30, 30], [None; 3], none).1, [2]);
 }

@@ -32,6 +32,7 @@ use mm::folio::FolioId;
 use mm::jiffies::TICK_NS;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
+use mm::oom_kill::{OomCause, OomKill};
 use mm::readahead::OpenFileId;
 use mm::vmscan::OutOfMemory;
 use mm::watermark::Reserves;
@@ -66,7 +67,8 @@ enum State {
 
 #[derive(Clone, Debug)]
 struct Thread {
-    memcg: Memcg,
+    /// Index into the processes.
+    process: usize,
     state: State,
     /// Read calls that may be under way.
     outstanding: usize,
@@ -79,10 +81,18 @@ struct Thread {
     transaction_start: Time,
 }
 
-/// Private memory of a program.
+/// What the OOM killer ends together.
+#[derive(Clone, Copy, Debug)]
+struct Process {
+    memcg: Memcg,
+    /// None once it was killed.
+    mm: Option<MmId>,
+}
+
+/// Private memory of a process.
 #[derive(Clone, Copy, Debug)]
 struct Region {
-    mm: MmId,
+    process: usize,
     start: Vpn,
     pages: u64,
 }
@@ -116,6 +126,7 @@ struct PagingProgram {
     /// Of the largest request.
     request_pages: u64,
     demand: Programs,
+    processes: Vec<Process>,
     threads: Vec<Thread>,
     /// By CPU: its threads, the one that runs first.
     queues: Vec<VecDeque<usize>>,
@@ -139,7 +150,10 @@ struct PagingProgram {
     changes: Vec<SettingChange>,
     /// Reclaim found nothing, and all CPUs' batches have been drained since.
     drained: bool,
+    /// Nobody is left who could be killed.
     out_of_memory: bool,
+    /// Who was killed, when and why.
+    notes: Vec<String>,
 }
 
 fn note_filling(filled_at: &mut Vec<Time>, id: FolioId, completion: Time) {
@@ -174,6 +188,7 @@ fn create_memcgs(system: &mut System, spec: &Paging, groups: usize) -> Vec<Memcg
                 limits.max = pages(&spec.cgroup_max_mib).unwrap_or(limits.max);
                 limits.low = pages(&spec.cgroup_low_mib).unwrap_or(0);
                 limits.min = pages(&spec.cgroup_min_mib).unwrap_or(0);
+                limits.oom_group = spec.cgroup_oom_group.get(group).copied().unwrap_or(false);
                 memcg
             });
             parent = memcg;
@@ -191,23 +206,28 @@ impl PagingProgram {
         let page_size = system.mm.page_size();
         // Demand is in pages of 4 KiB.
         let pages_of = |parts: u64| page_size.pages_of_parts(0..parts).end;
-        let memcgs = create_memcgs(system, spec, layout.groups as usize);
+        let memcgs = create_memcgs(system, spec, layout.groups() as usize);
+        let processes = layout.processes.iter().map(|process| {
+            let memcg = memcgs[process.group as usize];
+            Process { memcg, mm: Some(system.mm.create_mm(memcg)) }
+        });
+        let processes: Vec<Process> = processes.collect();
         let cpus = system.machine.topology.cpus();
         let mut queues = vec![VecDeque::new(); cpus];
         for thread in 0..layout.threads.len() {
             queues[thread % cpus].push_back(thread);
         }
-        let threads = layout.threads.iter().map(|thread| Thread {
-            memcg: memcgs[thread.group as usize],
-            state: match thread.start_milliseconds {
-                0 => State::Ready,
-                after => State::Waiting(milliseconds(after)),
-            },
-            outstanding: thread.outstanding as usize,
-            under_way: BinaryHeap::new(),
-            at: None,
-            dirtier: Dirtier::new(page_size),
-            transaction_start: Time::ZERO,
+        let threads = layout.threads.iter().map(|thread| {
+            let start = milliseconds(thread.start_milliseconds);
+            Thread {
+                process: thread.process as usize,
+                state: if start == Time::ZERO { State::Ready } else { State::Waiting(start) },
+                outstanding: thread.outstanding as usize,
+                under_way: BinaryHeap::new(),
+                at: None,
+                dirtier: Dirtier::new(page_size),
+                transaction_start: start,
+            }
         });
         let threads = threads.collect();
         let files = layout.files.iter().map(|file| {
@@ -228,12 +248,12 @@ impl PagingProgram {
         });
         let files = files.collect();
         let regions = layout.regions.iter().map(|region| {
-            let memcg = memcgs[region.group as usize];
-            let mm = system.mm.create_mm(memcg);
+            let process = region.process as usize;
+            let mm = processes[process].mm.expect("nobody was killed yet");
             // An area is never empty.
             let pages = pages_of(region.pages).max(1);
             let start = system.mm.mmap(mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
-            Region { mm, start, pages }
+            Region { process, start, pages }
         });
         let regions = regions.collect();
         let file_device = device(&spec.files).expect("checked: the machine has the device");
@@ -250,6 +270,7 @@ impl PagingProgram {
             page_size,
             request_pages: (max_sectors_kb * 1024 / page_size.bytes()).max(1),
             demand,
+            processes,
             threads,
             queues,
             slice_ends: vec![Time::ZERO; cpus],
@@ -268,6 +289,7 @@ impl PagingProgram {
             changes,
             drained: false,
             out_of_memory: false,
+            notes: Vec::new(),
         };
         let on_disk = layout.files.iter().map(|file| pages_of(file.pages)).sum::<u64>() * page_size.bytes();
         let held = page_size.pages_of_mib(spec.held_mib);
@@ -405,7 +427,8 @@ impl PagingProgram {
         let descriptors = &self.files[file as usize].descriptors;
         let open = *descriptors.get(thread).unwrap_or(&descriptors[0]);
         let pages = self.page_size.pages_of_parts(parts.clone());
-        let (memcg, count) = (self.threads[thread].memcg, (pages.end - pages.start) as u32);
+        let memcg = self.processes[self.threads[thread].process].memcg;
+        let count = (pages.end - pages.start) as u32;
         let mut request = system.mm.begin_read(memcg, open, pages.start as u32, count);
         let mut begin = parts.start;
         let mut latest = Time::ZERO;
@@ -440,7 +463,8 @@ impl PagingProgram {
     ) -> Result<Option<Time>, OutOfMemory> {
         let (file, index) = (self.files[file as usize].id, (part / self.page_size.parts()) as u32);
         let thread = &mut self.threads[thread];
-        let write = system.mm.write_page(&mut system.machine, cpu, thread.memcg, file, index)?;
+        let memcg = self.processes[thread.process].memcg;
+        let write = system.mm.write_page(&mut system.machine, cpu, memcg, file, index)?;
         let insert = if write.was_there { Time::ZERO } else { self.costs.file_insert };
         let copy = system.machine.costs.page_copy.fraction(1, self.page_size.parts());
         system.machine.work(cpu, Category::FileWrite, self.costs.file_write + insert + copy);
@@ -469,7 +493,8 @@ impl PagingProgram {
         page: u64,
         write: bool,
     ) -> Result<Option<Time>, OutOfMemory> {
-        let touch = system.mm.touch(&mut system.machine, cpu, region.mm, region.start + page, write)?;
+        let mm = self.processes[region.process].mm.expect("threads of who was killed do nothing");
+        let touch = system.mm.touch(&mut system.machine, cpu, mm, region.start + page, write)?;
         let id = match touch {
             Touch::Mapped => return Ok(None),
             Touch::Minor => {
@@ -484,18 +509,30 @@ impl PagingProgram {
         Ok(system.mm.is_locked(id).then(|| self.filled_at[id.index()]))
     }
 
-    /// Ends the program that a process belongs to, all of its control group: its threads stop, its memory comes free.
-    fn kill(&mut self, system: &mut System, cpu: Cpu, victim: MmId) {
-        let memcg = system.mm.mm(victim).memcg;
-        for thread in self.threads.iter_mut().filter(|thread| thread.memcg == memcg) {
-            thread.state = State::Done;
-            thread.at = None;
-        }
-        for index in 0..self.regions.len() {
-            if system.mm.mm(self.regions[index].mm).memcg == memcg {
-                self.release(system, cpu, index);
+    /// Ends the processes that the OOM killer has chosen: their threads stop, their memory comes free, and others go on.
+    fn kill(&mut self, system: &mut System, cpu: Cpu, kill: &OomKill) {
+        let mib = |pages: u64| self.page_size.mib_of_pages(pages);
+        let mut ended = Vec::new();
+        for (number, process) in self.processes.iter_mut().enumerate() {
+            let Some(mm) = process.mm.take_if(|mm| kill.victims.contains(mm)) else { continue };
+            for thread in self.threads.iter_mut().filter(|thread| thread.process == number) {
+                (thread.state, thread.at) = (State::Done, None);
             }
+            let freed = system.mm.exit_mm(&mut system.machine, cpu, mm);
+            let unmap = system.machine.costs.page_unmap * freed;
+            system.machine.work(cpu, Category::PageFree, unmap);
+            let worst = if mm == kill.chosen.0 { ", the worst" } else { "" };
+            ended.push(format!("process {number} ({:.1} MiB in memory{worst})", mib(freed)));
         }
+        let cause = match kill.cause {
+            OomCause::NoFreePage => "no free page and nothing to reclaim".to_string(),
+            OomCause::MemoryMax(memcg) => {
+                format!("a memory.max of {:.1} MiB and nothing to reclaim", mib(system.mm.memcg(memcg).max))
+            }
+            OomCause::MinTtl => "everything is younger than lru_gen/min_ttl_ms".to_string(),
+        };
+        let seconds = system.machine.now(cpu).seconds();
+        self.notes.push(format!("out of memory at {seconds:.3} s: {cause}; killed: {}", ended.join(", ")));
     }
 
     /// Whether all threads have come to their end.
@@ -505,7 +542,8 @@ impl PagingProgram {
 
     /// Gives back all memory of a region.
     fn release(&mut self, system: &mut System, cpu: Cpu, region: usize) {
-        let Region { mm, start, pages } = self.regions[region];
+        let Region { process, start, pages } = self.regions[region];
+        let mm = self.processes[process].mm.expect("threads of who was killed do nothing");
         let freed = system.mm.madvise_dontneed(&mut system.machine, cpu, mm, start..start + pages);
         let unmap = system.machine.costs.page_unmap * freed;
         system.machine.work(cpu, Category::PageFree, unmap);
@@ -636,8 +674,8 @@ impl Program for PagingProgram {
         self.complete(system, cpu, now);
         self.submit_swap_reads(system, cpu);
         if self.kswapds.step(system, cpu) {
-            if let Some(victim) = system.mm.take_oom_victim() {
-                self.kill(system, cpu, victim);
+            if let Some(kill) = system.mm.take_oom_kill() {
+                self.kill(system, cpu, &kill);
             }
             self.submit_writes(system, cpu);
             return Step::Again;
@@ -682,8 +720,12 @@ impl Program for PagingProgram {
                         // What is in other CPUs' batches may be all that is old enough to go.
                         None if !self.drained => system.mm.lru_add_drain_all(&mut system.machine),
                         None => {
-                            self.out_of_memory = true;
-                            return Step::Idle;
+                            let process = self.processes[self.threads[thread].process];
+                            let Some(kill) = system.mm.out_of_memory(process.memcg) else {
+                                self.out_of_memory = true;
+                                return Step::Idle;
+                            };
+                            self.kill(system, cpu, &kill);
                         }
                     }
                     self.drained = self.completions.is_empty();
@@ -743,6 +785,7 @@ pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
         outcome.set(metric::BUILD_TIME, duration);
     }
     set_memory(&mut outcome, &system);
+    outcome.notes.append(&mut program.notes);
     Ok(outcome)
 }
 

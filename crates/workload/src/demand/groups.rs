@@ -15,7 +15,9 @@
 
 use super::distribution::FioZipf;
 use super::spec::is_zero;
-use super::{Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread, nanoseconds};
+use super::{
+    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Process, Region, SpecError, Thread, nanoseconds,
+};
 use crate::keys::{
     Bounds, GROUPS, Key, MIB, MILLISECONDS, NANOSECONDS, Number, Numbers, SOME_NANOSECONDS, THREADS, TIMES,
     Takes, Value,
@@ -216,7 +218,7 @@ impl AccessGroups {
         let mut layout = Layout::default();
         let mut accessors = Vec::new();
         for (number, group) in self.groups.iter().enumerate() {
-            layout.groups = layout.groups.max(group.cgroup + 1);
+            layout.processes.push(Process { group: group.cgroup });
             let slots = group.window_pages() / u64::from(group.pages);
             let zipf = match group.pattern {
                 Pattern::Zipf { theta } => Some(FioZipf::new(slots, theta, 0)),
@@ -231,7 +233,9 @@ impl AccessGroups {
                             descriptor: Descriptor::PerThread,
                         }),
                         Object::Memory => {
-                            layout.regions.push(Region { pages: group.mib * MIB_PAGES, group: group.cgroup });
+                            layout
+                                .regions
+                                .push(Region { pages: group.mib * MIB_PAGES, process: number as u32 });
                         }
                     }
                 }
@@ -249,7 +253,7 @@ impl AccessGroups {
                     _ => Place::Uniform,
                 };
                 layout.threads.push(Thread {
-                    group: group.cgroup,
+                    process: number as u32,
                     outstanding: group.outstanding,
                     start_milliseconds: group.start_milliseconds,
                 });
@@ -438,8 +442,9 @@ mod tests {
             "threads = 1\ncgroup = 2\nobject = \"memory\"\nmib = 1\nwrite = true\npattern = { kind = \"once\" }",
         );
         let mut demand = AccessGroups { groups: vec![idle] }.demand(stream).unwrap();
-        assert_eq!(demand.layout().groups, 3);
-        assert_eq!(demand.layout().regions, [Region { pages: 256, group: 2 }]);
+        assert_eq!(demand.layout().groups(), 3);
+        assert_eq!(demand.layout().processes, [Process { group: 2 }]);
+        assert_eq!(demand.layout().regions, [Region { pages: 256, process: 0 }]);
         assert_eq!(accesses(&mut demand, 0, 1000).len(), 256);
         assert_eq!(demand.next(0), None);
     }

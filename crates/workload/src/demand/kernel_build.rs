@@ -13,7 +13,7 @@
 //! it allocated is time only. The recording has no reads of files, because the sources were in the page cache: what a
 //! compiler reads is an assumption. Not here: objects that are written, and what the linker reads of them.
 
-use super::{Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Region, SpecError, Thread};
+use super::{Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Process, Region, SpecError, Thread};
 use crate::keys::{Bounds, INTENSITY, THREADS, UNITS, Value};
 use crate::process::{Operation as Step, ProcessProfile};
 use machine::profile::Figure;
@@ -128,15 +128,17 @@ impl RecordedBuild {
         };
         Ok(RecordedBuildDemand {
             layout: Layout {
-                groups: 1,
+                processes: vec![Process { group: 0 }; self.jobs as usize],
                 // Its pieces are files of their own, whose ends stop readahead.
                 files: vec![File {
                     pages: tree_pages,
                     advice: Advice::Random,
                     descriptor: Descriptor::Shared,
                 }],
-                regions: vec![Region { pages: largest.unwrap_or(0), group: 0 }; self.jobs as usize],
-                threads: vec![Thread::of(0); self.jobs as usize],
+                regions: (0..self.jobs)
+                    .map(|process| Region { pages: largest.unwrap_or(0), process })
+                    .collect(),
+                threads: (0..self.jobs).map(Thread::of).collect(),
             },
             slots: (0..u64::from(self.jobs)).map(slot).collect(),
             units: self.units.map_or(profile.units().len(), |units| units as usize),

@@ -17,7 +17,9 @@
 //! and the value with two bytes at its end. The table doubles when there are more than 1.5 items a bucket. The oldest
 //! items go first, which is what the segmented LRU comes to for keys that nobody reads.
 
-use super::{Demand, Layout, MIB_PAGES, Operation, PAGE_SIZE, Region, SpecError, Thread, nanoseconds};
+use super::{
+    Demand, Layout, MIB_PAGES, Operation, PAGE_SIZE, Process, Region, SpecError, Thread, nanoseconds,
+};
 use crate::keys::{Bounds, MIB, SOME_NANOSECONDS, THREADS, Value};
 use machine::profile::Figure;
 use rand::RngExt;
@@ -104,10 +106,10 @@ impl Memcached {
     pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<MemcachedDemand, SpecError> {
         self.check()?;
         let chunks = self.items();
-        let region = |pages| Region { pages, group: 0 };
+        let region = |pages| Region { pages, process: 0 };
         Ok(MemcachedDemand {
             layout: Layout {
-                groups: 1,
+                processes: vec![Process { group: 0 }],
                 files: Vec::new(),
                 regions: vec![
                     region(self.memory_mib * MIB_PAGES),

@@ -106,20 +106,27 @@ pub enum Descriptor {
     PerThread,
 }
 
-/// A process's private memory.
+/// A process: threads with private memory of their own, which the OOM killer ends together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// The control group that its memory is charged to, and pages of files that it reads first.
+    pub group: u32,
+}
+
+/// A process's private memory, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// Its length; pages that nobody touches take no memory.
     pub pages: u64,
-    /// The control group that it is charged to.
-    pub group: u32,
+    /// Index into [`Layout::processes`].
+    pub process: u32,
 }
 
 /// A thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// The control group that it runs in; pages of files are charged to who reads them first.
-    pub group: u32,
+    /// Index into [`Layout::processes`].
+    pub process: u32,
     /// Reads that it may have under way at the same time; with 1 it waits for each.
     pub outstanding: u32,
     /// Virtual milliseconds after which it begins.
@@ -127,23 +134,30 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// One of a group that begins at once and waits for each of its reads.
-    pub const fn of(group: u32) -> Thread {
-        Thread { group, outstanding: 1, start_milliseconds: 0 }
+    /// One of a process that begins at once and waits for each of its reads.
+    pub const fn of(process: u32) -> Thread {
+        Thread { process, outstanding: 1, start_milliseconds: 0 }
     }
 }
 
 /// What a demand is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Number of control groups.
-    pub groups: u32,
+    /// Processes.
+    pub processes: Vec<Process>,
     /// Files.
     pub files: Vec<File>,
     /// Private memory.
     pub regions: Vec<Region>,
     /// Threads.
     pub threads: Vec<Thread>,
+}
+
+impl Layout {
+    /// Number of control groups.
+    pub fn groups(&self) -> u32 {
+        self.processes.iter().map(|process| process.group + 1).max().unwrap_or(0)
+    }
 }
 
 /// A program, or several, as a stream of operations for each thread.

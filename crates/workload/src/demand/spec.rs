@@ -48,6 +48,10 @@ crate::keys! {
         /// `memory.min` of each, MiB; 0 for those that are not in the list.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub cgroup_min_mib: Vec<u64> => MIB.or_none(),
+        /// `memory.oom.group` of each: whether the OOM killer ends all of its processes together; not for those that are not in the
+        /// list.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub cgroup_oom_group: Vec<bool>,
         /// The number of the control group that each is in, -1 being the root; the root for those that are not in the list. Groups
         /// of the list that no thread is in are there for those below them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

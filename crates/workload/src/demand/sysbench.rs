@@ -19,7 +19,9 @@
 
 use super::buffer_pool::{BufferPool, Found};
 use super::distribution::SysbenchSpecial;
-use super::{Demand, Descriptor, File, Layout, Operation, PAGE_SIZE, Region, SpecError, Thread, nanoseconds};
+use super::{
+    Demand, Descriptor, File, Layout, Operation, PAGE_SIZE, Process, Region, SpecError, Thread, nanoseconds,
+};
 use crate::keys::{Bounds, MIB, SOME_NANOSECONDS, THREADS, Value};
 use machine::profile::Figure;
 use mm::readahead::Advice;
@@ -131,9 +133,9 @@ impl SysbenchReadOnly {
             File { pages: leaves * LEAF_PAGES, advice: Advice::Normal, descriptor: Descriptor::Shared };
         Ok(SysbenchDemand {
             layout: Layout {
-                groups: 1,
+                processes: vec![Process { group: 0 }],
                 files: vec![file; self.tables as usize],
-                regions: vec![Region { pages: slots * LEAF_PAGES, group: 0 }],
+                regions: vec![Region { pages: slots * LEAF_PAGES, process: 0 }],
                 threads: vec![Thread::of(0); self.threads as usize],
             },
             leaves,

@@ -44,7 +44,8 @@
 
 use super::buffer_pool::{BufferPool, Found};
 use super::{
-    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, PAGE_SIZE, Region, SpecError, Thread, nanoseconds,
+    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, PAGE_SIZE, Process, Region, SpecError, Thread,
+    nanoseconds,
 };
 use crate::keys::{Bounds, MIB, NANOSECONDS, SOME_NANOSECONDS, THREADS, Value};
 use machine::profile::Figure;
@@ -245,15 +246,15 @@ impl StockLevel {
         let image_pages = (f64::from(stock.per_block) * STOCK_BYTES / PAGE_SIZE as f64).ceil() as u32;
         let slots = (self.cache_mib * MIB_PAGES / u64::from(image_pages)) as u32;
         let mut layout = Layout {
-            groups: 1 + self.secondaries,
+            processes: (0..=self.secondaries).map(|group| Process { group }).collect(),
             files: [customer, stock, index].map(|collection| file(collection.pages())).to_vec(),
-            regions: vec![Region { pages: u64::from(slots) * u64::from(image_pages), group: 0 }],
+            regions: vec![Region { pages: u64::from(slots) * u64::from(image_pages), process: 0 }],
             threads: vec![Thread::of(0); self.clients as usize],
         };
-        let secondaries = (1..=self.secondaries).map(|group| {
+        let secondaries = (1..=self.secondaries).map(|process| {
             let pages = self.secondary_mib.value.round() as u64 * MIB_PAGES;
-            layout.regions.push(Region { pages, group });
-            layout.threads.push(Thread::of(group));
+            layout.regions.push(Region { pages, process });
+            layout.threads.push(Thread::of(process));
             Secondary { region: layout.regions.len() as u32 - 1, pages, done: 0 }
         });
         let secondaries = secondaries.collect();
@@ -532,7 +533,7 @@ mod tests {
     #[test]
     fn secondaries_fill_their_memory_and_are_idle() {
         let mut demand = spec(1, StockIndex::Item).demand(stream).unwrap();
-        assert_eq!(demand.layout().groups, 3);
+        assert_eq!(demand.layout().groups(), 3);
         for thread in [2, 3] {
             let mut touched = 0;
             while let Some(operation) = demand.next(thread) {
