@@ -78,11 +78,11 @@ pub struct Features {
     pub drain_zone_chunked: bool,
     /// 6.10: a free block's list always is the type of its pageblock.
     pub strict_freelists: bool,
-    /// 6.7: bulk freeing reads the type of the pageblock instead of the one remembered at free time.
+    /// 6.10: bulk freeing reads the type of the pageblock instead of the one remembered at free time.
     pub pageblock_type_on_bulk_free: bool,
     /// 6.9: folio batches are 31, not 15.
     pub folio_batch: u8,
-    /// 6.13: watermark tests subtract `nr_free_highatomic` instead of `nr_reserved_highatomic`.
+    /// 6.12: watermark tests subtract `nr_free_highatomic` instead of `nr_reserved_highatomic`.
     pub free_highatomic_counter: bool,
     /// 6.15: fallback claims whole blocks first and steals last, remembering where it succeeded.
     pub claim_then_steal: bool,
@@ -170,14 +170,17 @@ impl Features {
         below_high_tested_once: true,
         shrink_at_least_batch: true,
         vmstat_requeued_while_expiring: true,
-        pageblock_type_on_bulk_free: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_7,
         reclaim: ReclaimFeatures::G67,
-        numa: NumaFeatures::R67,
+        numa: NumaFeatures::M67,
         ..Features::PATCH10
     };
-    pub(crate) const MAINLINE_6_8: Features =
-        Features { folios: FolioFeatures::MAINLINE_6_8, ..Features::MAINLINE_6_7 };
+    pub(crate) const MAINLINE_6_8: Features = Features {
+        folios: FolioFeatures::MAINLINE_6_8,
+        readahead: ReadaheadFeatures::V6_8,
+        numa: NumaFeatures::R67,
+        ..Features::MAINLINE_6_7
+    };
     pub(crate) const MAINLINE_6_9: Features = Features {
         folio_batch: 31,
         hugetlb: HugetlbFeatures::MAINLINE_6_9,
@@ -189,25 +192,27 @@ impl Features {
         two_huge_lists: true,
         drain_zone_chunked: true,
         strict_freelists: true,
+        pageblock_type_on_bulk_free: true,
+        hugetlb: HugetlbFeatures::MAINLINE_6_10,
         folios: FolioFeatures::MAINLINE_6_10,
         numa: NumaFeatures::R610,
         ..Features::MAINLINE_6_9
     };
-    /// Late releases of 6.11 have what 6.12 changed about NUMA balancing.
     pub(crate) const MAINLINE_6_11: Features = Features {
-        hugetlb: HugetlbFeatures::MAINLINE_6_11,
         folios: FolioFeatures::MAINLINE_6_11,
         readahead: ReadaheadFeatures::V6_11,
-        numa: NumaFeatures::Y612,
         ..Features::MAINLINE_6_10
     };
+    /// With what its stable series took from later kernels until 6.12.95.
     pub(crate) const MAINLINE_6_12: Features = Features {
+        free_highatomic_counter: true,
         reclaim: ReclaimFeatures::G612,
+        readahead: ReadaheadFeatures::V6_13,
+        numa: NumaFeatures::Y612,
         folios: FolioFeatures::MAINLINE_6_12,
         ..Features::MAINLINE_6_11
     };
     pub(crate) const MAINLINE_6_13: Features = Features {
-        free_highatomic_counter: true,
         zoneinfo_prints_bounds: true,
         folios: FolioFeatures::MAINLINE_6_13,
         ..Features::MAINLINE_6_12
@@ -224,7 +229,8 @@ impl Features {
         folios: FolioFeatures::MAINLINE_6_15,
         ..Features::MAINLINE_6_14
     };
-    pub(crate) const MAINLINE_6_16: Features = Features { late_free_high: true, ..Features::MAINLINE_6_15 };
+    pub(crate) const MAINLINE_6_16: Features =
+        Features { late_free_high: true, numa: NumaFeatures::C616, ..Features::MAINLINE_6_15 };
     pub(crate) const MAINLINE_6_17: Features = Features {
         readahead: ReadaheadFeatures::V6_17,
         reclaim: ReclaimFeatures::G617,
@@ -233,18 +239,22 @@ impl Features {
     pub(crate) const MAINLINE_6_18: Features = Features {
         avoid_reclaiming_nodes: true,
         chunked_decay: true,
+        numa: NumaFeatures::C618,
         folios: FolioFeatures::MAINLINE_6_18,
         ..Features::MAINLINE_6_17
     };
     pub(crate) const MAINLINE_6_19: Features =
-        Features { chunked_bulk_free: true, ..Features::MAINLINE_6_18 };
+        Features { chunked_bulk_free: true, numa: NumaFeatures::C619, ..Features::MAINLINE_6_18 };
     pub(crate) const MAINLINE_7_0: Features =
         Features { folios: FolioFeatures::MAINLINE_7_0, ..Features::MAINLINE_6_19 };
-    pub(crate) const MAINLINE_7_1: Features =
-        Features { folios: FolioFeatures::MAINLINE_7_1, ..Features::MAINLINE_7_0 };
+    pub(crate) const MAINLINE_7_1: Features = Features {
+        hugetlb: HugetlbFeatures::MAINLINE_7_1,
+        reclaim: ReclaimFeatures::G71,
+        folios: FolioFeatures::MAINLINE_7_1,
+        ..Features::MAINLINE_7_0
+    };
     pub(crate) const MAINLINE_7_2: Features = Features {
         reclaim: ReclaimFeatures::G72,
-        numa: NumaFeatures::C72,
         folios: FolioFeatures::MAINLINE_7_2,
         ..Features::MAINLINE_7_1
     };

@@ -202,6 +202,7 @@ const RECLAIM_PATCHES: &[Variant] = &[
     reclaim("g67", "multi-gen LRU of 6.7: restored pages keep their accesses", ReclaimFeatures::G67),
     reclaim("g614", "multi-gen LRU of 6.14: recent by the last generations", ReclaimFeatures::G614),
     reclaim("g617", "multi-gen LRU of 6.17: a batch takes what the priority asks for", ReclaimFeatures::G617),
+    reclaim("g71", "multi-gen LRU of 7.1: stops for a group once it has enough", ReclaimFeatures::G71),
     reclaim("g72", "multi-gen LRU of 7.2: activate counts the working set only", ReclaimFeatures::G72),
 ];
 
@@ -222,14 +223,14 @@ const NUMA_PATCHES: &[Variant] = &[
     ),
     numa("m5", "a VMA that was begun is finished by any thread (patch 5)", NumaFeatures::M5),
     numa("m6", "no VMA twice in a sequence, and one by force (patch 6)", NumaFeatures::M6),
-    numa("r67", "the first two sequences are counted from the VMA's birth (6.7 to 6.11)", NumaFeatures::R67),
-    numa("y612", "a VMA comes up again after nr_threads sequences (6.12 to 7.1)", NumaFeatures::Y612),
+    numa("r67", "the first two sequences are counted from the VMA's birth (6.8 to 6.11)", NumaFeatures::R67),
+    numa("y612", "a VMA comes up again after nr_threads sequences (6.12 to 6.15)", NumaFeatures::Y612),
     numa(
         "y612-loc-clear",
         "and failed migrations are forgotten once the period has doubled (6.12.117)",
         NumaFeatures::Y612_LOC_CLEAR,
     ),
-    numa("c72", "no scan where the cpuset allows one node (7.2)", NumaFeatures::C72),
+    numa("c72", "no scan where the cpuset allows one node (6.16 and later)", NumaFeatures::C619),
 ];
 
 const fn folios(name: &'static str, description: &'static str, folios: FolioFeatures) -> Variant {
@@ -297,20 +298,28 @@ pub const MAINLINE: &[Variant] = &[
     ),
     variant(
         "mainline-6.10",
-        "two huge-page lists, strict free lists, chunked zone drains",
+        "two huge-page lists, strict free lists, vmemmap is remapped after a grace period",
         Features::MAINLINE_6_10,
     ),
-    variant("mainline-6.11", "vmemmap is remapped after a grace period", Features::MAINLINE_6_11),
+    variant("mainline-6.11", "a miss where a readahead window ended begins anew", Features::MAINLINE_6_11),
     variant(
         "mainline-6.12",
         "large folios are swapped whole, underused ones are split",
         Features::MAINLINE_6_12,
     ),
-    variant("mainline-6.13", "watermarks know free high-atomic pages", Features::MAINLINE_6_13),
+    variant("mainline-6.13", "long readahead windows stay long", Features::MAINLINE_6_13),
     variant("mainline-6.14", "multi-gen LRU: recent by the last generations", Features::MAINLINE_6_14),
     variant("mainline-6.15", "fallback claims whole blocks before it steals", Features::MAINLINE_6_15),
-    variant("mainline-6.16", "high-order drains start later, at batch + high_min/2", Features::MAINLINE_6_16),
-    variant("mainline-6.17", "open files know how large read folios are", Features::MAINLINE_6_17),
+    variant(
+        "mainline-6.16",
+        "high-order drains start later; no NUMA scan where one node is allowed",
+        Features::MAINLINE_6_16,
+    ),
+    variant(
+        "mainline-6.17",
+        "multi-gen LRU: batches of what is asked for; open files know their folios",
+        Features::MAINLINE_6_17,
+    ),
     variant(
         "mainline-6.18",
         "first zonelist pass avoids nodes in reclaim, decay releases locks after every batch",
@@ -325,7 +334,7 @@ pub const MAINLINE: &[Variant] = &[
     ),
     variant(
         "mainline-7.2",
-        "multi-gen LRU: what was accessed enters younger; no NUMA scan where one node is allowed",
+        "multi-gen LRU: what was accessed enters younger, evicts in small batches",
         Features::MAINLINE_7_2,
     ),
 ];

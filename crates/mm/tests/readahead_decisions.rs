@@ -94,7 +94,7 @@ fn releases_differ_where_streams_are_disturbed() {
     for (variant, at_end, gap, cached_all) in [
         ("mainline-6.1", window(108, 32, 16), window(214, 30, 30), Some(window(232, 32, 32))),
         ("base", window(108, 32, 16), window(214, 30, 30), Some(window(232, 32, 32))),
-        ("mainline-6.10", window(108, 1, 0), window(214, 30, 30), Some(window(232, 32, 32))),
+        ("mainline-6.10", window(108, 32, 16), window(214, 30, 30), Some(window(232, 32, 32))),
         ("mainline-6.11", window(108, 1, 0), window(214, 30, 30), None),
         ("mainline-6.18", window(108, 1, 0), window(214, 30, 30), None),
     ] {

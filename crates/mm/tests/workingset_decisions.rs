@@ -513,21 +513,25 @@ fn released_kernels_have_their_own_lru() {
         let found = Variant::of_release(release).unwrap().features.reclaim;
         assert_eq!(found, ReclaimFeatures { reads_late_stats: true, ..features("g67") }, "{release}");
     }
+    // 6.2 changed what reclaim costs with the classic LRU.
+    let of_6_2 = ReclaimFeatures { rotations_cost: true, ..features("g61") };
+    assert_eq!(Variant::of_release("6.2").unwrap().features.reclaim, of_6_2);
     let of_6_3 = generations("g61");
     let of_6_3 = GenFeatures { eviction_loop: EvictionLoop::AgingWithin, ..of_6_3 };
     for release in ["6.3", "6.4"] {
         let found = Variant::of_release(release).unwrap().features.reclaim;
-        assert_eq!(found, ReclaimFeatures { generations: Some(of_6_3), ..features("g61") }, "{release}");
+        assert_eq!(found, ReclaimFeatures { generations: Some(of_6_3), ..of_6_2 }, "{release}");
     }
     for (release, name) in [
-        ("6.2", "g61"),
         ("6.5", "g65"),
         ("6.6", "g65"),
         ("6.7", "g67"),
         ("6.11", "g67"),
         ("6.14", "g614"),
-        ("6.18", "g614"),
-        ("7.1", "g614"),
+        ("6.16", "g614"),
+        ("6.17", "g617"),
+        ("7.0", "g617"),
+        ("7.1", "g71"),
         ("7.2", "g72"),
     ] {
         let variant = Variant::of_release(release).unwrap();

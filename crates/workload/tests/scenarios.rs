@@ -89,7 +89,7 @@ fn scenarios_are_as_large_as_they_say() {
             "{name}: {private} GiB of memory"
         );
         assert_eq!(layout.threads.len(), threads, "{name}");
-        assert!(paging.cgroup_max_mib.len() <= layout.groups as usize, "{name}");
+        assert!(paging.cgroup_max_mib.len() <= layout.groups() as usize, "{name}");
         for step in 0..20_000 {
             match program.next(step % threads) {
                 Some(Operation::Read { file, index, pages } | Operation::Write { file, index, pages }) => {

@@ -67,7 +67,7 @@ pub struct HugetlbFeatures {
     pub restore_from_any_node: bool,
     /// 6.9: huge pages of boot time are prepared by node, by several threads.
     pub boot_lists_by_node: bool,
-    /// 6.11: remapping waits for readers of struct pages (`synchronize_rcu`), once a list.
+    /// 6.10 to 7.0: remapping waits for readers of struct pages (`synchronize_rcu`), once a list.
     pub waits_for_readers: bool,
     /// 6.15: when shrinking, free surplus pages do not count as free persistent ones.
     pub spares_surplus: bool,
@@ -127,12 +127,14 @@ impl HugetlbFeatures {
     };
     pub(crate) const MAINLINE_6_9: HugetlbFeatures =
         HugetlbFeatures { boot_lists_by_node: true, ..HugetlbFeatures::MAINLINE_6_7 };
-    pub(crate) const MAINLINE_6_11: HugetlbFeatures =
+    pub(crate) const MAINLINE_6_10: HugetlbFeatures =
         HugetlbFeatures { waits_for_readers: true, ..HugetlbFeatures::MAINLINE_6_9 };
     pub(crate) const MAINLINE_6_15: HugetlbFeatures = HugetlbFeatures {
         spares_surplus: true,
         optimized_at_boot: true,
         invlpgb: true,
-        ..HugetlbFeatures::MAINLINE_6_11
+        ..HugetlbFeatures::MAINLINE_6_10
     };
+    pub(crate) const MAINLINE_7_1: HugetlbFeatures =
+        HugetlbFeatures { waits_for_readers: false, ..HugetlbFeatures::MAINLINE_6_15 };
 }

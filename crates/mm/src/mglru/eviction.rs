@@ -242,7 +242,7 @@ impl MemoryManager {
     pub(super) fn should_abort_scan(&self, lruvec: LruvecId, f: &GenFeatures, sc: &ScanControl) -> bool {
         let enough = sc.nr_reclaimed >= sc.nr_to_reclaim.max(compact_gap(&self.features().reclaim, sc.order));
         if sc.is_for_cgroup() {
-            return f.eviction_loop == EvictionLoop::FixedAmount && enough;
+            return f.stops_for_cgroups && enough;
         }
         if enough {
             return true;

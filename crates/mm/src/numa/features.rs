@@ -9,9 +9,9 @@
 //!   m4    + windows turn before the test, skips are traced                      "Track VMA scanning", 1-4, October 2023
 //!   m5    + a VMA begun is finished, whoever scans
 //!   m6    + once a sequence, and one VMA by force where none was touched
-//!   r67   + the first sequences are counted from the VMA's birth                6.7 to 6.11; folios take turns, not pages
-//!   y612  + a VMA comes up again after as many sequences as there are threads   6.12 to 7.1
-//!   c72   + no scan where the cpuset allows one node                            7.2
+//!   r67   + the first sequences are counted from the VMA's birth                6.8 to 6.11
+//!   y612  + a VMA comes up again after as many sequences as there are threads   6.12 to 6.15
+//!   c72   + no scan where the cpuset allows one node                            6.16 on
 //! ```
 
 /// How a VMA remembers which threads touched it.
@@ -57,11 +57,11 @@ pub struct NumaFeatures {
     pub finishes_begun_vmas: bool,
     /// m6: no VMA twice in a sequence; a pass that skipped all for want of accesses scans one nevertheless.
     pub once_a_sequence: bool,
-    /// r67: the two sequences in which all VMAs are scanned begin with the VMA.
+    /// 6.8, r67: the two sequences in which all VMAs are scanned begin with the VMA.
     pub sequences_of_the_vma: bool,
     /// y612: a VMA is scanned again after as many sequences as the process has threads.
     pub revisits_idle_vmas: bool,
-    /// c72: a task whose cpuset allows one node of memory does not scan.
+    /// 6.16, c72: a task whose cpuset allows one node of memory does not scan.
     pub skips_single_node_cpusets: bool,
     /// Until 6.5 what munmap leaves before a hole in a VMA is the VMA that was there; from 6.6 on it is a new one, as what is left
     /// behind the hole has been all along.
@@ -72,13 +72,13 @@ pub struct NumaFeatures {
     /// A page keeps who touched it last when it migrates. 6.12 loses that, as recordings of 6.12.95 show; when it began to is
     /// not known.
     pub migration_keeps_cpupid: bool,
-    /// 6.10, 7.2.
+    /// 6.10, 6.19.
     pub folio_test: FolioTest,
     /// 6.10: hint faults on large folios that are mapped by entries count, and migrate them.
     pub large_folios: bool,
     /// 6.7: where nodes take turns, a folio has the turn that it was allocated in; before, each of its pages has its own.
     pub folios_take_turns: bool,
-    /// 7.x: promotions into free space are counted apart (`pgpromote_candidate_nrl`).
+    /// 6.18: promotions into free space are counted apart (`pgpromote_candidate_nrl`).
     pub counts_unlimited_promotions: bool,
 }
 
@@ -111,17 +111,18 @@ impl NumaFeatures {
     pub(crate) const M4: NumaFeatures = NumaFeatures { turns_windows_first: true, ..NumaFeatures::R66 };
     pub(crate) const M5: NumaFeatures = NumaFeatures { finishes_begun_vmas: true, ..NumaFeatures::M4 };
     pub(crate) const M6: NumaFeatures = NumaFeatures { once_a_sequence: true, ..NumaFeatures::M5 };
-    pub(crate) const R67: NumaFeatures =
-        NumaFeatures { sequences_of_the_vma: true, folios_take_turns: true, ..NumaFeatures::M6 };
+    /// What 6.7 became; r67 is what followed it in 6.8.
+    pub(crate) const M67: NumaFeatures = NumaFeatures { folios_take_turns: true, ..NumaFeatures::M6 };
+    pub(crate) const R67: NumaFeatures = NumaFeatures { sequences_of_the_vma: true, ..NumaFeatures::M67 };
     pub(crate) const R610: NumaFeatures =
         NumaFeatures { folio_test: FolioTest::Sharers, large_folios: true, ..NumaFeatures::R67 };
     pub(crate) const Y612: NumaFeatures =
         NumaFeatures { revisits_idle_vmas: true, migration_keeps_cpupid: false, ..NumaFeatures::R610 };
     pub(crate) const Y612_LOC_CLEAR: NumaFeatures = NumaFeatures { loc_clear: true, ..NumaFeatures::Y612 };
-    pub(crate) const C72: NumaFeatures = NumaFeatures {
-        skips_single_node_cpusets: true,
-        folio_test: FolioTest::SharersAlsoHuge,
-        counts_unlimited_promotions: true,
-        ..NumaFeatures::Y612
-    };
+    pub(crate) const C616: NumaFeatures =
+        NumaFeatures { skips_single_node_cpusets: true, ..NumaFeatures::Y612 };
+    pub(crate) const C618: NumaFeatures =
+        NumaFeatures { counts_unlimited_promotions: true, ..NumaFeatures::C616 };
+    pub(crate) const C619: NumaFeatures =
+        NumaFeatures { folio_test: FolioTest::SharersAlsoHuge, ..NumaFeatures::C618 };
 }

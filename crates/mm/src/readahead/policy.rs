@@ -27,12 +27,12 @@
 pub struct ReadaheadFeatures {
     /// Until 6.5: the position moves while a request is still being served, so the rest of a request looks sequential.
     pub position_moves_within_request: bool,
-    /// Until 6.7: a page that is missing where the last window ended, or where its marker was, continues the window.
+    /// Until 6.10: a page that is missing where the last window ended, or where its marker was, continues the window.
     pub miss_continues_window: bool,
     /// Until 6.10: if a window's length of pages behind a marker is in memory, reading goes on behind them; later
     /// nothing is read.
     pub reads_past_cached: bool,
-    /// 6.14: a window that was made longer than usual by a large request stays so.
+    /// 6.13, and before that in the stable series of 6.12: a window that was made longer than usual by a large request stays so.
     pub keeps_long_windows: bool,
     /// 6.17: how large folios are is kept with the open file, a miss begins with single pages, and windows that a marker
     /// begins end at a multiple of the folios that they are to come in (of four pages where the file system has no large
@@ -42,7 +42,7 @@ pub struct ReadaheadFeatures {
     pub marks_next_folio: bool,
     /// 6.9: folios of two pages exist.
     pub has_order_1: bool,
-    /// 6.11: where a folio does not fit because some of its pages are in memory, the rest of the window comes page by page;
+    /// 6.11, and again from 6.14 on; what comes before that in 6.12 was undone in 6.12.5. Where a folio does not fit because some of its pages are in memory, the rest of the window comes page by page;
     /// before, as much as the window has, from there on.
     pub shortens_fallback: bool,
 }
@@ -60,16 +60,21 @@ impl ReadaheadFeatures {
     };
     pub(crate) const V6_6: ReadaheadFeatures =
         ReadaheadFeatures { position_moves_within_request: false, ..ReadaheadFeatures::V6_1 };
-    pub(crate) const V6_9: ReadaheadFeatures = ReadaheadFeatures {
+    pub(crate) const V6_8: ReadaheadFeatures =
+        ReadaheadFeatures { marks_next_folio: false, ..ReadaheadFeatures::V6_6 };
+    pub(crate) const V6_9: ReadaheadFeatures =
+        ReadaheadFeatures { has_order_1: true, ..ReadaheadFeatures::V6_8 };
+    pub(crate) const V6_11: ReadaheadFeatures = ReadaheadFeatures {
         miss_continues_window: false,
-        marks_next_folio: false,
-        has_order_1: true,
-        ..ReadaheadFeatures::V6_6
+        reads_past_cached: false,
+        shortens_fallback: true,
+        ..ReadaheadFeatures::V6_9
     };
-    pub(crate) const V6_11: ReadaheadFeatures =
-        ReadaheadFeatures { reads_past_cached: false, shortens_fallback: true, ..ReadaheadFeatures::V6_9 };
+    /// Late releases of 6.12 have it too.
+    pub(crate) const V6_13: ReadaheadFeatures =
+        ReadaheadFeatures { keeps_long_windows: true, shortens_fallback: false, ..ReadaheadFeatures::V6_11 };
     pub(crate) const V6_14: ReadaheadFeatures =
-        ReadaheadFeatures { keeps_long_windows: true, ..ReadaheadFeatures::V6_11 };
+        ReadaheadFeatures { shortens_fallback: true, ..ReadaheadFeatures::V6_13 };
     pub(crate) const V6_17: ReadaheadFeatures =
         ReadaheadFeatures { order_of_open_file: true, ..ReadaheadFeatures::V6_14 };
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   classic      distance <= working set ──────── rfc1: rule R, age counts evictions only
-//!   multi-gen    g61 ─► g65 ─► g67 ─► g614 ─► g72      mainline, 6.1 to 7.2
+//!   multi-gen    g61 ─► g65 ─► g67 ─► g614 ─► g617 ─► g71 ─► g72      mainline, 6.1 to 7.2
 //!                        └───► rfc4 ─► rfc6            rfc6: shadows keep the age too, distance promotes
 //! ```
 
@@ -97,6 +97,8 @@ pub struct GenFeatures {
     /// 6.17: a batch of eviction looks at no more folios than the priority asks for, and what memory.low and memory.min
     /// protect counts less, as with the classic LRU.
     pub scans_what_is_asked: bool,
+    /// 7.1: reclaim for a memory cgroup stops at a lruvec once it has enough.
+    pub stops_for_cgroups: bool,
     /// 6.14: generations of both types move on by themselves, aging runs as soon as only one more can be evicted, and
     /// types are compared by all their tiers.
     pub types_apart: bool,
@@ -134,12 +136,12 @@ pub struct ReclaimFeatures {
     /// `nonresident_age` counts activations too: by access, by refault, and folios that reclaim puts back active.
     /// Not with rfc1.
     pub ages_on_activation: bool,
-    /// 7.2: shadows of anonymous pages leave bits to the count of users of their swap entry.
+    /// 7.1: shadows of anonymous pages leave bits to the count of users of their swap entry.
     pub anon_shadows_narrower: bool,
     /// 6.12: the classic LRU reads statistics of memory cgroups that may be seconds old; before, it has them brought up
     /// to date whenever enough has changed.
     pub reads_late_stats: bool,
-    /// 7.2: what limits of memory cgroups have reclaimed counts as kswapd's or direct reclaim's too.
+    /// 7.1: what limits of memory cgroups have reclaimed counts as kswapd's or direct reclaim's too.
     pub counts_cgroup_reclaim: bool,
     /// 7.2: compaction wants no more free pages than 32, whatever the order (`compact_gap`).
     pub caps_compact_gap: bool,
@@ -162,6 +164,7 @@ impl GenFeatures {
         placement: Placement::Oldest,
         eviction_loop: EvictionLoop::AgingApart,
         scans_what_is_asked: false,
+        stops_for_cgroups: false,
         types_apart: false,
         sorts_writeback: true,
         faults_mark_accessed: false,
@@ -195,13 +198,14 @@ impl GenFeatures {
         ..GenFeatures::G67
     };
     const G617: GenFeatures = GenFeatures { scans_what_is_asked: true, ..GenFeatures::G614 };
+    const G71: GenFeatures = GenFeatures { stops_for_cgroups: true, ..GenFeatures::G617 };
     const G72: GenFeatures = GenFeatures {
         placement: Placement::Accessed,
         eviction_loop: EvictionLoop::FixedAmount,
         sorts_writeback: false,
         faults_mark_accessed: true,
         activate_rule: ActivateRule::WorkingsetInFault,
-        ..GenFeatures::G617
+        ..GenFeatures::G71
     };
     const RFC4: GenFeatures = GenFeatures { recent_needs_memcg: true, ..GenFeatures::G65 };
     const RFC6_V3: GenFeatures =
@@ -240,12 +244,13 @@ impl ReclaimFeatures {
         ReclaimFeatures { reads_late_stats: true, ..ReclaimFeatures::G67 };
     pub(crate) const G614: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G614);
     pub(crate) const G617: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G617);
-    pub(crate) const G72: ReclaimFeatures = ReclaimFeatures {
+    pub(crate) const G71: ReclaimFeatures = ReclaimFeatures {
         anon_shadows_narrower: true,
         counts_cgroup_reclaim: true,
-        caps_compact_gap: true,
-        ..ReclaimFeatures::G612.with(GenFeatures::G72)
+        ..ReclaimFeatures::G612.with(GenFeatures::G71)
     };
+    pub(crate) const G72: ReclaimFeatures =
+        ReclaimFeatures { caps_compact_gap: true, ..ReclaimFeatures::G71.with(GenFeatures::G72) };
     pub(crate) const RFC1: ReclaimFeatures = ReclaimFeatures {
         distance_rule: DistanceRule::Throttled,
         ages_on_activation: false,
