@@ -6,6 +6,7 @@ use crate::table::Grid;
 use crate::terminal;
 use crate::verify::MECHANISMS;
 use clap::ValueEnum;
+use lab::dates::{Rule, rules};
 use lab::metric::{METRICS, Metric};
 use lab::published::Mechanism;
 use lab::scenario::{Scenario, load_machine, machine_names};
@@ -14,12 +15,13 @@ use mm::series::MAINLINE;
 use mm::{Series, Variant};
 use serde::Serialize;
 
-/// List scenarios, machines, variants, releases, settings, metrics, published tables, studies and what can be verified
+/// List scenarios, machines, variants, releases, dates of rules, settings, metrics, published tables, studies and what can be verified
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   mmtwin list
   mmtwin list settings
+  mmtwin list dates
   mmtwin list --json")]
 pub struct Arguments {
     /// Only this part
@@ -36,6 +38,7 @@ enum Part {
     Machines,
     Variants,
     Releases,
+    Dates,
     Settings,
     Metrics,
     Published,
@@ -49,6 +52,7 @@ struct Lists {
     machines: Vec<MachineLine>,
     variants: Vec<VariantLine>,
     releases: Vec<ReleaseLine>,
+    dates: Vec<Rule>,
     settings: Vec<SettingLine>,
     metrics: &'static [Metric],
     published: Vec<PublishedLine>,
@@ -154,6 +158,7 @@ impl Lists {
             machines,
             variants: variants.collect(),
             releases: releases.iter().map(|&(release, variant)| ReleaseLine { release, variant }).collect(),
+            dates: rules(),
             settings: settings.collect(),
             metrics: METRICS,
             published,
@@ -197,6 +202,17 @@ impl Lists {
                 self.releases.iter().for_each(|r| grid.row([r.release, r.variant]));
                 grid
             }
+            Part::Dates => {
+                let mut grid = Grid::new(&["rule", "releases", "how it is known"]);
+                for rule in &self.dates {
+                    let known = format!("{:?}", rule.known).to_lowercase();
+                    let commit = rule.commit.as_ref().map(|commit| format!("{commit} "));
+                    let subject = rule.subject.as_deref().unwrap_or_default();
+                    let text = format!("{}{subject}\n{known}: {}", commit.unwrap_or_default(), rule.evidence);
+                    grid.row([rule.name(), rule.releases(), text]);
+                }
+                grid
+            }
             Part::Settings => {
                 let mut grid = Grid::new(&["setting", "what it does"]);
                 for s in &self.settings {
@@ -231,7 +247,9 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return json::print("list", &lists);
     }
-    let parts = Part::value_variants().iter().filter(|part| arguments.part.is_none_or(|only| only == **part));
+    // The dates are longer than all the rest.
+    let is_wanted = |part: &&Part| arguments.part.map_or(**part != Part::Dates, |only| only == **part);
+    let parts = Part::value_variants().iter().filter(is_wanted);
     let pieces: Vec<String> = parts.map(|part| lists.grid(*part).render()).collect();
     terminal::print(&pieces.join("\n\n"))
 }

@@ -8,6 +8,7 @@
 
 pub mod calibration;
 pub mod comparison;
+pub mod dates;
 pub mod equilibrium;
 pub mod experiment;
 mod heeded;

@@ -1,6 +1,6 @@
 //! The page docs/src/reference/names.md lists settings, counters, categories of time, metrics and variants, and
-//! docs/src/reference/bounds.md the numbers that keys of scenarios take. All of them are declared once, in code; this test
-//! keeps the pages equal to the declarations.
+//! docs/src/reference/bounds.md the numbers that keys of scenarios take, docs/src/reference/dates.md when each rule of a kernel
+//! came. All of them are declared once, in code; this test keeps the pages equal to the declarations.
 //!
 //! After a declaration has changed: `make reference` writes the pages anew.
 
@@ -8,6 +8,7 @@ use lab::scenario::Scenario;
 use mm::huge_memory::stats::MthpStat;
 use mm::series::RELEASES;
 use mm::{Category, Event, SETTINGS, Series};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use workload::keys::{Key, Takes, Value};
 
@@ -153,9 +154,39 @@ fn is_written(name: &str, page: &str) -> bool {
     std::fs::read_to_string(&path).unwrap_or_default() == page
 }
 
+/// When each rule came.
+fn dates() -> String {
+    let mut text = String::from(
+        "# Dates of rules\n\n\
+         Which releases have each rule that tells kernels apart, and how that is known. A rule is a field of a feature struct in \
+         `crates/mm/src`, or one of its values. *source*: read in the sources of a release without and of one with it; \
+         *changelog*: in a list of a release's changes; *mail*: a patch or a pull request says so; *recording*: a kernel's own \
+         behaviour shows it; *guess*: none of these. A commit is given where its identifier was read. A variant stands for late \
+         releases of its stable series where those are recorded (6.1, 6.12, 6.18).\n\n\
+         Also `mmtwin list dates`, with `--json` for programs. Declared in `crates/mm/src/dates.toml`; tests hold it against the \
+         variant of every release.\n\n",
+    );
+    let structures = lab::dates::rules().into_iter().map(|rule| rule.structure).collect::<BTreeSet<_>>();
+    for structure in structures {
+        writeln!(text, "## {structure}\n").unwrap();
+        let rules = lab::dates::rules().into_iter().filter(|rule| rule.structure == structure);
+        table(
+            &mut text,
+            ["rule", "releases", "stable releases", "change", "known by"],
+            rules.map(|rule| {
+                let commit = rule.commit.as_deref().map(|commit| format!(" ({commit})")).unwrap_or_default();
+                let change = format!("{}{commit}", rule.subject.as_deref().unwrap_or_default());
+                let known = format!("{:?}: {}", rule.known, rule.evidence).to_string();
+                [code(&rule.name()), rule.releases(), rule.stable.clone().unwrap_or_default(), change, known]
+            }),
+        );
+    }
+    text
+}
+
 #[test]
 fn names_and_bounds_are_on_their_pages() {
-    for (name, page) in [("names.md", page()), ("bounds.md", bounds())] {
+    for (name, page) in [("names.md", page()), ("bounds.md", bounds()), ("dates.md", dates())] {
         assert!(
             is_written(name, &page),
             "docs/src/reference/{name} does not say what the code declares; run: make reference"

@@ -163,7 +163,8 @@ impl Features {
     pub(crate) const MAINLINE_6_3: Features =
         Features { reclaim: ReclaimFeatures::G63, ..Features::MAINLINE_6_2 };
     pub(crate) const MAINLINE_6_4: Features = Features { numa: NumaFeatures::P4, ..Features::MAINLINE_6_3 };
-    pub(crate) const MAINLINE_6_5: Features = Features { numa: NumaFeatures::P4, ..Features::BASE };
+    pub(crate) const MAINLINE_6_5: Features =
+        Features { readahead: ReadaheadFeatures::V6_1, numa: NumaFeatures::P4, ..Features::BASE };
     pub(crate) const MAINLINE_6_7: Features = Features {
         free_high_batch: Some(CacheRule::LastLevelOverThreeBatches),
         auto_tuning: Some(Decay::Eighth),

@@ -339,6 +339,9 @@ pub const MAINLINE: &[Variant] = &[
     ),
 ];
 
+/// When each rule of these kernels came, and how that is known: TOML.
+pub const DATES: &str = include_str!("dates.toml");
+
 /// Kernel releases and the variant each one is, in every series.
 pub const RELEASES: &[(&str, &str)] = &[
     ("6.1", "mainline-6.1"),

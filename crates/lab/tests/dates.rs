@@ -1,0 +1,103 @@
+//! crates/mm/src/dates.toml against the feature structs and against what the variant of each release has.
+
+use lab::dates::{Rule, rules};
+use mm::Variant;
+use mm::series::RELEASES;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Files with feature structs, below crates/mm/src.
+const FILES: [&str; 6] = [
+    "features.rs",
+    "vmscan/features.rs",
+    "hugetlb/features.rs",
+    "huge_memory/features.rs",
+    "numa/features.rs",
+    "readahead/policy.rs",
+];
+
+/// Fields that are structs themselves.
+const PARTS: [&str; 6] = ["hugetlb", "reclaim", "readahead", "numa", "folios", "generations"];
+
+/// Struct and field of every rule in the sources.
+fn declared() -> BTreeSet<(String, String)> {
+    let mut found = BTreeSet::new();
+    for file in FILES {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mm/src").join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        let mut structure = None;
+        for line in text.lines() {
+            let name = line.strip_prefix("pub struct ").and_then(|rest| rest.strip_suffix(" {"));
+            if let Some(name) = name.filter(|name| name.ends_with("Features")) {
+                structure = Some(name.to_string());
+            } else if line == "}" {
+                structure = None;
+            } else if let (Some(structure), Some(rest)) = (&structure, line.strip_prefix("    pub ")) {
+                let (field, _) = rest.split_once(':').unwrap();
+                if !PARTS.contains(&field) {
+                    found.insert((structure.clone(), field.to_string()));
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_rule_has_a_date_and_every_date_a_rule() {
+    let dated: BTreeSet<(String, String)> =
+        rules().into_iter().map(|rule| (rule.structure, rule.field)).collect();
+    let declared = declared();
+    assert!(declared.len() > 80, "{declared:?}");
+    assert_eq!(declared.difference(&dated).collect::<Vec<_>>(), [&(String::new(), String::new()); 0]);
+    assert_eq!(dated.difference(&declared).collect::<Vec<_>>(), [&(String::new(), String::new()); 0]);
+}
+
+/// Whether the variant of a release has a rule.
+fn has(rule: &Rule, release: &str) -> bool {
+    let features = format!("{:?}", Variant::of_release(release).unwrap().features);
+    // The struct's own text, and in it the field's.
+    let Some(at) = features.find(&format!("{} {{", rule.structure)) else { return false };
+    let text = &features[at..];
+    let field = format!(" {}: ", rule.field);
+    let text = &text[text.find(&field).unwrap() + field.len()..];
+    let ends = |character: char| matches!(character, ',' | '}');
+    let value = match &rule.value {
+        Some(value) => {
+            let words = text
+                .split(ends)
+                .next()
+                .unwrap()
+                .split(|character: char| !(character.is_alphanumeric() || character == '_'));
+            return words.into_iter().any(|word| word == value);
+        }
+        None => text.split(ends).next().unwrap().trim(),
+    };
+    !matches!(value, "false" | "None" | "15")
+}
+
+#[test]
+fn variants_have_rules_from_the_release_on_that_the_date_says() {
+    let mut wrong = Vec::new();
+    for rule in rules() {
+        let with: Vec<&str> =
+            RELEASES.iter().map(|&(release, _)| release).filter(|release| has(&rule, release)).collect();
+        let known = |release: &str| RELEASES.iter().any(|&(known, _)| known == release);
+        let first = rule.variant.as_deref().or(rule.since.as_deref());
+        let expected_first = match first {
+            _ if rule.posted => None,
+            Some(first) => Some(first).filter(|first| known(first)),
+            None => Some(RELEASES[0].0),
+        };
+        if with.first().copied() != expected_first {
+            wrong.push(format!("{}: {} from {:?} on, {first:?}", rule.structure, rule.name(), with.first()));
+        }
+        if let Some(until) = rule.until.as_deref()
+            && with.last() != Some(&until)
+        {
+            wrong.push(format!("{}: {} until {:?}, {until}", rule.structure, rule.name(), with.last()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
