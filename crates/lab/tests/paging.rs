@@ -292,3 +292,58 @@ fn a_transaction_does_not_begin_before_its_thread() {
         seconds(&at_once)
     );
 }
+
+/// A group of 64 MiB whose page cache is 56 MiB that may stay dirty, until another process of it needs 32 MiB; pages written,
+/// processes killed, and what the output says of that.
+fn dirty_group(variant: &str) -> (f64, u64, Vec<String>) {
+    let workload = "files = \"sata-ssd\"\ncgroup_max_mib = [64]\nmilliseconds = 10000";
+    let writer =
+        "threads = 1\nobject = \"file\"\nmib = 56\nwrite = true\npattern = { kind = \"once\" }\npages = 8";
+    let late = "threads = 1\nobject = \"memory\"\nmib = 32\nwrite = true\npattern = { kind = \"once\" }\nstart_milliseconds = 3000";
+    let scenario = paging_scenario::scenario("epyc-7k62-32g", workload, &[writer, late]);
+    let machine = load_machine("epyc-7k62-32g").unwrap();
+    let settings = [
+        ("vm.dirty_ratio", "95"),
+        ("vm.dirty_background_ratio", "94"),
+        ("vm.dirty_writeback_centisecs", "0"),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_string(), value.to_string()));
+    let outcome = run(&scenario.run(variant, 1, &machine, &BTreeMap::from(settings)).unwrap()).unwrap();
+    (outcome.get(metric::NR_WRITTEN).unwrap(), outcome.counters.get(Event::OomKill), outcome.notes)
+}
+
+#[test]
+fn dirty_pages_are_written_for_reclaim_where_the_release_does_so_or_a_process_goes() {
+    for variant in ["cls", "mainline-6.13", "mainline-6.18", "mainline-7.2"] {
+        let (written, killed, notes) = dirty_group(variant);
+        assert!(written > 1000.0 && killed == 0 && notes.is_empty(), "{variant}: {written}, {notes:?}");
+    }
+    for variant in ["mainline-6.1", "mainline-6.7", "mainline-6.12"] {
+        let (written, killed, notes) = dirty_group(variant);
+        assert_eq!((written, killed, notes.len()), (0.0, 1, 1), "{variant}");
+        assert!(notes[0].contains("memory.max of 64.0 MiB") && notes[0].contains("process 1"), "{notes:?}");
+    }
+}
+
+/// Two processes with more memory than there is, the rest of it a file, where what was used within five seconds stays.
+#[test]
+fn one_process_is_killed_and_others_go_on() {
+    let workload =
+        "files = \"nvme\"\nswap = \"zram\"\nswap_mib = 2048\nheld_mib = 28000\nmilliseconds = 8000";
+    let large =
+        "threads = 2\nobject = \"memory\"\nmib = 2200\nwrite = true\npattern = { kind = \"uniform\" }";
+    let small = "threads = 1\nobject = \"file\"\nmib = 200\nshared = true\npattern = { kind = \"uniform\" }";
+    let scenario = paging_scenario::scenario("epyc-7k62-32g", workload, &[large, small]);
+    let machine = load_machine("epyc-7k62-32g").unwrap();
+    let settings = BTreeMap::from([("lru_gen/min_ttl_ms".to_string(), "5000".to_string())]);
+    let outcome = run(&scenario.run("mainline-6.12", 1, &machine, &settings).unwrap()).unwrap();
+    assert_eq!(outcome.counters.get(Event::OomKill), 1, "{:?}", outcome.notes);
+    assert!(outcome.notes[0].contains("lru_gen/min_ttl_ms; killed: process 0"), "{:?}", outcome.notes);
+    // The reader of the file goes on to the end.
+    assert_eq!(outcome.virtual_seconds, 8.0);
+    let [.., before, last] = [6.0, 7.0, 8.0].map(|second| {
+        let sample = outcome.series.iter().find(|s| s.seconds == second && s.name == "transactions");
+        sample.map_or(0.0, |sample| sample.value)
+    });
+    assert!(last > before && before > 0.0, "{before}, {last}");
+}

@@ -215,6 +215,7 @@ impl Features {
     };
     pub(crate) const MAINLINE_6_13: Features = Features {
         zoneinfo_prints_bounds: true,
+        reclaim: ReclaimFeatures::G613,
         folios: FolioFeatures::MAINLINE_6_13,
         ..Features::MAINLINE_6_12
     };

@@ -20,8 +20,8 @@ use crate::lruvec::{GENS, Lruvec, generation};
 use crate::memory_map::ZoneType;
 use crate::mlock;
 use crate::page_alloc::MemoryManager;
-use crate::vmscan::features::{ActivateRule, EvictionLoop, GenFeatures, RefsScheme};
-use crate::vmscan::policy::{DEF_PRIORITY, compact_gap, unprotected};
+use crate::vmscan::features::{ActivateRule, EvictionLoop, FlusherRule, GenFeatures, RefsScheme};
+use crate::vmscan::policy::{DEF_PRIORITY, compact_gap, is_all_dirty, unprotected};
 use crate::vmscan::{ScanControl, skip_event};
 use crate::watermark::Mark;
 use crate::workingset::LruType;
@@ -167,11 +167,27 @@ impl MemoryManager {
         f: &GenFeatures,
         sc: &mut ScanControl,
     ) -> bool {
+        let rotate = match f.eviction_loop {
+            EvictionLoop::FixedAmount => self.shrink_fixed_amount(machine, cpu, lruvec, f, sc),
+            _ => self.shrink_by_priority(machine, cpu, lruvec, f, sc),
+        };
+        if f.wakes_flushers == FlusherRule::AllTaken && is_all_dirty(sc.unqueued_dirty, sc.file_taken) {
+            self.wakeup_flusher_threads();
+        }
+        rotate
+    }
+
+    /// Until 7.1: what the priority asks for is found anew before each batch.
+    fn shrink_by_priority(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        lruvec: LruvecId,
+        f: &GenFeatures,
+        sc: &mut ScanControl,
+    ) -> bool {
         let swappiness = self.swappiness(lruvec, sc);
         let memcg = self.lruvecs[lruvec.0 as usize].memcg;
-        if f.eviction_loop == EvictionLoop::FixedAmount {
-            return self.shrink_fixed_amount(machine, cpu, lruvec, f, swappiness, sc);
-        }
         let mut scanned = 0;
         loop {
             if self.is_below_min(memcg, sc.target) {
@@ -202,15 +218,16 @@ impl MemoryManager {
         }
     }
 
+    /// 7.2: the amount is fixed first.
     fn shrink_fixed_amount(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         lruvec: LruvecId,
         f: &GenFeatures,
-        swappiness: u64,
         sc: &mut ScanControl,
     ) -> bool {
+        let swappiness = self.swappiness(lruvec, sc);
         let memcg = self.lruvecs[lruvec.0 as usize].memcg;
         let (total, usage) = (self.evictable(lruvec, f, swappiness).total, self.memcgs.get(memcg).current);
         let mut left = unprotected(total, self.protection(memcg, sc), usage) >> sc.priority;
@@ -286,20 +303,27 @@ impl MemoryManager {
             }
         }
         let swapped = lru_type == LruType::Anon && !folios.is_empty();
+        let isolated = self.pages_of(&folios);
+        if lru_type == LruType::File {
+            sc.file_taken += isolated;
+        }
         let mut may_retry = true;
         while !folios.is_empty() {
             let outcome = self.shrink_folio_list(machine, cpu, &mut folios, sc);
             sc.nr_reclaimed += outcome.reclaimed;
             sc.unqueued_dirty += outcome.unqueued_dirty;
+            if f.wakes_flushers == FlusherRule::AllIsolated
+                && may_retry
+                && is_all_dirty(outcome.unqueued_dirty, isolated)
+            {
+                self.wakeup_flusher_threads();
+            }
             self.count_reclaimed(sc, lru_type, outcome.reclaimed);
             let clean = self.place_survivors(id, f, lru_type, &mut folios, may_retry);
             self.lruvecs[id.0 as usize].lock.move_pages(machine, cpu, folios.len());
             self.move_folios_to_lru(id, &folios);
             folios = clean;
             may_retry = false;
-        }
-        if sc.unqueued_dirty > 0 {
-            self.wakeup_flusher_threads();
         }
         Evicted { scanned, swapped }
     }
@@ -501,8 +525,10 @@ impl MemoryManager {
                 self.folios.move_to_tail(lruvec.generations.list_of(next, lru_type, zone), folio);
             }
             Sorted::Writeback => {
-                if flags.has(FolioFlags::DIRTY) && !flags.has(FolioFlags::WRITEBACK) {
-                    sc.unqueued_dirty += flags.nr_pages();
+                if flags.has(FolioFlags::DIRTY) && lru_type == LruType::File {
+                    sc.file_taken += flags.nr_pages();
+                    let nobody_writes = !flags.has(FolioFlags::WRITEBACK);
+                    sc.unqueued_dirty += if nobody_writes { flags.nr_pages() } else { 0 };
                 }
                 let next = inc_gen(&mut self.folios, lruvec, f, folio, true);
                 self.folios.move_to_head(lruvec.generations.list_of(next, lru_type, zone), folio);

@@ -239,10 +239,9 @@ impl MemoryManager {
             outcome.written,
             scanned.saturating_sub(outcome.reclaimed),
         );
-        if outcome.unqueued_dirty == taken {
+        if policy::is_all_dirty(outcome.unqueued_dirty, taken) {
             self.wakeup_flusher_threads();
         }
-        sc.unqueued_dirty += outcome.unqueued_dirty;
         outcome.reclaimed
     }
 
@@ -297,7 +296,7 @@ impl MemoryManager {
         }
     }
 
-    fn pages_of(&self, folios: &[FolioId]) -> u64 {
+    pub(crate) fn pages_of(&self, folios: &[FolioId]) -> u64 {
         folios.iter().map(|&id| self.folios.flags[id].nr_pages()).sum()
     }
 

@@ -87,6 +87,18 @@ pub enum EvictionLoop {
     FixedAmount,
 }
 
+/// When the multi-gen LRU has flushers write, so that it finds clean pages later. The classic LRU does where all that a batch has
+/// taken is dirty and nobody is writing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlusherRule {
+    /// Never: who makes pages dirty does, or time.
+    Never,
+    /// 6.13: where a lruvec has been reclaimed from and all of files that was taken, also what was moved on for being dirty, is.
+    AllTaken,
+    /// 7.2: as the classic LRU.
+    AllIsolated,
+}
+
 /// What the multi-gen LRU of one kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenFeatures {
@@ -97,6 +109,8 @@ pub struct GenFeatures {
     /// 6.17: a batch of eviction looks at no more folios than the priority asks for, and what memory.low and memory.min
     /// protect counts less, as with the classic LRU.
     pub scans_what_is_asked: bool,
+    /// 6.13, 7.2.
+    pub wakes_flushers: FlusherRule,
     /// 7.1: reclaim for a memory cgroup stops at a lruvec once it has enough.
     pub stops_for_cgroups: bool,
     /// 6.14: generations of both types move on by themselves, aging runs as soon as only one more can be evicted, and
@@ -164,6 +178,7 @@ impl GenFeatures {
         placement: Placement::Oldest,
         eviction_loop: EvictionLoop::AgingApart,
         scans_what_is_asked: false,
+        wakes_flushers: FlusherRule::Never,
         stops_for_cgroups: false,
         types_apart: false,
         sorts_writeback: true,
@@ -189,13 +204,14 @@ impl GenFeatures {
         restores_refs: true,
         ..GenFeatures::G65
     };
+    const G613: GenFeatures = GenFeatures { wakes_flushers: FlusherRule::AllTaken, ..GenFeatures::G67 };
     const G614: GenFeatures = GenFeatures {
         placement: Placement::Workingset,
         types_apart: true,
         refs_scheme: RefsScheme::WorkingsetApart,
         recent_rule: RecentRule::LastGenerations,
         activate_rule: ActivateRule::InFault,
-        ..GenFeatures::G67
+        ..GenFeatures::G613
     };
     const G617: GenFeatures = GenFeatures { scans_what_is_asked: true, ..GenFeatures::G614 };
     const G71: GenFeatures = GenFeatures { stops_for_cgroups: true, ..GenFeatures::G617 };
@@ -205,6 +221,7 @@ impl GenFeatures {
         sorts_writeback: false,
         faults_mark_accessed: true,
         activate_rule: ActivateRule::WorkingsetInFault,
+        wakes_flushers: FlusherRule::AllIsolated,
         ..GenFeatures::G71
     };
     const RFC4: GenFeatures = GenFeatures { recent_needs_memcg: true, ..GenFeatures::G65 };
@@ -242,6 +259,7 @@ impl ReclaimFeatures {
     pub(crate) const G67: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G67);
     pub(crate) const G612: ReclaimFeatures =
         ReclaimFeatures { reads_late_stats: true, ..ReclaimFeatures::G67 };
+    pub(crate) const G613: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G613);
     pub(crate) const G614: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G614);
     pub(crate) const G617: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G617);
     pub(crate) const G71: ReclaimFeatures = ReclaimFeatures {

@@ -90,7 +90,9 @@ pub(crate) struct ScanControl {
     pub file_is_tiny: bool,
     /// What reclaim of each type has cost lately.
     pub cost: [u64; 2],
-    /// Dirty pages that nobody was writing.
+    /// Pages of files that the multi-gen LRU has isolated, or moved on for being dirty, since the call began.
+    pub file_taken: u64,
+    /// Those that are dirty and that nobody was writing.
     pub unqueued_dirty: u64,
     /// It walks page tables of the group at hand, so that it may move folios between generations by the batch (`mm_walk`).
     pub mm_walk: bool,
@@ -120,6 +122,7 @@ impl ScanControl {
             cache_trim_mode_failed: false,
             file_is_tiny: false,
             cost: [0; 2],
+            file_taken: 0,
             unqueued_dirty: 0,
             mm_walk: false,
             memcgs_need_aging: true,
@@ -397,9 +400,11 @@ impl MemoryManager {
             && !sc.is_for_cgroup()
             && f.eviction_loop != features::EvictionLoop::AgingApart
         {
+            (sc.file_taken, sc.unqueued_dirty) = (0, 0);
             return self.lru_gen_shrink_node(machine, cpu, node, f, sc);
         }
         loop {
+            (sc.file_taken, sc.unqueued_dirty) = (0, 0);
             let reclaimed = sc.nr_reclaimed;
             if self.generations().is_none() {
                 self.prepare_scan_control(machine, cpu, node, sc);

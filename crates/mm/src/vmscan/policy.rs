@@ -119,6 +119,11 @@ pub fn effective_protection(
     protected + share(unclaimed, unprotected, parent_usage - siblings_protected)
 }
 
+/// Whether nothing can go before flushers have written: all that was `taken` is dirty, and nobody is writing it.
+pub fn is_all_dirty(dirty: u64, taken: u64) -> bool {
+    dirty > 0 && dirty == taken
+}
+
 /// What it costs to have reclaimed pages of one type: `io` pages were written, or read again, and `rotated` looked at in
 /// vain.
 pub fn reclaim_cost(f: &ReclaimFeatures, io: u64, rotated: u64) -> u64 {
