@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a function calls that opens or unpacks a file, or parses a document.
-const OPENING: [&str; 12] = [
+const OPENING: [&str; 14] = [
     "File::open(",
     "fs::read(",
     "read_to_string(",
@@ -27,7 +27,9 @@ const OPENING: [&str; 12] = [
     "Decoder::new(",
     "Decoder::with_buffer(",
     "Reader::from_reader(",
-    "ParquetRecordBatchReaderBuilder::",
+    "Footer::read(",
+    "TableReader::new(",
+    "ParquetMetaDataReader::",
 ];
 
 /// What the name of a function begins with that makes something of bytes or text.

@@ -59,7 +59,7 @@ pub mod keys;
 pub mod mappings;
 pub mod output;
 mod parquet_file;
-mod parquet_size;
 pub mod process;
+pub mod table;
 pub mod threads;
 pub mod trace;

@@ -6,39 +6,41 @@
 //!   finish   document, hash, footer ──► the file's name
 //! ```
 
-use std::sync::Arc;
-
-use arrow_array::RecordBatch;
-use arrow_schema::Schema;
-use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::WriterPropertiesBuilder;
 
 use crate::content_hash::ContentHasher;
 use crate::output::OutputFile;
+use crate::table::{Field, Rows, TableWriter};
 use crate::trace::TraceError;
+
+/// Rows that are handed to [`ParquetFile::write`] at a time.
+pub(crate) const BATCH: usize = 1 << 16;
+
+/// Rows in one row group: what a writer holds in memory.
+const ROW_GROUP_ROWS: usize = 1 << 20;
 
 /// A Parquet file that is being written. Dropped unfinished, it leaves what was there.
 pub(crate) struct ParquetFile {
     name: String,
     hasher: ContentHasher,
-    writer: ArrowWriter<OutputFile>,
+    writer: TableWriter<OutputFile>,
+    /// The next row group's.
+    rows: Vec<Rows>,
 }
 
 impl ParquetFile {
-    /// Begins to write rows of `schema` to `output`.
+    /// Begins to write rows of `fields` to `output`.
     pub fn create(
         output: OutputFile,
-        schema: Arc<Schema>,
-        properties: WriterProperties,
+        fields: &[Field],
+        properties: WriterPropertiesBuilder,
     ) -> Result<ParquetFile, TraceError> {
         let name = output.path().display().to_string();
-        let failed = |source| TraceError::Write { file: name.clone(), source };
-        let hasher =
-            ContentHasher::new(&schema).map_err(|error| failed(ParquetError::External(error.into())))?;
-        let writer = ArrowWriter::try_new(output, schema, Some(properties)).map_err(failed)?;
-        Ok(ParquetFile { name, hasher, writer })
+        let writer = TableWriter::new(output, fields, properties)
+            .map_err(|source| TraceError::Write { file: name.clone(), source })?;
+        Ok(ParquetFile { name, hasher: ContentHasher::new(fields), writer, rows: Vec::new() })
     }
 
     /// The name that it will bear.
@@ -47,22 +49,31 @@ impl ParquetFile {
     }
 
     /// Adds rows.
-    pub fn write(&mut self, batch: Result<RecordBatch, ParquetError>) -> Result<(), TraceError> {
-        let write = || {
-            let batch = batch?;
-            self.hasher.add(&batch).map_err(|error| ParquetError::External(error.into()))?;
-            self.writer.write(&batch)
-        };
-        write().map_err(|source| TraceError::Write { file: self.name.clone(), source })
+    pub fn write(&mut self, rows: Rows) -> Result<(), TraceError> {
+        let hashed = self.hasher.add(&rows).map_err(|error| ParquetError::External(error.into()));
+        hashed.map_err(|source| TraceError::Write { file: self.name.clone(), source })?;
+        self.rows.push(rows);
+        if self.rows.iter().map(Rows::count).sum::<usize>() < ROW_GROUP_ROWS {
+            Ok(())
+        } else {
+            self.write_group()
+        }
+    }
+
+    fn write_group(&mut self) -> Result<(), TraceError> {
+        let rows = std::mem::take(&mut self.rows);
+        self.writer
+            .write(&rows.iter().collect::<Vec<_>>())
+            .map_err(|source| TraceError::Write { file: self.name.clone(), source })
     }
 
     /// Adds `document` under `key` and gives the file its name. Returns its size in bytes.
-    pub fn finish(self, key: &str, document: String) -> Result<u64, TraceError> {
-        let ParquetFile { name, hasher, mut writer } = self;
+    pub fn finish(mut self, key: &str, document: String) -> Result<u64, TraceError> {
+        self.write_group()?;
+        let ParquetFile { name, hasher, writer, .. } = self;
         let hash = hasher.finish(&[(key, &document)]);
-        writer.append_key_value_metadata(KeyValue::new(key.to_string(), document));
-        writer.append_key_value_metadata(hash.key_value());
-        let output = writer.into_inner().map_err(|source| TraceError::Write { file: name, source })?;
+        let texts = [KeyValue::new(key.to_string(), document), hash.key_value()];
+        let output = writer.finish(texts).map_err(|source| TraceError::Write { file: name, source })?;
         Ok(output.finish()?)
     }
 }

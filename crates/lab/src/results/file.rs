@@ -15,29 +15,21 @@ use super::ResultsError;
 use super::directory;
 use super::identity::{DescribedRun, hash};
 use super::record::Record;
-use super::rows::{self, SCHEMA, TEXT};
+use super::rows::{self, FIELDS};
 use super::summary::Entry;
 use super::{Program, whole_file};
-use arrow_array::RecordBatch;
 use bytes::Bytes;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
-};
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{KeyValue, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::ChunkReader;
-use parquet::schema::types::ColumnPath;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use workload::content_hash::ContentHasher;
-use workload::trace::unpanicked;
+use workload::table::{Footer, Rows, TableReader, TableWriter};
 
 /// Name and version of the layout.
 pub const SCHEMA_NAME: &str = "mmtwin-results/2";
@@ -64,13 +56,14 @@ struct Index {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StoredRun {
     pub entry: Entry,
-    pub rows: RecordBatch,
+    pub rows: Rows,
 }
 
-fn content(entry: &Entry, rows: &RecordBatch) -> Result<String, String> {
+/// The hash of a run's values and of what the list of runs says of it.
+pub(super) fn content(entry: &Entry, rows: &Rows) -> Result<String, String> {
     let unhashed = Entry { content: String::new(), ..entry.clone() };
     let summary = serde_json::to_string(&unhashed).map_err(|error| error.to_string())?;
-    let mut hasher = ContentHasher::new(&SCHEMA).map_err(|error| error.to_string())?;
+    let mut hasher = ContentHasher::new(&FIELDS);
     hasher.add(rows).map_err(|error| error.to_string())?;
     Ok(hasher.finish(&[("run", &summary)]).digest())
 }
@@ -78,31 +71,22 @@ fn content(entry: &Entry, rows: &RecordBatch) -> Result<String, String> {
 impl StoredRun {
     /// `record`, which `program` made of `described`.
     pub fn new(described: &DescribedRun, program: &Program, record: &Record) -> StoredRun {
-        let rows = rows::batch(described, program, record);
+        let rows = rows::rows(described, program, record);
         let mut entry = Entry {
             summary: described.summary.clone(),
             mmtwin: program.version.clone(),
             commit: program.commit.clone(),
-            rows: rows.num_rows(),
+            rows: rows.count(),
             content: String::new(),
         };
         entry.content = content(&entry, &rows).expect("all columns have a hash");
         StoredRun { entry, rows }
     }
 
-    /// Leaves the first `rows` rows, as if there had never been more.
-    #[cfg(test)]
-    pub fn cut(&mut self, rows: usize) {
-        self.rows = self.rows.slice(0, rows);
-        self.entry.rows = rows;
-        self.entry.content = content(&self.entry, &self.rows).unwrap();
-    }
-
     /// Whether the other says the same of the same run, whoever made it.
     pub fn says_the_same(&self, other: &StoredRun) -> bool {
-        let columns = SCHEMA.fields().iter().map(|field| field.name().as_str());
-        let deciding = columns.filter(|name| !rows::MAKER.contains(name));
-        deciding.into_iter().all(|name| self.rows.column_by_name(name) == other.rows.column_by_name(name))
+        let mut columns = FIELDS.iter().zip(self.rows.columns().iter().zip(other.rows.columns()));
+        columns.all(|(field, (own, others))| rows::MAKER.contains(&field.name()) || own == others)
     }
 }
 
@@ -118,24 +102,23 @@ fn encode(output: impl Write + Send, runs: &[&StoredRun]) -> Result<(), ParquetE
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(level)?))
         .set_statistics_enabled(EnabledStatistics::None)
-        .set_offset_index_disabled(true)
-        .set_max_row_group_row_count(None)
-        .set_column_dictionary_enabled(ColumnPath::from(TEXT), false)
-        .build();
-    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
-    let mut writer = ArrowWriter::try_new_with_options(output, SCHEMA.clone(), options)?;
+        .set_offset_index_disabled(true);
+    let mut table = TableWriter::new(output, &FIELDS, properties)?;
+    let (mut group, mut rows) = (Vec::new(), 0);
     for run in runs {
-        writer.write(&run.rows)?;
-        if writer.in_progress_rows() >= ROWS_OF_A_GROUP {
-            writer.flush()?;
+        group.push(&run.rows);
+        rows += run.entry.rows;
+        if rows >= ROWS_OF_A_GROUP {
+            table.write(&group)?;
+            (group, rows) = (Vec::new(), 0);
         }
     }
+    table.write(&group)?;
     let index =
         Index { schema: SCHEMA_NAME.into(), runs: runs.iter().map(|run| run.entry.clone()).collect() };
     let index = serde_json::to_string(&index).map_err(|error| ParquetError::External(error.into()))?;
-    writer.append_key_value_metadata(KeyValue::new(INDEX_HASH.into(), hash(index.as_bytes())));
-    writer.append_key_value_metadata(KeyValue::new(INDEX.into(), index));
-    writer.close()?;
+    let hash = KeyValue::new(INDEX_HASH.into(), hash(index.as_bytes()));
+    table.finish([hash, KeyValue::new(INDEX.into(), index)])?;
     Ok(())
 }
 
@@ -148,7 +131,7 @@ fn open(path: &Path) -> Result<File, ResultsError> {
 #[derive(Debug)]
 pub(super) struct ResultsFile {
     path: PathBuf,
-    footer: Arc<ParquetMetaData>,
+    footer: Footer,
     entries: Vec<Entry>,
 }
 
@@ -161,11 +144,10 @@ impl ResultsFile {
     /// Reads the footer of `input`, which errors call `path`.
     pub fn read(path: &Path, input: &impl ChunkReader) -> Result<ResultsFile, ResultsError> {
         let damaged = |text: String| ResultsError::damaged(path, text);
-        let footer = unpanicked(|| ParquetMetaDataReader::new().parse_and_finish(input))
-            .map_err(|error| damaged(format!("not a whole Parquet file: {error}")))?;
-        let pairs = footer.file_metadata().key_value_metadata().into_iter().flatten();
+        let footer =
+            Footer::read(input).map_err(|error| damaged(format!("not a whole Parquet file: {error}")))?;
         let text_of = |key: &str| {
-            let found = pairs.clone().find(|pair| pair.key == key).and_then(|pair| pair.value.as_deref());
+            let found = footer.text(key);
             found.ok_or_else(|| damaged(format!("it lacks {key}, so these are no results of mmtwin")))
         };
         let index = text_of(INDEX)?;
@@ -182,14 +164,10 @@ impl ResultsFile {
         }
         let entries = serde_json::from_value::<Index>(value).map_err(unreadable)?.runs;
         let rows = entries.iter().try_fold(0usize, |sum, entry| sum.checked_add(entry.rows));
-        let found = footer
-            .row_groups()
-            .iter()
-            .try_fold(0usize, |sum, group| sum.checked_add(usize::try_from(group.num_rows()).ok()?));
-        if rows.is_none() || rows != found {
+        if rows.is_none() || rows != footer.rows_of_groups() {
             return Err(damaged("it does not have as many rows as its runs".into()));
         }
-        Ok(ResultsFile { path: path.into(), footer: Arc::new(footer), entries })
+        Ok(ResultsFile { path: path.into(), footer, entries })
     }
 
     /// The runs that it has.
@@ -216,7 +194,7 @@ impl ResultsFile {
 
     /// The run at `position` of the list, checked against it. `input` is the file once more.
     pub fn run(&self, input: impl ChunkReader + 'static, position: usize) -> Result<StoredRun, ResultsError> {
-        let run = unpanicked(|| self.rows(input, position)).and_then(|rows| {
+        let run = self.rows(input, position).and_then(|rows| {
             let entry = self.entries[position].clone();
             if content(&entry, &rows)? != entry.content {
                 return Err(format!("the values of run {} are not what was written", entry.summary.run));
@@ -236,40 +214,22 @@ impl ResultsFile {
         self.run(open(&self.path)?, position)
     }
 
-    fn rows(&self, input: impl ChunkReader + 'static, position: usize) -> Result<RecordBatch, String> {
-        let text = |error: ParquetError| error.to_string();
-        let mut before: usize = self.entries[..position].iter().map(|entry| entry.rows).sum();
+    fn rows(&self, input: impl ChunkReader + 'static, position: usize) -> Result<Rows, String> {
+        let before: usize = self.entries[..position].iter().map(|entry| entry.rows).sum();
         let rows = self.entries[position].rows;
         if rows == 0 {
             return Err("it has a run without rows".into());
         }
-        let mut group = 0;
-        // The row counts were added up when the footer was read.
-        while let Some(length) = self.footer.row_groups().get(group).map(|group| group.num_rows() as usize)
-            && before >= length
-        {
-            before -= length;
-            group += 1;
+        let expected = FIELDS.map(|field| (field.name(), Ok(field.column_type()), field.is_optional()));
+        let found = self.footer.columns().map(|column| (column.name, column.column_type, column.optional));
+        if !found.eq(expected) {
+            let found = self.footer.columns().map(|column| format!("{} {}", column.name, column.type_name()));
+            return Err(format!("its columns are {}", found.collect::<Vec<_>>().join(", ")));
         }
-        let metadata =
-            ArrowReaderMetadata::try_new(self.footer.clone(), ArrowReaderOptions::new()).map_err(text)?;
-        let fields = metadata.schema().fields();
-        if *fields != *SCHEMA.fields() {
-            let found: Vec<String> =
-                fields.iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect();
-            return Err(format!("its columns are {}", found.join(", ")));
-        }
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata)
-            .with_row_groups(vec![group])
-            .with_offset(before)
-            .with_limit(rows)
-            .with_batch_size(rows)
-            .build()
-            .map_err(text)?;
-        let batches: Vec<RecordBatch> =
-            reader.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
-        match batches.as_slice() {
-            [batch] if batch.num_rows() == rows => Ok(batch.clone()),
+        let mut table = TableReader::new(input, &self.footer, &FIELDS)?;
+        table.skip(before)?;
+        match table.next(rows)? {
+            Some(found) if found.count() == rows => Ok(found),
             _ => {
                 Err(format!("it does not have the {rows} rows of run {}", self.entries[position].summary.run))
             }

@@ -37,7 +37,7 @@ pub use list::{Listing, list};
 pub use program::Program;
 pub use record::{Record, SeriesPoint};
 pub use summary::{Entry, Summary};
-pub(crate) use table::{Column, write_table};
+pub(crate) use table::write_table;
 
 use crate::outcome::Outcome;
 use crate::scenario::Run;

@@ -17,13 +17,9 @@ use super::Program;
 use super::identity::DescribedRun;
 use super::record::{Record, SeriesPoint};
 use super::summary::Summary;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::BTreeMap;
 use std::iter::repeat_n;
-use std::sync::{Arc, LazyLock};
+use workload::table::{Column, Field, Rows, Type, Values};
 
 /// What a row is.
 mod kind {
@@ -41,40 +37,31 @@ const DESCRIPTION: &str = "description";
 const VIRTUAL_SECONDS: &str = "virtual_seconds";
 const PAGE_OPERATIONS: &str = "page_operations";
 
-/// The column with what makes most of a small file.
-pub(super) const TEXT: &str = "text";
-
 /// Columns that say who made a run, which decides nothing: those that know one another's runs by their build hash may differ
 /// here.
 pub(super) const MAKER: [&str; 2] = ["mmtwin", "commit"];
 
-/// The columns.
-pub(super) static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
-    let field = |name, data_type| Field::new(name, data_type, false);
-    let text = |name| field(name, DataType::Utf8);
-    let perhaps = |name, data_type| Field::new(name, data_type, true);
-    let [mmtwin, commit] = MAKER;
-    Arc::new(Schema::new(vec![
-        text("run"),
-        text("scenario"),
-        text("series"),
-        text("variant"),
-        field("seed", DataType::UInt64),
-        text("machine"),
-        text("settings"),
-        text("inputs"),
-        text("build"),
-        text(mmtwin),
-        text(commit),
-        text("kind"),
-        text("name"),
-        perhaps("seconds", DataType::Float64),
-        perhaps("upper_ns", DataType::Float64),
-        perhaps("value", DataType::Float64),
-        perhaps("count", DataType::UInt64),
-        perhaps(TEXT, DataType::Utf8),
-    ]))
-});
+/// The columns. Texts are what makes most of a small file.
+pub(super) const FIELDS: [Field; 18] = [
+    Field::new("run", Type::Text),
+    Field::new("scenario", Type::Text),
+    Field::new("series", Type::Text),
+    Field::new("variant", Type::Text),
+    Field::new("seed", Type::U64),
+    Field::new("machine", Type::Text),
+    Field::new("settings", Type::Text),
+    Field::new("inputs", Type::Text),
+    Field::new("build", Type::Text),
+    Field::new(MAKER[0], Type::Text),
+    Field::new(MAKER[1], Type::Text),
+    Field::new("kind", Type::Text),
+    Field::new("name", Type::Text),
+    Field::new("seconds", Type::F64).optional(),
+    Field::new("upper_ns", Type::F64).optional(),
+    Field::new("value", Type::F64).optional(),
+    Field::new("count", Type::U64).optional(),
+    Field::new("text", Type::Text).optional().distinct(),
+];
 
 /// How many columns are the same in all rows of a run.
 const OF_THE_RUN: usize = 11;
@@ -104,7 +91,7 @@ impl<'a> Row<'a> {
 }
 
 /// All rows of `record`, which `program` made of `described`.
-pub(super) fn batch(described: &DescribedRun, program: &Program, record: &Record) -> RecordBatch {
+pub(super) fn rows(described: &DescribedRun, program: &Program, record: &Record) -> Rows {
     let areas: Vec<String> = record
         .areas
         .iter()
@@ -133,85 +120,82 @@ pub(super) fn batch(described: &DescribedRun, program: &Program, record: &Record
     rows.extend(record.notes.iter().map(|note| (kind::NOTE, "note", Row::text(note))));
     rows.extend(areas.iter().map(|area| (kind::AREA, "area", Row::text(area))));
 
-    let same =
-        |value: &str| -> ArrayRef { Arc::new(StringArray::from_iter_values(repeat_n(value, rows.len()))) };
-    let numbers = |of: fn(&Row) -> Option<f64>| -> ArrayRef {
-        Arc::new(rows.iter().map(|(.., row)| of(row)).collect::<Float64Array>())
+    columns(described, program, &rows)
+}
+
+fn columns(described: &DescribedRun, program: &Program, rows: &[(&str, &str, Row)]) -> Rows {
+    let same = |value: &str| Values::Text(repeat_n(value, rows.len()).collect()).into();
+    let numbers = |of: fn(&Row) -> Option<f64>| {
+        Column::optional(rows.iter().map(|(.., row)| of(row)), |values| Values::F64(values.collect()))
     };
     let Summary { run, scenario, series, variant, seed, machine, settings, inputs, build } =
         &described.summary;
-    let columns: Vec<ArrayRef> = vec![
+    Rows::new([
         same(run),
         same(scenario),
         same(series),
         same(variant),
-        Arc::new(UInt64Array::from_iter_values(repeat_n(*seed, rows.len()))),
+        Values::U64(vec![*seed; rows.len()]).into(),
         same(machine),
         same(settings),
         same(inputs),
         same(build),
         same(&program.version),
         same(&program.commit),
-        Arc::new(StringArray::from_iter_values(rows.iter().map(|(kind, ..)| kind))),
-        Arc::new(StringArray::from_iter_values(rows.iter().map(|(_, name, _)| name))),
+        Values::Text(rows.iter().map(|(kind, ..)| kind).collect()).into(),
+        Values::Text(rows.iter().map(|(_, name, _)| name).collect()).into(),
         numbers(|row| row.seconds),
         numbers(|row| row.upper_ns),
         numbers(|row| row.value),
-        Arc::new(rows.iter().map(|(.., row)| row.count).collect::<UInt64Array>()),
-        Arc::new(rows.iter().map(|(.., row)| row.text).collect::<StringArray>()),
-    ];
-    RecordBatch::try_new(SCHEMA.clone(), columns).expect("the columns that the schema has, of one length")
+        Column::optional(rows.iter().map(|(.., row)| row.count), |values| Values::U64(values.collect())),
+        Column::optional(rows.iter().map(|(.., row)| row.text), |values| Values::Text(values.collect())),
+    ])
 }
 
-/// The columns of a batch that has the [`SCHEMA`].
-struct Columns<'a> {
-    kind: &'a StringArray,
-    name: &'a StringArray,
-    seconds: &'a Float64Array,
-    upper_ns: &'a Float64Array,
-    value: &'a Float64Array,
-    count: &'a UInt64Array,
-    text: &'a StringArray,
-}
-
-impl<'a> Columns<'a> {
-    fn of(batch: &'a RecordBatch) -> Columns<'a> {
-        let text = |at: usize| batch.column(OF_THE_RUN + at).as_string::<i32>();
-        let number = |at: usize| batch.column(OF_THE_RUN + at).as_primitive::<Float64Type>();
-        Columns {
-            kind: text(0),
-            name: text(1),
-            seconds: number(2),
-            upper_ns: number(3),
-            value: number(4),
-            count: batch.column(OF_THE_RUN + 5).as_primitive::<UInt64Type>(),
-            text: text(6),
-        }
-    }
-
-    /// Row `at`.
-    fn row(&self, at: usize) -> Row<'a> {
-        let number = |column: &Float64Array| column.is_valid(at).then(|| column.value(at));
-        Row {
-            seconds: number(self.seconds),
-            upper_ns: number(self.upper_ns),
-            value: number(self.value),
-            count: self.count.is_valid(at).then(|| self.count.value(at)),
-            text: self.text.is_valid(at).then(|| self.text.value(at)),
-        }
-    }
+/// The rows of a run: kind, name and what else each has.
+fn decoded(rows: &Rows) -> Result<Vec<(&str, &str, Row<'_>)>, String> {
+    let columns = &rows.columns()[OF_THE_RUN..];
+    let values: Vec<&Values> = columns.iter().map(Column::values).collect();
+    let [
+        Values::Text(kinds),
+        Values::Text(names),
+        Values::F64(seconds),
+        Values::F64(upper_ns),
+        Values::F64(value),
+        Values::U64(count),
+        Values::Text(text),
+    ] = values[..]
+    else {
+        return Err("its columns are not those of a run".into());
+    };
+    let mut seconds = columns[2].rows_of(seconds.iter().copied());
+    let mut upper_ns = columns[3].rows_of(upper_ns.iter().copied());
+    let mut value = columns[4].rows_of(value.iter().copied());
+    let mut count = columns[5].rows_of(count.iter().copied());
+    let mut text = columns[6].rows_of(text.iter());
+    let row = |(kind, name)| {
+        let row = Row {
+            seconds: seconds.next().flatten(),
+            upper_ns: upper_ns.next().flatten(),
+            value: value.next().flatten(),
+            count: count.next().flatten(),
+            text: text.next().flatten(),
+        };
+        (kind, name, row)
+    };
+    Ok(kinds.iter().zip(names.iter()).map(row).collect())
 }
 
 /// The description in the rows of a run.
-pub(super) fn description(batch: &RecordBatch) -> Option<&str> {
-    let columns = Columns::of(batch);
-    let is_it = |&at: &usize| (columns.kind.value(at), columns.name.value(at)) == (kind::RUN, DESCRIPTION);
-    (0..batch.num_rows()).find(is_it).and_then(|at| columns.row(at).text)
+pub(super) fn description(rows: &Rows) -> Option<&str> {
+    let rows = decoded(rows).ok()?;
+    rows.into_iter()
+        .find(|(kind, name, _)| (*kind, *name) == (kind::RUN, DESCRIPTION))
+        .and_then(|(.., row)| row.text)
 }
 
 /// The record of `described` in its rows.
-pub(super) fn record(batch: &RecordBatch, described: &DescribedRun) -> Result<Record, String> {
-    let columns = Columns::of(batch);
+pub(super) fn record(rows: &Rows, described: &DescribedRun) -> Result<Record, String> {
     let (mut virtual_seconds, mut page_operations) = (None, None);
     let mut record = Record {
         identity: described.identity().into(),
@@ -226,9 +210,7 @@ pub(super) fn record(batch: &RecordBatch, described: &DescribedRun) -> Result<Re
         notes: Vec::new(),
         areas: Vec::new(),
     };
-    for at in 0..batch.num_rows() {
-        let (kind, name) = (columns.kind.value(at), columns.name.value(at));
-        let row = columns.row(at);
+    for (at, (kind, name, row)) in decoded(rows)?.into_iter().enumerate() {
         let lacks = |what: &str| format!("row {at}, {kind} {name}, has no {what}");
         let value = || row.value.ok_or_else(|| lacks("value"));
         let count = || row.count.ok_or_else(|| lacks("count"));

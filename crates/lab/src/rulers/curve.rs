@@ -12,12 +12,13 @@
 //! have (SHARDS-adj): a hot page in a part adds hits, not misses.
 
 use super::{Policy, Sequence};
-use crate::results::{Column, Program, ResultsError, write_table};
+use crate::results::{Program, ResultsError, write_table};
 use crate::statistics::{mean, mean_interval};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::path::Path;
 use thiserror::Error;
+use workload::table::Values;
 
 /// Parts that a sampled curve is the mean of.
 const PARTS: usize = 8;
@@ -147,9 +148,9 @@ pub fn write_parquet(
     sample: Option<f64>,
     points: &[Point],
 ) -> Result<(), ResultsError> {
-    let texts = |text: &dyn Fn(&Point) -> String| Column::Text(points.iter().map(text).collect());
-    let counts = |count: &dyn Fn(&Point) -> u64| Column::Count(points.iter().map(count).collect());
-    let numbers = |number: &dyn Fn(&Point) -> f64| Column::Number(points.iter().map(number).collect());
+    let texts = |text: &dyn Fn(&Point) -> String| Values::Text(points.iter().map(text).collect());
+    let counts = |count: &dyn Fn(&Point) -> u64| Values::U64(points.iter().map(count).collect());
+    let numbers = |number: &dyn Fn(&Point) -> f64| Values::F64(points.iter().map(number).collect());
     let columns = vec![
         ("trace", texts(&|_| trace.into())),
         ("mmtwin", texts(&|_| program.version.clone())),

@@ -12,31 +12,19 @@
 //! a JSON document, with all that a trace of the page allocator has there ([`Metadata`]).
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, UInt8Type, UInt32Type, UInt64Type};
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, PrimitiveArray, RecordBatch,
-    RecordBatchReader, StringArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
-};
-use arrow_schema::{DataType, Field, Schema};
 use bytes::Bytes;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
-use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::errors::ParquetError;
+use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::ChunkReader;
-use parquet::schema::types::ColumnPath;
 use serde::{Deserialize, Serialize};
 
 use super::{Access, AccessError, BLOCK, Decode};
 use crate::content_hash::ContentCheck;
 use crate::output::{Existing, Output, OutputFile};
-use crate::parquet_file::ParquetFile;
-use crate::parquet_size;
-use crate::trace::{METADATA_KEY, Metadata, TraceError, unpanicked};
+use crate::parquet_file::{BATCH, ParquetFile};
+use crate::table::{Field, Footer, Rows, TableReader, Texts, Type, Values};
+use crate::trace::{METADATA_KEY, Metadata, TraceError};
 
 /// Version of this format.
 pub const PAGE_CACHE_FORMAT: u32 = 2;
@@ -46,9 +34,6 @@ const FIRST_HASHED_FORMAT: u32 = 2;
 
 /// Key of the JSON document in the Parquet file's metadata.
 pub const PAGE_CACHE_KEY: &str = "mmtwin.page_cache";
-
-/// Rows handed to the Parquet writer at a time.
-const BATCH: usize = 1 << 16;
 
 /// What happened to pages of the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,42 +127,30 @@ pub struct PageCacheDocument {
     pub missing: Vec<String>,
 }
 
-const COLUMNS: [&str; 8] = ["time", "cpu", "task", "object", "index", "pages", "write", "kind"];
+const TIME: Field = Field::new("time", Type::U64).ascending();
+const OBJECT: Field = Field::new("object", Type::U32);
+const INDEX: Field = Field::new("index", Type::U64).ascending();
+const PAGES: Field = Field::new("pages", Type::U32);
+const KIND: Field = Field::new("kind", Type::Text);
 
-/// Columns that an [`Access`] is made of.
-const ACCESS_COLUMNS: [&str; 5] = ["time", "object", "index", "pages", "kind"];
+/// The columns. Times and indices are near those before; the other columns repeat a few values.
+const FIELDS: [Field; 8] = [
+    TIME,
+    Field::new("cpu", Type::U16),
+    Field::new("task", Type::I32),
+    OBJECT,
+    INDEX,
+    PAGES,
+    Field::new("write", Type::Bool),
+    KIND,
+];
 
-fn column_type(column: &str) -> DataType {
-    match column {
-        "time" | "index" => DataType::UInt64,
-        "cpu" => DataType::UInt16,
-        "task" => DataType::Int32,
-        "write" => DataType::Boolean,
-        "kind" => DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8)),
-        _ => DataType::UInt32,
-    }
-}
-
-fn schema() -> Arc<Schema> {
-    Arc::new(Schema::new(COLUMNS.map(|column| Field::new(column, column_type(column), false)).to_vec()))
-}
-
-/// Times and indices are stored as differences, which are small; the other columns repeat a few values.
-fn properties() -> WriterProperties {
-    let mut properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
-    for column in ["time", "index"] {
-        let column = ColumnPath::from(column);
-        properties = properties
-            .set_column_dictionary_enabled(column.clone(), false)
-            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
-    }
-    properties.build()
-}
+/// Those that an [`Access`] is made of.
+const ACCESS_FIELDS: [Field; 5] = [TIME, OBJECT, INDEX, PAGES, KIND];
 
 /// Writes a trace of the page cache, row by row.
 pub struct PageCacheWriter {
     file: ParquetFile,
-    kind_names: ArrayRef,
     batch: Vec<PageCacheEvent>,
     events: u64,
     time: u64,
@@ -191,10 +164,9 @@ impl PageCacheWriter {
 
     /// Writes to `output`.
     pub fn to(output: OutputFile) -> Result<PageCacheWriter, TraceError> {
-        let file = ParquetFile::create(output, schema(), properties())?;
-        let kind_names =
-            Arc::new(StringArray::from_iter_values(PageCacheKind::ALL.map(PageCacheKind::name))) as ArrayRef;
-        Ok(PageCacheWriter { file, kind_names, batch: Vec::with_capacity(BATCH), events: 0, time: 0 })
+        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
+        let file = ParquetFile::create(output, &FIELDS, properties)?;
+        Ok(PageCacheWriter { file, batch: Vec::with_capacity(BATCH), events: 0, time: 0 })
     }
 
     /// Adds one row. Its time must not be before that of the row before.
@@ -225,24 +197,17 @@ impl PageCacheWriter {
 
     fn write_batch(&mut self) -> Result<(), TraceError> {
         let rows = &self.batch;
-        let keys = UInt8Array::from_iter_values(rows.iter().map(|row| row.kind as u8));
-        let names = self.kind_names.clone();
-        let writes = rows.iter().map(|row| Some(row.kind == PageCacheKind::Write));
-        let batch = || -> Result<RecordBatch, ParquetError> {
-            let kind = DictionaryArray::<UInt8Type>::try_new(keys, names)?;
-            let columns: Vec<ArrayRef> = vec![
-                Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.time))),
-                Arc::new(UInt16Array::from_iter_values(rows.iter().map(|row| row.cpu))),
-                Arc::new(Int32Array::from_iter_values(rows.iter().map(|row| row.task))),
-                Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.object))),
-                Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.index))),
-                Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.pages))),
-                Arc::new(BooleanArray::from_iter(writes)),
-                Arc::new(kind),
-            ];
-            Ok(RecordBatch::try_new(schema(), columns)?)
-        }();
-        self.file.write(batch)?;
+        let kinds = rows.iter().map(|row| row.kind as u32).collect();
+        self.file.write(Rows::new([
+            Values::U64(rows.iter().map(|row| row.time).collect()),
+            Values::U16(rows.iter().map(|row| row.cpu).collect()),
+            Values::I32(rows.iter().map(|row| row.task).collect()),
+            Values::U32(rows.iter().map(|row| row.object).collect()),
+            Values::U64(rows.iter().map(|row| row.index).collect()),
+            Values::U32(rows.iter().map(|row| row.pages).collect()),
+            Values::Bool(rows.iter().map(|row| row.kind == PageCacheKind::Write).collect()),
+            Values::Text(Texts::of_names(PageCacheKind::ALL.map(PageCacheKind::name), kinds)),
+        ]))?;
         self.batch.clear();
         Ok(())
     }
@@ -251,7 +216,7 @@ impl PageCacheWriter {
 /// Reads the accesses of such a trace. The file is not trusted, as in [`crate::trace::TraceReader`].
 pub(super) struct PageCache {
     file: String,
-    batches: ParquetRecordBatchReader,
+    table: TableReader,
     content: ContentCheck,
     rows: u64,
     row: u64,
@@ -264,10 +229,8 @@ impl PageCache {
         let wrong = |problem: String| AccessError::Table { file: file.clone(), problem };
         let corrupt =
             |detail: String| wrong(format!("cut short or damaged ({detail}); copy or record it again"));
-        let bytes = input.len();
-        let builder = unpanicked(|| ParquetRecordBatchReaderBuilder::try_new(input)).map_err(corrupt)?;
-        parquet_size::check(builder.metadata(), bytes).map_err(corrupt)?;
-        let PageCacheDocument { metadata, .. } = document(&builder).map_err(wrong)?;
+        let footer = Footer::read(&input).map_err(corrupt)?;
+        let PageCacheDocument { metadata, .. } = document(&footer).map_err(wrong)?;
         if metadata.lost > 0 {
             let (lost, events) = (metadata.lost, metadata.events);
             return Err(wrong(format!(
@@ -275,22 +238,15 @@ impl PageCache {
                  with a larger --buffer"
             )));
         }
-        for column in ACCESS_COLUMNS {
-            let expected = column_type(column);
-            let actual = builder.schema().field_with_name(column).map(|field| field.data_type().clone());
-            if actual.as_ref().ok() != Some(&expected) {
-                let actual = actual.map_or("missing".to_string(), |actual| actual.to_string());
-                return Err(wrong(format!("column `{column}` is {actual}, must be {expected}")));
-            }
+        if let Some((field, found)) = footer.differing(&ACCESS_FIELDS) {
+            let (column, found) = (field.name(), found.unwrap_or_else(|| "missing".to_string()));
+            return Err(wrong(format!("column `{column}` is {found}, must be {}", field.column_type())));
         }
-        let file_metadata = builder.metadata().file_metadata().clone();
-        let columns = ProjectionMask::columns(builder.parquet_schema(), ACCESS_COLUMNS);
-        let builder = builder.with_projection(columns).with_batch_size(BLOCK);
-        let batches = unpanicked(|| builder.build()).map_err(corrupt)?;
+        let table = TableReader::new(input, &footer, &ACCESS_FIELDS).map_err(corrupt)?;
         let required = metadata.format >= FIRST_HASHED_FORMAT;
-        let content = ContentCheck::begin(&file_metadata, &batches.schema(), &[PAGE_CACHE_KEY], required)
+        let content = ContentCheck::begin(&footer, &ACCESS_FIELDS, &[PAGE_CACHE_KEY], required)
             .map_err(|error| corrupt(error.to_string()))?;
-        Ok(PageCache { file, batches, content, rows: metadata.events, row: 0, time: 0 })
+        Ok(PageCache { file, table, content, rows: metadata.events, row: 0, time: 0 })
     }
 
     /// The same of bytes that are in memory.
@@ -298,23 +254,31 @@ impl PageCache {
         PageCache::new(Bytes::from(bytes), file)
     }
 
-    fn accesses(&mut self, batch: &RecordBatch, out: &mut Vec<Access>) -> Result<(), String> {
-        let time = self.numbers::<UInt64Type>(batch, "time")?;
-        let object = self.numbers::<UInt32Type>(batch, "object")?;
-        let index = self.numbers::<UInt64Type>(batch, "index")?;
-        let pages = self.numbers::<UInt32Type>(batch, "pages")?;
-        let kind = self.column(batch, "kind")?.as_dictionary_opt::<UInt8Type>();
-        let kind = kind.ok_or_else(|| self.changed("kind"))?;
-        let names = kind.values().as_string_opt::<i32>().ok_or_else(|| self.changed("kind"))?;
-        let kinds: Vec<Option<PageCacheKind>> =
-            names.iter().map(|name| name.and_then(PageCacheKind::from_name)).collect();
-        for at in 0..batch.num_rows() {
-            let key = usize::from(kind.keys().value(at));
-            let Some(kind) = kinds.get(key).copied().flatten() else {
+    fn accesses(&mut self, rows: &Rows, out: &mut Vec<Access>) -> Result<(), String> {
+        if let Some((column, _)) = rows.first_null() {
+            let (column, row) = (ACCESS_FIELDS[column].name(), self.row);
+            return Err(format!("column `{column}` has a null after row {row}; no value may be null"));
+        }
+        let [
+            Values::U64(time),
+            Values::U32(object),
+            Values::U64(index),
+            Values::U32(pages),
+            Values::Text(kind),
+        ] = &rows.values()[..]
+        else {
+            return Err(format!(
+                "its columns change their types at row {}; copy or record it again",
+                self.row
+            ));
+        };
+        let kinds: Vec<Option<PageCacheKind>> = kind.distinct().map(PageCacheKind::from_name).collect();
+        for (at, &key) in kind.keys().iter().enumerate() {
+            let Some(kind) = kinds[key as usize] else {
                 let known = PageCacheKind::ALL.map(PageCacheKind::name).join(", ");
                 return Err(format!("row {}: unknown kind; it must be one of {known}", self.row));
             };
-            let (time, index, pages) = (time.value(at), index.value(at), pages.value(at));
+            let (time, index, pages) = (time[at], index[at], pages[at]);
             if time < self.time {
                 return Err(format!(
                     "row {}: time {time} is before the {} of the row above; sort it by time",
@@ -330,32 +294,11 @@ impl PageCache {
             self.time = time;
             self.row += 1;
             if kind.is_access() {
-                let (object, write) = (object.value(at).into(), kind == PageCacheKind::Write);
+                let (object, write) = (object[at].into(), kind == PageCacheKind::Write);
                 out.push(Access { time_ns: time, object, index, pages, write });
             }
         }
         Ok(())
-    }
-
-    fn numbers<'a, T: ArrowPrimitiveType>(
-        &self,
-        batch: &'a RecordBatch,
-        column: &'static str,
-    ) -> Result<&'a PrimitiveArray<T>, String> {
-        self.column(batch, column)?.as_primitive_opt::<T>().ok_or_else(|| self.changed(column))
-    }
-
-    fn column<'a>(&self, batch: &'a RecordBatch, column: &'static str) -> Result<&'a dyn Array, String> {
-        let array = batch.column_by_name(column).ok_or_else(|| self.changed(column))?;
-        match array.null_count() {
-            0 => Ok(array.as_ref()),
-            _ => Err(format!("column `{column}` has a null after row {}; no value may be null", self.row)),
-        }
-    }
-
-    /// The batch is not of the type that the schema promised.
-    fn changed(&self, column: &str) -> String {
-        format!("column `{column}` changes its type at row {}; copy or record it again", self.row)
     }
 }
 
@@ -367,11 +310,11 @@ impl Decode for PageCache {
             let wrong = |problem: String| AccessError::Table { file: file.clone(), problem };
             let damaged =
                 |detail: String| wrong(format!("cut short or damaged ({detail}); copy or record it again"));
-            match unpanicked(|| self.batches.next().transpose()) {
-                Ok(Some(batch)) => {
+            match self.table.next(BLOCK) {
+                Ok(Some(rows)) => {
                     let file = self.file.clone();
-                    self.accesses(&batch, out).map_err(|problem| AccessError::Table { file, problem })?;
-                    self.content.add(&batch).map_err(|error| damaged(error.to_string()))?;
+                    self.accesses(&rows, out).map_err(|problem| AccessError::Table { file, problem })?;
+                    self.content.add(&rows).map_err(|error| damaged(error.to_string()))?;
                 }
                 Ok(None) if self.row == self.rows => {
                     return self.content.finish().map_err(|error| damaged(error.to_string()));
@@ -390,17 +333,10 @@ impl Decode for PageCache {
 }
 
 /// The JSON document, or what the file is instead.
-fn document<T: ChunkReader + 'static>(
-    builder: &ParquetRecordBatchReaderBuilder<T>,
-) -> Result<PageCacheDocument, String> {
-    let pairs = builder.metadata().file_metadata().key_value_metadata();
-    let value = |key: &str| {
-        let pair = pairs.into_iter().flatten().find(|pair| pair.key == key);
-        pair.and_then(|pair| pair.value.as_deref())
-    };
+fn document(footer: &Footer) -> Result<PageCacheDocument, String> {
     let remedy = "record one with `mmtwin record --page-cache -o cache.parquet -- COMMAND`";
-    let Some(text) = value(PAGE_CACHE_KEY) else {
-        return Err(match value(METADATA_KEY) {
+    let Some(text) = footer.text(PAGE_CACHE_KEY) else {
+        return Err(match footer.text(METADATA_KEY) {
             Some(_) => format!("is a trace of the page allocator, not of the page cache; {remedy}"),
             None => format!("is a Parquet file, but not a trace of the page cache; {remedy}"),
         });

@@ -24,26 +24,28 @@ use super::operation::Operation;
 use super::profile::{Document, FIRST_HASHED_FORMAT, FORMAT, ProcessProfile};
 use crate::content_hash::{ContentCheck, ContentHashError};
 use crate::output::{Existing, Output};
-use crate::parquet_file::ParquetFile;
-use crate::parquet_size;
-use crate::trace::{TraceError, unpanicked};
-use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt8Type, UInt32Type};
-use arrow_array::{Array, ArrayRef, Int32Array, RecordBatch, RecordBatchReader, UInt8Array, UInt32Array};
+use crate::parquet_file::{BATCH, ParquetFile};
+use crate::table::{Field, Footer, Rows, TableReader, Type, Values};
+use crate::trace::TraceError;
 use bytes::Bytes;
 use mm::MigrateType;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Key of the JSON document in the Parquet file's metadata.
 pub(super) const KEY: &str = "mmtwin.processes";
 
-/// Rows decoded at a time.
-const BATCH: usize = 1 << 16;
+const FIELDS: [Field; 7] = [
+    Field::new("process", Type::U32),
+    Field::new("operation", Type::U8),
+    Field::new("order", Type::U8),
+    Field::new("migratetype", Type::U8),
+    Field::new("first", Type::I32),
+    Field::new("count", Type::U32),
+    Field::new("nanoseconds", Type::U32),
+];
 
 /// Significant bits of a time in the file.
 const TIME_BITS: u32 = 4;
@@ -55,6 +57,40 @@ fn rounded(nanoseconds: u32) -> u32 {
     u32::try_from((u64::from(nanoseconds) + half) >> drop << drop).unwrap_or(u32::MAX)
 }
 
+/// A row that is to be written.
+struct Row {
+    process: u32,
+    operation: u8,
+    order: u8,
+    migratetype: u8,
+    first: i32,
+    count: u32,
+    nanoseconds: u32,
+}
+
+impl Row {
+    /// `operation` of `process`, whose frees before it ended with allocation `freed_until`.
+    fn new(process: u32, operation: Operation, freed_until: &mut i64) -> Result<Row, ParquetError> {
+        let (number, order, migratetype, first, count) = match operation {
+            Operation::Run { .. } => (0, 0, 0, 0, 0),
+            Operation::Allocate { order, migrate_type, count, .. } => {
+                (1, order, migrate_type as u8, 0, count)
+            }
+            Operation::Free { first, count, .. } => {
+                let distance = i64::from(first) - *freed_until;
+                *freed_until = i64::from(first) + i64::from(count);
+                let distance = i32::try_from(distance).map_err(|_| {
+                    ParquetError::General(format!("process {process} made over 2^31 allocations"))
+                })?;
+                (2, 0, 0, distance, count)
+            }
+            Operation::FreeShared { order, count, .. } => (3, order, 0, 0, count),
+        };
+        let nanoseconds = rounded(operation.nanoseconds());
+        Ok(Row { process, operation: number, order, migratetype, first, count, nanoseconds })
+    }
+}
+
 impl ProcessProfile {
     /// Writes the profile; an existing file is replaced only by a complete one.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), ProcessError> {
@@ -63,55 +99,34 @@ impl ProcessProfile {
         let document = serde_json::to_string(&self.document)
             .map_err(|source| ProcessError::Document { file: file.clone(), source })?;
         let level = ZstdLevel::try_new(19).map_err(write)?;
-        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level));
         let rows = self.rows().map_err(write)?;
         let output = Output::at(path.as_ref(), Existing::Replace).and_then(|output| output.create());
-        let mut table = ParquetFile::create(output.map_err(TraceError::from)?, rows.schema(), properties)?;
-        table.write(Ok(rows))?;
+        let mut table = ParquetFile::create(output.map_err(TraceError::from)?, &FIELDS, properties)?;
+        for rows in rows.chunks(BATCH) {
+            table.write(Rows::new([
+                Values::U32(rows.iter().map(|row| row.process).collect()),
+                Values::U8(rows.iter().map(|row| row.operation).collect()),
+                Values::U8(rows.iter().map(|row| row.order).collect()),
+                Values::U8(rows.iter().map(|row| row.migratetype).collect()),
+                Values::I32(rows.iter().map(|row| row.first).collect()),
+                Values::U32(rows.iter().map(|row| row.count).collect()),
+                Values::U32(rows.iter().map(|row| row.nanoseconds).collect()),
+            ]))?;
+        }
         table.finish(KEY, document)?;
         Ok(())
     }
 
-    fn rows(&self) -> Result<RecordBatch, ParquetError> {
-        let (mut processes, mut operations, mut orders, mut types) = (vec![], vec![], vec![], vec![]);
-        let (mut firsts, mut counts, mut times) = (vec![], vec![], vec![]);
+    fn rows(&self) -> Result<Vec<Row>, ParquetError> {
+        let mut rows = Vec::with_capacity(self.operations.len());
         for process in 0..self.len() as u32 {
             let mut freed_until = 0;
             for &operation in self.process(process) {
-                let (number, order, migrate_type, first, count) = match operation {
-                    Operation::Run { .. } => (0, 0, 0, 0, 0),
-                    Operation::Allocate { order, migrate_type, count, .. } => {
-                        (1, order, migrate_type as u8, 0, count)
-                    }
-                    Operation::Free { first, count, .. } => {
-                        let distance = i64::from(first) - freed_until;
-                        freed_until = i64::from(first) + i64::from(count);
-                        let distance = i32::try_from(distance).map_err(|_| {
-                            ParquetError::General(format!("process {process} made over 2^31 allocations"))
-                        })?;
-                        (2, 0, 0, distance, count)
-                    }
-                    Operation::FreeShared { order, count, .. } => (3, order, 0, 0, count),
-                };
-                processes.push(process);
-                operations.push(number);
-                orders.push(order);
-                types.push(migrate_type);
-                firsts.push(first);
-                counts.push(count);
-                times.push(rounded(operation.nanoseconds()));
+                rows.push(Row::new(process, operation, &mut freed_until)?);
             }
         }
-        let columns: [(&str, ArrayRef); 7] = [
-            ("process", Arc::new(UInt32Array::from(processes))),
-            ("operation", Arc::new(UInt8Array::from(operations))),
-            ("order", Arc::new(UInt8Array::from(orders))),
-            ("migratetype", Arc::new(UInt8Array::from(types))),
-            ("first", Arc::new(Int32Array::from(firsts))),
-            ("count", Arc::new(UInt32Array::from(counts))),
-            ("nanoseconds", Arc::new(UInt32Array::from(times))),
-        ];
-        Ok(RecordBatch::try_from_iter(columns)?)
+        Ok(rows)
     }
 
     /// Reads a profile that is in memory.
@@ -131,16 +146,11 @@ impl ProcessProfile {
 
 fn read(bytes: Bytes, file: String) -> Result<ProcessProfile, ProcessError> {
     let damaged = |detail| ProcessError::Parquet { file: file.clone(), detail };
-    let length = bytes.len() as u64;
-    let builder = unpanicked(|| ParquetRecordBatchReaderBuilder::try_new(bytes)).map_err(damaged)?;
-    parquet_size::check(builder.metadata(), length).map_err(damaged)?;
-    let pairs = builder.metadata().file_metadata().key_value_metadata().into_iter().flatten();
-    let Some(json) = pairs.filter(|pair| pair.key == KEY).find_map(|pair| pair.value.clone()) else {
-        return Err(ProcessError::Foreign { file });
-    };
+    let footer = Footer::read(&bytes).map_err(damaged)?;
+    let Some(json) = footer.text(KEY) else { return Err(ProcessError::Foreign { file }) };
     let wrong = |source| ProcessError::Document { file: file.clone(), source };
     // The format number comes first: a newer document need not have the fields of this one.
-    let value: serde_json::Value = serde_json::from_str(&json).map_err(wrong)?;
+    let value: serde_json::Value = serde_json::from_str(json).map_err(wrong)?;
     match value.get("format").and_then(serde_json::Value::as_u64) {
         Some(format) if format > u64::from(FORMAT) => {
             return Err(ProcessError::Newer { file, format, supported: FORMAT });
@@ -148,7 +158,6 @@ fn read(bytes: Bytes, file: String) -> Result<ProcessProfile, ProcessError> {
         _ => {}
     }
     let document: Document = serde_json::from_value(value).map_err(wrong)?;
-    let metadata = builder.metadata().file_metadata().clone();
     let content = |error: ContentHashError| damaged(error.to_string());
     let required = document.format >= FIRST_HASHED_FORMAT;
     let mut reading = Reading {
@@ -159,11 +168,18 @@ fn read(bytes: Bytes, file: String) -> Result<ProcessProfile, ProcessError> {
         freed_until: 0,
         allocated: 0,
     };
-    let mut batches = unpanicked(|| builder.with_batch_size(BATCH).build()).map_err(damaged)?;
-    let mut check = ContentCheck::begin(&metadata, &batches.schema(), &[KEY], required).map_err(content)?;
-    while let Some(batch) = unpanicked(|| batches.next().transpose()).map_err(damaged)? {
-        reading.batch(&batch)?;
-        check.add(&batch).map_err(content)?;
+    if let Some((field, found)) = footer.differing(&FIELDS) {
+        let text = match found {
+            None => "the column is missing".into(),
+            Some(found) => format!("is {found}, should be {}", field.column_type()),
+        };
+        return Err(reading.refuse(0, field.name(), text));
+    }
+    let mut check = ContentCheck::begin(&footer, &FIELDS, &[KEY], required).map_err(content)?;
+    let mut table = TableReader::new(bytes, &footer, &FIELDS).map_err(damaged)?;
+    while let Some(rows) = table.next(BATCH).map_err(damaged)? {
+        reading.rows(&rows)?;
+        check.add(&rows).map_err(content)?;
     }
     check.finish().map_err(content)?;
     reading.finish(document)
@@ -184,33 +200,23 @@ impl Reading {
         ProcessError::Value { file: self.file.clone(), row, column, text }
     }
 
-    fn column<'a, T: ArrowPrimitiveType>(
-        &self,
-        batch: &'a RecordBatch,
-        name: &'static str,
-    ) -> Result<&'a [T::Native], ProcessError> {
-        let row = self.operations.len();
-        let Some(column) = batch.column_by_name(name) else {
-            return Err(self.refuse(row, name, "the column is missing".into()));
-        };
-        match column.as_primitive_opt::<T>() {
-            Some(column) if column.null_count() == 0 => Ok(column.values()),
-            Some(_) => Err(self.refuse(row, name, "a value is null".into())),
-            None => {
-                Err(self.refuse(row, name, format!("is {}, should be {}", column.data_type(), T::DATA_TYPE)))
-            }
+    fn rows(&mut self, rows: &Rows) -> Result<(), ProcessError> {
+        if let Some((column, _)) = rows.first_null() {
+            return Err(self.refuse(self.operations.len(), FIELDS[column].name(), "a value is null".into()));
         }
-    }
-
-    fn batch(&mut self, batch: &RecordBatch) -> Result<(), ProcessError> {
-        let processes = self.column::<UInt32Type>(batch, "process")?;
-        let operations = self.column::<UInt8Type>(batch, "operation")?;
-        let orders = self.column::<UInt8Type>(batch, "order")?;
-        let types = self.column::<UInt8Type>(batch, "migratetype")?;
-        let firsts = self.column::<Int32Type>(batch, "first")?;
-        let counts = self.column::<UInt32Type>(batch, "count")?;
-        let times = self.column::<UInt32Type>(batch, "nanoseconds")?;
-        for i in 0..batch.num_rows() {
+        let [
+            Values::U32(processes),
+            Values::U8(operations),
+            Values::U8(orders),
+            Values::U8(types),
+            Values::I32(firsts),
+            Values::U32(counts),
+            Values::U32(times),
+        ] = &rows.values()[..]
+        else {
+            return Err(self.refuse(self.operations.len(), KEY, "columns change their types".into()));
+        };
+        for i in 0..rows.count() {
             let row = self.operations.len();
             let process = processes[i] as usize;
             if process < self.process || process >= self.ends.len() {
@@ -243,16 +249,7 @@ impl Reading {
                     }
                     Operation::Allocate { order, migrate_type, count, nanoseconds }
                 }
-                2 => {
-                    let first = self.freed_until + i64::from(firsts[i]);
-                    self.freed_until = first + i64::from(count);
-                    if first < 0 || self.freed_until > self.allocated {
-                        let text =
-                            format!("frees allocations {first}..{} of {}", self.freed_until, self.allocated);
-                        return Err(self.refuse(row, "first", text));
-                    }
-                    Operation::Free { first: first as u32, count, nanoseconds }
-                }
+                2 => self.free(firsts[i], count, nanoseconds)?,
                 3 => Operation::FreeShared { order, count, nanoseconds },
                 other => {
                     return Err(self.refuse(row, "operation", format!("{other}: operations go from 0 to 3")));
@@ -261,6 +258,17 @@ impl Reading {
             self.operations.push(operation);
         }
         Ok(())
+    }
+
+    /// The process frees `count` allocations, the first of which is so far from the end of those before.
+    fn free(&mut self, distance: i32, count: u32, nanoseconds: u32) -> Result<Operation, ProcessError> {
+        let first = self.freed_until + i64::from(distance);
+        self.freed_until = first + i64::from(count);
+        if first < 0 || self.freed_until > self.allocated {
+            let text = format!("frees allocations {first}..{} of {}", self.freed_until, self.allocated);
+            return Err(self.refuse(self.operations.len(), "first", text));
+        }
+        Ok(Operation::Free { first: first as u32, count, nanoseconds })
     }
 
     fn finish(mut self, document: Document) -> Result<ProcessProfile, ProcessError> {

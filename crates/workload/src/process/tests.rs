@@ -1,16 +1,14 @@
 use super::profile::FORMAT;
 use super::*;
 use crate::content_hash::ContentHasher;
+use crate::table::{Field, Rows, TableWriter, Values};
 use crate::trace::{Event, Metadata, NO_MIGRATETYPE, NO_PAGE, Operation as Traced, TraceReader, TraceWriter};
-use arrow_array::{ArrayRef, Int32Array, RecordBatch, UInt8Array, UInt32Array};
 use bytes::Bytes;
 use mm::MigrateType::{Movable, Unmovable};
-use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 const ROOT: i32 = 100;
 const TRACING: u64 = TRACING_NANOSECONDS_PER_EVENT;
@@ -303,30 +301,28 @@ impl Operation {
 
 /// A profile of one process with one row, written by hand.
 fn with_row(document: &str, process: u32, operation: u8, order: u8, migratetype: u8, first: i32) -> Vec<u8> {
-    let columns: [(&str, ArrayRef); 7] = [
-        ("process", Arc::new(UInt32Array::from(vec![process]))),
-        ("operation", Arc::new(UInt8Array::from(vec![operation]))),
-        ("order", Arc::new(UInt8Array::from(vec![order]))),
-        ("migratetype", Arc::new(UInt8Array::from(vec![migratetype]))),
-        ("first", Arc::new(Int32Array::from(vec![first]))),
-        ("count", Arc::new(UInt32Array::from(vec![1]))),
-        ("nanoseconds", Arc::new(UInt32Array::from(vec![1]))),
+    let columns = [
+        ("process", Values::U32(vec![process])),
+        ("operation", Values::U8(vec![operation])),
+        ("order", Values::U8(vec![order])),
+        ("migratetype", Values::U8(vec![migratetype])),
+        ("first", Values::I32(vec![first])),
+        ("count", Values::U32(vec![1])),
+        ("nanoseconds", Values::U32(vec![1])),
     ];
     with_columns(document, columns)
 }
 
-fn with_columns<const N: usize>(document: &str, columns: [(&str, ArrayRef); N]) -> Vec<u8> {
-    let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let mut hasher = ContentHasher::new(&batch.schema()).unwrap();
-    hasher.add(&batch).unwrap();
+fn with_columns<const N: usize>(document: &str, columns: [(&'static str, Values); N]) -> Vec<u8> {
+    let fields = columns.each_ref().map(|(name, values)| Field::new(name, values.column_type()));
+    let rows = Rows::new(columns.map(|(_, values)| values));
+    let mut hasher = ContentHasher::new(&fields);
+    hasher.add(&rows).unwrap();
     let hash = hasher.finish(&[("mmtwin.processes", document)]).key_value();
     let pair = KeyValue::new("mmtwin.processes".to_string(), document.to_string());
-    let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![pair, hash])).build();
-    let mut file = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), Some(properties)).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
-    file
+    let mut writer = TableWriter::new(Vec::new(), &fields, WriterProperties::builder()).unwrap();
+    writer.write(&[&rows]).unwrap();
+    writer.finish([pair, hash]).unwrap()
 }
 
 fn document(units: &str) -> String {
@@ -369,12 +365,10 @@ fn what_is_no_profile_is_refused_with_the_place_and_a_remedy() {
     let newer = good.replace(&format!(r#""format": {FORMAT}"#), r#""format": 3"#);
     let newer = refusal(with_row(&newer, 0, 0, 0, 0, 0));
     assert_eq!(newer, "profile in memory: format 3, this mmtwin reads format 2: use a newer mmtwin");
-    let wrong: ArrayRef = Arc::new(UInt32Array::from(vec![1]));
-    let columns = [("process", wrong.clone()), ("operation", wrong)];
+    let columns = ["process", "operation"].map(|name| (name, Values::U32(vec![1])));
     let type_of = refusal(with_columns(&good, columns));
     assert_eq!(type_of, "profile in memory, row 0, column `operation`: is UInt32, should be UInt8");
-    let column: ArrayRef = Arc::new(UInt32Array::from(vec![1]));
-    let missing = refusal(with_columns(&good, [("process", column)]));
+    let missing = refusal(with_columns(&good, [("process", Values::U32(vec![1]))]));
     assert_eq!(missing, "profile in memory, row 0, column `operation`: the column is missing");
     let broken = refusal(with_row("{}", 0, 0, 0, 0, 0));
     assert!(

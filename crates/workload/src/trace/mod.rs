@@ -36,7 +36,6 @@ pub use error::TraceError;
 pub use event::{Event, NO_MIGRATETYPE, NO_PAGE, Operation};
 pub use metadata::{Cache, Ending, FIRST_HASHED_FORMAT, FORMAT, Loss, METADATA_KEY, Metadata, Snapshot};
 pub use read::TraceReader;
-pub use read::unpanicked;
 pub use write::TraceWriter;
 
 #[cfg(test)]

@@ -1,38 +1,27 @@
 //! Reading a trace, a batch of rows at a time.
 //!
-//! The file is not trusted. The schema is checked when it is opened, each value when it is decoded, the order
-//! of times as rows go by, and at the end the hash of all that was read; the first error ends the iteration. The Parquet crate checks much, but there are files
-//! that make it panic (an offset below zero is one); such a panic is caught here and becomes the error that it
-//! should have been. What cannot be caught: a forged page header can make the Parquet crate ask for up to
-//! 16 GiB of memory, which ends the process where there is less.
+//! The file is not trusted. The schema is checked when it is opened, each value when it is decoded, the order of times as rows
+//! go by, and at the end the hash of all that was read; the first error ends the iteration. What the Parquet crate does
+//! not check itself is in [`crate::table`].
 
 use std::fs::File;
 use std::io::Read;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    ArrowPrimitiveType, Int8Type, Int32Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, PrimitiveArray, RecordBatch, RecordBatchReader};
 use bytes::Bytes;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::file::reader::ChunkReader;
 
-use super::{Event, FIRST_HASHED_FORMAT, FORMAT, METADATA_KEY, Metadata, Operation, TraceError, schema};
+use super::schema::FIELDS;
+use super::{Event, FIRST_HASHED_FORMAT, FORMAT, METADATA_KEY, Metadata, Operation, TraceError};
 use crate::content_hash::ContentCheck;
-use crate::parquet_size;
-
-/// Rows decoded at a time.
-const BATCH: usize = 1 << 16;
+use crate::parquet_file::BATCH;
+use crate::table::{Footer, Rows, TableReader, Values};
 
 /// Reads a trace: its metadata at once, its events as an iterator.
 pub struct TraceReader {
     file: String,
     metadata: Metadata,
-    batches: ParquetRecordBatchReader,
+    table: TableReader,
     content: ContentCheck,
     events: Vec<Event>,
     next: usize,
@@ -70,26 +59,21 @@ impl TraceReader {
             return Err(TraceError::NotParquet { file });
         }
 
-        let bytes = input.len();
-        let builder = unpanicked(|| ParquetRecordBatchReaderBuilder::try_new(input)).map_err(corrupt)?;
-        parquet_size::check(builder.metadata(), bytes).map_err(corrupt)?;
-        let metadata = read_metadata(&builder, &file)?;
-        check_schema(&builder, &file)?;
-        let rows = builder.metadata().file_metadata().num_rows();
+        let footer = Footer::read(&input).map_err(corrupt)?;
+        let metadata = read_metadata(&footer, &file)?;
+        check_schema(&footer, &file)?;
+        let rows = footer.rows();
         if u64::try_from(rows) != Ok(metadata.events) {
             return Err(corrupt(format!("{rows} rows, its metadata says {}", metadata.events)));
         }
-        let file_metadata = builder.metadata().file_metadata().clone();
-        let columns = ProjectionMask::columns(builder.parquet_schema(), schema::COLUMNS);
-        let builder = builder.with_projection(columns).with_batch_size(BATCH);
-        let batches = unpanicked(|| builder.build()).map_err(corrupt)?;
+        let table = TableReader::new(input, &footer, &FIELDS).map_err(corrupt)?;
         let required = metadata.format >= FIRST_HASHED_FORMAT;
-        let content = ContentCheck::begin(&file_metadata, &batches.schema(), &[METADATA_KEY], required)
+        let content = ContentCheck::begin(&footer, &FIELDS, &[METADATA_KEY], required)
             .map_err(|error| corrupt(error.to_string()))?;
         Ok(TraceReader {
             file,
             metadata,
-            batches,
+            table,
             content,
             events: Vec::new(),
             next: 0,
@@ -132,12 +116,12 @@ impl TraceReader {
         self.next = 0;
         self.events.clear();
         while self.events.is_empty() && !self.ended {
-            let result = match unpanicked(|| self.batches.next().transpose()) {
+            let result = match self.table.next(BATCH) {
                 Ok(None) => {
                     self.ended = true;
                     self.check_content()
                 }
-                Ok(Some(batch)) => self.decode(&batch),
+                Ok(Some(rows)) => self.decode(&rows),
                 Err(detail) => Err(TraceError::Corrupt { file: self.file.clone(), detail }),
             };
             if let Err(error) = result {
@@ -161,36 +145,35 @@ impl TraceReader {
         Err(TraceError::Corrupt { file: self.file.clone(), detail })
     }
 
-    fn decode(&mut self, batch: &RecordBatch) -> Result<(), TraceError> {
-        let time = self.numbers::<UInt64Type>(batch, "time")?;
-        let cpu = self.numbers::<UInt16Type>(batch, "cpu")?;
-        let task = self.numbers::<Int32Type>(batch, "task")?;
-        let order = self.numbers::<UInt8Type>(batch, "order")?;
-        let migratetype = self.numbers::<Int8Type>(batch, "migratetype")?;
-        let pfn = self.numbers::<UInt32Type>(batch, "pfn")?;
-        let argument = self.numbers::<UInt32Type>(batch, "argument")?;
-        let blocked =
-            self.column(batch, "blocked")?.as_boolean_opt().ok_or_else(|| self.undecoded("blocked"))?;
-        let operation = self
-            .column(batch, "operation")?
-            .as_dictionary_opt::<UInt8Type>()
-            .ok_or_else(|| self.undecoded("operation"))?;
-        let names = operation.values().as_string_opt::<i32>().ok_or_else(|| self.undecoded("operation"))?;
-        let operations: Vec<Option<Operation>> =
-            names.iter().map(|name| name.and_then(Operation::from_name)).collect();
-
-        for index in 0..batch.num_rows() {
+    fn decode(&mut self, rows: &Rows) -> Result<(), TraceError> {
+        if let Some((column, row)) = rows.first_null() {
+            let (row, column) = (self.row + row as u64, FIELDS[column].name());
+            return Err(TraceError::Null { file: self.file.clone(), row, column });
+        }
+        let [
+            Values::U64(time),
+            Values::U16(cpu),
+            Values::I32(task),
+            Values::Text(operation),
+            Values::U8(order),
+            Values::I8(migratetype),
+            Values::U32(pfn),
+            Values::U32(argument),
+            Values::Bool(blocked),
+        ] = &rows.values()[..]
+        else {
+            let detail = format!("its columns change their types at row {}", self.row);
+            return Err(TraceError::Corrupt { file: self.file.clone(), detail });
+        };
+        let operations: Vec<Option<Operation>> = operation.distinct().map(Operation::from_name).collect();
+        for (index, &key) in operation.keys().iter().enumerate() {
             let row = self.row + index as u64;
-            let key = usize::from(operation.keys().value(index));
-            let Some(operation) = operations.get(key).copied().flatten() else {
-                let value = if key < names.len() && names.is_valid(key) { names.value(key) } else { "" };
-                return Err(TraceError::UnknownOperation {
-                    file: self.file.clone(),
-                    row,
-                    value: value.to_string(),
-                });
+            let Some(operation) = operations[key as usize] else {
+                let value = operation.iter().nth(index).unwrap_or_default().to_string();
+                let file = self.file.clone();
+                return Err(TraceError::UnknownOperation { file, row, value });
             };
-            let time = time.value(index);
+            let time = time[index];
             if time < self.time {
                 let (file, previous) = (self.file.clone(), self.time);
                 return Err(TraceError::TimeBackwards { file, row, time, previous });
@@ -198,45 +181,21 @@ impl TraceReader {
             self.time = time;
             self.events.push(Event {
                 time,
-                pfn: pfn.value(index),
-                argument: argument.value(index),
-                task: task.value(index),
-                cpu: cpu.value(index),
+                pfn: pfn[index],
+                argument: argument[index],
+                task: task[index],
+                cpu: cpu[index],
                 operation,
-                order: order.value(index),
-                migratetype: migratetype.value(index),
-                blocked: blocked.value(index),
+                order: order[index],
+                migratetype: migratetype[index],
+                blocked: blocked[index],
             });
         }
-        self.row += batch.num_rows() as u64;
-        self.content.add(batch).map_err(|error| {
+        self.row += rows.count() as u64;
+        self.content.add(rows).map_err(|error| {
             let (file, detail) = (self.file.clone(), error.to_string());
             TraceError::Corrupt { file, detail }
         })
-    }
-
-    fn numbers<'a, T: ArrowPrimitiveType>(
-        &self,
-        batch: &'a RecordBatch,
-        column: &'static str,
-    ) -> Result<&'a PrimitiveArray<T>, TraceError> {
-        self.column(batch, column)?.as_primitive_opt::<T>().ok_or_else(|| self.undecoded(column))
-    }
-
-    fn column<'a>(&self, batch: &'a RecordBatch, column: &'static str) -> Result<&'a dyn Array, TraceError> {
-        let array = batch.column_by_name(column).ok_or_else(|| self.undecoded(column))?;
-        if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
-            let first = nulls.iter().position(|valid| !valid).unwrap_or(0);
-            let row = self.row + first as u64;
-            return Err(TraceError::Null { file: self.file.clone(), row, column });
-        }
-        Ok(array.as_ref())
-    }
-
-    /// The batch is not of the type that the schema promised.
-    fn undecoded(&self, column: &str) -> TraceError {
-        let detail = format!("column `{column}` changes its type at row {}", self.row);
-        TraceError::Corrupt { file: self.file.clone(), detail }
     }
 }
 
@@ -255,24 +214,9 @@ impl Iterator for TraceReader {
     }
 }
 
-/// Runs a step of the Parquet crate; its error, or the fact that it panicked, as text. Whatever the step
-/// worked on is not used again after an error.
-pub fn unpanicked<T, E: ToString>(step: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(step)) {
-        Ok(result) => result.map_err(|error| error.to_string()),
-        Err(_) => Err("the Parquet reader cannot make sense of it".to_string()),
-    }
-}
-
-fn read_metadata<T: ChunkReader + 'static>(
-    builder: &ParquetRecordBatchReaderBuilder<T>,
-    file: &str,
-) -> Result<Metadata, TraceError> {
-    let pairs = builder.metadata().file_metadata().key_value_metadata();
-    let document = pairs.into_iter().flatten().find(|pair| pair.key == METADATA_KEY);
-    let Some(document) = document.and_then(|pair| pair.value.as_deref()) else {
-        let names: Vec<&str> =
-            builder.schema().fields().iter().take(12).map(|field| field.name().as_str()).collect();
+fn read_metadata(footer: &Footer, file: &str) -> Result<Metadata, TraceError> {
+    let Some(document) = footer.text(METADATA_KEY) else {
+        let names: Vec<&str> = footer.columns().take(12).map(|column| column.name).collect();
         return Err(TraceError::Foreign { file: file.to_string(), columns: names.join(", ") });
     };
     let wrong = |source| TraceError::Metadata { file: file.to_string(), source };
@@ -286,24 +230,11 @@ fn read_metadata<T: ChunkReader + 'static>(
     }
 }
 
-fn check_schema<T: ChunkReader + 'static>(
-    builder: &ParquetRecordBatchReaderBuilder<T>,
-    file: &str,
-) -> Result<(), TraceError> {
-    for column in schema::COLUMNS {
-        let expected = schema::column_type(column);
-        let Ok(field) = builder.schema().field_with_name(column) else {
-            let (file, expected) = (file.to_string(), expected.to_string());
-            return Err(TraceError::MissingColumn { file, column, expected });
-        };
-        if *field.data_type() != expected {
-            return Err(TraceError::ColumnType {
-                file: file.to_string(),
-                column,
-                expected: expected.to_string(),
-                actual: field.data_type().to_string(),
-            });
-        }
-    }
-    Ok(())
+fn check_schema(footer: &Footer, file: &str) -> Result<(), TraceError> {
+    let Some((field, found)) = footer.differing(&FIELDS) else { return Ok(()) };
+    let (file, column, expected) = (file.to_string(), field.name(), field.column_type().to_string());
+    Err(match found {
+        None => TraceError::MissingColumn { file, column, expected },
+        Some(actual) => TraceError::ColumnType { file, column, expected, actual },
+    })
 }

@@ -1,17 +1,10 @@
-use std::sync::Arc;
-
-use arrow_array::types::UInt8Type;
-use arrow_array::{
-    ArrayRef, BooleanArray, DictionaryArray, Int8Array, Int32Array, RecordBatch, UInt8Array, UInt16Array,
-    UInt32Array, UInt64Array,
-};
 use bytes::Bytes;
-use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::KeyValue;
 use proptest::prelude::*;
 
 use super::*;
 use crate::content_hash::ContentHasher;
+use crate::table::{Column, Field, Rows, TableWriter, Values};
 
 fn any_event() -> impl Strategy<Value = Event> {
     let operation = (0..Operation::ALL.len()).prop_map(|index| Operation::ALL[index]);
@@ -131,39 +124,38 @@ fn an_unfinished_trace_leaves_the_old_one() {
 }
 
 /// A trace of three rows, one column of which is replaced.
-fn altered(column: &str, replacement: Option<ArrayRef>, document: Option<&str>) -> Vec<u8> {
+fn altered(column: &str, replacement: Option<Column>, document: Option<&str>) -> Vec<u8> {
     table(column, replacement, document, true)
 }
 
-fn table(column: &str, replacement: Option<ArrayRef>, document: Option<&str>, hashed: bool) -> Vec<u8> {
-    let names: DictionaryArray<UInt8Type> = ["alloc", "free", "exit"].into_iter().collect();
-    let columns: [(&str, ArrayRef); 9] = [
-        ("time", Arc::new(UInt64Array::from(vec![0, 10, 20]))),
-        ("cpu", Arc::new(UInt16Array::from(vec![0, 0, 1]))),
-        ("task", Arc::new(Int32Array::from(vec![5, 5, 6]))),
-        ("operation", Arc::new(names)),
-        ("order", Arc::new(UInt8Array::from(vec![0, 0, 9]))),
-        ("migratetype", Arc::new(Int8Array::from(vec![1, -1, -1]))),
-        ("pfn", Arc::new(UInt32Array::from(vec![1, 1, 2]))),
-        ("argument", Arc::new(UInt32Array::from(vec![0, 0, 0]))),
-        ("blocked", Arc::new(BooleanArray::from(vec![false, false, false]))),
+fn table(column: &str, replacement: Option<Column>, document: Option<&str>, hashed: bool) -> Vec<u8> {
+    let columns = [
+        Values::U64(vec![0, 10, 20]),
+        Values::U16(vec![0, 0, 1]),
+        Values::I32(vec![5, 5, 6]),
+        Values::Text(["alloc", "free", "exit"].iter().collect()),
+        Values::U8(vec![0, 0, 9]),
+        Values::I8(vec![1, -1, -1]),
+        Values::U32(vec![1, 1, 2]),
+        Values::U32(vec![0, 0, 0]),
+        Values::Bool(vec![false, false, false]),
     ];
-    let columns = columns.into_iter().filter_map(|(name, array)| {
-        let array = if name == column { replacement.clone()? } else { array };
-        Some((name, array))
+    let columns = schema::FIELDS.iter().zip(columns).filter_map(|(field, values)| {
+        let values = if field.name() == column { replacement.clone()? } else { values.into() };
+        Some((Field::new(field.name(), values.values().column_type()).optional(), values))
     });
-    let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
-    writer.write(&batch).unwrap();
+    let (fields, columns): (Vec<Field>, Vec<Column>) = columns.unzip();
+    let rows = Rows::new(columns);
+    let mut writer = TableWriter::new(Vec::new(), &fields, schema::properties()).unwrap();
+    writer.write(&[&rows]).unwrap();
+    let mut texts = Vec::new();
     if let Some(document) = document {
-        let mut hasher = ContentHasher::new(&batch.schema()).unwrap();
-        hasher.add(&batch).unwrap();
-        if hashed {
-            writer.append_key_value_metadata(hasher.finish(&[(METADATA_KEY, document)]).key_value());
-        }
-        writer.append_key_value_metadata(KeyValue::new(METADATA_KEY.to_string(), document.to_string()));
+        let mut hasher = ContentHasher::new(&fields);
+        hasher.add(&rows).unwrap();
+        texts.extend(hashed.then(|| hasher.finish(&[(METADATA_KEY, document)]).key_value()));
+        texts.push(KeyValue::new(METADATA_KEY.to_string(), document.to_string()));
     }
-    writer.into_inner().unwrap()
+    writer.finish(texts).unwrap()
 }
 
 fn document(events: u64, lost: u64) -> String {
@@ -238,26 +230,27 @@ fn columns_are_checked() {
         refusal(altered("pfn", None, Some(&document))),
         "trace in memory: column `pfn` (UInt32) is missing"
     );
-    let wide = Arc::new(UInt64Array::from(vec![1, 2, 3]));
+    let wide = Values::U64(vec![1, 2, 3]).into();
     assert_eq!(
         refusal(altered("pfn", Some(wide), Some(&document))),
         "trace in memory: column `pfn` is UInt64, must be UInt32"
     );
-    let holes = Arc::new(Int32Array::from(vec![Some(1), None, Some(3)]));
+    let holes = [Some(1), None, Some(3)].into_iter();
+    let holes = Column::optional(holes, |values| Values::I32(values.collect()));
     assert_eq!(
         refusal(altered("task", Some(holes), Some(&document))),
         "trace in memory: row 1: column `task` has no value"
     );
-    let names: DictionaryArray<UInt8Type> = ["alloc", "free", "mmap"].into_iter().collect();
+    let names = Values::Text(["alloc", "free", "mmap"].iter().collect()).into();
     assert_eq!(
-        refusal(altered("operation", Some(Arc::new(names)), Some(&document))),
+        refusal(altered("operation", Some(names), Some(&document))),
         "trace in memory: row 2: unknown operation `mmap`"
     );
 }
 
 #[test]
 fn time_must_not_go_backwards() {
-    let times = Arc::new(UInt64Array::from(vec![0, 20, 10]));
+    let times = Values::U64(vec![0, 20, 10]).into();
     assert_eq!(
         refusal(altered("time", Some(times), Some(&document(3, 0)))),
         "trace in memory: row 2: time 10 is before the previous row's 20; sort the rows by time"

@@ -1,26 +1,15 @@
 //! Writing a trace.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-
-use arrow_array::types::UInt8Type;
-use arrow_array::{
-    ArrayRef, BooleanArray, DictionaryArray, Int8Array, Int32Array, RecordBatch, StringArray, UInt8Array,
-    UInt16Array, UInt32Array, UInt64Array,
-};
-use parquet::errors::ParquetError;
 
 use super::{Event, FORMAT, METADATA_KEY, Metadata, Operation, TraceError, schema};
 use crate::output::{Existing, Output, OutputFile};
-use crate::parquet_file::ParquetFile;
-
-/// Rows handed to the Parquet writer at a time.
-const BATCH: usize = 1 << 16;
+use crate::parquet_file::{BATCH, ParquetFile};
+use crate::table::{Rows, Texts, Values};
 
 /// Writes a trace, row by row.
 pub struct TraceWriter {
     file: ParquetFile,
-    operation_names: ArrayRef,
     batch: Vec<Event>,
     events: u64,
     time: u64,
@@ -34,11 +23,9 @@ impl TraceWriter {
 
     /// Writes to `output`.
     pub fn to(output: OutputFile) -> Result<TraceWriter, TraceError> {
-        let file = ParquetFile::create(output, schema::schema(), schema::properties())?;
-        let operation_names =
-            Arc::new(StringArray::from_iter_values(Operation::ALL.map(Operation::name))) as ArrayRef;
+        let file = ParquetFile::create(output, &schema::FIELDS, schema::properties())?;
         let batch = Vec::with_capacity(BATCH);
-        Ok(TraceWriter { file, operation_names, batch, events: 0, time: 0 })
+        Ok(TraceWriter { file, batch, events: 0, time: 0 })
     }
 
     /// Adds one row. Its time must not be before that of the row before.
@@ -72,24 +59,18 @@ impl TraceWriter {
 
     fn write_batch(&mut self) -> Result<(), TraceError> {
         let rows = &self.batch;
-        let keys = UInt8Array::from_iter_values(rows.iter().map(|event| event.operation as u8));
-        let names = self.operation_names.clone();
-        let batch = || -> Result<RecordBatch, ParquetError> {
-            let operation = DictionaryArray::<UInt8Type>::try_new(keys, names)?;
-            let columns: Vec<ArrayRef> = vec![
-                Arc::new(UInt64Array::from_iter_values(rows.iter().map(|event| event.time))),
-                Arc::new(UInt16Array::from_iter_values(rows.iter().map(|event| event.cpu))),
-                Arc::new(Int32Array::from_iter_values(rows.iter().map(|event| event.task))),
-                Arc::new(operation),
-                Arc::new(UInt8Array::from_iter_values(rows.iter().map(|event| event.order))),
-                Arc::new(Int8Array::from_iter_values(rows.iter().map(|event| event.migratetype))),
-                Arc::new(UInt32Array::from_iter_values(rows.iter().map(|event| event.pfn))),
-                Arc::new(UInt32Array::from_iter_values(rows.iter().map(|event| event.argument))),
-                Arc::new(BooleanArray::from_iter(rows.iter().map(|event| Some(event.blocked)))),
-            ];
-            Ok(RecordBatch::try_new(schema::schema(), columns)?)
-        }();
-        self.file.write(batch)?;
+        let operations = rows.iter().map(|event| event.operation as u32).collect();
+        self.file.write(Rows::new([
+            Values::U64(rows.iter().map(|event| event.time).collect()),
+            Values::U16(rows.iter().map(|event| event.cpu).collect()),
+            Values::I32(rows.iter().map(|event| event.task).collect()),
+            Values::Text(Texts::of_names(Operation::ALL.map(Operation::name), operations)),
+            Values::U8(rows.iter().map(|event| event.order).collect()),
+            Values::I8(rows.iter().map(|event| event.migratetype).collect()),
+            Values::U32(rows.iter().map(|event| event.pfn).collect()),
+            Values::U32(rows.iter().map(|event| event.argument).collect()),
+            Values::Bool(rows.iter().map(|event| event.blocked).collect()),
+        ]))?;
         self.batch.clear();
         Ok(())
     }

@@ -1,0 +1,195 @@
+//! Tables in Parquet files, which is how mmtwin keeps what it records and what comes out.
+//!
+//! ```text
+//!   FIELDS     time, U64, ascending     operation, Text     text, Text, optional
+//!   Rows       0 964 1210               0 1 1               0 .              numbers of texts, for rows that have one
+//!                                       "alloc" "free"      "{...}"          the texts
+//!     │                 ▲
+//!     ▼ write.rs        │ read.rs       a batch of rows at a time, from any row on
+//!   row groups ──► pages.rs             unpacked within bounds, texts as numbers
+//!   footer     ──► size.rs              columns, where they are, what the file says about itself under keys
+//! ```
+//!
+//! The Parquet crate reads and writes columns of the five types that a file has. What is here makes of them what the fields
+//! say, and treats every file as written by somebody who means harm: what it claims to hold is compared with its size, what
+//! pages unpack to with what their column claims, and a panic of the Parquet crate becomes an error.
+//!
+//! The crate could make Arrow's arrays of files, too. Nothing here needs them, and without them the crate and what it needs are
+//! built in a third of the time.
+
+mod pages;
+mod read;
+mod size;
+#[cfg(test)]
+mod tests;
+mod values;
+mod write;
+
+pub use read::{Footer, FoundColumn, TableReader};
+pub use values::{Column, Rows, Texts};
+pub use write::TableWriter;
+
+use std::fmt;
+
+use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
+use parquet::schema::types::ColumnDescriptor;
+
+/// Declares the types: each with the values in memory, Arrow's name for it (which users of pandas and DuckDB know), its name in
+/// content hashes and what a Parquet file has it as.
+macro_rules! types {
+    ($($variant:ident($values:ty) $name:literal $hashed:literal $physical:ident $logical:expr;)*) => {
+        /// What the values of a column are.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub enum Type {
+            $($variant,)*
+        }
+
+        impl Type {
+            const ALL: &[Type] = &[$(Type::$variant),*];
+
+            /// What it is called.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Type::$variant => $name,)*
+                }
+            }
+
+            /// What content hashes call it, for ever.
+            pub(crate) fn hashed_name(self) -> &'static str {
+                match self {
+                    $(Type::$variant => $hashed,)*
+                }
+            }
+
+            fn in_parquet(self) -> (PhysicalType, Option<LogicalType>) {
+                match self {
+                    $(Type::$variant => (PhysicalType::$physical, $logical),)*
+                }
+            }
+        }
+
+        /// The values of a column, without the rows that have none.
+        #[derive(Clone, Debug)]
+        #[allow(missing_docs)]
+        pub enum Values {
+            $($variant($values),)*
+        }
+
+        impl Values {
+            /// Their type.
+            pub fn column_type(&self) -> Type {
+                match self {
+                    $(Values::$variant(_) => Type::$variant,)*
+                }
+            }
+
+            fn len(&self) -> usize {
+                match self {
+                    $(Values::$variant(values) => values.len(),)*
+                }
+            }
+        }
+    };
+}
+
+types! {
+    U8(Vec<u8>) "UInt8" "u8" INT32 Some(LogicalType::integer(8, false));
+    U16(Vec<u16>) "UInt16" "u16" INT32 Some(LogicalType::integer(16, false));
+    U32(Vec<u32>) "UInt32" "u32" INT32 Some(LogicalType::integer(32, false));
+    U64(Vec<u64>) "UInt64" "u64" INT64 Some(LogicalType::integer(64, false));
+    I8(Vec<i8>) "Int8" "i8" INT32 Some(LogicalType::integer(8, true));
+    I32(Vec<i32>) "Int32" "i32" INT32 None;
+    F64(Vec<f64>) "Float64" "f64" DOUBLE None;
+    Bool(Vec<bool>) "Boolean" "bool" BOOLEAN None;
+    Text(Texts) "Utf8" "text" BYTE_ARRAY Some(LogicalType::String);
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Type {
+    /// The type of a column in a file, or what others call one that mmtwin does not have.
+    fn of(column: &ColumnDescriptor) -> Result<Type, String> {
+        let physical = column.physical_type();
+        let converted = match column.converted_type() {
+            ConvertedType::INT_32 => ConvertedType::NONE,
+            other => other,
+        };
+        if column.max_rep_level() > 0 || column.max_def_level() > 1 {
+            return Err("nested".into());
+        }
+        let is_it = |found: &Type| {
+            let (expected, logical) = found.in_parquet();
+            physical == expected && converted == ConvertedType::from(logical)
+        };
+        Type::ALL.iter().copied().find(is_it).ok_or_else(|| match (physical, converted) {
+            (PhysicalType::INT32, ConvertedType::INT_16) => "Int16".into(),
+            (PhysicalType::INT64, ConvertedType::NONE | ConvertedType::INT_64) => "Int64".into(),
+            (PhysicalType::FLOAT, ConvertedType::NONE) => "Float32".into(),
+            (PhysicalType::BYTE_ARRAY, ConvertedType::NONE) => "Binary".into(),
+            (physical, ConvertedType::NONE) => physical.to_string(),
+            (_, converted) => converted.to_string(),
+        })
+    }
+}
+
+/// How a file stores the values of a column, before they are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stored {
+    /// Each one that occurs once, and which of them a row has: for a few that repeat.
+    Numbered,
+    /// As the difference from the one before: for what ascends.
+    Differences,
+    /// One after the other: for what is different in each row.
+    Plain,
+}
+
+/// A column of a table: its name, type and how it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    name: &'static str,
+    column_type: Type,
+    optional: bool,
+    stored: Stored,
+}
+
+impl Field {
+    /// A column in which every row has a value, of a few that repeat.
+    pub const fn new(name: &'static str, column_type: Type) -> Field {
+        Field { name, column_type, optional: false, stored: Stored::Numbered }
+    }
+
+    /// Rows may be without a value.
+    pub const fn optional(self) -> Field {
+        Field { optional: true, ..self }
+    }
+
+    /// Values are near those of the rows before them.
+    pub const fn ascending(self) -> Field {
+        Field { stored: Stored::Differences, ..self }
+    }
+
+    /// Values do not repeat.
+    pub const fn distinct(self) -> Field {
+        Field { stored: Stored::Plain, ..self }
+    }
+
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its type.
+    pub const fn column_type(&self) -> Type {
+        self.column_type
+    }
+
+    /// Whether rows may be without a value.
+    pub const fn is_optional(&self) -> bool {
+        self.optional
+    }
+}
