@@ -6,8 +6,12 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Longer than any case takes by far.
+/// CPU time that no case takes by far, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Without using it: nobody waits longer for a command that waits for ever.
+const PATIENCE_IDLE: Duration = Duration::from_secs(3600);
+/// Ticks of CPU time a second, as /proc shows it (`USER_HZ`).
+const USER_HZ: u64 = 100;
 
 /// How a command ended.
 #[derive(Debug)]
@@ -59,7 +63,7 @@ fn run_once(case: &Case) -> (Verdict, String) {
         errors.lines().skip_while(|line| !line.contains("panicked")).take(2).collect::<Vec<_>>().join(" ");
     let broken = |text: String| Verdict::Broken(Fault::new(text));
     let verdict = match status {
-        None => broken(format!("no end after {} s", PATIENCE.as_secs())),
+        None => broken(format!("no end after {} s of CPU time", PATIENCE.as_secs())),
         Some(_) if !panicked.is_empty() => broken(panicked),
         Some(status) => match status.code() {
             Some(0) if !is_json(&output) => broken("what it prints is no JSON".into()),
@@ -73,6 +77,14 @@ fn run_once(case: &Case) -> (Verdict, String) {
 
 fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(text).is_ok()
+}
+
+/// CPU time of a process that runs: fields 14 and 15 of /proc/PID/stat, counted behind the name, which may have spaces.
+fn cpu_time(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 1000 / USER_HZ)
 }
 
 /// Exit status, if it came to its end, and what was written to stdout and stderr.
@@ -89,7 +101,7 @@ fn execute(case: &Case, directory: &Path) -> (Option<ExitStatus>, String, String
     let status = loop {
         match child.try_wait().expect("a child can be waited for") {
             Some(status) => break Some(status),
-            None if began.elapsed() > PATIENCE => {
+            None if cpu_time(child.id()) > PATIENCE || began.elapsed() > PATIENCE_IDLE => {
                 let _ = child.kill();
                 let _ = child.wait();
                 break None;
