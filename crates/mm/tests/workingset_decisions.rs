@@ -1,6 +1,6 @@
 //! Decisions about refaults, in exact numbers, for every variant of the series.
 
-use mm::vmscan::features::{EvictionLoop, GenFeatures, Placement, ReclaimFeatures};
+use mm::vmscan::features::{EvictionLoop, FlusherRule, GenFeatures, Placement, ReclaimFeatures};
 use mm::workingset::policy::{
     self, Feedback, FolioUse, LruSizes, LruvecState, Origin, Refault, TierCounts, carry_over, folio_refs,
     is_within, refault_distance, tier,
@@ -508,11 +508,12 @@ fn released_kernels_have_their_own_lru() {
     let late = GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..generations("g61") };
     let of_6_1 = Variant::of_release("6.1").unwrap().features.reclaim;
     assert_eq!(of_6_1, ReclaimFeatures { generations: Some(late), ..features("g61") });
-    // 6.12 changed what the classic LRU knows.
-    for release in ["6.12", "6.13"] {
-        let found = Variant::of_release(release).unwrap().features.reclaim;
-        assert_eq!(found, ReclaimFeatures { reads_late_stats: true, ..features("g67") }, "{release}");
-    }
+    // 6.12 changed what the classic LRU knows, 6.13 when the multi-gen LRU has flushers write.
+    let of_6_12 = ReclaimFeatures { reads_late_stats: true, ..features("g67") };
+    assert_eq!(Variant::of_release("6.12").unwrap().features.reclaim, of_6_12);
+    let writes = GenFeatures { wakes_flushers: FlusherRule::AllTaken, ..generations("g67") };
+    let of_6_13 = ReclaimFeatures { generations: Some(writes), ..of_6_12 };
+    assert_eq!(Variant::of_release("6.13").unwrap().features.reclaim, of_6_13);
     // 6.2 changed what reclaim costs with the classic LRU.
     let of_6_2 = ReclaimFeatures { rotations_cost: true, ..features("g61") };
     assert_eq!(Variant::of_release("6.2").unwrap().features.reclaim, of_6_2);
