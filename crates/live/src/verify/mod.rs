@@ -126,6 +126,11 @@ pub enum VerifyError {
         /// How it ended.
         status: String,
     },
+    /// Something else took part in what was recorded, so that it cannot be told what came of each access.
+    #[error(
+        "the tracepoints of the page cache: {0}, as where memory is short or somebody else reads the file; try again"
+    )]
+    Disturbed(String),
     /// Ctrl-C.
     #[error("interrupted; the settings are as before")]
     Interrupted,

@@ -39,6 +39,9 @@ use crate::verify::{Cause, Report, VerifyError, features};
 /// The sequences that a program can run that only reads.
 pub const SEQUENCES: [&str; 4] = ["zipf", "loop", "scanmix", "shift"];
 
+/// How often a sequence is recorded before it is given up that something else takes part.
+const ATTEMPTS: u32 = 4;
+
 /// Accesses between two readings of memory.stat. Without them the counts that refaults go by could be seconds old, and
 /// the result would depend on the speed of the CPU.
 const STAT_READS: u32 = 32;
@@ -99,7 +102,7 @@ pub fn judge(reader: &[String], progress: &mut dyn FnMut(&str)) -> Result<Report
         }
         for sequence in SEQUENCES.into_iter().filter_map(Sequence::named) {
             progress(&format!("reading: {}, {}", sequence.name, lru.name()));
-            let (case, kernel) = recorder.record(sequence, lru)?;
+            let (case, kernel) = recorder.record_undisturbed(sequence, lru, progress)?;
             progress(&format!("replaying: {}", case.name));
             let entries =
                 case_entries(&case.name, &features, recorder.cpus, &case, &sequence.operations(), &kernel)?;
@@ -140,6 +143,23 @@ impl Recorder {
             memory: memory << 10,
             directory: directory.to_path_buf(),
         })
+    }
+
+    /// Like [`Recorder::record`], again where something else took part: reclaim by others takes pages between two misses, and
+    /// nothing tells then which accesses found theirs.
+    fn record_undisturbed(
+        &self,
+        sequence: &Sequence,
+        lru: Lru,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(Case, Residency), VerifyError> {
+        for _ in 1..ATTEMPTS {
+            match self.record(sequence, lru) {
+                Err(VerifyError::Disturbed(what)) => progress(&format!("{}: {what}; again", sequence.name)),
+                recorded => return recorded,
+            }
+        }
+        self.record(sequence, lru)
     }
 
     /// Runs `sequence` on the lists that are in use, which are said to be `lru`.
