@@ -205,10 +205,14 @@ impl Lists {
             Part::Dates => {
                 let mut grid = Grid::new(&["rule", "releases", "how it is known"]);
                 for rule in &self.dates {
-                    let known = format!("{:?}", rule.known).to_lowercase();
                     let commit = rule.commit.as_ref().map(|commit| format!("{commit} "));
                     let subject = rule.subject.as_deref().unwrap_or_default();
-                    let text = format!("{}{subject}\n{known}: {}", commit.unwrap_or_default(), rule.evidence);
+                    let text = format!(
+                        "{}{subject}\n{}: {}",
+                        commit.unwrap_or_default(),
+                        rule.known.name(),
+                        rule.evidence
+                    );
                     grid.row([rule.name(), rule.releases(), text]);
                 }
                 grid

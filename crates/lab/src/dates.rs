@@ -24,6 +24,19 @@ pub enum Known {
     Guess,
 }
 
+impl Known {
+    /// In a word, as in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Known::Source => "source",
+            Known::Changelog => "changelog",
+            Known::Mail => "mail",
+            Known::Recording => "recording",
+            Known::Guess => "guess",
+        }
+    }
+}
+
 /// A rule: a field of a feature struct, or one of its values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

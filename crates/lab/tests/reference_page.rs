@@ -166,17 +166,18 @@ fn dates() -> String {
          Also `mmtwin list dates`, with `--json` for programs. Declared in `crates/mm/src/dates.toml`; tests hold it against the \
          variant of every release.\n\n",
     );
-    let structures = lab::dates::rules().into_iter().map(|rule| rule.structure).collect::<BTreeSet<_>>();
+    let all = lab::dates::rules();
+    let structures: BTreeSet<&str> = all.iter().map(|rule| rule.structure.as_str()).collect();
     for structure in structures {
         writeln!(text, "## {structure}\n").unwrap();
-        let rules = lab::dates::rules().into_iter().filter(|rule| rule.structure == structure);
+        let rules = all.iter().filter(|rule| rule.structure == structure);
         table(
             &mut text,
             ["rule", "releases", "stable releases", "change", "known by"],
             rules.map(|rule| {
                 let commit = rule.commit.as_deref().map(|commit| format!(" ({commit})")).unwrap_or_default();
                 let change = format!("{}{commit}", rule.subject.as_deref().unwrap_or_default());
-                let known = format!("{:?}: {}", rule.known, rule.evidence).to_string();
+                let known = format!("{}: {}", rule.known.name(), rule.evidence);
                 [code(&rule.name()), rule.releases(), rule.stable.clone().unwrap_or_default(), change, known]
             }),
         );

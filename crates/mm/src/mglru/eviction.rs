@@ -17,6 +17,7 @@ use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId, LruvecId};
 use crate::lruvec::{GENS, Lruvec, generation};
+use crate::memcontrol::Memcg;
 use crate::memory_map::ZoneType;
 use crate::mlock;
 use crate::page_alloc::MemoryManager;
@@ -197,7 +198,7 @@ impl MemoryManager {
             let due = should_run_aging(f, &evictable);
             let mut total = if evictable.is_out_of_cold() { 0 } else { evictable.total };
             if f.scans_what_is_asked {
-                total = unprotected(total, self.protection(memcg, sc), self.memcgs.get(memcg).current);
+                total = self.apply_proportional_protection(memcg, sc, total);
             }
             // Try to get away without aging at first.
             let wanted = if !due || sc.priority == DEF_PRIORITY {
@@ -229,8 +230,8 @@ impl MemoryManager {
     ) -> bool {
         let swappiness = self.swappiness(lruvec, sc);
         let memcg = self.lruvecs[lruvec.0 as usize].memcg;
-        let (total, usage) = (self.evictable(lruvec, f, swappiness).total, self.memcgs.get(memcg).current);
-        let mut left = unprotected(total, self.protection(memcg, sc), usage) >> sc.priority;
+        let total = self.evictable(lruvec, f, swappiness).total;
+        let mut left = self.apply_proportional_protection(memcg, sc, total) >> sc.priority;
         let mut rotate = false;
         while left > 0 {
             if self.is_below_min(memcg, sc.target) {
@@ -253,6 +254,11 @@ impl MemoryManager {
             left = left.saturating_sub(evicted.scanned);
         }
         rotate
+    }
+
+    /// What may be scanned of `total` pages of a group at priority 0, less what memory.low or memory.min protects.
+    fn apply_proportional_protection(&self, memcg: Memcg, sc: &mut ScanControl, total: u64) -> u64 {
+        unprotected(total, self.protection(memcg, sc), self.memcgs.get(memcg).current)
     }
 
     /// Whether enough has been reclaimed from a node (`should_abort_scan`).
