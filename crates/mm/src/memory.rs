@@ -152,25 +152,21 @@ impl MemoryManager {
                 false => self.handle_mm_fault(machine, cpu, (mm, page, self.entry(mm, page)), write),
             };
         }
-        let touch = if let Some(swap) = entry.swap_entry() {
-            self.do_swap_page(machine, cpu, &fault, swap)?
+        if let Some(swap) = entry.swap_entry() {
+            self.do_swap_page(machine, cpu, &fault, swap)
         } else if let Some(id) = entry.folio() {
             let private = !fault.flags.has(VmFlags::SHARED);
-            self.do_wp_page(machine, cpu, &fault, id, private)?
+            self.do_wp_page(machine, cpu, &fault, id, private)
         } else {
             let vma = &self.mms[mm].vmas[vma];
             match vma.file_page(page).filter(|_| entry == Pte::NONE) {
                 Some((file, index)) => {
                     let copies = write && vma.is_private();
-                    self.do_fault(machine, cpu, &fault, (file, index), copies)?
+                    self.do_fault(machine, cpu, &fault, (file, index), copies)
                 }
-                None => self.do_anonymous_page(machine, cpu, &fault)?,
+                None => self.do_anonymous_page(machine, cpu, &fault),
             }
-        };
-        if matches!(touch, Touch::ReadFile(_) | Touch::ReadSwap(_)) {
-            self.counters.add(Event::Pgmajfault, 1);
         }
-        Ok(touch)
     }
 
     /// A fault of an entry.

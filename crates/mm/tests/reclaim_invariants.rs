@@ -348,3 +348,26 @@ fn shadows_of_a_group_are_limited_by_its_memory() {
         mm.validate(0);
     }
 }
+
+/// A page that has been read has been waited for, also where the copy of it finds no memory and the access ends there.
+#[test]
+fn a_fault_that_reads_is_a_major_one_whatever_comes_of_it() {
+    for variant in Series::RECLAIM.variants() {
+        let (mut machine, mut mm) = boot(variant);
+        mm.swapon(100, Some(Time::ZERO));
+        mm.set("vm.page-cluster", "0").unwrap();
+        let memcg = mm.create_memcg(Memcg::ROOT);
+        mm.memcg_mut(memcg).max = 200;
+        let parent = mm.create_mm(memcg);
+        let start = mm.mmap(parent, 600, Backing::Anonymous, VmFlags::PRIVATE);
+        let mut pages = start..start + 600;
+        // Until swap is full as well.
+        while mm.touch(&mut machine, Cpu(0), parent, pages.next().unwrap(), true).is_ok() {}
+        let child = mm.fork_mm(&mut machine, Cpu(0), parent);
+        let page = (start..).find(|&page| mm.pte(child, page).folio().is_none()).unwrap();
+        mm.memcg_mut(memcg).max = mm.memcg(memcg).current + 1;
+        assert!(mm.touch(&mut machine, Cpu(0), child, page, true).is_err(), "{}", variant.name);
+        let counted = [Event::Pswpin, Event::Pgmajfault].map(|event| mm.counters().get(event));
+        assert_eq!(counted, [1, 1], "{}", variant.name);
+    }
+}

@@ -16,6 +16,7 @@
 use super::{OpenFile, OpenFileId, ReadRequest};
 use crate::account::Category;
 use crate::address_space::VmFlags;
+use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::memcontrol::Memcg;
 use crate::memory::Touch;
@@ -43,6 +44,9 @@ impl MemoryManager {
         in_fault: bool,
     ) -> Result<(FolioId, Touch), OutOfMemory> {
         let found = self.files.folio(file, index);
+        if found.is_none() {
+            self.counters.add(Event::Pgmajfault, 1);
+        }
         let through = self.readahead.mapped_through.get(&file).copied();
         let Some(open) = through.filter(|_| !flags.has(VmFlags::RAND_READ)) else {
             return match found {

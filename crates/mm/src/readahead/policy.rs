@@ -42,8 +42,8 @@ pub struct ReadaheadFeatures {
     pub marks_next_folio: bool,
     /// 6.9: folios of two pages exist.
     pub has_order_1: bool,
-    /// 6.11, and again from 6.14 on; what comes before that in 6.12 was undone in 6.12.5. Where a folio does not fit because some of its pages are in memory, the rest of the window comes page by page;
-    /// before, as much as the window has, from there on.
+    /// 6.11, and from 6.14 on; 6.12.5 and 6.13 undid it. Where a folio does not fit because some of its pages are in memory, the rest
+    /// of the window comes page by page; otherwise as much as the window has, from there on.
     pub shortens_fallback: bool,
 }
 

@@ -12,6 +12,7 @@
 use super::{SwapEntry, SwapIn, policy};
 use crate::account::Category;
 use crate::address_space::{Pte, VmFlags};
+use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::features::{LargeSwapIn, Search, ThpFiles};
 use crate::huge_memory::orders::Orders;
@@ -42,6 +43,8 @@ impl MemoryManager {
                 let read = self.swap_in(machine, cpu, fault, swap);
                 self.swap.reads.end_request();
                 let id = read?;
+                // Now, and not when the fault is through: a copy may still find no memory.
+                self.counters.add(Event::Pgmajfault, 1);
                 (id, Touch::ReadSwap(id))
             }
         };
