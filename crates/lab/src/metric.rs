@@ -79,6 +79,10 @@ metrics! {
         "virtual time of the writes that raised a pool of huge pages";
     SHRINK_TIME, "shrink_time", "shrinking pools", "s", Lower,
         "virtual time of the writes that lowered a pool of huge pages";
+    POOL_BOOT_TIME, "pool_boot_time", "filling pools at boot", "s", Lower,
+        "virtual time in which boot filled pools of huge pages";
+    DEMOTE_TIME, "demote_time", "demoting huge pages", "s", Lower,
+        "virtual time of the writes that demoted huge pages to smaller ones";
     PAGES_REACHED, "pages_reached", "pages reached", "pages", Higher,
         "what the pool had after the last write that raised it";
     VMEMMAP_FREED, "vmemmap_freed", "vmemmap freed", "MiB", Higher,

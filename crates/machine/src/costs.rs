@@ -61,6 +61,8 @@ pub struct Costs {
     pub page_free: Time,
     /// Preparing one struct page (64 bytes) of a compound page at allocation, its line coming from memory.
     pub struct_page_init: Time,
+    /// Making one struct page of a gigantic page while the machine boots, in memory that nobody has used yet.
+    pub boot_struct_page_init: Time,
     /// Checking one struct page of a compound page at free, its line coming from memory.
     pub struct_page_free: Time,
     /// Rewriting one page-table entry, with its share of the walk.
@@ -245,6 +247,7 @@ impl Costs {
         page_alloc: Time::ZERO,
         page_free: Time::ZERO,
         struct_page_init: Time::ZERO,
+        boot_struct_page_init: Time::ZERO,
         struct_page_free: Time::ZERO,
         pte_write: Time::ZERO,
         grace_period: Time::ZERO,

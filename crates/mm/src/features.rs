@@ -210,6 +210,7 @@ impl Features {
         reclaim: ReclaimFeatures::G612,
         readahead: ReadaheadFeatures::V6_13,
         numa: NumaFeatures::Y612,
+        hugetlb: HugetlbFeatures::MAINLINE_6_12,
         folios: FolioFeatures::MAINLINE_6_12,
         ..Features::MAINLINE_6_11
     };
@@ -241,6 +242,7 @@ impl Features {
     pub(crate) const MAINLINE_6_18: Features = Features {
         avoid_reclaiming_nodes: true,
         chunked_decay: true,
+        hugetlb: HugetlbFeatures::MAINLINE_6_18,
         numa: NumaFeatures::C618,
         folios: FolioFeatures::MAINLINE_6_18,
         ..Features::MAINLINE_6_17

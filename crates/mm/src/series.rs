@@ -304,7 +304,7 @@ pub const MAINLINE: &[Variant] = &[
     variant("mainline-6.11", "a miss where a readahead window ended begins anew", Features::MAINLINE_6_11),
     variant(
         "mainline-6.12",
-        "large folios are swapped whole, underused ones are split",
+        "large folios are swapped whole, underused ones are split; huge pages are demoted in batches",
         Features::MAINLINE_6_12,
     ),
     variant("mainline-6.13", "long readahead windows stay long", Features::MAINLINE_6_13),

@@ -122,6 +122,8 @@ pub struct Settings {
     pub hugetlb_optimize_vmemmap: bool,
     /// `hugepages-2048kB/boot` and `hugepages-1048576kB/boot`: pages that pools get while the machine boots.
     pub boot_huge_pages: [u64; 2],
+    /// `hugepage_alloc_threads`: threads that allocate them, 0 for as many as the kernel thinks best.
+    pub hugepage_alloc_threads: u64,
     /// `tlb_single_page_flush_ceiling`: flushes of more kernel pages than this flush everything.
     pub tlb_single_page_flush_ceiling: u64,
     /// `zswap_ever_enabled`: zswap was on once and holds nothing.
@@ -163,6 +165,7 @@ impl Settings {
             transparent_hugepage: ThpSettings::new(page_size),
             hugetlb_optimize_vmemmap: false,
             boot_huge_pages: [0; 2],
+            hugepage_alloc_threads: 0,
             tlb_single_page_flush_ceiling: 33,
             zswap_ever_enabled: false,
             numa: NumaSettings::default(),
@@ -612,6 +615,13 @@ pub const SETTINGS: &[Setting] = &[
         accepts: "0 and more",
         description: "gigantic pages that boot allocates (kernel command line: hugepagesz=1G hugepages=N)",
         apply: Apply::Number(|s, value| assign(&mut s.boot_huge_pages[1], value, 0..=u64::MAX)),
+    },
+    Setting {
+        name: "hugepage_alloc_threads",
+        default: "0 (one for four CPUs)",
+        accepts: "0 and more",
+        description: "threads that allocate huge pages of boot time from 6.15 on (kernel command line)",
+        apply: Apply::Number(|s, value| assign(&mut s.hugepage_alloc_threads, value, 0..=u64::MAX)),
     },
     Setting {
         name: "tlb_single_page_flush_ceiling",

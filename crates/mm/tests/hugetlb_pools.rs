@@ -169,7 +169,7 @@ fn a_gigantic_page_becomes_512_small_ones() {
 
 #[test]
 fn parts_of_a_gigantic_page_enter_the_pool_in_steps() {
-    for (variant, at_once) in [("base", 1), ("patch6", 512), ("mainline-6.18", 512)] {
+    for (variant, at_once) in [("base", 1), ("patch12", 1), ("mainline-6.11", 1), ("mainline-6.12", 512)] {
         let mut host = Host::new(features(variant), 1, 8192);
         host.write("hugepages-1048576kB/nr_hugepages", 1);
         let mut write = host.mm.begin_write("hugepages-1048576kB/demote", "1").unwrap();
@@ -187,11 +187,40 @@ fn parts_of_a_gigantic_page_enter_the_pool_in_steps() {
     }
 }
 
+/// From 6.10 on each request waits for readers: one for a page that is restored, one for each of its parts. From 6.12 on
+/// there is one of each kind for all pages of a node.
+#[test]
+fn demotion_in_batches_waits_less_often() {
+    for (variant, waits) in
+        [("mainline-6.9", 0), ("mainline-6.10", 4 * 513), ("mainline-6.11", 4 * 513), ("mainline-6.12", 4)]
+    {
+        let mut host = Host::new(features(variant), 2, 8192);
+        host.write("hugepages-1048576kB/nr_hugepages", 6);
+        let before = host.mm.counters().get(Event::GracePeriods);
+        let (outcome, _) = host.write("hugepages-1048576kB/demote", 4);
+        assert_eq!(outcome.unwrap().reached, 4, "{variant}");
+        assert_eq!(host.mm.counters().get(Event::GracePeriods) - before, waits, "{variant}");
+        let pools: Vec<u64> = host.mm.hugetlb().hstates().iter().map(|h| h.max).collect();
+        assert_eq!(pools, [4 * 512, 2], "{variant}");
+        host.mm.validate(0);
+    }
+}
+
 #[test]
 fn pages_of_boot_time() {
-    for variant in ["base", "patch12", "mainline-6.7", "mainline-6.10", "mainline-6.18"] {
+    for (variant, threads) in [
+        ("base", 1),
+        ("patch12", 1),
+        ("mainline-6.7", 1),
+        ("mainline-6.9", 4),
+        ("mainline-6.10", 4),
+        ("mainline-6.15", 4),
+        ("mainline-6.18", 4),
+    ] {
         let mut host = Host::new(features(variant), 2, 8192);
         host.mm.set("hugepages-2048kB/boot", "100").unwrap();
+        // As many as two a node are: the machine has not CPUs enough for a quarter of them to be as many.
+        host.mm.set("hugepage_alloc_threads", "4").unwrap();
         host.mm.set("hugepages-1048576kB/boot", "4").unwrap();
         host.mm.boot_huge_pages(&mut host.machine, WRITER);
         assert_eq!(
@@ -199,9 +228,8 @@ fn pages_of_boot_time() {
             [100, 4],
             "{variant}"
         );
-        // Four threads from 6.9 on, each of which begins at the first node with its 25 pages.
-        let threads = !matches!(variant, "base" | "patch12" | "mainline-6.7");
-        let expected = if threads { (52, 48) } else { (50, 50) };
+        // Each of four threads begins at the first node with its 25 pages.
+        let expected = if threads == 4 { (52, 48) } else { (50, 50) };
         assert_eq!((of_node(&host, 0), of_node(&host, 1)), expected, "{variant}");
         assert_eq!(host.mm.hugetlb().nr_optimized(), 104, "{variant}");
         host.mm.validate(0);

@@ -136,6 +136,9 @@ struct Running {
     frames_at_start: i64,
     grow: Writes,
     shrink: Writes,
+    demote: Writes,
+    /// How long boot filled pools.
+    boot: Time,
     reached: Option<u64>,
     freed: i64,
     notes: Vec<String>,
@@ -177,6 +180,8 @@ impl Running {
             frames_at_start: frames(system),
             grow: Writes::default(),
             shrink: Writes::default(),
+            demote: Writes::default(),
+            boot: system.machine.now(WRITER),
             reached: None,
             freed: 0,
             notes: Vec::new(),
@@ -258,7 +263,9 @@ impl Running {
         let Some(outcome) = current.write.outcome() else { return };
         let is_short = outcome.reached < outcome.wanted;
         let huge = huge_pages(system);
-        let part = if huge > current.huge_pages || (huge == current.huge_pages && is_short) {
+        let part = if current.write.demotes() {
+            &mut self.demote
+        } else if huge > current.huge_pages || (huge == current.huge_pages && is_short) {
             self.reached = Some(outcome.reached);
             let tables = system.mm.hugetlb().vmemmap.nr_split_sections() as i64;
             self.freed = self.frames_at_start - frames(system) - tables;
@@ -272,10 +279,12 @@ impl Running {
         part.flushes += flushes(system) - current.flushes;
         if is_short {
             let file = parse_write(text).map_or("", |(file, _)| file);
-            self.notes.push(format!(
-                "{file}: {} asked for, {} reached: no memory for more",
-                outcome.wanted, outcome.reached
-            ));
+            let why = match current.write.demotes() {
+                true => "no more free pages, or no memory for their struct pages",
+                false => "no memory for more",
+            };
+            self.notes
+                .push(format!("{file}: {} asked for, {} reached: {why}", outcome.wanted, outcome.reached));
         }
     }
 
@@ -345,6 +354,11 @@ impl Running {
         ] {
             outcome.set(time, part.time.seconds());
             outcome.set(flushes, part.flushes as f64);
+        }
+        for (time, metric) in [(self.boot, metric::POOL_BOOT_TIME), (self.demote.time, metric::DEMOTE_TIME)] {
+            if time > Time::ZERO {
+                outcome.set(metric, time.seconds());
+            }
         }
         if let Some(reached) = self.reached {
             outcome.set(metric::PAGES_REACHED, reached as f64);

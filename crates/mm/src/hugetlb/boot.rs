@@ -2,20 +2,51 @@
 //! here the setting `hugepages-1048576kB/boot`).
 //!
 //! ```text
-//!   2 MiB   from the buddy allocator; one list, from 6.9 on a list for each of two threads a node
-//!   1 GiB   from memblock, top down, round robin; one list, from 6.9 on one a node
-//!           their struct pages: all made, then given back (6.15: only the first page of them is ever made)
+//!   2 MiB   from the buddy allocator        one thread, from 6.9 on two a node, from 6.15 on one for four CPUs
+//!           thread ─► takes a share of the count ─► allocates round robin ─► optimises its list ─► into the pool ─► next share
+//!   1 GiB   from memblock, top down, round robin, by one thread; then prepared, from 6.9 on by a thread a node
+//!           their struct pages: all made; from 6.7 on not those that are given back (6.15: nor is anything given back)
 //! ```
 //!
-//! In the kernel: `hugetlb_hstate_alloc_pages`, `gather_bootmem_prealloc`, `prep_and_add_bootmem_folios` in
-//! mm/hugetlb.c.
+//! Threads of nodes run at the same time, each on a CPU of its own, and meet at the zones' locks and hugetlb_lock. Left out:
+//! from 6.18 on a thread that finds no memory available prepares what it has at once; here the next round brings it.
+//! In the kernel: `hugetlb_hstate_alloc_pages`, `hugetlb_pages_alloc_boot`, `gather_bootmem_prealloc`,
+//! `prep_and_add_bootmem_folios` in mm/hugetlb.c; `padata_do_multithreaded` in kernel/padata.c.
 
 use super::ORDERS;
-use super::folio::{Folio, is_gigantic};
+use super::features::BootThreads;
+use super::folio::{Folio, STRUCT_PAGES_PER_PAGE, is_gigantic};
+use super::policy::{boot_threads, take_turn};
+use super::prepare::Preparing;
 use crate::account::Category;
-use crate::page_alloc::MemoryManager;
-use crate::vmemmap::list::OptimizeList;
-use machine::{Cpu, Machine};
+use crate::page_alloc::{MemoryManager, Placement};
+use machine::{Cpu, Machine, Node, Topology};
+use std::collections::VecDeque;
+
+/// A thread that fills a pool.
+struct BootThread {
+    cpu: Cpu,
+    /// The node whose turn it is.
+    next_node: Node,
+    doing: Doing,
+}
+
+enum Doing {
+    /// About to take a share of the work.
+    Idle,
+    /// Allocates so many pages in all.
+    Allocating(Vec<Folio>, u64),
+    Preparing(Preparing),
+    Done,
+}
+
+/// What threads share out among themselves (`struct padata_mt_job`).
+enum Job {
+    /// Pages still to be allocated, and how many a thread takes at a time.
+    Allocate { remaining: u64, share: u64 },
+    /// Gigantic pages that are to be prepared, one list for each node.
+    Prepare(Vec<Vec<Folio>>),
+}
 
 impl MemoryManager {
     /// Fills all pools as the settings of boot ask for, gigantic pages first. Nothing else may have run before.
@@ -29,57 +60,67 @@ impl MemoryManager {
 
     fn fill_pool_at_boot(&mut self, machine: &mut Machine<Category>, cpu: Cpu, order: u8, count: u64) {
         let h = self.hugetlb.hstate_of(order);
-        let lists = if is_gigantic(order) {
-            self.gigantic_at_boot(order, h, count)
-        } else {
-            self.lists_of_threads(machine, cpu, h, count)
-        };
         let f = self.features().hugetlb;
-        for folios in lists {
-            if f.optimized_at_boot && is_gigantic(order) && self.settings().hugetlb_optimize_vmemmap {
-                self.adopt_optimized(machine, cpu, &folios);
-            } else if f.add_list {
-                OptimizeList::new(self, machine, folios.clone()).finish(self, machine, cpu);
-            } else {
-                for &folio in &folios {
-                    OptimizeList::single(self, folio).finish(self, machine, cpu);
+        if is_gigantic(order) {
+            let lists = self.gigantic_at_boot(order, h, count);
+            self.run_boot_threads(machine, cpu, h, lists.len() as u64, Job::Prepare(lists));
+        } else {
+            let nodes = self.nodes_with_memory().len() as u64;
+            let cpus = machine.topology.cpus() as u64;
+            let threads = boot_threads(f.boot_threads, nodes, cpus, self.settings().hugepage_alloc_threads);
+            loop {
+                let before = self.hugetlb.hstates[h].counters().persistent();
+                let remaining = count - before;
+                let share = (remaining / threads).max(1);
+                let job = Job::Allocate { remaining, share };
+                self.run_boot_threads(machine, cpu, h, threads.min(remaining), job);
+                let filled = self.hugetlb.hstates[h].counters().persistent();
+                // Another round may find what the pages of this one have given back.
+                let again = f.boot_retries && self.settings().hugetlb_optimize_vmemmap;
+                if !again || filled == count || filled == before {
+                    break;
                 }
             }
-            let at_once = if f.boot_lists_by_node && is_gigantic(order) { 1 } else { folios.len().max(1) };
-            folios.chunks(at_once).for_each(|folios| self.add_new_to_pool(machine, cpu, h, folios));
         }
         let hstate = &mut self.hugetlb.hstates[h];
         hstate.max = hstate.counters().persistent();
     }
 
-    fn lists_of_threads(
+    /// Lets threads work off a job, the first one on `cpu`, the others on CPUs of one node after the other, and waits
+    /// for all of them.
+    fn run_boot_threads(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         h: usize,
-        count: u64,
-    ) -> Vec<Vec<Folio>> {
+        threads: u64,
+        mut job: Job,
+    ) {
         let nodes = self.nodes_with_memory();
-        let threads = if self.features().hugetlb.boot_lists_by_node { 2 * nodes.len() as u64 } else { 1 };
-        let chunk = (count / threads).max(1);
-        let mut lists = Vec::new();
-        let mut remaining = count;
-        while remaining > 0 {
-            let wanted = if lists.len() as u64 + 1 >= threads { remaining } else { chunk.min(remaining) };
-            // Each thread begins at the first node.
-            self.hugetlb.hstates[h].next_to_alloc = nodes[0];
-            let list: Vec<Folio> =
-                (0..wanted).map_while(|_| self.alloc_fresh_by_turns(machine, cpu, h, &nodes)).collect();
-            remaining -= wanted;
-            let short = (list.len() as u64) < wanted;
-            lists.push(list);
-            if short {
-                break;
-            }
+        let began = machine.now(cpu);
+        let mut threads: Vec<BootThread> = cpus_by_turns(&machine.topology, cpu, threads)
+            .into_iter()
+            .map(|cpu| BootThread { cpu, next_node: nodes[0], doing: Doing::Idle })
+            .collect();
+        for thread in &threads {
+            machine.idle_until(thread.cpu, began);
         }
-        lists
+        // Who is furthest behind goes on, so that threads meet at locks as they would.
+        while let Some(thread) = threads
+            .iter_mut()
+            .filter(|thread| !matches!(thread.doing, Doing::Done))
+            .min_by_key(|thread| machine.now(thread.cpu))
+        {
+            thread.step(self, machine, h, &nodes, &mut job);
+        }
+        if self.features().hugetlb.boot_threads == BootThreads::One {
+            self.hugetlb.hstates[h].next_to_alloc = threads[0].next_node;
+        }
+        let end = threads.iter().map(|thread| machine.now(thread.cpu)).max();
+        machine.idle_until(cpu, end.unwrap_or(began));
     }
 
+    /// Gigantic pages from memblock, in one list or in one for each node.
     fn gigantic_at_boot(&mut self, order: u8, h: usize, count: u64) -> Vec<Vec<Folio>> {
         let nodes = self.nodes_with_memory();
         let of_boot =
@@ -90,12 +131,37 @@ impl MemoryManager {
             self.hugetlb.held += folio.pages();
             self.hugetlb.note_fresh(folio);
         }
-        if !self.features().hugetlb.boot_lists_by_node {
+        if self.features().hugetlb.boot_threads == BootThreads::One {
             return vec![folios];
         }
         folios.sort_by_key(|folio| self.node_of(folio.pfn));
         let by_node = folios.chunk_by(|a, b| self.node_of(a.pfn) == self.node_of(b.pfn));
         by_node.map(<[Folio]>::to_vec).collect()
+    }
+
+    /// A list of gigantic pages: their struct pages, and what is left to do before they are in the pool.
+    fn prepare_gigantic(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        h: usize,
+        folios: Vec<Folio>,
+    ) -> Doing {
+        let f = self.features().hugetlb;
+        for &folio in &folios {
+            let few = f.skips_gigantic_tails && self.should_optimize(folio);
+            let made = if few { u64::from(STRUCT_PAGES_PER_PAGE) } else { folio.pages() };
+            machine.charge(cpu, Category::HugePagePrep, machine.costs.boot_struct_page_init * made);
+        }
+        if f.optimized_at_boot && self.settings().hugetlb_optimize_vmemmap {
+            self.adopt_optimized(machine, cpu, &folios);
+            folios.chunks(1).for_each(|folio| self.add_to_pool(machine, cpu, h, folio));
+            return Doing::Idle;
+        }
+        Doing::Preparing(match f.boot_threads {
+            BootThreads::One => Preparing::new(self, machine, h, folios),
+            _ => Preparing::list(self, machine, h, folios).entering_each(),
+        })
     }
 
     /// Pages whose vmemmap boot made in its final shape: no frame is replaced, the tails only become read-only, which
@@ -108,4 +174,70 @@ impl MemoryManager {
         }
         self.flush_all(machine, cpu);
     }
+}
+
+impl BootThread {
+    /// One page, flush or hold.
+    fn step(
+        &mut self,
+        mm: &mut MemoryManager,
+        machine: &mut Machine<Category>,
+        h: usize,
+        nodes: &[Node],
+        job: &mut Job,
+    ) {
+        let cpu = self.cpu;
+        self.doing = match std::mem::replace(&mut self.doing, Doing::Done) {
+            Doing::Idle => match job {
+                Job::Allocate { remaining: 0, .. } => Doing::Done,
+                Job::Allocate { remaining, share } => {
+                    let wanted = (*share).min(*remaining);
+                    *remaining -= wanted;
+                    self.next_node = nodes[0];
+                    Doing::Allocating(Vec::new(), wanted)
+                }
+                Job::Prepare(lists) => match lists.pop() {
+                    Some(folios) => mm.prepare_gigantic(machine, cpu, h, folios),
+                    None => Doing::Done,
+                },
+            },
+            Doing::Allocating(mut folios, wanted) => {
+                let fresh = nodes.iter().find_map(|_| {
+                    let node = take_turn(nodes, &mut self.next_node);
+                    mm.alloc_fresh(machine, cpu, h, Placement::Bind(node))
+                });
+                let is_short = fresh.is_none();
+                folios.extend(fresh);
+                if is_short || folios.len() as u64 == wanted {
+                    Doing::Preparing(Preparing::new(mm, machine, h, folios))
+                } else {
+                    Doing::Allocating(folios, wanted)
+                }
+            }
+            Doing::Preparing(mut preparing) => {
+                if preparing.step(mm, machine, cpu) {
+                    Doing::Idle
+                } else {
+                    Doing::Preparing(preparing)
+                }
+            }
+            Doing::Done => Doing::Done,
+        };
+    }
+}
+
+/// CPUs for so many threads, as far as there are so many: `first`, then one of each further node in turn.
+fn cpus_by_turns(topology: &Topology, first: Cpu, threads: u64) -> Vec<Cpu> {
+    let mut nodes: Vec<VecDeque<Cpu>> =
+        (0..topology.nodes_with_cpus()).map(|node| topology.cpus_of(Node(node)).into()).collect();
+    nodes.iter_mut().for_each(|cpus| cpus.retain(|&cpu| cpu != first));
+    let next = usize::from(topology.node(first).0 + 1) % nodes.len();
+    nodes.rotate_left(next);
+    let most = (threads.max(1) as usize).min(topology.cpus());
+    let mut cpus = vec![first];
+    while cpus.len() < most {
+        cpus.extend(nodes.iter_mut().filter_map(VecDeque::pop_front));
+    }
+    cpus.truncate(most);
+    cpus
 }

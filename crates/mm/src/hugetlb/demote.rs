@@ -1,28 +1,32 @@
 //! Demoting: one 1 GiB page becomes 512 pages of 2 MiB.
 //!
 //! ```text
-//!   1 GiB free, optimised ─► restore 4095 vmemmap pages ─► 512 × 2 MiB ─► optimise each ─► pool of 2 MiB
+//!   until 6.11   a free page ─► restore 4095 vmemmap pages ─► 512 × (optimise ─► pool of 2 MiB) ─► the next page
+//!   from 6.12 on  a node's free pages ─► restore all ─► 512 each ─► optimise all ─► pool of 2 MiB ─► the next node
 //! ```
 //!
+//! Each restoring and each optimising waits for readers from 6.10 to 7.0: 513 times a page, later twice a node.
 //! In the kernel: `demote_pool_huge_page`, `demote_free_hugetlb_folios` in mm/hugetlb.c.
 
 use super::folio::Folio;
+use super::policy::take_turn;
+use super::prepare::Preparing;
 use crate::account::Category;
 use crate::page::Pfn;
 use crate::page_alloc::MemoryManager;
-use crate::vmemmap::list::{OptimizeList, RestoreList};
+use crate::vmemmap::list::RestoreList;
 use machine::{Cpu, Machine, Node};
 
 #[derive(Clone, Debug)]
 enum Phase {
-    Remove,
+    Take,
     Restore(RestoreList),
-    /// The list at hand; what is left of the page, the next one last.
-    Optimize(OptimizeList, Vec<Folio>),
+    /// What has become of the pages, and whether some could not be restored.
+    Prepare(Preparing, bool),
     Done,
 }
 
-/// Demoting pages of a pool, under way; one page at a time, its parts as one list, before patch 6 one by one.
+/// Demoting pages of a pool, under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Demote {
     from: usize,
@@ -35,7 +39,7 @@ pub(crate) struct Demote {
 impl Demote {
     /// `count` free pages of pool `from`, taken from `nodes`, into pool `to`.
     pub fn new(from: usize, to: usize, nodes: Vec<Node>, count: u64) -> Demote {
-        Demote { from, to, nodes, remaining: count, phase: Phase::Remove }
+        Demote { from, to, nodes, remaining: count, phase: Phase::Take }
     }
 
     /// How many pages have not been demoted.
@@ -46,7 +50,7 @@ impl Demote {
     /// One page, flush or hold; whether all is done.
     pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
-            Phase::Remove => self.remove(mm, machine, cpu),
+            Phase::Take => self.take(mm, machine, cpu),
             Phase::Restore(mut list) => {
                 if list.step(mm, machine, cpu) {
                     self.split(mm, machine, cpu, list)
@@ -54,32 +58,40 @@ impl Demote {
                     Phase::Restore(list)
                 }
             }
-            Phase::Optimize(mut list, rest) => {
-                if list.step(mm, machine, cpu) {
-                    let folios = list.into_folios();
-                    mm.add_new_to_pool(machine, cpu, self.to, &folios);
-                    mm.hugetlb.hstates[self.to].max += folios.len() as u64;
-                    Demote::optimize_next(mm, rest)
-                } else {
-                    Phase::Optimize(list, rest)
-                }
-            }
+            Phase::Prepare(mut preparing, ends) => match preparing.step(mm, machine, cpu) {
+                false => Phase::Prepare(preparing, ends),
+                true if ends => Phase::Done,
+                true => Phase::Take,
+            },
             Phase::Done => Phase::Done,
         };
         matches!(self.phase, Phase::Done)
     }
 
-    fn remove(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> Phase {
-        if self.remaining == 0 || mm.hugetlb.hstates[self.from].available() == 0 {
+    /// Takes what is demoted together out of its pool: free pages of the node whose turn it is.
+    fn take(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> Phase {
+        let batched = mm.features().hugetlb.demotes_in_batches;
+        let hstate = &mut mm.hugetlb.hstates[self.from];
+        if self.remaining == 0 || hstate.available() == 0 {
             return Phase::Done;
         }
-        mm.hold_hugetlb_lock(machine, cpu, 1);
-        match mm.hugetlb.hstates[self.from].remove(&self.nodes, false) {
-            Some(folio) => {
-                mm.note_removed(folio);
-                Phase::Restore(RestoreList::new(mm, vec![folio]))
+        let most = if batched { self.remaining } else { 1 };
+        let mut taken = Vec::new();
+        for _ in &self.nodes {
+            let node = take_turn(&self.nodes, &mut hstate.next_to_free);
+            taken.extend((0..most).map_while(|_| hstate.remove_from(node)));
+            if !taken.is_empty() {
+                break;
             }
-            None => Phase::Done,
+        }
+        mm.hold_hugetlb_lock(machine, cpu, taken.len());
+        for &folio in &taken {
+            mm.note_removed(folio);
+        }
+        match (batched, &taken[..]) {
+            (_, []) => Phase::Done,
+            (false, &[folio]) => Phase::Restore(RestoreList::single(mm, folio)),
+            _ => Phase::Restore(RestoreList::new(mm, taken)),
         }
     }
 
@@ -90,37 +102,38 @@ impl Demote {
         cpu: Cpu,
         list: RestoreList,
     ) -> Phase {
-        let Some(&folio) = list.complete.first() else {
-            // It stays what it was.
-            let folios: Vec<Folio> = list.waiting.into_iter().chain(list.failed).collect();
-            for folio in folios {
-                mm.hugetlb.flags_mut(folio).hugetlb = true;
-                mm.add_to_pool(machine, cpu, self.from, &[folio]);
-            }
+        let RestoreList { waiting, complete, failed, .. } = list;
+        // These stay what they were, and are the last ones.
+        let ends = !(waiting.is_empty() && failed.is_empty());
+        for folio in waiting.into_iter().chain(failed) {
+            mm.hugetlb.flags_mut(folio).hugetlb = true;
+            mm.add_to_pool(machine, cpu, self.from, &[folio]);
+        }
+        if complete.is_empty() {
             return Phase::Done;
-        };
-        self.remaining -= 1;
-        mm.hugetlb.hstates[self.from].max -= 1;
+        }
         let order = mm.hugetlb.hstates[self.to].order;
-        let mut small: Vec<Folio> = (0..1u32 << (folio.order - order))
-            .map(|i| Folio { pfn: folio.pfn + (i << order) as Pfn, order })
-            .collect();
+        let parts = |folio: Folio| {
+            let parts = 1u32 << (folio.order - order);
+            (0..parts).map(move |i| Folio { pfn: folio.pfn + (i << order) as Pfn, order })
+        };
+        let batched = mm.features().hugetlb.demotes_in_batches;
+        let small: Vec<Folio> = match batched {
+            // The last part of a page heads the list.
+            true => complete.iter().flat_map(|&folio| parts(folio).rev()).collect(),
+            false => complete.iter().flat_map(|&folio| parts(folio)).collect(),
+        };
         for &folio in &small {
             mm.hugetlb.note_fresh(folio);
+            machine.charge(cpu, Category::HugePagePrep, machine.costs.struct_page_init * folio.pages());
         }
-        machine.charge(cpu, Category::HugePagePrep, machine.costs.struct_page_init * folio.pages());
-        if mm.features().hugetlb.add_list {
-            return Phase::Optimize(OptimizeList::new(mm, machine, small), Vec::new());
-        }
-        small.reverse();
-        Demote::optimize_next(mm, small)
-    }
-
-    /// The next part by itself, or the next page to demote.
-    fn optimize_next(mm: &MemoryManager, mut rest: Vec<Folio>) -> Phase {
-        match rest.pop() {
-            Some(folio) => Phase::Optimize(OptimizeList::single(mm, folio), rest),
-            None => Phase::Remove,
-        }
+        self.remaining -= complete.len() as u64;
+        mm.hugetlb.hstates[self.from].max -= complete.len() as u64;
+        mm.hugetlb.hstates[self.to].max += small.len() as u64;
+        let preparing = match batched {
+            true => Preparing::list(mm, machine, self.to, small),
+            false => Preparing::page_by_page(mm, machine, self.to, small),
+        };
+        Phase::Prepare(preparing, ends)
     }
 }

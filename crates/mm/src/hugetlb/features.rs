@@ -40,6 +40,17 @@ pub enum RestoreFlush {
     IfRestored,
 }
 
+/// How many threads fill pools of boot time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BootThreads {
+    /// The one that boots.
+    One,
+    /// Two for each node with memory; one a node prepares gigantic pages.
+    TwoANode,
+    /// One for four CPUs, or as many as `hugepage_alloc_threads` says; one a node prepares gigantic pages.
+    QuarterOfCpus,
+}
+
 /// What one kernel does with huge-page pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HugetlbFeatures {
@@ -65,14 +76,20 @@ pub struct HugetlbFeatures {
     pub retry_if_frames: bool,
     /// 6.7: vmemmap is restored with pages of other nodes if the page's own has none.
     pub restore_from_any_node: bool,
-    /// 6.9: huge pages of boot time are prepared by node, by several threads.
-    pub boot_lists_by_node: bool,
+    /// 6.7: of gigantic pages of boot time that give back their vmemmap, only the struct pages that stay are made.
+    pub skips_gigantic_tails: bool,
+    /// 6.9: two threads a node, 6.15: one for four CPUs.
+    pub boot_threads: BootThreads,
     /// 6.10 to 7.0: remapping waits for readers of struct pages (`synchronize_rcu`), once a list.
     pub waits_for_readers: bool,
     /// 6.15: when shrinking, free surplus pages do not count as free persistent ones.
     pub spares_surplus: bool,
     /// 6.15: gigantic pages of boot time get their vmemmap in its final shape from the start.
     pub optimized_at_boot: bool,
+    /// 6.18: where memory ran out at boot, what was given back meanwhile is asked for in another round.
+    pub boot_retries: bool,
+    /// 6.12: gigantic pages of a node are demoted together; before, page by page, and their parts one by one.
+    pub demotes_in_batches: bool,
     /// 6.15: translation caches are flushed by instruction where the CPU has one (INVLPGB).
     pub invlpgb: bool,
 }
@@ -90,10 +107,13 @@ impl HugetlbFeatures {
         restore_flush: RestoreFlush::Each,
         retry_if_frames: false,
         restore_from_any_node: false,
-        boot_lists_by_node: false,
+        skips_gigantic_tails: false,
+        boot_threads: BootThreads::One,
         waits_for_readers: false,
         spares_surplus: false,
         optimized_at_boot: false,
+        boot_retries: false,
+        demotes_in_batches: false,
         invlpgb: false,
     };
     pub(crate) const PATCH5: HugetlbFeatures =
@@ -123,18 +143,24 @@ impl HugetlbFeatures {
         restore_flush: RestoreFlush::IfRestored,
         retry_if_frames: true,
         restore_from_any_node: true,
+        skips_gigantic_tails: true,
         ..HugetlbFeatures::PATCH12
     };
     pub(crate) const MAINLINE_6_9: HugetlbFeatures =
-        HugetlbFeatures { boot_lists_by_node: true, ..HugetlbFeatures::MAINLINE_6_7 };
+        HugetlbFeatures { boot_threads: BootThreads::TwoANode, ..HugetlbFeatures::MAINLINE_6_7 };
     pub(crate) const MAINLINE_6_10: HugetlbFeatures =
         HugetlbFeatures { waits_for_readers: true, ..HugetlbFeatures::MAINLINE_6_9 };
+    pub(crate) const MAINLINE_6_12: HugetlbFeatures =
+        HugetlbFeatures { demotes_in_batches: true, ..HugetlbFeatures::MAINLINE_6_10 };
     pub(crate) const MAINLINE_6_15: HugetlbFeatures = HugetlbFeatures {
+        boot_threads: BootThreads::QuarterOfCpus,
         spares_surplus: true,
         optimized_at_boot: true,
         invlpgb: true,
-        ..HugetlbFeatures::MAINLINE_6_10
+        ..HugetlbFeatures::MAINLINE_6_12
     };
+    pub(crate) const MAINLINE_6_18: HugetlbFeatures =
+        HugetlbFeatures { boot_retries: true, ..HugetlbFeatures::MAINLINE_6_15 };
     pub(crate) const MAINLINE_7_1: HugetlbFeatures =
-        HugetlbFeatures { waits_for_readers: false, ..HugetlbFeatures::MAINLINE_6_15 };
+        HugetlbFeatures { waits_for_readers: false, ..HugetlbFeatures::MAINLINE_6_18 };
 }

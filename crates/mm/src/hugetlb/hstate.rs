@@ -145,6 +145,13 @@ impl Hstate {
         None
     }
 
+    /// Takes a free persistent page of `node` out of the pool.
+    pub(crate) fn remove_from(&mut self, node: Node) -> Option<Folio> {
+        let pfn = self.dequeue(node)?;
+        self.leave(node, false);
+        Some(Folio { pfn, order: self.order })
+    }
+
     /// Makes one persistent page a surplus page, or with `fewer` the other way round (`adjust_pool_surplus`); whether
     /// a node had one.
     pub(crate) fn adjust_surplus(&mut self, nodes: &[Node], fewer: bool) -> bool {

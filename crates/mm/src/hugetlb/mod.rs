@@ -1,7 +1,7 @@
 //! Pools of huge pages (hugetlbfs).
 //!
 //! ```text
-//!   echo N > nr_hugepages ─► write ─► resize ── grow:   allocate ─► vmemmap::list ─► into the pool
+//!   echo N > nr_hugepages ─► write ─► resize ── grow:   allocate ─► prepare ─► into the pool
 //!                                            └─ shrink: out of the pool ─► release: restore vmemmap ─► free
 //!   mmap, fault, munmap   ─► reservation     promises, surplus pages, pages that come back
 //!   hugepages=N           ─► boot            demote: large ones into small ones
@@ -19,6 +19,7 @@ pub mod features;
 pub mod folio;
 pub mod hstate;
 pub mod policy;
+pub(crate) mod prepare;
 pub(crate) mod release;
 pub mod reservation;
 pub(crate) mod resize;

@@ -8,7 +8,7 @@
 //! Pure functions of a pool's counters. In the kernel: `set_max_huge_pages`, `hstate_next_node_to_alloc` and
 //! `gather_surplus_pages` in mm/hugetlb.c; `flush_tlb_kernel_range` in arch/x86/mm/tlb.c.
 
-use crate::hugetlb::features::HugetlbFeatures;
+use crate::hugetlb::features::{BootThreads, HugetlbFeatures};
 use machine::Node;
 use machine::tlb::Flush;
 
@@ -61,6 +61,17 @@ pub fn missing_for_reservation(delta: u64, resv: u64, free: u64) -> u64 {
     (resv + delta).saturating_sub(free)
 }
 
+/// How many threads fill a pool while a machine of so many nodes with memory and CPUs boots; `asked_for` is
+/// `hugepage_alloc_threads`, 0 if nobody said.
+pub fn boot_threads(rule: BootThreads, nodes: u64, cpus: u64, asked_for: u64) -> u64 {
+    match rule {
+        BootThreads::One => 1,
+        BootThreads::TwoANode => 2 * nodes,
+        BootThreads::QuarterOfCpus if asked_for > 0 => asked_for,
+        BootThreads::QuarterOfCpus => (cpus / 4).max(1),
+    }
+}
+
 /// How a change of `pages` kernel page-table entries is flushed: one by one up to `ceiling`, everything beyond.
 pub fn flush_of_range(pages: u64, ceiling: u64) -> Flush {
     if pages > ceiling { Flush::All } else { Flush::Range { pages } }
@@ -104,6 +115,15 @@ mod tests {
         assert_eq!(least_count(&later, 0, 0, pool(10, 8, 7)), 2);
         assert_eq!(least_count(&base, 0, 0, pool(10, 5, 7)), 5);
         assert_eq!(least_count(&later, 0, 0, pool(10, 5, 7)), 3);
+    }
+
+    #[test]
+    fn threads_of_boot() {
+        let of =
+            |rule| [(1, 2, 0), (4, 256, 0), (4, 256, 7)].map(|(n, c, asked)| boot_threads(rule, n, c, asked));
+        assert_eq!(of(BootThreads::One), [1, 1, 1]);
+        assert_eq!(of(BootThreads::TwoANode), [2, 8, 8]);
+        assert_eq!(of(BootThreads::QuarterOfCpus), [1, 64, 7]);
     }
 
     #[test]

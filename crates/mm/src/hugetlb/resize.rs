@@ -11,10 +11,10 @@
 
 use super::folio::Folio;
 use super::policy;
+use super::prepare::Preparing;
 use super::release::Release;
 use crate::account::Category;
 use crate::page_alloc::MemoryManager;
-use crate::vmemmap::list::OptimizeList;
 use machine::{Cpu, Machine, Node};
 
 /// How large the pool shall be.
@@ -32,7 +32,7 @@ enum Phase {
     ReleaseDeferred(Release),
     Begin,
     Grow,
-    Optimize(OptimizeList),
+    Prepare(Preparing),
     Shrink,
     Release(Release),
     Publish,
@@ -91,9 +91,8 @@ impl Resize {
                 Phase::Grow
             }
             Phase::Grow => self.grow(mm, machine, cpu),
-            Phase::Optimize(mut list) => {
-                if list.step(mm, machine, cpu) {
-                    mm.add_new_to_pool(machine, cpu, h, &list.into_folios());
+            Phase::Prepare(mut preparing) => {
+                if preparing.step(mm, machine, cpu) {
                     mm.hold_hugetlb_lock(machine, cpu, 0);
                     match self.short {
                         _ if !mm.features().hugetlb.add_list => Phase::Grow,
@@ -101,7 +100,7 @@ impl Resize {
                         false => Phase::Shrink,
                     }
                 } else {
-                    Phase::Optimize(list)
+                    Phase::Prepare(preparing)
                 }
             }
             Phase::Shrink => {
@@ -146,27 +145,27 @@ impl Resize {
         let h = self.h;
         let collected = self.fresh.len() as u64;
         if self.count <= mm.hugetlb.hstates[h].counters().persistent() + collected {
-            return if self.fresh.is_empty() { Phase::Shrink } else { self.optimize(mm, machine) };
+            return if self.fresh.is_empty() { Phase::Shrink } else { self.prepare(mm, machine) };
         }
         let folio = mm.alloc_fresh_by_turns(machine, cpu, h, &self.nodes);
         self.short = folio.is_none();
         if mm.features().hugetlb.add_list {
             if self.short {
-                return self.optimize(mm, machine);
+                return self.prepare(mm, machine);
             }
             self.fresh.extend(folio);
         } else if let Some(folio) = folio {
-            return Phase::Optimize(OptimizeList::single(mm, folio));
+            return Phase::Prepare(Preparing::new(mm, machine, h, vec![folio]));
         }
         mm.hold_hugetlb_lock(machine, cpu, 0);
         if self.short { Phase::Publish } else { Phase::Grow }
     }
 
     /// The list of new pages, the latest first.
-    fn optimize(&mut self, mm: &MemoryManager, machine: &Machine<Category>) -> Phase {
+    fn prepare(&mut self, mm: &MemoryManager, machine: &Machine<Category>) -> Phase {
         let mut folios = std::mem::take(&mut self.fresh);
         folios.reverse();
-        Phase::Optimize(OptimizeList::new(mm, machine, folios))
+        Phase::Prepare(Preparing::new(mm, machine, self.h, folios))
     }
 
     /// Takes free pages out of the pool, the latest first in the list.
@@ -196,24 +195,6 @@ impl Resize {
 }
 
 impl MemoryManager {
-    /// Takes new pages into the pool: under one hold, before patch 6 page by page and under two, one to account for the
-    /// page and one to put it on its free list.
-    pub(crate) fn add_new_to_pool(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        h: usize,
-        folios: &[Folio],
-    ) {
-        if self.features().hugetlb.add_list {
-            return self.add_to_pool(machine, cpu, h, folios);
-        }
-        for folio in folios.chunks(1) {
-            self.hold_hugetlb_lock(machine, cpu, 1);
-            self.add_to_pool(machine, cpu, h, folio);
-        }
-    }
-
     /// Under one hold, accounts for pages of the pool and puts them on their free lists.
     pub(crate) fn add_to_pool(
         &mut self,

@@ -92,6 +92,11 @@ impl Write {
     pub fn outcome(&self) -> Option<WriteOutcome> {
         self.outcome
     }
+
+    /// Whether it demotes pages.
+    pub fn demotes(&self) -> bool {
+        matches!(self.progress, Progress::Demote(..))
+    }
 }
 
 /// A file of a pool.

@@ -96,9 +96,9 @@ impl OptimizeList {
         How { split: mm.features().hugetlb.split_pass != SplitPass::FlushEach, remap: true, cold: false }
     }
 
-    /// The list, once all is done.
-    pub fn into_folios(self) -> Vec<Folio> {
-        self.folios
+    /// The pages of the list.
+    pub fn folios(&self) -> &[Folio] {
+        &self.folios
     }
 
     /// Works all of it off.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::metric::{
-    GROW_FLUSHES, GROW_TIME, PAGES_REACHED, SERVICE_MAX, SERVICE_P50, SERVICE_P999, SERVICE_REQUESTS,
-    SHRINK_FLUSHES, SHRINK_TIME, VMEMMAP_FREED,
+    DEMOTE_TIME, GROW_FLUSHES, GROW_TIME, PAGES_REACHED, POOL_BOOT_TIME, SERVICE_MAX, SERVICE_P50,
+    SERVICE_P999, SERVICE_REQUESTS, SHRINK_FLUSHES, SHRINK_TIME, VMEMMAP_FREED,
 };
 use crate::scenario::{Scenario, Workload, load_machine};
 use crate::simulation;
@@ -157,4 +157,60 @@ fn pages_are_conserved() {
         system.mm.validate(0);
         assert!(running.refused.is_none() && running.end.is_some());
     }
+}
+
+/// Seconds that boot and a write take on a kernel with these settings.
+fn timed(machine: &str, release: &str, settings: &[(&str, &str)], write: &str) -> Outcome {
+    let scenario = Scenario::load("hugetlb-vm252").unwrap();
+    let mut run = scenario.run(release, 1, &load_machine(machine).unwrap(), &BTreeMap::new()).unwrap();
+    run.settings.extend(settings.iter().map(|&(name, value)| (name.to_string(), value.to_string())));
+    run.workload = Workload::KernelWrites(KernelWrites { writes: vec![write.to_string()], service: None });
+    simulation::run(&run).unwrap()
+}
+
+/// Published for machines like these: 3336 ms with one thread on 4 nodes, 1943 on 2, and 1051 and 716 with one for each
+/// node; two for each node then took 215 ms where one took 358 (2 nodes). So on 2 nodes four are 1943 / 716 * 358 / 215
+/// times as fast as one.
+#[test]
+fn threads_fill_pools_at_boot() {
+    let seconds = |release| {
+        let settings = [("hugepages-2048kB/boot", "200000"), ("vm.hugetlb_optimize_vmemmap", "0")];
+        timed("numa-256", release, &settings, "vm.stat_interval=1").get(POOL_BOOT_TIME).unwrap()
+    };
+    let [one, also_one, four, quarter] = ["6.7", "6.8", "6.9", "6.15"].map(seconds);
+    assert_eq!(one, also_one);
+    let published = 1943.0 / 716.0 * 358.0 / 215.0;
+    let faster = one / four;
+    assert!((published * 0.75..published * 1.25).contains(&faster), "{faster}, published: {published}");
+    assert_eq!(four, seconds("6.14"));
+    assert!(quarter < four / 2.0, "64 threads: {quarter} s, 4: {four} s");
+}
+
+/// Published for 400 pages of 1 GiB: 2679 to 4745 ms, 1582 to 2024 ms once each node had a thread.
+#[test]
+fn gigantic_pages_of_boot_cost_their_struct_pages() {
+    let seconds = |release, hvo| {
+        let settings = [("hugepages-1048576kB/boot", "400"), ("vm.hugetlb_optimize_vmemmap", hvo)];
+        timed("numa-256", release, &settings, "vm.stat_interval=1").get(POOL_BOOT_TIME).unwrap()
+    };
+    let [before, after] = ["6.8", "6.9"].map(|release| seconds(release, "0"));
+    assert!((2.6..4.8).contains(&before), "{before}");
+    assert!((1.5..2.1).contains(&after), "{after}");
+    // Before 6.7 all of them were made, to be given back.
+    assert!(seconds("6.6", "1") > before && seconds("6.7", "1") < before / 4.0);
+}
+
+/// Published, of one machine: 8 min 58 s for 100 pages where every part waited for readers, 0.9 s since 6.12.
+#[test]
+fn demotion_took_minutes_in_two_releases() {
+    let seconds = |release| {
+        let settings = [("hugepages-1048576kB/boot", "100"), ("vm.hugetlb_optimize_vmemmap", "1")];
+        let outcome = timed("milan-vm-252", release, &settings, "hugepages-1048576kB/demote=100");
+        outcome.get(DEMOTE_TIME).unwrap()
+    };
+    for (release, published) in [("6.10", 538.2), ("6.11", 538.2), ("6.12", 0.9), ("6.18", 0.9)] {
+        let took = seconds(release);
+        assert!((published * 0.75..published * 1.25).contains(&took), "{release}: {took}");
+    }
+    assert!(seconds("6.9") < 60.0, "nobody waited");
 }

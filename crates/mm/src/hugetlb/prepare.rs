@@ -1,0 +1,98 @@
+//! New huge pages on their way into a pool.
+//!
+//! ```text
+//!   page by page   optimise ─► L account ─► L enqueue;  optimise ─► L ─► L;  ...       before patch 6; demotion until 6.11
+//!   as a list      optimise, optimise, ... ─► L account and enqueue all
+//!                                          ─► L account and enqueue, for each          gigantic pages of boot, from 6.9 on
+//! ```
+//!
+//! L is a hold of hugetlb_lock. In the kernel: `prep_and_add_allocated_folios`, `prep_new_hugetlb_folio` in mm/hugetlb.c.
+
+use super::folio::Folio;
+use crate::account::Category;
+use crate::page_alloc::MemoryManager;
+use crate::vmemmap::list::OptimizeList;
+use machine::{Cpu, Machine};
+
+/// How prepared pages enter the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entering {
+    /// All under one hold.
+    Together,
+    /// Each under a hold of its own.
+    Each,
+    /// Each under two, one to account for it and one to put it on its free list.
+    Twice,
+}
+
+/// Pages that are being prepared.
+#[derive(Clone, Debug)]
+pub(crate) struct Preparing {
+    h: usize,
+    list: OptimizeList,
+    /// What comes after the list at hand, the next one last.
+    rest: Vec<Folio>,
+    entering: Entering,
+}
+
+impl Preparing {
+    /// As the kernel prepares new pages of pool `h`: as a list, before patch 6 page by page.
+    pub fn new(mm: &MemoryManager, machine: &Machine<Category>, h: usize, folios: Vec<Folio>) -> Preparing {
+        if mm.features().hugetlb.add_list {
+            Preparing::list(mm, machine, h, folios)
+        } else {
+            Preparing::page_by_page(mm, machine, h, folios)
+        }
+    }
+
+    /// `folios` as one list, in this order.
+    pub fn list(mm: &MemoryManager, machine: &Machine<Category>, h: usize, folios: Vec<Folio>) -> Preparing {
+        let list = OptimizeList::new(mm, machine, folios);
+        Preparing { h, list, rest: Vec::new(), entering: Entering::Together }
+    }
+
+    /// `folios` one by one, in this order.
+    pub fn page_by_page(
+        mm: &MemoryManager,
+        machine: &Machine<Category>,
+        h: usize,
+        mut folios: Vec<Folio>,
+    ) -> Preparing {
+        folios.reverse();
+        let list = match folios.pop() {
+            Some(folio) => OptimizeList::single(mm, folio),
+            None => OptimizeList::new(mm, machine, Vec::new()),
+        };
+        Preparing { h, list, rest: folios, entering: Entering::Twice }
+    }
+
+    /// The same, each page entering the pool by itself.
+    pub fn entering_each(self) -> Preparing {
+        Preparing { entering: Entering::Each, ..self }
+    }
+
+    /// One page, flush or hold; whether all are in the pool.
+    pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
+        if !self.list.step(mm, machine, cpu) {
+            return false;
+        }
+        let folios = self.list.folios();
+        match self.entering {
+            Entering::Together => mm.add_to_pool(machine, cpu, self.h, folios),
+            Entering::Each => folios.chunks(1).for_each(|folio| mm.add_to_pool(machine, cpu, self.h, folio)),
+            Entering::Twice => {
+                for folio in folios.chunks(1) {
+                    mm.hold_hugetlb_lock(machine, cpu, 1);
+                    mm.add_to_pool(machine, cpu, self.h, folio);
+                }
+            }
+        }
+        match self.rest.pop() {
+            Some(folio) => {
+                self.list = OptimizeList::single(mm, folio);
+                false
+            }
+            None => true,
+        }
+    }
+}
