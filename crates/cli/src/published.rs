@@ -102,9 +102,10 @@ fn render(mechanism: &Mechanism, report: &Report) -> String {
     summary.row(statistics_row("all computed", &report.computed));
     pieces.push(summary.render());
     pieces.push(
-        "Errors are |predicted - published| / |published| over the cells that are not (base). A direction is judged\n\
-         where the published change against base exceeds 2 %; of those, (resolved) counts the ones that the printed\n\
-         digits can tell, and that exceed what two runs of one kernel differ by where a table shows that."
+        "Errors are |predicted - published| / |published| over the cells that are not (base); of changes and shares (in %)\n\
+         |predicted - published|, in percentage points. A direction is judged where the published change against base\n\
+         exceeds 2 %; of those, (resolved) counts the ones that the printed digits can tell, and that exceed what two\n\
+         runs of one kernel differ by where a table shows that."
             .into(),
     );
     pieces.join("\n\n")
@@ -149,11 +150,12 @@ fn cell_row(cell: &Cell) -> Vec<Entry> {
         CellValue::Text(text) => text.clone(),
         CellValue::Missing(_) => "-".into(),
     };
-    let error = match (cell.kind, cell.error, cell.same) {
-        (Kind::Baseline, ..) => "(base)".into(),
-        (_, Some(error), _) => percent(error),
-        (_, _, Some(true)) => "same".into(),
-        (_, _, Some(false)) => "differs".into(),
+    let error = match cell {
+        Cell { kind: Kind::Baseline, .. } => "(base)".into(),
+        Cell { error: Some(error), .. } => percent(*error),
+        Cell { error_points: Some(points), .. } => format!("{points:.1} points"),
+        Cell { same: Some(true), .. } => "same".into(),
+        Cell { same: Some(false), .. } => "differs".into(),
         _ => "-".into(),
     };
     let unresolved = if cell.resolved == Some(false) { " (not resolved)" } else { "" };
@@ -179,11 +181,22 @@ fn decimals(value: f64, published: &str) -> usize {
     if published == 0 && value.fract() == 0.0 { 0 } else { published.clamp(0, 8) as usize + 1 }
 }
 
-const HEADER: [&str; 7] =
-    ["table", "cells", "errors", "median", "mean", "p90", "direction wrong\n(resolved)"];
+const HEADER: [&str; 10] = [
+    "table",
+    "cells",
+    "errors",
+    "median",
+    "mean",
+    "p90",
+    "in %",
+    "median,\npoints",
+    "p90,\npoints",
+    "direction wrong\n(resolved)",
+];
 
 fn statistics_row(id: &str, s: &Statistics) -> Vec<Entry> {
     let fraction = |value: Option<f64>| Entry::from(value.map_or("-".into(), percent));
+    let points = |value: Option<f64>| Entry::from(value.map_or("-".into(), |value| format!("{value:.1}")));
     let count = |count: usize| Entry::from(number(count as f64));
     vec![
         id.into(),
@@ -192,6 +205,9 @@ fn statistics_row(id: &str, s: &Statistics) -> Vec<Entry> {
         fraction(s.median_abs_error),
         fraction(s.mean_abs_error),
         fraction(s.p90_abs_error),
+        count(s.percentages),
+        points(s.median_abs_points),
+        points(s.p90_abs_points),
         Entry::from(format!(
             "{} of {} ({} of {})",
             s.direction_wrong, s.directions, s.direction_wrong_resolved, s.directions_resolved

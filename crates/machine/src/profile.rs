@@ -215,8 +215,6 @@ cost_figures! {
         page_free_ns,
         /// [`Costs::struct_page_init`].
         struct_page_init_ns,
-        /// [`Costs::boot_struct_page_init`].
-        boot_struct_page_init_ns,
         /// [`Costs::struct_page_free`].
         struct_page_free_ns,
         /// [`Costs::pte_write`].
@@ -231,6 +229,8 @@ cost_figures! {
         speed,
     }
     optional {
+        /// [`Costs::boot_struct_page_init`]; otherwise as `struct_page_init_ns`.
+        boot_struct_page_init_ns,
         /// [`Costs::invlpgb`]; a machine without the instruction has no such figure.
         invlpgb_ns,
     }
@@ -755,7 +755,9 @@ impl Profile {
             page_alloc: time(&c.page_alloc_ns),
             page_free: time(&c.page_free_ns),
             struct_page_init: time(&c.struct_page_init_ns),
-            boot_struct_page_init: time(&c.boot_struct_page_init_ns),
+            boot_struct_page_init: time(
+                c.boot_struct_page_init_ns.as_ref().unwrap_or(&c.struct_page_init_ns),
+            ),
             struct_page_free: time(&c.struct_page_free_ns),
             pte_write: time(&c.pte_write_ns),
             grace_period: time(&c.grace_period_ns),

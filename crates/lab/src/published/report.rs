@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!   error      |predicted - published| / |published|, of predicted cells that are numbers
+//!   points     |predicted - published| in percentage points, of changes and shares, which are printed with their %: a part
+//!              of a change that may be next to nothing says nothing
 //!   direction  if the published change against the base row exceeds 2 %: has the predicted one the same sign?
 //!   resolved   whether that change exceeds 2 % whatever the printed digits were rounded from, and what two runs of
 //!              one kernel differ by, where the table tells that
@@ -57,8 +59,10 @@ pub struct Cell {
     pub predicted: CellValue,
     /// Why nothing is predicted.
     pub reason: Option<String>,
-    /// Relative error, a fraction; none of baseline cells, words and what is not predicted.
+    /// Relative error, a fraction; none of baseline cells, percentages, words and what is not predicted.
     pub error: Option<f64>,
+    /// Error of a percentage, in points; none of other cells.
+    pub error_points: Option<f64>,
     /// Of words and formulas: whether they are the same.
     pub same: Option<bool>,
     /// See the module's text; none where the published change is too small or there is no base row.
@@ -87,6 +91,12 @@ pub struct Statistics {
     pub mean_abs_error: Option<f64>,
     /// 90th percentile of the errors, a fraction.
     pub p90_abs_error: Option<f64>,
+    /// Cells whose error is counted in percentage points.
+    pub percentages: usize,
+    /// Median of their errors, percentage points; none without such cells.
+    pub median_abs_points: Option<f64>,
+    /// 90th percentile of their errors, percentage points.
+    pub p90_abs_points: Option<f64>,
     /// Cells with a direction.
     pub directions: usize,
     /// Those whose direction is wrong.
@@ -236,6 +246,11 @@ fn predict(table: &Table, index: usize, column: &str, observations: &Observation
     }
 }
 
+/// Whether a change or a share is printed. Percentages of a base row and of CPU time come without the sign.
+fn is_percentage(published: &str) -> bool {
+    published.trim_end().ends_with('%')
+}
+
 impl Cell {
     fn new(table: &Table, index: usize, row: &Row, column: &str, observations: &Observations) -> Cell {
         let published = &row.v[column];
@@ -250,6 +265,7 @@ impl Cell {
             published: published.clone(),
             reason: None,
             error: None,
+            error_points: None,
             same: None,
             direction: None,
             resolved: None,
@@ -258,8 +274,12 @@ impl Cell {
         match (predicted, Printed::parse(published)) {
             (CellValue::Missing(reason), _) => cell.reason = Some(reason),
             (CellValue::Number(value), Some(printed)) => {
-                if kind == Kind::Predicted && printed.value != 0.0 {
-                    cell.error = Some((value - printed.value).abs() / printed.value.abs());
+                let off = (value - printed.value).abs();
+                match kind {
+                    Kind::Baseline => {}
+                    Kind::Predicted if is_percentage(published) => cell.error_points = Some(off),
+                    Kind::Predicted if printed.value != 0.0 => cell.error = Some(off / printed.value.abs()),
+                    Kind::Predicted => {}
                 }
                 if let (Kind::Predicted, Some(measured)) = (kind, Measured::find(&table.id)) {
                     cell.judge_direction(table, measured, row, value, printed, observations);
@@ -305,7 +325,7 @@ impl Cell {
 impl Statistics {
     fn new<'a>(cells: impl Iterator<Item = &'a Cell>) -> Statistics {
         let mut statistics = Statistics::default();
-        let mut errors = Vec::new();
+        let (mut errors, mut points) = (Vec::new(), Vec::new());
         for cell in cells {
             statistics.cells += 1;
             if cell.kind == Kind::Baseline {
@@ -313,6 +333,7 @@ impl Statistics {
                 continue;
             }
             errors.extend(cell.error);
+            points.extend(cell.error_points);
             statistics.not_predicted += usize::from(cell.reason.is_some());
             statistics.texts_wrong += usize::from(cell.same == Some(false));
             let wrong = usize::from(cell.direction == Some(Direction::Wrong));
@@ -327,6 +348,9 @@ impl Statistics {
         statistics.median_abs_error = quantile(&errors, 0.5);
         statistics.mean_abs_error = (!errors.is_empty()).then(|| mean(&errors));
         statistics.p90_abs_error = quantile(&errors, 0.9);
+        statistics.percentages = points.len();
+        statistics.median_abs_points = quantile(&points, 0.5);
+        statistics.p90_abs_points = quantile(&points, 0.9);
         statistics
     }
 }

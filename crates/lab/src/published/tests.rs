@@ -449,7 +449,17 @@ fn sentences_compare_the_variants_that_they_name() {
     assert_eq!(cell(&report, "c7.lock", "before").kind, Kind::Predicted);
     let missing = cell(&report, "c1.unix.bw", "change");
     assert_eq!(missing.reason.as_deref(), Some("scenario af_unix was not run"));
-    assert_eq!(missing.error, None);
+    assert_eq!((missing.error, missing.error_points), (None, None));
+    // -3.4 % published, -10 predicted: 6.6 points off, and nothing relative to what may be next to nothing.
+    let change = cell(&report, "c7.build", "change");
+    let published = Printed::parse(&change.published).unwrap().value;
+    assert!((change.error_points.unwrap() - (published + 10.0).abs()).abs() < 1e-9);
+    assert_eq!(change.error, None);
+    let after = cell(&report, "c1.build", "after");
+    assert!(after.error.is_some() && after.error_points.is_none());
+    let summary = &report.summary;
+    assert!(summary.percentages >= 2 && summary.errors >= 1, "{summary:?}");
+    assert!(summary.median_abs_points.unwrap() > 1.0, "points are no fractions");
 }
 
 #[test]
