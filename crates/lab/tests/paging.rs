@@ -4,10 +4,13 @@ mod paging_scenario;
 
 use lab::metric;
 use lab::outcome::Outcome;
-use lab::scenario::{Scenario, load_machine};
+use lab::scenario::{Scenario, Workload, load_machine};
 use lab::simulation::run;
+use machine::storage::DeviceFigures;
 use mm::Event;
 use std::collections::BTreeMap;
+use workload::demand::groups::AccessGroups;
+use workload::demand::spec::DemandSpec;
 
 /// Threads that use `mib` MiB of an object, all over it or one page after the other, with memory for `limit_mib`.
 fn outcome_of(files: &str, threads: u32, object: &str, pattern: &str, mib: u64, limit_mib: u64) -> Outcome {
@@ -226,7 +229,7 @@ fn sysbench_counts_sixteen_queries_a_transaction_and_others_none() {
     let scenario = Scenario::load("mysql-readonly").unwrap();
     let machine = load_machine(&scenario.machine).unwrap();
     let mut short = scenario.run("g65", 1, &machine, &BTreeMap::new()).unwrap();
-    if let lab::scenario::Workload::Paging(paging) = &mut short.workload {
+    if let Workload::Paging(paging) = &mut short.workload {
         (paging.warm_milliseconds, paging.milliseconds) = (0, 50);
     }
     let outcome = run(&short).unwrap();
@@ -276,7 +279,7 @@ fn a_transaction_does_not_begin_before_its_thread() {
         let scenario = paging_scenario::scenario("epyc-7k62-32g", workload, &[&group]);
         let machine = load_machine("epyc-7k62-32g").unwrap();
         let mut run_of = scenario.run("6.18", 1, &machine, &BTreeMap::new()).unwrap();
-        if let lab::scenario::Workload::Paging(paging) = &mut run_of.workload {
+        if let Workload::Paging(paging) = &mut run_of.workload {
             paging.warm_milliseconds = 5000;
         }
         run(&run_of).unwrap()
@@ -323,6 +326,49 @@ fn dirty_pages_are_written_for_reclaim_where_the_release_does_so_or_a_process_go
         assert_eq!((written, killed, notes.len()), (0.0, 1, 1), "{variant}");
         assert!(notes[0].contains("memory.max of 64.0 MiB") && notes[0].contains("process 1"), "{notes:?}");
     }
+}
+
+/// Writes a second of a task that wants 125, beside one of another group that writes all it can and began so many milliseconds
+/// before, to a disk of 256 KiB a second; 32 MiB may be dirty.
+fn writes_beside_a_heavy_writer(begun_before: u64, wbt_lat_usec: &str) -> f64 {
+    let mut machine = load_machine("epyc-7k62-vm").unwrap();
+    machine.topology.cores_per_socket = 4;
+    machine.topology.memory_mib_per_node = 4096;
+    let Some(DeviceFigures::Disk(disk)) = machine.devices.get_mut("sata-ssd") else { panic!("a disk") };
+    disk.write_mb_per_second.value = 0.262_144;
+    (disk.write_iops_one.value, disk.write_iops_many.value) = (60.0, 64.0);
+    let workload = "files = \"sata-ssd\"\ncgroup_parent = [-1, -1]\nmilliseconds = 30000";
+    let writer =
+        "threads = 1\nobject = \"file\"\nwrite = true\npattern = { kind = \"sequential\" }\npages = 1";
+    let heavy = format!("{writer}\ncgroup = 0\nmib = 1024\nbackground = true");
+    let light = format!("{writer}\ncgroup = 1\nmib = 256\nstart_milliseconds = {begun_before}");
+    let scenario = paging_scenario::scenario("epyc-7k62-vm", workload, &[&heavy, &light]);
+    let settings = [
+        ("vm.dirty_bytes", "33554432"),
+        ("vm.dirty_background_bytes", "16777216"),
+        ("queue/wbt_lat_usec", wbt_lat_usec),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_string(), value.to_string()));
+    let mut run_of = scenario.run("6.18", 1, &machine, &BTreeMap::from(settings)).unwrap();
+    if let Workload::Paging(paging) = &mut run_of.workload {
+        paging.warm_milliseconds = begun_before;
+        if let DemandSpec::Groups(AccessGroups { groups }) = &mut paging.demand {
+            groups[0].compute_ns.value = 2000.0;
+            groups[1].compute_ns.value = 8e6;
+        }
+    }
+    run(&run_of).unwrap().get(metric::TRANSACTIONS).unwrap() / 30.0
+}
+
+/// Published: 4.4 to 6.1 writes a second in five runs, once the heavy writer had made as much dirty as may be; when that was is not
+/// told. All of its pages are under way to the disk by then, and those of the other writer wait behind them. With blk-wbt they
+/// have to wait for a few requests only.
+#[test]
+fn a_writer_waits_behind_another_group_s_where_nobody_holds_flushers_back() {
+    let rates = [4000, 6000, 8000, 10_000].map(|begun| writes_beside_a_heavy_writer(begun, "0"));
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    assert!((5.1 * 0.75..5.1 * 1.25).contains(&mean), "{rates:?}");
+    assert!(writes_beside_a_heavy_writer(60_000, "2000") > 50.0);
 }
 
 /// Two processes with more memory than there is, the rest of it a file, where what was used within five seconds stays.

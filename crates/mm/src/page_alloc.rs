@@ -358,6 +358,11 @@ impl MemoryManager {
         }
     }
 
+    /// How many CPUs there are.
+    pub(crate) fn online_cpus(&self) -> u64 {
+        self.online_cpus
+    }
+
     /// Which kernel this is.
     pub fn features(&self) -> &Features {
         &self.features

@@ -112,6 +112,10 @@ pub struct Settings {
     pub read_ahead_kb: u64,
     /// `queue/max_sectors_kb`: the largest request of a device, KiB.
     pub max_sectors_kb: u64,
+    /// `queue/wbt_lat_usec`: 0 if nobody holds flushers back at their device.
+    pub wbt_lat_usec: u64,
+    /// `queue/nr_requests`: requests that a device's queue holds.
+    pub nr_requests: u64,
     /// `vm.extfrag_threshold`: fragmentation index, of 1000, above which compaction is worth it.
     pub extfrag_threshold: u64,
     /// `vm.compaction_proactiveness`, percent.
@@ -160,6 +164,8 @@ impl Settings {
             vma_ra_enabled: true,
             read_ahead_kb: 128,
             max_sectors_kb: 1280,
+            wbt_lat_usec: 2000,
+            nr_requests: 256,
             extfrag_threshold: 500,
             compaction_proactiveness: 20,
             transparent_hugepage: ThpSettings::new(page_size),
@@ -511,6 +517,20 @@ pub const SETTINGS: &[Setting] = &[
         accepts: "4 to 1048576",
         description: "up to how much is read at once of a request that is longer than a window, KiB",
         apply: Apply::Number(|s, value| assign(&mut s.max_sectors_kb, value, 4..=1 << 20)),
+    },
+    Setting {
+        name: "queue/wbt_lat_usec",
+        default: "2000",
+        accepts: "0 (off, as in kernels without CONFIG_BLK_WBT), or any other number (on)",
+        description: "whether flushers have no more than 4 requests under way, 8 while reclaim waits (blk-wbt)",
+        apply: Apply::Number(|s, value| assign(&mut s.wbt_lat_usec, value, 0..=u64::MAX)),
+    },
+    Setting {
+        name: "queue/nr_requests",
+        default: "256",
+        accepts: "1 to 65536",
+        description: "how many requests flushers have under way where queue/wbt_lat_usec is 0",
+        apply: Apply::Number(|s, value| assign(&mut s.nr_requests, value, 1..=1 << 16)),
     },
     Setting {
         name: "vm.extfrag_threshold",

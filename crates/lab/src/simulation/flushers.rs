@@ -1,8 +1,9 @@
 //! Flushers on the CPUs of a simulation: each on one that is idle when it is woken, or else where it was woken, taking turns with
 //! the threads there.
 //!
-//! A flusher has few requests under way at a time, so that others need not wait for long behind them
-//! (`block/blk-wbt.c`: `calc_wb_limits`, of a depth of 16 requests).
+//! Flushers have few requests under way at a time, so that others need not wait for long behind them
+//! (`block/blk-wbt.c`: `calc_wb_limits`, of a depth of 16 requests). Where that is off, in kernels without `CONFIG_BLK_WBT` or by
+//! `queue/wbt_lat_usec`, they have all that the queue holds, and who writes next waits behind them.
 
 use super::system::System;
 use machine::{Cpu, Time};
@@ -45,14 +46,19 @@ impl Flushers {
     }
 
     /// When a flusher on `cpu` may go on; never if none is there.
-    pub fn ready_at(&self, cpu: Cpu) -> Time {
+    pub fn ready_at(&self, system: &System, cpu: Cpu) -> Time {
         let own = self.running.iter().filter(|(_, at)| *at == cpu);
-        own.map(|(flusher, _)| self.slot_at(flusher)).min().unwrap_or(Time::NEVER)
+        own.map(|(flusher, _)| self.slot_at(system, flusher)).min().unwrap_or(Time::NEVER)
     }
 
     /// When it may submit a request.
-    fn slot_at(&self, flusher: &Flusher) -> Time {
-        let most = if flusher.is_urgent() { WB_NORMAL } else { WB_BACKGROUND };
+    fn slot_at(&self, system: &System, flusher: &Flusher) -> Time {
+        let settings = system.mm.settings();
+        let most = match settings.wbt_lat_usec {
+            0 => settings.nr_requests as usize,
+            _ if flusher.is_urgent() => WB_NORMAL,
+            _ => WB_BACKGROUND,
+        };
         match self.under_way.peek() {
             Some(&Reverse(earliest)) if self.under_way.len() >= most => earliest,
             _ => Time::ZERO,
@@ -65,7 +71,7 @@ impl Flushers {
         while self.under_way.peek().is_some_and(|&Reverse(completion)| completion <= now) {
             self.under_way.pop();
         }
-        let ready = |(flusher, at): &(Flusher, Cpu)| *at == cpu && self.slot_at(flusher) <= now;
+        let ready = |(flusher, at): &(Flusher, Cpu)| *at == cpu && self.slot_at(system, flusher) <= now;
         let Some(index) = self.running.iter().position(ready) else { return };
         if self.running[index].0.step(&mut system.mm, now, most) == Flush::Done {
             self.running.remove(index);

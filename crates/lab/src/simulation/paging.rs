@@ -687,7 +687,7 @@ impl Program for PagingProgram {
         let thread = match self.choose(cpu, now) {
             Ok(thread) => thread,
             Err(until) => {
-                return match until.min(self.flushers.ready_at(cpu)) {
+                return match until.min(self.flushers.ready_at(system, cpu)) {
                     Time::NEVER => Step::Idle,
                     until if until <= now => Step::Again,
                     until => Step::Sleep(until),

@@ -266,6 +266,12 @@ pub struct Pauses {
     pub nr_dirtied_pause: u64,
 }
 
+/// By how many pages what a flusher is known to have may be wrong, as CPUs keep some to themselves (`wb_stat_error`). A task whose
+/// flusher has no more than that waits at the limit once and goes on: its pages are not the ones that are too many.
+pub fn wb_stat_error(cpus: u64) -> u64 {
+    cpus * 8 * (1 + u64::from(cpus.max(1).ilog2()))
+}
+
 /// The pauses at a rate, for a task that may dirty `task_ratelimit` pages a second where `wb_dirty` pages are dirty
 /// (`wb_max_pause`, `wb_min_pause`).
 pub fn pauses(rates: &Rates, task_ratelimit: u64, wb_dirty: u64, page_size: PageSize) -> Pauses {

@@ -153,7 +153,7 @@ impl MemoryManager {
         let task_ratelimit = rates.task_ratelimit(position_ratio);
         let pauses = policy::pauses(&rates, task_ratelimit, wb_dirty, page_size);
         let verdict = task.pause(now, pages, task_ratelimit, &pauses);
-        if task_ratelimit == 0 && wb_dirty > 0 {
+        if task_ratelimit == 0 && wb_dirty > policy::wb_stat_error(self.online_cpus()) {
             task.at_limit = Some((owner, pages));
         }
         // A timer never fires early, so it takes the tick after.
