@@ -71,6 +71,11 @@ impl Way {
     }
 }
 
+/// For serde, which hands out references.
+fn is_not_known(known: &bool) -> bool {
+    !known
+}
+
 /// One run of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -97,6 +102,9 @@ pub struct Case {
     pub swap_pages: u64,
     /// Accesses between two readings of memory.stat, which bring the counts that refaults go by up to date; 0: none.
     pub stat_reads: u32,
+    /// Whether it is known how many pages were evicted at a time.
+    #[serde(default, skip_serializing_if = "is_not_known")]
+    pub batches: bool,
     /// How the accesses of a file of them are made.
     #[serde(default, skip_serializing_if = "Way::is_default")]
     pub way: Way,
@@ -124,6 +132,7 @@ impl Case {
             memcg_other: 0,
             swap_pages: 0,
             stat_reads,
+            batches: false,
             way: Way::default(),
             settings: BTreeMap::new(),
             counters: BTreeMap::new(),

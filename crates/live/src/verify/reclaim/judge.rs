@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use workload::access::sequences::Operation;
 
-use super::residency::{Residency, Stay};
+use super::residency::{Batch, Residency, Stay};
 use crate::verify::{Causes, Entry};
 
 /// Pages that reclaim takes at a time (`SWAP_CLUSTER_MAX`).
@@ -56,6 +56,11 @@ pub fn entries(
         add("evictions, in order", evicted, in_order(in_kernel, in_twin, 1));
         add("evictions, in order of batches", evicted, in_order(in_kernel, in_twin, BATCH));
     }
+    if let (Some(batches), Some(of_twin)) = (&in_kernel.batches, &in_twin.batches) {
+        let of_twin: BTreeSet<Batch> = of_twin.iter().copied().collect();
+        let alike = batches.iter().filter(|batch| of_twin.contains(batch));
+        add("batches of evictions, when and how many", batches.len() as u64, alike.count() as u64);
+    }
     for (name, &count) in kernel.1 {
         if let Some(&count_twin) = twin.1.get(name)
             && count + count_twin > 0
@@ -86,7 +91,7 @@ mod tests {
     use lab::readahead::FileFolio;
     use proptest::prelude::*;
 
-    use super::super::residency::stays_of_folios;
+    use super::super::residency::{batches, stays_of_folios};
     use super::*;
 
     /// Of 100 accesses to a page each, none of which was there.
@@ -142,7 +147,8 @@ mod tests {
         operations.push(Operation::AnonLoad(0));
         let ended = |evictions: &[u32]| {
             let residency = Residency::new(&operations, vec![false; 100], None, &[]).unwrap();
-            Residency { evictions: evictions.to_vec(), ..residency }
+            let batches = Some(batches(vec![evictions.len() as u32; evictions.len()]));
+            Residency { evictions: evictions.to_vec(), batches, ..residency }
         };
         let kernel = ended(&[3, 4]);
         let counters = BTreeMap::from([("pgscan_file".to_string(), 2), ("pgrefill".to_string(), 0)]);
@@ -150,14 +156,15 @@ mod tests {
         assert!(same.iter().all(|entry| entry.case == "case" && entry.error == Some(0.0)), "{same:?}");
         let names: Vec<&str> = same.iter().map(|entry| entry.counter.as_str()).collect();
         let expected = ["misses", "misses of anonymous pages", "accesses, hit or miss", "evictions"];
-        let orders = ["evictions, in order", "evictions, in order of batches", "pgscan_file"];
+        let batches = "batches of evictions, when and how many";
+        let orders = ["evictions, in order", "evictions, in order of batches", batches, "pgscan_file"];
         assert_eq!(names, [&expected[..], &orders[..]].concat());
 
         let mut twin = ended(&[4, 3, 5]);
         twin.hits[7] = true;
         let other = entries("case", &operations, (&kernel, &counters), (&twin, &BTreeMap::new()));
         let numbers: Vec<(u64, u64)> = other.iter().map(|entry| (entry.kernel, entry.twin)).collect();
-        assert_eq!(numbers, [(99, 98), (1, 1), (100, 99), (2, 3), (2, 1), (2, 2)]);
+        assert_eq!(numbers, [(99, 98), (1, 1), (100, 99), (2, 3), (2, 1), (2, 2), (1, 0)]);
     }
 
     #[test]

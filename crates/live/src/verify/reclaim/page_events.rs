@@ -18,7 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use rustix::fs::{major, minor};
 use workload::access::sequences::Operation;
 
-use super::residency::Residency;
+use super::residency::{Residency, batches};
 use crate::record::RecordError;
 use crate::tracefs::{EventFormat, Instance, SubBufferLayout, Tracefs};
 use crate::verify::VerifyError;
@@ -154,7 +154,7 @@ pub fn residency(
     events: &[PageEvent],
 ) -> Result<(Residency, Option<u64>), VerifyError> {
     let (mut resident, mut hits, mut evicted) = (BTreeSet::new(), Vec::new(), Vec::new());
-    let mut when_full = None;
+    let (mut when_full, mut came_in, mut begun) = (None, 0, Vec::new());
     let mut events = events.iter();
     for (access, &operation) in operations.iter().enumerate() {
         let Operation::Read(page) = operation else {
@@ -168,8 +168,12 @@ pub fn residency(
                     when_full.get_or_insert(resident.len() as u64);
                     resident.remove(gone);
                     evicted.push(*gone);
+                    begun.push(came_in);
                 }
-                Some(PageEvent::Added(came)) if *came == page => _ = resident.insert(page),
+                Some(PageEvent::Added(came)) if *came == page => {
+                    resident.insert(page);
+                    came_in += 1;
+                }
                 Some(PageEvent::Added(other)) => {
                     return Err(VerifyError::Disturbed(format!(
                         "access {access} reads page {page}, and page {other} comes in"
@@ -187,7 +191,8 @@ pub fn residency(
             }
         }
     }
-    Ok((Residency::new(operations, hits, None, &evicted).map_err(wrong)?, when_full))
+    let residency = Residency::new(operations, hits, None, &evicted).map_err(wrong)?;
+    Ok((Residency { batches: Some(batches(begun)), ..residency }, when_full))
 }
 
 #[cfg(test)]
@@ -202,6 +207,7 @@ mod tests {
         let (residency, when_full) = residency(&operations, &events).unwrap();
         assert_eq!(residency.hits, [false, false, true, false, false, false]);
         assert_eq!((residency.evictions, when_full), (vec![1, 0], Some(3)));
+        assert_eq!(residency.batches, Some(batches([3, 3])));
     }
 
     #[test]

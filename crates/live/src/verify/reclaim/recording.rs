@@ -5,6 +5,7 @@
 //!     reclaim.toml                           kernel, cases, counters       Recording
 //!     zipf-multi-gen.hits.zst                a bit an access               residency
 //!     zipf-multi-gen.evictions.zst           stays that ended, in order    residency
+//!     zipf-multi-gen.batches.zst             how many ended at a time     residency
 //!     zipf-multi-gen.generations.csv.zst     sizes, now and then           Generation
 //!     zipf-0.9-classic.accesses.zst          pages, where no sequence has them
 //!     scan-classic.reads.zst                 with readahead instead: reads, and the folios that came in with each
@@ -124,11 +125,14 @@ impl Recording {
         let stays = reads.map(|reads| stays_of_folios(reads.iter().map(|(_, folios)| folios.as_slice())));
         let (_, hits) = self.unpacked(case, "hits")?;
         let (file, evictions) = self.unpacked(case, "evictions")?;
-        Residency::decode(operations, stays, &hits, &evictions).map_err(|problem| RecordingError::Stream {
-            file,
-            place: "with its hits".into(),
-            problem,
-        })
+        let wrong = |file, problem| RecordingError::Stream { file, place: "with its hits".into(), problem };
+        let mut residency = Residency::decode(operations, stays, &hits, &evictions)
+            .map_err(|problem| wrong(file, problem))?;
+        if case.batches {
+            let (file, batches) = self.unpacked(case, "batches")?;
+            residency.decode_batches(&batches).map_err(|problem| wrong(file, problem))?;
+        }
+        Ok(residency)
     }
 
     /// The sizes of the generations of a case on the multi-gen LRU.
@@ -154,11 +158,19 @@ impl Recording {
     }
 
     /// Writes a case of a sequence, with what happened in it, into `directory`, which is made if it is not there.
-    pub fn add(&mut self, directory: &Path, case: Case, residency: &Residency) -> Result<(), RecordingError> {
+    pub fn add(
+        &mut self,
+        directory: &Path,
+        mut case: Case,
+        residency: &Residency,
+    ) -> Result<(), RecordingError> {
         let io = |source| RecordingError::Io { file: directory.display().to_string(), source };
         fs::create_dir_all(directory).map_err(io)?;
         self.directory = directory.to_path_buf();
-        for (bytes, kind) in residency.encode().into_iter().zip(["hits", "evictions"]) {
+        let batches = residency.encode_batches();
+        case.batches = batches.is_some();
+        let files = residency.encode().into_iter().chain(batches).zip(["hits", "evictions", "batches"]);
+        for (bytes, kind) in files {
             write_packed(&self.file(&case, kind), &bytes, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(io)?;
         }
         self.cases.push(case);

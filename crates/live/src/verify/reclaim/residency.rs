@@ -12,6 +12,9 @@
 //!
 //! In files, hits are a bit an access, lowest bit first. An eviction is the number of its stay among all stays of folios
 //! of the file, as a varint of the zigzag-coded difference to one more than the number before.
+//!
+//! What is evicted at a time is a batch: evictions between the begin of one stay and that of the next. In files a batch is two
+//! varints: how many stays began since the batch before, and how many ended.
 
 use lab::readahead::FileFolio;
 use workload::access::sequences::Operation;
@@ -25,6 +28,15 @@ pub struct Stay {
     pub folio: FileFolio,
 }
 
+/// Evictions between the begin of one stay and that of the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Batch {
+    /// Stays that had begun.
+    pub begun: u32,
+    /// Folios of the file that were evicted.
+    pub evictions: u32,
+}
+
 /// What happened to the pages of a sequence of accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Residency {
@@ -34,6 +46,48 @@ pub struct Residency {
     pub stays: Vec<Stay>,
     /// Those of them that ended with an eviction, by number, in the order in which they ended.
     pub evictions: Vec<u32>,
+    /// How many of them at a time; none if nobody said.
+    pub batches: Option<Vec<Batch>>,
+}
+
+/// Batches of evictions, of each of which is known how many stays had begun.
+pub fn batches(begun: impl IntoIterator<Item = u32>) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    for begun in begun {
+        match batches.last_mut() {
+            Some(batch) if batch.begun == begun => batch.evictions += 1,
+            _ => batches.push(Batch { begun, evictions: 1 }),
+        }
+    }
+    batches
+}
+
+/// Appends `value` with seven bits a byte, lowest first.
+fn push_varint(bytes: &mut Vec<u8>, value: u64) {
+    let mut rest = value;
+    while rest >= 0x80 {
+        bytes.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    bytes.push(rest as u8);
+}
+
+/// Undoes [`push_varint`] for a file of them; what is wrong where is said of the number with that place.
+fn varints(bytes: &[u8], what: &str) -> Result<Vec<u64>, String> {
+    let mut numbers = Vec::new();
+    let (mut value, mut shift) = (0u64, 0);
+    for &byte in bytes {
+        if shift > 56 {
+            return Err(format!("{what} {} has too many digits", numbers.len()));
+        }
+        value |= u64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            numbers.push(value);
+            (value, shift) = (0, 0);
+        }
+    }
+    if shift == 0 { Ok(numbers) } else { Err(format!("the last {what} is cut off")) }
 }
 
 /// The page, if it is one of the file.
@@ -95,7 +149,7 @@ impl Residency {
                 evictions.push(number);
             }
         }
-        Ok(Residency { hits, stays, evictions })
+        Ok(Residency { hits, stays, evictions, batches: None })
     }
 
     /// The stays that ended with an eviction, in the order in which they ended.
@@ -125,14 +179,44 @@ impl Residency {
         for &number in &self.evictions {
             let difference = i64::from(number) - expected;
             expected = i64::from(number) + 1;
-            let mut rest = (difference << 1 ^ difference >> 63) as u64;
-            while rest >= 0x80 {
-                evictions.push(rest as u8 | 0x80);
-                rest >>= 7;
-            }
-            evictions.push(rest as u8);
+            push_varint(&mut evictions, (difference << 1 ^ difference >> 63) as u64);
         }
         [hits, evictions]
+    }
+
+    /// The bytes of the file of batches, if they are known.
+    pub fn encode_batches(&self) -> Option<Vec<u8>> {
+        let (mut bytes, mut begun) = (Vec::new(), 0);
+        for batch in self.batches.as_ref()? {
+            push_varint(&mut bytes, (batch.begun - begun).into());
+            push_varint(&mut bytes, batch.evictions.into());
+            begun = batch.begun;
+        }
+        Some(bytes)
+    }
+
+    /// Undoes [`Residency::encode_batches`].
+    pub fn decode_batches(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let (mut begun, mut evictions, mut batches) = (0u64, 0u64, Vec::new());
+        for pair in varints(bytes, "number")?.chunks(2) {
+            let &[since, of_batch] = pair else {
+                return Err(format!("batch {} has no size", batches.len()));
+            };
+            begun = begun.saturating_add(since);
+            evictions = evictions.saturating_add(of_batch);
+            if begun > self.stays.len() as u64 || evictions > self.evictions.len() as u64 {
+                return Err(format!(
+                    "batch {} is after {begun} stays and {evictions} evictions",
+                    batches.len()
+                ));
+            }
+            batches.push(Batch { begun: begun as u32, evictions: of_batch as u32 });
+        }
+        if evictions != self.evictions.len() as u64 {
+            return Err(format!("{evictions} evictions in batches, {} in all", self.evictions.len()));
+        }
+        self.batches = Some(batches);
+        Ok(())
     }
 
     /// Undoes [`Residency::encode`]; stays as for [`Residency::new`].
@@ -150,34 +234,23 @@ impl Residency {
             (0..operations.len()).map(|access| hits[access / 8] >> (access % 8) & 1 != 0).collect();
         let stays = stays.unwrap_or_else(|| stays_of_misses(operations, &hits));
         let mut decoded = Vec::new();
-        let (mut expected, mut value, mut shift) = (0i64, 0u64, 0);
-        for &byte in evictions {
-            if shift > 56 {
-                return Err(format!("eviction {} has too many digits", decoded.len()));
-            }
-            value |= u64::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte & 0x80 != 0 {
-                continue;
-            }
+        let mut expected = 0i64;
+        for value in varints(evictions, "eviction")? {
             let number = expected + ((value >> 1) as i64 ^ -((value & 1) as i64));
             let known = u32::try_from(number).ok().filter(|&number| (number as usize) < stays.len());
             decoded.push(known.ok_or_else(|| {
                 format!("eviction {}: stay {number}, there are {}", decoded.len(), stays.len())
             })?);
-            (expected, value, shift) = (number + 1, 0, 0);
+            expected = number + 1;
         }
         let mut ended = decoded.clone();
         ended.sort_unstable();
-        if shift != 0 {
-            return Err("the last eviction is cut off".into());
-        }
         match ended.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(twice) => {
                 let Stay { access, .. } = stays[twice[0] as usize];
                 Err(format!("the stay from access {access} on ends twice"))
             }
-            None => Ok(Residency { hits, stays, evictions: decoded }),
+            None => Ok(Residency { hits, stays, evictions: decoded, batches: None }),
         }
     }
 }
@@ -251,18 +324,43 @@ mod tests {
         assert_eq!(decode(&[], &[]).unwrap_err(), "0 bytes of hits, 8 accesses need 1");
     }
 
+    #[test]
+    fn batches_are_evictions_between_two_stays() {
+        let mut residency = residency(&[1, 2, 0]).unwrap();
+        let found = batches([3, 3, 5]);
+        assert_eq!(found, [Batch { begun: 3, evictions: 2 }, Batch { begun: 5, evictions: 1 }]);
+        assert_eq!(residency.encode_batches(), None);
+        residency.batches = Some(found);
+        assert_eq!(residency.encode_batches(), Some(vec![3, 2, 2, 1]));
+        let mut error = |bytes: &[u8]| residency.decode_batches(bytes).unwrap_err();
+        assert_eq!(error(&[3, 2, 2]), "batch 1 has no size");
+        assert_eq!(error(&[3, 2]), "2 evictions in batches, 3 in all");
+        assert_eq!(error(&[9, 3]), "batch 0 is after 9 stays and 3 evictions");
+        assert_eq!(error(&[3, 0x82]), "the last number is cut off");
+    }
+
     proptest! {
         #[test]
-        fn what_is_written_is_read(order in Just((0..60u32).collect::<Vec<_>>()).prop_shuffle(), gone in 0..60usize) {
+        fn what_is_written_is_read(
+            order in Just((0..60u32).collect::<Vec<_>>()).prop_shuffle(),
+            gone in 0..60usize,
+            mut begun in prop::collection::vec(0..60u32, 60),
+        ) {
             let operations: Vec<Operation> = (0..60).map(Operation::Read).collect();
-            let residency = Residency::new(&operations, vec![false; 60], None, &order[..gone]).unwrap();
+            let mut residency = Residency::new(&operations, vec![false; 60], None, &order[..gone]).unwrap();
+            begun.truncate(gone);
+            begun.sort_unstable();
+            residency.batches = Some(batches(begun));
             let [hits, evictions] = residency.encode();
-            prop_assert_eq!(Residency::decode(&operations, None, &hits, &evictions), Ok(residency));
+            let mut decoded = Residency::decode(&operations, None, &hits, &evictions).unwrap();
+            decoded.decode_batches(&residency.encode_batches().unwrap()).unwrap();
+            prop_assert_eq!(decoded, residency);
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let _ = Residency::decode(&operations(), None, &[0b0100_0100], &bytes);
+            let _ = residency(&[1, 2, 0]).unwrap().decode_batches(&bytes);
         }
     }
 }

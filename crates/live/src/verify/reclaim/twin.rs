@@ -9,7 +9,7 @@ use mm::{Event, Features, Settings};
 use workload::access::sequences::Operation;
 
 use super::case::{Case, Lru, Way};
-use super::residency::{Residency, stays_of_folios};
+use super::residency::{Residency, batches, stays_of_folios};
 use crate::verify::VerifyError;
 use crate::verify::running_kernel::failed;
 
@@ -59,5 +59,10 @@ pub fn twin_residency(
     let mut counters: BTreeMap<String, u64> = counters.collect();
     counters.insert("workingset_nodes".into(), outcome.workingset_nodes);
     let stays = setup.requests.map(|_| stays_of_folios(outcome.brought.iter().map(Vec::as_slice)));
-    Ok((Residency::new(operations, outcome.hits, stays, &outcome.evicted).map_err(wrong)?, counters))
+    let mut residency = Residency::new(operations, outcome.hits, stays, &outcome.evicted).map_err(wrong)?;
+    if setup.requests.is_none() {
+        let begun = |&access: &u32| residency.stays.partition_point(|stay| stay.access < access) as u32;
+        residency.batches = Some(batches(outcome.evicted_at.iter().map(begun)));
+    }
+    Ok((residency, counters))
 }
