@@ -112,6 +112,17 @@ fn a_recording_can_be_written_and_read_and_errors_name_the_key() {
 }
 
 #[test]
+fn zones_that_no_machine_has_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = default_directory().join("hugetlb-6.18.44/counts.toml");
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.contains("pages = [1, 4096]"));
+    fs::write(directory.path().join("counts.toml"), text.replace("[1, 4096]", "[7581059, 6553600]")).unwrap();
+    let error = Recording::open(directory.path()).unwrap_err().to_string();
+    assert!(error.contains("machine.zones: DMA: pages = [7581059, 6553600]: ranges must ascend"), "{error}");
+}
+
+#[test]
 fn the_twin_does_what_the_kernel_did() {
     let report = from_recordings(&default_directory(), "test".into(), &mut |_| {}).unwrap();
     for entry in &report.entries {

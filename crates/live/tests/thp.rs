@@ -3,8 +3,8 @@
 use live::recordings::default_directory;
 use live::verify::Cases;
 use live::verify::thp::{
-    Advice, Case, Configuration, Operation, PlainMemory, Touch, TwinMemory, entries, from_recordings, list,
-    run,
+    Advice, Case, Configuration, Operation, PlainMemory, Recording, Touch, TwinMemory, entries,
+    from_recordings, list, run,
 };
 use mm::{Series, Variant};
 use proptest::prelude::*;
@@ -154,4 +154,19 @@ proptest! {
         let Ok(twin) = run(&mut TwinMemory::new(features), &configuration, &case);
         prop_assert_eq!(plain, twin);
     }
+}
+
+#[test]
+fn a_configuration_that_no_kernel_takes_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let original = default_directory().join("thp-6.18.44");
+    for file in ["thp.toml", "faults.csv.zst"] {
+        std::fs::copy(original.join(file), directory.path().join(file)).unwrap();
+    }
+    let path = directory.path().join("thp.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(Recording::open(directory.path()).is_ok());
+    std::fs::write(&path, text.replacen(r#"enabled = "never""#, r#"enabled = "neuer""#, 1)).unwrap();
+    let error = Recording::open(directory.path()).unwrap_err().to_string();
+    assert!(error.contains("thp.toml: configuration ") && error.contains("neuer"), "{error}");
 }

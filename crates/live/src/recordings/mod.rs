@@ -201,7 +201,8 @@ impl Recording {
 }
 
 impl Description {
-    fn check(&self) -> Result<(), String> {
+    /// Refuses what no machine is.
+    pub(crate) fn check(&self) -> Result<(), String> {
         if !(1..=8).contains(&self.cpus) {
             return Err(format!("cpus = {}: a recording has 1 to 8", self.cpus));
         }

@@ -55,7 +55,9 @@ impl MemoryManager {
         }
         let through_cache = self.features().folios.swap_in == LargeSwapIn::ThroughCache;
         let stays_not = through_cache && self.swap.is_synchronous();
-        if mine && policy::frees_swap(fault.write, self.swap.is_full(), stays_not) {
+        // What is still on its way out stays in the swap cache.
+        let is_out = !self.folios.flags[id].has(FolioFlags::WRITEBACK);
+        if mine && is_out && policy::frees_swap(fault.write, self.swap.is_full(), stays_not) {
             self.folio_free_swap(id);
         }
         if fault.write && mine {

@@ -390,3 +390,10 @@ fn a_trace_is_not_a_profile() {
         "{error}"
     );
 }
+
+/// The header of a page claims a list of billions of elements that the file has no bytes for.
+#[test]
+fn a_list_without_end_is_refused() {
+    let bytes = include_bytes!("../../../../fuzz/seeds/process_profile/endless_list.parquet");
+    assert!(ProcessProfile::load(Bytes::from_static(bytes)).is_err());
+}

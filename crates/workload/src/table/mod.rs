@@ -17,6 +17,7 @@
 //! The crate could make Arrow's arrays of files, too. Nothing here needs them, and without them the crate and what it needs are
 //! built in a third of the time.
 
+mod input;
 mod pages;
 mod read;
 mod size;

@@ -27,6 +27,8 @@ use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
 use zstd::bulk::Decompressor;
 
+use super::input::Input;
+
 /// The texts of a column's pages so far.
 #[derive(Clone)]
 pub(super) struct PageTexts {
@@ -71,7 +73,7 @@ fn cut_short() -> ParquetError {
 
 /// Reads pages of a column.
 pub(super) struct Pages<R: ChunkReader> {
-    pages: SerializedPageReader<R>,
+    pages: SerializedPageReader<Input<R>>,
     /// Nothing where pages are not packed.
     unpacker: Option<Decompressor<'static>>,
     /// Bytes that pages may still unpack to.
@@ -85,7 +87,7 @@ pub(super) struct Pages<R: ChunkReader> {
 impl<R: ChunkReader> Pages<R> {
     /// Of a row group's `column` with so many `rows`.
     pub fn new(
-        input: Arc<R>,
+        input: Arc<Input<R>>,
         column: &ColumnChunkMetaData,
         rows: usize,
         texts: Option<PageTexts>,
@@ -226,7 +228,7 @@ mod tests {
         let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
         let column = metadata.row_group(0).column(0).clone().into_builder();
         let column = column.set_total_uncompressed_size(unpacked).build()?;
-        Pages::new(Arc::new(file), &column, zeroes, None)?.get_next_page().map(Option::unwrap)
+        Pages::new(Arc::new(Input(file)), &column, zeroes, None)?.get_next_page().map(Option::unwrap)
     }
 
     #[test]

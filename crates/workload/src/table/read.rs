@@ -12,6 +12,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaD
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::{ColumnDescriptor, Type as ParquetType};
 
+use super::input::Input;
 use super::pages::{PageTexts, Pages};
 use super::{Column, Field, Rows, Texts, Type, Values, size};
 
@@ -137,7 +138,7 @@ impl TableReader {
             return Err(format!("column `{}` is {found}, must be {}", field.name, field.column_type));
         }
         let places = fields.iter().filter_map(|field| Some((field.column_type, footer.place(field.name)?)));
-        let input = Arc::new(input);
+        let input = Arc::new(Input(input));
         Ok(TableReader {
             footer: footer.clone(),
             columns: places.collect(),

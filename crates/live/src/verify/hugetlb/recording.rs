@@ -62,7 +62,12 @@ impl RecordedCase {
 impl Recording {
     /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
-        description(directory, FILE)
+        let recording: Recording = description(directory, FILE)?;
+        let file = directory.join(FILE).display().to_string();
+        let checked = recording.machine.check();
+        checked
+            .map_err(|problem| RecordingError::Description { file, problem: format!("machine.{problem}") })?;
+        Ok(recording)
     }
 
     /// Writes it into `directory`, which is made if it is not there.

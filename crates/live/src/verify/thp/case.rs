@@ -9,6 +9,7 @@
 use std::ops::Range;
 use std::str::FromStr;
 
+use mm::Settings;
 use serde::{Deserialize, Serialize};
 
 /// Sizes of folios below 2 MiB and 2 MiB, that have a file, KiB.
@@ -50,6 +51,16 @@ pub fn enabled_file(kib: u64) -> String {
 }
 
 impl Configuration {
+    /// Refuses what no kernel takes.
+    pub fn check(&self) -> Result<(), String> {
+        let mut settings = Settings::default();
+        for (file, value) in self.files() {
+            let name = format!("transparent_hugepage/{file}");
+            settings.set(&name, value).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
     /// Files below `transparent_hugepage`, and what they hold.
     pub fn files(&self) -> Vec<(String, &str)> {
         let mode = |kib: &u64| match kib {

@@ -122,6 +122,13 @@ impl Recording {
     /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
         let Description { kernel, table, configurations } = description(directory, FILE)?;
+        for (number, configuration) in configurations.iter().enumerate() {
+            let refused = |problem| RecordingError::Description {
+                file: directory.join(FILE).display().to_string(),
+                problem: format!("configuration {}: {problem}", number + 1),
+            };
+            configuration.check().map_err(refused)?;
+        }
         let (file, text) = unpacked(&directory.join(table), MOST_BYTES)?;
         let mut cases = Vec::new();
         for (number, row) in csv::Reader::from_reader(&text[..]).deserialize::<Row>().enumerate() {

@@ -439,7 +439,8 @@ impl Tasks {
         own.scan_period_max = before.max;
         let (runtime, period) = match own.last_placement {
             0 => (clock.load_sum, policy::LOAD_AVG_MAX),
-            last => (clock.runtime_ns - own.last_runtime, clock.now_ns.saturating_sub(last)),
+            // CPUs' clocks differ, and so may recorded ones: a task that has moved may seem to have run for less than before.
+            last => (clock.runtime_ns.saturating_sub(own.last_runtime), clock.now_ns.saturating_sub(last)),
         };
         own.last_placement = clock.now_ns;
         own.last_runtime = clock.runtime_ns;
