@@ -207,6 +207,19 @@ fn demotion_in_batches_waits_less_often() {
 }
 
 #[test]
+fn more_than_there_is_ends_where_memory_ends() {
+    for variant in ["base", "mainline-6.9", "mainline-6.15", "mainline-6.18"] {
+        let mut host = Host::new(features(variant), 2, 1024);
+        host.mm.set("hugepages-2048kB/boot", &u64::MAX.to_string()).unwrap();
+        host.mm.set("hugepage_alloc_threads", &u64::MAX.to_string()).unwrap();
+        host.mm.boot_huge_pages(&mut host.machine, WRITER);
+        let pages = pool(&host).nr;
+        assert!((900..=1024).contains(&pages), "{variant}: {pages}");
+        host.mm.validate(0);
+    }
+}
+
+#[test]
 fn pages_of_boot_time() {
     for (variant, threads) in [
         ("base", 1),

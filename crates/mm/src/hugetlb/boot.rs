@@ -208,6 +208,12 @@ impl BootThread {
                 });
                 let is_short = fresh.is_none();
                 folios.extend(fresh);
+                if let Job::Allocate { remaining, .. } = job
+                    && is_short
+                {
+                    // Nobody would find more.
+                    *remaining = 0;
+                }
                 if is_short || folios.len() as u64 == wanted {
                     Doing::Preparing(Preparing::new(mm, machine, h, folios))
                 } else {
