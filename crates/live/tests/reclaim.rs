@@ -155,6 +155,16 @@ fn what_cannot_be_compared_is_said_to_be_so() {
 }
 
 #[test]
+fn a_machine_without_cpus_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(default_directory().join("reclaim-6.18.44/reclaim.toml")).unwrap();
+    assert!(text.contains("cpus = 2"));
+    std::fs::write(directory.path().join("reclaim.toml"), text.replacen("cpus = 2", "cpus = 0", 1)).unwrap();
+    let error = Recording::open(directory.path()).unwrap_err().to_string();
+    assert!(error.ends_with("reclaim.toml: cpus = 0: a recording has 1 to 8"), "{error}");
+}
+
+#[test]
 fn reads_that_are_not_as_the_case_says_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let original = default_directory().join("reclaim-6.18.44");

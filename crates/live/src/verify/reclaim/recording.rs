@@ -68,6 +68,11 @@ impl Recording {
     /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
         let recording: Recording = description(directory, FILE)?;
+        if !(1..=8).contains(&recording.cpus) {
+            let file = directory.join(FILE).display().to_string();
+            let problem = format!("cpus = {}: a recording has 1 to 8", recording.cpus);
+            return Err(RecordingError::Description { file, problem });
+        }
         Ok(Recording { directory: directory.to_path_buf(), ..recording })
     }
 
