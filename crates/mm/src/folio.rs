@@ -82,6 +82,10 @@ impl FolioFlags {
     /// `PG_mlocked`: an area in which memory stays has all of it.
     pub const MLOCKED: FolioFlags = FolioFlags(1 << 29);
 
+    /// It is large and has left the swap cache, where some of its pages may have been mapped by nobody: they still are not, and it does
+    /// not wait to be split, as no mapping went. No flag of the kernel, which does not ask; checks do.
+    pub const LEFT_SWAP: FolioFlags = FolioFlags(1 << 30);
+
     const REFS_SHIFT: u32 = 16;
     const REFS_MASK: u32 = 3 << Self::REFS_SHIFT;
     const GEN_SHIFT: u32 = 18;

@@ -566,6 +566,14 @@ const MET: &[Event] = &[
     Event::GracePeriods,
 ];
 
+/// Seeds that found something, which is mended.
+const FOUND: [u64; 2] = [2633338100866132423, 7425928385167437698];
+
+#[test]
+fn what_was_found_stays_away() {
+    FOUND.into_iter().for_each(|seed| check(seed, &RefCell::default()).unwrap());
+}
+
 #[test]
 fn hold_together() {
     let counted = RefCell::new(Counters::default());

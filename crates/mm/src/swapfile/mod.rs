@@ -345,7 +345,11 @@ impl MemoryManager {
         self.swap_entries(id).for_each(|entry| self.swap.release(entry));
         let flags = &mut self.folios.flags[id];
         flags.clear(FolioFlags::SWAPCACHE);
-        flags.set(FolioFlags::DIRTY);
+        flags.set(if flags.order() > 0 {
+            FolioFlags::DIRTY | FolioFlags::LEFT_SWAP
+        } else {
+            FolioFlags::DIRTY
+        });
         self.memcgs.charge_swap(memcg, -(flags.nr_pages() as i64));
         true
     }
