@@ -219,6 +219,23 @@ fn more_than_there_is_ends_where_memory_ends() {
     }
 }
 
+/// Before 6.9 boot moves the pool's own cursor, later each thread has one.
+#[test]
+fn growth_goes_on_at_the_node_where_boot_ended() {
+    for (variant, order, next) in [
+        ("mainline-6.7", "2048", 1),
+        ("mainline-6.7", "1048576", 1),
+        ("mainline-6.9", "2048", 0),
+        ("mainline-6.9", "1048576", 1),
+    ] {
+        let mut host = Host::new(features(variant), 2, 8192);
+        host.mm.set(&format!("hugepages-{order}kB/boot"), "3").unwrap();
+        host.mm.boot_huge_pages(&mut host.machine, WRITER);
+        let h = usize::from(order != "2048");
+        assert_eq!(host.mm.hugetlb().hstates()[h].next_to_alloc, Node(next), "{variant}, {order}");
+    }
+}
+
 #[test]
 fn pages_of_boot_time() {
     for (variant, threads) in [

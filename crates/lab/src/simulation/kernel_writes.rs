@@ -12,7 +12,7 @@
 //! before, and wait in line. So a request pays for the interrupts of the one in front of it too. All draws are made
 //! request by request from a stream of each CPU: variants of one seed see the same requests.
 //!
-//! The service runs from before the first write until the last one has ended, and for a minimum of time, so that
+//! The service runs from the end of boot, before the first write, until the last one has ended, and for a minimum of time, so that
 //! short writes have enough requests too. What has arrived by then is still completed.
 
 use super::system::{Program, Step, System};
@@ -193,7 +193,7 @@ impl Running {
         if let (Some(demand), Some(service)) = (&running.demand, &spec.service) {
             for cpu in 0..service.cpus {
                 let random = stream(seed, Stream::Arrivals, cpu as u64);
-                let mut server = Server { random, next: (Time::ZERO, Time::ZERO), active: None };
+                let mut server = Server { random, next: (running.boot, Time::ZERO), active: None };
                 server.draw(demand);
                 running.servers.push(server);
             }
@@ -237,7 +237,7 @@ impl Running {
         let now = system.machine.now(WRITER);
         let Some(text) = self.spec.writes.get(self.next_write) else {
             let least = self.spec.service.as_ref().map_or(0, |service| service.milliseconds);
-            self.end = Some(now.max(Time::from_nanoseconds(least.saturating_mul(1_000_000))));
+            self.end = Some(now.max(self.boot + Time::from_nanoseconds(least.saturating_mul(1_000_000))));
             return false;
         };
         let (file, value) = parse_write(text).unwrap_or((text, ""));

@@ -97,10 +97,11 @@ impl MemoryManager {
         mut job: Job,
     ) {
         let nodes = self.nodes_with_memory();
+        let next_node = self.hugetlb.hstates[h].next_to_alloc;
         let began = machine.now(cpu);
         let mut threads: Vec<BootThread> = cpus_by_turns(&machine.topology, cpu, threads)
             .into_iter()
-            .map(|cpu| BootThread { cpu, next_node: nodes[0], doing: Doing::Idle })
+            .map(|cpu| BootThread { cpu, next_node, doing: Doing::Idle })
             .collect();
         for thread in &threads {
             machine.idle_until(thread.cpu, began);

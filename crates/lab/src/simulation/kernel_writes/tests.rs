@@ -214,3 +214,17 @@ fn demotion_took_minutes_in_two_releases() {
     }
     assert!(seconds("6.9") < 60.0, "nobody waited");
 }
+
+/// Requests arrive once boot has ended: filling a pool for seconds makes nobody wait.
+#[test]
+fn a_service_begins_after_boot() {
+    let longest = |boot: &str| {
+        let mut run = run_of("mainline-6.9", 65_536, &["vm.stat_interval=1"], Some(service(8, 200.0, 0.0)));
+        run.settings.insert("hugepages-2048kB/boot".into(), boot.into());
+        let outcome = simulation::run(&run).unwrap();
+        (outcome.get(SERVICE_MAX).unwrap(), outcome.get(SERVICE_REQUESTS).unwrap())
+    };
+    let (without, with) = (longest("0"), longest("50000"));
+    assert_eq!(without.1, with.1);
+    assert!(with.0 < 2.0 * without.0, "{without:?} {with:?}");
+}
