@@ -144,7 +144,7 @@ fn render_ordering(o: &Ordering) -> String {
 fn cell_row(cell: &Cell) -> Vec<Entry> {
     let predicted = match &cell.predicted {
         CellValue::Number(value) => {
-            let unit = if cell.published.ends_with('%') { "%" } else { "" };
+            let unit = if Printed::is_percentage(&cell.published) { "%" } else { "" };
             format!("{value:.*}{unit}", decimals(*value, &cell.published))
         }
         CellValue::Text(text) => text.clone(),

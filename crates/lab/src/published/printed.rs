@@ -10,6 +10,11 @@ pub struct Printed {
 }
 
 impl Printed {
+    /// Whether a change or a share is printed. Percentages of a base row and of CPU time come without the sign.
+    pub fn is_percentage(text: &str) -> bool {
+        text.trim_end().ends_with('%')
+    }
+
     /// Reads a number with an optional sign, optionally behind `name=`, with optional words, `/` or `%` behind it, or
     /// minutes and seconds as time(1) prints them; none if it is something else.
     pub fn parse(text: &str) -> Option<Printed> {

@@ -246,11 +246,6 @@ fn predict(table: &Table, index: usize, column: &str, observations: &Observation
     }
 }
 
-/// Whether a change or a share is printed. Percentages of a base row and of CPU time come without the sign.
-fn is_percentage(published: &str) -> bool {
-    published.trim_end().ends_with('%')
-}
-
 impl Cell {
     fn new(table: &Table, index: usize, row: &Row, column: &str, observations: &Observations) -> Cell {
         let published = &row.v[column];
@@ -277,7 +272,7 @@ impl Cell {
                 let off = (value - printed.value).abs();
                 match kind {
                     Kind::Baseline => {}
-                    Kind::Predicted if is_percentage(published) => cell.error_points = Some(off),
+                    Kind::Predicted if Printed::is_percentage(published) => cell.error_points = Some(off),
                     Kind::Predicted if printed.value != 0.0 => cell.error = Some(off / printed.value.abs()),
                     Kind::Predicted => {}
                 }

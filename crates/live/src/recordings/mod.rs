@@ -104,6 +104,13 @@ pub enum RecordingError {
     },
 }
 
+impl RecordingError {
+    /// Of what `file` in the directory of a recording says.
+    pub(crate) fn of_description(directory: &Path, file: &str, problem: String) -> RecordingError {
+        RecordingError::Description { file: directory.join(file).display().to_string(), problem }
+    }
+}
+
 /// Where the recordings are that come with the source.
 pub fn default_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/recordings")
@@ -179,8 +186,7 @@ impl Recording {
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
         const FILE: &str = "recording.toml";
         let description: Description = description(directory, FILE)?;
-        let file = directory.join(FILE).display().to_string();
-        description.check().map_err(|problem| RecordingError::Description { file, problem })?;
+        description.check().map_err(|problem| RecordingError::of_description(directory, FILE, problem))?;
         Ok(Recording { name: name_of(directory), description, directory: directory.to_path_buf() })
     }
 
@@ -200,12 +206,15 @@ impl Recording {
     }
 }
 
+/// Refuses a machine that nothing was recorded on.
+pub(crate) fn check_cpus(cpus: u16) -> Result<(), String> {
+    if (1..=8).contains(&cpus) { Ok(()) } else { Err(format!("cpus = {cpus}: a recording has 1 to 8")) }
+}
+
 impl Description {
     /// Refuses what no machine is.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if !(1..=8).contains(&self.cpus) {
-            return Err(format!("cpus = {}: a recording has 1 to 8", self.cpus));
-        }
+        check_cpus(self.cpus)?;
         if self.zones.is_empty() {
             return Err("zones: at least one is needed".into());
         }

@@ -79,7 +79,7 @@ impl Demote {
         let mut taken = Vec::new();
         for _ in &self.nodes {
             let node = take_turn(&self.nodes, &mut hstate.next_to_free);
-            taken.extend((0..most).map_while(|_| hstate.remove_from(node)));
+            taken.extend((0..most).map_while(|_| hstate.remove_from(node, false)));
             if !taken.is_empty() {
                 break;
             }
@@ -118,11 +118,7 @@ impl Demote {
             (0..parts).map(move |i| Folio { pfn: folio.pfn + (i << order) as Pfn, order })
         };
         let batched = mm.features().hugetlb.demotes_in_batches;
-        let small: Vec<Folio> = match batched {
-            // The last part of a page heads the list.
-            true => complete.iter().flat_map(|&folio| parts(folio).rev()).collect(),
-            false => complete.iter().flat_map(|&folio| parts(folio)).collect(),
-        };
+        let mut small: Vec<Folio> = complete.iter().rev().flat_map(|&folio| parts(folio)).collect();
         for &folio in &small {
             mm.hugetlb.note_fresh(folio);
             machine.charge(cpu, Category::HugePagePrep, machine.costs.struct_page_init * folio.pages());
@@ -130,9 +126,12 @@ impl Demote {
         self.remaining -= complete.len() as u64;
         mm.hugetlb.hstates[self.from].max -= complete.len() as u64;
         mm.hugetlb.hstates[self.to].max += small.len() as u64;
-        let preparing = match batched {
-            true => Preparing::list(mm, machine, self.to, small),
-            false => Preparing::page_by_page(mm, machine, self.to, small),
+        let preparing = if batched {
+            // Parts are put before those that are there.
+            small.reverse();
+            Preparing::list(mm, machine, self.to, small)
+        } else {
+            Preparing::page_by_page(mm, machine, self.to, small)
         };
         Phase::Prepare(preparing, ends)
     }

@@ -137,18 +137,17 @@ impl Hstate {
             if surplus && self.counters_of(node).surplus == 0 {
                 continue;
             }
-            if let Some(pfn) = self.dequeue(node) {
-                self.leave(node, surplus);
-                return Some(Folio { pfn, order: self.order });
+            if let Some(folio) = self.remove_from(node, surplus) {
+                return Some(folio);
             }
         }
         None
     }
 
-    /// Takes a free persistent page of `node` out of the pool.
-    pub(crate) fn remove_from(&mut self, node: Node) -> Option<Folio> {
+    /// The same from `node` (`remove_hugetlb_folio`).
+    pub(crate) fn remove_from(&mut self, node: Node, surplus: bool) -> Option<Folio> {
         let pfn = self.dequeue(node)?;
-        self.leave(node, false);
+        self.leave(node, surplus);
         Some(Folio { pfn, order: self.order })
     }
 

@@ -63,10 +63,9 @@ impl Recording {
     /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
         let recording: Recording = description(directory, FILE)?;
-        let file = directory.join(FILE).display().to_string();
-        let checked = recording.machine.check();
-        checked
-            .map_err(|problem| RecordingError::Description { file, problem: format!("machine.{problem}") })?;
+        recording.machine.check().map_err(|problem| {
+            RecordingError::of_description(directory, FILE, format!("machine.{problem}"))
+        })?;
         Ok(recording)
     }
 

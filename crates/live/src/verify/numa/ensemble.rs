@@ -109,10 +109,7 @@ pub fn judge_ensemble(
     for case in &ensemble.cases {
         let name = format!("{subject}: {}", case.name);
         progress(&format!("running {name} in the twin"));
-        let wrong = |problem| RecordingError::Description {
-            file: ensemble.directory.join(FILE).display().to_string(),
-            problem,
-        };
+        let wrong = |problem| RecordingError::of_description(&ensemble.directory, FILE, problem);
         let kernel = ensemble.runs(case)?;
         let runs = (0..RUNS).map(|seed| ensemble.twin(case, &kernel, seed));
         let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>().map_err(wrong)?;

@@ -198,7 +198,7 @@ impl Recording {
     }
 
     fn wrong(&self, problem: String) -> RecordingError {
-        RecordingError::Description { file: self.directory.join(FILE).display().to_string(), problem }
+        RecordingError::of_description(&self.directory, FILE, problem)
     }
 
     /// An error if the kernel could not keep all events of a case: what followed from them cannot be judged.

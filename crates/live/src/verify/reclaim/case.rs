@@ -71,11 +71,6 @@ impl Way {
     }
 }
 
-/// For serde, which hands out references.
-fn is_not_known(known: &bool) -> bool {
-    !known
-}
-
 /// One run of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,7 +98,7 @@ pub struct Case {
     /// Accesses between two readings of memory.stat, which bring the counts that refaults go by up to date; 0: none.
     pub stat_reads: u32,
     /// Whether it is known how many pages were evicted at a time.
-    #[serde(default, skip_serializing_if = "is_not_known")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub batches: bool,
     /// How the accesses of a file of them are made.
     #[serde(default, skip_serializing_if = "Way::is_default")]

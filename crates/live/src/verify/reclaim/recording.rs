@@ -20,7 +20,9 @@ use workload::access::sequences::{Operation, Sequence};
 
 use super::case::{Case, Way};
 use super::residency::{Residency, stays_of_folios};
-use crate::recordings::{RecordingError, description, name_of, unpacked, with_file, write, write_packed};
+use crate::recordings::{
+    RecordingError, check_cpus, description, name_of, unpacked, with_file, write, write_packed,
+};
 use crate::verify::readahead::{Brought, read_back};
 
 /// The file of a recording, in a directory of its own.
@@ -68,11 +70,8 @@ impl Recording {
     /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
         let recording: Recording = description(directory, FILE)?;
-        if !(1..=8).contains(&recording.cpus) {
-            let file = directory.join(FILE).display().to_string();
-            let problem = format!("cpus = {}: a recording has 1 to 8", recording.cpus);
-            return Err(RecordingError::Description { file, problem });
-        }
+        check_cpus(recording.cpus)
+            .map_err(|problem| RecordingError::of_description(directory, FILE, problem))?;
         Ok(Recording { directory: directory.to_path_buf(), ..recording })
     }
 
@@ -80,9 +79,8 @@ impl Recording {
     pub fn operations(&self, case: &Case) -> Result<Vec<Operation>, RecordingError> {
         if let Some(name) = &case.sequence {
             let unknown = || {
-                let file = self.directory.join(FILE).display().to_string();
                 let problem = format!("{}: there is no sequence `{name}`", case.name);
-                RecordingError::Description { file, problem }
+                RecordingError::of_description(&self.directory, FILE, problem)
             };
             return Ok(Sequence::named(name).ok_or_else(unknown)?.operations());
         }

@@ -123,11 +123,10 @@ impl Recording {
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
         let Description { kernel, table, configurations } = description(directory, FILE)?;
         for (number, configuration) in configurations.iter().enumerate() {
-            let refused = |problem| RecordingError::Description {
-                file: directory.join(FILE).display().to_string(),
-                problem: format!("configuration {}: {problem}", number + 1),
-            };
-            configuration.check().map_err(refused)?;
+            configuration.check().map_err(|problem| {
+                let problem = format!("configuration {}: {problem}", number + 1);
+                RecordingError::of_description(directory, FILE, problem)
+            })?;
         }
         let (file, text) = unpacked(&directory.join(table), MOST_BYTES)?;
         let mut cases = Vec::new();
