@@ -6,13 +6,15 @@
 //!                                       "alloc" "free"      "{...}"          the texts
 //!     │                 ▲
 //!     ▼ write.rs        │ read.rs       a batch of rows at a time, from any row on
-//!   row groups ──► pages.rs             unpacked within bounds, texts as numbers
+//!   row groups ──► input.rs             headers of pages, looked at before they are believed
+//!                  pages.rs             unpacked within bounds, texts as numbers
 //!   footer     ──► size.rs              columns, where they are, what the file says about itself under keys
 //! ```
 //!
 //! The Parquet crate reads and writes columns of the five types that a file has. What is here makes of them what the fields
 //! say, and treats every file as written by somebody who means harm: what it claims to hold is compared with its size, what
-//! pages unpack to with what their column claims, and a panic of the Parquet crate becomes an error.
+//! pages unpack to with what their column claims, headers of pages may have no lists, and a panic of the Parquet crate becomes an
+//! error.
 //!
 //! The crate could make Arrow's arrays of files, too. Nothing here needs them, and without them the crate and what it needs are
 //! built in a third of the time.
