@@ -82,8 +82,8 @@ impl FolioFlags {
     /// `PG_mlocked`: an area in which memory stays has all of it.
     pub const MLOCKED: FolioFlags = FolioFlags(1 << 29);
 
-    /// It is large and has left the swap cache, where some of its pages may have been mapped by nobody: they still are not, and it does
-    /// not wait to be split, as no mapping went. No flag of the kernel, which does not ask; checks do.
+    /// It is large and has left the swap cache (`folio_free_swap`). Pages of it that nobody mapped there are still mapped by nobody,
+    /// and it does not wait to be split, as the kernel queues a folio only where a mapping goes. For checks: the kernel has no such flag.
     pub const LEFT_SWAP: FolioFlags = FolioFlags(1 << 30);
 
     const REFS_SHIFT: u32 = 16;

@@ -247,7 +247,8 @@ impl MemoryManager {
     }
 
     /// Checks that folios of all sizes are as many pages as are mapped (`nr_anon_pages`), as are left of folios that are not
-    /// mapped whole or have come back from swap in part, and as are in the swap cache, or on their way to swap, without being mapped. `mapped`: pages of a folio that somebody maps.
+    /// mapped whole or have come back from swap in part, and as are in the swap cache, or on their way to swap, without being
+    /// mapped. `mapped`: pages of a folio that somebody maps.
     pub(crate) fn validate_anon_pages(&self, census: &Census, mapped: impl Fn(FolioId) -> u64) {
         let (mut single, mut nr_anon_pages, mut parts, mut swap_cache) = (0, 0, 0, 0);
         for (id, _) in census.all(&self.folios) {
