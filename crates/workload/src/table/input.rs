@@ -4,10 +4,13 @@
 //!   header   Thrift, compact: (field and type) value, (field and type) value, ... 0
 //!            numbers, texts, booleans and structs of them: read
 //!            lists, sets and maps: Parquet has none there, so a header with one is refused
+//!            a field that Parquet knows, of another type than it has there: refused
 //! ```
 //!
 //! The crate passes over as many elements of a list as its header claims, also of elements that take no bytes, and of lists of
-//! lists: two billion times nothing take minutes. Nor is reading nothing an error to it where the file has ended; here it is.
+//! lists: two billion times nothing take minutes. Fields that it knows it reads as the type they should have, whatever type the
+//! header says: one that is wrong would make it take for lists what was passed over here as something else. Nor is reading
+//! nothing an error to it where the file has ended; here it is, and so is reading beyond the header.
 
 use std::io::{self, Read};
 
@@ -21,7 +24,45 @@ const MOST_DEPTH: u32 = 8;
 /// A file, of which the reader of pages reads headers bit by bit, and the rest as a whole.
 pub(super) struct Input<R>(pub R);
 
-/// What is read of a header, all of which is looked at before the first byte of it is handed out. The end of the file is an error.
+/// Fields of a struct that the Parquet crate knows, by their numbers; it passes over others by their types.
+type Fields = &'static [(u64, Type)];
+
+/// What a known field is.
+#[derive(Clone, Copy)]
+enum Type {
+    Number,
+    Boolean,
+    Struct(Fields),
+}
+
+/// `PageHeader` of Parquet's parquet.thrift, and the structs in it. Statistics are passed over.
+const PAGE_HEADER: Fields = {
+    use Type::{Boolean, Number, Struct};
+    const DATA_PAGE: Fields = &[(1, Number), (2, Number), (3, Number), (4, Number), (5, Struct(&[]))];
+    const DICTIONARY_PAGE: Fields = &[(1, Number), (2, Number), (3, Boolean)];
+    const DATA_PAGE_V2: Fields = &[
+        (1, Number),
+        (2, Number),
+        (3, Number),
+        (4, Number),
+        (5, Number),
+        (6, Number),
+        (7, Boolean),
+        (8, Struct(&[])),
+    ];
+    &[
+        (1, Number),
+        (2, Number),
+        (3, Number),
+        (4, Number),
+        (5, Struct(DATA_PAGE)),
+        (6, Struct(&[])),
+        (7, Struct(DICTIONARY_PAGE)),
+        (8, Struct(DATA_PAGE_V2)),
+    ]
+};
+
+/// A header, all of which is looked at before the first byte of it is handed out; reading beyond it is an error.
 pub(super) struct Header<R> {
     /// What has been looked at, and from where on it has not been handed out; none before.
     seen: Option<io::Cursor<Vec<u8>>>,
@@ -52,14 +93,11 @@ impl<R: Read> Read for Header<R> {
             Some(seen) => seen,
             none => {
                 let mut noted = Noted { input: &mut self.rest, bytes: Vec::new() };
-                skip_struct(&mut noted, MOST_DEPTH).map_err(io::Error::other)?;
+                skip_struct(&mut noted, PAGE_HEADER, MOST_DEPTH).map_err(io::Error::other)?;
                 none.insert(io::Cursor::new(noted.bytes))
             }
         };
-        let read = match seen.read(buffer)? {
-            0 => self.rest.read(buffer)?,
-            read => read,
-        };
+        let read = seen.read(buffer)?;
         if read == 0 && !buffer.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(read) }
     }
 }
@@ -101,35 +139,39 @@ fn skip_bytes(input: &mut impl Read, bytes: u64) -> Result<()> {
     if skipped == bytes { Ok(()) } else { Err(ParquetError::EOF("the header of a page is cut short".into())) }
 }
 
-/// Passes over a struct, in which there are `depth` more at most.
-fn skip_struct(input: &mut impl Read, depth: u32) -> Result<()> {
+/// Passes over a struct of these fields, in which there are `depth` more at most.
+fn skip_struct(input: &mut impl Read, fields: Fields, depth: u32) -> Result<()> {
+    let refuse = |what: String| Err(ParquetError::General(format!("the header of a page has {what}")));
     if depth == 0 {
-        return Err(ParquetError::General("the header of a page has structs without end".into()));
+        return refuse("structs without end".into());
     }
+    let mut id = 0_u64;
     loop {
         let field = byte(input)?;
         if field == 0 {
             return Ok(());
         }
-        if field >> 4 == 0 {
-            varint(input)?;
-        }
-        match field & 15 {
+        id = match u64::from(field >> 4) {
+            // Zigzag, as all numbers; none of Parquet's is negative.
+            0 => varint(input)? / 2,
+            step => id.saturating_add(step),
+        };
+        let known = fields.iter().find(|(known, _)| *known == id).map(|&(_, known)| known);
+        match (field & 15, known) {
             // True, false.
-            1 | 2 => {}
-            3 => skip_bytes(input, 1)?,
-            4..=6 => _ = varint(input)?,
-            7 => skip_bytes(input, 8)?,
-            8 => {
+            (1 | 2, None | Some(Type::Boolean)) => {}
+            (5, None | Some(Type::Number)) => _ = varint(input)?,
+            (12, None) => skip_struct(input, &[], depth - 1)?,
+            (12, Some(Type::Struct(fields))) => skip_struct(input, fields, depth - 1)?,
+            (_, Some(_)) => return refuse(format!("a field {id} of another type than Parquet's")),
+            (3, None) => skip_bytes(input, 1)?,
+            (4 | 6, None) => _ = varint(input)?,
+            (7, None) => skip_bytes(input, 8)?,
+            (8, None) => {
                 let length = varint(input)?;
                 skip_bytes(input, length)?;
             }
-            12 => skip_struct(input, depth - 1)?,
-            other => {
-                let what =
-                    format!("the header of a page has a list, or what is none of Thrift's types ({other})");
-                return Err(ParquetError::General(what));
-            }
+            (other, None) => return refuse(format!("a list, or what is none of Thrift's types ({other})")),
         }
     }
 }
@@ -144,16 +186,21 @@ mod tests {
             let mut read = Input(Bytes::from_static(bytes)).get_read(0).unwrap();
             read.read_exact(&mut vec![0; bytes.len()]).map(|()| read)
         };
-        // A number, a text of two bytes, true, a struct with a byte, a double; then the end.
-        let read = header(b"\x15\x80\x01\x18\x02ab\x11\x1c\x13\x07\x00\x17\0\0\0\0\0\0\0\0\x00");
+        // Field 1 is a number; 9 to 13, which Parquet does not know: a text of two bytes, true, a struct with a byte, a double.
+        let read = header(b"\x15\x80\x01\x88\x02ab\x11\x1c\x13\x07\x00\x17\0\0\0\0\0\0\0\0\x00");
         let end = read.unwrap().read(&mut [0]).unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
         let error = |bytes: &'static [u8]| header(bytes).map(|_| ()).unwrap_err().to_string();
-        assert!(error(b"\x19\xf1\xff\xff\xff\xff\x07\x00").contains("has a list"));
-        assert!(error(b"\x1b\x01\x11\x00").contains("has a list"));
-        assert!(error(&[0x1c; 100]).contains("structs without end"));
+        assert!(error(b"\xf9\xf1\xff\xff\xff\xff\x07\x00").contains("has a list"));
+        assert!(error(b"\xfb\x01\x11\x00").contains("has a list"));
+        assert!(error(&[0x9c; 100]).contains("structs without end"));
         assert!(error(b"\x15\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00").contains("64 bits"));
-        for cut in [&b"\x15"[..], b"\x18\x05ab", b"\x1c\x13\x07"] {
+        // Where a number is expected, a text; in a data page, a boolean; and what follows a header.
+        assert!(error(b"\x18\x02\x19\xf1\x00").contains("field 1 of another type"));
+        assert!(error(b"\x5c\x11\x00\x00").contains("field 1 of another type"));
+        let mut read = Input(Bytes::from_static(b"\x15\x02\x00\x19\xf1")).get_read(0).unwrap();
+        assert_eq!(io::copy(&mut read, &mut io::sink()).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        for cut in [&b"\x15"[..], b"\x88\x05ab", b"\x9c\x13\x07"] {
             assert!(header(cut).is_err());
         }
     }
