@@ -6,9 +6,9 @@
 use crate::failure::Failure;
 use anyhow::{Context, anyhow};
 use lab::scenario::{THIS_MACHINE, load_machine};
-use machine::Profile;
 use machine::profile::{CacheFigure, TopologyFigures};
 use machine::topology::SharedBy;
+use machine::{Memblock, Profile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
@@ -34,6 +34,7 @@ pub fn profile() -> Result<Profile, Failure> {
         paging: devices.paging,
         devices: devices.devices,
         numa: borrowed(NUMA_OF)?.numa,
+        memblock: memblock(),
         // Links and nodes of another machine are not those of this one.
         links: BTreeMap::new(),
         memory: BTreeMap::new(),
@@ -88,6 +89,16 @@ fn topology(cpuinfo: &str) -> Result<TopologyFigures, anyhow::Error> {
         memory_mib_per_node: memory_mib()? / nodes.len().max(1) as u64,
         caches: caches(),
     })
+}
+
+/// Where memory lies here; as on a server where that cannot be read.
+fn memblock() -> Memblock {
+    let text = fs::read_to_string("/proc/zoneinfo").unwrap_or_default();
+    let zones = live::proc::parse_zoneinfo(&text).map(|info| info.spans()).unwrap_or_default();
+    if zones.is_empty() {
+        return Memblock::default();
+    }
+    Memblock { source: "/proc/zoneinfo of this machine".into(), zones, ..Memblock::default() }
 }
 
 /// Whether CPUs of this /proc/cpuinfo say that a hypervisor runs them.

@@ -51,6 +51,7 @@
 use crate::blocks::BlockCosts;
 use crate::costs::{Costs, NumaCosts, PagingCosts};
 use crate::links::{Link, LinkFigures, MemoryFigures, MemoryOf};
+use crate::memblock::Memblock;
 use crate::page_size::PageSize;
 use crate::storage::{Device, DeviceFigures};
 use crate::time::Time;
@@ -377,6 +378,9 @@ impl NumaFigures {
     }
 }
 
+/// Addresses without memory, between zones and between nodes, at most.
+const MOST_HOLES_MIB: u64 = 16 << 10;
+
 /// Whether serde may leave a value out.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
@@ -395,6 +399,9 @@ pub struct Profile {
     pub page_size: PageSize,
     /// Its shape.
     pub topology: TopologyFigures,
+    /// Where its memory lies.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub memblock: Memblock,
     /// Its prices.
     pub costs: CostFigures,
     /// What paging costs on it.
@@ -562,12 +569,12 @@ impl Profile {
             );
         }
         if !(64..=1 << 24).contains(&t.memory_mib_per_node)
-            || t.memory_mib_per_node * u64::from(t.nodes) >= 1 << 24
+            || t.memory_mib_per_node * u64::from(t.nodes) + MOST_HOLES_MIB >= 1 << 24
         {
             return refuse(
                 "topology.memory_mib_per_node",
                 t.memory_mib_per_node.to_string(),
-                "at least 64 MiB, and less than 16 TiB in all",
+                "at least 64 MiB, and less than 16 TiB less 16 GiB in all",
             );
         }
         if t.caches.is_empty() {
@@ -575,6 +582,9 @@ impl Profile {
         }
         if let Some(cache) = t.caches.iter().find(|cache| !(1..=1 << 24).contains(&cache.kib)) {
             return refuse("topology.caches kib", cache.kib.to_string(), "1 KiB to 16 GiB");
+        }
+        if let Some((key, value, expected)) = self.memblock.contradiction(t.nodes) {
+            return refuse(&format!("memblock.{key}"), value, expected);
         }
         for (key, figure) in self.figures() {
             if figure.source.trim().is_empty() {

@@ -82,6 +82,10 @@ pub struct Features {
     pub pageblock_type_on_bulk_free: bool,
     /// 6.9: folio batches are 31, not 15.
     pub folio_batch: u8,
+    /// 6.5: only an allocation that may wake kswapd does so for a zone whose watermarks were boosted; before, any does.
+    pub boost_wakes_if_asked: bool,
+    /// Until 6.18: a run of kswapd for boosted watermarks that reclaims nothing counts as one in vain.
+    pub boosted_runs_fail: bool,
     /// 6.12: watermark tests subtract `nr_free_highatomic` instead of `nr_reserved_highatomic`.
     pub free_highatomic_counter: bool,
     /// 6.15: fallback claims whole blocks first and steals last, remembering where it succeeded.
@@ -126,6 +130,8 @@ impl Features {
         strict_freelists: false,
         pageblock_type_on_bulk_free: false,
         folio_batch: 15,
+        boost_wakes_if_asked: true,
+        boosted_runs_fail: true,
         free_highatomic_counter: false,
         claim_then_steal: false,
         late_free_high: false,
@@ -152,6 +158,7 @@ impl Features {
         Features { auto_tuning: Some(Decay::FifthUpToUnused), ..Features::PATCH8 };
     pub(crate) const PATCH10: Features = Features { free_memory: FreeMemory::Count, ..Features::PATCH9 };
     pub(crate) const MAINLINE_6_1: Features = Features {
+        boost_wakes_if_asked: false,
         reclaim: ReclaimFeatures::G61_LATE,
         readahead: ReadaheadFeatures::V6_1,
         numa: NumaFeatures::B0,
@@ -247,8 +254,12 @@ impl Features {
         folios: FolioFeatures::MAINLINE_6_18,
         ..Features::MAINLINE_6_17
     };
-    pub(crate) const MAINLINE_6_19: Features =
-        Features { chunked_bulk_free: true, numa: NumaFeatures::C619, ..Features::MAINLINE_6_18 };
+    pub(crate) const MAINLINE_6_19: Features = Features {
+        chunked_bulk_free: true,
+        boosted_runs_fail: false,
+        numa: NumaFeatures::C619,
+        ..Features::MAINLINE_6_18
+    };
     pub(crate) const MAINLINE_7_0: Features =
         Features { folios: FolioFeatures::MAINLINE_7_0, ..Features::MAINLINE_6_19 };
     pub(crate) const MAINLINE_7_1: Features = Features {

@@ -769,10 +769,25 @@ impl MemoryManager {
         if is_order_allowed(order, self.geometry.pageblock_order) && !held {
             let pfn = zone.alloc_through_pageset(&mut kernel, cpu, wanted);
             if pfn.is_some() {
+                self.wake_kswapd_of_boosted(z, request);
                 return pfn;
             }
         }
-        zone.alloc_direct(&mut kernel, cpu, wanted, request.is_high_atomic())
+        let pfn = zone.alloc_direct(&mut kernel, cpu, wanted, request.is_high_atomic());
+        self.wake_kswapd_of_boosted(z, request);
+        pfn
+    }
+
+    /// Wakes kswapd if the watermarks of a zone were boosted since it was woken last, for order 0 and in the name of a request
+    /// that does not reclaim: who asks for the boost may not have been able to wake it.
+    fn wake_kswapd_of_boosted(&mut self, z: usize, request: &Request) {
+        let zone = &mut self.zones[z];
+        if zone.boosted && (request.effort.wakes || !self.features.boost_wakes_if_asked) {
+            zone.boosted = false;
+            let (node, kind) = (zone.node, zone.kind);
+            self.counters.add(Event::KswapdWake, 1);
+            self.wake_kswapd(node, 0, kind, false);
+        }
     }
 
     /// Frees as many of `pages` (order 0, in this order) into `cpu`'s pageset as need no lock; returns how

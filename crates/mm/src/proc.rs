@@ -21,7 +21,6 @@ pub fn zoneinfo(mm: &MemoryManager) -> String {
 
 fn write_zone(text: &mut String, mm: &MemoryManager, zone: &Zone) -> std::fmt::Result {
     writeln!(text, "Node {}, zone {:>8}", zone.node.0, zone.kind.name())?;
-    let span = zone.buddy.span();
     writeln!(text, "  pages free     {}", zone.free_pages())?;
     let rows = [
         ("boost", zone.buddy.watermark_boost),
@@ -29,8 +28,8 @@ fn write_zone(text: &mut String, mm: &MemoryManager, zone: &Zone) -> std::fmt::R
         ("low", zone.wmark(Mark::Low)),
         ("high", zone.wmark(Mark::High)),
         ("promo", zone.wmark(Mark::Promo)),
-        ("spanned", zone.present_pages()),
-        ("present", zone.present_pages()),
+        ("spanned", zone.spanned.len() as u64),
+        ("present", zone.present),
         ("managed", zone.managed),
         ("cma", 0),
     ];
@@ -54,7 +53,7 @@ fn write_zone(text: &mut String, mm: &MemoryManager, zone: &Zone) -> std::fmt::R
         writeln!(text, "  vm stats threshold: {}", zone.stat_threshold)?;
     }
     writeln!(text, "  node_unreclaimable:  0")?;
-    writeln!(text, "  start_pfn:           {}", span.start)
+    writeln!(text, "  start_pfn:           {}", zone.spanned.start)
 }
 
 /// /proc/vmstat, and after the kernel's counters those that only the twin has.

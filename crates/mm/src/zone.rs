@@ -41,7 +41,11 @@ pub struct Zone {
     pub kind: ZoneType,
     /// Its node.
     pub node: Node,
-    /// Pages that the allocator manages.
+    /// From its first page to its last (`spanned_pages`).
+    pub spanned: Range<Pfn>,
+    /// Of these, the pages that exist (`present_pages`).
+    pub present: u64,
+    /// Of these, the pages that the allocator was given (`managed_pages`).
     pub managed: u64,
     /// Free blocks; under `lock`.
     pub buddy: Buddy,
@@ -51,6 +55,8 @@ pub struct Zone {
     pub pagesets: Vec<PerCpuPages>,
     /// `ZONE_RECLAIM_ACTIVE` and `ZONE_BELOW_HIGH`.
     pub pressure: ZonePressure,
+    /// Its watermarks were boosted, and kswapd is to be woken for that (`ZONE_BOOSTED_WATERMARK`).
+    pub boosted: bool,
     /// Watermarks without boost, by [`Mark`].
     pub marks: [u64; 4],
     /// Reserve against requests that could use zone j, pages.
@@ -76,23 +82,26 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// A zone whose pages are all free, with the memory map behind them; watermarks and pagesets are set by
+    /// A zone as boot leaves it, with the memory map behind what is free; watermarks and pagesets are set by
     /// [`Zone::configure_pagesets`].
     pub fn new(geometry: Geometry, range: &MemoryRange, cpus: usize) -> Zone {
-        let MemoryRange { node, kind, span: managed, memmap } = range.clone();
-        let end = if memmap.is_empty() { managed.end } else { memmap.end };
-        let buddy = Buddy::new(geometry, managed.clone(), end);
+        let MemoryRange { node, kind, spanned, present, managed, free, memmap } = range.clone();
+        let end = if memmap.is_empty() { free.end } else { memmap.end };
+        let buddy = Buddy::new(geometry, free, end);
         let pageset = PerCpuPages::new(Pageset { batch: 1, ..Pageset::default() }, geometry.pageblock_order);
         Zone {
             kind,
             node,
-            managed: managed.len() as u64,
+            spanned,
+            present,
+            managed,
             memmap,
             nr_free: buddy.free_pages() as i64,
             buddy,
             lock: SpinLock::default(),
             pagesets: vec![pageset; cpus],
             pressure: ZonePressure::default(),
+            boosted: false,
             marks: [0; 4],
             lowmem_reserve: [0; ZoneType::COUNT],
             high_min: 0,
@@ -156,12 +165,6 @@ impl Zone {
     #[inline]
     pub fn free_pages(&self) -> i64 {
         self.nr_free.max(0)
-    }
-
-    /// Pages that are there, those of the kernel among them (`present_pages`).
-    pub fn present_pages(&self) -> u64 {
-        let span = self.buddy.span();
-        (span.end - span.start).into()
     }
 
     /// Whether so many pages that may be moved have room above `mark` (`zone_watermark_ok`).
@@ -674,10 +677,6 @@ pub struct Kernel<'a> {
 impl Kernel<'_> {
     fn note_fallback(&mut self, zone: &mut Zone, outcome: FallbackOutcome) {
         self.counters.add(Event::Extfrag, outcome.fallbacks);
-        if outcome.boosted {
-            // kswapd of the zone wakes up, finds it balanced and takes the boost back.
-            self.counters.add(Event::KswapdWake, 1);
-            zone.buddy.watermark_boost = 0;
-        }
+        zone.boosted |= outcome.boosted;
     }
 }

@@ -91,7 +91,7 @@ fn twin(boot: &Boot, variant: &str, zones: &[ZoneLine], fraction: u64) -> Memory
         .map(|zone| {
             let span = start..start + zone.managed;
             start = span.end.next_multiple_of(1024);
-            MemoryRange { node: Node(zone.node), kind: zone.kind, span, memmap: 0..0 }
+            MemoryRange::all_free(Node(zone.node), zone.kind, span)
         })
         .collect();
     let settings = Settings {

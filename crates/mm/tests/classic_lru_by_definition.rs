@@ -227,7 +227,7 @@ fn boot(features: Features, max: u64) -> (Machine<Category>, MemoryManager, Memc
         caches: Vec::new(),
     };
     let span = 1 << 20..(1 << 20) + 60_000;
-    let memory = [MemoryRange { node: Node(0), kind: ZoneType::Normal, span, memmap: 0..0 }];
+    let memory = [MemoryRange::all_free(Node(0), ZoneType::Normal, span)];
     let mut settings = Settings::default();
     settings.set("lru_gen/enabled", "0").unwrap();
     let mut mm = MemoryManager::new(&topology, &memory, features, settings, Pcg64Mcg::new(1));

@@ -915,6 +915,8 @@ fn a_page_stays_if_its_node_would_fall_to_the_high_watermark() {
     for (settings, size) in [(&[][..], 1), (&[("thp_anon", "2M:never;64K:always")][..], 16)] {
         for (spare, moves) in [(-1, false), (0, false), (1, true)] {
             let mut threads = start("mainline-6.18");
+            // Taking a node's pages for the kernel mixes pageblocks, which is not to raise its watermarks meanwhile.
+            threads.mm.set("vm.watermark_boost_factor", "0").unwrap();
             for (name, value) in settings {
                 threads.mm.set(name, value).unwrap();
             }

@@ -22,10 +22,10 @@ pub mod system;
 use crate::metric;
 use crate::outcome::Outcome;
 use crate::scenario::{KernelChoice, Run, ScenarioError, Workload};
-use machine::{Cpu, PageSize, Time};
+use machine::{Cpu, PageSize, Profile, Time};
 use mm::Settings;
 use mm::hugetlb::WriteError;
-use mm::memory_map::memory_layout_of;
+use mm::memory_map::{MemoryRange, booted_memory};
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 
@@ -93,6 +93,13 @@ pub(crate) fn stream(seed: u64, stream: Stream, index: u64) -> Pcg64Mcg {
 
 /// Boots a system for `run`.
 fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
+    let Profile { page_size, memblock, topology, .. } = &run.machine;
+    let memory = booted_memory(memblock, *page_size, topology.nodes, topology.memory_mib_per_node);
+    boot_with(run, cgroups, &memory)
+}
+
+/// The same on a machine with this memory.
+fn boot_with(run: &Run, cgroups: usize, memory: &[MemoryRange]) -> Result<System, ScenarioError> {
     let choice = KernelChoice::parse(&run.series, &run.variant)?;
     let page_size = run.machine.page_size;
     let mut settings = Settings::new(page_size);
@@ -110,10 +117,9 @@ fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
         });
     }
     let topology = run.machine.topology();
-    let memory = memory_layout_of(page_size, topology.nodes, run.machine.topology.memory_mib_per_node);
     let noise = stream(run.seed, Stream::SectionSpread, 0);
     let costs = run.machine.costs();
-    let mut system = System::new(topology, costs, &memory, choice.variant.features, settings, cgroups, noise);
+    let mut system = System::new(topology, costs, memory, choice.variant.features, settings, cgroups, noise);
     system.reached = run.reached.clone();
     system.mm.boot_huge_pages(&mut system.machine, Cpu(0));
     if let Some(batch) = choice.batch {

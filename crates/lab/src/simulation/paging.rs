@@ -745,6 +745,10 @@ impl Program for PagingProgram {
         Step::Again
     }
 
+    fn runs_kswapds(&self) -> bool {
+        true
+    }
+
     fn is_finished(&self) -> bool {
         self.out_of_memory || self.is_done()
     }

@@ -40,6 +40,11 @@ pub trait Program {
 
     /// Whether all is done.
     fn is_finished(&self) -> bool;
+
+    /// Whether it runs kswapds itself, in turn with its threads; otherwise they run to their end as soon as they are woken.
+    fn runs_kswapds(&self) -> bool {
+        false
+    }
 }
 
 /// Machine, memory manager and daemons.
@@ -170,6 +175,9 @@ impl System {
                     Step::Idle => self.machine.set_busy(cpu, false),
                     Step::Sleep(until) => self.machine.sleep_until(cpu, until),
                 }
+                if !program.runs_kswapds() {
+                    self.run_kswapds(time);
+                }
             }
             if self.is_busy(cpu) {
                 self.queue.push(self.machine.now(cpu), cpu);
@@ -185,6 +193,18 @@ impl System {
             if next != Time::NEVER {
                 self.queue.push(next, cpu);
             }
+        }
+    }
+
+    /// Lets kswapds that were woken run: each on a CPU of its node that has nothing to do, or else on the first.
+    fn run_kswapds(&mut self, time: Time) {
+        for node in (0..self.machine.topology.nodes).map(Node) {
+            let Some(mut kswapd) = self.mm.start_kswapd(node) else { continue };
+            let cpus = self.machine.topology.cpus_of(node);
+            let idle = |&&other: &&Cpu| !self.machine.is_busy(other) && self.machine.now(other) <= time;
+            let place = cpus.iter().find(idle).or(cpus.first()).copied().unwrap_or(Cpu(0));
+            self.machine.idle_until(place, time);
+            while kswapd.step(&mut self.mm, &mut self.machine, place) {}
         }
     }
 

@@ -18,6 +18,9 @@
 
 use std::collections::BTreeMap;
 
+use machine::memblock::ZoneSpan;
+use machine::{Node, ZoneType};
+
 use super::{ProcError, node_and_zone, number, numbers};
 
 const FILE: &str = "/proc/zoneinfo";
@@ -89,6 +92,21 @@ impl ZoneInfo {
     /// The zones that have memory.
     pub fn populated(&self) -> impl Iterator<Item = &Zone> {
         self.zones.iter().filter(|zone| zone.present > 0)
+    }
+
+    /// Where these zones lie, by node and address; those for devices, which the allocator does not have, are left out.
+    pub fn spans(&self) -> Vec<ZoneSpan> {
+        let spans = self.populated().filter_map(|zone| {
+            Some(ZoneSpan {
+                node: Node(zone.node.try_into().ok()?),
+                zone: ZoneType::ALL.into_iter().find(|kind| kind.name() == zone.name)?,
+                start_pfn: zone.start_pfn?.try_into().ok()?,
+                spanned: zone.spanned.try_into().ok()?,
+                present: zone.present.try_into().ok()?,
+                managed: zone.managed.try_into().ok()?,
+            })
+        });
+        spans.collect()
     }
 }
 

@@ -61,11 +61,9 @@ impl Replay {
         let topology = topology(cpus, nodes);
         let memory: Vec<MemoryRange> = zones
             .iter()
-            .map(|zone| MemoryRange {
-                node: Node(zone.node),
-                kind: zone.kind,
-                span: zone.pages.start..zone.pages.start + zone.managed,
-                memmap: 0..0,
+            .map(|zone| {
+                let managed = zone.pages.start..zone.pages.start + zone.managed;
+                MemoryRange::all_free(Node(zone.node), zone.kind, managed)
             })
             .collect();
         let noise = Pcg64Mcg::new(1);

@@ -84,7 +84,7 @@ pub struct Wanted {
 pub struct FallbackOutcome {
     /// Requests served from another type (`mm_page_alloc_extfrag`).
     pub fallbacks: u64,
-    /// The watermark was boosted, kswapd should wake up.
+    /// The watermarks are boosted, kswapd should wake up (`ZONE_BOOSTED_WATERMARK`).
     pub boosted: bool,
 }
 
@@ -515,9 +515,10 @@ impl Buddy {
     }
 
     fn boost(&mut self, context: &BoostContext, outcome: &mut FallbackOutcome) {
-        let boosted = policy::boosted(self.geometry, self.watermark_boost, context);
-        outcome.boosted |= boosted != self.watermark_boost;
-        self.watermark_boost = boosted;
+        if let Some(boost) = policy::boosted(self.geometry, self.watermark_boost, context) {
+            self.watermark_boost = boost;
+            outcome.boosted = true;
+        }
     }
 
     /// Moves the free blocks of the pageblock of `pfn` to `migrate_type`'s lists if enough of it is free or

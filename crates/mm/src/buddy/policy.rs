@@ -53,13 +53,14 @@ pub fn is_claimed(
     free + alike >= pages / 2
 }
 
-/// The watermark boost after a fallback mixed types in a pageblock, in pages.
-pub fn boosted(geometry: Geometry, boost: u64, context: &BoostContext) -> u64 {
+/// The watermark boost after a fallback mixed types in a pageblock, in pages; none if it does not count, as the zone is too
+/// small (`boost_watermark`).
+pub fn boosted(geometry: Geometry, boost: u64, context: &BoostContext) -> Option<u64> {
     let &BoostContext { boost_factor, high, managed } = context;
     let block = u64::from(geometry.pageblock_nr_pages());
     if boost_factor == 0 || block * 4 > managed {
-        return boost;
+        return None;
     }
-    let most = (high * boost_factor / 10_000).max(block);
-    (boost + block).min(most)
+    let most = high * boost_factor / 10_000;
+    (most > 0).then(|| (boost + block).min(most.max(block)))
 }

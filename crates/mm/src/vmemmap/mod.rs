@@ -57,7 +57,7 @@ impl Vmemmap {
     /// struct pages. Memory of a node without a tail that could hold them has no map here.
     pub fn new(memory: &[MemoryRange]) -> Vmemmap {
         let mut ranges: Vec<&MemoryRange> = memory.iter().collect();
-        ranges.sort_by_key(|range| (range.node, range.span.start));
+        ranges.sort_by_key(|range| (range.node, range.spanned.start));
         let mut map = Vmemmap::default();
         let mut mapped = 0;
         for own in ranges.chunk_by(|a, b| a.node == b.node) {
@@ -66,9 +66,9 @@ impl Vmemmap {
             };
             let mut next_frame = tail.start;
             for range in own {
-                let end = if &range.memmap == tail { range.span.end.max(tail.end) } else { range.span.end };
+                let end = range.free.end.max(range.memmap.end);
                 // Two ranges may meet within a section; the first one maps it.
-                let first = (range.span.start / PAGES_PER_SECTION * SECTION_MEMMAP_PAGES).max(mapped);
+                let first = (range.spanned.start / PAGES_PER_SECTION * SECTION_MEMMAP_PAGES).max(mapped);
                 let vmemmap = first..end.div_ceil(PAGES_PER_SECTION) * SECTION_MEMMAP_PAGES;
                 let frames = vmemmap.len() as Pfn;
                 if frames == 0 || tail.end - next_frame < frames {

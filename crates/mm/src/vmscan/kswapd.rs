@@ -38,7 +38,9 @@ pub struct Kswapd {
     /// What it was asked for.
     wanted: (u8, ZoneType),
     sc: ScanControl,
+    /// Pages still to be reclaimed for boosted watermarks.
     boost: u64,
+    /// Zones that were boosted when it began, and by how much.
     boosts: Vec<(usize, u64)>,
 }
 
@@ -52,7 +54,7 @@ impl MemoryManager {
     /// The same for one node (`wakeup_kswapd`).
     pub(crate) fn wake_kswapd(&mut self, node: Node, order: u8, highest: ZoneType, direct: bool) {
         let hopeless = self.kswapds[node.index()].failures >= HOPELESS;
-        if hopeless || self.is_balanced(node, order, highest) && self.boost(node) == 0 {
+        if hopeless || self.is_balanced(node, order, highest) && self.boosts(node, highest).is_empty() {
             if !direct {
                 self.wake_kcompactd(node, order, highest);
             }
@@ -70,7 +72,7 @@ impl MemoryManager {
         let mut sc = ScanControl::new(Memcg::ROOT, 0, order, highest);
         sc.kswapd = true;
         self.set_reclaim_active(node, true);
-        let boosts: Vec<(usize, u64)> = self.boosts(node);
+        let boosts = self.boosts(node, highest);
         let boost = boosts.iter().map(|&(_, boost)| boost).sum();
         Some(Kswapd { node, wanted: (order, highest), sc, boost, boosts })
     }
@@ -89,13 +91,11 @@ impl MemoryManager {
             || zones.any(|zone| zone.is_above(f, mark, order, highest, Reserves::default()))
     }
 
-    fn boosts(&self, node: Node) -> Vec<(usize, u64)> {
-        let zones = self.zones().iter().enumerate().filter(|(_, zone)| zone.node == node);
-        zones.map(|(z, zone)| (z, zone.buddy.watermark_boost)).collect()
-    }
-
-    fn boost(&self, node: Node) -> u64 {
-        self.boosts(node).iter().map(|&(_, boost)| boost).sum()
+    /// The zones of a node up to `highest` whose watermarks are boosted, and by how much.
+    fn boosts(&self, node: Node, highest: ZoneType) -> Vec<(usize, u64)> {
+        let zones = self.zones().iter().enumerate();
+        let own = zones.filter(|(_, zone)| zone.node == node && zone.kind <= highest);
+        own.map(|(z, zone)| (z, zone.buddy.watermark_boost)).filter(|&(_, boost)| boost > 0).collect()
     }
 }
 
@@ -151,7 +151,7 @@ impl Kswapd {
             return true;
         }
         if for_boost && self.boost > 0 && reclaimed == 0 || sc.priority == 0 {
-            if sc.nr_reclaimed == 0 && self.boosts.iter().all(|&(_, boost)| boost == 0) {
+            if sc.nr_reclaimed == 0 && (mm.features().boosted_runs_fail || self.boosts.is_empty()) {
                 mm.kswapds[self.node.index()].failures += 1;
             }
             self.finish(mm);
@@ -167,6 +167,10 @@ impl Kswapd {
         for &(zone, boost) in &self.boosts {
             let zone = mm.zone_mut(zone);
             zone.buddy.watermark_boost = zone.buddy.watermark_boost.saturating_sub(boost);
+        }
+        if !self.boosts.is_empty() {
+            // What mixes pageblocks is mended by whole ones.
+            mm.wake_kcompactd(self.node, mm.geometry().pageblock_order, highest);
         }
         mm.snapshot_refaults(Memcg::ROOT);
     }

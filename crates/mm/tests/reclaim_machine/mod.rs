@@ -40,7 +40,7 @@ pub fn boot_with_memmap(
 
 fn boot_machine(variant: &Variant, nodes: u8, page_size: PageSize) -> (Machine<Category>, MemoryManager) {
     let more = Geometry::of(page_size).hpage_pmd_nr() - (1 << PMD_ORDER);
-    let range = |node, kind, span| MemoryRange { node: Node(node), kind, span, memmap: 0..0 };
+    let range = |node, kind, span| MemoryRange::all_free(Node(node), kind, span);
     let memory = [
         range(0, ZoneType::Dma32, 4096..5596),
         range(0, ZoneType::Normal, 1 << 20..(1 << 20) + 4000 + more),

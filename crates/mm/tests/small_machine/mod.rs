@@ -18,7 +18,8 @@ pub fn boot(features: Features) -> (Machine<Category>, MemoryManager) {
         node_distances: vec![vec![10, 20], vec![20, 10]],
         caches: vec![Cache { level: 3, bytes: 32 << 20, shared_by: SharedBy::Socket }],
     };
-    let range = |node, kind, span, memmap| MemoryRange { node: Node(node), kind, span, memmap };
+    let range =
+        |node, kind, span, memmap| MemoryRange { memmap, ..MemoryRange::all_free(Node(node), kind, span) };
     let normal = |from: u32, to: u32| (1 << 20) + from..(1 << 20) + to;
     let memory = [
         range(0, ZoneType::Dma, 1..1024, 0..0),

@@ -27,7 +27,7 @@ mod tests;
 mod windows;
 
 use self::windows::{ATTEMPTS, Window, Windows};
-use super::{RunError, Stream, System, boot, stream};
+use super::{RunError, Stream, System, boot_with, stream};
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use crate::scenario::{Run, ScenarioError};
@@ -39,6 +39,7 @@ use mm::huge_memory::orders::Orders;
 use mm::huge_memory::settings::ThpSettings;
 use mm::huge_memory::stats::MthpStat;
 use mm::memcontrol::Memcg;
+use mm::memory_map::memory_layout_of;
 use mm::page_alloc::Effort;
 use mm::xarray::FileId;
 use mm::{Event, MigrateType, Pfn, Placement, Request};
@@ -190,13 +191,17 @@ const CPU: Cpu = Cpu(0);
 /// Makes one run.
 pub fn run(run: &Run, spec: &LongRunning) -> Result<Outcome, RunError> {
     let spec = &spec.in_pages_of(run)?;
-    let mut sized = run.clone();
-    sized.machine.topology.memory_mib_per_node = spec.memory_mib;
-    let system = boot(&sized, 1)?;
+    let system = spec.boot(run)?;
     LongRun::new(spec, system, run.seed).run().ok_or(RunError::OutOfMemory)
 }
 
 impl LongRunning {
+    /// Boots the run's machine with the memory of this system, of which a kernel holds nothing but the pages that stay where
+    /// they are.
+    fn boot(&self, run: &Run) -> Result<System, ScenarioError> {
+        boot_with(run, 1, &memory_layout_of(run.machine.page_size, 1, self.memory_mib))
+    }
+
     /// The same in pages of the machine.
     fn in_pages_of(&self, run: &Run) -> Result<LongRunning, ScenarioError> {
         let page_size = run.machine.page_size;
@@ -360,7 +365,16 @@ impl<'a> LongRun<'a> {
         let System { machine, mm: manager, .. } = &mut self.system;
         let touch = manager.touch(machine, CPU, mm, page, true);
         manager.end_swap_reads();
+        self.run_kswapd();
         touch.ok().map(drop)
+    }
+
+    /// kswapd, on a CPU of its own, is done before anybody needs another page.
+    fn run_kswapd(&mut self) {
+        let System { machine, mm, .. } = &mut self.system;
+        if let Some(mut kswapd) = mm.start_kswapd(Node(0)) {
+            while kswapd.step(mm, machine, CPU) {}
+        }
     }
 
     /// A kernel that makes no large folios tries what would become of one.
@@ -481,19 +495,13 @@ impl<'a> LongRun<'a> {
 
     /// kswapd, kcompactd, and memory for what zram holds.
     fn run_daemons(&mut self) {
-        let node = Node(0);
+        self.run_kswapd();
         let System { machine, mm, .. } = &mut self.system;
-        let reclaims = self.spec.zram > 0.0 || self.spec.page_cache == Files::Pages;
-        if (reclaims || self.spec.compaction != Compactor::None)
-            && let Some(mut kswapd) = mm.start_kswapd(node)
-        {
-            while kswapd.step(mm, machine, CPU) {}
-        }
         if self.spec.compaction != Compactor::None {
-            mm.kcompactd(machine, CPU, node);
+            mm.kcompactd(machine, CPU, Node(0));
             self.next_proactive += 1;
             if self.next_proactive.is_multiple_of(512) {
-                mm.proactive_compaction(machine, CPU, node);
+                mm.proactive_compaction(machine, CPU, Node(0));
             }
         }
         let wanted = (mm.swap().used() as f64 / ZRAM_RATIO) as usize;

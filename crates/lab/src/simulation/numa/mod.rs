@@ -658,6 +658,10 @@ impl Program for NumaProgram {
         }
     }
 
+    fn runs_kswapds(&self) -> bool {
+        true
+    }
+
     fn is_finished(&self) -> bool {
         self.running == 0 || self.out_of_memory
     }

@@ -11,8 +11,9 @@
 
 use std::io;
 
+use machine::memblock::ZoneSpan;
 use machine::{Costs, Cpu, Machine, Node};
-use mm::memory_map::{MemoryRange, PAGES_PER_SECTION, SECTION_MEMMAP_PAGES};
+use mm::memory_map::{MemoryRange, recorded_memory};
 use mm::{Event, Features, MemoryManager, Settings};
 use rand_pcg::Pcg64Mcg;
 
@@ -64,34 +65,16 @@ fn settings_of(write: &Write) -> [(String, String); 2] {
     [("vm.hugetlb_optimize_vmemmap".into(), hvo), (pool, write.pages.to_string())]
 }
 
-/// The twin's memory for these zones: what is managed, and the frames of all struct pages at the end of the last zone.
+/// The twin's memory for these zones. What of them exists is not recorded: the last one is taken for full, the others for as full
+/// as they are managed.
 fn memory(zones: &[ZoneDescription]) -> Vec<MemoryRange> {
-    let managed =
-        |zone: &ZoneDescription| zone.pages.0..zone.pages.0.saturating_add(zone.managed).min(zone.pages.1);
-    let mut ranges: Vec<MemoryRange> = zones
-        .iter()
-        .map(|zone| MemoryRange { node: Node(0), kind: kind(&zone.name), span: managed(zone), memmap: 0..0 })
-        .collect();
-    let Some((last, end)) = ranges.last_mut().zip(zones.last().map(|zone| zone.pages.1)) else {
-        return ranges;
-    };
-    let last_start = last.span.start;
-    // Only the last zone is taken for full up to its end: others may end in a hole.
-    let (mut sections, mut mapped) = (0, 0);
-    for zone in zones {
-        let beyond = if zone.pages.0 == last_start { end } else { managed(zone).end };
-        let first = (zone.pages.0 / PAGES_PER_SECTION).max(mapped);
-        let next = beyond.div_ceil(PAGES_PER_SECTION).max(first);
-        sections += next - first;
-        mapped = next;
-    }
-    let map = sections * SECTION_MEMMAP_PAGES;
-    let start = end.saturating_sub(map) / SECTION_MEMMAP_PAGES * SECTION_MEMMAP_PAGES;
-    if start > last_start {
-        last.memmap = start..start + map;
-        last.span.end = last.span.end.min(start);
-    }
-    ranges
+    let spans = zones.iter().enumerate().map(|(at, zone)| {
+        let spanned = zone.pages.1.saturating_sub(zone.pages.0);
+        let managed = zone.managed.min(spanned);
+        let present = if at + 1 == zones.len() { spanned } else { managed };
+        ZoneSpan { node: Node(0), zone: kind(&zone.name), start_pfn: zone.pages.0, spanned, present, managed }
+    });
+    recorded_memory(&spans.collect::<Vec<_>>())
 }
 
 /// The twin's counters at some time.
@@ -160,7 +143,7 @@ mod tests {
         ];
         let memory = memory(&zones);
         assert_eq!(memory[2].memmap, 6_455_296..6_553_600);
-        assert_eq!(memory[2].span, 1 << 20..6_442_842);
+        assert_eq!(memory[2].free, 1 << 20..6_442_842);
         let features = mm::Variant::of_release("6.18").unwrap().features;
         let settings = Settings::default();
         let mm = MemoryManager::new(&topology(2, 1), &memory, features, settings, Pcg64Mcg::new(1));

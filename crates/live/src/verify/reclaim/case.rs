@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use machine::memblock::ZoneSpan;
 use serde::{Deserialize, Serialize};
 use workload::access::sequences::Sequence;
 
@@ -84,6 +85,9 @@ pub struct Case {
     pub lru: Lru,
     /// Bytes of the machine.
     pub memory: u64,
+    /// Its zones, as /proc/zoneinfo shows them; none: they are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<ZoneSpan>,
     /// Pages that could be page cache, where no memory cgroup limits: free ones and those of files, once reclaim has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_pages: Option<u64>,
@@ -122,6 +126,7 @@ impl Case {
             sequence: Some(sequence.name.into()),
             lru,
             memory,
+            zones: Vec::new(),
             free_pages: None,
             memcg_max: sequence.memcg_max,
             memcg_other: 0,

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use machine::memblock::ZoneSpan;
 use workload::access::PAGE_SIZE;
 use workload::access::sequences::Sequence;
 
@@ -28,7 +29,7 @@ use super::case::{Case, Lru};
 use super::memcg::Hierarchy;
 use super::page_events::{PageEvents, residency};
 use super::{Residency, case_entries, summary, verdict};
-use crate::proc::{parse_meminfo, parse_vmstat};
+use crate::proc::{parse_meminfo, parse_vmstat, parse_zoneinfo};
 use crate::record::RecordError;
 use crate::record::interruption::Interruption;
 use crate::snapshot;
@@ -123,6 +124,7 @@ pub struct Recorder {
     /// Online CPUs.
     pub cpus: u16,
     memory: u64,
+    zones: Vec<ZoneSpan>,
     directory: PathBuf,
 }
 
@@ -141,6 +143,7 @@ impl Recorder {
             interruption: Interruption::watch().map_err(|source| failed("signals", source))?,
             cpus: cpus.trim().split(',').map(cpus_in_range).sum::<u64>() as u16,
             memory: memory << 10,
+            zones: parse_zoneinfo(&text("/proc/zoneinfo")?)?.spans(),
             directory: directory.to_path_buf(),
         })
     }
@@ -165,6 +168,7 @@ impl Recorder {
     /// Runs `sequence` on the lists that are in use, which are said to be `lru`.
     pub fn record(&self, sequence: &Sequence, lru: Lru) -> Result<(Case, Residency), VerifyError> {
         let mut case = Case::of_sequence(sequence, lru, self.memory, STAT_READS);
+        case.zones = self.zones.clone();
         let max = sequence.memcg_max.ok_or_else(|| {
             failed(sequence.name, io::Error::other("it is meant for a whole machine, which is not limited"))
         })?;

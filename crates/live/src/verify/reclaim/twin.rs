@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use lab::page_cache::{Requests, Setup, replay};
-use mm::memory_map::memory_layout;
+use mm::memory_map::{memory_layout, recorded_memory};
 use mm::{Event, Features, Settings};
 use workload::access::sequences::Operation;
 
@@ -27,8 +27,11 @@ pub fn twin_residency(
     }
     let generations = if case.lru == Lru::Classic { "0" } else { "7" };
     settings.set("lru_gen/enabled", generations).map_err(|error| wrong(error.to_string()))?;
-    let memory = memory_layout(1, case.memory >> 20);
-    let managed: u64 = memory.iter().map(|range| u64::from(range.span.end - range.span.start)).sum();
+    let memory = match &case.zones[..] {
+        [] => memory_layout(1, case.memory >> 20),
+        zones => recorded_memory(zones),
+    };
+    let free: u64 = memory.iter().map(|range| range.free.len() as u64).sum();
     // One of the pages that the group holds besides is the block that says where the file is; others are the kernel's.
     let metadata = case.memcg_other.min(1);
     let setup = Setup {
@@ -37,7 +40,7 @@ pub fn twin_residency(
         cpus: cpus.into(),
         memory,
         // What the kernel and its programs hold cannot be had by anybody else.
-        held: case.free_pages.map_or(0, |free| managed.saturating_sub(free)),
+        held: case.free_pages.map_or(0, |left| free.saturating_sub(left)),
         memcg_max: case.memcg_max.map(|max| max.saturating_sub(case.memcg_other - metadata)),
         metadata: metadata as u32,
         swap_pages: case.swap_pages,

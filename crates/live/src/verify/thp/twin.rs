@@ -38,7 +38,7 @@ impl TwinMemory {
     /// A twin that has just booted.
     pub fn new(features: Features) -> TwinMemory {
         let topology = topology(1, 1);
-        let range = MemoryRange { node: Node(0), kind: ZoneType::Normal, span: MEMORY, memmap: 0..0 };
+        let range = MemoryRange::all_free(Node(0), ZoneType::Normal, MEMORY);
         let random = Pcg64Mcg::new(1);
         let mut mm = MemoryManager::new(&topology, &[range], features, Settings::default(), random);
         let parent = mm.create_mm(Memcg::ROOT);

@@ -34,7 +34,6 @@ use crate::mempolicy::interleave_index;
 use crate::page::MigrateType;
 use crate::page_alloc::{MemoryManager, Placement, Request};
 use crate::watermark::{Mark, Reserves};
-use crate::zone::Zone;
 use machine::{Cpu, Machine, Node, SpinLock, Time};
 use policy::{Fault, FaultFlags, Mempolicy};
 
@@ -269,7 +268,7 @@ impl MemoryManager {
     fn may_promote(&mut self, now: Time, id: FolioId, destination: Node) -> bool {
         let settings = self.settings.numa;
         let pages = self.folios.flags[id].nr_pages();
-        let present = self.zones_of(destination).map(Zone::present_pages).sum();
+        let present = self.zones_of(destination).map(|zone| zone.present).sum();
         let spare = promotion::spare_pages(present);
         if self.zones_of(destination).any(|zone| zone.has_room(self.features(), Mark::Promo, spare)) {
             self.numa.promotion(destination).unlimited();
