@@ -269,6 +269,11 @@ impl Streams {
         self.streams[thread].reads_clock()
     }
 
+    /// See [`super::Program::uses_data`].
+    pub(super) fn uses_data(&self, thread: usize) -> bool {
+        self.streams[thread].uses_data()
+    }
+
     #[inline]
     pub(super) fn next(&mut self, thread: usize, now: u64) -> Option<Operation> {
         self.streams[thread].next(now)
@@ -277,8 +282,12 @@ impl Streams {
 
 impl Stream {
     fn reads_clock(&self) -> bool {
+        matches!(self.step, Step::Bound | Step::Staying) || self.uses_data()
+    }
+
+    fn uses_data(&self) -> bool {
         let waits = self.step == Step::Start && self.computes_until > 0;
-        waits || matches!(self.step, Step::Bound | Step::Staying) || self.until > 0
+        waits || self.until > 0
     }
 
     /// The next part of a pass; none at its end.

@@ -276,6 +276,15 @@ impl Program {
         }
     }
 
+    /// Whether `thread` compares the time with a number in its process's data. While it stays on a CPU it does not: the number is
+    /// on its stack.
+    pub fn uses_data(&self, thread: usize) -> bool {
+        match self {
+            Program::Streams(program) => program.uses_data(thread),
+            _ => self.reads_clock(thread),
+        }
+    }
+
     /// What `thread` does next at `now`, nanoseconds after the start; none when it has nothing more to do.
     #[inline]
     pub fn next(&mut self, thread: usize, now: u64) -> Option<Operation> {

@@ -38,8 +38,10 @@ pub(super) enum Part {
     Start(u64),
     /// The areas of the program.
     Areas,
-    /// The stacks of all threads.
+    /// The stacks of all threads that the first one starts.
     Stacks,
+    /// The stack of the first one, of which it touches some pages before anything else.
+    FirstStack { pages: u64, used: u64 },
     /// The kernel's code for system calls that need no kernel.
     Vdso,
 }
@@ -63,13 +65,13 @@ impl ProcessLayout {
                 Start(16),
                 Stacks,
                 Vdso,
-                Own { pages: 33, used: 2, later: 0 },
+                FirstStack { pages: 33, used: 2 },
             ],
         }
     }
 
     /// Whether threads use their process's data whatever they do, as calls of shared libraries find their functions there. A static
-    /// program that goes through memory uses it only to look at the clock: in the vdso, through a pointer.
+    /// program that goes through memory uses it only where it compares the time with what is there.
     pub(super) fn uses_data(self) -> bool {
         self == ProcessLayout::FromLibraries
     }

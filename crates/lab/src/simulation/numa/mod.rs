@@ -283,7 +283,7 @@ impl NumaProgram {
     /// description of each is on top of its stack.
     fn begin_process(&mut self, system: &mut System, number: usize, spec: &ProcessSpec) {
         let Process { mm, first, .. } = self.processes[number];
-        let (mut touched, mut start) = (Vec::new(), 0..0);
+        let (mut first_touched, mut touched, mut start) = (Vec::new(), Vec::new(), 0..0);
         let (mut tops, mut later_used) = (Vec::new(), Vec::new());
         for &part in self.layout.parts() {
             match part {
@@ -291,6 +291,10 @@ impl NumaProgram {
                     let own = map(system, mm, pages).start;
                     touched.extend(own..own + used);
                     later_used.extend(own + used..own + used + later);
+                }
+                Part::FirstStack { pages, used } => {
+                    let own = map(system, mm, pages).start;
+                    first_touched.extend(own..own + used);
                 }
                 Part::Start(pages) => {
                     start = map(system, mm, pages);
@@ -320,7 +324,7 @@ impl NumaProgram {
         if spec.touched {
             touched.extend(self.processes[number].areas.iter().cloned().flatten());
         }
-        for page in touched.into_iter().chain(tops).chain(later_used) {
+        for page in first_touched.into_iter().chain(touched).chain(tops).chain(later_used) {
             self.use_page(system, cpu, mm, page, true);
         }
         system.mm.mprotect(mm, start, VmFlags::default());
@@ -361,7 +365,7 @@ impl NumaProgram {
     fn use_at_hand(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         let Thread { task, process, stack, .. } = self.threads[thread];
         let Process { mm, data, .. } = self.processes[process];
-        let uses_data = self.layout.uses_data() || self.demand.reads_clock(thread);
+        let uses_data = self.layout.uses_data() || self.demand.uses_data(thread);
         for page in self.layout.stack_used(stack..stack + STACK).chain(uses_data.then_some(data)) {
             self.use_page(system, cpu, mm, page, true);
             system.mm.note_touched(task, page, 1);

@@ -85,11 +85,9 @@ impl Schedule {
         self.queues[cpu.index()].push_back(thread);
         if self.queues[cpu.index()].len() == 1 {
             system.wake(cpu, now);
-            let now = system.machine.now(cpu);
-            // All CPUs tick, each at a time of its own.
-            let offset = TICK.fraction(u64::from(cpu.0), self.queues.len() as u64);
-            let ticks = now.picoseconds().saturating_sub(offset.picoseconds()) / TICK.picoseconds() + 1;
-            self.next_tick[cpu.index()] = TICK * ticks + offset;
+            // All CPUs tick at the same time: `skew_tick` is off unless somebody asks for it.
+            let ticks = system.machine.now(cpu).picoseconds() / TICK.picoseconds() + 1;
+            self.next_tick[cpu.index()] = TICK * ticks;
             self.switch(system, threads, cpu);
         }
     }

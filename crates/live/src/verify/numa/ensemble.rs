@@ -30,8 +30,8 @@ const FILE: &str = "ensemble.toml";
 /// Tens of times what a recording has.
 const MOST_BYTES: u64 = 1 << 22;
 const SAMPLES: &str = "samples within the spread";
-/// Runs of the twin.
-const RUNS: u64 = 5;
+/// Runs of the twin, as many as of a kernel: which of them are within the spread is chance, by some tens of a hundred samples.
+const RUNS: u64 = 16;
 /// An area is on one node if so many hundredths of it are.
 const SEPARATED_PERCENT: u64 = 95;
 
@@ -98,14 +98,23 @@ pub fn ensembles(directory: &Path) -> Result<Vec<(String, Ensemble)>, RecordingE
     with_file(directory, FILE)?.iter().map(open).collect()
 }
 
-/// The entries of each program of an ensemble; `subject` is named if its kernel is not modelled.
+/// How an ensemble came out.
+#[derive(Clone, Debug, Default)]
+pub struct Judged {
+    /// The entries of each program.
+    pub entries: Vec<Entry>,
+    /// Samples of the kernel's own runs, and how many of them are within the spread of its other runs.
+    own: [u64; 2],
+}
+
+/// Judges each program of an ensemble; `subject` is named if its kernel is not modelled.
 pub fn judge_ensemble(
     subject: &str,
     ensemble: &Ensemble,
     progress: &mut dyn FnMut(&str),
-) -> Result<Vec<Entry>, VerifyError> {
+) -> Result<Judged, VerifyError> {
     features(subject, &ensemble.emulated.kernel)?;
-    let mut entries = Vec::new();
+    let mut judged = Judged::default();
     for case in &ensemble.cases {
         let name = format!("{subject}: {}", case.name);
         progress(&format!("running {name} in the twin"));
@@ -113,9 +122,30 @@ pub fn judge_ensemble(
         let kernel = ensemble.runs(case)?;
         let runs = (0..RUNS).map(|seed| ensemble.twin(case, &kernel, seed));
         let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>().map_err(wrong)?;
-        entries.extend(compare(&name, case, &kernel, &runs));
+        judged.entries.extend(compare(&name, case, &kernel, &runs));
+        for (sum, own) in judged.own.iter_mut().zip(left_out(&kernel)) {
+            *sum += own;
+        }
     }
-    Ok(entries)
+    Ok(judged)
+}
+
+/// Samples of a kernel's runs, and how many of them are within the spread of the others when their own run is left out.
+fn left_out(kernel: &[Trajectory]) -> [u64; 2] {
+    let mut within = [0, 0];
+    for (number, run) in kernel.iter().enumerate() {
+        for column in COUNTERS {
+            let Some(values) = run.columns.get(column) else { continue };
+            for (sample, &value) in values.iter().enumerate().skip(1) {
+                let others = kernel.iter().enumerate().filter(|&(other, _)| other != number);
+                let spread: Vec<u64> =
+                    others.filter_map(|(_, other)| other.columns.get(column)?.get(sample).copied()).collect();
+                within[0] += 1;
+                within[1] += u64::from(is_within(value, &spread));
+            }
+        }
+    }
+    within
 }
 
 /// For each counter, how many of the twin's samples are within the spread of the kernel's runs, if it has several; and the middle
@@ -166,14 +196,17 @@ fn compare(name: &str, case: &EnsembleCase, kernel: &[Trajectory], twin: &[Traje
     entries
 }
 
-/// How many samples of the twin are within the spread of the kernel's, in words; nothing if there is no spread.
-pub fn summary(kernel: &str, entries: &[Entry]) -> Option<String> {
-    let samples = || entries.iter().filter(|entry| entry.counter.ends_with(SAMPLES));
+/// How many samples of the twin are within the spread of the kernel's, and how many of each run of the kernel are within that of
+/// its others, in words; nothing if there is no spread.
+pub fn summary(kernel: &str, judged: &Judged) -> Option<String> {
+    let samples = || judged.entries.iter().filter(|entry| entry.counter.ends_with(SAMPLES));
     let (all, within) =
         samples().fold((0, 0), |(all, within), entry| (all + entry.kernel, within + entry.twin));
+    let [own, own_within] = judged.own;
     (all > 0).then(|| {
         format!(
-            "Linux {kernel}: {within} of {all} samples of the twin's runs are within the spread of the kernel's"
+            "Linux {kernel}: {within} of {all} samples of the twin's runs are within the spread of the kernel's; of the kernel's \
+             own, each run left out in turn, {own_within} of {own} are within that of the others"
         )
     })
 }

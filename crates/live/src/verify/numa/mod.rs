@@ -34,7 +34,7 @@ mod twin;
 mod vmas;
 
 pub use emulated::{Watched, emulated, in_guest};
-pub use ensemble::{Ensemble, ensembles, judge_ensemble};
+pub use ensemble::{Ensemble, Judged, ensembles, judge_ensemble};
 pub use recording::{Recording, list};
 
 /// Runs process `number` of a program that is watched for some seconds, see `process`; it is bound to the nodes of this machine.
@@ -60,9 +60,9 @@ pub fn from_recordings(
         kernels.push(recording.kernel);
     }
     for (name, ensemble) in ensembles(directory)? {
-        let entries = judge_ensemble(&name, &ensemble, progress)?;
-        report.notes.extend(ensemble::summary(&ensemble.emulated.kernel, &entries));
-        report.entries.extend(entries);
+        let judged = judge_ensemble(&name, &ensemble, progress)?;
+        report.notes.extend(ensemble::summary(&ensemble.emulated.kernel, &judged));
+        report.entries.extend(judged.entries);
         if !kernels.contains(&ensemble.emulated.kernel) {
             kernels.push(ensemble.emulated.kernel);
         }
