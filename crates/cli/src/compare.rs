@@ -131,7 +131,7 @@ fn cell(metric: &Metric, summary: &MetricSummary) -> Entry {
 fn legend(comparison: &Comparison) -> String {
     let first = comparison.variants.first().map_or("", |variant| &variant.name);
     match comparison.seeds.len() {
-        1 => "one seed: no intervals and no marks; give --seeds 5 or more".into(),
+        1 => "one seed: no intervals and no marks; give --seeds 5 or more (recorded mappings: as many as there are recordings)".into(),
         seeds => format!(
             "{seeds} seeds. Mean, change against {first}, 95 % interval (bootstrap over pairs of the same seed);\n\
              * is a change that bootstrap and Student's t both tell from none; pt are percentage points."

@@ -27,7 +27,7 @@ use crate::reached::Reached;
 use crate::simulation::kbuild::KernelBuild;
 use crate::simulation::kernel_writes::KernelWrites;
 use crate::simulation::long_running::LongRunning;
-use crate::simulation::mappings::{Program, RecordedMappings};
+use crate::simulation::mappings::RecordedMappings;
 use crate::simulation::numa::NumaThreads;
 use crate::simulation::page_fault::PageFaultLoop;
 use crate::simulation::replay::Replay;
@@ -354,20 +354,22 @@ impl Scenario {
         if is_path(&self.machine) {
             self.machine = directory.join(&self.machine).to_string_lossy().into_owned();
         }
-        let Some((key, path)) = self.workload.recorded_file_mut() else { return Ok(()) };
-        *path = directory.join(&*path);
-        let path = path.clone();
-        let wrong = |problem| ScenarioError::File {
+        let (key, paths) = self.workload.recorded_files_mut();
+        let wrong = |path: &Path, problem| ScenarioError::File {
             place: place.into(),
             key: format!("workload.{key}"),
-            path: path.clone(),
+            path: path.into(),
             problem,
         };
-        std::fs::File::open(&path).map_err(|error| wrong(error.to_string()))?;
+        for path in paths {
+            *path = directory.join(&*path);
+            std::fs::File::open(&*path).map_err(|error| wrong(path, error.to_string()))?;
+        }
         match &self.workload {
-            Workload::Numa(NumaThreads { program: ProgramSpec::Samples(samples), .. }) => {
-                samples.read().map(drop).map_err(wrong)
-            }
+            Workload::Numa(NumaThreads {
+                program: ProgramSpec::Samples(samples @ SampleFile { file: Recording::File(path) }),
+                ..
+            }) => samples.read().map(drop).map_err(|problem| wrong(path, problem)),
             _ => Ok(()),
         }
     }
@@ -418,18 +420,16 @@ impl Scenario {
 }
 
 impl Workload {
-    /// The recorded file that it is made of, if it is of one, and the key that names it.
-    pub fn recorded_file_mut(&mut self) -> Option<(&'static str, &mut PathBuf)> {
+    /// The recorded files that it is made of, if it is of any, and the key that names them.
+    pub fn recorded_files_mut(&mut self) -> (&'static str, &mut [PathBuf]) {
         match self {
-            Workload::Replay(w) => Some(("trace", &mut w.trace)),
-            Workload::Mappings(RecordedMappings { program: Program::File(path), .. }) => {
-                Some(("program", path))
-            }
+            Workload::Replay(w) => ("trace", std::slice::from_mut(&mut w.trace)),
+            Workload::Mappings(w) => ("program", w.program.files_mut()),
             Workload::Numa(NumaThreads {
                 program: ProgramSpec::Samples(SampleFile { file: Recording::File(path) }),
                 ..
-            }) => Some(("program.file", path)),
-            _ => None,
+            }) => ("program.file", std::slice::from_mut(path)),
+            _ => ("", &mut []),
         }
     }
 

@@ -4,6 +4,7 @@ use lab::metric::{self, Metric};
 use lab::outcome::Outcome;
 use lab::scenario::{Run, Scenario, Workload, load_machine};
 use mm::Event;
+use workload::mappings;
 
 fn redis(variant: &str) -> Run {
     let scenario = Scenario::load("redis-snapshot").unwrap();
@@ -87,4 +88,48 @@ fn who_has_no_size_enabled_is_told_which_setting_does() {
     assert_eq!(notes("v6", &[("transparent_hugepage/enabled", "always")]), [""; 0]);
     assert_eq!(notes("m4", &[]), [""; 0], "a variant of enabled sizes");
     assert_eq!(notes("P0", &[]), [""; 0], "a kernel that has no sizes");
+}
+
+#[test]
+fn built_in_scenarios_have_as_many_seeds_as_recordings() {
+    for name in Scenario::names() {
+        let scenario = Scenario::load(name).unwrap();
+        let Workload::Mappings(_) = &scenario.workload else { continue };
+        let machine = load_machine(&scenario.machine).unwrap();
+        let run = |seed| scenario.run(&scenario.variants[0], seed, &machine, &Default::default());
+        let seeds = u64::from(scenario.seeds);
+        assert!((1..=seeds).all(|seed| run(seed).is_ok()), "{name}");
+        for beyond in [0, seeds + 1, u64::MAX] {
+            let refused = run(beyond).unwrap_err().to_string();
+            assert!(refused.starts_with(&format!("{name}: seed = {beyond}: it takes 1 ")), "{refused}");
+        }
+    }
+}
+
+/// Two programs pass for two runs of one, so that it shows which of them was replayed.
+#[test]
+fn a_scenario_file_may_name_several_recordings() {
+    let directory = tempfile::tempdir().unwrap();
+    let put = |name: &str, contents: &[u8]| std::fs::write(directory.path().join(name), contents).unwrap();
+    put("one.zst", mappings::JVM[0]);
+    put("two.zst", mappings::REDIS[0]);
+    let built_in = std::fs::read_to_string("../../scenarios/redis-snapshot.toml").unwrap();
+    let load = |program: &str| {
+        put("own.toml", built_in.replace("program = \"redis\"", &format!("program = {program}")).as_bytes());
+        Scenario::load(directory.path().join("own.toml").to_str().unwrap())
+    };
+    let scenario = load("['one.zst', 'two.zst']").unwrap();
+    let machine = load_machine(&scenario.machine).unwrap();
+    let run = |seed| scenario.run("P0", seed, &machine, &Default::default());
+    assert_eq!(simulate(&run(2).unwrap()).metrics, simulate(&redis("P0")).metrics);
+    assert_ne!(simulate(&run(1).unwrap()).metrics, simulate(&redis("P0")).metrics);
+    let refused = run(3).unwrap_err().to_string();
+    assert!(refused.contains("seed = 3: it takes 1 to 2: there are 2 recordings"), "{refused}");
+    put("two.zst", b"damaged");
+    let refused = lab::simulation::run(&run(2).unwrap()).unwrap_err().to_string();
+    assert!(refused.contains("two.zst: recorded mappings"), "{refused}");
+    for (program, problem) in [("['one.zst', 'three.zst']", "three.zst"), ("[]", "at least one recording")] {
+        let refused = load(program).unwrap_err().to_string();
+        assert!(refused.contains("workload.program") && refused.contains(problem), "{refused}");
+    }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   build hash ─────────────────────────┐
 //!   machine, settings, workload, seed ──┼─► description (JSON) ─► identity, 32 hexadecimal digits
-//!   content of a recorded file ─────────┘        │
+//!   content of recorded files ──────────┘        │
 //!                                                └─ kept with the results, so that a file tells whose it is
 //! ```
 
@@ -25,7 +25,7 @@ pub(super) fn hash(bytes: &[u8]) -> String {
 struct Description<'a> {
     /// See [`super::Program::build`].
     build: &'a str,
-    /// Hash of the recorded file that the workload names: its name alone does not say enough.
+    /// Hash of the recorded files that the workload names: their names alone do not say enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     recorded: Option<&'a str>,
     run: &'a Run,
@@ -44,7 +44,7 @@ fn json(value: &impl Serialize) -> String {
 }
 
 impl<'a> DescribedRun<'a> {
-    /// Describes `run`, whose recorded file is `recorded`, as the program of this build hash would make it.
+    /// Describes `run`, whose recorded files are `recorded`, as the program of this build hash would make it.
     pub(super) fn new(run: &'a Run, build: &str, recorded: Option<&str>) -> DescribedRun<'a> {
         let description = json(&Description { build, recorded, run });
         let settings: Vec<String> =
@@ -69,17 +69,28 @@ impl<'a> DescribedRun<'a> {
     }
 }
 
-/// The hash of the recorded file that a workload is made of, if it is made of one.
-pub(super) fn recorded_file(workload: &Workload) -> Result<Option<String>, ResultsError> {
+/// The hash of the recorded files that a workload is made of, if it is made of any.
+pub(super) fn recorded_files(workload: &Workload) -> Result<Option<String>, ResultsError> {
     let mut workload = workload.clone();
-    let Some((_, path)) = workload.recorded_file_mut() else { return Ok(None) };
-    let io = |error| ResultsError::Recorded { path: path.clone(), error };
-    let mut file = File::open(&path).map_err(io)?;
-    let (mut hash, mut buffer) = (XxHash3_128::new(), vec![0; 1 << 20]);
-    loop {
-        match file.read(&mut buffer).map_err(io)? {
-            0 => return Ok(Some(format!("{:032x}", hash.finish_128()))),
-            read => hash.write(&buffer[..read]),
-        }
+    let (_, paths) = workload.recorded_files_mut();
+    if paths.is_empty() {
+        return Ok(None);
     }
+    let (mut hash, mut buffer) = (XxHash3_128::new(), vec![0; 1 << 20]);
+    for path in paths {
+        let io = |error| ResultsError::Recorded { path: path.clone(), error };
+        let mut file = File::open(&path).map_err(io)?;
+        let mut bytes = 0;
+        loop {
+            let read = file.read(&mut buffer).map_err(io)?;
+            if read == 0 {
+                break;
+            }
+            hash.write(&buffer[..read]);
+            bytes += read as u64;
+        }
+        // Where one ends and the next begins counts, too.
+        hash.write(&bytes.to_le_bytes());
+    }
+    Ok(Some(format!("{:032x}", hash.finish_128())))
 }

@@ -77,7 +77,7 @@ impl Results {
     /// Finds out what `runs`, all of one workload, are called.
     pub fn describe<'a>(&self, runs: &'a [Run]) -> Result<Vec<DescribedRun<'a>>, ResultsError> {
         let Some(first) = runs.first() else { return Ok(Vec::new()) };
-        let recorded = identity::recorded_file(&first.workload)?;
+        let recorded = identity::recorded_files(&first.workload)?;
         Ok(runs.iter().map(|run| DescribedRun::new(run, &self.program.build, recorded.as_deref())).collect())
     }
 

@@ -110,7 +110,7 @@ fn a_small_run_takes_at_most_8_kib() {
 }
 
 fn identity(run: &Run, build: &str) -> String {
-    let recorded = super::identity::recorded_file(&run.workload).unwrap();
+    let recorded = super::identity::recorded_files(&run.workload).unwrap();
     DescribedRun::new(run, build, recorded.as_deref()).identity().into()
 }
 
@@ -153,6 +153,26 @@ fn identity_depends_on_what_is_in_a_recorded_file() {
         fs::remove_file(&path).unwrap();
         let error = open(directory.path()).describe(std::slice::from_ref(&run)).unwrap_err().to_string();
         assert!(error.contains(path.to_str().unwrap()), "{error}");
+    }
+}
+
+#[test]
+fn identity_depends_on_which_of_the_recorded_files_has_what() {
+    let directory = tempfile::tempdir().unwrap();
+    let paths = ["one", "two"].map(|name| directory.path().join(name));
+    let mut run = runs(1).remove(0);
+    run.workload = toml::from_str(&format!(
+        "kind = 'mappings'\nprogram = {paths:?}\ncpu_seconds = {{ value = 1, source = '' }}\n\
+         runs = {{ value = 1, source = '' }}\nmillion_walks = {{ value = 1, source = '' }}"
+    ))
+    .unwrap();
+    let of = |contents: [&str; 2]| {
+        paths.iter().zip(contents).for_each(|(path, contents)| fs::write(path, contents).unwrap());
+        identity(&run, "test")
+    };
+    assert_eq!(of(["ab", "c"]), of(["ab", "c"]));
+    for other in [["a", "bc"], ["c", "ab"], ["abc", ""]] {
+        assert_ne!(of(["ab", "c"]), of(other), "{other:?}");
     }
 }
 

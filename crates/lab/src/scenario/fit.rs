@@ -7,6 +7,7 @@
 use super::{Run, ScenarioError, Workload, machines_that};
 use crate::simulation::kernel_writes::parse_write;
 use crate::simulation::long_running::LongRunning;
+use crate::simulation::mappings::Program;
 use crate::simulation::numa::NumaThreads;
 use crate::simulation::page_fault::PageFaultLoop;
 use crate::simulation::socket::SocketStream;
@@ -60,6 +61,9 @@ impl Workload {
             Workload::Numa(w) => w.program.check().map_err(below(".program")),
             Workload::Paging(w) => w.check().map_err(below("")),
             Workload::LongRunning(w) => w.check().map_err(below("")),
+            Workload::Mappings(w) if w.program.recordings() == 0 => {
+                wrong("program", "[]".into(), "at least one recording")
+            }
             Workload::PageFault(_)
             | Workload::SocketStream(_)
             | Workload::Mappings(_)
@@ -172,9 +176,29 @@ impl Run {
             }
             Workload::Paging(w) => check_devices(w, machine),
             Workload::Numa(w) => w.check_fit(machine),
-            Workload::Replay(_) | Workload::LongRunning(_) | Workload::Mappings(_) => Ok(()),
+            Workload::Mappings(w) => return self.check_seed(&w.program),
+            Workload::Replay(_) | Workload::LongRunning(_) => Ok(()),
         };
         fits.map_err(refuse)
+    }
+
+    /// Refuses a seed for which there is no recording.
+    fn check_seed(&self, program: &Program) -> Result<(), ScenarioError> {
+        let recordings = program.recordings();
+        if (1..=recordings as u64).contains(&self.seed) {
+            return Ok(());
+        }
+        let expected = match recordings {
+            1 => "1 only: there is one recording of the program, and more seeds would repeat it".into(),
+            _ => format!(
+                "1 to {recordings}: there are {recordings} recordings of the program, and more seeds would repeat them"
+            ),
+        };
+        Err(ScenarioError::OutOfRange {
+            key: format!("{}: seed", self.scenario),
+            value: self.seed.to_string(),
+            expected,
+        })
     }
 }
 

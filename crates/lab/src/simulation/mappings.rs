@@ -13,6 +13,9 @@
 //! tables meanwhile; how many of the walks are left is the machine's ([`machine::blocks`]). Touches of pages that are there
 //! were not recorded, but for the first: that is when what was cleared with others comes back from a farther cache.
 //! Memory by size of folio is counted once a second of the recording, over all processes, page by page as they are mapped.
+//!
+//! Nothing here is random. What differs from run to run is what the program asked for in each, so a seed stands for a
+//! recording, and there are no more seeds than recordings: any more would repeat a run and pass for another.
 
 mod places;
 
@@ -31,14 +34,14 @@ use places::{Pages, Places};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use workload::keys::Bounds;
-use workload::mappings::{Mappings, MappingsError, Operation, Step};
+use workload::mappings::{self, Mappings, MappingsError, Operation, Recordings, Step};
 
 workload::no_numbers!(Program);
 
 workload::keys! {
     /// A recorded program as scenarios describe it.
     pub struct RecordedMappings {
-        /// Which recording: one that is built in, or the path of a file.
+        /// Which program: one with recordings that are built in, the path of a recording, or a list of paths.
         pub program: Program,
         /// CPU time of the program and of the kernel for it, all but page faults, seconds.
         pub cpu_seconds: Figure => Bounds::new(1e-3, 1e6, "a ms to eleven days"),
@@ -56,28 +59,70 @@ workload::keys! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {
-    /// [`Mappings::chromium`].
+    /// [`mappings::CHROMIUM`].
     Chromium,
-    /// [`Mappings::redis`].
+    /// [`mappings::REDIS`].
     Redis,
-    /// [`Mappings::jvm`].
+    /// [`mappings::JVM`].
     Jvm,
-    /// [`Mappings::kernel_build`].
+    /// [`mappings::KERNEL_BUILD`].
     KernelBuild,
     /// A recording of somebody else, see docs/src/workloads/speedometer.md.
     #[serde(untagged)]
     File(PathBuf),
+    /// Recordings of several runs of one program.
+    #[serde(untagged)]
+    Files(Vec<PathBuf>),
 }
 
 impl Program {
-    fn load(&self) -> Result<Mappings, MappingsError> {
+    /// The recordings that are built in.
+    fn built_in(&self) -> Recordings {
         match self {
-            Program::Chromium => Mappings::chromium(),
-            Program::Redis => Mappings::redis(),
-            Program::Jvm => Mappings::jvm(),
-            Program::KernelBuild => Mappings::kernel_build(),
-            Program::File(path) => Mappings::parse(&std::fs::read(path)?),
+            Program::Chromium => mappings::CHROMIUM,
+            Program::Redis => mappings::REDIS,
+            Program::Jvm => mappings::JVM,
+            Program::KernelBuild => mappings::KERNEL_BUILD,
+            Program::File(_) | Program::Files(_) => &[],
         }
+    }
+
+    /// The recordings that are files.
+    fn files(&self) -> &[PathBuf] {
+        match self {
+            Program::File(path) => std::slice::from_ref(path),
+            Program::Files(paths) => paths,
+            _ => &[],
+        }
+    }
+
+    /// The same, for paths that are relative to a scenario file.
+    pub(crate) fn files_mut(&mut self) -> &mut [PathBuf] {
+        match self {
+            Program::File(path) => std::slice::from_mut(path),
+            Program::Files(paths) => paths,
+            _ => &mut [],
+        }
+    }
+
+    /// How many recordings there are: the first is seed 1's, the next seed 2's.
+    pub(crate) fn recordings(&self) -> usize {
+        self.built_in().len() + self.files().len()
+    }
+
+    fn load(&self, seed: u64) -> Result<Mappings, RunError> {
+        let place = seed as usize - 1;
+        let path = self.files().get(place);
+        let mappings = match path {
+            Some(path) => {
+                std::fs::read(path).map_err(MappingsError::from).and_then(|packed| Mappings::parse(&packed))
+            }
+            None => Mappings::parse(self.built_in()[place]),
+        };
+        mappings.map_err(|error| {
+            let of = path.map_or(String::new(), |path| format!("{}: ", path.display()));
+            RunError::Profile(format!("{of}{error}"))
+        })
     }
 }
 
@@ -93,7 +138,7 @@ const NO_BLOCKS: &str = "the machine's profile has no [blocks]: a page of a larg
 
 /// Makes one run.
 pub fn run(run: &Run, spec: &RecordedMappings) -> Result<Outcome, RunError> {
-    let mappings = spec.program.load().map_err(|error| RunError::Profile(error.to_string()))?;
+    let mappings = spec.program.load(run.seed)?;
     let system = boot(run, 1)?;
     let replay = Replay {
         system,

@@ -129,6 +129,28 @@ const MORE_TOUCHED: u64 = 1 << 22;
 /// Pages of an address space: 2^47 bytes of 4 KiB each, and the kernel's page that programs see (vsyscall).
 const MOST_PAGES: u64 = 1 << 52;
 
+/// Recordings of one program, packed: the same work in runs of their own.
+pub type Recordings = &'static [&'static [u8]];
+
+macro_rules! recordings {
+    ($($name:literal),*) => {
+        &[$(include_bytes!(concat!("../../../../data/", $name, ".mappings.zst"))),*]
+    };
+}
+
+/// Chromium of 2023 on a page that does what Speedometer 2 does: to-do lists of eight frameworks are filled, ticked off and
+/// emptied in frames of their own. docs/src/workloads/speedometer.md says how it and the others were recorded.
+pub const CHROMIUM: Recordings = recordings!("speedometer");
+
+/// Redis: three snapshots by a child, while the parent goes on storing to a tenth of its keys.
+pub const REDIS: Recordings = recordings!("redis");
+
+/// A Java program whose heap grows, most of what it makes being garbage soon.
+pub const JVM: Recordings = recordings!("jvm");
+
+/// A build of part of a kernel: make, shells, compilers and what they call.
+pub const KERNEL_BUILD: Recordings = recordings!("kernel-build");
+
 impl Mappings {
     /// Reads a recording, compressed with zstd.
     pub fn parse(packed: &[u8]) -> Result<Mappings, MappingsError> {
@@ -177,27 +199,6 @@ impl Mappings {
         mappings.processes = last.len();
         Ok(mappings)
     }
-
-    /// Chromium of 2023 on a page that does what Speedometer 2 does: to-do lists of eight frameworks are filled, ticked off and
-    /// emptied in frames of their own. docs/src/workloads/speedometer.md says how it and the others were recorded.
-    pub fn chromium() -> Result<Mappings, MappingsError> {
-        Mappings::parse(include_bytes!("../../../../data/speedometer.mappings.zst"))
-    }
-
-    /// Redis: three snapshots by a child, while the parent goes on storing to a tenth of its keys.
-    pub fn redis() -> Result<Mappings, MappingsError> {
-        Mappings::parse(include_bytes!("../../../../data/redis.mappings.zst"))
-    }
-
-    /// A Java program whose heap grows, most of what it makes being garbage soon.
-    pub fn jvm() -> Result<Mappings, MappingsError> {
-        Mappings::parse(include_bytes!("../../../../data/jvm.mappings.zst"))
-    }
-
-    /// A build of part of a kernel: make, shells, compilers and what they call.
-    pub fn kernel_build() -> Result<Mappings, MappingsError> {
-        Mappings::parse(include_bytes!("../../../../data/kernel-build.mappings.zst"))
-    }
 }
 
 #[cfg(test)]
@@ -242,14 +243,15 @@ mod tests {
 
     #[test]
     fn recordings_are_whole() {
-        let whole = |mappings: Result<Mappings, MappingsError>| {
-            let mappings = mappings.unwrap();
+        let whole = |packed: &&[u8]| {
+            let mappings = Mappings::parse(packed).unwrap();
             let stores = mappings.steps.iter().filter(|step| step.operation == Operation::Store);
             (mappings.processes, mappings.steps.len(), stores.map(|step| step.pages).sum::<u64>())
         };
-        assert_eq!(whole(Mappings::chromium()), (6, 113_444, 257_634));
-        assert_eq!(whole(Mappings::redis()), (4, 30_938, 38_148));
-        assert_eq!(whole(Mappings::jvm()), (1, 5_097, 70_155));
-        assert_eq!(whole(Mappings::kernel_build()), (599, 354_271, 742_717));
+        let of = |recordings: Recordings| recordings.iter().map(whole).collect::<Vec<_>>();
+        assert_eq!(of(CHROMIUM), [(6, 113_444, 257_634)]);
+        assert_eq!(of(REDIS), [(4, 30_938, 38_148)]);
+        assert_eq!(of(JVM), [(1, 5_097, 70_155)]);
+        assert_eq!(of(KERNEL_BUILD), [(599, 354_271, 742_717)]);
     }
 }

@@ -19,8 +19,8 @@ use super::{Affinity, Layout, Operation, Threads, equal_processes};
 use crate::demand::kernel_build::{RecordedBuild, RecordedBuildDemand};
 use crate::demand::{Demand, Operation as Step, SpecError};
 use crate::keys::{Bounds, INTENSITY, THREADS, UNITS, Value};
-use crate::mappings::Mappings;
 use crate::mappings::areas::AddressSpace;
+use crate::mappings::{KERNEL_BUILD, Mappings};
 use machine::profile::Figure;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -80,7 +80,7 @@ impl Kernbench {
     ) -> Result<KernbenchThreads, SpecError> {
         let jobs = self.jobs.on(cpus);
         let demand = self.build(jobs).demand(&random)?;
-        let mut spaces = Mappings::kernel_build()
+        let mut spaces = Mappings::parse(KERNEL_BUILD[0])
             .map_err(|error| SpecError::new("kind", error, "readable data/kernel-build.mappings.zst"))?
             .address_spaces();
         spaces.sort_by_key(AddressSpace::pages);
