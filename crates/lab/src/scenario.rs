@@ -300,7 +300,7 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "equilibrium", "equilibrium-long", "equilibrium-same-size", "equilibrium-50", "equilibrium-70", "equilibrium-97",
     "equilibrium-cache", "equilibrium-files", "equilibrium-zram", "equilibrium-kcompactd", "equilibrium-direct",
     "equilibrium-sparse", "equilibrium-sparse-memory",
-    "speedometer", "redis-snapshot", "jvm-growth", "kbuild-folios",
+    "speedometer", "chromium-table", "chromium-chart", "chromium-editor", "redis-snapshot", "jvm-growth", "kbuild-folios",
 );
 
 const MACHINES: &[(&str, &str)] = built_in!("machines":

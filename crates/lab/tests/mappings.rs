@@ -91,6 +91,21 @@ fn who_has_no_size_enabled_is_told_which_setting_does() {
 }
 
 #[test]
+fn a_seed_replays_the_recording_of_its_place() {
+    let of = |seed| {
+        let scenario = Scenario::load("chromium-chart").unwrap();
+        let machine = load_machine(&scenario.machine).unwrap();
+        simulate(&scenario.run("v2", seed, &machine, &Default::default()).unwrap())
+    };
+    let (first, second, again) = (of(1), of(2), of(2));
+    assert_eq!((&second.metrics, &second.counters), (&again.metrics, &again.counters));
+    assert_ne!(value(&first, metric::PAGE_FAULTS), value(&second, metric::PAGE_FAULTS));
+    // One browser and one page: runs differ, but not by much.
+    let share = value(&first, metric::PAGE_FAULTS) / value(&second, metric::PAGE_FAULTS);
+    assert!((0.8..1.25).contains(&share), "{share}");
+}
+
+#[test]
 fn built_in_scenarios_have_as_many_seeds_as_recordings() {
     for name in Scenario::names() {
         let scenario = Scenario::load(name).unwrap();

@@ -61,6 +61,12 @@ workload::keys! {
 pub enum Program {
     /// [`mappings::CHROMIUM`].
     Chromium,
+    /// [`mappings::CHROMIUM_TABLE`].
+    ChromiumTable,
+    /// [`mappings::CHROMIUM_CHART`].
+    ChromiumChart,
+    /// [`mappings::CHROMIUM_EDITOR`].
+    ChromiumEditor,
     /// [`mappings::REDIS`].
     Redis,
     /// [`mappings::JVM`].
@@ -80,6 +86,9 @@ impl Program {
     fn built_in(&self) -> Recordings {
         match self {
             Program::Chromium => mappings::CHROMIUM,
+            Program::ChromiumTable => mappings::CHROMIUM_TABLE,
+            Program::ChromiumChart => mappings::CHROMIUM_CHART,
+            Program::ChromiumEditor => mappings::CHROMIUM_EDITOR,
             Program::Redis => mappings::REDIS,
             Program::Jvm => mappings::JVM,
             Program::KernelBuild => mappings::KERNEL_BUILD,

@@ -140,7 +140,26 @@ macro_rules! recordings {
 
 /// Chromium of 2023 on a page that does what Speedometer 2 does: to-do lists of eight frameworks are filled, ticked off and
 /// emptied in frames of their own. docs/src/workloads/speedometer.md says how it and the others were recorded.
-pub const CHROMIUM: Recordings = recordings!("speedometer");
+pub const CHROMIUM: Recordings = recordings!(
+    "speedometer",
+    "speedometer-2",
+    "speedometer-3",
+    "speedometer-4",
+    "speedometer-5",
+    "speedometer-6"
+);
+
+/// The same Chromium on a long table that is sorted, filtered and edited.
+pub const CHROMIUM_TABLE: Recordings =
+    recordings!("chromium-table-1", "chromium-table-2", "chromium-table-3", "chromium-table-4");
+
+/// The same Chromium on a chart that is redrawn again and again, in SVG and on a canvas.
+pub const CHROMIUM_CHART: Recordings =
+    recordings!("chromium-chart-1", "chromium-chart-2", "chromium-chart-3", "chromium-chart-4");
+
+/// The same Chromium on a text editor that takes back what was typed.
+pub const CHROMIUM_EDITOR: Recordings =
+    recordings!("chromium-editor-1", "chromium-editor-2", "chromium-editor-3", "chromium-editor-4");
 
 /// Redis: three snapshots by a child, while the parent goes on storing to a tenth of its keys.
 pub const REDIS: Recordings = recordings!("redis");
@@ -249,7 +268,29 @@ mod tests {
             (mappings.processes, mappings.steps.len(), stores.map(|step| step.pages).sum::<u64>())
         };
         let of = |recordings: Recordings| recordings.iter().map(whole).collect::<Vec<_>>();
-        assert_eq!(of(CHROMIUM), [(6, 113_444, 257_634)]);
+        assert_eq!(
+            of(CHROMIUM),
+            [
+                (6, 113_444, 257_634),
+                (6, 119_710, 270_268),
+                (6, 120_007, 259_540),
+                (6, 121_108, 267_936),
+                (6, 113_133, 247_536),
+                (6, 111_680, 247_389)
+            ]
+        );
+        assert_eq!(
+            of(CHROMIUM_TABLE),
+            [(6, 86_926, 177_911), (6, 87_014, 176_186), (6, 90_006, 182_243), (6, 86_452, 176_376)]
+        );
+        assert_eq!(
+            of(CHROMIUM_CHART),
+            [(6, 68_962, 156_554), (6, 70_385, 158_363), (6, 67_651, 156_838), (6, 65_081, 156_664)]
+        );
+        assert_eq!(
+            of(CHROMIUM_EDITOR),
+            [(6, 72_695, 123_001), (6, 72_743, 123_915), (6, 72_758, 124_550), (6, 69_611, 117_920)]
+        );
         assert_eq!(of(REDIS), [(4, 30_938, 38_148)]);
         assert_eq!(of(JVM), [(1, 5_097, 70_155)]);
         assert_eq!(of(KERNEL_BUILD), [(599, 354_271, 742_717)]);
