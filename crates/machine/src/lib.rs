@@ -7,6 +7,7 @@
 //!   profile (TOML, every figure with its source)
 //!      │
 //!      ├── topology   sockets, nodes, cores, SMT threads, caches; how far apart two CPUs are
+//!      ├── memblock   where memory lies, and what is held before a page allocator gets the rest
 //!      ├── costs      what one unit of work takes on this machine
 //!      │
 //!   Machine ── clocks    one per CPU, in virtual time; interrupts on their way to it
