@@ -74,6 +74,8 @@ proptest! {
         for id in host.reads.drain(..) {
             host.mm.end_read(id);
         }
+        // Pages that are read ahead are locked until they are there; their processes' end would leave them to reclaim.
+        host.mm.end_swap_reads();
         for process in host.processes.drain(..) {
             host.mm.exit_mm(&mut host.machine, Cpu(0), process);
         }
