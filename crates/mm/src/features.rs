@@ -192,6 +192,7 @@ impl Features {
     pub(crate) const MAINLINE_6_9: Features = Features {
         folio_batch: 31,
         hugetlb: HugetlbFeatures::MAINLINE_6_9,
+        reclaim: ReclaimFeatures::G69,
         folios: FolioFeatures::MAINLINE_6_9,
         readahead: ReadaheadFeatures::V6_9,
         ..Features::MAINLINE_6_8

@@ -508,8 +508,12 @@ fn released_kernels_have_their_own_lru() {
     let late = GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..generations("g61") };
     let of_6_1 = Variant::of_release("6.1").unwrap().features.reclaim;
     assert_eq!(of_6_1, ReclaimFeatures { generations: Some(late), ..features("g61") });
-    // 6.12 changed what the classic LRU knows, 6.13 when the multi-gen LRU has flushers write.
-    let of_6_12 = ReclaimFeatures { reads_late_stats: true, ..features("g67") };
+    // 6.9 has kswapd begin again, 6.12 changed what the classic LRU knows, 6.13 when the multi-gen LRU has flushers write.
+    let of_6_9 = ReclaimFeatures { retries_without_cache_trim: true, ..features("g67") };
+    for release in ["6.9", "6.11"] {
+        assert_eq!(Variant::of_release(release).unwrap().features.reclaim, of_6_9, "{release}");
+    }
+    let of_6_12 = ReclaimFeatures { reads_late_stats: true, ..of_6_9 };
     assert_eq!(Variant::of_release("6.12").unwrap().features.reclaim, of_6_12);
     let writes = GenFeatures { wakes_flushers: FlusherRule::AllTaken, ..generations("g67") };
     let of_6_13 = ReclaimFeatures { generations: Some(writes), ..of_6_12 };
@@ -527,7 +531,7 @@ fn released_kernels_have_their_own_lru() {
         ("6.5", "g65"),
         ("6.6", "g65"),
         ("6.7", "g67"),
-        ("6.11", "g67"),
+        ("6.8", "g67"),
         ("6.14", "g614"),
         ("6.16", "g614"),
         ("6.17", "g617"),

@@ -157,6 +157,9 @@ pub struct ReclaimFeatures {
     pub reads_late_stats: bool,
     /// 7.1: what limits of memory cgroups have reclaimed counts as kswapd's or direct reclaim's too.
     pub counts_cgroup_reclaim: bool,
+    /// 6.9: a kswapd that has freed nothing down to the lowest priority begins again, and reclaims anonymous pages even where
+    /// there are many inactive pages of files (`cache_trim_mode`).
+    pub retries_without_cache_trim: bool,
     /// 7.2: compaction wants no more free pages than 32, whatever the order (`compact_gap`).
     pub caps_compact_gap: bool,
     /// The multi-gen LRU; none where it is off and the classic one decides.
@@ -248,6 +251,7 @@ impl ReclaimFeatures {
         anon_shadows_narrower: false,
         reads_late_stats: false,
         counts_cgroup_reclaim: false,
+        retries_without_cache_trim: false,
         caps_compact_gap: false,
         generations: Some(GenFeatures::G65),
     };
@@ -257,8 +261,10 @@ impl ReclaimFeatures {
     pub(crate) const G62: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61);
     pub(crate) const G63: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G63);
     pub(crate) const G67: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G67);
+    pub(crate) const G69: ReclaimFeatures =
+        ReclaimFeatures { retries_without_cache_trim: true, ..ReclaimFeatures::G67 };
     pub(crate) const G612: ReclaimFeatures =
-        ReclaimFeatures { reads_late_stats: true, ..ReclaimFeatures::G67 };
+        ReclaimFeatures { reads_late_stats: true, ..ReclaimFeatures::G69 };
     pub(crate) const G613: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G613);
     pub(crate) const G614: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G614);
     pub(crate) const G617: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G617);

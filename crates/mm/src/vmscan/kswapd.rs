@@ -144,7 +144,13 @@ impl Kswapd {
         if raise_priority || reclaimed == 0 {
             sc.priority -= 1;
         }
-        if sc.priority == 0 && sc.nr_reclaimed == 0 && sc.cache_trim_mode_failed && !sc.no_cache_trim_mode {
+        let retries = mm.features().reclaim.retries_without_cache_trim;
+        if retries
+            && sc.priority == 0
+            && sc.nr_reclaimed == 0
+            && sc.cache_trim_mode_failed
+            && !sc.no_cache_trim_mode
+        {
             // Once more, without leaving anonymous pages alone.
             sc.no_cache_trim_mode = true;
             sc.priority = DEF_PRIORITY;
