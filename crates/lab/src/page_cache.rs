@@ -258,9 +258,7 @@ impl Replay {
                 }
             }
         }
-        if let Some(mut kswapd) = mm.start_kswapd(Node(0)) {
-            while kswapd.step(mm, machine, CPU) {}
-        }
+        mm.run_kswapd(machine, CPU, Node(0));
     }
 }
 

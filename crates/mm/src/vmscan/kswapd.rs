@@ -77,6 +77,13 @@ impl MemoryManager {
         Some(Kswapd { node, wanted: (order, highest), sc, boost, boosts })
     }
 
+    /// Runs the kswapd of `node` on `cpu` to its end, if somebody has asked for it.
+    pub fn run_kswapd(&mut self, machine: &mut Machine<Category>, cpu: Cpu, node: Node) {
+        if let Some(mut kswapd) = self.start_kswapd(node) {
+            while kswapd.step(self, machine, cpu) {}
+        }
+    }
+
     /// The watermark up to which it works: with memory tiers there is room for what is promoted.
     pub(crate) fn kswapd_mark(&self) -> Mark {
         if self.settings.numa.tiering { Mark::Promo } else { Mark::High }

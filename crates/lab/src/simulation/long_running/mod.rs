@@ -196,10 +196,20 @@ pub fn run(run: &Run, spec: &LongRunning) -> Result<Outcome, RunError> {
 }
 
 impl LongRunning {
+    /// Whether there is anything that kswapd could reclaim.
+    fn can_reclaim(&self) -> bool {
+        self.zram > 0.0 || self.page_cache == Files::Pages
+    }
+
     /// Boots the run's machine with the memory of this system, of which a kernel holds nothing but the pages that stay where
-    /// they are.
+    /// they are. Where nothing can be reclaimed, fallback does not boost watermarks: on a system that has caches kswapd takes a
+    /// boost back in no time, but here it would give up after some runs in vain, and the boost would stay for ever.
     fn boot(&self, run: &Run) -> Result<System, ScenarioError> {
-        boot_with(run, 1, &memory_layout_of(run.machine.page_size, 1, self.memory_mib))
+        let mut system = boot_with(run, 1, &memory_layout_of(run.machine.page_size, 1, self.memory_mib))?;
+        if !self.can_reclaim() {
+            system.mm.set("vm.watermark_boost_factor", "0")?;
+        }
+        Ok(system)
     }
 
     /// The same in pages of the machine.
@@ -369,11 +379,11 @@ impl<'a> LongRun<'a> {
         touch.ok().map(drop)
     }
 
-    /// kswapd, on a CPU of its own, is done before anybody needs another page.
+    /// kswapd, on a CPU of its own, is done before anybody needs another page. It also wakes kcompactd.
     fn run_kswapd(&mut self) {
-        let System { machine, mm, .. } = &mut self.system;
-        if let Some(mut kswapd) = mm.start_kswapd(Node(0)) {
-            while kswapd.step(mm, machine, CPU) {}
+        if self.spec.can_reclaim() || self.spec.compaction != Compactor::None {
+            let System { machine, mm, .. } = &mut self.system;
+            mm.run_kswapd(machine, CPU, Node(0));
         }
     }
 
