@@ -2,7 +2,7 @@
 
 use divan::Bencher;
 use machine::{Cpu, Machine, Profile};
-use mm::memory_map::memory_layout;
+use mm::memory_map::booted_memory;
 use mm::{Category, MemoryManager, Series, Settings};
 use rand_pcg::Pcg64Mcg;
 
@@ -16,7 +16,7 @@ fn main() {
 fn boot(variant: &str) -> (Machine<Category>, MemoryManager) {
     let profile = Profile::parse(include_str!("../../../machines/milan-vm-252.toml")).unwrap();
     let topology = profile.topology();
-    let memory = memory_layout(topology.nodes, profile.topology.memory_mib_per_node);
+    let memory = booted_memory(&profile);
     let mut settings = Settings::default();
     settings.set("vm.hugetlb_optimize_vmemmap", "1").unwrap();
     let features = Series::HUGETLB.variant(variant).unwrap().features;

@@ -13,7 +13,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use machine::{Cpu, Machine, Profile};
 use mm::Series;
-use mm::memory_map::memory_layout;
+use mm::memory_map::booted_memory;
 use mm::{Category, MemoryManager, MigrateType, Pfn, Placement, Request, Settings};
 use rand_pcg::Pcg64Mcg;
 use std::hint::black_box;
@@ -36,7 +36,7 @@ impl Kernel {
     fn warm(variant: &str) -> Kernel {
         let profile = Profile::parse(include_str!("../../../machines/intel-2s-224.toml")).unwrap();
         let (topology, costs) = (profile.topology(), profile.costs());
-        let memory = memory_layout(topology.nodes, profile.topology.memory_mib_per_node);
+        let memory = booted_memory(&profile);
         let features = Series::PCP.variant(variant).unwrap().features;
         let mm = MemoryManager::new(&topology, &memory, features, Settings::default(), Pcg64Mcg::new(1));
         let request = Request::new(0, MigrateType::Movable, Placement::Local);

@@ -14,7 +14,7 @@
 use crate::page::{Geometry, Pfn};
 pub use machine::ZoneType;
 use machine::memblock::{FOUR_GIB_MIB, Layout, ZoneSpan};
-use machine::{Memblock, Node, PageSize};
+use machine::{Memblock, Node, PageSize, Profile};
 use std::ops::Range;
 
 /// The memory of a node that makes a zone.
@@ -118,17 +118,14 @@ pub fn memory_layout_of(page_size: PageSize, nodes: u8, mib_per_node: u64) -> Ve
     ranges
 }
 
-/// The memory of a machine with equal nodes of `mib_per_node` each, where its profile says that it lies, and without what
-/// firmware and kernel hold: see [`machine::memblock`].
+/// The memory of a machine where its profile says that it lies, without what firmware and kernel hold: see
+/// [`machine::memblock`].
 ///
 /// Struct pages and, on machines of one node, the kernel's tables are at the top of the highest range of a node that has room
 /// for them; with several nodes such tables are allocated later (`hashdist`). Nodes start at a section.
-pub fn booted_memory(
-    memblock: &Memblock,
-    page_size: PageSize,
-    nodes: u8,
-    mib_per_node: u64,
-) -> Vec<MemoryRange> {
+pub fn booted_memory(profile: &Profile) -> Vec<MemoryRange> {
+    let Profile { memblock, page_size, topology, .. } = profile;
+    let (page_size, nodes, mib_per_node) = (*page_size, topology.nodes, topology.memory_mib_per_node);
     if !memblock.zones.is_empty() {
         return recorded_memory(&memblock.zones);
     }
@@ -208,11 +205,9 @@ fn table_pages(page_size: PageSize, mib: u64) -> u64 {
 
 /// Keeps the struct pages of a node, and so many pages of tables, from the allocator.
 fn hold_memmap(page_size: PageSize, ranges: &mut [MemoryRange], tables: u64) {
-    let pages: u64 = ranges.iter().map(|range| range.present).sum();
-    let sections = sections(ranges);
     let map = match page_size {
-        PageSize::Kib4 => u64::from(sections * SECTION_MEMMAP_PAGES),
-        _ => pages * 64 / page_size.bytes(),
+        PageSize::Kib4 => u64::from(sections(ranges) * SECTION_MEMMAP_PAGES),
+        _ => ranges.iter().map(|range| range.present).sum::<u64>() * 64 / page_size.bytes(),
     };
     let fits =
         |range: &&mut MemoryRange| range.free.len() as u64 > map + tables + u64::from(SECTION_MEMMAP_PAGES);
@@ -257,18 +252,17 @@ pub fn recorded_memory(zones: &[ZoneSpan]) -> Vec<MemoryRange> {
         })
         .collect();
     for own in ranges.chunk_by_mut(|a, b| a.node == b.node) {
-        let Some(last) = own.last_mut() else { continue };
-        let (start, end) = (last.spanned.start, last.spanned.end);
-        last.free = start..end;
+        // Full, for its sections to be counted.
+        if let Some(last) = own.last_mut() {
+            last.free = last.spanned.clone();
+        }
         let map = sections(own) * SECTION_MEMMAP_PAGES;
-        let map_start = end.saturating_sub(map) / SECTION_MEMMAP_PAGES * SECTION_MEMMAP_PAGES;
-        let last = own.last_mut().expect("there is one, as was just seen");
-        let managed_end = start + last.managed as Pfn;
-        if map_start > start {
-            last.free = start..managed_end.min(map_start);
+        let Some(last) = own.last_mut() else { continue };
+        let map_start = last.spanned.end.saturating_sub(map) / SECTION_MEMMAP_PAGES * SECTION_MEMMAP_PAGES;
+        last.free.end = last.free.start + last.managed as Pfn;
+        if map_start > last.free.start {
+            last.free.end = last.free.end.min(map_start);
             last.memmap = map_start..map_start + map;
-        } else {
-            last.free = start..managed_end;
         }
     }
     ranges

@@ -113,6 +113,13 @@ fn boot_takes_gigantic_pages_from_the_end_and_later_ones_come_from_the_start() {
     assert_eq!((normal.managed, normal.buddy.free_pages()), (managed, managed));
 }
 
+/// What is free after boot of a machine of this many nodes, each of this many MiB.
+fn booted(memblock: Memblock, page_size: PageSize, nodes: u8, mib: u64) -> Vec<MemoryRange> {
+    let mut profile = Profile::parse(include_str!("../../../machines/intel-2s-128.toml")).unwrap();
+    (profile.topology.nodes, profile.topology.memory_mib_per_node) = (nodes, mib);
+    booted_memory(&Profile { memblock, page_size, ..profile })
+}
+
 /// What /proc/zoneinfo showed of a zone: node, zone, start_pfn, spanned, present, managed.
 type Seen = (u8, ZoneType, Pfn, u64, u64, u64);
 
@@ -176,7 +183,7 @@ fn zones_known_from_zoneinfo_are_those_of_the_machine() {
             managed: managed as u32,
         });
         let memblock = Memblock { zones: spans.collect(), ..Memblock::default() };
-        let memory = booted_memory(&memblock, PageSize::Kib4, nodes, 64);
+        let memory = booted(memblock, PageSize::Kib4, nodes, 64);
         assert_eq!(seen(&memory), zones, "{name}");
         assert!(memory.iter().all(|range| range.free.len() as u64 <= range.managed), "{name}");
     }
@@ -188,7 +195,7 @@ fn zones_known_from_zoneinfo_are_those_of_the_machine() {
 fn zones_follow_from_where_memory_lies() {
     for (name, firmware_kib, nodes, mib, zones) in recorded() {
         let memblock = Memblock { below_4g_mib: 3072, firmware_kib, ..Memblock::default() };
-        let memory = booted_memory(&memblock, PageSize::Kib4, nodes, mib);
+        let memory = booted(memblock, PageSize::Kib4, nodes, mib);
         let twin = seen(&memory);
         let extent = |zones: &[Seen]| {
             zones.iter().map(|zone| (zone.0, zone.1, zone.2, zone.3, zone.4)).collect::<Vec<_>>()
@@ -226,7 +233,7 @@ proptest! {
         let below_4g_mib = below_4g_mib.min(4096 - layout.start_mib());
         let memblock = Memblock { layout, below_4g_mib, firmware_kib, kernel_mib, ..Memblock::default() };
         let page_size = PageSize::ALL[size];
-        let memory = booted_memory(&memblock, page_size, nodes, mib);
+        let memory = booted(memblock, page_size, nodes, mib);
         let mut end = 0;
         for range in &memory {
             prop_assert!(range.spanned.start >= end, "{:?}", range);

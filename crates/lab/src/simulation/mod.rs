@@ -22,7 +22,7 @@ pub mod system;
 use crate::metric;
 use crate::outcome::Outcome;
 use crate::scenario::{KernelChoice, Run, ScenarioError, Workload};
-use machine::{Cpu, PageSize, Profile, Time};
+use machine::{Cpu, PageSize, Time};
 use mm::Settings;
 use mm::hugetlb::WriteError;
 use mm::memory_map::{MemoryRange, booted_memory};
@@ -93,9 +93,7 @@ pub(crate) fn stream(seed: u64, stream: Stream, index: u64) -> Pcg64Mcg {
 
 /// Boots a system for `run`.
 fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
-    let Profile { page_size, memblock, topology, .. } = &run.machine;
-    let memory = booted_memory(memblock, *page_size, topology.nodes, topology.memory_mib_per_node);
-    boot_with(run, cgroups, &memory)
+    boot_with(run, cgroups, &booted_memory(&run.machine))
 }
 
 /// The same on a machine with this memory.
