@@ -87,6 +87,8 @@ struct Active {
     arrival: Time,
     work: Option<Time>,
     pages: Vec<Pfn>,
+    /// It asks for no more pages: it has all that it needs, or there was no memory for the next one.
+    has_all: bool,
 }
 
 /// A CPU of the service.
@@ -300,19 +302,22 @@ impl Running {
             if arrival > system.machine.now(cpu) {
                 return Step::Sleep(arrival);
             }
-            server.active = Some(Active { arrival, work: Some(work), pages: Vec::new() });
+            server.active = Some(Active { arrival, work: Some(work), pages: Vec::new(), has_all: false });
             server.draw(demand);
             return Step::Again;
         };
-        if active.work.is_some() && active.pages.len() < service.pages {
+        if !active.has_all && active.pages.len() < service.pages {
             let missing = service.pages - active.pages.len();
             let mut taken = system.alloc_private(cpu, &self.request, missing, &mut active.pages);
             if taken == 0 {
                 if !system.may_share(cpu) {
                     return Step::Again;
                 }
-                // Without memory a request does with fewer pages.
-                active.pages.push(system.alloc(cpu, &self.request).unwrap_or(mm::page::NO_PAGE));
+                let Some(pfn) = system.alloc(cpu, &self.request) else {
+                    active.has_all = true;
+                    return Step::Again;
+                };
+                active.pages.push(pfn);
                 taken = 1;
             }
             let time = system.machine.costs.page_alloc * taken as u64;
@@ -320,7 +325,7 @@ impl Running {
             return Step::Again;
         }
         if let Some(work) = active.work.take() {
-            active.pages.retain(|&pfn| pfn != mm::page::NO_PAGE);
+            active.has_all = true;
             system.machine.work(cpu, Category::Program, work);
             return Step::Again;
         }

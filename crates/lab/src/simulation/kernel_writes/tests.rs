@@ -88,6 +88,19 @@ fn a_pool_that_memory_is_too_small_for_is_a_note_and_no_error() {
     assert!(self::outcome("base", &["vm.nr_hugepages=10"]).notes.is_empty());
 }
 
+/// The next page would cost a look at every CPU's pagesets again, and would not be there either.
+#[test]
+fn a_request_that_finds_no_memory_asks_for_no_more_pages() {
+    let large = Service { pages: 600, ..service(8, 2000.0, 0.5) };
+    let all = ["vm.nr_hugepages=18446744073709551615"];
+    let outcome = simulation::run(&run_of("mainline-6.7", 256, &all, Some(large))).unwrap();
+    let note = outcome.notes.iter().find_map(|note| {
+        note.strip_prefix("page allocations that found no memory: ")?.split(';').next()?.parse::<f64>().ok()
+    });
+    let requests = outcome.get(SERVICE_REQUESTS).unwrap();
+    assert!(note.is_some_and(|failed| failed <= requests), "{:?}, {requests} requests", outcome.notes);
+}
+
 #[test]
 fn what_the_kernel_refuses_ends_the_run() {
     for (write, expected) in [
