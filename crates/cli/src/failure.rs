@@ -147,6 +147,7 @@ fn results_are_input(error: &ResultsError) -> bool {
         ResultsError::Io { error, .. } => {
             matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
         }
+        ResultsError::Output(error) => output_is_input(error),
     }
 }
 

@@ -14,7 +14,7 @@ fn main() {
 /// In memory, where the many files are soon made; they are read from the page cache either way.
 const MEMORY: &str = "/dev/shm";
 
-#[divan::bench(args = [10_000], sample_count = 5, sample_size = 1)]
+#[divan::bench(args = [10_000, 100_000], sample_count = 5, sample_size = 1)]
 fn files_listed(bencher: Bencher, files: u32) {
     let directory = tempfile::tempdir_in(MEMORY).or_else(|_| tempfile::tempdir()).unwrap();
     let program = Program { version: "0".into(), build: "bench".into(), commit: String::new() };

@@ -9,24 +9,22 @@
 //! removes only what it has packed itself, or found packed.
 
 use super::ResultsError;
-use super::directory::{FileKind, content, files, open, pack_path, require_directory, run_in};
+use super::directory::{
+    FileKind, content, files, open, pack_path, require_directory, run_in, sync_directory,
+};
 use super::file::{self, StoredRun};
 use super::identity::hash;
 use super::pack::Packs;
-use super::whole_file::{UNFINISHED, sync_directory};
 use rayon::prelude::*;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use workload::output::remove_abandoned;
 
 /// Runs of a pack.
 const RUNS: usize = 1024;
 /// Bytes of their files: what is packed is held in memory, and several times as large there.
 const BYTES: u64 = 16 << 20;
-
-/// For how long no writer has a file unfinished.
-const LONGEST_WRITE: Duration = Duration::from_secs(24 * 3600);
 
 /// What a compaction has done.
 #[derive(Debug, Default)]
@@ -79,8 +77,10 @@ pub fn compact(directory: &Path) -> Result<Compacted, ResultsError> {
         done.removed += remove(directory, &packed)?;
         pack(directory, sources, &mut done)?;
     }
-    remove_unfinished(directory)?;
-    Ok(done)
+    match remove_abandoned(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(ResultsError::io(directory, error)),
+        _ => Ok(done),
+    }
 }
 
 /// Paths by the pack that they are for.
@@ -166,25 +166,4 @@ fn remove(directory: &Path, sources: &[Source]) -> Result<usize, ResultsError> {
         sync_directory(directory)?;
     }
     Ok(removed)
-}
-
-/// Removes what killed writers have left. Somebody's who still writes is younger.
-fn remove_unfinished(directory: &Path) -> Result<(), ResultsError> {
-    let io = |error| ResultsError::io(directory, error);
-    let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
-    for entry in entries {
-        let entry = entry.map_err(io)?;
-        let Ok(found) = entry.metadata() else { continue };
-        let age = found.modified().ok().and_then(|time| SystemTime::now().duration_since(time).ok());
-        let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED) && found.is_file();
-        if is_unfinished && age.is_some_and(|age| age > LONGEST_WRITE) {
-            match fs::remove_file(entry.path()) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(ResultsError::io(&entry.path(), error));
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(())
 }

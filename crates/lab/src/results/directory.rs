@@ -1,4 +1,4 @@
-//! Which files of a directory are results, and reading those of single runs.
+//! Which files of a directory are results, reading those of single runs, and writing files whole.
 
 use super::file::{ResultsFile, StoredRun};
 use super::identity::hash;
@@ -7,6 +7,7 @@ use bytes::Bytes;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use workload::output::{Existing, Output, OutputFile};
 
 /// What the file of a run is called behind its identity.
 const RUN: &str = ".parquet";
@@ -121,5 +122,53 @@ pub(super) fn run_in(path: &Path, content: Bytes, identity: &str) -> Result<Stor
     match file.entries() {
         [entry] if entry.summary.run == identity => file.run(content, 0),
         _ => Err(ResultsError::damaged(path, format!("it does not hold run {identity}"))),
+    }
+}
+
+/// Makes sure that names in `directory` outlast a crash.
+pub(super) fn sync_directory(directory: &Path) -> Result<(), ResultsError> {
+    fs::File::open(directory)
+        .and_then(|file| file.sync_all())
+        .map_err(|error| ResultsError::io(directory, error))
+}
+
+/// Makes a directory and those that it is in, where they are missing.
+fn make_directory(directory: &Path) -> Result<(), ResultsError> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let parent = directory_of(directory);
+    if parent != directory {
+        make_directory(parent)?;
+    }
+    match fs::create_dir(directory) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists || !directory.is_dir() => {
+            Err(ResultsError::io(directory, error))
+        }
+        _ => sync_directory(parent),
+    }
+}
+
+/// Writes what `fill` does to the file at `path`, which is there whole or not at all. A regular file of that name is
+/// replaced, anything else is not.
+pub(super) fn write_whole(
+    path: &Path,
+    fill: impl FnOnce(&mut OutputFile) -> Result<(), ResultsError>,
+) -> Result<(), ResultsError> {
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(ResultsError::Foreign { path: path.into() });
+    }
+    make_directory(directory_of(path))?;
+    let mut file = Output::at(path, Existing::Replace)?.create()?;
+    fill(&mut file)?;
+    file.finish()?;
+    Ok(())
+}
+
+/// The directory that a file is in.
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
     }
 }

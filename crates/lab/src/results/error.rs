@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+use workload::output::OutputError;
 
 /// Why results cannot be read or written.
 #[derive(Debug, Error)]
@@ -15,6 +16,9 @@ pub enum ResultsError {
         /// What the system says.
         error: io::Error,
     },
+    /// A file cannot be written.
+    #[error("{0}; give another directory with --results, or make room and permissions for this one")]
+    Output(#[from] OutputError),
     /// A directory of a layout that is not read any more.
     #[error(
         "{}: results of an earlier mmtwin (its manifest.json says {schema}), which this one does not read; \

@@ -11,13 +11,13 @@
 //! is the hash of its description, for what the values are of. All three are checked at every read, so no flipped bit
 //! comes back as another number, and no file under another's name as the other's.
 
+use super::Program;
 use super::ResultsError;
 use super::directory;
 use super::identity::{DescribedRun, hash};
 use super::record::Record;
 use super::rows::{self, FIELDS};
 use super::summary::Entry;
-use super::{Program, whole_file};
 use bytes::Bytes;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -93,7 +93,7 @@ impl StoredRun {
 /// Writes `runs` into one file.
 pub(super) fn write(path: &Path, runs: &[&StoredRun]) -> Result<(), ResultsError> {
     let failed = |error: ParquetError| ResultsError::io(path, std::io::Error::other(error.to_string()));
-    whole_file::write(path, |file| encode(file, runs).map_err(failed))
+    directory::write_whole(path, |file| encode(file, runs).map_err(failed))
 }
 
 fn encode(output: impl Write + Send, runs: &[&StoredRun]) -> Result<(), ParquetError> {

@@ -5,11 +5,11 @@
 //!     5c1e0f..d2.parquet            a run, named by its identity
 //!     a07733..19.parquet            another one, of another scenario perhaps
 //!     81f0ce..4b.pack.parquet       many runs, made of such files by `mmtwin results compact`
-//!     .mmtwin-a8Xk2p                a run that is being written
+//!     .mmtwin-a8Xk2p.partial        a run that is being written
 //! ```
 //!
 //! A run's identity is a hash of everything that decides it (`identity.rs`), so a sweep asks for its runs by name, makes those
-//! that are missing, and puts each in place whole as it ends (`whole_file.rs`). Nothing is locked and no file is changed: any
+//! that are missing, and puts each in place whole as it ends (`directory.rs`). Nothing is locked and no file is changed: any
 //! number of processes may work in one directory. Whoever stops at any moment leaves runs that are whole, and the same command
 //! goes on from there. Files that mmtwin did not write are neither read nor touched.
 //!
@@ -27,7 +27,6 @@ mod record;
 mod rows;
 mod summary;
 mod table;
-mod whole_file;
 
 pub use compact::{Compacted, compact};
 pub use error::ResultsError;

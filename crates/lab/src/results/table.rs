@@ -1,6 +1,7 @@
 //! Parquet files that stand by themselves, without runs.
 
-use super::{ResultsError, whole_file};
+use super::ResultsError;
+use super::directory::write_whole;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
@@ -23,7 +24,7 @@ pub(crate) fn write_table(
         columns.iter().map(|(name, values)| Field::new(name, values.column_type())).collect();
     let rows = Rows::new(columns.into_iter().map(|(_, values)| values));
     let failed = |error: ParquetError| ResultsError::io(path, io::Error::other(error.to_string()));
-    whole_file::write(path, |file| encode(file, kind, &fields, &rows).map_err(failed))
+    write_whole(path, |file| encode(file, kind, &fields, &rows).map_err(failed))
 }
 
 fn encode(output: impl Write + Send, kind: &str, fields: &[Field], rows: &Rows) -> Result<(), ParquetError> {

@@ -4,7 +4,6 @@ use crate::outcome::{AreaHeat, Outcome, Sample};
 use crate::scenario::{Scenario, load_machine};
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::{Duration, SystemTime};
 use workload::table::{Footer, TableReader, Values};
 
 fn program() -> Program {
@@ -350,15 +349,14 @@ fn a_compaction_that_was_stopped_is_completed_by_the_next_one() {
 }
 
 #[test]
-fn unfinished_files_go_when_their_writers_must_be_gone() {
+fn unfinished_files_of_killed_writers_go() {
     let directory = tempfile::tempdir().unwrap();
-    for (name, hours) in [("young", 23), ("old", 25)] {
-        let path = directory.path().join(format!(".mmtwin-{name}"));
-        let file = fs::File::create(path).unwrap();
-        file.set_modified(SystemTime::now() - Duration::from_secs(hours * 3600)).unwrap();
-    }
+    let at = |name: &str| directory.path().join(format!(".mmtwin-{name}.partial"));
+    fs::write(at("killed"), "half").unwrap();
+    let writes = fs::File::create(at("writes")).unwrap();
+    rustix::fs::flock(&writes, rustix::fs::FlockOperation::LockExclusive).unwrap();
     compact(directory.path()).unwrap();
-    assert_eq!(names(directory.path()), [".mmtwin-young"]);
+    assert_eq!(names(directory.path()), [".mmtwin-writes.partial"]);
 }
 
 #[test]
