@@ -287,6 +287,9 @@ impl NumaThreads {
         if let Some(thread) = self.kernel_thread {
             check_cpus(machine, "kernel_thread.cpu", thread.cpu, usize::from(thread.cpu) + 1)?;
         }
+        if let Some(earlier) = self.lru_add {
+            check_cpus(machine, "lru_add.cpu", earlier.cpu, usize::from(earlier.cpu) + 1)?;
+        }
         let (mib, keys) = self.program.memory_mib();
         check_memory(machine, &format!("program: {keys}"), mib)?;
         let (threads, keys) = self.program.threads(topology.cpus());

@@ -57,6 +57,9 @@ const SPAN: u64 = 512;
 /// Of nodes, by their numbers.
 const NODES: Bounds = Bounds::new(0.0, 63.0, "nodes that a set can name");
 
+/// Of pages in a batch: with one more it is full, and empty.
+const BATCHED: Bounds = Bounds::new(0.0, 30.0, "one less than the largest batch of a CPU");
+
 workload::no_numbers!(TaskPlacement, ProcessLayout);
 
 workload::keys! {
@@ -79,6 +82,9 @@ workload::keys! {
         /// A thread of the kernel that is busy when the program starts, if one is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub kernel_thread: Option<KernelThread>,
+        /// Pages of another program that wait for the LRU when this one starts, if some do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub lru_add: Option<LruAdd>,
         /// What runs.
         pub program: ProgramSpec,
     }
@@ -92,6 +98,18 @@ workload::keys! {
         pub cpu: u16 => CPUS.or_none(),
         /// What it has to do, milliseconds of CPU time.
         pub milliseconds: u64 => MILLISECONDS.or_none(),
+    }
+}
+
+workload::keys! {
+    /// Pages that a program which ran before has put into the batch of a CPU (`lru_add`). They decide how many more there are
+    /// before all go onto the LRU; until then none of them can be migrated.
+    #[derive(Copy, Eq)]
+    pub struct LruAdd {
+        /// The CPU.
+        pub cpu: u16 => CPUS.or_none(),
+        /// How many pages.
+        pub pages: u64 => BATCHED,
     }
 }
 
@@ -254,6 +272,9 @@ impl NumaProgram {
         for &process in &layout.threads {
             program.add_thread(system, process as usize);
         }
+        if let Some(earlier) = spec.lru_add {
+            program.leave_in_batch(system, earlier);
+        }
         for (number, process) in layout.processes.iter().enumerate() {
             program.begin_process(system, number, process);
         }
@@ -328,6 +349,20 @@ impl NumaProgram {
             self.use_page(system, cpu, mm, page, true);
         }
         system.mm.mprotect(mm, start, VmFlags::default());
+        system.mm.switch_task(&system.machine, cpu, None);
+    }
+
+    /// A program that does nothing more touches its pages.
+    fn leave_in_batch(&mut self, system: &mut System, earlier: LruAdd) {
+        let cpu = Cpu(earlier.cpu);
+        let pid = self.pid();
+        let mm = system.mm.create_mm(Memcg::ROOT);
+        let task = system.mm.add_task(Time::ZERO, mm, pid, None);
+        let pages = map(system, mm, earlier.pages);
+        system.mm.switch_task(&system.machine, cpu, Some(task));
+        for page in pages {
+            self.use_page(system, cpu, mm, page, true);
+        }
         system.mm.switch_task(&system.machine, cpu, None);
     }
 

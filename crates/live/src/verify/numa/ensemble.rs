@@ -272,6 +272,24 @@ mod tests {
         }
     }
 
+    /// Pages that wait for the LRU in a CPU's batch stay where they are, on 6.12.95 as many as in the kernel on both nodes.
+    #[test]
+    fn pages_in_a_batch_do_not_follow_their_thread() {
+        let directory = default_directory().join("numa-ensemble-6.12.95");
+        let ensemble = Ensemble::open(&directory).unwrap();
+        let case = ensemble.cases.iter().find(|case| case.name == "pinmove").unwrap();
+        let kernel = ensemble.runs(case).unwrap();
+        let own = ensemble.twin(case, &kernel, 0).unwrap();
+        for seconds in [4.0, 10.0] {
+            let moved = |run: &Trajectory| {
+                let sample = run.seconds.iter().position(|&at| (at - seconds).abs() < 0.1).unwrap();
+                run.columns["numa_pages_migrated"][sample]
+            };
+            let spread: Vec<u64> = kernel.iter().map(moved).collect();
+            assert!(is_within(moved(&own), &spread), "{seconds} s: {} is not among {spread:?}", moved(&own));
+        }
+    }
+
     /// Up to 6.3 a pass goes on behind the vdso; from 6.7 on it scans that alone, once a sequence and for nothing.
     #[test]
     fn a_single_thread_is_scanned_as_much_as_in_the_kernel() {

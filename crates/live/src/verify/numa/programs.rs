@@ -91,6 +91,7 @@ pub fn threads(name: &str) -> Option<NumaThreads> {
         milliseconds,
         begins_on: 0,
         kernel_thread: None,
+        lru_add: None,
         program,
     })
 }

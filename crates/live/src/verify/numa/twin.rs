@@ -2,7 +2,7 @@
 
 use lab::reached::Reached;
 use lab::scenario::{Run, Workload, load_machine};
-use lab::simulation::numa::{KernelThread, NumaThreads, watch};
+use lab::simulation::numa::{KernelThread, LruAdd, NumaThreads, watch};
 use machine::profile::Figure;
 use machine::{Profile, Time};
 use mm::{Event, Series};
@@ -33,6 +33,10 @@ pub struct Emulated {
     /// What the kernel itself was busy with when programs started, by how slow they were at first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_thread: Option<KernelThread>,
+    /// Pages that waited for the LRU when programs started, by how many of the pages that a program touched last could not be
+    /// migrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lru_add: Option<LruAdd>,
 }
 
 fn two_nodes() -> String {
@@ -42,7 +46,7 @@ fn two_nodes() -> String {
 impl Emulated {
     /// A kernel on two nodes, of which no more is known.
     pub fn on_two_nodes(kernel: &str) -> Emulated {
-        Emulated { kernel: kernel.into(), profile: two_nodes(), begins_on: 0, kernel_thread: None }
+        Emulated { kernel: kernel.into(), profile: two_nodes(), begins_on: 0, kernel_thread: None, lru_add: None }
     }
 
     /// The machine, where a figure is what the code of this kernel executes.
@@ -62,7 +66,12 @@ impl Emulated {
 /// What the program named `name` does on a kernel, seen after so many `seconds`, in order; runs differ by `seed`.
 pub fn trajectory(on: &Emulated, name: &str, seconds: &[f64], seed: u64) -> Result<Trajectory, String> {
     let spec = threads(name).ok_or_else(|| format!("there is no program `{name}`"))?;
-    let spec = NumaThreads { kernel_thread: on.kernel_thread, begins_on: on.begins_on, ..spec };
+    let spec = NumaThreads {
+        kernel_thread: on.kernel_thread,
+        begins_on: on.begins_on,
+        lru_add: on.lru_add,
+        ..spec
+    };
     let machine = on.machine()?;
     let run = Run {
         scenario: name.into(),
