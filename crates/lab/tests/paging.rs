@@ -194,9 +194,14 @@ fn writers(limits: &[u64], bytes: &str) -> Outcome {
     run(&scenario.run("mainline-6.18", 1, &machine, &settings).unwrap()).unwrap()
 }
 
+/// Pages that are dirty or being written.
 fn most_dirty(outcome: &Outcome) -> f64 {
-    let dirty = outcome.series.iter().filter(|sample| sample.name == "nr_dirty");
-    dirty.map(|sample| sample.value).fold(0.0, f64::max)
+    let of = |name: &str| {
+        let samples = outcome.series.iter().filter(|sample| sample.name == name);
+        samples.map(|sample| sample.value).collect::<Vec<_>>()
+    };
+    let both = of("nr_dirty").into_iter().zip(of("nr_writeback"));
+    both.map(|(dirty, writeback)| dirty + writeback).fold(0.0, f64::max)
 }
 
 #[test]
@@ -328,47 +333,61 @@ fn dirty_pages_are_written_for_reclaim_where_the_release_does_so_or_a_process_go
     }
 }
 
-/// Writes a second of a task that wants 125, beside one of another group that writes all it can and began so many milliseconds
-/// before, to a disk of 256 KiB a second; 32 MiB may be dirty.
-fn writes_beside_a_heavy_writer(begun_before: u64, wbt_lat_usec: &str) -> f64 {
+/// What a task that wants to write 125 times a second had written after each of `seconds`, beside one of another group that writes
+/// all it can and began 60 seconds before, to a disk of 256 KiB a second; 32 MiB may be dirty. Both write new files.
+fn writes_beside_a_heavy_writer(seconds: [u64; 4]) -> [f64; 4] {
     let mut machine = load_machine("epyc-7k62-vm").unwrap();
     machine.topology.cores_per_socket = 4;
     machine.topology.memory_mib_per_node = 4096;
     let Some(DeviceFigures::Disk(disk)) = machine.devices.get_mut("sata-ssd") else { panic!("a disk") };
     disk.write_mb_per_second.value = 0.262_144;
     (disk.write_iops_one.value, disk.write_iops_many.value) = (60.0, 64.0);
-    let workload = "files = \"sata-ssd\"\ncgroup_parent = [-1, -1]\nmilliseconds = 30000";
-    let writer =
-        "threads = 1\nobject = \"file\"\nwrite = true\npattern = { kind = \"sequential\" }\npages = 1";
+    let writer = "threads = 1\nobject = \"file\"\nwrite = true\nnew_file = true\npattern = { kind = \"sequential\" }\npages = 1";
     let heavy = format!("{writer}\ncgroup = 0\nmib = 1024\nbackground = true");
-    let light = format!("{writer}\ncgroup = 1\nmib = 256\nstart_milliseconds = {begun_before}");
-    let scenario = paging_scenario::scenario("epyc-7k62-vm", workload, &[&heavy, &light]);
-    let settings = [
-        ("vm.dirty_bytes", "33554432"),
-        ("vm.dirty_background_bytes", "16777216"),
-        ("queue/wbt_lat_usec", wbt_lat_usec),
-    ];
-    let settings = settings.map(|(name, value)| (name.to_string(), value.to_string()));
-    let mut run_of = scenario.run("6.18", 1, &machine, &BTreeMap::from(settings)).unwrap();
-    if let Workload::Paging(paging) = &mut run_of.workload {
-        paging.warm_milliseconds = begun_before;
-        if let DemandSpec::Groups(AccessGroups { groups }) = &mut paging.demand {
-            groups[0].compute_ns.value = 2000.0;
-            groups[1].compute_ns.value = 8e6;
+    let light = format!("{writer}\ncgroup = 1\nmib = 256\nstart_milliseconds = 60000");
+    let settings = [("vm.dirty_bytes", "33554432"), ("vm.dirty_background_bytes", "16777216")];
+    let settings = BTreeMap::from(settings.map(|(name, value)| (name.to_string(), value.to_string())));
+    seconds.map(|seconds| {
+        let workload =
+            format!("files = \"sata-ssd\"\ncgroup_parent = [-1, -1]\nmilliseconds = {}", seconds * 1000);
+        let scenario = paging_scenario::scenario("epyc-7k62-vm", &workload, &[&heavy, &light]);
+        let mut run_of = scenario.run("6.18", 1, &machine, &settings).unwrap();
+        if let Workload::Paging(paging) = &mut run_of.workload {
+            paging.warm_milliseconds = 60_000;
+            if let DemandSpec::Groups(AccessGroups { groups }) = &mut paging.demand {
+                groups[0].compute_ns.value = 2000.0;
+                groups[1].compute_ns.value = 8e6;
+            }
         }
-    }
-    run(&run_of).unwrap().get(metric::TRANSACTIONS).unwrap() / 30.0
+        run(&run_of).unwrap().get(metric::TRANSACTIONS).unwrap()
+    })
 }
 
-/// Published: 4.4 to 6.1 writes a second in five runs, once the heavy writer had made as much dirty as may be; when that was is not
-/// told. Begun 4 to 10 seconds after it, as here, the light one gets 3.4 to 9.3; begun earlier, 9 to 12, and after a minute 53. All of its pages are under way to the disk by then, and those of the other writer wait behind them. With blk-wbt they
-/// have to wait for a few requests only.
+/// A new group's flusher begins with the rate of a fast disk, so its task goes on as if alone, until all that may be dirty is. Then
+/// nothing of it is written for long, as its pages wait behind an extent of the other group, and it may dirty next to nothing. After
+/// a minute and after two it has come as far as in the recorded kernels. (Published without the time that it took: 5.1 writes
+/// a second.)
 #[test]
-fn a_writer_waits_behind_another_group_s_where_nobody_holds_flushers_back() {
-    let rates = [4000, 6000, 8000, 10_000].map(|begun| writes_beside_a_heavy_writer(begun, "0"));
-    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-    assert!((5.1 * 0.75..5.1 * 1.25).contains(&mean), "{rates:?}");
-    assert!(writes_beside_a_heavy_writer(60_000, "2000") > 50.0);
+fn a_light_writer_waits_as_in_recorded_kernels() {
+    let recorded = include_str!("../../../data/recordings/dirty-neighbour/writes.csv");
+    let recorded = |seconds: u64| {
+        let rows =
+            recorded.lines().skip(1).map(|row| row.rsplit(',').map(str::to_string).collect::<Vec<_>>());
+        let at = rows.filter(|row| row[1] == (seconds * 1000).to_string());
+        let writes: Vec<f64> = at.map(|row| row[0].parse().unwrap()).collect();
+        assert_eq!(writes.len(), 25);
+        writes.iter().copied().fold(f64::MAX, f64::min)..=writes.iter().copied().fold(0.0, f64::max)
+    };
+    let own = writes_beside_a_heavy_writer([10, 30, 60, 120]);
+    assert!(own[0] > 1200.0, "{own:?}: as if alone");
+    assert!(own[2] - own[1] < 30.0 * 25.0, "{own:?}: it stands still");
+    for (own, seconds) in [(own[2], 60), (own[3], 120)] {
+        assert!(
+            recorded(seconds).contains(&own),
+            "{own} writes in {seconds} s, kernels {:?}",
+            recorded(seconds)
+        );
+    }
 }
 
 /// Two processes with more memory than there is, the rest of it a file, where what was used within five seconds stays.

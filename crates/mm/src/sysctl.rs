@@ -522,7 +522,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "queue/wbt_lat_usec",
         default: "2000",
         accepts: "0 (off, as in kernels without CONFIG_BLK_WBT), or any other number (on)",
-        description: "whether flushers have no more than 4 requests under way, 8 while reclaim waits (blk-wbt)",
+        description: "whether flushers have no more than 4 requests under way, 8 while reclaim waits, 16 while writers do (blk-wbt)",
         apply: Apply::Number(|s, value| assign(&mut s.wbt_lat_usec, value, 0..=u64::MAX)),
     },
     Setting {

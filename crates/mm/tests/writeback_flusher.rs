@@ -180,3 +180,30 @@ proptest! {
         prop_assert_eq!(written, dirty.into_iter().collect::<Vec<_>>());
     }
 }
+
+/// Requests of an extent belong together where blocks are chosen as pages are written; what is written again has blocks.
+#[test]
+fn new_pages_are_written_extent_by_extent() {
+    let mut host = Host::new();
+    let file = host.mm.open_file();
+    host.mm.set_delayed_allocation(file);
+    let mut extents = |host: &mut Host, pages: &[std::ops::Range<u32>]| {
+        for pages in pages {
+            host.write(Memcg::ROOT, file, pages.clone());
+        }
+        host.mm.wakeup_flusher_threads();
+        let mut flusher = host.mm.start_flusher(host.machine.now(CPU)).unwrap();
+        let mut extents = Vec::new();
+        while flusher.step(&mut host.mm, host.machine.now(CPU), 32) == Flush::Request {
+            let writes = host.mm.take_submitted_writes();
+            extents.push((flusher.extent(), writes.len()));
+            writes.into_iter().for_each(|id| host.mm.end_write(&mut host.machine, CPU, id));
+        }
+        extents
+    };
+    let first = extents(&mut host, &[0..50, 60..70]);
+    assert_eq!(first, [(Some(1), 32), (Some(1), 18), (Some(2), 10)]);
+    // The hole in between is new, its neighbours are not.
+    let second = extents(&mut host, &[40..65]);
+    assert_eq!(second, [(None, 10), (Some(1), 10), (None, 5)]);
+}

@@ -1,27 +1,53 @@
 //! Flushers on the CPUs of a simulation: each on one that is idle when it is woken, or else where it was woken, taking turns with
 //! the threads there.
 //!
-//! Flushers have few requests under way at a time, so that others need not wait for long behind them
-//! (`block/blk-wbt.c`: `calc_wb_limits`, of a depth of 16 requests). Where that is off, in kernels without `CONFIG_BLK_WBT` or by
-//! `queue/wbt_lat_usec`, they have all that the queue holds, and who writes next waits behind them.
+//! ```text
+//!   running   ┌─ in line for a slot: the first gets the next one, and goes to the end of the line with it
+//!             ▼
+//!   flusher, flusher, flusher ──► slots of the device ──► request done ──► its folios are clean
+//!                                 (4, 8 or all)                            or those of its extent, with the last of its requests
+//! ```
+//!
+//! Flushers have few requests under way at a time, so that others need not wait for long behind them, but for a second after a
+//! task that writes was held back (`block/blk-wbt.c`: `calc_wb_limits`, of a depth of 16 requests; `get_limit`). Where that is off, in kernels without `CONFIG_BLK_WBT` or by
+//! `queue/wbt_lat_usec`, they have all that the queue holds, and who writes next waits behind them. Who finds no slot waits in line
+//! (`block/blk-rq-qos.c`: `rq_qos_wait`).
 
 use super::system::System;
 use machine::{Cpu, Time};
+use mm::folio::FolioId;
 use mm::writeback::{Flush, Flusher};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// Requests of flushers that are under way at most, if nobody waits for memory.
 const WB_BACKGROUND: usize = 4;
 /// The same while reclaim waits for what is written.
 const WB_NORMAL: usize = 8;
+/// The same while tasks are held back that make pages dirty (`RWB_DEF_DEPTH`).
+const DEPTH: usize = 16;
+
+/// Folios whose writeback ends at the same time.
+#[derive(Default)]
+pub(super) struct Written {
+    pub folios: Vec<FolioId>,
+    pub at: Time,
+}
+
+/// A flusher at work.
+struct Running {
+    flusher: Flusher,
+    cpu: Cpu,
+    /// The extent that it is writing, and what has been submitted of it.
+    extent: Option<u64>,
+    submitted: Written,
+}
 
 /// Flushers that run, and what they have submitted.
 #[derive(Default)]
 pub(super) struct Flushers {
-    running: Vec<(Flusher, Cpu)>,
-    /// When requests that are under way complete.
-    under_way: BinaryHeap<Reverse<Time>>,
+    /// Who waits for longest is the first.
+    running: Vec<Running>,
+    /// When requests that are under way complete, the next one first.
+    under_way: Vec<Time>,
 }
 
 impl Flushers {
@@ -29,9 +55,9 @@ impl Flushers {
     pub fn wake(&mut self, system: &mut System, cpu: Cpu, now: Time) {
         while let Some(flusher) = system.mm.start_flusher(now) {
             let idle = system.machine.topology.all_cpus().find(|&cpu| !system.is_busy(cpu));
-            let at = idle.unwrap_or(cpu);
-            self.running.push((flusher, at));
-            system.wake(at, now);
+            let cpu = idle.unwrap_or(cpu);
+            self.running.push(Running { flusher, cpu, extent: None, submitted: Written::default() });
+            system.wake(cpu, now);
         }
     }
 
@@ -40,41 +66,65 @@ impl Flushers {
         !self.running.is_empty()
     }
 
-    /// Notes when a request completes that was submitted after [`Flushers::step`].
-    pub fn submitted(&mut self, completion: Time) {
-        self.under_way.push(Reverse(completion));
-    }
-
     /// When a flusher on `cpu` may go on; never if none is there.
     pub fn ready_at(&self, system: &System, cpu: Cpu) -> Time {
-        let own = self.running.iter().filter(|(_, at)| *at == cpu);
-        own.map(|(flusher, _)| self.slot_at(system, flusher)).min().unwrap_or(Time::NEVER)
+        let now = system.machine.now(cpu);
+        let own = (0..self.running.len()).filter(|&place| self.running[place].cpu == cpu);
+        own.map(|place| self.slot_at(system, place, now)).min().unwrap_or(Time::NEVER)
     }
 
-    /// When it may submit a request.
-    fn slot_at(&self, system: &System, flusher: &Flusher) -> Time {
+    /// When there is a slot for the flusher at this place in line, as it looks at `now`.
+    fn slot_at(&self, system: &System, place: usize, now: Time) -> Time {
         let settings = system.mm.settings();
         let most = match settings.wbt_lat_usec {
             0 => settings.nr_requests as usize,
-            _ if flusher.is_urgent() => WB_NORMAL,
+            _ if system.mm.has_recent_wait(now) => DEPTH,
+            _ if self.running[place].flusher.is_urgent() => WB_NORMAL,
             _ => WB_BACKGROUND,
         };
-        match self.under_way.peek() {
-            Some(&Reverse(earliest)) if self.under_way.len() >= most => earliest,
-            _ => Time::ZERO,
+        match (self.under_way.len() + place + 1).checked_sub(most.max(1)) {
+            None | Some(0) => Time::ZERO,
+            // Those in front take a slot each; behind more of them than there are slots, one looks again.
+            Some(earlier) => {
+                self.under_way.get(earlier - 1).or(self.under_way.last()).copied().unwrap_or_default()
+            }
         }
     }
 
-    /// Has the flusher on `cpu` submit a request, if one is there and may; requests have `most` pages at most.
-    pub fn step(&mut self, system: &mut System, cpu: Cpu, most: u64) {
+    /// Has the flusher on `cpu` choose a request, if one is there and may; requests have `most` pages at most. What it has finished
+    /// with is returned.
+    pub fn step(&mut self, system: &mut System, cpu: Cpu, most: u64) -> Written {
         let now = system.machine.now(cpu);
-        while self.under_way.peek().is_some_and(|&Reverse(completion)| completion <= now) {
-            self.under_way.pop();
+        let done = self.under_way.partition_point(|&completion| completion <= now);
+        self.under_way.drain(..done);
+        let is_ready =
+            |&place: &usize| self.running[place].cpu == cpu && self.slot_at(system, place, now) <= now;
+        let Some(place) = (0..self.running.len()).find(is_ready) else { return Written::default() };
+        let mut running = self.running.remove(place);
+        if running.flusher.step(&mut system.mm, now, most) == Flush::Done {
+            // Everybody behind it moves up.
+            self.running[place..].iter().for_each(|other| system.wake(other.cpu, now));
+            return running.submitted;
         }
-        let ready = |(flusher, at): &(Flusher, Cpu)| *at == cpu && self.slot_at(system, flusher) <= now;
-        let Some(index) = self.running.iter().position(ready) else { return };
-        if self.running[index].0.step(&mut system.mm, now, most) == Flush::Done {
-            self.running.remove(index);
+        let extent = running.flusher.extent();
+        let goes_on = extent.is_some() && extent == running.extent;
+        let finished = if goes_on { Written::default() } else { std::mem::take(&mut running.submitted) };
+        running.extent = extent;
+        self.running.push(running);
+        finished
+    }
+
+    /// Notes when the request completes that was chosen last, of these folios; those whose writeback ends with it are returned.
+    pub fn submitted(&mut self, folios: Vec<FolioId>, completion: Time) -> Written {
+        let place = self.under_way.partition_point(|&other| other <= completion);
+        self.under_way.insert(place, completion);
+        match self.running.last_mut() {
+            Some(Running { extent: Some(_), submitted, .. }) => {
+                submitted.folios.extend(folios);
+                submitted.at = submitted.at.max(completion);
+                Written::default()
+            }
+            _ => Written { folios, at: completion },
         }
     }
 }

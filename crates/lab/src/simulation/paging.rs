@@ -15,7 +15,7 @@
 //! What a RAM disk or zram holds is memory of the machine: pages are set aside for it as it fills. So are pages that the
 //! kernel and programs hold that are not modelled.
 
-use super::flushers::Flushers;
+use super::flushers::{Flushers, Written};
 use super::kswapd::Kswapds;
 use super::system::{Program, Step, System};
 use super::{Stream, boot, stream};
@@ -235,6 +235,9 @@ impl PagingProgram {
             if spec.large_folios {
                 system.mm.set_large_folios(id);
             }
+            if file.new {
+                system.mm.set_delayed_allocation(id);
+            }
             let descriptors = match file.descriptor {
                 Descriptor::Shared => 1,
                 Descriptor::PerThread => layout.threads.len(),
@@ -376,10 +379,14 @@ impl PagingProgram {
         if is_done_by_cpu(service, now) {
             files.into_iter().for_each(|id| system.mm.end_write(&mut system.machine, cpu, id));
         } else {
-            self.flushers.submitted(service.completion);
-            let written = |id| Reverse((service.completion, Completion::Written(id)));
-            self.completions.extend(files.into_iter().map(written));
+            let written = self.flushers.submitted(files, service.completion);
+            self.await_writes(written);
         }
+    }
+
+    /// Notes when folios will have been written.
+    fn await_writes(&mut self, Written { folios, at }: Written) {
+        self.completions.extend(folios.into_iter().map(|id| Reverse((at, Completion::Written(id)))));
     }
 
     /// Has the swap device read what faults and khugepaged want of it.
@@ -681,7 +688,8 @@ impl Program for PagingProgram {
             return Step::Again;
         }
         if system.may_share(cpu) {
-            self.flushers.step(system, cpu, self.request_pages);
+            let written = self.flushers.step(system, cpu, self.request_pages);
+            self.await_writes(written);
             self.submit_writes(system, cpu);
         }
         let thread = match self.choose(cpu, now) {

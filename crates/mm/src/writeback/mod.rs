@@ -23,6 +23,7 @@ use crate::xarray::FileId;
 use machine::{PageSize, Time};
 use policy::{BANDWIDTH_INTERVAL, COMPLETIONS_PERIOD, DirtyThrottleControl, Proportion, Rates};
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
 mod flusher;
 pub mod policy;
@@ -58,6 +59,32 @@ struct DirtyFile {
     writeback_index: u32,
     /// Folios under writeback.
     under_writeback: u32,
+    /// Where its blocks are, if it was not all on the device from the start.
+    blocks: Option<Blocks>,
+}
+
+impl DirtyFile {
+    /// Blocks of these pages have been chosen.
+    fn allocate_blocks(&mut self, pages: Range<u32>) {
+        if let Some(blocks) = &mut self.blocks {
+            blocks.add(pages);
+        }
+    }
+}
+
+/// Pages of a file that have blocks on its device: a bit each.
+#[derive(Clone, Debug, Default)]
+struct Blocks(Vec<u64>);
+
+impl Blocks {
+    fn has(&self, page: u32) -> bool {
+        self.0.get(page as usize / 64).is_some_and(|bits| bits >> (page % 64) & 1 == 1)
+    }
+
+    fn add(&mut self, pages: Range<u32>) {
+        self.0.resize(self.0.len().max(pages.end.div_ceil(64) as usize), 0);
+        pages.for_each(|page| self.0[page as usize / 64] |= 1 << (page % 64));
+    }
 }
 
 /// A flusher's files and rates (`struct bdi_writeback`).
@@ -214,6 +241,8 @@ pub(crate) struct Writeback {
     /// By memory cgroup, the machine's first.
     wbs: Vec<Option<Box<Wb>>>,
     domains: Vec<Option<Domain>>,
+    /// When a task was last made to wait, jiffies.
+    last_bdp_sleep: Option<u64>,
 }
 
 impl Writeback {
@@ -254,6 +283,11 @@ impl Writeback {
 }
 
 impl MemoryManager {
+    /// A file has nothing on its device yet: its file system chooses blocks when pages are written there (delayed allocation).
+    pub fn set_delayed_allocation(&mut self, file: FileId) {
+        self.writeback.file(file).blocks = Some(Blocks::default());
+    }
+
     /// Notes that a folio of a file differs from its device; whether it did not before.
     pub(crate) fn mark_dirty(&mut self, now: Time, id: FolioId) -> bool {
         let flags = &mut self.folios.flags[id];

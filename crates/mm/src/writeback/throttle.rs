@@ -156,8 +156,18 @@ impl MemoryManager {
         if task_ratelimit == 0 && wb_dirty > policy::wb_stat_error(self.online_cpus()) {
             task.at_limit = Some((owner, pages));
         }
+        if verdict.pause <= 0 {
+            return None;
+        }
+        self.writeback.last_bdp_sleep = Some(now);
         // A timer never fires early, so it takes the tick after.
-        (verdict.pause > 0).then(|| time_of(now + verdict.pause as u64 + 1))
+        Some(time_of(now + verdict.pause as u64 + 1))
+    }
+
+    /// Whether a task has been made to wait within the last second: block devices take more of flushers then (block/blk-wbt.c:
+    /// `wb_recent_wait`).
+    pub fn has_recent_wait(&self, now: Time) -> bool {
+        self.writeback.last_bdp_sleep.is_some_and(|slept| jiffies_at(now) < slept + HZ)
     }
 
     /// The limit of a domain follows, and the rate of its tasks.

@@ -64,6 +64,9 @@ crate::keys! {
         /// Whether accesses write: to memory, or whole pages of a file.
         #[serde(default)]
         pub write: bool,
+        /// Whether what it writes is new, as a log or a copy is: the file system has not chosen blocks for it yet (delayed allocation).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub new_file: bool,
         /// The part of the object that is of interest at a time, MiB; the whole if not given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub window_mib: Option<u64> => MIB,
@@ -231,6 +234,7 @@ impl AccessGroups {
                             pages: group.mib * MIB_PAGES,
                             advice: group.advice,
                             descriptor: Descriptor::PerThread,
+                            new: group.new_file,
                         }),
                         Object::Memory => {
                             layout
@@ -279,6 +283,9 @@ impl AccessGroup {
         }
         if u64::from(self.pages) > self.window_pages() {
             return Err(SpecError::new("pages", self.pages, "no more pages than window_mib, or mib, has"));
+        }
+        if self.new_file && !(self.write && self.object == Object::File) {
+            return Err(SpecError::new("new_file", true, "false where no file is written"));
         }
         let goes_on = self.object == Object::Memory && self.pattern != Pattern::Once;
         if goes_on && !SOME_NANOSECONDS.contain(self.compute_ns.value) {
@@ -387,7 +394,8 @@ mod tests {
         let mut demand = spec.demand(stream).unwrap();
         assert_eq!(
             demand.layout().files,
-            [File { pages: 256_000, advice: Advice::Random, descriptor: Descriptor::PerThread }; 3]
+            [File { pages: 256_000, advice: Advice::Random, descriptor: Descriptor::PerThread, new: false };
+                3]
         );
         assert_eq!(demand.layout().threads[2], Thread { outstanding: 128, ..Thread::of(0) });
         assert_eq!(demand.next(1), Some(Operation::Compute { nanoseconds: 500 }));
@@ -491,6 +499,8 @@ mod tests {
             AccessGroups { groups: vec![group] }.check().err().map(|error| error.key)
         };
         assert_eq!((endless("uniform"), endless("once")), (refused("compute_ns"), None));
+        assert_eq!(key("new_file = true\npattern = { kind = \"once\" }"), refused("new_file"));
+        assert_eq!(key("new_file = true\nwrite = true\npattern = { kind = \"once\" }"), None);
         assert_eq!(key("pages = 600\npattern = { kind = \"uniform\" }"), refused("pages"));
         assert_eq!(AccessGroups { groups: vec![] }.check().unwrap_err().key, "groups");
     }

@@ -134,6 +134,7 @@ impl RecordedBuild {
                     pages: tree_pages,
                     advice: Advice::Random,
                     descriptor: Descriptor::Shared,
+                    new: false,
                 }],
                 regions: (0..self.jobs)
                     .map(|process| Region { pages: largest.unwrap_or(0), process })

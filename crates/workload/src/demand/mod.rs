@@ -95,6 +95,8 @@ pub struct File {
     pub advice: Advice,
     /// Who reads it through the same descriptor, and so what readahead takes for one stream.
     pub descriptor: Descriptor,
+    /// It is made by who writes it: nothing of it is on the device before.
+    pub new: bool,
 }
 
 /// How threads open a file.

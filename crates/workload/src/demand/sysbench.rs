@@ -129,8 +129,12 @@ impl SysbenchReadOnly {
         let leaves = self.leaves();
         let slots = (self.buffer_pool_mib << 20) / 16384;
         // InnoDB opens a table's file once and gives no advice on it.
-        let file =
-            File { pages: leaves * LEAF_PAGES, advice: Advice::Normal, descriptor: Descriptor::Shared };
+        let file = File {
+            pages: leaves * LEAF_PAGES,
+            advice: Advice::Normal,
+            descriptor: Descriptor::Shared,
+            new: false,
+        };
         Ok(SysbenchDemand {
             layout: Layout {
                 processes: vec![Process { group: 0 }],

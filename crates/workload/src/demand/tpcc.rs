@@ -287,7 +287,7 @@ impl StockLevel {
 /// A file of WiredTiger: opened once for all threads, read with `pread`, without advice (`access_pattern_hint` is `none`
 /// by default; os_posix/os_fs.c, `__posix_open_file`).
 fn file(pages: u64) -> File {
-    File { pages, advice: Advice::Normal, descriptor: Descriptor::Shared }
+    File { pages, advice: Advice::Normal, descriptor: Descriptor::Shared, new: false }
 }
 
 /// Items in the last orders of a district.

@@ -46,7 +46,13 @@ fn two_nodes() -> String {
 impl Emulated {
     /// A kernel on two nodes, of which no more is known.
     pub fn on_two_nodes(kernel: &str) -> Emulated {
-        Emulated { kernel: kernel.into(), profile: two_nodes(), begins_on: 0, kernel_thread: None, lru_add: None }
+        Emulated {
+            kernel: kernel.into(),
+            profile: two_nodes(),
+            begins_on: 0,
+            kernel_thread: None,
+            lru_add: None,
+        }
     }
 
     /// The machine, where a figure is what the code of this kernel executes.
@@ -66,12 +72,8 @@ impl Emulated {
 /// What the program named `name` does on a kernel, seen after so many `seconds`, in order; runs differ by `seed`.
 pub fn trajectory(on: &Emulated, name: &str, seconds: &[f64], seed: u64) -> Result<Trajectory, String> {
     let spec = threads(name).ok_or_else(|| format!("there is no program `{name}`"))?;
-    let spec = NumaThreads {
-        kernel_thread: on.kernel_thread,
-        begins_on: on.begins_on,
-        lru_add: on.lru_add,
-        ..spec
-    };
+    let spec =
+        NumaThreads { kernel_thread: on.kernel_thread, begins_on: on.begins_on, lru_add: on.lru_add, ..spec };
     let machine = on.machine()?;
     let run = Run {
         scenario: name.into(),
