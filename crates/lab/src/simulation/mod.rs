@@ -173,7 +173,8 @@ pub fn run(run: &Run) -> Result<Outcome, RunError> {
     }
 }
 
-/// Runs an endless program: a quarter of the time as warm-up, then `warmed_up` is called, then measured.
+/// Runs a program: a quarter of the time as warm-up, then `warmed_up` is called, then measured until the time is over or the program
+/// has finished.
 /// Returns what was measured and from when on.
 fn measure<P: Program>(
     system: &mut System,
@@ -187,6 +188,7 @@ fn measure<P: Program>(
     warmed_up(program);
     let end = warm + Time::from_nanoseconds(milliseconds * 1_000_000);
     system.run(program, end);
+    let end = if program.is_finished() { system.latest().min(end) } else { end };
     (system.outcome(end), warm)
 }
 

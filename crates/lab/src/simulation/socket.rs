@@ -19,7 +19,7 @@ use rand::RngExt;
 use rand_distr::LogNormal;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
-use workload::keys::{Bounds, CPUS, MICROSECONDS, MILLISECONDS};
+use workload::keys::{Bounds, CPUS, MICROSECONDS, MILLISECONDS, TIMES};
 
 workload::keys! {
     /// A socket workload as scenarios describe it.
@@ -38,7 +38,10 @@ workload::keys! {
         pub swap_every_us: u64 => MICROSECONDS,
         /// Cache misses among references that have nothing to do with the pages, percent.
         pub background_miss: f64 => Bounds::new(0.0, 100.0, "per cent"),
-        /// Virtual milliseconds measured, after a quarter of that as warm-up.
+        /// Messages of all pairs with which the measured time ends, as that of a benchmark does which sends a fixed amount.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub messages: Option<u64> => TIMES,
+        /// Virtual milliseconds measured, at most if there are `messages`, after a quarter of that as warm-up.
         pub milliseconds: u64 => MILLISECONDS,
     }
 }
@@ -81,6 +84,8 @@ pub struct SocketStreams {
     pairs: Vec<Pair>,
     pair_of: Vec<Option<usize>>,
     caches: Vec<CacheModel>,
+    /// Warm-up is over.
+    measuring: bool,
     /// Messages received.
     pub received: u64,
     /// Cache references and misses for page contents.
@@ -119,7 +124,7 @@ impl SocketStreams {
             })
             .collect();
         let caches = vec![CacheModel::new(topology.last_level_bytes()); sockets];
-        SocketStreams { spec, pairs, pair_of, caches, received: 0, references: 0, misses: 0 }
+        SocketStreams { spec, pairs, pair_of, caches, measuring: false, received: 0, references: 0, misses: 0 }
     }
 
     /// Starts the writers.
@@ -131,6 +136,7 @@ impl SocketStreams {
 
     /// Forgets what was counted during warm-up.
     pub fn start_measuring(&mut self) {
+        self.measuring = true;
         (self.received, self.references, self.misses) = (0, 0, 0);
     }
 
@@ -245,6 +251,6 @@ impl Program for SocketStreams {
     }
 
     fn is_finished(&self) -> bool {
-        false
+        self.measuring && self.spec.messages.is_some_and(|messages| self.received >= messages)
     }
 }
