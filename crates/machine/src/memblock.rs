@@ -173,7 +173,11 @@ impl Memblock {
         }
         let known = self.zones.last().map(|zone| u16::from(zone.node.0) + 1);
         if known.is_some_and(|known| known != u16::from(nodes)) {
-            return wrong("zones", known?.into(), "zones of each node, from the first on");
+            return wrong(
+                "zones, nodes in all",
+                known?.into(),
+                "as many nodes as the machine has, each with one zone at least",
+            );
         }
         None
     }

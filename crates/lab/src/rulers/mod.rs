@@ -124,7 +124,7 @@ impl Policy {
         kernel!("rfc1-cls", "classic LRU with patch 1 of the refault-distance series"),
         kernel!("rfc6", "multi-gen LRU with all of the refault-distance series, as intended"),
         kernel!("g67", "Linux 6.7 to 6.13, multi-gen LRU"),
-        kernel!("g614", "Linux 6.14 and later, multi-gen LRU"),
+        kernel!("g614", "Linux 6.14 to 6.16, multi-gen LRU"),
         kernel!("g72", "Linux 7.2, multi-gen LRU"),
     ];
 

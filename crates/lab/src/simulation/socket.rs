@@ -124,7 +124,16 @@ impl SocketStreams {
             })
             .collect();
         let caches = vec![CacheModel::new(topology.last_level_bytes()); sockets];
-        SocketStreams { spec, pairs, pair_of, caches, measuring: false, received: 0, references: 0, misses: 0 }
+        SocketStreams {
+            spec,
+            pairs,
+            pair_of,
+            caches,
+            measuring: false,
+            received: 0,
+            references: 0,
+            misses: 0,
+        }
     }
 
     /// Starts the writers.
