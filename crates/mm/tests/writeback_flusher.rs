@@ -187,10 +187,7 @@ fn new_pages_are_written_extent_by_extent() {
     let mut host = Host::new();
     let file = host.mm.open_file();
     host.mm.set_delayed_allocation(file);
-    let mut extents = |host: &mut Host, pages: &[std::ops::Range<u32>]| {
-        for pages in pages {
-            host.write(Memcg::ROOT, file, pages.clone());
-        }
+    let extents = |host: &mut Host| {
         host.mm.wakeup_flusher_threads();
         let mut flusher = host.mm.start_flusher(host.machine.now(CPU)).unwrap();
         let mut extents = Vec::new();
@@ -201,9 +198,12 @@ fn new_pages_are_written_extent_by_extent() {
         }
         extents
     };
-    let first = extents(&mut host, &[0..50, 60..70]);
+    host.write(Memcg::ROOT, file, 0..50);
+    host.write(Memcg::ROOT, file, 60..70);
+    let first = extents(&mut host);
     assert_eq!(first, [(Some(1), 32), (Some(1), 18), (Some(2), 10)]);
     // The hole in between is new, its neighbours are not.
-    let second = extents(&mut host, &[40..65]);
+    host.write(Memcg::ROOT, file, 40..65);
+    let second = extents(&mut host);
     assert_eq!(second, [(None, 10), (Some(1), 10), (None, 5)]);
 }
