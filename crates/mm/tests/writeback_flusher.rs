@@ -181,29 +181,28 @@ proptest! {
     }
 }
 
-/// Requests of an extent belong together where blocks are chosen as pages are written; what is written again has blocks.
+/// Where blocks are chosen as pages are written, the writeback of an extent's pages ends with its last request; what is written again
+/// has blocks.
 #[test]
 fn new_pages_are_written_extent_by_extent() {
     let mut host = Host::new();
     let file = host.mm.open_file();
     host.mm.set_delayed_allocation(file);
-    let extents = |host: &mut Host| {
+    let requests = |host: &mut Host| {
         host.mm.wakeup_flusher_threads();
         let mut flusher = host.mm.start_flusher(host.machine.now(CPU)).unwrap();
-        let mut extents = Vec::new();
+        let mut requests = Vec::new();
         while flusher.step(&mut host.mm, host.machine.now(CPU), 32) == Flush::Request {
             let writes = host.mm.take_submitted_writes();
-            extents.push((flusher.extent(), writes.len()));
+            requests.push((writes.len(), flusher.ends_writeback()));
             writes.into_iter().for_each(|id| host.mm.end_write(&mut host.machine, CPU, id));
         }
-        extents
+        requests
     };
     host.write(Memcg::ROOT, file, 0..50);
     host.write(Memcg::ROOT, file, 60..70);
-    let first = extents(&mut host);
-    assert_eq!(first, [(Some(1), 32), (Some(1), 18), (Some(2), 10)]);
-    // The hole in between is new, its neighbours are not.
+    assert_eq!(requests(&mut host), [(32, false), (18, true), (10, true)]);
+    // The hole between 50 and 60 is new, its neighbours are not.
     host.write(Memcg::ROOT, file, 40..65);
-    let second = extents(&mut host);
-    assert_eq!(second, [(None, 10), (Some(1), 10), (None, 5)]);
+    assert_eq!(requests(&mut host), [(10, true), (10, true), (5, true)]);
 }

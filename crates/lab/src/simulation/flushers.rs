@@ -36,9 +36,8 @@ pub(super) struct Written {
 struct Running {
     flusher: Flusher,
     cpu: Cpu,
-    /// The extent that it is writing, and what has been submitted of it.
-    extent: Option<u64>,
-    submitted: Written,
+    /// What it has submitted of an extent that it has not submitted all of.
+    extent: Written,
 }
 
 /// Flushers that run, and what they have submitted.
@@ -56,7 +55,7 @@ impl Flushers {
         while let Some(flusher) = system.mm.start_flusher(now) {
             let idle = system.machine.topology.all_cpus().find(|&cpu| !system.is_busy(cpu));
             let cpu = idle.unwrap_or(cpu);
-            self.running.push(Running { flusher, cpu, extent: None, submitted: Written::default() });
+            self.running.push(Running { flusher, cpu, extent: Written::default() });
             system.wake(cpu, now);
         }
     }
@@ -91,40 +90,32 @@ impl Flushers {
         }
     }
 
-    /// Has the flusher on `cpu` choose a request, if one is there and may; requests have `most` pages at most. What it has finished
-    /// with is returned.
-    pub fn step(&mut self, system: &mut System, cpu: Cpu, most: u64) -> Written {
+    /// Has the flusher on `cpu` choose a request, if one is there and may; requests have `most` pages at most.
+    pub fn step(&mut self, system: &mut System, cpu: Cpu, most: u64) {
         let now = system.machine.now(cpu);
         let done = self.under_way.partition_point(|&completion| completion <= now);
         self.under_way.drain(..done);
         let is_ready =
             |&place: &usize| self.running[place].cpu == cpu && self.slot_at(system, place, now) <= now;
-        let Some(place) = (0..self.running.len()).find(is_ready) else { return Written::default() };
+        let Some(place) = (0..self.running.len()).find(is_ready) else { return };
         let mut running = self.running.remove(place);
         if running.flusher.step(&mut system.mm, now, most) == Flush::Done {
             // Everybody behind it moves up.
             self.running[place..].iter().for_each(|other| system.wake(other.cpu, now));
-            return running.submitted;
+        } else {
+            self.running.push(running);
         }
-        let extent = running.flusher.extent();
-        let goes_on = extent.is_some() && extent == running.extent;
-        let finished = if goes_on { Written::default() } else { std::mem::take(&mut running.submitted) };
-        running.extent = extent;
-        self.running.push(running);
-        finished
     }
 
     /// Notes when the request completes that was chosen last, of these folios; those whose writeback ends with it are returned.
     pub fn submitted(&mut self, folios: Vec<FolioId>, completion: Time) -> Written {
         let place = self.under_way.partition_point(|&other| other <= completion);
         self.under_way.insert(place, completion);
-        match self.running.last_mut() {
-            Some(Running { extent: Some(_), submitted, .. }) => {
-                submitted.folios.extend(folios);
-                submitted.at = submitted.at.max(completion);
-                Written::default()
-            }
-            _ => Written { folios, at: completion },
-        }
+        let Some(Running { flusher, extent, .. }) = self.running.last_mut() else {
+            return Written { folios, at: completion };
+        };
+        extent.folios.extend(folios);
+        extent.at = extent.at.max(completion);
+        if flusher.ends_writeback() { std::mem::take(extent) } else { Written::default() }
     }
 }

@@ -688,8 +688,7 @@ impl Program for PagingProgram {
             return Step::Again;
         }
         if system.may_share(cpu) {
-            let written = self.flushers.step(system, cpu, self.request_pages);
-            self.await_writes(written);
+            self.flushers.step(system, cpu, self.request_pages);
             self.submit_writes(system, cpu);
         }
         let thread = match self.choose(cpu, now) {

@@ -57,18 +57,8 @@ struct Slice {
     /// Where it began; once past the end it goes on from the start up to here.
     begin: u32,
     wrapped: bool,
-    /// That of the last request, if its pages had no blocks before.
-    extent: Option<Extent>,
-}
-
-/// Pages whose blocks are chosen together.
-#[derive(Clone, Copy, Debug)]
-struct Extent {
-    /// Of all that this run of the flusher has written.
-    number: u64,
-    pages: u64,
-    /// The page behind it.
-    end: u32,
+    /// Pages that are left of an extent whose blocks have been chosen.
+    extent_left: u64,
 }
 
 /// A walk over the files in `b_io`.
@@ -100,8 +90,6 @@ pub struct Flusher {
     done: Option<Reason>,
     slice: Option<Slice>,
     pass: Option<Pass>,
-    /// How many extents it has written.
-    extents: u64,
 }
 
 impl Flusher {
@@ -110,10 +98,10 @@ impl Flusher {
         self.work.is_some_and(|work| work.reason == Reason::Vmscan)
     }
 
-    /// The extent that the last request is part of, by a number: the writeback of its pages ends with the extent's last request. None
-    /// where blocks were there before, and it ends with the request.
-    pub fn extent(&self) -> Option<u64> {
-        Some(self.slice?.extent?.number)
+    /// Whether the writeback of pages ends with the last request, for those of requests before it too that are in the same extent. It
+    /// does not where blocks were chosen for more.
+    pub fn ends_writeback(&self) -> bool {
+        self.slice.is_none_or(|slice| slice.extent_left == 0)
     }
 
     /// Submits a request, or ends. `most` pages are what a request may have.
@@ -122,7 +110,7 @@ impl Flusher {
         mm.writeback.wb(self.wb).catch_up(now);
         loop {
             if let Some(slice) = &mut self.slice {
-                if mm.write_run(slice, most, &mut self.extents) {
+                if mm.write_run(slice, most) {
                     let wb = mm.writeback.wb(self.wb);
                     if now > wb.updated + BANDWIDTH_INTERVAL {
                         wb.update_bandwidth(now);
@@ -187,9 +175,9 @@ impl Flusher {
                     let dirty = mm.writeback.file(file);
                     dirty.listed = Listed::Writing;
                     let index = dirty.writeback_index;
-                    let wrapped = index == 0;
+                    let (begin, wrapped) = (index, index == 0);
                     self.slice =
-                        Some(Slice { file, left: pages, pages, index, begin: index, wrapped, extent: None });
+                        Some(Slice { file, left: pages, pages, index, begin, wrapped, extent_left: 0 });
                     return true;
                 }
                 self.pass = None;
@@ -293,7 +281,7 @@ impl MemoryManager {
         wb.running = true;
         wb.start_background = false;
         wb.wakes_at = None;
-        Some(Flusher { wb: Memcg(memcg as u16), work: None, done: None, slice: None, pass: None, extents: 0 })
+        Some(Flusher { wb: Memcg(memcg as u16), work: None, done: None, slice: None, pass: None })
     }
 
     /// Whether a flusher has been asked to write and does not run yet.
@@ -319,9 +307,8 @@ impl MemoryManager {
     }
 
     /// Begins to write the next dirty folios of a file that lie next to each other, `most` pages at most; whether there were any.
-    fn write_run(&mut self, slice: &mut Slice, most: u64, extents: &mut u64) -> bool {
+    fn write_run(&mut self, slice: &mut Slice, most: u64) -> bool {
         let mut pages = 0;
-        let before = slice.extent.take();
         while slice.left > 0 && pages < most {
             let file = self.writeback.file(slice.file);
             let end = if slice.wrapped && slice.begin > 0 { slice.begin } else { u32::MAX };
@@ -335,9 +322,11 @@ impl MemoryManager {
             if pages > 0 && index != slice.index {
                 break;
             }
-            let has_block = file.blocks.as_ref().is_none_or(|blocks| blocks.has(index));
-            if pages > 0 && has_block == slice.extent.is_some() {
-                break;
+            if !file.has_block(index) {
+                if pages > 0 {
+                    break;
+                }
+                slice.extent_left = self.choose_blocks(slice.file, index, slice.left.min(LONGEST_EXTENT));
             }
             let id = self.files.folio(slice.file, index).expect("a dirty page is in memory");
             let flags = self.folios.flags[id];
@@ -351,18 +340,30 @@ impl MemoryManager {
             }
             self.start_writeback(id);
             pages += flags.nr_pages();
-            if !has_block {
-                let goes_on = |extent: &Extent| extent.end == index && extent.pages < LONGEST_EXTENT;
-                let extent = slice.extent.or(before.filter(goes_on)).unwrap_or_else(|| {
-                    *extents += 1;
-                    Extent { number: *extents, pages: 0, end: index }
-                });
-                let (pages, end) = (extent.pages + flags.nr_pages(), slice.index);
-                slice.extent = Some(Extent { pages, end, ..extent });
-                self.writeback.file(slice.file).allocate_blocks(index..end);
-            }
             slice.left = slice.left.saturating_sub(flags.nr_pages());
+            if slice.extent_left > 0 {
+                slice.extent_left = slice.extent_left.saturating_sub(flags.nr_pages());
+                if slice.extent_left == 0 {
+                    break;
+                }
+            }
         }
         pages > 0
+    }
+
+    /// Chooses blocks for a dirty page of a file, and for those behind it that are dirty and have none, `most` pages in all; how many
+    /// they are.
+    fn choose_blocks(&mut self, file: FileId, first: u32, most: u64) -> u64 {
+        let dirty = &self.writeback.files[file.0 as usize];
+        let mut end = first;
+        for &index in dirty.pages.range(first..) {
+            if index != end || dirty.has_block(index) || u64::from(end - first) >= most {
+                break;
+            }
+            let id = self.files.folio(file, index).expect("a dirty page is in memory");
+            end += self.folios.flags[id].nr_pages() as u32;
+        }
+        self.writeback.file(file).allocate_blocks(first..end);
+        u64::from(end - first)
     }
 }

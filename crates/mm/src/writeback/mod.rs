@@ -64,6 +64,10 @@ struct DirtyFile {
 }
 
 impl DirtyFile {
+    fn has_block(&self, page: u32) -> bool {
+        self.blocks.as_ref().is_none_or(|blocks| blocks.has(page))
+    }
+
     /// Blocks of these pages have been chosen.
     fn allocate_blocks(&mut self, pages: Range<u32>) {
         if let Some(blocks) = &mut self.blocks {
