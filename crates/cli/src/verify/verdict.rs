@@ -36,18 +36,17 @@ impl Bound {
     pub const EXACT: Bound = Bound { of: |_| Some(0.0), words: || None };
     /// What [`PAGESETS`] says.
     pub const PCP: Bound = Bound { of: |_| Some(PAGESETS), words: || Some(whole_percent(PAGESETS)) };
-    /// Misses and evictions by kind of lists, and accesses. Loads through mappings have no order that a kernel in emulation
-    /// tells; docs/src/reference/verify-reclaim.md says why of each of the others.
+    /// Misses and evictions by kind of lists, and accesses; docs/src/reference/verify-reclaim.md says why of each of the others that it
+    /// has no bound.
     pub const RECLAIM: Bound = Bound {
         of: |entry| {
             let lru = if entry.case.ends_with("multi-gen") { Lru::MultiGen } else { Lru::Classic };
-            let has_order = lru == Lru::MultiGen && !entry.case.contains("mmap");
             match entry.counter.as_str() {
                 "misses" | "misses of anonymous pages" | "evictions" | "pgsteal_file" => Some(tolerance(lru)),
                 "accesses, hit or miss" => Some(1.0 - RIGHT_ACCESSES),
                 "pgscan_file" => Some(SCANNED),
                 counter if counter.contains("of evictions") || counter.starts_with("evictions, ") => {
-                    Some(OUT_OF_ORDER).filter(|_| has_order)
+                    Some(OUT_OF_ORDER).filter(|_| lru == Lru::MultiGen)
                 }
                 _ => None,
             }
@@ -195,7 +194,6 @@ mod tests {
             assert_eq!(outside("zipf-multi-gen", counter), (1, 0), "{counter}");
         }
         assert_eq!(outside("zipf-classic", "evictions, in order"), (0, 1));
-        assert_eq!(outside("zipfmmap-multi-gen", "evictions, in order"), (0, 1));
         assert_eq!(outside("zipf-classic", "pgactivate"), (0, 1));
         let mut busy = entry("case", "d", 5, 50);
         busy.causes.add(Cause::OtherPrograms, 45);

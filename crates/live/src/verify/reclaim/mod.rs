@@ -77,7 +77,7 @@ pub fn from_recordings(
     let mut verdicts = Vec::new();
     for (name, recording) in list(directory)? {
         let judged = judge(&name, &recording, progress)?;
-        verdicts.extend(judged.iter().map(|(lru, entries)| (*lru, verdict(*lru, entries))));
+        verdicts.extend(judged.iter().filter_map(|(lru, entries)| verdict(*lru, entries)));
         report.entries.extend(judged.into_iter().flat_map(|(_, entries)| entries));
         kernels.push(recording.kernel);
     }
@@ -124,13 +124,14 @@ fn case_entries(
     Ok(entries)
 }
 
-/// Whether the misses of a case are close enough, and enough accesses right.
-fn verdict(lru: Lru, entries: &[Entry]) -> [bool; 2] {
-    let error = |counter: &str| {
-        let entry = entries.iter().find(|entry| entry.counter == counter);
-        entry.and_then(|entry| entry.error).unwrap_or(f64::INFINITY).abs()
-    };
-    [error("misses") <= tolerance(lru), error("accesses, hit or miss") <= 1.0 - RIGHT_ACCESSES]
+/// Whether the misses of a case are close enough, and enough accesses right; none of a case that judges nothing.
+fn verdict(lru: Lru, entries: &[Entry]) -> Option<(Lru, [bool; 2])> {
+    let of = |counter: &str| entries.iter().find(|entry| entry.counter == counter);
+    if of("misses").is_some_and(|entry| !entry.is_comparable()) {
+        return None;
+    }
+    let error = |counter: &str| of(counter).and_then(|entry| entry.error).unwrap_or(f64::INFINITY).abs();
+    Some((lru, [error("misses") <= tolerance(lru), error("accesses, hit or miss") <= 1.0 - RIGHT_ACCESSES]))
 }
 
 /// How many cases are within what is asked for, in words.

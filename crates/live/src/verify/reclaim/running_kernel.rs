@@ -107,7 +107,7 @@ pub fn judge(reader: &[String], progress: &mut dyn FnMut(&str)) -> Result<Report
             progress(&format!("replaying: {}", case.name));
             let entries =
                 case_entries(&case.name, &features, recorder.cpus, &case, &sequence.operations(), &kernel)?;
-            verdicts.push((lru, verdict(lru, &entries)));
+            verdicts.extend(verdict(lru, &entries));
             report.entries.extend(entries);
         }
     }
