@@ -149,9 +149,13 @@ fn scans_and_mapped_loads_on_a_real_processor_are_the_kernel_s_to_the_last_folio
 fn what_cannot_be_compared_is_said_to_be_so() {
     let report = report();
     let incomparable: Vec<&Entry> = report.entries.iter().filter(|entry| !entry.is_comparable()).collect();
+    // Nothing of mapped files with the multi-gen LRU in emulation, on three kernels.
+    let (mapped, others): (Vec<&Entry>, Vec<&Entry>) =
+        incomparable.into_iter().partition(|entry| entry.case.ends_with("mmap-multi-gen"));
+    assert!(mapped.iter().filter(|entry| entry.counter == "misses").count() == 3, "{mapped:?}");
     let known = ["pgactivate", "pgscan_direct", "pgscan_kswapd", "pgsteal_direct", "pgsteal_kswapd"];
-    assert!(incomparable.len() > 12);
-    assert!(incomparable.iter().all(|entry| known.contains(&entry.counter.as_str())), "{incomparable:?}");
+    assert!(others.len() > 12);
+    assert!(others.iter().all(|entry| known.contains(&entry.counter.as_str())), "{others:?}");
 }
 
 #[test]
