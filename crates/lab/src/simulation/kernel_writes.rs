@@ -49,7 +49,7 @@ workload::keys! {
         pub requests_per_second: Figure => Bounds::new(1e-3, 1e9, "one in a quarter of an hour to one each ns"),
         /// Median CPU time of a request without its pages and without interruptions, microseconds.
         pub work_us: Figure => Bounds::new(1e-3, 1e9, "a ns to a quarter of an hour"),
-        /// Standard deviation of the logarithm of that time; 0: all requests are alike.
+        /// Standard deviation of the logarithm of that time, of which a request has 100 s at most; 0: all requests are alike.
         pub work_spread: Figure => Bounds::new(0.0, 10.0, "a request in six takes over 20,000 times the median"),
         /// Pages that a request allocates and frees.
         pub pages: usize => Bounds::new(0.0, 262_144.0, "1 GiB for one request"),
@@ -71,7 +71,7 @@ const WRITER: Cpu = Cpu(0);
 /// Steps of a write between two looks at the clock of sampling.
 const STEPS: usize = 64;
 
-/// Longest latency that is told apart from longer ones: 100 s in nanoseconds.
+/// Longest latency that is told apart from longer ones, and longest work of a request: 100 s in nanoseconds.
 const LONGEST: u64 = 100_000_000_000;
 
 /// A write under way.
@@ -103,7 +103,8 @@ impl Server {
     /// Lets the request after the next one be the next.
     fn draw(&mut self, demand: &Demand) {
         let gap = Time::from_seconds(demand.gap.sample(&mut self.random));
-        let work = Time::from_nanoseconds_f64(1e3 * demand.work.sample(&mut self.random));
+        let work = (1e3 * demand.work.sample(&mut self.random)).min(LONGEST as f64);
+        let work = Time::from_nanoseconds_f64(work);
         self.next = (self.next.0 + gap, work);
     }
 }

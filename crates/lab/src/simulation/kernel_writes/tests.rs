@@ -88,6 +88,14 @@ fn a_pool_that_memory_is_too_small_for_is_a_note_and_no_error() {
     assert!(self::outcome("base", &["vm.nr_hugepages=10"]).notes.is_empty());
 }
 
+/// With a spread of 10 a request in ten million would take longer than virtual time can be.
+#[test]
+fn no_request_works_for_longer_than_its_latency_can_be_told() {
+    let wild = Service { milliseconds: 2000, ..service(8, 2000.0, 10.0) };
+    let outcome = simulation::run(&run_of("mainline-6.7", 256, &["vm.nr_hugepages=8"], Some(wild))).unwrap();
+    assert!(outcome.get(SERVICE_MAX).unwrap() >= 100.0 * 1e6, "{:?}", outcome.get(SERVICE_MAX));
+}
+
 /// The next page would cost a look at every CPU's pagesets again, and would not be there either.
 #[test]
 fn a_request_that_finds_no_memory_asks_for_no_more_pages() {
