@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use workload::access::sequences::{Operation, Sequence};
+use workload::access::sequences::Sequence;
 
 use super::case::Lru;
 use super::recording::Recording;
@@ -21,7 +21,7 @@ use crate::record::RecordError;
 use crate::snapshot;
 use crate::tracefs::Tracefs;
 use crate::verify::emulation::Emulation;
-use crate::verify::{Cause, Report, VerifyError};
+use crate::verify::{Report, VerifyError};
 
 const MEMORY_MIB: u64 = 1024;
 /// Slab is not charged to the group, so that it holds pages of the file alone.
@@ -75,20 +75,6 @@ pub fn emulated(words: &[&str], fresh: bool, progress: &mut dyn FnMut(&str)) -> 
     Ok(report)
 }
 
-/// What depends on which pages the multi-gen LRU finds accessed in a mapping. An emulated CPU sets the bit when it walks the page
-/// table, and not while it has the translation cached, so an emulated kernel does not judge these.
-const OF_ACCESSED_BITS: [&str; 9] = [
-    "accesses, hit or miss",
-    "batches of evictions, when and how many",
-    "evictions",
-    "evictions, in order",
-    "evictions, in order of batches",
-    "misses",
-    "pgactivate",
-    "pgscan_file",
-    "pgsteal_file",
-];
-
 /// Inside the emulation: records a sequence with this kernel's lists switched to `lru`, and names the directory that holds
 /// the recording. `reader` as for `Recorder::open`.
 pub fn in_guest(reader: &[String], sequence: &str, lru: Lru) -> Result<PathBuf, String> {
@@ -101,11 +87,6 @@ pub fn in_guest(reader: &[String], sequence: &str, lru: Lru) -> Result<PathBuf, 
         let recorder = Recorder::open(tracefs, reader, Path::new(qemu::guest::DIRECTORY))?;
         let (mut case, residency) = recorder.record(sequence, lru)?;
         case.settings.insert("transparent_hugepage/enabled".into(), "never".into());
-        let is_load = |operation: &Operation| matches!(operation, Operation::MapLoad(_));
-        if lru == Lru::MultiGen && sequence.operations().iter().any(is_load) {
-            let cause = |counter: &str| (counter.to_string(), Cause::EmulatedAccessedBits);
-            case.causes.extend(OF_ACCESSED_BITS.map(cause));
-        }
         let mut recording =
             Recording::new(snapshot::kernel_release(), "emulated by QEMU".into(), recorder.cpus);
         let directory = PathBuf::from("/recording");
