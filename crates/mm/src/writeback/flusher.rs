@@ -23,6 +23,7 @@ use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use crate::xarray::FileId;
 use machine::Time;
+use std::ops::Range;
 
 /// Pages of the longest extent that a file system maps at once (ext4: `MAX_WRITEPAGES_EXTENT_LEN`).
 const LONGEST_EXTENT: u64 = 2048;
@@ -326,7 +327,8 @@ impl MemoryManager {
                 if pages > 0 {
                     break;
                 }
-                slice.extent_left = self.choose_blocks(slice.file, index, slice.left.min(LONGEST_EXTENT));
+                slice.extent_left =
+                    self.choose_blocks(slice.file, index..end, slice.left.min(LONGEST_EXTENT));
             }
             let id = self.files.folio(slice.file, index).expect("a dirty page is in memory");
             let flags = self.folios.flags[id];
@@ -351,12 +353,12 @@ impl MemoryManager {
         pages > 0
     }
 
-    /// Chooses blocks for a dirty page of a file, and for those behind it that are dirty and have none, `most` pages in all; how many
-    /// they are.
-    fn choose_blocks(&mut self, file: FileId, first: u32, most: u64) -> u64 {
+    /// Chooses blocks for the first of `pages` of a file, which is dirty, and for those behind it that are dirty and have none,
+    /// `most` pages in all; how many they are.
+    fn choose_blocks(&mut self, file: FileId, pages: Range<u32>, most: u64) -> u64 {
         let dirty = &self.writeback.files[file.0 as usize];
-        let mut end = first;
-        for &index in dirty.pages.range(first..) {
+        let (first, mut end) = (pages.start, pages.start);
+        for &index in dirty.pages.range(pages) {
             if index != end || dirty.has_block(index) || u64::from(end - first) >= most {
                 break;
             }
