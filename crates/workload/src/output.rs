@@ -26,6 +26,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use tempfile::NamedTempFile;
 
@@ -259,7 +260,11 @@ fn partial_file(directory: &Path) -> io::Result<NamedTempFile> {
             .suffix(SUFFIX)
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory)?;
-        flock(&file, FlockOperation::LockExclusive)?;
+        match flock(&file, FlockOperation::LockExclusive) {
+            // Where nothing can be locked nothing is taken for abandoned either.
+            Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {}
+            Err(error) => return Err(error.into()),
+        }
         // Between its creation and its lock it looked abandoned.
         if file.as_file().metadata()?.nlink() > 0 {
             return Ok(file);
@@ -340,7 +345,7 @@ fn without_links(path: &Path) -> Result<PathBuf, OutputError> {
             _ => return Ok(target),
         }
     }
-    let source = rustix::io::Errno::LOOP.into();
+    let source = Errno::LOOP.into();
     Err(OutputError::Io { path: path.to_path_buf(), source })
 }
 
@@ -357,7 +362,7 @@ fn refuse_planted(path: &Path, metadata: &Metadata, kind: &'static str) -> Resul
 }
 
 /// The directory of a path; that of a bare name is the working directory.
-fn directory_of(path: &Path) -> &Path {
+pub fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

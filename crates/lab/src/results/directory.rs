@@ -7,7 +7,7 @@ use bytes::Bytes;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use workload::output::{Existing, Output, OutputFile};
+use workload::output::{Existing, Output, OutputFile, directory_of};
 
 /// What the file of a run is called behind its identity.
 const RUN: &str = ".parquet";
@@ -163,12 +163,4 @@ pub(super) fn write_whole(
     fill(&mut file)?;
     file.finish()?;
     Ok(())
-}
-
-/// The directory that a file is in.
-fn directory_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    }
 }

@@ -11,13 +11,12 @@
 //! is the hash of its description, for what the values are of. All three are checked at every read, so no flipped bit
 //! comes back as another number, and no file under another's name as the other's.
 
-use super::Program;
-use super::ResultsError;
 use super::directory;
 use super::identity::{DescribedRun, hash};
 use super::record::Record;
 use super::rows::{self, FIELDS};
 use super::summary::Entry;
+use super::{Program, ResultsError};
 use bytes::Bytes;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;

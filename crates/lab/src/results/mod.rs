@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A run's identity is a hash of everything that decides it (`identity.rs`), so a sweep asks for its runs by name, makes those
-//! that are missing, and puts each in place whole as it ends (`directory.rs`). Nothing is locked and no file is changed: any
+//! that are missing, and puts each in place whole as it ends (`directory.rs`). No file is changed that is there, and nobody waits for another: any
 //! number of processes may work in one directory. Whoever stops at any moment leaves runs that are whole, and the same command
 //! goes on from there. Files that mmtwin did not write are neither read nor touched.
 //!
