@@ -5,13 +5,13 @@
 //!   running   ┌─ in line for a slot: the first gets the next one, and goes to the end of the line with it
 //!             ▼
 //!   flusher, flusher, flusher ──► slots of the device ──► request done ──► its folios are clean
-//!                                 (4, 8 or all)                            or those of its extent, with the last of its requests
+//!                             (4, 8, 16 or all)                        or those of its extent, with the last of its requests
 //! ```
 //!
 //! Flushers have few requests under way at a time, so that others need not wait for long behind them, but for a second after a
-//! task that writes was held back (`block/blk-wbt.c`: `calc_wb_limits`, of a depth of 16 requests; `get_limit`). Where that is off, in kernels without `CONFIG_BLK_WBT` or by
-//! `queue/wbt_lat_usec`, they have all that the queue holds, and who writes next waits behind them. Who finds no slot waits in line
-//! (`block/blk-rq-qos.c`: `rq_qos_wait`).
+//! task that writes was held back (`block/blk-wbt.c`: `calc_wb_limits`, of a depth of 16 requests; `get_limit`). Where that is off,
+//! in kernels without `CONFIG_BLK_WBT` or by `queue/wbt_lat_usec`, they have all that the queue holds, and who writes next waits
+//! behind them. Who finds no slot waits in line (`block/blk-rq-qos.c`: `rq_qos_wait`).
 
 use super::system::System;
 use machine::{Cpu, Time};
@@ -81,12 +81,11 @@ impl Flushers {
             _ if self.running[place].flusher.is_urgent() => WB_NORMAL,
             _ => WB_BACKGROUND,
         };
-        match (self.under_way.len() + place + 1).checked_sub(most.max(1)) {
-            None | Some(0) => Time::ZERO,
-            // Those in front take a slot each; behind more of them than there are slots, one looks again.
-            Some(earlier) => {
-                self.under_way.get(earlier - 1).or(self.under_way.last()).copied().unwrap_or_default()
-            }
+        // Those in front take a slot each.
+        match (self.under_way.len() + place).checked_sub(most) {
+            None => Time::ZERO,
+            // Behind more of them than there are slots, it looks again when all have been free.
+            Some(freed) => self.under_way.get(freed).or(self.under_way.last()).copied().unwrap_or_default(),
         }
     }
 

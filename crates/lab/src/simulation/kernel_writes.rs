@@ -87,8 +87,8 @@ struct Active {
     arrival: Time,
     work: Option<Time>,
     pages: Vec<Pfn>,
-    /// It asks for no more pages: it has all that it needs, or there was no memory for the next one.
-    has_all: bool,
+    /// There was no memory for its next page, so it asks for no more.
+    out_of_memory: bool,
 }
 
 /// A CPU of the service.
@@ -303,11 +303,12 @@ impl Running {
             if arrival > system.machine.now(cpu) {
                 return Step::Sleep(arrival);
             }
-            server.active = Some(Active { arrival, work: Some(work), pages: Vec::new(), has_all: false });
+            server.active =
+                Some(Active { arrival, work: Some(work), pages: Vec::new(), out_of_memory: false });
             server.draw(demand);
             return Step::Again;
         };
-        if !active.has_all && active.pages.len() < service.pages {
+        if active.work.is_some() && !active.out_of_memory && active.pages.len() < service.pages {
             let missing = service.pages - active.pages.len();
             let mut taken = system.alloc_private(cpu, &self.request, missing, &mut active.pages);
             if taken == 0 {
@@ -315,7 +316,7 @@ impl Running {
                     return Step::Again;
                 }
                 let Some(pfn) = system.alloc(cpu, &self.request) else {
-                    active.has_all = true;
+                    active.out_of_memory = true;
                     return Step::Again;
                 };
                 active.pages.push(pfn);
@@ -326,7 +327,6 @@ impl Running {
             return Step::Again;
         }
         if let Some(work) = active.work.take() {
-            active.has_all = true;
             system.machine.work(cpu, Category::Program, work);
             return Step::Again;
         }

@@ -379,14 +379,9 @@ impl PagingProgram {
         if is_done_by_cpu(service, now) {
             files.into_iter().for_each(|id| system.mm.end_write(&mut system.machine, cpu, id));
         } else {
-            let written = self.flushers.submitted(files, service.completion);
-            self.await_writes(written);
+            let Written { folios, at } = self.flushers.submitted(files, service.completion);
+            self.completions.extend(folios.into_iter().map(|id| Reverse((at, Completion::Written(id)))));
         }
-    }
-
-    /// Notes when folios will have been written.
-    fn await_writes(&mut self, Written { folios, at }: Written) {
-        self.completions.extend(folios.into_iter().map(|id| Reverse((at, Completion::Written(id)))));
     }
 
     /// Has the swap device read what faults and khugepaged want of it.

@@ -88,7 +88,7 @@ fn a_pool_that_memory_is_too_small_for_is_a_note_and_no_error() {
     assert!(self::outcome("base", &["vm.nr_hugepages=10"]).notes.is_empty());
 }
 
-/// With a spread of 10 a request in ten million would take longer than virtual time can be.
+/// With a spread of 10 one request in two hundred would take longer than virtual time can be.
 #[test]
 fn no_request_works_for_longer_than_its_latency_can_be_told() {
     let wild = Service { milliseconds: 2000, ..service(8, 2000.0, 10.0) };

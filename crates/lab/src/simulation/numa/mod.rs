@@ -57,7 +57,7 @@ const SPAN: u64 = 512;
 /// Of nodes, by their numbers.
 const NODES: Bounds = Bounds::new(0.0, 63.0, "nodes that a set can name");
 
-/// Of pages in a batch: with one more it is full, and empty.
+/// Of pages that wait in a batch: with one more it is full, and all of them go onto the LRU.
 const BATCHED: Bounds = Bounds::new(0.0, 30.0, "one less than the largest batch of a CPU");
 
 workload::no_numbers!(TaskPlacement, ProcessLayout);
@@ -102,8 +102,8 @@ workload::keys! {
 }
 
 workload::keys! {
-    /// Pages that a program which ran before has put into the batch of a CPU (`lru_add`). They decide how many more there are
-    /// before all go onto the LRU; until then none of them can be migrated.
+    /// Pages that a program which ran before has put into the batch of a CPU (`lru_add`). How many more it takes until the batch is
+    /// full depends on them, and until it is, no page in it can be migrated.
     #[derive(Copy, Eq)]
     pub struct LruAdd {
         /// The CPU.
@@ -352,12 +352,17 @@ impl NumaProgram {
         system.mm.switch_task(&system.machine, cpu, None);
     }
 
+    /// A process that is none of the program's, with an empty address space, and its task.
+    fn add_process(&mut self, system: &mut System) -> (MmId, TaskId) {
+        let pid = self.pid();
+        let mm = system.mm.create_mm(Memcg::ROOT);
+        (mm, system.mm.add_task(Time::ZERO, mm, pid, None))
+    }
+
     /// A program that does nothing more touches its pages.
     fn leave_in_batch(&mut self, system: &mut System, earlier: LruAdd) {
         let cpu = Cpu(earlier.cpu);
-        let pid = self.pid();
-        let mm = system.mm.create_mm(Memcg::ROOT);
-        let task = system.mm.add_task(Time::ZERO, mm, pid, None);
+        let (mm, task) = self.add_process(system);
         let pages = map(system, mm, earlier.pages);
         system.mm.switch_task(&system.machine, cpu, Some(task));
         for page in pages {
@@ -368,9 +373,7 @@ impl NumaProgram {
 
     /// It has an address space with nothing in it.
     fn start_kernel_thread(&mut self, system: &mut System, thread: KernelThread) {
-        let pid = self.pid();
-        let mm = system.mm.create_mm(Memcg::ROOT);
-        let first = system.mm.add_task(Time::ZERO, mm, pid, None);
+        let (mm, first) = self.add_process(system);
         self.processes.push(Process { mm, first, data: 0, areas: Vec::new(), alive: 1, waiting: Vec::new() });
         let number = self.threads.len();
         let kernel_work = Some(Time::from_nanoseconds(thread.milliseconds.saturating_mul(1_000_000)));
