@@ -266,6 +266,43 @@ fn the_first_that_need_not_move_a_page_ends_the_faults_on_it() {
     assert_eq!(threads.count(Event::NumaHintFaultsLocal) - before.1, 1, "0");
 }
 
+/// A thread that comes to a huge page while another one still clears it clears one of its own, and gives that back; one that comes later
+/// finds it there.
+#[test]
+fn who_comes_while_a_huge_page_is_cleared_clears_one_as_well() {
+    let nanoseconds = machine::Time::from_nanoseconds;
+    let took = nanoseconds(100 * 512);
+    for (late, loses) in [(0, true), (51_000, true), (51_200, false)] {
+        let mut threads = start("y612");
+        threads.mm.set("transparent_hugepage/enabled", "always").unwrap();
+        threads.machine.costs.page_clear = nanoseconds(100);
+        let first = threads.start.next_multiple_of(512);
+        let began = threads.machine.now(Cpu(0));
+        threads.touch(0, first - threads.start, true);
+        let free = |threads: &mut Threads| {
+            threads.mm.drain_all_pages(&mut threads.machine, Cpu(0));
+            threads.mm.free_pages()
+        };
+        let before = (free(&mut threads), threads.count(Event::Pgfault));
+        let Threads { machine, mm, space, .. } = &mut threads;
+        machine.wait_until(Cpu(1), Category::Program, began + nanoseconds(late));
+        let mut by_node = [0; 2];
+        let mut sweep = |machine: &Machine<Category>, mm: &mut MemoryManager| {
+            mm.sweep(machine, Cpu(1), *space, first..first + 512, true, &mut by_node) - first
+        };
+        assert_eq!(sweep(machine, mm), if loses { 0 } else { 512 }, "{late}");
+        assert!(!mm.lose_huge_page(machine, Cpu(0), *space, first), "its own");
+        assert_eq!(mm.lose_huge_page(machine, Cpu(1), *space, first), loses, "{late}");
+        let cleared = if loses { took } else { nanoseconds(0) };
+        assert_eq!(machine.now(Cpu(1)), began + nanoseconds(late) + cleared, "{late}");
+        assert_eq!(sweep(machine, mm), 512, "{late}");
+        assert_eq!(threads.count(Event::ThpFaultAlloc), 1, "one is mapped");
+        assert_eq!(threads.count(Event::Pgfault), before.1 + u64::from(loses));
+        assert_eq!(free(&mut threads), before.0, "{late}");
+        threads.validate();
+    }
+}
+
 /// Until 6.9 a page that waits in a batch of a CPU has a reference too many to become PROT_NONE; later ones do, and cannot move.
 #[test]
 fn pages_in_a_batch_are_scanned_from_6_10_on() {

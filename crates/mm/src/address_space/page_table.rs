@@ -20,6 +20,7 @@ use super::{MmId, Vpn};
 use crate::folio::FolioId;
 use crate::page::Geometry;
 use crate::swapfile::SwapEntry;
+use machine::{Cpu, Time};
 use prefetch_index::prefetch_index;
 use std::ops::Range;
 
@@ -170,6 +171,22 @@ impl TableId {
     }
 }
 
+/// A fault that makes a huge page, as others see it: until it is over they find nothing there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clearing {
+    /// Who takes the fault.
+    pub by: Cpu,
+    /// When the page is mapped.
+    pub until: Time,
+}
+
+impl Clearing {
+    /// Whether somebody on `cpu` who stores to the page at `now` faults as well.
+    pub(crate) fn stops(self, cpu: Cpu, now: Time) -> bool {
+        cpu != self.by && now < self.until
+    }
+}
+
 /// The entries for as much of an address space as a huge page has, 2 MiB with pages of 4 KiB.
 #[derive(Clone, Debug)]
 pub(crate) struct PageTable {
@@ -181,6 +198,8 @@ pub(crate) struct PageTable {
     sibling: TableId,
     /// Was used since this was last cleared: the accessed bit of the entry above (a PMD).
     pub(crate) young: bool,
+    /// Who clears the huge page that is to be there, and until when, if somebody does.
+    pub(crate) clearing: Option<Clearing>,
     /// Counts changes of entries, so that what was added up of them is known to be still right.
     version: u32,
     /// Pages that it is for.
@@ -353,6 +372,7 @@ impl PageTables {
             first,
             sibling: id,
             young: false,
+            clearing: None,
             version: 0,
             pages,
             huge: Pte::NONE,

@@ -7,6 +7,9 @@
 //!   table       │ │ │■│ │ │ │ │ │  ─► alloc_anon_folio ─► 2^order entries from the aligned page on
 //! ```
 //!
+//! Threads that come to the same huge page while one of them still clears it fault as well, and each clears one of its own: what
+//! is there is only looked at again when that is done ([`MemoryManager::lose_huge_page`]).
+//!
 //! In the kernel: `do_huge_pmd_anonymous_page`, `vma_alloc_anon_folio_pmd` in mm/huge_memory.c, `alloc_anon_folio` in
 //! mm/memory.c.
 
@@ -14,13 +17,13 @@ use super::orders::Orders;
 use super::policy::{self, Failure, PmdStep, VmaState};
 use super::stats::MthpStat;
 use crate::account::Category;
-use crate::address_space::{MmId, Pte, VmFlags, Vma, VmaId, Vpn};
+use crate::address_space::{Clearing, MmId, Pte, VmFlags, Vma, VmaId, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::memory::{Fault, Touch};
 use crate::page_alloc::{Effort, MemoryManager};
 use crate::vmscan::OutOfMemory;
-use machine::{Cpu, Machine};
+use machine::{Cpu, Machine, Time};
 
 impl MemoryManager {
     /// What decisions need to know of an area.
@@ -85,27 +88,15 @@ impl MemoryManager {
         let has_recency = self.has_recency(area);
         let order = thp.pmd_order();
         let first = policy::window(page, order).start;
-        let mut entry = Pte::ZERO;
+        let (mut entry, began) = (Pte::ZERO, machine.now(cpu));
         if step == PmdStep::Zeroes && !self.get_huge_zero_folio(machine, cpu, mm) {
             self.counters.add(Event::ThpFaultFallback, 1);
             return None;
         }
         if step == PmdStep::Folio {
-            let effort = policy::effort(&f, &thp, &state);
-            let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
-            flags.set_order(order);
-            match self.vma_alloc_folio(machine, cpu, (mm, vma, page), flags, effort) {
-                Err(failure) => {
-                    self.count_fallback(order, failure);
-                    return None;
-                }
-                Ok(id) => {
-                    let cost = machine.costs.clear(thp.hpage_pmd_nr().into());
-                    machine.charge(cpu, Category::PageClear, cost);
-                    self.folio_add_lru_vma(machine, cpu, id, area, has_recency);
-                    entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
-                }
-            }
+            let id = self.alloc_anon_folio_pmd(machine, cpu, (mm, vma, page))?;
+            self.folio_add_lru_vma(machine, cpu, id, area, has_recency);
+            entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
         }
         let table = match self.entry(mm, page) {
             Some(entry) => entry.table(),
@@ -125,8 +116,56 @@ impl MemoryManager {
             self.mthp_stats.add(order, MthpStat::AnonFaultAlloc, 1);
             self.mthp_stats.add(order, MthpStat::NrAnon, 1);
             self.watch_for_underuse(id);
+            let until = visible_from(machine, cpu, began);
+            self.page_tables[table].clearing = Some(Clearing { by: cpu, until });
         }
         Some(Touch::Minor)
+    }
+
+    /// A huge page for a fault, cleared but mapped nowhere; none if there is none to be had, which is counted
+    /// (`vma_alloc_anon_folio_pmd`).
+    fn alloc_anon_folio_pmd(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        (mm, vma, page): (MmId, VmaId, Vpn),
+    ) -> Option<FolioId> {
+        let (f, thp) = (self.features().folios, self.settings.transparent_hugepage);
+        let effort = policy::effort(&f, &thp, &self.vma_state(mm, &self.mms[mm].vmas[vma]));
+        let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
+        flags.set_order(thp.pmd_order());
+        match self.vma_alloc_folio(machine, cpu, (mm, vma, page), flags, effort) {
+            Err(failure) => {
+                self.count_fallback(thp.pmd_order(), failure);
+                None
+            }
+            Ok(id) => {
+                let cost = machine.costs.clear(thp.hpage_pmd_nr().into());
+                machine.charge(cpu, Category::PageClear, cost);
+                Some(id)
+            }
+        }
+    }
+
+    /// A thread that stores to a huge page while another one still clears it finds nothing there, takes a page and clears it too, and
+    /// sees when it would map it that somebody was first: it gives its page back (`unlock_release` in
+    /// `do_huge_pmd_anonymous_page`). What that costs is charged, but for the exception itself. Whether it was so.
+    pub fn lose_huge_page(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId, page: Vpn) -> bool {
+        let Some(table) = self.entry(mm, page).map(|entry| entry.table()) else { return false };
+        let now = machine.now(cpu);
+        let clearing = self.page_tables[table].clearing.filter(|clearing| clearing.stops(cpu, now));
+        let Some(clearing) = clearing else { return false };
+        let Some(vma) = self.mms[mm].vmas.find_id(page) else { return false };
+        self.counters.add(Event::Pgfault, 1);
+        if let Some(id) = self.alloc_anon_folio_pmd(machine, cpu, (mm, vma, page)) {
+            // It is swap-backed, and counted by size, from when it is mapped on (`folio_add_new_anon_rmap`).
+            self.folios.flags[id].clear(FolioFlags::SWAPBACKED);
+            self.free_folio(machine, cpu, id);
+        }
+        // Whoever is through first has mapped a page, and all see that one.
+        let until = clearing.until.min(machine.now(cpu));
+        self.page_tables[table].clearing = Some(Clearing { until, ..clearing });
+        true
     }
 
     /// A folio for a fault that a page table serves, as large as the policy lets it be and there is.
@@ -209,5 +248,15 @@ impl MemoryManager {
         self.page_tables[table].entries_mut(first..first + (1 << order)).fill(entry);
         self.add_rmaps(table.entry(first), 1 << order, id);
         self.mthp_stats.add(order, MthpStat::NrAnon, 1);
+    }
+}
+
+/// When others find what a fault of `cpu` that began at `began` has made. Where CPUs take turns, nobody has seen it under way unless
+/// its turn ended meanwhile.
+fn visible_from(machine: &Machine<Category>, cpu: Cpu, began: Time) -> Time {
+    let now = machine.now(cpu);
+    match machine.takes_turns() {
+        true => machine.turn_lost(cpu, began, now).map_or(Time::ZERO, |turns| now + turns),
+        false => now,
     }
 }

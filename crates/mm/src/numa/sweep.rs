@@ -63,7 +63,7 @@ impl MemoryManager {
     }
 
     /// Goes through those of `pages` that are within one page table as a program on `cpu` does that writes to or reads from
-    /// each of them, until one faults or somebody else takes a hint fault on it. Adds pages to `by_node`; returns the
+    /// each of them, until one faults or somebody else takes a hint fault on it or still clears it. Adds pages to `by_node`; returns the
     /// page that it did not get past.
     pub fn sweep(
         &mut self,
@@ -81,6 +81,9 @@ impl MemoryManager {
         let Some(table) = self.mms[mm].directory.table(from) else { return from };
         self.mms[mm].ran = u64::MAX;
         self.page_tables[table].young = true;
+        if write && self.page_tables[table].clearing.is_some_and(|clearing| clearing.stops(cpu, now)) {
+            return from;
+        }
         let (place, whole) = (table.index(), from == first && end == behind);
         let version = self.page_tables[table].version();
         let busy = self.numa.faulting_until(place) > now;

@@ -471,9 +471,15 @@ impl NumaProgram {
         let thread = &mut self.threads[number];
         thread.pages.start = next;
         thread.touched[thread.area] += next - from;
-        if next == from && !system.mm.wait_for_hint_fault(&mut system.machine, cpu, mm, next) {
-            self.use_page(system, cpu, mm, next, write);
+        if next > from || system.mm.wait_for_hint_fault(&mut system.machine, cpu, mm, next) {
+            return Progress::Goes;
         }
+        if write && system.mm.lose_huge_page(&mut system.machine, cpu, mm, next) {
+            let cost = system.machine.costs.page_fault;
+            system.machine.work(cpu, Category::PageFault, cost);
+            return Progress::Goes;
+        }
+        self.use_page(system, cpu, mm, next, write);
         Progress::Goes
     }
 
