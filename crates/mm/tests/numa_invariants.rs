@@ -303,6 +303,41 @@ fn who_comes_while_a_huge_page_is_cleared_clears_one_as_well() {
     }
 }
 
+/// A thread that comes while a page is about to leave for its own node asks for that too, in vain. 6.12 knows at once; before, it
+/// lets the lock go to try, and what was in vain counts only if the page is still there when it has the lock again.
+#[test]
+fn what_was_tried_in_vain_counts_if_the_page_is_still_there() {
+    let hint_fault = machine::Time::from_nanoseconds(1000);
+    // The page leaves after 20 us.
+    for (variant, late, failed) in
+        [("b0", 10_000, 1), ("b0", 19_800, 0), ("y612", 10_000, 1), ("y612", 19_800, 1)]
+    {
+        let mut threads = start(variant);
+        let costs =
+            machine::NumaCosts { hint_fault, page_migrate: hint_fault * 40, ..machine::NumaCosts::FREE };
+        threads.machine.costs.numa = Some(costs);
+        (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        while threads.mm.pte(threads.space, threads.start).lets(true) {
+            threads.tick(2, 8);
+        }
+        let began = threads.machine.now(Cpu(2));
+        threads.touch(2, 0, true);
+        assert_eq!(threads.count(Event::NumaPagesMigrated), 1, "{variant}");
+        let before = threads.count(Event::NumaHintFaults);
+        let come = began + machine::Time::from_nanoseconds(late);
+        threads.machine.wait_until(Cpu(3), Category::Program, come);
+        let (space, page) = (threads.space, threads.start);
+        assert!(threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(3), space, page));
+        assert_eq!(
+            threads.count(Event::NumaHintFaults) - before,
+            1,
+            "{variant} {late}: it faults in any case"
+        );
+        let locality = threads.mm.numa().tasks.get(threads.tasks[3]).locality;
+        assert_eq!(locality.failed, failed, "{variant} {late}");
+    }
+}
+
 /// Until 6.9 a page that waits in a batch of a CPU has a reference too many to become PROT_NONE; later ones do, and cannot move.
 #[test]
 fn pages_in_a_batch_are_scanned_from_6_10_on() {

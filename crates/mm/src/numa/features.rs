@@ -72,6 +72,10 @@ pub struct NumaFeatures {
     /// A page keeps who touched it last when it migrates. 6.12 loses that, as recordings of 6.12.95 show; when it began to is
     /// not known.
     pub migration_keeps_cpupid: bool,
+    /// A page is taken off its list while the page table's lock is held, so a thread that cannot move it makes it accessible at
+    /// once. 6.12.117 does, 6.1.192 does not: there it tries without the lock, and counts nothing if the entry has changed
+    /// when it has the lock again. Which release began is not known.
+    pub isolates_under_lock: bool,
     /// 6.10, 6.19.
     pub folio_test: FolioTest,
     /// 6.10: hint faults on large folios that are mapped by entries count, and migrate them.
@@ -95,6 +99,7 @@ impl NumaFeatures {
         munmap_keeps_start: true,
         loc_clear: false,
         migration_keeps_cpupid: true,
+        isolates_under_lock: false,
         folio_test: FolioTest::References,
         large_folios: false,
         folios_take_turns: false,
@@ -116,8 +121,12 @@ impl NumaFeatures {
     pub(crate) const R67: NumaFeatures = NumaFeatures { sequences_of_the_vma: true, ..NumaFeatures::M67 };
     pub(crate) const R610: NumaFeatures =
         NumaFeatures { folio_test: FolioTest::Sharers, large_folios: true, ..NumaFeatures::R67 };
-    pub(crate) const Y612: NumaFeatures =
-        NumaFeatures { revisits_idle_vmas: true, migration_keeps_cpupid: false, ..NumaFeatures::R610 };
+    pub(crate) const Y612: NumaFeatures = NumaFeatures {
+        revisits_idle_vmas: true,
+        migration_keeps_cpupid: false,
+        isolates_under_lock: true,
+        ..NumaFeatures::R610
+    };
     pub(crate) const Y612_LOC_CLEAR: NumaFeatures = NumaFeatures { loc_clear: true, ..NumaFeatures::Y612 };
     pub(crate) const C616: NumaFeatures =
         NumaFeatures { skips_single_node_cpusets: true, ..NumaFeatures::Y612 };

@@ -432,11 +432,20 @@ impl MemoryManager {
         fault.lock.hold(machine, cpu, hold, Category::NumaHintFault);
         let (migrates, unmapped, source, by) = (fault.migrates, fault.unmapped, fault.source, fault.by);
         if is_unchanged {
-            let asks = self.fault_as_well(machine, cpu, mm, page, source, by);
+            let counted = self.fault_as_well(machine, cpu, mm, page, source, by);
             machine.charge(cpu, Category::NumaHintFault, hint_fault.fraction(1, 4));
-            let restored = if asks { machine.now(cpu) } else { locked + hold };
+            let tried = counted.is_some_and(|(_, fault)| fault.flags.has(FaultFlags::MIGRATE_FAIL));
+            let relocks = tried && !self.features().numa.isolates_under_lock;
+            let looked = if relocks { machine.now(cpu) } else { locked + hold };
             let fault = self.numa.in_progress_mut(entry).expect("it was found above");
-            fault.restored = fault.restored.min(restored);
+            // Who has let the lock go to try looks once more at the entry, and forgets all about it if it has changed.
+            let is_restored = looked < fault.unmapped.min(fault.restored) || !relocks;
+            if is_restored {
+                fault.restored = fault.restored.min(looked);
+                if let Some((task, counted)) = counted {
+                    self.count_hint_fault(machine, cpu, task, mm, counted);
+                }
+            }
         } else if migrates && locked >= unmapped {
             self.sleep_until_woken(machine, cpu, by.cpu());
         }
@@ -451,8 +460,9 @@ impl MemoryManager {
         machine.wait_until(cpu, Category::Idle, awake);
     }
 
-    /// A hint fault on a page that is about to leave `source` because of `by`'s: it shows the one to the other. Whether it asks for
-    /// the page to move, which fails, as the page is off its list.
+    /// A hint fault on a page that is about to leave `source` because of `by`'s: it shows the one to the other. Who faults, and what is
+    /// to be counted, unless it is one that the kernel does not look at: if it asks for the page to move that fails, as the page is
+    /// off its list.
     fn fault_as_well(
         &mut self,
         machine: &Machine<Category>,
@@ -461,9 +471,9 @@ impl MemoryManager {
         page: Vpn,
         source: Node,
         by: Cpupid,
-    ) -> bool {
-        let Some(entry) = self.entry(mm, page) else { return false };
-        let Some(id) = self.page_tables[entry].folio() else { return false };
+    ) -> Option<(TaskId, CountedFault)> {
+        let entry = self.entry(mm, page)?;
+        let id = self.page_tables[entry].folio()?;
         // The folio is told of both before it moves, and in new memory it remembers the one or nobody, as it did already.
         let after = self.numa.last(id);
         let timed = self.is_timed(source);
@@ -477,11 +487,9 @@ impl MemoryManager {
         if timed || !self.features().numa.migration_keeps_cpupid {
             self.numa.set_last(id, after);
         }
-        let Some(Touched { task, last, pages, flags, .. }) = touched else { return false };
+        let Touched { task, last, pages, flags, .. } = touched?;
         let flags = flags.with(FaultFlags::MIGRATE_FAIL, asks);
-        let counted = CountedFault { last, node: source, cpu_node: machine.node(cpu), pages, flags };
-        self.count_hint_fault(machine, cpu, task, mm, counted);
-        asks
+        Some((task, CountedFault { last, node: source, cpu_node: machine.node(cpu), pages, flags }))
     }
 
     /// What NUMA balancing knows.
