@@ -127,9 +127,13 @@ metrics! {
         "hint faults whose page was on the thread's node, of all";
     AUTONUMA_COST, "autonuma_cost", "AutoNUMA cost", "units", Lower,
         "updates, hint faults and migrations, weighed as mmtests does";
-    WORKINGSET_REFAULT_FILE, "workingset_refault_file", "workingset_refault_file", "pages", Lower,
+    FILE_READ_RATE, "file_read_rate", "read from files", "MB/s", Neutral,
+        "what the device of files has read, a second of virtual time";
+    REFAULTS_PER_TRANSACTION, "refaults_per_transaction", "refaults a transaction", "pages", Lower,
+        "pages read again that had been evicted, an operation or transaction done";
+    WORKINGSET_REFAULT_FILE, "workingset_refault_file", "workingset_refault_file", "pages", Neutral,
         "pages of files read again that had been evicted";
-    WORKINGSET_REFAULT_ANON, "workingset_refault_anon", "workingset_refault_anon", "pages", Lower,
+    WORKINGSET_REFAULT_ANON, "workingset_refault_anon", "workingset_refault_anon", "pages", Neutral,
         "anonymous pages read again that had been evicted";
     WORKINGSET_ACTIVATE_FILE, "workingset_activate_file", "workingset_activate_file", "pages", Neutral,
         "refaulted pages of files that became active at once";
@@ -143,7 +147,7 @@ metrics! {
         "nodes of files that hold nothing but shadows, at the end";
     WORKINGSET_NODERECLAIM, "workingset_nodereclaim", "workingset_nodereclaim", "nodes", Neutral,
         "nodes of files freed that held nothing but shadows";
-    PSWPIN, "pswpin", "pswpin", "pages", Lower,
+    PSWPIN, "pswpin", "pswpin", "pages", Neutral,
         "pages read from swap";
     PSWPOUT, "pswpout", "pswpout", "pages", Neutral,
         "pages written to swap";

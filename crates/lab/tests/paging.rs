@@ -73,6 +73,26 @@ fn what_fits_into_memory_is_read_once_and_what_does_not_is_reclaimed() {
     assert!(large.get(metric::SCORE) < small.get(metric::SCORE));
 }
 
+/// Runs end after a time, so whoever gets more done has more read again: that alone is no worse.
+#[test]
+fn refaults_are_judged_by_what_was_done() {
+    let small = outcome("ramdisk", 4, 64, 1024);
+    assert_eq!(small.get(metric::REFAULTS_PER_TRANSACTION), Some(0.0));
+    let read = small.get(metric::FILE_READ_RATE).unwrap() * 0.2;
+    assert!((read - 64.0 * 1.048_576).abs() < 1e-6, "{read} MB of 64 MiB");
+    let large = outcome("ramdisk", 4, 512, 128);
+    let refaults = large.get(metric::WORKINGSET_REFAULT_FILE).unwrap();
+    let anon = large.get(metric::WORKINGSET_REFAULT_ANON).unwrap();
+    let each = (refaults + anon) / large.get(metric::TRANSACTIONS).unwrap();
+    assert!(each > 0.1, "{each} refaults a read");
+    assert_eq!(large.get(metric::REFAULTS_PER_TRANSACTION), Some(each));
+    assert!(large.get(metric::FILE_READ_RATE) > small.get(metric::FILE_READ_RATE));
+    assert_eq!(metric::REFAULTS_PER_TRANSACTION.better, metric::Better::Lower);
+    for count in [metric::WORKINGSET_REFAULT_FILE, metric::WORKINGSET_REFAULT_ANON, metric::PSWPIN] {
+        assert_eq!(count.better, metric::Better::Neutral, "{}", count.name);
+    }
+}
+
 /// A program that goes through 616 MiB of a file over and over beside 128 MiB of memory that nobody uses any more, with memory
 /// for `limit_mib`: reads a second, refaults, and pages swapped out.
 fn cycle(variant: &str, limit_mib: u64) -> (f64, u64, u64) {

@@ -146,6 +146,8 @@ struct PagingProgram {
     held_pages: Vec<Pfn>,
     costs: PagingCosts,
     transactions: Transactions,
+    /// What the device of files has read.
+    file_bytes_read: u64,
     /// What is still to be written, the last first.
     changes: Vec<SettingChange>,
     /// Reclaim found nothing, and all CPUs' batches have been drained since.
@@ -289,6 +291,7 @@ impl PagingProgram {
             held_pages: Vec::new(),
             costs: system.machine.costs.paging(),
             transactions: Transactions::default(),
+            file_bytes_read: 0,
             changes,
             drained: false,
             out_of_memory: false,
@@ -482,6 +485,7 @@ impl PagingProgram {
             let now = system.machine.now(cpu);
             let bytes = self.request_bytes(system);
             let service = self.file_device.submit(now, Direction::Read, bytes);
+            self.file_bytes_read += bytes;
             self.await_request(system, cpu, now, service);
         }
     }
@@ -769,6 +773,7 @@ pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
     run_until(&mut system, &mut program, Time::ZERO..warm, files, &mut series);
     system.start_measuring(warm);
     program.transactions = Transactions::default();
+    program.file_bytes_read = 0;
     let end = warm + milliseconds(spec.milliseconds);
     let end = run_until(&mut system, &mut program, warm..end, files, &mut series);
     if program.out_of_memory {
@@ -782,6 +787,13 @@ pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
     outcome.set(metric::TRANSACTIONS, done as f64);
     outcome.set(metric::TRANSACTION_TIME, time.seconds() * 1e6);
     outcome.set(metric::TRANSACTION_RATE, done as f64 / time.seconds().max(1e-12));
+    outcome.set(metric::FILE_READ_RATE, program.file_bytes_read as f64 / 1e6 / seconds.max(1e-12));
+    // Runs end after a time: the more a kernel gets done in it the more it reads, and has read again.
+    if done > 0 {
+        let refaults = [Event::WorkingsetRefaultFile, Event::WorkingsetRefaultAnon];
+        let refaults: u64 = refaults.into_iter().map(|event| outcome.counters.get(event)).sum();
+        outcome.set(metric::REFAULTS_PER_TRANSACTION, refaults as f64 / done as f64);
+    }
     if let Some(queries) = program.demand.queries_per_transaction() {
         outcome.set(metric::QUERY_RATE, done as f64 * f64::from(queries) / seconds);
     }
