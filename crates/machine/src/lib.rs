@@ -16,7 +16,7 @@
 //!           ── memory    bandwidth of nodes and of the ways between them; which of them costs what: links
 //!           ── blocks    clearing, using and translating memory by the size of its blocks
 //!
-//!   SpinLock      first come, first served; a hand-over costs the way between two CPUs
+//!   SpinLock      held by one CPU at a time; a hand-over costs the way between two CPUs
 //!   CpuQueue      who acts next: always the CPU that is furthest behind
 //!   CacheModel    which pages a last-level cache still holds
 //!   Device        a disk, a RAM disk or zram: when what was submitted is done
@@ -74,6 +74,7 @@ pub struct Machine<C: Category> {
     pub accounts: Accounts<C>,
     clocks: Vec<Clock<C>>,
     busy: Vec<bool>,
+    earliest: Option<Time>,
     /// By CPU, where they take turns: how many times as long work takes now.
     turns: Vec<f64>,
     places: Vec<Place>,
@@ -122,6 +123,7 @@ impl<C: Category> Machine<C> {
             accounts: Accounts::new(cpus),
             clocks: vec![Clock::new(); cpus],
             busy: vec![false; cpus],
+            earliest: None,
             turns: vec![1.0; if topology.turn_shares.is_empty() { 0 } else { cpus }],
             traffic: memory::Traffic::new(&topology, &costs),
             topology,
@@ -133,6 +135,18 @@ impl<C: Category> Machine<C> {
     #[inline]
     pub fn now(&self, cpu: Cpu) -> Time {
         self.clocks[cpu.index()].now
+    }
+
+    /// Says that whoever is furthest behind has come to `time`: nobody will act before.
+    #[inline]
+    pub fn set_earliest(&mut self, time: Time) {
+        self.earliest = Some(time);
+    }
+
+    /// Before when nobody acts any more, if somebody says so.
+    #[inline]
+    pub fn earliest(&self) -> Option<Time> {
+        self.earliest
     }
 
     /// Lets `cpu` work for `duration` on `category`, longer where CPUs take turns; interrupts that arrive meanwhile come on

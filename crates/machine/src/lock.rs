@@ -1,15 +1,27 @@
-//! Spinlocks, first come, first served.
+//! Spinlocks in virtual time: whoever comes waits for those who have it then, not for those who come later.
 //!
 //! ```text
 //!   cpu 3  ──── arrives ─────── spins ───────┐ hand-over ┌── holds ──┐
 //!   cpu 7  ─ arrives ── spins ──┐ hand-over ┌── holds ───┘           │
-//!   cpu 1  ────── holds ────────┘                                     free_at
+//!   cpu 1  ────── holds ────────┘                                     until
 //! ```
 //!
-//! CPUs reach a lock in the order of virtual time (see [`crate::cpu_queue`]), so the order of arrival *is* the
-//! queue, and a lock needs to remember only when it becomes free and who had it last. As in a queued spinlock
-//! (`kernel/locking/qspinlock.c`), a waiter spins on a line of its own: a hand-over costs the transfer of that
-//! line and of the lock word. An uncontended lock costs the transfer of the lock word from its last owner.
+//! CPUs begin their steps in the order of virtual time (see [`crate::cpu_queue`]), so mostly the order of arrival *is*
+//! the queue. But a step may take the lock several times with other work in between, as reclaim does for each batch, and
+//! all of its sections are there before anybody who is further behind acts. So a lock remembers when it is held, not
+//! only when it is held for the last time:
+//!
+//! ```text
+//!   cpu 1, one step   ┌ holds ┐      works      ┌ holds ┐      works      ┌ holds ┐
+//!   cpu 3, afterwards              arrives ┌ holds ┐
+//! ```
+//!
+//! A section that is there stands: who arrives before it and would not be done by then waits for its end. Two never
+//! overlap. What ended before the time of the CPU that is furthest behind ([`Machine::earliest`]) is forgotten.
+//!
+//! As in a queued spinlock (`kernel/locking/qspinlock.c`), a waiter spins on a line of its own: a hand-over costs the
+//! transfer of that line and of the lock word. An uncontended lock costs the transfer of the lock word from its last
+//! owner.
 
 use crate::Machine;
 use crate::account::Category;
@@ -33,11 +45,31 @@ pub struct LockStatistics {
     pub longest_wait: Time,
 }
 
-/// A FIFO spinlock in virtual time.
+/// Sections without a gap between them.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    from: Time,
+    until: Time,
+    /// Of the last section.
+    owner: Cpu,
+}
+
+/// What who has acquired the lock has got so far.
+#[derive(Clone, Copy, Debug)]
+struct Granted {
+    from: Time,
+    wait: Time,
+    contended: bool,
+}
+
+/// A spinlock in virtual time.
 #[derive(Clone, Debug, Default)]
 pub struct SpinLock {
-    free_at: Time,
-    owner: Option<Cpu>,
+    /// When it is held, as far as anybody may still come; in order, with gaps in between.
+    runs: Vec<Run>,
+    /// Who had it last before that.
+    before: Option<Cpu>,
+    granted: Option<Granted>,
     statistics: LockStatistics,
 }
 
@@ -45,40 +77,117 @@ impl SpinLock {
     /// Whether somebody holds it at `now`: what a trylock finds.
     #[inline]
     pub fn is_held(&self, now: Time) -> bool {
-        self.free_at > now
+        self.run_at(now).is_some_and(|run| run.until > now)
     }
 
-    /// Who had it last.
-    pub fn last_owner(&self) -> Option<Cpu> {
-        self.owner
+    /// Whom a CPU that comes at `now` gets it from.
+    #[inline]
+    pub fn owner_before(&self, now: Time) -> Option<Cpu> {
+        self.run_at(now).map(|run| run.owner).or(self.before)
+    }
+
+    /// How many runs begin at `now` or before. Hardly anybody comes before the last one.
+    #[inline]
+    fn begun(&self, now: Time) -> usize {
+        self.runs.iter().rposition(|run| run.from <= now).map_or(0, |last| last + 1)
+    }
+
+    #[inline]
+    fn run_at(&self, now: Time) -> Option<Run> {
+        self.runs[..self.begun(now)].last().copied()
+    }
+
+    /// Forgets what ended by `time`: nobody comes before.
+    fn forget(&mut self, time: Time) {
+        let ended = self.runs.iter().take_while(|run| run.until <= time).count();
+        if let Some(last) = self.runs.drain(..ended).next_back() {
+            self.before = Some(last.owner);
+        }
     }
 
     /// Waits for the lock; the time goes to `waiting`. Returns the wait.
     pub fn acquire<C: Category>(&mut self, machine: &mut Machine<C>, cpu: Cpu, waiting: C) -> Time {
         let now = machine.now(cpu);
-        let line = self.owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
-        let contended = self.is_held(now);
-        let handover = if contended { line * 2 } else { line };
-        if contended {
-            machine.wait_until(cpu, waiting, self.free_at);
+        self.forget(machine.earliest().map_or(now, |earliest| earliest.min(now)));
+        let held = self.run_at(now).filter(|run| run.until > now);
+        let owner = self.owner_before(now);
+        let mut granted = Granted { from: now, wait: Time::ZERO, contended: false };
+        match held {
+            Some(run) => self.wait_for(machine, cpu, run, waiting, &mut granted),
+            None => {
+                let line = owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
+                machine.charge(cpu, waiting, line);
+                granted.wait = line;
+                self.statistics.handover += line;
+            }
         }
-        machine.charge(cpu, waiting, handover);
-        let wait = self.free_at.saturating_sub(now) + handover;
-        let s = &mut self.statistics;
-        s.acquisitions += 1;
-        s.contended += u64::from(contended);
-        s.wait += wait;
-        s.handover += handover;
-        s.longest_wait = s.longest_wait.max(wait);
-        wait
+        self.granted = Some(granted);
+        granted.wait
     }
 
-    /// Holds the lock, just acquired, for `hold`, then releases it; the time goes to `holding`.
-    pub fn hold<C: Category>(&mut self, machine: &mut Machine<C>, cpu: Cpu, hold: Time, holding: C) {
+    /// Spins until the end of a run and is handed the lock.
+    fn wait_for<C: Category>(
+        &mut self,
+        machine: &mut Machine<C>,
+        cpu: Cpu,
+        run: Run,
+        waiting: C,
+        granted: &mut Granted,
+    ) {
+        let spun = run.until.saturating_sub(machine.now(cpu));
+        let handover = machine.line_transfer(run.owner, cpu) * 2;
+        machine.wait_until(cpu, waiting, run.until);
+        machine.charge(cpu, waiting, handover);
+        self.statistics.handover += handover;
+        granted.wait += spun + handover;
+        granted.from = run.until;
+        granted.contended = true;
+    }
+
+    /// Holds the lock, just acquired, for `hold`, then releases it; the time goes to `holding`. Where a section that is there
+    /// already leaves too little room, it waits for that first, which goes to `waiting`.
+    pub fn hold<C: Category>(
+        &mut self,
+        machine: &mut Machine<C>,
+        cpu: Cpu,
+        hold: Time,
+        [waiting, holding]: [C; 2],
+    ) {
+        let now = machine.now(cpu);
+        let at_once = Granted { from: now, wait: Time::ZERO, contended: false };
+        let mut granted = self.granted.take().unwrap_or(at_once);
+        while let Some(&next) = self.runs.get(self.begun(granted.from))
+            && next.from < machine.now(cpu) + hold
+        {
+            self.wait_for(machine, cpu, next, waiting, &mut granted);
+        }
         machine.charge(cpu, holding, hold);
-        self.free_at = machine.now(cpu);
-        self.owner = Some(cpu);
-        self.statistics.hold += hold;
+        self.insert(Run { from: granted.from, until: machine.now(cpu), owner: cpu });
+        let s = &mut self.statistics;
+        s.acquisitions += 1;
+        s.contended += u64::from(granted.contended);
+        s.wait += granted.wait;
+        s.longest_wait = s.longest_wait.max(granted.wait);
+        s.hold += hold;
+    }
+
+    /// Remembers a section; it and those that it touches are one run.
+    fn insert(&mut self, mut section: Run) {
+        let mut first = self.begun(section.from);
+        if first > 0 && self.runs[first - 1].until >= section.from {
+            first -= 1;
+        }
+        let touched = self.runs[first..].iter().take_while(|run| run.from <= section.until).count();
+        let touched = first..first + touched;
+        if let Some(run) = self.runs[touched.clone()].first() {
+            section.from = section.from.min(run.from);
+        }
+        if let Some(run) = self.runs[touched.clone()].last()
+            && run.until > section.until
+        {
+            (section.until, section.owner) = (run.until, run.owner);
+        }
+        self.runs.splice(touched, [section]);
     }
 
     /// What happened here so far.

@@ -61,7 +61,7 @@ fn who_waits_does_not_wait_longer_than_for_the_other() {
     machine.set_busy(Cpu(1), true);
     let mut lock = SpinLock::default();
     lock.acquire(&mut machine, Cpu(0), Work::Any);
-    lock.hold(&mut machine, Cpu(0), ns(30), Work::Any);
+    lock.hold(&mut machine, Cpu(0), ns(30), [Work::Any; 2]);
     let wait = lock.acquire(&mut machine, Cpu(1), Work::Any);
     assert_eq!((wait, machine.now(Cpu(1))), (ns(40), ns(40)));
 }

@@ -105,6 +105,13 @@ categories! {
 }
 
 impl Category {
+    /// Where spinning for a zone's lock and working under it go.
+    pub const ZONE_LOCK: [Category; 2] = [Category::ZoneLockWait, Category::ZoneLockHold];
+    /// The same of the lock of an LRU list vector.
+    pub const LRU_LOCK: [Category; 2] = [Category::LruLockWait, Category::LruLockHold];
+    /// The same of hugetlb_lock.
+    pub const HUGETLB_LOCK: [Category; 2] = [Category::HugetlbLockWait, Category::HugetlbLockHold];
+
     /// Looks a category up by its name.
     pub fn find(name: &str) -> Option<Category> {
         Category::ALL.iter().copied().find(|category| category.name() == name)

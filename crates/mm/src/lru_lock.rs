@@ -27,9 +27,10 @@ impl LruLock {
     /// this CPU's cache, it has just touched them; the list's head and the counters come from whoever held the
     /// lock before, and the section starts as cold as any other.
     pub fn move_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pages: usize) {
-        let lines = self.lock.last_owner().map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
+        let owner = self.lock.owner_before(machine.now(cpu));
+        let lines = owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
         self.lock.acquire(machine, cpu, Category::LruLockWait);
         let hold = machine.costs.lock_section + machine.costs.list_move * pages as u64 + lines * 2;
-        self.lock.hold(machine, cpu, hold, Category::LruLockHold);
+        self.lock.hold(machine, cpu, hold, Category::LRU_LOCK);
     }
 }

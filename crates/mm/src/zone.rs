@@ -246,7 +246,8 @@ impl Zone {
 
     /// What a path under the lock costs before it touches any page.
     fn section_cost(&self, machine: &Machine<Category>, cpu: Cpu) -> Time {
-        let lines = self.lock.last_owner().map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
+        let owner = self.lock.owner_before(machine.now(cpu));
+        let lines = owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
         machine.costs.lock_section + lines * ZONE_LINES
     }
 
@@ -317,7 +318,7 @@ impl Zone {
             self.account_free(cpu, -((got as i32) << order));
         }
         let hold = kernel.latencies.take_section(hold, kernel.machine.costs.take_spread);
-        self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
+        self.lock.hold(kernel.machine, cpu, hold, Category::ZONE_LOCK);
         kernel.counters.add(Event::PcpRefills, 1);
         kernel.counters.add(Event::PcpRefilledPages, (got as u64) << order);
         kernel.note_fallback(self, outcome);
@@ -357,7 +358,7 @@ impl Zone {
             kernel.counters.add(Event::ZoneDirectAllocPages, 1 << order);
         }
         let hold = kernel.latencies.take_section(hold, kernel.machine.costs.take_spread);
-        self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
+        self.lock.hold(kernel.machine, cpu, hold, Category::ZONE_LOCK);
         kernel.note_fallback(self, outcome);
         if let Some(pfn) = pfn
             && high_atomic
@@ -431,7 +432,7 @@ impl Zone {
         let taken = self.buddy.take_contiguous(order, &mut visit);
         let blocks = taken.map_or(0, |(_, blocks)| blocks);
         let hold = section + kernel.machine.costs.list_take * blocks + visit.cost;
-        self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
+        self.lock.hold(kernel.machine, cpu, hold, Category::ZONE_LOCK);
         let (pfn, _) = taken?;
         self.account_free(cpu, -(1 << order));
         kernel.counters.add(Event::ZoneDirectAllocPages, 1 << order);
@@ -455,7 +456,7 @@ impl Zone {
         let blocks = 1u64 << (order - self.buddy.geometry().pageblock_order);
         let hold = section + kernel.machine.costs.list_put * blocks + visit.cost;
         self.account_free(cpu, 1 << order);
-        self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
+        self.lock.hold(kernel.machine, cpu, hold, Category::ZONE_LOCK);
         kernel.counters.add(Event::ZoneDirectFreePages, 1 << order);
     }
 
@@ -524,7 +525,7 @@ impl Zone {
         blocks.clear();
         self.scratch = blocks;
         let hold = kernel.latencies.put_section(hold, kernel.machine.costs.put_spread);
-        self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
+        self.lock.hold(kernel.machine, cpu, hold, Category::ZONE_LOCK);
         kernel.counters.add(Event::PcpDrainedPages, given);
     }
 
@@ -538,7 +539,7 @@ impl Zone {
         let hold = section + kernel.machine.costs.list_put + visit.cost;
         self.account_free(cpu, 1 << order);
         let hold = kernel.latencies.put_section(hold, kernel.machine.costs.put_spread);
-        self.lock.hold(kernel.machine, cpu, hold, Category::ZoneLockHold);
+        self.lock.hold(kernel.machine, cpu, hold, Category::ZONE_LOCK);
         kernel.counters.add(Event::ZoneDirectFreePages, 1 << order);
     }
 
@@ -555,7 +556,7 @@ impl Zone {
         let taken = self.buddy.isolate_block(start, &mut visit);
         let hold = section + machine.costs.list_take * taken.len() as u64 + visit.cost;
         taken.iter().for_each(|&(_, order)| self.account_free(cpu, -(1 << order)));
-        self.lock.hold(machine, cpu, hold, Category::ZoneLockHold);
+        self.lock.hold(machine, cpu, hold, Category::ZONE_LOCK);
         taken
     }
 
@@ -579,7 +580,7 @@ impl Zone {
         }
         let hold = section + machine.costs.list_put * released + visit.cost;
         self.account_free(cpu, 0);
-        self.lock.hold(machine, cpu, hold, Category::ZoneLockHold);
+        self.lock.hold(machine, cpu, hold, Category::ZONE_LOCK);
     }
 
     /// One tick of the vmstat worker of `cpu` for this zone (`refresh_cpu_vm_stats`): folds counters, lowers

@@ -152,6 +152,7 @@ impl System {
                 self.queue.push(self.machine.now(cpu), cpu); // it was interrupted
                 continue;
             }
+            self.machine.set_earliest(time);
             self.observe(time);
             if self.mm.khugepaged_due() <= time {
                 self.run_khugepaged(cpu, time);

@@ -200,7 +200,7 @@ impl MemoryManager {
     pub(crate) fn hold_hugetlb_lock(&mut self, machine: &mut Machine<Category>, cpu: Cpu, changes: usize) {
         self.hugetlb.lock.acquire(machine, cpu, Category::HugetlbLockWait);
         let hold = machine.costs.list_move * (1 + changes as u64);
-        self.hugetlb.lock.hold(machine, cpu, hold, Category::HugetlbLockHold);
+        self.hugetlb.lock.hold(machine, cpu, hold, Category::HUGETLB_LOCK);
         self.counters_mut().add(Event::HugetlbLockHolds, 1);
     }
 

@@ -64,10 +64,10 @@ impl MemoryManager {
     ) {
         // The exception, the area and the entry; statistics come when the page has moved or stays.
         let half = machine.costs.numa().hint_fault.fraction(1, 2);
-        machine.charge(cpu, Category::NumaHintFault, half);
-        let looked = machine.now(cpu);
         let mut lock = SpinLock::default();
-        lock.hold(machine, cpu, Time::ZERO, Category::NumaHintFault);
+        lock.acquire(machine, cpu, Category::NumaHintFault);
+        lock.hold(machine, cpu, half, [Category::NumaHintFault; 2]);
+        let looked = machine.now(cpu);
         let Some(id) = self.page_tables[entry].folio() else { return };
         self.make_accessible(entry, id);
         let source = self.folio_node(id);
@@ -429,7 +429,7 @@ impl MemoryManager {
         let locked = machine.now(cpu);
         let is_unchanged = fault.migrates && locked < fault.unmapped.min(fault.restored);
         let hold = if is_unchanged { hint_fault.fraction(1, 4) } else { Time::ZERO };
-        fault.lock.hold(machine, cpu, hold, Category::NumaHintFault);
+        fault.lock.hold(machine, cpu, hold, [Category::NumaHintFault; 2]);
         let (migrates, unmapped, source, by) = (fault.migrates, fault.unmapped, fault.source, fault.by);
         if is_unchanged {
             let counted = self.fault_as_well(machine, cpu, mm, page, source, by);
