@@ -1,8 +1,9 @@
-//! What else a page fault locks: the LRU list vector of its cgroup and node.
+//! What else a page fault locks, and reclaim: the LRU list vector of its cgroup and node.
 //!
 //! ```text
 //!   fault ─► per-CPU folio batch [15 or 31] ─ full ─► lruvec lock: all of them onto the LRU list
 //!   unmap ─► batches of 32 pages ───────────────────► lruvec lock: off the list, then to the allocator
+//!   reclaim ────────────────────────────────────────► lruvec lock: looks at pages, takes some off the list
 //! ```
 //!
 //! The pages' order on the lists matters to reclaim, not to the allocator; here only the lock and its cost are
@@ -24,13 +25,27 @@ pub struct LruLock {
 
 impl LruLock {
     /// Puts `pages` pages on a list, or takes them off, under one hold of the lock. The pages' own lines are in
-    /// this CPU's cache, it has just touched them; the list's head and the counters come from whoever held the
-    /// lock before, and the section starts as cold as any other.
+    /// this CPU's cache, it has just touched them.
     pub fn move_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pages: usize) {
+        let moves = machine.costs.list_move * pages as u64;
+        self.section(machine, cpu, moves);
+    }
+
+    /// Looks at `scanned` pages at the end of a list, whose lines come from memory, and takes `taken` of them off, all of it
+    /// under one hold of the lock (`isolate_lru_folios`, `scan_folios`).
+    pub fn isolate_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu, scanned: u64, taken: usize) {
+        let costs = &machine.costs;
+        let work = costs.paging().lru_scan * scanned + costs.list_move * taken as u64;
+        self.section(machine, cpu, work);
+    }
+
+    /// Works under the lock. The list's head and the counters come from whoever held it before, and the section starts as cold
+    /// as any other.
+    fn section(&mut self, machine: &mut Machine<Category>, cpu: Cpu, work: Time) {
         let owner = self.lock.owner_before(machine.now(cpu));
         let lines = owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
         self.lock.acquire(machine, cpu, Category::LruLockWait);
-        let hold = machine.costs.lock_section + machine.costs.list_move * pages as u64 + lines * 2;
+        let hold = machine.costs.lock_section + work + lines * 2;
         self.lock.hold(machine, cpu, hold, Category::LRU_LOCK);
     }
 }

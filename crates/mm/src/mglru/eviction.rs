@@ -296,9 +296,8 @@ impl MemoryManager {
             try_to_inc_min_seq(&self.folios, &mut self.lruvecs[id.0 as usize], f, swappiness);
         }
         let (mut folios, mut scanned, lru_type) = self.isolate_folios(id, batch, sc);
-        machine.charge(cpu, Category::Reclaim, machine.costs.paging().lru_scan * scanned);
         let lruvec = &mut self.lruvecs[id.0 as usize];
-        lruvec.lock.move_pages(machine, cpu, folios.len());
+        lruvec.lock.isolate_pages(machine, cpu, scanned, folios.len());
         if !fixed_amount || scanned > 0 {
             let moved = try_to_inc_min_seq(&self.folios, lruvec, f, swappiness);
             if !fixed_amount {

@@ -208,7 +208,7 @@ impl MemoryManager {
             let flags = self.folios.flags[id];
             self.counters.add(skip_event(flags.zone()), flags.nr_pages());
         }
-        machine.charge(cpu, Category::Reclaim, machine.costs.paging().lru_scan * looked_at);
+        self.lruvecs[lruvec.0 as usize].lock.isolate_pages(machine, cpu, looked_at, taken.len());
         (taken, scanned + skipped_pages)
     }
 
@@ -223,7 +223,6 @@ impl MemoryManager {
     ) -> u64 {
         self.lru_add_drain(machine, cpu);
         let (mut folios, scanned) = self.isolate_lru_folios(machine, cpu, lruvec, list, scan, sc);
-        self.lruvecs[lruvec.0 as usize].lock.move_pages(machine, cpu, folios.len());
         self.count_scanned(sc, list.lru_type(), scanned);
         if folios.is_empty() {
             return 0;
