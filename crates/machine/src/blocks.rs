@@ -40,6 +40,10 @@ pub struct BlockCosts {
     pub page_use_llc: Time,
     /// Each page of a block after the first in a page fault: its entry, its struct page, its share of the counters.
     pub further_page: Time,
+    /// The same where a block is unmapped, each page on its own.
+    pub further_unmap: Time,
+    /// The same where all its pages are unmapped at once.
+    pub further_unmap_at_once: Time,
     /// Translations that a CPU keeps, in the last level of its translation cache.
     pub tlb_entries: u64,
     /// One walk of the page table.
@@ -48,6 +52,17 @@ pub struct BlockCosts {
     pub tlb_run_pages: u64,
     /// Pages of one translation where the kernel marks them; 1 where there is no such mark.
     pub tlb_contiguous_pages: u64,
+}
+
+/// What each page of a block after the first costs when the block is unmapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FurtherUnmaps {
+    /// Taken out of the page table and the block's counts on its own.
+    pub one_by_one: Time,
+    /// With the first.
+    pub at_once: Time,
+    /// One entry of a page table being that of the whole block.
+    pub huge: Time,
 }
 
 impl BlockCosts {
@@ -113,6 +128,20 @@ impl Costs {
     pub fn further_pages(&self, pages: u64) -> Time {
         self.blocks.map_or(Time::ZERO, |blocks| blocks.further_page * pages.saturating_sub(1))
     }
+
+    /// What unmapping a block costs beyond its first page, for which it is [`Costs::page_unmap`].
+    #[inline]
+    pub fn unmap_further(&self) -> FurtherUnmaps {
+        let alone = self.page_unmap;
+        match &self.blocks {
+            None => FurtherUnmaps { one_by_one: alone, at_once: alone, huge: alone },
+            Some(blocks) => FurtherUnmaps {
+                one_by_one: blocks.further_unmap,
+                at_once: blocks.further_unmap_at_once,
+                huge: self.struct_page_free,
+            },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -131,6 +160,8 @@ mod tests {
             page_use_l2: NS(60),
             page_use_llc: NS(300),
             further_page: NS(30),
+            further_unmap: NS(90),
+            further_unmap_at_once: NS(40),
             tlb_entries: 100,
             tlb_walk: NS(20),
             tlb_run_pages: 4,
@@ -150,6 +181,17 @@ mod tests {
         assert_eq!((costs.further_pages(1), costs.further_pages(8)), (Time::ZERO, NS(210)));
         let plain = Costs { blocks: None, ..costs };
         assert_eq!((plain.clear(16), plain.first_use(16)), (NS(1600), Time::ZERO));
+    }
+
+    #[test]
+    fn a_block_is_unmapped_for_less_than_its_pages() {
+        let costs = Costs { page_unmap: NS(220), struct_page_free: NS(10), ..costs() };
+        let further = |costs: &Costs| {
+            let FurtherUnmaps { one_by_one, at_once, huge } = costs.unmap_further();
+            [one_by_one, at_once, huge]
+        };
+        assert_eq!(further(&costs), [90, 40, 10].map(NS));
+        assert_eq!(further(&Costs { blocks: None, ..costs }), [NS(220); 3]);
     }
 
     #[test]

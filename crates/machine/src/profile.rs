@@ -321,6 +321,10 @@ cost_figures! {
         page_use_llc_ns,
         /// [`BlockCosts::further_page`].
         further_page_ns,
+        /// [`BlockCosts::further_unmap`].
+        further_unmap_ns,
+        /// [`BlockCosts::further_unmap_at_once`].
+        further_unmap_at_once_ns,
         /// [`BlockCosts::tlb_entries`].
         tlb_entries,
         /// [`BlockCosts::tlb_walk`].
@@ -348,6 +352,8 @@ impl BlockFigures {
             page_use_l2: time(&self.page_use_l2_ns),
             page_use_llc: time(&self.page_use_llc_ns),
             further_page: time(&self.further_page_ns),
+            further_unmap: time(&self.further_unmap_ns),
+            further_unmap_at_once: time(&self.further_unmap_at_once_ns),
             tlb_entries: count(&self.tlb_entries),
             tlb_walk: time(&self.tlb_walk_ns),
             tlb_run_pages: count(&self.tlb_run_pages),

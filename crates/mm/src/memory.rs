@@ -28,8 +28,10 @@ use crate::page_alloc::{Effort, MemoryManager};
 use crate::swapfile::{SwapEntry, SwapIn};
 use crate::vmscan::OutOfMemory;
 use crate::xarray::FileId;
-use machine::{Cpu, Machine};
-use std::ops::Range;
+use machine::costs::Costs;
+use machine::{Cpu, Machine, Time};
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Range};
 
 /// What touching a page took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,66 @@ pub enum Touch {
     ReadSwap(FolioId),
     /// A page fault on what is being read from swap already.
     AwaitSwap(FolioId),
+}
+
+/// Pages that were unmapped, by what each of them costs.
+///
+/// ```text
+///   entries    a a a a b c c . c      a, c: large folios, b: a single page, .: nothing
+///   first      x       x x     x      the kernel comes to a folio: its counts, its lists, giving it back
+///   further      x x x     x          one by one until 6.8, with the first of them since 6.9
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unmapped {
+    /// Pages with another folio than the entry before them: every single page, and the first of a large folio.
+    pub first: u64,
+    /// Further pages of that folio, each taken off the folio's counts on its own (`page_remove_rmap`).
+    pub one_by_one: u64,
+    /// The same, all of them at once (`folio_remove_rmap_ptes`).
+    pub at_once: u64,
+    /// Further pages of huge entries: no entry is theirs, but each is looked at when the folio is freed.
+    pub huge: u64,
+}
+
+impl Unmapped {
+    /// How many pages.
+    pub fn pages(&self) -> u64 {
+        self.first + self.one_by_one + self.at_once + self.huge
+    }
+
+    /// What unmapping them takes, without returning anything to a zone.
+    pub fn cost(&self, costs: &Costs) -> Time {
+        let further = costs.unmap_further();
+        costs.page_unmap * self.first
+            + further.one_by_one * self.one_by_one
+            + further.at_once * self.at_once
+            + further.huge * self.huge
+    }
+}
+
+impl Add for Unmapped {
+    type Output = Unmapped;
+
+    fn add(self, other: Unmapped) -> Unmapped {
+        Unmapped {
+            first: self.first + other.first,
+            one_by_one: self.one_by_one + other.one_by_one,
+            at_once: self.at_once + other.at_once,
+            huge: self.huge + other.huge,
+        }
+    }
+}
+
+impl AddAssign for Unmapped {
+    fn add_assign(&mut self, other: Unmapped) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for Unmapped {
+    fn sum<I: Iterator<Item = Unmapped>>(parts: I) -> Unmapped {
+        parts.fold(Unmapped::default(), Add::add)
+    }
 }
 
 /// A page fault that a page table serves.
@@ -321,7 +383,7 @@ impl MemoryManager {
         Ok(id)
     }
 
-    /// Unmaps what lies in `pages`, whose first area is at a place, and frees what nobody else has (`zap_page_range`); how many
+    /// Unmaps what lies in `pages`, whose first area is at a place, and frees what nobody else has (`zap_page_range`); which
     /// pages were mapped.
     pub(crate) fn zap_page_range(
         &mut self,
@@ -330,8 +392,8 @@ impl MemoryManager {
         mm: MmId,
         pages: &Range<Vpn>,
         first: Cursor,
-    ) -> u64 {
-        let (mut mapped, mut at) = (0, first);
+    ) -> Unmapped {
+        let (mut mapped, mut at) = (Unmapped::default(), first);
         while self.mms[mm].vmas.begins_before(at, pages.end)
             && let Some(vma) = self.mms[mm].vmas.at(at)
         {
@@ -353,10 +415,14 @@ impl MemoryManager {
         table: TableId,
         places: Range<usize>,
         flags: VmFlags,
-    ) -> u64 {
+    ) -> Unmapped {
         let (has_recency, locked) = (self.has_recency(flags), flags.has(VmFlags::LOCKED));
         let pages = self.page_tables[table].pages_of_entry();
+        let at_once = self.features().folios.unmaps_at_once;
         let (mut anon, mut file) = (0, 0);
+        let mut unmapped = Unmapped::default();
+        // The folio that the entry before maps.
+        let mut before = None;
         // The large folio whose pages are being unmapped, and how many of them nobody maps any more.
         let mut partial: Option<(FolioId, u32)> = None;
         let places = self.page_tables[table].places(places);
@@ -373,6 +439,7 @@ impl MemoryManager {
             }
             let number = table.entry(ahead - AHEAD);
             let entry = std::mem::take(&mut self.page_tables[number]);
+            let last = std::mem::replace(&mut before, entry.folio());
             if entry == Pte::NONE {
                 continue;
             }
@@ -384,6 +451,12 @@ impl MemoryManager {
                 self.swap_put(machine, cpu, swap);
             }
             let Some(id) = entry.folio() else { continue };
+            match last == Some(id) {
+                false => unmapped.first += 1,
+                true if at_once => unmapped.at_once += 1,
+                true => unmapped.one_by_one += 1,
+            }
+            unmapped.huge += pages - 1;
             self.lose_mapping(number, id);
             if locked {
                 self.munlock_folio(machine, cpu, id);
@@ -419,7 +492,7 @@ impl MemoryManager {
         }
         self.free_gathered(machine, cpu);
         self.sub_rss(table, anon, file);
-        anon + file
+        unmapped
     }
 
     /// Whether an entry maps an anonymous page that is a folio of its own.

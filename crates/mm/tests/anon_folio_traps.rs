@@ -7,6 +7,7 @@ use machine::{Node, Time};
 use mm::address_space::{Advice, Backing, MmId, Pte, VmFlags};
 use mm::huge_memory::policy::Disabled;
 use mm::huge_memory::stats::MthpStat;
+use mm::memory::Unmapped;
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::page_alloc::Effort;
 use mm::{Event, MigrateType, Pfn, Placement, Request};
@@ -86,6 +87,51 @@ fn huge_host(thp_anon: &str) -> Host {
     host.start = host.mm.mmap(host.process, 1024, Backing::Anonymous, VmFlags::PRIVATE);
     assert_eq!(host.start % 512, 0);
     host
+}
+
+/// Which pages unmapping all that an area has meets.
+fn unmap(host: &mut Host, process: MmId, pages: u64) -> Unmapped {
+    let pages = host.start..host.start + pages;
+    host.mm.madvise_dontneed(&mut host.machine, CPU, process, pages)
+}
+
+#[test]
+fn pages_of_a_folio_are_unmapped_at_once_since_6_9() {
+    let all = |variant, thp_anon| {
+        let mut host = host(variant, thp_anon);
+        (0..64).for_each(|page| host.store(page));
+        let process = host.process;
+        unmap(&mut host, process, 64)
+    };
+    let single = Unmapped { first: 64, ..Unmapped::default() };
+    let one_by_one = Unmapped { first: 4, one_by_one: 60, ..Unmapped::default() };
+    let at_once = Unmapped { first: 4, at_once: 60, ..Unmapped::default() };
+    assert_eq!([all("P0", ""), all("m612", "64K:never")], [single; 2]);
+    assert_eq!([all("v2", ""), all("m68", "64K:always")], [one_by_one; 2]);
+    // The first version did what came back with 6.9.
+    assert_eq!([all("v1", ""), all("m612", "64K:always")], [at_once; 2]);
+}
+
+#[test]
+fn a_copied_page_ends_what_is_unmapped_at_once() {
+    let mut host = host("m612", "64K:always");
+    host.store(0);
+    let child = host.mm.fork_mm(&mut host.machine, CPU, host.process);
+    host.store_as(child, 5);
+    let unmapped = unmap(&mut host, child, 512);
+    assert_eq!(unmapped, Unmapped { first: 3, at_once: 13, ..Unmapped::default() });
+    assert_eq!(unmapped.pages(), 16);
+}
+
+#[test]
+fn a_huge_page_has_one_entry_to_unmap() {
+    let mut host = huge_host("2M:always");
+    host.store(0);
+    let process = host.process;
+    let unmapped = unmap(&mut host, process, 1024);
+    assert_eq!(unmapped, Unmapped { first: 1, huge: 511, ..Unmapped::default() });
+    let costs = &host.machine.costs;
+    assert_eq!(unmapped.cost(costs), costs.page_unmap * 512, "a profile without sizes knows pages only");
 }
 
 #[test]

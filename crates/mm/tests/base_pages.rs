@@ -207,7 +207,7 @@ fn many_children_share_a_huge_page_that_was_split() {
     mm.exit_mm(&mut machine, Cpu(0), id);
     mm.validate(0);
     for child in children {
-        assert_eq!(mm.exit_mm(&mut machine, Cpu(0), child), pages - 1);
+        assert_eq!(mm.exit_mm(&mut machine, Cpu(0), child).pages(), pages - 1);
     }
     mm.validate(0);
     assert_eq!(mm.mthp_stats().get(13, MthpStat::NrAnon), 0);

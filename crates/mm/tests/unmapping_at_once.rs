@@ -48,7 +48,7 @@ impl Host {
 
     fn unmap(&mut self, pages: Range<u64>) -> u64 {
         let pages = self.start + pages.start..self.start + pages.end;
-        self.mm.madvise_dontneed(&mut self.machine, CPU, self.process, pages)
+        self.mm.madvise_dontneed(&mut self.machine, CPU, self.process, pages).pages()
     }
 
     /// What is free, where, what was counted, and how late it is; and which pages come next.

@@ -27,7 +27,7 @@ use machine::profile::Figure;
 use machine::{Cpu, Machine, PageSize};
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::memcontrol::Memcg;
-use mm::memory::Touch;
+use mm::memory::{Touch, Unmapped};
 use mm::page::NR_PAGE_ORDERS;
 use mm::{Category, Event, MemoryManager};
 use places::{Pages, Places};
@@ -49,7 +49,7 @@ workload::keys! {
         pub runs: Figure => Bounds::new(1e-3, 1e6, "a thousandth to a million"),
         /// Page walks in a second of the program's own time where all pages are single, millions.
         pub million_walks: Figure => Bounds::new(0.0, 1e3, "one each ns"),
-        /// Whether the kernel marks runs of pages for the translation caches (arm64's contiguous bit, Linux 6.9).
+        /// Whether kernels before 6.9 mark runs of pages for the translation caches too (arm64's contiguous bit).
         #[serde(default)]
         pub contiguous_entries: bool,
     }
@@ -142,19 +142,20 @@ const BUCKETS: [(u64, metric::Metric); 4] =
 const CPU: Cpu = Cpu(0);
 
 /// What is said of machines that do not say what the size of a folio changes.
-const NO_BLOCKS: &str = "the machine's profile has no [blocks]: a page of a large folio is cleared and used as one alone is, and no \
+const NO_BLOCKS: &str = "the machine's profile has no [blocks]: a page of a large folio is cleared, used and unmapped as one alone is, and no \
                          page walk is saved";
 
 /// Makes one run.
 pub fn run(run: &Run, spec: &RecordedMappings) -> Result<Outcome, RunError> {
     let mappings = spec.program.load(run.seed)?;
     let system = boot(run, 1)?;
+    let marked = spec.contiguous_entries || system.mm.features().folios.marks_contiguous;
     let replay = Replay {
         system,
         processes: std::iter::repeat_with(|| None).take(mappings.processes).collect(),
         shares: Vec::new(),
         anon: 0,
-        marked: spec.contiguous_entries,
+        marked,
         translations: [0; 2],
         anon_max: 0,
         series: Vec::new(),
@@ -169,13 +170,13 @@ struct Process {
     places: Places,
 }
 
-/// Has the contents of pages go; how many pages were there.
+/// Has the contents of pages go; which pages were there.
 fn discard_parts(
     machine: &mut Machine<Category>,
     mm: &mut MemoryManager,
     id: MmId,
     pages: [Option<Vpn>; 2],
-) -> u64 {
+) -> Unmapped {
     let pages = pages.into_iter().flatten();
     pages.map(|page| mm.madvise_dontneed(machine, CPU, id, page..page + 1)).sum()
 }
@@ -226,7 +227,7 @@ impl Replay {
         let named = [(1, VmFlags::READ), (2, VmFlags::WRITE), (4, VmFlags::EXEC)];
         let has = named.iter().filter(|(bit, _)| step.rights & bit != 0);
         let rights = has.fold(VmFlags::default(), |flags, (_, right)| flags.or(*right));
-        let mut unmapped = 0;
+        let mut unmapped = Unmapped::default();
         match step.operation {
             Operation::Exec | Operation::Exit => {
                 unmapped = mm.exit_mm(machine, CPU, id);
@@ -297,7 +298,7 @@ impl Replay {
             _ => {}
         }
         let machine = &mut self.system.machine;
-        let cost = machine.costs.page_unmap * unmapped;
+        let cost = unmapped.cost(&machine.costs);
         machine.charge(CPU, Category::PageFree, cost);
         Some(())
     }

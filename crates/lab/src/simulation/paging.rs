@@ -525,10 +525,10 @@ impl PagingProgram {
                 (thread.state, thread.at) = (State::Done, None);
             }
             let freed = system.mm.exit_mm(&mut system.machine, cpu, mm);
-            let unmap = system.machine.costs.page_unmap * freed;
+            let unmap = freed.cost(&system.machine.costs);
             system.machine.work(cpu, Category::PageFree, unmap);
             let worst = if mm == kill.chosen.0 { ", the worst" } else { "" };
-            ended.push(format!("process {number} ({:.1} MiB in memory{worst})", mib(freed)));
+            ended.push(format!("process {number} ({:.1} MiB in memory{worst})", mib(freed.pages())));
         }
         let cause = match kill.cause {
             OomCause::NoFreePage => "no free page and nothing to reclaim".to_string(),
@@ -551,7 +551,7 @@ impl PagingProgram {
         let Region { process, start, pages } = self.regions[region];
         let mm = self.processes[process].mm.expect("threads of who was killed do nothing");
         let freed = system.mm.madvise_dontneed(&mut system.machine, cpu, mm, start..start + pages);
-        let unmap = system.machine.costs.page_unmap * freed;
+        let unmap = freed.cost(&system.machine.costs);
         system.machine.work(cpu, Category::PageFree, unmap);
     }
 

@@ -24,6 +24,7 @@ use crate::account::Category;
 use crate::folio::FolioFlags;
 use crate::huge_memory::policy::{Disabled, window};
 use crate::memcontrol::Memcg;
+use crate::memory::Unmapped;
 use crate::numa::scan::MmScan;
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::readahead::policy::SwapRa;
@@ -247,12 +248,12 @@ impl MemoryManager {
     }
 
     /// Unmaps what lies in `pages` (`munmap`); how many pages were mapped.
-    pub fn munmap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId, pages: Range<Vpn>) -> u64 {
+    pub fn munmap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId, pages: Range<Vpn>) -> Unmapped {
         let space = &self.mms[mm];
         if let Some(entry) = space.directory.entry(pages.start) {
             self.page_tables.prefetch(entry);
         }
-        let Some(first) = space.vmas.first_in(&pages) else { return 0 };
+        let Some(first) = space.vmas.first_in(&pages) else { return Unmapped::default() };
         let zapped = self.zap_page_range(machine, cpu, mm, &pages, first);
         let keeps_start = self.features().numa.munmap_keeps_start;
         let AddressSpace { vmas, locked_vm, .. } = &mut self.mms[mm];
@@ -268,16 +269,16 @@ impl MemoryManager {
         zapped
     }
 
-    /// Frees what lies in `pages` and leaves it mapped (`MADV_DONTNEED`); how many pages were mapped.
+    /// Frees what lies in `pages` and leaves it mapped (`MADV_DONTNEED`); which pages were mapped.
     pub fn madvise_dontneed(
         &mut self,
         machine: &mut Machine<Category>,
         cpu: Cpu,
         mm: MmId,
         pages: Range<Vpn>,
-    ) -> u64 {
+    ) -> Unmapped {
         let first = self.mms[mm].vmas.first_in(&pages);
-        first.map_or(0, |first| self.zap_page_range(machine, cpu, mm, &pages, first))
+        first.map(|first| self.zap_page_range(machine, cpu, mm, &pages, first)).unwrap_or_default()
     }
 
     /// Takes advice on what lies in `pages`.
@@ -426,8 +427,8 @@ impl MemoryManager {
         machine.charge(cpu, Category::PageTables, machine.costs.pte_write * copied);
     }
 
-    /// Ends a process: unmaps all that it has; how many pages were mapped.
-    pub fn exit_mm(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId) -> u64 {
+    /// Ends a process: unmaps all that it has; which pages were mapped.
+    pub fn exit_mm(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId) -> Unmapped {
         let zapped = self.munmap(machine, cpu, mm, 0..Vpn::MAX);
         self.khugepaged_exit(mm);
         self.put_huge_zero_folio(mm);

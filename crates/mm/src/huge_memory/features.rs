@@ -170,6 +170,12 @@ pub struct FolioFeatures {
     pub allocation: Allocation,
     /// 6.9: an order that the memory cgroup has no room for is as one that is not free.
     pub charge_walks: bool,
+    /// 6.9: pages of a folio that lie one after the other are unmapped at once (`zap_present_folio_ptes`); before, each is taken
+    /// off the folio's counts on its own. v1 does so for anonymous memory ("Batch-zap large anonymous folio PTE mappings"), and
+    /// left it to a series of its own from v2 on; it clears entries one by one yet, which is not told apart here.
+    pub unmaps_at_once: bool,
+    /// 6.9: arm64 marks entries for the translation cache where a folio fills as many as one translation takes (contpte).
+    pub marks_contiguous: bool,
     /// What userfaultfd does.
     pub userfault: UserfaultRule,
     /// How hard the allocator tries.
@@ -208,6 +214,8 @@ impl FolioFeatures {
         search: Search::PerCandidate,
         allocation: Allocation::Walk,
         charge_walks: false,
+        unmaps_at_once: false,
+        marks_contiguous: false,
         userfault: UserfaultRule::Armed,
         gfp: FolioGfp::Defrag,
         splits_before_migration: false,
@@ -224,12 +232,17 @@ impl FolioFeatures {
     /// The limits of arm64, the one architecture that set them.
     pub(crate) const V1: FolioFeatures = FolioFeatures {
         candidates: Candidates::BuildLimit { plain: FolioSize::UNHINTED, eligible: FolioSize::Contpte },
+        unmaps_at_once: true,
         userfault: UserfaultRule::ProtectedEntry,
         gfp: FolioGfp::Ordinary,
         ..FolioFeatures::P0
     };
-    pub(crate) const V2: FolioFeatures =
-        FolioFeatures { allocation: Allocation::Once, gfp: FolioGfp::Defrag, ..FolioFeatures::V1 };
+    pub(crate) const V2: FolioFeatures = FolioFeatures {
+        allocation: Allocation::Once,
+        unmaps_at_once: false,
+        gfp: FolioGfp::Defrag,
+        ..FolioFeatures::V1
+    };
     pub(crate) const V2_SIMPLE: FolioFeatures =
         FolioFeatures { search: Search::TopOnly, ..FolioFeatures::V2 };
     pub(crate) const V2_32K: FolioFeatures =
@@ -264,8 +277,12 @@ impl FolioFeatures {
     pub(crate) const V6: FolioFeatures =
         FolioFeatures { candidates: Candidates::Enabled, files: ThpFiles::Sizes, ..FolioFeatures::V5 };
     pub(crate) const MAINLINE_6_8: FolioFeatures = FolioFeatures::V6;
-    pub(crate) const MAINLINE_6_9: FolioFeatures =
-        FolioFeatures { charge_walks: true, ..FolioFeatures::MAINLINE_6_8 };
+    pub(crate) const MAINLINE_6_9: FolioFeatures = FolioFeatures {
+        charge_walks: true,
+        unmaps_at_once: true,
+        marks_contiguous: true,
+        ..FolioFeatures::MAINLINE_6_8
+    };
     pub(crate) const MAINLINE_6_10: FolioFeatures = FolioFeatures {
         splits_before_migration: true,
         cluster_search: ClusterSearch::CurrentOrFree,

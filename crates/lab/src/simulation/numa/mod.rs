@@ -556,7 +556,7 @@ impl NumaProgram {
                 let Process { mm, areas, .. } = &self.processes[process];
                 let freed =
                     system.mm.madvise_dontneed(&mut system.machine, cpu, *mm, areas[area as usize].clone());
-                let unmap = system.machine.costs.page_unmap * freed;
+                let unmap = freed.cost(&system.machine.costs);
                 system.machine.charge(cpu, Category::PageFree, unmap);
             }
             Some(Operation::Exec) => {
@@ -615,7 +615,7 @@ impl NumaProgram {
                 system.mm.exit_task(first);
             }
             let freed = system.mm.exit_mm(&mut system.machine, cpu, mm);
-            let unmap = system.machine.costs.page_unmap * freed;
+            let unmap = freed.cost(&system.machine.costs);
             system.machine.charge(cpu, Category::PageFree, unmap);
         }
     }
