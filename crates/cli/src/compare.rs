@@ -109,7 +109,7 @@ fn cell(metric: &Metric, summary: &MetricSummary) -> Entry {
     let mut tone = Tone::Plain;
     match (&summary.change, summary.interval) {
         (Some(against_first), _) => {
-            let (value, interval) = change(against_first, metric.unit.starts_with('%'));
+            let (value, interval) = change(against_first, metric.unit_of_change());
             lines.push(value);
             lines.extend(interval);
             if against_first.significant {

@@ -35,26 +35,15 @@ pub fn percent(fraction: f64) -> String {
     format!("{:.1} %", 100.0 * fraction)
 }
 
-/// What a change is printed in.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum ChangeUnit {
-    /// Percent of the first variant's value.
-    Percent,
-    /// The metric's own unit; percentages change by points.
-    Own,
-}
-
-/// A change in one short line, and its interval in another.
-pub fn change(change: &Change, is_percentage: bool) -> (String, Option<String>) {
-    let unit = if is_percentage || change.ratio.is_none() { ChangeUnit::Own } else { ChangeUnit::Percent };
-    let (value, interval) = match (unit, change.ratio) {
-        (ChangeUnit::Percent, Some(ratio)) => (100.0 * (ratio - 1.0), change.ratio_interval.map(in_percent)),
-        _ => (change.difference, change.difference_interval),
-    };
-    let suffix = match unit {
-        ChangeUnit::Percent => " %",
-        ChangeUnit::Own if is_percentage => " pt",
-        ChangeUnit::Own => "",
+/// A change in one short line, and its interval in another: in a unit, or in per cent of the first variant's value where there
+/// is none.
+pub fn change(change: &Change, unit: Option<&str>) -> (String, Option<String>) {
+    let (value, interval, suffix) = match (unit, change.ratio) {
+        (Some(unit), _) => (change.difference, change.difference_interval, format!(" {unit}")),
+        (None, None) => (change.difference, change.difference_interval, String::new()),
+        (None, Some(ratio)) => {
+            (100.0 * (ratio - 1.0), change.ratio_interval.map(in_percent), " %".to_string())
+        }
     };
     let mark = if change.significant { " *" } else { "" };
     let spread = |interval: Interval| format!("[{}, {}]", signed(interval.low), signed(interval.high));
@@ -112,9 +101,13 @@ mod tests {
             ratio_interval: interval(0.2, 0.25),
             significant,
         };
-        let text = |c: &Change, percentage| change(c, percentage);
-        assert_eq!(text(&of(Some(0.225), true), false), ("-77.5 % *".into(), Some("[-80.0, -75.0]".into())));
-        assert_eq!(text(&of(Some(0.225), true), true), ("-33.8 pt *".into(), Some("[-34.0, -33.0]".into())));
-        assert_eq!(text(&of(None, false), false), ("-33.8".into(), Some("[-34.0, -33.0]".into())));
+        let text = |c: &Change, unit| change(c, unit);
+        assert_eq!(text(&of(Some(0.225), true), None), ("-77.5 % *".into(), Some("[-80.0, -75.0]".into())));
+        let in_own_unit = |unit| text(&of(Some(0.225), true), Some(unit)).0;
+        assert_eq!(["pt", "MiB"].map(in_own_unit), ["-33.8 pt *", "-33.8 MiB *"]);
+        let units = [lab::metric::SHARE_4K, lab::metric::ANON_MAX, lab::metric::FAULT_TIME]
+            .map(|m| m.unit_of_change());
+        assert_eq!(units, [Some("pt"), Some("MiB"), None]);
+        assert_eq!(text(&of(None, false), None), ("-33.8".into(), Some("[-34.0, -33.0]".into())));
     }
 }

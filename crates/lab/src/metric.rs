@@ -192,7 +192,7 @@ metrics! {
     SHARE_4K, "share_4k", "memory in 4K folios", "%", Neutral,
         "part of it in single pages";
     ANON_MAX, "anon_max", "anonymous memory, maximum", "MiB", Lower,
-        "memory of their own that all processes have mapped, the most that a sample found";
+        "memory of their own that all processes have mapped, the most that a sample found; without files and page tables";
     PREFERRED_SUCCESS, "preferred_success", "preferred order", "%", Higher,
         "of the faults that had room for the preferred order, those that got it, in the last fifth of the run";
     PREFERRED_SUCCESS_EARLY, "preferred_success_early", "preferred order early", "%", Higher,
@@ -219,5 +219,16 @@ impl Metric {
     /// The metric named `name`.
     pub fn find(name: &str) -> Option<&'static Metric> {
         METRICS.iter().find(|metric| metric.name == name)
+    }
+
+    /// What a change is told in if not in per cent of the first value: points of a percentage, and MiB of memory that is only a
+    /// part of what is used. Of that part a change has many times the per cent that it has of the whole, which is
+    /// what others measure.
+    pub fn unit_of_change(&self) -> Option<&'static str> {
+        match self {
+            _ if self.unit.starts_with('%') => Some("pt"),
+            _ if *self == ANON_MAX => Some(self.unit),
+            _ => None,
+        }
     }
 }

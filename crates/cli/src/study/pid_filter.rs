@@ -65,8 +65,8 @@ fn map(rows: &[Row]) -> Grid {
     for Row { arm, cells } in rows {
         let words = [arm.sharing.name().into(), arm.threads.to_string(), arm.seconds.to_string()];
         let cell = |cell: &Cell| {
-            let changes = [(&cell.throughput, false), (&cell.kernel_time, false), (&cell.local, true)];
-            changes.map(|(of, is_percentage)| change(of, is_percentage).0).join("\n")
+            let changes = [(&cell.throughput, None), (&cell.kernel_time, None), (&cell.local, Some("pt"))];
+            changes.map(|(of, unit)| change(of, unit).0).join("\n")
         };
         grid.row(words.into_iter().chain(cells.iter().map(cell)));
     }
