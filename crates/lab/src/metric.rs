@@ -222,8 +222,7 @@ impl Metric {
     }
 
     /// What a change is told in if not in per cent of the first value: points of a percentage, and MiB of memory that is only a
-    /// part of what is used. Of that part a change has many times the per cent that it has of the whole, which is
-    /// what others measure.
+    /// part of what is used. Of that part a change has many times the per cent that it has of the whole.
     pub fn unit_of_change(&self) -> Option<&'static str> {
         match self {
             _ if self.unit.starts_with('%') => Some("pt"),

@@ -248,7 +248,13 @@ impl MemoryManager {
     }
 
     /// Unmaps what lies in `pages` (`munmap`); how many pages were mapped.
-    pub fn munmap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId, pages: Range<Vpn>) -> Unmapped {
+    pub fn munmap(
+        &mut self,
+        machine: &mut Machine<Category>,
+        cpu: Cpu,
+        mm: MmId,
+        pages: Range<Vpn>,
+    ) -> Unmapped {
         let space = &self.mms[mm];
         if let Some(entry) = space.directory.entry(pages.start) {
             self.page_tables.prefetch(entry);
