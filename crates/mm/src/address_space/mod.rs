@@ -33,7 +33,7 @@ use std::ops::Range;
 
 pub(crate) use maple_tree::Cursor;
 pub use page_table::Pte;
-pub(crate) use page_table::{Clearing, Directory, PageTables, PteNumber, TableId};
+pub(crate) use page_table::{Directory, PageTables, PteNumber, TableId};
 pub(crate) use rmap::{FileMappings, Mappings};
 pub(crate) use vma::VmaId;
 pub use vma::{Backing, VmFlags, Vma, Vmas};

@@ -171,22 +171,6 @@ impl TableId {
     }
 }
 
-/// A fault that makes a huge page, as others see it: until it is over they find nothing there.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clearing {
-    /// Who takes the fault.
-    pub by: Cpu,
-    /// When the page is mapped.
-    pub until: Time,
-}
-
-impl Clearing {
-    /// Whether somebody on `cpu` who stores to the page at `now` faults as well.
-    pub(crate) fn stops(self, cpu: Cpu, now: Time) -> bool {
-        cpu != self.by && now < self.until
-    }
-}
-
 /// The entries for as much of an address space as a huge page has, 2 MiB with pages of 4 KiB.
 #[derive(Clone, Debug)]
 pub(crate) struct PageTable {
@@ -198,8 +182,8 @@ pub(crate) struct PageTable {
     sibling: TableId,
     /// Was used since this was last cleared: the accessed bit of the entry above (a PMD).
     pub(crate) young: bool,
-    /// Who clears the huge page that is to be there, and until when, if somebody does.
-    pub(crate) clearing: Option<Clearing>,
+    /// Who cleared the huge page that is there last; [`PageTables`] knows until when.
+    cleared_by: Option<Cpu>,
     /// Counts changes of entries, so that what was added up of them is known to be still right.
     version: u32,
     /// Pages that it is for.
@@ -306,6 +290,8 @@ pub(crate) struct PageTables {
     shift: u8,
     tables: Vec<PageTable>,
     free: Vec<TableId>,
+    /// By CPU, which huge page it cleared last, and until when: others find nothing there before.
+    cleared: Vec<(TableId, Time)>,
 }
 
 impl std::ops::Index<PteNumber> for PageTables {
@@ -344,7 +330,23 @@ impl std::ops::IndexMut<TableId> for PageTables {
 impl PageTables {
     /// No tables yet.
     pub(crate) fn new(geometry: Geometry) -> PageTables {
-        PageTables { shift: geometry.pmd_order, tables: Vec::new(), free: Vec::new() }
+        PageTables { shift: geometry.pmd_order, tables: Vec::new(), free: Vec::new(), cleared: Vec::new() }
+    }
+
+    /// Notes that the huge page of `table` was cleared by `cpu`, and is there for others from `until` on.
+    pub(crate) fn note_cleared(&mut self, table: TableId, cpu: Cpu, until: Time) {
+        if self.cleared.len() <= cpu.index() {
+            self.cleared.resize(cpu.index() + 1, (TableId(0), Time::ZERO));
+        }
+        self.cleared[cpu.index()] = (table, until);
+        self.tables[table.0 as usize].cleared_by = Some(cpu);
+    }
+
+    /// Who clears the huge page of `table` at `now`, and until when, if it is another CPU than `cpu`.
+    pub(crate) fn cleared_by_another(&self, table: TableId, cpu: Cpu, now: Time) -> Option<(Cpu, Time)> {
+        let by = self[table].cleared_by.filter(|&by| by != cpu)?;
+        let (page, until) = self.cleared[by.index()];
+        (page == table && now < until).then_some((by, until))
     }
 
     /// An entry as a folio keeps it, in 32 bits.
@@ -372,7 +374,7 @@ impl PageTables {
             first,
             sibling: id,
             young: false,
-            clearing: None,
+            cleared_by: None,
             version: 0,
             pages,
             huge: Pte::NONE,

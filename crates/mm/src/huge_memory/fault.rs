@@ -17,7 +17,7 @@ use super::orders::Orders;
 use super::policy::{self, Failure, PmdStep, VmaState};
 use super::stats::MthpStat;
 use crate::account::Category;
-use crate::address_space::{Clearing, MmId, Pte, VmFlags, Vma, VmaId, Vpn};
+use crate::address_space::{MmId, Pte, VmFlags, Vma, VmaId, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::memory::{Fault, Touch};
@@ -117,7 +117,7 @@ impl MemoryManager {
             self.mthp_stats.add(order, MthpStat::NrAnon, 1);
             self.watch_for_underuse(id);
             let until = visible_from(machine, cpu, began);
-            self.page_tables[table].clearing = Some(Clearing { by: cpu, until });
+            self.page_tables.note_cleared(table, cpu, until);
         }
         Some(Touch::Minor)
     }
@@ -153,8 +153,7 @@ impl MemoryManager {
     pub fn lose_huge_page(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId, page: Vpn) -> bool {
         let Some(table) = self.entry(mm, page).map(|entry| entry.table()) else { return false };
         let now = machine.now(cpu);
-        let clearing = self.page_tables[table].clearing.filter(|clearing| clearing.stops(cpu, now));
-        let Some(clearing) = clearing else { return false };
+        let Some((by, until)) = self.page_tables.cleared_by_another(table, cpu, now) else { return false };
         let Some(vma) = self.mms[mm].vmas.find_id(page) else { return false };
         self.counters.add(Event::Pgfault, 1);
         if let Some(id) = self.alloc_anon_folio_pmd(machine, cpu, (mm, vma, page)) {
@@ -163,8 +162,7 @@ impl MemoryManager {
             self.free_folio(machine, cpu, id);
         }
         // Whoever is through first has mapped a page, and all see that one.
-        let until = clearing.until.min(machine.now(cpu));
-        self.page_tables[table].clearing = Some(Clearing { until, ..clearing });
+        self.page_tables.note_cleared(table, by, until.min(machine.now(cpu)));
         true
     }
 

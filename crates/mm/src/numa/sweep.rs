@@ -81,7 +81,7 @@ impl MemoryManager {
         let Some(table) = self.mms[mm].directory.table(from) else { return from };
         self.mms[mm].ran = u64::MAX;
         self.page_tables[table].young = true;
-        if write && self.page_tables[table].clearing.is_some_and(|clearing| clearing.stops(cpu, now)) {
+        if write && self.page_tables.cleared_by_another(table, cpu, now).is_some() {
             return from;
         }
         let (place, whole) = (table.index(), from == first && end == behind);
