@@ -50,6 +50,7 @@ lint:
 	@.ci/prepare lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --release --manifest-path fuzz/Cargo.toml --target-dir target -- -D warnings
 
 wasm:
 	@.ci/prepare wasm
