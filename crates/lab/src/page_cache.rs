@@ -133,7 +133,7 @@ impl Replay {
         let mut machine = Machine::new(topology, Costs::FREE);
         let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
         for _ in 0..setup.held {
-            let page = mm.alloc(&mut machine, CPU, &request);
+            let page = mm.enter(&mut machine, CPU).alloc(&request);
             page.ok_or(ReplayError::TooLittle { held: setup.held })?;
         }
         let memcg = match setup.memcg_max {
@@ -156,12 +156,12 @@ impl Replay {
         }
         let device = mm.open_file();
         for page in 0..setup.metadata {
-            let read = mm.read_page(&mut machine, CPU, memcg, device, page, false);
+            let read = mm.enter(&mut machine, CPU).read_page(memcg, device, page, false);
             if let Ok(Read::Miss(id)) = read {
                 mm.end_read(id);
                 mm.hold(id);
                 // Looked for, and looked up once it is there.
-                mm.folio_mark_accessed(&mut machine, CPU, id);
+                mm.enter(&mut machine, CPU).folio_mark_accessed(id);
             }
         }
         mm.watch_removals();
@@ -218,27 +218,34 @@ impl Replay {
         let at = self.page(operation);
         if let (Operation::Read(page), Some((requests, open))) = (operation, self.descriptor) {
             let pages = page..page.saturating_add(requests.pages);
-            read_request(&mut self.mm, &mut self.machine, (self.memcg, open), pages, &mut self.brought)?;
+            read_request(
+                &mut self.mm.enter(&mut self.machine, CPU),
+                (self.memcg, open),
+                pages,
+                &mut self.brought,
+            )?;
             self.work_behind();
             return Ok(());
         }
         let Replay { mm, machine, process, .. } = self;
         let filled = match operation {
-            Operation::Read(page) => match mm.read_page(machine, CPU, self.memcg, self.file, page, again)? {
-                Read::Hit(_) => None,
-                Read::Miss(id) => Some(id),
-            },
+            Operation::Read(page) => {
+                match mm.enter(machine, CPU).read_page(self.memcg, self.file, page, again)? {
+                    Read::Hit(_) => None,
+                    Read::Miss(id) => Some(id),
+                }
+            }
             Operation::Write(page) => {
-                let write = mm.write_page(machine, CPU, self.memcg, self.file, page)?;
+                let write = mm.enter(machine, CPU).write_page(self.memcg, self.file, page)?;
                 let now = machine.now(CPU);
                 // Nobody waits: a sequence has no times.
                 mm.balance_dirty_pages_ratelimited(&mut self.writer, self.file, write.dirtied, now);
                 None
             }
             Operation::MapLoad(_) | Operation::AnonLoad(_) => {
-                filled_by(mm.touch(machine, CPU, *process, at, false)?)
+                filled_by(mm.enter(machine, CPU).touch(*process, at, false)?)
             }
-            Operation::AnonStore(_) => filled_by(mm.touch(machine, CPU, *process, at, true)?),
+            Operation::AnonStore(_) => filled_by(mm.enter(machine, CPU).touch(*process, at, true)?),
         };
         if let Some(id) = filled {
             mm.end_read(id);
@@ -254,11 +261,11 @@ impl Replay {
         if let Some(mut flusher) = mm.start_flusher(machine.now(CPU)) {
             while flusher.step(mm, machine.now(CPU), u64::MAX) == Flush::Request {
                 for id in mm.take_submitted_writes() {
-                    mm.end_write(machine, CPU, id);
+                    mm.enter(machine, CPU).end_write(id);
                 }
             }
         }
-        mm.run_kswapd(machine, CPU, Node(0));
+        mm.enter(machine, CPU).run_kswapd(Node(0));
     }
 }
 

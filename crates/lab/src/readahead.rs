@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use machine::{Costs, Cpu, Machine, Topology};
+use mm::Kernel;
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
 use mm::readahead::{Advice, OpenFileId};
@@ -87,8 +88,7 @@ pub fn replay(
         let mut came = Vec::new();
         let descriptor = descriptors[read.descriptor as usize];
         read_request(
-            &mut mm,
-            &mut machine,
+            &mut mm.enter(&mut machine, CPU),
             (Memcg::ROOT, descriptor),
             read.index..read.index + read.pages,
             &mut came,
@@ -102,19 +102,19 @@ pub fn replay(
 /// Reads pages through a descriptor on behalf of a task of a group, from a device that answers at once; the folios that
 /// come in, those read ahead included, go into `brought`, in order.
 pub(crate) fn read_request(
-    mm: &mut MemoryManager,
-    machine: &mut Machine<mm::Category>,
+    kernel: &mut Kernel,
     (memcg, open): (Memcg, OpenFileId),
     pages: Range<u32>,
     brought: &mut Vec<FileFolio>,
 ) -> Result<(), OutOfMemory> {
     let mut submitted = Vec::new();
-    let mut under_way = mm.begin_read(memcg, open, pages.start, pages.end - pages.start);
-    while mm.read_next(machine, CPU, &mut under_way)?.is_some() {
-        while mm.take_submitted_read(&mut submitted) {
-            let folio = |&id| FileFolio { index: mm.page_of_folio(id).1, order: mm.folio_order(id) };
+    let mut under_way = kernel.mm.begin_read(memcg, open, pages.start, pages.end - pages.start);
+    while kernel.read_next(&mut under_way)?.is_some() {
+        while kernel.mm.take_submitted_read(&mut submitted) {
+            let folio =
+                |&id| FileFolio { index: kernel.mm.page_of_folio(id).1, order: kernel.mm.folio_order(id) };
             brought.extend(submitted.iter().map(folio));
-            submitted.drain(..).for_each(|id| mm.end_read(id));
+            submitted.drain(..).for_each(|id| kernel.mm.end_read(id));
         }
     }
     Ok(())

@@ -18,9 +18,9 @@ fn zoneinfo_buddyinfo_and_vmstat_parse_back() {
         let mut machine = Machine::new(topology, profile.costs());
         for order in [0, 0, 1, 3, 9, 10] {
             let request = Request::new(order, MigrateType::Unmovable, Placement::Local);
-            let pfn = mm.alloc(&mut machine, Cpu(3), &request).unwrap();
+            let pfn = mm.enter(&mut machine, Cpu(3)).alloc(&request).unwrap();
             if order == 3 {
-                mm.free(&mut machine, Cpu(5), pfn, order);
+                mm.enter(&mut machine, Cpu(5)).free(pfn, order);
             }
         }
         let info = parse_zoneinfo(&mm::proc::zoneinfo(&mm)).unwrap();

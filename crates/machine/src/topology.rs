@@ -147,7 +147,7 @@ impl Topology {
     }
 
     /// All logical CPUs in order.
-    pub fn all_cpus(&self) -> impl Iterator<Item = Cpu> + use<> {
+    pub fn all_cpus(&self) -> impl Iterator<Item = Cpu> + Clone + use<> {
         (0..self.cpus() as u16).map(Cpu)
     }
 

@@ -49,13 +49,13 @@ impl Kernel {
 
     fn allocate(&mut self, count: usize, pages: &mut Vec<Pfn>) {
         for _ in 0..count {
-            pages.push(self.mm.alloc(&mut self.machine, CPU, &self.request).unwrap());
+            pages.push(self.mm.enter(&mut self.machine, CPU).alloc(&self.request).unwrap());
         }
     }
 
     fn free(&mut self, pages: &mut Vec<Pfn>) {
         for pfn in pages.drain(..) {
-            self.mm.free(&mut self.machine, CPU, pfn, 0);
+            self.mm.enter(&mut self.machine, CPU).free(pfn, 0);
         }
     }
 }

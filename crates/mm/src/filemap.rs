@@ -13,16 +13,15 @@
 //!
 //! In the kernel: `filemap_read`, `__filemap_add_folio` in mm/filemap.c; `page_cache_ra_unbounded` in mm/readahead.c.
 
-use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::policy::Failure;
+use crate::kernel::Kernel;
 use crate::memcontrol::Memcg;
 use crate::page::MigrateType;
 use crate::page_alloc::{Effort, MemoryManager, Placement, Request};
 use crate::vmscan::OutOfMemory;
 use crate::xarray::{Entry, FileId, FilePages};
-use machine::{Cpu, Machine};
 
 /// What a read found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +41,113 @@ pub struct Write {
     pub was_there: bool,
     /// Pages that it made dirty: none where they were dirty already.
     pub dirtied: u64,
+}
+
+impl Kernel<'_> {
+    /// Reads a page of a file on behalf of a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). A page
+    /// that was missing counts as filled once [`MemoryManager::end_read`] is called for it. To read a page again that the
+    /// open file was read at last, `again`, is no new access to it.
+    #[inline(always)]
+    pub fn read_page(
+        &mut self,
+        memcg: Memcg,
+        file: FileId,
+        index: u32,
+        again: bool,
+    ) -> Result<Read, OutOfMemory> {
+        let found = self.mm.files.folio(file, index);
+        let id = match found {
+            Some(id) => id,
+            None => self.add_to_page_cache(memcg, FilePages::single(file, index), false)?,
+        };
+        // The reader of a page that was missing has copied from it once it is filled.
+        if !again {
+            self.folio_mark_accessed(id);
+        }
+        Ok(if found.is_some() { Read::Hit(id) } else { Read::Miss(id) })
+    }
+
+    /// Overwrites a page of a file on behalf of a task of `memcg` (`pwrite` of all of it): nothing has to be read for that,
+    /// and it is no access that makes a page stay (since 4.7; seen on 6.18 in the flags of pages written several times).
+    pub fn write_page(&mut self, memcg: Memcg, file: FileId, index: u32) -> Result<Write, OutOfMemory> {
+        let found = self.mm.files.folio(file, index);
+        let id = match found {
+            Some(id) => id,
+            None => {
+                let pages = FilePages::single(file, index);
+                let id = self.add_to_page_cache(memcg, pages, false)?;
+                self.mm.end_read(id);
+                id
+            }
+        };
+        let pages = self.mm.folios.flags[id].nr_pages();
+        let dirtied = if self.mm.mark_dirty(self.machine.now(self.cpu), id) { pages } else { 0 };
+        Ok(Write { id, was_there: found.is_some(), dirtied })
+    }
+
+    /// Makes a folio for pages of a file that are not in memory. Apart from what finds one that is, which happens more often.
+    #[inline(never)]
+    pub(crate) fn add_to_page_cache(
+        &mut self,
+        memcg: Memcg,
+        pages: FilePages,
+        in_fault: bool,
+    ) -> Result<FolioId, OutOfMemory> {
+        let mut flags = FolioFlags::LOCKED;
+        flags.set_order(pages.order);
+        // Single pages will do as well.
+        let effort = Effort { no_retry: pages.order > 0, ..Effort::ORDINARY };
+        let folio = self.try_alloc_folio(memcg, flags, effort, Placement::Local);
+        let id = folio.map_err(|_| OutOfMemory)?;
+        let owner = self.mm.lruvec_of(memcg, self.machine.node(self.cpu));
+        let slot = self.mm.files.make_slots(pages, owner);
+        self.mm.folios[id].slot = slot;
+        self.mm.counters.add(Event::PageCacheAdded, flags.nr_pages());
+        let before = match pages.order {
+            0 => self.mm.files.store(slot, Entry::Folio(id)),
+            _ => self.mm.files.store_pages(pages, Entry::Folio(id)),
+        };
+        if let Entry::Shadow(shadow) = before {
+            self.mm.workingset_refault(self.machine.now(self.cpu), id, shadow, in_fault);
+        }
+        self.folio_add_lru(id, in_fault);
+        Ok(id)
+    }
+
+    /// Memory for `memcg`, charged to it: as many pages as the order in `flags` says.
+    pub(crate) fn alloc_folio(&mut self, memcg: Memcg, flags: FolioFlags) -> Result<FolioId, OutOfMemory> {
+        let folio = self.try_alloc_folio(memcg, flags, Effort::ORDINARY, Placement::Local);
+        folio.map_err(|_| OutOfMemory)
+    }
+
+    /// The same from elsewhere, and going no further than `effort` for it.
+    pub(crate) fn try_alloc_folio(
+        &mut self,
+        memcg: Memcg,
+        mut flags: FolioFlags,
+        effort: Effort,
+        placement: Placement,
+    ) -> Result<FolioId, Failure> {
+        let order = flags.order();
+        let request = Request { effort, ..Request::new(order, MigrateType::Movable, placement) };
+        let block = match order {
+            0 => self.alloc_single(&request),
+            _ => self.alloc_pages(&request),
+        };
+        let (pfn, z) = block.ok_or(Failure::NoBlock)?;
+        if self.charge_memcg(memcg, flags.nr_pages(), effort).is_err() {
+            self.free(pfn, order);
+            return Err(Failure::NoRoom);
+        }
+        let zone = &self.mm.zones()[z];
+        let node = zone.node;
+        flags.set_zone(zone.kind as usize);
+        let lruvec = self.mm.lruvec_of(memcg, node);
+        let id = self.mm.folios.create(pfn, flags, 0, lruvec);
+        self.mm.numa.forget_folio(id);
+        self.mm.zone_mut(z).buddy.set_user(pfn, id.0);
+        Ok(id)
+    }
 }
 
 impl MemoryManager {
@@ -68,56 +174,6 @@ impl MemoryManager {
         &self.files
     }
 
-    /// Reads a page of a file on behalf of a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). A page
-    /// that was missing counts as filled once [`MemoryManager::end_read`] is called for it. To read a page again that the
-    /// open file was read at last, `again`, is no new access to it.
-    #[inline(always)]
-    pub fn read_page(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        memcg: Memcg,
-        file: FileId,
-        index: u32,
-        again: bool,
-    ) -> Result<Read, OutOfMemory> {
-        let found = self.files.folio(file, index);
-        let id = match found {
-            Some(id) => id,
-            None => self.add_to_page_cache(machine, cpu, memcg, FilePages::single(file, index), false)?,
-        };
-        // The reader of a page that was missing has copied from it once it is filled.
-        if !again {
-            self.folio_mark_accessed(machine, cpu, id);
-        }
-        Ok(if found.is_some() { Read::Hit(id) } else { Read::Miss(id) })
-    }
-
-    /// Overwrites a page of a file on behalf of a task of `memcg` (`pwrite` of all of it): nothing has to be read for that,
-    /// and it is no access that makes a page stay (since 4.7; seen on 6.18 in the flags of pages written several times).
-    pub fn write_page(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        memcg: Memcg,
-        file: FileId,
-        index: u32,
-    ) -> Result<Write, OutOfMemory> {
-        let found = self.files.folio(file, index);
-        let id = match found {
-            Some(id) => id,
-            None => {
-                let pages = FilePages::single(file, index);
-                let id = self.add_to_page_cache(machine, cpu, memcg, pages, false)?;
-                self.end_read(id);
-                id
-            }
-        };
-        let pages = self.folios.flags[id].nr_pages();
-        let dirtied = if self.mark_dirty(machine.now(cpu), id) { pages } else { 0 };
-        Ok(Write { id, was_there: found.is_some(), dirtied })
-    }
-
     /// The device has filled a folio.
     pub fn end_read(&mut self, id: FolioId) {
         self.folios.flags[id].clear(FolioFlags::LOCKED);
@@ -139,84 +195,10 @@ impl MemoryManager {
         self.folios.flags[id].set(FolioFlags::HELD);
     }
 
-    /// Makes a folio for pages of a file that are not in memory. Apart from what finds one that is, which happens more often.
-    #[inline(never)]
-    pub(crate) fn add_to_page_cache(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        memcg: Memcg,
-        pages: FilePages,
-        in_fault: bool,
-    ) -> Result<FolioId, OutOfMemory> {
-        let mut flags = FolioFlags::LOCKED;
-        flags.set_order(pages.order);
-        // Single pages will do as well.
-        let effort = Effort { no_retry: pages.order > 0, ..Effort::ORDINARY };
-        let folio = self.try_alloc_folio(machine, cpu, memcg, flags, effort, Placement::Local);
-        let id = folio.map_err(|_| OutOfMemory)?;
-        let owner = self.lruvec_of(memcg, machine.node(cpu));
-        let slot = self.files.make_slots(pages, owner);
-        self.folios[id].slot = slot;
-        self.counters.add(Event::PageCacheAdded, flags.nr_pages());
-        let before = match pages.order {
-            0 => self.files.store(slot, Entry::Folio(id)),
-            _ => self.files.store_pages(pages, Entry::Folio(id)),
-        };
-        if let Entry::Shadow(shadow) = before {
-            self.workingset_refault(machine.now(cpu), id, shadow, in_fault);
-        }
-        self.folio_add_lru(machine, cpu, id, in_fault);
-        Ok(id)
-    }
-
     /// The pages of a file that a folio holds.
     pub(crate) fn file_pages(&self, id: FolioId) -> FilePages {
         let (file, index) = self.files.page_of(self.folios[id].slot);
         FilePages { file, index, order: self.folios.flags[id].order() }
-    }
-
-    /// Memory for `memcg`, charged to it: as many pages as the order in `flags` says.
-    pub(crate) fn alloc_folio(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        memcg: Memcg,
-        flags: FolioFlags,
-    ) -> Result<FolioId, OutOfMemory> {
-        let folio = self.try_alloc_folio(machine, cpu, memcg, flags, Effort::ORDINARY, Placement::Local);
-        folio.map_err(|_| OutOfMemory)
-    }
-
-    /// The same from elsewhere, and going no further than `effort` for it.
-    pub(crate) fn try_alloc_folio(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        memcg: Memcg,
-        mut flags: FolioFlags,
-        effort: Effort,
-        placement: Placement,
-    ) -> Result<FolioId, Failure> {
-        let order = flags.order();
-        let request = Request { effort, ..Request::new(order, MigrateType::Movable, placement) };
-        let block = match order {
-            0 => self.alloc_single(machine, cpu, &request),
-            _ => self.alloc_pages(machine, cpu, &request),
-        };
-        let (pfn, z) = block.ok_or(Failure::NoBlock)?;
-        if self.charge_memcg(machine, cpu, memcg, flags.nr_pages(), effort).is_err() {
-            self.free(machine, cpu, pfn, order);
-            return Err(Failure::NoRoom);
-        }
-        let zone = &self.zones()[z];
-        let node = zone.node;
-        flags.set_zone(zone.kind as usize);
-        let lruvec = self.lruvec_of(memcg, node);
-        let id = self.folios.create(pfn, flags, 0, lruvec);
-        self.numa.forget_folio(id);
-        self.zone_mut(z).buddy.set_user(pfn, id.0);
-        Ok(id)
     }
 
     /// Puts a shadow where a folio is, and tells whoever watches that its pages have left the page cache

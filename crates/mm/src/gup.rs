@@ -7,34 +7,26 @@
 //!
 //! In the kernel: `populate_vma_page_range`, `faultin_page` in mm/gup.c.
 
-use crate::account::Category;
 use crate::address_space::{MmId, Pte, VmFlags, Vma, Vpn};
+use crate::kernel::Kernel;
 use crate::memory::Touch;
-use crate::page_alloc::MemoryManager;
 use crate::vmscan::OutOfMemory;
-use machine::{Cpu, Machine};
 
 /// Whether pages of an area are brought in for stores, so that none will need a copy.
 fn is_for_stores(vma: &Vma) -> bool {
     vma.flags.has(VmFlags::WRITE) && vma.is_private()
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Has a page mapped before its program touches it. Something must be mapped there.
-    pub fn populate(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        page: Vpn,
-    ) -> Result<Touch, OutOfMemory> {
-        let vma = self.mms[mm].vmas.find(page).expect("a page that is populated is mapped");
+    pub fn populate(&mut self, mm: MmId, page: Vpn) -> Result<Touch, OutOfMemory> {
+        let vma = self.mm.mms[mm].vmas.find(page).expect("a page that is populated is mapped");
         let write = is_for_stores(vma);
-        let entry = self.pte(mm, page);
+        let entry = self.mm.pte(mm, page);
         let is_there = entry.folio().is_some() && (!write || entry.has(Pte::WRITE));
         if is_there || !write && entry == Pte::ZERO {
             return Ok(Touch::Mapped);
         }
-        self.handle_mm_fault(machine, cpu, (mm, page, self.entry(mm, page)), write)
+        self.handle_mm_fault((mm, page, self.mm.entry(mm, page)), write)
     }
 }

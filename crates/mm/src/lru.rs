@@ -9,14 +9,14 @@
 //! So a folio can have been used for a while before reclaim can see it. A large folio does not wait. In the kernel: `folio_add_lru`,
 //! `folio_mark_accessed`, `folio_batch_move_lru`, `lru_add_drain_cpu` in mm/swap.c.
 
-use crate::account::Category;
 use crate::address_space::VmFlags;
 use crate::counters::Event;
 use crate::folio::{Census, FolioFlags, FolioId};
+use crate::kernel::Kernel;
 use crate::mglru;
 use crate::mlock;
 use crate::page_alloc::MemoryManager;
-use machine::{Cpu, Machine};
+use machine::Cpu;
 
 /// Batches of one CPU (`struct cpu_fbatches`).
 #[derive(Clone, Debug, Default)]
@@ -49,18 +49,12 @@ impl FolioBatches {
     }
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Puts a new folio on its way to a list. In a page fault the multi-gen LRU takes it for used.
     #[inline]
-    pub(crate) fn folio_add_lru(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        id: FolioId,
-        in_fault: bool,
-    ) {
-        if in_fault && let Some(f) = self.generations() {
-            let flags = &mut self.folios.flags[id];
+    pub(crate) fn folio_add_lru(&mut self, id: FolioId, in_fault: bool) {
+        if in_fault && let Some(f) = self.mm.generations() {
+            let flags = &mut self.mm.folios.flags[id];
             if !flags.has(FolioFlags::UNEVICTABLE) {
                 if !f.faults_mark_accessed || flags.has(FolioFlags::WORKINGSET) {
                     flags.set(FolioFlags::ACTIVE);
@@ -69,106 +63,138 @@ impl MemoryManager {
                 }
             }
         }
-        self.add_to_batch(machine, cpu, Move::Add, id);
+        self.add_to_batch(Move::Add, id);
     }
 
     /// The same for a folio of an area with these flags, which it is new in (`folio_add_lru_vma`).
     #[inline]
-    pub(crate) fn folio_add_lru_vma(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        id: FolioId,
-        flags: VmFlags,
-        in_fault: bool,
-    ) {
+    pub(crate) fn folio_add_lru_vma(&mut self, id: FolioId, flags: VmFlags, in_fault: bool) {
         if flags.has(VmFlags::LOCKED) {
-            self.set_mlocked(id);
+            self.mm.set_mlocked(id);
         }
-        self.folio_add_lru(machine, cpu, id, in_fault);
+        self.folio_add_lru(id, in_fault);
     }
 
     #[inline]
-    fn add_to_batch(&mut self, machine: &mut Machine<Category>, cpu: Cpu, kind: Move, id: FolioId) {
-        let batch = self.folio_batches[cpu.index()].of(kind);
+    fn add_to_batch(&mut self, kind: Move, id: FolioId) {
+        let batch = self.mm.folio_batches[self.cpu.index()].of(kind);
         batch.push(id);
-        let full = batch.len() >= self.features().folio_batch.into();
-        if full || self.folios.flags[id].order() > 0 {
-            self.drain_batch(machine, cpu, kind);
+        let full = batch.len() >= self.mm.features().folio_batch.into();
+        if full || self.mm.folios.flags[id].order() > 0 {
+            self.drain_batch(kind);
         }
     }
 
     /// Notes that a folio was used through a file descriptor, or that a page-table entry that goes away was young.
     #[inline]
-    pub fn folio_mark_accessed(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        let flags = &mut self.folios.flags[id];
-        if let Some(f) = &self.generations {
+    pub fn folio_mark_accessed(&mut self, id: FolioId) {
+        let flags = &mut self.mm.folios.flags[id];
+        if let Some(f) = &self.mm.generations {
             return mglru::policy::mark_accessed(f, flags);
         }
         if !flags.has(FolioFlags::REFERENCED) {
             flags.set(FolioFlags::REFERENCED);
         } else if !flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) {
-            self.mark_active(machine, cpu, id);
+            self.mark_active(id);
         }
     }
 
     /// A folio that is not active was used a second time.
     #[inline(never)]
-    fn mark_active(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        let flags = &mut self.folios.flags[id];
+    fn mark_active(&mut self, id: FolioId) {
+        let flags = &mut self.mm.folios.flags[id];
         flags.clear(FolioFlags::REFERENCED);
         let pages = flags.nr_pages();
-        if !self.folio_activate(machine, cpu, id) && self.folio_batches[cpu.index()].lru_add.contains(&id) {
-            self.folios.flags[id].set(FolioFlags::ACTIVE);
+        if !self.folio_activate(id) && self.mm.folio_batches[self.cpu.index()].lru_add.contains(&id) {
+            self.mm.folios.flags[id].set(FolioFlags::ACTIVE);
         }
-        if self.features().reclaim.ages_on_activation {
-            self.workingset_age_nonresident(self.folios[id].lruvec, pages);
+        if self.mm.features().reclaim.ages_on_activation {
+            self.mm.workingset_age_nonresident(self.mm.folios[id].lruvec, pages);
         }
     }
 
     /// Has a folio become active with the next batch, if it is on a list; whether it is.
     #[inline]
-    pub(crate) fn folio_activate(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) -> bool {
-        let on_list = self.folios.flags[id].take(FolioFlags::LRU);
+    pub(crate) fn folio_activate(&mut self, id: FolioId) -> bool {
+        let on_list = self.mm.folios.flags[id].take(FolioFlags::LRU);
         if on_list {
-            self.add_to_batch(machine, cpu, Move::Activate, id);
+            self.add_to_batch(Move::Activate, id);
         }
         on_list
     }
 
     /// Puts a folio that is to be reclaimed at the tail of its list now that it is written
     /// (`folio_rotate_reclaimable`).
-    pub(crate) fn folio_rotate_reclaimable(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        id: FolioId,
-    ) {
-        let flags = &mut self.folios.flags[id];
+    pub(crate) fn folio_rotate_reclaimable(&mut self, id: FolioId) {
+        let flags = &mut self.mm.folios.flags[id];
         let elsewhere = FolioFlags::LOCKED | FolioFlags::DIRTY | FolioFlags::UNEVICTABLE;
         if flags.has(FolioFlags::LRU) && !flags.any(elsewhere) {
             flags.clear(FolioFlags::LRU);
-            self.add_to_batch(machine, cpu, Move::ToTail, id);
+            self.add_to_batch(Move::ToTail, id);
         }
     }
 
     /// Puts what `cpu` has in batches onto lists (`lru_add_drain`).
-    pub(crate) fn lru_add_drain(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
+    pub(crate) fn lru_add_drain(&mut self) {
         for kind in Move::ALL {
-            self.drain_batch(machine, cpu, kind);
+            self.drain_batch(kind);
         }
     }
 
-    /// The same of all CPUs (`lru_add_drain_all`).
-    pub fn lru_add_drain_all(&mut self, machine: &mut Machine<Category>) {
-        (0..self.folio_batches.len()).for_each(|cpu| self.lru_add_drain(machine, Cpu(cpu as u16)));
+    fn drain_batch(&mut self, kind: Move) {
+        let mut batch = std::mem::take(self.mm.folio_batches[self.cpu.index()].of(kind));
+        let f = self.mm.generations();
+        let mut rest = &batch[..];
+        while let Some(&first) = rest.first() {
+            let whose = self.mm.folios[first].lruvec;
+            let run = rest.iter().take_while(|&&id| self.mm.folios[id].lruvec == whose).count();
+            let (lruvec, mut on) = self.lruvec(whose);
+            lruvec.lock.move_pages(&mut on, run);
+            let lruvec = &mut self.mm.lruvecs[whose];
+            for &id in &rest[..run] {
+                let flags = &mut self.mm.folios.flags[id];
+                let pages = flags.nr_pages();
+                flags.set(FolioFlags::LRU);
+                match kind {
+                    Move::Add => {
+                        mlock::cull(flags, &mut self.mm.counters);
+                        lruvec.add(&mut self.mm.folios, f.as_ref(), id, false);
+                    }
+                    Move::ToTail => {
+                        lruvec.remove(&mut self.mm.folios, id, false);
+                        self.mm.folios.flags[id].clear(FolioFlags::ACTIVE);
+                        lruvec.add(&mut self.mm.folios, f.as_ref(), id, true);
+                        self.mm.counters.add(Event::Pgrotated, pages);
+                    }
+                    Move::Activate => {
+                        if flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) {
+                            continue;
+                        }
+                        lruvec.remove(&mut self.mm.folios, id, false);
+                        self.mm.folios.flags[id].set(FolioFlags::ACTIVE);
+                        lruvec.add(&mut self.mm.folios, f.as_ref(), id, false);
+                        self.mm.counters.add(Event::Pgactivate, pages);
+                    }
+                }
+            }
+            rest = &rest[run..];
+        }
+        batch.clear();
+        *self.mm.folio_batches[self.cpu.index()].of(kind) = batch;
     }
 
+    /// Empties the batches of all CPUs, each of which pays for its own (`lru_add_drain_all`).
+    pub fn lru_add_drain_all(&mut self) {
+        (0..self.mm.folio_batches.len()).for_each(|cpu| self.on_cpu(Cpu(cpu as u16)).lru_add_drain());
+    }
+}
+
+impl MemoryManager {
     /// Takes a folio that is to be freed off its list, or out of a batch.
     pub(crate) fn folio_leave_lru(&mut self, id: FolioId) {
         let folio = self.folios[id];
         if self.folios.flags[id].has(FolioFlags::LRU) {
-            self.lruvecs[folio.lruvec.0 as usize].remove(&mut self.folios, id, true);
+            self.lruvecs[folio.lruvec].remove(&mut self.folios, id, true);
             return;
         }
         for batches in &mut self.folio_batches {
@@ -178,7 +204,7 @@ impl MemoryManager {
                     batch.remove(place);
                     // What is to be activated or rotated stays on its list meanwhile.
                     if kind != Move::Add {
-                        self.lruvecs[folio.lruvec.0 as usize].remove(&mut self.folios, id, true);
+                        self.lruvecs[folio.lruvec].remove(&mut self.folios, id, true);
                     }
                     return;
                 }
@@ -201,46 +227,5 @@ impl MemoryManager {
                 assert!(!flags.has(FolioFlags::LRU), "{id:?} is in a batch, so PG_lru is clear: {flags:?}");
             }
         }
-    }
-
-    fn drain_batch(&mut self, machine: &mut Machine<Category>, cpu: Cpu, kind: Move) {
-        let mut batch = std::mem::take(self.folio_batches[cpu.index()].of(kind));
-        let f = self.generations();
-        let mut rest = &batch[..];
-        while let Some(&first) = rest.first() {
-            let whose = self.folios[first].lruvec;
-            let run = rest.iter().take_while(|&&id| self.folios[id].lruvec == whose).count();
-            let lruvec = &mut self.lruvecs[whose.0 as usize];
-            lruvec.lock.move_pages(machine, cpu, run);
-            for &id in &rest[..run] {
-                let flags = &mut self.folios.flags[id];
-                let pages = flags.nr_pages();
-                flags.set(FolioFlags::LRU);
-                match kind {
-                    Move::Add => {
-                        mlock::cull(flags, &mut self.counters);
-                        lruvec.add(&mut self.folios, f.as_ref(), id, false);
-                    }
-                    Move::ToTail => {
-                        lruvec.remove(&mut self.folios, id, false);
-                        self.folios.flags[id].clear(FolioFlags::ACTIVE);
-                        lruvec.add(&mut self.folios, f.as_ref(), id, true);
-                        self.counters.add(Event::Pgrotated, pages);
-                    }
-                    Move::Activate => {
-                        if flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) {
-                            continue;
-                        }
-                        lruvec.remove(&mut self.folios, id, false);
-                        self.folios.flags[id].set(FolioFlags::ACTIVE);
-                        lruvec.add(&mut self.folios, f.as_ref(), id, false);
-                        self.counters.add(Event::Pgactivate, pages);
-                    }
-                }
-            }
-            rest = &rest[run..];
-        }
-        batch.clear();
-        *self.folio_batches[cpu.index()].of(kind) = batch;
     }
 }

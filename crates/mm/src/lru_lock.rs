@@ -11,7 +11,8 @@
 //! cgroups do not. In the kernel: `folio_add_lru`, `folio_batch_move_lru`, `folios_put_refs` in mm/swap.c.
 
 use crate::account::Category;
-use machine::{Cpu, Machine, SpinLock, Time};
+use crate::kernel::OnCpu;
+use machine::{SpinLock, Time};
 
 /// Pages that unmapping frees together (`SWAP_CLUSTER_MAX`, `free_pages_and_swap_cache`).
 pub const FREE_BATCH: usize = 32;
@@ -26,26 +27,26 @@ pub struct LruLock {
 impl LruLock {
     /// Puts `pages` pages on a list, or takes them off, under one hold of the lock. The pages' own lines are in
     /// this CPU's cache, it has just touched them.
-    pub fn move_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pages: usize) {
-        let moves = machine.costs.list_move * pages as u64;
-        self.section(machine, cpu, moves);
+    pub fn move_pages(&mut self, on: &mut OnCpu, pages: usize) {
+        let moves = on.machine.costs.list_move * pages as u64;
+        self.section(on, moves);
     }
 
     /// Looks at `scanned` pages at the end of a list, whose lines come from memory, and takes `taken` of them off, all of it
     /// under one hold of the lock (`isolate_lru_folios`, `scan_folios`).
-    pub fn isolate_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu, scanned: u64, taken: usize) {
-        let costs = &machine.costs;
+    pub fn isolate_pages(&mut self, on: &mut OnCpu, scanned: u64, taken: usize) {
+        let costs = &on.machine.costs;
         let work = costs.paging().lru_scan * scanned + costs.list_move * taken as u64;
-        self.section(machine, cpu, work);
+        self.section(on, work);
     }
 
     /// Works under the lock. The list's head and the counters come from whoever held it before, and the section starts as cold
     /// as any other.
-    fn section(&mut self, machine: &mut Machine<Category>, cpu: Cpu, work: Time) {
-        let owner = self.lock.owner_before(machine.now(cpu));
-        let lines = owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
-        self.lock.acquire(machine, cpu, Category::LruLockWait);
-        let hold = machine.costs.lock_section + work + lines * 2;
-        self.lock.hold(machine, cpu, hold, Category::LRU_LOCK);
+    fn section(&mut self, on: &mut OnCpu, work: Time) {
+        let owner = self.lock.owner_before(on.machine.now(on.cpu));
+        let lines = owner.map_or(Time::ZERO, |owner| on.machine.line_transfer(owner, on.cpu));
+        self.lock.acquire(on.machine, on.cpu, Category::LruLockWait);
+        let hold = on.machine.costs.lock_section + work + lines * 2;
+        self.lock.hold(on.machine, on.cpu, hold, Category::LRU_LOCK);
     }
 }

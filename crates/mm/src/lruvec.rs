@@ -11,7 +11,7 @@
 //! generations count as active. A list of generation n has number n mod 4. In the kernel: `struct lruvec` in
 //! include/linux/mmzone.h, `lruvec_add_folio`, `lru_gen_add_folio` in include/linux/mm_inline.h.
 
-use crate::folio::{Census, FolioFlags, FolioId, Folios, ListHead};
+use crate::folio::{Census, FolioFlags, FolioId, Folios, ListHead, LruvecId};
 use crate::huge_memory::split::DeferredSplit;
 use crate::lru_lock::LruLock;
 use crate::memcontrol::Memcg;
@@ -188,6 +188,67 @@ impl Generations {
 #[inline]
 pub fn generation(seq: u64) -> usize {
     (seq % MAX_NR_GENS) as usize
+}
+
+/// The lists of all memory cgroups: those of one, by node, follow each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Lruvecs {
+    lruvecs: Vec<Lruvec>,
+    nodes: usize,
+}
+
+impl Lruvecs {
+    /// Those of no group, on a machine of so many nodes.
+    pub fn new(nodes: usize) -> Lruvecs {
+        Lruvecs { lruvecs: Vec::new(), nodes }
+    }
+
+    /// Those of a new group, one for each node, which begin empty.
+    pub fn add(&mut self, folios: &mut Folios, memcg: Memcg) {
+        let nodes = (0..self.nodes).map(|node| Node(node as u8));
+        self.lruvecs.extend(nodes.map(|node| Lruvec::new(folios, memcg, node)));
+    }
+
+    /// That of a group on a node.
+    #[inline]
+    pub fn id(&self, memcg: Memcg, node: Node) -> LruvecId {
+        LruvecId((memcg.index() * self.nodes + node.index()) as u16)
+    }
+
+    /// Those of a group, by node.
+    pub fn of(&self, memcg: Memcg) -> &[Lruvec] {
+        &self.lruvecs[memcg.index() * self.nodes..][..self.nodes]
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lruvecs.len()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> std::slice::Iter<'_, Lruvec> {
+        self.lruvecs.iter()
+    }
+
+    /// All of them.
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Lruvec> {
+        self.lruvecs.iter_mut()
+    }
+}
+
+impl std::ops::Index<LruvecId> for Lruvecs {
+    type Output = Lruvec;
+    #[inline]
+    fn index(&self, id: LruvecId) -> &Lruvec {
+        &self.lruvecs[usize::from(id.0)]
+    }
+}
+
+impl std::ops::IndexMut<LruvecId> for Lruvecs {
+    #[inline]
+    fn index_mut(&mut self, id: LruvecId) -> &mut Lruvec {
+        &mut self.lruvecs[usize::from(id.0)]
+    }
 }
 
 /// The LRU lists of one memory cgroup on one node.

@@ -11,9 +11,9 @@
 //! changed; until 6.11 also when reclaim begins. In the kernel: mm/memcontrol.c (`try_charge_memcg`, `consume_stock`,
 //! `mem_cgroup_flush_stats`), mm/page_counter.c; cgroup v2.
 
-use crate::lruvec::Lruvec;
+use crate::lruvec::Lruvecs;
 use crate::vmscan::policy::effective_protection;
-use machine::Time;
+use machine::{Node, Time};
 
 /// Pages that a charge takes at a time where there is room (`MEMCG_CHARGE_BATCH`).
 pub const CHARGE_BATCH: u64 = 64;
@@ -280,9 +280,8 @@ impl Memcgs {
         self.for_all_above(memcg, |group| group.swap_current = group.swap_current.wrapping_add_signed(pages));
     }
 
-    /// Adds up statistics: each lruvec gets its own and those of the groups below. `nodes` lruvecs of a group follow
-    /// each other.
-    pub(crate) fn flush_stats(&mut self, lruvecs: &mut [Lruvec], nodes: usize, now: Time) {
+    /// Adds up statistics: each lruvec gets its own and those of the groups below.
+    pub(crate) fn flush_stats(&mut self, lruvecs: &mut Lruvecs, now: Time) {
         self.flushed_at = now;
         for lruvec in lruvecs.iter_mut() {
             lruvec.flushed = lruvec.stat;
@@ -291,9 +290,11 @@ impl Memcgs {
         // Children come after their parents.
         for memcg in (1..self.groups.len()).rev() {
             let Some(parent) = self.groups[memcg].parent else { continue };
-            for node in 0..nodes {
-                let below = lruvecs[memcg * nodes + node].flushed;
-                lruvecs[parent.index() * nodes + node].flushed.add(&below);
+            for node in 0..lruvecs.of(parent).len() {
+                let [below, above] =
+                    [Memcg(memcg as u16), parent].map(|memcg| lruvecs.id(memcg, Node(node as u8)));
+                let below = lruvecs[below].flushed;
+                lruvecs[above].flushed.add(&below);
             }
         }
     }

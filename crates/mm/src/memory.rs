@@ -22,14 +22,15 @@ use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::policy;
 use crate::huge_memory::stats::MthpStat;
+use crate::kernel::Kernel;
 use crate::memcontrol::Memcg;
 use crate::page::Pfn;
 use crate::page_alloc::{Effort, MemoryManager};
 use crate::swapfile::{SwapEntry, SwapIn};
 use crate::vmscan::OutOfMemory;
 use crate::xarray::FileId;
+use machine::Time;
 use machine::costs::Costs;
-use machine::{Cpu, Machine, Time};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Range};
 
@@ -132,6 +133,331 @@ impl Fault {
     }
 }
 
+impl Kernel<'_> {
+    /// Loads from a page of an address space, or stores to it. Something must be mapped there
+    /// ([`crate::address_space::Vmas::find`]), and of a kind that may be used so.
+    #[inline]
+    pub fn touch(&mut self, mm: MmId, page: Vpn, write: bool) -> Result<Touch, OutOfMemory> {
+        let space = &mut self.mm.mms[mm];
+        space.ran = u64::MAX;
+        let found = space.directory.entry(page);
+        if let Some(number) = found {
+            self.mm.page_tables[number.table()].young = true;
+            let entry = &mut self.mm.page_tables[number];
+            if entry.lets(write) {
+                entry.set(Pte::YOUNG);
+                if write && !entry.has(Pte::STORED) {
+                    self.mm.page_tables.note_store(number);
+                }
+                return Ok(Touch::Mapped);
+            }
+            if *entry == Pte::ZERO && !write {
+                return Ok(Touch::Mapped);
+            }
+        }
+        let touch = self.handle_mm_fault((mm, page, found), write)?;
+        if write {
+            // A fault leaves a table of single pages where it is, and may replace another.
+            let kept = found.filter(|number| !self.mm.page_tables[number.table()].is_huge());
+            if let Some(number) = kept.or_else(|| self.mm.entry(mm, page)) {
+                self.mm.page_tables.note_store(number);
+            }
+        }
+        Ok(touch)
+    }
+
+    /// What an access to a page takes that its entry, if there is one, does not let through.
+    pub(crate) fn handle_mm_fault(
+        &mut self,
+        (mm, page, entry): (MmId, Vpn, Option<PteNumber>),
+        write: bool,
+    ) -> Result<Touch, OutOfMemory> {
+        self.mm.counters.add(Event::Pgfault, 1);
+        let space = &self.mm.mms[mm];
+        let vma = space.vmas.find_id(page).expect("a page that is touched is mapped");
+        let number = match entry {
+            Some(number) if !self.mm.page_tables[number.table()].is_huge() => number,
+            _ => {
+                if space.vmas[vma].backing == Backing::Anonymous
+                    && let Some(touch) = self.do_huge_pmd_anonymous_page((mm, vma, page), write)
+                {
+                    return Ok(touch);
+                }
+                self.mm.make_entry(mm, page)
+            }
+        };
+        let fault = self.mm.fault_in(vma, mm, page, number, write);
+        let entry = self.mm.page_tables[number];
+        if entry.has(Pte::PROT_NONE) {
+            self.do_numa_page(mm, page, number);
+            // A store to what the entry does not let be stored to faults once more.
+            return match self.mm.page_tables[number].lets(write) {
+                true => Ok(Touch::Minor),
+                false => self.handle_mm_fault((mm, page, self.mm.entry(mm, page)), write),
+            };
+        }
+        if let Some(swap) = entry.swap_entry() {
+            self.do_swap_page(&fault, swap)
+        } else if let Some(id) = entry.folio() {
+            let private = !fault.flags.has(VmFlags::SHARED);
+            self.do_wp_page(&fault, id, private)
+        } else {
+            let vma = &self.mm.mms[mm].vmas[vma];
+            match vma.file_page(page).filter(|_| entry == Pte::NONE) {
+                Some((file, index)) => {
+                    let copies = write && vma.is_private();
+                    self.do_fault(&fault, (file, index), copies)
+                }
+                None => self.do_anonymous_page(&fault),
+            }
+        }
+    }
+
+    /// Nothing was stored there yet, or nothing but zeroes that were read.
+    fn do_anonymous_page(&mut self, fault: &Fault) -> Result<Touch, OutOfMemory> {
+        if !fault.write {
+            self.mm.page_tables[fault.entry] = Pte::ZERO;
+            return Ok(Touch::Minor);
+        }
+        let id = match self.mm.page_tables[fault.entry] {
+            Pte::NONE => self.alloc_anon_folio(fault)?,
+            _zeroes => {
+                self.mm.split_huge_pmd(fault.entry.table());
+                self.folio_prealloc(fault)?
+            }
+        };
+        let flags = self.mm.folios.flags[id];
+        self.machine.charge(self.cpu, Category::PageClear, self.machine.costs.clear(flags.nr_pages()));
+        self.mm.map_anon_folio(fault, id);
+        self.mm.mthp_stats.add(flags.order(), MthpStat::AnonFaultAlloc, 1);
+        Ok(Touch::Minor)
+    }
+
+    /// A page of a file; `copies` if it is a store to a private mapping.
+    fn do_fault(
+        &mut self,
+        fault: &Fault,
+        (file, index): (FileId, u32),
+        copies: bool,
+    ) -> Result<Touch, OutOfMemory> {
+        let Fault { memcg, flags, has_recency, .. } = *fault;
+        let (id, touch) = self.filemap_fault(memcg, (file, index), flags, has_recency)?;
+        if copies {
+            // Making room for the copy may take the page away that is copied.
+            let held = self.mm.folios.flags[id].has(FolioFlags::HELD);
+            self.mm.folios.flags[id].set(FolioFlags::HELD);
+            let copy = self.folio_prealloc(fault);
+            if !held {
+                self.mm.folios.flags[id].clear(FolioFlags::HELD);
+            }
+            let copy = copy?;
+            self.machine.charge(self.cpu, Category::PageCopy, self.machine.costs.page_copy);
+            self.mm.map_anon_folio(fault, copy);
+            return Ok(touch);
+        }
+        let mut entry = Pte::of_folio(id).with(Pte::YOUNG);
+        if fault.write {
+            entry.set(Pte::WRITE);
+            self.mm.mark_dirty(self.machine.now(self.cpu), id);
+        }
+        self.mm.page_tables[fault.entry] = entry;
+        self.mm.add_rmap(fault.entry, id);
+        if flags.has(VmFlags::LOCKED) {
+            self.mlock_folio(id);
+        }
+        Ok(touch)
+    }
+
+    /// A store to a page that is mapped for loads.
+    pub(crate) fn do_wp_page(
+        &mut self,
+        fault: &Fault,
+        id: FolioId,
+        private: bool,
+    ) -> Result<Touch, OutOfMemory> {
+        let anon = self.mm.folios.flags[id].has(FolioFlags::SWAPBACKED);
+        if !private {
+            // `page_mkwrite`: the file system learns that the page is dirty.
+            self.mm.mark_dirty(self.machine.now(self.cpu), id);
+            self.mm.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE));
+            self.mm.numa.forget_folio(id);
+            return Ok(Touch::Minor);
+        }
+        if anon && self.mm.is_reused(fault, id) {
+            self.mm.folios.flags[id].set(FolioFlags::DIRTY);
+            self.mm.numa.forget_folio(id);
+            self.mm.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
+            return Ok(Touch::Minor);
+        }
+        self.mm.split_huge_pmd(fault.entry.table());
+        let copy = self.folio_prealloc(fault)?;
+        self.machine.charge(self.cpu, Category::PageCopy, self.machine.costs.page_copy);
+        // Making room for the copy may have taken the page away, or split its folio.
+        if let Some(id) = self.mm.page_tables[fault.entry].folio() {
+            self.mm.page_tables[fault.entry] = Pte::NONE;
+            self.mm.remove_rmap(fault.entry, id);
+            if fault.flags.has(VmFlags::LOCKED) {
+                self.munlock_folio(id);
+            }
+            if anon && self.mm.folios[id].mapcount == 0 {
+                self.release_unmapped(id);
+            } else if anon && self.mm.folios.flags[id].order() > 0 {
+                self.mm.note_partial_unmap(id, self.mm.pages_lost(fault.entry, id));
+            }
+        } else if let Some(swap) = self.mm.page_tables[fault.entry].swap_entry() {
+            self.swap_put(swap);
+        }
+        self.mm.map_anon_folio(fault, copy);
+        Ok(Touch::Minor)
+    }
+
+    /// A page of its own for a process, for a copy (`folio_prealloc`).
+    fn folio_prealloc(&mut self, fault: &Fault) -> Result<FolioId, OutOfMemory> {
+        let flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
+        let id = self.vma_alloc_folio(fault.place(), flags, Effort::ORDINARY);
+        let id = id.map_err(|_| OutOfMemory)?;
+        self.folio_add_lru_vma(id, fault.flags, fault.has_recency);
+        Ok(id)
+    }
+
+    /// Unmaps what lies in `pages`, whose first area is at a place, and frees what nobody else has (`zap_page_range`); which
+    /// pages were mapped.
+    pub(crate) fn zap_page_range(&mut self, mm: MmId, pages: &Range<Vpn>, first: Cursor) -> Unmapped {
+        let (mut mapped, mut at) = (Unmapped::default(), first);
+        while self.mm.mms[mm].vmas.begins_before(at, pages.end)
+            && let Some(vma) = self.mm.mms[mm].vmas.at(at)
+        {
+            let flags = vma.flags;
+            let mut rest = vma.start.max(pages.start)..vma.end.min(pages.end);
+            while let Some((table, places)) = self.mm.next_table(mm, &mut rest) {
+                mapped += self.zap_pte_range(table, places, flags);
+            }
+            at = self.mm.mms[mm].vmas.after(at);
+        }
+        mapped
+    }
+
+    /// The same for some entries of a table that are in an area with these flags.
+    pub(crate) fn zap_pte_range(&mut self, table: TableId, places: Range<usize>, flags: VmFlags) -> Unmapped {
+        let (has_recency, locked) = (self.mm.has_recency(flags), flags.has(VmFlags::LOCKED));
+        let pages = self.mm.page_tables[table].pages_of_entry();
+        let at_once = self.mm.features().folios.unmaps_at_once;
+        let (mut anon, mut file) = (0, 0);
+        let mut unmapped = Unmapped::default();
+        // The folio that the entry before maps.
+        let mut before = None;
+        // The large folio whose pages are being unmapped, and how many of them nobody maps any more.
+        let mut partial: Option<(FolioId, u32)> = None;
+        let places = self.mm.page_tables[table].places(places);
+        // Folios are fetched so far ahead that memory has arrived.
+        const AHEAD: usize = 4;
+        for ahead in places.start..places.end + AHEAD {
+            if ahead < places.end
+                && let Some(id) = self.mm.page_tables[table.entry(ahead)].folio()
+            {
+                self.mm.folios.prefetch(id);
+            }
+            if ahead < places.start + AHEAD {
+                continue;
+            }
+            let number = table.entry(ahead - AHEAD);
+            let entry = std::mem::take(&mut self.mm.page_tables[number]);
+            let last = std::mem::replace(&mut before, entry.folio());
+            if entry == Pte::NONE {
+                continue;
+            }
+            if locked || !self.mm.is_anon_page(entry) {
+                // What follows may take time, or free something else.
+                self.free_gathered();
+            }
+            if let Some(swap) = entry.swap_entry() {
+                self.swap_put(swap);
+            }
+            let Some(id) = entry.folio() else { continue };
+            match last == Some(id) {
+                false => unmapped.first += 1,
+                true if at_once => unmapped.at_once += 1,
+                true => unmapped.one_by_one += 1,
+            }
+            unmapped.huge += pages - 1;
+            self.mm.lose_mapping(number, id);
+            if locked {
+                self.munlock_folio(id);
+            }
+            if !self.mm.folios.flags[id].has(FolioFlags::SWAPBACKED) {
+                file += pages;
+                if entry.has(Pte::YOUNG) && has_recency {
+                    self.folio_mark_accessed(id);
+                }
+                continue;
+            }
+            anon += pages;
+            if let Some((other, lost)) = partial.take_if(|(other, _)| *other != id) {
+                self.mm.note_partial_unmap(other, lost);
+            }
+            if self.mm.folios[id].mapcount == 0 {
+                partial = None;
+                if self.mm.folio_free_swap(id)
+                    && let Some((pfn, order)) = self.mm.detach_folio(id)
+                {
+                    match order {
+                        0 => self.mm.mmu_gather.push(pfn),
+                        _ => self.free(pfn, order),
+                    }
+                }
+            } else if self.mm.folios.flags[id].order() > 0 {
+                let lost = partial.map_or(0, |(_, lost)| lost);
+                partial = Some((id, lost + self.mm.pages_lost(number, id)));
+            }
+        }
+        if let Some((id, lost)) = partial {
+            self.mm.note_partial_unmap(id, lost);
+        }
+        self.free_gathered();
+        self.mm.sub_rss(table, anon, file);
+        unmapped
+    }
+
+    /// Frees an anonymous folio that no page table maps any more, unless others will find it in the swap cache.
+    pub(crate) fn release_unmapped(&mut self, id: FolioId) {
+        if self.mm.folio_free_swap(id) {
+            self.release_folio(id);
+        }
+    }
+
+    /// Gives up a page-table entry's claim to a page in swap.
+    fn swap_put(&mut self, swap: SwapEntry) {
+        self.mm.swap_map_dec(swap);
+        if self.mm.swap_users(swap) > 0 {
+            return;
+        }
+        match self.mm.swap_entry_state(swap) {
+            // Whoever maps it, or has another page of it, may still want to have it written there.
+            SwapIn::Cached(id) if self.mm.folios[id].mapcount > 0 => {}
+            // Being read ahead, it comes free when reclaim meets it.
+            SwapIn::Cached(id)
+                if self.mm.folios.flags[id].has(FolioFlags::LOCKED | FolioFlags::READAHEAD) => {}
+            SwapIn::Cached(id) => self.release_unmapped(id),
+            SwapIn::Read(_) => self.mm.swap_entry_free(swap),
+        }
+    }
+
+    /// Frees a folio that nobody uses any more; while a device still writes it, [`Kernel::end_write`] does.
+    pub(crate) fn release_folio(&mut self, id: FolioId) {
+        if let Some((pfn, order)) = self.mm.detach_folio(id) {
+            self.free(pfn, order);
+        }
+    }
+
+    /// Frees the pages that unmapping has gathered so far, in its order (`tlb_flush_mmu_free`).
+    fn free_gathered(&mut self) {
+        let mut pages = std::mem::take(&mut self.mm.mmu_gather);
+        self.free_singles(&pages);
+        pages.clear();
+        self.mm.mmu_gather = pages;
+    }
+}
+
 impl MemoryManager {
     /// Whether a page is in memory: mapped, or in the page cache (`mincore`).
     pub fn is_resident(&self, mm: MmId, page: Vpn) -> bool {
@@ -141,94 +467,6 @@ impl MemoryManager {
         }
         let file_page = || self.mms[mm].vmas.find(page)?.file_page(page);
         entry != Pte::NONE || file_page().is_some_and(|(file, index)| self.files.folio(file, index).is_some())
-    }
-
-    /// Loads from a page of an address space, or stores to it. Something must be mapped there
-    /// ([`crate::address_space::Vmas::find`]), and of a kind that may be used so.
-    #[inline]
-    pub fn touch(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        page: Vpn,
-        write: bool,
-    ) -> Result<Touch, OutOfMemory> {
-        let space = &mut self.mms[mm];
-        space.ran = u64::MAX;
-        let found = space.directory.entry(page);
-        if let Some(number) = found {
-            self.page_tables[number.table()].young = true;
-            let entry = &mut self.page_tables[number];
-            if entry.lets(write) {
-                entry.set(Pte::YOUNG);
-                if write && !entry.has(Pte::STORED) {
-                    self.page_tables.note_store(number);
-                }
-                return Ok(Touch::Mapped);
-            }
-            if *entry == Pte::ZERO && !write {
-                return Ok(Touch::Mapped);
-            }
-        }
-        let touch = self.handle_mm_fault(machine, cpu, (mm, page, found), write)?;
-        if write {
-            // A fault leaves a table of single pages where it is, and may replace another.
-            let kept = found.filter(|number| !self.page_tables[number.table()].is_huge());
-            if let Some(number) = kept.or_else(|| self.entry(mm, page)) {
-                self.page_tables.note_store(number);
-            }
-        }
-        Ok(touch)
-    }
-
-    /// What an access to a page takes that its entry, if there is one, does not let through.
-    pub(crate) fn handle_mm_fault(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        (mm, page, entry): (MmId, Vpn, Option<PteNumber>),
-        write: bool,
-    ) -> Result<Touch, OutOfMemory> {
-        self.counters.add(Event::Pgfault, 1);
-        let space = &self.mms[mm];
-        let vma = space.vmas.find_id(page).expect("a page that is touched is mapped");
-        let number = match entry {
-            Some(number) if !self.page_tables[number.table()].is_huge() => number,
-            _ => {
-                if space.vmas[vma].backing == Backing::Anonymous
-                    && let Some(touch) = self.do_huge_pmd_anonymous_page(machine, cpu, (mm, vma, page), write)
-                {
-                    return Ok(touch);
-                }
-                self.make_entry(mm, page)
-            }
-        };
-        let fault = self.fault_in(vma, mm, page, number, write);
-        let entry = self.page_tables[number];
-        if entry.has(Pte::PROT_NONE) {
-            self.do_numa_page(machine, cpu, mm, page, number);
-            // A store to what the entry does not let be stored to faults once more.
-            return match self.page_tables[number].lets(write) {
-                true => Ok(Touch::Minor),
-                false => self.handle_mm_fault(machine, cpu, (mm, page, self.entry(mm, page)), write),
-            };
-        }
-        if let Some(swap) = entry.swap_entry() {
-            self.do_swap_page(machine, cpu, &fault, swap)
-        } else if let Some(id) = entry.folio() {
-            let private = !fault.flags.has(VmFlags::SHARED);
-            self.do_wp_page(machine, cpu, &fault, id, private)
-        } else {
-            let vma = &self.mms[mm].vmas[vma];
-            match vma.file_page(page).filter(|_| entry == Pte::NONE) {
-                Some((file, index)) => {
-                    let copies = write && vma.is_private();
-                    self.do_fault(machine, cpu, &fault, (file, index), copies)
-                }
-                None => self.do_anonymous_page(machine, cpu, &fault),
-            }
-        }
     }
 
     /// A fault of an entry.
@@ -244,113 +482,6 @@ impl MemoryManager {
         let flags = space.vmas[vma].flags;
         let has_recency = self.has_recency(flags);
         Fault { memcg: space.memcg, mm, page, entry, write, vma, flags, has_recency }
-    }
-
-    /// Nothing was stored there yet, or nothing but zeroes that were read.
-    fn do_anonymous_page(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        fault: &Fault,
-    ) -> Result<Touch, OutOfMemory> {
-        if !fault.write {
-            self.page_tables[fault.entry] = Pte::ZERO;
-            return Ok(Touch::Minor);
-        }
-        let id = match self.page_tables[fault.entry] {
-            Pte::NONE => self.alloc_anon_folio(machine, cpu, fault)?,
-            _zeroes => {
-                self.split_huge_pmd(fault.entry.table());
-                self.folio_prealloc(machine, cpu, fault)?
-            }
-        };
-        let flags = self.folios.flags[id];
-        machine.charge(cpu, Category::PageClear, machine.costs.clear(flags.nr_pages()));
-        self.map_anon_folio(fault, id);
-        self.mthp_stats.add(flags.order(), MthpStat::AnonFaultAlloc, 1);
-        Ok(Touch::Minor)
-    }
-
-    /// A page of a file; `copies` if it is a store to a private mapping.
-    fn do_fault(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        fault: &Fault,
-        (file, index): (FileId, u32),
-        copies: bool,
-    ) -> Result<Touch, OutOfMemory> {
-        let Fault { memcg, flags, has_recency, .. } = *fault;
-        let (id, touch) = self.filemap_fault(machine, cpu, memcg, (file, index), flags, has_recency)?;
-        if copies {
-            // Making room for the copy may take the page away that is copied.
-            let held = self.folios.flags[id].has(FolioFlags::HELD);
-            self.folios.flags[id].set(FolioFlags::HELD);
-            let copy = self.folio_prealloc(machine, cpu, fault);
-            if !held {
-                self.folios.flags[id].clear(FolioFlags::HELD);
-            }
-            let copy = copy?;
-            machine.charge(cpu, Category::PageCopy, machine.costs.page_copy);
-            self.map_anon_folio(fault, copy);
-            return Ok(touch);
-        }
-        let mut entry = Pte::of_folio(id).with(Pte::YOUNG);
-        if fault.write {
-            entry.set(Pte::WRITE);
-            self.mark_dirty(machine.now(cpu), id);
-        }
-        self.page_tables[fault.entry] = entry;
-        self.add_rmap(fault.entry, id);
-        if flags.has(VmFlags::LOCKED) {
-            self.mlock_folio(machine, cpu, id);
-        }
-        Ok(touch)
-    }
-
-    /// A store to a page that is mapped for loads.
-    pub(crate) fn do_wp_page(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        fault: &Fault,
-        id: FolioId,
-        private: bool,
-    ) -> Result<Touch, OutOfMemory> {
-        let anon = self.folios.flags[id].has(FolioFlags::SWAPBACKED);
-        if !private {
-            // `page_mkwrite`: the file system learns that the page is dirty.
-            self.mark_dirty(machine.now(cpu), id);
-            self.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE));
-            self.numa.forget_folio(id);
-            return Ok(Touch::Minor);
-        }
-        if anon && self.is_reused(fault, id) {
-            self.folios.flags[id].set(FolioFlags::DIRTY);
-            self.numa.forget_folio(id);
-            self.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
-            return Ok(Touch::Minor);
-        }
-        self.split_huge_pmd(fault.entry.table());
-        let copy = self.folio_prealloc(machine, cpu, fault)?;
-        machine.charge(cpu, Category::PageCopy, machine.costs.page_copy);
-        // Making room for the copy may have taken the page away, or split its folio.
-        if let Some(id) = self.page_tables[fault.entry].folio() {
-            self.page_tables[fault.entry] = Pte::NONE;
-            self.remove_rmap(fault.entry, id);
-            if fault.flags.has(VmFlags::LOCKED) {
-                self.munlock_folio(machine, cpu, id);
-            }
-            if anon && self.folios[id].mapcount == 0 {
-                self.release_unmapped(machine, cpu, id);
-            } else if anon && self.folios.flags[id].order() > 0 {
-                self.note_partial_unmap(id, self.pages_lost(fault.entry, id));
-            }
-        } else if let Some(swap) = self.page_tables[fault.entry].swap_entry() {
-            self.swap_put(machine, cpu, swap);
-        }
-        self.map_anon_folio(fault, copy);
-        Ok(Touch::Minor)
     }
 
     /// Whether a store to a page that is mapped for loads happens in place (`wp_can_reuse_anon_folio`).
@@ -369,167 +500,11 @@ impl MemoryManager {
                 || self.swap_users(self.swap_entry_of_page(id, fault.entry.place())) == 0)
     }
 
-    /// A page of its own for a process, for a copy (`folio_prealloc`).
-    fn folio_prealloc(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        fault: &Fault,
-    ) -> Result<FolioId, OutOfMemory> {
-        let flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
-        let id = self.vma_alloc_folio(machine, cpu, fault.place(), flags, Effort::ORDINARY);
-        let id = id.map_err(|_| OutOfMemory)?;
-        self.folio_add_lru_vma(machine, cpu, id, fault.flags, fault.has_recency);
-        Ok(id)
-    }
-
-    /// Unmaps what lies in `pages`, whose first area is at a place, and frees what nobody else has (`zap_page_range`); which
-    /// pages were mapped.
-    pub(crate) fn zap_page_range(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        pages: &Range<Vpn>,
-        first: Cursor,
-    ) -> Unmapped {
-        let (mut mapped, mut at) = (Unmapped::default(), first);
-        while self.mms[mm].vmas.begins_before(at, pages.end)
-            && let Some(vma) = self.mms[mm].vmas.at(at)
-        {
-            let flags = vma.flags;
-            let mut rest = vma.start.max(pages.start)..vma.end.min(pages.end);
-            while let Some((table, places)) = self.next_table(mm, &mut rest) {
-                mapped += self.zap_pte_range(machine, cpu, table, places, flags);
-            }
-            at = self.mms[mm].vmas.after(at);
-        }
-        mapped
-    }
-
-    /// The same for some entries of a table that are in an area with these flags.
-    pub(crate) fn zap_pte_range(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        table: TableId,
-        places: Range<usize>,
-        flags: VmFlags,
-    ) -> Unmapped {
-        let (has_recency, locked) = (self.has_recency(flags), flags.has(VmFlags::LOCKED));
-        let pages = self.page_tables[table].pages_of_entry();
-        let at_once = self.features().folios.unmaps_at_once;
-        let (mut anon, mut file) = (0, 0);
-        let mut unmapped = Unmapped::default();
-        // The folio that the entry before maps.
-        let mut before = None;
-        // The large folio whose pages are being unmapped, and how many of them nobody maps any more.
-        let mut partial: Option<(FolioId, u32)> = None;
-        let places = self.page_tables[table].places(places);
-        // Folios are fetched so far ahead that memory has arrived.
-        const AHEAD: usize = 4;
-        for ahead in places.start..places.end + AHEAD {
-            if ahead < places.end
-                && let Some(id) = self.page_tables[table.entry(ahead)].folio()
-            {
-                self.folios.prefetch(id);
-            }
-            if ahead < places.start + AHEAD {
-                continue;
-            }
-            let number = table.entry(ahead - AHEAD);
-            let entry = std::mem::take(&mut self.page_tables[number]);
-            let last = std::mem::replace(&mut before, entry.folio());
-            if entry == Pte::NONE {
-                continue;
-            }
-            if locked || !self.is_anon_page(entry) {
-                // What follows may take time, or free something else.
-                self.free_gathered(machine, cpu);
-            }
-            if let Some(swap) = entry.swap_entry() {
-                self.swap_put(machine, cpu, swap);
-            }
-            let Some(id) = entry.folio() else { continue };
-            match last == Some(id) {
-                false => unmapped.first += 1,
-                true if at_once => unmapped.at_once += 1,
-                true => unmapped.one_by_one += 1,
-            }
-            unmapped.huge += pages - 1;
-            self.lose_mapping(number, id);
-            if locked {
-                self.munlock_folio(machine, cpu, id);
-            }
-            if !self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
-                file += pages;
-                if entry.has(Pte::YOUNG) && has_recency {
-                    self.folio_mark_accessed(machine, cpu, id);
-                }
-                continue;
-            }
-            anon += pages;
-            if let Some((other, lost)) = partial.take_if(|(other, _)| *other != id) {
-                self.note_partial_unmap(other, lost);
-            }
-            if self.folios[id].mapcount == 0 {
-                partial = None;
-                if self.folio_free_swap(id)
-                    && let Some((pfn, order)) = self.detach_folio(id)
-                {
-                    match order {
-                        0 => self.mmu_gather.push(pfn),
-                        _ => self.free(machine, cpu, pfn, order),
-                    }
-                }
-            } else if self.folios.flags[id].order() > 0 {
-                let lost = partial.map_or(0, |(_, lost)| lost);
-                partial = Some((id, lost + self.pages_lost(number, id)));
-            }
-        }
-        if let Some((id, lost)) = partial {
-            self.note_partial_unmap(id, lost);
-        }
-        self.free_gathered(machine, cpu);
-        self.sub_rss(table, anon, file);
-        unmapped
-    }
-
     /// Whether an entry maps an anonymous page that is a folio of its own.
     #[inline]
     fn is_anon_page(&self, entry: Pte) -> bool {
         let flags = entry.folio().map(|id| self.folios.flags[id]);
         flags.is_some_and(|flags| flags.has(FolioFlags::SWAPBACKED) && flags.order() == 0)
-    }
-
-    /// Frees an anonymous folio that no page table maps any more, unless others will find it in the swap cache.
-    pub(crate) fn release_unmapped(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        if self.folio_free_swap(id) {
-            self.release_folio(machine, cpu, id);
-        }
-    }
-
-    /// Gives up a page-table entry's claim to a page in swap.
-    fn swap_put(&mut self, machine: &mut Machine<Category>, cpu: Cpu, swap: SwapEntry) {
-        self.swap_map_dec(swap);
-        if self.swap_users(swap) > 0 {
-            return;
-        }
-        match self.swap_entry_state(swap) {
-            // Whoever maps it, or has another page of it, may still want to have it written there.
-            SwapIn::Cached(id) if self.folios[id].mapcount > 0 => {}
-            // Being read ahead, it comes free when reclaim meets it.
-            SwapIn::Cached(id) if self.folios.flags[id].has(FolioFlags::LOCKED | FolioFlags::READAHEAD) => {}
-            SwapIn::Cached(id) => self.release_unmapped(machine, cpu, id),
-            SwapIn::Read(_) => self.swap_entry_free(swap),
-        }
-    }
-
-    /// Frees a folio that nobody uses any more; while a device still writes it, [`MemoryManager::end_write`] does.
-    pub(crate) fn release_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        if let Some((pfn, order)) = self.detach_folio(id) {
-            self.free(machine, cpu, pfn, order);
-        }
     }
 
     /// The same but for the allocator: the block that is to be freed, and its order.
@@ -540,13 +515,5 @@ impl MemoryManager {
             self.folio_leave_lru(id);
             self.forget_folio(id)
         })
-    }
-
-    /// Frees the pages that unmapping has gathered so far, in its order (`tlb_flush_mmu_free`).
-    fn free_gathered(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
-        let mut pages = std::mem::take(&mut self.mmu_gather);
-        self.free_singles(machine, cpu, &pages);
-        pages.clear();
-        self.mmu_gather = pages;
     }
 }

@@ -14,15 +14,15 @@
 //! from the CPU's node, and of several nodes that an area is bound to only the nearest serves. In the kernel: `get_vma_policy`,
 //! `interleave_nid`, `vma_alloc_folio` in mm/mempolicy.c.
 
-use crate::account::Category;
 use crate::address_space::{Backing, MmId, Vma, VmaId, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::policy::{Failure, window};
+use crate::kernel::Kernel;
 use crate::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use crate::numa::placement::TaskId;
 use crate::page_alloc::{Effort, MemoryManager, Placement};
-use machine::{Cpu, Machine};
+use machine::Cpu;
 use std::ops::Range;
 
 /// Whose turn it is in an area that is laid over nodes: the number of the folio of this order at `page`.
@@ -32,6 +32,42 @@ pub fn interleave_index(vma: &Vma, page: Vpn, order: u8) -> u64 {
         Backing::File(_, first) => first.into(),
     };
     (first >> order) + ((page - vma.start) >> order)
+}
+
+impl Kernel<'_> {
+    /// Memory for a folio that a fault of `page` makes, of the order in `flags`, from where its area's policy has it
+    /// (`vma_alloc_folio`).
+    #[inline]
+    pub(crate) fn vma_alloc_folio(
+        &mut self,
+        (mm, vma, page): (MmId, VmaId, Vpn),
+        flags: FolioFlags,
+        effort: Effort,
+    ) -> Result<FolioId, Failure> {
+        let space = &self.mm.mms[mm];
+        let vma = &space.vmas[vma];
+        let nearest = |nodes: Nodes| {
+            nodes.nearest(&self.machine.topology.node_distances[self.machine.node(self.cpu).index()])
+        };
+        let mut turn = None;
+        let placement = self.mm.get_vma_policy(self.cpu, vma).and_then(|policy| match policy.mode {
+            Mode::Interleave(nodes) => {
+                let first = window(page, flags.order()).start;
+                turn = nodes.on_turn(interleave_index(vma, first, flags.order()));
+                turn.map(Placement::Prefer)
+            }
+            Mode::Bind(nodes) => nearest(nodes).map(Placement::Bind),
+            Mode::PreferredMany(nodes) => nearest(nodes).map(Placement::Prefer),
+            Mode::Preferred(nodes) => nodes.first().map(Placement::Prefer),
+            Mode::Local => None,
+        });
+        let placement = placement.unwrap_or(Placement::Local);
+        let id = self.try_alloc_folio(space.memcg, flags, effort, placement)?;
+        if turn == Some(self.mm.folio_node(id)) {
+            self.mm.counters.add(Event::NumaInterleave, 1);
+        }
+        Ok(id)
+    }
 }
 
 impl MemoryManager {
@@ -50,40 +86,5 @@ impl MemoryManager {
     #[inline]
     pub(crate) fn get_vma_policy(&self, cpu: Cpu, vma: &Vma) -> Option<Mempolicy> {
         vma.policy.as_deref().copied().or_else(|| self.numa.tasks.get(self.numa.running(cpu)?).policy)
-    }
-
-    /// Memory for a folio that a fault of `page` makes, of the order in `flags`, from where its area's policy has it
-    /// (`vma_alloc_folio`).
-    #[inline]
-    pub(crate) fn vma_alloc_folio(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        (mm, vma, page): (MmId, VmaId, Vpn),
-        flags: FolioFlags,
-        effort: Effort,
-    ) -> Result<FolioId, Failure> {
-        let space = &self.mms[mm];
-        let vma = &space.vmas[vma];
-        let nearest =
-            |nodes: Nodes| nodes.nearest(&machine.topology.node_distances[machine.node(cpu).index()]);
-        let mut turn = None;
-        let placement = self.get_vma_policy(cpu, vma).and_then(|policy| match policy.mode {
-            Mode::Interleave(nodes) => {
-                let first = window(page, flags.order()).start;
-                turn = nodes.on_turn(interleave_index(vma, first, flags.order()));
-                turn.map(Placement::Prefer)
-            }
-            Mode::Bind(nodes) => nearest(nodes).map(Placement::Bind),
-            Mode::PreferredMany(nodes) => nearest(nodes).map(Placement::Prefer),
-            Mode::Preferred(nodes) => nodes.first().map(Placement::Prefer),
-            Mode::Local => None,
-        });
-        let placement = placement.unwrap_or(Placement::Local);
-        let id = self.try_alloc_folio(machine, cpu, space.memcg, flags, effort, placement)?;
-        if turn == Some(self.folio_node(id)) {
-            self.counters.add(Event::NumaInterleave, 1);
-        }
-        Ok(id)
     }
 }

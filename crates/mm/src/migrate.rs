@@ -11,9 +11,26 @@
 
 use crate::account::Category;
 use crate::folio::{FolioFlags, FolioId, LruvecId};
+use crate::kernel::Kernel;
 use crate::page::Pfn;
 use crate::page_alloc::MemoryManager;
-use machine::{Cpu, Machine, Node};
+use machine::Node;
+
+impl Kernel<'_> {
+    /// Copies a folio, which is on no list, to `pages` of another node, and puts it on its way to a list there.
+    pub(crate) fn move_to_node(&mut self, id: FolioId, pages: Pfn, target: Node) {
+        let order = self.mm.folios.flags[id].order();
+        let copy = self.machine.stream(self.cpu, self.mm.folio_node(id), 1 << order);
+        self.machine.charge(self.cpu, Category::PageMigration, self.machine.costs.numa().page_migrate + copy);
+        let memcg = self.mm.lruvecs[self.mm.folios[id].lruvec].memcg;
+        let zone = self.mm.zones()[self.mm.zone_of(pages)].kind as usize;
+        let lruvec = self.mm.lruvec_of(memcg, target);
+        let old = self.mm.replace_pages(id, pages, lruvec);
+        self.mm.folios.flags[id].set_zone(zone);
+        self.folio_add_lru(id, false);
+        self.free(old, order);
+    }
+}
 
 impl MemoryManager {
     /// Whether a folio can be moved now: it is on a list, and nobody holds, fills or writes it.
@@ -27,27 +44,6 @@ impl MemoryManager {
     pub(crate) fn is_split_to_migrate(&self, id: FolioId) -> bool {
         self.features().folios.splits_before_migration
             && self.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED)
-    }
-
-    /// Copies a folio, which is on no list, to `pages` of another node, and puts it on its way to a list there.
-    pub(crate) fn move_to_node(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        id: FolioId,
-        pages: Pfn,
-        target: Node,
-    ) {
-        let order = self.folios.flags[id].order();
-        let copy = machine.stream(cpu, self.folio_node(id), 1 << order);
-        machine.charge(cpu, Category::PageMigration, machine.costs.numa().page_migrate + copy);
-        let memcg = self.lruvecs[self.folios[id].lruvec.0 as usize].memcg;
-        let zone = self.zones()[self.zone_of(pages)].kind as usize;
-        let lruvec = self.lruvec_of(memcg, target);
-        let old = self.replace_pages(id, pages, lruvec);
-        self.folios.flags[id].set_zone(zone);
-        self.folio_add_lru(machine, cpu, id, false);
-        self.free(machine, cpu, old, order);
     }
 
     /// Gives a folio other pages, which are its own already, and the lists of `lruvec`; returns the old pages, which nobody has

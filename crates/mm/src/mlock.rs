@@ -21,10 +21,10 @@ use crate::address_space::{MmId, PteNumber, VmFlags, Vpn};
 use crate::counters::{Counters, Event};
 use crate::folio::{Census, FolioFlags, FolioId};
 use crate::huge_memory::policy::window;
+use crate::kernel::Kernel;
 use crate::memory::Touch;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::OutOfMemory;
-use machine::{Cpu, Machine};
 use std::ops::Range;
 
 /// Has a folio that is put onto a list go to that of those that cannot be evicted, if it is locked.
@@ -34,6 +34,100 @@ pub(crate) fn cull(flags: &mut FolioFlags, counters: &mut Counters) {
         flags.clear(FolioFlags::ACTIVE);
         flags.set(FolioFlags::UNEVICTABLE);
         counters.add(Event::UnevictablePgsCulled, flags.nr_pages());
+    }
+}
+
+impl Kernel<'_> {
+    /// Locks what lies in `pages` in memory and brings in what is not there (`mlock`). The folios of files that
+    /// a device has to fill; without memory for all, the areas are locked nevertheless.
+    pub fn mlock(&mut self, mm: MmId, pages: Range<Vpn>) -> Result<Vec<FolioId>, OutOfMemory> {
+        self.mm.set_locked(mm, pages.clone(), true);
+        let rights = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
+        let areas = self.mm.mms[mm].vmas.from(pages.start).take_while(|vma| vma.start < pages.end);
+        let areas: Vec<_> = areas
+            .filter(|vma| vma.flags.any(rights))
+            .map(|vma| vma.start.max(pages.start)..vma.end.min(pages.end))
+            .collect();
+        self.lru_add_drain();
+        for id in self.folios_in(mm, pages) {
+            if self.mm.is_in_locked_area(id, &self.mm.mappings_of(id)) {
+                self.mlock_folio(id);
+            }
+        }
+        let mut filled = Vec::new();
+        for page in areas.into_iter().flatten() {
+            if let Touch::ReadFile(id) = self.populate(mm, page)? {
+                filled.push(id);
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Lets what lies in `pages` be evicted again (`munlock`).
+    pub fn munlock(&mut self, mm: MmId, pages: Range<Vpn>) {
+        self.mm.set_locked(mm, pages.clone(), false);
+        self.lru_add_drain();
+        for id in self.folios_in(mm, pages) {
+            self.munlock_folio(id);
+        }
+    }
+
+    /// The folios that are mapped in `pages`, each once in a row (`walk_page_range`).
+    fn folios_in(&mut self, mm: MmId, pages: Range<Vpn>) -> Vec<FolioId> {
+        let (mut entries, mut found) = (0, Vec::new());
+        for (table, places) in self.mm.mms[mm].directory.tables(pages) {
+            for place in self.mm.page_tables[table].places(places) {
+                entries += 1;
+                found.extend(self.mm.page_tables[table.entry(place)].folio());
+            }
+        }
+        self.machine.charge(self.cpu, Category::PageTables, self.machine.costs.paging().pte_scan * entries);
+        found.dedup();
+        found
+    }
+
+    /// Locks a folio, and takes it off the lists that reclaim looks at, unless a batch or reclaim has it.
+    pub(crate) fn mlock_folio(&mut self, id: FolioId) {
+        self.mm.set_mlocked(id);
+        let flags = self.mm.folios.flags[id];
+        if flags.has(FolioFlags::LRU) && !flags.has(FolioFlags::UNEVICTABLE) {
+            let f = self.mm.generations();
+            let lruvec = self.mm.folios[id].lruvec;
+            let (at, mut on) = self.lruvec(lruvec);
+            at.lock.move_pages(&mut on, 1);
+            let lruvec = &mut self.mm.lruvecs[lruvec];
+            lruvec.remove(&mut self.mm.folios, id, true);
+            cull(&mut self.mm.folios.flags[id], &mut self.mm.counters);
+            lruvec.add(&mut self.mm.folios, f.as_ref(), id, false);
+        }
+    }
+
+    /// A locked area has a part of a folio less: it can be evicted, unless another one has all of it.
+    pub(crate) fn munlock_folio(&mut self, id: FolioId) {
+        if !self.mm.is_mlocked(id) || self.mm.is_in_locked_area(id, &self.mm.mappings_of(id)) {
+            return;
+        }
+        let flags = &mut self.mm.folios.flags[id];
+        let pages = flags.nr_pages();
+        flags.clear(FolioFlags::MLOCKED);
+        self.mm.nr_mlock -= pages;
+        self.mm.counters.add(Event::UnevictablePgsMunlocked, pages);
+        if !flags.has(FolioFlags::UNEVICTABLE) {
+            return;
+        }
+        self.mm.counters.add(Event::UnevictablePgsRescued, pages);
+        if !flags.has(FolioFlags::LRU) {
+            // It is on its way to a list.
+            return flags.clear(FolioFlags::UNEVICTABLE);
+        }
+        let f = self.mm.generations();
+        let lruvec = self.mm.folios[id].lruvec;
+        let (at, mut on) = self.lruvec(lruvec);
+        at.lock.move_pages(&mut on, 1);
+        let lruvec = &mut self.mm.lruvecs[lruvec];
+        lruvec.remove(&mut self.mm.folios, id, true);
+        self.mm.folios.flags[id].clear(FolioFlags::UNEVICTABLE);
+        lruvec.add(&mut self.mm.folios, f.as_ref(), id, false);
     }
 }
 
@@ -48,46 +142,6 @@ impl MemoryManager {
         self.folios.flags[id].has(FolioFlags::MLOCKED)
     }
 
-    /// Locks what lies in `pages` in memory and brings in what is not there (`mlock`). The folios of files that
-    /// a device has to fill; without memory for all, the areas are locked nevertheless.
-    pub fn mlock(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        pages: Range<Vpn>,
-    ) -> Result<Vec<FolioId>, OutOfMemory> {
-        self.set_locked(mm, pages.clone(), true);
-        let rights = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
-        let areas = self.mms[mm].vmas.from(pages.start).take_while(|vma| vma.start < pages.end);
-        let areas: Vec<_> = areas
-            .filter(|vma| vma.flags.any(rights))
-            .map(|vma| vma.start.max(pages.start)..vma.end.min(pages.end))
-            .collect();
-        self.lru_add_drain(machine, cpu);
-        for id in self.folios_in(machine, cpu, mm, pages) {
-            if self.is_in_locked_area(id, &self.mappings_of(id)) {
-                self.mlock_folio(machine, cpu, id);
-            }
-        }
-        let mut filled = Vec::new();
-        for page in areas.into_iter().flatten() {
-            if let Touch::ReadFile(id) = self.populate(machine, cpu, mm, page)? {
-                filled.push(id);
-            }
-        }
-        Ok(filled)
-    }
-
-    /// Lets what lies in `pages` be evicted again (`munlock`).
-    pub fn munlock(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId, pages: Range<Vpn>) {
-        self.set_locked(mm, pages.clone(), false);
-        self.lru_add_drain(machine, cpu);
-        for id in self.folios_in(machine, cpu, mm, pages) {
-            self.munlock_folio(machine, cpu, id);
-        }
-    }
-
     fn set_locked(&mut self, mm: MmId, pages: Range<Vpn>, locked: bool) {
         let space = &mut self.mms[mm];
         space.vmas.change(pages, |vma| {
@@ -96,26 +150,6 @@ impl MemoryManager {
         });
         let locked = space.vmas.iter().filter(|vma| vma.flags.has(VmFlags::LOCKED));
         space.locked_vm = locked.map(|vma| vma.end - vma.start).sum();
-    }
-
-    /// The folios that are mapped in `pages`, each once in a row (`walk_page_range`).
-    fn folios_in(
-        &self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        pages: Range<Vpn>,
-    ) -> Vec<FolioId> {
-        let (mut entries, mut found) = (0, Vec::new());
-        for (table, places) in self.mms[mm].directory.tables(pages) {
-            for place in self.page_tables[table].places(places) {
-                entries += 1;
-                found.extend(self.page_tables[table.entry(place)].folio());
-            }
-        }
-        machine.charge(cpu, Category::PageTables, machine.costs.paging().pte_scan * entries);
-        found.dedup();
-        found
     }
 
     /// Whether an entry is in a locked area.
@@ -150,46 +184,6 @@ impl MemoryManager {
             self.nr_mlock += flags.nr_pages();
             self.counters.add(Event::UnevictablePgsMlocked, flags.nr_pages());
         }
-    }
-
-    /// Locks a folio, and takes it off the lists that reclaim looks at, unless a batch or reclaim has it.
-    pub(crate) fn mlock_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        self.set_mlocked(id);
-        let flags = self.folios.flags[id];
-        if flags.has(FolioFlags::LRU) && !flags.has(FolioFlags::UNEVICTABLE) {
-            let f = self.generations();
-            let lruvec = &mut self.lruvecs[self.folios[id].lruvec.0 as usize];
-            lruvec.lock.move_pages(machine, cpu, 1);
-            lruvec.remove(&mut self.folios, id, true);
-            cull(&mut self.folios.flags[id], &mut self.counters);
-            lruvec.add(&mut self.folios, f.as_ref(), id, false);
-        }
-    }
-
-    /// A locked area has a part of a folio less: it can be evicted, unless another one has all of it.
-    pub(crate) fn munlock_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        if !self.is_mlocked(id) || self.is_in_locked_area(id, &self.mappings_of(id)) {
-            return;
-        }
-        let flags = &mut self.folios.flags[id];
-        let pages = flags.nr_pages();
-        flags.clear(FolioFlags::MLOCKED);
-        self.nr_mlock -= pages;
-        self.counters.add(Event::UnevictablePgsMunlocked, pages);
-        if !flags.has(FolioFlags::UNEVICTABLE) {
-            return;
-        }
-        self.counters.add(Event::UnevictablePgsRescued, pages);
-        if !flags.has(FolioFlags::LRU) {
-            // It is on its way to a list.
-            return flags.clear(FolioFlags::UNEVICTABLE);
-        }
-        let f = self.generations();
-        let lruvec = &mut self.lruvecs[self.folios[id].lruvec.0 as usize];
-        lruvec.lock.move_pages(machine, cpu, 1);
-        lruvec.remove(&mut self.folios, id, true);
-        self.folios.flags[id].clear(FolioFlags::UNEVICTABLE);
-        lruvec.add(&mut self.folios, f.as_ref(), id, false);
     }
 
     /// Checks what is locked; panics with what does not hold.

@@ -9,11 +9,11 @@
 //!   take: order 0-3 and 9 through the CPU's pageset, others straight from the free lists
 //! ```
 //!
-//! Single requests go through [`MemoryManager::alloc`] and [`MemoryManager::free`], which may take a zone's
+//! Single requests go through [`Kernel::alloc`] and [`Kernel::free`], which may take a zone's
 //! lock and so belong to the CPU that is furthest behind. [`MemoryManager::alloc_private`] and
 //! [`MemoryManager::free_private`] do in one go what many single order-0 requests would do as long as none of
 //! them needs anything but the CPU's own pageset. Gigantic pages, which no free list has, come from
-//! [`MemoryManager::alloc_contig`] and [`MemoryManager::alloc_at_boot`].
+//! [`Kernel::alloc_contig`] and [`MemoryManager::alloc_at_boot`].
 //! In the kernel: `get_page_from_freelist`, `__alloc_pages_slowpath`, `rmqueue`, `free_frozen_pages`,
 //! `alloc_contig_pages` and `build_zonelists` in mm/page_alloc.c.
 
@@ -24,15 +24,16 @@ use crate::compaction::{CompactMode, CompactResult, KcompactdState};
 use crate::counters::{Counters, Event};
 use crate::fault_injection::Injection;
 use crate::features::{CacheRule, Features};
-use crate::folio::{FolioId, Folios};
+use crate::folio::{FolioId, Folios, LruvecId};
 use crate::huge_memory::khugepaged::KhugepagedState;
 use crate::huge_memory::policy::runs_khugepaged;
 use crate::huge_memory::stats::MthpStats;
 use crate::huge_memory::zero::HugeZero;
 use crate::hugetlb::HugetlbPools;
+use crate::kernel::{Kernel, OnCpu};
 use crate::latency::Latencies;
 use crate::lru::FolioBatches;
-use crate::lruvec::Lruvec;
+use crate::lruvec::{Lruvec, Lruvecs};
 use crate::memcontrol::{Memcg, Memcgs};
 use crate::memory_map::{MemoryRange, ZoneType};
 use crate::mglru::MemcgLru;
@@ -49,7 +50,7 @@ use crate::watermark::{self, Mark, Reserves};
 use crate::workingset::shadow::{NODES_SHIFT_MAX, ShadowLayout};
 use crate::writeback::Writeback;
 use crate::xarray::{FileId, Files};
-use crate::zone::{Kernel, Zone};
+use crate::zone::Zone;
 use machine::{Cpu, Machine, Node, PageSize, Topology};
 use rand_pcg::Pcg64Mcg;
 
@@ -151,8 +152,7 @@ pub struct MemoryManager {
     pub(crate) file_mappings: FileMappings,
     pub(crate) swap: Swap,
     pub(crate) memcgs: Memcgs,
-    /// All lruvecs of a memory cgroup, by node, follow each other.
-    pub(crate) lruvecs: Vec<Lruvec>,
+    pub(crate) lruvecs: Lruvecs,
     pub(crate) folio_batches: Vec<FolioBatches>,
     /// By node.
     pub(crate) memcg_lrus: Vec<MemcgLru>,
@@ -180,16 +180,287 @@ pub struct MemoryManager {
     pub(crate) removals: Option<Vec<(FileId, u32)>>,
 }
 
-macro_rules! kernel {
-    ($self:ident, $machine:expr) => {
-        Kernel {
-            machine: $machine,
-            features: &$self.features,
-            settings: &$self.settings,
-            counters: &mut $self.counters,
-            latencies: &mut $self.latencies,
+impl Kernel<'_> {
+    /// The zones, the lruvecs, and what one of them works on.
+    #[inline]
+    fn split(&mut self) -> (&mut [Zone], &mut Lruvecs, OnCpu<'_>) {
+        let Kernel { mm, machine, cpu } = self;
+        let on = OnCpu {
+            machine,
+            cpu: *cpu,
+            features: &mm.features,
+            settings: &mm.settings,
+            counters: &mut mm.counters,
+            latencies: &mut mm.latencies,
+        };
+        (&mut mm.zones, &mut mm.lruvecs, on)
+    }
+
+    /// What a part works on that is none of the memory manager's own.
+    #[inline]
+    pub fn on(&mut self) -> OnCpu<'_> {
+        self.split().2
+    }
+
+    /// A zone, and what it works on.
+    #[inline]
+    pub(crate) fn zone(&mut self, z: usize) -> (&mut Zone, OnCpu<'_>) {
+        let (zones, _, on) = self.split();
+        (&mut zones[z], on)
+    }
+
+    /// A lruvec, and what it works on.
+    #[inline]
+    pub(crate) fn lruvec(&mut self, id: LruvecId) -> (&mut Lruvec, OnCpu<'_>) {
+        let (_, lruvecs, on) = self.split();
+        (&mut lruvecs[id], on)
+    }
+
+    /// Serves one request. May take locks, so `cpu` must be the one furthest behind. `None`: nothing left that
+    /// the request may use.
+    pub fn alloc(&mut self, request: &Request) -> Option<Pfn> {
+        self.alloc_pages(request).map(|(pfn, _)| pfn)
+    }
+
+    /// The same; the block and its zone.
+    pub(crate) fn alloc_pages(&mut self, request: &Request) -> Option<(Pfn, usize)> {
+        let before = self.machine.now(self.cpu);
+        let node = MemoryManager::preferred_node(self.machine, self.cpu, request.placement);
+        let found = match self.get_page_from_freelist(request, node, Mark::Low) {
+            None => self.alloc_slowpath(request, node),
+            found => found,
+        };
+        let waited = self.machine.now(self.cpu) - before;
+        if waited > machine::Time::ZERO {
+            self.mm.latencies.slow_alloc.saturating_record(waited.picoseconds());
         }
-    };
+        match found {
+            Some((_, zone)) => self.mm.count_alloc(self.machine, self.cpu, node, zone, 1 << request.order, 1),
+            None => self.mm.counters.add(Event::AllocFail, 1),
+        }
+        found
+    }
+
+    /// What a request does once no zone is above its low watermark (`__alloc_pages_slowpath`).
+    #[inline(never)]
+    fn alloc_slowpath(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
+        if request.effort.wakes {
+            self.mm.counters.add(Event::KswapdWake, 1);
+            self.mm.wake_all_kswapds(request.order, request.highest, request.effort.direct);
+        }
+        let found = self.get_page_from_freelist(request, node, Mark::Min);
+        if found.is_some() || !request.effort.direct {
+            return found;
+        }
+        let costly = request.order > PAGE_ALLOC_COSTLY_ORDER;
+        let (mut found, result) = match costly {
+            true => self.compact_and_retry(request, node, CompactMode::Async),
+            false => (None, CompactResult::Skipped),
+        };
+        let in_vain = [CompactResult::Skipped, CompactResult::Deferred].contains(&result);
+        if costly && request.effort.no_retry && in_vain {
+            return found;
+        }
+        found = found.or_else(|| self.reclaim_and_retry(request, node));
+        if found.is_none() && request.order > 0 {
+            found = self.compact_and_retry(request, node, CompactMode::SyncLight).0;
+        }
+        found.or_else(|| self.last_resort(request, node))
+    }
+
+    /// One order-0 request: from the CPU's own pageset if the zone may be taken from and that has pages, or as
+    /// [`Kernel::alloc_pages`] does it.
+    #[inline]
+    pub(crate) fn alloc_single(&mut self, request: &Request) -> Option<(Pfn, usize)> {
+        if let Some(z) = self.mm.preferred_zone(self.machine, self.cpu, request)
+            && (self.mm.zones[z].is_plentiful(request.highest) || self.mm.is_first_choice(z, request))
+        {
+            let f = &self.mm.features;
+            let index = list_index(f, 0, request.migrate_type);
+            if let Some(pfn) = self.mm.zones[z].pagesets[self.cpu.index()].take_plain_page(f, index) {
+                self.mm.count_alloc(self.machine, self.cpu, self.mm.zones[z].node, z, 1, 1);
+                return Some((pfn, z));
+            }
+        }
+        self.alloc_pages(request)
+    }
+
+    /// Direct compaction (`__alloc_pages_direct_compact`).
+    fn compact_and_retry(
+        &mut self,
+        request: &Request,
+        node: Node,
+        mode: CompactMode,
+    ) -> (Option<(Pfn, usize)>, CompactResult) {
+        let zones = self.mm.zonelist(node, request.placement).iter().copied();
+        let zones: Vec<usize> = zones.filter(|&z| self.mm.zones[z].kind <= request.highest).collect();
+        let result = self.try_to_compact_pages(request, &zones, mode);
+        if result == CompactResult::Skipped {
+            return (None, result);
+        }
+        let found = self.get_page_from_freelist(request, node, Mark::Min);
+        if let Some((_, zone)) = found {
+            self.mm.zones[zone].compaction.deferral.reset(request.order, true);
+        }
+        let event = if found.is_some() { Event::CompactSuccess } else { Event::CompactFail };
+        self.mm.counters.add(event, 1);
+        (found, result)
+    }
+
+    /// Direct reclaim, as long as it frees something and the request may wait for it.
+    fn reclaim_and_retry(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
+        let nothing_to_reclaim = self.mm.folios.is_empty() && self.mm.nr_huge_zero_pages() == 0;
+        if request.reserves.non_block || nothing_to_reclaim {
+            return None;
+        }
+        while self.try_to_free_pages(request.order, request.highest) > 0 {
+            let found = self.get_page_from_freelist(request, node, Mark::Min);
+            if found.is_some() || request.order > PAGE_ALLOC_COSTLY_ORDER || request.effort.no_retry {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// What direct reclaim does after it has made no page available: releases what is set aside, empties all
+    /// pagesets, and tries once more.
+    fn last_resort(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
+        let (zones, _, mut on) = self.split();
+        for zone in zones {
+            if zone.unreserve_highatomic(&mut on, request.migrate_type) {
+                break;
+            }
+        }
+        self.drain_all_pages();
+        self.get_page_from_freelist(request, node, Mark::Min)
+    }
+
+    fn get_page_from_freelist(&mut self, request: &Request, node: Node, mark: Mark) -> Option<(Pfn, usize)> {
+        let low = mark == Mark::Low;
+        let pass = Pass {
+            mark,
+            no_fragment: low && self.mm.avoids_fragments(node, request),
+            skip_reclaiming: self.mm.skips_reclaiming(mark),
+        };
+        let found = self.try_zones(request, node, pass);
+        if found.is_some() || !pass.no_fragment && !pass.skip_reclaiming {
+            return found;
+        }
+        let pass = Pass { no_fragment: false, skip_reclaiming: false, ..pass };
+        self.try_zones(request, node, pass)
+    }
+
+    fn try_zones(&mut self, request: &Request, node: Node, pass: Pass) -> Option<(Pfn, usize)> {
+        for i in 0..self.mm.zonelist(node, request.placement).len() {
+            let z = self.mm.zonelist(node, request.placement)[i];
+            let zone = &self.mm.zones[z];
+            if zone.kind > request.highest {
+                continue;
+            }
+            // Going to another node is worse than mixing types at home.
+            if pass.no_fragment && zone.node != node {
+                break;
+            }
+            if pass.skip_reclaiming && zone.pressure.reclaim_active
+                || !self.mm.may_take_from(z, request, pass.mark)
+            {
+                continue;
+            }
+            if let Some(pfn) = self.rmqueue(z, request, pass.no_fragment) {
+                return Some((pfn, z));
+            }
+        }
+        None
+    }
+
+    fn rmqueue(&mut self, z: usize, request: &Request, no_fragment: bool) -> Option<Pfn> {
+        let Request { order, migrate_type, .. } = *request;
+        let wanted = Wanted { order, migrate_type, no_fragment };
+        let allowed = is_order_allowed(order, self.mm.geometry.pageblock_order);
+        let (zone, mut on) = self.zone(z);
+        if allowed && !zone.pageset_is_held(on.cpu, on.machine.now(on.cpu)) {
+            let pfn = zone.alloc_through_pageset(&mut on, wanted);
+            if pfn.is_some() {
+                self.mm.wake_kswapd_of_boosted(z, request);
+                return pfn;
+            }
+        }
+        let pfn = zone.alloc_direct(&mut on, wanted, request.is_high_atomic());
+        self.mm.wake_kswapd_of_boosted(z, request);
+        pfn
+    }
+
+    /// Frees single pages as that many calls of [`Kernel::free`] would, one after the other.
+    pub(crate) fn free_singles(&mut self, pages: &[Pfn]) {
+        let mut rest = pages;
+        while !rest.is_empty() {
+            rest = &rest[self.mm.free_private(self.machine, self.cpu, rest)..];
+            if let Some((&pfn, behind)) = rest.split_first() {
+                self.free(pfn, 0);
+                rest = behind;
+            }
+        }
+    }
+
+    /// Frees one block. May take a zone's lock, so `cpu` must be the one furthest behind.
+    pub fn free(&mut self, pfn: Pfn, order: u8) {
+        let z = self.mm.zone_of(pfn);
+        self.mm.counters.add(Event::Pgfree, 1 << order);
+        let (zone, mut on) = self.zone(z);
+        zone.free(&mut on, pfn, order);
+    }
+
+    /// Frees a frame that boot reserved for struct pages ([`Zone::memmap`]): the zone manages a page more
+    /// (`free_bootmem_page`).
+    pub fn free_reserved(&mut self, pfn: Pfn) {
+        let z = self.mm.zone_of(pfn);
+        self.mm.counters.add(Event::Pgfree, 1);
+        let (zone, mut on) = self.zone(z);
+        zone.free_reserved(&mut on, pfn);
+    }
+
+    /// Takes 2^order pages, at least a largest block, in one aligned run of `node`: from the highest zone that has one,
+    /// the first that is found scanning upward (`alloc_contig_pages`). Watermarks do not matter to it, and no pgalloc
+    /// event counts it.
+    ///
+    /// Only runs whose pages are all in free lists once the pagesets are empty qualify. The kernel would also migrate
+    /// pages away that are in use; that is not modelled, nor what looking at each struct page of a run and isolating
+    /// its pageblocks costs. Nor does it take pageblocks that are set aside for atomic requests, as the kernel would.
+    pub fn alloc_contig(&mut self, order: u8, node: Node) -> Option<Pfn> {
+        (0..self.mm.own_zones[node.index()].len()).find_map(|place| {
+            let (zone, mut on) = self.zone(self.mm.own_zones[node.index()][place]);
+            zone.alloc_contig(&mut on, order)
+        })
+    }
+
+    /// Frees 2^order pages that [`Kernel::alloc_contig`] or [`MemoryManager::alloc_at_boot`] took, as blocks of
+    /// the largest order. Kernels before 6.12 free them page by page, which is not modelled.
+    pub fn free_contig(&mut self, pfn: Pfn, order: u8) {
+        let z = self.mm.zone_of(pfn);
+        self.mm.counters.add(Event::Pgfree, 1 << order);
+        let (zone, mut on) = self.zone(z);
+        zone.free_contig(&mut on, pfn, order);
+    }
+
+    /// Empties every CPU's pagesets on behalf of `cpu` (`drain_all_pages`).
+    pub fn drain_all_pages(&mut self) {
+        let owners = self.machine.topology.all_cpus();
+        let (zones, _, mut on) = self.split();
+        for zone in zones {
+            owners.clone().for_each(|owner| zone.drain_pageset(&mut on, owner));
+        }
+    }
+
+    /// Runs `cpu`'s vmstat worker once; whether it wants to run again.
+    pub fn vmstat_update(&mut self) -> bool {
+        self.mm.counters.add(Event::VmstatUpdate, 1);
+        let (zones, _, mut on) = self.split();
+        let mut again = false;
+        for zone in zones {
+            again |= zone.vmstat_tick(&mut on);
+        }
+        again
+    }
 }
 
 impl MemoryManager {
@@ -256,7 +527,7 @@ impl MemoryManager {
             file_mappings: FileMappings::default(),
             swap: Swap::new(geometry.page_size),
             memcgs: Memcgs::new(cpus),
-            lruvecs: Vec::new(),
+            lruvecs: Lruvecs::new(nodes.len()),
             folio_batches: vec![FolioBatches::default(); cpus],
             memcg_lrus: memcg_lrus.collect(),
             kswapds: vec![KswapdState::default(); nodes.len()],
@@ -473,7 +744,7 @@ impl MemoryManager {
     }
 
     /// Does up to `wanted` order-0 requests from `cpu`'s pageset of the preferred zone, in one go and without
-    /// touching anything shared. Returns how many were served; 0 means: use [`MemoryManager::alloc`].
+    /// touching anything shared. Returns how many were served; 0 means: use [`Kernel::alloc`].
     #[inline]
     pub fn alloc_private(
         &mut self,
@@ -521,91 +792,6 @@ impl MemoryManager {
         self.counters.add(if local { Event::NumaLocal } else { Event::NumaOther }, calls);
     }
 
-    /// Serves one request. May take locks, so `cpu` must be the one furthest behind. `None`: nothing left that
-    /// the request may use.
-    pub fn alloc(&mut self, machine: &mut Machine<Category>, cpu: Cpu, request: &Request) -> Option<Pfn> {
-        self.alloc_pages(machine, cpu, request).map(|(pfn, _)| pfn)
-    }
-
-    /// The same; the block and its zone.
-    pub(crate) fn alloc_pages(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        request: &Request,
-    ) -> Option<(Pfn, usize)> {
-        let before = machine.now(cpu);
-        let node = Self::preferred_node(machine, cpu, request.placement);
-        let found = match self.get_page_from_freelist(machine, cpu, request, node, Mark::Low) {
-            None => self.alloc_slowpath(machine, cpu, request, node),
-            found => found,
-        };
-        let waited = machine.now(cpu) - before;
-        if waited > machine::Time::ZERO {
-            self.latencies.slow_alloc.saturating_record(waited.picoseconds());
-        }
-        match found {
-            Some((_, zone)) => self.count_alloc(machine, cpu, node, zone, 1 << request.order, 1),
-            None => self.counters.add(Event::AllocFail, 1),
-        }
-        found
-    }
-
-    /// What a request does once no zone is above its low watermark (`__alloc_pages_slowpath`).
-    #[inline(never)]
-    fn alloc_slowpath(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        request: &Request,
-        node: Node,
-    ) -> Option<(Pfn, usize)> {
-        if request.effort.wakes {
-            self.counters.add(Event::KswapdWake, 1);
-            self.wake_all_kswapds(request.order, request.highest, request.effort.direct);
-        }
-        let found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Min);
-        if found.is_some() || !request.effort.direct {
-            return found;
-        }
-        let costly = request.order > PAGE_ALLOC_COSTLY_ORDER;
-        let (mut found, result) = match costly {
-            true => self.compact_and_retry(machine, cpu, request, node, CompactMode::Async),
-            false => (None, CompactResult::Skipped),
-        };
-        let in_vain = [CompactResult::Skipped, CompactResult::Deferred].contains(&result);
-        if costly && request.effort.no_retry && in_vain {
-            return found;
-        }
-        found = found.or_else(|| self.reclaim_and_retry(machine, cpu, request, node));
-        if found.is_none() && request.order > 0 {
-            found = self.compact_and_retry(machine, cpu, request, node, CompactMode::SyncLight).0;
-        }
-        found.or_else(|| self.last_resort(machine, cpu, request, node))
-    }
-
-    /// One order-0 request: from the CPU's own pageset if the zone may be taken from and that has pages, or as
-    /// [`MemoryManager::alloc_pages`] does it.
-    #[inline]
-    pub(crate) fn alloc_single(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        request: &Request,
-    ) -> Option<(Pfn, usize)> {
-        if let Some(z) = self.preferred_zone(machine, cpu, request)
-            && (self.zones[z].is_plentiful(request.highest) || self.is_first_choice(z, request))
-        {
-            let f = &self.features;
-            let index = list_index(f, 0, request.migrate_type);
-            if let Some(pfn) = self.zones[z].pagesets[cpu.index()].take_plain_page(f, index) {
-                self.count_alloc(machine, cpu, self.zones[z].node, z, 1, 1);
-                return Some((pfn, z));
-            }
-        }
-        self.alloc_pages(machine, cpu, request)
-    }
-
     /// Whether the zone that a request prefers serves it at the first look.
     #[inline]
     fn is_first_choice(&mut self, z: usize, request: &Request) -> bool {
@@ -615,121 +801,6 @@ impl MemoryManager {
 
     fn skips_reclaiming(&self, mark: Mark) -> bool {
         mark == Mark::Low && self.features.avoid_reclaiming_nodes && self.own_zones.len() > 1
-    }
-
-    /// Direct compaction (`__alloc_pages_direct_compact`).
-    fn compact_and_retry(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        request: &Request,
-        node: Node,
-        mode: CompactMode,
-    ) -> (Option<(Pfn, usize)>, CompactResult) {
-        let zones = self.zonelist(node, request.placement).iter().copied();
-        let zones: Vec<usize> = zones.filter(|&z| self.zones[z].kind <= request.highest).collect();
-        let result = self.try_to_compact_pages(machine, cpu, request, &zones, mode);
-        if result == CompactResult::Skipped {
-            return (None, result);
-        }
-        let found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Min);
-        if let Some((_, zone)) = found {
-            self.zones[zone].compaction.deferral.reset(request.order, true);
-        }
-        let event = if found.is_some() { Event::CompactSuccess } else { Event::CompactFail };
-        self.counters.add(event, 1);
-        (found, result)
-    }
-
-    /// Direct reclaim, as long as it frees something and the request may wait for it.
-    fn reclaim_and_retry(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        request: &Request,
-        node: Node,
-    ) -> Option<(Pfn, usize)> {
-        let nothing_to_reclaim = self.folios.is_empty() && self.nr_huge_zero_pages() == 0;
-        if request.reserves.non_block || nothing_to_reclaim {
-            return None;
-        }
-        while self.try_to_free_pages(machine, cpu, request.order, request.highest) > 0 {
-            let found = self.get_page_from_freelist(machine, cpu, request, node, Mark::Min);
-            if found.is_some() || request.order > PAGE_ALLOC_COSTLY_ORDER || request.effort.no_retry {
-                return found;
-            }
-        }
-        None
-    }
-
-    /// What direct reclaim does after it has made no page available: releases what is set aside, empties all
-    /// pagesets, and tries once more.
-    fn last_resort(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        request: &Request,
-        node: Node,
-    ) -> Option<(Pfn, usize)> {
-        for zone in &mut self.zones {
-            if zone.unreserve_highatomic(&mut kernel!(self, machine), cpu, request.migrate_type) {
-                break;
-            }
-        }
-        self.drain_all_pages(machine, cpu);
-        self.get_page_from_freelist(machine, cpu, request, node, Mark::Min)
-    }
-
-    fn get_page_from_freelist(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        request: &Request,
-        node: Node,
-        mark: Mark,
-    ) -> Option<(Pfn, usize)> {
-        let low = mark == Mark::Low;
-        let pass = Pass {
-            mark,
-            no_fragment: low && self.avoids_fragments(node, request),
-            skip_reclaiming: self.skips_reclaiming(mark),
-        };
-        let found = self.try_zones(machine, cpu, request, node, pass);
-        if found.is_some() || !pass.no_fragment && !pass.skip_reclaiming {
-            return found;
-        }
-        let pass = Pass { no_fragment: false, skip_reclaiming: false, ..pass };
-        self.try_zones(machine, cpu, request, node, pass)
-    }
-
-    fn try_zones(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        request: &Request,
-        node: Node,
-        pass: Pass,
-    ) -> Option<(Pfn, usize)> {
-        for i in 0..self.zonelist(node, request.placement).len() {
-            let z = self.zonelist(node, request.placement)[i];
-            let zone = &self.zones[z];
-            if zone.kind > request.highest {
-                continue;
-            }
-            // Going to another node is worse than mixing types at home.
-            if pass.no_fragment && zone.node != node {
-                break;
-            }
-            if pass.skip_reclaiming && zone.pressure.reclaim_active
-                || !self.may_take_from(z, request, pass.mark)
-            {
-                continue;
-            }
-            if let Some(pfn) = self.rmqueue(machine, cpu, z, request, pass.no_fragment) {
-                return Some((pfn, z));
-            }
-        }
-        None
     }
 
     /// Whether the zone that a request prefers keeps pageblocks unmixed at first (`alloc_flags_nofragment`).
@@ -751,31 +822,6 @@ impl MemoryManager {
             zone.pressure.below_high = true;
         }
         zone.is_above(f, mark, request.order, request.highest, request.reserves)
-    }
-
-    fn rmqueue(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        z: usize,
-        request: &Request,
-        no_fragment: bool,
-    ) -> Option<Pfn> {
-        let Request { order, migrate_type, .. } = *request;
-        let wanted = Wanted { order, migrate_type, no_fragment };
-        let zone = &mut self.zones[z];
-        let held = zone.pageset_is_held(cpu, machine.now(cpu));
-        let mut kernel = kernel!(self, machine);
-        if is_order_allowed(order, self.geometry.pageblock_order) && !held {
-            let pfn = zone.alloc_through_pageset(&mut kernel, cpu, wanted);
-            if pfn.is_some() {
-                self.wake_kswapd_of_boosted(z, request);
-                return pfn;
-            }
-        }
-        let pfn = zone.alloc_direct(&mut kernel, cpu, wanted, request.is_high_atomic());
-        self.wake_kswapd_of_boosted(z, request);
-        pfn
     }
 
     /// Wakes kswapd if the watermarks of a zone were boosted since it was woken last, for order 0 and in the name of a request
@@ -821,87 +867,15 @@ impl MemoryManager {
         done
     }
 
-    /// Frees single pages as that many calls of [`MemoryManager::free`] would, one after the other.
-    pub(crate) fn free_singles(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pages: &[Pfn]) {
-        let mut rest = pages;
-        while !rest.is_empty() {
-            rest = &rest[self.free_private(machine, cpu, rest)..];
-            if let Some((&pfn, behind)) = rest.split_first() {
-                self.free(machine, cpu, pfn, 0);
-                rest = behind;
-            }
-        }
-    }
-
-    /// Frees one block. May take a zone's lock, so `cpu` must be the one furthest behind.
-    pub fn free(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pfn: Pfn, order: u8) {
-        let z = self.zone_of(pfn);
-        self.counters.add(Event::Pgfree, 1 << order);
-        self.zones[z].free(&mut kernel!(self, machine), cpu, pfn, order);
-    }
-
-    /// Frees a frame that boot reserved for struct pages ([`Zone::memmap`]): the zone manages a page more
-    /// (`free_bootmem_page`).
-    pub fn free_reserved(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pfn: Pfn) {
-        let z = self.zone_of(pfn);
-        self.counters.add(Event::Pgfree, 1);
-        self.zones[z].free_reserved(&mut kernel!(self, machine), cpu, pfn);
-    }
-
-    /// Takes 2^order pages, at least a largest block, in one aligned run of `node`: from the highest zone that has one,
-    /// the first that is found scanning upward (`alloc_contig_pages`). Watermarks do not matter to it, and no pgalloc
-    /// event counts it.
-    ///
-    /// Only runs whose pages are all in free lists once the pagesets are empty qualify. The kernel would also migrate
-    /// pages away that are in use; that is not modelled, nor what looking at each struct page of a run and isolating
-    /// its pageblocks costs. Nor does it take pageblocks that are set aside for atomic requests, as the kernel would.
-    pub fn alloc_contig(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        order: u8,
-        node: Node,
-    ) -> Option<Pfn> {
-        let zones = &self.own_zones[node.index()];
-        zones.iter().find_map(|&z| self.zones[z].alloc_contig(&mut kernel!(self, machine), cpu, order))
-    }
-
     /// Takes 2^order pages, at least a largest block, as boot code does from memblock before this allocator exists: the
     /// highest aligned run of `node`, free of cost. Call it before anything else. Its pages are managed and count
-    /// as allocated; [`MemoryManager::free_contig`] frees them.
+    /// as allocated; [`Kernel::free_contig`] frees them.
     pub fn alloc_at_boot(&mut self, order: u8, node: Node) -> Option<Pfn> {
         let zones = &self.own_zones[node.index()];
         zones.iter().find_map(|&z| self.zones[z].alloc_at_boot(order))
     }
 
-    /// Frees 2^order pages that [`MemoryManager::alloc_contig`] or [`MemoryManager::alloc_at_boot`] took, as blocks of
-    /// the largest order. Kernels before 6.12 free them page by page, which is not modelled.
-    pub fn free_contig(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pfn: Pfn, order: u8) {
-        let z = self.zone_of(pfn);
-        self.counters.add(Event::Pgfree, 1 << order);
-        self.zones[z].free_contig(&mut kernel!(self, machine), cpu, pfn, order);
-    }
-
-    /// Empties every CPU's pagesets on behalf of `cpu` (`drain_all_pages`).
-    pub fn drain_all_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
-        for z in 0..self.zones.len() {
-            for owner in machine.topology.all_cpus() {
-                self.zones[z].drain_pageset(&mut kernel!(self, machine), cpu, owner);
-            }
-        }
-    }
-
-    /// Runs `cpu`'s vmstat worker once; whether it wants to run again.
-    pub fn vmstat_update(&mut self, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
-        self.counters.add(Event::VmstatUpdate, 1);
-        let mut again = false;
-        for z in 0..self.zones.len() {
-            again |= self.zones[z].vmstat_tick(&mut kernel!(self, machine), cpu);
-        }
-        again
-    }
-
-    /// Whether [`MemoryManager::vmstat_update`] on `cpu` would find anything to do.
+    /// Whether [`Kernel::vmstat_update`] on `cpu` would find anything to do.
     pub fn vmstat_has_work(&self, cpu: Cpu) -> bool {
         self.zones.iter().any(|zone| zone.has_vmstat_work(cpu))
     }

@@ -18,9 +18,9 @@
 use crate::account::Category;
 use crate::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit, Wanted};
 use crate::compaction::CompactState;
-use crate::counters::{Counters, Event};
+use crate::counters::Event;
 use crate::features::Features;
-use crate::latency::Latencies;
+use crate::kernel::OnCpu;
 use crate::memory_map::{MemoryRange, ZoneType};
 use crate::page::{Geometry, MigrateType, Pfn};
 use crate::pcp::policy::{self, BulkFree, Pageset, ZonePressure};
@@ -266,34 +266,34 @@ impl Zone {
     }
 
     /// Takes one block through `cpu`'s pageset, refilling it from the zone if its list is empty.
-    pub fn alloc_through_pageset(&mut self, kernel: &mut Kernel, cpu: Cpu, wanted: Wanted) -> Option<Pfn> {
-        let f = kernel.features;
+    pub fn alloc_through_pageset(&mut self, on: &mut OnCpu, wanted: Wanted) -> Option<Pfn> {
+        let f = on.features;
         let Wanted { order, migrate_type, .. } = wanted;
         let index = list_index(f, order, migrate_type);
-        policy::note_alloc(&mut self.pagesets[cpu.index()].tuning, f);
-        if let Some(pfn) = self.pagesets[cpu.index()].take(f, index, order) {
+        policy::note_alloc(&mut self.pagesets[on.cpu.index()].tuning, f);
+        if let Some(pfn) = self.pagesets[on.cpu.index()].take(f, index, order) {
             return Some(pfn);
         }
-        let blocks = policy::nr_pcp_alloc(&mut self.pagesets[cpu.index()].tuning, f, self.pressure, order);
-        let got = self.refill(kernel, cpu, wanted, blocks as usize);
-        let pageset = &mut self.pagesets[cpu.index()];
+        let blocks = policy::nr_pcp_alloc(&mut self.pagesets[on.cpu.index()].tuning, f, self.pressure, order);
+        let got = self.refill(on, wanted, blocks as usize);
+        let pageset = &mut self.pagesets[on.cpu.index()];
         pageset.note_refilled(got, order);
         pageset.take(f, index, order)
     }
 
     /// Moves up to `blocks` blocks to the tail of `cpu`'s list under one hold of the lock (`rmqueue_bulk`).
     #[inline(never)]
-    fn refill(&mut self, kernel: &mut Kernel, cpu: Cpu, wanted: Wanted, blocks: usize) -> usize {
-        let f = kernel.features;
+    fn refill(&mut self, on: &mut OnCpu, wanted: Wanted, blocks: usize) -> usize {
+        let f = on.features;
         let Wanted { order, migrate_type, .. } = wanted;
         let index = list_index(f, order, migrate_type);
-        let context = self.boost_context(kernel.settings);
-        let section = self.section_cost(kernel.machine, cpu);
-        self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
+        let context = self.boost_context(on.settings);
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
         let mut outcome = FallbackOutcome::default();
         let mut mode = Mode::default();
-        let mut visit = Visit::new(kernel.machine, cpu);
-        let list = self.pagesets[cpu.index()].list_mut(index);
+        let mut visit = Visit::new(on.machine, on.cpu);
+        let list = self.pagesets[on.cpu.index()].list_mut(index);
         let mut got = 0;
         while got < blocks {
             if mode == Mode::Normal {
@@ -311,40 +311,34 @@ impl Zone {
             list.push_back(pfn);
             got += 1;
         }
-        let hold = section + kernel.machine.costs.list_take * got as u64 + visit.cost;
+        let hold = section + on.machine.costs.list_take * got as u64 + visit.cost;
         if f.strict_freelists {
-            (0..got).for_each(|_| self.account_free(cpu, -(1 << order)));
+            (0..got).for_each(|_| self.account_free(on.cpu, -(1 << order)));
         } else {
-            self.account_free(cpu, -((got as i32) << order));
+            self.account_free(on.cpu, -((got as i32) << order));
         }
-        let hold = kernel.latencies.take_section(hold, kernel.machine.costs.take_spread);
-        self.lock.hold(kernel.machine, cpu, hold, Category::ZONE_LOCK);
-        kernel.counters.add(Event::PcpRefills, 1);
-        kernel.counters.add(Event::PcpRefilledPages, (got as u64) << order);
-        kernel.note_fallback(self, outcome);
+        let hold = on.latencies.take_section(hold, on.machine.costs.take_spread);
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+        on.counters.add(Event::PcpRefills, 1);
+        on.counters.add(Event::PcpRefilledPages, (got as u64) << order);
+        on.note_fallback(self, outcome);
         got
     }
 
     /// Takes one block straight from the free lists (`rmqueue_buddy`).
     #[inline(never)]
-    pub fn alloc_direct(
-        &mut self,
-        kernel: &mut Kernel,
-        cpu: Cpu,
-        wanted: Wanted,
-        high_atomic: bool,
-    ) -> Option<Pfn> {
+    pub fn alloc_direct(&mut self, on: &mut OnCpu, wanted: Wanted, high_atomic: bool) -> Option<Pfn> {
         let order = wanted.order;
-        let context = self.boost_context(kernel.settings);
-        let section = self.section_cost(kernel.machine, cpu);
-        self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
+        let context = self.boost_context(on.settings);
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
         let mut outcome = FallbackOutcome::default();
-        let mut visit = Visit::new(kernel.machine, cpu);
+        let mut visit = Visit::new(on.machine, on.cpu);
         let reserved =
             if high_atomic { self.buddy.take(order, MigrateType::HighAtomic, &mut visit) } else { None };
         let pfn = reserved.or_else(|| {
             self.buddy.take_or_fall_back(
-                kernel.features,
+                on.features,
                 wanted,
                 &mut Mode::default(),
                 &context,
@@ -352,25 +346,25 @@ impl Zone {
                 &mut visit,
             )
         });
-        let hold = section + kernel.machine.costs.list_take + visit.cost;
+        let hold = section + on.machine.costs.list_take + visit.cost;
         if pfn.is_some() {
-            self.account_free(cpu, -(1 << order));
-            kernel.counters.add(Event::ZoneDirectAllocPages, 1 << order);
+            self.account_free(on.cpu, -(1 << order));
+            on.counters.add(Event::ZoneDirectAllocPages, 1 << order);
         }
-        let hold = kernel.latencies.take_section(hold, kernel.machine.costs.take_spread);
-        self.lock.hold(kernel.machine, cpu, hold, Category::ZONE_LOCK);
-        kernel.note_fallback(self, outcome);
+        let hold = on.latencies.take_section(hold, on.machine.costs.take_spread);
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+        on.note_fallback(self, outcome);
         if let Some(pfn) = pfn
             && high_atomic
         {
-            self.reserve_highatomic(kernel, cpu, pfn, order);
+            self.reserve_highatomic(on, pfn, order);
         }
         pfn
     }
 
     /// Sets the pageblocks of a block aside for atomic requests, up to 1 % of the zone
     /// (`reserve_highatomic_pageblock`).
-    fn reserve_highatomic(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn, order: u8) {
+    fn reserve_highatomic(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
         let block = u64::from(self.buddy.geometry().pageblock_nr_pages());
         let most = (self.managed / 100).next_multiple_of(block);
         if self.managed / 100 < block
@@ -379,18 +373,18 @@ impl Zone {
         {
             return;
         }
-        let mut visit = Visit::new(kernel.machine, cpu);
+        let mut visit = Visit::new(on.machine, on.cpu);
         // Before lists were strict, only the first pageblock of a larger block was set aside.
-        let order = if kernel.features.strict_freelists { order } else { 0 };
+        let order = if on.features.strict_freelists { order } else { 0 };
         self.nr_reserved_highatomic +=
             self.buddy.retag_blocks(pfn, order, MigrateType::HighAtomic, &mut visit);
     }
 
     /// Gives one set-aside pageblock back to ordinary requests; whether there was one
     /// (`unreserve_highatomic_pageblock`).
-    pub fn unreserve_highatomic(&mut self, kernel: &mut Kernel, cpu: Cpu, migrate_type: MigrateType) -> bool {
+    pub fn unreserve_highatomic(&mut self, on: &mut OnCpu, migrate_type: MigrateType) -> bool {
         let Some((pfn, order)) = self.buddy.first_highatomic() else { return false };
-        let mut visit = Visit::new(kernel.machine, cpu);
+        let mut visit = Visit::new(on.machine, on.cpu);
         let pages = self.buddy.retag_blocks(pfn, order, migrate_type, &mut visit);
         // Where lists are not strict, a free block may reach beyond what was counted.
         self.nr_reserved_highatomic = self.nr_reserved_highatomic.saturating_sub(pages);
@@ -399,43 +393,43 @@ impl Zone {
 
     /// Frees a block through `cpu`'s pageset, or straight to the free lists if it cannot go there
     /// (`__free_frozen_pages`).
-    pub fn free(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn, order: u8) {
+    pub fn free(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
         if is_order_allowed(order, self.buddy.geometry().pageblock_order)
-            && !self.pageset_is_held(cpu, kernel.machine.now(cpu))
+            && !self.pageset_is_held(on.cpu, on.machine.now(on.cpu))
         {
-            self.free_through_pageset(kernel, cpu, pfn, order);
+            self.free_through_pageset(on, pfn, order);
         } else {
-            self.free_direct(kernel, cpu, pfn, order);
+            self.free_direct(on, pfn, order);
         }
     }
 
     /// Hands a frame of [`Zone::memmap`] that holds no struct pages any more to the allocator, which manages it from
     /// now on; watermarks stay as they are (`free_bootmem_page`, `free_reserved_page`).
-    pub fn free_reserved(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn) {
+    pub fn free_reserved(&mut self, on: &mut OnCpu, pfn: Pfn) {
         debug_assert!(self.memmap.contains(&pfn), "page {pfn} was not reserved at boot");
         self.managed += 1;
-        self.free(kernel, cpu, pfn, 0);
+        self.free(on, pfn, 0);
     }
 
     /// Takes an aligned run of 2^order free pages after emptying all pagesets of the zone; see
-    /// [`crate::MemoryManager::alloc_contig`].
-    pub fn alloc_contig(&mut self, kernel: &mut Kernel, cpu: Cpu, order: u8) -> Option<Pfn> {
+    /// [`crate::Kernel::alloc_contig`].
+    pub fn alloc_contig(&mut self, on: &mut OnCpu, order: u8) -> Option<Pfn> {
         if self.buddy.runs(order).is_empty() {
             return None;
         }
-        for owner in kernel.machine.topology.all_cpus() {
-            self.drain_pageset(kernel, cpu, owner);
+        for owner in on.machine.topology.all_cpus() {
+            self.drain_pageset(on, owner);
         }
-        let section = self.section_cost(kernel.machine, cpu);
-        self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
-        let mut visit = Visit::new(kernel.machine, cpu);
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(on.machine, on.cpu);
         let taken = self.buddy.take_contiguous(order, &mut visit);
         let blocks = taken.map_or(0, |(_, blocks)| blocks);
-        let hold = section + kernel.machine.costs.list_take * blocks + visit.cost;
-        self.lock.hold(kernel.machine, cpu, hold, Category::ZONE_LOCK);
+        let hold = section + on.machine.costs.list_take * blocks + visit.cost;
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
         let (pfn, _) = taken?;
-        self.account_free(cpu, -(1 << order));
-        kernel.counters.add(Event::ZoneDirectAllocPages, 1 << order);
+        self.account_free(on.cpu, -(1 << order));
+        on.counters.add(Event::ZoneDirectAllocPages, 1 << order);
         Some(pfn)
     }
 
@@ -448,27 +442,27 @@ impl Zone {
     }
 
     /// Frees a run of 2^order pages under one hold of the lock, a pageblock at a time.
-    pub fn free_contig(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn, order: u8) {
-        let section = self.section_cost(kernel.machine, cpu);
-        self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
-        let mut visit = Visit::new(kernel.machine, cpu);
+    pub fn free_contig(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(on.machine, on.cpu);
         self.buddy.put_contiguous(pfn, order, &mut visit);
         let blocks = 1u64 << (order - self.buddy.geometry().pageblock_order);
-        let hold = section + kernel.machine.costs.list_put * blocks + visit.cost;
-        self.account_free(cpu, 1 << order);
-        self.lock.hold(kernel.machine, cpu, hold, Category::ZONE_LOCK);
-        kernel.counters.add(Event::ZoneDirectFreePages, 1 << order);
+        let hold = section + on.machine.costs.list_put * blocks + visit.cost;
+        self.account_free(on.cpu, 1 << order);
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+        on.counters.add(Event::ZoneDirectFreePages, 1 << order);
     }
 
     /// Frees a block through `cpu`'s pageset; pages go back to the zone if that is due.
-    pub fn free_through_pageset(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn, order: u8) {
-        let f = kernel.features;
+    pub fn free_through_pageset(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
+        let f = on.features;
         let index = list_index(f, order, self.buddy.block_type(pfn));
-        let due = self.pagesets[cpu.index()].put(f, self.pressure, index, order, pfn);
+        let due = self.pagesets[on.cpu.index()].put(f, self.pressure, index, order, pfn);
         let Some(BulkFree { pages, free_high }) = due else { return };
-        kernel.counters.add(if free_high { Event::PcpFreeHighDrains } else { Event::PcpHighDrains }, 1);
-        let portion = policy::bulk_free_portion(&self.pagesets[cpu.index()].tuning, f, pages);
-        self.give_back_in_portions(kernel, cpu, pages, portion, index);
+        on.counters.add(if free_high { Event::PcpFreeHighDrains } else { Event::PcpHighDrains }, 1);
+        let portion = policy::bulk_free_portion(&self.pagesets[on.cpu.index()].tuning, f, pages);
+        self.give_back_in_portions(on, pages, portion, index);
         if f.below_high
             && self.pressure.below_high
             && self.is_above(f, Mark::High, 0, ZoneType::Movable, Reserves::default())
@@ -478,29 +472,22 @@ impl Zone {
     }
 
     /// Moves `pages` pages of `cpu`'s pageset back to the zone, in portions under a hold of the lock each.
-    fn give_back_in_portions(
-        &mut self,
-        kernel: &mut Kernel,
-        cpu: Cpu,
-        pages: i32,
-        portion: i32,
-        first_list: usize,
-    ) {
+    fn give_back_in_portions(&mut self, on: &mut OnCpu, pages: i32, portion: i32, first_list: usize) {
         for pages in policy::portions(pages, portion) {
-            if self.pagesets[cpu.index()].tuning.count > 0 {
-                self.give_back(kernel, cpu, cpu, pages, first_list);
+            if self.pagesets[on.cpu.index()].tuning.count > 0 {
+                self.give_back(on, on.cpu, pages, first_list);
             }
         }
     }
 
     /// Moves pages back under one hold of the lock (`free_pcppages_bulk`).
-    fn give_back(&mut self, kernel: &mut Kernel, cpu: Cpu, owner: Cpu, pages: i32, first_list: usize) {
-        let f = kernel.features;
+    fn give_back(&mut self, on: &mut OnCpu, owner: Cpu, pages: i32, first_list: usize) {
+        let f = on.features;
         let mut blocks = std::mem::take(&mut self.scratch);
         self.pagesets[owner.index()].take_for_zone(f, pages, first_list, &mut blocks);
-        let section = self.section_cost(kernel.machine, cpu);
-        self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
-        let mut visit = Visit::new(kernel.machine, cpu);
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(on.machine, on.cpu);
         let mut given = 0;
         let pageblock_order = self.buddy.geometry().pageblock_order;
         // Few enough for memory that is fetched ahead to be there still.
@@ -518,90 +505,80 @@ impl Zone {
                 given += 1u64 << block.order;
             }
         }
-        let hold = section + kernel.machine.costs.list_put * blocks.len() as u64 + visit.cost;
+        let hold = section + on.machine.costs.list_put * blocks.len() as u64 + visit.cost;
         for block in &blocks {
-            self.account_free(cpu, 1 << block.order);
+            self.account_free(on.cpu, 1 << block.order);
         }
         blocks.clear();
         self.scratch = blocks;
-        let hold = kernel.latencies.put_section(hold, kernel.machine.costs.put_spread);
-        self.lock.hold(kernel.machine, cpu, hold, Category::ZONE_LOCK);
-        kernel.counters.add(Event::PcpDrainedPages, given);
+        let hold = on.latencies.put_section(hold, on.machine.costs.put_spread);
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+        on.counters.add(Event::PcpDrainedPages, given);
     }
 
     /// Frees a block straight to the free lists (`free_one_page`).
-    pub fn free_direct(&mut self, kernel: &mut Kernel, cpu: Cpu, pfn: Pfn, order: u8) {
-        let section = self.section_cost(kernel.machine, cpu);
-        self.lock.acquire(kernel.machine, cpu, Category::ZoneLockWait);
+    pub fn free_direct(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
         let migrate_type = self.buddy.block_type(pfn);
-        let mut visit = Visit::new(kernel.machine, cpu);
+        let mut visit = Visit::new(on.machine, on.cpu);
         self.buddy.put(pfn, order, migrate_type, &mut visit);
-        let hold = section + kernel.machine.costs.list_put + visit.cost;
-        self.account_free(cpu, 1 << order);
-        let hold = kernel.latencies.put_section(hold, kernel.machine.costs.put_spread);
-        self.lock.hold(kernel.machine, cpu, hold, Category::ZONE_LOCK);
-        kernel.counters.add(Event::ZoneDirectFreePages, 1 << order);
+        let hold = section + on.machine.costs.list_put + visit.cost;
+        self.account_free(on.cpu, 1 << order);
+        let hold = on.latencies.put_section(hold, on.machine.costs.put_spread);
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+        on.counters.add(Event::ZoneDirectFreePages, 1 << order);
     }
 
     /// Takes the free blocks of the pageblock that starts at `start`, for compaction to move pages into.
-    pub(crate) fn isolate_free_blocks(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        start: Pfn,
-    ) -> Vec<(Pfn, u8)> {
-        let section = self.section_cost(machine, cpu);
-        self.lock.acquire(machine, cpu, Category::ZoneLockWait);
-        let mut visit = Visit::new(machine, cpu);
+    pub(crate) fn isolate_free_blocks(&mut self, on: &mut OnCpu, start: Pfn) -> Vec<(Pfn, u8)> {
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(on.machine, on.cpu);
         let taken = self.buddy.isolate_block(start, &mut visit);
-        let hold = section + machine.costs.list_take * taken.len() as u64 + visit.cost;
-        taken.iter().for_each(|&(_, order)| self.account_free(cpu, -(1 << order)));
-        self.lock.hold(machine, cpu, hold, Category::ZONE_LOCK);
+        let hold = section + on.machine.costs.list_take * taken.len() as u64 + visit.cost;
+        taken.iter().for_each(|&(_, order)| self.account_free(on.cpu, -(1 << order)));
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
         taken
     }
 
     /// Frees blocks, past any pageset, under one hold of the lock.
-    pub(crate) fn release_free_blocks(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        blocks: impl Iterator<Item = (Pfn, u8)>,
-    ) {
-        let section = self.section_cost(machine, cpu);
-        self.lock.acquire(machine, cpu, Category::ZoneLockWait);
-        let mut visit = Visit::new(machine, cpu);
+    pub(crate) fn release_free_blocks(&mut self, on: &mut OnCpu, blocks: impl Iterator<Item = (Pfn, u8)>) {
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(on.machine, on.cpu);
         let mut released = 0;
         for (pfn, order) in blocks {
             let migrate_type = self.buddy.block_type(pfn);
             self.buddy.put(pfn, order, migrate_type, &mut visit);
-            let diff = &mut self.nr_free_diffs[cpu.index()];
+            let diff = &mut self.nr_free_diffs[on.cpu.index()];
             *diff += 1 << order;
             released += 1;
         }
-        let hold = section + machine.costs.list_put * released + visit.cost;
-        self.account_free(cpu, 0);
-        self.lock.hold(machine, cpu, hold, Category::ZONE_LOCK);
+        let hold = section + on.machine.costs.list_put * released + visit.cost;
+        self.account_free(on.cpu, 0);
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
     }
 
     /// One tick of the vmstat worker of `cpu` for this zone (`refresh_cpu_vm_stats`): folds counters, lowers
     /// `high`, and drains a remote pageset that has not been used for three ticks. Whether to come back.
-    pub fn vmstat_tick(&mut self, kernel: &mut Kernel, cpu: Cpu) -> bool {
-        let f = kernel.features;
-        let folded = self.fold(cpu);
+    pub fn vmstat_tick(&mut self, on: &mut OnCpu) -> bool {
+        let f = on.features;
+        let folded = self.fold(on.cpu);
         if folded {
-            self.pagesets[cpu.index()].tuning.expire = 3;
+            self.pagesets[on.cpu.index()].tuning.expire = 3;
         }
-        let (surplus, more) = policy::decay(&mut self.pagesets[cpu.index()].tuning, f);
+        let (surplus, more) = policy::decay(&mut self.pagesets[on.cpu.index()].tuning, f);
         if surplus > 0 {
-            let before = self.pagesets[cpu.index()].tuning.count;
-            let portion = policy::decay_portion(&self.pagesets[cpu.index()].tuning, f, surplus);
-            self.give_back_in_portions(kernel, cpu, surplus, portion, 0);
-            let given = before - self.pagesets[cpu.index()].tuning.count;
-            kernel.counters.add(Event::PcpDecayedPages, given as u64);
+            let before = self.pagesets[on.cpu.index()].tuning.count;
+            let portion = policy::decay_portion(&self.pagesets[on.cpu.index()].tuning, f, surplus);
+            self.give_back_in_portions(on, surplus, portion, 0);
+            let given = before - self.pagesets[on.cpu.index()].tuning.count;
+            on.counters.add(Event::PcpDecayedPages, given as u64);
         }
-        policy::note_decayed(&mut self.pagesets[cpu.index()].tuning, f);
-        let local = kernel.machine.node(cpu) == self.node;
-        let p = &mut self.pagesets[cpu.index()].tuning;
+        policy::note_decayed(&mut self.pagesets[on.cpu.index()].tuning, f);
+        let local = on.machine.node(on.cpu) == self.node;
+        let p = &mut self.pagesets[on.cpu.index()].tuning;
         let mut expiring = false;
         if p.expire > 0 && p.count > 0 {
             if local {
@@ -611,7 +588,7 @@ impl Zone {
                 expiring = p.expire > 0 && f.vmstat_requeued_while_expiring;
                 if p.expire == 0 {
                     let pages = p.count.min(p.batch);
-                    self.give_back(kernel, cpu, cpu, pages, 0);
+                    self.give_back(on, on.cpu, pages, 0);
                     expiring = true;
                 }
             }
@@ -648,34 +625,20 @@ impl Zone {
     }
 
     /// Empties `owner`'s pageset on behalf of `cpu` (`drain_pages_zone`); its owner's trylocks fail meanwhile.
-    pub fn drain_pageset(&mut self, kernel: &mut Kernel, cpu: Cpu, owner: Cpu) {
+    pub fn drain_pageset(&mut self, on: &mut OnCpu, owner: Cpu) {
         let most =
-            if kernel.features.drain_zone_chunked { self.batch << policy::BATCH_SCALE_MAX } else { i32::MAX };
+            if on.features.drain_zone_chunked { self.batch << policy::BATCH_SCALE_MAX } else { i32::MAX };
         while self.pagesets[owner.index()].tuning.count > 0 {
             let pages = self.pagesets[owner.index()].tuning.count.min(most);
-            self.give_back(kernel, cpu, owner, pages, 0);
-            if cpu != owner {
-                self.remote_holds[owner.index()] = kernel.machine.now(cpu);
+            self.give_back(on, owner, pages, 0);
+            if on.cpu != owner {
+                self.remote_holds[owner.index()] = on.machine.now(on.cpu);
             }
         }
     }
 }
 
-/// What a zone needs from the kernel around it while it works.
-pub struct Kernel<'a> {
-    /// The machine that pays.
-    pub machine: &'a mut Machine<Category>,
-    /// Which kernel this is.
-    pub features: &'a Features,
-    /// Its settings.
-    pub settings: &'a Settings,
-    /// Its counters.
-    pub counters: &'a mut Counters,
-    /// Its latency records.
-    pub latencies: &'a mut Latencies,
-}
-
-impl Kernel<'_> {
+impl OnCpu<'_> {
     fn note_fallback(&mut self, zone: &mut Zone, outcome: FallbackOutcome) {
         self.counters.add(Event::Extfrag, outcome.fallbacks);
         zone.boosted |= outcome.boosted;

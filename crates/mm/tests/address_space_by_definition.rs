@@ -107,19 +107,19 @@ impl Host {
                     What::PrivateFile => (backing, VmFlags::PRIVATE),
                     What::SharedFile => (backing, VmFlags::PRIVATE.or(VmFlags::SHARED)),
                 };
-                mm.mmap_fixed(machine, CPU, *id, range.start, range.end - range.start, backing, flags);
+                mm.enter(machine, CPU).mmap_fixed(*id, range.start, range.end - range.start, backing, flags);
                 for page in range {
                     model.insert(page, Page { what, of_file: page, write: true, holds: Holds::Nothing });
                 }
             }
             Step::Unmap { process, from, pages: count } => {
                 let (id, model) = &mut processes[process % living];
-                mm.munmap(machine, CPU, *id, pages(from, count));
+                mm.enter(machine, CPU).munmap(*id, pages(from, count));
                 model.retain(|page, _| !pages(from, count).contains(page));
             }
             Step::DontNeed { process, from, pages: count } => {
                 let (id, model) = &mut processes[process % living];
-                mm.madvise_dontneed(machine, CPU, *id, pages(from, count));
+                mm.enter(machine, CPU).madvise_dontneed(*id, pages(from, count));
                 model.range_mut(pages(from, count)).for_each(|(_, page)| page.holds = Holds::Nothing);
             }
             Step::Protect { process, from, pages: count, write } => {
@@ -133,7 +133,7 @@ impl Host {
                 for at in pages(from, count) {
                     let Some(&page) = processes[process].1.get(&at) else { continue };
                     let write = write && page.write;
-                    let touch = mm.touch(machine, CPU, processes[process].0, at, write).unwrap();
+                    let touch = mm.enter(machine, CPU).touch(processes[process].0, at, write).unwrap();
                     if let Touch::ReadFile(id) = touch {
                         mm.end_read(id);
                     }
@@ -158,13 +158,13 @@ impl Host {
             }
             Step::Fork { process } if living < 5 => {
                 let (id, model) = &processes[process % living];
-                let child = mm.fork_mm(machine, CPU, *id);
+                let child = mm.enter(machine, CPU).fork_mm(*id);
                 let model = model.clone();
                 processes.push((child, model));
             }
             Step::Exit { process } if living > 1 => {
                 let (id, _) = processes.swap_remove(process % living);
-                mm.exit_mm(machine, CPU, id);
+                mm.enter(machine, CPU).exit_mm(id);
             }
             Step::Fork { .. } | Step::Exit { .. } => {}
         }
@@ -229,7 +229,7 @@ proptest! {
             host.mm.validate(0);
         }
         for (id, _) in host.processes.drain(..) {
-            host.mm.exit_mm(&mut host.machine, CPU, id);
+            host.mm.enter(&mut host.machine, CPU).exit_mm(id);
         }
         host.mm.validate(0);
     }

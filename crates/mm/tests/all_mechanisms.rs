@@ -363,12 +363,12 @@ impl Simulation {
                 let process = self.process(process);
                 let Host { mm, machine, .. } = &mut self.host;
                 if lock {
-                    for id in mm.mlock(machine, Cpu(cpu), process, range).into_iter().flatten() {
+                    for id in mm.enter(machine, Cpu(cpu)).mlock(process, range).into_iter().flatten() {
                         mm.end_read(id);
                     }
                     mm.end_swap_reads();
                 } else {
-                    mm.munlock(machine, Cpu(cpu), process, range);
+                    mm.enter(machine, Cpu(cpu)).munlock(process, range);
                 }
             }
             Step::Advise { process, from, pages, advice } => {
@@ -377,7 +377,7 @@ impl Simulation {
                 self.host.mm.madvise(process, start + from..start + (from + pages).min(MAPPED_PAGES), advice);
             }
             Step::Khugepaged { cpu, steps } => {
-                (0..steps).for_each(|_| mm.khugepaged(machine, Cpu(cpu)));
+                (0..steps).for_each(|_| mm.enter(machine, Cpu(cpu)).khugepaged());
                 mm.end_swap_reads();
             }
             Step::Press { cpu, memcg, pages } => {
@@ -387,8 +387,8 @@ impl Simulation {
                 let process = mm.create_mm(memcg);
                 let page = mm.mmap(process, 1, Backing::Anonymous, VmFlags::PRIVATE);
                 // Without room the group is out of memory.
-                let _ = mm.touch(machine, Cpu(cpu), process, page, true);
-                mm.exit_mm(machine, Cpu(cpu), process);
+                let _ = mm.enter(machine, Cpu(cpu)).touch(process, page, true);
+                mm.enter(machine, Cpu(cpu)).exit_mm(process);
                 mm.memcg_mut(memcg).max = before;
             }
             Step::Tick { cpu, process, milliseconds, times } => {
@@ -399,7 +399,7 @@ impl Simulation {
                     for other in (0..CPUS).map(Cpu) {
                         machine.wait_until(other, Category::Program, until);
                     }
-                    mm.numa_tick(machine, Cpu(cpu));
+                    mm.enter(machine, Cpu(cpu)).numa_tick();
                 }
             }
             Step::TouchAtOnce { cpus: [one, other], process, page } => {
@@ -408,19 +408,19 @@ impl Simulation {
                 self.switch_to(one, process);
                 self.touch(one, process, page);
                 let Host { mm, machine, .. } = &mut self.host;
-                if !mm.wait_for_hint_fault(machine, Cpu(other), process, page) {
+                if !mm.enter(machine, Cpu(other)).wait_for_hint_fault(process, page) {
                     self.touch(other, process, page);
                 }
             }
             Step::Kcompactd { cpu, node } => {
-                mm.kcompactd(machine, Cpu(cpu), Node(node));
-                mm.proactive_compaction(machine, Cpu(cpu), Node(node));
+                mm.enter(machine, Cpu(cpu)).kcompactd(Node(node));
+                mm.enter(machine, Cpu(cpu)).proactive_compaction(Node(node));
             }
             Step::AllocBlock { cpu, order, reclaimable } => {
                 let migratetype = if reclaimable { MigrateType::Reclaimable } else { MigrateType::Unmovable };
                 let request = Request::new(order, migratetype, Placement::Local);
                 if self.blocks.len() < 20
-                    && let Some(pfn) = mm.alloc(machine, Cpu(cpu), &request)
+                    && let Some(pfn) = mm.enter(machine, Cpu(cpu)).alloc(&request)
                 {
                     self.blocks.push((pfn, order));
                 }
@@ -428,31 +428,31 @@ impl Simulation {
             Step::FreeBlock { cpu, which } => {
                 if !self.blocks.is_empty() {
                     let (pfn, order) = self.blocks.swap_remove(which % self.blocks.len());
-                    mm.free(machine, Cpu(cpu), pfn, order);
+                    mm.enter(machine, Cpu(cpu)).free(pfn, order);
                 }
             }
             Step::WritePool { cpu, file, value } => {
-                mm.write(machine, Cpu(cpu), file, &value.to_string()).unwrap();
+                mm.enter(machine, Cpu(cpu)).write(file, &value.to_string()).unwrap();
             }
             Step::TakeHugePage { cpu, temporary } => {
                 let taken = match temporary {
-                    true => mm.take_temporary_huge_page(machine, Cpu(cpu), 0),
-                    false => mm.take_huge_page(machine, Cpu(cpu), 0, Use::Unreserved),
+                    true => mm.enter(machine, Cpu(cpu)).take_temporary_huge_page(0),
+                    false => mm.enter(machine, Cpu(cpu)).take_huge_page(0, Use::Unreserved),
                 };
                 self.huge_pages.extend(taken);
             }
             Step::PutHugePage { cpu, which } => {
                 if !self.huge_pages.is_empty() {
                     let folio = self.huge_pages.swap_remove(which % self.huge_pages.len());
-                    mm.put_huge_page(machine, Cpu(cpu), folio, false);
+                    mm.enter(machine, Cpu(cpu)).put_huge_page(folio, false);
                 }
             }
-            Step::DeferredFrees { cpu } => mm.run_deferred_work(machine, Cpu(cpu)),
+            Step::DeferredFrees { cpu } => mm.enter(machine, Cpu(cpu)).run_deferred_work(),
             Step::VmstatUpdate { cpu } => {
-                mm.vmstat_update(machine, Cpu(cpu));
+                mm.enter(machine, Cpu(cpu)).vmstat_update();
             }
             Step::DrainAllPages { cpu } => {
-                mm.drain_all_pages(machine, Cpu(cpu));
+                mm.enter(machine, Cpu(cpu)).drain_all_pages();
             }
         }
     }
@@ -461,7 +461,7 @@ impl Simulation {
         let Host { mm, machine, .. } = &mut self.host;
         let Some(vma) = mm.mm(process).vmas.find(page) else { return };
         let write = vma.flags.has(VmFlags::WRITE);
-        match mm.touch(machine, Cpu(cpu), process, page, write) {
+        match mm.enter(machine, Cpu(cpu)).touch(process, page, write) {
             Ok(Touch::ReadSwap(_) | Touch::AwaitSwap(_)) => mm.end_swap_reads(),
             Ok(Touch::ReadFile(id)) => mm.end_read(id),
             Ok(Touch::Mapped | Touch::Minor) | Err(_) => {}
@@ -477,12 +477,12 @@ impl Simulation {
     fn end(mut self) -> Counters {
         for process in std::mem::take(&mut self.host.processes) {
             self.end_threads(process);
-            self.host.mm.exit_mm(&mut self.host.machine, Cpu(0), process);
+            self.host.mm.enter(&mut self.host.machine, Cpu(0)).exit_mm(process);
         }
         self.host.reads.drain(..).for_each(|id| self.host.mm.end_read(id));
         self.host.writes.extend(self.host.mm.take_submitted_writes());
         for id in std::mem::take(&mut self.host.writes) {
-            self.host.mm.end_write(&mut self.host.machine, Cpu(1), id);
+            self.host.mm.enter(&mut self.host.machine, Cpu(1)).end_write(id);
         }
         // Nobody has an entry of swap any more: what is left was being read ahead when its last user went.
         self.validate();

@@ -160,7 +160,7 @@ proptest! {
                     let page = place(geometry, page);
                     let rights = mm.mm(id).vmas.find(start + page).map(|vma| vma.flags);
                     if rights.is_some_and(|flags| flags.has(VmFlags::WRITE))
-                        && mm.touch(&mut machine, cpu, id, start + page, write).is_ok()
+                        && mm.enter(&mut machine, cpu).touch(id, start + page, write).is_ok()
                         && write
                     {
                         stored.0[process].insert(page);
@@ -170,18 +170,18 @@ proptest! {
                     let Some(id) = processes[process] else { continue };
                     for page in range(page, pages) {
                         if mm.mm(id).vmas.find(page).is_some() {
-                            let _ = mm.populate(&mut machine, cpu, id, page);
+                            let _ = mm.enter(&mut machine, cpu).populate(id, page);
                         }
                     }
                 }
                 Operation::Drop { process, page, pages } => {
                     let Some(id) = processes[process] else { continue };
-                    mm.madvise_dontneed(&mut machine, cpu, id, range(page, pages));
+                    mm.enter(&mut machine, cpu).madvise_dontneed(id, range(page, pages));
                     forget(process, page, pages);
                 }
                 Operation::Unmap { process, page, pages } => {
                     let Some(id) = processes[process] else { continue };
-                    mm.munmap(&mut machine, cpu, id, range(page, pages));
+                    mm.enter(&mut machine, cpu).munmap(id, range(page, pages));
                     forget(process, page, pages);
                 }
                 Operation::Protect { process, page, pages } => {
@@ -191,9 +191,9 @@ proptest! {
                 Operation::Lock { process, page, pages, lock } => {
                     let Some(id) = processes[process] else { continue };
                     if lock {
-                        let _ = mm.mlock(&mut machine, cpu, id, range(page, pages));
+                        let _ = mm.enter(&mut machine, cpu).mlock(id, range(page, pages));
                     } else {
-                        mm.munlock(&mut machine, cpu, id, range(page, pages));
+                        mm.enter(&mut machine, cpu).munlock(id, range(page, pages));
                     }
                 }
                 Operation::Advise { process, page, pages, huge } => {
@@ -204,12 +204,12 @@ proptest! {
                 Operation::Fork { process } => {
                     let (Some(parent), Some(free)) =
                         (processes[process], processes.iter().position(Option::is_none)) else { continue };
-                    processes[free] = Some(mm.fork_mm(&mut machine, cpu, parent));
+                    processes[free] = Some(mm.enter(&mut machine, cpu).fork_mm(parent));
                     stored.0[free] = stored.0[process].clone();
                 }
                 Operation::Exit { process } => {
                     let Some(id) = processes[process].take() else { continue };
-                    mm.exit_mm(&mut machine, cpu, id);
+                    mm.enter(&mut machine, cpu).exit_mm(id);
                     stored.0[process].clear();
                 }
                 Operation::Reclaim { pages } => {
@@ -219,27 +219,27 @@ proptest! {
                     mm.memcg_mut(memcg).max = max;
                     let id = mm.create_mm(memcg);
                     let page = mm.mmap(id, 1, Backing::Anonymous, VmFlags::PRIVATE);
-                    let _ = mm.touch(&mut machine, cpu, id, page, true);
-                    mm.exit_mm(&mut machine, cpu, id);
+                    let _ = mm.enter(&mut machine, cpu).touch(id, page, true);
+                    mm.enter(&mut machine, cpu).exit_mm(id);
                     mm.memcg_mut(memcg).max = limit;
                     prop_assert_eq!(locked, locked_pages(&mm, &processes), "what is locked stays");
                 }
                 Operation::Khugepaged { steps } => {
                     for _ in 0..steps {
-                        mm.khugepaged(&mut machine, cpu);
+                        mm.enter(&mut machine, cpu).khugepaged();
                     }
                 }
                 Operation::EndWrites => {
-                    writes.drain(..).for_each(|id| mm.end_write(&mut machine, cpu, id));
+                    writes.drain(..).for_each(|id| mm.enter(&mut machine, cpu).end_write(id));
                 }
             }
             writes.append(&mut mm.take_submitted_writes());
             mm.validate(0);
             stored.check(&mm, &processes, start);
         }
-        writes.into_iter().for_each(|id| mm.end_write(&mut machine, cpu, id));
+        writes.into_iter().for_each(|id| mm.enter(&mut machine, cpu).end_write(id));
         for id in processes.into_iter().flatten() {
-            mm.exit_mm(&mut machine, cpu, id);
+            mm.enter(&mut machine, cpu).exit_mm(id);
         }
         mm.validate(0);
         prop_assert_eq!(mm.nr_mlock(), 0);
@@ -261,10 +261,10 @@ fn faults_of_each_variant() {
         mm.set("transparent_hugepage/enabled", "madvise").unwrap();
         // What is read first stands in the way.
         for page in (0..1000).step_by(24) {
-            mm.touch(&mut machine, Cpu(0), id, start + page, false).unwrap();
+            mm.enter(&mut machine, Cpu(0)).touch(id, start + page, false).unwrap();
         }
         for page in (2..1000).step_by(5) {
-            mm.touch(&mut machine, Cpu(0), id, start + page, true).unwrap();
+            mm.enter(&mut machine, Cpu(0)).touch(id, start + page, true).unwrap();
         }
         (mm.counters().get(Event::Pgfault), mm.mm(id).rss())
     };
@@ -282,10 +282,10 @@ fn a_page_of_zeroes_blocks_its_windows() {
     let (mut machine, mut mm) = reclaim_machine::boot(variant);
     let id = mm.create_mm(Memcg::ROOT);
     let start = mm.mmap(id, 64, Backing::Anonymous, VmFlags::PRIVATE);
-    mm.touch(&mut machine, Cpu(0), id, start, false).unwrap();
+    mm.enter(&mut machine, Cpu(0)).touch(id, start, false).unwrap();
     assert_eq!(mm.pte(id, start), Pte::ZERO);
     for page in [1, 4, 8, 16] {
-        mm.touch(&mut machine, Cpu(0), id, start + page, true).unwrap();
+        mm.enter(&mut machine, Cpu(0)).touch(id, start + page, true).unwrap();
     }
     let made = |order| mm.mthp_stats().get(order, MthpStat::AnonFaultAlloc);
     assert_eq!([4, 3, 2].map(made), [1, 1, 1]);
@@ -304,7 +304,8 @@ fn at_the_limit(name: &str, max: u64, pages: u64) -> ([(i64, i64, i64); 3], u64)
     mm.memcg_mut(memcg).max = max;
     let id = mm.create_mm(memcg);
     let start = mm.mmap(id, 512, Backing::Anonymous, VmFlags::PRIVATE);
-    let stored = (0..pages).take_while(|page| mm.touch(&mut machine, Cpu(0), id, start + page, true).is_ok());
+    let stored =
+        (0..pages).take_while(|page| mm.enter(&mut machine, Cpu(0)).touch(id, start + page, true).is_ok());
     let stored = stored.count() as u64;
     mm.validate(0);
     let stat = |order, stat| mm.mthp_stats().get(order, stat);

@@ -21,7 +21,7 @@ fn host(variant: &str, thp_anon: &str) -> Host {
 
 impl Host {
     fn store_as(&mut self, process: MmId, page: u64) {
-        self.mm.touch(&mut self.machine, CPU, process, self.start + page, true).unwrap();
+        self.mm.enter(&mut self.machine, CPU).touch(process, self.start + page, true).unwrap();
         self.mm.validate(0);
     }
 
@@ -31,7 +31,7 @@ impl Host {
 
     fn drop_pages(&mut self, pages: std::ops::Range<u64>) {
         let pages = self.start + pages.start..self.start + pages.end;
-        self.mm.madvise_dontneed(&mut self.machine, CPU, self.process, pages);
+        self.mm.enter(&mut self.machine, CPU).madvise_dontneed(self.process, pages);
         self.mm.validate(0);
     }
 
@@ -46,7 +46,7 @@ impl Host {
         for (order, node) in (order..=10).rev().flat_map(|order| [(order, Node(0)), (order, Node(1))]) {
             let request = Request::new(order, MigrateType::Movable, Placement::Bind(node));
             let request = Request { effort: Effort::LIGHT, ..request };
-            while let Some(pfn) = self.mm.alloc(&mut self.machine, CPU, &request) {
+            while let Some(pfn) = self.mm.enter(&mut self.machine, CPU).alloc(&request) {
                 taken.push((pfn, order));
             }
         }
@@ -58,9 +58,9 @@ impl Host {
 fn first_touch_decides() {
     let mut host = host("m612", "64K:always");
     let taken = host.take_blocks(4);
-    host.mm.touch(&mut host.machine, CPU, host.process, host.start + 3, true).unwrap();
+    host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start + 3, true).unwrap();
     assert_eq!((host.order(3), host.stat(4, MthpStat::AnonFaultFallback)), (Some(0), 1));
-    taken.into_iter().for_each(|(pfn, order)| host.mm.free(&mut host.machine, CPU, pfn, order));
+    taken.into_iter().for_each(|(pfn, order)| host.mm.enter(&mut host.machine, CPU).free(pfn, order));
     host.store(4);
     assert_eq!(host.order(4), Some(0), "a page stands in the way for as long as it is there");
     assert_eq!(host.stat(4, MthpStat::AnonFaultFallback), 1, "an order that does not fit is no fallback");
@@ -74,7 +74,7 @@ fn a_fault_may_count_several_fallbacks() {
     let mut host = host("m612", "16K,32K,64K:always");
     let taken = host.take_blocks(2);
     for page in [0, 16, 32] {
-        host.mm.touch(&mut host.machine, CPU, host.process, host.start + page, true).unwrap();
+        host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start + page, true).unwrap();
     }
     assert_eq!([2, 3, 4].map(|order| host.stat(order, MthpStat::AnonFaultFallback)), [3, 3, 3]);
     assert_eq!(host.mm.counters().get(Event::Pgfault), 3);
@@ -92,7 +92,7 @@ fn huge_host(thp_anon: &str) -> Host {
 /// Which pages unmapping all that an area has meets.
 fn unmap(host: &mut Host, process: MmId, pages: u64) -> Unmapped {
     let pages = host.start..host.start + pages;
-    host.mm.madvise_dontneed(&mut host.machine, CPU, process, pages)
+    host.mm.enter(&mut host.machine, CPU).madvise_dontneed(process, pages)
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn pages_of_a_folio_are_unmapped_at_once_since_6_9() {
 fn a_copied_page_ends_what_is_unmapped_at_once() {
     let mut host = host("m612", "64K:always");
     host.store(0);
-    let child = host.mm.fork_mm(&mut host.machine, CPU, host.process);
+    let child = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
     host.store_as(child, 5);
     let unmapped = unmap(&mut host, child, 512);
     assert_eq!(unmapped, Unmapped { first: 3, at_once: 13, ..Unmapped::default() });
@@ -138,11 +138,11 @@ fn a_huge_page_has_one_entry_to_unmap() {
 fn a_huge_page_that_is_not_to_be_had_counts_at_its_order_and_at_smaller_ones() {
     let mut host = huge_host("64K,2M:always");
     let taken = host.take_blocks(4);
-    host.mm.touch(&mut host.machine, CPU, host.process, host.start, true).unwrap();
+    host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start, true).unwrap();
     let fallbacks = [9, 4].map(|order| host.stat(order, MthpStat::AnonFaultFallback));
     assert_eq!((fallbacks, host.count(Event::ThpFaultFallback), host.order(0)), ([1, 1], 1, Some(0)));
     assert_eq!(host.count(Event::ThpFaultFallbackCharge), 0);
-    taken.into_iter().for_each(|(pfn, order)| host.mm.free(&mut host.machine, CPU, pfn, order));
+    taken.into_iter().for_each(|(pfn, order)| host.mm.enter(&mut host.machine, CPU).free(pfn, order));
     // There is a page table now, so there will be no huge page.
     host.store(16);
     assert_eq!((host.order(16), host.stat(9, MthpStat::AnonFaultFallback)), (Some(4), 1));
@@ -167,41 +167,47 @@ fn a_huge_page_that_loses_a_part_waits_to_be_split() {
 fn there_is_one_huge_page_of_zeroes() {
     let mut host = huge_host("2M:always");
     let read = |host: &mut Host, process, page| {
-        host.mm.touch(&mut host.machine, CPU, process, host.start + page, false).unwrap();
+        host.mm.enter(&mut host.machine, CPU).touch(process, host.start + page, false).unwrap();
         host.mm.validate(0);
     };
     let made =
         |host: &Host| [Event::ThpZeroPageAlloc, Event::ThpZeroPageAllocFailed].map(|event| host.count(event));
     let taken = host.take_blocks(9);
-    host.mm.touch(&mut host.machine, CPU, host.process, host.start, false).unwrap();
+    host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start, false).unwrap();
     assert_eq!((made(&host), host.count(Event::ThpFaultFallback)), ([0, 1], 1), "a page of zeroes instead");
     assert_eq!(host.mm.pte(host.process, host.start + 1), Pte::NONE);
-    taken.into_iter().for_each(|(pfn, order)| host.mm.free(&mut host.machine, CPU, pfn, order));
+    taken.into_iter().for_each(|(pfn, order)| host.mm.enter(&mut host.machine, CPU).free(pfn, order));
     let free = host.mm.free_pages();
     let process = host.process;
     read(&mut host, process, 512);
     assert_eq!((made(&host), free - host.mm.free_pages(), host.mm.mm(host.process).rss()), ([1, 1], 512, 0));
     // Those who come later map the same.
-    let other = host.mm.fork_mm(&mut host.machine, CPU, host.process);
+    let other = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
     read(&mut host, other, 600);
     let third = host.mm.create_mm(host.memcg);
-    host.mm.mmap_fixed(&mut host.machine, CPU, third, host.start, 1024, Backing::Anonymous, VmFlags::PRIVATE);
+    host.mm.enter(&mut host.machine, CPU).mmap_fixed(
+        third,
+        host.start,
+        1024,
+        Backing::Anonymous,
+        VmFlags::PRIVATE,
+    );
     read(&mut host, third, 0);
     assert_eq!(made(&host), [1, 1]);
     // It stays as long as one of them lives, and then until memory is short.
     for process in [host.process, other] {
-        host.mm.exit_mm(&mut host.machine, CPU, process);
+        host.mm.enter(&mut host.machine, CPU).exit_mm(process);
     }
     let all_that_is_to_be_had = |host: &mut Host| {
         let request = Request::new(0, MigrateType::Movable, Placement::Local);
-        let alloc = || host.mm.alloc(&mut host.machine, CPU, &request);
+        let alloc = || host.mm.enter(&mut host.machine, CPU).alloc(&request);
         let taken: Vec<Pfn> = std::iter::from_fn(alloc).collect();
-        taken.iter().for_each(|&pfn| host.mm.free(&mut host.machine, CPU, pfn, 0));
+        taken.iter().for_each(|&pfn| host.mm.enter(&mut host.machine, CPU).free(pfn, 0));
         host.mm.validate(0);
         taken.len()
     };
     let with_it = all_that_is_to_be_had(&mut host);
-    host.mm.exit_mm(&mut host.machine, CPU, third);
+    host.mm.enter(&mut host.machine, CPU).exit_mm(third);
     assert!(all_that_is_to_be_had(&mut host) >= with_it + 500, "{with_it} with it");
     assert_eq!(made(&host), [1, 1]);
 }
@@ -251,9 +257,9 @@ fn unmapping_a_part_frees_nothing_until_it_is_split() {
     assert_eq!(count(&host, MthpStat::NrAnonPartiallyMapped), 2);
     // The group may have no more than it has: reclaim splits before it gives up.
     host.mm.memcg_mut(host.memcg).max = 1;
-    let _ = host.mm.touch(&mut host.machine, CPU, host.process, host.start + 100, true);
+    let _ = host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start + 100, true);
     (0..90).for_each(|page| {
-        _ = host.mm.touch(&mut host.machine, CPU, host.process, host.start + 101 + page, true)
+        _ = host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start + 101 + page, true)
     });
     host.mm.validate(0);
     assert_eq!((count(&host, MthpStat::Split), count(&host, MthpStat::NrAnonPartiallyMapped)), (2, 0));
@@ -271,11 +277,11 @@ fn a_page_that_only_a_huge_entry_of_another_mapped_is_lost_with_it() {
         let place = host.start.next_multiple_of(512) - host.start;
         host.store(place);
         assert_eq!(host.order(place), Some(9), "{variant}");
-        let child = host.mm.fork_mm(&mut host.machine, CPU, host.process);
+        let child = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
         host.store(place + 1);
         let waiting = |host: &Host| host.mm.mthp_stats().get(9, MthpStat::NrAnonPartiallyMapped);
         assert_eq!(waiting(&host), 0, "{variant}: the child maps all of it");
-        host.mm.exit_mm(&mut host.machine, CPU, child);
+        host.mm.enter(&mut host.machine, CPU).exit_mm(child);
         host.mm.validate(0);
         assert_eq!(waiting(&host), 1, "{variant}");
         assert_eq!(host.mm.counters().get(Event::ThpDeferredSplitPage), 1, "{variant}");
@@ -286,13 +292,13 @@ fn a_page_that_only_a_huge_entry_of_another_mapped_is_lost_with_it() {
 fn after_fork_a_store_copies_one_page() {
     let mut host = host("m612", "64K:always");
     (0..16).for_each(|page| host.store(page));
-    let child = host.mm.fork_mm(&mut host.machine, CPU, host.process);
+    let child = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
     host.store(3);
     assert_eq!((host.order(3), host.order(4)), (Some(0), Some(4)));
     assert_eq!(host.stat(4, MthpStat::NrAnonPartiallyMapped), 0, "the child has the page");
     host.store_as(child, 3);
     assert_eq!(host.stat(4, MthpStat::NrAnonPartiallyMapped), 1, "now nobody has");
-    host.mm.exit_mm(&mut host.machine, CPU, child);
+    host.mm.enter(&mut host.machine, CPU).exit_mm(child);
     host.mm.validate(0);
     assert_eq!(host.stat(4, MthpStat::NrAnon), 1);
 }
@@ -374,7 +380,7 @@ fn a_scan_counts_the_pages_of_a_folio() {
             host.mm.memcg_mut(host.memcg).max = 512;
             let other = host.mm.create_mm(host.memcg);
             let page = host.mm.mmap(other, 1, Backing::Anonymous, VmFlags::PRIVATE);
-            host.mm.touch(&mut host.machine, CPU, other, page, true).unwrap();
+            host.mm.enter(&mut host.machine, CPU).touch(other, page, true).unwrap();
             host.mm.validate(0);
             [Event::PgscanAnon, Event::PgstealAnon].map(|event| host.count(event))
         };
@@ -415,7 +421,7 @@ fn falling_back_in_a_full_group_takes_scans() {
         host.mm.memcg_mut(host.memcg).swap_max = swap_max;
         let before = host.count(Event::PgscanAnon);
         let place = host.start + 384;
-        let made = host.mm.touch(&mut host.machine, CPU, host.process, place, true).is_ok();
+        let made = host.mm.enter(&mut host.machine, CPU).touch(host.process, place, true).is_ok();
         (made.then(|| host.order(384).unwrap()), host.count(Event::PgscanAnon) - before)
     };
     let all = "256K,512K:always";
@@ -451,7 +457,7 @@ fn a_group_without_a_list_of_splits_gets_single_pages() {
     host.mm.set("failslab/nth", "1").unwrap();
     let root = host.mm.create_mm(mm::memcontrol::Memcg::ROOT);
     let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
-    host.mm.mmap_fixed(&mut host.machine, CPU, root, host.start, 64, backing, flags);
+    host.mm.enter(&mut host.machine, CPU).mmap_fixed(root, host.start, 64, backing, flags);
     host.store_as(root, 0);
     assert_eq!(host.mm.mm(root).rss(), 16);
 }
@@ -517,12 +523,12 @@ fn seen(
     for step in steps {
         match *step {
             Step::Touch { page, write } => {
-                host.mm.touch(&mut host.machine, CPU, host.process, host.start + page, write).unwrap();
+                host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start + page, write).unwrap();
             }
             Step::Drop { page, pages } => host.drop_pages(page..(page + pages).min(512)),
             Step::Fork => {
-                let child = host.mm.fork_mm(&mut host.machine, CPU, host.process);
-                host.mm.exit_mm(&mut host.machine, CPU, child);
+                let child = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
+                host.mm.enter(&mut host.machine, CPU).exit_mm(child);
             }
         }
     }
@@ -548,7 +554,7 @@ proptest! {
             let unfinished = |host: &mut Host| {
                 let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE.or(VmFlags::STACK_INCOMPLETE));
                 let Host { machine, mm, process, start, pages, .. } = host;
-                mm.mmap_fixed(machine, CPU, *process, *start, *pages, backing, flags);
+                mm.enter(machine, CPU).mmap_fixed(*process, *start, *pages, backing, flags);
             };
             prop_assert_eq!(&before, &seen(variant, "", unfinished, &steps), "{}", variant);
         }

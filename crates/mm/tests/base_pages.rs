@@ -163,8 +163,8 @@ fn a_huge_page_is_what_a_page_table_is_for() {
         let (pages, id) = (1 << order, mm.create_mm(Memcg::ROOT));
         let start = mm.mmap(id, 3 * pages, Backing::Anonymous, VmFlags::PRIVATE);
         assert_eq!(start % pages, 0);
-        mm.touch(&mut machine, Cpu(0), id, start + pages + 7, false).unwrap();
-        mm.touch(&mut machine, Cpu(0), id, start + 5, true).unwrap();
+        mm.enter(&mut machine, Cpu(0)).touch(id, start + pages + 7, false).unwrap();
+        mm.enter(&mut machine, Cpu(0)).touch(id, start + 5, true).unwrap();
         let events = [Event::Pgfault, Event::ThpZeroPageAlloc, Event::ThpFaultAlloc];
         assert_eq!(events.map(|event| mm.counters().get(event)), [2, 1, 1], "{size:?}");
         assert_eq!((mm.mm(id).rss(), mm.anon_pages_by_order(id)[usize::from(order)]), (pages, pages));
@@ -174,20 +174,20 @@ fn a_huge_page_is_what_a_page_table_is_for() {
         assert_eq!(read(&mm, "enabled"), "always [inherit] madvise never\n");
         // Small pages where it is at "never".
         mm.write_sysfs(&format!("{directory}/enabled"), "never").unwrap();
-        mm.touch(&mut machine, Cpu(0), id, start + 2 * pages, true).unwrap();
+        mm.enter(&mut machine, Cpu(0)).touch(id, start + 2 * pages, true).unwrap();
         assert_eq!(mm.mm(id).rss(), pages + 1);
         // A page that goes makes entries of single pages, and the folio wait to be split.
-        mm.madvise_dontneed(&mut machine, Cpu(0), id, start..start + 1);
+        mm.enter(&mut machine, Cpu(0)).madvise_dontneed(id, start..start + 1);
         assert_eq!(read(&mm, "stats/split_deferred"), "1\n");
         assert_eq!(read(&mm, "stats/nr_anon_partially_mapped"), "1\n");
         mm.validate(0);
         // The child has all but that page too, until it stores to one.
-        let child = mm.fork_mm(&mut machine, Cpu(0), id);
-        mm.touch(&mut machine, Cpu(0), child, start + 9, true).unwrap();
+        let child = mm.enter(&mut machine, Cpu(0)).fork_mm(id);
+        mm.enter(&mut machine, Cpu(0)).touch(child, start + 9, true).unwrap();
         assert_eq!((mm.mm(child).rss(), read(&mm, "stats/nr_anon")), (pages, "1\n".into()));
         mm.validate(0);
-        mm.exit_mm(&mut machine, Cpu(0), id);
-        mm.exit_mm(&mut machine, Cpu(0), child);
+        mm.enter(&mut machine, Cpu(0)).exit_mm(id);
+        mm.enter(&mut machine, Cpu(0)).exit_mm(child);
         mm.validate(0);
         assert_eq!(read(&mm, "stats/nr_anon"), "0\n");
     }
@@ -200,14 +200,14 @@ fn many_children_share_a_huge_page_that_was_split() {
     let (mut machine, mut mm) = boot("m612", size, &[("transparent_hugepage/enabled", "always")]);
     let (pages, id) = (8192, mm.create_mm(Memcg::ROOT));
     let start = mm.mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
-    mm.touch(&mut machine, Cpu(0), id, start, true).unwrap();
-    mm.madvise_dontneed(&mut machine, Cpu(0), id, start..start + 1);
-    let children: Vec<_> = (0..20).map(|_| mm.fork_mm(&mut machine, Cpu(0), id)).collect();
+    mm.enter(&mut machine, Cpu(0)).touch(id, start, true).unwrap();
+    mm.enter(&mut machine, Cpu(0)).madvise_dontneed(id, start..start + 1);
+    let children: Vec<_> = (0..20).map(|_| mm.enter(&mut machine, Cpu(0)).fork_mm(id)).collect();
     mm.validate(0);
-    mm.exit_mm(&mut machine, Cpu(0), id);
+    mm.enter(&mut machine, Cpu(0)).exit_mm(id);
     mm.validate(0);
     for child in children {
-        assert_eq!(mm.exit_mm(&mut machine, Cpu(0), child).pages(), pages - 1);
+        assert_eq!(mm.enter(&mut machine, Cpu(0)).exit_mm(child).pages(), pages - 1);
     }
     mm.validate(0);
     assert_eq!(mm.mthp_stats().get(13, MthpStat::NrAnon), 0);
@@ -222,7 +222,7 @@ fn khugepaged_makes_huge_pages_of_any_size() {
             let (pages, id) = (1 << order, mm.create_mm(Memcg::ROOT));
             let start = mm.mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
             for page in 0..stored {
-                mm.touch(&mut machine, Cpu(0), id, start + page, true).unwrap();
+                mm.enter(&mut machine, Cpu(0)).touch(id, start + page, true).unwrap();
             }
             mm.set("transparent_hugepage/enabled", "madvise").unwrap();
             mm.set(&format!("transparent_hugepage/hugepages-{}kB/enabled", size.kib() << 4), "madvise")
@@ -232,7 +232,7 @@ fn khugepaged_makes_huge_pages_of_any_size() {
             mm.madvise(id, start..start + pages, Madvise::HugePage);
             let now = machine.now(Cpu(0));
             while mm.khugepaged_due() <= now {
-                mm.khugepaged(&mut machine, Cpu(0));
+                mm.enter(&mut machine, Cpu(0)).khugepaged();
             }
             mm.validate(0);
             let by_order = mm.anon_pages_by_order(id);
@@ -256,12 +256,12 @@ fn underused_huge_pages_are_split() {
         let [id, other] = [memcg; 2].map(|memcg| mm.create_mm(memcg));
         let start = mm.mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
         for page in 0..5 {
-            mm.touch(&mut machine, Cpu(0), id, start + 9 * page, true).unwrap();
+            mm.enter(&mut machine, Cpu(0)).touch(id, start + 9 * page, true).unwrap();
         }
         assert_eq!(mm.mm(id).rss(), pages);
         mm.memcg_mut(memcg).max = 64;
         let page = mm.mmap(other, 1, Backing::Anonymous, VmFlags::PRIVATE);
-        mm.touch(&mut machine, Cpu(0), other, page, true).unwrap();
+        mm.enter(&mut machine, Cpu(0)).touch(other, page, true).unwrap();
         assert_eq!(mm.counters().get(Event::ThpUnderusedSplitPage), 1, "{size:?}");
         assert_eq!(mm.mm(id).rss(), 5, "{size:?}");
         mm.validate(0);
@@ -279,7 +279,7 @@ fn large_folios_are_swapped_page_by_page() {
         let id = mm.create_mm(memcg);
         let start = mm.mmap(id, 1024, Backing::Anonymous, VmFlags::PRIVATE);
         for page in (0..1024).step_by(16) {
-            mm.touch(&mut machine, Cpu(0), id, start + page, true).unwrap();
+            mm.enter(&mut machine, Cpu(0)).touch(id, start + page, true).unwrap();
         }
         let count = |stat| mm.mthp_stats().get(4, stat);
         assert_eq!(
@@ -310,13 +310,13 @@ proptest! {
                 let start = ((number as u64 + 1) << 22) + if aligned { 0 } else { 3 << 16 };
                 let pages = (length << 16) >> size.shift();
                 let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
-                mm.mmap_fixed(&mut machine, Cpu(0), id, start >> size.shift(), pages, backing, flags);
+                mm.enter(&mut machine, Cpu(0)).mmap_fixed(id, start >> size.shift(), pages, backing, flags);
                 starts.push(start);
             }
             for &(area, at) in &touches {
                 let (area, at) = (area % areas.len(), at << 12);
                 if at < areas[area].0 << 16 {
-                    mm.touch(&mut machine, Cpu(0), id, (starts[area] + at) >> size.shift(), true).unwrap();
+                    mm.enter(&mut machine, Cpu(0)).touch(id, (starts[area] + at) >> size.shift(), true).unwrap();
                 }
             }
             mm.validate(0);

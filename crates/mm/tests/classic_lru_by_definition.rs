@@ -271,7 +271,7 @@ proptest! {
         };
         for (number, &page) in reads.iter().enumerate() {
             mm.flush_stats(machine.now(CPU));
-            let read = mm.read_page(&mut machine, CPU, memcg, file, page, false).unwrap();
+            let read = mm.enter(&mut machine, CPU).read_page(memcg, file, page, false).unwrap();
             if let Read::Miss(id) = read {
                 mm.end_read(id);
             }

@@ -33,19 +33,21 @@ fn scattered(variant: &str, pinned: usize) -> Scattered {
     for page in 0..8000 {
         if pinned > 0 && page % pinned == 0 {
             let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
-            unmovable.extend(mm.alloc(&mut machine, CPU, &request));
+            unmovable.extend(mm.enter(&mut machine, CPU).alloc(&request));
         }
-        if mm.free_pages() < 300 || mm.touch(&mut machine, CPU, process, start + page as u64, true).is_err() {
+        if mm.free_pages() < 300
+            || mm.enter(&mut machine, CPU).touch(process, start + page as u64, true).is_err()
+        {
             break;
         }
         pages.push(start + page as u64);
     }
     for page in pages {
         if page.wrapping_mul(0x9E37_79B9) >> 7 & 3 != 0 {
-            mm.madvise_dontneed(&mut machine, CPU, process, page..page + 1);
+            mm.enter(&mut machine, CPU).madvise_dontneed(process, page..page + 1);
         }
     }
-    mm.drain_all_pages(&mut machine, CPU);
+    mm.enter(&mut machine, CPU).drain_all_pages();
     mm.validate(unmovable.len() as u64);
     Scattered { machine, mm, process, start, unmovable }
 }
@@ -64,9 +66,10 @@ fn a_request_that_may_wait_gets_a_block() {
     let rss = mm.mm(process).rss();
     let before = blocks(&mm, 7);
     let taken =
-        (0..).take_while(|_| mm.alloc(&mut machine, CPU, &request(7, Effort::LIGHT)).is_some()).count();
+        (0..).take_while(|_| mm.enter(&mut machine, CPU).alloc(&request(7, Effort::LIGHT)).is_some()).count();
     assert_eq!(mm.counters().get(Event::CompactStall), 0, "light requests do not compact");
-    let more = (0..8).take_while(|_| mm.alloc(&mut machine, CPU, &request(7, Effort::ORDINARY)).is_some());
+    let more =
+        (0..8).take_while(|_| mm.enter(&mut machine, CPU).alloc(&request(7, Effort::ORDINARY)).is_some());
     let more = more.count();
     assert!(more >= 4, "{before} free, {taken} taken, {more} made");
     assert!(mm.counters().get(Event::PgmigrateSuccess) > 0);
@@ -76,7 +79,7 @@ fn a_request_that_may_wait_gets_a_block() {
     assert_eq!(mm.mm(process).rss(), rss, "nothing was reclaimed");
     mm.validate((taken + more) as u64 * 128);
     let page = (start..).find(|&page| mm.pte(process, page).folio().is_some()).unwrap();
-    mm.madvise_dontneed(&mut machine, CPU, process, page..page + 8000);
+    mm.enter(&mut machine, CPU).madvise_dontneed(process, page..page + 8000);
     mm.validate((taken + more) as u64 * 128);
 }
 
@@ -84,14 +87,14 @@ fn a_request_that_may_wait_gets_a_block() {
 fn who_may_not_wait_wakes_kcompactd() {
     let Scattered { mut machine, mut mm, .. } = scattered("P0", 0);
     let woken = |mm: &MemoryManager| mm.counters().get(Event::KcompactdWake);
-    while mm.alloc(&mut machine, CPU, &request(7, Effort::LIGHT)).is_some() {}
-    assert!(!mm.kcompactd(&mut machine, CPU, Node(0)) && woken(&mm) == 0, "nobody asked");
+    while mm.enter(&mut machine, CPU).alloc(&request(7, Effort::LIGHT)).is_some() {}
+    assert!(!mm.enter(&mut machine, CPU).kcompactd(Node(0)) && woken(&mm) == 0, "nobody asked");
     let waking = Effort { wakes: true, ..Effort::LIGHT };
-    assert_eq!(mm.alloc(&mut machine, CPU, &request(7, waking)), None);
+    assert_eq!(mm.enter(&mut machine, CPU).alloc(&request(7, waking)), None);
     let mut kswapd = mm.start_kswapd(Node(0)).expect("it is woken first");
-    while kswapd.step(&mut mm, &mut machine, CPU) {}
-    assert!(mm.kcompactd(&mut machine, CPU, Node(0)) && woken(&mm) == 1);
-    assert!(mm.alloc(&mut machine, CPU, &request(7, Effort::LIGHT)).is_some());
+    while kswapd.step(&mut mm.enter(&mut machine, CPU)) {}
+    assert!(mm.enter(&mut machine, CPU).kcompactd(Node(0)) && woken(&mm) == 1);
+    assert!(mm.enter(&mut machine, CPU).alloc(&request(7, Effort::LIGHT)).is_some());
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn pages_of_the_kernel_stand_in_the_way() {
         let Scattered { mut machine, mut mm, unmovable, .. } = scattered("P0", pinned);
         mm.set("vm.compaction_proactiveness", "100").unwrap();
         let before = mm.fragmentation_score(Node(0));
-        let ran = mm.proactive_compaction(&mut machine, CPU, Node(0));
+        let ran = mm.enter(&mut machine, CPU).proactive_compaction(Node(0));
         mm.validate(unmovable.len() as u64);
         (ran, before, mm.fragmentation_score(Node(0)))
     };
@@ -118,12 +121,12 @@ fn large_folios_move_whole() {
     };
     // What is left of large folios is split, so that there is something to gather.
     for page in (0..8000).step_by(64) {
-        let _ = mm.touch(&mut machine, CPU, process, start + page, true);
+        let _ = mm.enter(&mut machine, CPU).touch(process, start + page, true);
     }
     mm.set("vm.compaction_proactiveness", "100").unwrap();
     let before = large(&mm);
-    mm.proactive_compaction(&mut machine, CPU, Node(0));
-    mm.proactive_compaction(&mut machine, CPU, Node(1));
+    mm.enter(&mut machine, CPU).proactive_compaction(Node(0));
+    mm.enter(&mut machine, CPU).proactive_compaction(Node(1));
     mm.validate(0);
     assert_eq!(large(&mm), before);
 }
@@ -136,10 +139,10 @@ proptest! {
         let Scattered { mut machine, mut mm, process, unmovable, .. } = scattered("m4-3-2", pinned);
         let (mut held, rss) = (unmovable.len() as u64, mm.mm(process).rss());
         for order in orders {
-            if mm.alloc(&mut machine, CPU, &request(order, Effort { no_retry: true, ..Effort::ORDINARY })).is_some() {
+            if mm.enter(&mut machine, CPU).alloc(&request(order, Effort { no_retry: true, ..Effort::ORDINARY })).is_some() {
                 held += 1 << order;
             }
-            mm.kcompactd(&mut machine, CPU, Node(0));
+            mm.enter(&mut machine, CPU).kcompactd(Node(0));
             mm.validate(held);
         }
         prop_assert_eq!(mm.mm(process).rss(), rss);

@@ -51,10 +51,10 @@ impl Host {
             if page % 32 == 0 {
                 (0..HOT).for_each(|page| host.touch(page));
             }
-            host.got += u64::from(host.mm.alloc(&mut host.machine, CPU, &host.request).is_some());
+            host.got += u64::from(host.mm.enter(&mut host.machine, CPU).alloc(&host.request).is_some());
             for node in [0, 1] {
                 if let Some(mut kswapd) = host.mm.start_kswapd(Node(node)) {
-                    while kswapd.step(&mut host.mm, &mut host.machine, CPU) {}
+                    while kswapd.step(&mut host.mm.enter(&mut host.machine, CPU)) {}
                     host.free_after_kswapd = host.free();
                 }
             }
@@ -64,7 +64,7 @@ impl Host {
     }
 
     fn touch(&mut self, page: u64) {
-        self.mm.touch(&mut self.machine, CPU, self.process, self.start + page, true).unwrap();
+        self.mm.enter(&mut self.machine, CPU).touch(self.process, self.start + page, true).unwrap();
     }
 
     fn count(&self, event: Event) -> u64 {
@@ -127,7 +127,7 @@ fn what_finds_no_room_below_stays() {
     // As much as slow memory has left, and more.
     let (fast, slow) = (host.request, Request { placement: Placement::Bind(Node(1)), ..host.request });
     for request in [slow, fast] {
-        while host.mm.alloc(&mut host.machine, CPU, &request).is_some() {
+        while host.mm.enter(&mut host.machine, CPU).alloc(&request).is_some() {
             host.got += 1;
         }
     }

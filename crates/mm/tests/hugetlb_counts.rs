@@ -180,7 +180,8 @@ fn surplus_pages_leave_later_and_one_by_one() {
     let folios: Vec<_> = (0..5)
         .map(|_| {
             host.mm
-                .take_huge_page(&mut host.machine, hugetlb_machine::WRITER, 0, mm::hugetlb::Use::Unreserved)
+                .enter(&mut host.machine, hugetlb_machine::WRITER)
+                .take_huge_page(0, mm::hugetlb::Use::Unreserved)
                 .unwrap()
         })
         .collect();
@@ -190,7 +191,7 @@ fn surplus_pages_leave_later_and_one_by_one() {
     assert_eq!((pool.nr, pool.surplus, pool.free), (5, 5, 0));
     let before = host.mm.counters().clone();
     for folio in folios {
-        host.mm.put_huge_page(&mut host.machine, hugetlb_machine::WRITER, folio, false);
+        host.mm.enter(&mut host.machine, hugetlb_machine::WRITER).put_huge_page(folio, false);
     }
     assert_eq!(host.mm.counters().since(&before).get(Event::TlbFlushKernelRange), 0);
     assert_eq!(host.mm.hugetlb().nr_deferred(), 5);

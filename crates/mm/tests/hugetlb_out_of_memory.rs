@@ -71,7 +71,7 @@ fn take_all_but(host: &mut Host, pages: u64) -> Vec<(u32, u8)> {
     for order in [10, 9, 3, 0] {
         let mut request = Request::new(order, MigrateType::Unmovable, Placement::Local);
         request.reserves = mm::watermark::Reserves { oom: true, ..Default::default() };
-        while let Some(pfn) = host.mm.alloc(&mut host.machine, WRITER, &request) {
+        while let Some(pfn) = host.mm.enter(&mut host.machine, WRITER).alloc(&request) {
             held.push((pfn, order));
         }
     }
@@ -79,7 +79,7 @@ fn take_all_but(host: &mut Host, pages: u64) -> Vec<(u32, u8)> {
     while free < pages
         && let Some((pfn, order)) = held.pop()
     {
-        host.mm.free(&mut host.machine, WRITER, pfn, order);
+        host.mm.enter(&mut host.machine, WRITER).free(pfn, order);
         free += 1 << order;
     }
     held
@@ -91,7 +91,7 @@ fn with_no_memory_at_all_pages_stay_as_surplus() {
     host.resize(100);
     take_all_but(&mut host, 0);
     let before = host.mm.counters().clone();
-    host.mm.write(&mut host.machine, WRITER, "vm.nr_hugepages", "0").unwrap();
+    host.mm.enter(&mut host.machine, WRITER).write("vm.nr_hugepages", "0").unwrap();
     let counted = host.mm.counters().since(&before);
     let flushes = counted.get(Event::TlbFlushAll) + counted.get(Event::TlbFlushKernelRange);
     assert_eq!((flushes, counted.get(Event::HugetlbLockHolds)), (0, 100 + 2));
@@ -144,26 +144,26 @@ fn apply(host: &mut Host, step: &Step, used: &mut Vec<(Folio, Use)>) {
         Step::Demote(count) => drop(host.write("hugepages-1048576kB/demote", count)),
         Step::Overcommit(count) => drop(host.write("vm.nr_overcommit_hugepages", count)),
         Step::Optimize(on) => drop(host.write("vm.hugetlb_optimize_vmemmap", u8::from(on))),
-        Step::Reserve(n) => drop(mm.reserve_huge_pages(machine, WRITER, 0, n)),
-        Step::Unreserve(n) => mm.unreserve_huge_pages(machine, WRITER, 0, n),
+        Step::Reserve(n) => drop(mm.enter(machine, WRITER).reserve_huge_pages(0, n)),
+        Step::Unreserve(n) => mm.enter(machine, WRITER).unreserve_huge_pages(0, n),
         Step::Take { reserved } => {
             let reserved = reserved && mm.hugetlb().hstates()[0].resv > 0;
             let how = if reserved { Use::Reserved } else { Use::Unreserved };
-            used.extend(mm.take_huge_page(machine, WRITER, 0, how).map(|folio| (folio, how)));
+            used.extend(mm.enter(machine, WRITER).take_huge_page(0, how).map(|folio| (folio, how)));
         }
         Step::Put { which, again } => {
             if !used.is_empty() {
                 let (folio, how) = used.swap_remove(which % used.len());
                 // A promise holds again only where the page that kept it stays in the pool.
                 let stays = mm.hugetlb().hstates()[0].counters().surplus == 0;
-                mm.put_huge_page(machine, WRITER, folio, again && stays && how == Use::Reserved);
+                mm.enter(machine, WRITER).put_huge_page(folio, again && stays && how == Use::Reserved);
             }
         }
         Step::Temporary => {
-            let page = mm.take_temporary_huge_page(machine, WRITER, 0);
+            let page = mm.enter(machine, WRITER).take_temporary_huge_page(0);
             used.extend(page.map(|folio| (folio, Use::Unreserved)));
         }
-        Step::DeferredWork => mm.run_deferred_work(machine, WRITER),
+        Step::DeferredWork => mm.enter(machine, WRITER).run_deferred_work(),
     }
     host.mm.validate(0);
 }
@@ -185,11 +185,11 @@ proptest! {
             apply(&mut host, step, &mut used);
         }
         host.mm.set("fail_page_alloc/ppm", "0").unwrap();
-        host.mm.unreserve_huge_pages(&mut host.machine, WRITER, 0, u64::MAX);
+        host.mm.enter(&mut host.machine, WRITER).unreserve_huge_pages(0, u64::MAX);
         for (folio, _) in used {
-            host.mm.put_huge_page(&mut host.machine, WRITER, folio, false);
+            host.mm.enter(&mut host.machine, WRITER).put_huge_page(folio, false);
         }
-        host.mm.run_deferred_work(&mut host.machine, WRITER);
+        host.mm.enter(&mut host.machine, WRITER).run_deferred_work();
         let gigantic = host.mm.hugetlb().hstates()[1].counters().nr;
         host.write("hugepages-1048576kB/nr_hugepages", gigantic);
         host.write("hugepages-1048576kB/nr_hugepages", 0);

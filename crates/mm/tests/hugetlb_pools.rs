@@ -21,9 +21,9 @@ fn half_used() -> Host {
     let mut host = Host::new(features("mainline-6.18"), 1, 4096);
     host.resize(10);
     for _ in 0..6 {
-        host.mm.take_huge_page(&mut host.machine, WRITER, 0, Use::Unreserved).unwrap();
+        host.mm.enter(&mut host.machine, WRITER).take_huge_page(0, Use::Unreserved).unwrap();
     }
-    host.mm.reserve_huge_pages(&mut host.machine, WRITER, 0, 1).unwrap();
+    host.mm.enter(&mut host.machine, WRITER).reserve_huge_pages(0, 1).unwrap();
     host
 }
 
@@ -133,18 +133,18 @@ proptest::proptest! {
 fn promises_bring_surplus_pages_and_take_them_away() {
     let mut host = Host::new(features("mainline-6.18"), 1, 4096);
     host.resize(2);
-    assert!(host.mm.reserve_huge_pages(&mut host.machine, WRITER, 0, 5).is_err(), "no overcommit");
+    assert!(host.mm.enter(&mut host.machine, WRITER).reserve_huge_pages(0, 5).is_err(), "no overcommit");
     host.write("vm.nr_overcommit_hugepages", 3);
-    host.mm.reserve_huge_pages(&mut host.machine, WRITER, 0, 5).unwrap();
+    host.mm.enter(&mut host.machine, WRITER).reserve_huge_pages(0, 5).unwrap();
     assert_eq!(pool(&host), PoolCounters { nr: 5, free: 5, surplus: 3 });
-    assert!(host.mm.reserve_huge_pages(&mut host.machine, WRITER, 0, 1).is_err());
+    assert!(host.mm.enter(&mut host.machine, WRITER).reserve_huge_pages(0, 1).is_err());
     assert!(
-        host.mm.take_huge_page(&mut host.machine, WRITER, 0, Use::Unreserved).is_err(),
+        host.mm.enter(&mut host.machine, WRITER).take_huge_page(0, Use::Unreserved).is_err(),
         "all are promised"
     );
-    let page = host.mm.take_huge_page(&mut host.machine, WRITER, 0, Use::Reserved).unwrap();
-    host.mm.put_huge_page(&mut host.machine, WRITER, page, false);
-    host.mm.unreserve_huge_pages(&mut host.machine, WRITER, 0, 4);
+    let page = host.mm.enter(&mut host.machine, WRITER).take_huge_page(0, Use::Reserved).unwrap();
+    host.mm.enter(&mut host.machine, WRITER).put_huge_page(page, false);
+    host.mm.enter(&mut host.machine, WRITER).unreserve_huge_pages(0, 4);
     host.resize(2);
     assert_eq!(pool(&host), PoolCounters { nr: 2, free: 2, surplus: 0 });
     host.mm.validate(0);
@@ -176,7 +176,7 @@ fn parts_of_a_gigantic_page_enter_the_pool_in_steps() {
         let mut entered = Vec::new();
         loop {
             let before = pool(&host).free;
-            let done = host.mm.step_write(&mut host.machine, WRITER, &mut write);
+            let done = host.mm.enter(&mut host.machine, WRITER).step_write(&mut write);
             entered.push(pool(&host).free - before);
             if done {
                 break;
@@ -212,7 +212,7 @@ fn more_than_there_is_ends_where_memory_ends() {
         let mut host = Host::new(features(variant), 2, 1024);
         host.mm.set("hugepages-2048kB/boot", &u64::MAX.to_string()).unwrap();
         host.mm.set("hugepage_alloc_threads", &u64::MAX.to_string()).unwrap();
-        host.mm.boot_huge_pages(&mut host.machine, WRITER);
+        host.mm.enter(&mut host.machine, WRITER).boot_huge_pages();
         let pages = pool(&host).nr;
         assert!((900..=1024).contains(&pages), "{variant}: {pages}");
         host.mm.validate(0);
@@ -230,7 +230,7 @@ fn growth_goes_on_at_the_node_where_boot_ended() {
     ] {
         let mut host = Host::new(features(variant), 2, 8192);
         host.mm.set(&format!("hugepages-{order}kB/boot"), "3").unwrap();
-        host.mm.boot_huge_pages(&mut host.machine, WRITER);
+        host.mm.enter(&mut host.machine, WRITER).boot_huge_pages();
         let h = usize::from(order != "2048");
         assert_eq!(host.mm.hugetlb().hstates()[h].next_to_alloc, Node(next), "{variant}, {order}");
     }
@@ -252,7 +252,7 @@ fn pages_of_boot_time() {
         // As many as two a node are: the machine has not CPUs enough for a quarter of them to be as many.
         host.mm.set("hugepage_alloc_threads", "4").unwrap();
         host.mm.set("hugepages-1048576kB/boot", "4").unwrap();
-        host.mm.boot_huge_pages(&mut host.machine, WRITER);
+        host.mm.enter(&mut host.machine, WRITER).boot_huge_pages();
         assert_eq!(
             host.mm.hugetlb().hstates().iter().map(|h| h.max).collect::<Vec<_>>(),
             [100, 4],

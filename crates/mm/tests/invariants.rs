@@ -3,12 +3,11 @@
 
 mod small_machine;
 
-use machine::{Cpu, Machine, Node};
+use machine::{Cpu, Node};
+use mm::Kernel;
 use mm::page::{MAX_PAGE_ORDER, PAGEBLOCK_ORDER};
 use mm::watermark::{Mark, Reserves};
-use mm::{
-    Category, Event, Features, MemoryManager, MigrateType, Pfn, Placement, Request, Series, Zone, ZoneType,
-};
+use mm::{Event, Features, MemoryManager, MigrateType, Pfn, Placement, Request, Series, Zone, ZoneType};
 use proptest::prelude::*;
 use small_machine::boot;
 use std::ops::Range;
@@ -82,7 +81,7 @@ proptest! {
                     let mut request = Request::new(order, MigrateType::ALL[migrate_type], placement);
                     request.reserves = Reserves { min_reserve: atomic, non_block: atomic, oom: false };
                     for _ in 0..times {
-                        let Some(pfn) = mm.alloc(&mut machine, Cpu(cpu), &request) else { break };
+                        let Some(pfn) = mm.enter(&mut machine, Cpu(cpu)).alloc(&request) else { break };
                         prop_assert_eq!(pfn % (1 << order), 0, "a block is aligned to its size");
                         let zone = &mm.zones()[mm.zone_of(pfn)];
                         if let Some(node) = bound {
@@ -94,18 +93,18 @@ proptest! {
                 Step::Free { cpu, which, times } => {
                     for _ in 0..times.min(held.len()) {
                         let (pfn, order) = held.swap_remove(which % held.len());
-                        free(&mut mm, &mut machine, Cpu(cpu), pfn, order);
+                        free(&mut mm.enter(&mut machine, Cpu(cpu)), pfn, order);
                     }
                 }
                 Step::Vmstat { cpu } => {
                     let before: Vec<i32> = highs(&mm, cpu);
-                    mm.vmstat_update(&mut machine, Cpu(cpu));
+                    mm.enter(&mut machine, Cpu(cpu)).vmstat_update();
                     for (before, after) in before.iter().zip(highs(&mm, cpu)) {
                         prop_assert!(after <= *before || features.auto_tuning.is_some() && after <= 4 * 63.max(*before));
                     }
                 }
                 Step::DrainAll { cpu } => {
-                    mm.drain_all_pages(&mut machine, Cpu(cpu));
+                    mm.enter(&mut machine, Cpu(cpu)).drain_all_pages();
                     prop_assert_eq!(mm.pages_in_pagesets(), 0);
                 }
                 Step::Set { name, value } => mm.set(name, value).unwrap(),
@@ -114,7 +113,7 @@ proptest! {
                     for pfn in maps[usize::from(node)].by_ref().take(times) {
                         let zone = mm.zone_of(pfn);
                         let before = (mm.zones()[zone].managed, mm.zones()[zone].marks, mm.counters().get(Event::Pgfree));
-                        mm.free_reserved(&mut machine, Cpu(cpu), pfn);
+                        mm.enter(&mut machine, Cpu(cpu)).free_reserved(pfn);
                         let zone = &mm.zones()[zone];
                         prop_assert_eq!(zone.node, Node(node));
                         let after = (zone.managed, zone.marks, mm.counters().get(Event::Pgfree));
@@ -122,7 +121,7 @@ proptest! {
                     }
                 }
                 Step::AllocContig { cpu, order, node } => {
-                    if let Some(pfn) = mm.alloc_contig(&mut machine, Cpu(cpu), order, Node(node)) {
+                    if let Some(pfn) = mm.enter(&mut machine, Cpu(cpu)).alloc_contig(order, Node(node)) {
                         let run = pfn..pfn + (1 << order);
                         let zone = &mm.zones()[mm.zone_of(pfn)];
                         prop_assert_eq!((pfn % (1 << order), zone.node), (0, Node(node)));
@@ -144,16 +143,16 @@ proptest! {
         }
         // Everything given back and drained is what was there after boot, except for types of pageblocks.
         for (pfn, order) in held {
-            free(&mut mm, &mut machine, Cpu(0), pfn, order);
+            free(&mut mm.enter(&mut machine, Cpu(0)), pfn, order);
         }
-        mm.drain_all_pages(&mut machine, Cpu(0));
+        mm.enter(&mut machine, Cpu(0)).drain_all_pages();
         let (mut machine, mut fresh) = boot(features);
         for (node, unfreed) in maps.iter().enumerate() {
             for pfn in memmap(&fresh, node as u8).start..unfreed.start {
-                fresh.free_reserved(&mut machine, Cpu(0), pfn);
+                fresh.enter(&mut machine, Cpu(0)).free_reserved(pfn);
             }
         }
-        fresh.drain_all_pages(&mut machine, Cpu(0));
+        fresh.enter(&mut machine, Cpu(0)).drain_all_pages();
         for ((zone, fresh), set_aside) in mm.zones().iter().zip(fresh.zones()).zip(set_aside) {
             prop_assert_eq!(zone.buddy.free_pages(), fresh.buddy.free_pages());
             // A pageblock set aside for atomic requests does not merge with its neighbour, and giving it back
@@ -182,11 +181,11 @@ proptest! {
                 let mut run = &held[from..];
                 while !run.is_empty() {
                     let done = many.free_private(&machine, cpu, run);
-                    run[..done].iter().for_each(|&pfn| single.free(&mut other_machine, cpu, pfn, 0));
+                    run[..done].iter().for_each(|&pfn| single.enter(&mut other_machine, cpu).free(pfn, 0));
                     run = &run[done..];
                     if let Some((&pfn, rest)) = run.split_first() {
-                        many.free(&mut machine, cpu, pfn, 0);
-                        single.free(&mut other_machine, cpu, pfn, 0);
+                        many.enter(&mut machine, cpu).free(pfn, 0);
+                        single.enter(&mut other_machine, cpu).free(pfn, 0);
                         run = rest;
                     }
                 }
@@ -197,13 +196,13 @@ proptest! {
                     let mut got = Vec::new();
                     many.alloc_private(&machine, cpu, &request, left, &mut got);
                     if got.is_empty() {
-                        match many.alloc(&mut machine, cpu, &request) {
+                        match many.enter(&mut machine, cpu).alloc(&request) {
                             Some(pfn) => got.push(pfn),
                             None => break,
                         }
                     }
                     for &pfn in &got {
-                        prop_assert_eq!(single.alloc(&mut other_machine, cpu, &request), Some(pfn));
+                        prop_assert_eq!(single.enter(&mut other_machine, cpu).alloc(&request), Some(pfn));
                     }
                     left -= got.len();
                     held.extend(got);
@@ -219,11 +218,11 @@ proptest! {
     }
 }
 
-fn free(mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu, pfn: Pfn, order: u8) {
+fn free(kernel: &mut Kernel, pfn: Pfn, order: u8) {
     if order > MAX_PAGE_ORDER {
-        mm.free_contig(machine, cpu, pfn, order);
+        kernel.free_contig(pfn, order);
     } else {
-        mm.free(machine, cpu, pfn, order);
+        kernel.free(pfn, order);
     }
 }
 
@@ -236,7 +235,7 @@ fn zones_are_used_highest_first_and_lower_ones_keep_a_reserve() {
     let (mut machine, mut mm) = boot(Series::PCP.variants().last().unwrap().features);
     let request = Request::new(0, MigrateType::Unmovable, Placement::Bind(Node(0)));
     let mut kinds = Vec::new();
-    while let Some(pfn) = mm.alloc(&mut machine, Cpu(0), &request) {
+    while let Some(pfn) = mm.enter(&mut machine, Cpu(0)).alloc(&request) {
         let kind = mm.zones()[mm.zone_of(pfn)].kind;
         if kinds.last() != Some(&kind) {
             kinds.push(kind);

@@ -39,7 +39,7 @@ impl Host {
     }
 
     fn store(&mut self, page: u64) {
-        self.mm.touch(&mut self.machine, CPU, self.process, self.start + page, true).unwrap();
+        self.mm.enter(&mut self.machine, CPU).touch(self.process, self.start + page, true).unwrap();
     }
 
     fn set(&mut self, file: &str, value: u64) {
@@ -50,7 +50,7 @@ impl Host {
     fn round(&mut self) -> Time {
         let now = self.machine.now(CPU);
         while self.mm.khugepaged_due() <= now {
-            self.mm.khugepaged(&mut self.machine, CPU);
+            self.mm.enter(&mut self.machine, CPU).khugepaged();
             self.mm.validate(0);
         }
         self.mm.khugepaged_due()
@@ -82,6 +82,16 @@ fn small_pages_become_a_huge_one() {
     assert_eq!(host.mm.mthp_stats().get(9, MthpStat::NrAnon), 2);
 }
 
+/// A page in a batch of another CPU cannot be collapsed; a round begins with emptying the batches of all.
+#[test]
+fn pages_in_the_batches_of_other_cpus_are_collapsed() {
+    let mut host = Host::new("m68", 512, 0..511);
+    let page = host.start + 511;
+    host.mm.enter(&mut host.machine, Cpu(1)).touch(host.process, page, true).unwrap();
+    host.round();
+    assert_eq!(host.mm.khugepaged_state().pages_collapsed, 1);
+}
+
 #[test]
 fn a_round_is_so_many_entries() {
     let mut host = Host::new("m68", 512 * 6, (0..6).map(|huge| huge * 512));
@@ -110,7 +120,7 @@ fn limits_of_what_is_collapsed() {
     );
     let shared = |most: u64| {
         let mut host = Host::new("m68", 512, 0..512);
-        let child = host.mm.fork_mm(&mut host.machine, CPU, host.process);
+        let child = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
         (0..200).for_each(|page| host.store(page));
         host.set("max_ptes_shared", most);
         host.round();
@@ -132,7 +142,7 @@ fn what_is_in_swap_comes_back_first() {
         let memcg = host.mm.create_memcg(Memcg::ROOT);
         let process = host.mm.create_mm(memcg);
         let start = host.mm.mmap(process, 512, Backing::Anonymous, VmFlags::PRIVATE);
-        host.mm.munmap(&mut host.machine, CPU, host.process, host.start..host.start + 512);
+        host.mm.enter(&mut host.machine, CPU).munmap(host.process, host.start..host.start + 512);
         (host.process, host.start) = (process, start);
         host.mm.madvise(process, start..start + 512, Advice::NoHugePage);
         (0..512).for_each(|page| host.store(page));
@@ -146,9 +156,9 @@ fn what_is_in_swap_comes_back_first() {
             if swapped(&host) >= out {
                 break;
             }
-            host.mm.touch(&mut host.machine, CPU, other, page, true).unwrap();
+            host.mm.enter(&mut host.machine, CPU).touch(other, page, true).unwrap();
         }
-        host.mm.exit_mm(&mut host.machine, CPU, other);
+        host.mm.enter(&mut host.machine, CPU).exit_mm(other);
         host.mm.memcg_mut(memcg).max = u64::MAX;
         // Exactly so many are out; the others are in use.
         for page in 0..512 {
@@ -175,24 +185,24 @@ fn without_a_block_it_sleeps_for_longer_once_a_round() {
     let request = mm::Request { effort: mm::page_alloc::Effort::LIGHT, ..request };
     for node in 0..2 {
         let request = mm::Request { placement: mm::Placement::Bind(machine::Node(node)), ..request };
-        while let Some(pfn) = host.mm.alloc(&mut host.machine, CPU, &request) {
+        while let Some(pfn) = host.mm.enter(&mut host.machine, CPU).alloc(&request) {
             taken.push(pfn);
         }
     }
     let now = host.machine.now(CPU);
     while host.mm.khugepaged_due() <= now {
-        host.mm.khugepaged(&mut host.machine, CPU);
+        host.mm.enter(&mut host.machine, CPU).khugepaged();
     }
     assert_eq!(host.mm.khugepaged_due(), now + SECONDS(60));
     assert_eq!(host.count(Event::ThpCollapseAllocFailed), 1);
     host.machine.idle_until(CPU, now + SECONDS(60));
     while host.mm.khugepaged_due() <= now + SECONDS(60) {
-        host.mm.khugepaged(&mut host.machine, CPU);
+        host.mm.enter(&mut host.machine, CPU).khugepaged();
     }
     assert_eq!(host.count(Event::ThpCollapseAllocFailed), 2, "the second time ends the round");
     assert_eq!(host.mm.khugepaged_due(), now + SECONDS(70));
     host.mm.validate(512 * taken.len() as u64);
-    taken.into_iter().for_each(|pfn| host.mm.free(&mut host.machine, CPU, pfn, 9));
+    taken.into_iter().for_each(|pfn| host.mm.enter(&mut host.machine, CPU).free(pfn, 9));
     host.machine.idle_until(CPU, now + SECONDS(70));
     host.round();
     assert!(host.mm.khugepaged_state().pages_collapsed > 0);

@@ -86,26 +86,26 @@ fn boot_takes_gigantic_pages_from_the_end_and_later_ones_come_from_the_start() {
     assert!(held[2] < held[1], "boot hands out memory from the top");
     assert_eq!(machine.now(Cpu(0)), machine::Time::ZERO, "boot costs nothing");
     mm.validate(3 << GIGANTIC);
-    let first = mm.alloc_contig(&mut machine, Cpu(0), GIGANTIC, Node(1)).unwrap();
+    let first = mm.enter(&mut machine, Cpu(0)).alloc_contig(GIGANTIC, Node(1)).unwrap();
     assert_eq!(first, span.start);
     assert!(machine.now(Cpu(0)) > machine::Time::ZERO);
     held.push(first);
     // One page in use spoils the run that it is in; a page in a pageset does not.
     let request = Request::new(0, MigrateType::Movable, Placement::Bind(Node(1)));
-    let page = mm.alloc(&mut machine, Cpu(5), &request).unwrap();
-    let rest =
-        std::iter::from_fn(|| mm.alloc_contig(&mut machine, Cpu(0), GIGANTIC, Node(1))).collect::<Vec<_>>();
+    let page = mm.enter(&mut machine, Cpu(5)).alloc(&request).unwrap();
+    let rest = std::iter::from_fn(|| mm.enter(&mut machine, Cpu(0)).alloc_contig(GIGANTIC, Node(1)))
+        .collect::<Vec<_>>();
     assert!(rest.windows(2).all(|pair| pair[0] < pair[1]));
     assert!(rest.iter().all(|pfn| pfn >> GIGANTIC != page >> GIGANTIC));
     held.extend(rest);
     mm.validate((held.len() as u64) << GIGANTIC | 1);
-    mm.free(&mut machine, Cpu(5), page, 0);
-    let spoilt = mm.alloc_contig(&mut machine, Cpu(0), GIGANTIC, Node(1));
+    mm.enter(&mut machine, Cpu(5)).free(page, 0);
+    let spoilt = mm.enter(&mut machine, Cpu(0)).alloc_contig(GIGANTIC, Node(1));
     assert_eq!(spoilt, Some(page >> GIGANTIC << GIGANTIC));
     held.extend(spoilt);
     let freed = mm.counters().get(Event::Pgfree);
     for &pfn in &held {
-        mm.free_contig(&mut machine, Cpu(0), pfn, GIGANTIC);
+        mm.enter(&mut machine, Cpu(0)).free_contig(pfn, GIGANTIC);
     }
     assert_eq!(mm.counters().get(Event::Pgfree) - freed, (held.len() as u64) << GIGANTIC);
     mm.validate(0);

@@ -21,13 +21,13 @@ fn locked(host: &Host) -> Vec<u64> {
 
 fn mlock(host: &mut Host, pages: std::ops::Range<u64>) {
     let pages = host.start + pages.start..host.start + pages.end;
-    host.mm.mlock(&mut host.machine, CPU, host.process, pages).unwrap();
+    host.mm.enter(&mut host.machine, CPU).mlock(host.process, pages).unwrap();
     host.mm.validate(0);
 }
 
 fn munlock(host: &mut Host, pages: std::ops::Range<u64>) {
     let pages = host.start + pages.start..host.start + pages.end;
-    host.mm.munlock(&mut host.machine, CPU, host.process, pages);
+    host.mm.enter(&mut host.machine, CPU).munlock(host.process, pages);
     host.mm.validate(0);
 }
 
@@ -95,7 +95,7 @@ fn unlocking_or_unmapping_a_part_unlocks_the_folio() {
         match unmap {
             true => {
                 let page = host.start + 20;
-                host.mm.munmap(&mut host.machine, CPU, host.process, page..page + 1);
+                host.mm.enter(&mut host.machine, CPU).munmap(host.process, page..page + 1);
                 host.mm.validate(0);
             }
             false => munlock(&mut host, 20..21),
@@ -147,7 +147,7 @@ fn locked_huge_pages_are_not_split_for_their_zeroes() {
 fn a_child_has_nothing_locked() {
     let mut host = Host::new("mainline-6.12", "64K", 64, 4096, true);
     mlock(&mut host, 0..32);
-    let child = host.mm.fork_mm(&mut host.machine, CPU, host.process);
+    let child = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
     assert!(host.mm.mm(child).vmas.iter().all(|vma| !vma.flags.has(VmFlags::LOCKED)));
     // The copy is the parent's, and locked; the folio that it leaves behind is the child's, and not.
     host.touch(3, true);

@@ -178,7 +178,7 @@ impl Both {
             false => (Backing::Anonymous, VmFlags::PRIVATE),
         };
         let length = pages.end - pages.start;
-        self.mm.mmap_fixed(&mut self.machine, Cpu(0), space, pages.start, length, backing, flags);
+        self.mm.enter(&mut self.machine, Cpu(0)).mmap_fixed(space, pages.start, length, backing, flags);
         let area = Area {
             start: pages.start,
             end: pages.end,
@@ -199,7 +199,7 @@ impl Both {
             self.exit_task(task);
         }
         if let Some(space) = self.spaces[process].take() {
-            self.mm.exit_mm(&mut self.machine, Cpu(0), space);
+            self.mm.enter(&mut self.machine, Cpu(0)).exit_mm(space);
             self.ended.insert(space, std::mem::take(&mut self.model.processes[process].skipped));
         }
         self.model.exit(process);
@@ -223,7 +223,7 @@ impl Both {
             Step::Unmap { process: number, pages } => {
                 let process = process(number);
                 let Some(space) = self.spaces[process] else { return };
-                self.mm.munmap(&mut self.machine, Cpu(0), space, pages.clone());
+                self.mm.enter(&mut self.machine, Cpu(0)).munmap(space, pages.clone());
                 self.model.unmap(process, pages);
             }
             Step::Protect { process: number, pages, rights } => {
@@ -261,7 +261,7 @@ impl Both {
                 if mapped > MAPPED {
                     return;
                 }
-                let child = self.mm.fork_mm(&mut self.machine, Cpu(0), space);
+                let child = self.mm.enter(&mut self.machine, Cpu(0)).fork_mm(space);
                 let task = self.model.fork(parent, self.pid());
                 self.started(task, child);
             }
@@ -311,7 +311,7 @@ impl Both {
                 let now = Time::from_nanoseconds(self.model.now_ns);
                 (0..CPUS).for_each(|cpu| self.machine.wait_until(Cpu(cpu), Category::Program, now));
                 for cpu in (0..4).map(|next| (cpu + next) % 4) {
-                    self.mm.numa_tick(&mut self.machine, Cpu(cpu as u16));
+                    self.mm.enter(&mut self.machine, Cpu(cpu as u16)).numa_tick();
                     self.model.tick(cpu);
                 }
             }
@@ -331,14 +331,14 @@ impl Both {
             {
                 continue;
             }
-            self.mm.touch(&mut self.machine, Cpu(cpu as u16), space, page, write).unwrap();
+            self.mm.enter(&mut self.machine, Cpu(cpu as u16)).touch(space, page, write).unwrap();
             self.model.touch(cpu, page, write);
         }
     }
 
     /// Panics with what differs.
     fn check(&mut self) {
-        self.mm.lru_add_drain_all(&mut self.machine);
+        self.mm.enter(&mut self.machine, Cpu(0)).lru_add_drain_all();
         let counted = [
             Event::NumaPteUpdates,
             Event::NumaHintFaults,

@@ -50,7 +50,7 @@ fn start(variant: &str) -> Threads {
 
 impl Threads {
     fn touch(&mut self, cpu: u16, page: u64, write: bool) {
-        self.mm.touch(&mut self.machine, Cpu(cpu), self.space, self.start + page, write).unwrap();
+        self.mm.enter(&mut self.machine, Cpu(cpu)).touch(self.space, self.start + page, write).unwrap();
         let entry = self.mm.pte(self.space, self.start + page);
         assert!(entry.lets(write) || entry == Pte::ZERO && !write, "it can be used now");
     }
@@ -60,7 +60,7 @@ impl Threads {
         for other in 0..CPUS {
             self.machine.wait_until(Cpu(other), Category::Program, until);
         }
-        self.mm.numa_tick(&mut self.machine, Cpu(cpu));
+        self.mm.enter(&mut self.machine, Cpu(cpu)).numa_tick();
     }
 
     fn count(&self, event: Event) -> u64 {
@@ -123,7 +123,7 @@ proptest! {
         for &task in &threads.tasks {
             threads.mm.exit_task(task);
         }
-        threads.mm.exit_mm(&mut machine, Cpu(0), space);
+        threads.mm.enter(&mut machine, Cpu(0)).exit_mm(space);
         threads.mm.validate(0);
     }
 
@@ -150,7 +150,7 @@ proptest! {
                 let Threads { machine, mm, space, .. } = &mut swept;
                 let next = mm.sweep(machine, Cpu(cpu), *space, pages, true, &mut by_node);
                 if next == at {
-                    swept.mm.touch(&mut swept.machine, Cpu(cpu), swept.space, at, true).unwrap();
+                    swept.mm.enter(&mut swept.machine, Cpu(cpu)).touch(swept.space, at, true).unwrap();
                 }
                 at = next;
             }
@@ -196,13 +196,16 @@ fn a_fault_at_the_same_time_shows_who_shares_a_page() {
         let late = if earlier { hint_fault } else { hint_fault * 4 };
         threads.machine.charge(Cpu(1), Category::Program, late);
         let (space, page) = (threads.space, threads.start);
-        assert!(threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(1), space, page));
+        assert!(threads.mm.enter(&mut threads.machine, Cpu(1)).wait_for_hint_fault(space, page));
         assert_eq!(threads.count(Event::NumaHintFaults) - before, u64::from(earlier));
         assert_eq!(threads.mm.numa().tasks.group(threads.tasks[1]).is_some(), grouped);
         let record = threads.mm.mm(space).vmas.numab(page).expect("it was scanned");
         let bit = pid_bit(AccessingPids::TwoWindowsHashed, 101);
         assert_eq!(record.pids[1] & bit != 0, earlier, "the VMA is shown who touches it");
-        assert!(!threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(1), space, page), "it is over");
+        assert!(
+            !threads.mm.enter(&mut threads.machine, Cpu(1)).wait_for_hint_fault(space, page),
+            "it is over"
+        );
     }
 }
 
@@ -234,9 +237,9 @@ fn a_page_that_moves_is_found_where_a_turn_has_ended() {
         assert!(took > microsecond * 500 && took < microsecond * 900, "{took:?}");
         threads.machine.wait_until(Cpu(1), Category::Program, began + took + microsecond * later);
         let (space, page) = (threads.space, threads.start);
-        let waits = threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(1), space, page);
+        let waits = threads.mm.enter(&mut threads.machine, Cpu(1)).wait_for_hint_fault(space, page);
         assert_eq!(waits, found, "{before_the_end} {later}");
-        assert!(!threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(2), space, page), "its own");
+        assert!(!threads.mm.enter(&mut threads.machine, Cpu(2)).wait_for_hint_fault(space, page), "its own");
     }
 }
 
@@ -260,7 +263,7 @@ fn the_first_that_need_not_move_a_page_ends_the_faults_on_it() {
     for cpu in [3, 0, 1] {
         threads.machine.wait_until(Cpu(cpu), Category::Program, began);
         let (space, page) = (threads.space, threads.start);
-        assert!(threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(cpu), space, page));
+        assert!(threads.mm.enter(&mut threads.machine, Cpu(cpu)).wait_for_hint_fault(space, page));
     }
     assert_eq!(threads.count(Event::NumaHintFaults) - before.0, 2, "3 and 0");
     assert_eq!(threads.count(Event::NumaHintFaultsLocal) - before.1, 1, "0");
@@ -280,7 +283,7 @@ fn who_comes_while_a_huge_page_is_cleared_clears_one_as_well() {
         let began = threads.machine.now(Cpu(0));
         threads.touch(0, first - threads.start, true);
         let free = |threads: &mut Threads| {
-            threads.mm.drain_all_pages(&mut threads.machine, Cpu(0));
+            threads.mm.enter(&mut threads.machine, Cpu(0)).drain_all_pages();
             threads.mm.free_pages()
         };
         let before = (free(&mut threads), threads.count(Event::Pgfault));
@@ -291,8 +294,8 @@ fn who_comes_while_a_huge_page_is_cleared_clears_one_as_well() {
             mm.sweep(machine, Cpu(1), *space, first..first + 512, true, &mut by_node) - first
         };
         assert_eq!(sweep(machine, mm), if loses { 0 } else { 512 }, "{late}");
-        assert!(!mm.lose_huge_page(machine, Cpu(0), *space, first), "its own");
-        assert_eq!(mm.lose_huge_page(machine, Cpu(1), *space, first), loses, "{late}");
+        assert!(!mm.enter(machine, Cpu(0)).lose_huge_page(*space, first), "its own");
+        assert_eq!(mm.enter(machine, Cpu(1)).lose_huge_page(*space, first), loses, "{late}");
         let cleared = if loses { took } else { nanoseconds(0) };
         assert_eq!(machine.now(Cpu(1)), began + nanoseconds(late) + cleared, "{late}");
         assert_eq!(sweep(machine, mm), 512, "{late}");
@@ -327,7 +330,7 @@ fn what_was_tried_in_vain_counts_if_the_page_is_still_there() {
         let come = began + machine::Time::from_nanoseconds(late);
         threads.machine.wait_until(Cpu(3), Category::Program, come);
         let (space, page) = (threads.space, threads.start);
-        assert!(threads.mm.wait_for_hint_fault(&mut threads.machine, Cpu(3), space, page));
+        assert!(threads.mm.enter(&mut threads.machine, Cpu(3)).wait_for_hint_fault(space, page));
         assert_eq!(
             threads.count(Event::NumaHintFaults) - before,
             1,
@@ -365,7 +368,7 @@ fn migrated_huge_page(variant: &str, before: impl Fn(&mut Threads, Vpn)) -> (Thr
     threads.touch(0, first - threads.start, true);
     before(&mut threads, first);
     // A batch of this CPU must not keep it.
-    threads.mm.drain_all_pages(&mut threads.machine, Cpu(0));
+    threads.mm.enter(&mut threads.machine, Cpu(0)).drain_all_pages();
     for _ in 0..200 {
         threads.tick(2, 8);
         threads.touch(2, first - threads.start, true);
@@ -386,7 +389,8 @@ fn an_underused_huge_page_that_migrates_is_forgotten_before_7_1() {
             threads.mm.set("transparent_hugepage/khugepaged/max_ptes_none", "100").unwrap();
         });
         let request = Request::new(0, MigrateType::Unmovable, Placement::Bind(Node(1)));
-        let taken = std::iter::from_fn(|| threads.mm.alloc(&mut threads.machine, Cpu(2), &request)).count();
+        let taken =
+            std::iter::from_fn(|| threads.mm.enter(&mut threads.machine, Cpu(2)).alloc(&request)).count();
         threads.mm.validate(taken as u64);
         assert_eq!(threads.count(Event::ThpUnderusedSplitPage), split, "{variant}");
     }
@@ -399,7 +403,7 @@ fn a_huge_page_that_is_not_mapped_whole_is_split_to_migrate() {
     for variant in ["mainline-6.10", "mainline-6.12", "mainline-6.18", "mainline-7.2"] {
         let (threads, first) = migrated_huge_page(variant, |threads, first| {
             let Threads { machine, mm, space, .. } = threads;
-            mm.madvise_dontneed(machine, Cpu(0), *space, first + 100..first + 110);
+            mm.enter(machine, Cpu(0)).madvise_dontneed(*space, first + 100..first + 110);
         });
         assert_eq!(threads.count(Event::ThpDeferredSplitPage), 1, "{variant}");
         assert_eq!(threads.count(Event::ThpSplitPage), 1, "{variant}");
@@ -441,16 +445,16 @@ fn a_fork_starts_scanning_over_and_a_child_begins_where_the_parent_stopped() {
     let start = mm.mmap(space, PAGES, Backing::Anonymous, VmFlags::PRIVATE);
     mm.switch_task(&machine, Cpu(2), Some(task));
     for page in 0..PAGES {
-        mm.touch(&mut machine, Cpu(0), space, start + page, true).unwrap();
+        mm.enter(&mut machine, Cpu(0)).touch(space, start + page, true).unwrap();
     }
     while mm.mm(space).numa_scan.scan_seq == 0 || mm.mm(space).numa_scan.scan_offset == 0 {
         let until = machine.now(Cpu(2)) + machine::Time::from_nanoseconds(4_000_000);
         machine.wait_until(Cpu(2), Category::Program, until);
-        mm.numa_tick(&mut machine, Cpu(2));
+        mm.enter(&mut machine, Cpu(2)).numa_tick();
         assert!(until < machine::Time::from_seconds(400.0), "{:?}", mm.mm(space).numa_scan);
     }
     let before = mm.mm(space).numa_scan;
-    let child = mm.fork_mm(&mut machine, Cpu(2), space);
+    let child = mm.enter(&mut machine, Cpu(2)).fork_mm(space);
     let (parent, child) = (mm.mm(space).numa_scan, mm.mm(child).numa_scan);
     assert_eq!((parent.scan_seq, child.scan_seq), (0, 0));
     assert_eq!((parent.scan_offset, child.scan_offset), (before.scan_offset, before.scan_offset));
@@ -470,7 +474,7 @@ fn what_is_done_for_a_process_of_one_thread_ends_with_the_second() {
         assert_eq!(threads.count(Event::NumaPteUpdates) > 0, users == 2, "all pages are on its node");
         let seq = threads.mm.mm(threads.space).numa_scan.scan_seq;
         assert!(seq > 0);
-        threads.mm.fork_mm(&mut threads.machine, Cpu(0), threads.space);
+        threads.mm.enter(&mut threads.machine, Cpu(0)).fork_mm(threads.space);
         let after = threads.mm.mm(threads.space).numa_scan.scan_seq;
         assert_eq!(after, if users == 1 { 0 } else { seq });
     }
@@ -492,12 +496,12 @@ fn a_reader_of_proc_counts_as_a_second_thread() {
         assert_eq!(threads.count(Event::NumaPteUpdates) > 0, is_read, "all pages are on its node");
         let before = threads.mm.mm(space).numa_scan;
         assert!(before.scan_seq > 0);
-        let child = threads.mm.fork_mm(&mut threads.machine, Cpu(0), space);
+        let child = threads.mm.enter(&mut threads.machine, Cpu(0)).fork_mm(space);
         let [seq, of_child] = [space, child].map(|mm| threads.mm.mm(mm).numa_scan.scan_seq);
         assert_eq!([seq, of_child], [if is_read { before.scan_seq } else { 0 }; 2]);
         if is_read {
             threads.mm.mmput(space);
-            threads.mm.fork_mm(&mut threads.machine, Cpu(0), space);
+            threads.mm.enter(&mut threads.machine, Cpu(0)).fork_mm(space);
             assert_eq!(threads.mm.mm(space).numa_scan.scan_seq, 0, "it is gone");
         }
     }
@@ -510,7 +514,7 @@ fn a_store_in_place_after_a_fork_forgets_who_was_there() {
     for forks in [false, true] {
         let mut threads = start("r67");
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
-        threads.mm.lru_add_drain_all(&mut threads.machine);
+        threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
         let (space, start) = (threads.space, threads.start);
         // A thread of the other node has it come, and is the last one there.
         let hide = |threads: &mut Threads| {
@@ -521,10 +525,10 @@ fn a_store_in_place_after_a_fork_forgets_who_was_there() {
         hide(&mut threads);
         threads.touch(2, 0, false);
         assert_eq!(threads.mm.pages_by_node(space, start..start + 1), [0, 1]);
-        threads.mm.lru_add_drain_all(&mut threads.machine);
+        threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
         if forks {
-            let child = threads.mm.fork_mm(&mut threads.machine, Cpu(2), space);
-            threads.mm.exit_mm(&mut threads.machine, Cpu(2), child);
+            let child = threads.mm.enter(&mut threads.machine, Cpu(2)).fork_mm(space);
+            threads.mm.enter(&mut threads.machine, Cpu(2)).exit_mm(child);
             threads.touch(2, 0, true);
         }
         hide(&mut threads);
@@ -546,13 +550,13 @@ fn private_pages_of_files_are_scanned_from_6_10_on() {
         let first = threads.mm.mmap(space, 64, Backing::File(file, 0), flags);
         for page in first..first + 64 {
             if let Ok(Touch::ReadFile(id)) =
-                threads.mm.touch(&mut threads.machine, Cpu(0), space, page, false)
+                threads.mm.enter(&mut threads.machine, Cpu(0)).touch(space, page, false)
             {
                 threads.mm.end_read(id);
-                threads.mm.touch(&mut threads.machine, Cpu(0), space, page, false).unwrap();
+                threads.mm.enter(&mut threads.machine, Cpu(0)).touch(space, page, false).unwrap();
             }
         }
-        threads.mm.lru_add_drain_all(&mut threads.machine);
+        threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
         (0..20).for_each(|_| threads.tick(2, 8));
         let hidden = (first..first + 64).filter(|&page| threads.mm.pte(space, page).has(Pte::PROT_NONE));
         assert_eq!(hidden.count(), if scanned { 64 } else { 0 }, "{variant}, shared: {shared}");
@@ -581,20 +585,20 @@ fn code_that_is_shared_stays_where_it_is() {
         for (space, first) in spaces {
             for page in first..first + 64 {
                 while let Ok(Touch::ReadFile(id)) =
-                    threads.mm.touch(&mut threads.machine, Cpu(0), space, page, false)
+                    threads.mm.enter(&mut threads.machine, Cpu(0)).touch(space, page, false)
                 {
                     threads.mm.end_read(id);
                 }
             }
         }
-        threads.mm.lru_add_drain_all(&mut threads.machine);
+        threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
         while !threads.mm.pte(space, first).has(Pte::PROT_NONE) {
             threads.tick(2, 8);
         }
         if dirtied {
-            threads.mm.touch(&mut threads.machine, Cpu(0), other, again, true).unwrap();
+            threads.mm.enter(&mut threads.machine, Cpu(0)).touch(other, again, true).unwrap();
         }
-        threads.mm.touch(&mut threads.machine, Cpu(2), space, first, false).unwrap();
+        threads.mm.enter(&mut threads.machine, Cpu(2)).touch(space, first, false).unwrap();
         let moved = threads.count(Event::NumaPagesMigrated);
         let of = format!("may be executed: {may_execute}, shared: {shared}, dirtied: {dirtied}");
         assert_eq!(moved, u64::from(follows), "{of}");
@@ -670,14 +674,14 @@ fn who_touched_shared_memory_is_known_of_each_process() {
     let [(user, start), (idle, _)] = [0, 2].map(&mut process);
     for round in 0..200u64 {
         for page in start..start + 64 {
-            if let Ok(Touch::ReadFile(id)) = mm.touch(&mut machine, Cpu(0), user, page, false) {
+            if let Ok(Touch::ReadFile(id)) = mm.enter(&mut machine, Cpu(0)).touch(user, page, false) {
                 mm.end_read(id);
-                mm.touch(&mut machine, Cpu(0), user, page, false).unwrap();
+                mm.enter(&mut machine, Cpu(0)).touch(user, page, false).unwrap();
             }
         }
         let until = machine::Time::from_nanoseconds(8_000_000 * (round + 1));
         (0..CPUS).for_each(|cpu| machine.wait_until(Cpu(cpu), Category::Program, until));
-        [0, 2].iter().for_each(|&cpu| mm.numa_tick(&mut machine, Cpu(cpu)));
+        [0, 2].iter().for_each(|&cpu| mm.enter(&mut machine, Cpu(cpu)).numa_tick());
     }
     let inactive = |space| {
         let areas = mm.numa().heat().iter().filter(|&(mm, ..)| mm == space);
@@ -700,7 +704,7 @@ fn whose_tick_is_first_decides_who_scans_and_nothing_else() {
             let until = machine::Time::from_nanoseconds(8_000_000 * round);
             (0..CPUS).for_each(|cpu| threads.machine.wait_until(Cpu(cpu), Category::Program, until));
             let before = threads.count(Event::NumaScanPasses);
-            order.iter().for_each(|&cpu| threads.mm.numa_tick(&mut threads.machine, Cpu(cpu)));
+            order.iter().for_each(|&cpu| threads.mm.enter(&mut threads.machine, Cpu(cpu)).numa_tick());
             assert!(threads.count(Event::NumaScanPasses) - before <= 1, "one of them");
             let of = |(.., heat): (MmId, u64, &VmaHeat)| heat.threads().map(|(task, _)| task).next();
             first = first.or_else(|| threads.mm.numa().heat().iter().find_map(of));
@@ -737,7 +741,7 @@ fn every_reason_to_skip_a_vma_is_met() {
     threads.mm.mprotect(threads.space, guard..guard + 8, VmFlags::default());
     let others = threads.mm.mmap(threads.space, 8, Backing::Anonymous, rights);
     for page in others..others + 8 {
-        threads.mm.touch(&mut threads.machine, Cpu(0), threads.space, page, true).unwrap();
+        threads.mm.enter(&mut threads.machine, Cpu(0)).touch(threads.space, page, true).unwrap();
     }
     let count = |threads: &Threads, reason| threads.count(SkipReason::event(reason));
     for round in 0..400u64 {
@@ -903,7 +907,7 @@ fn a_fork_of_several_threads_goes_on_being_scanned() {
         threads.tick(2, 8);
     }
     let before = threads.mm.mm(threads.space).numa_scan;
-    let child = threads.mm.fork_mm(&mut threads.machine, Cpu(2), threads.space);
+    let child = threads.mm.enter(&mut threads.machine, Cpu(2)).fork_mm(threads.space);
     assert_eq!(threads.mm.mm(threads.space).numa_scan, before);
     assert_eq!(threads.mm.mm(child).numa_scan, before, "a copy of the parent's");
 }
@@ -959,7 +963,7 @@ fn a_large_folio_is_one_fault_and_all_of_its_pages() {
         }
         // One folio on the first node, and nothing else.
         threads.touch(0, 0, true);
-        threads.mm.lru_add_drain_all(&mut threads.machine);
+        threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
         let (space, area) = (threads.space, threads.start..threads.start + size);
         assert_eq!(threads.mm.pages_by_node(space, threads.start..threads.start + PAGES), [size, 0]);
         hide(&mut threads, 0);
@@ -993,7 +997,7 @@ fn a_page_stays_if_its_node_would_fall_to_the_high_watermark() {
                 threads.mm.set(name, value).unwrap();
             }
             threads.touch(0, 0, true);
-            threads.mm.lru_add_drain_all(&mut threads.machine);
+            threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
             hide(&mut threads, 0);
             let zone = threads.mm.zones().len() - 1;
             let left = |mm: &MemoryManager| {
@@ -1023,10 +1027,10 @@ fn take_until(threads: &mut Threads, left: impl Fn(&MemoryManager) -> i64) {
     let (mm, machine) = (&mut threads.mm, &mut threads.machine);
     for order in (0..=10).rev() {
         let request = Request::new(order, MigrateType::Unmovable, Placement::Bind(Node(1)));
-        while left(mm) >= 1 << order && mm.alloc(machine, Cpu(2), &request).is_some() {
-            mm.drain_all_pages(machine, Cpu(2));
+        while left(mm) >= 1 << order && mm.enter(machine, Cpu(2)).alloc(&request).is_some() {
+            mm.enter(machine, Cpu(2)).drain_all_pages();
             (0..CPUS).for_each(|cpu| {
-                mm.vmstat_update(machine, Cpu(cpu));
+                mm.enter(machine, Cpu(cpu)).vmstat_update();
             });
         }
     }
@@ -1041,10 +1045,10 @@ fn large_folios_mapped_by_entries_count_from_6_10_on() {
         let mut threads = start(variant);
         threads.mm.set("transparent_hugepage/enabled", "always").unwrap();
         threads.touch(0, 0, true);
-        threads.mm.lru_add_drain_all(&mut threads.machine);
+        threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
         hide(&mut threads, 0);
         let (space, start) = (threads.space, threads.start);
-        threads.mm.munmap(&mut threads.machine, Cpu(0), space, start + 256..start + 512);
+        threads.mm.enter(&mut threads.machine, Cpu(0)).munmap(space, start + 256..start + 512);
         let rest = start..start + 256;
         assert!(
             rest.clone().all(|page| !threads.mm.pte(space, page).lets(false)),
@@ -1080,7 +1084,7 @@ fn huge_pages_are_asked_for_sharers_from_7_2_on() {
         }
         threads.touch(0, 0, true);
         if shared {
-            threads.mm.fork_mm(&mut threads.machine, Cpu(0), space);
+            threads.mm.enter(&mut threads.machine, Cpu(0)).fork_mm(space);
         }
         (0..100).for_each(|_| threads.tick(if alone { 0 } else { 2 }, 8));
         assert!(threads.count(Event::NumaScanPasses) > 0);
@@ -1115,7 +1119,7 @@ fn a_sweep_knows_each_of_many_nodes() {
     let start = mm.mmap(space, 1024, Backing::Anonymous, VmFlags::PRIVATE).next_multiple_of(512);
     for page in 0..512 {
         let cpu = Cpu(page as u16 % u16::from(NODES));
-        mm.touch(&mut machine, cpu, space, start + page, true).unwrap();
+        mm.enter(&mut machine, cpu).touch(space, start + page, true).unwrap();
     }
     let expected = mm.pages_by_node(space, start..start + 512);
     assert!(expected.iter().all(|&pages| pages == 25 || pages == 26), "{expected:?}");
@@ -1138,7 +1142,7 @@ fn scan_until_hidden(machine: &mut Machine<Category>, mm: &mut MemoryManager, sp
         for cpu in machine.topology.all_cpus() {
             machine.wait_until(cpu, Category::Program, until);
         }
-        mm.numa_tick(machine, Cpu(0));
+        mm.enter(machine, Cpu(0)).numa_tick();
     }
     panic!("page {page} is never scanned");
 }
@@ -1169,7 +1173,7 @@ fn each_fast_node_has_a_promotion_rate_of_its_own() {
     let policy = Mempolicy { mode, migrate_on_fault: true, migrate_on_referencing_node: false };
     mm.mbind(space, start..start + 1024, Some(policy));
     for page in start..start + 1024 {
-        mm.touch(&mut machine, Cpu(0), space, page, true).unwrap();
+        mm.enter(&mut machine, Cpu(0)).touch(space, page, true).unwrap();
     }
     mm.mbind(space, start..start + 1024, None);
     assert_eq!(mm.pages_by_node(space, start..start + 1024), [0, 0, 1024]);
@@ -1177,7 +1181,7 @@ fn each_fast_node_has_a_promotion_rate_of_its_own() {
     // 1 MiB a second is 256 pages, for each of the nodes that pages go to.
     for (cpu, pages) in [(0, start..start + 400), (1, start + 400..start + 600)] {
         for page in pages.clone() {
-            mm.touch(&mut machine, Cpu(cpu), space, page, false).unwrap();
+            mm.enter(&mut machine, Cpu(cpu)).touch(space, page, false).unwrap();
         }
         let promoted = mm.pages_by_node(space, pages)[usize::from(cpu)];
         let expected = if cpu == 0 { 255..=256 } else { 200..=200 };
@@ -1195,14 +1199,14 @@ fn a_promotion_without_room_wakes_the_kswapd_of_its_node_only() {
     let start = mm.mmap(space, 9000, Backing::Anonymous, VmFlags::PRIVATE);
     let mut next = start;
     while mm.zones().iter().any(|zone| zone.free_pages() > zone.wmark(Mark::High) as i64) {
-        mm.touch(&mut machine, Cpu(0), space, next, true).unwrap();
+        mm.enter(&mut machine, Cpu(0)).touch(space, next, true).unwrap();
         next += 1;
     }
     let slow = (start..next).find(|&page| mm.pages_by_node(space, page..page + 1)[1] == 1).unwrap();
     scan_until_hidden(&mut machine, &mut mm, space, slow);
     let asked = |mm: &mut MemoryManager| [0, 1].map(|node| mm.start_kswapd(Node(node)).is_some());
     asked(&mut mm);
-    mm.touch(&mut machine, Cpu(0), space, slow, false).unwrap();
+    mm.enter(&mut machine, Cpu(0)).touch(space, slow, false).unwrap();
     assert_eq!(asked(&mut mm), [true, false]);
     assert_eq!(mm.pages_by_node(space, slow..slow + 1), [0, 1]);
 }

@@ -54,13 +54,13 @@ impl Process {
     fn map(&mut self, pages: &Range<Vpn>, flags: VmFlags) {
         let Process { machine, mm, space } = self;
         let length = pages.end - pages.start;
-        mm.mmap_fixed(machine, Cpu(0), *space, FIRST + pages.start, length, Backing::Anonymous, flags);
+        mm.enter(machine, Cpu(0)).mmap_fixed(*space, FIRST + pages.start, length, Backing::Anonymous, flags);
     }
 
     fn tick(&mut self) {
         let later = self.machine.now(Cpu(0)) + Time::from_nanoseconds(8_000_000);
         self.machine.wait_until(Cpu(0), Category::Program, later);
-        self.mm.numa_tick(&mut self.machine, Cpu(0));
+        self.mm.enter(&mut self.machine, Cpu(0)).numa_tick();
     }
 
     /// When the area was to be scanned first: which tells records apart.
@@ -86,7 +86,7 @@ const CHANGES: [(&str, Call); 5] = [
         process.mm.mbind(process.space, pages, Some(policy));
     }),
     ("mlock", |process, pages| {
-        process.mm.mlock(&mut process.machine, Cpu(0), process.space, pages).unwrap();
+        process.mm.enter(&mut process.machine, Cpu(0)).mlock(process.space, pages).unwrap();
     }),
     ("userfaultfd", |process, pages| process.mm.userfaultfd_register(process.space, pages)),
 ];
@@ -135,7 +135,7 @@ fn what_munmap_leaves_is_new_but_for_the_start_until_6_5() {
             let mut process = Process::with(variant, &[(0..30, VmFlags::PRIVATE)]);
             let record = process.record(0);
             let Process { machine, mm, space } = &mut process;
-            mm.munmap(machine, Cpu(0), *space, FIRST + part.start..FIRST + part.end);
+            mm.enter(machine, Cpu(0)).munmap(*space, FIRST + part.start..FIRST + part.end);
             let expected: Vec<_> =
                 expected.into_iter().map(|(pages, has)| (pages, record.filter(|_| has))).collect();
             assert_eq!(process.records(), expected, "{part:?} in {variant}");
@@ -169,12 +169,12 @@ fn neither_fork_nor_exec_hands_anything_on() {
     let mut process = Process::with("y612", &[(0..30, VmFlags::PRIVATE)]);
     let record = process.record(0);
     let Process { machine, mm, space } = &mut process;
-    let child = mm.fork_mm(machine, Cpu(0), *space);
+    let child = mm.enter(machine, Cpu(0)).fork_mm(*space);
     assert!(mm.mm(child).vmas.numab(FIRST).is_none());
     assert_eq!(process.records(), [(0..30, record)]);
     let Process { machine, mm, space } = &mut process;
-    mm.exit_mm(machine, Cpu(0), *space);
+    mm.enter(machine, Cpu(0)).exit_mm(*space);
     let program = mm.create_mm(Memcg::ROOT);
-    mm.mmap_fixed(machine, Cpu(0), program, FIRST, 30, Backing::Anonymous, VmFlags::PRIVATE);
+    mm.enter(machine, Cpu(0)).mmap_fixed(program, FIRST, 30, Backing::Anonymous, VmFlags::PRIVATE);
     assert!(mm.mm(program).vmas.numab(FIRST).is_none());
 }

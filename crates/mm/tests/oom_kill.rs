@@ -19,13 +19,13 @@ fn fill(min_ttl_ms: &str) -> (Option<MmId>, MmId) {
         let process = mm.create_mm(Memcg::ROOT);
         let start = mm.mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
         for page in start..start + pages {
-            mm.touch(&mut machine, Cpu(0), process, page, true).unwrap();
+            mm.enter(&mut machine, Cpu(0)).touch(process, page, true).unwrap();
         }
         process
     });
     let file = mm.open_file();
     for index in 0..20_000 {
-        match mm.read_page(&mut machine, Cpu(0), Memcg::ROOT, file, index, false) {
+        match mm.enter(&mut machine, Cpu(0)).read_page(Memcg::ROOT, file, index, false) {
             Ok(Read::Miss(id)) => mm.end_read(id),
             Ok(Read::Hit(_)) => {}
             Err(_) => break,
@@ -33,7 +33,7 @@ fn fill(min_ttl_ms: &str) -> (Option<MmId>, MmId) {
         machine.charge(Cpu(0), mm::Category::Program, Time::from_nanoseconds(20_000));
         for node in 0..2 {
             if let Some(mut kswapd) = mm.start_kswapd(Node(node)) {
-                while kswapd.step(&mut mm, &mut machine, Cpu(0)) {}
+                while kswapd.step(&mut mm.enter(&mut machine, Cpu(0))) {}
             }
         }
         if let Some(kill) = mm.take_oom_kill() {
@@ -66,7 +66,7 @@ fn killed(pages: [u64; 3], limits: [Option<u64>; 3], oom_group: [bool; 3]) -> (O
         let process = mm.create_mm(groups[number]);
         let start = mm.mmap(process, pages[number], Backing::Anonymous, VmFlags::PRIVATE);
         for page in start..start + pages[number] {
-            mm.touch(&mut machine, Cpu(0), process, page, true).unwrap();
+            mm.enter(&mut machine, Cpu(0)).touch(process, page, true).unwrap();
         }
         process
     });

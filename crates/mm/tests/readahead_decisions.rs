@@ -234,7 +234,7 @@ impl Host {
         let mut request = mm.begin_read(Memcg::ROOT, descriptors[descriptor], index, pages);
         let (mut requests, mut folios): (Vec<Vec<u32>>, Vec<FolioId>) = (Vec::new(), Vec::new());
         let mut at = index;
-        while let Some(read) = mm.read_next(machine, Cpu(0), &mut request).unwrap() {
+        while let Some(read) = mm.enter(machine, Cpu(0)).read_next(&mut request).unwrap() {
             let (Read::Hit(id) | Read::Miss(id)) = read;
             let first = mm.page_of_folio(id).1;
             assert!((first..first + (1 << mm.folio_order(id))).contains(&at));
@@ -301,7 +301,7 @@ fn reads_of_one_folio_are_one_use() {
     let mut host = host("base", &[Advice::Normal, Advice::Normal], true);
     host.mm.set("lru_gen/enabled", "0").unwrap();
     let active = |host: &mut Host| {
-        host.mm.lru_add_drain_all(&mut host.machine);
+        host.mm.enter(&mut host.machine, Cpu(0)).lru_add_drain_all();
         host.mm.nr_lru()[LruList::ActiveFile as usize]
     };
     // Pages 4 to 7 come as one folio, which has the marker.
@@ -321,7 +321,7 @@ fn touch(host: &mut Host, mapping: (MmId, Vpn), pages: impl Iterator<Item = u32>
     let mut folios = Vec::new();
     let mut came = Vec::new();
     for page in pages {
-        mm.touch(machine, Cpu(0), mapping.0, mapping.1 + u64::from(page), false).unwrap();
+        mm.enter(machine, Cpu(0)).touch(mapping.0, mapping.1 + u64::from(page), false).unwrap();
         while mm.take_submitted_read(&mut folios) {
             came.push((page, folios.iter().map(|&id| mm.page_of_folio(id).1).collect()));
             folios.drain(..).for_each(|id| mm.end_read(id));
@@ -339,7 +339,7 @@ fn faults_read_around_and_behind_as_they_are_advised() {
         let start = host.mm.mmap(mm, FILE_PAGES.into(), Backing::File(file, 0), VmFlags::READ);
         host.mm.madvise(mm, start..start + u64::from(FILE_PAGES), advice);
         // Alone until it is known through what.
-        host.mm.touch(&mut host.machine, Cpu(0), mm, start + 599, false).unwrap();
+        host.mm.enter(&mut host.machine, Cpu(0)).touch(mm, start + 599, false).unwrap();
         assert!(host.mm.files().nr_folios() == 1 && !host.mm.take_submitted_read(&mut Vec::new()));
         host.mm.map_through(open);
         (host, (mm, start))
@@ -460,7 +460,7 @@ proptest! {
             let mut request = host.mm.begin_read(group, host.descriptors[descriptor], index, pages);
             let mut at = index;
             while let Ok(Some(Read::Hit(id) | Read::Miss(id))) =
-                host.mm.read_next(&mut host.machine, Cpu(0), &mut request)
+                host.mm.enter(&mut host.machine, Cpu(0)).read_next(&mut request)
             {
                 let first = host.mm.page_of_folio(id).1;
                 let pages = 1 << host.mm.folio_order(id);

@@ -77,11 +77,11 @@ proptest! {
         // Pages that are read ahead are locked until they are there; their processes' end would leave them to reclaim.
         host.mm.end_swap_reads();
         for process in host.processes.drain(..) {
-            host.mm.exit_mm(&mut host.machine, Cpu(0), process);
+            host.mm.enter(&mut host.machine, Cpu(0)).exit_mm(process);
         }
         host.writes.extend(host.mm.take_submitted_writes());
         for id in std::mem::take(&mut host.writes) {
-            host.mm.end_write(&mut host.machine, Cpu(1), id);
+            host.mm.enter(&mut host.machine, Cpu(1)).end_write(id);
         }
         host.mm.validate(host.held.len() as u64);
         prop_assert_eq!(host.mm.swap().used(), 0, "swap after all processes are gone");
@@ -197,12 +197,15 @@ fn accesses_without_recency_keep_no_page() {
         }
         let mut faults = 0;
         for page in 1..3000 {
-            if let Touch::ReadFile(id) = mm.touch(&mut machine, Cpu(0), process, page_0, false).unwrap() {
+            if let Touch::ReadFile(id) = mm.enter(&mut machine, Cpu(0)).touch(process, page_0, false).unwrap()
+            {
                 faults += 1;
                 mm.end_read(id);
             }
             // A scan of the rest.
-            if let Read::Miss(id) = mm.read_page(&mut machine, Cpu(0), memcg, file, page, false).unwrap() {
+            if let Read::Miss(id) =
+                mm.enter(&mut machine, Cpu(0)).read_page(memcg, file, page, false).unwrap()
+            {
                 mm.end_read(id);
             }
         }
@@ -219,7 +222,7 @@ fn read_pages(
     pages: std::ops::Range<u32>,
 ) {
     for page in pages {
-        if let Read::Miss(id) = mm.read_page(machine, Cpu(0), memcg, file, page, false).unwrap() {
+        if let Read::Miss(id) = mm.enter(machine, Cpu(0)).read_page(memcg, file, page, false).unwrap() {
             mm.end_read(id);
         }
     }
@@ -365,11 +368,11 @@ fn a_fault_that_reads_is_a_major_one_whatever_comes_of_it() {
         let start = mm.mmap(parent, 600, Backing::Anonymous, VmFlags::PRIVATE);
         let mut pages = start..start + 600;
         // Until swap is full as well.
-        while mm.touch(&mut machine, Cpu(0), parent, pages.next().unwrap(), true).is_ok() {}
-        let child = mm.fork_mm(&mut machine, Cpu(0), parent);
+        while mm.enter(&mut machine, Cpu(0)).touch(parent, pages.next().unwrap(), true).is_ok() {}
+        let child = mm.enter(&mut machine, Cpu(0)).fork_mm(parent);
         let page = (start..).find(|&page| mm.pte(child, page).folio().is_none()).unwrap();
         mm.memcg_mut(memcg).max = mm.memcg(memcg).current + 1;
-        assert!(mm.touch(&mut machine, Cpu(0), child, page, true).is_err(), "{}", variant.name);
+        assert!(mm.enter(&mut machine, Cpu(0)).touch(child, page, true).is_err(), "{}", variant.name);
         let counted = [Event::Pswpin, Event::Pgmajfault].map(|event| mm.counters().get(event));
         assert_eq!(counted, [1, 1], "{}", variant.name);
     }

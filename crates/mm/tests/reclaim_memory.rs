@@ -44,7 +44,7 @@ fn boot(variant: &str) -> (Machine<Category>, MemoryManager) {
 }
 
 fn read(machine: &mut Machine<Category>, mm: &mut MemoryManager, memcg: Memcg, file: FileId, page: u32) {
-    if let Ok(Read::Miss(id)) = mm.read_page(machine, Cpu(0), memcg, file, page, false) {
+    if let Ok(Read::Miss(id)) = mm.enter(machine, Cpu(0)).read_page(memcg, file, page, false) {
         mm.end_read(id);
     }
 }
@@ -70,7 +70,7 @@ fn bytes_of(variant: &str) {
     let request = Request::new(0, MigrateType::Movable, Placement::Local);
     let of_allocator = allocated(|| {
         for _ in 0..RESIDENT {
-            mm.alloc(&mut machine, Cpu(0), &request).unwrap();
+            mm.enter(&mut machine, Cpu(0)).alloc(&request).unwrap();
         }
     });
 
@@ -107,7 +107,7 @@ fn bytes_of_page_tables() {
     let start = mm.mmap(space, pages + 512, Backing::Anonymous, VmFlags::PRIVATE).next_multiple_of(512);
     let tables = allocated(|| {
         (start..start + pages).for_each(|page| {
-            mm.touch(&mut machine, Cpu(0), space, page, false).unwrap();
+            mm.enter(&mut machine, Cpu(0)).touch(space, page, false).unwrap();
         });
     });
     assert!((start..start + pages).all(|page| mm.pte(space, page) == Pte::ZERO));

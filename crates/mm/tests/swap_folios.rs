@@ -27,7 +27,7 @@ fn there_and_back(variant: &str) -> [i64; 4] {
         host.store_to_all();
         assert_eq!(host.count(Event::Pswpin), 64, "each page comes back once");
         counts[2 + usize::from(!zram)] = host.stat(4, MthpStat::Swpin);
-        host.mm.exit_mm(&mut host.machine, CPU, host.process);
+        host.mm.enter(&mut host.machine, CPU).exit_mm(host.process);
         host.mm.validate(0);
         assert_eq!((host.mm.swap().used(), host.stat(4, MthpStat::NrAnon)), (0, 0));
     }
@@ -69,13 +69,13 @@ fn without_a_row_of_entries_folios_are_split() {
     for page in (0..512).step_by(2) {
         host.touch(page, true);
         let pages = host.start + page..host.start + page + 1;
-        host.mm.madvise_dontneed(&mut host.machine, CPU, host.process, pages);
+        host.mm.enter(&mut host.machine, CPU).madvise_dontneed(host.process, pages);
     }
     assert_eq!(host.mm.swap().free(), 256);
     host.mm.set("transparent_hugepage/hugepages-64kB/enabled", "always").unwrap();
     let more = host.mm.mmap(host.process, 64, Backing::Anonymous, VmFlags::PRIVATE);
     for page in more..more + 64 {
-        host.mm.touch(&mut host.machine, CPU, host.process, page, true).unwrap();
+        host.mm.enter(&mut host.machine, CPU).touch(host.process, page, true).unwrap();
     }
     assert_eq!(host.stat(4, MthpStat::NrAnon), 4);
     host.swap_out();
@@ -92,7 +92,7 @@ fn large_folios_get_fewer() {
         assert_eq!(host.large(), 512);
         for cycle in 0..6 {
             let pages = host.start + 37 * cycle..host.start + 37 * cycle + 3;
-            host.mm.madvise_dontneed(&mut host.machine, CPU, host.process, pages);
+            host.mm.enter(&mut host.machine, CPU).madvise_dontneed(host.process, pages);
             host.swap_out();
             host.store_to_all();
             assert!(host.large() < 512, "{variant}, cycle {cycle}");
@@ -103,7 +103,7 @@ fn large_folios_get_fewer() {
 /// Has all pages mapped for stores, and stores nothing.
 fn populate(host: &mut Host) {
     for page in host.start..host.start + host.pages {
-        host.mm.populate(&mut host.machine, CPU, host.process, page).unwrap();
+        host.mm.enter(&mut host.machine, CPU).populate(host.process, page).unwrap();
     }
 }
 
@@ -150,7 +150,7 @@ fn zeroes_are_neither_written_nor_read() {
         host.swap_out();
         host.touch(40, false);
         assert!(read_from_swap(&mut host) > 0, "{variant}");
-        host.mm.exit_mm(&mut host.machine, CPU, host.process);
+        host.mm.enter(&mut host.machine, CPU).exit_mm(host.process);
         host.mm.validate(0);
     }
 }
@@ -225,7 +225,7 @@ fn huge_pages_take_whole_clusters() {
             if whole == 0 {
                 // A single entry of another page has the cluster.
                 let other = host.mm.mmap(host.process, 1, Backing::Anonymous, VmFlags::PRIVATE);
-                host.mm.touch(&mut host.machine, CPU, host.process, other, true).unwrap();
+                host.mm.enter(&mut host.machine, CPU).touch(host.process, other, true).unwrap();
                 host.swap_out();
             }
             host.store_to_all();

@@ -45,7 +45,7 @@ impl Host {
         host.process = process;
         host.store(process, START, PAGES);
         host.swap_out();
-        host.mm.exit_mm(&mut host.machine, CPU, other);
+        host.mm.enter(&mut host.machine, CPU).exit_mm(other);
         let entry = |page| host.mm.pte(process, START + page).swap_entry();
         let first = entry(0).expect("it is swapped out");
         let in_order = (0..PAGES).all(|page| entry(page) == Some(page as u32 + first));
@@ -54,9 +54,9 @@ impl Host {
 
     fn store(&mut self, process: MmId, start: Vpn, pages: u64) {
         let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
-        self.mm.mmap_fixed(&mut self.machine, CPU, process, start, pages, backing, flags);
+        self.mm.enter(&mut self.machine, CPU).mmap_fixed(process, start, pages, backing, flags);
         for page in start..start + pages {
-            self.mm.touch(&mut self.machine, CPU, process, page, true).unwrap();
+            self.mm.enter(&mut self.machine, CPU).touch(process, page, true).unwrap();
         }
     }
 
@@ -66,18 +66,18 @@ impl Host {
         let other = self.mm.create_mm(self.memcg);
         let start = self.mm.mmap(other, 160, Backing::Anonymous, VmFlags::PRIVATE);
         for page in start..start + 160 {
-            let _ = self.mm.touch(&mut self.machine, CPU, other, page, true);
+            let _ = self.mm.enter(&mut self.machine, CPU).touch(other, page, true);
             for id in self.mm.take_submitted_writes() {
-                self.mm.end_write(&mut self.machine, CPU, id);
+                self.mm.enter(&mut self.machine, CPU).end_write(id);
             }
         }
-        self.mm.exit_mm(&mut self.machine, CPU, other);
+        self.mm.enter(&mut self.machine, CPU).exit_mm(other);
         self.mm.memcg_mut(self.memcg).max = u64::MAX;
         self.mm.validate(0);
     }
 
     fn load(&mut self, page: u64) -> Touch {
-        self.mm.touch(&mut self.machine, CPU, self.process, START + page, false).unwrap()
+        self.mm.enter(&mut self.machine, CPU).touch(self.process, START + page, false).unwrap()
     }
 
     /// The requests that wait for the disk.
@@ -148,7 +148,7 @@ fn what_lies_together_is_one_request() {
 fn what_is_read_for_nobody_comes_free() {
     let mut host = Host::new(true);
     host.load(100);
-    host.mm.exit_mm(&mut host.machine, CPU, host.process);
+    host.mm.enter(&mut host.machine, CPU).exit_mm(host.process);
     host.mm.validate(0);
     assert_eq!(host.mm.swap().used(), 7, "what is read ahead is still under way");
     host.mm.end_swap_reads();

@@ -34,12 +34,12 @@ impl Host {
         let process = mm.create_mm(memcg);
         let file = Backing::File(mm.open_file(), 0);
         let start = mm.mmap(process, ANON, Backing::Anonymous, VmFlags::PRIVATE);
-        mm.mmap_fixed(&mut machine, CPU, process, start + ANON, PAGES - ANON, file, VmFlags::PRIVATE);
+        mm.enter(&mut machine, CPU).mmap_fixed(process, start + ANON, PAGES - ANON, file, VmFlags::PRIVATE);
         Host { machine, mm, process, start }
     }
 
     fn touch(&mut self, page: u64, write: bool) {
-        let touch = self.mm.touch(&mut self.machine, CPU, self.process, self.start + page, write);
+        let touch = self.mm.enter(&mut self.machine, CPU).touch(self.process, self.start + page, write);
         if let Ok(Touch::ReadFile(id)) = touch {
             self.mm.end_read(id);
         }
@@ -48,7 +48,7 @@ impl Host {
 
     fn unmap(&mut self, pages: Range<u64>) -> u64 {
         let pages = self.start + pages.start..self.start + pages.end;
-        self.mm.madvise_dontneed(&mut self.machine, CPU, self.process, pages).pages()
+        self.mm.enter(&mut self.machine, CPU).madvise_dontneed(self.process, pages).pages()
     }
 
     /// What is free, where, what was counted, and how late it is; and which pages come next.
@@ -60,7 +60,7 @@ impl Host {
             of_cpu.flat_map(|p| (0..NR_PCP_LISTS).map(|index| p.list(index).iter().copied().collect()));
         let lists = lists.collect();
         let request = Request::new(0, MigrateType::Movable, Placement::Local);
-        let next = (0..500).map_while(|_| self.mm.alloc(&mut self.machine, CPU, &request)).collect();
+        let next = (0..500).map_while(|_| self.mm.enter(&mut self.machine, CPU).alloc(&request)).collect();
         (counters, now, lists, next)
     }
 }
@@ -82,10 +82,10 @@ proptest! {
             if number == half {
                 if let Some(page) = locked {
                     let pages = host.start + page..host.start + (page + 20).min(ANON);
-                    _ = host.mm.mlock(&mut host.machine, CPU, host.process, pages);
+                    _ = host.mm.enter(&mut host.machine, CPU).mlock(host.process, pages);
                 }
                 if child {
-                    host.mm.fork_mm(&mut host.machine, CPU, host.process);
+                    host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
                 }
             }
             host.touch(page, write);

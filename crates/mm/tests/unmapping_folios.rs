@@ -27,10 +27,10 @@ fn unmap(variant: &str, sizes: &str) -> f64 {
     let (pages, process) = (4096, host.process);
     let start = host.mm.mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
     for page in start..start + pages {
-        host.mm.touch(&mut host.machine, CPU, process, page, true).unwrap();
+        host.mm.enter(&mut host.machine, CPU).touch(process, page, true).unwrap();
     }
     let before = host.machine.now(CPU);
-    let unmapped = host.mm.munmap(&mut host.machine, CPU, process, start..start + pages);
+    let unmapped = host.mm.enter(&mut host.machine, CPU).munmap(process, start..start + pages);
     assert_eq!(unmapped.pages(), pages);
     let spent = host.machine.now(CPU) - before + unmapped.cost(&host.machine.costs);
     1e9 * spent.seconds() / pages as f64

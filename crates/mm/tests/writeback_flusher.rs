@@ -36,7 +36,7 @@ impl Host {
     /// Writes pages of a file, at one time; how many until the task had to wait, and until when.
     fn write(&mut self, memcg: Memcg, file: FileId, pages: std::ops::Range<u32>) -> Option<(u32, Time)> {
         for page in pages {
-            let write = self.mm.write_page(&mut self.machine, CPU, memcg, file, page).unwrap();
+            let write = self.mm.enter(&mut self.machine, CPU).write_page(memcg, file, page).unwrap();
             let now = self.machine.now(CPU);
             let waits = self.mm.balance_dirty_pages_ratelimited(&mut self.task, file, write.dirtied, now);
             if let Some(until) = waits {
@@ -64,7 +64,7 @@ impl Host {
                 begun = (!flusher.ends_writeback()).then_some(file);
                 for id in writes {
                     self.written.push(self.mm.page_of_folio(id));
-                    self.mm.end_write(&mut self.machine, CPU, id);
+                    self.mm.enter(&mut self.machine, CPU).end_write(id);
                 }
             }
             assert_eq!(begun, None);
@@ -212,7 +212,7 @@ fn new_pages_are_written_extent_by_extent() {
         while flusher.step(&mut host.mm, host.machine.now(CPU), 32) == Flush::Request {
             let writes = host.mm.take_submitted_writes();
             requests.push((writes.len(), flusher.ends_writeback()));
-            writes.into_iter().for_each(|id| host.mm.end_write(&mut host.machine, CPU, id));
+            writes.into_iter().for_each(|id| host.mm.enter(&mut host.machine, CPU).end_write(id));
         }
         requests
     };

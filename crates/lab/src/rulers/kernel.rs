@@ -71,7 +71,7 @@ impl Kernel {
 impl Ruler for Kernel {
     #[inline]
     fn access(&mut self, page: u32) -> bool {
-        match self.mm.read_page(&mut self.machine, Cpu(0), self.memcg, self.file, page, false) {
+        match self.mm.enter(&mut self.machine, Cpu(0)).read_page(self.memcg, self.file, page, false) {
             Ok(Read::Hit(_)) => true,
             Ok(Read::Miss(id)) => {
                 self.mm.end_read(id);

@@ -228,7 +228,7 @@ impl Running {
                     false => return Step::Idle,
                 }
             };
-            if system.mm.step_write(&mut system.machine, WRITER, &mut current.write) {
+            if system.mm.enter(&mut system.machine, WRITER).step_write(&mut current.write) {
                 self.finish(system);
             }
         }

@@ -32,7 +32,7 @@ impl Kswapds {
         let on_cpu = |place: &&mut Option<(Kswapd, Cpu)>| place.as_ref().is_some_and(|(_, at)| *at == cpu);
         let Some(place) = self.0.iter_mut().find(on_cpu) else { return false };
         if let Some((kswapd, _)) = place
-            && !kswapd.step(&mut system.mm, &mut system.machine, cpu)
+            && !kswapd.step(&mut system.mm.enter(&mut system.machine, cpu))
         {
             *place = None;
         }

@@ -178,7 +178,7 @@ fn discard_parts(
     pages: [Option<Vpn>; 2],
 ) -> Unmapped {
     let pages = pages.into_iter().flatten();
-    pages.map(|page| mm.madvise_dontneed(machine, CPU, id, page..page + 1)).sum()
+    pages.map(|page| mm.enter(machine, CPU).madvise_dontneed(id, page..page + 1)).sum()
 }
 
 /// Gives pages rights beside those that they have.
@@ -230,14 +230,14 @@ impl Replay {
         let mut unmapped = Unmapped::default();
         match step.operation {
             Operation::Exec | Operation::Exit => {
-                unmapped = mm.exit_mm(machine, CPU, id);
+                unmapped = mm.enter(machine, CPU).exit_mm(id);
                 self.processes[step.process] = None;
             }
             Operation::Fork => {
-                let child = Process { id: mm.fork_mm(machine, CPU, id), places: places.clone() };
+                let child = Process { id: mm.enter(machine, CPU).fork_mm(id), places: places.clone() };
                 let before = self.processes[step.pages as usize].replace(child);
                 if let Some(before) = before {
-                    self.system.mm.exit_mm(&mut self.system.machine, CPU, before.id);
+                    self.system.mm.enter(&mut self.system.machine, CPU).exit_mm(before.id);
                 }
             }
             // Of files only the copies that stores make are of interest, and of what is shared nothing.
@@ -255,9 +255,7 @@ impl Replay {
                 };
                 for Pages { whole, parts } in places.map(recorded, grows) {
                     if !whole.is_empty() {
-                        mm.mmap_fixed(
-                            machine,
-                            CPU,
+                        mm.enter(machine, CPU).mmap_fixed(
                             id,
                             whole.start,
                             whole.end - whole.start,
@@ -271,7 +269,8 @@ impl Replay {
             Operation::MapShared if step.pages == 0 => {}
             Operation::Unmap | Operation::MapShared => {
                 for Pages { whole, parts } in places.unmap(recorded) {
-                    unmapped += mm.munmap(machine, CPU, id, whole) + discard_parts(machine, mm, id, parts);
+                    unmapped +=
+                        mm.enter(machine, CPU).munmap(id, whole) + discard_parts(machine, mm, id, parts);
                 }
             }
             Operation::Protect if step.pages > 0 => {
@@ -282,7 +281,7 @@ impl Replay {
             }
             Operation::Dontneed => {
                 for Pages { whole, parts } in places.discard(recorded) {
-                    unmapped += mm.madvise_dontneed(machine, CPU, id, whole);
+                    unmapped += mm.enter(machine, CPU).madvise_dontneed(id, whole);
                     unmapped += discard_parts(machine, mm, id, parts);
                 }
             }
@@ -318,9 +317,7 @@ impl Replay {
                     Some(page) => page..page + 1,
                     None => places.map_image(recorded),
                 };
-                mm.mmap_fixed(
-                    machine,
-                    CPU,
+                mm.enter(machine, CPU).mmap_fixed(
                     id,
                     pages.start,
                     pages.end - pages.start,
@@ -338,7 +335,7 @@ impl Replay {
             return Some(());
         }
         let (faults, mapped) = (mm.counters().get(Event::Pgfault), mm.mm(id).anon_pages());
-        match mm.touch(machine, CPU, id, page, write).ok()? {
+        match mm.enter(machine, CPU).touch(id, page, write).ok()? {
             Touch::ReadFile(folio) => mm.end_read(folio),
             Touch::Mapped => {
                 let pages = mm.pte(id, page).folio().map_or(1, |folio| 1 << mm.folio_order(folio));

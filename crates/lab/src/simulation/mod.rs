@@ -119,7 +119,7 @@ fn boot_with(run: &Run, cgroups: usize, memory: &[MemoryRange]) -> Result<System
     let costs = run.machine.costs();
     let mut system = System::new(topology, costs, memory, choice.variant.features, settings, cgroups, noise);
     system.reached = run.reached.clone();
-    system.mm.boot_huge_pages(&mut system.machine, Cpu(0));
+    system.mm.enter(&mut system.machine, Cpu(0)).boot_huge_pages();
     if let Some(batch) = choice.batch {
         system.mm.force_pagesets(batch, 2 * batch);
     }

@@ -352,7 +352,7 @@ impl PagingProgram {
             self.completions.pop();
             match completion {
                 Completion::Filled(id) => system.mm.end_read(id),
-                Completion::Written(id) => system.mm.end_write(&mut system.machine, cpu, id),
+                Completion::Written(id) => system.mm.enter(&mut system.machine, cpu).end_write(id),
             }
         }
     }
@@ -380,7 +380,7 @@ impl PagingProgram {
         let service = self.file_device.submit(now, Direction::Write, bytes);
         system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
         if is_done_by_cpu(service, now) {
-            files.into_iter().for_each(|id| system.mm.end_write(&mut system.machine, cpu, id));
+            files.into_iter().for_each(|id| system.mm.enter(&mut system.machine, cpu).end_write(id));
         } else {
             let Written { folios, at } = self.flushers.submitted(files, service.completion);
             self.completions.extend(folios.into_iter().map(|id| Reverse((at, Completion::Written(id)))));
@@ -439,7 +439,7 @@ impl PagingProgram {
         let mut latest = Time::ZERO;
         let mut previous = None;
         system.machine.charge(cpu, Category::FileRead, costs.file_read_call);
-        while let Some(read) = system.mm.read_next(&mut system.machine, cpu, &mut request)? {
+        while let Some(read) = system.mm.enter(&mut system.machine, cpu).read_next(&mut request)? {
             self.submit_reads(system, cpu);
             let (Read::Hit(id) | Read::Miss(id)) = read;
             if system.mm.is_locked(id) {
@@ -469,7 +469,7 @@ impl PagingProgram {
         let (file, index) = (self.files[file as usize].id, (part / self.page_size.parts()) as u32);
         let thread = &mut self.threads[thread];
         let memcg = self.processes[thread.process].memcg;
-        let write = system.mm.write_page(&mut system.machine, cpu, memcg, file, index)?;
+        let write = system.mm.enter(&mut system.machine, cpu).write_page(memcg, file, index)?;
         let insert = if write.was_there { Time::ZERO } else { self.costs.file_insert };
         let copy = system.machine.costs.page_copy.fraction(1, self.page_size.parts());
         system.machine.work(cpu, Category::FileWrite, self.costs.file_write + insert + copy);
@@ -500,7 +500,7 @@ impl PagingProgram {
         write: bool,
     ) -> Result<Option<Time>, OutOfMemory> {
         let mm = self.processes[region.process].mm.expect("threads of who was killed do nothing");
-        let touch = system.mm.touch(&mut system.machine, cpu, mm, region.start + page, write)?;
+        let touch = system.mm.enter(&mut system.machine, cpu).touch(mm, region.start + page, write)?;
         let id = match touch {
             Touch::Mapped => return Ok(None),
             Touch::Minor => {
@@ -524,7 +524,7 @@ impl PagingProgram {
             for thread in self.threads.iter_mut().filter(|thread| thread.process == number) {
                 (thread.state, thread.at) = (State::Done, None);
             }
-            let freed = system.mm.exit_mm(&mut system.machine, cpu, mm);
+            let freed = system.mm.enter(&mut system.machine, cpu).exit_mm(mm);
             let unmap = freed.cost(&system.machine.costs);
             system.machine.work(cpu, Category::PageFree, unmap);
             let worst = if mm == kill.chosen.0 { ", the worst" } else { "" };
@@ -550,7 +550,7 @@ impl PagingProgram {
     fn release(&mut self, system: &mut System, cpu: Cpu, region: usize) {
         let Region { process, start, pages } = self.regions[region];
         let mm = self.processes[process].mm.expect("threads of who was killed do nothing");
-        let freed = system.mm.madvise_dontneed(&mut system.machine, cpu, mm, start..start + pages);
+        let freed = system.mm.enter(&mut system.machine, cpu).madvise_dontneed(mm, start..start + pages);
         let unmap = freed.cost(&system.machine.costs);
         system.machine.work(cpu, Category::PageFree, unmap);
     }
@@ -724,7 +724,9 @@ impl Program for PagingProgram {
                             self.threads[thread].state = State::Waiting(soon);
                         }
                         // What is in other CPUs' batches may be all that is old enough to go.
-                        None if !self.drained => system.mm.lru_add_drain_all(&mut system.machine),
+                        None if !self.drained => {
+                            system.mm.enter(&mut system.machine, Cpu(0)).lru_add_drain_all()
+                        }
                         None => {
                             let process = self.processes[self.threads[thread].process];
                             let Some(kill) = system.mm.out_of_memory(process.memcg) else {

@@ -119,7 +119,7 @@ impl Copy {
             }
             Operation::VmstatUpdateStart => {
                 system.machine.idle_until(cpu, due);
-                system.mm.vmstat_update(&mut system.machine, cpu);
+                system.mm.enter(&mut system.machine, cpu).vmstat_update();
             }
             _ => {}
         }

@@ -163,7 +163,7 @@ impl System {
             }
             if self.vmstat.due(cpu) <= time {
                 self.machine.idle_until(cpu, time);
-                self.mm.vmstat_update(&mut self.machine, cpu);
+                self.mm.enter(&mut self.machine, cpu).vmstat_update();
                 self.vmstat.advance(cpu);
             }
             if self.machine.wakes(cpu) <= time {
@@ -205,7 +205,7 @@ impl System {
             let idle = |&&other: &&Cpu| !self.machine.is_busy(other) && self.machine.now(other) <= time;
             let place = cpus.iter().find(idle).or(cpus.first()).copied().unwrap_or(Cpu(0));
             self.machine.idle_until(place, time);
-            while kswapd.step(&mut self.mm, &mut self.machine, place) {}
+            while kswapd.step(&mut self.mm.enter(&mut self.machine, place)) {}
         }
     }
 
@@ -214,12 +214,12 @@ impl System {
         let idle = |&other: &Cpu| !self.machine.is_busy(other) && self.machine.now(other) <= time;
         let place = self.machine.topology.all_cpus().find(idle).unwrap_or(cpu);
         self.machine.idle_until(place, time);
-        self.mm.khugepaged(&mut self.machine, place);
+        self.mm.enter(&mut self.machine, place).khugepaged();
     }
 
     /// One request; may take locks.
     pub fn alloc(&mut self, cpu: Cpu, request: &Request) -> Option<Pfn> {
-        let pfn = self.mm.alloc(&mut self.machine, cpu, request);
+        let pfn = self.mm.enter(&mut self.machine, cpu).alloc(request);
         match pfn {
             Some(_) => self.allocated += 1 << request.order,
             None => self.denied += 1,
@@ -238,7 +238,7 @@ impl System {
     /// Frees one block; may take locks.
     pub fn free(&mut self, cpu: Cpu, pfn: Pfn, order: u8) {
         self.allocated -= 1 << order;
-        self.mm.free(&mut self.machine, cpu, pfn, order);
+        self.mm.enter(&mut self.machine, cpu).free(pfn, order);
     }
 
     /// Frees as many order-0 pages as need nothing shared.
@@ -252,7 +252,7 @@ impl System {
     /// Takes or returns a batch of pages from the LRU lists of `cgroup` on `node`; takes a lock.
     pub fn move_lru_pages(&mut self, cpu: Cpu, cgroup: usize, node: Node, pages: usize) {
         let vector = cgroup * self.machine.topology.nodes as usize + node.index();
-        self.lru[vector].move_pages(&mut self.machine, cpu, pages);
+        self.lru[vector].move_pages(&mut self.mm.enter(&mut self.machine, cpu).on(), pages);
     }
 
     /// Samples what is sampled over time, if it is time to.

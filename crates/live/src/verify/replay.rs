@@ -132,7 +132,7 @@ impl Replay {
         let zone = &self.zones[zone];
         let placement = Placement::Bind(Node(zone.node));
         let request = Request { highest: zone.kind, ..Request::new(order, migrate_type, placement) };
-        self.mm.alloc(&mut self.machine, Cpu(cpu), &request)
+        self.mm.enter(&mut self.machine, Cpu(cpu)).alloc(&request)
     }
 
     /// `cpu` takes `blocks` blocks through the bulk interface, which does not count as an allocation that
@@ -159,7 +159,7 @@ impl Replay {
     /// `cpu` frees the recorded `pfn`.
     pub fn free(&mut self, cpu: u16, pfn: Pfn, order: u8) {
         if let Some(block) = self.release(cpu, pfn, order) {
-            self.mm.free(&mut self.machine, Cpu(cpu), block, order);
+            self.mm.enter(&mut self.machine, Cpu(cpu)).free(block, order);
         }
     }
 
@@ -174,7 +174,7 @@ impl Replay {
 
     /// `cpu`'s vmstat worker runs.
     pub fn vmstat_update(&mut self, cpu: u16) {
-        self.mm.vmstat_update(&mut self.machine, Cpu(cpu));
+        self.mm.enter(&mut self.machine, Cpu(cpu)).vmstat_update();
     }
 
     /// Base pages refilled so far.

@@ -23,12 +23,12 @@ mod vma;
 use crate::account::Category;
 use crate::folio::FolioFlags;
 use crate::huge_memory::policy::{Disabled, window};
+use crate::kernel::Kernel;
 use crate::memcontrol::Memcg;
 use crate::memory::Unmapped;
 use crate::numa::scan::MmScan;
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::readahead::policy::SwapRa;
-use machine::{Cpu, Machine};
 use std::ops::Range;
 
 pub(crate) use maple_tree::Cursor;
@@ -162,6 +162,121 @@ pub enum Advice {
     NoHugePage,
 }
 
+impl Kernel<'_> {
+    /// Maps `pages` pages from `start` on, in place of what is there (`MAP_FIXED`).
+    pub fn mmap_fixed(&mut self, mm: MmId, start: Vpn, pages: u64, backing: Backing, flags: VmFlags) {
+        self.munmap(mm, start..start + pages);
+        self.mm.map_area(mm, start, pages, backing, flags);
+    }
+
+    /// Unmaps what lies in `pages` (`munmap`); how many pages were mapped.
+    pub fn munmap(&mut self, mm: MmId, pages: Range<Vpn>) -> Unmapped {
+        let space = &self.mm.mms[mm];
+        if let Some(entry) = space.directory.entry(pages.start) {
+            self.mm.page_tables.prefetch(entry);
+        }
+        let Some(first) = space.vmas.first_in(&pages) else { return Unmapped::default() };
+        let zapped = self.zap_page_range(mm, &pages, first);
+        let keeps_start = self.mm.features().numa.munmap_keeps_start;
+        let AddressSpace { vmas, locked_vm, .. } = &mut self.mm.mms[mm];
+        let behind = vmas.remove(first, &pages, keeps_start, |vma| {
+            if let Backing::File(file, _) = vma.backing {
+                self.mm.file_mappings.remove(file, mm, vma.pages());
+            }
+            if vma.flags.has(VmFlags::LOCKED) {
+                *locked_vm -= vma.end - vma.start;
+            }
+        });
+        self.mm.free_page_tables(mm, &pages, behind);
+        zapped
+    }
+
+    /// Frees what lies in `pages` and leaves it mapped (`MADV_DONTNEED`); which pages were mapped.
+    pub fn madvise_dontneed(&mut self, mm: MmId, pages: Range<Vpn>) -> Unmapped {
+        let first = self.mm.mms[mm].vmas.first_in(&pages);
+        first.map(|first| self.zap_page_range(mm, &pages, first)).unwrap_or_default()
+    }
+
+    /// A copy of an address space for a child process (`fork`). Pages are shared until somebody stores to them.
+    pub fn fork_mm(&mut self, parent: MmId) -> MmId {
+        let AddressSpace { memcg, vmas, thp_disabled, khugepaged, .. } = self.mm.mms[parent].clone();
+        let child = self.mm.create_mm(memcg);
+        if khugepaged {
+            self.mm.khugepaged_enter(child);
+        }
+        self.mm.set_thp_disable(child, thp_disabled);
+        for vma in vmas.iter() {
+            if let Backing::File(file, first) = vma.backing {
+                let pages = vma.end - vma.start;
+                let mapping = rmap::FileMapping { mm: child, start: vma.start, first, pages };
+                self.mm.file_mappings.add(file, mapping);
+            }
+            // Pages of files are found again by faults.
+            if vma.has_anon {
+                self.copy_page_range(parent, child, vma);
+            }
+        }
+        self.mm.mms[child].vmas = vmas.for_child();
+        self.mm.numa_fork(self.machine.now(self.cpu), parent, child);
+        child
+    }
+
+    /// Copies the entries of an area; what may be stored to is protected in both.
+    fn copy_page_range(&mut self, parent: MmId, child: MmId, vma: &Vma) {
+        let mut copied = 0;
+        let mut rest = vma.pages();
+        while let Some((from, places)) = self.mm.next_table(parent, &mut rest) {
+            let first = self.mm.page_tables[from].first;
+            let is_huge = self.mm.page_tables[from].is_huge();
+            let mut copies: Vec<(usize, Pte)> = Vec::new();
+            for place in self.mm.page_tables[from].places(places) {
+                let entry = &mut self.mm.page_tables[from.entry(place)];
+                if *entry == Pte::NONE {
+                    continue;
+                }
+                if vma.is_private() {
+                    entry.clear(Pte::WRITE.with(Pte::EXCLUSIVE));
+                }
+                copies.push((place, *entry));
+            }
+            if copies.is_empty() {
+                continue;
+            }
+            let to = match self.mm.mms[child].directory.table(first) {
+                Some(to) => to,
+                None => {
+                    let to = self.mm.page_tables.create(child, first, is_huge);
+                    self.mm.page_tables.join(from, to);
+                    self.mm.mms[child].directory.set(first, Some(to));
+                    to
+                }
+            };
+            copied += copies.len() as u64;
+            for (place, entry) in copies {
+                self.mm.page_tables[to.entry(place)] = entry;
+                if let Some(id) = entry.folio() {
+                    self.mm.add_rmap(to.entry(place), id);
+                } else if let Some(swap) = entry.swap_entry() {
+                    self.mm.swap_duplicate(swap);
+                }
+            }
+            if is_huge && self.mm.page_tables[to.entry(0)] == Pte::ZERO {
+                self.mm.hold_huge_zero_folio(child);
+            }
+        }
+        self.machine.charge(self.cpu, Category::PageTables, self.machine.costs.pte_write * copied);
+    }
+
+    /// Ends a process: unmaps all that it has; which pages were mapped.
+    pub fn exit_mm(&mut self, mm: MmId) -> Unmapped {
+        let zapped = self.munmap(mm, 0..Vpn::MAX);
+        self.mm.khugepaged_exit(mm);
+        self.mm.put_huge_zero_folio(mm);
+        self.mm.mms.remove(mm);
+        zapped
+    }
+}
+
 impl MemoryManager {
     /// An address space with nothing in it, whose pages are charged to `memcg` (`mm_alloc`, `execve`).
     pub fn create_mm(&mut self, memcg: Memcg) -> MmId {
@@ -215,22 +330,6 @@ impl MemoryManager {
         start
     }
 
-    /// Maps `pages` pages from `start` on, in place of what is there (`MAP_FIXED`).
-    #[expect(clippy::too_many_arguments, reason = "a system call with the machine that makes it")]
-    pub fn mmap_fixed(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        start: Vpn,
-        pages: u64,
-        backing: Backing,
-        flags: VmFlags,
-    ) {
-        self.munmap(machine, cpu, mm, start..start + pages);
-        self.map_area(mm, start, pages, backing, flags);
-    }
-
     fn map_area(&mut self, mm: MmId, start: Vpn, pages: u64, backing: Backing, flags: VmFlags) {
         if let Backing::File(file, first) = backing {
             self.file_mappings.add(file, rmap::FileMapping { mm, start, first, pages });
@@ -245,46 +344,6 @@ impl MemoryManager {
             swap_ra: SwapRa::default(),
         });
         self.khugepaged_enter_vma(mm, start);
-    }
-
-    /// Unmaps what lies in `pages` (`munmap`); how many pages were mapped.
-    pub fn munmap(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        pages: Range<Vpn>,
-    ) -> Unmapped {
-        let space = &self.mms[mm];
-        if let Some(entry) = space.directory.entry(pages.start) {
-            self.page_tables.prefetch(entry);
-        }
-        let Some(first) = space.vmas.first_in(&pages) else { return Unmapped::default() };
-        let zapped = self.zap_page_range(machine, cpu, mm, &pages, first);
-        let keeps_start = self.features().numa.munmap_keeps_start;
-        let AddressSpace { vmas, locked_vm, .. } = &mut self.mms[mm];
-        let behind = vmas.remove(first, &pages, keeps_start, |vma| {
-            if let Backing::File(file, _) = vma.backing {
-                self.file_mappings.remove(file, mm, vma.pages());
-            }
-            if vma.flags.has(VmFlags::LOCKED) {
-                *locked_vm -= vma.end - vma.start;
-            }
-        });
-        self.free_page_tables(mm, &pages, behind);
-        zapped
-    }
-
-    /// Frees what lies in `pages` and leaves it mapped (`MADV_DONTNEED`); which pages were mapped.
-    pub fn madvise_dontneed(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        pages: Range<Vpn>,
-    ) -> Unmapped {
-        let first = self.mms[mm].vmas.first_in(&pages);
-        first.map(|first| self.zap_page_range(machine, cpu, mm, &pages, first)).unwrap_or_default()
     }
 
     /// Takes advice on what lies in `pages`.
@@ -354,92 +413,6 @@ impl MemoryManager {
     pub(crate) fn has_recency(&self, flags: VmFlags) -> bool {
         !flags.any(VmFlags::RAND_READ.or(VmFlags::SEQ_READ))
             || self.features().reclaim.generations.is_some_and(|f| f.all_regions_have_recency())
-    }
-
-    /// A copy of an address space for a child process (`fork`). Pages are shared until somebody stores to them.
-    pub fn fork_mm(&mut self, machine: &mut Machine<Category>, cpu: Cpu, parent: MmId) -> MmId {
-        let AddressSpace { memcg, vmas, thp_disabled, khugepaged, .. } = self.mms[parent].clone();
-        let child = self.create_mm(memcg);
-        if khugepaged {
-            self.khugepaged_enter(child);
-        }
-        self.set_thp_disable(child, thp_disabled);
-        for vma in vmas.iter() {
-            if let Backing::File(file, first) = vma.backing {
-                let pages = vma.end - vma.start;
-                let mapping = rmap::FileMapping { mm: child, start: vma.start, first, pages };
-                self.file_mappings.add(file, mapping);
-            }
-            // Pages of files are found again by faults.
-            if vma.has_anon {
-                self.copy_page_range(machine, cpu, parent, child, vma);
-            }
-        }
-        self.mms[child].vmas = vmas.for_child();
-        self.numa_fork(machine.now(cpu), parent, child);
-        child
-    }
-
-    /// Copies the entries of an area; what may be stored to is protected in both.
-    fn copy_page_range(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        parent: MmId,
-        child: MmId,
-        vma: &Vma,
-    ) {
-        let mut copied = 0;
-        let mut rest = vma.pages();
-        while let Some((from, places)) = self.next_table(parent, &mut rest) {
-            let first = self.page_tables[from].first;
-            let is_huge = self.page_tables[from].is_huge();
-            let mut copies: Vec<(usize, Pte)> = Vec::new();
-            for place in self.page_tables[from].places(places) {
-                let entry = &mut self.page_tables[from.entry(place)];
-                if *entry == Pte::NONE {
-                    continue;
-                }
-                if vma.is_private() {
-                    entry.clear(Pte::WRITE.with(Pte::EXCLUSIVE));
-                }
-                copies.push((place, *entry));
-            }
-            if copies.is_empty() {
-                continue;
-            }
-            let to = match self.mms[child].directory.table(first) {
-                Some(to) => to,
-                None => {
-                    let to = self.page_tables.create(child, first, is_huge);
-                    self.page_tables.join(from, to);
-                    self.mms[child].directory.set(first, Some(to));
-                    to
-                }
-            };
-            copied += copies.len() as u64;
-            for (place, entry) in copies {
-                self.page_tables[to.entry(place)] = entry;
-                if let Some(id) = entry.folio() {
-                    self.add_rmap(to.entry(place), id);
-                } else if let Some(swap) = entry.swap_entry() {
-                    self.swap_duplicate(swap);
-                }
-            }
-            if is_huge && self.page_tables[to.entry(0)] == Pte::ZERO {
-                self.hold_huge_zero_folio(child);
-            }
-        }
-        machine.charge(cpu, Category::PageTables, machine.costs.pte_write * copied);
-    }
-
-    /// Ends a process: unmaps all that it has; which pages were mapped.
-    pub fn exit_mm(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId) -> Unmapped {
-        let zapped = self.munmap(machine, cpu, mm, 0..Vpn::MAX);
-        self.khugepaged_exit(mm);
-        self.put_huge_zero_folio(mm);
-        self.mms.remove(mm);
-        zapped
     }
 
     /// The first table for `pages`, with its entries among them; `pages` begin behind it then. A huge entry for pages beyond

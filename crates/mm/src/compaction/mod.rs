@@ -21,13 +21,13 @@
 pub mod policy;
 mod zone_scan;
 
-use crate::account::Category;
 use crate::counters::Event;
+use crate::kernel::Kernel;
 use crate::memory_map::ZoneType;
 use crate::page::Pfn;
 use crate::page_alloc::{MemoryManager, Request};
 use crate::watermark::{Mark, Reserves};
-use machine::{Cpu, Machine, Node};
+use machine::Node;
 use policy::{Deferral, FreeBlocks, ZoneState, unusable_free_index};
 
 /// How far a run goes.
@@ -69,6 +69,97 @@ pub(crate) struct KcompactdState {
     pub proactive_skips: u32,
 }
 
+impl Kernel<'_> {
+    /// Direct compaction for a request, zone by zone.
+    pub(crate) fn try_to_compact_pages(
+        &mut self,
+        request: &Request,
+        zones: &[usize],
+        mode: CompactMode,
+    ) -> CompactResult {
+        let mut result = CompactResult::Skipped;
+        self.mm.counters.add(Event::CompactStall, 1);
+        for &z in zones {
+            let order = request.order;
+            if mode != CompactMode::Async && self.mm.zone_mut(z).compaction.deferral.is_deferred(order) {
+                result = CompactResult::Deferred;
+                continue;
+            }
+            let came_to = self.compact_zone(z, order, request.highest, mode);
+            match came_to {
+                CompactResult::Success => {
+                    self.mm.zone_mut(z).compaction.deferral.reset(order, false);
+                    return came_to;
+                }
+                CompactResult::Complete if mode != CompactMode::Async => {
+                    self.mm.zone_mut(z).compaction.deferral.defer(order);
+                }
+                _ => {}
+            }
+            result = came_to;
+        }
+        result
+    }
+
+    /// Compacts a zone until a block of `order` is free there.
+    fn compact_zone(&mut self, z: usize, order: u8, highest: ZoneType, mode: CompactMode) -> CompactResult {
+        let f = *self.mm.features();
+        if self.mm.zones()[z].is_above(&f, Mark::Low, order, highest, Reserves::default()) {
+            return CompactResult::Success;
+        }
+        if !self.mm.is_suitable(z, order, highest) {
+            return CompactResult::Skipped;
+        }
+        let mut scan = zone_scan::ZoneScan::new(self.mm, z, order, mode);
+        let is_done = |mm: &MemoryManager| mm.zones()[z].buddy.has_movable_block(order);
+        let found = scan.run(self, is_done);
+        scan.finish(self);
+        if found { CompactResult::Success } else { CompactResult::Complete }
+    }
+
+    /// What kcompactd of a node does if somebody has woken it; whether it did anything (`kcompactd_do_work`).
+    pub fn kcompactd(&mut self, node: Node) -> bool {
+        let Some((order, highest)) = self.mm.kcompactds[node.index()].wanted.take() else { return false };
+        self.mm.counters.add(Event::KcompactdWake, 1);
+        let zones = (0..self.mm.zones().len()).filter(|&z| self.mm.zones()[z].node == node);
+        let zones: Vec<usize> = zones.filter(|&z| self.mm.zones()[z].kind <= highest).collect();
+        for z in zones {
+            if self.mm.zone_mut(z).compaction.deferral.is_deferred(order) {
+                continue;
+            }
+            match self.compact_zone(z, order, highest, CompactMode::SyncLight) {
+                CompactResult::Success => self.mm.zone_mut(z).compaction.deferral.reset(order, false),
+                CompactResult::Complete => self.mm.zone_mut(z).compaction.deferral.defer(order),
+                CompactResult::Skipped | CompactResult::Deferred => {}
+            }
+        }
+        true
+    }
+
+    /// What kcompactd does every half second of its own accord (`proactive_compact_node`); whether it did anything.
+    pub fn proactive_compaction(&mut self, node: Node) -> bool {
+        let (low, high) = policy::proactive_marks(self.mm.settings.compaction_proactiveness);
+        let before = self.mm.fragmentation_score(node);
+        let skips = &mut self.mm.kcompactds[node.index()].proactive_skips;
+        if self.mm.settings.compaction_proactiveness == 0 || before <= high {
+            return false;
+        }
+        if *skips > 0 {
+            *skips -= 1;
+            return false;
+        }
+        for z in (0..self.mm.zones().len()).filter(|&z| self.mm.zones()[z].node == node).collect::<Vec<_>>() {
+            let mut scan = zone_scan::ZoneScan::whole(self.mm, z);
+            scan.run(self, |mm: &MemoryManager| mm.fragmentation_score(node) <= low);
+            scan.finish(self);
+        }
+        if self.mm.fragmentation_score(node) >= before {
+            self.mm.kcompactds[node.index()].proactive_skips = 1 << policy::MAX_DEFER_SHIFT;
+        }
+        true
+    }
+}
+
 impl MemoryManager {
     /// Free blocks of a zone by order.
     pub fn free_blocks(&self, zone: usize) -> FreeBlocks {
@@ -87,63 +178,6 @@ impl MemoryManager {
         policy::is_suitable(&state, order, self.settings.extfrag_threshold)
     }
 
-    /// Direct compaction for a request, zone by zone.
-    pub(crate) fn try_to_compact_pages(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        request: &Request,
-        zones: &[usize],
-        mode: CompactMode,
-    ) -> CompactResult {
-        let mut result = CompactResult::Skipped;
-        self.counters.add(Event::CompactStall, 1);
-        for &z in zones {
-            let order = request.order;
-            if mode != CompactMode::Async && self.zone_mut(z).compaction.deferral.is_deferred(order) {
-                result = CompactResult::Deferred;
-                continue;
-            }
-            let came_to = self.compact_zone(machine, cpu, z, order, request.highest, mode);
-            match came_to {
-                CompactResult::Success => {
-                    self.zone_mut(z).compaction.deferral.reset(order, false);
-                    return came_to;
-                }
-                CompactResult::Complete if mode != CompactMode::Async => {
-                    self.zone_mut(z).compaction.deferral.defer(order);
-                }
-                _ => {}
-            }
-            result = came_to;
-        }
-        result
-    }
-
-    /// Compacts a zone until a block of `order` is free there.
-    fn compact_zone(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        z: usize,
-        order: u8,
-        highest: ZoneType,
-        mode: CompactMode,
-    ) -> CompactResult {
-        let f = *self.features();
-        if self.zones()[z].is_above(&f, Mark::Low, order, highest, Reserves::default()) {
-            return CompactResult::Success;
-        }
-        if !self.is_suitable(z, order, highest) {
-            return CompactResult::Skipped;
-        }
-        let mut scan = zone_scan::ZoneScan::new(self, z, order, mode);
-        let is_done = |mm: &MemoryManager| mm.zones()[z].buddy.has_movable_block(order);
-        let found = scan.run(self, machine, cpu, is_done);
-        scan.finish(self, machine, cpu);
-        if found { CompactResult::Success } else { CompactResult::Complete }
-    }
-
     /// Asks kcompactd of a node for a block (`wakeup_kcompactd`).
     pub(crate) fn wake_kcompactd(&mut self, node: Node, order: u8, highest: ZoneType) {
         if order == 0 {
@@ -152,25 +186,6 @@ impl MemoryManager {
         let wanted = &mut self.kcompactds[node.index()].wanted;
         let (old_order, old_highest) = wanted.unwrap_or((0, ZoneType::Dma));
         *wanted = Some((old_order.max(order), old_highest.max(highest)));
-    }
-
-    /// What kcompactd of a node does if somebody has woken it; whether it did anything (`kcompactd_do_work`).
-    pub fn kcompactd(&mut self, machine: &mut Machine<Category>, cpu: Cpu, node: Node) -> bool {
-        let Some((order, highest)) = self.kcompactds[node.index()].wanted.take() else { return false };
-        self.counters.add(Event::KcompactdWake, 1);
-        let zones = (0..self.zones().len()).filter(|&z| self.zones()[z].node == node);
-        let zones: Vec<usize> = zones.filter(|&z| self.zones()[z].kind <= highest).collect();
-        for z in zones {
-            if self.zone_mut(z).compaction.deferral.is_deferred(order) {
-                continue;
-            }
-            match self.compact_zone(machine, cpu, z, order, highest, CompactMode::SyncLight) {
-                CompactResult::Success => self.zone_mut(z).compaction.deferral.reset(order, false),
-                CompactResult::Complete => self.zone_mut(z).compaction.deferral.defer(order),
-                CompactResult::Skipped | CompactResult::Deferred => {}
-            }
-        }
-        true
     }
 
     /// How scattered the free memory of a node is for blocks of 2 MiB, percent, its zones weighed by their size
@@ -184,28 +199,5 @@ impl MemoryManager {
                 self.zones()[z].managed * index / (present + 1)
             })
             .sum()
-    }
-
-    /// What kcompactd does every half second of its own accord (`proactive_compact_node`); whether it did anything.
-    pub fn proactive_compaction(&mut self, machine: &mut Machine<Category>, cpu: Cpu, node: Node) -> bool {
-        let (low, high) = policy::proactive_marks(self.settings.compaction_proactiveness);
-        let before = self.fragmentation_score(node);
-        let skips = &mut self.kcompactds[node.index()].proactive_skips;
-        if self.settings.compaction_proactiveness == 0 || before <= high {
-            return false;
-        }
-        if *skips > 0 {
-            *skips -= 1;
-            return false;
-        }
-        for z in (0..self.zones().len()).filter(|&z| self.zones()[z].node == node).collect::<Vec<_>>() {
-            let mut scan = zone_scan::ZoneScan::whole(self, z);
-            scan.run(self, machine, cpu, |mm: &MemoryManager| mm.fragmentation_score(node) <= low);
-            scan.finish(self, machine, cpu);
-        }
-        if self.fragmentation_score(node) >= before {
-            self.kcompactds[node.index()].proactive_skips = 1 << policy::MAX_DEFER_SHIFT;
-        }
-        true
     }
 }

@@ -4,9 +4,9 @@ use super::CompactMode;
 use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::FolioId;
+use crate::kernel::Kernel;
 use crate::page::{Geometry, MigrateType, NO_PAGE, NR_PAGE_ORDERS, Pfn};
 use crate::page_alloc::MemoryManager;
-use machine::{Cpu, Machine};
 
 /// A run through a zone.
 pub(super) struct ZoneScan {
@@ -48,18 +48,12 @@ impl ZoneScan {
     }
 
     /// Moves folios, a pageblock at a time, until `is_done` or the scanners meet; whether it is done.
-    pub fn run(
-        &mut self,
-        mm: &mut MemoryManager,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        is_done: impl Fn(&MemoryManager) -> bool,
-    ) -> bool {
+    pub fn run(&mut self, kernel: &mut Kernel, is_done: impl Fn(&MemoryManager) -> bool) -> bool {
         while !self.have_met() {
             let end = self.geometry.block_start(self.migrate) + self.geometry.pageblock_nr_pages();
-            if self.is_source(mm) {
-                self.empty_block(mm, machine, cpu, end);
-                if is_done(mm) {
+            if self.is_source(kernel.mm) {
+                self.empty_block(kernel, end);
+                if is_done(kernel.mm) {
                     self.migrate = end;
                     return true;
                 }
@@ -76,45 +70,43 @@ impl ZoneScan {
         (movable || self.mode == CompactMode::SyncLight) && !buddy.is_block_free(self.migrate)
     }
 
-    fn empty_block(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu, end: Pfn) {
-        let end = end.min(mm.zones()[self.zone].buddy.span().end);
+    fn empty_block(&mut self, kernel: &mut Kernel, end: Pfn) {
+        let end = end.min(kernel.mm.zones()[self.zone].buddy.span().end);
         let mut scanned = 0;
         while self.migrate < end {
             scanned += 1;
-            let buddy = &mm.zones()[self.zone].buddy;
+            let buddy = &kernel.mm.zones()[self.zone].buddy;
             if let Some(order) = buddy.free_order(self.migrate) {
                 self.migrate += 1 << order;
                 continue;
             }
-            let Some(id) = mm.folio_at(self.zone, self.migrate) else {
+            let Some(id) = kernel.mm.folio_at(self.zone, self.migrate) else {
                 // Hugetlb pages stay: the block that one begins is passed over, further blocks of a
                 // gigantic one are looked through page by page.
-                self.migrate = if mm.hugetlb.begins_at(self.migrate) { end } else { self.migrate + 1 };
+                self.migrate = if kernel.mm.hugetlb.begins_at(self.migrate) { end } else { self.migrate + 1 };
                 continue;
             };
-            let order = mm.folios.flags[id].order();
-            if order < self.order && mm.is_migratable(id) {
-                if mm.is_split_to_migrate(id) && mm.split_folio(machine, cpu, id).is_ok() {
+            let order = kernel.mm.folios.flags[id].order();
+            if order < self.order && kernel.mm.is_migratable(id) {
+                if kernel.mm.is_split_to_migrate(id) && kernel.split_folio(id).is_ok() {
                     // Its pages are looked at one by one.
                     continue;
                 }
-                let Some(target) = self.target(mm, machine, cpu, order) else { break };
-                mm.migrate_folio(machine, cpu, self.zone, id, target);
+                let Some(target) = self.target(kernel, order) else { break };
+                kernel.migrate_folio(self.zone, id, target);
             }
             self.migrate += 1 << order;
         }
-        mm.counters.add(Event::CompactMigrateScanned, scanned);
-        machine.charge(cpu, Category::Compaction, machine.costs.paging().lru_scan * scanned);
+        kernel.mm.counters.add(Event::CompactMigrateScanned, scanned);
+        kernel.machine.charge(
+            kernel.cpu,
+            Category::Compaction,
+            kernel.machine.costs.paging().lru_scan * scanned,
+        );
     }
 
     /// An isolated free block of `order`, split off a larger one if need be (`compaction_alloc`).
-    fn target(
-        &mut self,
-        mm: &mut MemoryManager,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        order: u8,
-    ) -> Option<Pfn> {
+    fn target(&mut self, kernel: &mut Kernel, order: u8) -> Option<Pfn> {
         loop {
             let found = (order..NR_PAGE_ORDERS as u8).find(|&o| !self.isolated[usize::from(o)].is_empty());
             if let Some(mut larger) = found {
@@ -125,28 +117,23 @@ impl ZoneScan {
                 }
                 return Some(pfn);
             }
-            if !self.isolate_free_pages(mm, machine, cpu) {
+            if !self.isolate_free_pages(kernel) {
                 return None;
             }
         }
     }
 
     /// Takes the free pages of the next pageblock that has some and is movable (`isolate_freepages`).
-    fn isolate_free_pages(
-        &mut self,
-        mm: &mut MemoryManager,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-    ) -> bool {
+    fn isolate_free_pages(&mut self, kernel: &mut Kernel) -> bool {
         while self.free > self.geometry.block_start(self.migrate) + self.geometry.pageblock_nr_pages() {
             self.free -= self.geometry.pageblock_nr_pages();
-            let zone = mm.zone_mut(self.zone);
+            let (zone, mut on) = kernel.zone(self.zone);
             let movable = zone.buddy.block_type(self.free) == MigrateType::Movable;
             if !movable || zone.buddy.is_block_free(self.free) {
                 continue;
             }
-            let taken = zone.isolate_free_blocks(machine, cpu, self.free);
-            mm.counters.add(Event::CompactFreeScanned, self.geometry.pageblock_nr_pages().into());
+            let taken = zone.isolate_free_blocks(&mut on, self.free);
+            kernel.mm.counters.add(Event::CompactFreeScanned, self.geometry.pageblock_nr_pages().into());
             if !taken.is_empty() {
                 taken.into_iter().for_each(|(pfn, order)| self.isolated[usize::from(order)].push(pfn));
                 return true;
@@ -156,16 +143,32 @@ impl ZoneScan {
     }
 
     /// Gives back what is left of the free pages, and keeps the places of the scanners.
-    pub fn finish(self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) {
+    pub fn finish(self, kernel: &mut Kernel) {
         let scanners = (!self.have_met()).then_some((self.migrate, self.free));
-        let zone = mm.zone_mut(self.zone);
+        let (zone, mut on) = kernel.zone(self.zone);
         zone.compaction.scanners = scanners;
         let blocks = self
             .isolated
             .iter()
             .zip(0..)
             .flat_map(|(blocks, order)| blocks.iter().map(move |&pfn| (pfn, order)));
-        zone.release_free_blocks(machine, cpu, blocks);
+        zone.release_free_blocks(&mut on, blocks);
+    }
+}
+
+impl Kernel<'_> {
+    /// Moves a folio to free pages that are its own already; its old ones are freed.
+    fn migrate_folio(&mut self, zone: usize, id: FolioId, target: Pfn) {
+        let pages = self.mm.folios.flags[id].nr_pages();
+        let mappings = self.mm.folios.mapcount(id);
+        let costs = self.machine.costs.paging();
+        let cost = self.machine.costs.page_copy * pages + (costs.rmap_walk + costs.pte_unmap) * mappings;
+        self.machine.charge(self.cpu, Category::Compaction, cost + self.machine.costs.pte_write * mappings);
+        let old = self.mm.replace_pages(id, target, self.mm.folios[id].lruvec);
+        self.mm.counters.add(Event::PgmigrateSuccess, pages);
+        let order = self.mm.folios.flags[id].order();
+        let (zone, mut on) = self.zone(zone);
+        zone.release_free_blocks(&mut on, [(old, order)].into_iter());
     }
 }
 
@@ -174,26 +177,6 @@ impl MemoryManager {
     fn folio_at(&self, zone: usize, pfn: Pfn) -> Option<FolioId> {
         let id = FolioId(self.zones()[zone].buddy.user(pfn)?);
         (self.folios.pfn_of(id) == Some(pfn)).then_some(id)
-    }
-
-    /// Moves a folio to free pages that are its own already; its old ones are freed.
-    fn migrate_folio(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        zone: usize,
-        id: FolioId,
-        target: Pfn,
-    ) {
-        let pages = self.folios.flags[id].nr_pages();
-        let mappings = self.folios.mapcount(id);
-        let costs = machine.costs.paging();
-        let cost = machine.costs.page_copy * pages + (costs.rmap_walk + costs.pte_unmap) * mappings;
-        machine.charge(cpu, Category::Compaction, cost + machine.costs.pte_write * mappings);
-        let old = self.replace_pages(id, target, self.folios[id].lruvec);
-        self.counters.add(Event::PgmigrateSuccess, pages);
-        let order = self.folios.flags[id].order();
-        self.zone_mut(zone).release_free_blocks(machine, cpu, [(old, order)].into_iter());
     }
 }
 

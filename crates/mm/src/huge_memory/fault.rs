@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Threads that come to the same huge page while one of them still clears it fault as well, and each clears one of its own: what
-//! is there is only looked at again when that is done ([`MemoryManager::lose_huge_page`]).
+//! is there is only looked at again when that is done ([`Kernel::lose_huge_page`]).
 //!
 //! In the kernel: `do_huge_pmd_anonymous_page`, `vma_alloc_anon_folio_pmd` in mm/huge_memory.c, `alloc_anon_folio` in
 //! mm/memory.c.
@@ -20,10 +20,162 @@ use crate::account::Category;
 use crate::address_space::{MmId, Pte, VmFlags, Vma, VmaId, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
+use crate::kernel::Kernel;
 use crate::memory::{Fault, Touch};
 use crate::page_alloc::{Effort, MemoryManager};
 use crate::vmscan::OutOfMemory;
 use machine::{Cpu, Machine, Time};
+
+impl Kernel<'_> {
+    /// The step before the page table; `None` if the fault goes on with entries.
+    pub(crate) fn do_huge_pmd_anonymous_page(
+        &mut self,
+        (mm, vma, page): (MmId, VmaId, Vpn),
+        write: bool,
+    ) -> Option<Touch> {
+        let (f, thp) = (self.mm.features().folios, self.mm.settings.transparent_hugepage);
+        let area = &self.mm.mms[mm].vmas[vma];
+        let state = self.mm.vma_state(mm, area);
+        let allowed = policy::allowed_orders(&f, &thp, &state);
+        let step = policy::pmd_step(&thp, allowed, &area.pages(), page, write);
+        if step == PmdStep::Pass || !self.mm.is_pmd_none(mm, page) {
+            return None;
+        }
+        self.mm.khugepaged_enter_vma(mm, page);
+        let area = self.mm.mms[mm].vmas[vma].flags;
+        let has_recency = self.mm.has_recency(area);
+        let order = thp.pmd_order();
+        let first = policy::window(page, order).start;
+        let (mut entry, began) = (Pte::ZERO, self.machine.now(self.cpu));
+        if step == PmdStep::Zeroes && !self.get_huge_zero_folio(mm) {
+            self.mm.counters.add(Event::ThpFaultFallback, 1);
+            return None;
+        }
+        if step == PmdStep::Folio {
+            let id = self.alloc_anon_folio_pmd((mm, vma, page))?;
+            self.folio_add_lru_vma(id, area, has_recency);
+            entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
+        }
+        let table = match self.mm.entry(mm, page) {
+            Some(entry) => entry.table(),
+            None => {
+                let table = self.mm.page_tables.create(mm, first, true);
+                self.mm.mms[mm].directory.set(page, Some(table));
+                table
+            }
+        };
+        let number = table.entry(0);
+        self.mm.page_tables[table].set_huge(entry, []);
+        if let Some(id) = entry.folio() {
+            self.mm.folios[id].slot = self.mm.page_tables.slot(number);
+            self.mm.add_rmap(number, id);
+            self.mm.mms[mm].vmas[vma].has_anon = true;
+            self.mm.counters.add(Event::ThpFaultAlloc, 1);
+            self.mm.mthp_stats.add(order, MthpStat::AnonFaultAlloc, 1);
+            self.mm.mthp_stats.add(order, MthpStat::NrAnon, 1);
+            self.mm.watch_for_underuse(id);
+            let until = visible_from(self.machine, self.cpu, began);
+            self.mm.page_tables.note_cleared(table, self.cpu, until);
+        }
+        Some(Touch::Minor)
+    }
+
+    /// A huge page for a fault, cleared but mapped nowhere; none if there is none to be had, which is counted
+    /// (`vma_alloc_anon_folio_pmd`).
+    fn alloc_anon_folio_pmd(&mut self, (mm, vma, page): (MmId, VmaId, Vpn)) -> Option<FolioId> {
+        let (f, thp) = (self.mm.features().folios, self.mm.settings.transparent_hugepage);
+        let effort = policy::effort(&f, &thp, &self.mm.vma_state(mm, &self.mm.mms[mm].vmas[vma]));
+        let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
+        flags.set_order(thp.pmd_order());
+        match self.vma_alloc_folio((mm, vma, page), flags, effort) {
+            Err(failure) => {
+                self.mm.count_fallback(thp.pmd_order(), failure);
+                None
+            }
+            Ok(id) => {
+                let cost = self.machine.costs.clear(thp.hpage_pmd_nr().into());
+                self.machine.charge(self.cpu, Category::PageClear, cost);
+                Some(id)
+            }
+        }
+    }
+
+    /// A thread that stores to a huge page while another one still clears it finds nothing there, takes a page and clears it too, and
+    /// sees when it would map it that somebody was first: it gives its page back (`unlock_release` in
+    /// `do_huge_pmd_anonymous_page`). What that costs is charged, but for the exception itself. Whether it was so.
+    pub fn lose_huge_page(&mut self, mm: MmId, page: Vpn) -> bool {
+        let Some(table) = self.mm.entry(mm, page).map(|entry| entry.table()) else { return false };
+        let now = self.machine.now(self.cpu);
+        let Some((by, until)) = self.mm.page_tables.cleared_by_another(table, self.cpu, now) else {
+            return false;
+        };
+        let Some(vma) = self.mm.mms[mm].vmas.find_id(page) else { return false };
+        self.mm.counters.add(Event::Pgfault, 1);
+        if let Some(id) = self.alloc_anon_folio_pmd((mm, vma, page)) {
+            // It is swap-backed, and counted by size, from when it is mapped on (`folio_add_new_anon_rmap`).
+            self.mm.folios.flags[id].clear(FolioFlags::SWAPBACKED);
+            self.free_folio(id);
+        }
+        // Whoever is through first has mapped a page, and all see that one.
+        self.mm.page_tables.note_cleared(table, by, until.min(self.machine.now(self.cpu)));
+        true
+    }
+
+    /// A folio for a fault that a page table serves, as large as the policy lets it be and there is.
+    #[inline]
+    pub(crate) fn alloc_anon_folio(&mut self, fault: &Fault) -> Result<FolioId, OutOfMemory> {
+        let (f, thp) = (&self.mm.features().folios, &self.mm.settings.transparent_hugepage);
+        let vma = &self.mm.mms[fault.mm].vmas[fault.vma];
+        let state = self.mm.vma_state(fault.mm, vma);
+        let mut orders = policy::candidates(f, thp, &state);
+        if !orders.is_empty() {
+            let table = &self.mm.page_tables[fault.entry.table()];
+            orders = policy::fitting(f.search, orders, &vma.pages(), fault.page, |window| {
+                let first = (window.start - table.first) as usize;
+                table.is_populated(first..first + (window.end - window.start) as usize)
+            });
+        }
+        if thp.anon_beside_full && !orders.is_empty() {
+            let table = &self.mm.page_tables[fault.entry.table()];
+            let beside = policy::beside_full(thp, orders, &vma.pages(), fault.page, |window| {
+                let first = (window.start - table.first) as usize;
+                table.is_full(first..first + (window.end - window.start) as usize)
+            });
+            for order in beside.declined.descending() {
+                self.mm.mthp_stats.add(order, MthpStat::AnonFaultDeclined, 1);
+            }
+            orders = beside.kept;
+        }
+        loop {
+            let order = orders.highest().unwrap_or(0);
+            let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
+            flags.set_order(order);
+            let effort = match order {
+                0 => Effort::ORDINARY,
+                _ => {
+                    policy::effort(&self.mm.features().folios, &self.mm.settings.transparent_hugepage, &state)
+                }
+            };
+            match self.vma_alloc_folio(fault.place(), flags, effort) {
+                // A smaller one would want the list as well. This is no fallback, and not counted.
+                Ok(id) if order > 0 && !self.mm.alloc_deferred_list(fault.memcg) => {
+                    self.mm.mthp_stats.add(order, MthpStat::NrAnon, 1);
+                    self.free_folio(id);
+                    orders = Orders::NONE;
+                }
+                Ok(id) => {
+                    self.folio_add_lru_vma(id, fault.flags, fault.has_recency);
+                    return Ok(id);
+                }
+                Err(failure) => {
+                    let f = &self.mm.features().folios;
+                    orders = policy::after_failure(f, orders, order, failure).ok_or(OutOfMemory)?;
+                    self.mm.count_fallback(order, failure);
+                }
+            }
+        }
+    }
+}
 
 impl MemoryManager {
     /// What decisions need to know of an area.
@@ -65,163 +217,6 @@ impl MemoryManager {
         self.entry(mm, page).is_none_or(|entry| {
             self.page_tables[entry.table()].is_huge() && self.page_tables[entry] == Pte::NONE
         })
-    }
-
-    /// The step before the page table; `None` if the fault goes on with entries.
-    pub(crate) fn do_huge_pmd_anonymous_page(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        (mm, vma, page): (MmId, VmaId, Vpn),
-        write: bool,
-    ) -> Option<Touch> {
-        let (f, thp) = (self.features().folios, self.settings.transparent_hugepage);
-        let area = &self.mms[mm].vmas[vma];
-        let state = self.vma_state(mm, area);
-        let allowed = policy::allowed_orders(&f, &thp, &state);
-        let step = policy::pmd_step(&thp, allowed, &area.pages(), page, write);
-        if step == PmdStep::Pass || !self.is_pmd_none(mm, page) {
-            return None;
-        }
-        self.khugepaged_enter_vma(mm, page);
-        let area = self.mms[mm].vmas[vma].flags;
-        let has_recency = self.has_recency(area);
-        let order = thp.pmd_order();
-        let first = policy::window(page, order).start;
-        let (mut entry, began) = (Pte::ZERO, machine.now(cpu));
-        if step == PmdStep::Zeroes && !self.get_huge_zero_folio(machine, cpu, mm) {
-            self.counters.add(Event::ThpFaultFallback, 1);
-            return None;
-        }
-        if step == PmdStep::Folio {
-            let id = self.alloc_anon_folio_pmd(machine, cpu, (mm, vma, page))?;
-            self.folio_add_lru_vma(machine, cpu, id, area, has_recency);
-            entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
-        }
-        let table = match self.entry(mm, page) {
-            Some(entry) => entry.table(),
-            None => {
-                let table = self.page_tables.create(mm, first, true);
-                self.mms[mm].directory.set(page, Some(table));
-                table
-            }
-        };
-        let number = table.entry(0);
-        self.page_tables[table].set_huge(entry, []);
-        if let Some(id) = entry.folio() {
-            self.folios[id].slot = self.page_tables.slot(number);
-            self.add_rmap(number, id);
-            self.mms[mm].vmas[vma].has_anon = true;
-            self.counters.add(Event::ThpFaultAlloc, 1);
-            self.mthp_stats.add(order, MthpStat::AnonFaultAlloc, 1);
-            self.mthp_stats.add(order, MthpStat::NrAnon, 1);
-            self.watch_for_underuse(id);
-            let until = visible_from(machine, cpu, began);
-            self.page_tables.note_cleared(table, cpu, until);
-        }
-        Some(Touch::Minor)
-    }
-
-    /// A huge page for a fault, cleared but mapped nowhere; none if there is none to be had, which is counted
-    /// (`vma_alloc_anon_folio_pmd`).
-    fn alloc_anon_folio_pmd(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        (mm, vma, page): (MmId, VmaId, Vpn),
-    ) -> Option<FolioId> {
-        let (f, thp) = (self.features().folios, self.settings.transparent_hugepage);
-        let effort = policy::effort(&f, &thp, &self.vma_state(mm, &self.mms[mm].vmas[vma]));
-        let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
-        flags.set_order(thp.pmd_order());
-        match self.vma_alloc_folio(machine, cpu, (mm, vma, page), flags, effort) {
-            Err(failure) => {
-                self.count_fallback(thp.pmd_order(), failure);
-                None
-            }
-            Ok(id) => {
-                let cost = machine.costs.clear(thp.hpage_pmd_nr().into());
-                machine.charge(cpu, Category::PageClear, cost);
-                Some(id)
-            }
-        }
-    }
-
-    /// A thread that stores to a huge page while another one still clears it finds nothing there, takes a page and clears it too, and
-    /// sees when it would map it that somebody was first: it gives its page back (`unlock_release` in
-    /// `do_huge_pmd_anonymous_page`). What that costs is charged, but for the exception itself. Whether it was so.
-    pub fn lose_huge_page(&mut self, machine: &mut Machine<Category>, cpu: Cpu, mm: MmId, page: Vpn) -> bool {
-        let Some(table) = self.entry(mm, page).map(|entry| entry.table()) else { return false };
-        let now = machine.now(cpu);
-        let Some((by, until)) = self.page_tables.cleared_by_another(table, cpu, now) else { return false };
-        let Some(vma) = self.mms[mm].vmas.find_id(page) else { return false };
-        self.counters.add(Event::Pgfault, 1);
-        if let Some(id) = self.alloc_anon_folio_pmd(machine, cpu, (mm, vma, page)) {
-            // It is swap-backed, and counted by size, from when it is mapped on (`folio_add_new_anon_rmap`).
-            self.folios.flags[id].clear(FolioFlags::SWAPBACKED);
-            self.free_folio(machine, cpu, id);
-        }
-        // Whoever is through first has mapped a page, and all see that one.
-        self.page_tables.note_cleared(table, by, until.min(machine.now(cpu)));
-        true
-    }
-
-    /// A folio for a fault that a page table serves, as large as the policy lets it be and there is.
-    #[inline]
-    pub(crate) fn alloc_anon_folio(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        fault: &Fault,
-    ) -> Result<FolioId, OutOfMemory> {
-        let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
-        let vma = &self.mms[fault.mm].vmas[fault.vma];
-        let state = self.vma_state(fault.mm, vma);
-        let mut orders = policy::candidates(f, thp, &state);
-        if !orders.is_empty() {
-            let table = &self.page_tables[fault.entry.table()];
-            orders = policy::fitting(f.search, orders, &vma.pages(), fault.page, |window| {
-                let first = (window.start - table.first) as usize;
-                table.is_populated(first..first + (window.end - window.start) as usize)
-            });
-        }
-        if thp.anon_beside_full && !orders.is_empty() {
-            let table = &self.page_tables[fault.entry.table()];
-            let beside = policy::beside_full(thp, orders, &vma.pages(), fault.page, |window| {
-                let first = (window.start - table.first) as usize;
-                table.is_full(first..first + (window.end - window.start) as usize)
-            });
-            for order in beside.declined.descending() {
-                self.mthp_stats.add(order, MthpStat::AnonFaultDeclined, 1);
-            }
-            orders = beside.kept;
-        }
-        loop {
-            let order = orders.highest().unwrap_or(0);
-            let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
-            flags.set_order(order);
-            let effort = match order {
-                0 => Effort::ORDINARY,
-                _ => policy::effort(&self.features().folios, &self.settings.transparent_hugepage, &state),
-            };
-            match self.vma_alloc_folio(machine, cpu, fault.place(), flags, effort) {
-                // A smaller one would want the list as well. This is no fallback, and not counted.
-                Ok(id) if order > 0 && !self.alloc_deferred_list(fault.memcg) => {
-                    self.mthp_stats.add(order, MthpStat::NrAnon, 1);
-                    self.free_folio(machine, cpu, id);
-                    orders = Orders::NONE;
-                }
-                Ok(id) => {
-                    self.folio_add_lru_vma(machine, cpu, id, fault.flags, fault.has_recency);
-                    return Ok(id);
-                }
-                Err(failure) => {
-                    let f = &self.features().folios;
-                    orders = policy::after_failure(f, orders, order, failure).ok_or(OutOfMemory)?;
-                    self.count_fallback(order, failure);
-                }
-            }
-        }
     }
 
     fn count_fallback(&mut self, order: u8, failure: Failure) {

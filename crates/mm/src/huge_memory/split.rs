@@ -19,11 +19,11 @@ use crate::account::Category;
 use crate::address_space::{Mappings, Pte, PteNumber};
 use crate::counters::Event;
 use crate::folio::{Census, FolioFlags, FolioId, LruvecId};
+use crate::kernel::Kernel;
 use crate::lruvec::Lruvec;
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::policy::{DEFAULT_SEEKS, SlabScan};
-use machine::{Cpu, Machine};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Folios that may be split (`struct deferred_split`).
@@ -35,9 +35,132 @@ pub(crate) struct DeferredSplit {
     nr_deferred: u64,
 }
 
+impl Kernel<'_> {
+    /// Splits of the folios of one memory cgroup on one node that wait for it as many as reclaim of this priority asks
+    /// for.
+    pub(crate) fn shrink_deferred_splits(&mut self, lruvec: LruvecId, priority: u8) {
+        let at = &self.mm.lruvecs[lruvec].deferred_split;
+        let mut slab = SlabScan::new(at.queue.len() as u64, at.nr_deferred, priority, Some(DEFAULT_SEEKS));
+        while let Some(batch) = slab.batch() {
+            if !self.deferred_split_scan(lruvec, batch) {
+                break;
+            }
+            slab.scanned(batch);
+        }
+        self.mm.lruvecs[lruvec].deferred_split.nr_deferred = slab.deferred();
+    }
+
+    /// Looks at the first `most` folios that may be split; whether it is worth going on.
+    fn deferred_split_scan(&mut self, lruvec: LruvecId, most: u64) -> bool {
+        let queue = &mut self.mm.lruvecs[lruvec].deferred_split.queue;
+        let taken: Vec<FolioId> = queue.drain(..queue.len().min(most as usize)).collect();
+        let (mut any, mut kept) = (false, Vec::new());
+        for id in taken {
+            self.mm.folios.flags[id].clear(FolioFlags::DEFERRED_SPLIT);
+            let partially = self.mm.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);
+            if !partially && (self.mm.is_mlocked(id) || !self.thp_underused(id)) {
+                continue;
+            }
+            match self.split_folio(id) {
+                Ok(_) => {
+                    any = true;
+                    self.mm.counters.add(Event::ThpUnderusedSplitPage, u64::from(!partially));
+                }
+                Err(id) if partially => kept.push(id),
+                Err(_) => {}
+            }
+        }
+        kept.into_iter().for_each(|id| self.mm.queue_deferred_split(id));
+        any || !self.mm.lruvecs[lruvec].deferred_split.queue.is_empty()
+    }
+
+    /// Whether a huge page holds so many pages of zeroes that it is not worth its memory.
+    fn thp_underused(&mut self, id: FolioId) -> bool {
+        let thp = &self.mm.settings.transparent_hugepage;
+        let Some(&first) = self.mm.mappings_of(id).first().filter(|_| splits_underused(thp)) else {
+            return false;
+        };
+        let pages = thp.hpage_pmd_nr();
+        let zeroes = self.mm.page_tables[first.table()].untouched(0..pages as usize, id);
+        // A page of zeroes is read to its end, another one up to its first line.
+        let filled = u64::from(pages - zeroes);
+        let cost = self.machine.costs.page_miss * u64::from(zeroes)
+            + self.machine.own_memory_line(self.cpu) * filled;
+        self.machine.charge(self.cpu, Category::Reclaim, cost);
+        is_underused(thp, zeroes)
+    }
+
+    /// Makes single pages of a folio and frees those that nobody maps. The pages that stay, in order; where the folio
+    /// was on a list they are there. A folio that somebody else holds stays as it is.
+    pub(crate) fn split_folio(&mut self, id: FolioId) -> Result<Vec<FolioId>, FolioId> {
+        let flags = self.mm.folios.flags[id];
+        let order = flags.order();
+        let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK;
+        if flags.any(busy) {
+            self.mm.mthp_stats.add(order, MthpStat::SplitFailed, 1);
+            self.mm.counters.add(Event::ThpSplitPageFailed, u64::from(self.mm.is_pmd_order(order)));
+            return Err(id);
+        }
+        self.mm.split_huge_mappings(id);
+        let mut mappings = vec![Mappings::new(); 1 << order];
+        for entry in self.mm.mappings_of(id) {
+            mappings[entry.place() & ((1 << order) - 1)].push(entry);
+        }
+        self.machine.charge(
+            self.cpu,
+            Category::PageTables,
+            self.machine.costs.pte_write * self.mm.folios.mapcount(id),
+        );
+        self.mm.forget_large_folio(id);
+        self.mm.mthp_stats.add(order, MthpStat::Split, 1);
+        self.mm.counters.add(Event::ThpSplitPage, u64::from(self.mm.is_pmd_order(order)));
+        let swapped = flags.has(FolioFlags::SWAPCACHE).then(|| self.mm.swap_entries(id).start);
+        self.mm.folios.flags[id].set_order(0);
+        let pages = self.mm.folios.divide(id, 1 << order);
+        if let Some(first) = swapped {
+            self.mm.split_swap_cache(first, &pages);
+        }
+        let zone = self.mm.zone_of(self.mm.folios[id].pfn);
+        for &page in &pages {
+            let pfn = self.mm.folios[page].pfn;
+            self.mm.zone_mut(zone).buddy.set_user(pfn, page.0);
+        }
+        let mut kept = Vec::new();
+        for (page, entries) in pages.into_iter().zip(mappings) {
+            self.mm.folios.set_mappings(page, entries.len() as u16);
+            for &entry in &entries {
+                let pte = self.mm.page_tables[entry];
+                self.mm.page_tables[entry] = pte.with_folio(page);
+                self.mm.folios[page].slot = self.mm.page_tables.slot(entries[0]);
+            }
+            // Memory that is locked stays, whatever it holds.
+            let is_zeroes = |&entry: &PteNumber| {
+                self.mm.page_tables[entry].stored() == Pte::NONE && !self.mm.is_locked_entry(entry)
+            };
+            let zeroes = entries.iter().all(is_zeroes);
+            if zeroes && self.mm.features().folios.splits_underused {
+                for &entry in &entries {
+                    self.mm.page_tables[entry] = Pte::ZERO;
+                    self.mm.remove_rmap(entry, page);
+                }
+            }
+            match self.mm.is_in_locked_area(page, &entries) {
+                true => self.mlock_folio(page),
+                false => self.munlock_folio(page),
+            }
+            if self.mm.folios[page].mapcount > 0 || !self.mm.folio_free_swap(page) {
+                kept.push(page);
+            } else {
+                self.release_folio(page);
+            }
+        }
+        Ok(kept)
+    }
+}
+
 impl MemoryManager {
     fn deferred_split(&mut self, id: FolioId) -> &mut DeferredSplit {
-        let lruvec: &mut Lruvec = &mut self.lruvecs[self.folios[id].lruvec.0 as usize];
+        let lruvec: &mut Lruvec = &mut self.lruvecs[self.folios[id].lruvec];
         &mut lruvec.deferred_split
     }
 
@@ -148,71 +271,6 @@ impl MemoryManager {
         }
     }
 
-    /// Splits of the folios of one memory cgroup on one node that wait for it as many as reclaim of this priority asks
-    /// for.
-    pub(crate) fn shrink_deferred_splits(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        lruvec: LruvecId,
-        priority: u8,
-    ) {
-        let at = &self.lruvecs[lruvec.0 as usize].deferred_split;
-        let mut slab = SlabScan::new(at.queue.len() as u64, at.nr_deferred, priority, Some(DEFAULT_SEEKS));
-        while let Some(batch) = slab.batch() {
-            if !self.deferred_split_scan(machine, cpu, lruvec, batch) {
-                break;
-            }
-            slab.scanned(batch);
-        }
-        self.lruvecs[lruvec.0 as usize].deferred_split.nr_deferred = slab.deferred();
-    }
-
-    /// Looks at the first `most` folios that may be split; whether it is worth going on.
-    fn deferred_split_scan(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        lruvec: LruvecId,
-        most: u64,
-    ) -> bool {
-        let queue = &mut self.lruvecs[lruvec.0 as usize].deferred_split.queue;
-        let taken: Vec<FolioId> = queue.drain(..queue.len().min(most as usize)).collect();
-        let (mut any, mut kept) = (false, Vec::new());
-        for id in taken {
-            self.folios.flags[id].clear(FolioFlags::DEFERRED_SPLIT);
-            let partially = self.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);
-            if !partially && (self.is_mlocked(id) || !self.thp_underused(machine, cpu, id)) {
-                continue;
-            }
-            match self.split_folio(machine, cpu, id) {
-                Ok(_) => {
-                    any = true;
-                    self.counters.add(Event::ThpUnderusedSplitPage, u64::from(!partially));
-                }
-                Err(id) if partially => kept.push(id),
-                Err(_) => {}
-            }
-        }
-        kept.into_iter().for_each(|id| self.queue_deferred_split(id));
-        any || !self.lruvecs[lruvec.0 as usize].deferred_split.queue.is_empty()
-    }
-
-    /// Whether a huge page holds so many pages of zeroes that it is not worth its memory.
-    fn thp_underused(&self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) -> bool {
-        let thp = &self.settings.transparent_hugepage;
-        let Some(&first) = self.mappings_of(id).first().filter(|_| splits_underused(thp)) else {
-            return false;
-        };
-        let pages = thp.hpage_pmd_nr();
-        let zeroes = self.page_tables[first.table()].untouched(0..pages as usize, id);
-        // A page of zeroes is read to its end, another one up to its first line.
-        let filled = u64::from(pages - zeroes);
-        let cost = machine.costs.page_miss * u64::from(zeroes) + machine.own_memory_line(cpu) * filled;
-        machine.charge(cpu, Category::Reclaim, cost);
-        is_underused(thp, zeroes)
-    }
-
     /// Checks what is counted of large anonymous folios; panics with what does not hold.
     pub(crate) fn validate_large_folios(&self, census: &Census) {
         let mut counted = MthpStats::default();
@@ -228,7 +286,7 @@ impl MemoryManager {
             assert!(orders.has(flags.order()), "{id:?}: {flags:?}");
             assert_eq!(folio.pfn % (1 << flags.order()), 0, "{id:?} is aligned to its size: {folio:?}");
             let queued = flags.has(FolioFlags::DEFERRED_SPLIT);
-            let places = self.lruvecs[folio.lruvec.0 as usize].deferred_split.queue.iter();
+            let places = self.lruvecs[folio.lruvec].deferred_split.queue.iter();
             assert_eq!(
                 places.filter(|&&other| other == id).count(),
                 usize::from(queued),
@@ -269,73 +327,5 @@ impl MemoryManager {
             |(order, stat, count)| if stat == MthpStat::NrAnon { (count as u64) << order } else { 0 };
         let by_size = single + self.mthp_stats.iter().map(of_size).sum::<u64>();
         assert_eq!(by_size, nr_anon_pages + parts + swap_cache, "anonymous pages by size and by place");
-    }
-
-    /// Makes single pages of a folio and frees those that nobody maps. The pages that stay, in order; where the folio
-    /// was on a list they are there. A folio that somebody else holds stays as it is.
-    pub(crate) fn split_folio(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        id: FolioId,
-    ) -> Result<Vec<FolioId>, FolioId> {
-        let flags = self.folios.flags[id];
-        let order = flags.order();
-        let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK;
-        if flags.any(busy) {
-            self.mthp_stats.add(order, MthpStat::SplitFailed, 1);
-            self.counters.add(Event::ThpSplitPageFailed, u64::from(self.is_pmd_order(order)));
-            return Err(id);
-        }
-        self.split_huge_mappings(id);
-        let mut mappings = vec![Mappings::new(); 1 << order];
-        for entry in self.mappings_of(id) {
-            mappings[entry.place() & ((1 << order) - 1)].push(entry);
-        }
-        machine.charge(cpu, Category::PageTables, machine.costs.pte_write * self.folios.mapcount(id));
-        self.forget_large_folio(id);
-        self.mthp_stats.add(order, MthpStat::Split, 1);
-        self.counters.add(Event::ThpSplitPage, u64::from(self.is_pmd_order(order)));
-        let swapped = flags.has(FolioFlags::SWAPCACHE).then(|| self.swap_entries(id).start);
-        self.folios.flags[id].set_order(0);
-        let pages = self.folios.divide(id, 1 << order);
-        if let Some(first) = swapped {
-            self.split_swap_cache(first, &pages);
-        }
-        let zone = self.zone_of(self.folios[id].pfn);
-        for &page in &pages {
-            let pfn = self.folios[page].pfn;
-            self.zone_mut(zone).buddy.set_user(pfn, page.0);
-        }
-        let mut kept = Vec::new();
-        for (page, entries) in pages.into_iter().zip(mappings) {
-            self.folios.set_mappings(page, entries.len() as u16);
-            for &entry in &entries {
-                let pte = self.page_tables[entry];
-                self.page_tables[entry] = pte.with_folio(page);
-                self.folios[page].slot = self.page_tables.slot(entries[0]);
-            }
-            // Memory that is locked stays, whatever it holds.
-            let is_zeroes = |&entry: &PteNumber| {
-                self.page_tables[entry].stored() == Pte::NONE && !self.is_locked_entry(entry)
-            };
-            let zeroes = entries.iter().all(is_zeroes);
-            if zeroes && self.features().folios.splits_underused {
-                for &entry in &entries {
-                    self.page_tables[entry] = Pte::ZERO;
-                    self.remove_rmap(entry, page);
-                }
-            }
-            match self.is_in_locked_area(page, &entries) {
-                true => self.mlock_folio(machine, cpu, page),
-                false => self.munlock_folio(machine, cpu, page),
-            }
-            if self.folios[page].mapcount > 0 || !self.folio_free_swap(page) {
-                kept.push(page);
-            } else {
-                self.release_folio(machine, cpu, page);
-            }
-        }
-        Ok(kept)
     }
 }

@@ -13,10 +13,10 @@
 use crate::account::Category;
 use crate::address_space::MmId;
 use crate::counters::Event;
+use crate::kernel::Kernel;
 use crate::page::{MigrateType, Pfn};
 use crate::page_alloc::{Effort, MemoryManager, Placement, Request};
 use crate::vmscan::policy::{DEFAULT_SEEKS, SlabScan};
-use machine::{Cpu, Machine};
 
 /// The huge page of zeroes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,34 +28,46 @@ pub(crate) struct HugeZero {
     nr_deferred: u64,
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Gives an address space the huge page of zeroes; whether there is one.
-    pub(crate) fn get_huge_zero_folio(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-    ) -> bool {
-        if self.mms[mm].holds_huge_zero {
+    pub(crate) fn get_huge_zero_folio(&mut self, mm: MmId) -> bool {
+        if self.mm.mms[mm].holds_huge_zero {
             return true;
         }
-        if self.huge_zero.first.is_none() {
-            let thp = &self.settings.transparent_hugepage;
+        if self.mm.huge_zero.first.is_none() {
+            let thp = &self.mm.settings.transparent_hugepage;
             let (order, pages) = (thp.pmd_order(), thp.hpage_pmd_nr());
             let effort = Effort { direct: true, ..Effort::LIGHT };
             let request = Request::new(order, MigrateType::Unmovable, Placement::Local);
-            self.huge_zero.first = self.alloc(machine, cpu, &Request { effort, ..request });
-            if self.huge_zero.first.is_none() {
-                self.counters.add(Event::ThpZeroPageAllocFailed, 1);
+            self.mm.huge_zero.first = self.alloc(&Request { effort, ..request });
+            if self.mm.huge_zero.first.is_none() {
+                self.mm.counters.add(Event::ThpZeroPageAllocFailed, 1);
                 return false;
             }
-            machine.charge(cpu, Category::PageClear, machine.costs.clear(pages.into()));
-            self.counters.add(Event::ThpZeroPageAlloc, 1);
+            self.machine.charge(self.cpu, Category::PageClear, self.machine.costs.clear(pages.into()));
+            self.mm.counters.add(Event::ThpZeroPageAlloc, 1);
         }
-        self.hold_huge_zero_folio(mm);
+        self.mm.hold_huge_zero_folio(mm);
         true
     }
 
+    /// Frees it if nobody holds it and reclaim of this priority asks for so much.
+    pub(crate) fn shrink_huge_zero_folio(&mut self, priority: u8) {
+        let Some(first) = self.mm.huge_zero.first.filter(|_| self.mm.huge_zero.holders == 0) else { return };
+        let thp = &self.mm.settings.transparent_hugepage;
+        let (order, pages) = (thp.pmd_order(), thp.hpage_pmd_nr());
+        let mut slab =
+            SlabScan::new(pages.into(), self.mm.huge_zero.nr_deferred, priority, Some(DEFAULT_SEEKS));
+        if let Some(batch) = slab.batch() {
+            slab.scanned(batch);
+            self.mm.huge_zero.first = None;
+            self.free(first, order);
+        }
+        self.mm.huge_zero.nr_deferred = slab.deferred();
+    }
+}
+
+impl MemoryManager {
     /// An address space maps the huge page of zeroes, which there is.
     pub(crate) fn hold_huge_zero_folio(&mut self, mm: MmId) {
         self.huge_zero.holders += u32::from(!self.mms[mm].holds_huge_zero);
@@ -65,20 +77,6 @@ impl MemoryManager {
     /// An address space ends.
     pub(crate) fn put_huge_zero_folio(&mut self, mm: MmId) {
         self.huge_zero.holders -= u32::from(self.mms[mm].holds_huge_zero);
-    }
-
-    /// Frees it if nobody holds it and reclaim of this priority asks for so much.
-    pub(crate) fn shrink_huge_zero_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, priority: u8) {
-        let Some(first) = self.huge_zero.first.filter(|_| self.huge_zero.holders == 0) else { return };
-        let thp = &self.settings.transparent_hugepage;
-        let (order, pages) = (thp.pmd_order(), thp.hpage_pmd_nr());
-        let mut slab = SlabScan::new(pages.into(), self.huge_zero.nr_deferred, priority, Some(DEFAULT_SEEKS));
-        if let Some(batch) = slab.batch() {
-            slab.scanned(batch);
-            self.huge_zero.first = None;
-            self.free(machine, cpu, first, order);
-        }
-        self.huge_zero.nr_deferred = slab.deferred();
     }
 
     /// Pages that it takes.

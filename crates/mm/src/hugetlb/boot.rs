@@ -19,8 +19,9 @@ use super::folio::{Folio, STRUCT_PAGES_PER_PAGE, is_gigantic};
 use super::policy::{boot_threads, take_turn};
 use super::prepare::Preparing;
 use crate::account::Category;
-use crate::page_alloc::{MemoryManager, Placement};
-use machine::{Cpu, Machine, Node, Topology};
+use crate::kernel::Kernel;
+use crate::page_alloc::Placement;
+use machine::{Cpu, Node, Topology};
 use std::collections::VecDeque;
 
 /// A thread that fills a pool.
@@ -48,146 +49,131 @@ enum Job {
     Prepare(Vec<Vec<Folio>>),
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Fills all pools as the settings of boot ask for, gigantic pages first. Nothing else may have run before.
-    pub fn boot_huge_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
-        for (order, count) in ORDERS.into_iter().zip(self.settings.boot_huge_pages).rev() {
+    pub fn boot_huge_pages(&mut self) {
+        for (order, count) in ORDERS.into_iter().zip(self.mm.settings.boot_huge_pages).rev() {
             if count > 0 {
-                self.fill_pool_at_boot(machine, cpu, order, count);
+                self.fill_pool_at_boot(order, count);
             }
         }
     }
 
-    fn fill_pool_at_boot(&mut self, machine: &mut Machine<Category>, cpu: Cpu, order: u8, count: u64) {
-        let h = self.hugetlb.hstate_of(order);
-        let f = self.features().hugetlb;
+    fn fill_pool_at_boot(&mut self, order: u8, count: u64) {
+        let h = self.mm.hugetlb.hstate_of(order);
+        let f = self.mm.features().hugetlb;
         if is_gigantic(order) {
             let lists = self.gigantic_at_boot(order, h, count);
-            self.run_boot_threads(machine, cpu, h, lists.len() as u64, Job::Prepare(lists));
+            self.run_boot_threads(h, lists.len() as u64, Job::Prepare(lists));
         } else {
-            let nodes = self.nodes_with_memory().len() as u64;
-            let cpus = machine.topology.cpus() as u64;
-            let threads = boot_threads(f.boot_threads, nodes, cpus, self.settings().hugepage_alloc_threads);
+            let nodes = self.mm.nodes_with_memory().len() as u64;
+            let cpus = self.machine.topology.cpus() as u64;
+            let threads =
+                boot_threads(f.boot_threads, nodes, cpus, self.mm.settings().hugepage_alloc_threads);
             loop {
-                let before = self.hugetlb.hstates[h].counters().persistent();
+                let before = self.mm.hugetlb.hstates[h].counters().persistent();
                 let remaining = count - before;
                 let share = (remaining / threads).max(1);
                 let job = Job::Allocate { remaining, share };
-                self.run_boot_threads(machine, cpu, h, threads.min(remaining), job);
-                let filled = self.hugetlb.hstates[h].counters().persistent();
+                self.run_boot_threads(h, threads.min(remaining), job);
+                let filled = self.mm.hugetlb.hstates[h].counters().persistent();
                 // Another round may find what the pages of this one have given back.
-                let again = f.boot_retries && self.settings().hugetlb_optimize_vmemmap;
+                let again = f.boot_retries && self.mm.settings().hugetlb_optimize_vmemmap;
                 if !again || filled == count || filled == before {
                     break;
                 }
             }
         }
-        let hstate = &mut self.hugetlb.hstates[h];
+        let hstate = &mut self.mm.hugetlb.hstates[h];
         hstate.max = hstate.counters().persistent();
     }
 
     /// Lets threads work off a job, the first one on `cpu`, the others on CPUs of one node after the other, and waits
     /// for all of them.
-    fn run_boot_threads(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        h: usize,
-        threads: u64,
-        mut job: Job,
-    ) {
-        let nodes = self.nodes_with_memory();
-        let next_node = self.hugetlb.hstates[h].next_to_alloc;
-        let began = machine.now(cpu);
-        let mut threads: Vec<BootThread> = cpus_by_turns(&machine.topology, cpu, threads)
+    fn run_boot_threads(&mut self, h: usize, threads: u64, mut job: Job) {
+        let nodes = self.mm.nodes_with_memory();
+        let next_node = self.mm.hugetlb.hstates[h].next_to_alloc;
+        let began = self.machine.now(self.cpu);
+        let mut threads: Vec<BootThread> = cpus_by_turns(&self.machine.topology, self.cpu, threads)
             .into_iter()
             .map(|cpu| BootThread { cpu, next_node, doing: Doing::Idle })
             .collect();
         for thread in &threads {
-            machine.idle_until(thread.cpu, began);
+            self.machine.idle_until(thread.cpu, began);
         }
         // Who is furthest behind goes on, so that threads meet at locks as they would.
         while let Some(thread) = threads
             .iter_mut()
             .filter(|thread| !matches!(thread.doing, Doing::Done))
-            .min_by_key(|thread| machine.now(thread.cpu))
+            .min_by_key(|thread| self.machine.now(thread.cpu))
         {
-            thread.step(self, machine, h, &nodes, &mut job);
+            let cpu = thread.cpu;
+            thread.step(&mut self.on_cpu(cpu), h, &nodes, &mut job);
         }
-        if self.features().hugetlb.boot_threads == BootThreads::One {
-            self.hugetlb.hstates[h].next_to_alloc = threads[0].next_node;
+        if self.mm.features().hugetlb.boot_threads == BootThreads::One {
+            self.mm.hugetlb.hstates[h].next_to_alloc = threads[0].next_node;
         }
-        let end = threads.iter().map(|thread| machine.now(thread.cpu)).max();
-        machine.idle_until(cpu, end.unwrap_or(began));
-    }
-
-    /// Gigantic pages from memblock, in one list or in one for each node.
-    fn gigantic_at_boot(&mut self, order: u8, h: usize, count: u64) -> Vec<Vec<Folio>> {
-        let nodes = self.nodes_with_memory();
-        let of_boot =
-            |mm: &mut MemoryManager, node| Some(Folio { pfn: mm.alloc_at_boot(order, node)?, order });
-        let mut folios: Vec<Folio> =
-            (0..count).map_while(|_| self.alloc_by_turns(h, &nodes, of_boot)).collect();
-        for &folio in &folios {
-            self.hugetlb.held += folio.pages();
-            self.hugetlb.note_fresh(folio);
-        }
-        if self.features().hugetlb.boot_threads == BootThreads::One {
-            return vec![folios];
-        }
-        folios.sort_by_key(|folio| self.node_of(folio.pfn));
-        let by_node = folios.chunk_by(|a, b| self.node_of(a.pfn) == self.node_of(b.pfn));
-        by_node.map(<[Folio]>::to_vec).collect()
+        let end = threads.iter().map(|thread| self.machine.now(thread.cpu)).max();
+        self.machine.idle_until(self.cpu, end.unwrap_or(began));
     }
 
     /// A list of gigantic pages: their struct pages, and what is left to do before they are in the pool.
-    fn prepare_gigantic(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        h: usize,
-        folios: Vec<Folio>,
-    ) -> Doing {
-        let f = self.features().hugetlb;
+    fn prepare_gigantic(&mut self, h: usize, folios: Vec<Folio>) -> Doing {
+        let f = self.mm.features().hugetlb;
         for &folio in &folios {
-            let few = f.skips_gigantic_tails && self.should_optimize(folio);
+            let few = f.skips_gigantic_tails && self.mm.should_optimize(folio);
             let made = if few { u64::from(STRUCT_PAGES_PER_PAGE) } else { folio.pages() };
-            machine.charge(cpu, Category::HugePagePrep, machine.costs.boot_struct_page_init * made);
+            self.machine.charge(
+                self.cpu,
+                Category::HugePagePrep,
+                self.machine.costs.boot_struct_page_init * made,
+            );
         }
-        if f.optimized_at_boot && self.settings().hugetlb_optimize_vmemmap {
-            self.adopt_optimized(machine, cpu, &folios);
-            folios.chunks(1).for_each(|folio| self.add_to_pool(machine, cpu, h, folio));
+        if f.optimized_at_boot && self.mm.settings().hugetlb_optimize_vmemmap {
+            self.adopt_optimized(&folios);
+            folios.chunks(1).for_each(|folio| self.add_to_pool(h, folio));
             return Doing::Idle;
         }
         Doing::Preparing(match f.boot_threads {
-            BootThreads::One => Preparing::new(self, machine, h, folios),
-            _ => Preparing::list(self, machine, h, folios).entering_each(),
+            BootThreads::One => Preparing::new(self.mm, self.machine, h, folios),
+            _ => Preparing::list(self.mm, self.machine, h, folios).entering_each(),
         })
     }
 
     /// Pages whose vmemmap boot made in its final shape: no frame is replaced, the tails only become read-only, which
     /// one flush makes known.
-    fn adopt_optimized(&mut self, machine: &mut Machine<Category>, cpu: Cpu, folios: &[Folio]) {
+    fn adopt_optimized(&mut self, folios: &[Folio]) {
         for &folio in folios {
-            if self.should_optimize(folio) {
-                self.adopt_vmemmap(machine, cpu, folio);
+            if self.mm.should_optimize(folio) {
+                self.adopt_vmemmap(folio);
             }
         }
-        self.flush_all(machine, cpu);
+        self.flush_all();
+    }
+
+    /// Gigantic pages from memblock, in one list or in one for each node.
+    fn gigantic_at_boot(&mut self, order: u8, h: usize, count: u64) -> Vec<Vec<Folio>> {
+        let nodes = self.mm.nodes_with_memory();
+        let of_boot =
+            |kernel: &mut Kernel, node| Some(Folio { pfn: kernel.mm.alloc_at_boot(order, node)?, order });
+        let mut folios: Vec<Folio> =
+            (0..count).map_while(|_| self.alloc_by_turns(h, &nodes, of_boot)).collect();
+        for &folio in &folios {
+            self.mm.hugetlb.held += folio.pages();
+            self.mm.hugetlb.note_fresh(folio);
+        }
+        if self.mm.features().hugetlb.boot_threads == BootThreads::One {
+            return vec![folios];
+        }
+        folios.sort_by_key(|folio| self.mm.node_of(folio.pfn));
+        let by_node = folios.chunk_by(|a, b| self.mm.node_of(a.pfn) == self.mm.node_of(b.pfn));
+        by_node.map(<[Folio]>::to_vec).collect()
     }
 }
 
 impl BootThread {
     /// One page, flush or hold.
-    fn step(
-        &mut self,
-        mm: &mut MemoryManager,
-        machine: &mut Machine<Category>,
-        h: usize,
-        nodes: &[Node],
-        job: &mut Job,
-    ) {
-        let cpu = self.cpu;
+    fn step(&mut self, kernel: &mut Kernel, h: usize, nodes: &[Node], job: &mut Job) {
         self.doing = match std::mem::replace(&mut self.doing, Doing::Done) {
             Doing::Idle => match job {
                 Job::Allocate { remaining: 0, .. } => Doing::Done,
@@ -198,14 +184,14 @@ impl BootThread {
                     Doing::Allocating(Vec::new(), wanted)
                 }
                 Job::Prepare(lists) => match lists.pop() {
-                    Some(folios) => mm.prepare_gigantic(machine, cpu, h, folios),
+                    Some(folios) => kernel.prepare_gigantic(h, folios),
                     None => Doing::Done,
                 },
             },
             Doing::Allocating(mut folios, wanted) => {
                 let fresh = nodes.iter().find_map(|_| {
                     let node = take_turn(nodes, &mut self.next_node);
-                    mm.alloc_fresh(machine, cpu, h, Placement::Bind(node))
+                    kernel.alloc_fresh(h, Placement::Bind(node))
                 });
                 let is_short = fresh.is_none();
                 folios.extend(fresh);
@@ -216,13 +202,13 @@ impl BootThread {
                     *remaining = 0;
                 }
                 if is_short || folios.len() as u64 == wanted {
-                    Doing::Preparing(Preparing::new(mm, machine, h, folios))
+                    Doing::Preparing(Preparing::new(kernel.mm, kernel.machine, h, folios))
                 } else {
                     Doing::Allocating(folios, wanted)
                 }
             }
             Doing::Preparing(mut preparing) => {
-                if preparing.step(mm, machine, cpu) {
+                if preparing.step(kernel) {
                     Doing::Idle
                 } else {
                     Doing::Preparing(preparing)

@@ -12,10 +12,10 @@ use super::folio::Folio;
 use super::policy::take_turn;
 use super::prepare::Preparing;
 use crate::account::Category;
+use crate::kernel::Kernel;
 use crate::page::Pfn;
-use crate::page_alloc::MemoryManager;
 use crate::vmemmap::list::RestoreList;
-use machine::{Cpu, Machine, Node};
+use machine::Node;
 
 #[derive(Clone, Debug)]
 enum Phase {
@@ -48,17 +48,17 @@ impl Demote {
     }
 
     /// One page, flush or hold; whether all is done.
-    pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
+    pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
-            Phase::Take => self.take(mm, machine, cpu),
+            Phase::Take => self.take(kernel),
             Phase::Restore(mut list) => {
-                if list.step(mm, machine, cpu) {
-                    self.split(mm, machine, cpu, list)
+                if list.step(kernel) {
+                    self.split(kernel, list)
                 } else {
                     Phase::Restore(list)
                 }
             }
-            Phase::Prepare(mut preparing, ends) => match preparing.step(mm, machine, cpu) {
+            Phase::Prepare(mut preparing, ends) => match preparing.step(kernel) {
                 false => Phase::Prepare(preparing, ends),
                 true if ends => Phase::Done,
                 true => Phase::Take,
@@ -69,9 +69,9 @@ impl Demote {
     }
 
     /// Takes what is demoted together out of its pool: free pages of the node whose turn it is.
-    fn take(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> Phase {
-        let batched = mm.features().hugetlb.demotes_in_batches;
-        let hstate = &mut mm.hugetlb.hstates[self.from];
+    fn take(&mut self, kernel: &mut Kernel) -> Phase {
+        let batched = kernel.mm.features().hugetlb.demotes_in_batches;
+        let hstate = &mut kernel.mm.hugetlb.hstates[self.from];
         if self.remaining == 0 || hstate.available() == 0 {
             return Phase::Done;
         }
@@ -84,54 +84,52 @@ impl Demote {
                 break;
             }
         }
-        mm.hold_hugetlb_lock(machine, cpu, taken.len());
+        kernel.hold_hugetlb_lock(taken.len());
         for &folio in &taken {
-            mm.note_removed(folio);
+            kernel.mm.note_removed(folio);
         }
         match (batched, &taken[..]) {
             (_, []) => Phase::Done,
-            (false, &[folio]) => Phase::Restore(RestoreList::single(mm, folio)),
-            _ => Phase::Restore(RestoreList::new(mm, taken)),
+            (false, &[folio]) => Phase::Restore(RestoreList::single(kernel.mm, folio)),
+            _ => Phase::Restore(RestoreList::new(kernel.mm, taken)),
         }
     }
 
-    fn split(
-        &mut self,
-        mm: &mut MemoryManager,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        list: RestoreList,
-    ) -> Phase {
+    fn split(&mut self, kernel: &mut Kernel, list: RestoreList) -> Phase {
         let RestoreList { waiting, complete, failed, .. } = list;
         // These stay what they were, and are the last ones.
         let ends = !(waiting.is_empty() && failed.is_empty());
         for folio in waiting.into_iter().chain(failed) {
-            mm.hugetlb.flags_mut(folio).hugetlb = true;
-            mm.add_to_pool(machine, cpu, self.from, &[folio]);
+            kernel.mm.hugetlb.flags_mut(folio).hugetlb = true;
+            kernel.add_to_pool(self.from, &[folio]);
         }
         if complete.is_empty() {
             return Phase::Done;
         }
-        let order = mm.hugetlb.hstates[self.to].order;
+        let order = kernel.mm.hugetlb.hstates[self.to].order;
         let parts = |folio: Folio| {
             let parts = 1u32 << (folio.order - order);
             (0..parts).map(move |i| Folio { pfn: folio.pfn + (i << order) as Pfn, order })
         };
-        let batched = mm.features().hugetlb.demotes_in_batches;
+        let batched = kernel.mm.features().hugetlb.demotes_in_batches;
         let mut small: Vec<Folio> = complete.iter().rev().flat_map(|&folio| parts(folio)).collect();
         for &folio in &small {
-            mm.hugetlb.note_fresh(folio);
-            machine.charge(cpu, Category::HugePagePrep, machine.costs.struct_page_init * folio.pages());
+            kernel.mm.hugetlb.note_fresh(folio);
+            kernel.machine.charge(
+                kernel.cpu,
+                Category::HugePagePrep,
+                kernel.machine.costs.struct_page_init * folio.pages(),
+            );
         }
         self.remaining -= complete.len() as u64;
-        mm.hugetlb.hstates[self.from].max -= complete.len() as u64;
-        mm.hugetlb.hstates[self.to].max += small.len() as u64;
+        kernel.mm.hugetlb.hstates[self.from].max -= complete.len() as u64;
+        kernel.mm.hugetlb.hstates[self.to].max += small.len() as u64;
         let preparing = if batched {
             // Parts are put before those that are there.
             small.reverse();
-            Preparing::list(mm, machine, self.to, small)
+            Preparing::list(kernel.mm, kernel.machine, self.to, small)
         } else {
-            Preparing::page_by_page(mm, machine, self.to, small)
+            Preparing::page_by_page(kernel.mm, kernel.machine, self.to, small)
         };
         Phase::Prepare(preparing, ends)
     }

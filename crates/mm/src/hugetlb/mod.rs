@@ -28,13 +28,14 @@ pub mod write;
 use crate::account::Category;
 use crate::counters::Event;
 use crate::fault_injection::Injection;
+use crate::kernel::Kernel;
 use crate::memory_map::MemoryRange;
 use crate::page::{MigrateType, PAGEBLOCK_ORDER, Pfn};
 use crate::page_alloc::{MemoryManager, Placement, Request};
 use crate::vmemmap::Vmemmap;
 use folio::{Folio, is_gigantic};
 use hstate::Hstate;
-use machine::{Cpu, Machine, Node, SpinLock};
+use machine::{Node, SpinLock};
 use rand_pcg::Pcg64Mcg;
 
 pub use reservation::{NoHugePage, Use};
@@ -168,6 +169,83 @@ impl HugetlbPools {
     }
 }
 
+impl Kernel<'_> {
+    /// Takes hugetlb_lock for `changes` changes to counters and lists.
+    pub(crate) fn hold_hugetlb_lock(&mut self, changes: usize) {
+        self.mm.hugetlb.lock.acquire(self.machine, self.cpu, Category::HugetlbLockWait);
+        let hold = self.machine.costs.list_move * (1 + changes as u64);
+        self.mm.hugetlb.lock.hold(self.machine, self.cpu, hold, Category::HUGETLB_LOCK);
+        self.mm.counters_mut().add(Event::HugetlbLockHolds, 1);
+    }
+
+    /// A fresh huge page from the node whose turn it is, or from the next one that has one (`alloc_pool_huge_folio`).
+    pub(crate) fn alloc_fresh_by_turns(&mut self, h: usize, nodes: &[Node]) -> Option<Folio> {
+        self.alloc_by_turns(h, nodes, |kernel, node| kernel.alloc_fresh(h, Placement::Bind(node)))
+    }
+
+    /// A huge page from the first node of `nodes` from which `alloc` gets one, beginning with the one whose turn it is
+    /// (`for_each_node_mask_to_alloc`).
+    pub(crate) fn alloc_by_turns(
+        &mut self,
+        h: usize,
+        nodes: &[Node],
+        mut alloc: impl FnMut(&mut Kernel, Node) -> Option<Folio>,
+    ) -> Option<Folio> {
+        nodes.iter().find_map(|_| {
+            let node = policy::take_turn(nodes, &mut self.mm.hugetlb.hstates[h].next_to_alloc);
+            alloc(self, node)
+        })
+    }
+
+    /// A huge page from the allocator, its struct pages prepared (`alloc_fresh_hugetlb_folio`).
+    pub(crate) fn alloc_fresh(&mut self, h: usize, placement: Placement) -> Option<Folio> {
+        let order = self.mm.hugetlb.hstates[h].order;
+        let injected = self.mm.is_made_to_fail();
+        let pfn = match placement {
+            _ if injected => None,
+            Placement::Bind(node) | Placement::Prefer(node) if is_gigantic(order) => {
+                self.alloc_contig(order, node)
+            }
+            Placement::Local if is_gigantic(order) => self.alloc_contig(order, self.machine.node(self.cpu)),
+            _ => {
+                self.machine.charge(self.cpu, Category::HugePagePrep, self.machine.costs.page_alloc);
+                self.alloc(&Request::new(order, MigrateType::Movable, placement))
+            }
+        };
+        if !is_gigantic(order) {
+            let event = if pfn.is_some() { Event::HtlbBuddyAllocSuccess } else { Event::HtlbBuddyAllocFail };
+            self.mm.counters_mut().add(event, 1);
+        }
+        let folio = Folio { pfn: pfn?, order };
+        self.machine.charge(
+            self.cpu,
+            Category::HugePagePrep,
+            self.machine.costs.struct_page_init * folio.pages(),
+        );
+        self.mm.hugetlb.held += folio.pages();
+        self.mm.hugetlb.note_fresh(folio);
+        Some(folio)
+    }
+
+    /// Gives a huge page, with all of its vmemmap and no hugetlb page any more, to the allocator. The kernel clears its
+    /// struct pages first; the time for that is charged afterwards, as the zone is shared.
+    pub(crate) fn free_to_allocator(&mut self, folio: Folio) {
+        debug_assert!(!self.mm.hugetlb.is_optimized(folio) && !self.mm.hugetlb.is_hugetlb(folio));
+        self.mm.hugetlb.held -= folio.pages();
+        if is_gigantic(folio.order) {
+            self.free_contig(folio.pfn, folio.order);
+        } else {
+            self.free(folio.pfn, folio.order);
+            self.machine.charge(self.cpu, Category::HugePageFree, self.machine.costs.page_free);
+        }
+        self.machine.charge(
+            self.cpu,
+            Category::HugePageFree,
+            self.machine.costs.struct_page_free * folio.pages(),
+        );
+    }
+}
+
 impl MemoryManager {
     /// The pools.
     pub fn hugetlb(&self) -> &HugetlbPools {
@@ -194,86 +272,5 @@ impl MemoryManager {
 
     pub(crate) fn node_of(&self, pfn: Pfn) -> Node {
         self.zones()[self.zone_of(pfn)].node
-    }
-
-    /// Takes hugetlb_lock for `changes` changes to counters and lists.
-    pub(crate) fn hold_hugetlb_lock(&mut self, machine: &mut Machine<Category>, cpu: Cpu, changes: usize) {
-        self.hugetlb.lock.acquire(machine, cpu, Category::HugetlbLockWait);
-        let hold = machine.costs.list_move * (1 + changes as u64);
-        self.hugetlb.lock.hold(machine, cpu, hold, Category::HUGETLB_LOCK);
-        self.counters_mut().add(Event::HugetlbLockHolds, 1);
-    }
-
-    /// A huge page from the first node of `nodes` from which `alloc` gets one, beginning with the one whose turn it is
-    /// (`for_each_node_mask_to_alloc`).
-    pub(crate) fn alloc_by_turns(
-        &mut self,
-        h: usize,
-        nodes: &[Node],
-        mut alloc: impl FnMut(&mut MemoryManager, Node) -> Option<Folio>,
-    ) -> Option<Folio> {
-        nodes.iter().find_map(|_| {
-            let node = policy::take_turn(nodes, &mut self.hugetlb.hstates[h].next_to_alloc);
-            alloc(self, node)
-        })
-    }
-
-    /// A fresh huge page from the node whose turn it is, or from the next one that has one (`alloc_pool_huge_folio`).
-    pub(crate) fn alloc_fresh_by_turns(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        h: usize,
-        nodes: &[Node],
-    ) -> Option<Folio> {
-        self.alloc_by_turns(h, nodes, |mm, node| mm.alloc_fresh(machine, cpu, h, Placement::Bind(node)))
-    }
-
-    /// A huge page from the allocator, its struct pages prepared (`alloc_fresh_hugetlb_folio`).
-    pub(crate) fn alloc_fresh(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        h: usize,
-        placement: Placement,
-    ) -> Option<Folio> {
-        let order = self.hugetlb.hstates[h].order;
-        let injected = self.is_made_to_fail();
-        let pfn = match placement {
-            _ if injected => None,
-            Placement::Bind(node) | Placement::Prefer(node) if is_gigantic(order) => {
-                self.alloc_contig(machine, cpu, order, node)
-            }
-            Placement::Local if is_gigantic(order) => {
-                self.alloc_contig(machine, cpu, order, machine.node(cpu))
-            }
-            _ => {
-                machine.charge(cpu, Category::HugePagePrep, machine.costs.page_alloc);
-                self.alloc(machine, cpu, &Request::new(order, MigrateType::Movable, placement))
-            }
-        };
-        if !is_gigantic(order) {
-            let event = if pfn.is_some() { Event::HtlbBuddyAllocSuccess } else { Event::HtlbBuddyAllocFail };
-            self.counters_mut().add(event, 1);
-        }
-        let folio = Folio { pfn: pfn?, order };
-        machine.charge(cpu, Category::HugePagePrep, machine.costs.struct_page_init * folio.pages());
-        self.hugetlb.held += folio.pages();
-        self.hugetlb.note_fresh(folio);
-        Some(folio)
-    }
-
-    /// Gives a huge page, with all of its vmemmap and no hugetlb page any more, to the allocator. The kernel clears its
-    /// struct pages first; the time for that is charged afterwards, as the zone is shared.
-    pub(crate) fn free_to_allocator(&mut self, machine: &mut Machine<Category>, cpu: Cpu, folio: Folio) {
-        debug_assert!(!self.hugetlb.is_optimized(folio) && !self.hugetlb.is_hugetlb(folio));
-        self.hugetlb.held -= folio.pages();
-        if is_gigantic(folio.order) {
-            self.free_contig(machine, cpu, folio.pfn, folio.order);
-        } else {
-            self.free(machine, cpu, folio.pfn, folio.order);
-            machine.charge(cpu, Category::HugePageFree, machine.costs.page_free);
-        }
-        machine.charge(cpu, Category::HugePageFree, machine.costs.struct_page_free * folio.pages());
     }
 }

@@ -10,9 +10,10 @@
 
 use super::folio::Folio;
 use crate::account::Category;
+use crate::kernel::Kernel;
 use crate::page_alloc::MemoryManager;
 use crate::vmemmap::list::OptimizeList;
-use machine::{Cpu, Machine};
+use machine::Machine;
 
 /// How prepared pages enter the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,24 +73,24 @@ impl Preparing {
     }
 
     /// One page, flush or hold; whether all are in the pool.
-    pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
-        if !self.list.step(mm, machine, cpu) {
+    pub fn step(&mut self, kernel: &mut Kernel) -> bool {
+        if !self.list.step(kernel) {
             return false;
         }
         let folios = self.list.folios();
         match self.entering {
-            Entering::Together => mm.add_to_pool(machine, cpu, self.h, folios),
-            Entering::Each => folios.chunks(1).for_each(|folio| mm.add_to_pool(machine, cpu, self.h, folio)),
+            Entering::Together => kernel.add_to_pool(self.h, folios),
+            Entering::Each => folios.chunks(1).for_each(|folio| kernel.add_to_pool(self.h, folio)),
             Entering::Twice => {
                 for folio in folios.chunks(1) {
-                    mm.hold_hugetlb_lock(machine, cpu, 1);
-                    mm.add_to_pool(machine, cpu, self.h, folio);
+                    kernel.hold_hugetlb_lock(1);
+                    kernel.add_to_pool(self.h, folio);
                 }
             }
         }
         match self.rest.pop() {
             Some(folio) => {
-                self.list = OptimizeList::single(mm, folio);
+                self.list = OptimizeList::single(kernel.mm, folio);
                 false
             }
             None => true,

@@ -11,10 +11,9 @@
 
 use super::features::RestoreStyle;
 use super::folio::Folio;
-use crate::account::Category;
+use crate::kernel::Kernel;
 use crate::page_alloc::MemoryManager;
 use crate::vmemmap::list::RestoreList;
-use machine::{Cpu, Machine};
 
 /// Where releasing a list stands; of every list the next one is last.
 #[derive(Clone, Debug)]
@@ -56,43 +55,43 @@ impl Release {
     }
 
     /// Works all of it off.
-    pub fn finish(mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) {
-        while !self.step(mm, machine, cpu) {}
+    pub fn finish(mut self, kernel: &mut Kernel) {
+        while !self.step(kernel) {}
     }
 
     /// One allocation, page, flush or hold; whether all is done.
-    pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
+    pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
             Phase::EachPage(mut folios) => match folios.pop() {
-                Some(folio) => Phase::Single(RestoreList::single(mm, folio), folios),
+                Some(folio) => Phase::Single(RestoreList::single(kernel.mm, folio), folios),
                 None if self.each => Phase::Done,
-                None => Phase::Restore(RestoreList::new(mm, folios)),
+                None => Phase::Restore(RestoreList::new(kernel.mm, folios)),
             },
             Phase::Single(mut list, rest) => {
-                if list.step(mm, machine, cpu) {
-                    self.one_done(mm, machine, cpu, &list, rest)
+                if list.step(kernel) {
+                    self.one_done(kernel, &list, rest)
                 } else {
                     Phase::Single(list, rest)
                 }
             }
             Phase::Restore(mut list) => {
-                if list.step(mm, machine, cpu) {
-                    self.restored(mm, machine, cpu, list)
+                if list.step(kernel) {
+                    self.restored(kernel, list)
                 } else {
                     Phase::Restore(list)
                 }
             }
             Phase::FreeComplete(mut complete, waiting) => match complete.pop() {
                 Some(folio) => {
-                    mm.clear_flags(machine, cpu, &[folio]);
-                    mm.free_to_allocator(machine, cpu, folio);
+                    kernel.clear_flags(&[folio]);
+                    kernel.free_to_allocator(folio);
                     Phase::FreeComplete(complete, waiting)
                 }
-                None => Phase::Restore(RestoreList::new(mm, waiting)),
+                None => Phase::Restore(RestoreList::new(kernel.mm, waiting)),
             },
             Phase::Free(mut folios) => match folios.pop() {
                 Some(folio) => {
-                    mm.free_to_allocator(machine, cpu, folio);
+                    kernel.free_to_allocator(folio);
                     Phase::Free(folios)
                 }
                 None => Phase::Done,
@@ -104,36 +103,27 @@ impl Release {
 
     /// A page by itself is restored and freed, or back in the pool. Where memory is short, one success is enough to
     /// try the rest as a list again.
-    fn one_done(
-        &self,
-        mm: &mut MemoryManager,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        list: &RestoreList,
-        rest: Vec<Folio>,
-    ) -> Phase {
+    fn one_done(&self, kernel: &mut Kernel, list: &RestoreList, rest: Vec<Folio>) -> Phase {
         match list.complete.first() {
             Some(&folio) => {
                 if list.restored > 0 {
-                    mm.clear_flags(machine, cpu, &[folio]);
+                    kernel.clear_flags(&[folio]);
                 }
-                mm.free_to_allocator(machine, cpu, folio);
-                if self.each { Phase::EachPage(rest) } else { Phase::Restore(RestoreList::new(mm, rest)) }
+                kernel.free_to_allocator(folio);
+                if self.each {
+                    Phase::EachPage(rest)
+                } else {
+                    Phase::Restore(RestoreList::new(kernel.mm, rest))
+                }
             }
             None => {
-                mm.add_back_as_surplus(machine, cpu, self.h, &list.failed);
+                kernel.add_back_as_surplus(self.h, &list.failed);
                 Phase::EachPage(rest)
             }
         }
     }
 
-    fn restored(
-        &self,
-        mm: &mut MemoryManager,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        list: RestoreList,
-    ) -> Phase {
+    fn restored(&self, kernel: &mut Kernel, list: RestoreList) -> Phase {
         let RestoreList { waiting, mut complete, failed, restored, .. } = list;
         if !waiting.is_empty() {
             return if complete.is_empty() {
@@ -142,12 +132,12 @@ impl Release {
                 Phase::FreeComplete(complete, waiting)
             };
         }
-        let style = mm.features().hugetlb.restore_style;
+        let style = kernel.mm.features().hugetlb.restore_style;
         // Before lists were restored as such, each failure took the lock for itself.
         let at_once = if style == RestoreStyle::None { 1 } else { failed.len().max(1) };
-        failed.chunks(at_once).for_each(|folios| mm.add_back_as_surplus(machine, cpu, self.h, folios));
+        failed.chunks(at_once).for_each(|folios| kernel.add_back_as_surplus(self.h, folios));
         if restored > 0 && !complete.is_empty() {
-            mm.clear_flags(machine, cpu, &complete);
+            kernel.clear_flags(&complete);
         }
         // As merged, restored pages move to the head of another list, which turns their order round.
         if style != RestoreStyle::UntilFailure {
@@ -157,25 +147,34 @@ impl Release {
     }
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Under one hold, makes `folios` ordinary pages to others.
-    fn clear_flags(&mut self, machine: &mut Machine<Category>, cpu: Cpu, folios: &[Folio]) {
-        self.hold_hugetlb_lock(machine, cpu, folios.len());
-        folios.iter().for_each(|&folio| self.hugetlb.flags_mut(folio).hugetlb = false);
+    fn clear_flags(&mut self, folios: &[Folio]) {
+        self.hold_hugetlb_lock(folios.len());
+        folios.iter().for_each(|&folio| self.mm.hugetlb.flags_mut(folio).hugetlb = false);
     }
 
     /// Under one hold, takes pages that cannot be restored into the pool again, as free surplus pages
     /// (`add_hugetlb_folio`).
-    fn add_back_as_surplus(&mut self, machine: &mut Machine<Category>, cpu: Cpu, h: usize, folios: &[Folio]) {
-        self.hold_hugetlb_lock(machine, cpu, folios.len());
+    fn add_back_as_surplus(&mut self, h: usize, folios: &[Folio]) {
+        self.hold_hugetlb_lock(folios.len());
         for &folio in folios {
-            let node = self.node_of(folio.pfn);
-            self.hugetlb.flags_mut(folio).temporary = false;
-            self.hugetlb.hstates[h].enter(node, true);
-            self.hugetlb.hstates[h].enqueue(node, folio.pfn);
+            let node = self.mm.node_of(folio.pfn);
+            self.mm.hugetlb.flags_mut(folio).temporary = false;
+            self.mm.hugetlb.hstates[h].enter(node, true);
+            self.mm.hugetlb.hstates[h].enqueue(node, folio.pfn);
         }
     }
 
+    /// Runs the worker that frees such pages until none is left.
+    pub fn run_deferred_work(&mut self) {
+        while let Some(release) = self.mm.release_deferred() {
+            release.finish(self);
+        }
+    }
+}
+
+impl MemoryManager {
     /// Takes note that pages leave the pool: those with all of their vmemmap are ordinary pages from now on, the
     /// others once it is restored.
     pub(crate) fn note_removed(&mut self, folio: Folio) {
@@ -187,12 +186,5 @@ impl MemoryManager {
     pub(crate) fn release_deferred(&mut self) -> Option<Release> {
         let folio = self.hugetlb.deferred.pop()?;
         Some(Release::each(self.hugetlb.hstate_of(folio.order), vec![folio]))
-    }
-
-    /// Runs the worker that frees such pages until none is left.
-    pub fn run_deferred_work(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
-        while let Some(release) = self.release_deferred() {
-            release.finish(self, machine, cpu);
-        }
     }
 }

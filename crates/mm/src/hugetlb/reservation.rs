@@ -13,10 +13,9 @@
 use super::folio::{Folio, is_gigantic};
 use super::policy;
 use super::release::Release;
-use crate::account::Category;
-use crate::page_alloc::{MemoryManager, Placement};
+use crate::kernel::Kernel;
+use crate::page_alloc::Placement;
 use crate::vmemmap::list::OptimizeList;
-use machine::{Cpu, Machine};
 
 /// No huge page can be had or promised (ENOMEM; at a fault SIGBUS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,72 +31,60 @@ pub enum Use {
     Unreserved,
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Promises `delta` pages of pool `h` (`hugetlb_acct_memory`).
-    pub fn reserve_huge_pages(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        h: usize,
-        delta: u64,
-    ) -> Result<(), NoHugePage> {
-        self.hold_hugetlb_lock(machine, cpu, 1);
+    pub fn reserve_huge_pages(&mut self, h: usize, delta: u64) -> Result<(), NoHugePage> {
+        self.hold_hugetlb_lock(1);
         let mut fresh = Vec::new();
         let missing = loop {
-            let hstate = &self.hugetlb.hstates[h];
+            let hstate = &self.mm.hugetlb.hstates[h];
             let missing = policy::missing_for_reservation(delta, hstate.resv, hstate.counters().free);
             if missing <= fresh.len() as u64 {
                 break missing;
             }
-            match self.alloc_surplus(machine, cpu, h) {
+            match self.alloc_surplus(h) {
                 Some(folio) => fresh.push(folio),
                 None => {
-                    self.release_all(machine, cpu, h, fresh, true);
+                    self.release_all(h, fresh, true);
                     return Err(NoHugePage);
                 }
             }
         };
         let spare = fresh.split_off(missing as usize);
-        self.hold_hugetlb_lock(machine, cpu, fresh.len());
-        self.hugetlb.hstates[h].resv += delta;
+        self.hold_hugetlb_lock(fresh.len());
+        self.mm.hugetlb.hstates[h].resv += delta;
         for folio in fresh {
-            let node = self.node_of(folio.pfn);
-            self.hugetlb.hstates[h].enqueue(node, folio.pfn);
+            let node = self.mm.node_of(folio.pfn);
+            self.mm.hugetlb.hstates[h].enqueue(node, folio.pfn);
         }
-        self.release_all(machine, cpu, h, spare, true);
+        self.release_all(h, spare, true);
         Ok(())
     }
 
     /// Takes `n` promises back, and surplus pages that they kept alive (`return_unused_surplus_pages`).
-    pub fn unreserve_huge_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu, h: usize, n: u64) {
-        self.hold_hugetlb_lock(machine, cpu, 1);
-        let nodes = self.nodes_with_memory();
-        let hstate = &mut self.hugetlb.hstates[h];
+    pub fn unreserve_huge_pages(&mut self, h: usize, n: u64) {
+        self.hold_hugetlb_lock(1);
+        let nodes = self.mm.nodes_with_memory();
+        let hstate = &mut self.mm.hugetlb.hstates[h];
         let n = n.min(hstate.resv);
         hstate.resv -= n;
         let mut removed = Vec::new();
         if !is_gigantic(hstate.order) {
             for _ in 0..n.min(hstate.counters().surplus) {
-                let Some(folio) = self.hugetlb.hstates[h].remove(&nodes, true) else { break };
-                self.note_removed(folio);
+                let Some(folio) = self.mm.hugetlb.hstates[h].remove(&nodes, true) else { break };
+                self.mm.note_removed(folio);
                 removed.push(folio);
             }
         }
         removed.reverse();
-        self.release_all(machine, cpu, h, removed, false);
+        self.release_all(h, removed, false);
     }
 
     /// A page of pool `h` for a task on `cpu` (`alloc_hugetlb_folio`).
-    pub fn take_huge_page(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        h: usize,
-        how: Use,
-    ) -> Result<Folio, NoHugePage> {
-        self.hold_hugetlb_lock(machine, cpu, 1);
-        let nodes = machine.topology.nodes_by_distance(machine.node(cpu));
-        let hstate = &mut self.hugetlb.hstates[h];
+    pub fn take_huge_page(&mut self, h: usize, how: Use) -> Result<Folio, NoHugePage> {
+        self.hold_hugetlb_lock(1);
+        let nodes = self.machine.topology.nodes_by_distance(self.machine.node(self.cpu));
+        let hstate = &mut self.mm.hugetlb.hstates[h];
         let order = hstate.order;
         let free = match how {
             Use::Unreserved if hstate.available() == 0 => None,
@@ -107,16 +94,16 @@ impl MemoryManager {
             hstate.resv -= u64::from(how == Use::Reserved);
             return Ok(Folio { pfn, order });
         }
-        self.alloc_surplus(machine, cpu, h).ok_or(NoHugePage)
+        self.alloc_surplus(h).ok_or(NoHugePage)
     }
 
     /// The last user of `folio` is gone (`free_huge_folio`); `again`: the promise that it redeemed holds again.
-    pub fn put_huge_page(&mut self, machine: &mut Machine<Category>, cpu: Cpu, folio: Folio, again: bool) {
-        self.hold_hugetlb_lock(machine, cpu, 1);
-        let h = self.hugetlb.hstate_of(folio.order);
-        let node = self.node_of(folio.pfn);
-        let temporary = self.hugetlb.flags(folio).temporary;
-        let hstate = &mut self.hugetlb.hstates[h];
+    pub fn put_huge_page(&mut self, folio: Folio, again: bool) {
+        self.hold_hugetlb_lock(1);
+        let h = self.mm.hugetlb.hstate_of(folio.order);
+        let node = self.mm.node_of(folio.pfn);
+        let temporary = self.mm.hugetlb.flags(folio).temporary;
+        let hstate = &mut self.mm.hugetlb.hstates[h];
         hstate.resv += u64::from(again);
         let surplus = hstate.counters_of(node).surplus > 0;
         if !temporary && !surplus {
@@ -127,61 +114,49 @@ impl MemoryManager {
             true => hstate.leave_temporary(node),
             false => hstate.leave(node, true),
         }
-        self.note_removed(folio);
-        if self.hugetlb.is_optimized(folio) {
+        self.mm.note_removed(folio);
+        if self.mm.hugetlb.is_optimized(folio) {
             // Restoring allocates, which may not be done here.
-            self.hugetlb.deferred.push(folio);
+            self.mm.hugetlb.deferred.push(folio);
         } else {
-            self.free_to_allocator(machine, cpu, folio);
+            self.free_to_allocator(folio);
         }
     }
 
     /// A page that stands in for another while that one moves; it counts as one of the pool and leaves with its last
     /// user (`alloc_migrate_hugetlb_folio`).
-    pub fn take_temporary_huge_page(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        h: usize,
-    ) -> Result<Folio, NoHugePage> {
-        let folio = self.alloc_fresh(machine, cpu, h, Placement::Local).ok_or(NoHugePage)?;
-        OptimizeList::single(self, folio).finish(self, machine, cpu);
-        self.hold_hugetlb_lock(machine, cpu, 1);
-        let node = self.node_of(folio.pfn);
-        self.hugetlb.hstates[h].enter(node, false);
-        self.hugetlb.flags_mut(folio).temporary = true;
+    pub fn take_temporary_huge_page(&mut self, h: usize) -> Result<Folio, NoHugePage> {
+        let folio = self.alloc_fresh(h, Placement::Local).ok_or(NoHugePage)?;
+        OptimizeList::single(self.mm, folio).finish(self);
+        self.hold_hugetlb_lock(1);
+        let node = self.mm.node_of(folio.pfn);
+        self.mm.hugetlb.hstates[h].enter(node, false);
+        self.mm.hugetlb.flags_mut(folio).temporary = true;
         Ok(folio)
     }
 
     /// A page beyond the pool's size (`alloc_surplus_hugetlb_folio`), not on a free list.
-    fn alloc_surplus(&mut self, machine: &mut Machine<Category>, cpu: Cpu, h: usize) -> Option<Folio> {
-        self.hold_hugetlb_lock(machine, cpu, 1);
+    fn alloc_surplus(&mut self, h: usize) -> Option<Folio> {
+        self.hold_hugetlb_lock(1);
         let may = |hstate: &super::Hstate| hstate.counters().surplus < hstate.nr_overcommit;
-        if is_gigantic(self.hugetlb.hstates[h].order) || !may(&self.hugetlb.hstates[h]) {
+        if is_gigantic(self.mm.hugetlb.hstates[h].order) || !may(&self.mm.hugetlb.hstates[h]) {
             return None;
         }
-        let folio = self.alloc_fresh(machine, cpu, h, Placement::Local)?;
-        OptimizeList::single(self, folio).finish(self, machine, cpu);
-        self.hold_hugetlb_lock(machine, cpu, 1);
-        let node = self.node_of(folio.pfn);
-        self.hugetlb.hstates[h].enter(node, true);
+        let folio = self.alloc_fresh(h, Placement::Local)?;
+        OptimizeList::single(self.mm, folio).finish(self);
+        self.hold_hugetlb_lock(1);
+        let node = self.mm.node_of(folio.pfn);
+        self.mm.hugetlb.hstates[h].enter(node, true);
         Some(folio)
     }
 
     /// Releases pages in one go; `in_pool`: they are surplus pages of the pool still.
-    fn release_all(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        h: usize,
-        folios: Vec<Folio>,
-        in_pool: bool,
-    ) {
+    fn release_all(&mut self, h: usize, folios: Vec<Folio>, in_pool: bool) {
         for &folio in folios.iter().filter(|_| in_pool) {
-            let node = self.node_of(folio.pfn);
-            self.hugetlb.hstates[h].leave(node, true);
-            self.note_removed(folio);
+            let node = self.mm.node_of(folio.pfn);
+            self.mm.hugetlb.hstates[h].leave(node, true);
+            self.mm.note_removed(folio);
         }
-        Release::new(self, h, folios).finish(self, machine, cpu);
+        Release::new(self.mm, h, folios).finish(self);
     }
 }

@@ -14,8 +14,9 @@ use super::policy;
 use super::prepare::Preparing;
 use super::release::Release;
 use crate::account::Category;
+use crate::kernel::Kernel;
 use crate::page_alloc::MemoryManager;
-use machine::{Cpu, Machine, Node};
+use machine::{Machine, Node};
 
 /// How large the pool shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,30 +73,30 @@ impl Resize {
     }
 
     /// One page, flush or hold; whether all is done.
-    pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
+    pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         let h = self.h;
         self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
-            Phase::Deferred => match mm.release_deferred() {
+            Phase::Deferred => match kernel.mm.release_deferred() {
                 Some(release) => Phase::ReleaseDeferred(release),
                 None => Phase::Begin,
             },
             Phase::ReleaseDeferred(mut release) => {
-                if release.step(mm, machine, cpu) {
+                if release.step(kernel) {
                     Phase::Deferred
                 } else {
                     Phase::ReleaseDeferred(release)
                 }
             }
             Phase::Begin => {
-                self.begin(mm, machine, cpu);
+                self.begin(kernel);
                 Phase::Grow
             }
-            Phase::Grow => self.grow(mm, machine, cpu),
+            Phase::Grow => self.grow(kernel),
             Phase::Prepare(mut preparing) => {
-                if preparing.step(mm, machine, cpu) {
-                    mm.hold_hugetlb_lock(machine, cpu, 0);
+                if preparing.step(kernel) {
+                    kernel.hold_hugetlb_lock(0);
                     match self.short {
-                        _ if !mm.features().hugetlb.add_list => Phase::Grow,
+                        _ if !kernel.mm.features().hugetlb.add_list => Phase::Grow,
                         true => Phase::Publish,
                         false => Phase::Shrink,
                     }
@@ -104,19 +105,19 @@ impl Resize {
                 }
             }
             Phase::Shrink => {
-                let removed = self.remove(mm);
-                Phase::Release(Release::new(mm, h, removed))
+                let removed = self.remove(kernel.mm);
+                Phase::Release(Release::new(kernel.mm, h, removed))
             }
             Phase::Release(mut release) => {
-                if release.step(mm, machine, cpu) {
-                    mm.hold_hugetlb_lock(machine, cpu, 1);
+                if release.step(kernel) {
+                    kernel.hold_hugetlb_lock(1);
                     Phase::Publish
                 } else {
                     Phase::Release(release)
                 }
             }
             Phase::Publish => {
-                self.publish(mm);
+                self.publish(kernel.mm);
                 Phase::Done
             }
             Phase::Done => Phase::Done,
@@ -125,9 +126,9 @@ impl Resize {
     }
 
     /// The first hold: what the write means for the whole pool, and surplus pages that now count as asked for.
-    fn begin(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) {
-        mm.hold_hugetlb_lock(machine, cpu, 0);
-        let hstate = &mut mm.hugetlb.hstates[self.h];
+    fn begin(&mut self, kernel: &mut Kernel) {
+        kernel.hold_hugetlb_lock(0);
+        let hstate = &mut kernel.mm.hugetlb.hstates[self.h];
         self.nodes = match &self.target {
             Target::Pool(nodes) => nodes.clone(),
             Target::Node(node) => {
@@ -141,23 +142,27 @@ impl Resize {
         {}
     }
 
-    fn grow(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> Phase {
+    fn grow(&mut self, kernel: &mut Kernel) -> Phase {
         let h = self.h;
         let collected = self.fresh.len() as u64;
-        if self.count <= mm.hugetlb.hstates[h].counters().persistent() + collected {
-            return if self.fresh.is_empty() { Phase::Shrink } else { self.prepare(mm, machine) };
+        if self.count <= kernel.mm.hugetlb.hstates[h].counters().persistent() + collected {
+            return if self.fresh.is_empty() {
+                Phase::Shrink
+            } else {
+                self.prepare(kernel.mm, kernel.machine)
+            };
         }
-        let folio = mm.alloc_fresh_by_turns(machine, cpu, h, &self.nodes);
+        let folio = kernel.alloc_fresh_by_turns(h, &self.nodes);
         self.short = folio.is_none();
-        if mm.features().hugetlb.add_list {
+        if kernel.mm.features().hugetlb.add_list {
             if self.short {
-                return self.prepare(mm, machine);
+                return self.prepare(kernel.mm, kernel.machine);
             }
             self.fresh.extend(folio);
         } else if let Some(folio) = folio {
-            return Phase::Prepare(Preparing::new(mm, machine, h, vec![folio]));
+            return Phase::Prepare(Preparing::new(kernel.mm, kernel.machine, h, vec![folio]));
         }
-        mm.hold_hugetlb_lock(machine, cpu, 0);
+        kernel.hold_hugetlb_lock(0);
         if self.short { Phase::Publish } else { Phase::Grow }
     }
 
@@ -194,20 +199,14 @@ impl Resize {
     }
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Under one hold, accounts for pages of the pool and puts them on their free lists.
-    pub(crate) fn add_to_pool(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        h: usize,
-        folios: &[Folio],
-    ) {
-        self.hold_hugetlb_lock(machine, cpu, 2 * folios.len());
+    pub(crate) fn add_to_pool(&mut self, h: usize, folios: &[Folio]) {
+        self.hold_hugetlb_lock(2 * folios.len());
         for &folio in folios {
-            let node = self.node_of(folio.pfn);
-            self.hugetlb.hstates[h].enter(node, false);
-            self.hugetlb.hstates[h].enqueue(node, folio.pfn);
+            let node = self.mm.node_of(folio.pfn);
+            self.mm.hugetlb.hstates[h].enter(node, false);
+            self.mm.hugetlb.hstates[h].enqueue(node, folio.pfn);
         }
     }
 }

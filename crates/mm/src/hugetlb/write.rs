@@ -17,10 +17,10 @@
 use super::demote::Demote;
 use super::resize::{Resize, Target};
 use super::{HugetlbPools, ORDERS};
-use crate::account::Category;
+use crate::kernel::Kernel;
 use crate::page_alloc::MemoryManager;
 use crate::sysctl::{SettingError, most_like_setting};
-use machine::{Cpu, Machine, Node};
+use machine::Node;
 use thiserror::Error;
 
 /// Files of the default size.
@@ -165,9 +165,41 @@ fn number(file: &str, value: &str) -> Result<u64, WriteError> {
     }
 }
 
+impl Kernel<'_> {
+    /// Goes on with a write for a bounded while: one page, one flush, one hold of a lock. `cpu`, whose task writes,
+    /// must be the one furthest behind. Whether all is done.
+    pub fn step_write(&mut self, write: &mut Write) -> bool {
+        let (done, outcome) = match &mut write.progress {
+            Progress::Resize(resize, h) => {
+                let done = resize.step(self);
+                (
+                    done,
+                    Some(WriteOutcome { wanted: resize.count(), reached: self.mm.hugetlb.hstates[*h].max }),
+                )
+            }
+            Progress::Demote(demote, count) => {
+                let done = demote.step(self);
+                (done, Some(WriteOutcome { wanted: *count, reached: *count - demote.remaining() }))
+            }
+            Progress::Nothing => (true, None),
+        };
+        if done {
+            write.outcome = outcome;
+        }
+        done
+    }
+
+    /// Makes a write in one go.
+    pub fn write(&mut self, file: &str, value: &str) -> Result<Option<WriteOutcome>, WriteError> {
+        let mut write = self.mm.begin_write(file, value)?;
+        while !self.step_write(&mut write) {}
+        Ok(write.outcome)
+    }
+}
+
 impl MemoryManager {
     /// Begins `echo value > file`. What is refused is refused here; all else happens in
-    /// [`MemoryManager::step_write`].
+    /// [`Kernel::step_write`].
     pub fn begin_write(&mut self, file: &str, value: &str) -> Result<Write, WriteError> {
         let Some(PoolFile { h, node, attribute }) = self.hugetlb.file(file)? else {
             self.set(file, value).map_err(|error| match error {
@@ -200,38 +232,5 @@ impl MemoryManager {
             }
         };
         Ok(Write { progress, outcome: None })
-    }
-
-    /// Goes on with a write for a bounded while: one page, one flush, one hold of a lock. `cpu`, whose task writes,
-    /// must be the one furthest behind. Whether all is done.
-    pub fn step_write(&mut self, machine: &mut Machine<Category>, cpu: Cpu, write: &mut Write) -> bool {
-        let (done, outcome) = match &mut write.progress {
-            Progress::Resize(resize, h) => {
-                let done = resize.step(self, machine, cpu);
-                (done, Some(WriteOutcome { wanted: resize.count(), reached: self.hugetlb.hstates[*h].max }))
-            }
-            Progress::Demote(demote, count) => {
-                let done = demote.step(self, machine, cpu);
-                (done, Some(WriteOutcome { wanted: *count, reached: *count - demote.remaining() }))
-            }
-            Progress::Nothing => (true, None),
-        };
-        if done {
-            write.outcome = outcome;
-        }
-        done
-    }
-
-    /// Makes a write in one go.
-    pub fn write(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        file: &str,
-        value: &str,
-    ) -> Result<Option<WriteOutcome>, WriteError> {
-        let mut write = self.begin_write(file, value)?;
-        while !self.step_write(machine, cpu, &mut write) {}
-        Ok(write.outcome)
     }
 }

@@ -14,6 +14,7 @@ use super::policy::{self, MIN_NR_GENS, evictable_types};
 use crate::account::Category;
 use crate::address_space::{Mappings, MmId, Pte, TableId, VmFlags, Vma};
 use crate::folio::{FolioFlags, FolioId, Folios, LruvecId};
+use crate::kernel::Kernel;
 use crate::lruvec::{ByTier, GENS, Lruvec, generation, type_of};
 use crate::memory_map::ZoneType;
 use crate::page_alloc::MemoryManager;
@@ -22,32 +23,30 @@ use crate::vmscan::features::{GenFeatures, RefsScheme};
 use crate::vmscan::policy::mapped_access;
 use crate::workingset::policy::{TierCounts, carry_over, folio_refs, tier};
 use crate::workingset::{LruType, MAX_NR_GENS};
-use machine::{Cpu, Machine, Time};
+use machine::Time;
 use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Page-table entries that reverse mapping looks at around one that was young (`BITS_PER_LONG`).
 const LOOK_AROUND: usize = 64;
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Begins a new generation in place of `max_seq` as the youngest; whether this call did.
     pub(super) fn try_to_inc_max_seq(
         &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
         id: LruvecId,
         f: &GenFeatures,
         swappiness: u64,
         sc: &mut ScanControl,
     ) -> bool {
-        sc.mm_walk |= self.settings.lru_gen.mm_walk;
-        let entries = self.walk_page_tables(id, f, swappiness);
-        machine.charge(cpu, Category::Reclaim, machine.costs.paging().pte_scan * entries);
-        let now = machine.now(cpu);
-        let lruvec = &mut self.lruvecs[id.0 as usize];
+        sc.mm_walk |= self.mm.settings.lru_gen.mm_walk;
+        let entries = self.mm.walk_page_tables(id, f, swappiness);
+        self.machine.charge(self.cpu, Category::Reclaim, self.machine.costs.paging().pte_scan * entries);
+        let now = self.machine.now(self.cpu);
+        let lruvec = &mut self.mm.lruvecs[id];
         for lru_type in LruType::ALL.into_iter().rev() {
             if lruvec.generations.count(lru_type) == MAX_NR_GENS {
-                inc_min_seq(&mut self.folios, lruvec, f, lru_type, swappiness);
+                inc_min_seq(&mut self.mm.folios, lruvec, f, lru_type, swappiness);
             }
         }
         lruvec.advance_active();
@@ -57,13 +56,57 @@ impl MemoryManager {
         true
     }
 
+    /// Reclaim has met a folio that the entries `young` were young of: those around them are looked at too. If reclaim has
+    /// not walked page tables, `walks`, what was used has to wait in a batch to be moved.
+    pub(crate) fn lru_gen_look_around(&mut self, id: FolioId, young: &Mappings, walks: bool) {
+        let Some(f) = self.mm.generations() else { return };
+        let of = self.mm.folios[id].lruvec;
+        for &met in young {
+            let table = &self.mm.page_tables[met.table()];
+            let page = table.first + met.place() as u64;
+            let vma = self.mm.mms[table.mm].vmas.find(page).expect("an entry is in an area");
+            let within = vma.start.saturating_sub(table.first) as usize
+                ..(vma.end - table.first).min(self.mm.geometry().ptrs_per_pte() as u64) as usize;
+            let places = around(met.place(), within);
+            // That which was met is one of them.
+            let (total, mut young) = (places.len(), 1);
+            let mut later: SmallVec<[FolioId; LOOK_AROUND]> = SmallVec::new();
+            let lruvec = &mut self.mm.lruvecs[of];
+            let youngest = generation(lruvec.generations.max_seq);
+            for entry in self.mm.page_tables[met.table()].entries_mut(places) {
+                let Some(other) = entry.folio() else { continue };
+                if other == id || self.mm.folios[other].lruvec != of || !entry.take(Pte::YOUNG) {
+                    continue;
+                }
+                young += 1;
+                if walks {
+                    promote(&mut self.mm.folios, lruvec, &f, other);
+                } else if is_promoted_later(&f, &mut self.mm.folios.flags[other], youngest) {
+                    later.push(other);
+                }
+            }
+            if suitable_to_scan(total, young) {
+                lruvec.generations.filters.update(lruvec.generations.max_seq, met.table());
+            }
+            if f.promotes_at_once(later.len()) {
+                later.iter().for_each(|&other| promote(&mut self.mm.folios, lruvec, &f, other));
+                continue;
+            }
+            for other in later {
+                self.folio_activate(other);
+            }
+        }
+    }
+}
+
+impl MemoryManager {
     /// Finds what was used since the last walk, in the page tables of the group's address spaces; how many entries it
     /// looked at.
     fn walk_page_tables(&mut self, id: LruvecId, f: &GenFeatures, swappiness: u64) -> u64 {
         if !self.settings.lru_gen.mm_walk {
             return 0;
         }
-        let (memcg, node) = (self.lruvecs[id.0 as usize].memcg, self.lruvecs[id.0 as usize].node);
+        let (memcg, node) = (self.lruvecs[id].memcg, self.lruvecs[id].node);
         let bit = 1 << (u32::from(node.0) % u64::BITS);
         let types = evictable_types(swappiness);
         // Once one is new, all tables are looked at of those that follow, which are new too.
@@ -79,7 +122,7 @@ impl MemoryManager {
                 continue;
             }
             space.ran &= !bit;
-            let generations = &mut self.lruvecs[id.0 as usize].generations;
+            let generations = &mut self.lruvecs[id].generations;
             if std::mem::take(&mut is_first) {
                 generations.filters.reset(generations.max_seq + 1);
             }
@@ -106,7 +149,7 @@ impl MemoryManager {
         let Some(&(number, _)) = areas.first() else { return 0 };
         let table = &mut self.page_tables[number];
         let is_huge = table.is_huge();
-        let lruvec = &mut self.lruvecs[id.0 as usize];
+        let lruvec = &mut self.lruvecs[id];
         let seq = lruvec.generations.max_seq;
         if !is_huge {
             if self.settings.lru_gen.nonleaf_young && !std::mem::take(&mut table.young) {
@@ -138,55 +181,6 @@ impl MemoryManager {
     /// Whether accesses to an area are looked for (`should_skip_vma`).
     fn is_walked(&self, vma: &Vma) -> bool {
         self.has_recency(vma.flags) && !vma.flags.has(VmFlags::LOCKED)
-    }
-
-    /// Reclaim has met a folio that the entries `young` were young of: those around them are looked at too. If reclaim has
-    /// not walked page tables, `walks`, what was used has to wait in a batch to be moved.
-    pub(crate) fn lru_gen_look_around(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        id: FolioId,
-        young: &Mappings,
-        walks: bool,
-    ) {
-        let Some(f) = self.generations() else { return };
-        let of = self.folios[id].lruvec;
-        for &met in young {
-            let table = &self.page_tables[met.table()];
-            let page = table.first + met.place() as u64;
-            let vma = self.mms[table.mm].vmas.find(page).expect("an entry is in an area");
-            let within = vma.start.saturating_sub(table.first) as usize
-                ..(vma.end - table.first).min(self.geometry().ptrs_per_pte() as u64) as usize;
-            let places = around(met.place(), within);
-            // That which was met is one of them.
-            let (total, mut young) = (places.len(), 1);
-            let mut later: SmallVec<[FolioId; LOOK_AROUND]> = SmallVec::new();
-            let lruvec = &mut self.lruvecs[of.0 as usize];
-            let youngest = generation(lruvec.generations.max_seq);
-            for entry in self.page_tables[met.table()].entries_mut(places) {
-                let Some(other) = entry.folio() else { continue };
-                if other == id || self.folios[other].lruvec != of || !entry.take(Pte::YOUNG) {
-                    continue;
-                }
-                young += 1;
-                if walks {
-                    promote(&mut self.folios, lruvec, &f, other);
-                } else if is_promoted_later(&f, &mut self.folios.flags[other], youngest) {
-                    later.push(other);
-                }
-            }
-            if suitable_to_scan(total, young) {
-                lruvec.generations.filters.update(lruvec.generations.max_seq, met.table());
-            }
-            if f.promotes_at_once(later.len()) {
-                later.iter().for_each(|&other| promote(&mut self.folios, lruvec, &f, other));
-                continue;
-            }
-            for other in later {
-                self.folio_activate(machine, cpu, other);
-            }
-        }
     }
 }
 

@@ -13,9 +13,9 @@ use super::policy::{
     self, Evictable, MAX_LRU_BATCH, MIN_LRU_BATCH, Sorted, evictable_types, last_tier, should_run_aging,
     type_to_scan,
 };
-use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId, LruvecId};
+use crate::kernel::Kernel;
 use crate::lruvec::{GENS, Lruvec, generation};
 use crate::memcontrol::Memcg;
 use crate::memory_map::ZoneType;
@@ -27,7 +27,6 @@ use crate::vmscan::{ScanControl, skip_event};
 use crate::watermark::Mark;
 use crate::workingset::LruType;
 use crate::workingset::policy::folio_refs;
-use machine::{Cpu, Machine};
 
 /// What a batch of eviction may take.
 struct Batch<'a> {
@@ -46,17 +45,196 @@ struct Evicted {
     swapped: bool,
 }
 
+impl Kernel<'_> {
+    /// Reclaims from one lruvec on behalf of a group's limit, or of a node in 6.1.
+    pub(crate) fn lru_gen_shrink_lruvec(&mut self, lruvec: LruvecId, f: GenFeatures, sc: &mut ScanControl) {
+        self.lru_add_drain();
+        sc.mm_walk = sc.kswapd;
+        match f.eviction_loop {
+            EvictionLoop::AgingApart => self.shrink_with_aging_apart(lruvec, &f, sc),
+            EvictionLoop::AgingWithin | EvictionLoop::FixedAmount => {
+                self.try_to_shrink_lruvec(lruvec, &f, sc);
+            }
+        }
+    }
+
+    /// 6.1: kswapd has aged before, others age here when they get desperate.
+    fn shrink_with_aging_apart(&mut self, lruvec: LruvecId, f: &GenFeatures, sc: &mut ScanControl) {
+        let before = sc.nr_reclaimed;
+        let seq = self.mm.lruvecs[lruvec].generations.max_seq;
+        let mut scanned = 0;
+        let mut needs_aging;
+        loop {
+            let swappiness = self.mm.swappiness(lruvec, sc);
+            let evictable = self.mm.evictable(lruvec, f, swappiness);
+            needs_aging = should_run_aging(f, &evictable);
+            let mut aged = false;
+            if needs_aging && sc.priority < DEF_PRIORITY {
+                if sc.kswapd {
+                    return;
+                }
+                aged = self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
+            }
+            let wanted = evictable.total >> sc.priority;
+            if wanted == 0 || needs_aging && !aged && evictable.is_out_of_cold() {
+                return;
+            }
+            let batch = Batch { f, swappiness, most: MAX_LRU_BATCH };
+            let evicted = self.evict_folios(lruvec, &batch, sc);
+            if evicted.scanned == 0 {
+                return;
+            }
+            scanned += evicted.scanned;
+            if scanned >= wanted || self.mm.is_enough_of_6_1(lruvec, seq, evicted.swapped, sc) {
+                break;
+            }
+        }
+        if sc.nr_reclaimed - before >= MIN_LRU_BATCH && !needs_aging {
+            sc.memcgs_need_aging = false;
+        }
+    }
+
+    /// From 6.3 on; whether the group has been aged, so that its turn is over (`try_to_shrink_lruvec`).
+    pub(super) fn try_to_shrink_lruvec(
+        &mut self,
+        lruvec: LruvecId,
+        f: &GenFeatures,
+        sc: &mut ScanControl,
+    ) -> bool {
+        let rotate = match f.eviction_loop {
+            EvictionLoop::FixedAmount => self.shrink_fixed_amount(lruvec, f, sc),
+            _ => self.shrink_by_priority(lruvec, f, sc),
+        };
+        if f.wakes_flushers == FlusherRule::AllTaken && is_all_dirty(sc.unqueued_dirty, sc.file_taken) {
+            self.mm.wakeup_flusher_threads();
+        }
+        rotate
+    }
+
+    /// Until 7.1: what the priority asks for is found anew before each batch.
+    fn shrink_by_priority(&mut self, lruvec: LruvecId, f: &GenFeatures, sc: &mut ScanControl) -> bool {
+        let swappiness = self.mm.swappiness(lruvec, sc);
+        let memcg = self.mm.lruvecs[lruvec].memcg;
+        let mut scanned = 0;
+        loop {
+            if self.mm.is_below_min(memcg, sc.target) {
+                return true;
+            }
+            let evictable = self.mm.evictable(lruvec, f, swappiness);
+            let due = should_run_aging(f, &evictable);
+            let mut total = if evictable.is_out_of_cold() { 0 } else { evictable.total };
+            if f.scans_what_is_asked {
+                total = self.mm.apply_proportional_protection(memcg, sc, total);
+            }
+            // Try to get away without aging at first.
+            let wanted = if !due || sc.priority == DEF_PRIORITY {
+                total >> sc.priority
+            } else {
+                return self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
+            };
+            if wanted == 0 {
+                return false;
+            }
+            let most = if f.scans_what_is_asked { wanted.min(MAX_LRU_BATCH) } else { MAX_LRU_BATCH };
+            let batch = Batch { f, swappiness, most };
+            let evicted = self.evict_folios(lruvec, &batch, sc);
+            scanned += evicted.scanned;
+            if evicted.scanned == 0 || scanned >= wanted || self.mm.should_abort_scan(lruvec, f, sc) {
+                return false;
+            }
+        }
+    }
+
+    /// 7.2: the amount is fixed first.
+    fn shrink_fixed_amount(&mut self, lruvec: LruvecId, f: &GenFeatures, sc: &mut ScanControl) -> bool {
+        let swappiness = self.mm.swappiness(lruvec, sc);
+        let memcg = self.mm.lruvecs[lruvec].memcg;
+        let total = self.mm.evictable(lruvec, f, swappiness).total;
+        let mut left = self.mm.apply_proportional_protection(memcg, sc, total) >> sc.priority;
+        let mut rotate = false;
+        while left > 0 {
+            if self.mm.is_below_min(memcg, sc.target) {
+                return true;
+            }
+            let mut aged = false;
+            let evictable = self.mm.evictable(lruvec, f, swappiness);
+            let generations = evictable.max_seq - evictable.min_seq;
+            if generations < policy::MIN_NR_GENS
+                || sc.priority != DEF_PRIORITY && generations == policy::MIN_NR_GENS
+            {
+                rotate |= self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
+                aged = true;
+            }
+            let batch = Batch { f, swappiness, most: left.min(MIN_LRU_BATCH) };
+            let evicted = self.evict_folios(lruvec, &batch, sc);
+            if evicted.scanned == 0 || self.mm.should_abort_scan(lruvec, f, sc) || !sc.is_for_cgroup() && aged
+            {
+                break;
+            }
+            left = left.saturating_sub(evicted.scanned);
+        }
+        rotate
+    }
+
+    /// Evicts one batch.
+    fn evict_folios(&mut self, id: LruvecId, batch: &Batch, sc: &mut ScanControl) -> Evicted {
+        let Batch { f, swappiness, .. } = *batch;
+        let fixed_amount = f.eviction_loop == EvictionLoop::FixedAmount;
+        if fixed_amount {
+            try_to_inc_min_seq(&self.mm.folios, &mut self.mm.lruvecs[id], f, swappiness);
+        }
+        let (mut folios, mut scanned, lru_type) = self.mm.isolate_folios(id, batch, sc);
+        let (lruvec, mut on) = self.lruvec(id);
+        lruvec.lock.isolate_pages(&mut on, scanned, folios.len());
+        let lruvec = &mut self.mm.lruvecs[id];
+        if !fixed_amount || scanned > 0 {
+            let moved = try_to_inc_min_seq(&self.mm.folios, lruvec, f, swappiness);
+            if !fixed_amount {
+                scanned += u64::from(moved);
+                if self.mm.evictable(id, f, swappiness).is_out_of_cold() {
+                    scanned = 0;
+                }
+            }
+        }
+        let swapped = lru_type == LruType::Anon && !folios.is_empty();
+        let isolated = self.mm.pages_of(&folios);
+        if lru_type == LruType::File {
+            sc.file_taken += isolated;
+        }
+        let mut may_retry = true;
+        while !folios.is_empty() {
+            let outcome = self.shrink_folio_list(&mut folios, sc);
+            sc.nr_reclaimed += outcome.reclaimed;
+            sc.unqueued_dirty += outcome.unqueued_dirty;
+            if f.wakes_flushers == FlusherRule::AllIsolated
+                && may_retry
+                && is_all_dirty(outcome.unqueued_dirty, isolated)
+            {
+                self.mm.wakeup_flusher_threads();
+            }
+            self.mm.count_reclaimed(sc, lru_type, outcome.reclaimed);
+            let clean = self.mm.place_survivors(id, f, lru_type, &mut folios, may_retry);
+            let (lruvec, mut on) = self.lruvec(id);
+            lruvec.lock.move_pages(&mut on, folios.len());
+            self.mm.move_folios_to_lru(id, &folios);
+            folios = clean;
+            may_retry = false;
+        }
+        Evicted { scanned, swapped }
+    }
+}
+
 impl MemoryManager {
     /// `vm.swappiness` for a group; 0 where hardly anything could be swapped (`get_swappiness`).
     pub(super) fn swappiness(&self, lruvec: LruvecId, sc: &ScanControl) -> u64 {
-        let &Lruvec { memcg, node, .. } = &self.lruvecs[lruvec.0 as usize];
+        let &Lruvec { memcg, node, .. } = &self.lruvecs[lruvec];
         let room = self.memcgs.swap_margin(memcg, self.swap.free()) >= MIN_LRU_BATCH || self.can_demote(node);
         if sc.may_swap && room { self.settings.swappiness } else { 0 }
     }
 
     /// Sizes of the generations that can be evicted with this swappiness.
     pub(crate) fn evictable(&self, lruvec: LruvecId, f: &GenFeatures, swappiness: u64) -> Evictable {
-        let generations = &self.lruvecs[lruvec.0 as usize].generations;
+        let generations = &self.lruvecs[lruvec].generations;
         let types = evictable_types(swappiness);
         let mut evictable = Evictable { max_seq: generations.max_seq, ..Evictable::default() };
         // Before 6.14 anonymous pages are never younger than files where both can be evicted.
@@ -79,70 +257,8 @@ impl MemoryManager {
         evictable
     }
 
-    /// Reclaims from one lruvec on behalf of a group's limit, or of a node in 6.1.
-    pub(crate) fn lru_gen_shrink_lruvec(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        lruvec: LruvecId,
-        f: GenFeatures,
-        sc: &mut ScanControl,
-    ) {
-        self.lru_add_drain(machine, cpu);
-        sc.mm_walk = sc.kswapd;
-        match f.eviction_loop {
-            EvictionLoop::AgingApart => self.shrink_with_aging_apart(machine, cpu, lruvec, &f, sc),
-            EvictionLoop::AgingWithin | EvictionLoop::FixedAmount => {
-                self.try_to_shrink_lruvec(machine, cpu, lruvec, &f, sc);
-            }
-        }
-    }
-
-    /// 6.1: kswapd has aged before, others age here when they get desperate.
-    fn shrink_with_aging_apart(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        lruvec: LruvecId,
-        f: &GenFeatures,
-        sc: &mut ScanControl,
-    ) {
-        let before = sc.nr_reclaimed;
-        let seq = self.lruvecs[lruvec.0 as usize].generations.max_seq;
-        let mut scanned = 0;
-        let mut needs_aging;
-        loop {
-            let swappiness = self.swappiness(lruvec, sc);
-            let evictable = self.evictable(lruvec, f, swappiness);
-            needs_aging = should_run_aging(f, &evictable);
-            let mut aged = false;
-            if needs_aging && sc.priority < DEF_PRIORITY {
-                if sc.kswapd {
-                    return;
-                }
-                aged = self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness, sc);
-            }
-            let wanted = evictable.total >> sc.priority;
-            if wanted == 0 || needs_aging && !aged && evictable.is_out_of_cold() {
-                return;
-            }
-            let batch = Batch { f, swappiness, most: MAX_LRU_BATCH };
-            let evicted = self.evict_folios(machine, cpu, lruvec, &batch, sc);
-            if evicted.scanned == 0 {
-                return;
-            }
-            scanned += evicted.scanned;
-            if scanned >= wanted || self.is_enough_of_6_1(lruvec, seq, evicted.swapped, sc) {
-                break;
-            }
-        }
-        if sc.nr_reclaimed - before >= MIN_LRU_BATCH && !needs_aging {
-            sc.memcgs_need_aging = false;
-        }
-    }
-
     fn is_enough_of_6_1(&mut self, lruvec: LruvecId, seq: u64, swapped: bool, sc: &mut ScanControl) -> bool {
-        let at = &self.lruvecs[lruvec.0 as usize];
+        let at = &self.lruvecs[lruvec];
         if at.generations.max_seq - seq > 1 || sc.nr_reclaimed >= sc.nr_to_reclaim && swapped {
             return true;
         }
@@ -157,103 +273,6 @@ impl MemoryManager {
             sc.nr_reclaimed += MIN_LRU_BATCH;
         }
         !short
-    }
-
-    /// From 6.3 on; whether the group has been aged, so that its turn is over (`try_to_shrink_lruvec`).
-    pub(super) fn try_to_shrink_lruvec(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        lruvec: LruvecId,
-        f: &GenFeatures,
-        sc: &mut ScanControl,
-    ) -> bool {
-        let rotate = match f.eviction_loop {
-            EvictionLoop::FixedAmount => self.shrink_fixed_amount(machine, cpu, lruvec, f, sc),
-            _ => self.shrink_by_priority(machine, cpu, lruvec, f, sc),
-        };
-        if f.wakes_flushers == FlusherRule::AllTaken && is_all_dirty(sc.unqueued_dirty, sc.file_taken) {
-            self.wakeup_flusher_threads();
-        }
-        rotate
-    }
-
-    /// Until 7.1: what the priority asks for is found anew before each batch.
-    fn shrink_by_priority(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        lruvec: LruvecId,
-        f: &GenFeatures,
-        sc: &mut ScanControl,
-    ) -> bool {
-        let swappiness = self.swappiness(lruvec, sc);
-        let memcg = self.lruvecs[lruvec.0 as usize].memcg;
-        let mut scanned = 0;
-        loop {
-            if self.is_below_min(memcg, sc.target) {
-                return true;
-            }
-            let evictable = self.evictable(lruvec, f, swappiness);
-            let due = should_run_aging(f, &evictable);
-            let mut total = if evictable.is_out_of_cold() { 0 } else { evictable.total };
-            if f.scans_what_is_asked {
-                total = self.apply_proportional_protection(memcg, sc, total);
-            }
-            // Try to get away without aging at first.
-            let wanted = if !due || sc.priority == DEF_PRIORITY {
-                total >> sc.priority
-            } else {
-                return self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness, sc);
-            };
-            if wanted == 0 {
-                return false;
-            }
-            let most = if f.scans_what_is_asked { wanted.min(MAX_LRU_BATCH) } else { MAX_LRU_BATCH };
-            let batch = Batch { f, swappiness, most };
-            let evicted = self.evict_folios(machine, cpu, lruvec, &batch, sc);
-            scanned += evicted.scanned;
-            if evicted.scanned == 0 || scanned >= wanted || self.should_abort_scan(lruvec, f, sc) {
-                return false;
-            }
-        }
-    }
-
-    /// 7.2: the amount is fixed first.
-    fn shrink_fixed_amount(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        lruvec: LruvecId,
-        f: &GenFeatures,
-        sc: &mut ScanControl,
-    ) -> bool {
-        let swappiness = self.swappiness(lruvec, sc);
-        let memcg = self.lruvecs[lruvec.0 as usize].memcg;
-        let total = self.evictable(lruvec, f, swappiness).total;
-        let mut left = self.apply_proportional_protection(memcg, sc, total) >> sc.priority;
-        let mut rotate = false;
-        while left > 0 {
-            if self.is_below_min(memcg, sc.target) {
-                return true;
-            }
-            let mut aged = false;
-            let evictable = self.evictable(lruvec, f, swappiness);
-            let generations = evictable.max_seq - evictable.min_seq;
-            if generations < policy::MIN_NR_GENS
-                || sc.priority != DEF_PRIORITY && generations == policy::MIN_NR_GENS
-            {
-                rotate |= self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness, sc);
-                aged = true;
-            }
-            let batch = Batch { f, swappiness, most: left.min(MIN_LRU_BATCH) };
-            let evicted = self.evict_folios(machine, cpu, lruvec, &batch, sc);
-            if evicted.scanned == 0 || self.should_abort_scan(lruvec, f, sc) || !sc.is_for_cgroup() && aged {
-                break;
-            }
-            left = left.saturating_sub(evicted.scanned);
-        }
-        rotate
     }
 
     /// What may be scanned of `total` pages of a group at priority 0, less what memory.low or memory.min protects.
@@ -274,63 +293,11 @@ impl MemoryManager {
         if !sc.kswapd || sc.order > 0 || !f.restores_refs {
             return false;
         }
-        let node = self.lruvecs[lruvec.0 as usize].node;
+        let node = self.lruvecs[lruvec].node;
         let (margin, mark) = (MIN_LRU_BATCH as i64, self.kswapd_mark());
         self.zones_of(node)
             .filter(|zone| zone.kind <= sc.highest)
             .all(|zone| zone.free_pages() >= zone.wmark(mark) as i64 + margin)
-    }
-
-    /// Evicts one batch.
-    fn evict_folios(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        id: LruvecId,
-        batch: &Batch,
-        sc: &mut ScanControl,
-    ) -> Evicted {
-        let Batch { f, swappiness, .. } = *batch;
-        let fixed_amount = f.eviction_loop == EvictionLoop::FixedAmount;
-        if fixed_amount {
-            try_to_inc_min_seq(&self.folios, &mut self.lruvecs[id.0 as usize], f, swappiness);
-        }
-        let (mut folios, mut scanned, lru_type) = self.isolate_folios(id, batch, sc);
-        let lruvec = &mut self.lruvecs[id.0 as usize];
-        lruvec.lock.isolate_pages(machine, cpu, scanned, folios.len());
-        if !fixed_amount || scanned > 0 {
-            let moved = try_to_inc_min_seq(&self.folios, lruvec, f, swappiness);
-            if !fixed_amount {
-                scanned += u64::from(moved);
-                if self.evictable(id, f, swappiness).is_out_of_cold() {
-                    scanned = 0;
-                }
-            }
-        }
-        let swapped = lru_type == LruType::Anon && !folios.is_empty();
-        let isolated = self.pages_of(&folios);
-        if lru_type == LruType::File {
-            sc.file_taken += isolated;
-        }
-        let mut may_retry = true;
-        while !folios.is_empty() {
-            let outcome = self.shrink_folio_list(machine, cpu, &mut folios, sc);
-            sc.nr_reclaimed += outcome.reclaimed;
-            sc.unqueued_dirty += outcome.unqueued_dirty;
-            if f.wakes_flushers == FlusherRule::AllIsolated
-                && may_retry
-                && is_all_dirty(outcome.unqueued_dirty, isolated)
-            {
-                self.wakeup_flusher_threads();
-            }
-            self.count_reclaimed(sc, lru_type, outcome.reclaimed);
-            let clean = self.place_survivors(id, f, lru_type, &mut folios, may_retry);
-            self.lruvecs[id.0 as usize].lock.move_pages(machine, cpu, folios.len());
-            self.move_folios_to_lru(id, &folios);
-            folios = clean;
-            may_retry = false;
-        }
-        Evicted { scanned, swapped }
     }
 
     /// Makes sure that what could not be freed does not end up in the oldest generation again. Takes from `folios` and
@@ -343,7 +310,7 @@ impl MemoryManager {
         folios: &mut Vec<FolioId>,
         may_retry: bool,
     ) -> Vec<FolioId> {
-        let generations = &self.lruvecs[lruvec.0 as usize].generations;
+        let generations = &self.lruvecs[lruvec].generations;
         let (max_seq, min_seq) = (generations.max_seq, generations.min_seq[lru_type as usize]);
         let written = FolioFlags::DIRTY | FolioFlags::WRITEBACK;
         let mut clean = Vec::new();
@@ -390,7 +357,7 @@ impl MemoryManager {
         sc: &mut ScanControl,
     ) -> (Vec<FolioId>, u64, LruType) {
         let Batch { f, swappiness, .. } = *batch;
-        let lruvec = &self.lruvecs[id.0 as usize];
+        let lruvec = &self.lruvecs[id];
         let tiers = positions(lruvec, f);
         let (mut lru_type, mut tier) = type_to_scan(f, swappiness, lruvec.generations.min_seq, true, &tiers);
         for _ in evictable_types(swappiness) {
@@ -416,7 +383,7 @@ impl MemoryManager {
     ) -> (Vec<FolioId>, u64) {
         let Batch { f, most, .. } = *batch;
         let mut isolated = Vec::new();
-        let generations = &self.lruvecs[id.0 as usize].generations;
+        let generations = &self.lruvecs[id].generations;
         if generations.count(lru_type) == policy::MIN_NR_GENS {
             return (isolated, 0);
         }
@@ -427,7 +394,7 @@ impl MemoryManager {
         for i in 0..ZoneType::COUNT {
             // From the highest wanted zone down, then those above it.
             let zone = (sc.highest as usize + ZoneType::COUNT - i) % ZoneType::COUNT;
-            let list = self.lruvecs[id.0 as usize].generations.list(min_seq, lru_type, zone);
+            let list = self.lruvecs[id].generations.list(min_seq, lru_type, zone);
             let mut skipped = Vec::new();
             let mut passed_over = 0;
             self.folios.prefetch_tail(list);
@@ -461,7 +428,7 @@ impl MemoryManager {
                 if f.refs_scheme == RefsScheme::WorkingsetCounts {
                     flags.clear(FolioFlags::REFERENCED);
                 }
-                self.lruvecs[id.0 as usize].remove(&mut self.folios, folio, true);
+                self.lruvecs[id].remove(&mut self.folios, folio, true);
                 isolated.push(folio);
                 taken += pages;
             }
@@ -489,7 +456,7 @@ impl MemoryManager {
         last_tier: u8,
         sc: &mut ScanControl,
     ) -> bool {
-        let lruvec = &mut self.lruvecs[id.0 as usize];
+        let lruvec = &mut self.lruvecs[id];
         let flags = self.folios.flags[folio];
         if flags.has(FolioFlags::MLOCKED | FolioFlags::LRU) {
             lruvec.remove(&mut self.folios, folio, true);

@@ -10,7 +10,7 @@
 
 use super::aging::birth_of_oldest;
 use super::policy::MIN_LRU_BATCH;
-use crate::account::Category;
+use crate::kernel::Kernel;
 use crate::lruvec::{self, LruList};
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
@@ -18,7 +18,7 @@ use crate::vmscan::ScanControl;
 use crate::vmscan::features::GenFeatures;
 use crate::vmscan::policy::DEF_PRIORITY;
 use crate::workingset::LruType;
-use machine::{Cpu, Machine, Node, Time};
+use machine::{Node, Time};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
 use std::collections::VecDeque;
@@ -84,37 +84,117 @@ impl MemcgLru {
     }
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Reclaims from the groups of a node in turn.
-    pub(crate) fn lru_gen_shrink_node(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        node: Node,
-        f: GenFeatures,
-        sc: &mut ScanControl,
-    ) {
+    pub(crate) fn lru_gen_shrink_node(&mut self, node: Node, f: GenFeatures, sc: &mut ScanControl) {
         // What needs no writing goes first anyway: for a boost alone nothing is reclaimed.
         if !sc.may_swap {
             return;
         }
-        self.lru_add_drain(machine, cpu);
+        self.lru_add_drain();
         sc.mm_walk = sc.kswapd;
-        self.set_initial_priority(node, sc);
+        self.mm.set_initial_priority(node, sc);
         let before = sc.nr_reclaimed;
         if sc.kswapd {
             sc.nr_reclaimed = 0;
         }
-        if self.memcgs.len() == 1 {
-            self.shrink_one(machine, cpu, Memcg::ROOT, node, &f, sc);
+        if self.mm.memcgs.len() == 1 {
+            self.shrink_one(Memcg::ROOT, node, &f, sc);
         } else {
-            self.shrink_many(machine, cpu, node, &f, sc);
+            self.shrink_many(node, &f, sc);
         }
         if sc.kswapd {
             sc.nr_reclaimed += before;
         }
     }
 
+    fn shrink_many(&mut self, node: Node, f: &GenFeatures, sc: &mut ScanControl) {
+        let first = self.mm.memcg_lrus[node.index()].bin();
+        let began_with = self.mm.memcg_lrus[node.index()].seq;
+        for bin in (0..BINS).map(|i| (first + i) % BINS) {
+            // When all groups have had their turn, the young generation is the old one: before 6.7 from here on, since then
+            // for the next walk.
+            let lru = &self.mm.memcg_lrus[node.index()];
+            let seq = if f.walks_one_generation { began_with } else { lru.seq };
+            let members: Vec<Memcg> = lru.bins[seq % GENS][bin].iter().copied().collect();
+            for memcg in members {
+                let turn = self.shrink_one(memcg, node, f, sc);
+                let enough = self.mm.should_abort_scan(self.mm.lruvec_of(memcg, node), f, sc);
+                if let Some(turn) = turn {
+                    self.mm.memcg_lrus[node.index()].rotate(memcg, turn);
+                }
+                if enough {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn shrink_one(
+        &mut self,
+        memcg: Memcg,
+        node: Node,
+        f: &GenFeatures,
+        sc: &mut ScanControl,
+    ) -> Option<Turn> {
+        let at_tail = self.mm.memcg_lrus[node.index()].places[memcg.index()].at_tail;
+        if self.mm.is_below_min(memcg, Memcg::ROOT) {
+            return Some(Turn::Young);
+        }
+        if self.mm.is_below_low(memcg, Memcg::ROOT) && !at_tail {
+            return Some(Turn::Tail);
+        }
+        let lruvec = self.mm.lruvec_of(memcg, node);
+        let aged = self.try_to_shrink_lruvec(lruvec, f, sc);
+        self.shrink_slab(memcg, node, sc.priority);
+        if aged {
+            return Some(Turn::Young);
+        }
+        let swappiness = self.mm.swappiness(lruvec, sc);
+        if self.mm.evictable(lruvec, f, swappiness).total >> sc.priority > 0 {
+            return None;
+        }
+        Some(if at_tail { Turn::Young } else { Turn::Tail })
+    }
+
+    /// What kswapd does to generations before it evicts (`lru_gen_age_node`): in 6.1 new ones where they are due; later
+    /// it only looks whether `lru_gen/min_ttl_ms` leaves anything to evict. Whether it does.
+    pub(crate) fn lru_gen_age_node(&mut self, node: Node, f: &GenFeatures, sc: &mut ScanControl) -> bool {
+        use crate::vmscan::features::EvictionLoop;
+        let min_ttl = Time::from_nanoseconds(self.mm.settings.lru_gen_min_ttl_ms * 1_000_000);
+        if f.eviction_loop == EvictionLoop::AgingApart {
+            if !sc.memcgs_need_aging {
+                sc.memcgs_need_aging = true;
+                return true;
+            }
+            for memcg in self.mm.memcgs.tree(Memcg::ROOT) {
+                let lruvec = self.mm.lruvec_of(memcg, node);
+                let swappiness = self.mm.swappiness(lruvec, sc);
+                let evictable = self.mm.evictable(lruvec, f, swappiness);
+                if !self.mm.is_below_min(memcg, Memcg::ROOT) && super::policy::should_run_aging(f, &evictable)
+                {
+                    self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
+                }
+            }
+        }
+        let now = self.machine.now(self.cpu);
+        min_ttl == Time::ZERO
+            || self.mm.memcgs.tree(Memcg::ROOT).into_iter().any(|memcg| {
+                let id = self.mm.lruvec_of(memcg, node);
+                let swappiness = self.mm.swappiness(id, sc);
+                let evictable = self.mm.evictable(id, f, swappiness);
+                let lruvec = &self.mm.lruvecs[id];
+                let oldest = match f.types_apart {
+                    true => evictable.min_seq,
+                    false => lruvec.generations.min_seq[LruType::File as usize],
+                };
+                let is_old = birth_of_oldest(lruvec, oldest) + min_ttl < now;
+                is_old && evictable.total >> sc.priority > 0 && !self.mm.is_below_min(memcg, Memcg::ROOT)
+            })
+    }
+}
+
+impl MemoryManager {
     /// kswapd begins where about as much is scanned as it wants.
     fn set_initial_priority(&self, node: Node, sc: &mut ScanControl) {
         if sc.priority != DEF_PRIORITY || sc.nr_to_reclaim < MIN_LRU_BATCH {
@@ -134,106 +214,6 @@ impl MemoryManager {
         sc.priority = priority.clamp(i64::from(DEF_PRIORITY / 2), i64::from(DEF_PRIORITY)) as u8;
     }
 
-    fn shrink_many(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        node: Node,
-        f: &GenFeatures,
-        sc: &mut ScanControl,
-    ) {
-        let first = self.memcg_lrus[node.index()].bin();
-        let began_with = self.memcg_lrus[node.index()].seq;
-        for bin in (0..BINS).map(|i| (first + i) % BINS) {
-            // When all groups have had their turn, the young generation is the old one: before 6.7 from here on, since then
-            // for the next walk.
-            let lru = &self.memcg_lrus[node.index()];
-            let seq = if f.walks_one_generation { began_with } else { lru.seq };
-            let members: Vec<Memcg> = lru.bins[seq % GENS][bin].iter().copied().collect();
-            for memcg in members {
-                let turn = self.shrink_one(machine, cpu, memcg, node, f, sc);
-                let enough = self.should_abort_scan(self.lruvec_of(memcg, node), f, sc);
-                if let Some(turn) = turn {
-                    self.memcg_lrus[node.index()].rotate(memcg, turn);
-                }
-                if enough {
-                    return;
-                }
-            }
-        }
-    }
-
-    fn shrink_one(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        memcg: Memcg,
-        node: Node,
-        f: &GenFeatures,
-        sc: &mut ScanControl,
-    ) -> Option<Turn> {
-        let at_tail = self.memcg_lrus[node.index()].places[memcg.index()].at_tail;
-        if self.is_below_min(memcg, Memcg::ROOT) {
-            return Some(Turn::Young);
-        }
-        if self.is_below_low(memcg, Memcg::ROOT) && !at_tail {
-            return Some(Turn::Tail);
-        }
-        let lruvec = self.lruvec_of(memcg, node);
-        let aged = self.try_to_shrink_lruvec(machine, cpu, lruvec, f, sc);
-        self.shrink_slab(machine, cpu, memcg, node, sc.priority);
-        if aged {
-            return Some(Turn::Young);
-        }
-        let swappiness = self.swappiness(lruvec, sc);
-        if self.evictable(lruvec, f, swappiness).total >> sc.priority > 0 {
-            return None;
-        }
-        Some(if at_tail { Turn::Young } else { Turn::Tail })
-    }
-
-    /// What kswapd does to generations before it evicts (`lru_gen_age_node`): in 6.1 new ones where they are due; later
-    /// it only looks whether `lru_gen/min_ttl_ms` leaves anything to evict. Whether it does.
-    pub(crate) fn lru_gen_age_node(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        node: Node,
-        f: &GenFeatures,
-        sc: &mut ScanControl,
-    ) -> bool {
-        use crate::vmscan::features::EvictionLoop;
-        let min_ttl = Time::from_nanoseconds(self.settings.lru_gen_min_ttl_ms * 1_000_000);
-        if f.eviction_loop == EvictionLoop::AgingApart {
-            if !sc.memcgs_need_aging {
-                sc.memcgs_need_aging = true;
-                return true;
-            }
-            for memcg in self.memcgs.tree(Memcg::ROOT) {
-                let lruvec = self.lruvec_of(memcg, node);
-                let swappiness = self.swappiness(lruvec, sc);
-                let evictable = self.evictable(lruvec, f, swappiness);
-                if !self.is_below_min(memcg, Memcg::ROOT) && super::policy::should_run_aging(f, &evictable) {
-                    self.try_to_inc_max_seq(machine, cpu, lruvec, f, swappiness, sc);
-                }
-            }
-        }
-        let now = machine.now(cpu);
-        min_ttl == Time::ZERO
-            || self.memcgs.tree(Memcg::ROOT).into_iter().any(|memcg| {
-                let id = self.lruvec_of(memcg, node);
-                let swappiness = self.swappiness(id, sc);
-                let evictable = self.evictable(id, f, swappiness);
-                let lruvec = &self.lruvecs[id.0 as usize];
-                let oldest = match f.types_apart {
-                    true => evictable.min_seq,
-                    false => lruvec.generations.min_seq[LruType::File as usize],
-                };
-                let is_old = birth_of_oldest(lruvec, oldest) + min_ttl < now;
-                is_old && evictable.total >> sc.priority > 0 && !self.is_below_min(memcg, Memcg::ROOT)
-            })
-    }
-
     /// Makes the lists of a group known to the order of turns.
     pub(crate) fn memcg_online(&mut self, memcg: Memcg) {
         for lru in &mut self.memcg_lrus {
@@ -244,7 +224,7 @@ impl MemoryManager {
     /// Pages of files in generations, of all groups and nodes: the youngest generation of each group first.
     pub fn nr_file_generations(&self) -> [u64; lruvec::GENS] {
         let mut pages = [0; lruvec::GENS];
-        for lruvec in &self.lruvecs {
+        for lruvec in self.lruvecs.iter() {
             let generations = &lruvec.generations;
             let file = LruType::File;
             let oldest_last = (generations.min_seq[file as usize]..=generations.max_seq).rev();

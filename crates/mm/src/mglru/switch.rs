@@ -20,7 +20,7 @@ impl MemoryManager {
     /// Moves all folios to the lists of the LRU that is in use from now on.
     pub(crate) fn lru_gen_change_state(&mut self) {
         let f = self.generations();
-        for lruvec in &mut self.lruvecs {
+        for lruvec in self.lruvecs.iter_mut() {
             for list in other_family(lruvec, f.is_some()) {
                 while let Some(id) = self.folios.tail(list) {
                     lruvec.remove(&mut self.folios, id, false);

@@ -24,10 +24,11 @@ use crate::counters::Event;
 use crate::device_reads::DeviceReads;
 use crate::folio::{Census, Folio, FolioFlags, FolioId};
 use crate::huge_memory::stats::MthpStat;
+use crate::kernel::Kernel;
 use crate::memcontrol::Memcg;
 use crate::page_alloc::MemoryManager;
 use cluster::Clusters;
-use machine::{Cpu, Machine, PageSize, Time};
+use machine::{Cpu, PageSize, Time};
 use readahead::policy::SwapRa;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -138,6 +139,70 @@ pub(crate) enum SwapIn {
     Read(u64),
 }
 
+impl Kernel<'_> {
+    /// Writes a folio to its swap entries, or notes that it is `zeroes`; whether it is written when this returns
+    /// (`swap_writeout`).
+    pub(crate) fn swap_writeout(&mut self, id: FolioId, zeroes: bool) -> bool {
+        self.mark_zeroes(id, zeroes);
+        if zeroes {
+            self.mm.folios.flags[id].clear(FolioFlags::DIRTY);
+            return true;
+        }
+        let flags = &mut self.mm.folios.flags[id];
+        let (order, pages) = (flags.order(), flags.nr_pages());
+        self.mm.counters.add(Event::Pswpout, pages);
+        self.mm.mthp_stats.add(order, MthpStat::Swpout, 1);
+        flags.clear(FolioFlags::DIRTY);
+        self.mm.counters.add(Event::ThpSwpout, u64::from(self.mm.is_pmd_order(order)));
+        let flags = &mut self.mm.folios.flags[id];
+        if let Some(write) = self.mm.swap.synchronous_write {
+            self.machine.charge(self.cpu, Category::BlockLayer, write * pages);
+            return true;
+        }
+        flags.set(FolioFlags::RECLAIM);
+        self.mm.note_writeback(id);
+        false
+    }
+
+    /// A device has written a folio (`folio_end_writeback`).
+    pub fn end_write(&mut self, id: FolioId) {
+        let mapcount = self.mm.folios[id].mapcount;
+        self.mm.end_writeback(self.machine.now(self.cpu), id);
+        let flags = &mut self.mm.folios.flags[id];
+        if mapcount == 0 && flags.has(FolioFlags::SWAPBACKED) && !flags.has(FolioFlags::SWAPCACHE) {
+            // Its process is gone.
+            return self.release_folio(id);
+        }
+        if flags.take(FolioFlags::RECLAIM) {
+            self.folio_rotate_reclaimable(id);
+        }
+    }
+
+    /// Has a device read a folio from its entries, `first` and those behind it, together with the folio before if that
+    /// lies next to it; or clears it where they are known to be zeroes.
+    fn fill_from_swap(&mut self, id: FolioId, first: SwapEntry, in_fault: bool) {
+        let SwapIn::Read(shadow) = self.mm.swap_entry_state(first) else {
+            unreachable!("entry {first} is out");
+        };
+        let (order, pages) = (self.mm.folios.flags[id].order(), self.mm.folios.flags[id].nr_pages());
+        self.mm.mthp_stats.add(order, MthpStat::NrAnon, 1);
+        self.mm.workingset_refault(self.machine.now(self.cpu), id, shadow, in_fault);
+        if self.mm.swap.is_zeroes(first) {
+            return self.read_zeroes(pages);
+        }
+        self.mm.counters.add(Event::Pswpin, pages);
+        self.mm.mthp_stats.add(order, MthpStat::Swpin, 1);
+        if !self.mm.swap.is_synchronous() {
+            self.mm.folios.flags[id].set(FolioFlags::LOCKED);
+        }
+        let last = std::mem::replace(&mut self.mm.swap.last_read, first);
+        if first.abs_diff(last) != 1 {
+            self.mm.swap.reads.end_request();
+        }
+        self.mm.swap.reads.push(id);
+    }
+}
+
 impl MemoryManager {
     /// Adds swap of so many pages (`swapon`); on zram or a RAM disk, `synchronous_write` is the CPU time to write one.
     pub fn swapon(&mut self, pages: u64, synchronous_write: Option<Time>) {
@@ -153,7 +218,7 @@ impl MemoryManager {
     /// Gives each page of a folio a swap entry, in a row, if there is room for that and its group may have them
     /// (`folio_alloc_swap`).
     pub(crate) fn add_to_swap(&mut self, cpu: Cpu, id: FolioId) -> bool {
-        let memcg = self.lruvecs[self.folios[id].lruvec.0 as usize].memcg;
+        let memcg = self.lruvecs[self.folios[id].lruvec].memcg;
         let flags = self.folios.flags[id];
         if self.memcgs.swap_margin(memcg, self.swap.free()) < flags.nr_pages() {
             return false;
@@ -190,50 +255,6 @@ impl MemoryManager {
         }
     }
 
-    /// Writes a folio to its swap entries, or notes that it is `zeroes`; whether it is written when this returns
-    /// (`swap_writeout`).
-    pub(crate) fn swap_writeout(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        id: FolioId,
-        zeroes: bool,
-    ) -> bool {
-        self.mark_zeroes(machine, cpu, id, zeroes);
-        if zeroes {
-            self.folios.flags[id].clear(FolioFlags::DIRTY);
-            return true;
-        }
-        let flags = &mut self.folios.flags[id];
-        let (order, pages) = (flags.order(), flags.nr_pages());
-        self.counters.add(Event::Pswpout, pages);
-        self.mthp_stats.add(order, MthpStat::Swpout, 1);
-        flags.clear(FolioFlags::DIRTY);
-        self.counters.add(Event::ThpSwpout, u64::from(self.is_pmd_order(order)));
-        let flags = &mut self.folios.flags[id];
-        if let Some(write) = self.swap.synchronous_write {
-            machine.charge(cpu, Category::BlockLayer, write * pages);
-            return true;
-        }
-        flags.set(FolioFlags::RECLAIM);
-        self.note_writeback(id);
-        false
-    }
-
-    /// A device has written a folio (`folio_end_writeback`).
-    pub fn end_write(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        let mapcount = self.folios[id].mapcount;
-        self.end_writeback(machine.now(cpu), id);
-        let flags = &mut self.folios.flags[id];
-        if mapcount == 0 && flags.has(FolioFlags::SWAPBACKED) && !flags.has(FolioFlags::SWAPCACHE) {
-            // Its process is gone.
-            return self.release_folio(machine, cpu, id);
-        }
-        if flags.take(FolioFlags::RECLAIM) {
-            self.folio_rotate_reclaimable(machine, cpu, id);
-        }
-    }
-
     /// Folios whose writing began since this was last asked, for a device to write.
     pub fn take_submitted_writes(&mut self) -> Vec<FolioId> {
         std::mem::take(&mut self.submitted_writes)
@@ -253,7 +274,7 @@ impl MemoryManager {
 
     /// Leaves `shadow` in place of a folio that is freed, where somebody still wants what it holds.
     pub(crate) fn remove_from_swap_cache(&mut self, id: FolioId, shadow: u64) {
-        let memcg = self.lruvecs[self.folios[id].lruvec.0 as usize].memcg;
+        let memcg = self.lruvecs[self.folios[id].lruvec].memcg;
         for entry in self.swap_entries(id) {
             self.swap.slots[entry as usize] = Slot::Out { shadow, memcg };
             if self.swap_users(entry) == 0 {
@@ -269,37 +290,6 @@ impl MemoryManager {
             Slot::Out { shadow, .. } => SwapIn::Read(shadow),
             Slot::Free => unreachable!("entry {entry} of a page table is in use"),
         }
-    }
-
-    /// Has a device read a folio from its entries, `first` and those behind it, together with the folio before if that
-    /// lies next to it; or clears it where they are known to be zeroes.
-    fn fill_from_swap(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        id: FolioId,
-        first: SwapEntry,
-        in_fault: bool,
-    ) {
-        let SwapIn::Read(shadow) = self.swap_entry_state(first) else {
-            unreachable!("entry {first} is out");
-        };
-        let (order, pages) = (self.folios.flags[id].order(), self.folios.flags[id].nr_pages());
-        self.mthp_stats.add(order, MthpStat::NrAnon, 1);
-        self.workingset_refault(machine.now(cpu), id, shadow, in_fault);
-        if self.swap.is_zeroes(first) {
-            return self.read_zeroes(machine, cpu, pages);
-        }
-        self.counters.add(Event::Pswpin, pages);
-        self.mthp_stats.add(order, MthpStat::Swpin, 1);
-        if !self.swap.is_synchronous() {
-            self.folios.flags[id].set(FolioFlags::LOCKED);
-        }
-        let last = std::mem::replace(&mut self.swap.last_read, first);
-        if first.abs_diff(last) != 1 {
-            self.swap.reads.end_request();
-        }
-        self.swap.reads.push(id);
     }
 
     /// Puts a folio that is read from these entries into the swap cache.
@@ -341,7 +331,7 @@ impl MemoryManager {
         if entries.any(|entry| self.swap_users(entry) > 0) {
             return false;
         }
-        let memcg = self.lruvecs[self.folios[id].lruvec.0 as usize].memcg;
+        let memcg = self.lruvecs[self.folios[id].lruvec].memcg;
         self.swap_entries(id).for_each(|entry| self.swap.release(entry));
         let flags = &mut self.folios.flags[id];
         flags.clear(FolioFlags::SWAPCACHE);
@@ -401,7 +391,7 @@ impl MemoryManager {
                     // What was being read ahead when its last user went stays until reclaim meets it.
                     let ahead = self.folios.flags[id].has(FolioFlags::READAHEAD);
                     assert!(users + u64::from(folio.mapcount) > 0 || ahead, "users of {entry}, {folio:?}");
-                    self.lruvecs[folio.lruvec.0 as usize].memcg
+                    self.lruvecs[folio.lruvec].memcg
                 }
             };
             assert!(self.swap.clusters.is_used(entry), "entry {entry} is taken in its cluster");

@@ -10,7 +10,6 @@
 //! In the kernel: `do_swap_page`, `alloc_swap_folio`, `can_swapin_thp` in mm/memory.c.
 
 use super::{SwapEntry, SwapIn, policy};
-use crate::account::Category;
 use crate::address_space::{Pte, VmFlags};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
@@ -18,64 +17,115 @@ use crate::huge_memory::features::{LargeSwapIn, Search, ThpFiles};
 use crate::huge_memory::orders::Orders;
 use crate::huge_memory::policy::{Failure, allowed_orders, effort, fitting, swap_orders, window};
 use crate::huge_memory::stats::MthpStat;
+use crate::kernel::Kernel;
 use crate::memory::{Fault, Touch};
 use crate::page_alloc::{Effort, MemoryManager};
 use crate::vmscan::OutOfMemory;
-use machine::{Cpu, Machine};
 use std::ops::Range;
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// A page that is in swap.
-    pub(crate) fn do_swap_page(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        fault: &Fault,
-        swap: SwapEntry,
-    ) -> Result<Touch, OutOfMemory> {
-        let (id, touch) = match self.swap_entry_state(swap) {
+    pub(crate) fn do_swap_page(&mut self, fault: &Fault, swap: SwapEntry) -> Result<Touch, OutOfMemory> {
+        let (id, touch) = match self.mm.swap_entry_state(swap) {
             SwapIn::Cached(id) => {
-                self.note_swap_cache_hit(fault, id);
-                let there = !self.folios.flags[id].has(FolioFlags::LOCKED);
+                self.mm.note_swap_cache_hit(fault, id);
+                let there = !self.mm.folios.flags[id].has(FolioFlags::LOCKED);
                 (id, if there { Touch::Minor } else { Touch::AwaitSwap(id) })
             }
             SwapIn::Read(_) => {
-                let read = self.swap_in(machine, cpu, fault, swap);
-                self.swap.reads.end_request();
+                let read = self.swap_in(fault, swap);
+                self.mm.swap.reads.end_request();
                 let id = read?;
                 // Now, and not when the fault is through: a copy may still find no memory.
-                self.counters.add(Event::Pgmajfault, 1);
+                self.mm.counters.add(Event::Pgmajfault, 1);
                 (id, Touch::ReadSwap(id))
             }
         };
-        let mine = self.map_swapped(fault, id, swap);
-        let order = self.folios.flags[id].order();
+        let mine = self.mm.map_swapped(fault, id, swap);
+        let order = self.mm.folios.flags[id].order();
         if fault.flags.has(VmFlags::LOCKED) && order == 0 {
-            self.mlock_folio(machine, cpu, id);
+            self.mlock_folio(id);
         }
-        let through_cache = self.features().folios.swap_in == LargeSwapIn::ThroughCache;
-        let stays_not = through_cache && self.swap.is_synchronous();
+        let through_cache = self.mm.features().folios.swap_in == LargeSwapIn::ThroughCache;
+        let stays_not = through_cache && self.mm.swap.is_synchronous();
         // What is still on its way out stays in the swap cache.
-        let is_out = !self.folios.flags[id].has(FolioFlags::WRITEBACK);
-        if mine && is_out && policy::frees_swap(fault.write, self.swap.is_full(), stays_not) {
-            self.folio_free_swap(id);
+        let is_out = !self.mm.folios.flags[id].has(FolioFlags::WRITEBACK);
+        if mine && is_out && policy::frees_swap(fault.write, self.mm.swap.is_full(), stays_not) {
+            self.mm.folio_free_swap(id);
         }
         if fault.write && mine {
-            self.folios.flags[id].set(FolioFlags::DIRTY);
+            self.mm.folios.flags[id].set(FolioFlags::DIRTY);
             let table = fault.entry.table();
             let around = window(fault.entry.place() as u64, order);
             for place in around.start as usize..around.end as usize {
-                let entry = &mut self.page_tables[table.entry(place)];
+                let entry = &mut self.mm.page_tables[table.entry(place)];
                 if entry.folio() == Some(id) && entry.has(Pte::EXCLUSIVE) {
                     entry.set(Pte::WRITE);
                 }
             }
         } else if fault.write {
-            self.do_wp_page(machine, cpu, fault, id, true)?;
+            self.do_wp_page(fault, id, true)?;
         }
         Ok(touch)
     }
 
+    /// Reads an entry back, and others with it.
+    fn swap_in(&mut self, fault: &Fault, swap: SwapEntry) -> Result<FolioId, OutOfMemory> {
+        let (swap_in, synchronous) = (self.mm.features().folios.swap_in, self.mm.swap.is_synchronous());
+        let through_cache = swap_in == LargeSwapIn::ThroughCache;
+        if !synchronous || !through_cache && self.mm.swap_users(swap) > 1 {
+            return self.swapin_readahead(fault, swap);
+        }
+        let orders = match swap_in {
+            LargeSwapIn::Never => Orders::NONE,
+            LargeSwapIn::PastCache | LargeSwapIn::ThroughCache => self.mm.swap_in_orders(fault, swap),
+        };
+        let id = self.alloc_swap_folio(fault, orders)?;
+        let (order, pages) = (self.mm.folios.flags[id].order(), self.mm.folios.flags[id].nr_pages());
+        let first = window(swap.into(), order).start as SwapEntry;
+        let entries = first..first + pages as SwapEntry;
+        self.fill_from_swap(id, first, fault.has_recency);
+        if through_cache {
+            self.mm.add_to_swap_cache(entries, id);
+        } else {
+            // What is fast to read does not stay in swap, unless others will need it.
+            for entry in entries {
+                self.mm.swap_map_dec(entry);
+                if self.mm.swap_users(entry) == 0 {
+                    self.mm.swap_entry_free(entry);
+                }
+            }
+        }
+        self.folio_add_lru(id, fault.has_recency);
+        Ok(id)
+    }
+
+    /// A folio of the largest of `orders` that is to be had, or a page.
+    fn alloc_swap_folio(&mut self, fault: &Fault, mut orders: Orders) -> Result<FolioId, OutOfMemory> {
+        let (f, thp) = (self.mm.features().folios, self.mm.settings.transparent_hugepage);
+        let vma = self.mm.mms[fault.mm].vmas.find(fault.page).expect("a page that is touched is mapped");
+        let large = effort(&f, &thp, &self.mm.vma_state(fault.mm, vma));
+        loop {
+            let order = orders.highest().unwrap_or(0);
+            let mut flags = FolioFlags::SWAPBACKED;
+            flags.set_order(order);
+            let effort = if order == 0 { Effort::ORDINARY } else { large };
+            match self.vma_alloc_folio(fault.place(), flags, effort) {
+                Ok(id) => return Ok(id),
+                Err(_) if order == 0 => return Err(OutOfMemory),
+                Err(failure) if f.files >= ThpFiles::V6_14 => {
+                    let charge = i64::from(failure == Failure::NoRoom);
+                    self.mm.mthp_stats.add(order, MthpStat::SwpinFallback, 1);
+                    self.mm.mthp_stats.add(order, MthpStat::SwpinFallbackCharge, charge);
+                }
+                Err(_) => {}
+            }
+            orders = orders.below(order);
+        }
+    }
+}
+
+impl MemoryManager {
     /// Maps what was swapped in, all of it if its pages are wanted where it was mapped; whether nobody else has what is
     /// mapped now.
     fn map_swapped(&mut self, fault: &Fault, id: FolioId, swap: SwapEntry) -> bool {
@@ -122,43 +172,6 @@ impl MemoryManager {
             .all(|(swap, place)| self.page_tables[table.entry(place as usize)].swap_entry() == Some(swap))
     }
 
-    /// Reads an entry back, and others with it.
-    fn swap_in(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        fault: &Fault,
-        swap: SwapEntry,
-    ) -> Result<FolioId, OutOfMemory> {
-        let (swap_in, synchronous) = (self.features().folios.swap_in, self.swap.is_synchronous());
-        let through_cache = swap_in == LargeSwapIn::ThroughCache;
-        if !synchronous || !through_cache && self.swap_users(swap) > 1 {
-            return self.swapin_readahead(machine, cpu, fault, swap);
-        }
-        let orders = match swap_in {
-            LargeSwapIn::Never => Orders::NONE,
-            LargeSwapIn::PastCache | LargeSwapIn::ThroughCache => self.swap_in_orders(fault, swap),
-        };
-        let id = self.alloc_swap_folio(machine, cpu, fault, orders)?;
-        let (order, pages) = (self.folios.flags[id].order(), self.folios.flags[id].nr_pages());
-        let first = window(swap.into(), order).start as SwapEntry;
-        let entries = first..first + pages as SwapEntry;
-        self.fill_from_swap(machine, cpu, id, first, fault.has_recency);
-        if through_cache {
-            self.add_to_swap_cache(entries, id);
-        } else {
-            // What is fast to read does not stay in swap, unless others will need it.
-            for entry in entries {
-                self.swap_map_dec(entry);
-                if self.swap_users(entry) == 0 {
-                    self.swap_entry_free(entry);
-                }
-            }
-        }
-        self.folio_add_lru(machine, cpu, id, fault.has_recency);
-        Ok(id)
-    }
-
     /// The sizes that a page may come back in.
     fn swap_in_orders(&self, fault: &Fault, swap: SwapEntry) -> Orders {
         let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
@@ -178,35 +191,5 @@ impl MemoryManager {
                 && entries.clone().all(is_out)
                 && entries.all(|entry| self.swap.is_zeroes(entry) == self.swap.is_zeroes(first)))
         })
-    }
-
-    /// A folio of the largest of `orders` that is to be had, or a page.
-    fn alloc_swap_folio(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        fault: &Fault,
-        mut orders: Orders,
-    ) -> Result<FolioId, OutOfMemory> {
-        let (f, thp) = (self.features().folios, self.settings.transparent_hugepage);
-        let vma = self.mms[fault.mm].vmas.find(fault.page).expect("a page that is touched is mapped");
-        let large = effort(&f, &thp, &self.vma_state(fault.mm, vma));
-        loop {
-            let order = orders.highest().unwrap_or(0);
-            let mut flags = FolioFlags::SWAPBACKED;
-            flags.set_order(order);
-            let effort = if order == 0 { Effort::ORDINARY } else { large };
-            match self.vma_alloc_folio(machine, cpu, fault.place(), flags, effort) {
-                Ok(id) => return Ok(id),
-                Err(_) if order == 0 => return Err(OutOfMemory),
-                Err(failure) if f.files >= ThpFiles::V6_14 => {
-                    let charge = i64::from(failure == Failure::NoRoom);
-                    self.mthp_stats.add(order, MthpStat::SwpinFallback, 1);
-                    self.mthp_stats.add(order, MthpStat::SwpinFallbackCharge, charge);
-                }
-                Err(_) => {}
-            }
-            orders = orders.below(order);
-        }
     }
 }

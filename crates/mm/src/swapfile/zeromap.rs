@@ -16,13 +16,33 @@ use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::FolioId;
 use crate::huge_memory::policy::window;
+use crate::kernel::Kernel;
 use crate::page_alloc::MemoryManager;
-use machine::{Cpu, Machine};
 
 impl Swap {
     /// Whether the page of an entry is all zeroes, so that the device has nothing of it.
     pub(crate) fn is_zeroes(&self, entry: SwapEntry) -> bool {
         self.zeromap[entry as usize]
+    }
+}
+
+impl Kernel<'_> {
+    /// Notes whether the pages of a folio that goes to swap are zeroes; if so, nothing has to be written.
+    pub(super) fn mark_zeroes(&mut self, id: FolioId, zeroes: bool) {
+        for entry in self.mm.swap_entries(id) {
+            self.mm.swap.zeromap[entry as usize] = zeroes;
+        }
+        if zeroes {
+            let pages = self.mm.folios.flags[id].nr_pages();
+            self.machine.charge(self.cpu, Category::Reclaim, self.machine.costs.page_miss * pages);
+            self.mm.counters.add(Event::SwpoutZero, pages);
+        }
+    }
+
+    /// Clears so many pages that swap knows to be zeroes.
+    pub(super) fn read_zeroes(&mut self, pages: u64) {
+        self.machine.charge(self.cpu, Category::PageClear, self.machine.costs.clear(pages));
+        self.mm.counters.add(Event::SwpinZero, pages);
     }
 }
 
@@ -40,29 +60,5 @@ impl MemoryManager {
         self.page_tables
             .ring(slot.table())
             .any(|table| u64::from(self.page_tables[table].untouched(places.clone(), id)) == flags.nr_pages())
-    }
-
-    /// Notes whether the pages of a folio that goes to swap are zeroes; if so, nothing has to be written.
-    pub(super) fn mark_zeroes(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        id: FolioId,
-        zeroes: bool,
-    ) {
-        for entry in self.swap_entries(id) {
-            self.swap.zeromap[entry as usize] = zeroes;
-        }
-        if zeroes {
-            let pages = self.folios.flags[id].nr_pages();
-            machine.charge(cpu, Category::Reclaim, machine.costs.page_miss * pages);
-            self.counters.add(Event::SwpoutZero, pages);
-        }
-    }
-
-    /// Clears so many pages that swap knows to be zeroes.
-    pub(super) fn read_zeroes(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pages: u64) {
-        machine.charge(cpu, Category::PageClear, machine.costs.clear(pages));
-        self.counters.add(Event::SwpinZero, pages);
     }
 }

@@ -18,8 +18,9 @@ use super::remap::{How, OutOfMemory};
 use crate::account::Category;
 use crate::hugetlb::features::{RestoreFlush, RestoreStyle, SplitPass};
 use crate::hugetlb::folio::Folio;
+use crate::kernel::Kernel;
 use crate::page_alloc::MemoryManager;
-use machine::{Cpu, Machine};
+use machine::Machine;
 use std::collections::VecDeque;
 
 /// Where optimising a list stands; numbers are places in it.
@@ -102,40 +103,40 @@ impl OptimizeList {
     }
 
     /// Works all of it off.
-    pub fn finish(mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) {
-        while !self.step(mm, machine, cpu) {}
+    pub fn finish(mut self, kernel: &mut Kernel) {
+        while !self.step(kernel) {}
     }
 
     /// One step; whether all is done.
-    pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
-        let f = mm.features().hugetlb;
+    pub fn step(&mut self, kernel: &mut Kernel) -> bool {
+        let f = kernel.mm.features().hugetlb;
         self.pass = match self.pass {
             Pass::Split(at) => match self.folios.get(at) {
                 None => Pass::FlushSplits,
                 Some(&folio) => {
                     let flush = f.split_pass == SplitPass::FlushEach;
                     let split =
-                        !mm.should_optimize(folio) || mm.split_vmemmap(machine, cpu, folio, flush).is_ok();
+                        !kernel.mm.should_optimize(folio) || kernel.split_vmemmap(folio, flush).is_ok();
                     if split || !f.split_pass_stops { Pass::Split(at + 1) } else { Pass::FlushSplits }
                 }
             },
             // Unconditional: with nothing to optimise, and even with an empty list.
             Pass::FlushSplits => {
-                mm.flush_all(machine, cpu);
+                kernel.flush_all();
                 Pass::Begin(0)
             }
             Pass::Begin(at) => match self.folios.get(at) {
                 None if self.flush_at_end => Pass::FlushRemaps,
                 None => Pass::Free(at + 1),
-                Some(&folio) if mm.should_optimize(folio) => {
-                    mm.begin_optimizing(machine, cpu, std::mem::take(&mut self.waits_for_readers));
+                Some(&folio) if kernel.mm.should_optimize(folio) => {
+                    kernel.begin_optimizing(std::mem::take(&mut self.waits_for_readers));
                     Pass::Remap(at)
                 }
                 Some(_) => Pass::Begin(at + 1),
             },
-            Pass::Remap(at) => self.remap(mm, machine, cpu, at),
+            Pass::Remap(at) => self.remap(kernel, at),
             Pass::FlushRemaps => {
-                mm.flush_all(machine, cpu);
+                kernel.flush_all();
                 Pass::Free(self.folios.len() + 1)
             }
             Pass::Free(next) => {
@@ -143,10 +144,10 @@ impl OptimizeList {
                 let frame = if f.free_frames_once { self.freed.pop_back() } else { self.freed.pop_front() };
                 match frame {
                     Some(frame) => {
-                        mm.free_frame(machine, cpu, frame);
+                        kernel.free_frame(frame);
                         if self.how.cold {
-                            let line = machine.memory_line(cpu, mm.node_of(frame.pfn));
-                            machine.charge(cpu, Category::VmemmapAlloc, line);
+                            let line = kernel.machine.memory_line(kernel.cpu, kernel.mm.node_of(frame.pfn));
+                            kernel.machine.charge(kernel.cpu, Category::VmemmapAlloc, line);
                         }
                         Pass::Free(next)
                     }
@@ -159,15 +160,9 @@ impl OptimizeList {
         self.pass == Pass::Done
     }
 
-    fn remap(
-        &mut self,
-        mm: &mut MemoryManager,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        at: usize,
-    ) -> Pass {
-        let f = mm.features().hugetlb;
-        let remapped = mm.optimize_folio(machine, cpu, self.folios[at], self.how, &mut self.freed);
+    fn remap(&mut self, kernel: &mut Kernel, at: usize) -> Pass {
+        let f = kernel.mm.features().hugetlb;
+        let remapped = kernel.optimize_folio(self.folios[at], self.how, &mut self.freed);
         let retry = remapped.is_err()
             && self.free_at_end
             && !self.retried
@@ -176,7 +171,7 @@ impl OptimizeList {
         if retry {
             // What has been saved so far may be what is missing. Whatever comes of it, the page is usable.
             if self.flush_at_end {
-                mm.flush_all(machine, cpu);
+                kernel.flush_all();
             }
             Pass::Free(at)
         } else if self.free_at_end {
@@ -236,41 +231,41 @@ impl RestoreList {
 
     /// One allocation, one page, or the flush at the end; whether all is done that can be. As merged, the first failure
     /// is the end: that page and the rest stay in `waiting`.
-    pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
-        let Some(&folio) = self.waiting.last() else { return self.end(mm, machine, cpu) };
-        if !mm.hugetlb.is_optimized(folio) {
+    pub fn step(&mut self, kernel: &mut Kernel) -> bool {
+        let Some(&folio) = self.waiting.last() else { return self.end(kernel) };
+        if !kernel.mm.hugetlb.is_optimized(folio) {
             self.complete.extend(self.waiting.pop());
         } else if self.waits_for_readers {
             self.waits_for_readers = false;
-            mm.wait_for_readers(machine, cpu);
+            kernel.wait_for_readers();
         } else if self.frames.len() + 1 < folio.vmemmap().len() {
-            match mm.alloc_frame(machine, cpu, folio) {
+            match kernel.alloc_frame(folio) {
                 Ok(frame) => self.frames.push(frame),
                 Err(OutOfMemory) => {
-                    self.frames.drain(..).for_each(|frame| mm.free_kernel_page(machine, cpu, frame));
+                    self.frames.drain(..).for_each(|frame| kernel.free_kernel_page(frame));
                     if self.ends_at_failure {
-                        return self.end(mm, machine, cpu);
+                        return self.end(kernel);
                     }
                     self.failed.extend(self.waiting.pop());
                 }
             }
         } else {
             let flush = self.flush == RestoreFlush::Each;
-            mm.restore_folio(machine, cpu, folio, flush, &mut self.frames);
+            kernel.restore_folio(folio, flush, &mut self.frames);
             self.restored += 1;
             self.complete.extend(self.waiting.pop());
         }
         false
     }
 
-    fn end(&self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
+    fn end(&self, kernel: &mut Kernel) -> bool {
         let flush = match self.flush {
             RestoreFlush::Each => false,
             RestoreFlush::Always => true,
             RestoreFlush::IfRestored => self.restored > 0,
         };
         if flush {
-            mm.flush_all(machine, cpu);
+            kernel.flush_all();
         }
         true
     }

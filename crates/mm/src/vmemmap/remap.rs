@@ -14,10 +14,11 @@ use crate::account::Category;
 use crate::counters::Event;
 use crate::hugetlb::folio::{Folio, is_optimizable};
 use crate::hugetlb::policy;
+use crate::kernel::Kernel;
 use crate::memory_map::SECTION_MEMMAP_PAGES;
 use crate::page::{MigrateType, Pfn};
 use crate::page_alloc::{MemoryManager, Placement, Request};
-use machine::{Cpu, Machine, Time};
+use machine::Time;
 use std::collections::VecDeque;
 
 /// An allocation failed (ENOMEM).
@@ -42,55 +43,35 @@ const KEY_BROADCASTS: u32 = 9;
 /// Entries of a page table.
 const ENTRIES: u64 = 512;
 
-impl MemoryManager {
-    /// Whether the vmemmap of `folio` is to be given back (`vmemmap_should_optimize_folio`).
-    pub(crate) fn should_optimize(&self, folio: Folio) -> bool {
-        self.settings().hugetlb_optimize_vmemmap
-            && is_optimizable(folio.order)
-            && !self.hugetlb.is_optimized(folio)
-            && self.hugetlb.vmemmap.contains(&folio.vmemmap())
-    }
-
+impl Kernel<'_> {
     /// Splits the PMDs that map the struct pages of `folio` (`vmemmap_remap_split`).
-    pub(crate) fn split_vmemmap(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        folio: Folio,
-        flush: bool,
-    ) -> Result<(), OutOfMemory> {
+    pub(crate) fn split_vmemmap(&mut self, folio: Folio, flush: bool) -> Result<(), OutOfMemory> {
         folio
             .vmemmap()
             .step_by(SECTION_MEMMAP_PAGES as usize)
-            .try_for_each(|page| self.split_section(machine, cpu, page, flush))
+            .try_for_each(|page| self.split_section(page, flush))
     }
 
-    fn split_section(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        page: u32,
-        flush: bool,
-    ) -> Result<(), OutOfMemory> {
-        if !self.hugetlb.vmemmap.is_leaf(page) {
+    fn split_section(&mut self, page: u32, flush: bool) -> Result<(), OutOfMemory> {
+        if !self.mm.hugetlb.vmemmap.is_leaf(page) {
             return Ok(());
         }
-        self.alloc_kernel_page(machine, cpu, Placement::Local)?;
-        self.charge_remap(machine, cpu, ENTRIES);
-        self.hugetlb.vmemmap.split(page);
-        self.counters_mut().add(Event::VmemmapPmdSplits, 1);
+        self.alloc_kernel_page(Placement::Local)?;
+        self.charge_remap(ENTRIES);
+        self.mm.hugetlb.vmemmap.split(page);
+        self.mm.counters_mut().add(Event::VmemmapPmdSplits, 1);
         if flush {
-            self.flush_kernel_range(machine, cpu, ENTRIES);
+            self.flush_kernel_range(ENTRIES);
         }
         Ok(())
     }
 
     /// Counts a page that is about to give back its vmemmap. Time may pass, so nothing shared may follow in the same
     /// step.
-    pub(crate) fn begin_optimizing(&mut self, machine: &mut Machine<Category>, cpu: Cpu, grace_period: bool) {
-        self.count_optimized(machine, cpu, 1);
+    pub(crate) fn begin_optimizing(&mut self, grace_period: bool) {
+        self.count_optimized(1);
         if grace_period {
-            self.wait_for_readers(machine, cpu);
+            self.wait_for_readers();
         }
     }
 
@@ -98,57 +79,48 @@ impl MemoryManager {
     /// longer needed are appended to `freed`, in the order in which they were replaced.
     pub(crate) fn optimize_folio(
         &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
         folio: Folio,
         how: How,
         freed: &mut VecDeque<Frame>,
     ) -> Result<(), OutOfMemory> {
         let pages = folio.vmemmap();
-        let node = Placement::Prefer(self.node_of(folio.pfn));
+        let node = Placement::Prefer(self.mm.node_of(folio.pfn));
         // Without a copy the head keeps its frame; the gain is the same.
-        let copy = self.alloc_kernel_page(machine, cpu, node).ok();
+        let copy = self.alloc_kernel_page(node).ok();
         if copy.is_some() {
-            self.hugetlb.vmemmap.note_allocated(1);
-            self.copy_vmemmap_page(machine, cpu);
+            self.mm.hugetlb.vmemmap.note_allocated(1);
+            self.copy_vmemmap_page();
             if how.cold {
-                machine.charge(cpu, Category::VmemmapCopy, machine.costs.page_miss);
+                self.machine.charge(self.cpu, Category::VmemmapCopy, self.machine.costs.page_miss);
             }
         }
         let mut head = None;
         for page in pages.clone() {
             let leaf = page % SECTION_MEMMAP_PAGES == 0 || page == pages.start;
-            if leaf && self.split_section(machine, cpu, page, how.split).is_err() {
-                self.roll_back(machine, cpu, pages.start..page, copy, freed);
-                self.count_optimized(machine, cpu, -1);
+            if leaf && self.split_section(page, how.split).is_err() {
+                self.roll_back(pages.start..page, copy, freed);
+                self.count_optimized(-1);
                 return Err(OutOfMemory);
             }
-            let entry = self.hugetlb.vmemmap.frame(page);
+            let entry = self.mm.hugetlb.vmemmap.frame(page);
             let shared = *head.get_or_insert(copy.map_or(*entry, |pfn| Frame { pfn, reserved: false }));
             if *entry != shared {
                 freed.push_back(std::mem::replace(entry, shared));
             }
         }
-        self.charge_remap(machine, cpu, pages.len() as u64);
+        self.charge_remap(pages.len() as u64);
         // Replaced frames are linked through their own struct pages, each a line of its own.
-        let lines = machine.memory_line(cpu, self.node_of(folio.pfn)) * pages.len() as u64;
-        machine.charge(cpu, Category::VmemmapRemap, lines);
+        let lines = self.machine.memory_line(self.cpu, self.mm.node_of(folio.pfn)) * pages.len() as u64;
+        self.machine.charge(self.cpu, Category::VmemmapRemap, lines);
         if how.remap {
-            self.flush_kernel_range(machine, cpu, pages.len() as u64);
+            self.flush_kernel_range(pages.len() as u64);
         }
-        self.hugetlb.set_optimized(folio, true);
+        self.mm.hugetlb.set_optimized(folio, true);
         Ok(())
     }
 
     /// Undoes a remapping that could not go on: entries get frames of `freed` again, the last one first.
-    fn roll_back(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        remapped: std::ops::Range<u32>,
-        copy: Option<Pfn>,
-        freed: &mut VecDeque<Frame>,
-    ) {
+    fn roll_back(&mut self, remapped: std::ops::Range<u32>, copy: Option<Pfn>, freed: &mut VecDeque<Frame>) {
         if remapped.is_empty() {
             freed.extend(copy.map(|pfn| Frame { pfn, reserved: false }));
             return;
@@ -156,168 +128,165 @@ impl MemoryManager {
         let tails = remapped.start + 1..remapped.end;
         for page in tails.clone() {
             let frame = freed.pop_back().expect("as many frames as entries were replaced");
-            *self.hugetlb.vmemmap.frame(page) = frame;
-            self.copy_vmemmap_page(machine, cpu);
+            *self.mm.hugetlb.vmemmap.frame(page) = frame;
+            self.copy_vmemmap_page();
         }
-        self.charge_remap(machine, cpu, tails.len() as u64);
-        self.flush_kernel_range(machine, cpu, remapped.len() as u64);
+        self.charge_remap(tails.len() as u64);
+        self.flush_kernel_range(remapped.len() as u64);
     }
 
     /// A frame for a vmemmap page of `folio` that is to be restored (`alloc_vmemmap_page_list`).
-    pub(crate) fn alloc_frame(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        folio: Folio,
-    ) -> Result<Frame, OutOfMemory> {
-        let node = self.node_of(folio.pfn);
-        let any = self.features().hugetlb.restore_from_any_node;
+    pub(crate) fn alloc_frame(&mut self, folio: Folio) -> Result<Frame, OutOfMemory> {
+        let node = self.mm.node_of(folio.pfn);
+        let any = self.mm.features().hugetlb.restore_from_any_node;
         let placement = if any { Placement::Prefer(node) } else { Placement::Bind(node) };
-        let pfn = self.alloc_kernel_page(machine, cpu, placement)?;
+        let pfn = self.alloc_kernel_page(placement)?;
         Ok(Frame { pfn, reserved: false })
     }
 
     /// Restores the vmemmap of `folio` with `frames`, one for each page but the first
     /// (`__hugetlb_vmemmap_restore_folio`).
-    pub(crate) fn restore_folio(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        folio: Folio,
-        flush: bool,
-        frames: &mut Vec<Frame>,
-    ) {
+    pub(crate) fn restore_folio(&mut self, folio: Folio, flush: bool, frames: &mut Vec<Frame>) {
         let pages = folio.vmemmap();
         let tails = pages.start + 1..pages.end;
-        self.hugetlb.vmemmap.note_allocated(frames.len() as i64);
+        self.mm.hugetlb.vmemmap.note_allocated(frames.len() as i64);
         for (page, frame) in tails.clone().zip(frames.drain(..)) {
-            *self.hugetlb.vmemmap.frame(page) = frame;
-            self.copy_vmemmap_page(machine, cpu);
+            *self.mm.hugetlb.vmemmap.frame(page) = frame;
+            self.copy_vmemmap_page();
         }
-        self.charge_remap(machine, cpu, tails.len() as u64);
+        self.charge_remap(tails.len() as u64);
         if flush {
-            self.flush_kernel_range(machine, cpu, pages.len() as u64);
+            self.flush_kernel_range(pages.len() as u64);
         }
-        self.hugetlb.set_optimized(folio, false);
-        self.count_optimized(machine, cpu, -1);
+        self.mm.hugetlb.set_optimized(folio, false);
+        self.count_optimized(-1);
     }
 
     /// Takes the vmemmap of `folio` as boot made it: one page of it, never more. What would have held the rest is
     /// ordinary memory.
-    pub(crate) fn adopt_vmemmap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, folio: Folio) {
+    pub(crate) fn adopt_vmemmap(&mut self, folio: Folio) {
         let pages = folio.vmemmap();
         for page in pages.clone().step_by(SECTION_MEMMAP_PAGES as usize) {
-            if self.hugetlb.vmemmap.is_leaf(page) {
-                self.hugetlb.vmemmap.split(page);
+            if self.mm.hugetlb.vmemmap.is_leaf(page) {
+                self.mm.hugetlb.vmemmap.split(page);
             }
         }
-        let head = *self.hugetlb.vmemmap.frame(pages.start);
+        let head = *self.mm.hugetlb.vmemmap.frame(pages.start);
         for page in pages.skip(1) {
-            let unused = std::mem::replace(self.hugetlb.vmemmap.frame(page), head);
-            self.hugetlb.vmemmap.note_freed(unused);
-            self.free_reserved(machine, cpu, unused.pfn);
+            let unused = std::mem::replace(self.mm.hugetlb.vmemmap.frame(page), head);
+            self.mm.hugetlb.vmemmap.note_freed(unused);
+            self.free_reserved(unused.pfn);
         }
-        self.hugetlb.set_optimized(folio, true);
-        self.count_optimized(machine, cpu, 1);
+        self.mm.hugetlb.set_optimized(folio, true);
+        self.count_optimized(1);
     }
 
     /// Counts optimised pages; the first and the last one switch the static key, which patches code on all CPUs.
-    fn count_optimized(&mut self, machine: &mut Machine<Category>, cpu: Cpu, change: i64) {
-        let before = self.hugetlb.optimize_key;
-        self.hugetlb.optimize_key = before.saturating_add_signed(change);
-        if before == 0 || self.hugetlb.optimize_key == 0 {
+    fn count_optimized(&mut self, change: i64) {
+        let before = self.mm.hugetlb.optimize_key;
+        self.mm.hugetlb.optimize_key = before.saturating_add_signed(change);
+        if before == 0 || self.mm.hugetlb.optimize_key == 0 {
             for _ in 0..KEY_BROADCASTS {
-                machine.call_on_each_cpu(
-                    cpu,
+                self.machine.call_on_each_cpu(
+                    self.cpu,
                     Time::ZERO,
                     Time::ZERO,
                     Category::CodePatch,
                     Category::IpiHandler,
                 );
-                self.counters_mut().add(Event::CodePatchBroadcasts, 1);
+                self.mm.counters_mut().add(Event::CodePatchBroadcasts, 1);
             }
         }
     }
 
     /// `synchronize_rcu`: asleep until every CPU has been outside of any reader.
-    pub(crate) fn wait_for_readers(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
-        let until = machine.now(cpu) + machine.costs.grace_period;
-        machine.idle_until(cpu, until);
-        self.counters_mut().add(Event::GracePeriods, 1);
+    pub(crate) fn wait_for_readers(&mut self) {
+        let until = self.machine.now(self.cpu) + self.machine.costs.grace_period;
+        self.machine.idle_until(self.cpu, until);
+        self.mm.counters_mut().add(Event::GracePeriods, 1);
     }
 
     /// Rewriting `entries` entries of a kernel page table; eight of them share a line.
-    fn charge_remap(&mut self, machine: &mut Machine<Category>, cpu: Cpu, entries: u64) {
-        let lines = machine.own_memory_line(cpu) * entries.div_ceil(8).min(8);
-        machine.charge(cpu, Category::VmemmapRemap, machine.costs.pte_write * entries + lines);
+    fn charge_remap(&mut self, entries: u64) {
+        let lines = self.machine.own_memory_line(self.cpu) * entries.div_ceil(8).min(8);
+        self.machine.charge(self.cpu, Category::VmemmapRemap, self.machine.costs.pte_write * entries + lines);
     }
 
-    fn copy_vmemmap_page(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
-        machine.charge(cpu, Category::VmemmapCopy, machine.costs.page_copy + machine.costs.page_miss);
+    fn copy_vmemmap_page(&mut self) {
+        self.machine.charge(
+            self.cpu,
+            Category::VmemmapCopy,
+            self.machine.costs.page_copy + self.machine.costs.page_miss,
+        );
     }
 
     /// Makes a change of `pages` kernel page-table entries known to all translation caches
     /// (`flush_tlb_kernel_range`).
-    pub(crate) fn flush_kernel_range(&mut self, machine: &mut Machine<Category>, cpu: Cpu, pages: u64) {
-        let flush = policy::flush_of_range(pages, self.settings().tlb_single_page_flush_ceiling);
-        self.flush_kernel(machine, cpu, flush);
+    pub(crate) fn flush_kernel_range(&mut self, pages: u64) {
+        let flush = policy::flush_of_range(pages, self.mm.settings().tlb_single_page_flush_ceiling);
+        self.flush_kernel(flush);
     }
 
     /// Flushes everything from all translation caches (`flush_tlb_all`).
-    pub(crate) fn flush_all(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
-        self.flush_kernel(machine, cpu, machine::tlb::Flush::All);
+    pub(crate) fn flush_all(&mut self) {
+        self.flush_kernel(machine::tlb::Flush::All);
     }
 
-    fn flush_kernel(&mut self, machine: &mut Machine<Category>, cpu: Cpu, flush: machine::tlb::Flush) {
+    fn flush_kernel(&mut self, flush: machine::tlb::Flush) {
         let event = match flush {
             machine::tlb::Flush::All => Event::TlbFlushAll,
             machine::tlb::Flush::Range { .. } => Event::TlbFlushKernelRange,
         };
-        self.counters_mut().add(event, 1);
-        let by_hardware = self.features().hugetlb.invlpgb
-            && machine.flush_kernel_tlb_by_hardware(cpu, Category::TlbShootdown);
+        self.mm.counters_mut().add(event, 1);
+        let by_hardware = self.mm.features().hugetlb.invlpgb
+            && self.machine.flush_kernel_tlb_by_hardware(self.cpu, Category::TlbShootdown);
         if !by_hardware {
-            machine.flush_kernel_tlb(cpu, flush, Category::TlbShootdown, Category::IpiHandler);
-            self.counters_mut().add(Event::TlbRemoteCalls, machine.topology.cpus() as u64 - 1);
+            self.machine.flush_kernel_tlb(self.cpu, flush, Category::TlbShootdown, Category::IpiHandler);
+            self.mm.counters_mut().add(Event::TlbRemoteCalls, self.machine.topology.cpus() as u64 - 1);
         }
     }
 
     /// A page for page tables or struct pages.
-    fn alloc_kernel_page(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        placement: Placement,
-    ) -> Result<Pfn, OutOfMemory> {
-        if self.is_made_to_fail() {
+    fn alloc_kernel_page(&mut self, placement: Placement) -> Result<Pfn, OutOfMemory> {
+        if self.mm.is_made_to_fail() {
             return Err(OutOfMemory);
         }
         let request = Request::new(0, MigrateType::Unmovable, placement);
-        let pfn = self.alloc_single(machine, cpu, &request);
-        machine.charge(cpu, Category::VmemmapAlloc, machine.costs.page_alloc);
+        let pfn = self.alloc_single(&request);
+        self.machine.charge(self.cpu, Category::VmemmapAlloc, self.machine.costs.page_alloc);
         let (pfn, _) = pfn.ok_or(OutOfMemory)?;
         // The struct page of a page that nobody has used for long.
-        let line = machine.memory_line(cpu, self.node_of(pfn));
-        machine.charge(cpu, Category::VmemmapAlloc, line);
-        self.hugetlb.held += 1;
-        self.counters_mut().add(Event::VmemmapPagesAllocated, 1);
+        let line = self.machine.memory_line(self.cpu, self.mm.node_of(pfn));
+        self.machine.charge(self.cpu, Category::VmemmapAlloc, line);
+        self.mm.hugetlb.held += 1;
+        self.mm.counters_mut().add(Event::VmemmapPagesAllocated, 1);
         Ok(pfn)
     }
 
-    pub(crate) fn free_kernel_page(&mut self, machine: &mut Machine<Category>, cpu: Cpu, frame: Frame) {
+    pub(crate) fn free_kernel_page(&mut self, frame: Frame) {
         if frame.reserved {
-            self.free_reserved(machine, cpu, frame.pfn);
+            self.free_reserved(frame.pfn);
         } else {
-            self.hugetlb.held -= 1;
-            self.free(machine, cpu, frame.pfn, 0);
+            self.mm.hugetlb.held -= 1;
+            self.free(frame.pfn, 0);
         }
-        machine.charge(cpu, Category::VmemmapAlloc, machine.costs.page_free);
+        self.machine.charge(self.cpu, Category::VmemmapAlloc, self.machine.costs.page_free);
     }
 
     /// Gives a frame back that held struct pages (`free_vmemmap_page`).
-    pub(crate) fn free_frame(&mut self, machine: &mut Machine<Category>, cpu: Cpu, frame: Frame) {
-        self.hugetlb.vmemmap.note_freed(frame);
-        self.counters_mut().add(Event::VmemmapPagesFreed, 1);
-        self.free_kernel_page(machine, cpu, frame);
+    pub(crate) fn free_frame(&mut self, frame: Frame) {
+        self.mm.hugetlb.vmemmap.note_freed(frame);
+        self.mm.counters_mut().add(Event::VmemmapPagesFreed, 1);
+        self.free_kernel_page(frame);
+    }
+}
+
+impl MemoryManager {
+    /// Whether the vmemmap of `folio` is to be given back (`vmemmap_should_optimize_folio`).
+    pub(crate) fn should_optimize(&self, folio: Folio) -> bool {
+        self.settings().hugetlb_optimize_vmemmap
+            && is_optimizable(folio.order)
+            && !self.hugetlb.is_optimized(folio)
+            && self.hugetlb.vmemmap.contains(&folio.vmemmap())
     }
 }

@@ -15,6 +15,7 @@ use super::policy::{
 use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId, LruvecId};
+use crate::kernel::Kernel;
 use crate::lruvec::LruList;
 use crate::memcontrol::Memcg;
 use crate::memory_map::ZoneType;
@@ -23,10 +24,182 @@ use crate::watermark::Mark;
 use crate::workingset::LruType;
 use machine::{Cpu, Machine, Node};
 
+impl Kernel<'_> {
+    /// Shrinks all lists of a lruvec by what this priority asks for, or until enough is reclaimed.
+    pub(super) fn shrink_lruvec(&mut self, lruvec: LruvecId, sc: &mut ScanControl) {
+        let targets = self.mm.get_scan_count(lruvec, sc);
+        let mut rest = targets;
+        let mut reclaimed = 0;
+        let all_of_it = !sc.is_for_cgroup() && !sc.kswapd && sc.priority == policy::DEF_PRIORITY;
+        // Active anonymous pages alone do not keep it running.
+        let goes_on = |rest: &[u64; 4]| {
+            rest[LruList::InactiveAnon as usize] > 0
+                || rest[LruList::ActiveFile as usize] > 0
+                || rest[LruList::InactiveFile as usize] > 0
+        };
+        while goes_on(&rest) {
+            for list in LruList::EVICTABLE {
+                let scan = rest[list as usize].min(SWAP_CLUSTER_MAX);
+                if scan > 0 {
+                    rest[list as usize] -= scan;
+                    reclaimed += self.shrink_list(lruvec, list, scan, sc);
+                }
+            }
+            if reclaimed < sc.nr_to_reclaim || all_of_it {
+                continue;
+            }
+            match proportional_rest(rest, targets) {
+                Some(left) => rest = left,
+                None => break,
+            }
+        }
+        sc.nr_reclaimed += reclaimed;
+        // Even where swap is full for now.
+        let node = self.mm.lruvecs[lruvec].node;
+        if self.mm.can_age_anon(node) && self.mm.is_inactive_low(lruvec, LruType::Anon) {
+            self.shrink_active_list(lruvec, LruList::ActiveAnon, SWAP_CLUSTER_MAX, sc);
+        }
+    }
+
+    fn shrink_list(&mut self, lruvec: LruvecId, list: LruList, scan: u64, sc: &mut ScanControl) -> u64 {
+        if !list.is_active() {
+            return self.shrink_inactive_list(lruvec, list, scan, sc);
+        }
+        if sc.may_deactivate[list.lru_type() as usize] {
+            self.shrink_active_list(lruvec, list, scan, sc);
+        } else {
+            sc.skipped_deactivate = true;
+        }
+        0
+    }
+
+    /// Takes up to `scan` pages from the tail of a list; and how many were looked at.
+    fn isolate_lru_folios(
+        &mut self,
+        lruvec: LruvecId,
+        list: LruList,
+        scan: u64,
+        sc: &ScanControl,
+    ) -> (Vec<FolioId>, u64) {
+        let mut taken = Vec::with_capacity(scan as usize);
+        let mut skipped = Vec::new();
+        let (mut looked_at, mut scanned, mut skipped_pages) = (0, 0, 0);
+        let at = &mut self.mm.lruvecs[lruvec];
+        let head = at.list(list);
+        self.mm.folios.prefetch_tail(head);
+        while scanned < scan
+            && (skipped.len() as u64) < SWAP_CLUSTER_MAX_SKIPPED
+            && let Some(id) = self.mm.folios.tail(head)
+        {
+            self.mm.folios.prefetch_next(head);
+            let flags = self.mm.folios.flags[id];
+            looked_at += 1;
+            if flags.zone() > sc.highest as usize {
+                self.mm.folios.remove(id);
+                skipped.push(id);
+                skipped_pages += flags.nr_pages();
+                continue;
+            }
+            scanned += flags.nr_pages();
+            if !flags.has(FolioFlags::LRU) {
+                // Somebody else has it.
+                self.mm.folios.move_to_head(head, id);
+                continue;
+            }
+            at.remove(&mut self.mm.folios, id, true);
+            self.mm.folios.flags[id].clear(FolioFlags::LRU);
+            taken.push(id);
+        }
+        for &id in &skipped {
+            self.mm.folios.push_head(head, id);
+            let flags = self.mm.folios.flags[id];
+            self.mm.counters.add(skip_event(flags.zone()), flags.nr_pages());
+        }
+        let (at, mut on) = self.lruvec(lruvec);
+        at.lock.isolate_pages(&mut on, looked_at, taken.len());
+        (taken, scanned + skipped_pages)
+    }
+
+    fn shrink_inactive_list(
+        &mut self,
+        lruvec: LruvecId,
+        list: LruList,
+        scan: u64,
+        sc: &mut ScanControl,
+    ) -> u64 {
+        self.lru_add_drain();
+        let (mut folios, scanned) = self.isolate_lru_folios(lruvec, list, scan, sc);
+        self.mm.count_scanned(sc, list.lru_type(), scanned);
+        if folios.is_empty() {
+            return 0;
+        }
+        let taken = self.mm.pages_of(&folios);
+        let outcome = self.shrink_folio_list(&mut folios, sc);
+        let (at, mut on) = self.lruvec(lruvec);
+        at.lock.move_pages(&mut on, folios.len());
+        self.mm.move_folios_to_lru(lruvec, &folios);
+        self.mm.count_reclaimed(sc, list.lru_type(), outcome.reclaimed);
+        self.mm.lru_note_cost(
+            lruvec,
+            list.lru_type(),
+            outcome.written,
+            scanned.saturating_sub(outcome.reclaimed),
+        );
+        if policy::is_all_dirty(outcome.unqueued_dirty, taken) {
+            self.mm.wakeup_flusher_threads();
+        }
+        outcome.reclaimed
+    }
+
+    /// Moves folios from the tail of an active list to its inactive one; programs' text that is used stays.
+    pub(super) fn shrink_active_list(
+        &mut self,
+        lruvec: LruvecId,
+        list: LruList,
+        scan: u64,
+        sc: &ScanControl,
+    ) {
+        self.lru_add_drain();
+        let (folios, scanned) = self.isolate_lru_folios(lruvec, list, scan, sc);
+        self.mm.counters.add(Event::Pgrefill, scanned);
+        let (mut active, mut inactive) = (Vec::new(), Vec::with_capacity(folios.len()));
+        for id in folios {
+            let referenced = self.mm.folio_referenced(id).is_some_and(|young| !young.is_empty());
+            let flags = &mut self.mm.folios.flags[id];
+            if referenced && flags.has(FolioFlags::EXECUTABLE) && list.lru_type() == LruType::File {
+                flags.set(FolioFlags::ACTIVE);
+                active.push(id);
+                continue;
+            }
+            flags.clear(FolioFlags::ACTIVE);
+            flags.set(FolioFlags::WORKINGSET);
+            inactive.push(id);
+        }
+        let (at, mut on) = self.lruvec(lruvec);
+        at.lock.move_pages(&mut on, active.len() + inactive.len());
+        self.mm.move_folios_to_lru(lruvec, &active);
+        self.mm.move_folios_to_lru(lruvec, &inactive);
+        self.mm.counters.add(Event::Pgdeactivate, self.mm.pages_of(&inactive));
+        self.mm.lru_note_cost(lruvec, list.lru_type(), 0, self.mm.pages_of(&active));
+    }
+
+    /// Keeps inactive anonymous lists from running empty, on behalf of kswapd (`kswapd_age_node`).
+    pub(super) fn age_active_anon(&mut self, node: Node, sc: &ScanControl) {
+        let root = self.mm.lruvec_of(Memcg::ROOT, node);
+        if !self.mm.can_age_anon(node) || !self.mm.is_inactive_low(root, LruType::Anon) {
+            return;
+        }
+        for memcg in self.mm.memcgs.tree(Memcg::ROOT) {
+            let lruvec = self.mm.lruvec_of(memcg, node);
+            self.shrink_active_list(lruvec, LruList::ActiveAnon, SWAP_CLUSTER_MAX, sc);
+        }
+    }
+}
+
 impl MemoryManager {
     /// Sizes of a lruvec's lists as reclaim reads them to judge them.
     pub(super) fn lru_sizes(&self, lruvec: LruvecId) -> [u64; LruList::COUNT] {
-        let lruvec = &self.lruvecs[lruvec.0 as usize];
+        let lruvec = &self.lruvecs[lruvec];
         if self.memcgs.len() == 1 { lruvec.stat.nr_lru } else { lruvec.flushed.nr_lru }
     }
 
@@ -50,7 +223,7 @@ impl MemoryManager {
             self.flush_stats_if_needed(machine.now(cpu), machine.topology.cpus());
         }
         let id = self.lruvec_of(sc.target, node);
-        let lruvec = &self.lruvecs[id.0 as usize];
+        let lruvec = &self.lruvecs[id];
         sc.cost = lruvec.cost;
         let exact = self.memcgs.len() == 1;
         let activated = if exact { lruvec.stat.activate } else { lruvec.flushed.activate };
@@ -84,7 +257,7 @@ impl MemoryManager {
     }
 
     fn get_scan_count(&self, id: LruvecId, sc: &mut ScanControl) -> [u64; 4] {
-        let lruvec = &self.lruvecs[id.0 as usize];
+        let lruvec = &self.lruvecs[id];
         let balance = policy::scan_balance(&BalanceState {
             can_reclaim_anon: sc.may_swap && self.can_reclaim_anon(lruvec.memcg, lruvec.node),
             cgroup_reclaim: sc.is_for_cgroup(),
@@ -100,199 +273,6 @@ impl MemoryManager {
             let size = lruvec.size(list, sc.highest);
             policy::scan_count(balance, list.lru_type(), size, sc.priority, protected, usage)
         })
-    }
-
-    /// Shrinks all lists of a lruvec by what this priority asks for, or until enough is reclaimed.
-    pub(super) fn shrink_lruvec(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        lruvec: LruvecId,
-        sc: &mut ScanControl,
-    ) {
-        let targets = self.get_scan_count(lruvec, sc);
-        let mut rest = targets;
-        let mut reclaimed = 0;
-        let all_of_it = !sc.is_for_cgroup() && !sc.kswapd && sc.priority == policy::DEF_PRIORITY;
-        // Active anonymous pages alone do not keep it running.
-        let goes_on = |rest: &[u64; 4]| {
-            rest[LruList::InactiveAnon as usize] > 0
-                || rest[LruList::ActiveFile as usize] > 0
-                || rest[LruList::InactiveFile as usize] > 0
-        };
-        while goes_on(&rest) {
-            for list in LruList::EVICTABLE {
-                let scan = rest[list as usize].min(SWAP_CLUSTER_MAX);
-                if scan > 0 {
-                    rest[list as usize] -= scan;
-                    reclaimed += self.shrink_list(machine, cpu, lruvec, list, scan, sc);
-                }
-            }
-            if reclaimed < sc.nr_to_reclaim || all_of_it {
-                continue;
-            }
-            match proportional_rest(rest, targets) {
-                Some(left) => rest = left,
-                None => break,
-            }
-        }
-        sc.nr_reclaimed += reclaimed;
-        // Even where swap is full for now.
-        let node = self.lruvecs[lruvec.0 as usize].node;
-        if self.can_age_anon(node) && self.is_inactive_low(lruvec, LruType::Anon) {
-            self.shrink_active_list(machine, cpu, lruvec, LruList::ActiveAnon, SWAP_CLUSTER_MAX, sc);
-        }
-    }
-
-    fn shrink_list(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        lruvec: LruvecId,
-        list: LruList,
-        scan: u64,
-        sc: &mut ScanControl,
-    ) -> u64 {
-        if !list.is_active() {
-            return self.shrink_inactive_list(machine, cpu, lruvec, list, scan, sc);
-        }
-        if sc.may_deactivate[list.lru_type() as usize] {
-            self.shrink_active_list(machine, cpu, lruvec, list, scan, sc);
-        } else {
-            sc.skipped_deactivate = true;
-        }
-        0
-    }
-
-    /// Takes up to `scan` pages from the tail of a list; and how many were looked at.
-    fn isolate_lru_folios(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        lruvec: LruvecId,
-        list: LruList,
-        scan: u64,
-        sc: &ScanControl,
-    ) -> (Vec<FolioId>, u64) {
-        let mut taken = Vec::with_capacity(scan as usize);
-        let mut skipped = Vec::new();
-        let (mut looked_at, mut scanned, mut skipped_pages) = (0, 0, 0);
-        let at = &mut self.lruvecs[lruvec.0 as usize];
-        let head = at.list(list);
-        self.folios.prefetch_tail(head);
-        while scanned < scan
-            && (skipped.len() as u64) < SWAP_CLUSTER_MAX_SKIPPED
-            && let Some(id) = self.folios.tail(head)
-        {
-            self.folios.prefetch_next(head);
-            let flags = self.folios.flags[id];
-            looked_at += 1;
-            if flags.zone() > sc.highest as usize {
-                self.folios.remove(id);
-                skipped.push(id);
-                skipped_pages += flags.nr_pages();
-                continue;
-            }
-            scanned += flags.nr_pages();
-            if !flags.has(FolioFlags::LRU) {
-                // Somebody else has it.
-                self.folios.move_to_head(head, id);
-                continue;
-            }
-            at.remove(&mut self.folios, id, true);
-            self.folios.flags[id].clear(FolioFlags::LRU);
-            taken.push(id);
-        }
-        for &id in &skipped {
-            self.folios.push_head(head, id);
-            let flags = self.folios.flags[id];
-            self.counters.add(skip_event(flags.zone()), flags.nr_pages());
-        }
-        self.lruvecs[lruvec.0 as usize].lock.isolate_pages(machine, cpu, looked_at, taken.len());
-        (taken, scanned + skipped_pages)
-    }
-
-    fn shrink_inactive_list(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        lruvec: LruvecId,
-        list: LruList,
-        scan: u64,
-        sc: &mut ScanControl,
-    ) -> u64 {
-        self.lru_add_drain(machine, cpu);
-        let (mut folios, scanned) = self.isolate_lru_folios(machine, cpu, lruvec, list, scan, sc);
-        self.count_scanned(sc, list.lru_type(), scanned);
-        if folios.is_empty() {
-            return 0;
-        }
-        let taken = self.pages_of(&folios);
-        let outcome = self.shrink_folio_list(machine, cpu, &mut folios, sc);
-        self.lruvecs[lruvec.0 as usize].lock.move_pages(machine, cpu, folios.len());
-        self.move_folios_to_lru(lruvec, &folios);
-        self.count_reclaimed(sc, list.lru_type(), outcome.reclaimed);
-        self.lru_note_cost(
-            lruvec,
-            list.lru_type(),
-            outcome.written,
-            scanned.saturating_sub(outcome.reclaimed),
-        );
-        if policy::is_all_dirty(outcome.unqueued_dirty, taken) {
-            self.wakeup_flusher_threads();
-        }
-        outcome.reclaimed
-    }
-
-    /// Moves folios from the tail of an active list to its inactive one; programs' text that is used stays.
-    pub(super) fn shrink_active_list(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        lruvec: LruvecId,
-        list: LruList,
-        scan: u64,
-        sc: &ScanControl,
-    ) {
-        self.lru_add_drain(machine, cpu);
-        let (folios, scanned) = self.isolate_lru_folios(machine, cpu, lruvec, list, scan, sc);
-        self.counters.add(Event::Pgrefill, scanned);
-        let (mut active, mut inactive) = (Vec::new(), Vec::with_capacity(folios.len()));
-        for id in folios {
-            let referenced = self.folio_referenced(id).is_some_and(|young| !young.is_empty());
-            let flags = &mut self.folios.flags[id];
-            if referenced && flags.has(FolioFlags::EXECUTABLE) && list.lru_type() == LruType::File {
-                flags.set(FolioFlags::ACTIVE);
-                active.push(id);
-                continue;
-            }
-            flags.clear(FolioFlags::ACTIVE);
-            flags.set(FolioFlags::WORKINGSET);
-            inactive.push(id);
-        }
-        self.lruvecs[lruvec.0 as usize].lock.move_pages(machine, cpu, active.len() + inactive.len());
-        self.move_folios_to_lru(lruvec, &active);
-        self.move_folios_to_lru(lruvec, &inactive);
-        self.counters.add(Event::Pgdeactivate, self.pages_of(&inactive));
-        self.lru_note_cost(lruvec, list.lru_type(), 0, self.pages_of(&active));
-    }
-
-    /// Keeps inactive anonymous lists from running empty, on behalf of kswapd (`kswapd_age_node`).
-    pub(super) fn age_active_anon(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        node: Node,
-        sc: &ScanControl,
-    ) {
-        let root = self.lruvec_of(Memcg::ROOT, node);
-        if !self.can_age_anon(node) || !self.is_inactive_low(root, LruType::Anon) {
-            return;
-        }
-        for memcg in self.memcgs.tree(Memcg::ROOT) {
-            let lruvec = self.lruvec_of(memcg, node);
-            self.shrink_active_list(machine, cpu, lruvec, LruList::ActiveAnon, SWAP_CLUSTER_MAX, sc);
-        }
     }
 
     pub(crate) fn pages_of(&self, folios: &[FolioId]) -> u64 {

@@ -17,10 +17,54 @@ use crate::account::Category;
 use crate::address_space::Pte;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
+use crate::kernel::Kernel;
 use crate::page::MigrateType;
 use crate::page_alloc::{Effort, MemoryManager, Placement, Request};
-use machine::{Cpu, Machine, Node};
+use machine::Node;
 use std::collections::VecDeque;
+
+impl Kernel<'_> {
+    /// Moves isolated folios of one node to a slower one, as far as there is room without reclaim there. Leaves what was not
+    /// moved; how many pages were.
+    pub(super) fn demote_folio_list(&mut self, folios: &mut Vec<FolioId>, sc: &ScanControl) -> u64 {
+        let Some(&first) = folios.first() else { return 0 };
+        let Some(target) = self.mm.demotion_target(self.mm.folio_node(first)) else { return 0 };
+        let mut demoted = 0;
+        let mut candidates = VecDeque::from(std::mem::take(folios));
+        while let Some(id) = candidates.pop_front() {
+            // Migration counts references, and finds one too many.
+            if self.mm.folios.flags[id].has(FolioFlags::HELD) {
+                folios.push(id);
+                continue;
+            }
+            if self.mm.is_split_to_migrate(id)
+                && let Ok(pages) = self.split_folio(id)
+            {
+                candidates.extend(pages);
+                continue;
+            }
+            let order = self.mm.folios.flags[id].order();
+            let effort = Effort { direct: false, wakes: true, no_retry: true };
+            let request =
+                Request { effort, ..Request::new(order, MigrateType::Movable, Placement::Bind(target)) };
+            let Some(pages) = self.alloc(&request) else {
+                folios.push(id);
+                continue;
+            };
+            // Its entries name the new pages; none is young, as it has just been asked.
+            let entries = self.mm.mappings_of(id);
+            let unmap = self.machine.costs.paging().pte_unmap * entries.len() as u64;
+            self.machine.charge(self.cpu, Category::PageMigration, unmap);
+            entries.iter().for_each(|&entry| self.mm.page_tables[entry].clear(Pte::YOUNG));
+            self.move_to_node(id, pages, target);
+            demoted += 1 << order;
+        }
+        let event = if sc.kswapd { Event::PgdemoteKswapd } else { Event::PgdemoteDirect };
+        self.mm.counters.add(event, demoted);
+        self.mm.counters.add(Event::PgmigrateSuccess, demoted);
+        demoted
+    }
+}
 
 impl MemoryManager {
     /// Whether a node's memory can go to a slower one.
@@ -30,52 +74,5 @@ impl MemoryManager {
 
     fn demotion_target(&self, node: Node) -> Option<Node> {
         self.numa.slower_than(node).filter(|_| self.settings.numa.demotion)
-    }
-
-    /// Moves isolated folios of one node to a slower one, as far as there is room without reclaim there. Leaves what was not
-    /// moved; how many pages were.
-    pub(super) fn demote_folio_list(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        folios: &mut Vec<FolioId>,
-        sc: &ScanControl,
-    ) -> u64 {
-        let Some(&first) = folios.first() else { return 0 };
-        let Some(target) = self.demotion_target(self.folio_node(first)) else { return 0 };
-        let mut demoted = 0;
-        let mut candidates = VecDeque::from(std::mem::take(folios));
-        while let Some(id) = candidates.pop_front() {
-            // Migration counts references, and finds one too many.
-            if self.folios.flags[id].has(FolioFlags::HELD) {
-                folios.push(id);
-                continue;
-            }
-            if self.is_split_to_migrate(id)
-                && let Ok(pages) = self.split_folio(machine, cpu, id)
-            {
-                candidates.extend(pages);
-                continue;
-            }
-            let order = self.folios.flags[id].order();
-            let effort = Effort { direct: false, wakes: true, no_retry: true };
-            let request =
-                Request { effort, ..Request::new(order, MigrateType::Movable, Placement::Bind(target)) };
-            let Some(pages) = self.alloc(machine, cpu, &request) else {
-                folios.push(id);
-                continue;
-            };
-            // Its entries name the new pages; none is young, as it has just been asked.
-            let entries = self.mappings_of(id);
-            let unmap = machine.costs.paging().pte_unmap * entries.len() as u64;
-            machine.charge(cpu, Category::PageMigration, unmap);
-            entries.iter().for_each(|&entry| self.page_tables[entry].clear(Pte::YOUNG));
-            self.move_to_node(machine, cpu, id, pages, target);
-            demoted += 1 << order;
-        }
-        let event = if sc.kswapd { Event::PgdemoteKswapd } else { Event::PgdemoteDirect };
-        self.counters.add(event, demoted);
-        self.counters.add(Event::PgmigrateSuccess, demoted);
-        demoted
     }
 }

@@ -16,10 +16,10 @@ use super::policy::{References, check_references};
 use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
+use crate::kernel::Kernel;
 use crate::page::Pfn;
 use crate::page_alloc::MemoryManager;
 use crate::swapfile::policy::splits_before_swap;
-use machine::{Cpu, Machine};
 
 /// What shrinking a list of isolated folios came to, in pages (`struct reclaim_stat`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,47 +45,45 @@ enum Fate {
     Split(Vec<FolioId>),
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Frees what can be freed of `folios` and leaves the others in it, in the same order.
     pub(crate) fn shrink_folio_list(
         &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
         folios: &mut Vec<FolioId>,
         sc: &mut ScanControl,
     ) -> ReclaimStat {
         let mut stat = ReclaimStat::default();
         for &id in folios.iter() {
-            let folio = &self.folios[id];
-            if !self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
-                self.files.prefetch(folio.slot);
+            let folio = &self.mm.folios[id];
+            if !self.mm.folios.flags[id].has(FolioFlags::SWAPBACKED) {
+                self.mm.files.prefetch(folio.slot);
             }
             // Whoever gets the memory next writes to its record.
-            self.zones()[self.zone_of(folio.pfn)].buddy.prefetch_put(folio.pfn);
+            self.mm.zones()[self.mm.zone_of(folio.pfn)].buddy.prefetch_put(folio.pfn);
         }
         folios.reverse();
         let (mut kept, mut demoted) = (Vec::new(), Vec::new());
-        let can_demote = folios.first().is_some_and(|&id| self.can_demote(self.folio_node(id)));
+        let can_demote = folios.first().is_some_and(|&id| self.mm.can_demote(self.mm.folio_node(id)));
         for demotes in [can_demote, false] {
             while let Some(id) = folios.pop() {
-                match self.shrink_folio(machine, cpu, id, demotes, sc, &mut stat) {
+                match self.shrink_folio(id, demotes, sc, &mut stat) {
                     Fate::Freed { pages } => stat.reclaimed += pages,
                     Fate::Demoted => demoted.push(id),
                     Fate::Kept => kept.push(id),
-                    Fate::Activated if self.is_mlocked(id) => {
-                        self.folio_free_swap(id);
+                    Fate::Activated if self.mm.is_mlocked(id) => {
+                        self.mm.folio_free_swap(id);
                         kept.push(id);
                     }
                     Fate::Activated => {
-                        let flags = &mut self.folios.flags[id];
+                        let flags = &mut self.mm.folios.flags[id];
                         flags.set(FolioFlags::ACTIVE);
-                        self.counters.add(Event::Pgactivate, flags.nr_pages());
+                        self.mm.counters.add(Event::Pgactivate, flags.nr_pages());
                         kept.push(id);
                     }
                     Fate::Split(pages) => folios.extend(pages.into_iter().rev()),
                 }
             }
-            stat.reclaimed += self.demote_folio_list(machine, cpu, &mut demoted, sc);
+            stat.reclaimed += self.demote_folio_list(&mut demoted, sc);
             // What found no room is reclaimed as ever.
             folios.extend(demoted.drain(..).rev());
         }
@@ -95,18 +93,16 @@ impl MemoryManager {
 
     fn shrink_folio(
         &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
         id: FolioId,
         demotes: bool,
         sc: &mut ScanControl,
         stat: &mut ReclaimStat,
     ) -> Fate {
-        let pages = self.folios.flags[id].nr_pages();
+        let pages = self.mm.folios.flags[id].nr_pages();
         sc.nr_scanned += pages;
-        let f = self.generations();
-        let mapped = self.folios[id].mapcount > 0;
-        let flags = &mut self.folios.flags[id];
+        let f = self.mm.generations();
+        let mapped = self.mm.folios[id].mapcount > 0;
+        let flags = &mut self.mm.folios.flags[id];
         if flags.has(FolioFlags::LOCKED) {
             return Fate::Kept;
         }
@@ -126,16 +122,16 @@ impl MemoryManager {
             flags.set(FolioFlags::RECLAIM);
             return Fate::Activated;
         }
-        let costs = machine.costs.paging();
-        let mappings = self.folios.mapcount(id);
-        let young = self.folio_referenced(id);
-        machine.charge(cpu, Category::Reclaim, costs.rmap_walk * mappings);
+        let costs = self.machine.costs.paging();
+        let mappings = self.mm.folios.mapcount(id);
+        let young = self.mm.folio_referenced(id);
+        self.machine.charge(self.cpu, Category::Reclaim, costs.rmap_walk * mappings);
         let count = young.as_ref().map(|young| u16::try_from(young.len()).unwrap_or(u16::MAX));
-        let references = check_references(f.as_ref(), &mut self.folios.flags[id], count);
+        let references = check_references(f.as_ref(), &mut self.mm.folios.flags[id], count);
         if let Some(young) = young.filter(|young| f.is_some() && !young.is_empty()) {
-            self.lru_gen_look_around(machine, cpu, id, &young, sc.mm_walk);
+            self.lru_gen_look_around(id, &young, sc.mm_walk);
         }
-        let flags = &mut self.folios.flags[id];
+        let flags = &mut self.mm.folios.flags[id];
         match references {
             References::Activate => return Fate::Activated,
             References::Keep => return Fate::Kept,
@@ -153,54 +149,62 @@ impl MemoryManager {
             if order > 0 && flags.has(FolioFlags::HELD) {
                 return Fate::Activated;
             }
-            let search = self.features().folios.cluster_search;
-            let whole = self.is_pmd_order(order) && self.folios[id].mapcount == 1;
-            let partially_mapped = self.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);
+            let search = self.mm.features().folios.cluster_search;
+            let whole = self.mm.is_pmd_order(order) && self.mm.folios[id].mapcount == 1;
+            let partially_mapped = self.mm.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);
             let splits = order > 0 && splits_before_swap(search, partially_mapped, whole);
-            if splits || !self.add_to_swap(cpu, id) {
+            if splits || !self.mm.add_to_swap(self.cpu, id) {
                 if order == 0 {
                     return Fate::Activated;
                 }
-                let Ok(pages) = self.split_folio(machine, cpu, id) else { return Fate::Activated };
+                let Ok(pages) = self.split_folio(id) else { return Fate::Activated };
                 if !splits {
-                    self.count_swpout_fallback(order);
+                    self.mm.count_swpout_fallback(order);
                 }
                 sc.nr_scanned -= 1 << order;
                 return Fate::Split(pages);
             }
-            machine.charge(cpu, Category::Reclaim, costs.swap_out * pages);
+            self.machine.charge(self.cpu, Category::Reclaim, costs.swap_out * pages);
         }
         // What a page holds is known where it is mapped.
-        let zeroes = anon && self.is_zero_filled(id);
+        let zeroes = anon && self.mm.is_zero_filled(id);
         if mapped {
-            let unmapped = self.unmap(id);
-            machine.charge(cpu, Category::Reclaim, costs.pte_unmap * unmapped);
-            if self.folios[id].mapcount > 0 {
+            let unmapped = self.mm.unmap(id);
+            self.machine.charge(self.cpu, Category::Reclaim, costs.pte_unmap * unmapped);
+            if self.mm.folios[id].mapcount > 0 {
                 // A part of it is locked.
                 return Fate::Activated;
             }
         }
-        let flags = &mut self.folios.flags[id];
+        let flags = &mut self.mm.folios.flags[id];
         if flags.has(FolioFlags::DIRTY) {
             if !anon {
                 flags.set(FolioFlags::RECLAIM);
-                self.counters.add(Event::NrVmscanImmediate, 1);
+                self.mm.counters.add(Event::NrVmscanImmediate, 1);
                 return Fate::Activated;
             }
             stat.written += pages;
-            if !self.swap_writeout(machine, cpu, id, zeroes) {
+            if !self.swap_writeout(id, zeroes) {
                 return Fate::Kept;
             }
         }
-        if self.folios.flags[id].has(FolioFlags::HELD) {
+        if self.mm.folios.flags[id].has(FolioFlags::HELD) {
             return Fate::Kept;
         }
-        self.remove_mapping(id, sc);
-        machine.charge(cpu, Category::Reclaim, costs.file_remove * pages);
-        self.free_folio(machine, cpu, id);
+        self.mm.remove_mapping(id, sc);
+        self.machine.charge(self.cpu, Category::Reclaim, costs.file_remove * pages);
+        self.free_folio(id);
         Fate::Freed { pages }
     }
 
+    /// Gives a folio's memory back, to its group and to the allocator. It is on no list and mapped nowhere.
+    pub(crate) fn free_folio(&mut self, id: FolioId) {
+        let (pfn, order) = self.mm.forget_folio(id);
+        self.free(pfn, order);
+    }
+}
+
+impl MemoryManager {
     /// Leaves a shadow where the folio was.
     fn remove_mapping(&mut self, id: FolioId, sc: &ScanControl) {
         let shadow = self.workingset_eviction(id, sc.target);
@@ -211,18 +215,12 @@ impl MemoryManager {
         }
     }
 
-    /// Gives a folio's memory back, to its group and to the allocator. It is on no list and mapped nowhere.
-    pub(crate) fn free_folio(&mut self, machine: &mut Machine<Category>, cpu: Cpu, id: FolioId) {
-        let (pfn, order) = self.forget_folio(id);
-        self.free(machine, cpu, pfn, order);
-    }
-
     /// The same but for the allocator: the block that is to be freed, and its order.
     #[inline]
     pub(crate) fn forget_folio(&mut self, id: FolioId) -> (Pfn, u8) {
         let folio = self.folios[id];
         let flags = self.folios.flags[id];
-        let memcg = self.lruvecs[folio.lruvec.0 as usize].memcg;
+        let memcg = self.lruvecs[folio.lruvec].memcg;
         self.memcgs.uncharge(memcg, flags.nr_pages());
         if flags.order() > 0 {
             self.forget_large_folio(id);

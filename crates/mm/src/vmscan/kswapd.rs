@@ -11,13 +11,13 @@
 
 use super::ScanControl;
 use super::policy::{DEF_PRIORITY, SWAP_CLUSTER_MAX, compact_gap};
-use crate::account::Category;
 use crate::counters::Event;
+use crate::kernel::Kernel;
 use crate::memcontrol::Memcg;
 use crate::memory_map::ZoneType;
 use crate::page_alloc::MemoryManager;
 use crate::watermark::{Mark, Reserves};
-use machine::{Cpu, Machine, Node};
+use machine::Node;
 
 /// Runs in vain after which kswapd leaves a node to direct reclaim.
 const HOPELESS: u32 = super::MAX_RECLAIM_RETRIES;
@@ -42,6 +42,15 @@ pub struct Kswapd {
     boost: u64,
     /// Zones that were boosted when it began, and by how much.
     boosts: Vec<(usize, u64)>,
+}
+
+impl Kernel<'_> {
+    /// Runs the kswapd of `node` on `cpu` to its end, if somebody has asked for it.
+    pub fn run_kswapd(&mut self, node: Node) {
+        if let Some(mut kswapd) = self.mm.start_kswapd(node) {
+            while kswapd.step(self) {}
+        }
+    }
 }
 
 impl MemoryManager {
@@ -77,13 +86,6 @@ impl MemoryManager {
         Some(Kswapd { node, wanted: (order, highest), sc, boost, boosts })
     }
 
-    /// Runs the kswapd of `node` on `cpu` to its end, if somebody has asked for it.
-    pub fn run_kswapd(&mut self, machine: &mut Machine<Category>, cpu: Cpu, node: Node) {
-        if let Some(mut kswapd) = self.start_kswapd(node) {
-            while kswapd.step(self, machine, cpu) {}
-        }
-    }
-
     /// The watermark up to which it works: with memory tiers there is room for what is promoted.
     pub(crate) fn kswapd_mark(&self) -> Mark {
         if self.settings.numa.tiering { Mark::Promo } else { Mark::High }
@@ -108,38 +110,39 @@ impl MemoryManager {
 
 impl Kswapd {
     /// Shrinks the node once; whether there is more to do.
-    pub fn step(&mut self, mm: &mut MemoryManager, machine: &mut Machine<Category>, cpu: Cpu) -> bool {
+    pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         let sc = &mut self.sc;
-        let balanced = mm.is_balanced(self.node, sc.order, sc.highest);
+        let balanced = kernel.mm.is_balanced(self.node, sc.order, sc.highest);
         if !balanced && self.boost > 0 {
             self.boost = 0;
             sc.priority = DEF_PRIORITY;
             return true;
         }
         if balanced && self.boost == 0 {
-            self.finish(mm);
+            self.finish(kernel.mm);
             return false;
         }
         // Reclaim for a boost is not worth writing anything.
         let mut raise_priority = !(self.boost > 0 && sc.priority == DEF_PRIORITY - 2);
         sc.may_swap = self.boost == 0;
-        match mm.generations() {
+        match kernel.mm.generations() {
             Some(f) => {
-                if !mm.lru_gen_age_node(machine, cpu, self.node, &f, sc) {
-                    mm.ask_for_oom_kill();
+                if !kernel.lru_gen_age_node(self.node, &f, sc) {
+                    kernel.mm.ask_for_oom_kill();
                 }
             }
-            None => mm.age_active_anon(machine, cpu, self.node, sc),
+            None => kernel.age_active_anon(self.node, sc),
         }
         let before = sc.nr_reclaimed;
         sc.nr_scanned = 0;
-        sc.nr_to_reclaim = mm
+        sc.nr_to_reclaim = kernel
+            .mm
             .zones_of(self.node)
             .filter(|zone| zone.kind <= sc.highest)
             .map(|zone| zone.wmark(Mark::High).max(SWAP_CLUSTER_MAX))
             .sum();
-        mm.shrink_node(machine, cpu, self.node, sc);
-        if sc.order > 0 && sc.nr_reclaimed >= compact_gap(&mm.features().reclaim, sc.order) {
+        kernel.shrink_node(self.node, sc);
+        if sc.order > 0 && sc.nr_reclaimed >= compact_gap(&kernel.mm.features().reclaim, sc.order) {
             sc.order = 0;
         }
         let reclaimed = sc.nr_reclaimed - before;
@@ -151,7 +154,7 @@ impl Kswapd {
         if raise_priority || reclaimed == 0 {
             sc.priority -= 1;
         }
-        let retries = mm.features().reclaim.retries_without_cache_trim;
+        let retries = kernel.mm.features().reclaim.retries_without_cache_trim;
         if retries
             && sc.priority == 0
             && sc.nr_reclaimed == 0
@@ -164,10 +167,10 @@ impl Kswapd {
             return true;
         }
         if for_boost && self.boost > 0 && reclaimed == 0 || sc.priority == 0 {
-            if sc.nr_reclaimed == 0 && (mm.features().boosted_runs_fail || self.boosts.is_empty()) {
-                mm.kswapds[self.node.index()].failures += 1;
+            if sc.nr_reclaimed == 0 && (kernel.mm.features().boosted_runs_fail || self.boosts.is_empty()) {
+                kernel.mm.kswapds[self.node.index()].failures += 1;
             }
-            self.finish(mm);
+            self.finish(kernel.mm);
             return false;
         }
         true

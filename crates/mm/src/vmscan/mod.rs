@@ -29,9 +29,9 @@ pub(crate) use classic::skip_event;
 pub use kswapd::Kswapd;
 pub(crate) use kswapd::KswapdState;
 
-use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{Census, Folio, FolioFlags, FolioId, LruvecId};
+use crate::kernel::Kernel;
 use crate::lruvec::{LruList, Lruvec};
 use crate::memcontrol::{CHARGE_BATCH, FLUSH_INTERVAL, Memcg, MemoryCgroup};
 use crate::memory_map::ZoneType;
@@ -40,7 +40,7 @@ use crate::page_alloc::{Effort, MemoryManager};
 use crate::vmscan::features::{GenFeatures, ReclaimFeatures};
 use crate::watermark::Mark;
 use crate::workingset::LruType;
-use machine::{Cpu, Machine, Node, Time};
+use machine::{Node, Time};
 use policy::{DEF_PRIORITY, PAGE_ALLOC_COSTLY_ORDER, SWAP_CLUSTER_MAX, SlabScan, compact_gap};
 
 /// What a node of 64 slots costs its group: itself, and a pointer to the group (`struct xa_node`, `obj_full_size`).
@@ -140,6 +140,185 @@ impl ScanControl {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
+impl Kernel<'_> {
+    /// Charges `pages` to `memcg`; where a limit is in the way, reclaims (`try_charge_memcg`).
+    pub(crate) fn charge_memcg(
+        &mut self,
+        memcg: Memcg,
+        pages: u64,
+        effort: Effort,
+    ) -> Result<(), OutOfMemory> {
+        let mut batch = CHARGE_BATCH.max(pages);
+        let mut drained = false;
+        let mut retries = MAX_RECLAIM_RETRIES;
+        loop {
+            let Err(full) = self.mm.memcgs.try_charge(self.cpu.index(), memcg, pages, batch) else {
+                return Ok(());
+            };
+            if batch > pages {
+                batch = pages;
+                continue;
+            }
+            self.mm.memcgs.get_mut(full).max_events += 1;
+            if !effort.direct {
+                return Err(OutOfMemory);
+            }
+            let reclaimed = self.try_to_free_mem_cgroup_pages(full, pages);
+            if self.mm.memcgs.margin(full) >= pages {
+                continue;
+            }
+            if !drained {
+                self.mm.memcgs.drain_all_stock(full);
+                drained = true;
+                continue;
+            }
+            if effort.no_retry {
+                return Err(OutOfMemory);
+            }
+            if reclaimed == 0 {
+                // Its requests fill the device's queue: it waits there, not here.
+                if retries == 0 || !self.mm.submitted_writes.is_empty() {
+                    return Err(OutOfMemory);
+                }
+                retries -= 1;
+            }
+        }
+    }
+
+    /// Reclaims from the tree of `target` because of its limit.
+    #[inline(never)]
+    fn try_to_free_mem_cgroup_pages(&mut self, target: Memcg, pages: u64) -> u64 {
+        let mut sc = ScanControl::new(target, pages.max(SWAP_CLUSTER_MAX), 0, ZoneType::Movable);
+        self.do_try_to_free_pages(&mut sc);
+        sc.nr_reclaimed
+    }
+
+    /// Reclaims because no zone that a request may use is above its watermark (`try_to_free_pages`).
+    pub(crate) fn try_to_free_pages(&mut self, order: u8, highest: ZoneType) -> u64 {
+        let mut sc = ScanControl::new(Memcg::ROOT, SWAP_CLUSTER_MAX, order, highest);
+        self.do_try_to_free_pages(&mut sc);
+        sc.nr_reclaimed
+    }
+
+    fn do_try_to_free_pages(&mut self, sc: &mut ScanControl) {
+        loop {
+            if !sc.is_for_cgroup() {
+                let stalled = [
+                    Event::AllocstallDma,
+                    Event::AllocstallDma32,
+                    Event::AllocstallNormal,
+                    Event::AllocstallMovable,
+                ];
+                self.mm.counters.add(stalled[sc.highest as usize], 1);
+            }
+            for priority in (0..=DEF_PRIORITY).rev() {
+                sc.priority = priority;
+                sc.nr_scanned = 0;
+                for node in self.machine.topology.nodes_by_distance(self.machine.node(self.cpu)) {
+                    self.shrink_node(node, sc);
+                }
+                if sc.nr_reclaimed >= sc.nr_to_reclaim {
+                    break;
+                }
+            }
+            self.mm.snapshot_refaults(sc.target);
+            if sc.nr_reclaimed > 0 {
+                return;
+            }
+            if sc.skipped_deactivate {
+                sc.force_deactivate = true;
+                sc.skipped_deactivate = false;
+            } else if sc.memcg_low_skipped {
+                sc.force_deactivate = false;
+                sc.memcg_low_reclaim = true;
+                sc.memcg_low_skipped = false;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Reclaims from all groups below the target, on one node. If that frees anything, a kswapd that had given up the
+    /// node tries again when it is asked next.
+    pub(crate) fn shrink_node(&mut self, node: Node, sc: &mut ScanControl) {
+        let before = sc.nr_reclaimed;
+        self.shrink_node_lists(node, sc);
+        if sc.nr_reclaimed > before {
+            self.mm.kswapds[node.index()].failures = 0;
+        }
+    }
+
+    fn shrink_node_lists(&mut self, node: Node, sc: &mut ScanControl) {
+        if let Some(f) = self.mm.generations()
+            && !sc.is_for_cgroup()
+            && f.eviction_loop != features::EvictionLoop::AgingApart
+        {
+            (sc.file_taken, sc.unqueued_dirty) = (0, 0);
+            return self.lru_gen_shrink_node(node, f, sc);
+        }
+        loop {
+            (sc.file_taken, sc.unqueued_dirty) = (0, 0);
+            let reclaimed = sc.nr_reclaimed;
+            if self.mm.generations().is_none() {
+                self.mm.prepare_scan_control(self.machine, self.cpu, node, sc);
+            }
+            self.shrink_node_memcgs(node, sc);
+            if sc.nr_reclaimed == reclaimed && sc.cache_trim_mode {
+                sc.cache_trim_mode_failed = true;
+            }
+            if !self.mm.should_continue_reclaim(node, sc.nr_reclaimed - reclaimed, sc) {
+                break;
+            }
+        }
+    }
+
+    fn shrink_node_memcgs(&mut self, node: Node, sc: &mut ScanControl) {
+        for memcg in self.mm.memcgs.tree(sc.target) {
+            if self.mm.is_below_min(memcg, sc.target) {
+                continue;
+            }
+            if self.mm.is_below_low(memcg, sc.target) && !sc.memcg_low_reclaim {
+                sc.memcg_low_skipped = true;
+                continue;
+            }
+            let lruvec = self.mm.lruvec_of(memcg, node);
+            match self.mm.generations() {
+                Some(f) => self.lru_gen_shrink_lruvec(lruvec, f, sc),
+                None => self.shrink_lruvec(lruvec, sc),
+            }
+            self.shrink_slab(memcg, node, sc.priority);
+        }
+    }
+
+    /// Splits folios that wait for it, and frees nodes of files that hold nothing but shadows, if a group has too many of them
+    /// for what it has in memory (`count_shadow_nodes`).
+    pub(crate) fn shrink_slab(&mut self, memcg: Memcg, node: Node, priority: u8) {
+        let lruvec = self.mm.lruvec_of(memcg, node);
+        self.shrink_deferred_splits(lruvec, priority);
+        if memcg == Memcg::ROOT {
+            self.shrink_huge_zero_folio(priority);
+        }
+        let (nodes, shadow_nodes) = self.mm.files.nodes_of(lruvec);
+        let on_lists: u64 = self.mm.lruvecs[lruvec].stat.nr_lru.iter().sum();
+        let pages = on_lists + nodes * XA_NODE_BYTES / self.mm.page_size().bytes();
+        let freeable = shadow_nodes.saturating_sub(pages >> 3);
+        if freeable == 0 {
+            return;
+        }
+        let deferred = self.mm.lruvecs[lruvec].deferred_shadow_nodes;
+        let mut slab = SlabScan::new(freeable, deferred, priority, None);
+        while let Some(batch) = slab.batch() {
+            let freed = self.mm.files.free_shadow_nodes(lruvec, batch);
+            self.mm.counters.add(Event::WorkingsetNodereclaim, freed);
+            slab.scanned(batch);
+            if freed == 0 {
+                break;
+            }
+        }
+        self.mm.lruvecs[lruvec].deferred_shadow_nodes = slab.deferred();
+    }
+}
+
 impl MemoryManager {
     /// The multi-gen LRU, if it is in use.
     #[inline]
@@ -159,12 +338,12 @@ impl MemoryManager {
     /// The lists of a group on a node.
     #[inline]
     pub(crate) fn lruvec_of(&self, memcg: Memcg, node: Node) -> LruvecId {
-        LruvecId((memcg.index() * self.nodes() + node.index()) as u16)
+        self.lruvecs.id(memcg, node)
     }
 
     /// The lists of a group on a node.
     pub fn lruvec(&self, memcg: Memcg, node: Node) -> &Lruvec {
-        &self.lruvecs[self.lruvec_of(memcg, node).0 as usize]
+        &self.lruvecs[self.lruvec_of(memcg, node)]
     }
 
     /// A memory cgroup below `parent`, without limits.
@@ -176,17 +355,14 @@ impl MemoryManager {
 
     /// The lists of a new group.
     pub(crate) fn make_lruvecs(&mut self, memcg: Memcg) {
-        for node in self.all_nodes() {
-            let lruvec = Lruvec::new(&mut self.folios, memcg, node);
-            self.lruvecs.push(lruvec);
-        }
+        self.lruvecs.add(&mut self.folios, memcg);
         self.memcg_online(memcg);
     }
 
     /// Pages on all lists of a kind (`nr_inactive_anon` and so on), of all groups and nodes.
     pub fn nr_lru(&self) -> [u64; LruList::COUNT] {
         let mut sum = [0; LruList::COUNT];
-        for lruvec in &self.lruvecs {
+        for lruvec in self.lruvecs.iter() {
             sum.iter_mut().zip(lruvec.stat.nr_lru).for_each(|(sum, pages)| *sum += pages);
         }
         sum
@@ -204,8 +380,7 @@ impl MemoryManager {
 
     /// Makes statistics of memory cgroups current, as reading memory.stat does.
     pub fn flush_stats(&mut self, now: Time) {
-        let nodes = self.nodes();
-        self.memcgs.flush_stats(&mut self.lruvecs, nodes, now);
+        self.memcgs.flush_stats(&mut self.lruvecs, now);
     }
 
     /// The same if enough has changed to be worth it (`mem_cgroup_flush_stats`).
@@ -252,194 +427,13 @@ impl MemoryManager {
         self.free_pages().saturating_sub(reserve) + cache - low.min(cache / 2)
     }
 
-    /// Charges `pages` to `memcg`; where a limit is in the way, reclaims (`try_charge_memcg`).
-    pub(crate) fn charge_memcg(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        memcg: Memcg,
-        pages: u64,
-        effort: Effort,
-    ) -> Result<(), OutOfMemory> {
-        let mut batch = CHARGE_BATCH.max(pages);
-        let mut drained = false;
-        let mut retries = MAX_RECLAIM_RETRIES;
-        loop {
-            let Err(full) = self.memcgs.try_charge(cpu.index(), memcg, pages, batch) else {
-                return Ok(());
-            };
-            if batch > pages {
-                batch = pages;
-                continue;
-            }
-            self.memcgs.get_mut(full).max_events += 1;
-            if !effort.direct {
-                return Err(OutOfMemory);
-            }
-            let reclaimed = self.try_to_free_mem_cgroup_pages(machine, cpu, full, pages);
-            if self.memcgs.margin(full) >= pages {
-                continue;
-            }
-            if !drained {
-                self.memcgs.drain_all_stock(full);
-                drained = true;
-                continue;
-            }
-            if effort.no_retry {
-                return Err(OutOfMemory);
-            }
-            if reclaimed == 0 {
-                // Its requests fill the device's queue: it waits there, not here.
-                if retries == 0 || !self.submitted_writes.is_empty() {
-                    return Err(OutOfMemory);
-                }
-                retries -= 1;
-            }
-        }
-    }
-
-    /// Reclaims from the tree of `target` because of its limit.
-    #[inline(never)]
-    fn try_to_free_mem_cgroup_pages(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        target: Memcg,
-        pages: u64,
-    ) -> u64 {
-        let mut sc = ScanControl::new(target, pages.max(SWAP_CLUSTER_MAX), 0, ZoneType::Movable);
-        self.do_try_to_free_pages(machine, cpu, &mut sc);
-        sc.nr_reclaimed
-    }
-
-    /// Reclaims because no zone that a request may use is above its watermark (`try_to_free_pages`).
-    pub(crate) fn try_to_free_pages(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        order: u8,
-        highest: ZoneType,
-    ) -> u64 {
-        let mut sc = ScanControl::new(Memcg::ROOT, SWAP_CLUSTER_MAX, order, highest);
-        self.do_try_to_free_pages(machine, cpu, &mut sc);
-        sc.nr_reclaimed
-    }
-
-    fn do_try_to_free_pages(&mut self, machine: &mut Machine<Category>, cpu: Cpu, sc: &mut ScanControl) {
-        loop {
-            if !sc.is_for_cgroup() {
-                let stalled = [
-                    Event::AllocstallDma,
-                    Event::AllocstallDma32,
-                    Event::AllocstallNormal,
-                    Event::AllocstallMovable,
-                ];
-                self.counters.add(stalled[sc.highest as usize], 1);
-            }
-            for priority in (0..=DEF_PRIORITY).rev() {
-                sc.priority = priority;
-                sc.nr_scanned = 0;
-                for node in machine.topology.nodes_by_distance(machine.node(cpu)) {
-                    self.shrink_node(machine, cpu, node, sc);
-                }
-                if sc.nr_reclaimed >= sc.nr_to_reclaim {
-                    break;
-                }
-            }
-            self.snapshot_refaults(sc.target);
-            if sc.nr_reclaimed > 0 {
-                return;
-            }
-            if sc.skipped_deactivate {
-                sc.force_deactivate = true;
-                sc.skipped_deactivate = false;
-            } else if sc.memcg_low_skipped {
-                sc.force_deactivate = false;
-                sc.memcg_low_reclaim = true;
-                sc.memcg_low_skipped = false;
-            } else {
-                return;
-            }
-        }
-    }
-
     /// Remembers what had been activated when reclaim ended.
     fn snapshot_refaults(&mut self, target: Memcg) {
         let exact = self.memcgs.len() == 1;
         for node in self.all_nodes() {
             let id = self.lruvec_of(target, node);
-            let lruvec = &mut self.lruvecs[id.0 as usize];
+            let lruvec = &mut self.lruvecs[id];
             lruvec.refaults = if exact { lruvec.stat.activate } else { lruvec.flushed.activate };
-        }
-    }
-
-    /// Reclaims from all groups below the target, on one node. If that frees anything, a kswapd that had given up the
-    /// node tries again when it is asked next.
-    pub(crate) fn shrink_node(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        node: Node,
-        sc: &mut ScanControl,
-    ) {
-        let before = sc.nr_reclaimed;
-        self.shrink_node_lists(machine, cpu, node, sc);
-        if sc.nr_reclaimed > before {
-            self.kswapds[node.index()].failures = 0;
-        }
-    }
-
-    fn shrink_node_lists(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        node: Node,
-        sc: &mut ScanControl,
-    ) {
-        if let Some(f) = self.generations()
-            && !sc.is_for_cgroup()
-            && f.eviction_loop != features::EvictionLoop::AgingApart
-        {
-            (sc.file_taken, sc.unqueued_dirty) = (0, 0);
-            return self.lru_gen_shrink_node(machine, cpu, node, f, sc);
-        }
-        loop {
-            (sc.file_taken, sc.unqueued_dirty) = (0, 0);
-            let reclaimed = sc.nr_reclaimed;
-            if self.generations().is_none() {
-                self.prepare_scan_control(machine, cpu, node, sc);
-            }
-            self.shrink_node_memcgs(machine, cpu, node, sc);
-            if sc.nr_reclaimed == reclaimed && sc.cache_trim_mode {
-                sc.cache_trim_mode_failed = true;
-            }
-            if !self.should_continue_reclaim(node, sc.nr_reclaimed - reclaimed, sc) {
-                break;
-            }
-        }
-    }
-
-    fn shrink_node_memcgs(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        node: Node,
-        sc: &mut ScanControl,
-    ) {
-        for memcg in self.memcgs.tree(sc.target) {
-            if self.is_below_min(memcg, sc.target) {
-                continue;
-            }
-            if self.is_below_low(memcg, sc.target) && !sc.memcg_low_reclaim {
-                sc.memcg_low_skipped = true;
-                continue;
-            }
-            let lruvec = self.lruvec_of(memcg, node);
-            match self.generations() {
-                Some(f) => self.lru_gen_shrink_lruvec(machine, cpu, lruvec, f, sc),
-                None => self.shrink_lruvec(machine, cpu, lruvec, sc),
-            }
-            self.shrink_slab(machine, cpu, memcg, node, sc.priority);
         }
     }
 
@@ -501,7 +495,7 @@ impl MemoryManager {
         loop {
             let sizes = self.lru_sizes(lruvec);
             let pages: u64 = LruList::EVICTABLE.iter().map(|&list| sizes[list as usize]).sum();
-            let at = &mut self.lruvecs[lruvec.0 as usize];
+            let at = &mut self.lruvecs[lruvec];
             at.cost[lru_type as usize] += cost;
             if at.cost[0] + at.cost[1] > pages / 4 {
                 at.cost = at.cost.map(|cost| cost / 2);
@@ -512,46 +506,11 @@ impl MemoryManager {
         }
     }
 
-    /// Splits folios that wait for it, and frees nodes of files that hold nothing but shadows, if a group has too many of them
-    /// for what it has in memory (`count_shadow_nodes`).
-    pub(crate) fn shrink_slab(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        memcg: Memcg,
-        node: Node,
-        priority: u8,
-    ) {
-        let lruvec = self.lruvec_of(memcg, node);
-        self.shrink_deferred_splits(machine, cpu, lruvec, priority);
-        if memcg == Memcg::ROOT {
-            self.shrink_huge_zero_folio(machine, cpu, priority);
-        }
-        let (nodes, shadow_nodes) = self.files.nodes_of(lruvec);
-        let on_lists: u64 = self.lruvecs[lruvec.0 as usize].stat.nr_lru.iter().sum();
-        let pages = on_lists + nodes * XA_NODE_BYTES / self.page_size().bytes();
-        let freeable = shadow_nodes.saturating_sub(pages >> 3);
-        if freeable == 0 {
-            return;
-        }
-        let deferred = self.lruvecs[lruvec.0 as usize].deferred_shadow_nodes;
-        let mut slab = SlabScan::new(freeable, deferred, priority, None);
-        while let Some(batch) = slab.batch() {
-            let freed = self.files.free_shadow_nodes(lruvec, batch);
-            self.counters.add(Event::WorkingsetNodereclaim, freed);
-            slab.scanned(batch);
-            if freed == 0 {
-                break;
-            }
-        }
-        self.lruvecs[lruvec.0 as usize].deferred_shadow_nodes = slab.deferred();
-    }
-
     /// Checks what must always hold of folios between calls; panics with what does not. How many pages they have.
     pub(crate) fn validate_folios(&self) -> u64 {
         let mut census = Census::new(&self.folios, self.lruvecs.len());
         self.validate_batches(&mut census);
-        for lruvec in &self.lruvecs {
+        for lruvec in self.lruvecs.iter() {
             lruvec.validate(&self.folios, self.generations().is_some(), &mut census);
         }
         census.validate(&self.folios);
@@ -574,7 +533,7 @@ impl MemoryManager {
         let f = self.generations();
         let ages = f.is_none() && self.features().reclaim.ages_on_activation;
         let mut activated = 0;
-        let at = &mut self.lruvecs[lruvec.0 as usize];
+        let at = &mut self.lruvecs[lruvec];
         for &id in folios {
             let flags = &mut self.folios.flags[id];
             flags.set(FolioFlags::LRU);

@@ -63,7 +63,7 @@ impl LruType {
 impl MemoryManager {
     /// What is known of a lruvec, sizes as they were when statistics were last flushed.
     fn lruvec_state(&self, id: LruvecId) -> LruvecState {
-        let lruvec = &self.lruvecs[id.0 as usize];
+        let lruvec = &self.lruvecs[id];
         // Without memory cgroups, a node's own statistics are read, and they are exact.
         let stat = if self.memcgs.len() == 1 { &lruvec.stat } else { &lruvec.flushed };
         let [inactive_anon, active_anon, inactive_file, active_file, _] = stat.nr_lru;
@@ -86,7 +86,7 @@ impl MemoryManager {
     pub(crate) fn workingset_age_nonresident(&mut self, lruvec: LruvecId, pages: u64) {
         let mut lruvec = lruvec;
         loop {
-            let at = &mut self.lruvecs[lruvec.0 as usize];
+            let at = &mut self.lruvecs[lruvec];
             at.nonresident_age += pages;
             let (memcg, node) = (at.memcg, at.node);
             let Some(parent) = self.memcgs.get(memcg).parent else { break };
@@ -99,14 +99,14 @@ impl MemoryManager {
         let (folio, flags) = (&self.folios[id], self.folios.flags[id]);
         let (lru_type, folio_use, pages) = (type_of(flags), folio_use(flags), flags.nr_pages());
         let f = self.reclaim_features();
-        let own = &self.lruvecs[folio.lruvec.0 as usize];
+        let own = &self.lruvecs[folio.lruvec];
         let whose = match f.generations {
             Some(_) => folio.lruvec,
             None => self.lruvec_of(target, own.node),
         };
         let state = self.lruvec_state(whose);
         let eviction = policy::eviction(&f, &self.shadow_layout, lru_type, &state, folio_use);
-        let lruvec = &mut self.lruvecs[whose.0 as usize];
+        let lruvec = &mut self.lruvecs[whose];
         if let Some(tier) = eviction.tier {
             lruvec.generations.evicted[lru_type as usize][tier as usize] += pages;
         }
@@ -134,7 +134,7 @@ impl MemoryManager {
         let refault = policy::refault(&f, &self.shadow_layout, lru_type, &shadow, &origin, in_fault);
         let flags = &mut self.folios.flags[id];
         let pages = flags.nr_pages();
-        let lruvec = &mut self.lruvecs[own.0 as usize];
+        let lruvec = &mut self.lruvecs[own];
         if refault.counted {
             lruvec.count(|stat| &mut stat.refault, lru_type, pages);
             self.counters

@@ -414,10 +414,9 @@ impl MemoryManager {
 
     /// The same of a memory cgroup below.
     fn cgroup_domain(&self, memcg: Memcg, machine: &DirtyThrottleControl) -> DirtyThrottleControl {
-        let nodes = self.nodes();
-        let lruvecs = |memcg: Memcg| &self.lruvecs[memcg.index() * nodes..][..nodes];
         let tree = self.memcgs.tree(memcg).into_iter();
-        let file_pages = tree.flat_map(lruvecs).map(|lruvec| lruvec.stat.nr_file()).sum();
+        let file_pages =
+            tree.flat_map(|memcg| self.lruvecs.of(memcg)).map(|lruvec| lruvec.stat.nr_file()).sum();
         let domain = self.writeback.known_domain(memcg);
         let dirty = domain.nr_dirty + domain.nr_writeback;
         let avail = policy::cgroup_avail(file_pages, dirty, self.memcgs.margin(memcg), machine);
@@ -445,7 +444,7 @@ impl MemoryManager {
     }
 
     fn memcg_of(&self, id: FolioId) -> Memcg {
-        self.lruvecs[self.folios[id].lruvec.0 as usize].memcg
+        self.lruvecs[self.folios[id].lruvec].memcg
     }
 
     /// The memory cgroup of a folio and all above.

@@ -48,7 +48,7 @@ impl Host {
     pub fn write(&mut self, file: &str, value: impl ToString) -> (Option<WriteOutcome>, Counted) {
         let before = self.mm.counters().clone();
         let memmap = self.memmap();
-        let outcome = self.mm.write(&mut self.machine, WRITER, file, &value.to_string()).unwrap();
+        let outcome = self.mm.enter(&mut self.machine, WRITER).write(file, &value.to_string()).unwrap();
         let counted = Counted { events: self.mm.counters().since(&before), memmap: self.memmap() - memmap };
         self.mm.validate(0);
         self.check_frames();

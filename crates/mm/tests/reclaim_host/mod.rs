@@ -283,9 +283,7 @@ impl Host {
                 let memcg = self.memcg(memcg);
                 for page in 0..pages {
                     let index = (from + page * stride) % FILE_PAGES;
-                    let read = self.mm.read_page(
-                        &mut self.machine,
-                        Cpu(cpu),
+                    let read = self.mm.enter(&mut self.machine, Cpu(cpu)).read_page(
                         memcg,
                         self.files[file],
                         index,
@@ -305,7 +303,7 @@ impl Host {
                 let Host { mm, machine, .. } = self;
                 let mut request = mm.begin_read(memcg, open, from, pages);
                 let mut folios = Vec::new();
-                while mm.read_next(machine, Cpu(cpu), &mut request)?.is_some() {
+                while mm.enter(machine, Cpu(cpu)).read_next(&mut request)?.is_some() {
                     while mm.take_submitted_read(&mut folios) {
                         folios.drain(..).for_each(|id| mm.end_read(id));
                     }
@@ -315,7 +313,7 @@ impl Host {
                 let memcg = self.memcg(memcg);
                 let (cpu, file) = (Cpu(cpu), self.files[file]);
                 for index in (from..from + pages).map(|index| index % FILE_PAGES) {
-                    let write = self.mm.write_page(&mut self.machine, cpu, memcg, file, index)?;
+                    let write = self.mm.enter(&mut self.machine, cpu).write_page(memcg, file, index)?;
                     let (writer, now) = (&mut self.writers[cpu.index()], self.machine.now(cpu));
                     let waits = self.mm.balance_dirty_pages_ratelimited(writer, file, write.dirtied, now);
                     if let Some(until) = waits {
@@ -349,7 +347,7 @@ impl Host {
                 for page in (from..from + pages).map(|page| start + page % MAPPED_PAGES) {
                     let Some(vma) = mm.mm(process).vmas.find(page) else { continue };
                     let write = write && vma.flags.has(VmFlags::WRITE);
-                    match mm.touch(machine, Cpu(cpu), process, page, write)? {
+                    match mm.enter(machine, Cpu(cpu)).touch(process, page, write)? {
                         Touch::ReadFile(id) => mm.end_read(id),
                         // What is read from swap is there some faults later.
                         Touch::ReadSwap(_) if page % 3 == 0 => {}
@@ -364,13 +362,13 @@ impl Host {
                 let pages = start + from..start + (from + pages).min(MAPPED_PAGES);
                 match how {
                     Remap::DontNeed => {
-                        mm.madvise_dontneed(machine, Cpu(cpu), process, pages);
+                        mm.enter(machine, Cpu(cpu)).madvise_dontneed(process, pages);
                     }
                     Remap::Munmap => {
-                        mm.munmap(machine, Cpu(cpu), process, pages);
+                        mm.enter(machine, Cpu(cpu)).munmap(process, pages);
                     }
                     Remap::Again => {
-                        mm.mmap_fixed(machine, Cpu(cpu), process, start, MAPPED_PAGES, backing, flags);
+                        mm.enter(machine, Cpu(cpu)).mmap_fixed(process, start, MAPPED_PAGES, backing, flags);
                     }
                     Remap::Protect(rights) => mm.mprotect(process, pages, rights),
                     Remap::Advise(advice) => mm.madvise(process, pages, advice),
@@ -379,13 +377,13 @@ impl Host {
             Step::Fork { cpu, process } => {
                 if self.processes.len() < PROCESSES {
                     let parent = self.processes[process % self.processes.len()];
-                    self.processes.push(mm.fork_mm(machine, Cpu(cpu), parent));
+                    self.processes.push(mm.enter(machine, Cpu(cpu)).fork_mm(parent));
                 }
             }
             Step::Exit { cpu, process } => {
                 if self.processes.len() > 1 {
                     let process = self.processes.swap_remove(process % self.processes.len());
-                    mm.exit_mm(machine, Cpu(cpu), process);
+                    mm.enter(machine, Cpu(cpu)).exit_mm(process);
                 }
             }
             Step::CreateMemcg { parent } => {
@@ -415,12 +413,12 @@ impl Host {
             Step::EndWrites { cpu, which, times } => {
                 self.writes.extend(mm.take_submitted_writes());
                 for _ in 0..times.min(self.writes.len()) {
-                    mm.end_write(machine, Cpu(cpu), self.writes.swap_remove(which % self.writes.len()));
+                    mm.enter(machine, Cpu(cpu)).end_write(self.writes.swap_remove(which % self.writes.len()));
                 }
             }
             Step::Kswapd { cpu, node, steps } => {
                 if let Some(mut kswapd) = mm.start_kswapd(Node(node)) {
-                    (0..steps).any(|_| !kswapd.step(mm, machine, Cpu(cpu)));
+                    (0..steps).any(|_| !kswapd.step(&mut mm.enter(machine, Cpu(cpu))));
                 }
             }
             Step::FlushStats => mm.flush_stats(machine.now(Cpu(0))),
@@ -429,7 +427,7 @@ impl Host {
                 for _ in 0..pages {
                     // Leave something for the others.
                     if self.held.len() < 3000
-                        && let Some(pfn) = mm.alloc(machine, Cpu(cpu), &request)
+                        && let Some(pfn) = mm.enter(machine, Cpu(cpu)).alloc(&request)
                     {
                         self.held.push(pfn);
                     }
@@ -437,7 +435,7 @@ impl Host {
             }
             Step::Free { cpu, pages } => {
                 let from = self.held.len().saturating_sub(pages);
-                self.held.drain(from..).for_each(|pfn| mm.free(machine, Cpu(cpu), pfn, 0));
+                self.held.drain(from..).for_each(|pfn| mm.enter(machine, Cpu(cpu)).free(pfn, 0));
             }
         }
         Ok(())

@@ -45,7 +45,7 @@ impl Host {
     }
 
     pub fn touch(&mut self, page: u64, write: bool) -> Touch {
-        self.mm.touch(&mut self.machine, CPU, self.process, self.start + page, write).unwrap()
+        self.mm.enter(&mut self.machine, CPU).touch(self.process, self.start + page, write).unwrap()
     }
 
     /// Stores to all pages, whether they are in swap or not.
@@ -62,12 +62,12 @@ impl Host {
         let start = self.mm.mmap(other, 160, Backing::Anonymous, VmFlags::PRIVATE);
         self.mm.madvise(other, start..start + 160, Advice::NoHugePage);
         for page in start..start + 160 {
-            let _ = self.mm.touch(&mut self.machine, CPU, other, page, true);
+            let _ = self.mm.enter(&mut self.machine, CPU).touch(other, page, true);
             for id in self.mm.take_submitted_writes() {
-                self.mm.end_write(&mut self.machine, CPU, id);
+                self.mm.enter(&mut self.machine, CPU).end_write(id);
             }
         }
-        self.mm.exit_mm(&mut self.machine, CPU, other);
+        self.mm.enter(&mut self.machine, CPU).exit_mm(other);
         self.mm.memcg_mut(self.memcg).max = before;
         self.mm.validate(0);
     }

@@ -317,7 +317,10 @@ impl<'a> LongRun<'a> {
         let pages = area.start..area.start + u64::from(area.pages);
         self.mapped -= u64::from(area.pages);
         self.in_use -= u64::from(area.touched);
-        self.system.mm.munmap(&mut self.system.machine, CPU, self.processes[area.process as usize], pages);
+        self.system
+            .mm
+            .enter(&mut self.system.machine, CPU)
+            .munmap(self.processes[area.process as usize], pages);
         Some(())
     }
 
@@ -329,7 +332,7 @@ impl<'a> LongRun<'a> {
         self.ends[process] = start + pages;
         let mm = self.processes[process];
         let System { machine, mm: manager, .. } = &mut self.system;
-        manager.mmap_fixed(machine, CPU, mm, start, pages, Backing::Anonymous, VmFlags::PRIVATE);
+        manager.enter(machine, CPU).mmap_fixed(mm, start, pages, Backing::Anonymous, VmFlags::PRIVATE);
         let touched = match self.random.random_bool(self.spec.partly_touched) {
             true => self.random.random_range(1..=pages),
             false => pages,
@@ -373,7 +376,7 @@ impl<'a> LongRun<'a> {
 
     fn touch(&mut self, mm: MmId, page: Vpn) -> Option<()> {
         let System { machine, mm: manager, .. } = &mut self.system;
-        let touch = manager.touch(machine, CPU, mm, page, true);
+        let touch = manager.enter(machine, CPU).touch(mm, page, true);
         manager.end_swap_reads();
         self.run_kswapd();
         touch.ok().map(drop)
@@ -383,7 +386,7 @@ impl<'a> LongRun<'a> {
     fn run_kswapd(&mut self) {
         if self.spec.can_reclaim() || self.spec.compaction != Compactor::None {
             let System { machine, mm, .. } = &mut self.system;
-            mm.run_kswapd(machine, CPU, Node(0));
+            mm.enter(machine, CPU).run_kswapd(Node(0));
         }
     }
 
@@ -399,9 +402,9 @@ impl<'a> LongRun<'a> {
             Request { effort, ..Request::new(self.spec.order, MigrateType::Movable, Placement::Local) };
         self.probes.0 += 1;
         let System { machine, mm, .. } = &mut self.system;
-        if let Some(pfn) = mm.alloc(machine, CPU, &request) {
+        if let Some(pfn) = mm.enter(machine, CPU).alloc(&request) {
             self.probes.1 += 1;
-            mm.free(machine, CPU, pfn, self.spec.order);
+            mm.enter(machine, CPU).free(pfn, self.spec.order);
         }
     }
 
@@ -446,10 +449,10 @@ impl<'a> LongRun<'a> {
         let System { machine, mm, .. } = &mut self.system;
         if self.unmovable.len() >= wanted && !self.unmovable.is_empty() && self.random.random_bool(0.1) {
             let place = self.random.random_range(0..self.unmovable.len());
-            mm.free(machine, CPU, self.unmovable.swap_remove(place), 0);
+            mm.enter(machine, CPU).free(self.unmovable.swap_remove(place), 0);
         }
         if self.unmovable.len() < wanted {
-            self.unmovable.extend(mm.alloc(machine, CPU, &request));
+            self.unmovable.extend(mm.enter(machine, CPU).alloc(&request));
         }
     }
 
@@ -471,7 +474,7 @@ impl<'a> LongRun<'a> {
         let first = self.random.random_range(0..4 * self.memory as u32);
         let System { machine, mm, .. } = &mut self.system;
         for index in first..first + pages {
-            match mm.read_page(machine, CPU, Memcg::ROOT, self.file, index, false) {
+            match mm.enter(machine, CPU).read_page(Memcg::ROOT, self.file, index, false) {
                 Ok(Read::Miss(folio)) => mm.end_read(folio),
                 Ok(Read::Hit(_)) => {}
                 Err(_) => return,
@@ -485,7 +488,7 @@ impl<'a> LongRun<'a> {
         let reserve = self.memory / 50;
         while mm.free_pages() < 2 * reserve {
             let Some((pfn, order)) = self.cache.pop_front() else { return };
-            mm.free(machine, CPU, pfn, order);
+            mm.enter(machine, CPU).free(pfn, order);
         }
         let pages: u64 = self.random.random_range(1..=64);
         let (mut read, mut order) = (0, 0);
@@ -494,7 +497,7 @@ impl<'a> LongRun<'a> {
             let found = (0..=largest).rev().find_map(|order| {
                 let request = Request::new(order, MigrateType::Movable, Placement::Local);
                 let request = Request { effort: Effort::LIGHT, ..request };
-                Some((mm.alloc(machine, CPU, &request)?, order))
+                Some((mm.enter(machine, CPU).alloc(&request)?, order))
             });
             let Some(block) = found else { return };
             self.cache.push_back(block);
@@ -508,20 +511,20 @@ impl<'a> LongRun<'a> {
         self.run_kswapd();
         let System { machine, mm, .. } = &mut self.system;
         if self.spec.compaction != Compactor::None {
-            mm.kcompactd(machine, CPU, Node(0));
+            mm.enter(machine, CPU).kcompactd(Node(0));
             self.next_proactive += 1;
             if self.next_proactive.is_multiple_of(512) {
-                mm.proactive_compaction(machine, CPU, Node(0));
+                mm.enter(machine, CPU).proactive_compaction(Node(0));
             }
         }
         let wanted = (mm.swap().used() as f64 / ZRAM_RATIO) as usize;
         while self.zram.len() > wanted {
             let Some(pfn) = self.zram.pop() else { break };
-            mm.free(machine, CPU, pfn, 0);
+            mm.enter(machine, CPU).free(pfn, 0);
         }
         let request = Request::new(0, MigrateType::Movable, Placement::Local);
         while self.zram.len() < wanted {
-            let Some(pfn) = mm.alloc(machine, CPU, &request) else { break };
+            let Some(pfn) = mm.enter(machine, CPU).alloc(&request) else { break };
             self.zram.push(pfn);
         }
     }

@@ -393,7 +393,7 @@ impl NumaProgram {
     fn tick(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         system.machine.charge(cpu, Category::Tick, system.machine.costs.numa().tick);
         if self.threads[thread].kernel_work.is_none() {
-            system.mm.numa_tick(&mut system.machine, cpu);
+            system.mm.enter(&mut system.machine, cpu).numa_tick();
             self.use_at_hand(system, cpu, thread);
         }
         self.schedule.tick(system, &self.threads, cpu);
@@ -417,7 +417,7 @@ impl NumaProgram {
         }
         let counters = system.mm.counters();
         let hints = counters.get(Event::NumaHintFaults);
-        if system.mm.touch(&mut system.machine, cpu, mm, page, write).is_err() {
+        if system.mm.enter(&mut system.machine, cpu).touch(mm, page, write).is_err() {
             self.out_of_memory = true;
             return;
         }
@@ -471,10 +471,10 @@ impl NumaProgram {
         let thread = &mut self.threads[number];
         thread.pages.start = next;
         thread.touched[thread.area] += next - from;
-        if next > from || system.mm.wait_for_hint_fault(&mut system.machine, cpu, mm, next) {
+        if next > from || system.mm.enter(&mut system.machine, cpu).wait_for_hint_fault(mm, next) {
             return Progress::Goes;
         }
-        if write && system.mm.lose_huge_page(&mut system.machine, cpu, mm, next) {
+        if write && system.mm.enter(&mut system.machine, cpu).lose_huge_page(mm, next) {
             let cost = system.machine.costs.page_fault;
             system.machine.work(cpu, Category::PageFault, cost);
             return Progress::Goes;
@@ -545,7 +545,7 @@ impl NumaProgram {
                 let Process { mm, areas, .. } = &self.processes[process];
                 let (mm, Range { start, end }) = (*mm, areas[area as usize].clone());
                 let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
-                system.mm.mmap_fixed(&mut system.machine, cpu, mm, start, end - start, backing, flags);
+                system.mm.enter(&mut system.machine, cpu).mmap_fixed(mm, start, end - start, backing, flags);
             }
             Some(Operation::Mmap { pages }) => {
                 let process = &mut self.processes[process];
@@ -554,8 +554,10 @@ impl NumaProgram {
             }
             Some(Operation::Release { area }) => {
                 let Process { mm, areas, .. } = &self.processes[process];
-                let freed =
-                    system.mm.madvise_dontneed(&mut system.machine, cpu, *mm, areas[area as usize].clone());
+                let freed = system
+                    .mm
+                    .enter(&mut system.machine, cpu)
+                    .madvise_dontneed(*mm, areas[area as usize].clone());
                 let unmap = freed.cost(&system.machine.costs);
                 system.machine.charge(cpu, Category::PageFree, unmap);
             }
@@ -614,7 +616,7 @@ impl NumaProgram {
             if first != task {
                 system.mm.exit_task(first);
             }
-            let freed = system.mm.exit_mm(&mut system.machine, cpu, mm);
+            let freed = system.mm.enter(&mut system.machine, cpu).exit_mm(mm);
             let unmap = freed.cost(&system.machine.costs);
             system.machine.charge(cpu, Category::PageFree, unmap);
         }
@@ -768,7 +770,7 @@ fn map_apart(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
 /// Maps an area, and leaves `room` pages in front of it, from a page table's first on.
 fn map_behind(system: &mut System, mm: MmId, room: u64, pages: u64) -> Range<Vpn> {
     let Range { start, end } = map(system, mm, room + pages);
-    system.mm.munmap(&mut system.machine, Cpu(0), mm, start..start + room);
+    system.mm.enter(&mut system.machine, Cpu(0)).munmap(mm, start..start + room);
     start + room..end
 }
 

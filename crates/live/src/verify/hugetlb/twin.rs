@@ -45,7 +45,8 @@ pub fn twin_counts(
     for step in &recorded.steps {
         let before = State::of(&mm);
         for (file, value) in settings_of(&step.write) {
-            mm.write(&mut machine, Cpu(0), &file, &value)
+            mm.enter(&mut machine, Cpu(0))
+                .write(&file, &value)
                 .map_err(|error| failed("the twin", io::Error::other(error)))?;
         }
         let mut counted = State::of(&mm).since(&before);

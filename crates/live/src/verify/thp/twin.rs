@@ -90,7 +90,7 @@ impl Memory for TwinMemory {
         let start = START + case.offset;
         self.area = start..start + case.pages;
         let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
-        self.mm.mmap_fixed(&mut self.machine, CPU, self.parent, start, case.pages, backing, flags);
+        self.mm.enter(&mut self.machine, CPU).mmap_fixed(self.parent, start, case.pages, backing, flags);
         let advice = match case.advice {
             case::Advice::None => None,
             case::Advice::Huge => Some(address_space::Advice::HugePage),
@@ -104,7 +104,7 @@ impl Memory for TwinMemory {
         }
         Ok(self.faults_of(|twin| {
             for page in twin.area.clone() {
-                let touched = twin.mm.populate(&mut twin.machine, CPU, twin.parent, page);
+                let touched = twin.mm.enter(&mut twin.machine, CPU).populate(twin.parent, page);
                 assert!(touched.is_ok(), "no case wants more memory than there is");
             }
         }))
@@ -114,7 +114,7 @@ impl Memory for TwinMemory {
         let id = self.id(process);
         Ok(self.faults_of(|twin| {
             for page in pages {
-                let touched = twin.mm.touch(&mut twin.machine, CPU, id, twin.area.start + page, write);
+                let touched = twin.mm.enter(&mut twin.machine, CPU).touch(id, twin.area.start + page, write);
                 assert!(touched.is_ok(), "no case wants more memory than there is");
             }
         }))
@@ -122,14 +122,14 @@ impl Memory for TwinMemory {
 
     fn lock(&mut self) -> Result<u64, Infallible> {
         Ok(self.faults_of(|twin| {
-            let locked = twin.mm.mlock(&mut twin.machine, CPU, twin.parent, twin.area.clone());
+            let locked = twin.mm.enter(&mut twin.machine, CPU).mlock(twin.parent, twin.area.clone());
             assert!(locked.is_ok(), "no case wants more memory than there is");
         }))
     }
 
     fn drop_pages(&mut self, pages: Range<u64>) -> Result<(), Infallible> {
         let pages = self.area.start + pages.start..self.area.start + pages.end;
-        self.mm.madvise_dontneed(&mut self.machine, CPU, self.parent, pages);
+        self.mm.enter(&mut self.machine, CPU).madvise_dontneed(self.parent, pages);
         Ok(())
     }
 
@@ -140,13 +140,13 @@ impl Memory for TwinMemory {
     }
 
     fn fork(&mut self) -> Result<(), Infallible> {
-        self.child = Some(self.mm.fork_mm(&mut self.machine, CPU, self.parent));
+        self.child = Some(self.mm.enter(&mut self.machine, CPU).fork_mm(self.parent));
         Ok(())
     }
 
     fn exit(&mut self) -> Result<(), Infallible> {
         let child = self.child.take().expect("a child was forked");
-        self.mm.exit_mm(&mut self.machine, CPU, child);
+        self.mm.enter(&mut self.machine, CPU).exit_mm(child);
         Ok(())
     }
 

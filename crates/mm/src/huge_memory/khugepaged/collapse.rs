@@ -17,9 +17,10 @@ use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::orders::Orders;
 use crate::huge_memory::policy::Failure;
 use crate::huge_memory::stats::MthpStat;
+use crate::kernel::Kernel;
 use crate::memory::Touch;
 use crate::page_alloc::{Effort, MemoryManager, Placement};
-use machine::{Cpu, Machine, Node};
+use machine::Node;
 use std::ops::Range;
 
 /// A row of pages that may become a folio.
@@ -38,33 +39,30 @@ impl Candidate {
     }
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Looks at as much as a huge page has and collapses what is worth it; whether it tried, and what came of it.
-    pub(super) fn khugepaged_scan_pmd(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        page: Vpn,
-        orders: Orders,
-    ) -> (bool, ScanResult) {
-        let Some(table) = self.mms[mm].directory.table(page) else { return (false, ScanResult::PmdNull) };
-        if self.page_tables[table].is_huge() {
+    pub(super) fn khugepaged_scan_pmd(&mut self, mm: MmId, page: Vpn, orders: Orders) -> (bool, ScanResult) {
+        let Some(table) = self.mm.mms[mm].directory.table(page) else { return (false, ScanResult::PmdNull) };
+        if self.mm.page_tables[table].is_huge() {
             return (false, ScanResult::PmdMapped);
         }
-        let thp = self.settings.transparent_hugepage;
+        let thp = self.mm.settings.transparent_hugepage;
         let (huge, pages) = (thp.pmd_order(), thp.hpage_pmd_nr());
         let mut limits = policy::limits(&thp, huge);
         if orders != Orders::one(huge) {
             // How much of it is there matters for each window by itself.
             limits.none = pages;
         }
-        machine.charge(cpu, Category::Khugepaged, machine.costs.paging().pte_scan * u64::from(pages));
-        let found = match self.scan_entries(table, 0..pages as usize, &limits) {
+        self.machine.charge(
+            self.cpu,
+            Category::Khugepaged,
+            self.machine.costs.paging().pte_scan * u64::from(pages),
+        );
+        let found = match self.mm.scan_entries(table, 0..pages as usize, &limits) {
             Ok(found) if policy::is_used(&thp, &found) => found,
             Ok(_) => return (false, ScanResult::LackReferencedPage),
             Err(reason) => {
-                self.count_exceeded(huge, reason);
+                self.mm.count_exceeded(huge, reason);
                 return (false, reason);
             }
         };
@@ -72,12 +70,128 @@ impl MemoryManager {
         let (collapsed, result) = policy::collapse_windows(&thp, orders, &found, |order, first| {
             tried = true;
             let candidate = Candidate { mm, table, first: first as usize, order };
-            self.collapse_huge_page(machine, cpu, candidate)
+            self.collapse_huge_page(candidate)
         });
-        self.khugepaged.pages_collapsed += collapsed;
+        self.mm.khugepaged.pages_collapsed += collapsed;
         (tried, result)
     }
 
+    fn collapse_huge_page(&mut self, candidate: Candidate) -> ScanResult {
+        let Candidate { mm, table, order, .. } = candidate;
+        let large = |&place: &usize| {
+            let folio = self.mm.page_tables[table.entry(place)].folio();
+            folio.is_some_and(|id| self.mm.folios.flags[id].order() >= order)
+        };
+        if !self.mm.is_pmd_order(order) && candidate.places().any(|place| large(&place)) {
+            return ScanResult::PteMappedHugepage;
+        }
+        let id = match self.alloc_charge_folio(&candidate) {
+            Ok(id) => id,
+            Err(result) => return result,
+        };
+        self.mm.mthp_stats.add(order, MthpStat::NrAnon, 1);
+        let result = self.try_to_collapse(&candidate, id);
+        if result == ScanResult::Succeed {
+            if self.mm.is_pmd_order(order) {
+                self.mm.watch_for_underuse(id);
+            }
+            self.flush_tlb_range(mm, 1 << order);
+        } else {
+            self.mm.count_exceeded(order, result);
+            self.free_folio(id);
+        }
+        result
+    }
+
+    fn alloc_charge_folio(&mut self, candidate: &Candidate) -> Result<FolioId, ScanResult> {
+        let (order, memcg) = (candidate.order, self.mm.mms[candidate.mm].memcg);
+        let direct = self.mm.settings.transparent_hugepage.khugepaged.defrag;
+        let placement = Placement::Bind(self.mm.target_node(candidate));
+        let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
+        flags.set_order(order);
+        let effort = Effort { direct, ..Effort::LIGHT };
+        let folio = self.try_alloc_folio(memcg, flags, effort, placement);
+        let (event, stat) = match folio {
+            Err(Failure::NoBlock) => (Event::ThpCollapseAllocFailed, MthpStat::CollapseAllocFailed),
+            Ok(_) | Err(Failure::NoRoom) => (Event::ThpCollapseAlloc, MthpStat::CollapseAlloc),
+        };
+        self.mm.counters.add(event, u64::from(self.mm.is_pmd_order(order)));
+        self.mm.mthp_stats.add(order, stat, 1);
+        folio.map_err(|failure| match failure {
+            Failure::NoBlock => ScanResult::AllocHugePageFail,
+            Failure::NoRoom => ScanResult::CgroupChargeFail,
+        })
+    }
+
+    /// Copies a row into a folio, unless making room for that folio has changed what is there.
+    fn try_to_collapse(&mut self, candidate: &Candidate, id: FolioId) -> ScanResult {
+        let Candidate { mm, table, order, first } = *candidate;
+        let mut limits = policy::limits(&self.mm.settings.transparent_hugepage, order);
+        if let Err(reason) = self.swap_in_row(candidate, limits.swap) {
+            return reason;
+        }
+        limits.swap = 0;
+        let found = match self.mm.scan_entries(table, candidate.places(), &limits) {
+            Ok(found) if found.referenced == 0 => return ScanResult::LackReferencedPage,
+            Ok(found) => found,
+            Err(reason) => return reason,
+        };
+        let stored = candidate.places().map(|place| self.mm.page_tables[table.entry(place)].stored());
+        let stored: Vec<Pte> = stored.collect();
+        let (copied, costs) = (found.pages(0..1 << order).into(), &self.machine.costs);
+        let copy = (costs.page_copy + costs.page_miss + costs.page_unmap) * copied;
+        let cost = copy + costs.clear(found.none.into()) + costs.pte_write * (1 << order);
+        self.machine.charge(self.cpu, Category::Khugepaged, cost);
+        let page = self.mm.page_tables[table].first + first as Vpn;
+        let flags = self.mm.mms[mm].vmas.find(page).expect("what is collapsed is in an area").flags;
+        let (may_write, has_recency) = (flags.has(VmFlags::WRITE), self.mm.has_recency(flags));
+        self.zap_pte_range(table, candidate.places(), flags);
+        let mut entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::EXCLUSIVE));
+        if may_write {
+            entry.set(Pte::WRITE);
+        }
+        self.mm.folios[id].slot = self.mm.page_tables.slot(table.entry(first));
+        if self.mm.is_pmd_order(order) {
+            let with_data = candidate.places().zip(stored).filter(|(_, stored)| *stored != Pte::NONE);
+            self.mm.page_tables[table].set_huge(entry, with_data.map(|(place, _)| place));
+            self.mm.add_rmap(table.entry(first), id);
+        } else {
+            for (place, stored) in candidate.places().zip(stored) {
+                self.mm.page_tables[table.entry(place)] = entry.with(stored);
+                self.mm.add_rmap(table.entry(place), id);
+            }
+        }
+        self.folio_add_lru_vma(id, flags, has_recency);
+        ScanResult::Succeed
+    }
+
+    /// Reads pages of a row from swap, if they are not too many. A page that a device has to read is there the next time.
+    fn swap_in_row(&mut self, candidate: &Candidate, most: u32) -> Result<(), ScanResult> {
+        let Candidate { mm, table, .. } = *candidate;
+        let is_swapped = |mm: &MemoryManager, place| mm.page_tables[table.entry(place)].swap_entry();
+        let swapped = candidate.places().filter(|&place| is_swapped(self.mm, place).is_some()).count();
+        if swapped as u32 > most {
+            return Err(ScanResult::ExceedSwapPte);
+        }
+        for place in candidate.places() {
+            let Some(swap) = is_swapped(self.mm, place) else { continue };
+            let page = self.mm.page_tables[table].first + place as Vpn;
+            let fault = self.mm.fault(mm, page, table.entry(place), false);
+            match self.do_swap_page(&fault, swap) {
+                Ok(Touch::ReadSwap(id) | Touch::AwaitSwap(id)) if self.mm.is_locked(id) => {
+                    return Err(ScanResult::PageLock);
+                }
+                Ok(_) => {}
+                Err(_) => return Err(ScanResult::AllocHugePageFail),
+            }
+        }
+        // What was read past this CPU's batch is on no list yet.
+        self.lru_add_drain();
+        Ok(())
+    }
+}
+
+impl MemoryManager {
     fn count_exceeded(&mut self, order: u8, reason: ScanResult) {
         let (event, stat) = match reason {
             ScanResult::ExceedNonePte => (Event::ThpScanExceedNonePte, MthpStat::CollapseExceedNonePte),
@@ -130,141 +244,5 @@ impl MemoryManager {
         }
         let most = (0..pages.len()).rev().max_by_key(|&node| pages[node]).unwrap_or(0);
         Node(most as u8)
-    }
-
-    fn collapse_huge_page(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        candidate: Candidate,
-    ) -> ScanResult {
-        let Candidate { mm, table, order, .. } = candidate;
-        let large = |&place: &usize| {
-            let folio = self.page_tables[table.entry(place)].folio();
-            folio.is_some_and(|id| self.folios.flags[id].order() >= order)
-        };
-        if !self.is_pmd_order(order) && candidate.places().any(|place| large(&place)) {
-            return ScanResult::PteMappedHugepage;
-        }
-        let id = match self.alloc_charge_folio(machine, cpu, &candidate) {
-            Ok(id) => id,
-            Err(result) => return result,
-        };
-        self.mthp_stats.add(order, MthpStat::NrAnon, 1);
-        let result = self.try_to_collapse(machine, cpu, &candidate, id);
-        if result == ScanResult::Succeed {
-            if self.is_pmd_order(order) {
-                self.watch_for_underuse(id);
-            }
-            self.flush_tlb_range(machine, cpu, mm, 1 << order);
-        } else {
-            self.count_exceeded(order, result);
-            self.free_folio(machine, cpu, id);
-        }
-        result
-    }
-
-    fn alloc_charge_folio(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        candidate: &Candidate,
-    ) -> Result<FolioId, ScanResult> {
-        let (order, memcg) = (candidate.order, self.mms[candidate.mm].memcg);
-        let direct = self.settings.transparent_hugepage.khugepaged.defrag;
-        let placement = Placement::Bind(self.target_node(candidate));
-        let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
-        flags.set_order(order);
-        let effort = Effort { direct, ..Effort::LIGHT };
-        let folio = self.try_alloc_folio(machine, cpu, memcg, flags, effort, placement);
-        let (event, stat) = match folio {
-            Err(Failure::NoBlock) => (Event::ThpCollapseAllocFailed, MthpStat::CollapseAllocFailed),
-            Ok(_) | Err(Failure::NoRoom) => (Event::ThpCollapseAlloc, MthpStat::CollapseAlloc),
-        };
-        self.counters.add(event, u64::from(self.is_pmd_order(order)));
-        self.mthp_stats.add(order, stat, 1);
-        folio.map_err(|failure| match failure {
-            Failure::NoBlock => ScanResult::AllocHugePageFail,
-            Failure::NoRoom => ScanResult::CgroupChargeFail,
-        })
-    }
-
-    /// Copies a row into a folio, unless making room for that folio has changed what is there.
-    fn try_to_collapse(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        candidate: &Candidate,
-        id: FolioId,
-    ) -> ScanResult {
-        let Candidate { mm, table, order, first } = *candidate;
-        let mut limits = policy::limits(&self.settings.transparent_hugepage, order);
-        if let Err(reason) = self.swap_in_row(machine, cpu, candidate, limits.swap) {
-            return reason;
-        }
-        limits.swap = 0;
-        let found = match self.scan_entries(table, candidate.places(), &limits) {
-            Ok(found) if found.referenced == 0 => return ScanResult::LackReferencedPage,
-            Ok(found) => found,
-            Err(reason) => return reason,
-        };
-        let stored = candidate.places().map(|place| self.page_tables[table.entry(place)].stored());
-        let stored: Vec<Pte> = stored.collect();
-        let (copied, costs) = (found.pages(0..1 << order).into(), &machine.costs);
-        let copy = (costs.page_copy + costs.page_miss + costs.page_unmap) * copied;
-        let cost = copy + costs.clear(found.none.into()) + costs.pte_write * (1 << order);
-        machine.charge(cpu, Category::Khugepaged, cost);
-        let page = self.page_tables[table].first + first as Vpn;
-        let flags = self.mms[mm].vmas.find(page).expect("what is collapsed is in an area").flags;
-        let (may_write, has_recency) = (flags.has(VmFlags::WRITE), self.has_recency(flags));
-        self.zap_pte_range(machine, cpu, table, candidate.places(), flags);
-        let mut entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::EXCLUSIVE));
-        if may_write {
-            entry.set(Pte::WRITE);
-        }
-        self.folios[id].slot = self.page_tables.slot(table.entry(first));
-        if self.is_pmd_order(order) {
-            let with_data = candidate.places().zip(stored).filter(|(_, stored)| *stored != Pte::NONE);
-            self.page_tables[table].set_huge(entry, with_data.map(|(place, _)| place));
-            self.add_rmap(table.entry(first), id);
-        } else {
-            for (place, stored) in candidate.places().zip(stored) {
-                self.page_tables[table.entry(place)] = entry.with(stored);
-                self.add_rmap(table.entry(place), id);
-            }
-        }
-        self.folio_add_lru_vma(machine, cpu, id, flags, has_recency);
-        ScanResult::Succeed
-    }
-
-    /// Reads pages of a row from swap, if they are not too many. A page that a device has to read is there the next time.
-    fn swap_in_row(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        candidate: &Candidate,
-        most: u32,
-    ) -> Result<(), ScanResult> {
-        let Candidate { mm, table, .. } = *candidate;
-        let is_swapped = |mm: &MemoryManager, place| mm.page_tables[table.entry(place)].swap_entry();
-        let swapped = candidate.places().filter(|&place| is_swapped(self, place).is_some()).count();
-        if swapped as u32 > most {
-            return Err(ScanResult::ExceedSwapPte);
-        }
-        for place in candidate.places() {
-            let Some(swap) = is_swapped(self, place) else { continue };
-            let page = self.page_tables[table].first + place as Vpn;
-            let fault = self.fault(mm, page, table.entry(place), false);
-            match self.do_swap_page(machine, cpu, &fault, swap) {
-                Ok(Touch::ReadSwap(id) | Touch::AwaitSwap(id)) if self.is_locked(id) => {
-                    return Err(ScanResult::PageLock);
-                }
-                Ok(_) => {}
-                Err(_) => return Err(ScanResult::AllocHugePageFail),
-            }
-        }
-        // What was read past this CPU's batch is on no list yet.
-        self.lru_add_drain(machine, cpu);
-        Ok(())
     }
 }

@@ -19,10 +19,10 @@ use super::features::FolioFeatures;
 use super::orders::Orders;
 use super::policy::{allowed_orders, runs_khugepaged};
 use super::settings::ThpSettings;
-use crate::account::Category;
 use crate::address_space::{Backing, MmId, Vma, Vpn};
+use crate::kernel::Kernel;
 use crate::page_alloc::MemoryManager;
-use machine::{Cpu, Machine, Time};
+use machine::Time;
 use policy::ScanResult;
 
 /// What khugepaged knows (`khugepaged_scan`).
@@ -60,6 +60,70 @@ fn milliseconds(count: u32) -> Time {
 /// The orders that it makes, of those allowed.
 fn collapsible(f: &FolioFeatures, thp: &ThpSettings, allowed: Orders) -> Orders {
     if f.collapses_small { allowed } else { allowed.and(Orders::one(thp.pmd_order())) }
+}
+
+impl Kernel<'_> {
+    /// Lets khugepaged do a part of a round: until it has tried to make a huge page, is through an address space,
+    /// or has looked at enough. [`MemoryManager::khugepaged_due`] says when it goes on.
+    pub fn khugepaged(&mut self) {
+        if self.mm.khugepaged.mms.is_empty() {
+            return;
+        }
+        let settings = self.mm.settings.transparent_hugepage.khugepaged;
+        if self.mm.khugepaged.progress == 0 {
+            self.lru_add_drain_all();
+        }
+        self.mm.khugepaged.heads += u32::from(self.mm.khugepaged.cursor.is_none());
+        let (mut ends, mut pause) = (self.mm.khugepaged.heads >= 2, Time::ZERO);
+        if !ends {
+            let left = settings.pages_to_scan.saturating_sub(self.mm.khugepaged.progress);
+            let (progress, result) = self.khugepaged_scan_mm_slot(left);
+            self.mm.khugepaged.progress += progress;
+            ends = self.mm.khugepaged.progress >= settings.pages_to_scan;
+            if !ends && result == ScanResult::AllocHugePageFail {
+                ends = self.mm.khugepaged.slept;
+                self.mm.khugepaged.slept = true;
+                pause = milliseconds(settings.alloc_sleep_millisecs);
+            }
+        }
+        let state = &mut self.mm.khugepaged;
+        if ends {
+            (state.progress, state.heads, state.slept) = (0, 0, false);
+            pause = milliseconds(settings.scan_sleep_millisecs);
+        }
+        state.next = self.machine.now(self.cpu) + pause;
+    }
+
+    /// Goes on through an address space; how much that counts for, and what the last table came to.
+    fn khugepaged_scan_mm_slot(&mut self, pages: u32) -> (u32, ScanResult) {
+        let (mm, mut page) = self.mm.khugepaged.cursor.unwrap_or_else(|| (self.mm.khugepaged.mms[0], 0));
+        let (mut progress, mut result) = (1, ScanResult::PmdNull);
+        let pages_of_table = self.mm.geometry().hpage_pmd_nr();
+        let span = Vpn::from(pages_of_table);
+        let areas = self.mm.mms[mm].vmas.from(page);
+        let areas: Vec<_> = areas.map(|vma| (vma.pages(), self.mm.collapsible_orders(mm, vma))).collect();
+        for (area, orders) in areas {
+            let (first, end) = (area.start.next_multiple_of(span), area.end / span * span);
+            if orders.is_empty() || page > end {
+                progress += 1;
+                continue;
+            }
+            page = page.max(first);
+            while page < end {
+                let found;
+                (found, result) = self.khugepaged_scan_pmd(mm, page, orders);
+                page += span;
+                progress += pages_of_table;
+                if found || progress >= pages {
+                    self.mm.khugepaged.cursor = Some((mm, page));
+                    return (progress, result);
+                }
+            }
+        }
+        self.mm.khugepaged.go_on(mm);
+        self.mm.khugepaged.full_scans += u64::from(self.mm.khugepaged.cursor.is_none());
+        (progress, result)
+    }
 }
 
 impl MemoryManager {
@@ -112,72 +176,5 @@ impl MemoryManager {
             }
             state.mms.retain(|&other| other != mm);
         }
-    }
-
-    /// Lets khugepaged do a part of a round on `cpu`: until it has tried to make a huge page, is through an address space,
-    /// or has looked at enough. [`MemoryManager::khugepaged_due`] says when it goes on.
-    pub fn khugepaged(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
-        if self.khugepaged.mms.is_empty() {
-            return;
-        }
-        let settings = self.settings.transparent_hugepage.khugepaged;
-        if self.khugepaged.progress == 0 {
-            machine.topology.all_cpus().for_each(|cpu| self.lru_add_drain(machine, cpu));
-        }
-        self.khugepaged.heads += u32::from(self.khugepaged.cursor.is_none());
-        let (mut ends, mut pause) = (self.khugepaged.heads >= 2, Time::ZERO);
-        if !ends {
-            let left = settings.pages_to_scan.saturating_sub(self.khugepaged.progress);
-            let (progress, result) = self.khugepaged_scan_mm_slot(machine, cpu, left);
-            self.khugepaged.progress += progress;
-            ends = self.khugepaged.progress >= settings.pages_to_scan;
-            if !ends && result == ScanResult::AllocHugePageFail {
-                ends = self.khugepaged.slept;
-                self.khugepaged.slept = true;
-                pause = milliseconds(settings.alloc_sleep_millisecs);
-            }
-        }
-        let state = &mut self.khugepaged;
-        if ends {
-            (state.progress, state.heads, state.slept) = (0, 0, false);
-            pause = milliseconds(settings.scan_sleep_millisecs);
-        }
-        state.next = machine.now(cpu) + pause;
-    }
-
-    /// Goes on through an address space; how much that counts for, and what the last table came to.
-    fn khugepaged_scan_mm_slot(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        pages: u32,
-    ) -> (u32, ScanResult) {
-        let (mm, mut page) = self.khugepaged.cursor.unwrap_or_else(|| (self.khugepaged.mms[0], 0));
-        let (mut progress, mut result) = (1, ScanResult::PmdNull);
-        let pages_of_table = self.geometry().hpage_pmd_nr();
-        let span = Vpn::from(pages_of_table);
-        let areas = self.mms[mm].vmas.from(page);
-        let areas: Vec<_> = areas.map(|vma| (vma.pages(), self.collapsible_orders(mm, vma))).collect();
-        for (area, orders) in areas {
-            let (first, end) = (area.start.next_multiple_of(span), area.end / span * span);
-            if orders.is_empty() || page > end {
-                progress += 1;
-                continue;
-            }
-            page = page.max(first);
-            while page < end {
-                let found;
-                (found, result) = self.khugepaged_scan_pmd(machine, cpu, mm, page, orders);
-                page += span;
-                progress += pages_of_table;
-                if found || progress >= pages {
-                    self.khugepaged.cursor = Some((mm, page));
-                    return (progress, result);
-                }
-            }
-        }
-        self.khugepaged.go_on(mm);
-        self.khugepaged.full_scans += u64::from(self.khugepaged.cursor.is_none());
-        (progress, result)
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! A folio keeps its identity when it migrates: it gets other memory and goes to the lists of another node, and entries
 //! that map it stay as they are. In the kernel it is another `struct folio`. While a page is being looked at, others that
-//! touch it fault too, find the entry changed, and try again: [`MemoryManager::wait_for_hint_fault`]. In the kernel:
+//! touch it fault too, find the entry changed, and try again: [`Kernel::wait_for_hint_fault`]. In the kernel:
 //! `do_numa_page`, `numa_migrate_prep` in mm/memory.c, `migrate_misplaced_folio` in mm/migrate.c.
 
 pub mod policy;
@@ -30,6 +30,7 @@ use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::policy::window;
 use crate::jiffies::jiffies_at;
+use crate::kernel::Kernel;
 use crate::mempolicy::interleave_index;
 use crate::page::MigrateType;
 use crate::page_alloc::{MemoryManager, Placement, Request};
@@ -52,78 +53,170 @@ struct Touched {
     flags: FaultFlags,
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// A hint fault (`do_numa_page`).
-    pub(crate) fn do_numa_page(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        page: Vpn,
-        entry: PteNumber,
-    ) {
+    pub(crate) fn do_numa_page(&mut self, mm: MmId, page: Vpn, entry: PteNumber) {
         // The exception, the area and the entry; statistics come when the page has moved or stays.
-        let half = machine.costs.numa().hint_fault.fraction(1, 2);
+        let half = self.machine.costs.numa().hint_fault.fraction(1, 2);
         let mut lock = SpinLock::default();
-        lock.acquire(machine, cpu, Category::NumaHintFault);
-        lock.hold(machine, cpu, half, [Category::NumaHintFault; 2]);
-        let looked = machine.now(cpu);
-        let Some(id) = self.page_tables[entry].folio() else { return };
-        self.make_accessible(entry, id);
-        let source = self.folio_node(id);
+        lock.acquire(self.machine, self.cpu, Category::NumaHintFault);
+        lock.hold(self.machine, self.cpu, half, [Category::NumaHintFault; 2]);
+        let looked = self.machine.now(self.cpu);
+        let Some(id) = self.mm.page_tables[entry].folio() else { return };
+        self.mm.make_accessible(entry, id);
+        let source = self.mm.folio_node(id);
         let Some(Touched { task, may_execute, policy, last, pages, flags }) =
-            self.note_hint_fault(machine, cpu, mm, page, entry, source)
+            self.mm.note_hint_fault(self.machine, self.cpu, mm, page, entry, source)
         else {
             return;
         };
-        let (f, settings) = (self.features().numa, self.settings.numa);
-        let timed = self.is_timed(source);
-        let here = machine.node(cpu);
-        let target = self.misplaced(machine, cpu, task, id, source, policy);
+        let (f, settings) = (self.mm.features().numa, self.mm.settings.numa);
+        let timed = self.mm.is_timed(source);
+        let here = self.machine.node(self.cpu);
+        let target = self.mm.misplaced(self.machine, self.cpu, task, id, source, policy);
         let moved = target.map(|target| {
-            let folio = self.folios.flags[id];
+            let folio = self.mm.folios.flags[id];
             let is_file = !folio.has(FolioFlags::SWAPBACKED);
-            let is_library = may_execute && self.folios[id].mapcount > 1;
+            let is_library = may_execute && self.mm.folios[id].mapcount > 1;
             let stays = is_file && (is_library || folio.has(FolioFlags::DIRTY));
-            !stays && self.migrate_misplaced_folio(machine, cpu, id, target)
+            !stays && self.migrate_misplaced_folio(id, target)
         });
         // One that was split to be moved may be no folio any more.
-        let node = if moved == Some(true) { self.folio_node(id) } else { source };
+        let node = if moved == Some(true) { self.mm.folio_node(id) } else { source };
         if moved == Some(true) {
             if !f.migration_keeps_cpupid
-                || settings.tiering && self.numa.is_slow(source) != self.numa.is_slow(node)
+                || settings.tiering && self.mm.numa.is_slow(source) != self.mm.numa.is_slow(node)
             {
-                self.numa.set_last(id, Cpupid::UNSET);
+                self.mm.numa.set_last(id, Cpupid::UNSET);
             }
-            if timed && !self.numa.is_slow(node) {
-                self.counters.add(Event::PgpromoteSuccess, pages);
+            if timed && !self.mm.numa.is_slow(node) {
+                self.mm.counters.add(Event::PgpromoteSuccess, pages);
             }
         }
         let migrates = moved == Some(true);
-        if let Some((unmapped, until)) = self.seen_in_progress(machine, cpu, looked, migrates) {
-            self.numa.note_in_progress(InProgress {
+        if let Some((unmapped, until)) = self.mm.seen_in_progress(self.machine, self.cpu, looked, migrates) {
+            self.mm.numa.note_in_progress(InProgress {
                 entry,
                 unmapped,
                 restored: Time::NEVER,
                 until,
                 migrates,
                 source,
-                by: self.cpupid_of(task, cpu),
+                by: self.mm.cpupid_of(task, self.cpu),
                 lock,
             });
         }
-        machine.charge(cpu, Category::NumaHintFault, half);
+        self.machine.charge(self.cpu, Category::NumaHintFault, half);
         let flags =
             flags.with(FaultFlags::MIGRATED, migrates).with(FaultFlags::MIGRATE_FAIL, moved == Some(false));
-        self.count_hint_fault(
-            machine,
-            cpu,
+        self.mm.count_hint_fault(
+            self.machine,
+            self.cpu,
             task,
             mm,
             CountedFault { last, node, cpu_node: here, pages, flags },
         );
     }
 
+    /// Moves a folio to memory of another node, if there is enough; whether it did (`migrate_misplaced_folio`). One of which some
+    /// pages are mapped by nobody is split first: its pages move, and the kernel takes that for a failure.
+    fn migrate_misplaced_folio(&mut self, id: FolioId, target: Node) -> bool {
+        let pages = self.mm.folios.flags[id].nr_pages();
+        if !self.mm.zones_of(target).any(|zone| zone.has_room(self.mm.features(), Mark::High, pages)) {
+            if self.mm.settings.numa.tiering {
+                let order = self.mm.folios.flags[id].order();
+                self.mm.wake_kswapd(target, order, ZoneType::Movable, false);
+            }
+            return false;
+        }
+        // A folio in a batch cannot be taken off its list, and what a device writes stays.
+        if !self.mm.is_migratable(id) {
+            return false;
+        }
+        if self.mm.is_split_to_migrate(id)
+            && let Ok(pages) = self.split_folio(id)
+        {
+            for page in pages {
+                self.move_misplaced_folio(page, target);
+            }
+            return false;
+        }
+        self.move_misplaced_folio(id, target)
+    }
+
+    /// Moves a folio that can be moved to memory of another node, if some is to be had there; whether it did.
+    fn move_misplaced_folio(&mut self, id: FolioId, target: Node) -> bool {
+        let (order, pages) = (self.mm.folios.flags[id].order(), self.mm.folios.flags[id].nr_pages());
+        let reserves = Reserves { non_block: true, ..Reserves::default() };
+        let request =
+            Request { reserves, ..Request::new(order, MigrateType::Movable, Placement::Bind(target)) };
+        let Some(pfn) = self.alloc(&request) else {
+            self.mm.counters.add(Event::PgmigrateFail, pages);
+            return false;
+        };
+        // No CPU has the old address: it was flushed when the entry became PROT_NONE (`ptep_clear_flush` asks `pte_accessible`).
+        let lruvec = self.mm.folios[id].lruvec;
+        self.mm.lruvecs[lruvec].remove(&mut self.mm.folios, id, false);
+        self.mm.folios.flags[id].clear(FolioFlags::LRU);
+        self.move_to_node(id, pfn, target);
+        self.mm.counters.add(Event::PgmigrateSuccess, pages);
+        self.mm.counters.add(Event::NumaPagesMigrated, pages);
+        true
+    }
+
+    /// A thread that touches a page while somebody else takes a hint fault on it faults as well, and waits for the lock of the
+    /// page table; those that came together get it one after the other. Until the page leaves, who gets it finds the entry
+    /// as it was, which is a hint fault of its own: so threads are seen to share pages that move each time. The first whose fault
+    /// does not ask for the page to move makes it accessible again, as does one that asked, a little later, when it
+    /// sees that somebody else has the page; who gets the lock after that finds the entry changed. Once the page has left,
+    /// they sleep until it has arrived. What all this costs is charged. Whether it was so.
+    pub fn wait_for_hint_fault(&mut self, mm: MmId, page: Vpn) -> bool {
+        let Some(entry) = self.mm.entry(mm, page) else { return false };
+        let now = self.machine.now(self.cpu);
+        let Some(fault) = self.mm.numa.in_progress_mut(entry).filter(|fault| fault.stops(self.cpu, now))
+        else {
+            return false;
+        };
+        let hint_fault = self.machine.costs.numa().hint_fault;
+        // The exception and the lookup of the area.
+        self.machine.charge(self.cpu, Category::NumaHintFault, hint_fault.fraction(1, 2));
+        fault.lock.acquire(self.machine, self.cpu, Category::NumaHintFault);
+        let locked = self.machine.now(self.cpu);
+        let is_unchanged = fault.migrates && locked < fault.unmapped.min(fault.restored);
+        let hold = if is_unchanged { hint_fault.fraction(1, 4) } else { Time::ZERO };
+        fault.lock.hold(self.machine, self.cpu, hold, [Category::NumaHintFault; 2]);
+        let (migrates, unmapped, source, by) = (fault.migrates, fault.unmapped, fault.source, fault.by);
+        if is_unchanged {
+            let counted = self.mm.fault_as_well(self.machine, self.cpu, mm, page, source, by);
+            self.machine.charge(self.cpu, Category::NumaHintFault, hint_fault.fraction(1, 4));
+            let tried = counted.is_some_and(|(_, fault)| fault.flags.has(FaultFlags::MIGRATE_FAIL));
+            let relocks = tried && !self.mm.features().numa.isolates_under_lock;
+            let looked = if relocks { self.machine.now(self.cpu) } else { locked + hold };
+            let fault = self.mm.numa.in_progress_mut(entry).expect("it was found above");
+            // Who has let the lock go to try looks once more at the entry, and forgets all about it if it has changed.
+            let is_restored = looked < fault.unmapped.min(fault.restored) || !relocks;
+            if is_restored {
+                fault.restored = fault.restored.min(looked);
+                if let Some((task, counted)) = counted {
+                    self.mm.count_hint_fault(self.machine, self.cpu, task, mm, counted);
+                }
+            }
+        } else if migrates && locked >= unmapped {
+            self.sleep_until_woken(by.cpu());
+        }
+        true
+    }
+
+    /// Sleeps until `waker`, who moves a page, has woken those that came before. Its clock stands where it has moved it.
+    fn sleep_until_woken(&mut self, waker: Cpu) {
+        let wake = self.machine.line_transfer(waker, self.cpu) * 2 + self.machine.costs.ipi_send;
+        self.machine.charge(waker, Category::NumaHintFault, wake);
+        let awake = self.machine.now(waker) + self.machine.costs.ipi_deliver + self.machine.costs.ipi_wake;
+        self.machine.wait_until(self.cpu, Category::Idle, awake);
+    }
+}
+
+impl MemoryManager {
     /// What a hint fault on a folio of `source` is about. It shows the VMA who touches it, and counts, unless it is one that the
     /// kernel does not look at.
     fn note_hint_fault(
@@ -309,64 +402,6 @@ impl MemoryManager {
         Some((if lost_before { unmapped + turns } else { unmapped }, now + turns))
     }
 
-    /// Moves a folio to memory of another node, if there is enough; whether it did (`migrate_misplaced_folio`). One of which some
-    /// pages are mapped by nobody is split first: its pages move, and the kernel takes that for a failure.
-    fn migrate_misplaced_folio(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        id: FolioId,
-        target: Node,
-    ) -> bool {
-        let pages = self.folios.flags[id].nr_pages();
-        if !self.zones_of(target).any(|zone| zone.has_room(self.features(), Mark::High, pages)) {
-            if self.settings.numa.tiering {
-                let order = self.folios.flags[id].order();
-                self.wake_kswapd(target, order, ZoneType::Movable, false);
-            }
-            return false;
-        }
-        // A folio in a batch cannot be taken off its list, and what a device writes stays.
-        if !self.is_migratable(id) {
-            return false;
-        }
-        if self.is_split_to_migrate(id)
-            && let Ok(pages) = self.split_folio(machine, cpu, id)
-        {
-            for page in pages {
-                self.move_misplaced_folio(machine, cpu, page, target);
-            }
-            return false;
-        }
-        self.move_misplaced_folio(machine, cpu, id, target)
-    }
-
-    /// Moves a folio that can be moved to memory of another node, if some is to be had there; whether it did.
-    fn move_misplaced_folio(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        id: FolioId,
-        target: Node,
-    ) -> bool {
-        let (order, pages) = (self.folios.flags[id].order(), self.folios.flags[id].nr_pages());
-        let reserves = Reserves { non_block: true, ..Reserves::default() };
-        let request =
-            Request { reserves, ..Request::new(order, MigrateType::Movable, Placement::Bind(target)) };
-        let Some(pfn) = self.alloc(machine, cpu, &request) else {
-            self.counters.add(Event::PgmigrateFail, pages);
-            return false;
-        };
-        // No CPU has the old address: it was flushed when the entry became PROT_NONE (`ptep_clear_flush` asks `pte_accessible`).
-        let lruvec = self.folios[id].lruvec;
-        self.lruvecs[lruvec.0 as usize].remove(&mut self.folios, id, false);
-        self.folios.flags[id].clear(FolioFlags::LRU);
-        self.move_to_node(machine, cpu, id, pfn, target);
-        self.counters.add(Event::PgmigrateSuccess, pages);
-        self.counters.add(Event::NumaPagesMigrated, pages);
-        true
-    }
-
     fn count_hint_fault(
         &mut self,
         machine: &Machine<Category>,
@@ -402,62 +437,6 @@ impl MemoryManager {
         if outcome.wants_to_move {
             self.numa.note_wants_to_move(task);
         }
-    }
-
-    /// A thread that touches a page while somebody else takes a hint fault on it faults as well, and waits for the lock of the
-    /// page table; those that came together get it one after the other. Until the page leaves, who gets it finds the entry
-    /// as it was, which is a hint fault of its own: so threads are seen to share pages that move each time. The first whose fault
-    /// does not ask for the page to move makes it accessible again, as does one that asked, a little later, when it
-    /// sees that somebody else has the page; who gets the lock after that finds the entry changed. Once the page has left,
-    /// they sleep until it has arrived. What all this costs is charged. Whether it was so.
-    pub fn wait_for_hint_fault(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        page: Vpn,
-    ) -> bool {
-        let Some(entry) = self.entry(mm, page) else { return false };
-        let now = machine.now(cpu);
-        let Some(fault) = self.numa.in_progress_mut(entry).filter(|fault| fault.stops(cpu, now)) else {
-            return false;
-        };
-        let hint_fault = machine.costs.numa().hint_fault;
-        // The exception and the lookup of the area.
-        machine.charge(cpu, Category::NumaHintFault, hint_fault.fraction(1, 2));
-        fault.lock.acquire(machine, cpu, Category::NumaHintFault);
-        let locked = machine.now(cpu);
-        let is_unchanged = fault.migrates && locked < fault.unmapped.min(fault.restored);
-        let hold = if is_unchanged { hint_fault.fraction(1, 4) } else { Time::ZERO };
-        fault.lock.hold(machine, cpu, hold, [Category::NumaHintFault; 2]);
-        let (migrates, unmapped, source, by) = (fault.migrates, fault.unmapped, fault.source, fault.by);
-        if is_unchanged {
-            let counted = self.fault_as_well(machine, cpu, mm, page, source, by);
-            machine.charge(cpu, Category::NumaHintFault, hint_fault.fraction(1, 4));
-            let tried = counted.is_some_and(|(_, fault)| fault.flags.has(FaultFlags::MIGRATE_FAIL));
-            let relocks = tried && !self.features().numa.isolates_under_lock;
-            let looked = if relocks { machine.now(cpu) } else { locked + hold };
-            let fault = self.numa.in_progress_mut(entry).expect("it was found above");
-            // Who has let the lock go to try looks once more at the entry, and forgets all about it if it has changed.
-            let is_restored = looked < fault.unmapped.min(fault.restored) || !relocks;
-            if is_restored {
-                fault.restored = fault.restored.min(looked);
-                if let Some((task, counted)) = counted {
-                    self.count_hint_fault(machine, cpu, task, mm, counted);
-                }
-            }
-        } else if migrates && locked >= unmapped {
-            self.sleep_until_woken(machine, cpu, by.cpu());
-        }
-        true
-    }
-
-    /// Sleeps until `waker`, who moves a page, has woken those that came before. Its clock stands where it has moved it.
-    fn sleep_until_woken(&self, machine: &mut Machine<Category>, cpu: Cpu, waker: Cpu) {
-        let wake = machine.line_transfer(waker, cpu) * 2 + machine.costs.ipi_send;
-        machine.charge(waker, Category::NumaHintFault, wake);
-        let awake = machine.now(waker) + machine.costs.ipi_deliver + machine.costs.ipi_wake;
-        machine.wait_until(cpu, Category::Idle, awake);
     }
 
     /// A hint fault on a page that is about to leave `source` because of `by`'s: it shows the one to the other. Who faults, and what is

@@ -9,6 +9,7 @@ use crate::address_space::{Backing, MmId, Pte, VmFlags, Vma, Vpn};
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::jiffies::{HZ, TICK_NS, jiffies, jiffies_at};
+use crate::kernel::Kernel;
 use crate::numa::migrate::policy::Nodes;
 use crate::numa::migrate::promotion::stored_time;
 use crate::numa::placement::{TaskId, TaskNuma};
@@ -19,6 +20,68 @@ use std::ops::Range;
 /// CPU time of a pass is charged to the thread's period so many times over, so that scanning takes 3 % at most. What a
 /// thread has run is known as of the last tick, and passes begin with one: one that ends before the next is not charged.
 const SCAN_TIME_WEIGHT: u64 = 32;
+
+impl Kernel<'_> {
+    /// A tick interrupts what runs on `cpu`; if its thread is to scan, it does (`task_tick_numa`, `task_numa_work`).
+    pub fn numa_tick(&mut self) {
+        let settings = self.mm.settings.numa;
+        let Some(task) = self.mm.numa.running(self.cpu).filter(|_| settings.balancing || settings.tiering)
+        else {
+            return;
+        };
+        let now = self.machine.now(self.cpu);
+        let mm = self.mm.numa.mm_of(task);
+        let own = self.mm.numa.tasks.get(task);
+        let next_scan = self.mm.mms[mm].numa_scan.next_scan;
+        let runtime = self.mm.numa.runtime(task, self.cpu, now);
+        let Some(tick) = policy::tick(own.node_stamp, own.scan_period, runtime, jiffies_at(now), next_scan)
+        else {
+            return;
+        };
+        let start = tick
+            .restarts_period
+            .then(|| self.mm.numa.tasks.scan_periods(&settings, task, self.mm.mms[mm].rss()).start);
+        let own = self.mm.numa.tasks.get_mut(task);
+        own.node_stamp = tick.node_stamp;
+        own.scan_period = start.unwrap_or(own.scan_period);
+        if tick.queues_work {
+            self.task_numa_work(task, mm);
+        }
+    }
+
+    fn task_numa_work(&mut self, task: TaskId, mm: MmId) {
+        let (f, settings) = (self.mm.features().numa, self.mm.settings.numa);
+        if f.skips_single_node_cpusets && self.mm.numa.tasks.get(task).mems_allowed.is_some_and(Nodes::is_one)
+        {
+            self.mm.counters.add(Event::NumaSkipCpuset, 1);
+            return;
+        }
+        let began = self.machine.now(self.cpu);
+        let now = jiffies_at(began);
+        let mut scan = self.mm.mms[mm].numa_scan;
+        if self.mm.numa.tasks.get(task).scan_period == 0 {
+            let bounds = self.mm.numa.tasks.scan_periods(&settings, task, self.mm.mms[mm].rss());
+            let own = self.mm.numa.tasks.get_mut(task);
+            (own.scan_period_max, own.scan_period) = (bounds.max, bounds.start);
+        }
+        let own = self.mm.numa.tasks.get_mut(task);
+        let claimed = policy::claim(&mut scan, &settings, own.scan_period, now);
+        self.mm.mms[mm].numa_scan = scan;
+        if !claimed {
+            return;
+        }
+        own.node_stamp += 2 * TICK_NS;
+        let scanner =
+            Scanner { pid: own.pid, nr_threads: self.mm.mms[mm].threads as i32, started: now, forced: false };
+        self.mm.counters.add(Event::NumaScanPasses, 1);
+        let mut walk = Walk { kernel: self, task, mm };
+        pass(&f, &settings, &mut scan, scanner, &mut walk);
+        let next_scan = self.mm.mms[mm].numa_scan.next_scan;
+        self.mm.mms[mm].numa_scan = super::MmScan { next_scan, ..scan };
+        let ticks = nanoseconds(self.machine.now(self.cpu) - began) / TICK_NS;
+        self.mm.numa.tasks.get_mut(task).node_stamp += SCAN_TIME_WEIGHT * ticks * TICK_NS;
+    }
+}
 
 impl MemoryManager {
     /// A thread with this PID begins to run in `mm`, the first or a further one of it (`init_numa_balancing`). As with a fork,
@@ -90,86 +153,26 @@ impl MemoryManager {
             }
         }
     }
-
-    /// A tick interrupts what runs on `cpu`; if its thread is to scan, it does (`task_tick_numa`, `task_numa_work`).
-    pub fn numa_tick(&mut self, machine: &mut Machine<Category>, cpu: Cpu) {
-        let settings = self.settings.numa;
-        let Some(task) = self.numa.running(cpu).filter(|_| settings.balancing || settings.tiering) else {
-            return;
-        };
-        let now = machine.now(cpu);
-        let mm = self.numa.mm_of(task);
-        let own = self.numa.tasks.get(task);
-        let next_scan = self.mms[mm].numa_scan.next_scan;
-        let runtime = self.numa.runtime(task, cpu, now);
-        let Some(tick) = policy::tick(own.node_stamp, own.scan_period, runtime, jiffies_at(now), next_scan)
-        else {
-            return;
-        };
-        let start = tick
-            .restarts_period
-            .then(|| self.numa.tasks.scan_periods(&settings, task, self.mms[mm].rss()).start);
-        let own = self.numa.tasks.get_mut(task);
-        own.node_stamp = tick.node_stamp;
-        own.scan_period = start.unwrap_or(own.scan_period);
-        if tick.queues_work {
-            self.task_numa_work(machine, cpu, task, mm);
-        }
-    }
-
-    fn task_numa_work(&mut self, machine: &mut Machine<Category>, cpu: Cpu, task: TaskId, mm: MmId) {
-        let (f, settings) = (self.features().numa, self.settings.numa);
-        if f.skips_single_node_cpusets && self.numa.tasks.get(task).mems_allowed.is_some_and(Nodes::is_one) {
-            self.counters.add(Event::NumaSkipCpuset, 1);
-            return;
-        }
-        let began = machine.now(cpu);
-        let now = jiffies_at(began);
-        let mut scan = self.mms[mm].numa_scan;
-        if self.numa.tasks.get(task).scan_period == 0 {
-            let bounds = self.numa.tasks.scan_periods(&settings, task, self.mms[mm].rss());
-            let own = self.numa.tasks.get_mut(task);
-            (own.scan_period_max, own.scan_period) = (bounds.max, bounds.start);
-        }
-        let own = self.numa.tasks.get_mut(task);
-        let claimed = policy::claim(&mut scan, &settings, own.scan_period, now);
-        self.mms[mm].numa_scan = scan;
-        if !claimed {
-            return;
-        }
-        own.node_stamp += 2 * TICK_NS;
-        let scanner =
-            Scanner { pid: own.pid, nr_threads: self.mms[mm].threads as i32, started: now, forced: false };
-        self.counters.add(Event::NumaScanPasses, 1);
-        let mut walk = Walk { kernel: self, machine, cpu, task, mm };
-        pass(&f, &settings, &mut scan, scanner, &mut walk);
-        let next_scan = self.mms[mm].numa_scan.next_scan;
-        self.mms[mm].numa_scan = super::MmScan { next_scan, ..scan };
-        let ticks = nanoseconds(machine.now(cpu) - began) / TICK_NS;
-        self.numa.tasks.get_mut(task).node_stamp += SCAN_TIME_WEIGHT * ticks * TICK_NS;
-    }
 }
 
 /// A pass over an address space.
-struct Walk<'a> {
-    kernel: &'a mut MemoryManager,
-    machine: &'a mut Machine<Category>,
-    cpu: Cpu,
+struct Walk<'a, 'k> {
+    kernel: &'a mut Kernel<'k>,
     task: TaskId,
     mm: MmId,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     fn vma(&self, start: u64) -> &Vma {
-        let vma = self.kernel.mms[self.mm].vmas.find(start >> PAGE_SHIFT);
+        let vma = self.kernel.mm.mms[self.mm].vmas.find(start >> PAGE_SHIFT);
         vma.expect("the pass found it")
     }
 }
 
-impl Vmas for Walk<'_> {
+impl Vmas for Walk<'_, '_> {
     fn first_ending_after(&self, address: u64) -> Option<(Range<u64>, VmaTraits)> {
-        let vma = self.kernel.mms[self.mm].vmas.from(address >> PAGE_SHIFT).next()?;
-        let policy = self.kernel.get_vma_policy(self.cpu, vma);
+        let vma = self.kernel.mm.mms[self.mm].vmas.from(address >> PAGE_SHIFT).next()?;
+        let policy = self.kernel.mm.get_vma_policy(self.kernel.cpu, vma);
         let rights = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
         let is_file = matches!(vma.backing, Backing::File(..));
         let traits = VmaTraits {
@@ -181,61 +184,74 @@ impl Vmas for Walk<'_> {
     }
 
     fn record(&mut self, start: u64) -> &mut Option<NumabState> {
-        let vmas = &mut self.kernel.mms[self.mm].vmas;
+        let vmas = &mut self.kernel.mm.mms[self.mm].vmas;
         let vma = vmas.find_id(start >> PAGE_SHIFT).expect("the pass found it");
         vmas.numab_mut(vma)
     }
 
     fn can_allocate_record(&mut self) -> bool {
-        !self.kernel.failslab.fails(self.kernel.settings.failslab)
+        !self.kernel.mm.failslab.fails(self.kernel.mm.settings.failslab)
     }
 
     fn change_prot(&mut self, start: u64, range: Range<u64>) -> u64 {
         let vma = self.vma(start);
         let (is_private, of) = (vma.is_private(), vma.pages());
         let pages = range.start >> PAGE_SHIFT..range.end >> PAGE_SHIFT;
-        let alone = self.kernel.mms[self.mm].users() == 1;
-        let here = self.machine.node(self.cpu);
-        let now_ms = (nanoseconds(self.machine.now(self.cpu)) / 1_000_000) as u32;
+        let alone = self.kernel.mm.mms[self.mm].users() == 1;
+        let here = self.kernel.machine.node(self.kernel.cpu);
+        let now_ms = (nanoseconds(self.kernel.machine.now(self.kernel.cpu)) / 1_000_000) as u32;
         let (mut changed, mut entries, mut huge) = (0, 0, 0);
         let mut rest = pages;
-        while let Some((table, places)) = self.kernel.next_table(self.mm, &mut rest) {
-            let of_entry = self.kernel.page_tables[table].pages_of_entry();
-            for place in self.kernel.page_tables[table].places(places) {
+        while let Some((table, places)) = self.kernel.mm.next_table(self.mm, &mut rest) {
+            let of_entry = self.kernel.mm.page_tables[table].pages_of_entry();
+            for place in self.kernel.mm.page_tables[table].places(places) {
                 let number = table.entry(place);
-                let entry = self.kernel.page_tables[number];
+                let entry = self.kernel.mm.page_tables[number];
                 let Some(id) = entry.folio().filter(|_| !entry.has(Pte::PROT_NONE)) else { continue };
-                if !self.kernel.takes_hint(id, entry, of_entry > 1, is_private, alone.then_some(here)) {
+                if !self.kernel.mm.takes_hint(id, entry, of_entry > 1, is_private, alone.then_some(here)) {
                     continue;
                 }
-                if self.kernel.settings.numa.tiering && self.kernel.numa.is_slow(self.kernel.folio_node(id)) {
-                    self.kernel.numa.set_scanned(id, stored_time(now_ms));
+                if self.kernel.mm.settings.numa.tiering
+                    && self.kernel.mm.numa.is_slow(self.kernel.mm.folio_node(id))
+                {
+                    self.kernel.mm.numa.set_scanned(id, stored_time(now_ms));
                 }
-                self.kernel.page_tables[number].set(Pte::PROT_NONE);
+                self.kernel.mm.page_tables[number].set(Pte::PROT_NONE);
                 entries += 1;
                 changed += of_entry;
                 huge += u64::from(of_entry > 1);
             }
         }
-        self.kernel.counters.add(Event::NumaPteUpdates, changed);
-        self.kernel.counters.add(Event::NumaHugePteUpdates, huge);
-        self.kernel.numa.note_scanned(self.mm, &of, self.task, changed);
-        let costs = self.machine.costs.numa();
-        self.machine.charge(self.cpu, Category::NumaScan, costs.pte_protect * entries);
+        self.kernel.mm.counters.add(Event::NumaPteUpdates, changed);
+        self.kernel.mm.counters.add(Event::NumaHugePteUpdates, huge);
+        self.kernel.mm.numa.note_scanned(self.mm, &of, self.task, changed);
+        let costs = self.kernel.machine.costs.numa();
+        self.kernel.machine.charge(self.kernel.cpu, Category::NumaScan, costs.pte_protect * entries);
         if changed > 0 {
-            self.kernel.flush_tlb_range(self.machine, self.cpu, self.mm, changed);
+            self.kernel.flush_tlb_range(self.mm, changed);
         }
         changed
     }
 
     fn now(&self) -> u64 {
-        jiffies_at(self.machine.now(self.cpu))
+        jiffies_at(self.kernel.machine.now(self.kernel.cpu))
     }
 
     fn traced(&mut self, start: u64, reason: SkipReason) {
-        self.kernel.counters.add(reason.event(), 1);
+        self.kernel.mm.counters.add(reason.event(), 1);
         let of = self.vma(start).pages();
-        self.kernel.numa.note_skipped(self.mm, &of, reason);
+        self.kernel.mm.numa.note_skipped(self.mm, &of, reason);
+    }
+}
+
+impl Kernel<'_> {
+    /// Flushes changed entries from the translation caches of all CPUs that run threads of `mm`.
+    pub(crate) fn flush_tlb_range(&mut self, mm: MmId, pages: u64) {
+        let ceiling = self.mm.settings.tlb_single_page_flush_ceiling;
+        let flush = if pages > ceiling { Flush::All } else { Flush::Range { pages } };
+        let numa = &self.mm.numa;
+        let runs = |target: Cpu| numa.running(target).is_some_and(|task| numa.mm_of(task) == mm);
+        self.machine.flush_tlb_of(self.cpu, runs, flush, Category::TlbShootdown, Category::IpiHandler);
     }
 }
 
@@ -279,21 +295,6 @@ impl MemoryManager {
         let stays = private && if f.folio_test == FolioTest::References { referenced } else { shared };
         let dirty_file = is_file && flags.has(FolioFlags::DIRTY);
         !(stays || dirty_file || private && alone == Some(node))
-    }
-
-    /// Flushes changed entries from the translation caches of all CPUs that run threads of `mm`.
-    pub(crate) fn flush_tlb_range(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        pages: u64,
-    ) {
-        let ceiling = self.settings.tlb_single_page_flush_ceiling;
-        let flush = if pages > ceiling { Flush::All } else { Flush::Range { pages } };
-        let numa = &self.numa;
-        let runs = |target: Cpu| numa.running(target).is_some_and(|task| numa.mm_of(task) == mm);
-        machine.flush_tlb_of(cpu, runs, flush, Category::TlbShootdown, Category::IpiHandler);
     }
 }
 

@@ -14,15 +14,69 @@
 pub mod policy;
 
 use super::{Slot, SwapEntry};
-use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId};
 use crate::huge_memory::policy::window;
+use crate::kernel::Kernel;
 use crate::memcontrol::Memcg;
 use crate::memory::Fault;
 use crate::page_alloc::MemoryManager;
 use crate::vmscan::OutOfMemory;
-use machine::{Cpu, Machine};
+
+impl Kernel<'_> {
+    /// Reads the entry of a fault, and others with it.
+    pub(super) fn swapin_readahead(
+        &mut self,
+        fault: &Fault,
+        swap: SwapEntry,
+    ) -> Result<FolioId, OutOfMemory> {
+        let page_cluster = self.mm.settings.page_cluster;
+        let places = if self.mm.settings.vma_ra_enabled {
+            let table = window(fault.page, self.mm.geometry().pmd_order);
+            let vma =
+                self.mm.mms[fault.mm].vmas.find_mut(fault.page).expect("a page that is touched is mapped");
+            let within = vma.start.max(table.start)..vma.end.min(table.end);
+            vma.swap_ra.on_miss_of_page(fault.page, page_cluster, within)
+        } else {
+            self.mm.swap.ra.on_miss_of_entry(swap.into(), page_cluster)
+        };
+        if places.end - places.start > 1 {
+            for place in places {
+                let entry = match self.mm.settings.vma_ra_enabled {
+                    true => self.mm.pte(fault.mm, place).swap_entry(),
+                    false => Some(place as SwapEntry),
+                };
+                let Some(entry) = entry else { continue };
+                let Some(&Slot::Out { memcg, .. }) = self.mm.swap.slots.get(entry as usize) else { continue };
+                if let Ok(id) = self.read_entry((entry, memcg), fault.has_recency)
+                    && entry != swap
+                {
+                    self.mm.folios.flags[id].set(FolioFlags::READAHEAD);
+                    self.mm.counters.add(Event::SwapRa, 1);
+                }
+            }
+            self.lru_add_drain();
+        }
+        match self.mm.swap.slots[swap as usize] {
+            Slot::Cached(id) => Ok(id),
+            Slot::Out { memcg, .. } => self.read_entry((swap, memcg), fault.has_recency),
+            Slot::Free => unreachable!("entry {swap} of a page table is in use"),
+        }
+    }
+
+    /// Reads an entry that is out into a page of its group in the swap cache (`read_swap_cache_async`).
+    fn read_entry(
+        &mut self,
+        (entry, memcg): (SwapEntry, Memcg),
+        in_fault: bool,
+    ) -> Result<FolioId, OutOfMemory> {
+        let id = self.alloc_folio(memcg, FolioFlags::SWAPBACKED)?;
+        self.fill_from_swap(id, entry, in_fault);
+        self.mm.add_to_swap_cache(entry..entry + 1, id);
+        self.folio_add_lru(id, in_fault);
+        Ok(id)
+    }
+}
 
 impl MemoryManager {
     /// The next request to the swap device, if there is one: its folios, in the order of entries up or down, go into
@@ -56,61 +110,5 @@ impl MemoryManager {
         } else if ahead {
             self.swap.ra.on_hit_of_entry();
         }
-    }
-
-    /// Reads the entry of a fault, and others with it.
-    pub(super) fn swapin_readahead(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        fault: &Fault,
-        swap: SwapEntry,
-    ) -> Result<FolioId, OutOfMemory> {
-        let page_cluster = self.settings.page_cluster;
-        let places = if self.settings.vma_ra_enabled {
-            let table = window(fault.page, self.geometry().pmd_order);
-            let vma = self.mms[fault.mm].vmas.find_mut(fault.page).expect("a page that is touched is mapped");
-            let within = vma.start.max(table.start)..vma.end.min(table.end);
-            vma.swap_ra.on_miss_of_page(fault.page, page_cluster, within)
-        } else {
-            self.swap.ra.on_miss_of_entry(swap.into(), page_cluster)
-        };
-        if places.end - places.start > 1 {
-            for place in places {
-                let entry = match self.settings.vma_ra_enabled {
-                    true => self.pte(fault.mm, place).swap_entry(),
-                    false => Some(place as SwapEntry),
-                };
-                let Some(entry) = entry else { continue };
-                let Some(&Slot::Out { memcg, .. }) = self.swap.slots.get(entry as usize) else { continue };
-                if let Ok(id) = self.read_entry(machine, cpu, (entry, memcg), fault.has_recency)
-                    && entry != swap
-                {
-                    self.folios.flags[id].set(FolioFlags::READAHEAD);
-                    self.counters.add(Event::SwapRa, 1);
-                }
-            }
-            self.lru_add_drain(machine, cpu);
-        }
-        match self.swap.slots[swap as usize] {
-            Slot::Cached(id) => Ok(id),
-            Slot::Out { memcg, .. } => self.read_entry(machine, cpu, (swap, memcg), fault.has_recency),
-            Slot::Free => unreachable!("entry {swap} of a page table is in use"),
-        }
-    }
-
-    /// Reads an entry that is out into a page of its group in the swap cache (`read_swap_cache_async`).
-    fn read_entry(
-        &mut self,
-        machine: &mut Machine<Category>,
-        cpu: Cpu,
-        (entry, memcg): (SwapEntry, Memcg),
-        in_fault: bool,
-    ) -> Result<FolioId, OutOfMemory> {
-        let id = self.alloc_folio(machine, cpu, memcg, FolioFlags::SWAPBACKED)?;
-        self.fill_from_swap(machine, cpu, id, entry, in_fault);
-        self.add_to_swap_cache(entry..entry + 1, id);
-        self.folio_add_lru(machine, cpu, id, in_fault);
-        Ok(id)
     }
 }
