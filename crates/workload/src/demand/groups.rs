@@ -288,9 +288,12 @@ impl AccessGroup {
             return Err(SpecError::new("new_file", true, "false where no file is written"));
         }
         let goes_on = self.object == Object::Memory && self.pattern != Pattern::Once;
-        if goes_on && !SOME_NANOSECONDS.contain(self.compute_ns.value) {
-            let expected =
-                format!("1 and more where memory is accessed again and again ({})", SOME_NANOSECONDS.why);
+        let least = SOME_NANOSECONDS.least * f64::from(self.pages);
+        if goes_on && self.compute_ns.value < least {
+            let expected = format!(
+                "{least} and more where memory is accessed again and again, one for each page ({})",
+                SOME_NANOSECONDS.why
+            );
             return Err(SpecError::new("compute_ns", self.compute_ns.value, expected));
         }
         match self.pattern {
@@ -499,6 +502,12 @@ mod tests {
             AccessGroups { groups: vec![group] }.check().err().map(|error| error.key)
         };
         assert_eq!((endless("uniform"), endless("once")), (refused("compute_ns"), None));
+        let of_many = |pages: u32| {
+            let memory = memory.replace("value = 0,", "value = 100,");
+            let text = format!("{memory}\npages = {pages}\npattern = {{ kind = \"uniform\" }}");
+            AccessGroups { groups: vec![toml::from_str(&text).unwrap()] }.check().err().map(|error| error.key)
+        };
+        assert_eq!((of_many(100), of_many(101)), (None, refused("compute_ns")));
         assert_eq!(key("new_file = true\npattern = { kind = \"once\" }"), refused("new_file"));
         assert_eq!(key("new_file = true\nwrite = true\npattern = { kind = \"once\" }"), None);
         assert_eq!(key("pages = 600\npattern = { kind = \"uniform\" }"), refused("pages"));
