@@ -12,7 +12,6 @@ use super::ScanControl;
 use super::policy::{
     self, BalanceState, SWAP_CLUSTER_MAX, SWAP_CLUSTER_MAX_SKIPPED, inactive_is_low, proportional_rest,
 };
-use crate::account::Category;
 use crate::counters::Event;
 use crate::folio::{FolioFlags, FolioId, LruvecId};
 use crate::kernel::Kernel;
@@ -22,7 +21,7 @@ use crate::memory_map::ZoneType;
 use crate::page_alloc::MemoryManager;
 use crate::watermark::Mark;
 use crate::workingset::LruType;
-use machine::{Cpu, Machine, Node};
+use machine::Node;
 
 impl Kernel<'_> {
     /// Shrinks all lists of a lruvec by what this priority asks for, or until enough is reclaimed.
@@ -194,6 +193,36 @@ impl Kernel<'_> {
             self.shrink_active_list(lruvec, LruList::ActiveAnon, SWAP_CLUSTER_MAX, sc);
         }
     }
+
+    /// Decides for all groups below the target what may be deactivated, and whether files alone will do.
+    pub(super) fn prepare_scan_control(&mut self, node: Node, sc: &mut ScanControl) {
+        if self.mm.features().reclaim.reads_late_stats {
+            self.mm.flush_stats_if_late(self.machine.now(self.cpu));
+        } else {
+            self.mm.flush_stats_if_needed(self.machine.now(self.cpu), self.machine.topology.cpus());
+        }
+        let id = self.mm.lruvec_of(sc.target, node);
+        let lruvec = &self.mm.lruvecs[id];
+        sc.cost = lruvec.cost;
+        let exact = self.mm.memcgs.len() == 1;
+        let activated = if exact { lruvec.stat.activate } else { lruvec.flushed.activate };
+        for lru_type in LruType::ALL {
+            let refaulting = activated[lru_type as usize] != lruvec.refaults[lru_type as usize];
+            sc.may_deactivate[lru_type as usize] =
+                sc.force_deactivate || refaulting || self.mm.is_inactive_low(id, lru_type);
+        }
+        let [inactive_anon, _, inactive_file, active_file, _] = self.mm.lru_sizes(id);
+        let file_may_be_deactivated = sc.may_deactivate[LruType::File as usize];
+        sc.cache_trim_mode =
+            inactive_file >> sc.priority > 0 && !file_may_be_deactivated && !sc.no_cache_trim_mode;
+        if !sc.is_for_cgroup() {
+            let free: u64 = self.mm.zones_of(node).map(|zone| zone.free_pages().max(0) as u64).sum();
+            let high: u64 = self.mm.zones_of(node).map(|zone| zone.wmark(Mark::High)).sum();
+            sc.file_is_tiny = inactive_file + active_file + free <= high
+                && !sc.may_deactivate[LruType::Anon as usize]
+                && inactive_anon >> sc.priority > 0;
+        }
+    }
 }
 
 impl MemoryManager {
@@ -207,42 +236,6 @@ impl MemoryManager {
         let sizes = self.lru_sizes(lruvec);
         let size = |active| sizes[LruList::of(lru_type, active) as usize];
         inactive_is_low(self.page_size(), size(false), size(true))
-    }
-
-    /// Decides for all groups below the target what may be deactivated, and whether files alone will do.
-    pub(super) fn prepare_scan_control(
-        &mut self,
-        machine: &Machine<Category>,
-        cpu: Cpu,
-        node: Node,
-        sc: &mut ScanControl,
-    ) {
-        if self.features().reclaim.reads_late_stats {
-            self.flush_stats_if_late(machine.now(cpu));
-        } else {
-            self.flush_stats_if_needed(machine.now(cpu), machine.topology.cpus());
-        }
-        let id = self.lruvec_of(sc.target, node);
-        let lruvec = &self.lruvecs[id];
-        sc.cost = lruvec.cost;
-        let exact = self.memcgs.len() == 1;
-        let activated = if exact { lruvec.stat.activate } else { lruvec.flushed.activate };
-        for lru_type in LruType::ALL {
-            let refaulting = activated[lru_type as usize] != lruvec.refaults[lru_type as usize];
-            sc.may_deactivate[lru_type as usize] =
-                sc.force_deactivate || refaulting || self.is_inactive_low(id, lru_type);
-        }
-        let [inactive_anon, _, inactive_file, active_file, _] = self.lru_sizes(id);
-        let file_may_be_deactivated = sc.may_deactivate[LruType::File as usize];
-        sc.cache_trim_mode =
-            inactive_file >> sc.priority > 0 && !file_may_be_deactivated && !sc.no_cache_trim_mode;
-        if !sc.is_for_cgroup() {
-            let free: u64 = self.zones_of(node).map(|zone| zone.free_pages().max(0) as u64).sum();
-            let high: u64 = self.zones_of(node).map(|zone| zone.wmark(Mark::High)).sum();
-            sc.file_is_tiny = inactive_file + active_file + free <= high
-                && !sc.may_deactivate[LruType::Anon as usize]
-                && inactive_anon >> sc.priority > 0;
-        }
     }
 
     /// The part of a group's memory that memory.low or memory.min protects from reclaim for `sc`.

@@ -260,7 +260,7 @@ impl Kernel<'_> {
             (sc.file_taken, sc.unqueued_dirty) = (0, 0);
             let reclaimed = sc.nr_reclaimed;
             if self.mm.generations().is_none() {
-                self.mm.prepare_scan_control(self.machine, self.cpu, node, sc);
+                self.prepare_scan_control(node, sc);
             }
             self.shrink_node_memcgs(node, sc);
             if sc.nr_reclaimed == reclaimed && sc.cache_trim_mode {

@@ -66,14 +66,14 @@ impl Kernel<'_> {
         self.mm.make_accessible(entry, id);
         let source = self.mm.folio_node(id);
         let Some(Touched { task, may_execute, policy, last, pages, flags }) =
-            self.mm.note_hint_fault(self.machine, self.cpu, mm, page, entry, source)
+            self.note_hint_fault(mm, page, entry, source)
         else {
             return;
         };
         let (f, settings) = (self.mm.features().numa, self.mm.settings.numa);
         let timed = self.mm.is_timed(source);
         let here = self.machine.node(self.cpu);
-        let target = self.mm.misplaced(self.machine, self.cpu, task, id, source, policy);
+        let target = self.misplaced(task, id, source, policy);
         let moved = target.map(|target| {
             let folio = self.mm.folios.flags[id];
             let is_file = !folio.has(FolioFlags::SWAPBACKED);
@@ -94,7 +94,7 @@ impl Kernel<'_> {
             }
         }
         let migrates = moved == Some(true);
-        if let Some((unmapped, until)) = self.mm.seen_in_progress(self.machine, self.cpu, looked, migrates) {
+        if let Some((unmapped, until)) = self.seen_in_progress(looked, migrates) {
             self.mm.numa.note_in_progress(InProgress {
                 entry,
                 unmapped,
@@ -109,13 +109,7 @@ impl Kernel<'_> {
         self.machine.charge(self.cpu, Category::NumaHintFault, half);
         let flags =
             flags.with(FaultFlags::MIGRATED, migrates).with(FaultFlags::MIGRATE_FAIL, moved == Some(false));
-        self.mm.count_hint_fault(
-            self.machine,
-            self.cpu,
-            task,
-            mm,
-            CountedFault { last, node, cpu_node: here, pages, flags },
-        );
+        self.count_hint_fault(task, mm, CountedFault { last, node, cpu_node: here, pages, flags });
     }
 
     /// Moves a folio to memory of another node, if there is enough; whether it did (`migrate_misplaced_folio`). One of which some
@@ -187,7 +181,7 @@ impl Kernel<'_> {
         fault.lock.hold(self.machine, self.cpu, hold, [Category::NumaHintFault; 2]);
         let (migrates, unmapped, source, by) = (fault.migrates, fault.unmapped, fault.source, fault.by);
         if is_unchanged {
-            let counted = self.mm.fault_as_well(self.machine, self.cpu, mm, page, source, by);
+            let counted = self.fault_as_well(mm, page, source, by);
             self.machine.charge(self.cpu, Category::NumaHintFault, hint_fault.fraction(1, 4));
             let tried = counted.is_some_and(|(_, fault)| fault.flags.has(FaultFlags::MIGRATE_FAIL));
             let relocks = tried && !self.mm.features().numa.isolates_under_lock;
@@ -198,7 +192,7 @@ impl Kernel<'_> {
             if is_restored {
                 fault.restored = fault.restored.min(looked);
                 if let Some((task, counted)) = counted {
-                    self.mm.count_hint_fault(self.machine, self.cpu, task, mm, counted);
+                    self.count_hint_fault(task, mm, counted);
                 }
             }
         } else if migrates && locked >= unmapped {
@@ -214,48 +208,38 @@ impl Kernel<'_> {
         let awake = self.machine.now(waker) + self.machine.costs.ipi_deliver + self.machine.costs.ipi_wake;
         self.machine.wait_until(self.cpu, Category::Idle, awake);
     }
-}
 
-impl MemoryManager {
     /// What a hint fault on a folio of `source` is about. It shows the VMA who touches it, and counts, unless it is one that the
     /// kernel does not look at.
-    fn note_hint_fault(
-        &mut self,
-        machine: &Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        page: Vpn,
-        entry: PteNumber,
-        source: Node,
-    ) -> Option<Touched> {
-        let id = self.page_tables[entry].folio()?;
-        let task = self.numa.running(cpu)?;
-        let f = self.features().numa;
-        let pages = self.folios.flags[id].nr_pages();
-        let is_huge = self.page_tables[entry.table()].is_huge();
+    fn note_hint_fault(&mut self, mm: MmId, page: Vpn, entry: PteNumber, source: Node) -> Option<Touched> {
+        let id = self.mm.page_tables[entry].folio()?;
+        let task = self.mm.numa.running(self.cpu)?;
+        let f = self.mm.features().numa;
+        let pages = self.mm.folios.flags[id].nr_pages();
+        let is_huge = self.mm.page_tables[entry.table()].is_huge();
         if pages > 1 && !is_huge && !f.large_folios {
             return None;
         }
-        let pid = self.numa.tasks.get(task).pid;
-        let vmas = &mut self.mms[mm].vmas;
+        let pid = self.mm.numa.tasks.get(task).pid;
+        let vmas = &mut self.mm.mms[mm].vmas;
         let number = vmas.find_id(page).expect("a page that is touched is mapped");
         note_access(&f, vmas.numab_mut(number), pid);
-        let vma = &self.mms[mm].vmas[number];
-        let may_write = vma.flags.has(VmFlags::WRITE) && self.page_tables[entry].has(Pte::WRITE);
-        let shares = self.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
+        let vma = &self.mm.mms[mm].vmas[number];
+        let may_write = vma.flags.has(VmFlags::WRITE) && self.mm.page_tables[entry].has(Pte::WRITE);
+        let shares = self.mm.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
         let may_execute = vma.flags.has(VmFlags::EXEC);
-        let order = if f.folios_take_turns { self.folios.flags[id].order() } else { 0 };
+        let order = if f.folios_take_turns { self.mm.folios.flags[id].order() } else { 0 };
         // Of a huge entry the first page is asked for, of others the very page.
-        let asked = if is_huge { window(page, self.geometry().pmd_order).start } else { page };
-        let policy = self.get_vma_policy(cpu, vma);
+        let asked = if is_huge { window(page, self.mm.geometry().pmd_order).start } else { page };
+        let policy = self.mm.get_vma_policy(self.cpu, vma);
         let policy = policy.map(|policy| (policy, interleave_index(vma, asked, order)));
         let of = vma.pages();
-        let local = machine.node(cpu) == source;
-        self.counters.add(Event::NumaHintFaults, 1);
-        self.counters.add(Event::NumaHintFaultsLocal, u64::from(local));
-        self.numa.note_fault(mm, &of, task, local);
-        let timed = self.is_timed(source);
-        let last = if timed { Cpupid::UNSET } else { self.numa.last(id) };
+        let local = self.machine.node(self.cpu) == source;
+        self.mm.counters.add(Event::NumaHintFaults, 1);
+        self.mm.counters.add(Event::NumaHintFaultsLocal, u64::from(local));
+        self.mm.numa.note_fault(mm, &of, task, local);
+        let timed = self.mm.is_timed(source);
+        let last = if timed { Cpupid::UNSET } else { self.mm.numa.last(id) };
         let flags = FaultFlags::default()
             .with(FaultFlags::NO_GROUP, !may_write)
             .with(FaultFlags::SHARED, shares)
@@ -263,6 +247,120 @@ impl MemoryManager {
         Some(Touched { task, may_execute, policy, last, pages, flags })
     }
 
+    /// Where a folio that `task` touches in a VMA with `policy`, whose turn it is given, is to go (`mpol_misplaced`).
+    fn misplaced(
+        &mut self,
+        task: TaskId,
+        id: FolioId,
+        source: Node,
+        policy: Option<(Mempolicy, u64)>,
+    ) -> Option<Node> {
+        let here = self.machine.node(self.cpu);
+        if policy.is_none() && source == here {
+            // Under the default policy nothing more is asked.
+            return None;
+        }
+        let (policy, turn) = policy.unwrap_or((Mempolicy::default_on(here), 0));
+        let distances = &self.machine.topology.node_distances;
+        let mut asked = false;
+        let target = policy::misplaced(&policy, here, source, turn, distances, |_| {
+            asked = true;
+            true
+        });
+        if asked && !self.may_migrate(task, id, source, here) {
+            return None;
+        }
+        target
+    }
+
+    fn may_migrate(&mut self, task: TaskId, id: FolioId, source: Node, destination: Node) -> bool {
+        if self.mm.zones_of(destination).next().is_none() {
+            return false;
+        }
+        if self.mm.is_timed(source) {
+            return self.mm.may_promote(self.machine.now(self.cpu), id, destination);
+        }
+        let last = self.mm.numa.exchange_last(id, self.mm.cpupid_of(task, self.cpu));
+        self.mm.passes_filter(self.machine, task, last, source, destination)
+    }
+
+    /// When the page of a hint fault that `cpu` has just taken is unmapped, and when all is done, if others may see that it is
+    /// under way. A page that moves is isolated before it is unmapped.
+    fn seen_in_progress(&self, looked: Time, migrates: bool) -> Option<(Time, Time)> {
+        let now = self.machine.now(self.cpu);
+        if !self.machine.takes_turns() {
+            let isolated = self.machine.costs.numa().page_migrate.fraction(u64::from(migrates), 2);
+            return Some((looked + isolated, now));
+        }
+        // Others have their turns only if this one is lost, and all of them before it goes on.
+        let turns = self.machine.turn_lost(self.cpu, looked, now).filter(|_| migrates)?;
+        let unmapped = looked + (now - looked).fraction(1, 2);
+        let lost_before = self.machine.turn_lost(self.cpu, looked, unmapped).is_some();
+        Some((if lost_before { unmapped + turns } else { unmapped }, now + turns))
+    }
+
+    fn count_hint_fault(&mut self, task: TaskId, mm: MmId, fault: CountedFault) {
+        let (f, settings) = (self.mm.features().numa, self.mm.settings.numa);
+        if !settings.balancing && !settings.tiering {
+            return;
+        }
+        if self.mm.numa.is_slow(fault.node)
+            && (settings.tiering || !fault.last.is_valid(self.machine.topology.cpus()))
+        {
+            return;
+        }
+        let now = self.machine.now(self.cpu);
+        let clock = TaskClock {
+            now: jiffies_at(now),
+            now_ns: nanoseconds(now),
+            runtime_ns: self.mm.numa.runtime(task, self.cpu, now),
+            load_sum: LOAD_AVG_MAX,
+        };
+        let other = Some(fault.last.cpu())
+            .filter(|_| fault.last.is_valid(self.machine.topology.cpus()))
+            .and_then(|cpu| self.mm.numa.running(cpu))
+            .map(|other| (other, self.mm.numa.mm_of(other) == mm));
+        let space = &mut self.mm.mms[mm];
+        let rss = space.rss();
+        let outcome =
+            self.mm.numa.tasks.fault(&f, &settings, task, clock, &fault, other, &mut space.numa_scan, || rss);
+        if outcome.wants_to_move {
+            self.mm.numa.note_wants_to_move(task);
+        }
+    }
+
+    /// A hint fault on a page that is about to leave `source` because of `by`'s: it shows the one to the other. Who faults, and what is
+    /// to be counted, unless it is one that the kernel does not look at: if it asks for the page to move that fails, as the page is
+    /// off its list.
+    fn fault_as_well(
+        &mut self,
+        mm: MmId,
+        page: Vpn,
+        source: Node,
+        by: Cpupid,
+    ) -> Option<(TaskId, CountedFault)> {
+        let entry = self.mm.entry(mm, page)?;
+        let id = self.mm.page_tables[entry].folio()?;
+        // The folio is told of both before it moves, and in new memory it remembers the one or nobody, as it did already.
+        let after = self.mm.numa.last(id);
+        let timed = self.mm.is_timed(source);
+        if !timed {
+            self.mm.numa.set_last(id, by);
+        }
+        let touched = self.note_hint_fault(mm, page, entry, source);
+        let asks = touched
+            .as_ref()
+            .is_some_and(|touched| self.misplaced(touched.task, id, source, touched.policy).is_some());
+        if timed || !self.mm.features().numa.migration_keeps_cpupid {
+            self.mm.numa.set_last(id, after);
+        }
+        let Touched { task, last, pages, flags, .. } = touched?;
+        let flags = flags.with(FaultFlags::MIGRATE_FAIL, asks);
+        Some((task, CountedFault { last, node: source, cpu_node: self.machine.node(self.cpu), pages, flags }))
+    }
+}
+
+impl MemoryManager {
     /// Whether folios of `source` are noted when they were scanned, and not who touched them last.
     fn is_timed(&self, source: Node) -> bool {
         self.settings.numa.tiering && self.numa.is_slow(source)
@@ -283,53 +381,6 @@ impl MemoryManager {
                 self.page_tables[number].set(Pte::YOUNG);
             }
         }
-    }
-
-    /// Where a folio that `task` touches in a VMA with `policy`, whose turn it is given, is to go (`mpol_misplaced`).
-    fn misplaced(
-        &mut self,
-        machine: &Machine<Category>,
-        cpu: Cpu,
-        task: TaskId,
-        id: FolioId,
-        source: Node,
-        policy: Option<(Mempolicy, u64)>,
-    ) -> Option<Node> {
-        let here = machine.node(cpu);
-        if policy.is_none() && source == here {
-            // Under the default policy nothing more is asked.
-            return None;
-        }
-        let (policy, turn) = policy.unwrap_or((Mempolicy::default_on(here), 0));
-        let distances = &machine.topology.node_distances;
-        let mut asked = false;
-        let target = policy::misplaced(&policy, here, source, turn, distances, |_| {
-            asked = true;
-            true
-        });
-        if asked && !self.may_migrate(machine, cpu, task, id, source, here) {
-            return None;
-        }
-        target
-    }
-
-    fn may_migrate(
-        &mut self,
-        machine: &Machine<Category>,
-        cpu: Cpu,
-        task: TaskId,
-        id: FolioId,
-        source: Node,
-        destination: Node,
-    ) -> bool {
-        if self.zones_of(destination).next().is_none() {
-            return false;
-        }
-        if self.is_timed(source) {
-            return self.may_promote(machine.now(cpu), id, destination);
-        }
-        let last = self.numa.exchange_last(id, self.cpupid_of(task, cpu));
-        self.passes_filter(machine, task, last, source, destination)
     }
 
     /// Whether a folio that `last` touched before follows `task` (`should_numa_migrate_memory`).
@@ -379,96 +430,6 @@ impl MemoryManager {
         let candidates = node.candidates - before;
         self.counters.add(Event::PgpromoteCandidate, candidates);
         may
-    }
-
-    /// When the page of a hint fault that `cpu` has just taken is unmapped, and when all is done, if others may see that it is
-    /// under way. A page that moves is isolated before it is unmapped.
-    fn seen_in_progress(
-        &self,
-        machine: &Machine<Category>,
-        cpu: Cpu,
-        looked: Time,
-        migrates: bool,
-    ) -> Option<(Time, Time)> {
-        let now = machine.now(cpu);
-        if !machine.takes_turns() {
-            let isolated = machine.costs.numa().page_migrate.fraction(u64::from(migrates), 2);
-            return Some((looked + isolated, now));
-        }
-        // Others have their turns only if this one is lost, and all of them before it goes on.
-        let turns = machine.turn_lost(cpu, looked, now).filter(|_| migrates)?;
-        let unmapped = looked + (now - looked).fraction(1, 2);
-        let lost_before = machine.turn_lost(cpu, looked, unmapped).is_some();
-        Some((if lost_before { unmapped + turns } else { unmapped }, now + turns))
-    }
-
-    fn count_hint_fault(
-        &mut self,
-        machine: &Machine<Category>,
-        cpu: Cpu,
-        task: TaskId,
-        mm: MmId,
-        fault: CountedFault,
-    ) {
-        let (f, settings) = (self.features().numa, self.settings.numa);
-        if !settings.balancing && !settings.tiering {
-            return;
-        }
-        if self.numa.is_slow(fault.node)
-            && (settings.tiering || !fault.last.is_valid(machine.topology.cpus()))
-        {
-            return;
-        }
-        let now = machine.now(cpu);
-        let clock = TaskClock {
-            now: jiffies_at(now),
-            now_ns: nanoseconds(now),
-            runtime_ns: self.numa.runtime(task, cpu, now),
-            load_sum: LOAD_AVG_MAX,
-        };
-        let other = Some(fault.last.cpu())
-            .filter(|_| fault.last.is_valid(machine.topology.cpus()))
-            .and_then(|cpu| self.numa.running(cpu))
-            .map(|other| (other, self.numa.mm_of(other) == mm));
-        let space = &mut self.mms[mm];
-        let rss = space.rss();
-        let outcome =
-            self.numa.tasks.fault(&f, &settings, task, clock, &fault, other, &mut space.numa_scan, || rss);
-        if outcome.wants_to_move {
-            self.numa.note_wants_to_move(task);
-        }
-    }
-
-    /// A hint fault on a page that is about to leave `source` because of `by`'s: it shows the one to the other. Who faults, and what is
-    /// to be counted, unless it is one that the kernel does not look at: if it asks for the page to move that fails, as the page is
-    /// off its list.
-    fn fault_as_well(
-        &mut self,
-        machine: &Machine<Category>,
-        cpu: Cpu,
-        mm: MmId,
-        page: Vpn,
-        source: Node,
-        by: Cpupid,
-    ) -> Option<(TaskId, CountedFault)> {
-        let entry = self.entry(mm, page)?;
-        let id = self.page_tables[entry].folio()?;
-        // The folio is told of both before it moves, and in new memory it remembers the one or nobody, as it did already.
-        let after = self.numa.last(id);
-        let timed = self.is_timed(source);
-        if !timed {
-            self.numa.set_last(id, by);
-        }
-        let touched = self.note_hint_fault(machine, cpu, mm, page, entry, source);
-        let asks = touched.as_ref().is_some_and(|touched| {
-            self.misplaced(machine, cpu, touched.task, id, source, touched.policy).is_some()
-        });
-        if timed || !self.features().numa.migration_keeps_cpupid {
-            self.numa.set_last(id, after);
-        }
-        let Touched { task, last, pages, flags, .. } = touched?;
-        let flags = flags.with(FaultFlags::MIGRATE_FAIL, asks);
-        Some((task, CountedFault { last, node: source, cpu_node: machine.node(cpu), pages, flags }))
     }
 
     /// What NUMA balancing knows.
