@@ -153,8 +153,14 @@ impl<C: Category> Machine<C> {
     /// top.
     #[inline]
     pub fn charge(&mut self, cpu: Cpu, category: C, duration: Time) {
-        let duration = if self.takes_turns() { duration.scale(self.turns[cpu.index()]) } else { duration };
+        let duration = self.in_turns(cpu, duration);
         self.clocks[cpu.index()].charge(self.accounts.of(cpu), category, duration);
+    }
+
+    /// How long `duration` takes on `cpu` where CPUs take turns.
+    #[inline]
+    pub(crate) fn in_turns(&self, cpu: Cpu, duration: Time) -> Time {
+        if self.takes_turns() { duration.scale(self.turns[cpu.index()]) } else { duration }
     }
 
     /// Lets `cpu` spend the time until `until` on `category`, except for what interrupts take of it; earlier times

@@ -16,8 +16,8 @@
 //!   cpu 3, afterwards              arrives ┌ holds ┐
 //! ```
 //!
-//! A section that is there stands: who arrives before it and would not be done by then waits for its end. Two never
-//! overlap. What ended before the time of the CPU that is furthest behind ([`Machine::earliest`]) is forgotten.
+//! A section that is there stands: who arrives before it and would not be done by then waits for its end. Two
+//! overlap only if an interrupt makes one longer than it was to be. What ended before the time of the CPU that is furthest behind ([`Machine::earliest`]) is forgotten.
 //!
 //! As in a queued spinlock (`kernel/locking/qspinlock.c`), a waiter spins on a line of its own: a hand-over costs the
 //! transfer of that line and of the lock word. An uncontended lock costs the transfer of the lock word from its last
@@ -77,7 +77,7 @@ impl SpinLock {
     /// Whether somebody holds it at `now`: what a trylock finds.
     #[inline]
     pub fn is_held(&self, now: Time) -> bool {
-        self.run_at(now).is_some_and(|run| run.until > now)
+        self.held_at(now).is_some()
     }
 
     /// Whom a CPU that comes at `now` gets it from.
@@ -97,6 +97,11 @@ impl SpinLock {
         self.runs[..self.begun(now)].last().copied()
     }
 
+    #[inline]
+    fn held_at(&self, now: Time) -> Option<Run> {
+        self.run_at(now).filter(|run| run.until > now)
+    }
+
     /// Forgets what ended by `time`: nobody comes before.
     fn forget(&mut self, time: Time) {
         let ended = self.runs.iter().take_while(|run| run.until <= time).count();
@@ -105,11 +110,11 @@ impl SpinLock {
         }
     }
 
-    /// Waits for the lock; the time goes to `waiting`. Returns the wait.
+    /// Waits for the lock; the time goes to `waiting`. Returns the wait so far, to which [`SpinLock::hold`] may add.
     pub fn acquire<C: Category>(&mut self, machine: &mut Machine<C>, cpu: Cpu, waiting: C) -> Time {
         let now = machine.now(cpu);
         self.forget(machine.earliest().map_or(now, |earliest| earliest.min(now)));
-        let held = self.run_at(now).filter(|run| run.until > now);
+        let held = self.held_at(now);
         let owner = self.owner_before(now);
         let mut granted = Granted { from: now, wait: Time::ZERO, contended: false };
         match held {
@@ -157,7 +162,7 @@ impl SpinLock {
         let at_once = Granted { from: now, wait: Time::ZERO, contended: false };
         let mut granted = self.granted.take().unwrap_or(at_once);
         while let Some(&next) = self.runs.get(self.begun(granted.from))
-            && next.from < machine.now(cpu) + hold
+            && next.from < machine.now(cpu) + machine.in_turns(cpu, hold)
         {
             self.wait_for(machine, cpu, next, waiting, &mut granted);
         }
