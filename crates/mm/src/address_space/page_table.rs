@@ -182,7 +182,7 @@ pub(crate) struct PageTable {
     sibling: TableId,
     /// Was used since this was last cleared: the accessed bit of the entry above (a PMD).
     pub(crate) young: bool,
-    /// Who cleared the huge page that is there last; [`PageTables`] knows until when.
+    /// Who cleared the huge page that is there; [`PageTables`] knows until when.
     cleared_by: Option<Cpu>,
     /// Counts changes of entries, so that what was added up of them is known to be still right.
     version: u32,
@@ -290,7 +290,7 @@ pub(crate) struct PageTables {
     shift: u8,
     tables: Vec<PageTable>,
     free: Vec<TableId>,
-    /// By CPU, which huge page it cleared last, and until when: others find nothing there before.
+    /// Huge pages that were cleared, and until when others find nothing there, as long as somebody may still come before.
     cleared: Vec<(TableId, Time)>,
 }
 
@@ -333,20 +333,18 @@ impl PageTables {
         PageTables { shift: geometry.pmd_order, tables: Vec::new(), free: Vec::new(), cleared: Vec::new() }
     }
 
-    /// Notes that the huge page of `table` was cleared by `cpu`, and is there for others from `until` on.
-    pub(crate) fn note_cleared(&mut self, table: TableId, cpu: Cpu, until: Time) {
-        if self.cleared.len() <= cpu.index() {
-            self.cleared.resize(cpu.index() + 1, (TableId(0), Time::ZERO));
-        }
-        self.cleared[cpu.index()] = (table, until);
+    /// Notes that `cpu` cleared the huge page of `table`, which others find from `until` on. Nobody comes before `began` any more.
+    pub(crate) fn note_cleared(&mut self, table: TableId, cpu: Cpu, began: Time, until: Time) {
+        self.cleared.retain(|&(other, until)| other != table && until > began);
+        self.cleared.push((table, until));
         self.tables[table.0 as usize].cleared_by = Some(cpu);
     }
 
     /// Who clears the huge page of `table` at `now`, and until when, if it is another CPU than `cpu`.
     pub(crate) fn cleared_by_another(&self, table: TableId, cpu: Cpu, now: Time) -> Option<(Cpu, Time)> {
         let by = self[table].cleared_by.filter(|&by| by != cpu)?;
-        let (page, until) = self.cleared[by.index()];
-        (page == table && now < until).then_some((by, until))
+        let &(_, until) = self.cleared.iter().find(|&&(other, until)| other == table && now < until)?;
+        Some((by, until))
     }
 
     /// An entry as a folio keeps it, in 32 bits.

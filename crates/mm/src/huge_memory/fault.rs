@@ -75,7 +75,7 @@ impl Kernel<'_> {
             self.mm.mthp_stats.add(order, MthpStat::NrAnon, 1);
             self.mm.watch_for_underuse(id);
             let until = visible_from(self.machine, self.cpu, began);
-            self.mm.page_tables.note_cleared(table, self.cpu, until);
+            self.mm.page_tables.note_cleared(table, self.cpu, began, until);
         }
         Some(Touch::Minor)
     }
@@ -117,7 +117,7 @@ impl Kernel<'_> {
             self.free_folio(id);
         }
         // Whoever is through first has mapped a page, and all see that one.
-        self.mm.page_tables.note_cleared(table, by, until.min(self.machine.now(self.cpu)));
+        self.mm.page_tables.note_cleared(table, by, now, until.min(self.machine.now(self.cpu)));
         true
     }
 
