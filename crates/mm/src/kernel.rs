@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Whatever costs time is written on [`Kernel`], in the order in which the kernel does it; what merely knows or notes
-//! something is written on [`MemoryManager`]. So no function hands a machine and a CPU on to the next.
+//! something is written on [`MemoryManager`]. So functions do not hand a machine and a CPU on to the
+//! next, but for a few that only read them to choose a zone.
 
 use crate::account::Category;
 use crate::counters::Counters;

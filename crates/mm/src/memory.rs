@@ -507,7 +507,7 @@ impl MemoryManager {
         flags.is_some_and(|flags| flags.has(FolioFlags::SWAPBACKED) && flags.order() == 0)
     }
 
-    /// The same but for the allocator: the block that is to be freed, and its order.
+    /// What [`Kernel::release_folio`] does, but for the allocator: the block that is to be freed, and its order.
     #[inline]
     fn detach_folio(&mut self, id: FolioId) -> Option<(Pfn, u8)> {
         let written = self.folios.flags[id].has(FolioFlags::WRITEBACK);

@@ -216,7 +216,7 @@ impl Kernel<'_> {
         (&mut lruvecs[id], on)
     }
 
-    /// Serves one request. May take locks, so `cpu` must be the one furthest behind. `None`: nothing left that
+    /// Serves one request. May take locks, so its CPU must be the one furthest behind. `None`: nothing left that
     /// the request may use.
     pub fn alloc(&mut self, request: &Request) -> Option<Pfn> {
         self.alloc_pages(request).map(|(pfn, _)| pfn)
@@ -402,7 +402,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Frees one block. May take a zone's lock, so `cpu` must be the one furthest behind.
+    /// Frees one block. May take a zone's lock, so its CPU must be the one furthest behind.
     pub fn free(&mut self, pfn: Pfn, order: u8) {
         let z = self.mm.zone_of(pfn);
         self.mm.counters.add(Event::Pgfree, 1 << order);
@@ -442,7 +442,7 @@ impl Kernel<'_> {
         zone.free_contig(&mut on, pfn, order);
     }
 
-    /// Empties every CPU's pagesets on behalf of `cpu` (`drain_all_pages`).
+    /// Empties every CPU's pagesets on behalf of the CPU (`drain_all_pages`).
     pub fn drain_all_pages(&mut self) {
         let owners = self.machine.topology.all_cpus();
         let (zones, _, mut on) = self.split();
@@ -451,7 +451,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Runs `cpu`'s vmstat worker once; whether it wants to run again.
+    /// Runs the CPU's vmstat worker once; whether it wants to run again.
     pub fn vmstat_update(&mut self) -> bool {
         self.mm.counters.add(Event::VmstatUpdate, 1);
         let (zones, _, mut on) = self.split();

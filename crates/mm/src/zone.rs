@@ -265,7 +265,7 @@ impl Zone {
         self.remote_holds[cpu.index()] > now
     }
 
-    /// Takes one block through `cpu`'s pageset, refilling it from the zone if its list is empty.
+    /// Takes one block through `on.cpu`'s pageset, refilling it from the zone if its list is empty.
     pub fn alloc_through_pageset(&mut self, on: &mut OnCpu, wanted: Wanted) -> Option<Pfn> {
         let f = on.features;
         let Wanted { order, migrate_type, .. } = wanted;
@@ -281,7 +281,7 @@ impl Zone {
         pageset.take(f, index, order)
     }
 
-    /// Moves up to `blocks` blocks to the tail of `cpu`'s list under one hold of the lock (`rmqueue_bulk`).
+    /// Moves up to `blocks` blocks to the tail of `on.cpu`'s list under one hold of the lock (`rmqueue_bulk`).
     #[inline(never)]
     fn refill(&mut self, on: &mut OnCpu, wanted: Wanted, blocks: usize) -> usize {
         let f = on.features;
@@ -391,7 +391,7 @@ impl Zone {
         true
     }
 
-    /// Frees a block through `cpu`'s pageset, or straight to the free lists if it cannot go there
+    /// Frees a block through `on.cpu`'s pageset, or straight to the free lists if it cannot go there
     /// (`__free_frozen_pages`).
     pub fn free(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
         if is_order_allowed(order, self.buddy.geometry().pageblock_order)
@@ -454,7 +454,7 @@ impl Zone {
         on.counters.add(Event::ZoneDirectFreePages, 1 << order);
     }
 
-    /// Frees a block through `cpu`'s pageset; pages go back to the zone if that is due.
+    /// Frees a block through `on.cpu`'s pageset; pages go back to the zone if that is due.
     pub fn free_through_pageset(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
         let f = on.features;
         let index = list_index(f, order, self.buddy.block_type(pfn));
@@ -471,7 +471,7 @@ impl Zone {
         }
     }
 
-    /// Moves `pages` pages of `cpu`'s pageset back to the zone, in portions under a hold of the lock each.
+    /// Moves `pages` pages of `on.cpu`'s pageset back to the zone, in portions under a hold of the lock each.
     fn give_back_in_portions(&mut self, on: &mut OnCpu, pages: i32, portion: i32, first_list: usize) {
         for pages in policy::portions(pages, portion) {
             if self.pagesets[on.cpu.index()].tuning.count > 0 {
@@ -560,7 +560,7 @@ impl Zone {
         self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
     }
 
-    /// One tick of the vmstat worker of `cpu` for this zone (`refresh_cpu_vm_stats`): folds counters, lowers
+    /// One tick of the vmstat worker of `on.cpu` for this zone (`refresh_cpu_vm_stats`): folds counters, lowers
     /// `high`, and drains a remote pageset that has not been used for three ticks. Whether to come back.
     pub fn vmstat_tick(&mut self, on: &mut OnCpu) -> bool {
         let f = on.features;
@@ -624,7 +624,7 @@ impl Zone {
         assert!(self.marks.windows(2).all(|pair| pair[1] - pair[0] == gap), "watermarks are equally spaced");
     }
 
-    /// Empties `owner`'s pageset on behalf of `cpu` (`drain_pages_zone`); its owner's trylocks fail meanwhile.
+    /// Empties `owner`'s pageset on behalf of `on.cpu` (`drain_pages_zone`); its owner's trylocks fail meanwhile.
     pub fn drain_pageset(&mut self, on: &mut OnCpu, owner: Cpu) {
         let most =
             if on.features.drain_zone_chunked { self.batch << policy::BATCH_SCALE_MAX } else { i32::MAX };

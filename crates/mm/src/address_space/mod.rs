@@ -169,7 +169,7 @@ impl Kernel<'_> {
         self.mm.map_area(mm, start, pages, backing, flags);
     }
 
-    /// Unmaps what lies in `pages` (`munmap`); how many pages were mapped.
+    /// Unmaps what lies in `pages` (`munmap`); which pages were mapped.
     pub fn munmap(&mut self, mm: MmId, pages: Range<Vpn>) -> Unmapped {
         let space = &self.mm.mms[mm];
         if let Some(entry) = space.directory.entry(pages.start) {

@@ -172,7 +172,8 @@ pub struct FolioFeatures {
     pub charge_walks: bool,
     /// 6.9: pages of a folio that lie one after the other are unmapped at once (`zap_present_folio_ptes`); before, each is taken
     /// off the folio's counts on its own. v1 does so for anonymous memory ("Batch-zap large anonymous folio PTE mappings"), and
-    /// left it to a series of its own from v2 on; it clears entries one by one yet, which is not told apart here.
+    /// left it to a series of its own from v2 on; it clears entries one by one yet, and leaves files alone, which is not told apart
+    /// here.
     pub unmaps_at_once: bool,
     /// 6.9: arm64 marks entries for the translation cache where a folio fills as many as one translation takes (contpte).
     pub marks_contiguous: bool,

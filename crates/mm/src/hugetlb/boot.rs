@@ -88,7 +88,7 @@ impl Kernel<'_> {
         hstate.max = hstate.counters().persistent();
     }
 
-    /// Lets threads work off a job, the first one on `cpu`, the others on CPUs of one node after the other, and waits
+    /// Lets threads work off a job, the first one on this CPU, the others on CPUs of one node after the other, and waits
     /// for all of them.
     fn run_boot_threads(&mut self, h: usize, threads: u64, mut job: Job) {
         let nodes = self.mm.nodes_with_memory();

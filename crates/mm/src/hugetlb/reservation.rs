@@ -80,7 +80,7 @@ impl Kernel<'_> {
         self.release_all(h, removed, false);
     }
 
-    /// A page of pool `h` for a task on `cpu` (`alloc_hugetlb_folio`).
+    /// A page of pool `h` for a task (`alloc_hugetlb_folio`).
     pub fn take_huge_page(&mut self, h: usize, how: Use) -> Result<Folio, NoHugePage> {
         self.hold_hugetlb_lock(1);
         let nodes = self.machine.topology.nodes_by_distance(self.machine.node(self.cpu));

@@ -166,7 +166,7 @@ fn number(file: &str, value: &str) -> Result<u64, WriteError> {
 }
 
 impl Kernel<'_> {
-    /// Goes on with a write for a bounded while: one page, one flush, one hold of a lock. `cpu`, whose task writes,
+    /// Goes on with a write for a bounded while: one page, one flush, one hold of a lock. The CPU, whose task writes,
     /// must be the one furthest behind. Whether all is done.
     pub fn step_write(&mut self, write: &mut Write) -> bool {
         let (done, outcome) = match &mut write.progress {

@@ -45,7 +45,7 @@ pub struct Kswapd {
 }
 
 impl Kernel<'_> {
-    /// Runs the kswapd of `node` on `cpu` to its end, if somebody has asked for it.
+    /// Runs the kswapd of `node` to its end, if somebody has asked for it.
     pub fn run_kswapd(&mut self, node: Node) {
         if let Some(mut kswapd) = self.mm.start_kswapd(node) {
             while kswapd.step(self) {}

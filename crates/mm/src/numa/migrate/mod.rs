@@ -284,7 +284,7 @@ impl Kernel<'_> {
         self.mm.passes_filter(self.machine, task, last, source, destination)
     }
 
-    /// When the page of a hint fault that `cpu` has just taken is unmapped, and when all is done, if others may see that it is
+    /// When the page of a hint fault that the CPU has just taken is unmapped, and when all is done, if others may see that it is
     /// under way. A page that moves is isolated before it is unmapped.
     fn seen_in_progress(&self, looked: Time, migrates: bool) -> Option<(Time, Time)> {
         let now = self.machine.now(self.cpu);

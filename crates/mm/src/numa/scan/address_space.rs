@@ -22,7 +22,7 @@ use std::ops::Range;
 const SCAN_TIME_WEIGHT: u64 = 32;
 
 impl Kernel<'_> {
-    /// A tick interrupts what runs on `cpu`; if its thread is to scan, it does (`task_tick_numa`, `task_numa_work`).
+    /// A tick interrupts what runs on the CPU; if its thread is to scan, it does (`task_tick_numa`, `task_numa_work`).
     pub fn numa_tick(&mut self) {
         let settings = self.mm.settings.numa;
         let Some(task) = self.mm.numa.running(self.cpu).filter(|_| settings.balancing || settings.tiering)
