@@ -20,6 +20,8 @@ pub enum Verdict {
     Made,
     /// With an error that says what was impossible.
     Refused,
+    /// Not at all while anybody waited, but it was getting on: a large machine whose programs have much to do.
+    GoesOn,
     /// In a way that no input may lead to.
     Broken(Fault),
 }
@@ -63,6 +65,7 @@ fn run_once(case: &Case) -> (Verdict, String) {
         errors.lines().skip_while(|line| !line.contains("panicked")).take(2).collect::<Vec<_>>().join(" ");
     let broken = |text: String| Verdict::Broken(Fault::new(text));
     let verdict = match status {
+        None if gets_on(&errors) => Verdict::GoesOn,
         None => broken(format!("no end after {} s of CPU time", PATIENCE.as_secs())),
         Some(_) if !panicked.is_empty() => broken(panicked),
         Some(status) => match status.code() {
@@ -73,6 +76,25 @@ fn run_once(case: &Case) -> (Verdict, String) {
         },
     };
     (verdict, output)
+}
+
+/// Whether the last two lines of progress tell of different virtual times.
+fn gets_on(errors: &str) -> bool {
+    let times =
+        errors.lines().rev().filter_map(|line| line.split_once("virtual time ").map(|(_, rest)| rest));
+    let mut times = times.filter_map(|rest| rest.split(' ').next());
+    matches!((times.next(), times.next()), (Some(last), Some(before)) if last != before)
+}
+
+#[test]
+fn who_gets_on_is_not_stuck() {
+    let line = |time: &str, real: u32| {
+        format!("0/1 runs  case, base, seed 1  virtual time {time} s, real {real} s\n")
+    };
+    let two = |a: &str, b: &str| [line(a, 10), line(b, 20)].concat();
+    assert!(gets_on(&two("1.0", "1.1")));
+    assert!(!gets_on(&two("0.0", "0.0")));
+    assert!(!gets_on(&line("1.0", 10)) && !gets_on(""));
 }
 
 fn is_json(text: &str) -> bool {
