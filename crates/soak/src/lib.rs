@@ -73,6 +73,11 @@ pub fn seeds(
     assert!(failures.is_empty(), "{name}:{}", failures.values().map(report).collect::<String>());
 }
 
+/// Says something of a seed that is no failure.
+pub fn note(name: &str, seed: u64, text: &str) {
+    eprintln!("{name}: seed {seed} {text}");
+}
+
 /// Whether the seeds are the fixed ones.
 pub fn are_fixed() -> bool {
     [SECONDS, SEED].iter().all(|variable| std::env::var(variable).is_err())

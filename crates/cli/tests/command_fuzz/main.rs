@@ -30,7 +30,7 @@ fn check(seed: u64, refused: &mut u64) -> Result<(), String> {
     match command::run(&case, twice) {
         Verdict::Made => Ok(()),
         Verdict::GoesOn => {
-            println!("commands: seed {seed} was getting on when its time was over");
+            soak::note("commands", seed, "was getting on when its time was over");
             Ok(())
         }
         Verdict::Refused => {
