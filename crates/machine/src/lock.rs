@@ -16,8 +16,9 @@
 //!   cpu 3, afterwards              arrives ┌ holds ┐
 //! ```
 //!
-//! A section that is there stands: who arrives before it and would not be done by then waits for its end. Two
-//! overlap only if an interrupt makes one longer than it was to be. What ended before the time of the CPU that is furthest behind ([`Machine::earliest`]) is forgotten.
+//! A section that is there stands: who arrives before it and would not be done by then waits for its end. Two overlap
+//! only if an interrupt makes one longer than it was to be. What ended before the time of the CPU that is furthest
+//! behind ([`Machine::earliest`]) is forgotten.
 //!
 //! As in a queued spinlock (`kernel/locking/qspinlock.c`), a waiter spins on a line of its own: a hand-over costs the
 //! transfer of that line and of the lock word. An uncontended lock costs the transfer of the lock word from its last
@@ -86,6 +87,13 @@ impl SpinLock {
         self.run_at(now).map(|run| run.owner).or(self.before)
     }
 
+    /// How long a cache line takes to `cpu` from whoever had the lock before it.
+    #[inline]
+    pub fn line_to<C: Category>(&self, machine: &Machine<C>, cpu: Cpu) -> Time {
+        let owner = self.owner_before(machine.now(cpu));
+        owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu))
+    }
+
     /// How many runs begin at `now` or before. Hardly anybody comes before the last one.
     #[inline]
     fn begun(&self, now: Time) -> usize {
@@ -114,13 +122,11 @@ impl SpinLock {
     pub fn acquire<C: Category>(&mut self, machine: &mut Machine<C>, cpu: Cpu, waiting: C) -> Time {
         let now = machine.now(cpu);
         self.forget(machine.earliest().map_or(now, |earliest| earliest.min(now)));
-        let held = self.held_at(now);
-        let owner = self.owner_before(now);
         let mut granted = Granted { from: now, wait: Time::ZERO, contended: false };
-        match held {
+        match self.held_at(now) {
             Some(run) => self.wait_for(machine, cpu, run, waiting, &mut granted),
             None => {
-                let line = owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
+                let line = self.line_to(machine, cpu);
                 machine.charge(cpu, waiting, line);
                 granted.wait = line;
                 self.statistics.handover += line;
@@ -158,9 +164,7 @@ impl SpinLock {
         hold: Time,
         [waiting, holding]: [C; 2],
     ) {
-        let now = machine.now(cpu);
-        let at_once = Granted { from: now, wait: Time::ZERO, contended: false };
-        let mut granted = self.granted.take().unwrap_or(at_once);
+        let mut granted = self.granted.take().expect("who holds a lock has acquired it");
         while let Some(&next) = self.runs.get(self.begun(granted.from))
             && next.from < machine.now(cpu) + machine.in_turns(cpu, hold)
         {
@@ -178,21 +182,15 @@ impl SpinLock {
 
     /// Remembers a section; it and those that it touches are one run.
     fn insert(&mut self, mut section: Run) {
-        let mut first = self.begun(section.from);
-        if first > 0 && self.runs[first - 1].until >= section.from {
-            first -= 1;
-        }
-        let touched = self.runs[first..].iter().take_while(|run| run.from <= section.until).count();
-        let touched = first..first + touched;
-        if let Some(run) = self.runs[touched.clone()].first() {
+        let first = self.runs.partition_point(|run| run.until < section.from);
+        let behind = self.runs.partition_point(|run| run.from <= section.until);
+        for run in &self.runs[first..behind] {
             section.from = section.from.min(run.from);
+            if run.until > section.until {
+                (section.until, section.owner) = (run.until, run.owner);
+            }
         }
-        if let Some(run) = self.runs[touched.clone()].last()
-            && run.until > section.until
-        {
-            (section.until, section.owner) = (run.until, run.owner);
-        }
-        self.runs.splice(touched, [section]);
+        self.runs.splice(first..behind, [section]);
     }
 
     /// What happened here so far.

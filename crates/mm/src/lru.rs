@@ -148,8 +148,7 @@ impl Kernel<'_> {
         while let Some(&first) = rest.first() {
             let whose = self.mm.folios[first].lruvec;
             let run = rest.iter().take_while(|&&id| self.mm.folios[id].lruvec == whose).count();
-            let (lruvec, mut on) = self.lruvec(whose);
-            lruvec.lock.move_pages(&mut on, run);
+            self.hold_lru_lock(whose, run);
             let lruvec = &mut self.mm.lruvecs[whose];
             for &id in &rest[..run] {
                 let flags = &mut self.mm.folios.flags[id];

@@ -11,7 +11,8 @@
 //! cgroups do not. In the kernel: `folio_add_lru`, `folio_batch_move_lru`, `folios_put_refs` in mm/swap.c.
 
 use crate::account::Category;
-use crate::kernel::OnCpu;
+use crate::folio::LruvecId;
+use crate::kernel::{Kernel, OnCpu};
 use machine::{SpinLock, Time};
 
 /// Pages that unmapping frees together (`SWAP_CLUSTER_MAX`, `free_pages_and_swap_cache`).
@@ -43,10 +44,17 @@ impl LruLock {
     /// Works under the lock. The list's head and the counters come from whoever held it before, and the section starts as cold
     /// as any other.
     fn section(&mut self, on: &mut OnCpu, work: Time) {
-        let owner = self.lock.owner_before(on.machine.now(on.cpu));
-        let lines = owner.map_or(Time::ZERO, |owner| on.machine.line_transfer(owner, on.cpu));
+        let line = self.lock.line_to(on.machine, on.cpu);
         self.lock.acquire(on.machine, on.cpu, Category::LruLockWait);
-        let hold = on.machine.costs.lock_section + work + lines * 2;
+        let hold = on.machine.costs.lock_section + work + line * 2;
         self.lock.hold(on.machine, on.cpu, hold, Category::LRU_LOCK);
+    }
+}
+
+impl Kernel<'_> {
+    /// Holds the lock of a lruvec for as long as moving `pages` pages takes.
+    pub(crate) fn hold_lru_lock(&mut self, id: LruvecId, pages: usize) {
+        let (lruvec, mut on) = self.lruvec(id);
+        lruvec.lock.move_pages(&mut on, pages);
     }
 }

@@ -91,14 +91,7 @@ impl Kernel<'_> {
         self.mm.set_mlocked(id);
         let flags = self.mm.folios.flags[id];
         if flags.has(FolioFlags::LRU) && !flags.has(FolioFlags::UNEVICTABLE) {
-            let f = self.mm.generations();
-            let lruvec = self.mm.folios[id].lruvec;
-            let (at, mut on) = self.lruvec(lruvec);
-            at.lock.move_pages(&mut on, 1);
-            let lruvec = &mut self.mm.lruvecs[lruvec];
-            lruvec.remove(&mut self.mm.folios, id, true);
-            cull(&mut self.mm.folios.flags[id], &mut self.mm.counters);
-            lruvec.add(&mut self.mm.folios, f.as_ref(), id, false);
+            self.move_to_other_list(id, cull);
         }
     }
 
@@ -120,13 +113,17 @@ impl Kernel<'_> {
             // It is on its way to a list.
             return flags.clear(FolioFlags::UNEVICTABLE);
         }
+        self.move_to_other_list(id, |flags, _| flags.clear(FolioFlags::UNEVICTABLE));
+    }
+
+    /// Takes a folio off its list, and puts it onto the one that its flags say once `change` has changed them.
+    fn move_to_other_list(&mut self, id: FolioId, change: impl FnOnce(&mut FolioFlags, &mut Counters)) {
         let f = self.mm.generations();
         let lruvec = self.mm.folios[id].lruvec;
-        let (at, mut on) = self.lruvec(lruvec);
-        at.lock.move_pages(&mut on, 1);
+        self.hold_lru_lock(lruvec, 1);
         let lruvec = &mut self.mm.lruvecs[lruvec];
         lruvec.remove(&mut self.mm.folios, id, true);
-        self.mm.folios.flags[id].clear(FolioFlags::UNEVICTABLE);
+        change(&mut self.mm.folios.flags[id], &mut self.mm.counters);
         lruvec.add(&mut self.mm.folios, f.as_ref(), id, false);
     }
 }

@@ -246,9 +246,7 @@ impl Zone {
 
     /// What a path under the lock costs before it touches any page.
     fn section_cost(&self, machine: &Machine<Category>, cpu: Cpu) -> Time {
-        let owner = self.lock.owner_before(machine.now(cpu));
-        let lines = owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu));
-        machine.costs.lock_section + lines * ZONE_LINES
+        machine.costs.lock_section + self.lock.line_to(machine, cpu) * ZONE_LINES
     }
 
     fn boost_context(&self, settings: &Settings) -> BoostContext {

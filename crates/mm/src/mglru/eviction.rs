@@ -214,8 +214,7 @@ impl Kernel<'_> {
             }
             self.mm.count_reclaimed(sc, lru_type, outcome.reclaimed);
             let clean = self.mm.place_survivors(id, f, lru_type, &mut folios, may_retry);
-            let (lruvec, mut on) = self.lruvec(id);
-            lruvec.lock.move_pages(&mut on, folios.len());
+            self.hold_lru_lock(id, folios.len());
             self.mm.move_folios_to_lru(id, &folios);
             folios = clean;
             may_retry = false;

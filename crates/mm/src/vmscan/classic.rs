@@ -134,8 +134,7 @@ impl Kernel<'_> {
         }
         let taken = self.mm.pages_of(&folios);
         let outcome = self.shrink_folio_list(&mut folios, sc);
-        let (at, mut on) = self.lruvec(lruvec);
-        at.lock.move_pages(&mut on, folios.len());
+        self.hold_lru_lock(lruvec, folios.len());
         self.mm.move_folios_to_lru(lruvec, &folios);
         self.mm.count_reclaimed(sc, list.lru_type(), outcome.reclaimed);
         self.mm.lru_note_cost(
@@ -174,8 +173,7 @@ impl Kernel<'_> {
             flags.set(FolioFlags::WORKINGSET);
             inactive.push(id);
         }
-        let (at, mut on) = self.lruvec(lruvec);
-        at.lock.move_pages(&mut on, active.len() + inactive.len());
+        self.hold_lru_lock(lruvec, active.len() + inactive.len());
         self.mm.move_folios_to_lru(lruvec, &active);
         self.mm.move_folios_to_lru(lruvec, &inactive);
         self.mm.counters.add(Event::Pgdeactivate, self.mm.pages_of(&inactive));
