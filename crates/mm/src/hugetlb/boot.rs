@@ -135,8 +135,8 @@ impl Kernel<'_> {
             return Doing::Idle;
         }
         Doing::Preparing(match f.boot_threads {
-            BootThreads::One => Preparing::new(self.mm, self.machine, h, folios),
-            _ => Preparing::list(self.mm, self.machine, h, folios).entering_each(),
+            BootThreads::One => Preparing::new(self, h, folios),
+            _ => Preparing::list(self, h, folios).entering_each(),
         })
     }
 
@@ -202,7 +202,7 @@ impl BootThread {
                     *remaining = 0;
                 }
                 if is_short || folios.len() as u64 == wanted {
-                    Doing::Preparing(Preparing::new(kernel.mm, kernel.machine, h, folios))
+                    Doing::Preparing(Preparing::new(kernel, h, folios))
                 } else {
                     Doing::Allocating(folios, wanted)
                 }

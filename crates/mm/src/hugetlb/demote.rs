@@ -127,9 +127,9 @@ impl Demote {
         let preparing = if batched {
             // Parts are put before those that are there.
             small.reverse();
-            Preparing::list(kernel.mm, kernel.machine, self.to, small)
+            Preparing::list(kernel, self.to, small)
         } else {
-            Preparing::page_by_page(kernel.mm, kernel.machine, self.to, small)
+            Preparing::page_by_page(kernel, self.to, small)
         };
         Phase::Prepare(preparing, ends)
     }

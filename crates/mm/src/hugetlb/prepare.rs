@@ -9,11 +9,8 @@
 //! L is a hold of hugetlb_lock. In the kernel: `prep_and_add_allocated_folios`, `prep_new_hugetlb_folio` in mm/hugetlb.c.
 
 use super::folio::Folio;
-use crate::account::Category;
 use crate::kernel::Kernel;
-use crate::page_alloc::MemoryManager;
 use crate::vmemmap::list::OptimizeList;
-use machine::Machine;
 
 /// How prepared pages enter the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,31 +35,26 @@ pub(crate) struct Preparing {
 
 impl Preparing {
     /// As the kernel prepares new pages of pool `h`: as a list, before patch 6 page by page.
-    pub fn new(mm: &MemoryManager, machine: &Machine<Category>, h: usize, folios: Vec<Folio>) -> Preparing {
-        if mm.features().hugetlb.add_list {
-            Preparing::list(mm, machine, h, folios)
+    pub fn new(kernel: &Kernel, h: usize, folios: Vec<Folio>) -> Preparing {
+        if kernel.mm.features().hugetlb.add_list {
+            Preparing::list(kernel, h, folios)
         } else {
-            Preparing::page_by_page(mm, machine, h, folios)
+            Preparing::page_by_page(kernel, h, folios)
         }
     }
 
     /// `folios` as one list, in this order.
-    pub fn list(mm: &MemoryManager, machine: &Machine<Category>, h: usize, folios: Vec<Folio>) -> Preparing {
-        let list = OptimizeList::new(mm, machine, folios);
+    pub fn list(kernel: &Kernel, h: usize, folios: Vec<Folio>) -> Preparing {
+        let list = OptimizeList::new(kernel, folios);
         Preparing { h, list, rest: Vec::new(), entering: Entering::Together }
     }
 
     /// `folios` one by one, in this order.
-    pub fn page_by_page(
-        mm: &MemoryManager,
-        machine: &Machine<Category>,
-        h: usize,
-        mut folios: Vec<Folio>,
-    ) -> Preparing {
+    pub fn page_by_page(kernel: &Kernel, h: usize, mut folios: Vec<Folio>) -> Preparing {
         folios.reverse();
         let list = match folios.pop() {
-            Some(folio) => OptimizeList::single(mm, folio),
-            None => OptimizeList::new(mm, machine, Vec::new()),
+            Some(folio) => OptimizeList::single(kernel.mm, folio),
+            None => OptimizeList::new(kernel, Vec::new()),
         };
         Preparing { h, list, rest: folios, entering: Entering::Twice }
     }

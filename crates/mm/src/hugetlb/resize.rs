@@ -13,10 +13,9 @@ use super::folio::Folio;
 use super::policy;
 use super::prepare::Preparing;
 use super::release::Release;
-use crate::account::Category;
 use crate::kernel::Kernel;
 use crate::page_alloc::MemoryManager;
-use machine::{Machine, Node};
+use machine::Node;
 
 /// How large the pool shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,31 +145,27 @@ impl Resize {
         let h = self.h;
         let collected = self.fresh.len() as u64;
         if self.count <= kernel.mm.hugetlb.hstates[h].counters().persistent() + collected {
-            return if self.fresh.is_empty() {
-                Phase::Shrink
-            } else {
-                self.prepare(kernel.mm, kernel.machine)
-            };
+            return if self.fresh.is_empty() { Phase::Shrink } else { self.prepare(kernel) };
         }
         let folio = kernel.alloc_fresh_by_turns(h, &self.nodes);
         self.short = folio.is_none();
         if kernel.mm.features().hugetlb.add_list {
             if self.short {
-                return self.prepare(kernel.mm, kernel.machine);
+                return self.prepare(kernel);
             }
             self.fresh.extend(folio);
         } else if let Some(folio) = folio {
-            return Phase::Prepare(Preparing::new(kernel.mm, kernel.machine, h, vec![folio]));
+            return Phase::Prepare(Preparing::new(kernel, h, vec![folio]));
         }
         kernel.hold_hugetlb_lock(0);
         if self.short { Phase::Publish } else { Phase::Grow }
     }
 
     /// The list of new pages, the latest first.
-    fn prepare(&mut self, mm: &MemoryManager, machine: &Machine<Category>) -> Phase {
+    fn prepare(&mut self, kernel: &Kernel) -> Phase {
         let mut folios = std::mem::take(&mut self.fresh);
         folios.reverse();
-        Phase::Prepare(Preparing::new(mm, machine, self.h, folios))
+        Phase::Prepare(Preparing::new(kernel, self.h, folios))
     }
 
     /// Takes free pages out of the pool, the latest first in the list.

@@ -20,7 +20,6 @@ use crate::hugetlb::features::{RestoreFlush, RestoreStyle, SplitPass};
 use crate::hugetlb::folio::Folio;
 use crate::kernel::Kernel;
 use crate::page_alloc::MemoryManager;
-use machine::Machine;
 use std::collections::VecDeque;
 
 /// Where optimising a list stands; numbers are places in it.
@@ -52,8 +51,8 @@ pub(crate) struct OptimizeList {
 
 impl OptimizeList {
     /// `folios` in the order in which they are worked off.
-    pub fn new(mm: &MemoryManager, machine: &Machine<Category>, folios: Vec<Folio>) -> OptimizeList {
-        let f = &mm.features().hugetlb;
+    pub fn new(kernel: &Kernel, folios: Vec<Folio>) -> OptimizeList {
+        let f = &kernel.mm.features().hugetlb;
         let pass = match f.split_pass {
             _ if !f.optimize_list => Pass::Done,
             SplitPass::None => Pass::Begin(0),
@@ -67,10 +66,10 @@ impl OptimizeList {
                 remap: !f.remap_flush_once,
                 // A pass over the list touches at least a page of struct pages and its copy for each huge page. If
                 // that is more than the last-level cache holds, the next pass finds nothing there.
-                cold: folios.len() as u64 * 2 * 4096 > machine.topology.last_level_bytes(),
-                ..OptimizeList::how_single(mm)
+                cold: folios.len() as u64 * 2 * 4096 > kernel.machine.topology.last_level_bytes(),
+                ..OptimizeList::how_single(kernel.mm)
             },
-            ..OptimizeList::empty(mm, folios)
+            ..OptimizeList::empty(kernel.mm, folios)
         }
     }
 
