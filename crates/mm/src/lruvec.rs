@@ -205,8 +205,12 @@ impl Lruvecs {
 
     /// Those of a new group, one for each node, which begin empty.
     pub fn add(&mut self, folios: &mut Folios, memcg: Memcg) {
-        let nodes = (0..self.nodes).map(|node| Node(node as u8));
-        self.lruvecs.extend(nodes.map(|node| Lruvec::new(folios, memcg, node)));
+        self.lruvecs.extend(self.nodes().map(|node| Lruvec::new(folios, memcg, node)));
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
+        (0..self.nodes).map(|node| Node(node as u8))
     }
 
     /// That of a group on a node.

@@ -13,7 +13,7 @@
 
 use crate::lruvec::Lruvecs;
 use crate::vmscan::policy::effective_protection;
-use machine::{Node, Time};
+use machine::Time;
 
 /// Pages that a charge takes at a time where there is room (`MEMCG_CHARGE_BATCH`).
 pub const CHARGE_BATCH: u64 = 64;
@@ -290,10 +290,9 @@ impl Memcgs {
         // Children come after their parents.
         for memcg in (1..self.groups.len()).rev() {
             let Some(parent) = self.groups[memcg].parent else { continue };
-            for node in 0..lruvecs.of(parent).len() {
-                let [below, above] =
-                    [Memcg(memcg as u16), parent].map(|memcg| lruvecs.id(memcg, Node(node as u8)));
-                let below = lruvecs[below].flushed;
+            for node in lruvecs.nodes() {
+                let below = lruvecs[lruvecs.id(Memcg(memcg as u16), node)].flushed;
+                let above = lruvecs.id(parent, node);
                 lruvecs[above].flushed.add(&below);
             }
         }

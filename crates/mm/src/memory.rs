@@ -31,8 +31,7 @@ use crate::vmscan::OutOfMemory;
 use crate::xarray::FileId;
 use machine::Time;
 use machine::costs::Costs;
-use std::iter::Sum;
-use std::ops::{Add, AddAssign, Range};
+use std::ops::{AddAssign, Range};
 
 /// What touching a page took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,28 +84,12 @@ impl Unmapped {
     }
 }
 
-impl Add for Unmapped {
-    type Output = Unmapped;
-
-    fn add(self, other: Unmapped) -> Unmapped {
-        Unmapped {
-            first: self.first + other.first,
-            one_by_one: self.one_by_one + other.one_by_one,
-            at_once: self.at_once + other.at_once,
-            huge: self.huge + other.huge,
-        }
-    }
-}
-
 impl AddAssign for Unmapped {
     fn add_assign(&mut self, other: Unmapped) {
-        *self = *self + other;
-    }
-}
-
-impl Sum for Unmapped {
-    fn sum<I: Iterator<Item = Unmapped>>(parts: I) -> Unmapped {
-        parts.fold(Unmapped::default(), Add::add)
+        self.first += other.first;
+        self.one_by_one += other.one_by_one;
+        self.at_once += other.at_once;
+        self.huge += other.huge;
     }
 }
 

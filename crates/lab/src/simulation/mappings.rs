@@ -24,12 +24,12 @@ use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use crate::scenario::Run;
 use machine::profile::Figure;
-use machine::{Cpu, Machine, PageSize};
+use machine::{Cpu, PageSize};
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::memcontrol::Memcg;
 use mm::memory::{Touch, Unmapped};
 use mm::page::NR_PAGE_ORDERS;
-use mm::{Category, Event, MemoryManager};
+use mm::{Category, Event, Kernel, MemoryManager};
 use places::{Pages, Places};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -170,15 +170,11 @@ struct Process {
     places: Places,
 }
 
-/// Has the contents of pages go; which pages were there.
-fn discard_parts(
-    machine: &mut Machine<Category>,
-    mm: &mut MemoryManager,
-    id: MmId,
-    pages: [Option<Vpn>; 2],
-) -> Unmapped {
-    let pages = pages.into_iter().flatten();
-    pages.map(|page| mm.enter(machine, CPU).madvise_dontneed(id, page..page + 1)).sum()
+/// Has the contents of pages go, and adds which were there.
+fn discard_parts(kernel: &mut Kernel, id: MmId, pages: [Option<Vpn>; 2], unmapped: &mut Unmapped) {
+    for page in pages.into_iter().flatten() {
+        *unmapped += kernel.madvise_dontneed(id, page..page + 1);
+    }
 }
 
 /// Gives pages rights beside those that they have.
@@ -247,7 +243,7 @@ impl Replay {
                     _ => Backing::File(mm.open_file(), 0),
                 };
                 for Pages { parts, .. } in places.discard(recorded.clone()) {
-                    unmapped += discard_parts(machine, mm, id, parts);
+                    discard_parts(&mut mm.enter(machine, CPU), id, parts, &mut unmapped);
                 }
                 let grows = |page| {
                     let vma = mm.mm(id).vmas.find(page);
@@ -269,8 +265,8 @@ impl Replay {
             Operation::MapShared if step.pages == 0 => {}
             Operation::Unmap | Operation::MapShared => {
                 for Pages { whole, parts } in places.unmap(recorded) {
-                    unmapped +=
-                        mm.enter(machine, CPU).munmap(id, whole) + discard_parts(machine, mm, id, parts);
+                    unmapped += mm.enter(machine, CPU).munmap(id, whole);
+                    discard_parts(&mut mm.enter(machine, CPU), id, parts, &mut unmapped);
                 }
             }
             Operation::Protect if step.pages > 0 => {
@@ -282,7 +278,7 @@ impl Replay {
             Operation::Dontneed => {
                 for Pages { whole, parts } in places.discard(recorded) {
                     unmapped += mm.enter(machine, CPU).madvise_dontneed(id, whole);
-                    unmapped += discard_parts(machine, mm, id, parts);
+                    discard_parts(&mut mm.enter(machine, CPU), id, parts, &mut unmapped);
                 }
             }
             Operation::Hugepage | Operation::Nohugepage => {
