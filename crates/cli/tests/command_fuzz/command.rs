@@ -80,9 +80,8 @@ fn run_once(case: &Case) -> (Verdict, String) {
 
 /// Whether the last two lines of progress tell of different virtual times.
 fn gets_on(errors: &str) -> bool {
-    let times =
-        errors.lines().rev().filter_map(|line| line.split_once("virtual time ").map(|(_, rest)| rest));
-    let mut times = times.filter_map(|rest| rest.split(' ').next());
+    let mut times =
+        errors.lines().rev().filter_map(|line| line.split_once("virtual time ")?.1.split(' ').next());
     matches!((times.next(), times.next()), (Some(last), Some(before)) if last != before)
 }
 
