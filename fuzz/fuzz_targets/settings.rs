@@ -2,7 +2,8 @@
 
 #![no_main]
 
-use lab::scenario::{Scenario, Workload};
+use lab::scenario::Scenario;
+use sim::Workload;
 use libfuzzer_sys::fuzz_target;
 use machine::Profile;
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ fuzz_target!(|text: &str| {
     }
     for variant in ["base", "mainline-6.18"] {
         if let Ok(run) = scenario.run(variant, 1, &machine, &changes) {
-            let _ = lab::simulation::run(&run);
+            let _ = sim::run(&run);
         }
     }
 });

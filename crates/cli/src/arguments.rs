@@ -3,8 +3,9 @@
 use crate::failure::Failure;
 use crate::this_machine;
 use clap::Args;
-use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, Workload, load_machine};
+use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, load_machine};
 use machine::Profile;
+use sim::Workload;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -170,7 +171,7 @@ struct WriteArguments {
 
 fn parse_write(text: &str) -> Result<String, String> {
     let expected = "expected FILE=VALUE, for example vm.nr_hugepages=1024";
-    lab::simulation::kernel_writes::parse_write(text).map(|_| text.to_string()).ok_or(expected.into())
+    sim::kernel_writes::parse_write(text).map(|_| text.to_string()).ok_or(expected.into())
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {

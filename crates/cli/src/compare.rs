@@ -11,8 +11,8 @@ use crate::table::{Entry, Grid, Tone};
 use crate::terminal;
 use lab::comparison::{Comparison, MetricSummary, TimeShift};
 use lab::experiment::Experiment;
-use lab::metric::{Better, Metric};
 use serde::Serialize;
+use sim::metric::{Better, Metric};
 
 const VARIANTS: &str =
     "Variants or releases, separated by commas, the one to compare with first [default: the scenario's]";

@@ -8,8 +8,8 @@
 //!
 //! A column is a thread, or several neighbours if there are many. Its height is the thread's part of the busiest column's.
 
-use lab::outcome::{AreaHeat, ThreadHeat};
 use lab::results::Record;
+use sim::outcome::{AreaHeat, ThreadHeat};
 
 /// Columns of the map.
 const WIDTH: usize = 64;

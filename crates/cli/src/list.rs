@@ -7,13 +7,13 @@ use crate::terminal;
 use crate::verify::MECHANISMS;
 use clap::ValueEnum;
 use lab::dates::{Rule, rules};
-use lab::metric::{METRICS, Metric};
 use lab::published::Mechanism;
 use lab::scenario::{Scenario, load_machine, machine_names};
 use lab::study::Study;
 use mm::series::MAINLINE;
 use mm::{Series, Variant};
 use serde::Serialize;
+use sim::metric::{METRICS, Metric};
 
 /// List scenarios, machines, variants, releases, dates of rules, settings, metrics, published tables, studies and what can be verified
 #[derive(clap::Args)]

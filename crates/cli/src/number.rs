@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(text(&of(Some(0.225), true), None), ("-77.5 % *".into(), Some("[-80.0, -75.0]".into())));
         let in_own_unit = |unit| text(&of(Some(0.225), true), Some(unit)).0;
         assert_eq!(["pt", "MiB"].map(in_own_unit), ["-33.8 pt *", "-33.8 MiB *"]);
-        let units = [lab::metric::SHARE_4K, lab::metric::ANON_MAX, lab::metric::FAULT_TIME]
+        let units = [sim::metric::SHARE_4K, sim::metric::ANON_MAX, sim::metric::FAULT_TIME]
             .map(|m| m.unit_of_change());
         assert_eq!(units, [Some("pt"), Some("MiB"), None]);
         assert_eq!(text(&of(None, false), None), ("-33.8".into(), Some("[-34.0, -33.0]".into())));

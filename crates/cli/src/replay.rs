@@ -4,12 +4,13 @@ use crate::arguments::{self, SweepArguments, SystemArguments, whole};
 use crate::compare::compare;
 use crate::failure::Failure;
 use lab::experiment::Experiment;
-use lab::metric::{
+use lab::scenario::{Scenario, THIS_MACHINE};
+use mm::Series;
+use sim::Workload;
+use sim::metric::{
     ALLOC_P50, ALLOC_P99, ALLOC_ZONE, FREE_HIGH, LOCK, MEMORY_MAX, Metric, PCP_END, PCP_MAX, ZONE_LOCK,
 };
-use lab::scenario::{Scenario, THIS_MACHINE, Workload};
-use lab::simulation::replay::Replay;
-use mm::Series;
+use sim::replay::Replay;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use workload::keys::{CPUS, MICROSECONDS};

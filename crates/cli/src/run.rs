@@ -11,11 +11,11 @@ use crate::sweep::sweep;
 use crate::table::Grid;
 use crate::terminal;
 use lab::experiment::Experiment;
-use lab::metric::Metric;
-use lab::outcome::AreaHeat;
 use lab::results::Record;
 use mm::huge_memory::stats::MthpStats;
 use serde::Serialize;
+use sim::metric::Metric;
+use sim::outcome::AreaHeat;
 use std::collections::BTreeMap;
 
 const VARIANTS: &str = "Variants or releases, separated by commas [default: the scenario's first one]";
@@ -167,7 +167,7 @@ fn grid(records: &[Record]) -> Grid {
         row("virtual time (s)".into(), &|record| Some(record.virtual_seconds));
     }
     row("page operations".into(), &|record| Some(record.page_operations as f64));
-    for metric in lab::metric::METRICS {
+    for metric in sim::metric::METRICS {
         if records.iter().any(|record| record.metrics.contains_key(metric.name)) {
             row(title(metric), &|record| record.metrics.get(metric.name).copied());
         }
@@ -202,8 +202,8 @@ pub fn title(metric: &Metric) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::outcome::Outcome;
     use lab::scenario::{Scenario, load_machine};
+    use sim::outcome::Outcome;
 
     #[test]
     fn what_all_runs_say_is_said_once() {

@@ -9,10 +9,11 @@ use crate::table::Grid;
 use crate::terminal;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::metric::Metric;
-use lab::scenario::{KernelChoice, Scenario};
+use lab::scenario::Scenario;
 use lab::sensitivity::{Effect, Question, Sensitivity};
 use serde::Serialize;
+use sim::KernelChoice;
+use sim::metric::Metric;
 use std::num::NonZeroUsize;
 
 const VARIANTS: &str = "Variants or releases, separated by commas [default: base, or else the scenario's first, and its last patch]";
@@ -58,7 +59,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         .context("the progress bar's template")?;
     let bar = ProgressBar::new(question.runs() as u64).with_style(style);
     let lines = Lines::of(&bar, progress::runs);
-    let answers = question.answer(jobs(arguments.jobs), &lab::simulation::run, &|| bar.inc(1));
+    let answers = question.answer(jobs(arguments.jobs), &sim::run_noting, &|| bar.inc(1));
     drop(lines);
     bar.finish_and_clear();
     let answers = answers?;

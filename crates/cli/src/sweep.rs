@@ -7,10 +7,10 @@ use crate::terminal::{self, harmless};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use lab::experiment::{Experiment, Progress};
-use lab::reached::Reached;
 use lab::results::{Program, Record, Results};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
+use sim::reached::Reached;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,8 +62,8 @@ pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<
     let began = Instant::now();
     let known = AtomicUsize::new(0);
     let progress = |progress: Progress| match progress {
-        Progress::Begun(run) => {
-            *lock(&latest) = run.reached.clone();
+        Progress::Begun(run, reached) => {
+            *lock(&latest) = reached.clone();
             sweep.bar.set_message(
                 harmless(&format!("{}, {}, seed {}", run.scenario, run.variant, run.seed)).into_owned(),
             );
@@ -78,7 +78,7 @@ pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<
             sweep.bar.inc(1);
         }
     };
-    let made = experiment.sweep(&results, arguments.jobs(), &lab::simulation::run, &progress);
+    let made = experiment.sweep(&results, arguments.jobs(), &sim::run_noting, &progress);
     drop(lines);
     sweep.bar.finish_and_clear();
     let records = made?;

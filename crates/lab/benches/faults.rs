@@ -12,9 +12,10 @@ mod counted;
 
 use counted::measure;
 use divan::Bencher;
-use lab::scenario::{Run, Scenario, Workload, load_machine};
-use lab::simulation::long_running::{AreaClass, LongRunning};
+use lab::scenario::{Scenario, load_machine};
 use mm::Event;
+use sim::long_running::{AreaClass, LongRunning};
+use sim::{Run, Workload};
 
 fn main() {
     divan::main();

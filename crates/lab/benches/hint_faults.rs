@@ -12,8 +12,9 @@ mod counted;
 
 use counted::measure;
 use divan::Bencher;
-use lab::scenario::{Run, Scenario, Workload, load_machine};
+use lab::scenario::{Scenario, load_machine};
 use mm::Event;
+use sim::{Run, Workload};
 use workload::threads::ProgramSpec;
 
 fn main() {

@@ -12,7 +12,8 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use lab::scenario::{Run, Scenario, Workload, load_machine};
+use lab::scenario::{Scenario, load_machine};
+use sim::{Run, Workload};
 use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -34,7 +35,7 @@ fn build(variant: &str) -> Run {
 
 /// Page operations of [`build`], which are the same in every run.
 fn simulate(run: &Run) -> u64 {
-    lab::simulation::run(run).unwrap().page_operations
+    sim::run(run).unwrap().page_operations
 }
 
 #[divan::bench(args = ["base", "mainline-6.18"], sample_count = 5, sample_size = 1)]

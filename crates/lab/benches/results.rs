@@ -3,9 +3,9 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use lab::experiment::Experiment;
-use lab::outcome::Outcome;
 use lab::results::{Program, Results, list};
 use rayon::prelude::*;
+use sim::outcome::Outcome;
 
 fn main() {
     divan::main();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Cargo.lock                                     which libraries
-//!   crates/{machine,mm,workload,lab}: Cargo.toml, src/   what is simulated, and how
+//!   crates/{machine,mm,workload,sim,lab}: Cargo.toml, src/   what is simulated, and how
 //!   data/*, machines/*, scenarios/*                what is built in
 //!            │
 //!            └─ path and content of each file, sorted by path ─► 32 hexadecimal digits
@@ -23,6 +23,7 @@ const FILES: &[&str] = &[
     "crates/machine/Cargo.toml",
     "crates/mm/Cargo.toml",
     "crates/workload/Cargo.toml",
+    "crates/sim/Cargo.toml",
     "crates/lab/Cargo.toml",
 ];
 
@@ -31,6 +32,7 @@ pub const TREES: &[&str] = &[
     "crates/machine/src",
     "crates/mm/src",
     "crates/workload/src",
+    "crates/sim/src",
     "crates/lab/src",
     "machines",
     "scenarios",

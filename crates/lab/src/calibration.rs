@@ -12,12 +12,12 @@
 //! A table has at most as many free parameters as baseline cells. Rows marked `predicted` are never read
 //! here.
 
-use crate::metric::{self, ELAPSED, GROW_TIME, Metric, SHRINK_TIME, SYSTEM_TIME};
 use crate::published::{Kind, Mechanism, Printed};
-use crate::scenario::{Scenario, ScenarioError, Workload, load_machine};
-use crate::simulation::{self, RunError};
+use crate::scenario::{Scenario, ScenarioError, load_machine};
 use machine::Profile;
 use serde::Serialize;
+use sim::metric::{self, ELAPSED, GROW_TIME, Metric, SHRINK_TIME, SYSTEM_TIME};
+use sim::{RunError, Workload};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -244,7 +244,7 @@ fn lock_share(id: &str, name: &str) -> Result<Calibrated, CalibrationError> {
             Workload::SocketStream(w) => w.calls.value = value,
             _ => {}
         }
-        Ok(simulation::run(&run)?.get(metric::LOCK).unwrap_or(0.0))
+        Ok(sim::run(&run)?.get(metric::LOCK).unwrap_or(0.0))
     };
     let (mut low, mut high) = (current / 4.0, current * 4.0);
     let mut reached = 0.0;
@@ -299,7 +299,7 @@ fn sweep_costs(
         let mut time = |value: f64| -> Result<f64, CalibrationError> {
             machine.figure_mut(key).ok_or_else(missing)?.value = value;
             let run = scenario.run(variant, 1, machine, &BTreeMap::new())?;
-            Ok(simulation::run(&run)?.get(metric).unwrap_or(0.0))
+            Ok(sim::run(&run)?.get(metric).unwrap_or(0.0))
         };
         let (calibrated, reached) = solve(published, start, &mut time)?;
         if (reached - published).abs() > TOLERANCE * published {

@@ -7,11 +7,11 @@
 //!
 //! Data only; the face decides what is shown.
 
-use crate::metric::{Better, Metric};
 use crate::results::Record;
 use crate::scenario::Scenario;
 use crate::statistics::{Change, Interval, change, mean, mean_interval};
 use serde::Serialize;
+use sim::metric::{Better, Metric};
 use std::collections::BTreeMap;
 
 /// All variants of an experiment beside each other.

@@ -20,10 +20,10 @@
 //!
 //! Controls are what must come out whatever is true of the statements; where one does not, the rest means nothing.
 
-use crate::metric::{EQUILIBRIUM_TIME, Metric, PREFERRED_FOLIOS, PREFERRED_SUCCESS, PREFERRED_SUCCESS_EARLY};
 use crate::results::Record;
 use crate::statistics::{Change, change};
 use serde::Serialize;
+use sim::metric::{EQUILIBRIUM_TIME, Metric, PREFERRED_FOLIOS, PREFERRED_SUCCESS, PREFERRED_SUCCESS_EARLY};
 use std::collections::BTreeMap;
 
 /// Scenarios of the study, first the one that others are compared with.
@@ -217,7 +217,7 @@ pub fn controls(runs: &Runs) -> Vec<Control> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Outcome;
+    use sim::outcome::Outcome;
 
     fn of(difference: f64, or_none: bool) -> Effect {
         let first: Vec<f64> = (0..8).map(|i| 50.0 + f64::from(i % 3)).collect();

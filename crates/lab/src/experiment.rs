@@ -10,12 +10,13 @@
 //! Since a run depends on nothing but its own description, neither the number of threads nor the order in which
 //! runs end changes any result.
 
-use crate::outcome::Outcome;
 use crate::results::{DescribedRun, Record, Results, ResultsError};
-use crate::scenario::{Run, Scenario, ScenarioError, load_machine};
-use crate::simulation::RunError;
+use crate::scenario::{Scenario, ScenarioError, load_machine};
 use machine::Profile;
 use rayon::prelude::*;
+use sim::outcome::Outcome;
+use sim::reached::Reached;
+use sim::{Run, RunError};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
@@ -90,14 +91,14 @@ pub enum ExperimentError {
 pub enum Progress<'a> {
     /// The run was in the results already.
     Known(&'a Run),
-    /// The run begins.
-    Begun(&'a Run),
+    /// The run begins, and notes where it is.
+    Begun(&'a Run, &'a Reached),
     /// The run has ended and is kept.
     Made(&'a Record),
 }
 
-/// What makes runs: [`crate::simulation::run`], or something cheaper in tests.
-pub type Simulate<'a> = dyn Fn(&Run) -> Result<Outcome, RunError> + Sync + 'a;
+/// What makes runs: [`sim::run_noting`], or something cheaper in tests.
+pub type Simulate<'a> = dyn Fn(&Run, &Reached) -> Result<Outcome, RunError> + Sync + 'a;
 
 impl Experiment {
     /// A built-in scenario, or the one in a file, as it is; as many seeds as it says, if none are given.
@@ -149,8 +150,9 @@ impl Experiment {
                 progress(Progress::Known(run));
                 return Ok(record);
             }
-            progress(Progress::Begun(run));
-            let record = results.keep(described, &make_one(run, simulate)?)?;
+            let reached = Reached::default();
+            progress(Progress::Begun(run, &reached));
+            let record = results.keep(described, &make_one(run, &reached, simulate)?)?;
             progress(Progress::Made(&record));
             Ok(record)
         };
@@ -169,9 +171,13 @@ pub fn threads(jobs: usize, pieces: usize) -> Result<rayon::ThreadPool, Experime
 }
 
 /// Makes one run. One that fails an assertion must not take the others with it.
-pub(crate) fn make_one(run: &Run, simulate: &Simulate) -> Result<Outcome, ExperimentError> {
+pub(crate) fn make_one(
+    run: &Run,
+    reached: &Reached,
+    simulate: &Simulate,
+) -> Result<Outcome, ExperimentError> {
     let boxed = || Box::new(run.clone());
-    match catch_unwind(AssertUnwindSafe(|| simulate(run))) {
+    match catch_unwind(AssertUnwindSafe(|| simulate(run, reached))) {
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(error)) => Err(ExperimentError::Run { run: boxed(), error: Box::new(error) }),
         Err(panic) => {

@@ -118,7 +118,8 @@ pub(crate) fn not_heeded(setting: &str, kind: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Scenario, Workload};
+    use crate::scenario::Scenario;
+    use sim::Workload;
 
     #[test]
     fn parts_are_about_settings_that_there_are_and_no_two_about_one() {

@@ -1,7 +1,7 @@
 //! What an experiment is: scenarios, variants, seeds, statistics and published tables.
 //!
 //! ```text
-//!   scenario (TOML) ─► Run (variant, seed, machine, settings) ─ simulation ─► Outcome
+//!   scenario (TOML) ─► Run (variant, seed, machine, settings) ─ sim ─► Outcome
 //!   experiment: variants x seeds, all cores ─► results (directory) ─► comparison, published
 //!   trace of accesses ─► rulers: policies x memory sizes ─► miss-ratio curves
 //! ```
@@ -12,17 +12,11 @@ pub mod dates;
 pub mod equilibrium;
 pub mod experiment;
 mod heeded;
-pub mod metric;
-pub mod outcome;
-pub mod page_cache;
 pub mod pid_filter;
 pub mod published;
-pub mod reached;
-pub mod readahead;
 pub mod results;
 pub mod rulers;
 pub mod scenario;
 pub mod sensitivity;
-pub mod simulation;
 pub mod statistics;
 pub mod study;

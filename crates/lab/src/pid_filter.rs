@@ -14,11 +14,12 @@
 
 use crate::comparison::{Comparison, VariantSummary};
 use crate::experiment::Experiment;
-use crate::metric::{LOCAL_ACCESSES, Metric, SCORE, SYSTEM_TIME};
 use crate::results::Record;
-use crate::scenario::{ScenarioError, Workload};
+use crate::scenario::ScenarioError;
 use crate::statistics::Change;
 use serde::Serialize;
+use sim::Workload;
+use sim::metric::{LOCAL_ACCESSES, Metric, SCORE, SYSTEM_TIME};
 use workload::keys::TIMES;
 use workload::threads::autonuma::{FirstPass, Numa01, Numa02};
 use workload::threads::{ProgramSpec, Threads};
@@ -192,7 +193,7 @@ mod tests {
         let experiment = arm.experiment(Some(1)).unwrap();
         let hint_faults = |variant: &str| {
             let run = experiment.scenario.run(variant, 1, &experiment.machine, &BTreeMap::new()).unwrap();
-            crate::simulation::run(&run).unwrap().counters.get(mm::Event::NumaHintFaults)
+            sim::run(&run).unwrap().counters.get(mm::Event::NumaHintFaults)
         };
         let [b0, p4, r67] = ["b0", "p4", "r67"].map(hint_faults);
         assert!(10 * p4 < b0 && 10 * p4 < r67, "{b0}, {p4}, {r67}");

@@ -17,57 +17,24 @@
 //! ...
 //! ```
 //!
-//! A [`Run`] is one scenario with everything decided: variant, seed, machine profile, settings.
+//! A [`Run`] is one scenario with everything decided: variant, seed, machine profile, settings. What is wrong with it is said
+//! here with the scenario's name.
 
-mod fit;
 mod parse;
 
 use crate::heeded::not_heeded;
-use crate::reached::Reached;
-use crate::simulation::kbuild::KernelBuild;
-use crate::simulation::kernel_writes::KernelWrites;
-use crate::simulation::long_running::LongRunning;
-use crate::simulation::mappings::RecordedMappings;
-use crate::simulation::numa::NumaThreads;
-use crate::simulation::page_fault::PageFaultLoop;
-use crate::simulation::replay::Replay;
-use crate::simulation::socket::SocketStream;
-use machine::profile::Figure;
-use machine::{PageSize, Profile, ProfileError};
+use machine::{Profile, ProfileError};
 use mm::sysctl::most_like;
-use mm::{Series, SettingError, Settings, Variant};
-use serde::{Deserialize, Serialize};
+use mm::{Series, SettingError, Settings};
+use sim::numa::NumaThreads;
+use sim::{KernelChoice, KernelError, Misfit, Run, Workload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-use workload::demand::spec::{Paging, SettingChange};
+use workload::demand::spec::SettingChange;
 use workload::keys::Bounds;
 use workload::threads::ProgramSpec;
 use workload::threads::samples::{Recording, SampleFile};
-
-workload::kinds! {
-    /// What runs.
-    pub enum Workload {
-        /// Kernel builds, processes sampled from a recorded one.
-        "kbuild" Kbuild(KernelBuild),
-        /// will-it-scale's page_fault1.
-        "page-fault" PageFault(PageFaultLoop),
-        /// Pairs that stream through sockets.
-        "socket-stream" SocketStream(SocketStream),
-        /// A recorded trace.
-        "replay" Replay(Replay),
-        /// Writes to files of the kernel.
-        "kernel-writes" KernelWrites(KernelWrites),
-        /// Programs that run out of memory.
-        "paging" Paging(Paging),
-        /// Threads on several nodes.
-        "numa" Numa(NumaThreads),
-        /// Processes that map memory and give it back, for long.
-        "long-running" LongRunning(LongRunning),
-        /// A program whose mappings and first touches were recorded.
-        "mappings" Mappings(RecordedMappings),
-    }
-}
 
 /// Of seeds.
 pub const SEEDS: Bounds = Bounds::new(1.0, 10_000.0, "intervals of so many are a fiftieth of those of four");
@@ -100,75 +67,6 @@ workload::keys! {
     }
 }
 
-/// One simulation, everything decided.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Run {
-    /// The scenario it belongs to.
-    pub scenario: String,
-    /// The series that the variant is named in.
-    pub series: String,
-    /// Name of the variant, see [`KernelChoice`].
-    pub variant: String,
-    /// Seed of everything random.
-    pub seed: u64,
-    /// The machine.
-    pub machine: Profile,
-    /// Settings beyond the defaults.
-    pub settings: BTreeMap<String, String>,
-    /// What runs.
-    pub workload: Workload,
-    /// How far it is.
-    #[serde(skip)]
-    pub reached: Reached,
-}
-
-/// A kernel that a run can have.
-#[derive(Clone, Copy, Debug)]
-pub struct KernelChoice {
-    /// Its features.
-    pub variant: &'static Variant,
-    /// A debugging kernel with this batch, twice of it as high, and no scaling.
-    pub batch: Option<i32>,
-}
-
-/// Whether kernels with any batch are variants of a series.
-fn has_batches(series: &Series) -> bool {
-    series.name == Series::PCP.name
-}
-
-impl KernelChoice {
-    /// By name: a variant of the series, a kernel release, or, on pagesets, `batch-N`.
-    pub fn parse(series: &str, name: &str) -> Result<KernelChoice, ScenarioError> {
-        let series =
-            Series::find(series).ok_or_else(|| ScenarioError::UnknownSeries { name: series.into() })?;
-        let unknown = || ScenarioError::UnknownVariant { name: name.into(), series };
-        let (variant, batch) = match name.strip_prefix("batch-").map(str::parse) {
-            Some(Ok(batch @ 1..=32767)) if has_batches(&series) => (Series::PCP.variant("base"), Some(batch)),
-            Some(_) => (None, None),
-            None => (series.variant(name).or_else(|| Variant::of_release(name)), None),
-        };
-        Ok(KernelChoice { variant: variant.ok_or_else(unknown)?, batch })
-    }
-
-    /// The settings of a run: those of the variant, then those of the scenario, then `changes`. Where a kernel with pages of
-    /// this size has no file of a variant's, writing to it fails, and the others are written to all the same.
-    fn settings(
-        &self,
-        page_size: PageSize,
-        scenario: &BTreeMap<String, String>,
-        changes: &BTreeMap<String, String>,
-    ) -> Result<BTreeMap<String, String>, SettingError> {
-        let own = self.variant.settings.iter().filter(|(name, _)| mm::sysctl::exists(name, page_size));
-        let own = own.map(|&(name, value)| (name.to_string(), value.to_string()));
-        let mut settings = scenario.clone();
-        settings.extend(own);
-        settings.extend(changes.clone());
-        let mut check = Settings::new(page_size);
-        settings.iter().try_for_each(|(name, value)| check.set(name, value))?;
-        Ok(settings)
-    }
-}
-
 /// What is wrong with a scenario or with what was asked of it.
 #[derive(Debug, Error)]
 pub enum ScenarioError {
@@ -190,26 +88,9 @@ pub enum ScenarioError {
         /// What was asked for.
         name: String,
     },
-    /// No such series.
-    #[error("{name}: no such series; series: {}", list(Series::ALL.iter().map(|s| s.name)))]
-    UnknownSeries {
-        /// What was asked for.
-        name: String,
-    },
-    /// No such variant or release.
-    #[error(
-        "{name}: no such variant of series {}; most like it: {}; `mmtwin list variants` and `mmtwin list releases` have \
-         all{}",
-        series.name,
-        most_like(name, series.variants().map(|variant| variant.name).chain(releases())),
-        if has_batches(series) { ", besides batch-N" } else { "" }
-    )]
-    UnknownVariant {
-        /// What was asked for.
-        name: String,
-        /// Where it was looked for.
-        series: Series,
-    },
+    /// No such series, variant or release.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
     /// A file cannot be read.
     #[error("{}: {error}", path.display())]
     Unreadable {
@@ -317,10 +198,6 @@ fn default_series() -> String {
     Series::PCP.name.into()
 }
 
-fn releases() -> impl Iterator<Item = &'static str> {
-    mm::series::RELEASES.iter().map(|(release, _)| *release)
-}
-
 fn read(path: &Path) -> Result<String, ScenarioError> {
     std::fs::read_to_string(path).map_err(|error| ScenarioError::Unreadable { path: path.into(), error })
 }
@@ -412,49 +289,22 @@ impl Scenario {
             machine: machine.clone(),
             settings,
             workload: self.workload.clone(),
-            reached: Reached::default(),
         };
-        run.check_fit()?;
+        run.check_fit().map_err(|misfit| self.refuse(misfit))?;
         Ok(run)
     }
-}
 
-impl Workload {
-    /// The recorded files that it is made of, if it is of any, and the key that names them.
-    pub fn recorded_files_mut(&mut self) -> (&'static str, &mut [PathBuf]) {
-        match self {
-            Workload::Replay(w) => ("trace", std::slice::from_mut(&mut w.trace)),
-            Workload::Mappings(w) => ("program", w.program.files_mut()),
-            Workload::Numa(NumaThreads {
-                program: ProgramSpec::Samples(SampleFile { file: Recording::File(path) }),
-                ..
-            }) => ("program.file", std::slice::from_mut(path)),
-            _ => ("", &mut []),
-        }
-    }
-
-    /// Figures of the workload that come with a source, by their keys.
-    pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
-        let own: Vec<(&str, &mut Figure)> = match self {
-            Workload::Paging(w) => return w.figures_mut(),
-            Workload::Numa(w) => return w.program.figures_mut(),
-            Workload::Kbuild(w) => {
-                vec![("intensity", &mut w.intensity), ("processes_per_slab", &mut w.processes_per_slab)]
+    /// What does not fit, and where it stands.
+    fn refuse(&self, misfit: Misfit) -> ScenarioError {
+        let (key, value, expected) = match misfit {
+            Misfit::OutOfRange { key, value, expected } => (key, value, expected),
+            Misfit::NoNuma { machine } => {
+                let such = machines_that(|machine| machine.numa.is_some());
+                let expected = format!("a machine whose profile has [numa]: {such}, or a .toml file");
+                ("machine".into(), machine, expected)
             }
-            Workload::SocketStream(w) => vec![("calls", &mut w.calls)],
-            Workload::Mappings(w) => vec![
-                ("cpu_seconds", &mut w.cpu_seconds),
-                ("runs", &mut w.runs),
-                ("million_walks", &mut w.million_walks),
-            ],
-            Workload::KernelWrites(KernelWrites { service: Some(service), .. }) => vec![
-                ("service.requests_per_second", &mut service.requests_per_second),
-                ("service.work_us", &mut service.work_us),
-                ("service.work_spread", &mut service.work_spread),
-            ],
-            _ => Vec::new(),
         };
-        own.into_iter().map(|(key, figure)| (key.into(), figure)).collect()
+        ScenarioError::OutOfRange { key: format!("{}: {key}", self.name), value, expected }
     }
 }
 
@@ -476,7 +326,7 @@ pub fn load_machine(name: &str) -> Result<Profile, ScenarioError> {
 }
 
 /// Those of the built-in machines that are `such`, for errors.
-pub fn machines_that(such: impl Fn(&Profile) -> bool) -> String {
+fn machines_that(such: impl Fn(&Profile) -> bool) -> String {
     list(machine_names().filter(|name| load_machine(name).is_ok_and(|machine| such(&machine))))
 }
 

@@ -8,13 +8,15 @@
 //! The ends are the figure's range; where it has none, half and twice the value. One figure moves at a time.
 
 use crate::experiment::{ExperimentError, Simulate, make_one, threads};
-use crate::metric::{Better, Metric};
-use crate::outcome::Outcome;
-use crate::scenario::{Run, Scenario, ScenarioError};
+use crate::scenario::{Scenario, ScenarioError};
 use machine::Profile;
 use machine::profile::Figure;
 use rayon::prelude::*;
 use serde::Serialize;
+use sim::Run;
+use sim::metric::{Better, Metric};
+use sim::outcome::Outcome;
+use sim::reached::Reached;
 use std::collections::BTreeMap;
 
 /// A figure that somebody assumed.
@@ -142,7 +144,7 @@ impl Question {
             }
         }
         let make = |run: &Run| {
-            let outcome = make_one(run, simulate);
+            let outcome = make_one(run, &Reached::default(), simulate);
             progress();
             outcome
         };
@@ -177,8 +179,8 @@ impl Question {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::SCORE;
     use crate::scenario::load_machine;
+    use sim::metric::SCORE;
 
     fn figure(value: f64, range: Option<[f64; 2]>, source: &str) -> Figure {
         Figure { value, range, source: source.into() }
@@ -207,7 +209,7 @@ mod tests {
         machine.costs.page_fault_ns = figure(100.0, Some([50.0, 400.0]), "assumption");
         let question =
             Question { scenario, machine, variants: vec!["base".into()], changes: BTreeMap::new() };
-        let simulate = |run: &Run| {
+        let simulate = |run: &Run, _: &Reached| {
             let mut outcome = Outcome::default();
             let costs = &run.machine.costs;
             outcome.set(SCORE, costs.page_clear_ns.value + 10.0 * costs.page_fault_ns.value);

@@ -2,12 +2,12 @@
 
 mod paging_scenario;
 
-use lab::metric::{self, Metric};
-use lab::outcome::Outcome;
-use lab::scenario::{Run, Scenario, load_machine};
-use lab::simulation;
+use lab::scenario::{Scenario, load_machine};
 use machine::PageSize;
 use machine::profile::Profile;
+use sim::Run;
+use sim::metric::{self, Metric};
+use sim::outcome::Outcome;
 use std::collections::BTreeMap;
 
 const MACHINES: [&str; 3] = ["ampere-altra", "ampere-altra-16k", "ampere-altra-64k"];
@@ -18,7 +18,7 @@ fn run_on(scenario: &str, variant: &str, machine: &Profile) -> Run {
 }
 
 fn outcomes(scenario: &str, variant: &str) -> [Outcome; 3] {
-    MACHINES.map(|name| simulation::run(&run_on(scenario, variant, &load_machine(name).unwrap())).unwrap())
+    MACHINES.map(|name| sim::run(&run_on(scenario, variant, &load_machine(name).unwrap())).unwrap())
 }
 
 fn values(outcomes: &[Outcome], metric: Metric) -> Vec<f64> {
@@ -89,7 +89,7 @@ fn what_was_recorded_in_pages_of_4_kib_is_refused() {
     }
     let mut run = run_on("speedometer", "P0", &machine);
     run.settings.insert("hugepages-2048kB/boot".into(), "1".into());
-    assert!(simulation::run(&run).unwrap_err().to_string().contains("pools of huge pages"));
+    assert!(sim::run(&run).unwrap_err().to_string().contains("pools of huge pages"));
 }
 
 /// Random reads of 4 KiB from a file, on a machine whose pages are larger: each brings in a whole page.
@@ -119,7 +119,7 @@ fn files_come_in_pages_of_the_machine() {
     let scenario = paging_scenario::scenario("i7-9700", workload, &[readers, writers]);
     let results = PageSize::ALL.map(|size| {
         let machine = Profile { page_size: size, ..load_machine("i7-9700").unwrap() };
-        simulation::run(&scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
+        sim::run(&scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
     });
     for (outcome, size) in results.iter().zip(PageSize::ALL) {
         let get = |metric| outcome.get(metric).unwrap();
@@ -139,13 +139,13 @@ fn files_come_in_pages_of_the_machine() {
 #[test]
 fn a_system_that_runs_for_long_has_folios_of_the_preferred_bytes() {
     let mut run = run_on("equilibrium", "v2", &load_machine("ampere-altra-16k").unwrap());
-    if let lab::scenario::Workload::LongRunning(spec) = &mut run.workload {
+    if let sim::Workload::LongRunning(spec) = &mut run.workload {
         (spec.memory_mib, spec.turnovers) = (256, 3);
     }
-    let outcome = simulation::run(&run).unwrap();
+    let outcome = sim::run(&run).unwrap();
     assert!(outcome.get(metric::PREFERRED_FOLIOS).unwrap() > 0.0, "folios of 64 KiB");
     run.machine = load_machine("ampere-altra-64k").unwrap();
-    let refused = simulation::run(&run).unwrap_err().to_string();
+    let refused = sim::run(&run).unwrap_err().to_string();
     assert!(refused.contains("workload.order = 4") && refused.contains("64 KiB"), "{refused}");
 }
 

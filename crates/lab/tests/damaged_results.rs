@@ -1,11 +1,11 @@
 //! Files of results that bits flip in, that are cut short or that take each other's places: none is read as other values.
 
 use lab::experiment::Experiment;
-use lab::metric::BUILD_TIME;
-use lab::outcome::{Outcome, Sample};
 use lab::results::{DescribedRun, Entry, Program, Record, Results, compact, list};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use sim::metric::BUILD_TIME;
+use sim::outcome::{Outcome, Sample};
 use std::fs;
 use std::path::{Path, PathBuf};
 

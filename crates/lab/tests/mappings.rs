@@ -1,9 +1,10 @@
 //! Recorded mappings: what folios, the size of blocks and marked entries change, and that the same input gives the same.
 
-use lab::metric::{self, Metric};
-use lab::outcome::Outcome;
-use lab::scenario::{Run, Scenario, Workload, load_machine};
+use lab::scenario::{Scenario, load_machine};
 use mm::Event;
+use sim::metric::{self, Metric};
+use sim::outcome::Outcome;
+use sim::{Run, Workload};
 use workload::mappings;
 
 fn redis(variant: &str) -> Run {
@@ -13,7 +14,7 @@ fn redis(variant: &str) -> Run {
 }
 
 fn simulate(run: &Run) -> Outcome {
-    lab::simulation::run(run).unwrap()
+    sim::run(run).unwrap()
 }
 
 fn value(outcome: &Outcome, metric: Metric) -> f64 {
@@ -164,7 +165,7 @@ fn a_scenario_file_may_name_several_recordings() {
     let refused = run(3).unwrap_err().to_string();
     assert!(refused.contains("seed = 3: it takes 1 to 2: there are 2 recordings"), "{refused}");
     put("two.zst", b"damaged");
-    let refused = lab::simulation::run(&run(2).unwrap()).unwrap_err().to_string();
+    let refused = sim::run(&run(2).unwrap()).unwrap_err().to_string();
     assert!(refused.contains("two.zst: recorded mappings"), "{refused}");
     for (program, problem) in [("['one.zst', 'three.zst']", "three.zst"), ("[]", "at least one recording")] {
         let refused = load(program).unwrap_err().to_string();

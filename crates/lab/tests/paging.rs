@@ -2,12 +2,12 @@
 
 mod paging_scenario;
 
-use lab::metric;
-use lab::outcome::Outcome;
-use lab::scenario::{Scenario, Workload, load_machine};
-use lab::simulation::run;
+use lab::scenario::{Scenario, load_machine};
 use machine::storage::DeviceFigures;
 use mm::Event;
+use sim::outcome::Outcome;
+use sim::run;
+use sim::{Workload, metric};
 use std::collections::BTreeMap;
 use workload::demand::groups::AccessGroups;
 use workload::demand::spec::DemandSpec;

@@ -66,11 +66,11 @@ fn page() -> String {
         Category::ALL.iter().map(|category| [code(category.name()), category.description().into()]),
     );
     text += "## Metrics\n\n\
-             What runs report and comparisons compare. Declared in `crates/lab/src/metric.rs`.\n\n";
+             What runs report and comparisons compare. Declared in `crates/sim/src/metric.rs`.\n\n";
     table(
         &mut text,
         ["name", "unit", "better", "meaning"],
-        lab::metric::METRICS.iter().map(|metric| {
+        sim::metric::METRICS.iter().map(|metric| {
             let better = format!("{:?}", metric.better).to_lowercase();
             [code(metric.name), metric.unit.into(), better, metric.description.into()]
         }),

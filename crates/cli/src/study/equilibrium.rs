@@ -10,13 +10,13 @@ use crate::table::Grid;
 use crate::terminal;
 use lab::equilibrium::{ARMS, Control, Effect, Finding, LONGEST, Runs, Verdict, controls, findings};
 use lab::experiment::Experiment;
-use lab::metric::{
-    ANON_MEMORY, EQUILIBRIUM_TIME, FAULTS_PER_PAGE, Metric, PREFERRED_DRIFT, PREFERRED_FOLIOS,
-    PREFERRED_SUCCESS, PREFERRED_SUCCESS_EARLY, UNTOUCHED_MEMORY, UNUSABLE_FREE,
-};
 use lab::results::Record;
 use lab::statistics::{Interval, mean, mean_interval};
 use serde::Serialize;
+use sim::metric::{
+    ANON_MEMORY, EQUILIBRIUM_TIME, FAULTS_PER_PAGE, Metric, PREFERRED_DRIFT, PREFERRED_FOLIOS,
+    PREFERRED_SUCCESS, PREFERRED_SUCCESS_EARLY, UNTOUCHED_MEMORY, UNUSABLE_FREE,
+};
 use std::collections::BTreeMap;
 
 /// What the table has; JSON has everything.
@@ -109,7 +109,7 @@ fn values(records: &[Record], variant: &str, metric: Metric) -> Vec<f64> {
 
 fn arms<'a>(scenario: &'a str, records: &'a [Record]) -> Vec<Arm<'a>> {
     let of = |variant: &'a str| {
-        let metrics = lab::metric::METRICS.iter().filter_map(|&metric| {
+        let metrics = sim::metric::METRICS.iter().filter_map(|&metric| {
             let values = values(records, variant, metric);
             (!values.is_empty())
                 .then(|| (metric.name, Estimate { mean: mean(&values), interval: mean_interval(&values) }))

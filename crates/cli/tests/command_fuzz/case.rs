@@ -7,13 +7,14 @@
 //!   settings         ─► any values that the kernel takes, on the command line or in the scenario
 //! ```
 
-use lab::scenario::{Scenario, Workload, load_machine, machine_names};
+use lab::scenario::{Scenario, load_machine, machine_names};
 use machine::{PageSize, Profile};
 use mm::series::RELEASES;
 use mm::{SETTINGS, Series, Settings};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use sim::Workload;
 use std::path::Path;
 use toml::{Table, Value};
 use workload::keys::{Bounds, Key, Numbers, Takes, Value as _};

@@ -1,7 +1,7 @@
 use super::*;
-use crate::metric::{BUILD_TIME, SCORE};
-use crate::outcome::Outcome;
 use crate::scenario::load_machine;
+use sim::metric::{BUILD_TIME, SCORE};
+use sim::outcome::Outcome;
 
 fn records(scenario: &Scenario, values: &[(&str, [f64; 3])]) -> Vec<Record> {
     let machine = load_machine(&scenario.machine).unwrap();

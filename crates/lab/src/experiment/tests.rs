@@ -1,8 +1,8 @@
 use super::*;
-use crate::metric::{ALLOC_ZONE, BUILD_TIME};
 use crate::results::Program;
 use crate::scenario::load_machine;
 use mm::Event;
+use sim::metric::{ALLOC_ZONE, BUILD_TIME};
 use std::sync::Mutex;
 
 /// An experiment whose runs cost nothing: [`simulate`] makes them.
@@ -14,7 +14,7 @@ fn experiment(variants: &[&str], seeds: u32) -> Experiment {
     Experiment { scenario, machine, variants, seeds, changes: BTreeMap::new() }
 }
 
-fn simulate(run: &Run) -> Result<Outcome, RunError> {
+fn simulate(run: &Run, _: &Reached) -> Result<Outcome, RunError> {
     let mut outcome = Outcome { virtual_seconds: 0.1, page_operations: 7, ..Outcome::default() };
     let faster = if run.variant == "base" { 1.0 } else { 0.9 };
     outcome.set(BUILD_TIME, faster * (100.0 + run.seed as f64 / 3.0));
@@ -62,13 +62,13 @@ fn results_are_the_same_for_any_number_of_threads() {
 #[test]
 fn real_runs_are_the_same_for_any_number_of_threads() {
     let mut experiment = experiment(&["base", "patch9"], 2);
-    if let crate::scenario::Workload::PageFault(spec) = &mut experiment.scenario.workload {
+    if let sim::Workload::PageFault(spec) = &mut experiment.scenario.workload {
         (spec.tasks, spec.mib, spec.milliseconds) = (2, 4, 8);
     }
     let made = [1, 2].map(|jobs| {
         let directory = tempfile::tempdir().unwrap();
         let results = results_in(directory.path());
-        experiment.sweep(&results, jobs, &crate::simulation::run, &|_| {}).unwrap()
+        experiment.sweep(&results, jobs, &sim::run_noting, &|_| {}).unwrap()
     });
     assert!(made[0][0].page_operations > 0);
     assert_eq!(made[0], made[1]);
@@ -83,7 +83,7 @@ fn a_run_that_fails_is_named_once() {
         experiment.machine.topology.memory_mib_per_node = mib;
         let directory = tempfile::tempdir().unwrap();
         let results = results_in(directory.path());
-        let error = experiment.sweep(&results, 1, &crate::simulation::run, &|_| {});
+        let error = experiment.sweep(&results, 1, &sim::run_noting, &|_| {});
         error.unwrap_err().to_string()
     };
     let expected =
@@ -102,9 +102,9 @@ fn a_run_that_fails_is_named_once() {
 fn an_interrupted_sweep_goes_on_where_it_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let experiment = experiment(&["base", "patch1"], 3);
-    let failing = |run: &Run| match (run.variant.as_str(), run.seed) {
+    let failing = |run: &Run, reached: &Reached| match (run.variant.as_str(), run.seed) {
         ("patch1", 2) => Err(RunError::Trace("stopped".into())),
-        _ => simulate(run),
+        _ => simulate(run, reached),
     };
     let results = results_in(directory.path());
     let error = experiment.sweep(&results, 1, &failing, &|_| {}).unwrap_err();
@@ -202,7 +202,7 @@ const SEEN: &str = "time_ns,pid,tid,address,write\n1000,1,1,0x10000,1\n";
 fn samples_are_looked_for_beside_their_scenario_and_read_before_anything_runs() {
     let (_directory, experiment) = samples(SEEN, ("", ""));
     let run = &experiment.unwrap().runs().unwrap()[0];
-    assert!(crate::simulation::run(run).unwrap().notes.is_empty());
+    assert!(sim::run(run).unwrap().notes.is_empty());
 
     let wrong = [
         (format!("{SEEN}2000,1,1,zebra,1\n"), ("", ""), "seen.csv: line 3: address = \"zebra\""),
@@ -226,7 +226,7 @@ fn samples_are_looked_for_beside_their_scenario_and_read_before_anything_runs() 
 fn a_run_ends_before_samples_that_are_too_late_for_it() {
     let late = format!("{SEEN}{},1,2,0,1\n9223372036854775808,1,1,0x11000,1\n", u64::MAX);
     let (_directory, experiment) = samples(&late, ("", ""));
-    let outcome = crate::simulation::run(&experiment.unwrap().runs().unwrap()[0]).unwrap();
+    let outcome = sim::run(&experiment.unwrap().runs().unwrap()[0]).unwrap();
     let notes = [
         "1 of 3 samples were left out: their addresses are the kernel's or 0",
         "1 threads were cut off after 5 ms",
@@ -241,7 +241,7 @@ fn memory_that_was_only_seen_to_be_loaded_from_is_scanned() {
     let csv: String =
         std::iter::once("time_ns,pid,tid,address,write\n".into()).chain((0..4000).map(line)).collect();
     let (_directory, experiment) = samples(&csv, ("milliseconds = 5", "milliseconds = 5000"));
-    let outcome = crate::simulation::run(&experiment.unwrap().runs().unwrap()[0]).unwrap();
+    let outcome = sim::run(&experiment.unwrap().runs().unwrap()[0]).unwrap();
     let count = |event| outcome.counters.get(event);
     assert!(count(Event::NumaPteUpdates) > 64 && count(Event::NumaHintFaults) > 64, "{:?}", outcome.counters);
 }
@@ -249,8 +249,9 @@ fn memory_that_was_only_seen_to_be_loaded_from_is_scanned() {
 #[test]
 fn a_run_that_fails_an_assertion_is_an_error_and_the_others_are_kept() {
     let directory = tempfile::tempdir().unwrap();
-    let failing =
-        |run: &Run| if run.variant == "patch1" { panic!("count {} < 0", run.seed) } else { simulate(run) };
+    let failing = |run: &Run, reached: &Reached| {
+        if run.variant == "patch1" { panic!("count {} < 0", run.seed) } else { simulate(run, reached) }
+    };
     let results = results_in(directory.path());
     let experiment = experiment(&["base", "patch1"], 1);
     let error = experiment.sweep(&results, 1, &failing, &|_| {}).unwrap_err().to_string();

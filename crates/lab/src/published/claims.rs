@@ -4,7 +4,7 @@
 
 use super::prediction::{CellValue, Observations};
 use super::tables::{Kind, Row, Table};
-use crate::metric::{
+use sim::metric::{
     ALLOC_ZONE, BUILD_TIME, CACHE_MISS, FREE_HIGH, GROW_FLUSHES, GROW_TIME, LOCK, MEMORY_MAX, Metric,
     PAGES_REACHED, SCORE, SHRINK_TIME, SYSTEM_TIME, TRANSACTIONS,
 };

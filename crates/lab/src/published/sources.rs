@@ -3,15 +3,15 @@
 use super::prediction::{CellValue, Observations};
 use super::tables::{Kind, Row, Table};
 use super::{Printed, claims};
-use crate::metric::{
+use crate::scenario::Scenario;
+use mm::Event;
+use sim::metric::{
     ALLOC_ZONE, AUTONUMA_COST, BUILD_TIME, CACHE_MISS, DURATION, ELAPSED, FREE_HIGH, GROW_TIME,
     HINT_FAULTS_LOCAL, LOCK, MEM_AVAILABLE, MEM_BUFF_CACHE, MEM_FREE, MEM_SHARED, MEM_TOTAL, MEM_USED,
     Metric, PUT_MEAN, PUT_P99, QUERY_RATE, RUNS_PER_MINUTE, SCORE, SHARE_4K, SHARE_16K, SHARE_32K, SHARE_64K,
     SHRINK_TIME, SWAP_FREE, SWAP_TOTAL, SWAP_USED, SYSTEM_TIME, TAKE_MEAN, TAKE_P99, TRANSACTION_RATE,
     TRANSACTION_TIME, TRANSACTIONS, USER_TIME,
 };
-use crate::scenario::Scenario;
-use mm::Event;
 
 /// A scenario and the variants of it that tables need.
 #[derive(Clone, Debug, PartialEq, Eq)]

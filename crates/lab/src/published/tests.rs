@@ -15,7 +15,7 @@ fn tables(ids: &[&str]) -> Vec<Table> {
 fn observe(observations: &mut Observations, scenario: &str, values: &[(&str, &[(&str, f64)])]) {
     let loaded = crate::scenario::Scenario::load(scenario).unwrap();
     for (variant, _) in values {
-        crate::scenario::KernelChoice::parse(&loaded.series, variant).unwrap();
+        sim::KernelChoice::parse(&loaded.series, variant).unwrap();
     }
     observe_as(observations, scenario, values);
 }
@@ -49,7 +49,7 @@ fn every_table_has_a_source_and_every_scenario_exists() {
     for need in needs(&all) {
         crate::scenario::Scenario::load(need.scenario).unwrap();
         for variant in &need.variants {
-            crate::scenario::KernelChoice::parse("pcp", variant).unwrap();
+            sim::KernelChoice::parse("pcp", variant).unwrap();
         }
     }
     let report = Report::new(&all, &Observations::default());

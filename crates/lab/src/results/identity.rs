@@ -9,8 +9,8 @@
 
 use super::ResultsError;
 use super::summary::Summary;
-use crate::scenario::{Run, Workload};
 use serde::Serialize;
+use sim::{Run, Workload};
 use std::fs::File;
 use std::io::Read;
 use twox_hash::XxHash3_128;

@@ -38,11 +38,11 @@ pub use record::{Record, SeriesPoint};
 pub use summary::{Entry, Summary};
 pub(crate) use table::write_table;
 
-use crate::outcome::Outcome;
-use crate::scenario::Run;
 use bytes::Bytes;
 use file::StoredRun;
 use pack::Packs;
+use sim::Run;
+use sim::outcome::Outcome;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 

@@ -1,7 +1,7 @@
 //! One run with its outcome, as results keep it.
 
-use crate::outcome::{AreaHeat, Outcome};
-use crate::scenario::Run;
+use sim::Run;
+use sim::outcome::{AreaHeat, Outcome};
 use std::collections::BTreeMap;
 
 /// A run and what came out.
@@ -11,7 +11,7 @@ pub struct Record {
     pub identity: String,
     /// Everything that decided it.
     pub run: Run,
-    /// Values by [`crate::metric::Metric::name`].
+    /// Values by [`sim::metric::Metric::name`].
     pub metrics: BTreeMap<String, f64>,
     /// CPU seconds by [`mm::Category::name`].
     pub cpu_seconds: BTreeMap<String, f64>,

@@ -6,10 +6,11 @@
 //!             └ refuses: a number that is too large for its type? then what the key takes; else what serde says
 //! ```
 
-use super::{KernelChoice, Scenario, ScenarioError, THIS_MACHINE, Workload, is_path, list, machine_names};
-use crate::metric::{METRICS, Metric};
+use super::{Scenario, ScenarioError, THIS_MACHINE, is_path, list, machine_names};
 use machine::PageSize;
 use machine::profile::line_of;
+use sim::metric::{METRICS, Metric};
+use sim::{KernelChoice, KernelError, Workload};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -128,7 +129,7 @@ impl Scenario {
         let asked = |error: ScenarioError| {
             let key = match error {
                 ScenarioError::UnknownMachine { .. } => "machine",
-                ScenarioError::UnknownSeries { .. } => "series",
+                ScenarioError::Kernel(KernelError::UnknownSeries { .. }) => "series",
                 _ => "variants",
             };
             ScenarioError::Asked { place: place.into(), key, error: Box::new(error) }
@@ -138,7 +139,8 @@ impl Scenario {
             return Err(asked(ScenarioError::UnknownMachine { name: machine.clone() }));
         }
         for variant in &scenario.variants {
-            let choice = KernelChoice::parse(&scenario.series, variant).map_err(asked)?;
+            let choice =
+                KernelChoice::parse(&scenario.series, variant).map_err(|error| asked(error.into()))?;
             // On which machine it will run is not known yet.
             let check =
                 |&size: &PageSize| choice.settings(size, &scenario.settings, &BTreeMap::new()).is_ok();

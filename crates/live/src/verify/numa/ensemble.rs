@@ -18,8 +18,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use lab::simulation::numa::KernelThread;
 use serde::{Deserialize, Serialize};
+use sim::numa::KernelThread;
 
 use super::trajectory::{COUNTERS, Trajectory, parse};
 use super::twin::{self, Emulated};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   workload::threads ── operations ──┬─► process: real threads, in an emulated machine
-//!                                     └─► lab::simulation::numa: the twin's
+//!                                     └─► sim::numa: the twin's
 //! ```
 //!
 //! Each runs for ten seconds on two nodes of two CPUs, and for five where every decision is recorded. Scan delays and periods are
@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use lab::simulation::numa::{NumaThreads, ProcessLayout, TaskPlacement};
+use sim::numa::{NumaThreads, ProcessLayout, TaskPlacement};
 use workload::threads::autonuma::{FirstPass, Numa01, Numa02, PinMove};
 use workload::threads::{ProgramSpec, Threads};
 

@@ -1,12 +1,12 @@
 //! The programs in the twin, on a machine like the emulated one.
 
-use lab::reached::Reached;
-use lab::scenario::{Run, Workload, load_machine};
-use lab::simulation::numa::{KernelThread, LruAdd, NumaThreads, watch};
+use lab::scenario::load_machine;
 use machine::profile::Figure;
 use machine::{Profile, Time};
 use mm::{Event, Series};
 use serde::{Deserialize, Serialize};
+use sim::numa::{KernelThread, LruAdd, NumaThreads, watch};
+use sim::{Run, Workload};
 use std::collections::BTreeMap;
 
 use super::programs::{settings, threads};
@@ -83,7 +83,6 @@ pub fn trajectory(on: &Emulated, name: &str, seconds: &[f64], seed: u64) -> Resu
         machine,
         settings: settings(),
         workload: Workload::Numa(spec.clone()),
-        reached: Reached::default(),
     };
     let mut trajectory = Trajectory::default();
     let events =

@@ -1,10 +1,10 @@
 //! Which reads run, and what is said of them.
 
-use lab::readahead::Access;
 use mm::readahead::Advice;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng;
 use serde::{Deserialize, Serialize};
+use sim::readahead::Access;
 
 /// One run of reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 //!   case         reads of a file by one task, what it says of them, the device's limits
 //!   reads        for each read, the folios that came into the page cache, in order
 //!
-//!   running_kernel   the cases on this kernel --.            .-- lab::readahead   the same reads
+//!   running_kernel   the cases on this kernel --.            .-- sim::readahead   the same reads
 //!   recording        those of other kernels ----+-> reads ---'
 //! ```
 //!
@@ -13,8 +13,8 @@
 
 use std::path::Path;
 
-use lab::readahead::{Access, FileFolio, ReadFile, replay};
 use mm::Settings;
+use sim::readahead::{Access, FileFolio, ReadFile, replay};
 
 use super::{Causes, Entry, Report, VerifyError, features};
 use crate::snapshot;

@@ -12,8 +12,8 @@ use std::fs;
 use std::io::{self};
 use std::path::{Path, PathBuf};
 
-use lab::readahead::{Access, FileFolio};
 use serde::{Deserialize, Serialize};
+use sim::readahead::{Access, FileFolio};
 
 use super::Brought;
 use super::case::Case;

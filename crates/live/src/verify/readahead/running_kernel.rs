@@ -13,10 +13,10 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use lab::readahead::{Access, FileFolio};
 use mm::readahead::Advice;
 use rustix::fs::{fadvise, major, minor};
 use rustix::time::{ClockId, clock_gettime};
+use sim::readahead::{Access, FileFolio};
 use workload::access::PAGE_SIZE;
 
 use super::Brought;

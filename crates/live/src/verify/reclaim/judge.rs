@@ -88,8 +88,8 @@ fn in_order(kernel: &Residency, twin: &Residency, batch: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use lab::readahead::FileFolio;
     use proptest::prelude::*;
+    use sim::readahead::FileFolio;
 
     use super::super::residency::{batches, stays_of_folios};
     use super::*;

@@ -16,7 +16,7 @@
 //! What is evicted at a time is a batch: evictions between the begin of one stay and that of the next. In files a batch is two
 //! varints: how many stays began since the batch before, and how many ended.
 
-use lab::readahead::FileFolio;
+use sim::readahead::FileFolio;
 use workload::access::sequences::Operation;
 
 /// The time that a folio of the file is in memory.

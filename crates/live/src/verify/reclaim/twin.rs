@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use lab::page_cache::{Requests, Setup, replay};
 use mm::memory_map::{memory_layout, recorded_memory};
 use mm::{Event, Features, Settings};
+use sim::page_cache::{Requests, Setup, replay};
 use workload::access::sequences::Operation;
 
 use super::case::{Case, Lru, Way};

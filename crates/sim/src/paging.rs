@@ -15,14 +15,12 @@
 //! What a RAM disk or zram holds is memory of the machine: pages are set aside for it as it fills. So are pages that the
 //! kernel and programs hold that are not modelled.
 
-use super::flushers::{Flushers, Written};
-use super::kswapd::Kswapds;
-use super::system::{Program, Step, System};
-use super::{Stream, boot, stream};
+use crate::flushers::{Flushers, Written};
+use crate::kswapd::Kswapds;
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
-use crate::scenario::Run;
-use crate::simulation::RunError;
+use crate::reached::Reached;
+use crate::{Program, Run, RunError, Step, Stream, System, boot, stream};
 use machine::costs::PagingCosts;
 use machine::storage::{Device, Direction, Service};
 use machine::{Cpu, PageSize, Time};
@@ -763,8 +761,8 @@ impl Program for PagingProgram {
 }
 
 /// Makes one run.
-pub fn run(run: &Run, spec: &Paging) -> Result<Outcome, RunError> {
-    let mut system = boot(run, 1)?;
+pub fn run(run: &Run, spec: &Paging, reached: &Reached) -> Result<Outcome, RunError> {
+    let mut system = boot(run, 1, reached)?;
     let mut program = PagingProgram::new(run, spec, &mut system)?;
     let files = program.held_pages.len() as u64;
     for cpu in system.machine.topology.all_cpus() {

@@ -8,7 +8,7 @@
 
 use super::balance::{Attempt, Balance, Domain, Queue};
 use super::{CpuSet, TICK, Thread};
-use crate::simulation::System;
+use crate::System;
 use machine::{Cpu, Node, Time};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;

@@ -13,11 +13,10 @@
 //! Pages that a process leaves behind (page cache, slab) go to a pool from which later processes free what
 //! they freed of others' pages.
 
-use super::system::{Program, Step, System};
-use super::{RunError, Stream, boot, stream};
 use crate::metric;
 use crate::outcome::Outcome;
-use crate::scenario::Run;
+use crate::reached::Reached;
+use crate::{Program, Run, RunError, Step, Stream, System, boot, stream};
 use machine::profile::Figure;
 use machine::{Cpu, Node, Time};
 use mm::lru_lock::FREE_BATCH;
@@ -125,8 +124,8 @@ struct KernelBuilds {
 }
 
 /// Runs the builds of `spec`.
-pub(super) fn run(run: &Run, spec: &KernelBuild) -> Result<Outcome, RunError> {
-    let mut system = boot(run, spec.builds)?;
+pub(super) fn run(run: &Run, spec: &KernelBuild, reached: &Reached) -> Result<Outcome, RunError> {
+    let mut system = boot(run, spec.builds, reached)?;
     let mut builds = KernelBuilds::new(spec, profile()?, &system, run.seed);
     builds.start(&mut system);
     system.run(&mut builds, Time::NEVER);

@@ -1,8 +1,7 @@
 //! What a run of threads on several nodes gives back: times by cause, local accesses, where memory is, who scanned what.
 
-use crate::metric;
 use crate::outcome::{AreaHeat, Outcome, Sample, ThreadHeat};
-use crate::simulation::System;
+use crate::{System, metric};
 use machine::Time;
 use machine::topology::MAX_NODES;
 use mm::address_space::MmId;

@@ -15,11 +15,10 @@
 //! The service runs from the end of boot, before the first write, until the last one has ended, and for a minimum of time, so that
 //! short writes have enough requests too. What has arrived by then is still completed.
 
-use super::system::{Program, Step, System};
-use super::{RunError, Stream, boot, stream};
 use crate::metric;
 use crate::outcome::Outcome;
-use crate::scenario::Run;
+use crate::reached::Reached;
+use crate::{Program, Run, RunError, Step, Stream, System, boot, stream};
 use hdrhistogram::Histogram;
 use machine::profile::Figure;
 use machine::{Cpu, Time};
@@ -159,8 +158,8 @@ struct Writes {
 }
 
 /// Makes the writes of `spec`.
-pub(super) fn run(run: &Run, spec: &KernelWrites) -> Result<Outcome, RunError> {
-    let mut system = boot(run, 1)?;
+pub(super) fn run(run: &Run, spec: &KernelWrites, reached: &Reached) -> Result<Outcome, RunError> {
+    let mut system = boot(run, 1, reached)?;
     let mut running = Running::new(spec, &system, run.seed);
     running.run(&mut system);
     if let Some(refused) = running.refused {

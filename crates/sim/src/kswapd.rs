@@ -1,7 +1,7 @@
 //! kswapds on the CPUs of a simulation: each on one that is idle when it is woken, or on the last of its node, a step at a
 //! time between threads.
 
-use super::system::System;
+use crate::System;
 use machine::{Cpu, Node};
 use mm::vmscan::Kswapd;
 

@@ -1,6 +1,6 @@
-use super::super::boot;
 use super::*;
-use crate::scenario::{Scenario, load_machine};
+use crate::boot;
+use crate::tests::{Scenario, load_machine};
 use machine::Interrupt;
 use mm::{MigrateType, Placement};
 use std::collections::BTreeMap;
@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 const US: fn(u64) -> Time = |us| Time::from_nanoseconds(1000 * us);
 
 fn system() -> System {
-    let scenario = Scenario::load("page_fault1").unwrap();
-    let machine = load_machine("icl-server").unwrap();
-    boot(&scenario.run("base", 1, &machine, &BTreeMap::new()).unwrap(), 1).unwrap()
+    let scenario = Scenario::load("page_fault1");
+    let machine = load_machine("icl-server");
+    boot(&scenario.run("base", &machine, &BTreeMap::new()), 1, &Reached::default()).unwrap()
 }
 
 /// CPU 1 works 100 us at a time; CPU 0 interrupts it; both note when they act.

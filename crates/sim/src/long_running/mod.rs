@@ -27,10 +27,10 @@ mod tests;
 mod windows;
 
 use self::windows::{ATTEMPTS, Window, Windows};
-use super::{RunError, Stream, System, boot_with, stream};
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
-use crate::scenario::{Run, ScenarioError};
+use crate::reached::Reached;
+use crate::{Misfit, Run, RunError, Stream, System, boot_with, stream};
 use machine::{Cpu, Node, PageSize, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::compaction::policy::unusable_free_index;
@@ -189,9 +189,9 @@ struct LongRun<'a> {
 const CPU: Cpu = Cpu(0);
 
 /// Makes one run.
-pub fn run(run: &Run, spec: &LongRunning) -> Result<Outcome, RunError> {
+pub fn run(run: &Run, spec: &LongRunning, reached: &Reached) -> Result<Outcome, RunError> {
     let spec = &spec.in_pages_of(run)?;
-    let system = spec.boot(run)?;
+    let system = spec.boot(run, reached)?;
     LongRun::new(spec, system, run.seed).run().ok_or(RunError::OutOfMemory)
 }
 
@@ -204,8 +204,9 @@ impl LongRunning {
     /// Boots the run's machine with the memory of this system, of which a kernel holds nothing but the pages that stay where
     /// they are. Where nothing can be reclaimed, fallback does not boost watermarks: on a system that has caches kswapd takes a
     /// boost back in no time, but here it would give up after some runs in vain, and the boost would stay for ever.
-    fn boot(&self, run: &Run) -> Result<System, ScenarioError> {
-        let mut system = boot_with(run, 1, &memory_layout_of(run.machine.page_size, 1, self.memory_mib))?;
+    fn boot(&self, run: &Run, reached: &Reached) -> Result<System, RunError> {
+        let memory = memory_layout_of(run.machine.page_size, 1, self.memory_mib);
+        let mut system = boot_with(run, 1, &memory, reached)?;
         if !self.can_reclaim() {
             system.mm.set("vm.watermark_boost_factor", "0")?;
         }
@@ -213,11 +214,11 @@ impl LongRunning {
     }
 
     /// The same in pages of the machine.
-    fn in_pages_of(&self, run: &Run) -> Result<LongRunning, ScenarioError> {
+    fn in_pages_of(&self, run: &Run) -> Result<LongRunning, Misfit> {
         let page_size = run.machine.page_size;
         let order = ThpSettings::new(page_size).order_of(PageSize::Kib4.bytes() << self.order);
-        let order = order.ok_or_else(|| ScenarioError::OutOfRange {
-            key: format!("{}: workload.order", run.scenario),
+        let order = order.ok_or_else(|| Misfit::OutOfRange {
+            key: "workload.order".into(),
             value: self.order.to_string(),
             expected: format!(
                 "an order that folios of anonymous memory have on machine {}, whose pages have {} KiB",

@@ -4,7 +4,7 @@
 //!   fault  fault  fault ... (32,768 times)  unmap: 32,768 frees in batches of 32   ─► again
 //! ```
 
-use super::system::{Program, Step, System};
+use crate::{Program, Step, System};
 use machine::{Cpu, PageSize, Time};
 use mm::lru_lock::FREE_BATCH;
 use mm::{Category, MigrateType, Pfn, Placement, Request};

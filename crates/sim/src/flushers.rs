@@ -13,7 +13,7 @@
 //! in kernels without `CONFIG_BLK_WBT` or by `queue/wbt_lat_usec`, they have all that the queue holds, and who writes next waits
 //! behind them. Who finds no slot waits in line (`block/blk-rq-qos.c`: `rq_qos_wait`).
 
-use super::system::System;
+use crate::System;
 use machine::{Cpu, Time};
 use mm::folio::FolioId;
 use mm::writeback::{Flush, Flusher};

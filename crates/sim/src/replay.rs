@@ -9,9 +9,9 @@
 //! that were allocated before the recording began are allocated before the replay begins. Events of the page
 //! allocator that are answers, not demand (refills, drains), are skipped.
 
-use super::{RunError, System, boot};
 use crate::outcome::Outcome;
-use crate::scenario::Run;
+use crate::reached::Reached;
+use crate::{Run, RunError, System, boot};
 use machine::{Cpu, Time};
 use mm::{MigrateType, Pfn, Placement, Request};
 use std::collections::HashMap;
@@ -127,14 +127,14 @@ impl Copy {
 }
 
 /// Replays the trace of `spec`.
-pub(super) fn run(run: &Run, spec: &Replay) -> Result<Outcome, RunError> {
+pub(super) fn run(run: &Run, spec: &Replay, reached: &Reached) -> Result<Outcome, RunError> {
     let open = || {
         let reader = TraceReader::open(&spec.trace).map_err(|error| RunError::Trace(error.to_string()))?;
         reader.require_lossless().map_err(|error| RunError::Trace(error.to_string()))?;
         Ok::<_, RunError>(reader)
     };
     let (missing, recorded_cpus) = missing_blocks(&mut open()?)?;
-    let mut system = boot(run, 1)?;
+    let mut system = boot(run, 1, reached)?;
     let needed = recorded_cpus * spec.copies.max(1);
     let cpus = system.machine.topology.cpus();
     if needed > cpus {

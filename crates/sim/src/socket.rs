@@ -10,8 +10,7 @@
 //! copying into them waits for memory. The scheduler moves processes now and then; here a pair swaps its two
 //! CPUs at a fixed interval, so that every CPU both allocates and frees.
 
-use super::system::{Program, Step, System};
-use super::{Stream, stream};
+use crate::{Program, Step, Stream, System, stream};
 use machine::profile::Figure;
 use machine::{CacheModel, Cpu, Time};
 use mm::{Category, MigrateType, Pfn, Placement, Request};

@@ -67,7 +67,7 @@ pub struct ThreadHeat {
     pub remote_faults: u64,
 }
 
-/// The result of one run: one scenario, one variant, one seed.
+/// The result of one run: one workload, one machine, one kernel, one seed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Values by [`Metric::name`].

@@ -1,10 +1,10 @@
 use super::*;
+use crate::Workload;
 use crate::metric::{
     DEMOTE_TIME, GROW_FLUSHES, GROW_TIME, PAGES_REACHED, POOL_BOOT_TIME, SERVICE_MAX, SERVICE_P50,
     SERVICE_P999, SERVICE_REQUESTS, SHRINK_FLUSHES, SHRINK_TIME, VMEMMAP_FREED,
 };
-use crate::scenario::{Scenario, Workload, load_machine};
-use crate::simulation;
+use crate::tests::{Scenario, load_machine};
 use std::collections::BTreeMap;
 
 fn figure(value: f64) -> Figure {
@@ -13,17 +13,17 @@ fn figure(value: f64) -> Figure {
 
 /// A run on the virtual machine with `mib` of memory on each of its two nodes.
 fn run_of(variant: &str, mib: u64, writes: &[&str], service: Option<Service>) -> Run {
-    let scenario = Scenario::load("hugetlb-vm252").unwrap();
-    let mut machine = load_machine(&scenario.machine).unwrap();
+    let scenario = Scenario::load("hugetlb-vm252");
+    let mut machine = load_machine(&scenario.machine);
     machine.topology.memory_mib_per_node = mib;
-    let mut run = scenario.run(variant, 1, &machine, &BTreeMap::new()).unwrap();
+    let mut run = scenario.run(variant, &machine, &BTreeMap::new());
     let writes = writes.iter().map(|text| text.to_string()).collect();
     run.workload = Workload::KernelWrites(KernelWrites { writes, service });
     run
 }
 
 fn outcome(variant: &str, writes: &[&str]) -> Outcome {
-    simulation::run(&run_of(variant, 4096, writes, None)).unwrap()
+    crate::run(&run_of(variant, 4096, writes, None)).unwrap()
 }
 
 fn service(cpus: usize, requests_per_second: f64, work_spread: f64) -> Service {
@@ -78,7 +78,7 @@ fn writes_are_told_apart_by_what_they_do_to_the_pool() {
 
 #[test]
 fn a_pool_that_memory_is_too_small_for_is_a_note_and_no_error() {
-    let outcome = simulation::run(&run_of("base", 512, &["vm.nr_hugepages=100000"], None)).unwrap();
+    let outcome = crate::run(&run_of("base", 512, &["vm.nr_hugepages=100000"], None)).unwrap();
     let reached = outcome.get(PAGES_REACHED).unwrap();
     assert!((100.0..512.0).contains(&reached), "{reached} of 1 GiB");
     assert_eq!(
@@ -92,7 +92,7 @@ fn a_pool_that_memory_is_too_small_for_is_a_note_and_no_error() {
 #[test]
 fn no_request_works_for_longer_than_its_latency_can_be_told() {
     let wild = Service { milliseconds: 2000, ..service(8, 2000.0, 10.0) };
-    let outcome = simulation::run(&run_of("mainline-6.7", 256, &["vm.nr_hugepages=8"], Some(wild))).unwrap();
+    let outcome = crate::run(&run_of("mainline-6.7", 256, &["vm.nr_hugepages=8"], Some(wild))).unwrap();
     assert!(outcome.get(SERVICE_MAX).unwrap() >= 100.0 * 1e6, "{:?}", outcome.get(SERVICE_MAX));
 }
 
@@ -101,7 +101,7 @@ fn no_request_works_for_longer_than_its_latency_can_be_told() {
 fn a_request_that_finds_no_memory_asks_for_no_more_pages() {
     let large = Service { pages: 600, ..service(8, 2000.0, 0.5) };
     let all = ["vm.nr_hugepages=18446744073709551615"];
-    let outcome = simulation::run(&run_of("mainline-6.7", 256, &all, Some(large))).unwrap();
+    let outcome = crate::run(&run_of("mainline-6.7", 256, &all, Some(large))).unwrap();
     let note = outcome.notes.iter().find_map(|note| {
         note.strip_prefix("page allocations that found no memory: ")?.split(';').next()?.parse::<f64>().ok()
     });
@@ -119,10 +119,10 @@ fn what_the_kernel_refuses_ends_the_run() {
         ("node7/hugepages-2048kB/nr_hugepages=1", "ENOENT"),
         ("vm.nr_hugepagez=1", "no such file or directory (ENOENT): vm.nr_hugepages, "),
     ] {
-        let error = simulation::run(&run_of("base", 4096, &["vm.nr_hugepages=1", write], None)).unwrap_err();
+        let error = crate::run(&run_of("base", 4096, &["vm.nr_hugepages=1", write], None)).unwrap_err();
         assert!(matches!(error, RunError::Write(_)) && error.to_string().contains(expected), "{error}");
     }
-    let error = simulation::run(&run_of("base", 4096, &["vm.nr_hugepages=1"], Some(service(252, 1.0, 0.0))));
+    let error = crate::run(&run_of("base", 4096, &["vm.nr_hugepages=1"], Some(service(252, 1.0, 0.0))));
     assert!(error.unwrap_err().to_string().contains("workload.service.cpus"));
 }
 
@@ -138,7 +138,7 @@ fn an_undisturbed_service_waits_as_queueing_theory_says() {
     // M/D/1: the mean wait is S*r/(2(1-r)) at utilisation r.
     for rate in [2500.0, 5000.0] {
         let run = run_of("hvo-off", 4096, &["vm.stat_interval=1"], Some(service(60, rate, 0.0)));
-        let outcome = simulation::run(&run).unwrap();
+        let outcome = crate::run(&run).unwrap();
         let work = outcome.cpu_seconds["program"] * 1e6 / outcome.get(SERVICE_REQUESTS).unwrap();
         assert!((100.0..101.0).contains(&work), "{work}");
         let utilisation = work * 1e-6 * rate;
@@ -151,8 +151,7 @@ fn an_undisturbed_service_waits_as_queueing_theory_says() {
 #[test]
 fn flushes_delay_the_service_and_nothing_else_differs() {
     let writes = ["vm.nr_hugepages=512", "vm.nr_hugepages=0"];
-    let of =
-        |variant| simulation::run(&run_of(variant, 4096, &writes, Some(service(16, 2000.0, 0.5)))).unwrap();
+    let of = |variant| crate::run(&run_of(variant, 4096, &writes, Some(service(16, 2000.0, 0.5)))).unwrap();
     let (off, base, merged) = (of("hvo-off"), of("base"), of("mainline-6.7"));
     // The writes of all three end within the least time, so all serve the same requests.
     assert_eq!(off.get(SERVICE_REQUESTS), base.get(SERVICE_REQUESTS));
@@ -171,7 +170,7 @@ fn pages_are_conserved() {
         let writes = ["vm.nr_hugepages=200", "vm.nr_hugepages=50", "node1/hugepages-2048kB/nr_hugepages=100"];
         let run = run_of(variant, 1024, &writes, Some(service(8, 5000.0, 0.3)));
         let Workload::KernelWrites(spec) = &run.workload else { unreachable!() };
-        let mut system = boot(&run, 1).unwrap();
+        let mut system = boot(&run, 1, &Reached::default()).unwrap();
         let mut running = Running::new(spec, &system, run.seed);
         running.run(&mut system);
         assert_eq!(system.allocated, 0, "the service has freed its pages");
@@ -182,11 +181,11 @@ fn pages_are_conserved() {
 
 /// Seconds that boot and a write take on a kernel with these settings.
 fn timed(machine: &str, release: &str, settings: &[(&str, &str)], write: &str) -> Outcome {
-    let scenario = Scenario::load("hugetlb-vm252").unwrap();
-    let mut run = scenario.run(release, 1, &load_machine(machine).unwrap(), &BTreeMap::new()).unwrap();
+    let scenario = Scenario::load("hugetlb-vm252");
+    let mut run = scenario.run(release, &load_machine(machine), &BTreeMap::new());
     run.settings.extend(settings.iter().map(|&(name, value)| (name.to_string(), value.to_string())));
     run.workload = Workload::KernelWrites(KernelWrites { writes: vec![write.to_string()], service: None });
-    simulation::run(&run).unwrap()
+    crate::run(&run).unwrap()
 }
 
 /// Published for machines like these: 3336 ms with one thread on 4 nodes, 1943 on 2, and 1051 and 716 with one for each
@@ -242,7 +241,7 @@ fn a_service_begins_after_boot() {
     let longest = |boot: &str| {
         let mut run = run_of("mainline-6.9", 65_536, &["vm.stat_interval=1"], Some(service(8, 200.0, 0.0)));
         run.settings.insert("hugepages-2048kB/boot".into(), boot.into());
-        let outcome = simulation::run(&run).unwrap();
+        let outcome = crate::run(&run).unwrap();
         (outcome.get(SERVICE_MAX).unwrap(), outcome.get(SERVICE_REQUESTS).unwrap())
     };
     let (without, with) = (longest("0"), longest("50000"));

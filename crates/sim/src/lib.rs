@@ -1,49 +1,67 @@
-//! Runs: a workload on a machine with a kernel, in virtual time.
+//! What happens when programs run: a workload on a machine with a kernel, in virtual time.
 //!
 //! ```text
-//!   Run ─► System (machine, memory manager, daemons) ◄── Program (what the CPUs do) ─► Outcome
+//!   Run ─► boot ─► System (machine, memory manager, daemons) ◄── Program (what the CPUs do) ─► Outcome
+//!                     │
+//!                     └─► Reached: where the run is, for whoever waits
 //! ```
 //!
-//! One run is one thread and deterministic; many runs use all cores (`lab::experiment`).
+//! A [`Run`] says everything that decides what comes out, so the same run has the same [`outcome::Outcome`] wherever it is made.
+//! Who asks for it, how often, and what is made of the answers is not known here. One run is one thread; many runs use all cores
+//! (`lab::experiment`).
 
+mod fit;
 mod flushers;
 pub mod kbuild;
 pub mod kernel_writes;
 mod kswapd;
 pub mod long_running;
 pub mod mappings;
+pub mod metric;
 pub mod numa;
+pub mod outcome;
+pub mod page_cache;
 pub mod page_fault;
 pub mod paging;
+pub mod reached;
+pub mod readahead;
 pub mod replay;
+mod run;
 pub mod socket;
 pub mod system;
 
-use crate::metric;
 use crate::outcome::Outcome;
-use crate::scenario::{KernelChoice, Run, ScenarioError, Workload};
+use crate::reached::Reached;
 use machine::{Cpu, PageSize, Time};
-use mm::Settings;
 use mm::hugetlb::WriteError;
 use mm::memory_map::{MemoryRange, booted_memory};
+use mm::{SettingError, Settings};
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 
+pub use fit::Misfit;
+pub use run::{KernelChoice, KernelError, Run, Workload};
 pub use system::{Program, Step, System};
 
 /// Why a run could not be made.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The run asks for something that does not exist.
+    /// There is no such kernel.
     #[error(transparent)]
-    Scenario(#[from] ScenarioError),
+    Kernel(#[from] KernelError),
+    /// The kernel does not take a setting.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The run asks for what cannot be had.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
     /// The recorded processes cannot be read.
     #[error("{0}")]
     Profile(String),
     /// The recorded trace cannot be read or replayed.
     #[error("{0}")]
     Trace(String),
-    /// A scenario's demand for memory cannot be made.
+    /// A workload's demand for memory cannot be made.
     #[error("workload.{part}.{error}")]
     Demand {
         /// The table of the workload.
@@ -91,13 +109,18 @@ pub(crate) fn stream(seed: u64, stream: Stream, index: u64) -> Pcg64Mcg {
     Pcg64Mcg::from_rng(&mut mixed)
 }
 
-/// Boots a system for `run`.
-fn boot(run: &Run, cgroups: usize) -> Result<System, ScenarioError> {
-    boot_with(run, cgroups, &booted_memory(&run.machine))
+/// Boots a system for `run`, which notes in `reached` where it is.
+fn boot(run: &Run, cgroups: usize, reached: &Reached) -> Result<System, RunError> {
+    boot_with(run, cgroups, &booted_memory(&run.machine), reached)
 }
 
 /// The same on a machine with this memory.
-fn boot_with(run: &Run, cgroups: usize, memory: &[MemoryRange]) -> Result<System, ScenarioError> {
+fn boot_with(
+    run: &Run,
+    cgroups: usize,
+    memory: &[MemoryRange],
+    reached: &Reached,
+) -> Result<System, RunError> {
     let choice = KernelChoice::parse(&run.series, &run.variant)?;
     let page_size = run.machine.page_size;
     let mut settings = Settings::new(page_size);
@@ -105,20 +128,20 @@ fn boot_with(run: &Run, cgroups: usize, memory: &[MemoryRange]) -> Result<System
         settings.set(name, value)?;
     }
     if page_size != PageSize::Kib4 && settings.boot_huge_pages != [0; 2] {
-        return Err(ScenarioError::OutOfRange {
+        return Err(RunError::Misfit(Misfit::OutOfRange {
             key: "hugepages-2048kB/boot, hugepages-1048576kB/boot".into(),
             value: format!("{:?}", settings.boot_huge_pages),
             expected: format!(
                 "0 on machine {}: pools of huge pages have base pages of 4 KiB",
                 run.machine.name
             ),
-        });
+        }));
     }
     let topology = run.machine.topology();
     let noise = stream(run.seed, Stream::SectionSpread, 0);
     let costs = run.machine.costs();
     let mut system = System::new(topology, costs, memory, choice.variant.features, settings, cgroups, noise);
-    system.reached = run.reached.clone();
+    system.reached = reached.clone();
     system.mm.enter(&mut system.machine, Cpu(0)).boot_huge_pages();
     if let Some(batch) = choice.batch {
         system.mm.force_pagesets(batch, 2 * batch);
@@ -126,18 +149,23 @@ fn boot_with(run: &Run, cgroups: usize, memory: &[MemoryRange]) -> Result<System
     Ok(system)
 }
 
-/// Makes one run.
+/// Makes one run, on which nobody looks while it is made.
 pub fn run(run: &Run) -> Result<Outcome, RunError> {
-    // A run may have been changed since its scenario made it.
+    run_noting(run, &Reached::default())
+}
+
+/// Makes one run, and notes in `reached` where it is.
+pub fn run_noting(run: &Run, reached: &Reached) -> Result<Outcome, RunError> {
+    // A run may have been changed since it was checked.
     run.check_fit()?;
     match &run.workload {
         Workload::PageFault(spec) => {
-            let mut system = boot(run, 1)?;
+            let mut system = boot(run, 1, reached)?;
             let mut program = page_fault::PageFault::new(spec, system.mm.page_size());
             program.start(&mut system);
             let (mut outcome, warm) = measure(&mut system, &mut program, spec.milliseconds, |_| {});
-            let score = program.pages_per_second(warm).ok_or_else(|| ScenarioError::OutOfRange {
-                key: format!("{}: workload.milliseconds", run.scenario),
+            let score = program.pages_per_second(warm).ok_or_else(|| Misfit::OutOfRange {
+                key: "workload.milliseconds".into(),
                 value: spec.milliseconds.to_string(),
                 expected: format!(
                     "enough for each task to end two rounds of {} MiB; more, or fewer mib",
@@ -154,7 +182,7 @@ pub fn run(run: &Run) -> Result<Outcome, RunError> {
             Ok(outcome)
         }
         Workload::SocketStream(spec) => {
-            let mut system = boot(run, 1)?;
+            let mut system = boot(run, 1, reached)?;
             let mut program = socket::SocketStreams::new(spec.clone(), &system, run.seed);
             program.start(&mut system);
             let (mut outcome, _) =
@@ -163,13 +191,13 @@ pub fn run(run: &Run) -> Result<Outcome, RunError> {
             outcome.set(metric::CACHE_MISS, program.miss_rate());
             Ok(outcome)
         }
-        Workload::Kbuild(spec) => kbuild::run(run, spec),
-        Workload::Replay(spec) => replay::run(run, spec),
-        Workload::KernelWrites(spec) => kernel_writes::run(run, spec),
-        Workload::Paging(spec) => paging::run(run, spec),
-        Workload::Numa(spec) => numa::run(run, spec),
-        Workload::LongRunning(spec) => long_running::run(run, spec),
-        Workload::Mappings(spec) => mappings::run(run, spec),
+        Workload::Kbuild(spec) => kbuild::run(run, spec, reached),
+        Workload::Replay(spec) => replay::run(run, spec, reached),
+        Workload::KernelWrites(spec) => kernel_writes::run(run, spec, reached),
+        Workload::Paging(spec) => paging::run(run, spec, reached),
+        Workload::Numa(spec) => numa::run(run, spec, reached),
+        Workload::LongRunning(spec) => long_running::run(run, spec, reached),
+        Workload::Mappings(spec) => mappings::run(run, spec, reached),
     }
 }
 
@@ -193,19 +221,4 @@ fn measure<P: Program>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rand::Rng;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn each_seed_stream_and_index_has_numbers_of_its_own() {
-        let names = [Stream::SectionSpread, Stream::Placement, Stream::Demand, Stream::Arrivals];
-        let mut first = BTreeSet::new();
-        for (seed, index) in (0..16).flat_map(|seed| (0..4).map(move |index| (seed, index))) {
-            for name in names {
-                assert!(first.insert(stream(seed, name, index).next_u64()), "{seed}, {name:?}, {index}");
-            }
-        }
-    }
-}
+mod tests;

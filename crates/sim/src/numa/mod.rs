@@ -21,12 +21,10 @@ mod placement;
 mod report;
 mod schedule;
 
-use super::kswapd::Kswapds;
-use super::system::{Program, Step, System};
-use super::{Stream, boot, stream};
+use crate::kswapd::Kswapds;
 use crate::outcome::Outcome;
-use crate::scenario::Run;
-use crate::simulation::RunError;
+use crate::reached::Reached;
+use crate::{Program, Run, RunError, Step, Stream, System, boot, stream};
 pub use layout::ProcessLayout;
 use layout::{Part, VDSO};
 use machine::{Cpu, Node, Time, Topology};
@@ -738,7 +736,7 @@ pub fn watch(
     times: &[Time],
     mut look: impl FnMut(Time, &MemoryManager, &[Area]),
 ) -> Result<(), RunError> {
-    let mut system = boot(run, 1)?;
+    let mut system = boot(run, 1, &Reached::default())?;
     let mut program = NumaProgram::new(run, spec, &mut system)?;
     let mut areas = Vec::new();
     for (process, of) in program.processes.iter().enumerate() {
@@ -785,8 +783,8 @@ fn map_stacks(system: &mut System, mm: MmId, count: usize, offset: u64) -> Vec<V
 }
 
 /// Makes one run.
-pub fn run(run: &Run, spec: &NumaThreads) -> Result<Outcome, RunError> {
-    let mut system = boot(run, 1)?;
+pub fn run(run: &Run, spec: &NumaThreads, reached: &Reached) -> Result<Outcome, RunError> {
+    let mut system = boot(run, 1, reached)?;
     let mut program = NumaProgram::new(run, spec, &mut system)?;
     let until = program.began + Time::from_nanoseconds(spec.milliseconds * 1_000_000);
     // A thread that is alone waits for nobody.

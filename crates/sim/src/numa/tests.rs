@@ -1,6 +1,7 @@
 use super::*;
+use crate::Workload;
 use crate::metric;
-use crate::scenario::{Scenario, Workload, load_machine};
+use crate::tests::{Scenario, load_machine};
 use std::collections::BTreeMap;
 use workload::threads::Threads;
 use workload::threads::autonuma::FirstPass;
@@ -17,14 +18,14 @@ fn small_with(
     settings: &[(&str, &str)],
     shrink: impl FnOnce(&mut NumaThreads),
 ) -> Outcome {
-    let mut scenario = Scenario::load(name).unwrap();
+    let mut scenario = Scenario::load(name);
     let Workload::Numa(threads) = &mut scenario.workload else { panic!("{name} is no scenario of threads") };
     shrink(threads);
-    let mut machine = load_machine(&scenario.machine).unwrap();
+    let mut machine = load_machine(&scenario.machine);
     machine.topology.memory_mib_per_node = 1024;
     machine.topology.cores_per_socket = 4;
     let settings = settings.iter().map(|&(name, value)| (name.into(), value.into())).collect();
-    crate::simulation::run(&scenario.run(variant, 1, &machine, &settings).unwrap()).unwrap()
+    crate::run(&scenario.run(variant, &machine, &settings)).unwrap()
 }
 
 /// A small build of processes that live long.
@@ -145,15 +146,15 @@ fn threads_of_two_processes_change_places() {
 
 #[test]
 fn every_node_is_in_the_series() {
-    let scenario = Scenario::load("pid-filter").unwrap();
-    let mut machine = load_machine(&scenario.machine).unwrap();
+    let scenario = Scenario::load("pid-filter");
+    let mut machine = load_machine(&scenario.machine);
     let topology = &mut machine.topology;
     (topology.sockets, topology.cores_per_socket, topology.nodes) = (6, 1, 6);
     (topology.node_distances, topology.memory_mib_per_node) = (vec![vec![10; 6]; 6], 96);
-    let mut run = scenario.run("b0", 1, &machine, &BTreeMap::new()).unwrap();
+    let mut run = scenario.run("b0", &machine, &BTreeMap::new());
     let Workload::Numa(threads) = &mut run.workload else { panic!("pid-filter is no scenario of threads") };
     threads.milliseconds = 1;
-    let outcome = crate::simulation::run(&run).unwrap();
+    let outcome = crate::run(&run).unwrap();
     let sampled: Vec<&str> = outcome
         .series
         .iter()
@@ -182,32 +183,32 @@ fn an_area_that_no_thread_scans_is_in_the_heat_map() {
 /// What numa02 takes, seconds, and how many pages move, on four sockets in a ring of which the opposite one is dear: each thread
 /// has first touched its memory `shift` sockets away, and NUMA balancing brings it after.
 fn on_a_ring(shift: u8, opposite: &str) -> (f64, u64) {
-    let mut ring = load_machine("numa-256").unwrap();
+    let mut ring = load_machine("numa-256");
     let topology = &mut ring.topology;
     (topology.sockets, topology.cores_per_socket, topology.threads_per_core, topology.nodes) = (4, 2, 1, 4);
     topology.memory_mib_per_node = 512;
     topology.node_distances =
         vec![vec![10, 20, 30, 20], vec![20, 10, 20, 30], vec![30, 20, 10, 20], vec![20, 30, 20, 10]];
     let machine = machine::Profile::parse(&format!("{}\n{opposite}", ring.to_toml())).unwrap();
-    let mut run = Scenario::load("numa02").unwrap().run("y612", 1, &machine, &BTreeMap::new()).unwrap();
+    let mut run = Scenario::load("numa02").run("y612", &machine, &BTreeMap::new());
     let Workload::Numa(threads) = &mut run.workload else { panic!("numa02 is no scenario of threads") };
     threads.placement = TaskPlacement::Stay;
     let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
     // All stacks begin on the first node: of four threads, one would have its own two hops away.
     (program.threads, program.mib, program.loops) = (Threads::Number(2), 16, 3000);
     program.first_pass = Some(FirstPass { shift, stay_milliseconds: 0, one_cpu: false });
-    let outcome = crate::simulation::run(&run).unwrap();
+    let outcome = crate::run(&run).unwrap();
     (outcome.get(metric::ELAPSED).unwrap(), outcome.counters.get(Event::NumaPagesMigrated))
 }
 
 /// A run on an emulated machine, with NUMA balancing off.
 fn unbalanced(machine: &str, name: &str, change: impl FnOnce(&mut NumaThreads)) -> Outcome {
-    let machine = load_machine(machine).unwrap();
+    let machine = load_machine(machine);
     let off = BTreeMap::from([("kernel.numa_balancing".to_string(), "0".to_string())]);
-    let mut scenario = Scenario::load(name).unwrap();
+    let mut scenario = Scenario::load(name);
     let Workload::Numa(threads) = &mut scenario.workload else { panic!("{name} is no scenario of threads") };
     change(threads);
-    crate::simulation::run(&scenario.run("b0", 1, &machine, &off).unwrap()).unwrap()
+    crate::run(&scenario.run("b0", &machine, &off)).unwrap()
 }
 
 #[test]

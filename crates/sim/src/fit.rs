@@ -4,21 +4,22 @@
 //! asked for, and is checked before the first run begins: processes that need more memory than there is, more threads than
 //! the twin can hold, a measured time that is too short for anything to be counted in it.
 
-use super::{Run, ScenarioError, Workload, machines_that};
-use crate::simulation::kernel_writes::parse_write;
-use crate::simulation::long_running::LongRunning;
-use crate::simulation::mappings::Program;
-use crate::simulation::numa::NumaThreads;
-use crate::simulation::page_fault::PageFaultLoop;
-use crate::simulation::socket::SocketStream;
+use crate::kernel_writes::parse_write;
+use crate::long_running::LongRunning;
+use crate::mappings::Program;
+use crate::numa::NumaThreads;
+use crate::page_fault::PageFaultLoop;
+use crate::socket::SocketStream;
+use crate::{Run, Workload};
 use machine::{PageSize, Profile, Time};
+use thiserror::Error;
 use workload::demand::SpecError;
 use workload::demand::spec::Paging;
 use workload::keys::{MICROSECONDS, THREADS, Value};
 
 impl Workload {
     /// Refuses keys that do not go together. Keys in errors are below `workload`.
-    pub(super) fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), SpecError> {
         let wrong = |key: &str, value: String, expected: &str| {
             Err(SpecError { key: format!("workload.{key}"), value, expected: expected.into() })
         };
@@ -120,11 +121,30 @@ impl LongRunning {
     }
 }
 
-/// What does not fit a machine: a key of the workload, its value, and what would fit.
-type Misfit = (String, String, String);
+/// Why a run cannot be had.
+#[derive(Debug, Error)]
+pub enum Misfit {
+    /// A value is out of bounds, or more than the machine has room for.
+    #[error("{key} = {value}: it takes {expected}")]
+    OutOfRange {
+        /// The key, with its table.
+        key: String,
+        /// The value.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// Of the machine nobody has said what memory on other nodes costs.
+    #[error("machine = {machine}: it takes a machine whose profile has [numa]")]
+    NoNuma {
+        /// The machine.
+        machine: String,
+    },
+}
 
+/// Refuses a key of the workload.
 fn misfit(key: &str, value: impl ToString, expected: String) -> Result<(), Misfit> {
-    Err((format!("workload.{key}"), value.to_string(), expected))
+    Err(Misfit::OutOfRange { key: format!("workload.{key}"), value: value.to_string(), expected })
 }
 
 /// Whether a workload's demand can be had in pages of any size: it is in bytes, or in pages that are translated.
@@ -137,23 +157,18 @@ fn has_any_page_size(workload: &Workload) -> bool {
 
 impl Run {
     /// Refuses numbers out of bounds, and a workload that is larger than the machine or has other pages.
-    pub(crate) fn check_fit(&self) -> Result<(), ScenarioError> {
-        let refuse = |(key, value, expected): Misfit| ScenarioError::OutOfRange {
-            key: format!("{}: {key}", self.scenario),
-            value,
-            expected,
-        };
+    pub fn check_fit(&self) -> Result<(), Misfit> {
         self.workload
             .check_bounds("workload")
-            .map_err(|error| refuse((error.key, error.value, error.expected)))?;
+            .map_err(|SpecError { key, value, expected }| Misfit::OutOfRange { key, value, expected })?;
         let (machine, page_size) = (&self.machine, self.machine.page_size);
         if page_size != PageSize::Kib4 && !has_any_page_size(&self.workload) {
             let value = format!("{}, page_size_kib = {}", machine.name, page_size.kib());
             let expected =
                 "a machine with pages of 4 KiB, in which this kind of workload was recorded or counts";
-            return Err(refuse(("machine".into(), value, expected.into())));
+            return Err(Misfit::OutOfRange { key: "machine".into(), value, expected: expected.into() });
         }
-        let fits = match &self.workload {
+        match &self.workload {
             Workload::PageFault(w) => w.check_fit(machine),
             Workload::SocketStream(w) => w.check_fit(machine),
             Workload::Kbuild(w) => {
@@ -176,14 +191,13 @@ impl Run {
             }
             Workload::Paging(w) => check_devices(w, machine),
             Workload::Numa(w) => w.check_fit(machine),
-            Workload::Mappings(w) => return self.check_seed(&w.program),
+            Workload::Mappings(w) => self.check_seed(&w.program),
             Workload::Replay(_) | Workload::LongRunning(_) => Ok(()),
-        };
-        fits.map_err(refuse)
+        }
     }
 
     /// Refuses a seed for which there is no recording.
-    fn check_seed(&self, program: &Program) -> Result<(), ScenarioError> {
+    fn check_seed(&self, program: &Program) -> Result<(), Misfit> {
         let recordings = program.recordings();
         if (1..=recordings as u64).contains(&self.seed) {
             return Ok(());
@@ -194,11 +208,7 @@ impl Run {
                 "1 to {recordings}: there are {recordings} recordings of the program, and more seeds would repeat them"
             ),
         };
-        Err(ScenarioError::OutOfRange {
-            key: format!("{}: seed", self.scenario),
-            value: self.seed.to_string(),
-            expected,
-        })
+        Err(Misfit::OutOfRange { key: "seed".into(), value: self.seed.to_string(), expected })
     }
 }
 
@@ -272,11 +282,7 @@ impl NumaThreads {
     fn check_fit(&self, machine: &Profile) -> Result<(), Misfit> {
         let topology = machine.topology();
         if machine.numa.is_none() {
-            let expected = format!(
-                "a machine whose profile has [numa]: {}, or a .toml file",
-                machines_that(|machine| machine.numa.is_some())
-            );
-            return Err(("machine".into(), machine.name.clone(), expected));
+            return Err(Misfit::NoNuma { machine: machine.name.clone() });
         }
         if self.cpuset_mems.iter().any(|&node| node >= topology.nodes) {
             return misfit("cpuset_mems", format!("{:?}", self.cpuset_mems), no_more_than(machine));

@@ -1,0 +1,68 @@
+//! Streams of random numbers, and scenarios and machines of the repository for tests of other modules: what runs, without what is
+//! asked of it.
+
+use super::*;
+use machine::Profile;
+use rand::Rng;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What tests need of a scenario file.
+#[derive(Deserialize)]
+pub struct Scenario {
+    name: String,
+    /// Its machine.
+    pub machine: String,
+    #[serde(default = "pagesets")]
+    series: String,
+    #[serde(default)]
+    settings: BTreeMap<String, String>,
+    /// What runs.
+    pub workload: Workload,
+}
+
+fn pagesets() -> String {
+    mm::Series::PCP.name.into()
+}
+
+fn read(directory: &str, name: &str) -> String {
+    let path = format!("{}/../../{directory}/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The machine `name`.
+pub fn load_machine(name: &str) -> Profile {
+    Profile::parse(&read("machines", name)).unwrap()
+}
+
+impl Scenario {
+    /// The scenario `name`.
+    pub fn load(name: &str) -> Scenario {
+        toml::from_str(&read("scenarios", name)).unwrap()
+    }
+
+    /// The run of `variant` with seed 1 on `machine`, with `changes` to its settings.
+    pub fn run(&self, variant: &str, machine: &Profile, changes: &BTreeMap<String, String>) -> Run {
+        let choice = KernelChoice::parse(&self.series, variant).unwrap();
+        Run {
+            scenario: self.name.clone(),
+            series: self.series.clone(),
+            variant: variant.into(),
+            seed: 1,
+            machine: machine.clone(),
+            settings: choice.settings(machine.page_size, &self.settings, changes).unwrap(),
+            workload: self.workload.clone(),
+        }
+    }
+}
+
+#[test]
+fn each_seed_stream_and_index_has_numbers_of_its_own() {
+    let names = [Stream::SectionSpread, Stream::Placement, Stream::Demand, Stream::Arrivals];
+    let mut first = BTreeSet::new();
+    for (seed, index) in (0..16).flat_map(|seed| (0..4).map(move |index| (seed, index))) {
+        for name in names {
+            assert!(first.insert(stream(seed, name, index).next_u64()), "{seed}, {name:?}, {index}");
+        }
+    }
+}
