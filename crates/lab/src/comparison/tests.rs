@@ -1,3 +1,5 @@
+//! Changes are against the first variant, in pairs of equal seeds.
+
 use super::*;
 use crate::scenario::load_machine;
 use sim::metric::{BUILD_TIME, SCORE};

@@ -1,3 +1,5 @@
+//! Runs of an experiment: each made once, found again, and made again if the program is another one.
+
 use super::*;
 use crate::results::Program;
 use crate::scenario::load_machine;

@@ -1,3 +1,5 @@
+//! Published tables: each has its source, and each cell is compared or says why not.
+
 use super::*;
 use crate::results::Record;
 use std::collections::BTreeMap;

@@ -1,3 +1,5 @@
+//! Results on disk: what is written comes back, and what is damaged is noticed.
+
 use super::*;
 use crate::scenario::{Scenario, load_machine};
 use sim::metric::BUILD_TIME;

@@ -1,3 +1,5 @@
+//! What was changed comes back, whoever is killed when.
+
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Files of `/proc` as three kernels print them.
+
 use std::fmt::Write;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Recordings: from the kernel's pages of events to a trace, also what a killed recorder leaves.
+
 use std::collections::BTreeMap;
 
 use workload::output::OutputError;

@@ -1,3 +1,5 @@
+//! Writes to the kernel's files beside a service that goes on.
+
 use super::*;
 use crate::Workload;
 use crate::metric::{

@@ -1,3 +1,5 @@
+//! Whole programs of threads under NUMA balancing, made small.
+
 use super::*;
 use crate::Workload;
 use crate::metric;

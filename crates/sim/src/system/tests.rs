@@ -1,3 +1,5 @@
+//! Whose turn it is: CPUs that are interrupted, asleep, woken, or get nothing.
+
 use super::*;
 use crate::boot;
 use crate::tests::{Scenario, load_machine};

@@ -1,3 +1,5 @@
+//! Process profiles: made of traces, written, read, and refused where they are damaged.
+
 use super::profile::FORMAT;
 use super::*;
 use crate::content_hash::ContentHasher;

@@ -1,3 +1,5 @@
+//! Tables in Parquet files: ours, and those that others wrote or mean harm with.
+
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};

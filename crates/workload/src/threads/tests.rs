@@ -1,3 +1,5 @@
+//! What threads ask for: streams and samples of the pages that they share.
+
 use super::*;
 use crate::demand::kernel_build::pages_of;
 use crate::process::ProcessProfile;

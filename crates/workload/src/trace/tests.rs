@@ -1,3 +1,5 @@
+//! Traces: what is written comes back, and what is no trace is refused.
+
 use bytes::Bytes;
 use parquet::file::metadata::KeyValue;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Areas: split, merged and scanned, as calls ask for it.
+
 use super::*;
 
 const READ_ONLY: VmFlags = VmFlags::READ;

@@ -1,3 +1,5 @@
+//! Recorded areas on kernels with larger pages, held against their definition.
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;

@@ -1,3 +1,5 @@
+//! Where the scheduler puts tasks, decision by decision.
+
 use super::*;
 use TaskPlacement::{Idle, Stay, Swap};
 use mm::Series;
