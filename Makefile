@@ -1,4 +1,4 @@
-# The few commands that need remembering. Everything is built with the release profile, so that
+# The few commands that need remembering. Everything but `make tidy` is built with the release profile, so that
 # dependencies are built once; `.ci/run` uses the same targets.
 
 CARGO ?= cargo
@@ -11,14 +11,17 @@ CASES ?= 5000
 SECONDS ?= 60
 # The toolchain that cargo-fuzz needs.
 NIGHTLY ?= nightly
+# `make tidy SHRINK=1` takes exceptions out that are no longer needed.
+SHRINK ?=
 
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help build test properties soak lint wasm doc docs reference bench fuzz dependencies sbom ci nightly
+.PHONY: help build tidy test properties soak lint wasm doc docs reference bench fuzz dependencies sbom ci nightly
 
 help:
 	@echo 'make build    the mmtwin command: target/release/mmtwin'
-	@echo 'make test     all tests'
+	@echo 'make tidy     the rules of the house, in seconds; SHRINK=1 takes exceptions out that are no longer needed'
+	@echo 'make test     all tests, the rules of the house first'
 	@echo 'make properties  all tests, properties on CASES=$(CASES) new random cases each'
 	@echo 'make soak     random simulations with new seeds, each for SECONDS=$(SECONDS) seconds, overflows and assertions checked'
 	@echo 'make lint     rustfmt and clippy, warnings are errors'
@@ -36,12 +39,16 @@ help:
 build:
 	$(CARGO) build --release -p mmtwin
 
-test:
+# Built by itself and without optimisation, it says what is wrong before anything else is built.
+tidy:
 	@.ci/prepare test
-	PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --release --workspace
+	$(if $(SHRINK),MMTWIN_SHRINK_EXCEPTIONS=1 )$(CARGO) test -q -p tidy
+
+test: tidy
+	PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --release --workspace --exclude tidy
 
 properties:
-	PROPTEST_CASES=$(CASES) $(CARGO) test --release --workspace --no-fail-fast
+	PROPTEST_CASES=$(CASES) $(CARGO) test --release --workspace --exclude tidy --no-fail-fast
 
 soak:
 	SOAK_SECONDS=$(SECONDS) $(CARGO) test -p mm -p mmtwin --no-fail-fast --test all_mechanisms --test command_fuzz -- --nocapture
