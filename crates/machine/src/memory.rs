@@ -209,13 +209,7 @@ mod tests {
 
     /// Three nodes of four CPUs in a ring, of which some ways are dearer.
     fn ring(links: &[(Link, WayCosts)]) -> Machine<Busy> {
-        let topology = Topology {
-            sockets: 3,
-            cores_per_socket: 4,
-            nodes: 3,
-            node_distances: vec![vec![10, 20, 20], vec![20, 10, 20], vec![20, 20, 10]],
-            ..Topology::single()
-        };
+        let topology = Topology::of_nodes(3, 4);
         let numa = machine().costs.numa;
         let ns = Time::from_nanoseconds;
         let costs = Costs {

@@ -89,6 +89,8 @@ pub struct TurnShares {
 pub const MAX_NODES: u8 = 64;
 /// How far firmware says that a node is from itself (`LOCAL_DISTANCE`).
 const LOCAL_DISTANCE: u8 = 10;
+/// How far the kernel takes nodes to be from each other where firmware says nothing (`REMOTE_DISTANCE`).
+const REMOTE_DISTANCE: u8 = 20;
 
 /// Whether the kernel would take this table of distances from firmware (`slit_valid` in drivers/acpi/numa/srat.c): as many rows
 /// as columns, 10 from each node to itself and more to all others.
@@ -135,9 +137,22 @@ impl Topology {
             threads_per_core: 1,
             nodes: 1,
             memory_only_nodes: 0,
-            node_distances: vec![vec![10]],
+            node_distances: vec![vec![LOCAL_DISTANCE]],
             turn_shares: Vec::new(),
             caches: Vec::new(),
+        }
+    }
+
+    /// Nodes of one socket each with so many cores, all equally far from each other; no caches.
+    pub fn of_nodes(nodes: u8, cores_per_socket: u16) -> Topology {
+        let distance = |from, to| if from == to { LOCAL_DISTANCE } else { REMOTE_DISTANCE };
+        let row = |from| (0..nodes).map(|to| distance(from, to)).collect();
+        Topology {
+            sockets: nodes.into(),
+            cores_per_socket,
+            nodes,
+            node_distances: (0..nodes).map(row).collect(),
+            ..Topology::single()
         }
     }
 

@@ -33,14 +33,9 @@ fn whole(time: Time) -> u64 {
 
 fn machine(cores_per_socket: u16) -> Machine<Doing> {
     let topology = Topology {
-        sockets: 2,
-        cores_per_socket,
         threads_per_core: 2,
-        nodes: 2,
-        memory_only_nodes: 0,
-        turn_shares: Vec::new(),
-        node_distances: vec![vec![10, 20], vec![20, 10]],
         caches: vec![Cache { level: 3, bytes: 1 << 20, shared_by: SharedBy::Socket }],
+        ..Topology::of_nodes(2, cores_per_socket)
     };
     let costs = Costs {
         line_transfer: [ns(0), ns(1), ns(2), ns(4)],

@@ -76,14 +76,8 @@ fn boots(text: &str) -> Vec<Boot> {
 fn twin(boot: &Boot, variant: &str, zones: &[ZoneLine], fraction: u64) -> MemoryManager {
     let nodes = boot.cpus_of_nodes.len() as u8;
     let topology = Topology {
-        sockets: nodes.into(),
-        cores_per_socket: boot.cpus_of_nodes[0],
-        threads_per_core: 1,
-        nodes,
-        memory_only_nodes: 0,
-        turn_shares: Vec::new(),
-        node_distances: vec![vec![10; nodes.into()]; nodes.into()],
         caches: vec![Cache { level: 3, bytes: 16 << 20, shared_by: SharedBy::Socket }],
+        ..Topology::of_nodes(nodes, boot.cpus_of_nodes[0])
     };
     let mut start: Pfn = 1;
     let memory: Vec<MemoryRange> = zones

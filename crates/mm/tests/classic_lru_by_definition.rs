@@ -216,16 +216,7 @@ impl Model {
 }
 
 fn boot(features: Features, max: u64) -> (Machine<Category>, MemoryManager, Memcg) {
-    let topology = Topology {
-        sockets: 1,
-        cores_per_socket: CPUS,
-        threads_per_core: 1,
-        nodes: 1,
-        memory_only_nodes: 0,
-        turn_shares: Vec::new(),
-        node_distances: vec![vec![10]],
-        caches: Vec::new(),
-    };
+    let topology = Topology::of_nodes(1, CPUS);
     let span = 1 << 20..(1 << 20) + 60_000;
     let memory = [MemoryRange::all_free(Node(0), ZoneType::Normal, span)];
     let mut settings = Settings::default();

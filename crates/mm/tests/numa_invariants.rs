@@ -1093,10 +1093,8 @@ fn huge_pages_are_asked_for_sharers_from_7_2_on() {
 fn boot_nodes(variant: &str, nodes: u8, memory_only_nodes: u8) -> (Machine<Category>, MemoryManager) {
     let topology = Topology {
         sockets: (nodes - memory_only_nodes).into(),
-        nodes,
         memory_only_nodes,
-        node_distances: vec![vec![10; nodes.into()]; nodes.into()],
-        ..Topology::single()
+        ..Topology::of_nodes(nodes, 1)
     };
     let memory = mm::memory_map::memory_layout(nodes, 64);
     let features = Series::NUMA.variant(variant).unwrap().features;

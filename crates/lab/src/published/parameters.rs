@@ -85,16 +85,7 @@ fn batches_before_drain(variant: &str) -> Result<u64, String> {
     let features = features(variant)?;
     let keeps = |cache_pages: u64| {
         let cache = Cache { level: 3, bytes: cache_pages * 4096, shared_by: SharedBy::Socket };
-        let topology = Topology {
-            sockets: 1,
-            cores_per_socket: 1,
-            threads_per_core: 1,
-            nodes: 1,
-            memory_only_nodes: 0,
-            turn_shares: Vec::new(),
-            node_distances: vec![vec![10]],
-            caches: vec![cache],
-        };
+        let topology = Topology { caches: vec![cache], ..Topology::single() };
         let memory = memory_layout(1, LARGE_ZONE / 256);
         let mm = MemoryManager::new(&topology, &memory, features, Settings::default(), Pcg64Mcg::new(0));
         mm.zones()

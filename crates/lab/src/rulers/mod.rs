@@ -128,11 +128,6 @@ impl Policy {
         kernel!("g72", "Linux 7.2, multi-gen LRU"),
     ];
 
-    /// Whether it is one of the twin's kernels. They evict in batches, and read past memory that is too small for that.
-    pub fn is_kernel(&self) -> bool {
-        matches!(self.replay, Replay::Kernel(_))
-    }
-
     /// The policy of this name: one of [`Policy::ALL`], or any variant of the series on reclaim, or a kernel release.
     pub fn named(name: &str) -> Option<Policy> {
         let known = Policy::ALL.iter().copied().find(|policy| policy.name == name);

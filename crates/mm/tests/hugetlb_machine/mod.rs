@@ -25,16 +25,9 @@ pub fn features(variant: &str) -> Features {
 impl Host {
     /// A machine with one socket of four CPUs a node, vmemmap optimisation on.
     pub fn new(features: Features, nodes: u8, mib_per_node: u64) -> Host {
-        let distance = |a: u8, b: u8| if a == b { 10 } else { 20 };
         let topology = Topology {
-            sockets: nodes.into(),
-            cores_per_socket: 4,
-            threads_per_core: 1,
-            nodes,
-            memory_only_nodes: 0,
-            turn_shares: Vec::new(),
-            node_distances: (0..nodes).map(|a| (0..nodes).map(|b| distance(a, b)).collect()).collect(),
             caches: vec![Cache { level: 3, bytes: 32 << 20, shared_by: SharedBy::Socket }],
+            ..Topology::of_nodes(nodes, 4)
         };
         let costs = Profile::parse(include_str!("../../../../machines/intel-2s-128.toml")).unwrap().costs();
         let memory = memory_layout(nodes, mib_per_node);

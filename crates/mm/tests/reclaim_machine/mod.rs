@@ -57,13 +57,8 @@ fn boot_memory(
 ) -> (Machine<Category>, MemoryManager) {
     let topology = Topology {
         sockets: nodes.into(),
-        cores_per_socket: CPUS / u16::from(nodes),
-        threads_per_core: 1,
-        nodes: 2,
         memory_only_nodes: 2 - nodes,
-        turn_shares: Vec::new(),
-        node_distances: vec![vec![10, 20], vec![20, 10]],
-        caches: Vec::new(),
+        ..Topology::of_nodes(2, CPUS / u16::from(nodes))
     };
     let mut settings = Settings::new(page_size);
     let own = variant.settings.iter().filter(|(name, _)| mm::sysctl::exists(name, page_size));

@@ -9,14 +9,8 @@ use rand_pcg::Pcg64Mcg;
 /// Boots it.
 pub fn boot(features: Features) -> (Machine<Category>, MemoryManager) {
     let topology = Topology {
-        sockets: 2,
-        cores_per_socket: 2,
-        threads_per_core: 1,
-        nodes: 2,
-        memory_only_nodes: 0,
-        turn_shares: Vec::new(),
-        node_distances: vec![vec![10, 20], vec![20, 10]],
         caches: vec![Cache { level: 3, bytes: 32 << 20, shared_by: SharedBy::Socket }],
+        ..Topology::of_nodes(2, 2)
     };
     let range =
         |node, kind, span, memmap| MemoryRange { memmap, ..MemoryRange::all_free(Node(node), kind, span) };

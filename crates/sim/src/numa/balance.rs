@@ -240,13 +240,7 @@ mod tests {
     use super::*;
 
     fn two_nodes() -> Topology {
-        Topology {
-            sockets: 2,
-            cores_per_socket: 2,
-            nodes: 2,
-            node_distances: vec![vec![10, 20], vec![20, 10]],
-            ..Topology::single()
-        }
+        Topology::of_nodes(2, 2)
     }
 
     fn threads_only(threads: u64) -> Queue {

@@ -19,18 +19,10 @@ struct Threads {
 
 impl Threads {
     fn new(nodes: u8) -> Threads {
-        let number = usize::from(nodes);
-        let distance = |a: usize, b: usize| if a == b { 10 } else { 20 };
-        let topology = Topology {
-            sockets: nodes.into(),
-            cores_per_socket: 2,
-            nodes,
-            node_distances: (0..number).map(|a| (0..number).map(|b| distance(a, b)).collect()).collect(),
-            ..Topology::single()
-        };
+        let topology = Topology::of_nodes(nodes, 2);
         let with_cpus = Nodes::of_all(&(0..nodes).collect::<Vec<u8>>());
         let tasks = Tasks::new(topology.node_distances.clone(), with_cpus);
-        Threads { tasks, topology, queues: vec![Vec::new(); 2 * number] }
+        Threads { tasks, topology, queues: vec![Vec::new(); 2 * usize::from(nodes)] }
     }
 
     /// A thread on `cpu` that has taken faults on memory of each node, a thousand in all.
