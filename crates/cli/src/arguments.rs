@@ -3,8 +3,10 @@
 use crate::failure::Failure;
 use crate::this_machine;
 use clap::Args;
+use lab::published::Publication;
 use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, load_machine};
 use machine::Profile;
+use mm::Mechanism;
 use sim::Workload;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -14,6 +16,22 @@ use workload::keys::{Bounds, Numbers};
 
 /// Where results are unless a command is told otherwise.
 pub const RESULTS: &str = "results";
+
+/// Names of mechanisms in a sentence, such as `pcp, hugetlb or folios (thp is the same)`.
+pub fn in_words(mechanisms: impl IntoIterator<Item = Mechanism>, conjunction: &str) -> String {
+    let name = |mechanism: Mechanism| match mechanism.alias() {
+        Some(alias) => format!("{} ({alias} is the same)", mechanism.name()),
+        None => mechanism.name().to_string(),
+    };
+    let mut names: Vec<String> = mechanisms.into_iter().map(name).collect();
+    let last = names.pop().unwrap_or_default();
+    format!("{} {conjunction} {last}", names.join(", "))
+}
+
+/// The mechanisms that something was published about.
+pub fn published() -> impl Iterator<Item = Mechanism> {
+    Publication::ALL.iter().map(|publication| publication.mechanism)
+}
 
 /// How runs are made and kept.
 #[derive(Args)]

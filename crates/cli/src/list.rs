@@ -7,7 +7,7 @@ use crate::terminal;
 use crate::verify::MECHANISMS;
 use clap::ValueEnum;
 use lab::dates::{Rule, rules};
-use lab::published::Mechanism;
+use lab::published::Publication;
 use lab::scenario::{Scenario, load_machine, machine_names};
 use lab::study::Study;
 use mm::series::MAINLINE;
@@ -149,8 +149,9 @@ impl Lists {
         });
         let releases = mm::series::RELEASES;
         let mut published = Vec::new();
-        for Mechanism { name, description, .. } in Mechanism::ALL {
-            let tables = Mechanism::find(name)?.tables(&[])?.into_iter().map(|table| table.id).collect();
+        for publication in Publication::ALL {
+            let (name, description) = (publication.mechanism.name(), publication.description);
+            let tables = publication.tables(&[])?.into_iter().map(|table| table.id).collect();
             published.push(PublishedLine { name, description, tables });
         }
         Ok(Lists {
@@ -163,7 +164,7 @@ impl Lists {
             metrics: METRICS,
             published,
             studies: Study::ALL.iter().map(|study| line(study.name, study.question)).collect(),
-            verified: MECHANISMS.iter().map(|m| line(m.name, m.compared)).collect(),
+            verified: MECHANISMS.iter().map(|v| line(v.mechanism.name(), v.compared)).collect(),
         })
     }
 

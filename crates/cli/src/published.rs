@@ -1,6 +1,6 @@
 //! `mmtwin published`: predicted against published, cell by cell.
 
-use crate::arguments::SweepArguments;
+use crate::arguments::{SweepArguments, in_words, published};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{number, percent};
@@ -9,7 +9,7 @@ use crate::table::{Entry, Grid, Tone};
 use crate::terminal;
 use lab::experiment::Experiment;
 use lab::published::{
-    Cell, CellValue, Direction, Kind, Mechanism, Observations, Ordering, Printed, Report, Statistics,
+    Cell, CellValue, Direction, Kind, Observations, Ordering, Printed, Publication, Report, Statistics,
     TableReport, needs,
 };
 use serde::Serialize;
@@ -31,7 +31,7 @@ Examples:
   mmtwin published folios
   mmtwin published pcp --json > pcp.json")]
 pub struct Arguments {
-    /// The mechanism: pcp, hugetlb, reclaim, numa or folios (thp is the same)
+    #[arg(help = format!("The mechanism: {}", in_words(published(), "or")))]
     mechanism: String,
 
     /// Only this table; may be given several times
@@ -52,8 +52,8 @@ struct View<'a> {
 
 /// Compares predictions with what was published.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let mechanism = Mechanism::find(&arguments.mechanism)?;
-    let tables = mechanism.tables(&arguments.tables)?;
+    let publication = Publication::find(&arguments.mechanism)?;
+    let tables = publication.tables(&arguments.tables)?;
     let mut observations = Observations::default();
     let needs = needs(&tables);
     if !needs.is_empty() {
@@ -66,10 +66,10 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
     let report = Report::new(&tables, &observations);
     if arguments.sweep.json {
-        let (mechanism, description) = (mechanism.name, mechanism.description);
+        let (mechanism, description) = (publication.mechanism.name(), publication.description);
         return json::print("published", &View { mechanism, description, report: &report });
     }
-    terminal::print(&render(mechanism, &report))
+    terminal::print(&render(publication, &report))
 }
 
 /// Makes the runs of a scenario. What fails in a run is a reason to predict nothing; what fails on disk ends all.
@@ -91,8 +91,8 @@ fn observe(
     Ok(())
 }
 
-fn render(mechanism: &Mechanism, report: &Report) -> String {
-    let mut pieces = vec![format!("{}: {}", mechanism.name, mechanism.description)];
+fn render(publication: &Publication, report: &Report) -> String {
+    let mut pieces = vec![format!("{}: {}", publication.mechanism.name(), publication.description)];
     pieces.extend(report.tables.iter().map(render_table));
     let mut summary = Grid::new(&HEADER);
     for table in &report.tables {

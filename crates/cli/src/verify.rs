@@ -1,5 +1,6 @@
 //! `mmtwin verify`: the twin against a real kernel, counter by counter.
 
+use crate::arguments::{in_words, published};
 use crate::failure::Failure;
 use crate::json;
 use crate::progress::Lines;
@@ -7,6 +8,7 @@ use crate::table::Grid;
 use crate::terminal::{self, harmless};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use lab::published::TablesError;
 use live::qemu;
 use live::recordings::default_directory;
 use live::verify::programs::{self, Program};
@@ -14,6 +16,7 @@ use live::verify::{
     Cases, Cause, Entry, Options, Report, VerifyError, from_recordings, hugetlb, numa, pcp, readahead,
     reclaim, thp,
 };
+use mm::Mechanism;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,7 +67,7 @@ Examples:
   mmtwin verify numa --qemu
   mmtwin verify folios")]
 pub struct Arguments {
-    /// The mechanism: pcp, hugetlb, reclaim, numa or folios (thp is the same); and readahead
+    #[arg(help = format!("The mechanism: {}; and {}", in_words(published(), "or"), unpublished()))]
     mechanism: String,
 
     /// Only this workload: of pcp page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2, others have none to choose;
@@ -210,14 +213,16 @@ struct View<'a> {
 /// Verifies.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     live::guard::put_back_left().context("what a killed mmtwin left")?;
-    let mechanism = Mechanism::find(&arguments.mechanism)?;
-    let workloads = mechanism.workloads(&arguments.workloads)?;
-    if arguments.qemu && mechanism.emulated.is_none() {
-        let names = in_words(MECHANISMS.iter().filter(|mechanism| mechanism.emulated.is_some()));
+    let verified = Verified::find(&arguments.mechanism)?;
+    let name = verified.mechanism.name();
+    let workloads = verified.workloads(&arguments.workloads)?;
+    if arguments.qemu && verified.emulated.is_none() {
+        let emulated = MECHANISMS.iter().filter(|verified| verified.emulated.is_some());
+        let names = in_words(emulated.map(|verified| verified.mechanism), "and");
         let message = format!("--qemu: only {names} are verified in emulation; leave it out");
         return Err(Failure::input(message));
     }
-    let bar = ProgressBar::new_spinner().with_message(mechanism.name);
+    let bar = ProgressBar::new_spinner().with_message(name);
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
         bar.set_style(style);
     }
@@ -225,7 +230,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let lines = Lines::of(&bar, ProgressBar::message);
     let recordings = arguments.recordings.clone().unwrap_or_else(default_directory);
     let asked = Asked { workloads, recordings };
-    let judged = mechanism.judge(arguments, &asked, &mut |what| bar.set_message(harmless(what).into_owned()));
+    let judged = verified.judge(arguments, &asked, &mut |what| bar.set_message(harmless(what).into_owned()));
     drop(lines);
     bar.finish_and_clear();
     let report = judged?;
@@ -236,10 +241,10 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         );
         return Err(Failure::input(message));
     }
-    let verdict = Verdict::new(&report.entries, &mechanism.bound);
+    let verdict = Verdict::new(&report.entries, &verified.bound);
     if arguments.json {
         let (report, verdict) = (&report, &verdict);
-        json::print("verify", &View { mechanism: mechanism.name, report, verdict })?;
+        json::print("verify", &View { mechanism: name, report, verdict })?;
     } else {
         terminal::print(&render(&report, &verdict, arguments.qemu))?;
     }
@@ -263,9 +268,9 @@ type Judged = Result<Report, VerifyError>;
 type Emulated = fn(&[&str], bool, Progress) -> Judged;
 
 /// A mechanism, and what it is judged by.
-pub struct Mechanism {
-    /// Its name, as `mmtwin published` has it.
-    pub name: &'static str,
+pub struct Verified {
+    /// Which it is.
+    pub mechanism: Mechanism,
     /// What is compared.
     pub compared: &'static str,
     /// Recordings in a directory; the text says why it is them.
@@ -277,41 +282,41 @@ pub struct Mechanism {
 }
 
 /// All that can be verified: the mechanisms of `mmtwin published`, and readahead, which reclaim builds on.
-pub const MECHANISMS: [Mechanism; 6] = [
-    Mechanism {
-        name: "pcp",
+pub const MECHANISMS: [Verified; 6] = [
+    Verified {
+        mechanism: Mechanism::Pcp,
         compared: "refills, drains and states of pagesets while workloads run",
         from_recordings,
         live: judge_pcp,
         emulated: None,
         bound: Bound::PCP,
     },
-    Mechanism {
-        name: "hugetlb",
+    Verified {
+        mechanism: Mechanism::Hugetlb,
         compared: "flushes and pages when the pool of 2 MiB pages is resized",
         from_recordings: hugetlb::from_recordings,
         live: |asked, progress| Ok(hugetlb::hugetlb(&asked.recordings, progress)?),
         emulated: None,
         bound: Bound::EXACT,
     },
-    Mechanism {
-        name: "reclaim",
+    Verified {
+        mechanism: Mechanism::Reclaim,
         compared: "hits, misses and evictions of accesses in a memory cgroup",
         from_recordings: reclaim::from_recordings,
         live: |asked, progress| Ok(reclaim::reclaim(&this_program(READER)?, &asked.recordings, progress)?),
         emulated: Some(reclaim::emulated),
         bound: Bound::RECLAIM,
     },
-    Mechanism {
-        name: "readahead",
+    Verified {
+        mechanism: Mechanism::Readahead,
         compared: "folios that reads of a file bring in",
         from_recordings: readahead::from_recordings,
         live: |asked, progress| Ok(readahead::readahead(&asked.recordings, progress)?),
         emulated: None,
         bound: Bound::EXACT,
     },
-    Mechanism {
-        name: "numa",
+    Verified {
+        mechanism: Mechanism::Numa,
         compared: "decisions about hint faults and scans, and counters over time",
         from_recordings: numa::from_recordings,
         live: |asked, progress| {
@@ -321,8 +326,8 @@ pub const MECHANISMS: [Mechanism; 6] = [
         emulated: Some(numa::emulated),
         bound: Bound::NUMA,
     },
-    Mechanism {
-        name: "folios",
+    Verified {
+        mechanism: Mechanism::Folios,
         compared: "folios, faults and counters of memory that is mapped and touched",
         from_recordings: thp::from_recordings,
         live: |asked, progress| Ok(thp::thp(&this_program(MEMORY)?, &asked.recordings, progress)?),
@@ -332,26 +337,30 @@ pub const MECHANISMS: [Mechanism; 6] = [
 ];
 
 /// What only `mmtwin verify` has.
-const READAHEAD: &str = "readahead";
+fn unpublished() -> String {
+    let of_verify_alone =
+        MECHANISMS.iter().filter(|verified| published().all(|mechanism| mechanism != verified.mechanism));
+    let names: Vec<&str> = of_verify_alone.map(|verified| verified.mechanism.name()).collect();
+    names.join(", ")
+}
 
-impl Mechanism {
+impl Verified {
     /// The mechanism named `name`, by the names of `mmtwin published` and one more.
-    fn find(name: &str) -> Result<&'static Mechanism, Failure> {
-        let name = match name {
-            READAHEAD => READAHEAD,
-            name => match lab::published::Mechanism::find(name) {
-                Ok(mechanism) => mechanism.name,
-                Err(error) => return Err(Failure::input(format!("{error}; verify also has {READAHEAD}"))),
-            },
-        };
-        Ok(MECHANISMS.iter().find(|mechanism| mechanism.name == name).expect("all can be verified"))
+    fn find(name: &str) -> Result<&'static Verified, Failure> {
+        let of = |mechanism| MECHANISMS.iter().find(|verified| verified.mechanism == mechanism);
+        Mechanism::find(name).and_then(of).ok_or_else(|| {
+            let error = TablesError::UnknownMechanism { name: name.into() };
+            Failure::input(format!("{error}; verify also has {}", unpublished()))
+        })
     }
 
     /// The workloads of these names.
     fn workloads(&self, names: &[String]) -> Result<Vec<Program>, Failure> {
-        if !names.is_empty() && self.name != "pcp" {
-            let message =
-                format!("--workload: {} runs all it has; only pcp has workloads to choose from", self.name);
+        if !names.is_empty() && self.mechanism != Mechanism::Pcp {
+            let message = format!(
+                "--workload: {} runs all it has; only pcp has workloads to choose from",
+                self.mechanism.name()
+            );
             return Err(Failure::input(message));
         }
         let program =
@@ -365,17 +374,12 @@ impl Mechanism {
                 let reason = "asked for with --recorded";
                 Ok((self.from_recordings)(&asked.recordings, reason.into(), progress)?)
             }
-            Some(emulated) if arguments.qemu => Ok(emulated(&[GUEST, self.name], arguments.fresh, progress)?),
+            Some(emulated) if arguments.qemu => {
+                Ok(emulated(&[GUEST, self.mechanism.name()], arguments.fresh, progress)?)
+            }
             _ => (self.live)(asked, progress),
         }
     }
-}
-
-/// Names in a sentence.
-fn in_words<'a>(mechanisms: impl Iterator<Item = &'a Mechanism>) -> String {
-    let mut names: Vec<&str> = mechanisms.map(|mechanism| mechanism.name).collect();
-    let last = names.pop().unwrap_or_default();
-    format!("{} and {last}", names.join(", "))
 }
 
 fn judge_pcp(asked: &Asked, progress: Progress) -> Result<Report, Failure> {

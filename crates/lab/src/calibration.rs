@@ -12,7 +12,7 @@
 //! A table has at most as many free parameters as baseline cells. Rows marked `predicted` are never read
 //! here.
 
-use crate::published::{Kind, Mechanism, Printed};
+use crate::published::{Kind, Printed, Publication};
 use crate::scenario::{Scenario, ScenarioError, load_machine};
 use machine::Profile;
 use serde::Serialize;
@@ -158,8 +158,8 @@ pub fn tables() -> Vec<String> {
 /// A cell of a table's baseline row number `row`.
 fn baseline_of_row(id: &str, row: usize, column: &'static str) -> Result<f64, CalibrationError> {
     let missing = || CalibrationError::NoCell { id: id.into(), column };
-    let mechanism = Mechanism::of_table(id).ok_or_else(missing)?;
-    let tables = mechanism.tables(&[id.to_string()]).map_err(|_| missing())?;
+    let publication = Publication::of_table(id).ok_or_else(missing)?;
+    let tables = publication.tables(&[id.to_string()]).map_err(|_| missing())?;
     let mut rows = tables.iter().flat_map(|table| &table.rows).filter(|row| row.kind == Kind::Baseline);
     let cell = rows.nth(row).and_then(|row| row.v.get(column));
     cell.and_then(|text| Printed::parse(text)).map(|printed| printed.value).ok_or_else(missing)

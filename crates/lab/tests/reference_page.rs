@@ -7,7 +7,7 @@
 use lab::scenario::Scenario;
 use mm::huge_memory::stats::MthpStat;
 use mm::series::RELEASES;
-use mm::{Category, Event, SETTINGS, Series};
+use mm::{Category, Event, Mechanism, SETTINGS, Series};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use workload::keys::{Key, Takes, Value};
@@ -73,6 +73,17 @@ fn page() -> String {
         sim::metric::METRICS.iter().map(|metric| {
             let better = format!("{:?}", metric.better).to_lowercase();
             [code(metric.name), metric.unit.into(), better, metric.description.into()]
+        }),
+    );
+    text += "## Mechanisms\n\n\
+             What can be compared with published tables and judged by real kernels, by the names that commands take. Declared in \
+             `crates/mm/src/mechanism.rs`.\n\n";
+    table(
+        &mut text,
+        ["name", "or", "what it is"],
+        Mechanism::ALL.iter().map(|mechanism| {
+            let alias = mechanism.alias().map(code).unwrap_or_default();
+            [code(mechanism.name()), alias, mechanism.description().into()]
         }),
     );
     text += "## Variants\n\n\

@@ -16,6 +16,7 @@
 use crate::features::Features;
 use crate::huge_memory::features::FolioFeatures;
 use crate::hugetlb::features::HugetlbFeatures;
+use crate::mechanism::Mechanism;
 use crate::numa::features::NumaFeatures;
 use crate::vmscan::features::ReclaimFeatures;
 
@@ -39,7 +40,7 @@ const fn variant(name: &'static str, description: &'static str, features: Featur
 /// A series of patches.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
-    /// The name that a scenario's `series` takes.
+    /// The name that a scenario's `series` takes: that of the mechanism.
     pub name: &'static str,
     /// What was posted, and when.
     pub description: &'static str,
@@ -49,31 +50,31 @@ pub struct Series {
 impl Series {
     /// PCP high auto-tuning.
     pub const PCP: Series = Series {
-        name: "pcp",
+        name: Mechanism::Pcp.name(),
         description: "PCP high auto-tuning, 10 patches, 2023-09-20",
         patches: PCP_PATCHES,
     };
     /// Batched hugetlb vmemmap operations.
     pub const HUGETLB: Series = Series {
-        name: "hugetlb",
+        name: Mechanism::Hugetlb.name(),
         description: "Batch hugetlb vmemmap modification operations, v3, 12 patches, 2023-09-15",
         patches: HUGETLB_PATCHES,
     };
     /// The refault distance for the multi-gen LRU.
     pub const RECLAIM: Series = Series {
-        name: "reclaim",
+        name: Mechanism::Reclaim.name(),
         description: "Refault distance update with MGLRU support, RFC v3, 6 patches, 2023-09-21",
         patches: RECLAIM_PATCHES,
     };
     /// Which VMAs NUMA balancing scans.
     pub const NUMA: Series = Series {
-        name: "numa",
+        name: Mechanism::Numa.name(),
         description: "sched/numa: Enhance vma scanning, v3, 4 patches, 2023-03-01, and what followed it",
         patches: NUMA_PATCHES,
     };
     /// Large folios for anonymous memory.
     pub const FOLIOS: Series = Series {
-        name: "folios",
+        name: Mechanism::Folios.name(),
         description: "variable-order, large folios for anonymous memory, v1 to v9, 2023-06 to 2023-12",
         patches: FOLIOS_PATCHES,
     };

@@ -1,5 +1,6 @@
 //! The files with the tables as printed.
 
+use mm::Mechanism;
 use mm::sysctl::meant;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -9,65 +10,57 @@ const SCHEMA: &str = "mm-tables/1";
 const FILE: &str = "data/published/seed-tables.toml";
 const TEXT: &str = include_str!("../../../../data/published/seed-tables.toml");
 
-/// A mechanism whose tables can be compared.
+/// What was published about a mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mechanism {
-    /// The name that commands take.
-    pub name: &'static str,
-    /// What else they take for it.
-    pub alias: Option<&'static str>,
+pub struct Publication {
+    /// The mechanism, by whose names commands know it.
+    pub mechanism: Mechanism,
     /// The series.
     pub description: &'static str,
     /// What the ids of its tables begin with.
     pub prefix: &'static str,
 }
 
-impl Mechanism {
-    /// All mechanisms.
-    pub const ALL: &'static [Mechanism] = &[
-        Mechanism {
-            name: "pcp",
-            alias: None,
+impl Publication {
+    /// All that was published.
+    pub const ALL: &'static [Publication] = &[
+        Publication {
+            mechanism: Mechanism::Pcp,
             description: "PCP high auto-tuning, 10 patches, 2023",
             prefix: "s0.",
         },
-        Mechanism {
-            name: "hugetlb",
-            alias: None,
+        Publication {
+            mechanism: Mechanism::Hugetlb,
             description: "Batch hugetlb vmemmap modification operations, 12 patches, 2023",
             prefix: "s1.",
         },
-        Mechanism {
-            name: "reclaim",
-            alias: None,
+        Publication {
+            mechanism: Mechanism::Reclaim,
             description: "Refault distance update with MGLRU support, RFC v3, 6 patches, 2023",
             prefix: "s2.",
         },
-        Mechanism {
-            name: "numa",
-            alias: None,
+        Publication {
+            mechanism: Mechanism::Numa,
             description: "sched/numa: Enhance vma scanning, v3, 4 patches, 2023",
             prefix: "s3.",
         },
-        Mechanism {
-            name: "folios",
-            alias: Some("thp"),
+        Publication {
+            mechanism: Mechanism::Folios,
             description: "variable-order, large folios for anonymous memory, v2, 2023",
             prefix: "s4.",
         },
     ];
 
-    /// The mechanism named `name`.
-    pub fn find(name: &str) -> Result<&'static Mechanism, TablesError> {
-        Mechanism::ALL
-            .iter()
-            .find(|mechanism| mechanism.name == name || mechanism.alias == Some(name))
-            .ok_or_else(|| TablesError::UnknownMechanism { name: name.into() })
+    /// What was published about the mechanism named `name`.
+    pub fn find(name: &str) -> Result<&'static Publication, TablesError> {
+        let of = |mechanism| Publication::ALL.iter().find(|publication| publication.mechanism == mechanism);
+        let unknown = || TablesError::UnknownMechanism { name: name.into() };
+        Mechanism::find(name).and_then(of).ok_or_else(unknown)
     }
 
-    /// The mechanism that the table `id` is about.
-    pub fn of_table(id: &str) -> Option<&'static Mechanism> {
-        Mechanism::ALL.iter().find(|mechanism| id.starts_with(mechanism.prefix))
+    /// What the table `id` belongs to.
+    pub fn of_table(id: &str) -> Option<&'static Publication> {
+        Publication::ALL.iter().find(|publication| id.starts_with(publication.prefix))
     }
 
     /// Its tables; with `only`, those named there.
@@ -120,15 +113,15 @@ pub enum TablesError {
 }
 
 fn known_names() -> impl Iterator<Item = &'static str> {
-    Mechanism::ALL.iter().flat_map(|mechanism| [mechanism.name].into_iter().chain(mechanism.alias))
+    Publication::ALL.iter().flat_map(|publication| publication.mechanism.names())
 }
 
 fn known_mechanisms() -> String {
-    let name = |mechanism: &Mechanism| match mechanism.alias {
-        Some(alias) => format!("{} (or {alias})", mechanism.name),
-        None => mechanism.name.into(),
+    let name = |publication: &Publication| match publication.mechanism.alias() {
+        Some(alias) => format!("{} (or {alias})", publication.mechanism.name()),
+        None => publication.mechanism.name().into(),
     };
-    Mechanism::ALL.iter().map(name).collect::<Vec<_>>().join(", ")
+    Publication::ALL.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 #[derive(Deserialize)]

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::results::Record;
+use mm::Mechanism;
 use std::collections::BTreeMap;
 
 fn tables_of(mechanism: &str, ids: &[&str]) -> Vec<Table> {
     let ids: Vec<String> = ids.iter().map(|id| id.to_string()).collect();
-    Mechanism::find(mechanism).unwrap().tables(&ids).unwrap()
+    Publication::find(mechanism).unwrap().tables(&ids).unwrap()
 }
 
 fn tables(ids: &[&str]) -> Vec<Table> {
@@ -81,7 +82,10 @@ fn every_hugetlb_cell_has_a_source_or_a_reason() {
     let machine = "it repeats documentation of an earlier kernel and names no machine";
     assert_eq!(reasons, [machine, machine, "no machine and no command are given"]);
     for table in &all {
-        assert_eq!(Mechanism::of_table(&table.id).map(|mechanism| mechanism.name), Some("hugetlb"));
+        assert_eq!(
+            Publication::of_table(&table.id).map(|publication| publication.mechanism),
+            Some(Mechanism::Hugetlb)
+        );
     }
 }
 
@@ -466,7 +470,7 @@ fn sentences_compare_the_variants_that_they_name() {
 
 #[test]
 fn unknown_names_are_refused_with_what_there_is() {
-    assert!(Mechanism::find("hvo").unwrap_err().to_string().contains("pcp, hugetlb"));
-    let error = Mechanism::find("pcp").unwrap().tables(&["s0.kbuild".into()]).unwrap_err().to_string();
+    assert!(Publication::find("hvo").unwrap_err().to_string().contains("pcp, hugetlb"));
+    let error = Publication::find("pcp").unwrap().tables(&["s0.kbuild".into()]).unwrap_err().to_string();
     assert!(error.contains("s0.kbuild: no such table") && error.contains("s0.kbuild.numactl"), "{error}");
 }
