@@ -4,7 +4,7 @@
 
 use fuzz::directory_of;
 use libfuzzer_sys::fuzz_target;
-use live::verify::thp::from_recordings;
+use live::verify::folios::from_recordings;
 
 fuzz_target!(|content: &[u8]| {
     let Some(place) = directory_of(content) else { return };

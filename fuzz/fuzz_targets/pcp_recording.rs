@@ -5,7 +5,7 @@
 use fuzz::directory_of;
 use libfuzzer_sys::fuzz_target;
 use live::recordings::list;
-use live::verify::{Annotated, closed_loop, open_loop};
+use live::verify::pcp::{Annotated, closed_loop, open_loop};
 
 fuzz_target!(|content: &[u8]| {
     let Some(place) = directory_of(content) else { return };

@@ -11,10 +11,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lab::published::TablesError;
 use live::qemu;
 use live::recordings::default_directory;
-use live::verify::programs::{self, Program};
+use live::verify::pcp::programs::{self, Program};
 use live::verify::{
-    Cases, Cause, Entry, Options, Report, VerifyError, from_recordings, hugetlb, numa, pcp, readahead,
-    reclaim, thp,
+    Cases, Cause, Entry, Report, VerifyError, folios, hugetlb, numa, pcp, readahead, reclaim,
 };
 use mm::Mechanism;
 use serde::Serialize;
@@ -179,12 +178,12 @@ pub fn run_numa_process(arguments: &NumaProcessArguments) -> Result<(), Failure>
     Ok(())
 }
 
-/// What leads this program to the process that `mmtwin verify thp` looks at.
+/// What leads this program to the process that `mmtwin verify folios` looks at.
 pub const MEMORY: &str = "memory";
 
 /// Maps and touches memory in this process.
 pub fn run_memory() -> Result<(), Failure> {
-    thp::memory::run().context("the process that touches memory")?;
+    folios::memory::run().context("the process that touches memory")?;
     Ok(())
 }
 
@@ -286,7 +285,7 @@ pub const MECHANISMS: [Verified; 6] = [
     Verified {
         mechanism: Mechanism::Pcp,
         compared: "refills, drains and states of pagesets while workloads run",
-        from_recordings,
+        from_recordings: pcp::from_recordings,
         live: judge_pcp,
         emulated: None,
         bound: Bound::PCP,
@@ -329,8 +328,8 @@ pub const MECHANISMS: [Verified; 6] = [
     Verified {
         mechanism: Mechanism::Folios,
         compared: "folios, faults and counters of memory that is mapped and touched",
-        from_recordings: thp::from_recordings,
-        live: |asked, progress| Ok(thp::thp(&this_program(MEMORY)?, &asked.recordings, progress)?),
+        from_recordings: folios::from_recordings,
+        live: |asked, progress| Ok(folios::folios(&this_program(MEMORY)?, &asked.recordings, progress)?),
         emulated: None,
         bound: Bound::EXACT,
     },
@@ -385,8 +384,8 @@ impl Verified {
 fn judge_pcp(asked: &Asked, progress: Progress) -> Result<Report, Failure> {
     let program = this_program(WORKLOAD)?;
     let Asked { workloads, recordings } = asked;
-    let options = Options { program, workloads: workloads.clone(), recordings: recordings.clone() };
-    Ok(pcp(&options, progress)?)
+    let options = pcp::Options { program, workloads: workloads.clone(), recordings: recordings.clone() };
+    Ok(pcp::pcp(&options, progress)?)
 }
 
 /// This program, and the word that leads it to something else.

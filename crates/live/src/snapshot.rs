@@ -79,3 +79,14 @@ fn directories(parent: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
     }
     Ok(found)
 }
+
+/// CPUs in `3` or `0-7`.
+pub(crate) fn cpus_in_range(range: &str) -> u64 {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    match range.split_once('-') {
+        Some((first, last)) => {
+            number(last).zip(number(first)).map_or(0, |(last, first)| last.saturating_sub(first) + 1)
+        }
+        None => u64::from(number(range).is_some()),
+    }
+}

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::VerifyError;
-use super::running_kernel::{Report, failed};
+use super::{Report, failed};
 use crate::qemu::{Cache, Emulator, KERNELS, Kernel, KernelFiles, Machine, QemuError};
 use crate::record::interruption::Interruption;
 

@@ -9,7 +9,7 @@
 //!   readahead     reads of a file, likewise: which pages came in with each
 //!   reclaim       accesses to files and memory, likewise: which pages were there, which had to go
 //!   numa          hint faults and scan passes, likewise: each decision about them
-//!   thp           faults of anonymous memory, likewise: which folios they made
+//!   folios        faults of anonymous memory, likewise: which folios they made
 //! ```
 //!
 //! The decisions are those of [`mm::pcp::policy`] and the mechanics those of [`mm::pcp`], [`mm::hugetlb`] and
@@ -19,7 +19,6 @@
 use std::io;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
-use serde::Serialize;
 use workload::trace::TraceError;
 
 use crate::guard::GuardError;
@@ -29,64 +28,21 @@ use crate::record::RecordError;
 use crate::recordings::RecordingError;
 
 mod cause;
-mod closed_loop;
-mod drain;
 mod emulation;
-mod history;
+pub mod folios;
 pub mod hugetlb;
 pub mod numa;
-mod open_loop;
-pub mod programs;
+pub mod pcp;
 pub mod readahead;
 pub mod reclaim;
-mod replay;
-mod running_kernel;
-mod tally;
-pub mod thp;
+mod report;
 
 pub use cause::{Cause, Causes};
-pub use closed_loop::closed_loop;
-pub use open_loop::{Annotated, open_loop};
-pub use running_kernel::{Cases, Options, Report, from_recordings, pcp};
-pub use tally::{Agreement, Tally};
+pub use report::{Agreement, Cases, Entry, Report};
 
 /// Has this process, which another of mmtwin started, end when that is killed.
 fn end_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
-}
-
-/// One number of the kernel beside the twin's.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Entry {
-    /// The recording or workload.
-    pub case: String,
-    /// What was counted.
-    pub counter: String,
-    /// The kernel's number.
-    pub kernel: u64,
-    /// The twin's.
-    pub twin: u64,
-    /// `twin / kernel - 1`; `None` where the kernel's number is 0 and the twin's is not.
-    pub error: Option<f64>,
-    /// What the comparison had to allow for, and how often.
-    pub causes: Causes,
-}
-
-impl Entry {
-    /// An entry; the error follows from the numbers.
-    pub fn new(case: &str, counter: impl Into<String>, kernel: u64, twin: u64, causes: Causes) -> Entry {
-        let error = match (kernel, twin) {
-            (0, 0) => Some(0.0),
-            (0, _) => None,
-            _ => Some(twin as f64 / kernel as f64 - 1.0),
-        };
-        Entry { case: case.to_string(), counter: counter.into(), kernel, twin, error, causes }
-    }
-
-    /// Whether the difference between the two says something about the twin.
-    pub fn is_comparable(&self) -> bool {
-        !self.causes.iter().any(|(cause, _)| cause.rules_out_comparison())
-    }
 }
 
 /// Why the twin cannot be judged.
@@ -142,6 +98,10 @@ pub enum VerifyError {
         /// The release found.
         release: String,
     },
+}
+
+fn failed(what: impl Into<String>, source: io::Error) -> VerifyError {
+    VerifyError::Io { what: what.into(), source }
 }
 
 fn modelled() -> String {

@@ -34,9 +34,11 @@ use crate::proc::{parse_meminfo, parse_vmstat, parse_zoneinfo};
 use crate::record::RecordError;
 use crate::record::interruption::Interruption;
 use crate::snapshot;
+use crate::snapshot::cpus_in_range;
 use crate::tracefs::{Instance, Tracefs, TracefsError};
 use crate::verify::VerifyError;
-use crate::verify::running_kernel::{cpus_in_range, description, failed, replay_zone};
+use crate::verify::failed;
+use crate::verify::pcp::running_kernel::{description, replay_zone};
 
 /// Whether pages that come to the pool are optimised.
 const OPTIMIZE: &str = "vm.hugetlb_optimize_vmemmap";

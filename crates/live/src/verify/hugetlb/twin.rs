@@ -22,9 +22,9 @@ use super::counts::{KernelCounts, Pool};
 use super::recording::RecordedCase;
 use crate::recordings::{Description, ZoneDescription};
 use crate::verify::VerifyError;
-use crate::verify::open_loop::kind;
-use crate::verify::replay::topology;
-use crate::verify::running_kernel::failed;
+use crate::verify::failed;
+use crate::verify::pcp::open_loop::kind;
+use crate::verify::pcp::replay::topology;
 
 /// Base pages of a huge page.
 const HUGE_PAGE: u64 = HUGE_PAGE_KIB / 4;

@@ -26,7 +26,7 @@ use super::{judge, observer, summary, tracing, twin};
 use crate::qemu;
 use crate::snapshot;
 use crate::verify::emulation::Emulation;
-use crate::verify::running_kernel::failed;
+use crate::verify::failed;
 use crate::verify::{Causes, Entry, Report, VerifyError, features};
 
 /// As the recorded machines: 512 MiB a node, and an instruction takes 2 ns.

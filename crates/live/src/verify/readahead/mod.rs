@@ -18,7 +18,7 @@ use sim::readahead::{Access, FileFolio, ReadFile, replay};
 
 use super::{Causes, Entry, Report, VerifyError, features};
 use crate::snapshot;
-use crate::verify::running_kernel::failed;
+use crate::verify::failed;
 
 mod case;
 mod recording;

@@ -24,9 +24,9 @@ use super::case::{Case, FILE_PAGES, cases};
 use crate::record::RecordError;
 use crate::tracefs::Tracefs;
 use crate::verify::VerifyError;
+use crate::verify::failed;
 use crate::verify::reclaim::page_events::{PageEvent, PageEvents};
 use crate::verify::reclaim::{directory, reader::stay_on_one_cpu};
-use crate::verify::running_kernel::failed;
 
 /// Why nothing can be recorded here.
 pub fn obstacle() -> Option<String> {

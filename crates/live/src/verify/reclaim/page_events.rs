@@ -22,7 +22,7 @@ use super::residency::{Residency, batches};
 use crate::record::RecordError;
 use crate::tracefs::{EventFormat, Instance, SubBufferLayout, Tracefs};
 use crate::verify::VerifyError;
-use crate::verify::running_kernel::failed;
+use crate::verify::failed;
 
 const ADDED: &str = "events/filemap/mm_filemap_add_to_page_cache";
 const DELETED: &str = "events/filemap/mm_filemap_delete_from_page_cache";

@@ -33,8 +33,9 @@ use crate::proc::{parse_meminfo, parse_vmstat, parse_zoneinfo};
 use crate::record::RecordError;
 use crate::record::interruption::Interruption;
 use crate::snapshot;
+use crate::snapshot::cpus_in_range;
 use crate::tracefs::Tracefs;
-use crate::verify::running_kernel::{cpus_in_range, failed};
+use crate::verify::failed;
 use crate::verify::{Cause, Report, VerifyError, features};
 
 /// The sequences that a program can run that only reads.

@@ -11,7 +11,7 @@ use workload::access::sequences::Operation;
 use super::case::{Case, Lru, Way};
 use super::residency::{Residency, batches, stays_of_folios};
 use crate::verify::VerifyError;
-use crate::verify::running_kernel::failed;
+use crate::verify::failed;
 
 /// What becomes of the pages in the twin, in the surroundings of `case`, and its counters by name.
 pub fn twin_residency(

@@ -13,8 +13,8 @@ use std::collections::{HashMap, HashSet};
 
 use workload::trace::{Event, NO_PAGE, Operation};
 
-use super::VerifyError;
 use crate::recordings::{Record, Recording};
+use crate::verify::VerifyError;
 use mm::MigrateType;
 use mm::page::{MAX_PAGE_ORDER, PAGEBLOCK_ORDER};
 

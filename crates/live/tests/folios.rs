@@ -2,7 +2,7 @@
 
 use live::recordings::default_directory;
 use live::verify::Cases;
-use live::verify::thp::{
+use live::verify::folios::{
     Advice, Case, Configuration, Operation, PlainMemory, Recording, Touch, TwinMemory, entries,
     from_recordings, list, run,
 };

@@ -12,8 +12,8 @@ use workload::trace::{Event, NO_PAGE, Operation};
 
 use super::history::{History, is_order};
 use super::replay::{Replay, ReplayZone};
-use super::{Cause, Causes, Entry, VerifyError, features};
 use crate::recordings::{Hidden, Record, Recording};
+use crate::verify::{Cause, Causes, Entry, VerifyError, features};
 
 /// Whether the twin is told what no tracepoint shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

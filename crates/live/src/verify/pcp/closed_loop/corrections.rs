@@ -13,7 +13,7 @@ use workload::trace::Operation;
 
 use super::{Judge, Place, UNSEEN, pcp_type};
 use crate::verify::Cause;
-use crate::verify::history::Fate;
+use crate::verify::pcp::history::Fate;
 
 impl Judge<'_> {
     pub(super) fn fate(&self, pfn: u32) -> Fate {

@@ -14,7 +14,7 @@ use workload::trace::{Event, NO_PAGE};
 use super::{Judge, Place, pcp_type};
 use crate::recordings::Hidden;
 use crate::verify::Cause;
-use crate::verify::history::Fate;
+use crate::verify::pcp::history::Fate;
 
 impl Judge<'_> {
     pub(super) fn alloc(&mut self, number: u32, event: &Event) {

@@ -11,7 +11,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use machine::PageSize;
@@ -26,13 +25,14 @@ use super::history::History;
 use super::open_loop::{Demand, kind};
 use super::programs::{FINAL_STATE, Program, STARTING_STATE};
 use super::replay::{Replay, ReplayZone};
-use super::{Annotated, Cause, Causes, Entry, VerifyError, closed_loop, features, open_loop};
+use super::{Annotated, closed_loop, open_loop};
 use crate::guard::{Guard, sysctl};
 use crate::proc::{Zone, ZoneInfo, parse_zoneinfo};
 use crate::record;
 use crate::recordings::{self, Description, Record, ZoneDescription};
-use crate::snapshot;
+use crate::snapshot::{self, cpus_in_range};
 use crate::tracefs::Tracefs;
+use crate::verify::{Cause, Causes, Entry, Report, VerifyError, failed, features};
 
 const FRACTION: &str = "vm.percpu_pagelist_high_fraction";
 /// Settings under which each workload runs: auto-tuned, the largest fixed lists, small fixed lists.
@@ -50,57 +50,6 @@ pub struct Options {
     pub workloads: Vec<Program>,
     /// Where recordings are, for machines that cannot be recorded.
     pub recordings: PathBuf,
-}
-
-/// What came of it.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct Report {
-    /// Release of the kernel that judged.
-    pub kernel: String,
-    /// Why recordings were judged instead of the running kernel, if so.
-    pub fallback: Option<String>,
-    /// The numbers.
-    pub entries: Vec<Entry>,
-    /// What was skipped, and why.
-    pub notes: Vec<String>,
-    /// How many cases agree, where each is judged as a whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cases: Option<Cases>,
-}
-
-/// What became of cases.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Cases {
-    /// The twin does all that the kernel does.
-    pub exact: u64,
-    /// Something differs.
-    pub differing: u64,
-    /// Nothing differs, but other processes moved counters, which could not be compared.
-    pub disturbed: u64,
-}
-
-impl std::ops::Add for Cases {
-    type Output = Cases;
-
-    fn add(self, other: Cases) -> Cases {
-        Cases {
-            exact: self.exact + other.exact,
-            differing: self.differing + other.differing,
-            disturbed: self.disturbed + other.disturbed,
-        }
-    }
-}
-
-impl Report {
-    /// An empty one, to be filled from recordings; `reason` says why not from the running kernel.
-    pub(crate) fn of_recordings(reason: String) -> Report {
-        Report { fallback: Some(reason), ..Report::of_kernel(String::new()) }
-    }
-
-    /// An empty one, to be filled from the kernel of this release.
-    pub(crate) fn of_kernel(kernel: String) -> Report {
-        Report { kernel, fallback: None, entries: Vec::new(), notes: Vec::new(), cases: None }
-    }
 }
 
 /// Judges the twin's page allocator by the running kernel; `progress` is told what is going on.
@@ -154,10 +103,6 @@ pub fn from_recordings(
         report.entries.extend(open_loop(&recording, Annotated::Yes)?);
     }
     Ok(report)
-}
-
-pub(super) fn failed(what: impl Into<String>, source: io::Error) -> VerifyError {
-    VerifyError::Io { what: what.into(), source }
 }
 
 /// One workload on the real kernel.
@@ -338,7 +283,7 @@ fn end_point(history: &History, first: u32, task: i32) -> u32 {
 }
 
 /// The machine in the words of a recording.
-pub(super) fn description(
+pub(in crate::verify) fn description(
     release: &str,
     cpus: u16,
     populated: &[&Zone],
@@ -363,7 +308,7 @@ pub(super) fn description(
 
 /// The twin's zone for a zone of this machine. Kernels that do not print the bounds of `high` compute them as the
 /// twin does.
-pub(super) fn replay_zone(zone: &Zone, fraction: u64) -> ReplayZone {
+pub(in crate::verify) fn replay_zone(zone: &Zone, fraction: u64) -> ReplayZone {
     let start = zone.start_pfn.unwrap_or(0) as u32;
     let cpus = zone.pagesets.len() as u64;
     let first = zone.pagesets.first().cloned().unwrap_or_default();
@@ -404,17 +349,6 @@ fn last_level_slice(caches: &[Cache]) -> u64 {
     let kib = last.size.trim_end_matches('K').parse::<u64>().unwrap_or(0);
     let sharers: u64 = last.shared_cpu_list.split(',').map(cpus_in_range).sum();
     kib * 1024 / sharers.max(1)
-}
-
-/// CPUs in `3` or `0-7`.
-pub(super) fn cpus_in_range(range: &str) -> u64 {
-    let number = |text: &str| text.trim().parse::<u64>().ok();
-    match range.split_once('-') {
-        Some((first, last)) => {
-            number(last).zip(number(first)).map_or(0, |(last, first)| last.saturating_sub(first) + 1)
-        }
-        None => u64::from(number(range).is_some()),
-    }
 }
 
 /// `high` and `count` of each CPU's pageset in the zone that is used most, at the end.

@@ -12,7 +12,7 @@
 //! that the zone gave are taken from the recording. What has no event is inferred from what is seen later: a block
 //! in front of the one that is allocated, whose next event is a free, was taken by the bulk interface; a freed
 //! block that is next taken from the buddy lists never was on a list; a block that is allocated without having been
-//! freed had a free that the recorder missed. It is applied and counted ([`super::Cause`]). A decision or state that differs
+//! freed had a free that the recorder missed. It is applied and counted ([`crate::verify::Cause`]). A decision or state that differs
 //! is counted first, and then the lists are made the kernel's again, which is counted too.
 //!
 //! Here events find the lists they are about. Each kind of decision has a module: [`refills`], [`allocations`],
@@ -29,8 +29,8 @@ use workload::trace::{Event, NO_PAGE, Operation};
 
 use super::history::{History, page_of};
 use super::tally::Tally;
-use super::{VerifyError, features};
 use crate::recordings::{Description, Hidden, Record, Recording, State};
+use crate::verify::{VerifyError, features};
 
 mod allocations;
 mod corrections;

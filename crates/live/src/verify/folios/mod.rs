@@ -40,7 +40,7 @@ pub use twin::TwinMemory;
 
 /// Judges the twin by the running kernel, or by the recordings in `recordings` where that cannot be. `program`: this
 /// program, and the words that lead it to [`memory::run`].
-pub fn thp(
+pub fn folios(
     program: &[String],
     recordings: &Path,
     progress: &mut dyn FnMut(&str),

@@ -33,7 +33,7 @@ use mm::huge_memory::stats::MthpStat;
 use crate::guard::{Guard, Setting, sysctl};
 use crate::record::interruption::Interruption;
 use crate::verify::VerifyError;
-use crate::verify::running_kernel::failed;
+use crate::verify::failed;
 
 const ROOT: &str = "/sys/kernel/mm/transparent_hugepage";
 
@@ -400,7 +400,7 @@ impl Memory for RunningKernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::thp::outcome::parse_statistics;
+    use crate::verify::folios::outcome::parse_statistics;
 
     #[test]
     fn what_others_do_shows() {

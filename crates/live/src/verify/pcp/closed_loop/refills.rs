@@ -18,7 +18,7 @@ use workload::trace::{Event, Operation};
 use super::{INTERRUPT_EVENTS, Judge, Place, UNSEEN, pcp_type};
 use crate::recordings::Hidden;
 use crate::verify::Cause;
-use crate::verify::history::{Fate, is_order};
+use crate::verify::pcp::history::{Fate, is_order};
 
 impl Judge<'_> {
     /// The first event of a burst of blocks taken from the zone.

@@ -23,7 +23,7 @@ use std::str::FromStr;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::drain::drain_pagesets;
-use super::end_with_parent;
+use crate::verify::end_with_parent;
 
 /// Bytes that one round of the page-fault loop maps.
 const MAPPED: usize = 128 << 20;

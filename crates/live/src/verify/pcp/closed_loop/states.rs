@@ -14,7 +14,7 @@ use mm::pcp::policy::Pageset;
 use super::{Judge, Place};
 use crate::recordings::State;
 use crate::verify::Cause;
-use crate::verify::tally::Field;
+use crate::verify::pcp::tally::Field;
 
 impl Judge<'_> {
     /// The lists of a CPU and zone are complete.

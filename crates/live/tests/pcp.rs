@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use live::recordings::{Record, Recording, Records, default_directory, list};
-use live::verify::{Annotated, Tally, closed_loop, open_loop};
+use live::verify::pcp::{Annotated, Tally, closed_loop, open_loop};
 use proptest::prelude::*;
 use workload::trace::Operation;
 

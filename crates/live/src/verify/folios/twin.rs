@@ -14,7 +14,7 @@ use rand_pcg::Pcg64Mcg;
 use super::case::{self, Case, Configuration};
 use super::outcome::{Mapped, Statistics, layout};
 use super::script::{Memory, Process};
-use crate::verify::replay::topology;
+use crate::verify::pcp::replay::topology;
 
 /// 128 MiB: no case wants more.
 const MEMORY: Range<u32> = 1 << 20..(1 << 20) + (1 << 15);

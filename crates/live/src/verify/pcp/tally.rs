@@ -1,6 +1,6 @@
 //! What the closed loop counts, and the entries that it becomes.
 
-use super::{Cause, Causes, Entry};
+use crate::verify::{Agreement, Cause, Causes, Entry};
 
 /// Agreement, decision by decision.
 #[derive(Clone, Debug, Default)]
@@ -47,28 +47,6 @@ impl Field {
 
     fn name(self) -> &'static str {
         ["count", "high", "free_count", "alloc_factor", "flags"][self as usize]
-    }
-}
-
-/// How many of some decisions agree.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Agreement {
-    /// All.
-    pub all: u64,
-    /// Those where twin and kernel agree.
-    pub exact: u64,
-}
-
-impl Agreement {
-    /// One more.
-    pub fn note(&mut self, exact: bool) {
-        self.all += 1;
-        self.exact += u64::from(exact);
-    }
-
-    /// The share that agrees; 1 where there is nothing to disagree about.
-    pub fn share(&self) -> f64 {
-        if self.all == 0 { 1.0 } else { self.exact as f64 / self.all as f64 }
     }
 }
 

@@ -14,7 +14,7 @@ use workload::trace::Event;
 use super::Judge;
 use crate::recordings::Hidden;
 use crate::verify::Cause;
-use crate::verify::history::Destination;
+use crate::verify::pcp::history::Destination;
 
 impl Judge<'_> {
     pub(super) fn free(&mut self, number: u32, event: &Event) {
