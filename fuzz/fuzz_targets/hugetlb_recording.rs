@@ -4,9 +4,10 @@
 
 use fuzz::directory_of;
 use libfuzzer_sys::fuzz_target;
-use live::verify::hugetlb::from_recordings;
+use live::verify::by_recordings;
+use mm::Mechanism;
 
 fuzz_target!(|content: &[u8]| {
     let Some(place) = directory_of(content) else { return };
-    let _ = from_recordings(place.path(), String::new(), &mut |_| {});
+    let _ = by_recordings(Mechanism::Hugetlb, place.path());
 });

@@ -4,14 +4,14 @@ use crate::failure::Failure;
 use crate::json;
 use crate::table::Grid;
 use crate::terminal;
-use crate::verify::MECHANISMS;
 use clap::ValueEnum;
 use lab::dates::{Rule, rules};
 use lab::published::Publication;
 use lab::scenario::{Scenario, load_machine, machine_names};
 use lab::study::Study;
+use live::verify::{Verification, verification};
 use mm::series::MAINLINE;
-use mm::{Series, Variant};
+use mm::{Mechanism, Series, Variant};
 use serde::Serialize;
 use sim::metric::{METRICS, Metric};
 
@@ -148,6 +148,7 @@ impl Lists {
             series.variants().map(line)
         });
         let releases = mm::series::RELEASES;
+        let verified = |it: &Verification| line(it.mechanism.name(), it.compared);
         let mut published = Vec::new();
         for publication in Publication::ALL {
             let (name, description) = (publication.mechanism.name(), publication.description);
@@ -164,7 +165,7 @@ impl Lists {
             metrics: METRICS,
             published,
             studies: Study::ALL.iter().map(|study| line(study.name, study.question)).collect(),
-            verified: MECHANISMS.iter().map(|v| line(v.mechanism.name(), v.compared)).collect(),
+            verified: Mechanism::ALL.map(verification).iter().map(verified).collect(),
         })
     }
 

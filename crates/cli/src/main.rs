@@ -36,6 +36,7 @@ mod verify;
 use clap::{Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
+use verify::processes;
 
 /// Run Linux's memory manager on a simulated machine.
 ///
@@ -78,18 +79,18 @@ enum Command {
     Mrc(mrc::Arguments),
     Study(study::Arguments),
     Verify(verify::Arguments),
-    #[command(hide = true, name = verify::WORKLOAD)]
-    Workload(verify::WorkloadArguments),
-    #[command(hide = true, name = verify::READER)]
-    Reader(verify::ReaderArguments),
-    #[command(hide = true, name = verify::GUEST)]
+    #[command(hide = true, name = processes::WORKLOAD)]
+    Workload(processes::WorkloadArguments),
+    #[command(hide = true, name = processes::READER)]
+    Reader(processes::ReaderArguments),
+    #[command(hide = true, name = processes::GUEST)]
     Guest {
         #[command(subcommand)]
-        guest: verify::Guest,
+        guest: processes::Guest,
     },
-    #[command(hide = true, name = verify::NUMA_PROCESS)]
-    NumaProcess(verify::NumaProcessArguments),
-    #[command(hide = true, name = verify::MEMORY)]
+    #[command(hide = true, name = processes::NUMA_PROCESS)]
+    NumaProcess(processes::NumaProcessArguments),
+    #[command(hide = true, name = processes::MEMORY)]
     Memory,
 }
 
@@ -134,11 +135,11 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Mrc(arguments) => mrc::execute(&arguments),
         Command::Study(arguments) => study::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),
-        Command::Workload(arguments) => verify::run_workload(&arguments),
-        Command::Reader(arguments) => verify::run_reader(&arguments),
-        Command::Guest { guest } => verify::run_guest(&guest),
-        Command::NumaProcess(arguments) => verify::run_numa_process(&arguments),
-        Command::Memory => verify::run_memory(),
+        Command::Workload(arguments) => processes::run_workload(&arguments),
+        Command::Reader(arguments) => processes::run_reader(&arguments),
+        Command::Guest { guest } => processes::run_guest(&guest),
+        Command::NumaProcess(arguments) => processes::run_numa_process(&arguments),
+        Command::Memory => processes::run_memory(),
     }
 }
 

@@ -9,19 +9,16 @@ use crate::terminal::{self, harmless};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::published::TablesError;
-use live::qemu;
 use live::recordings::default_directory;
-use live::verify::pcp::programs::{self, Program};
-use live::verify::{
-    Cases, Cause, Entry, Report, VerifyError, folios, hugetlb, numa, pcp, readahead, reclaim,
-};
+use live::verify::{Asked, By, Cases, Cause, Entry, Report, Verification, verification};
 use mm::Mechanism;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-use verdict::{Bound, Verdict, difference};
+use verdict::{Verdict, difference};
 
+pub mod processes;
 mod verdict;
 
 /// Compare the twin's counters with those of the kernel that runs here (needs root), or of recorded ones
@@ -96,111 +93,6 @@ pub struct Arguments {
     json: bool,
 }
 
-/// A workload of `mmtwin verify`, in a process of its own.
-#[derive(clap::Args)]
-pub struct WorkloadArguments {
-    /// Its name
-    program: Program,
-    /// Where it leaves the kernel's state before and after
-    directory: PathBuf,
-}
-
-/// What leads this program to [`run_workload`].
-pub const WORKLOAD: &str = "workload";
-
-/// The program that `mmtwin verify reclaim` watches, in a process of its own.
-#[derive(clap::Args)]
-pub struct ReaderArguments {
-    /// The sequence of accesses
-    sequence: String,
-    /// The file to read
-    file: PathBuf,
-    /// The memory cgroup to join
-    group: PathBuf,
-    /// Accesses between two readings of memory.stat
-    stat_reads: u32,
-}
-
-/// What leads this program to [`run_reader`].
-pub const READER: &str = "reader";
-
-/// `mmtwin verify --qemu` as init of the emulated machine.
-#[derive(clap::Subcommand)]
-pub enum Guest {
-    /// Records a sequence of accesses
-    Reclaim {
-        /// The sequence
-        sequence: String,
-        /// The lists that reclaim goes by
-        lru: reclaim::Lru,
-    },
-    /// Runs a program on several nodes
-    Numa {
-        /// The program
-        program: String,
-        /// What of it is recorded
-        watched: numa::Watched,
-    },
-}
-
-/// What leads this program to [`run_guest`].
-pub const GUEST: &str = "guest";
-
-/// Does what was asked for inside an emulated machine and ends that.
-pub fn run_guest(guest: &Guest) -> Result<(), Failure> {
-    let words = |word: &str| ["/init".to_string(), word.to_string()];
-    qemu::guest::serve(|| match guest {
-        Guest::Reclaim { sequence, lru } => reclaim::in_guest(&words(READER), sequence, *lru),
-        Guest::Numa { program, watched } => numa::in_guest(&words(NUMA_PROCESS), program, *watched),
-    })
-    .context("the emulated machine")?;
-    Ok(())
-}
-
-/// A process of a program that `mmtwin verify numa --qemu` watches.
-#[derive(clap::Args)]
-pub struct NumaProcessArguments {
-    /// The program
-    program: String,
-    /// Which of its processes
-    number: u32,
-    /// How long it is watched
-    seconds: u64,
-}
-
-/// What leads this program to [`run_numa_process`].
-pub const NUMA_PROCESS: &str = "numa-process";
-
-/// Runs a process of a program on several nodes.
-pub fn run_numa_process(arguments: &NumaProcessArguments) -> Result<(), Failure> {
-    numa::run_process(&arguments.program, arguments.number, arguments.seconds)
-        .with_context(|| format!("process {} of {}", arguments.number, arguments.program))?;
-    Ok(())
-}
-
-/// What leads this program to the process that `mmtwin verify folios` looks at.
-pub const MEMORY: &str = "memory";
-
-/// Maps and touches memory in this process.
-pub fn run_memory() -> Result<(), Failure> {
-    folios::memory::run().context("the process that touches memory")?;
-    Ok(())
-}
-
-/// Reads a file in this process.
-pub fn run_reader(arguments: &ReaderArguments) -> Result<(), Failure> {
-    reclaim::reader::run(&arguments.sequence, &arguments.file, &arguments.group, arguments.stat_reads)
-        .with_context(|| format!("reading {}", arguments.file.display()))?;
-    Ok(())
-}
-
-/// Runs a workload in this process.
-pub fn run_workload(arguments: &WorkloadArguments) -> Result<(), Failure> {
-    programs::run(arguments.program, &arguments.directory)
-        .with_context(|| format!("workload {}", arguments.program.name()))?;
-    Ok(())
-}
-
 #[derive(Serialize)]
 struct View<'a> {
     mechanism: &'a str,
@@ -212,24 +104,17 @@ struct View<'a> {
 /// Verifies.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     live::guard::put_back_left().context("what a killed mmtwin left")?;
-    let verified = Verified::find(&arguments.mechanism)?;
-    let name = verified.mechanism.name();
-    let workloads = verified.workloads(&arguments.workloads)?;
-    if arguments.qemu && verified.emulated.is_none() {
-        let emulated = MECHANISMS.iter().filter(|verified| verified.emulated.is_some());
-        let names = in_words(emulated.map(|verified| verified.mechanism), "and");
-        let message = format!("--qemu: only {names} are verified in emulation; leave it out");
-        return Err(Failure::input(message));
-    }
-    let bar = ProgressBar::new_spinner().with_message(name);
+    let mechanism = find(&arguments.mechanism)?;
+    let verification = verification(mechanism);
+    let asked = arguments.asked(mechanism)?;
+    let by = arguments.by(&verification)?;
+    let bar = ProgressBar::new_spinner().with_message(mechanism.name());
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(200));
     let lines = Lines::of(&bar, ProgressBar::message);
-    let recordings = arguments.recordings.clone().unwrap_or_else(default_directory);
-    let asked = Asked { workloads, recordings };
-    let judged = verified.judge(arguments, &asked, &mut |what| bar.set_message(harmless(what).into_owned()));
+    let judged = verification.verify(by, &asked, &mut |what| bar.set_message(harmless(what).into_owned()));
     drop(lines);
     bar.finish_and_clear();
     let report = judged?;
@@ -240,158 +125,62 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         );
         return Err(Failure::input(message));
     }
-    let verdict = Verdict::new(&report.entries, &verified.bound);
+    let verdict = Verdict::new(&report.entries, &verification.bound);
     if arguments.json {
         let (report, verdict) = (&report, &verdict);
-        json::print("verify", &View { mechanism: name, report, verdict })?;
+        json::print("verify", &View { mechanism: mechanism.name(), report, verdict })?;
     } else {
         terminal::print(&render(&report, &verdict, arguments.qemu))?;
     }
     if verdict.outside > 0 { Err(Failure::Outside) } else { Ok(()) }
 }
 
-/// What is asked of a mechanism.
-struct Asked {
-    /// The workloads to run; all if there are none.
-    workloads: Vec<Program>,
-    /// Where recordings are.
-    recordings: PathBuf,
+/// The mechanism named `name`.
+fn find(name: &str) -> Result<Mechanism, Failure> {
+    Mechanism::find(name).ok_or_else(|| {
+        let error = TablesError::UnknownMechanism { name: name.into() };
+        Failure::input(format!("{error}; verify also has {}", unpublished()))
+    })
 }
-
-/// Told what is being done.
-type Progress<'a> = &'a mut dyn FnMut(&str);
-
-type Judged = Result<Report, VerifyError>;
-
-/// Judges the twin by kernels in emulation, which begin with these words; whether they are booted again.
-type Emulated = fn(&[&str], bool, Progress) -> Judged;
-
-/// A mechanism, and what it is judged by.
-pub struct Verified {
-    /// Which it is.
-    pub mechanism: Mechanism,
-    /// What is compared.
-    pub compared: &'static str,
-    /// Recordings in a directory; the text says why it is them.
-    from_recordings: fn(&Path, String, Progress) -> Judged,
-    /// The kernel that runs here, or recordings where it cannot be asked.
-    live: fn(&Asked, Progress) -> Result<Report, Failure>,
-    emulated: Option<Emulated>,
-    bound: Bound,
-}
-
-/// All that can be verified: the mechanisms of `mmtwin published`, and readahead, which reclaim builds on.
-pub const MECHANISMS: [Verified; 6] = [
-    Verified {
-        mechanism: Mechanism::Pcp,
-        compared: "refills, drains and states of pagesets while workloads run",
-        from_recordings: pcp::from_recordings,
-        live: judge_pcp,
-        emulated: None,
-        bound: Bound::PCP,
-    },
-    Verified {
-        mechanism: Mechanism::Hugetlb,
-        compared: "flushes and pages when the pool of 2 MiB pages is resized",
-        from_recordings: hugetlb::from_recordings,
-        live: |asked, progress| Ok(hugetlb::hugetlb(&asked.recordings, progress)?),
-        emulated: None,
-        bound: Bound::EXACT,
-    },
-    Verified {
-        mechanism: Mechanism::Reclaim,
-        compared: "hits, misses and evictions of accesses in a memory cgroup",
-        from_recordings: reclaim::from_recordings,
-        live: |asked, progress| Ok(reclaim::reclaim(&this_program(READER)?, &asked.recordings, progress)?),
-        emulated: Some(reclaim::emulated),
-        bound: Bound::RECLAIM,
-    },
-    Verified {
-        mechanism: Mechanism::Readahead,
-        compared: "folios that reads of a file bring in",
-        from_recordings: readahead::from_recordings,
-        live: |asked, progress| Ok(readahead::readahead(&asked.recordings, progress)?),
-        emulated: None,
-        bound: Bound::EXACT,
-    },
-    Verified {
-        mechanism: Mechanism::Numa,
-        compared: "decisions about hint faults and scans, and counters over time",
-        from_recordings: numa::from_recordings,
-        live: |asked, progress| {
-            let reason = "NUMA balancing of this kernel is not watched; it is judged by recordings, or with --qemu on emulated machines";
-            Ok(numa::from_recordings(&asked.recordings, reason.into(), progress)?)
-        },
-        emulated: Some(numa::emulated),
-        bound: Bound::NUMA,
-    },
-    Verified {
-        mechanism: Mechanism::Folios,
-        compared: "folios, faults and counters of memory that is mapped and touched",
-        from_recordings: folios::from_recordings,
-        live: |asked, progress| Ok(folios::folios(&this_program(MEMORY)?, &asked.recordings, progress)?),
-        emulated: None,
-        bound: Bound::EXACT,
-    },
-];
 
 /// What only `mmtwin verify` has.
 fn unpublished() -> String {
-    let of_verify_alone =
-        MECHANISMS.iter().filter(|verified| published().all(|mechanism| mechanism != verified.mechanism));
-    let names: Vec<&str> = of_verify_alone.map(|verified| verified.mechanism.name()).collect();
-    names.join(", ")
+    let of_verify_alone = Mechanism::ALL.into_iter().filter(|it| published().all(|other| other != *it));
+    of_verify_alone.map(Mechanism::name).collect::<Vec<_>>().join(", ")
 }
 
-impl Verified {
-    /// The mechanism named `name`, by the names of `mmtwin published` and one more.
-    fn find(name: &str) -> Result<&'static Verified, Failure> {
-        let of = |mechanism| MECHANISMS.iter().find(|verified| verified.mechanism == mechanism);
-        Mechanism::find(name).and_then(of).ok_or_else(|| {
-            let error = TablesError::UnknownMechanism { name: name.into() };
-            Failure::input(format!("{error}; verify also has {}", unpublished()))
+impl Arguments {
+    /// Which kernels judge.
+    fn by(&self, asked: &Verification) -> Result<By, Failure> {
+        if self.qemu && !asked.is_emulated {
+            let emulated = Mechanism::ALL.into_iter().filter(|it| verification(*it).is_emulated);
+            let names = in_words(emulated, "and");
+            let message = format!("--qemu: only {names} are verified in emulation; leave it out");
+            return Err(Failure::input(message));
+        }
+        Ok(match (self.recorded, self.qemu) {
+            (true, _) => By::Recordings,
+            (false, true) => By::Emulation { fresh: self.fresh },
+            (false, false) => By::RunningKernel,
         })
     }
 
-    /// The workloads of these names.
-    fn workloads(&self, names: &[String]) -> Result<Vec<Program>, Failure> {
-        if !names.is_empty() && self.mechanism != Mechanism::Pcp {
-            let message = format!(
-                "--workload: {} runs all it has; only pcp has workloads to choose from",
-                self.mechanism.name()
-            );
+    /// What is asked of a mechanism.
+    fn asked(&self, mechanism: Mechanism) -> Result<Asked, Failure> {
+        if !self.workloads.is_empty() && mechanism != Mechanism::Pcp {
+            let name = mechanism.name();
+            let message =
+                format!("--workload: {name} runs all it has; only pcp has workloads to choose from");
             return Err(Failure::input(message));
         }
-        let program =
+        let workload =
             |name: &String| name.parse().map_err(|error| Failure::input(format!("--workload: {error}")));
-        names.iter().map(program).collect()
+        Ok(Asked {
+            program: std::env::current_exe().context("the path of this program")?,
+            workloads: self.workloads.iter().map(workload).collect::<Result<_, _>>()?,
+            recordings: self.recordings.clone().unwrap_or_else(default_directory),
+        })
     }
-
-    fn judge(&self, arguments: &Arguments, asked: &Asked, progress: Progress) -> Result<Report, Failure> {
-        match self.emulated {
-            _ if arguments.recorded => {
-                let reason = "asked for with --recorded";
-                Ok((self.from_recordings)(&asked.recordings, reason.into(), progress)?)
-            }
-            Some(emulated) if arguments.qemu => {
-                Ok(emulated(&[GUEST, self.mechanism.name()], arguments.fresh, progress)?)
-            }
-            _ => (self.live)(asked, progress),
-        }
-    }
-}
-
-fn judge_pcp(asked: &Asked, progress: Progress) -> Result<Report, Failure> {
-    let program = this_program(WORKLOAD)?;
-    let Asked { workloads, recordings } = asked;
-    let options = pcp::Options { program, workloads: workloads.clone(), recordings: recordings.clone() };
-    Ok(pcp::pcp(&options, progress)?)
-}
-
-/// This program, and the word that leads it to something else.
-fn this_program(word: &str) -> Result<Vec<String>, Failure> {
-    let program = std::env::current_exe().context("the path of this program")?;
-    Ok(vec![program.display().to_string(), word.to_string()])
 }
 
 fn render(report: &Report, verdict: &Verdict, qemu: bool) -> String {

@@ -1,17 +1,16 @@
 //! The recordings of faults of anonymous memory.
 
 use live::recordings::default_directory;
-use live::verify::Cases;
 use live::verify::folios::{
-    Advice, Case, Configuration, Operation, PlainMemory, Recording, Touch, TwinMemory, entries,
-    from_recordings, list, run,
+    Advice, Case, Configuration, Operation, PlainMemory, Recording, Touch, TwinMemory, entries, list, run,
 };
-use mm::{Series, Variant};
+use live::verify::{Cases, by_recordings};
+use mm::{Mechanism, Series, Variant};
 use proptest::prelude::*;
 
 #[test]
 fn the_twin_makes_the_recorded_folios() {
-    let report = from_recordings(&default_directory(), "a test".into(), &mut |_| {}).unwrap();
+    let report = by_recordings(Mechanism::Folios, &default_directory()).unwrap();
     assert_eq!(report.cases, Some(Cases { exact: 524, differing: 0, disturbed: 0 }));
     let rows: u64 = report.entries.iter().map(|entry| entry.kernel).sum();
     assert_eq!(rows, 5 * 524, "all rows, in five respects");
@@ -29,11 +28,11 @@ fn the_twin_makes_the_recorded_folios() {
 
 #[test]
 fn a_difference_shows() {
-    let recording = list(&default_directory()).unwrap().remove(0);
+    let (name, recording) = list(&default_directory()).unwrap().remove(0);
     let mut outcomes: Vec<_> = recording.cases.iter().map(|recorded| recorded.outcome.clone()).collect();
-    let before = entries(&recording, &outcomes);
+    let before = entries(&name, &recording, &outcomes);
     outcomes[3].faults += 1;
-    let after = entries(&recording, &outcomes);
+    let after = entries(&name, &recording, &outcomes);
     let pairs = before.entries.iter().zip(&after.entries);
     let differing = pairs.filter(|(before, after)| before.twin != after.twin).count();
     let notes = &after.notes;
@@ -47,17 +46,17 @@ fn a_difference_shows() {
 /// Counters that others moved say nothing for the twin, and nothing against it; all else does.
 #[test]
 fn disturbed_cases_are_counted_apart() {
-    let mut recording = list(&default_directory()).unwrap().remove(0);
+    let (name, mut recording) = list(&default_directory()).unwrap().remove(0);
     let mut outcomes: Vec<_> = recording.cases.iter().map(|recorded| recorded.outcome.clone()).collect();
     let all = recording.cases.len() as u64;
     recording.cases[3].disturbed = true;
     outcomes[3].statistics.insert((64, "anon_fault_alloc".into()), 99);
-    let judged = entries(&recording, &outcomes);
+    let judged = entries(&name, &recording, &outcomes);
     assert_eq!(judged.cases, Cases { exact: all - 1, differing: 0, disturbed: 1 });
     let compared: u64 = judged.entries.iter().map(|entry| entry.kernel).sum();
     assert_eq!(compared, 5 * all - 1);
     outcomes[3].rss_kib += 4;
-    let judged = entries(&recording, &outcomes);
+    let judged = entries(&name, &recording, &outcomes);
     assert_eq!(judged.cases, Cases { exact: all - 1, differing: 1, disturbed: 0 });
 }
 

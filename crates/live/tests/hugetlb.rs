@@ -10,8 +10,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use live::recordings::default_directory;
-use live::verify::VerifyError;
-use live::verify::hugetlb::{Case, KernelCounts, Recording, from_recordings, list, obstacle, record};
+use live::verify::hugetlb::{Case, KernelCounts, Recording, list, obstacle, record};
+use live::verify::{VerifyError, by_recordings};
+use mm::Mechanism;
 
 /// Pages with `struct page`s of a huge page, and those of them that an optimised one gives back.
 const VMEMMAP: u64 = 8;
@@ -124,7 +125,7 @@ fn zones_that_no_machine_has_are_refused() {
 
 #[test]
 fn the_twin_does_what_the_kernel_did() {
-    let report = from_recordings(&default_directory(), "test".into(), &mut |_| {}).unwrap();
+    let report = by_recordings(Mechanism::Hugetlb, &default_directory()).unwrap();
     for entry in &report.entries {
         assert_eq!(entry.kernel, entry.twin, "{}, {}", entry.case, entry.counter);
     }
@@ -141,7 +142,7 @@ fn a_wrong_kernel_does_not_pass() {
         let (name, mut recording) = list(&default_directory()).unwrap().remove(0);
         recording.machine.kernel = kernel.into();
         recording.write(&directory.path().join(name)).unwrap();
-        let report = from_recordings(directory.path(), "test".into(), &mut |_| {}).unwrap();
+        let report = by_recordings(Mechanism::Hugetlb, directory.path()).unwrap();
         let wrong = report.entries.into_iter().filter(|entry| entry.kernel != entry.twin);
         wrong.map(|entry| entry.counter).collect()
     };

@@ -1,7 +1,9 @@
 //! The recordings of readahead.
 
 use live::recordings::default_directory;
-use live::verify::readahead::{Recording, from_recordings, list};
+use live::verify::by_recordings;
+use live::verify::readahead::{Recording, list};
+use mm::Mechanism;
 
 #[test]
 fn recordings_are_whole() {
@@ -24,7 +26,7 @@ fn recordings_are_whole() {
 /// There is memory enough, so nothing but what was read decides.
 #[test]
 fn every_read_brings_in_the_kernel_s_pages() {
-    let report = from_recordings(&default_directory(), "test".into(), &mut |_| {}).unwrap();
+    let report = by_recordings(Mechanism::Readahead, &default_directory()).unwrap();
     assert_eq!((report.kernel.as_str(), report.entries.len()), ("6.18.44", 3 * 2 * 16));
     let differs = report.entries.iter().filter(|entry| entry.error != Some(0.0));
     let differs = differs.map(|entry| (&entry.case, &entry.counter, entry.kernel, entry.twin));

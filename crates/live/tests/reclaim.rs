@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use live::recordings::default_directory;
-use live::verify::reclaim::{
-    Lru, RIGHT_ACCESSES, Recording, Residency, Stay, entries, from_recordings, list, tolerance,
-};
-use live::verify::{Entry, Report};
+use live::verify::reclaim::{Lru, RIGHT_ACCESSES, Recording, Residency, Stay, entries, list, tolerance};
+use live::verify::{Entry, Report, by_recordings};
+use mm::Mechanism;
 
 fn recordings() -> Vec<(String, Recording)> {
     list(&default_directory()).unwrap()
@@ -107,7 +106,7 @@ fn the_judge_tells_kernels_apart() {
 }
 
 fn report() -> Report {
-    from_recordings(&default_directory(), "test".into(), &mut |_| {}).unwrap()
+    by_recordings(Mechanism::Reclaim, &default_directory()).unwrap()
 }
 
 fn errors<'a>(report: &'a Report, counter: &'a str) -> impl Iterator<Item = (&'a Entry, f64)> {

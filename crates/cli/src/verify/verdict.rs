@@ -7,77 +7,8 @@
 //! ```
 
 use crate::number::percent;
-use live::verify::Entry;
-use live::verify::numa::RIGHT_DECISIONS;
-use live::verify::reclaim::{Lru, RIGHT_ACCESSES, tolerance};
+use live::verify::{Bound, Entry};
 use serde::Serialize;
-
-/// How far the twin's numbers of a mechanism may be off.
-pub struct Bound {
-    /// As a part of the kernel's number; none for one that only explains others.
-    of: fn(&Entry) -> Option<f64>,
-    /// The same in words; none where all must be exact.
-    words: fn() -> Option<String>,
-}
-
-/// What of pagesets may differ: how they are at some moment is inferred where no tracepoint shows it.
-const PAGESETS: f64 = 0.03;
-
-/// What of pages that reclaim looked at may differ.
-const SCANNED: f64 = 0.03;
-/// What of evictions of the multi-gen LRU may come in another order, and of their batches at another time or in another number.
-const OUT_OF_ORDER: f64 = 0.05;
-
-/// How rows end that count samples or runs of the twin between the least and the most of the kernel's.
-const SPREAD: &str = " within the spread";
-
-impl Bound {
-    /// Nothing may differ.
-    pub const EXACT: Bound = Bound { of: |_| Some(0.0), words: || None };
-    /// What [`PAGESETS`] says.
-    pub const PCP: Bound = Bound { of: |_| Some(PAGESETS), words: || Some(whole_percent(PAGESETS)) };
-    /// Misses and evictions by kind of lists, and accesses; docs/src/reference/verify-reclaim.md says why of each of the others that it
-    /// has no bound.
-    pub const RECLAIM: Bound = Bound {
-        of: |entry| {
-            let lru = if entry.case.ends_with("multi-gen") { Lru::MultiGen } else { Lru::Classic };
-            match entry.counter.as_str() {
-                "misses" | "misses of anonymous pages" | "evictions" | "pgsteal_file" => Some(tolerance(lru)),
-                "accesses, hit or miss" => Some(1.0 - RIGHT_ACCESSES),
-                "pgscan_file" => Some(SCANNED),
-                counter if counter.contains("of evictions") || counter.starts_with("evictions, ") => {
-                    Some(OUT_OF_ORDER).filter(|_| lru == Lru::MultiGen)
-                }
-                _ => None,
-            }
-        },
-        words: || {
-            let [classic, multi_gen] = [Lru::Classic, Lru::MultiGen].map(|lru| whole_percent(tolerance(lru)));
-            let accesses = whole_percent(1.0 - RIGHT_ACCESSES);
-            let [scanned, order] = [SCANNED, OUT_OF_ORDER].map(whole_percent);
-            Some(format!(
-                "{classic} of misses and evictions ({multi_gen} with the multi-gen LRU, {order} of their order), {scanned} of \
-                 what is scanned and {accesses} of accesses"
-            ))
-        },
-    };
-    /// Decisions, and samples that may not be outside the spread of the kernel's. What both have counted in the end, and
-    /// what one run of a kernel has in emulation, chance decides.
-    pub const NUMA: Bound = Bound {
-        of: |entry| match entry.counter.as_str() {
-            counter if counter.ends_with(SPREAD) => Some(0.0),
-            counter if counter.contains(", in the end") || counter.contains(", after ") => None,
-            _ => Some(1.0 - RIGHT_DECISIONS),
-        },
-        words: || {
-            Some(format!("{} of decisions and the spread of samples", whole_percent(1.0 - RIGHT_DECISIONS)))
-        },
-    };
-}
-
-fn whole_percent(part: f64) -> String {
-    format!("{:.0} %", 100.0 * part)
-}
 
 /// How many numbers are how close, and which is the worst.
 #[derive(Debug, PartialEq, Serialize)]
@@ -157,7 +88,12 @@ pub fn difference(error: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use live::verify::{Cause, Causes};
+    use live::verify::{Cause, Causes, verification};
+    use mm::Mechanism;
+
+    fn bound(mechanism: Mechanism) -> Bound {
+        verification(mechanism).bound
+    }
 
     fn entry(case: &str, counter: &str, kernel: u64, twin: u64) -> Entry {
         Entry::new(case, counter, kernel, twin, Causes::default())
@@ -165,27 +101,28 @@ mod tests {
 
     #[test]
     fn the_verdict_names_what_is_furthest_off() {
-        let sentence = |entries: &[Entry], bound| Verdict::new(entries, bound).sentence();
+        let sentence = |entries: &[Entry], bound: Bound| Verdict::new(entries, &bound).sentence();
         let same = [entry("case", "a", 0, 0), entry("case", "b", 7, 7)];
-        assert_eq!(sentence(&same, &Bound::EXACT), "2 numbers compared: 2 exact, 0 outside");
+        assert_eq!(sentence(&same, Bound::EXACT), "2 numbers compared: 2 exact, 0 outside");
         let off = [entry("case", "a", 100, 100), entry("case", "b", 100, 98), entry("case", "c", 100, 104)];
         assert_eq!(
-            sentence(&off, &Bound::PCP),
+            sentence(&off, bound(Mechanism::Pcp)),
             "3 numbers compared: 1 exact, 1 within 3 %, 1 outside; furthest off: case, c, +4.0 %"
         );
         let unknown = [entry("case", "b", 100, 50), entry("case", "c", 0, 1)];
         assert_eq!(
-            sentence(&unknown, &Bound::EXACT),
+            sentence(&unknown, Bound::EXACT),
             "2 numbers compared: 0 exact, 2 outside; furthest off: case, c, kernel has 0"
         );
     }
 
     #[test]
     fn bounds_are_those_of_the_lists_and_of_what_is_counted() {
-        let misses = |case| Verdict::new(&[entry(case, "misses", 100, 102)], &Bound::RECLAIM).outside;
+        let misses =
+            |case| Verdict::new(&[entry(case, "misses", 100, 102)], &bound(Mechanism::Reclaim)).outside;
         assert_eq!((misses("zipf-classic"), misses("zipf-multi-gen")), (1, 0));
         let outside = |case, counter| {
-            let verdict = Verdict::new(&[entry(case, counter, 100, 50)], &Bound::RECLAIM);
+            let verdict = Verdict::new(&[entry(case, counter, 100, 50)], &bound(Mechanism::Reclaim));
             (verdict.outside, verdict.explaining)
         };
         for counter in
@@ -200,7 +137,10 @@ mod tests {
         let busy = Verdict::new(&[busy], &Bound::EXACT);
         assert_eq!((busy.compared, busy.outside, busy.explaining), (0, 0, 1));
         let samples = entry("numa01", "numa_pte_updates, samples within the spread", 95, 94);
-        assert_eq!(Verdict::new(&[samples], &Bound::NUMA).outside, 1);
-        assert_eq!(Verdict::new(&[entry("numa01", "filter's answer", 100, 99)], &Bound::NUMA).outside, 0);
+        assert_eq!(Verdict::new(&[samples], &bound(Mechanism::Numa)).outside, 1);
+        assert_eq!(
+            Verdict::new(&[entry("numa01", "filter's answer", 100, 99)], &bound(Mechanism::Numa)).outside,
+            0
+        );
     }
 }

@@ -122,7 +122,7 @@ pub fn list(directory: &Path) -> Result<Vec<Recording>, RecordingError> {
 }
 
 /// The directories below `directory` that have a file called `file`, by name.
-pub(crate) fn with_file(directory: &Path, file: &str) -> Result<Vec<PathBuf>, RecordingError> {
+fn with_file(directory: &Path, file: &str) -> Result<Vec<PathBuf>, RecordingError> {
     let io = |source| RecordingError::Io { file: directory.display().to_string(), source };
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(io)? {
@@ -133,6 +133,15 @@ pub(crate) fn with_file(directory: &Path, file: &str) -> Result<Vec<PathBuf>, Re
     }
     found.sort();
     Ok(found)
+}
+
+/// What `open` makes of the directories below `directory` that have a file called `file`, with their names, by name.
+pub(crate) fn all_with_file<T>(
+    directory: &Path,
+    file: &str,
+    open: fn(&Path) -> Result<T, RecordingError>,
+) -> Result<Vec<(String, T)>, RecordingError> {
+    with_file(directory, file)?.iter().map(|path| Ok((name_of(path), open(path)?))).collect()
 }
 
 /// What `file` in the directory of a recording says of it.
@@ -177,7 +186,7 @@ pub(crate) fn unpacked_text(path: &Path, most: u64) -> Result<(String, String), 
 }
 
 /// The name of a recording: that of its directory.
-pub(crate) fn name_of(directory: &Path) -> String {
+fn name_of(directory: &Path) -> String {
     directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 

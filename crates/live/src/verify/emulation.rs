@@ -12,10 +12,40 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::VerifyError;
-use super::{Report, failed};
+use super::{Report, VerifyError, failed};
 use crate::qemu::{Cache, Emulator, KERNELS, Kernel, KernelFiles, Machine, QemuError};
 use crate::record::interruption::Interruption;
+
+/// What leads this program to what it does as init of an emulated machine; a mechanism and the words of a [`Boot`] follow.
+pub const GUEST: &str = "guest";
+
+/// This program inside an emulated machine, and the word that leads it to something else.
+pub(super) fn words_in_guest(word: &str) -> [String; 2] {
+    ["/init".into(), word.into()]
+}
+
+/// Opens what a boot of a kernel has left in a directory, and says what it is called.
+pub type Open<R> = fn(&Boot, &Kernel, &Path) -> Result<(String, R), VerifyError>;
+
+/// What is booted of a mechanism.
+pub struct Boots<R> {
+    /// The machine.
+    pub machine: Machine,
+    /// What is recorded on each kernel, in a boot each.
+    pub boots: Vec<Boot>,
+    /// Opens what a boot has left.
+    pub open: Open<R>,
+}
+
+/// One boot of each kernel.
+pub struct Boot {
+    /// For people.
+    pub name: String,
+    /// Where its files are kept: a directory for many boots, and one for this.
+    pub place: [String; 2],
+    /// What tells init what to do.
+    pub words: Vec<&'static str>,
+}
 
 /// What it takes to boot kernels on a machine.
 pub(super) struct Emulation {
@@ -65,9 +95,10 @@ impl Emulation {
         found
     }
 
-    /// Where the files of a case are left.
-    pub fn place(&self, mechanism: &str, bootable: &Bootable, case: &str) -> PathBuf {
-        self.cache.path().join(mechanism).join(&bootable.files.package).join(case)
+    /// Where the files of a boot are left.
+    pub fn place(&self, bootable: &Bootable, boot: &Boot) -> PathBuf {
+        let [directory, case] = &boot.place;
+        self.cache.path().join(directory).join(&bootable.files.package).join(case)
     }
 
     /// Boots a kernel for one case, with `words` for init, and leaves its files in `place`, if they are not there. Whether they

@@ -1,10 +1,7 @@
 //! Is the twin right? The real kernel judges.
 //!
 //! ```text
-//!   closed loop   the kernel's lists at the start, then every operation: each refill size, each bulk free,
-//!                 each page frame of it and each recorded state against what the twin decides at that point
-//!   open loop     the kernel's lists at the start, then demand alone: pages refilled and drained in the end
-//!   live          the open loop on the kernel that runs here, with workloads of its own
+//!   pcp           a recorded or running workload: each refill, bulk free and drain, and what they add up to
 //!   hugetlb       a count written to the pool, here or when it was recorded, then in the twin: what both count
 //!   readahead     reads of a file, likewise: which pages came in with each
 //!   reclaim       accesses to files and memory, likewise: which pages were there, which had to go
@@ -12,12 +9,17 @@
 //!   folios        faults of anonymous memory, likewise: which folios they made
 //! ```
 //!
-//! The decisions are those of [`mm::pcp::policy`] and the mechanics those of [`mm::pcp`], [`mm::hugetlb`] and
-//! [`mm::MemoryManager`]; nothing is decided a second time here. What no tracepoint shows is inferred, named and
-//! counted, so that every deviation has a cause or is left over as a deviation.
+//! Each is an implementation of [`Judge`]; `judge.rs` has what is the same for all, `emulation.rs` the boots of other
+//! kernels, `bound.rs` how far the twin may be off.
+//!
+//! The decisions are those of the files named policy.rs in [`mm`], and the mechanics those beside them; nothing is decided a
+//! second time here. What no tracepoint shows is inferred, named and counted, so that every deviation has a cause or is left
+//! over as a deviation.
 
 use std::io;
+use std::path::Path;
 
+use mm::Mechanism;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use workload::trace::TraceError;
 
@@ -27,18 +29,41 @@ use crate::qemu::QemuError;
 use crate::record::RecordError;
 use crate::recordings::RecordingError;
 
+mod bound;
 mod cause;
 mod emulation;
 pub mod folios;
 pub mod hugetlb;
+mod judge;
 pub mod numa;
 pub mod pcp;
 pub mod readahead;
 pub mod reclaim;
 mod report;
 
+pub use bound::Bound;
 pub use cause::{Cause, Causes};
+pub use emulation::{Boot, Boots, GUEST};
+pub use judge::{Asked, By, Hearing, Judge, Progress, Recorder, Subject, Verification};
 pub use report::{Agreement, Cases, Entry, Report};
+
+/// How the twin is judged in a mechanism.
+pub fn verification(mechanism: Mechanism) -> Verification {
+    match mechanism {
+        Mechanism::Pcp => Verification::of::<pcp::Pcp>(),
+        Mechanism::Hugetlb => Verification::of::<hugetlb::Hugetlb>(),
+        Mechanism::Reclaim => Verification::of::<reclaim::Reclaim>(),
+        Mechanism::Readahead => Verification::of::<readahead::Readahead>(),
+        Mechanism::Numa => Verification::of::<numa::Numa>(),
+        Mechanism::Folios => Verification::of::<folios::Folios>(),
+    }
+}
+
+/// Judges the twin by the recordings in a directory.
+pub fn by_recordings(mechanism: Mechanism, directory: &Path) -> Result<Report, VerifyError> {
+    let asked = Asked { recordings: directory.to_path_buf(), ..Asked::default() };
+    verification(mechanism).verify(By::Recordings, &asked, &mut |_| {})
+}
 
 /// Has this process, which another of mmtwin started, end when that is killed.
 fn end_with_parent() -> io::Result<()> {
@@ -90,6 +115,9 @@ pub enum VerifyError {
     /// Ctrl-C.
     #[error("interrupted; the settings are as before")]
     Interrupted,
+    /// No kernel is asked in emulation.
+    #[error("{}: no kernel is asked in emulation", .0.name())]
+    NotEmulated(Mechanism),
     /// The kernel is not one that the twin models.
     #[error("{subject}: Linux {release} is not modelled; modelled are {}", modelled())]
     Release {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::Causes;
 
 /// What came of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Release of the kernel that judged.
     pub kernel: String,
@@ -46,18 +46,6 @@ impl std::ops::Add for Cases {
             differing: self.differing + other.differing,
             disturbed: self.disturbed + other.disturbed,
         }
-    }
-}
-
-impl Report {
-    /// An empty one, to be filled from recordings; `reason` says why not from the running kernel.
-    pub(crate) fn of_recordings(reason: String) -> Report {
-        Report { fallback: Some(reason), ..Report::of_kernel(String::new()) }
-    }
-
-    /// An empty one, to be filled from the kernel of this release.
-    pub(crate) fn of_kernel(kernel: String) -> Report {
-        Report { kernel, fallback: None, entries: Vec::new(), notes: Vec::new(), cases: None }
     }
 }
 

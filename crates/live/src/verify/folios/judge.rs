@@ -37,15 +37,15 @@ pub struct Judged {
     pub cases: Cases,
 }
 
-/// Judges the outcomes `twin` of the cases of a recording.
-pub fn entries(recording: &Recording, twin: &[Outcome]) -> Judged {
+/// Judges the outcomes `twin` of the cases of a recording, which is called `subject`.
+pub fn entries(subject: &str, recording: &Recording, twin: &[Outcome]) -> Judged {
     let mut by_configuration: BTreeMap<usize, Vec<(&RecordedCase, &Outcome)>> = BTreeMap::new();
     for (recorded, twin) in recording.cases.iter().zip(twin) {
         by_configuration.entry(recorded.configuration).or_default().push((recorded, twin));
     }
     let mut judged = Judged { entries: Vec::new(), notes: Vec::new(), cases: Cases::default() };
     for (configuration, cases) in by_configuration {
-        let name = format!("{}: {}", recording.name, recording.configurations[configuration].name);
+        let name = format!("{subject}: {}", recording.configurations[configuration].name);
         let mut compared_cases = [0; COMPARED.len()];
         let mut equal = [0; COMPARED.len()];
         let mut causes = Causes::default();

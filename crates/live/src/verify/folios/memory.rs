@@ -87,6 +87,9 @@ pub(super) struct Answer {
     pub problem: Option<String>,
 }
 
+/// What leads this program to [`run`].
+pub const MEMORY: &str = "memory";
+
 /// Obeys until stdin ends.
 pub fn run() -> io::Result<()> {
     Program::new()?.obey(BufReader::new(io::stdin()), io::stdout())

@@ -15,7 +15,10 @@
 
 use std::path::Path;
 
-use super::{Report, VerifyError, features};
+use mm::Mechanism;
+
+use super::{Asked, Bound, Hearing, Judge, Recorder, Subject, VerifyError};
+use crate::recordings::RecordingError;
 use crate::snapshot;
 
 mod case;
@@ -38,61 +41,68 @@ pub use running_kernel::obstacle;
 pub use script::{Memory, run};
 pub use twin::TwinMemory;
 
-/// Judges the twin by the running kernel, or by the recordings in `recordings` where that cannot be. `program`: this
-/// program, and the words that lead it to [`memory::run`].
-pub fn folios(
-    program: &[String],
-    recordings: &Path,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Report, VerifyError> {
-    let release = snapshot::kernel_release();
-    let unknown = || features("this machine", &release).err().map(|error| error.to_string());
-    if let Some(reason) = obstacle().or_else(unknown) {
-        return from_recordings(recordings, reason, progress);
-    }
-    let configurations = cases::configurations(running_kernel::has_beside_full());
-    let cases = running_kernel::outcomes(program, &configurations, &cases::cases(), progress)?;
-    let recording = Recording { name: "sizes".into(), kernel: release.clone(), configurations, cases };
-    let mut report = Report::of_kernel(release);
-    judge(&recording, &mut report)?;
-    for file in running_kernel::foreign_files() {
-        report
-            .notes
-            .push(format!("transparent_hugepage/{file}: no mainline kernel has it; it stayed as it was"));
-    }
-    Ok(report)
-}
+/// What the recording of the running kernel is called.
+const RECORDED_HERE: &str = "sizes";
 
-/// Judges the twin by the recordings in `directory`.
-pub fn from_recordings(
-    directory: &Path,
-    reason: String,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Report, VerifyError> {
-    let mut report = Report::of_recordings(reason);
-    for recording in list(directory)? {
-        progress(&format!("judging {}", recording.name));
-        judge(&recording, &mut report)?;
-        report.kernel = recording.kernel;
-    }
-    Ok(report)
-}
+/// Judges large folios.
+#[derive(Default)]
+pub struct Folios;
 
-/// Adds what a recording says of the twin.
-fn judge(recording: &Recording, report: &mut Report) -> Result<(), VerifyError> {
-    let features = features(&recording.name, &recording.kernel)?;
-    let twin: Vec<Outcome> = recording
-        .cases
-        .iter()
-        .map(|recorded| {
+impl Judge for Folios {
+    const MECHANISM: Mechanism = Mechanism::Folios;
+    const COMPARED: &'static str = "folios, faults and counters of memory that is mapped and touched";
+    const BOUND: Bound = Bound::EXACT;
+    type Recording = Recording;
+
+    fn recorder() -> Result<Recorder<Folios>, String> {
+        obstacle().map_or(Ok(record_here), Err)
+    }
+
+    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
+        list(directory)
+    }
+
+    fn kernel(recording: &Recording) -> &str {
+        &recording.kernel
+    }
+
+    fn judge(
+        &mut self,
+        subject: &Subject,
+        recording: &Recording,
+        hearing: &mut Hearing,
+    ) -> Result<(), VerifyError> {
+        let outcome = |recorded: &RecordedCase| {
             let configuration = &recording.configurations[recorded.configuration];
-            let Ok(outcome) = run(&mut TwinMemory::new(features), configuration, &recorded.case);
+            let Ok(outcome) = run(&mut TwinMemory::new(subject.features), configuration, &recorded.case);
             outcome
-        })
-        .collect();
-    let Judged { entries, notes, cases } = entries(recording, &twin);
-    report.entries.extend(entries);
-    report.notes.extend(notes);
-    report.cases = Some(report.cases.unwrap_or_default() + cases);
+        };
+        let twin: Vec<Outcome> = recording.cases.iter().map(outcome).collect();
+        let Judged { entries, notes, cases } = entries(subject.name, recording, &twin);
+        hearing.enter(entries);
+        hearing.note(notes);
+        hearing.count(cases);
+        Ok(())
+    }
+}
+
+fn record_here(
+    judge: &mut Folios,
+    subject: &Subject,
+    asked: &Asked,
+    hearing: &mut Hearing,
+) -> Result<(), VerifyError> {
+    let configurations = cases::configurations(running_kernel::has_beside_full());
+    let program = asked.words(memory::MEMORY);
+    let cases = running_kernel::outcomes(&program, &configurations, &cases::cases(), hearing.progress)?;
+    let kernel = snapshot::kernel_release();
+    let recording = Recording { kernel, configurations, cases };
+    let subject = Subject { name: RECORDED_HERE, features: subject.features };
+    judge.judge(&subject, &recording, hearing)?;
+    hearing.note(
+        running_kernel::foreign_files().into_iter().map(|file| {
+            format!("transparent_hugepage/{file}: no mainline kernel has it; it stayed as it was")
+        }),
+    );
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! What a kernel did, kept so that the twin can be judged where nobody may enable sizes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 
 use super::case::{Advice, Case, Configuration, Operation, Touch};
 use super::outcome::{Outcome, parse_statistics};
-use crate::recordings::{RecordingError, description, name_of, unpacked, with_file};
+use crate::recordings::{RecordingError, all_with_file, description, unpacked};
 
 /// The file of a recording, in a directory of its own.
 const FILE: &str = "thp.toml";
@@ -16,8 +16,6 @@ const MOST_BYTES: u64 = 1 << 26;
 /// The content of `thp.toml`, with its table.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// The directory's name.
-    pub name: String,
     /// Release of the kernel.
     pub kernel: String,
     /// Which sizes were enabled.
@@ -139,11 +137,11 @@ impl Recording {
             let row = row.map_err(|error| wrong(error.to_string()))?;
             cases.push(row.read(&configurations).map_err(wrong)?);
         }
-        Ok(Recording { name: name_of(directory), kernel, configurations, cases })
+        Ok(Recording { kernel, configurations, cases })
     }
 }
 
-/// All recordings of faults below `directory`, by name.
-pub fn list(directory: &Path) -> Result<Vec<Recording>, RecordingError> {
-    with_file(directory, FILE)?.iter().map(|path: &PathBuf| Recording::open(path)).collect()
+/// All recordings of faults below `directory`, with their names, by name.
+pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
+    all_with_file(directory, FILE, Recording::open)
 }

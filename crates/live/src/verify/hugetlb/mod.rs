@@ -14,8 +14,10 @@
 
 use std::path::Path;
 
-use super::{Entry, Report, VerifyError, features};
-use crate::snapshot;
+use mm::{Features, Mechanism};
+
+use super::{Asked, Bound, Entry, Hearing, Judge, Recorder, Subject, VerifyError};
+use crate::recordings::RecordingError;
 
 mod case;
 mod counts;
@@ -31,44 +33,59 @@ pub use recording::{RecordedCase, Recording, Step, list};
 pub use running_kernel::{obstacle, record};
 pub use twin::twin_counts;
 
-/// Judges the twin's pools by the running kernel; `progress` is told what is going on. Where that cannot be, the
-/// recordings in `recordings` judge.
-pub fn hugetlb(recordings: &Path, progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
-    let release = snapshot::kernel_release();
-    let unknown = || features("this machine", &release).err().map(|error| error.to_string());
-    if let Some(reason) = obstacle().or_else(unknown) {
-        return from_recordings(recordings, reason, progress);
+/// Judges pools of huge pages.
+#[derive(Default)]
+pub struct Hugetlb;
+
+impl Judge for Hugetlb {
+    const MECHANISM: Mechanism = Mechanism::Hugetlb;
+    const COMPARED: &'static str = "flushes and pages when the pool of 2 MiB pages is resized";
+    const BOUND: Bound = Bound::EXACT;
+    type Recording = Recording;
+
+    fn recorder() -> Result<Recorder<Hugetlb>, String> {
+        obstacle().map_or(Ok(record_here), Err)
     }
-    let recording = record(progress)?;
-    let entries = judge("this machine", &recording)?;
-    Ok(Report { entries, notes: recording.notes, ..Report::of_kernel(release) })
+
+    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
+        list(directory)
+    }
+
+    fn kernel(recording: &Recording) -> &str {
+        &recording.machine.kernel
+    }
+
+    fn judge(
+        &mut self,
+        subject: &Subject,
+        recording: &Recording,
+        hearing: &mut Hearing,
+    ) -> Result<(), VerifyError> {
+        let entries = judge(recording, &subject.features)?.into_iter();
+        hearing
+            .enter(entries.map(|entry| Entry { case: format!("{}: {}", subject.name, entry.case), ..entry }));
+        hearing.note(recording.notes.iter().cloned());
+        Ok(())
+    }
 }
 
-/// Judges the twin's pools by the recordings in `directory`.
-pub fn from_recordings(
-    directory: &Path,
-    reason: String,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Report, VerifyError> {
-    let mut report = Report::of_recordings(reason);
-    for (name, recording) in list(directory)? {
-        progress(&format!("judging {name}"));
-        let entries = judge(&name, &recording)?.into_iter();
-        report
-            .entries
-            .extend(entries.map(|entry| Entry { case: format!("{name}: {}", entry.case), ..entry }));
-        report.notes.extend(recording.notes);
-        report.kernel = recording.machine.kernel;
-    }
-    Ok(report)
+fn record_here(
+    _: &mut Hugetlb,
+    subject: &Subject,
+    _: &Asked,
+    hearing: &mut Hearing,
+) -> Result<(), VerifyError> {
+    let recording = record(hearing.progress)?;
+    hearing.enter(judge(&recording, &subject.features)?);
+    hearing.note(recording.notes);
+    Ok(())
 }
 
-/// All entries of a recording; `subject` is named if its kernel is not modelled.
-fn judge(subject: &str, recording: &Recording) -> Result<Vec<Entry>, VerifyError> {
-    let features = features(subject, &recording.machine.kernel)?;
+/// All entries of a recording.
+fn judge(recording: &Recording, features: &Features) -> Result<Vec<Entry>, VerifyError> {
     let mut judged = Vec::new();
     for case in &recording.cases {
-        let twin = twin_counts(&recording.machine, &features, case)?;
+        let twin = twin_counts(&recording.machine, features, case)?;
         judged.extend(entries(case, &twin));
     }
     Ok(judged)

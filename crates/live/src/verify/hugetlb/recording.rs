@@ -1,13 +1,13 @@
 //! What kernels did, kept so that the twin can be judged where nobody may write to a pool.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Write};
 use super::counts::KernelCounts;
-use crate::recordings::{Description, RecordingError, description, name_of, with_file, write};
+use crate::recordings::{Description, RecordingError, all_with_file, description, write};
 
 /// The file of a recording, in a directory of its own.
 const FILE: &str = "counts.toml";
@@ -81,6 +81,5 @@ impl Recording {
 
 /// All recordings of pools below `directory`, with their names, by name.
 pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-    let open = |path: &PathBuf| Ok((name_of(path), Recording::open(path)?));
-    with_file(directory, FILE)?.iter().map(open).collect()
+    all_with_file(directory, FILE, Recording::open)
 }

@@ -16,18 +16,20 @@
 //! the twin's number is the middle of several runs, and a note says how far those lie apart.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use mm::Mechanism;
 
 use super::programs::{PROGRAMS, SECONDS};
 use super::recording::Recording;
 use super::trajectory::{COUNTERS, Trajectory, parse};
-use super::{judge, observer, summary, tracing, twin};
+use super::{NUMA_PROCESS, Recorded, observer, tracing, twin};
 use crate::qemu;
 use crate::snapshot;
-use crate::verify::emulation::Emulation;
-use crate::verify::failed;
-use crate::verify::{Causes, Entry, Report, VerifyError, features};
+use crate::verify::emulation::{Boot, Boots, words_in_guest};
+use crate::verify::{Causes, Entry, Progress, VerifyError, failed};
 
 /// As the recorded machines: 512 MiB a node, and an instruction takes 2 ns.
 const MACHINE: (u64, u16, u16, u8) = (1024, 4, 2, 1);
@@ -56,6 +58,15 @@ impl Watched {
             Watched::Decisions => "decisions",
         }
     }
+
+    /// Where what boots have left is kept.
+    fn directory(self) -> String {
+        let mechanism = Mechanism::Numa.name();
+        match self {
+            Watched::Trajectory => mechanism.into(),
+            Watched::Decisions => format!("{mechanism}-decisions"),
+        }
+    }
 }
 
 impl FromStr for Watched {
@@ -67,82 +78,71 @@ impl FromStr for Watched {
     }
 }
 
-/// Judges the twin by Debian's kernels, booted again if `fresh`. `words` lead this program to [`in_guest`]; a program and what
-/// the boot is for follow.
-pub fn emulated(words: &[&str], fresh: bool, progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
+/// A boot for each program, and one more for its decisions.
+pub fn boots() -> Boots<Recorded> {
     let (memory_mib, cpus, nodes, instruction_shift) = MACHINE;
     let kernel_options = String::new();
     let machine = qemu::Machine { memory_mib, cpus, nodes, instruction_shift, kernel_options };
-    let mut emulation = Emulation::open(machine, fresh)?;
-    let mut report = Report::of_kernel(String::new());
-    let mut kernels = Vec::new();
-    for bootable in emulation.kernels(&mut report, progress) {
-        let mut decisions = Vec::new();
-        for (name, watched) in
-            PROGRAMS.into_iter().flat_map(|name| Watched::ALL.map(|watched| (name, watched)))
-        {
-            progress(&format!("emulating Linux {}: {name}, {}", bootable.kernel.release, watched.name()));
-            let place = match watched {
-                Watched::Trajectory => emulation.place("numa", &bootable, name),
-                Watched::Decisions => emulation.place("numa-decisions", &bootable, name),
-            };
-            let words = [words, &[name, watched.name()]].concat();
-            if !emulation.boot(&bootable, &words, &place, &mut report)? {
-                continue;
-            }
-            let release = match watched {
-                Watched::Trajectory => {
-                    let (release, entries) = trajectories(name, &place, progress)?;
-                    report.entries.extend(entries);
-                    release
-                }
-                Watched::Decisions => {
-                    let recording = Recording::open(&place)?;
-                    let lossy = |case| recording.require_lossless(case).err().map(|error| error.to_string());
-                    let lossy: Vec<String> = recording.cases.iter().filter_map(lossy).collect();
-                    if lossy.is_empty() {
-                        let subject = format!("Linux {}, decisions", recording.kernel);
-                        decisions.extend(judge(&subject, &recording, progress)?);
-                    }
-                    report.notes.extend(lossy);
-                    recording.kernel
-                }
-            };
-            if kernels.last() != Some(&release) {
-                kernels.push(release);
-            }
-        }
-        if let Some(release) = kernels.last().filter(|_| !decisions.is_empty()) {
-            report.notes.push(summary(release, &decisions));
-        }
-        report.entries.extend(decisions);
-    }
-    emulation.note_reused(&mut report);
-    report.kernel = kernels.join(", ");
-    Ok(report)
+    let of_programs = |watched: Watched| {
+        PROGRAMS.into_iter().map(move |name| Boot {
+            name: format!("{name}, {}", watched.name()),
+            place: [watched.directory(), name.into()],
+            words: vec![name, watched.name()],
+        })
+    };
+    Boots { machine, boots: Watched::ALL.into_iter().flat_map(of_programs).collect(), open }
 }
 
-/// The kernel's release, and its counters over time in the directory `place` beside the twin's.
-fn trajectories(
-    name: &str,
-    place: &Path,
-    progress: &mut dyn FnMut(&str),
-) -> Result<(String, Vec<Entry>), VerifyError> {
-    let read = |file: &str| {
-        let path = place.join(file);
-        fs::read_to_string(&path).map_err(|source| failed(path.display().to_string(), source))
+/// What a boot was for says what it has left.
+fn open(boot: &Boot, _: &qemu::Kernel, place: &Path) -> Result<(String, Recorded), VerifyError> {
+    let [_, program] = &boot.place;
+    if boot.words[1] == Watched::Trajectory.name() {
+        let run = EmulatedRun::open(program, place)?;
+        return Ok((format!("Linux {}: {program}", run.kernel), Recorded::Emulated(run)));
+    }
+    let recording = Recording::open(place)?;
+    let lost = |case| recording.require_lossless(case).err().map(|error| error.to_string());
+    let lost: Vec<String> = recording.cases.iter().filter_map(lost).collect();
+    let subject = format!("Linux {}, decisions", recording.kernel);
+    let recorded = match lost.is_empty() {
+        true => Recorded::Decisions(recording),
+        false => Recorded::Incomplete(recording.kernel, lost),
     };
-    let release = read(KERNEL)?;
-    features(&format!("Linux {release}"), &release)?;
-    let wrong = |problem| failed(place.join(TABLE).display().to_string(), std::io::Error::other(problem));
-    let recorded = parse(&read(TABLE)?).map_err(wrong)?;
-    let recorded = recorded.first().ok_or_else(|| wrong("it holds no run".into()))?;
-    progress(&format!("running {name} in the twin, as Linux {release}"));
-    let on = twin::Emulated::on_two_nodes(&release);
-    let runs = (0..RUNS).map(|seed| twin::trajectory(&on, name, &recorded.seconds, seed).map_err(wrong));
-    let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>()?;
-    let entries = entries(&format!("Linux {release}: {name}"), recorded, &runs);
-    Ok((release, entries))
+    Ok((subject, recorded))
+}
+
+/// Counters over time of one run of a program.
+pub struct EmulatedRun {
+    /// The kernel's release.
+    pub kernel: String,
+    program: String,
+    table: PathBuf,
+    recorded: Trajectory,
+}
+
+impl EmulatedRun {
+    fn open(program: &str, place: &Path) -> Result<EmulatedRun, VerifyError> {
+        let read = |path: &Path| {
+            fs::read_to_string(path).map_err(|source| failed(path.display().to_string(), source))
+        };
+        let table = place.join(TABLE);
+        let wrong = |problem| failed(table.display().to_string(), io::Error::other(problem));
+        let runs = parse(&read(&table)?).map_err(wrong)?;
+        let recorded = runs.into_iter().next().ok_or_else(|| wrong("it holds no run".into()))?;
+        Ok(EmulatedRun { kernel: read(&place.join(KERNEL))?, program: program.into(), table, recorded })
+    }
+
+    /// The counters beside the twin's.
+    pub(super) fn entries(&self, case: &str, progress: Progress) -> Result<Vec<Entry>, VerifyError> {
+        let EmulatedRun { kernel, program, table, recorded } = self;
+        let wrong = |problem: String| failed(table.display().to_string(), io::Error::other(problem));
+        progress(&format!("running {program} in the twin, as Linux {kernel}"));
+        let on = twin::Emulated::on_two_nodes(kernel);
+        let runs =
+            (0..RUNS).map(|seed| twin::trajectory(&on, program, &recorded.seconds, seed).map_err(wrong));
+        let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>()?;
+        Ok(entries(case, recorded, &runs))
+    }
 }
 
 /// What the kernel had counted after a while, beside the middle of the twin's runs.
@@ -164,19 +164,19 @@ fn entries(case: &str, kernel: &Trajectory, runs: &[Trajectory]) -> Vec<Entry> {
     entries
 }
 
-/// Inside the emulation: runs the program named `name` and names the directory that holds what was seen of it. `words`: this
-/// program, and what leads it to [`super::run_process`].
-pub fn in_guest(words: &[String], name: &str, watched: Watched) -> Result<PathBuf, String> {
+/// Inside the emulation: runs the program named `name` and names the directory that holds what was seen of it.
+pub fn in_guest(name: &str, watched: Watched) -> Result<PathBuf, String> {
+    let words = words_in_guest(NUMA_PROCESS);
     let record = || -> Result<PathBuf, tracing::Failure> {
         let directory = PathBuf::from("/recording");
         fs::create_dir_all(&directory)?;
         match watched {
             Watched::Trajectory => {
-                let trajectory = observer::observe(words, name)?;
+                let trajectory = observer::observe(&words, name)?;
                 fs::write(directory.join(TABLE), trajectory.to_csv())?;
                 fs::write(directory.join(KERNEL), snapshot::kernel_release())?;
             }
-            Watched::Decisions => tracing::record(words, name, &directory)?,
+            Watched::Decisions => tracing::record(&words, name, &directory)?,
         }
         Ok(directory)
     };

@@ -23,7 +23,7 @@ use sim::numa::KernelThread;
 
 use super::trajectory::{COUNTERS, Trajectory, parse};
 use super::twin::{self, Emulated};
-use crate::recordings::{RecordingError, description, name_of, unpacked_text, with_file};
+use crate::recordings::{RecordingError, all_with_file, description, unpacked_text};
 use crate::verify::{Causes, Entry, VerifyError, features};
 
 const FILE: &str = "ensemble.toml";
@@ -94,8 +94,7 @@ impl Ensemble {
 
 /// All ensembles below `directory`, with their names, by name.
 pub fn ensembles(directory: &Path) -> Result<Vec<(String, Ensemble)>, RecordingError> {
-    let open = |path: &PathBuf| Ok((name_of(path), Ensemble::open(path)?));
-    with_file(directory, FILE)?.iter().map(open).collect()
+    all_with_file(directory, FILE, Ensemble::open)
 }
 
 /// How an ensemble came out.

@@ -22,7 +22,7 @@ use machine::topology::{MAX_NODES, is_distance_table};
 use mm::sysctl::{SettingError, Settings};
 use serde::{Deserialize, Serialize};
 
-use crate::recordings::{RecordingError, description, name_of, unpacked, with_file, write, write_packed};
+use crate::recordings::{RecordingError, all_with_file, description, unpacked, write, write_packed};
 
 const FILE: &str = "numa.toml";
 /// How the names of a case's files end.
@@ -302,8 +302,7 @@ impl Recording {
 
 /// All recordings of NUMA decisions below `directory`, with their names, by name.
 pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-    let open = |path: &PathBuf| Ok((name_of(path), Recording::open(path)?));
-    with_file(directory, FILE)?.iter().map(open).collect()
+    all_with_file(directory, FILE, Recording::open)
 }
 
 fn is_zero(count: &u64) -> bool {

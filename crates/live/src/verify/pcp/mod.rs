@@ -12,6 +12,14 @@
 //!
 //! The decisions are those of [`mm::pcp::policy`]; nothing is decided a second time here.
 
+use std::path::Path;
+
+use mm::Mechanism;
+
+use super::bound::whole_percent;
+use super::{Bound, Hearing, Judge, Recorder, Subject, VerifyError};
+use crate::recordings::{self, Recording, RecordingError};
+
 mod closed_loop;
 mod drain;
 mod history;
@@ -23,5 +31,44 @@ mod tally;
 
 pub use closed_loop::closed_loop;
 pub use open_loop::{Annotated, open_loop};
-pub use running_kernel::{Options, from_recordings, pcp};
 pub use tally::Tally;
+
+/// What of pagesets may differ: how they are at some moment is inferred where no tracepoint shows it.
+const PAGESETS: f64 = 0.03;
+
+/// Judges pagesets.
+#[derive(Default)]
+pub struct Pcp;
+
+impl Judge for Pcp {
+    const MECHANISM: Mechanism = Mechanism::Pcp;
+    const COMPARED: &'static str = "refills, drains and states of pagesets while workloads run";
+    const BOUND: Bound = Bound { of: |_| Some(PAGESETS), words: || Some(whole_percent(PAGESETS)) };
+    type Recording = Recording;
+
+    fn recorder() -> Result<Recorder<Pcp>, String> {
+        running_kernel::recorder()
+    }
+
+    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
+        let named = |recording: Recording| (recording.name.clone(), recording);
+        Ok(recordings::list(directory)?.into_iter().map(named).collect())
+    }
+
+    fn kernel(recording: &Recording) -> &str {
+        &recording.description.kernel
+    }
+
+    /// In closed and open loop.
+    fn judge(
+        &mut self,
+        subject: &Subject,
+        recording: &Recording,
+        hearing: &mut Hearing,
+    ) -> Result<(), VerifyError> {
+        hearing.enter(closed_loop(recording)?.entries(subject.name));
+        hearing.enter(open_loop(recording, Annotated::No)?);
+        hearing.enter(open_loop(recording, Annotated::Yes)?);
+        Ok(())
+    }
+}

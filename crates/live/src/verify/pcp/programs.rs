@@ -36,6 +36,9 @@ const MESSAGES: usize = 10_000;
 const SOURCES: usize = 24;
 const PAGE: usize = 4096;
 
+/// What leads this program to [`run`].
+pub const WORKLOAD: &str = "workload";
+
 /// Written by the process when it starts and when it ends.
 pub const STARTING_STATE: &str = "zoneinfo-at-start";
 /// See [`STARTING_STATE`].

@@ -11,7 +11,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use machine::PageSize;
 use mm::pcp::list_index;
@@ -19,20 +18,20 @@ use mm::pcp::policy::{self, Pageset};
 use mm::{Features, MigrateType};
 use workload::trace::{Cache, Ending, Event, Metadata, Operation, TraceReader};
 
+use super::Pcp;
 use super::closed_loop::{EmptyLists, Followed, follow};
 use super::drain;
 use super::history::History;
 use super::open_loop::{Demand, kind};
-use super::programs::{FINAL_STATE, Program, STARTING_STATE};
+use super::programs::{FINAL_STATE, Program, STARTING_STATE, WORKLOAD};
 use super::replay::{Replay, ReplayZone};
-use super::{Annotated, closed_loop, open_loop};
 use crate::guard::{Guard, sysctl};
 use crate::proc::{Zone, ZoneInfo, parse_zoneinfo};
 use crate::record;
-use crate::recordings::{self, Description, Record, ZoneDescription};
-use crate::snapshot::{self, cpus_in_range};
+use crate::recordings::{Description, Record, ZoneDescription};
+use crate::snapshot::cpus_in_range;
 use crate::tracefs::Tracefs;
-use crate::verify::{Cause, Causes, Entry, Report, VerifyError, failed, features};
+use crate::verify::{Asked, Cause, Causes, Entry, Hearing, Recorder, Subject, VerifyError, failed};
 
 const FRACTION: &str = "vm.percpu_pagelist_high_fraction";
 /// Settings under which each workload runs: auto-tuned, the largest fixed lists, small fixed lists.
@@ -40,69 +39,38 @@ const FRACTIONS: [u64; 3] = [0, 8, 1000];
 /// Ring buffer, KiB per CPU: a page-fault loop fills the recorder's default in half a second.
 const BUFFER_KIB: u64 = 128 << 10;
 
-/// What to verify with.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// This program, and the words that lead it to [`super::programs::run`]; the name of a workload and a directory
-    /// follow.
-    pub program: Vec<String>,
-    /// Workloads; all that can run here if empty.
-    pub workloads: Vec<Program>,
-    /// Where recordings are, for machines that cannot be recorded.
-    pub recordings: PathBuf,
+/// What records workloads here, or why none can be.
+pub fn recorder() -> Result<Recorder<Pcp>, String> {
+    match Tracefs::open() {
+        Ok(_) => Ok(record),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
-/// Judges the twin's page allocator by the running kernel; `progress` is told what is going on.
-pub fn pcp(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
-    let release = snapshot::kernel_release();
-    let obstacle = match Tracefs::open() {
-        Err(error) => Some(error.to_string()),
-        Ok(_) => features("this machine", &release).err().map(|error| error.to_string()),
-    };
-    if let Some(reason) = obstacle {
-        return from_recordings(&options.recordings, reason, progress);
-    }
-    let features = features("this machine", &release)?;
-    let mut report = Report::of_kernel(release);
+/// Records workloads under all settings and replays them.
+fn record(_: &mut Pcp, subject: &Subject, asked: &Asked, hearing: &mut Hearing) -> Result<(), VerifyError> {
     let guard = Guard::take()?;
     // Emptying the pagesets begins to take these offline, and does not get far.
     for state in drain::states() {
         guard.setting(state)?;
     }
     let setting = guard.setting(sysctl(FRACTION))?;
-    let workloads = if options.workloads.is_empty() { &Program::ALL[..] } else { &options.workloads };
+    let workloads = if asked.workloads.is_empty() { &Program::ALL[..] } else { &asked.workloads };
     for &program in workloads {
         if let Some(obstacle) = program.obstacle() {
-            report.notes.push(format!("{} was skipped: {obstacle}", program.name()));
+            hearing.note([format!("{} was skipped: {obstacle}", program.name())]);
             continue;
         }
         for fraction in FRACTIONS {
             let case = format!("{} fraction={fraction}", program.name());
-            progress(&format!("recording {case}"));
+            (hearing.progress)(&format!("recording {case}"));
             setting.set(&fraction.to_string()).map_err(|source| failed(FRACTION, source))?;
-            let recorded = RecordedCase::record(&guard, options, program, progress)?;
-            progress(&format!("replaying {case}"));
-            report.entries.extend(recorded.judge(&case, &features, fraction)?);
+            let recorded = RecordedCase::record(&guard, asked.words(WORKLOAD), program, hearing.progress)?;
+            (hearing.progress)(&format!("replaying {case}"));
+            hearing.enter(recorded.judge(&case, &subject.features, fraction)?);
         }
     }
-    Ok(report)
-}
-
-/// The recordings that come with mmtwin, in closed and open loop.
-pub fn from_recordings(
-    directory: &Path,
-    reason: String,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Report, VerifyError> {
-    let mut report = Report::of_recordings(reason);
-    for recording in recordings::list(directory)? {
-        progress(&format!("judging {}", recording.name));
-        report.kernel.clone_from(&recording.description.kernel);
-        report.entries.extend(closed_loop(&recording)?.entries(&recording.name));
-        report.entries.extend(open_loop(&recording, Annotated::No)?);
-        report.entries.extend(open_loop(&recording, Annotated::Yes)?);
-    }
-    Ok(report)
+    Ok(())
 }
 
 /// One workload on the real kernel.
@@ -114,9 +82,10 @@ struct RecordedCase {
 }
 
 impl RecordedCase {
+    /// `command`: this program, and the word that leads it to [`super::programs::run`]; the name of a workload and a directory follow.
     fn record(
         guard: &Guard,
-        options: &Options,
+        mut command: Vec<String>,
         program: Program,
         progress: &mut dyn FnMut(&str),
     ) -> Result<RecordedCase, VerifyError> {
@@ -124,7 +93,6 @@ impl RecordedCase {
         let place = guard.directory(&temporary);
         let place = place.map_err(|source| failed(temporary.display().to_string(), source))?;
         let trace = place.path().join("trace.parquet");
-        let mut command = options.program.clone();
         command.extend([program.name().to_string(), place.path().display().to_string()]);
         let record = record::Options { buffer_kib: BUFFER_KIB, ..record::Options::new(&trace, command) };
         let summary = record::record(&record, &mut |event| {

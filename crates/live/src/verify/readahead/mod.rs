@@ -13,12 +13,11 @@
 
 use std::path::Path;
 
-use mm::Settings;
+use mm::{Mechanism, Settings};
 use sim::readahead::{Access, FileFolio, ReadFile, replay};
 
-use super::{Causes, Entry, Report, VerifyError, features};
-use crate::snapshot;
-use crate::verify::failed;
+use super::{Asked, Bound, Causes, Entry, Hearing, Judge, Recorder, Subject, VerifyError, failed};
+use crate::recordings::RecordingError;
 
 mod case;
 mod recording;
@@ -29,41 +28,53 @@ pub(super) use recording::read_back;
 pub use recording::{Recording, list};
 pub use running_kernel::{obstacle, record};
 
-/// Judges the twin's readahead by the running kernel, or, where that cannot be, by the recordings in `recordings`.
-pub fn readahead(recordings: &Path, progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
-    let release = snapshot::kernel_release();
-    let unknown = || features("this machine", &release).err().map(|error| error.to_string());
-    if let Some(reason) = obstacle().or_else(unknown) {
-        return from_recordings(recordings, reason, progress);
+/// Judges readahead.
+#[derive(Default)]
+pub struct Readahead;
+
+impl Judge for Readahead {
+    const MECHANISM: Mechanism = Mechanism::Readahead;
+    const COMPARED: &'static str = "folios that reads of a file bring in";
+    const BOUND: Bound = Bound::EXACT;
+    type Recording = Recording;
+
+    fn recorder() -> Result<Recorder<Readahead>, String> {
+        obstacle().map_or(Ok(record_here), Err)
     }
-    let mut report = Report::of_kernel(release.clone());
-    let features = features("this machine", &release)?;
-    for (case, reads) in record(progress)? {
-        report.entries.extend(entries(&case.name.clone(), &features, &case, &reads)?);
+
+    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
+        list(directory)
     }
-    Ok(report)
+
+    fn kernel(recording: &Recording) -> &str {
+        &recording.kernel
+    }
+
+    fn judge(
+        &mut self,
+        subject: &Subject,
+        recording: &Recording,
+        hearing: &mut Hearing,
+    ) -> Result<(), VerifyError> {
+        for case in &recording.cases {
+            let name = format!("{}: {}", subject.name, case.name);
+            (hearing.progress)(&format!("judging {name}"));
+            hearing.enter(entries(&name, &subject.features, case, &recording.reads(case)?)?);
+        }
+        Ok(())
+    }
 }
 
-/// Judges the twin's readahead by the recordings in `directory`.
-pub fn from_recordings(
-    directory: &Path,
-    reason: String,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Report, VerifyError> {
-    let mut report = Report::of_recordings(reason);
-    let mut kernels = Vec::new();
-    for (name, recording) in list(directory)? {
-        let features = features(&name, &recording.kernel)?;
-        for case in &recording.cases {
-            let subject = format!("{name}: {}", case.name);
-            progress(&format!("judging {subject}"));
-            report.entries.extend(entries(&subject, &features, case, &recording.reads(case)?)?);
-        }
-        kernels.push(recording.kernel);
+fn record_here(
+    _: &mut Readahead,
+    subject: &Subject,
+    _: &Asked,
+    hearing: &mut Hearing,
+) -> Result<(), VerifyError> {
+    for (case, reads) in record(hearing.progress)? {
+        hearing.enter(entries(&case.name, &subject.features, &case, &reads)?);
     }
-    kernels.dedup();
-    report.kernel = kernels.join(", ");
-    Ok(report)
+    Ok(())
 }
 
 /// A read, and the folios that it brought in.

@@ -17,9 +17,7 @@ use sim::readahead::{Access, FileFolio};
 
 use super::Brought;
 use super::case::Case;
-use crate::recordings::{
-    RecordingError, description, name_of, unpacked_text, with_file, write, write_packed,
-};
+use crate::recordings::{RecordingError, all_with_file, description, unpacked_text, write, write_packed};
 
 const FILE: &str = "readahead.toml";
 /// Tens of times what a recording has.
@@ -118,8 +116,7 @@ fn parse(line: &str) -> Option<Brought> {
 
 /// All recordings of readahead below `directory`, with their names, by name.
 pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-    let open = |path: &PathBuf| Ok((name_of(path), Recording::open(path)?));
-    with_file(directory, FILE)?.iter().map(open).collect()
+    all_with_file(directory, FILE, Recording::open)
 }
 
 #[cfg(test)]

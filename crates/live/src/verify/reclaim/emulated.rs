@@ -10,26 +10,28 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mm::Mechanism;
 use workload::access::sequences::Sequence;
 
 use super::case::Lru;
+use super::reader::READER;
 use super::recording::Recording;
 use super::running_kernel::{LRU_GEN, Recorder, SEQUENCES};
-use super::{judge, summary, verdict};
+
 use crate::qemu;
 use crate::record::RecordError;
 use crate::snapshot;
 use crate::tracefs::Tracefs;
-use crate::verify::emulation::Emulation;
-use crate::verify::{Report, VerifyError};
+use crate::verify::VerifyError;
+use crate::verify::emulation::{Boot, Boots, words_in_guest};
 
 const MEMORY_MIB: u64 = 1024;
 /// Slab is not charged to the group, so that it holds pages of the file alone.
 const KERNEL_OPTIONS: &str = "cgroup.memory=nokmem";
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// Judges the twin by Debian's kernels, booted again if `fresh`. `words` lead this program to [`in_guest`]; a sequence and lists follow.
-pub fn emulated(words: &[&str], fresh: bool, progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
+/// A boot for each sequence on each kind of lists.
+pub fn boots() -> Boots<Recording> {
     let machine = qemu::Machine {
         memory_mib: MEMORY_MIB,
         cpus: 1,
@@ -37,54 +39,30 @@ pub fn emulated(words: &[&str], fresh: bool, progress: &mut dyn FnMut(&str)) -> 
         instruction_shift: 0,
         kernel_options: KERNEL_OPTIONS.into(),
     };
-    let mut emulation = Emulation::open(machine, fresh)?;
-    let mut report = Report::of_kernel(String::new());
-    let mut verdicts = Vec::new();
-    let mut kernels = Vec::new();
-    for bootable in emulation.kernels(&mut report, progress) {
-        for lru in [Lru::Classic, Lru::MultiGen] {
-            for sequence in SEQUENCES.into_iter().filter_map(Sequence::named) {
-                progress(&format!(
-                    "emulating Linux {}: {}, {}",
-                    bootable.kernel.release,
-                    sequence.name,
-                    lru.name()
-                ));
-                let place =
-                    emulation.place("reclaim", &bootable, &format!("{}-{}", sequence.name, lru.suffix()));
-                let words = [words, &[sequence.name, lru.suffix()]].concat();
-                if !emulation.boot(&bootable, &words, &place, &mut report)? {
-                    continue;
-                }
-                let recording = Recording::open(&place)?;
-                for (lru, entries) in
-                    judge(&format!("Linux {}", bootable.kernel.release), &recording, progress)?
-                {
-                    verdicts.extend(verdict(lru, &entries));
-                    report.entries.extend(entries);
-                }
-                if kernels.last() != Some(&recording.kernel) {
-                    kernels.push(recording.kernel);
-                }
-            }
-        }
-    }
-    emulation.note_reused(&mut report);
-    report.kernel = kernels.join(", ");
-    report.notes.extend(summary(&verdicts));
-    Ok(report)
+    let of_lists = |lru: Lru| {
+        SEQUENCES.into_iter().filter_map(Sequence::named).map(move |sequence| Boot {
+            name: format!("{}, {}", sequence.name, lru.name()),
+            place: [Mechanism::Reclaim.name().into(), format!("{}-{}", sequence.name, lru.suffix())],
+            words: vec![sequence.name, lru.suffix()],
+        })
+    };
+    Boots { machine, boots: [Lru::Classic, Lru::MultiGen].into_iter().flat_map(of_lists).collect(), open }
+}
+
+fn open(_: &Boot, kernel: &qemu::Kernel, place: &Path) -> Result<(String, Recording), VerifyError> {
+    Ok((format!("Linux {}", kernel.release), Recording::open(place)?))
 }
 
 /// Inside the emulation: records a sequence with this kernel's lists switched to `lru`, and names the directory that holds
-/// the recording. `reader` as for `Recorder::open`.
-pub fn in_guest(reader: &[String], sequence: &str, lru: Lru) -> Result<PathBuf, String> {
+/// the recording.
+pub fn in_guest(sequence: &str, lru: Lru) -> Result<PathBuf, String> {
     let sequence = Sequence::named(sequence).ok_or_else(|| format!("there is no sequence `{sequence}`"))?;
     let set = |path: &str, value: &str| fs::write(path, value).map_err(|error| format!("{path}: {error}"));
     set(LRU_GEN, if lru == Lru::MultiGen { "y" } else { "n" })?;
     set(THP, "never")?;
     let record = || -> Result<PathBuf, VerifyError> {
         let tracefs = Tracefs::of_guest().map_err(RecordError::from)?;
-        let recorder = Recorder::open(tracefs, reader, Path::new(qemu::guest::DIRECTORY))?;
+        let recorder = Recorder::open(tracefs, &words_in_guest(READER), Path::new(qemu::guest::DIRECTORY))?;
         let (mut case, residency) = recorder.record(sequence, lru)?;
         case.settings.insert("transparent_hugepage/enabled".into(), "never".into());
         let mut recording =

@@ -16,6 +16,9 @@ use workload::access::sequences::{Operation, Sequence};
 use super::memcg::STATISTICS;
 use crate::verify::end_with_parent;
 
+/// What leads this program to [`run`].
+pub const READER: &str = "reader";
+
 /// Reads `file` in the order of `sequence`, in the group at `group`, whose memory.stat is read every `stat_reads` accesses.
 pub fn run(sequence: &str, file: &Path, group: &Path, stat_reads: u32) -> io::Result<()> {
     end_with_parent()?;

@@ -21,7 +21,7 @@ use workload::access::sequences::{Operation, Sequence};
 use super::case::{Case, Way};
 use super::residency::{Residency, stays_of_folios};
 use crate::recordings::{
-    RecordingError, check_cpus, description, name_of, unpacked, with_file, write, write_packed,
+    RecordingError, all_with_file, check_cpus, description, unpacked, write, write_packed,
 };
 use crate::verify::readahead::{Brought, read_back};
 
@@ -192,6 +192,5 @@ impl Recording {
 
 /// All recordings of reclaim below `directory`, with their names, by name.
 pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-    let open = |path: &PathBuf| Ok((name_of(path), Recording::open(path)?));
-    with_file(directory, FILE)?.iter().map(open).collect()
+    all_with_file(directory, FILE, Recording::open)
 }

@@ -28,15 +28,15 @@ use workload::access::sequences::Sequence;
 use super::case::{Case, Lru};
 use super::memcg::Hierarchy;
 use super::page_events::{PageEvents, residency};
-use super::{Residency, case_entries, summary, verdict};
+use super::reader::READER;
+use super::{Reclaim, Residency, case_entries};
 use crate::proc::{parse_meminfo, parse_vmstat, parse_zoneinfo};
 use crate::record::RecordError;
 use crate::record::interruption::Interruption;
-use crate::snapshot;
 use crate::snapshot::cpus_in_range;
 use crate::tracefs::Tracefs;
 use crate::verify::failed;
-use crate::verify::{Cause, Report, VerifyError, features};
+use crate::verify::{Asked, Cause, Hearing, Subject, VerifyError};
 
 /// The sequences that a program can run that only reads.
 pub const SEQUENCES: [&str; 4] = ["zipf", "loop", "scanmix", "shift"];
@@ -79,17 +79,17 @@ pub fn obstacle() -> Option<String> {
     tracefs.or_else(|| Hierarchy::find().err())
 }
 
-/// Judges the twin by the running kernel. `reader`: this program, and the words that lead it to [`super::reader::run`]; a
-/// sequence, a file, a group and a number follow.
-pub fn judge(reader: &[String], progress: &mut dyn FnMut(&str)) -> Result<Report, VerifyError> {
-    let kernel = snapshot::kernel_release();
-    let features = features("this machine", &kernel)?;
+/// Records the sequences on the lists that the kernel has, and judges the twin by each.
+pub fn record(
+    judge: &mut Reclaim,
+    subject: &Subject,
+    asked: &Asked,
+    hearing: &mut Hearing,
+) -> Result<(), VerifyError> {
     let tracefs = Tracefs::open().map_err(RecordError::from)?;
-    let recorder = Recorder::open(tracefs, reader, &directory())?;
+    let recorder = Recorder::open(tracefs, &asked.words(READER), &directory())?;
     let lru_gen =
         Path::new(LRU_GEN).exists().then(|| recorder.tracefs.guard().setting(LRU_GEN)).transpose()?;
-    let mut report = Report::of_kernel(kernel);
-    let mut verdicts = Vec::new();
     for lru in [Lru::Classic, Lru::MultiGen] {
         match &lru_gen {
             Some(lru_gen) => {
@@ -98,22 +98,21 @@ pub fn judge(reader: &[String], progress: &mut dyn FnMut(&str)) -> Result<Report
             }
             None if lru == Lru::Classic => {}
             None => {
-                report.notes.push(format!("{} was skipped: this kernel has no CONFIG_LRU_GEN", lru.name()));
+                hearing.note([format!("{} was skipped: this kernel has no CONFIG_LRU_GEN", lru.name())]);
                 continue;
             }
         }
         for sequence in SEQUENCES.into_iter().filter_map(Sequence::named) {
-            progress(&format!("reading: {}, {}", sequence.name, lru.name()));
-            let (case, kernel) = recorder.record_undisturbed(sequence, lru, progress)?;
-            progress(&format!("replaying: {}", case.name));
+            (hearing.progress)(&format!("reading: {}, {}", sequence.name, lru.name()));
+            let (case, kernel) = recorder.record_undisturbed(sequence, lru, hearing.progress)?;
+            (hearing.progress)(&format!("replaying: {}", case.name));
+            let operations = sequence.operations();
             let entries =
-                case_entries(&case.name, &features, recorder.cpus, &case, &sequence.operations(), &kernel)?;
-            verdicts.extend(verdict(lru, &entries));
-            report.entries.extend(entries);
+                case_entries(&case.name, &subject.features, recorder.cpus, &case, &operations, &kernel)?;
+            hearing.enter(judge.weigh(lru, entries));
         }
     }
-    report.notes.extend(summary(&verdicts));
-    Ok(report)
+    Ok(())
 }
 
 /// What it takes to run a sequence here.
@@ -130,7 +129,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Finds memory cgroups; `reader` as for [`judge`]. Files are made in `directory`.
+    /// Finds memory cgroups; `reader`: this program, and the word that leads it to [`super::reader::run`]; a
+    /// sequence, a file, a group and a number follow. Files are made in `directory`.
     pub fn open(tracefs: Tracefs, reader: &[String], directory: &Path) -> Result<Recorder, VerifyError> {
         let hierarchy =
             Hierarchy::find().map_err(|problem| failed("/proc/mounts", io::Error::other(problem)))?;
