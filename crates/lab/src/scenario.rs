@@ -23,7 +23,7 @@
 mod parse;
 
 use crate::heeded::not_heeded;
-use machine::{Profile, ProfileError};
+use machine::{Profile, ProfileError, WrongValue};
 use mm::sysctl::most_like;
 use mm::{Series, SettingError, Settings};
 use sim::numa::NumaThreads;
@@ -151,15 +151,8 @@ pub enum ScenarioError {
         reason: String,
     },
     /// A value of a scenario is impossible.
-    #[error("{key} = {value}: it takes {expected}")]
-    OutOfRange {
-        /// The key, with its table.
-        key: String,
-        /// The value.
-        value: String,
-        /// What would be right.
-        expected: String,
-    },
+    #[error("{} = {}: it takes {}", .0.key, .0.value, .0.expected)]
+    OutOfRange(WrongValue),
 }
 
 macro_rules! built_in {
@@ -264,11 +257,10 @@ impl Scenario {
         if let Workload::Paging(paging) = &self.workload {
             for (at, SettingChange { setting, value, .. }) in paging.changes.iter().enumerate() {
                 Settings::new(machine.page_size).set(setting, value).map_err(|error| {
-                    ScenarioError::OutOfRange {
-                        key: format!("{}: workload.changes[{at}]", self.name),
-                        value: format!("{setting}={value}"),
-                        expected: format!("a setting with a value that it takes: {error}"),
-                    }
+                    let expected = format!("a setting with a value that it takes: {error}");
+                    let value = format!("{setting}={value}");
+                    let wrong = WrongValue::new(format!("workload.changes[{at}]"), value, expected);
+                    self.refuse(Misfit::OutOfRange(wrong))
                 })?;
             }
         }
@@ -296,15 +288,15 @@ impl Scenario {
 
     /// What does not fit, and where it stands.
     fn refuse(&self, misfit: Misfit) -> ScenarioError {
-        let (key, value, expected) = match misfit {
-            Misfit::OutOfRange { key, value, expected } => (key, value, expected),
+        let wrong = match misfit {
+            Misfit::OutOfRange(wrong) => wrong,
             Misfit::NoNuma { machine } => {
                 let such = machines_that(|machine| machine.numa.is_some());
                 let expected = format!("a machine whose profile has [numa]: {such}, or a .toml file");
-                ("machine".into(), machine, expected)
+                WrongValue::new("machine", machine, expected)
             }
         };
-        ScenarioError::OutOfRange { key: format!("{}: {key}", self.name), value, expected }
+        ScenarioError::OutOfRange(WrongValue { key: format!("{}: {}", self.name, wrong.key), ..wrong })
     }
 }
 

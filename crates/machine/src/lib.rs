@@ -41,6 +41,7 @@ pub mod storage;
 pub mod time;
 pub mod tlb;
 pub mod topology;
+pub mod wrong_value;
 
 pub use account::{Accounts, Category};
 pub use blocks::BlockCosts;
@@ -56,6 +57,7 @@ pub use storage::{Device, Direction};
 pub use time::Time;
 pub use tlb::Flush;
 pub use topology::{Cpu, Distance, Node, Topology, TurnShares};
+pub use wrong_value::WrongValue;
 
 use interrupt::Clock;
 

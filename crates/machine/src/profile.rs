@@ -56,6 +56,7 @@ use crate::page_size::PageSize;
 use crate::storage::{Device, DeviceFigures};
 use crate::time::Time;
 use crate::topology::{Cache, MAX_NODES, Node, SharedBy, Topology, TurnShares, is_distance_table};
+use crate::wrong_value::WrongValue;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -450,16 +451,12 @@ pub enum ProfileError {
         value: f64,
     },
     /// A value that no machine has.
-    #[error("{}{key} = {value}: {expected}", at(.line))]
+    #[error("{}{wrong}", at(.line))]
     OutOfRange {
-        /// The key of the figure.
-        key: String,
+        /// The key of the figure, and its value.
+        wrong: WrongValue,
         /// Where it is.
         line: Option<usize>,
-        /// Its value.
-        value: String,
-        /// What would be right.
-        expected: &'static str,
     },
     /// A table of links or of memory that says nothing about this machine.
     #[error("{}{key}: {problem}", at(.line))]
@@ -483,7 +480,7 @@ impl ProfileError {
         match &mut self {
             ProfileError::Syntax(_) => {}
             ProfileError::NoSource { key, line, .. }
-            | ProfileError::OutOfRange { key, line, .. }
+            | ProfileError::OutOfRange { wrong: WrongValue { key, .. }, line }
             | ProfileError::Useless { key, line, .. } => *line = line_of(text, key),
         }
         self
@@ -523,7 +520,7 @@ impl Profile {
     pub fn check(&self) -> Result<(), ProfileError> {
         let t = &self.topology;
         let refuse = |key: &str, value: String, expected: &'static str| {
-            Err(ProfileError::OutOfRange { key: key.into(), line: None, value, expected })
+            Err(ProfileError::OutOfRange { wrong: WrongValue::new(key, value, expected), line: None })
         };
         if t.source.trim().is_empty() {
             return Err(ProfileError::NoSource {
@@ -871,7 +868,7 @@ mod tests {
         without_rate.figure_mut("numa.node_gb_per_second").unwrap().value = 0.0;
         let refused = Profile::parse(&without_rate.to_toml());
         assert!(
-            matches!(refused, Err(ProfileError::OutOfRange { key, .. }) if key == "numa.node_gb_per_second")
+            matches!(refused, Err(ProfileError::OutOfRange { wrong, .. }) if wrong.key == "numa.node_gb_per_second")
         );
         let mut crowded = tiered.clone();
         crowded.topology.nodes = MAX_NODES + 1;
@@ -901,7 +898,7 @@ mod tests {
         assert!(Profile::parse(&text.replace("copy_ns", "copy_us")).is_err());
         let refused = Profile::parse(&text.replace("412.5", "0.0"));
         assert!(
-            matches!(refused, Err(ProfileError::OutOfRange { key, .. }) if key == "devices.swap.copy_ns")
+            matches!(refused, Err(ProfileError::OutOfRange { wrong, .. }) if wrong.key == "devices.swap.copy_ns")
         );
     }
 
@@ -917,7 +914,7 @@ mod tests {
         {
             let refused = with(wrong);
             assert!(
-                matches!(&refused, Err(ProfileError::OutOfRange { key, line: Some(11), .. }) if key == "topology.node_distances"),
+                matches!(&refused, Err(ProfileError::OutOfRange { wrong, line: Some(11) }) if wrong.key == "topology.node_distances"),
                 "{wrong}: {refused:?}"
             );
         }

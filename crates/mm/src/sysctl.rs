@@ -5,7 +5,7 @@
 use crate::fault_injection::FaultAttr;
 use crate::huge_memory::features::ThpFiles;
 use crate::huge_memory::settings::{ThpSettings, show_number, write_number};
-use machine::PageSize;
+use machine::{PageSize, WrongValue};
 use strsim::jaro_winkler;
 use thiserror::Error;
 
@@ -774,15 +774,8 @@ pub enum SettingError {
         page_size: PageSize,
     },
     /// The kernel would say EINVAL.
-    #[error("{name} = {value}: invalid argument (EINVAL); it takes {accepts}")]
-    Invalid {
-        /// The setting.
-        name: &'static str,
-        /// The refused value.
-        value: String,
-        /// What would be right.
-        accepts: &'static str,
-    },
+    #[error("{} = {}: invalid argument (EINVAL); it takes {}", .0.key, .0.value, .0.expected)]
+    Invalid(WrongValue),
 }
 
 /// Whether kernels with pages of this size have a setting of this name, or there is none of it at all.
@@ -848,11 +841,7 @@ impl Settings {
         }
         let mut changed = self.clone();
         if !setting.apply.apply(&mut changed, value) {
-            return Err(SettingError::Invalid {
-                name: setting.name,
-                value: value.into(),
-                accepts: setting.accepts,
-            });
+            return Err(SettingError::Invalid(WrongValue::new(setting.name, value, setting.accepts)));
         }
         *self = changed;
         Ok(())

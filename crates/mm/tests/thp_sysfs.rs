@@ -73,7 +73,7 @@ fn what_files_take() {
         let written = mm.write_sysfs(&format!("transparent_hugepage/{file}"), value);
         assert_eq!(written.is_ok(), taken, "{file} = {value:?}");
         if !taken {
-            assert!(matches!(written, Err(SettingError::Invalid { .. })), "{written:?}");
+            assert!(matches!(written, Err(SettingError::Invalid(_))), "{written:?}");
             let after: Vec<String> =
                 mm.sysfs_files().iter().map(|file| mm.read_sysfs(file).unwrap()).collect();
             assert_eq!(before, after, "{file} = {value:?} changes nothing");

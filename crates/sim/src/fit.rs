@@ -11,20 +11,16 @@ use crate::numa::NumaThreads;
 use crate::page_fault::PageFaultLoop;
 use crate::socket::SocketStream;
 use crate::{Run, Workload};
-use machine::{PageSize, Profile, Time};
+use machine::{PageSize, Profile, Time, WrongValue};
 use thiserror::Error;
-use workload::demand::SpecError;
 use workload::demand::spec::Paging;
 use workload::keys::{MICROSECONDS, THREADS, Value};
 
 impl Workload {
     /// Refuses keys that do not go together. Keys in errors are below `workload`.
-    pub fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), WrongValue> {
         let wrong = |key: &str, value: String, expected: &str| {
-            Err(SpecError { key: format!("workload.{key}"), value, expected: expected.into() })
-        };
-        let below = |table: &'static str| {
-            move |error: SpecError| SpecError { key: format!("workload{table}.{}", error.key), ..error }
+            Err(WrongValue::new(key, value, expected).within("workload"))
         };
         match self {
             Workload::Kbuild(w) => {
@@ -59,9 +55,9 @@ impl Workload {
                     &format!("at most {} us for all copies together", MICROSECONDS.most),
                 )
             }
-            Workload::Numa(w) => w.program.check().map_err(below(".program")),
-            Workload::Paging(w) => w.check().map_err(below("")),
-            Workload::LongRunning(w) => w.check().map_err(below("")),
+            Workload::Numa(w) => w.program.check().map_err(|wrong| wrong.within("workload.program")),
+            Workload::Paging(w) => w.check().map_err(|wrong| wrong.within("workload")),
+            Workload::LongRunning(w) => w.check().map_err(|wrong| wrong.within("workload")),
             Workload::Mappings(w) if w.program.recordings() == 0 => {
                 wrong("program", "[]".into(), "at least one recording")
             }
@@ -92,8 +88,9 @@ impl SocketStream {
 }
 
 impl LongRunning {
-    fn check(&self) -> Result<(), SpecError> {
-        let refuse = |key: String, value: String, expected: String| Err(SpecError { key, value, expected });
+    fn check(&self) -> Result<(), WrongValue> {
+        let refuse =
+            |key: String, value: String, expected: String| Err(WrongValue::new(key, value, expected));
         if self.areas.is_empty() {
             return refuse("areas".into(), "[]".into(), "at least one kind".into());
         }
@@ -125,15 +122,8 @@ impl LongRunning {
 #[derive(Debug, Error)]
 pub enum Misfit {
     /// A value is out of bounds, or more than the machine has room for.
-    #[error("{key} = {value}: it takes {expected}")]
-    OutOfRange {
-        /// The key, with its table.
-        key: String,
-        /// The value.
-        value: String,
-        /// What would be right.
-        expected: String,
-    },
+    #[error("{} = {}: it takes {}", .0.key, .0.value, .0.expected)]
+    OutOfRange(WrongValue),
     /// Of the machine nobody has said what memory on other nodes costs.
     #[error("machine = {machine}: it takes a machine whose profile has [numa]")]
     NoNuma {
@@ -144,7 +134,7 @@ pub enum Misfit {
 
 /// Refuses a key of the workload.
 fn misfit(key: &str, value: impl ToString, expected: String) -> Result<(), Misfit> {
-    Err(Misfit::OutOfRange { key: format!("workload.{key}"), value: value.to_string(), expected })
+    Err(Misfit::OutOfRange(WrongValue::new(key, value, expected).within("workload")))
 }
 
 /// Whether a workload's demand can be had in pages of any size: it is in bytes, or in pages that are translated.
@@ -158,15 +148,13 @@ fn has_any_page_size(workload: &Workload) -> bool {
 impl Run {
     /// Refuses numbers out of bounds, and a workload that is larger than the machine or has other pages.
     pub fn check_fit(&self) -> Result<(), Misfit> {
-        self.workload
-            .check_bounds("workload")
-            .map_err(|SpecError { key, value, expected }| Misfit::OutOfRange { key, value, expected })?;
+        self.workload.check_bounds("workload").map_err(Misfit::OutOfRange)?;
         let (machine, page_size) = (&self.machine, self.machine.page_size);
         if page_size != PageSize::Kib4 && !has_any_page_size(&self.workload) {
             let value = format!("{}, page_size_kib = {}", machine.name, page_size.kib());
             let expected =
                 "a machine with pages of 4 KiB, in which this kind of workload was recorded or counts";
-            return Err(Misfit::OutOfRange { key: "machine".into(), value, expected: expected.into() });
+            return Err(Misfit::OutOfRange(WrongValue::new("machine", value, expected)));
         }
         match &self.workload {
             Workload::PageFault(w) => w.check_fit(machine),
@@ -208,7 +196,7 @@ impl Run {
                 "1 to {recordings}: there are {recordings} recordings of the program, and more seeds would repeat them"
             ),
         };
-        Err(Misfit::OutOfRange { key: "seed".into(), value: self.seed.to_string(), expected })
+        Err(Misfit::OutOfRange(WrongValue::new("seed", self.seed, expected)))
     }
 }
 

@@ -32,7 +32,7 @@ pub mod system;
 
 use crate::outcome::Outcome;
 use crate::reached::Reached;
-use machine::{Cpu, PageSize, Time};
+use machine::{Cpu, PageSize, Time, WrongValue};
 use mm::hugetlb::WriteError;
 use mm::memory_map::{MemoryRange, booted_memory};
 use mm::{SettingError, Settings};
@@ -62,13 +62,8 @@ pub enum RunError {
     #[error("{0}")]
     Trace(String),
     /// A workload's demand for memory cannot be made.
-    #[error("workload.{part}.{error}")]
-    Demand {
-        /// The table of the workload.
-        part: &'static str,
-        /// What is wrong.
-        error: workload::demand::SpecError,
-    },
+    #[error(transparent)]
+    Demand(WrongValue),
     /// RAM disks are larger than the machine's memory.
     #[error("RAM disks need {mib} MiB, which machine {machine} does not have free; take a larger one")]
     TooLarge {
@@ -128,14 +123,11 @@ fn boot_with(
         settings.set(name, value)?;
     }
     if page_size != PageSize::Kib4 && settings.boot_huge_pages != [0; 2] {
-        return Err(RunError::Misfit(Misfit::OutOfRange {
-            key: "hugepages-2048kB/boot, hugepages-1048576kB/boot".into(),
-            value: format!("{:?}", settings.boot_huge_pages),
-            expected: format!(
-                "0 on machine {}: pools of huge pages have base pages of 4 KiB",
-                run.machine.name
-            ),
-        }));
+        return Err(RunError::Misfit(Misfit::OutOfRange(WrongValue::new(
+            "hugepages-2048kB/boot, hugepages-1048576kB/boot",
+            format!("{:?}", settings.boot_huge_pages),
+            format!("0 on machine {}: pools of huge pages have base pages of 4 KiB", run.machine.name),
+        ))));
     }
     let topology = run.machine.topology();
     let noise = stream(run.seed, Stream::SectionSpread, 0);
@@ -164,13 +156,10 @@ pub fn run_noting(run: &Run, reached: &Reached) -> Result<Outcome, RunError> {
             let mut program = page_fault::PageFault::new(spec, system.mm.page_size());
             program.start(&mut system);
             let (mut outcome, warm) = measure(&mut system, &mut program, spec.milliseconds, |_| {});
-            let score = program.pages_per_second(warm).ok_or_else(|| Misfit::OutOfRange {
-                key: "workload.milliseconds".into(),
-                value: spec.milliseconds.to_string(),
-                expected: format!(
-                    "enough for each task to end two rounds of {} MiB; more, or fewer mib",
-                    spec.mib
-                ),
+            let score = program.pages_per_second(warm).ok_or_else(|| {
+                let expected =
+                    format!("enough for each task to end two rounds of {} MiB; more, or fewer mib", spec.mib);
+                Misfit::OutOfRange(WrongValue::new("workload.milliseconds", spec.milliseconds, expected))
             })?;
             outcome.set(metric::SCORE, score);
             let us = |picoseconds: f64| picoseconds / 1e6;

@@ -201,7 +201,7 @@ impl PagingProgram {
     fn new(run: &Run, spec: &Paging, system: &mut System) -> Result<PagingProgram, RunError> {
         let device = |name: &String| run.machine.devices.get(name).map(|figures| figures.device());
         let demand = spec.demand.start(|thread| stream(run.seed, Stream::Demand, thread));
-        let demand = demand.map_err(|error| RunError::Demand { part: "demand", error })?;
+        let demand = demand.map_err(|error| RunError::Demand(error.within("workload.demand")))?;
         let layout = demand.layout().clone();
         let page_size = system.mm.page_size();
         // Demand is in pages of 4 KiB.

@@ -13,7 +13,7 @@
 //! A number without bounds does not compile. Bounds say what a machine or a program could have, or what the twin can count;
 //! both say why. How keys go together (a window within its object) is for each table's own `check`.
 
-use crate::demand::SpecError;
+use machine::WrongValue;
 use machine::profile::Figure;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -90,8 +90,8 @@ pub struct Numbers {
 
 impl Numbers {
     /// The error for a value that is none of them, as it was written.
-    pub fn refuse(&self, key: &str, value: impl ToString) -> SpecError {
-        SpecError::new(key, value, self.to_string())
+    pub fn refuse(&self, key: &str, value: impl ToString) -> WrongValue {
+        WrongValue::new(key, value, self.to_string())
     }
 }
 
@@ -136,7 +136,7 @@ pub trait Value {
     const TAKES: Takes;
 
     /// Refuses the first number in it that is out of bounds; `key` is its own name.
-    fn check_bounds(&self, key: &str) -> Result<(), SpecError>;
+    fn check_bounds(&self, key: &str) -> Result<(), WrongValue>;
 }
 
 /// What a key holds that needs bounds.
@@ -147,7 +147,7 @@ pub trait Number {
     const OR: &'static str = "";
 
     /// Refuses it if it is out of bounds.
-    fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), SpecError>;
+    fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), WrongValue>;
 }
 
 macro_rules! number {
@@ -155,7 +155,7 @@ macro_rules! number {
         $(impl Number for $type {
             const WHOLE: bool = $whole;
 
-            fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), SpecError> {
+            fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), WrongValue> {
                 match bounds.contain(*self as f64) {
                     true => Ok(()),
                     false => Err(Numbers { bounds, whole: $whole, or: "" }.refuse(key, self)),
@@ -170,13 +170,13 @@ number! { u8, true; u16, true; u32, true; u64, true; usize, true; i32, true; f64
 impl Number for Figure {
     const WHOLE: bool = false;
 
-    fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), SpecError> {
+    fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), WrongValue> {
         self.value.check_within(key, bounds)?;
         match self.range {
             Some([low, high]) if !(low <= high && bounds.contain(low) && bounds.contain(high)) => {
                 let value = format!("{}, range {low} to {high}", self.value);
                 let expected = format!("a range from low to high within {} to {}", bounds.least, bounds.most);
-                Err(SpecError::new(key, value, expected))
+                Err(WrongValue::new(key, value, expected))
             }
             _ => Ok(()),
         }
@@ -186,7 +186,7 @@ impl Number for Figure {
 impl<T: Number> Number for Option<T> {
     const WHOLE: bool = T::WHOLE;
 
-    fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), SpecError> {
+    fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), WrongValue> {
         self.iter().try_for_each(|value| value.check_within(key, bounds))
     }
 }
@@ -194,7 +194,7 @@ impl<T: Number> Number for Option<T> {
 impl<T: Number> Number for Vec<T> {
     const WHOLE: bool = T::WHOLE;
 
-    fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), SpecError> {
+    fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), WrongValue> {
         check_length(key, self.len())?;
         self.iter()
             .enumerate()
@@ -205,7 +205,7 @@ impl<T: Number> Number for Vec<T> {
 impl<T: Value> Value for Option<T> {
     const TAKES: Takes = T::TAKES;
 
-    fn check_bounds(&self, key: &str) -> Result<(), SpecError> {
+    fn check_bounds(&self, key: &str) -> Result<(), WrongValue> {
         self.iter().try_for_each(|value| value.check_bounds(key))
     }
 }
@@ -213,7 +213,7 @@ impl<T: Value> Value for Option<T> {
 impl<T: Value> Value for Vec<T> {
     const TAKES: Takes = T::TAKES;
 
-    fn check_bounds(&self, key: &str) -> Result<(), SpecError> {
+    fn check_bounds(&self, key: &str) -> Result<(), WrongValue> {
         check_length(key, self.len())?;
         self.iter().enumerate().try_for_each(|(at, value)| value.check_bounds(&format!("{key}[{at}]")))
     }
@@ -222,7 +222,7 @@ impl<T: Value> Value for Vec<T> {
 impl<T: Value> Value for Box<T> {
     const TAKES: Takes = T::TAKES;
 
-    fn check_bounds(&self, key: &str) -> Result<(), SpecError> {
+    fn check_bounds(&self, key: &str) -> Result<(), WrongValue> {
         T::check_bounds(self, key)
     }
 }
@@ -230,10 +230,10 @@ impl<T: Value> Value for Box<T> {
 /// More entries of a list than this nobody writes.
 const MOST_ENTRIES: usize = 1000;
 
-fn check_length(key: &str, length: usize) -> Result<(), SpecError> {
+fn check_length(key: &str, length: usize) -> Result<(), WrongValue> {
     match length <= MOST_ENTRIES {
         true => Ok(()),
-        false => Err(SpecError::new(key, format!("{length} entries"), format!("at most {MOST_ENTRIES}"))),
+        false => Err(WrongValue::new(key, format!("{length} entries"), format!("at most {MOST_ENTRIES}"))),
     }
 }
 
@@ -244,7 +244,7 @@ macro_rules! no_numbers {
         $(impl $crate::keys::Value for $type {
             const TAKES: $crate::keys::Takes = $crate::keys::Takes::NoNumber;
 
-            fn check_bounds(&self, _key: &str) -> Result<(), $crate::demand::SpecError> {
+            fn check_bounds(&self, _key: &str) -> Result<(), ::machine::WrongValue> {
                 Ok(())
             }
         })*
@@ -275,7 +275,7 @@ macro_rules! keys {
                 takes: $crate::key_takes!($type $(, $bounds)?),
             }),*]);
 
-            fn check_bounds(&self, key: &str) -> Result<(), $crate::demand::SpecError> {
+            fn check_bounds(&self, key: &str) -> Result<(), ::machine::WrongValue> {
                 let below = |name| $crate::keys::below(key, name);
                 $($crate::key_check!(&self.$key, &below(stringify!($key)) $(, $bounds)?)?;)*
                 Ok(())

@@ -41,7 +41,7 @@ macro_rules! kinds {
             const TAKES: $crate::keys::Takes =
                 $crate::keys::Takes::Kinds(&[$(($kind, <$spec as $crate::keys::Value>::TAKES)),*]);
 
-            fn check_bounds(&self, key: &str) -> Result<(), $crate::demand::SpecError> {
+            fn check_bounds(&self, key: &str) -> Result<(), ::machine::WrongValue> {
                 match self {
                     $($name::$variant(keys) => $crate::keys::Value::check_bounds(keys, key),)*
                 }

@@ -7,14 +7,13 @@
 //! ```
 
 use super::{Scenario, ScenarioError, THIS_MACHINE, is_path, list, machine_names};
-use machine::PageSize;
 use machine::profile::line_of;
+use machine::{PageSize, WrongValue};
 use sim::metric::{METRICS, Metric};
 use sim::{KernelChoice, KernelError, Workload};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
-use workload::demand::SpecError;
 use workload::demand::spec::DemandSpec;
 use workload::keys::{Numbers, Takes, Value, below};
 use workload::threads::ProgramSpec;
@@ -53,7 +52,7 @@ fn shown(value: &str) -> String {
 }
 
 /// What is wrong with a number as it is written, if its key does not take it.
-fn wrong_number(value: &DeValue, key: &str, takes: &Numbers) -> Option<SpecError> {
+fn wrong_number(value: &DeValue, key: &str, takes: &Numbers) -> Option<WrongValue> {
     let (written, number, is_whole) = match value {
         DeValue::Integer(integer) => {
             let number = i128::from_str_radix(integer.as_str(), integer.radix());
@@ -74,7 +73,7 @@ fn wrong_number(value: &DeValue, key: &str, takes: &Numbers) -> Option<SpecError
 }
 
 /// The first number of a value that its key does not take.
-fn first_wrong_number(value: &DeValue, key: &str, takes: Takes) -> Option<SpecError> {
+fn first_wrong_number(value: &DeValue, key: &str, takes: Takes) -> Option<WrongValue> {
     if let DeValue::Array(values) = value
         && !matches!(takes, Takes::Number(_))
     {
@@ -104,9 +103,9 @@ impl Scenario {
     pub fn parse(place: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let refuse = |key: &str, value: String, expected: String| {
             let line = line_of(text, key).map_or(String::new(), |line| format!("line {line}: "));
-            Err(ScenarioError::OutOfRange { key: format!("{place}: {line}{key}"), value, expected })
+            Err(ScenarioError::OutOfRange(WrongValue::new(format!("{place}: {line}{key}"), value, expected)))
         };
-        let refused = |error: SpecError| refuse(&error.key, shown(&error.value), error.expected);
+        let refused = |error: WrongValue| refuse(&error.key, shown(&error.value), error.expected);
         let scenario: Scenario = match toml::from_str(text) {
             Ok(scenario) => scenario,
             Err(error) => {

@@ -31,7 +31,7 @@ use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use crate::reached::Reached;
 use crate::{Misfit, Run, RunError, Stream, System, boot_with, stream};
-use machine::{Cpu, Node, PageSize, Time};
+use machine::{Cpu, Node, PageSize, Time, WrongValue};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::compaction::policy::unusable_free_index;
 use mm::filemap::Read;
@@ -217,14 +217,13 @@ impl LongRunning {
     fn in_pages_of(&self, run: &Run) -> Result<LongRunning, Misfit> {
         let page_size = run.machine.page_size;
         let order = ThpSettings::new(page_size).order_of(PageSize::Kib4.bytes() << self.order);
-        let order = order.ok_or_else(|| Misfit::OutOfRange {
-            key: "workload.order".into(),
-            value: self.order.to_string(),
-            expected: format!(
+        let order = order.ok_or_else(|| {
+            let expected = format!(
                 "an order that folios of anonymous memory have on machine {}, whose pages have {} KiB",
                 run.machine.name,
                 page_size.kib()
-            ),
+            );
+            Misfit::OutOfRange(WrongValue::new("workload.order", self.order, expected))
         })?;
         let pages = |parts: u64| page_size.pages_of_parts(0..parts).end;
         let areas = self.areas.iter().map(|class| AreaClass {

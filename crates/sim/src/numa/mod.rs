@@ -236,7 +236,7 @@ impl NumaProgram {
     fn new(run: &Run, spec: &NumaThreads, system: &mut System) -> Result<NumaProgram, RunError> {
         let (cpus, nodes) = (system.machine.topology.cpus(), system.machine.topology.nodes as usize);
         let demand = spec.program.start(cpus, |thread| stream(run.seed, Stream::Demand, thread));
-        let demand = demand.map_err(|error| RunError::Demand { part: "program", error })?;
+        let demand = demand.map_err(|error| RunError::Demand(error.within("workload.program")))?;
         let layout = demand.layout().clone();
         let cpuset = (!spec.cpuset_mems.is_empty()).then(|| Nodes::of_all(&spec.cpuset_mems));
         let mut next_pid = FIRST_PID;

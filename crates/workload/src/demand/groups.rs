@@ -15,13 +15,12 @@
 
 use super::distribution::FioZipf;
 use super::spec::is_zero;
-use super::{
-    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Process, Region, SpecError, Thread, nanoseconds,
-};
+use super::{Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Process, Region, Thread, nanoseconds};
 use crate::keys::{
     Bounds, GROUPS, Key, MIB, MILLISECONDS, NANOSECONDS, Number, Numbers, SOME_NANOSECONDS, THREADS, TIMES,
     Takes, Value,
 };
+use machine::WrongValue;
 use machine::profile::Figure;
 use mm::readahead::Advice;
 use rand::RngExt;
@@ -128,7 +127,7 @@ impl Value for Pattern {
         ("once", Takes::NoNumber),
     ]);
 
-    fn check_bounds(&self, key: &str) -> Result<(), SpecError> {
+    fn check_bounds(&self, key: &str) -> Result<(), WrongValue> {
         match self {
             Pattern::Zipf { theta } => theta.check_within(&format!("{key}.theta"), THETA),
             _ => Ok(()),
@@ -189,20 +188,18 @@ pub struct Accessors {
 
 impl AccessGroups {
     /// Refuses what no run can be made of.
-    pub fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
         if self.groups.is_empty() {
-            return Err(SpecError::new("groups", "[]", "at least one group"));
+            return Err(WrongValue::new("groups", "[]", "at least one group"));
         }
         for (number, group) in self.groups.iter().enumerate() {
-            let within =
-                |error: SpecError| SpecError { key: format!("groups[{number}].{}", error.key), ..error };
-            group.check().map_err(within)?;
+            group.check().map_err(|wrong| wrong.within(format_args!("groups[{number}]")))?;
         }
         let threads: u64 = self.groups.iter().map(|group| u64::from(group.threads)).sum();
         if !THREADS.contain(threads as f64) {
             let expected = format!("at most {} threads in all groups together", THREADS.most);
-            return Err(SpecError::new("groups", format!("{threads} threads"), expected));
+            return Err(WrongValue::new("groups", format!("{threads} threads"), expected));
         }
         Ok(())
     }
@@ -216,7 +213,7 @@ impl AccessGroups {
     }
 
     /// The groups at work; `random` gives each thread a stream of its own.
-    pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Accessors, SpecError> {
+    pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Accessors, WrongValue> {
         self.check()?;
         let mut layout = Layout::default();
         let mut accessors = Vec::new();
@@ -277,15 +274,15 @@ impl AccessGroups {
 
 impl AccessGroup {
     /// How keys of a group go together.
-    fn check(&self) -> Result<(), SpecError> {
+    fn check(&self) -> Result<(), WrongValue> {
         if self.window_mib.is_some_and(|window| window > self.mib) {
-            return Err(SpecError::new("window_mib", self.window_pages() / MIB_PAGES, "no more than mib"));
+            return Err(WrongValue::new("window_mib", self.window_pages() / MIB_PAGES, "no more than mib"));
         }
         if u64::from(self.pages) > self.window_pages() {
-            return Err(SpecError::new("pages", self.pages, "no more pages than window_mib, or mib, has"));
+            return Err(WrongValue::new("pages", self.pages, "no more pages than window_mib, or mib, has"));
         }
         if self.new_file && !(self.write && self.object == Object::File) {
-            return Err(SpecError::new("new_file", true, "false where no file is written"));
+            return Err(WrongValue::new("new_file", true, "false where no file is written"));
         }
         let goes_on = self.object == Object::Memory && self.pattern != Pattern::Once;
         let least = SOME_NANOSECONDS.least * f64::from(self.pages);
@@ -294,11 +291,11 @@ impl AccessGroup {
                 "{least} and more where memory is accessed again and again, one for each page ({})",
                 SOME_NANOSECONDS.why
             );
-            return Err(SpecError::new("compute_ns", self.compute_ns.value, expected));
+            return Err(WrongValue::new("compute_ns", self.compute_ns.value, expected));
         }
         match self.pattern {
             Pattern::Zipf { theta: 1.0 } => {
-                Err(SpecError::new("pattern.theta", 1, "an exponent other than 1"))
+                Err(WrongValue::new("pattern.theta", 1, "an exponent other than 1"))
             }
             _ => Ok(()),
         }

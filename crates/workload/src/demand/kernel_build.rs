@@ -13,9 +13,10 @@
 //! it allocated is time only. The recording has no reads of files, because the sources were in the page cache: what a
 //! compiler reads is an assumption. Not here: objects that are written, and what the linker reads of them.
 
-use super::{Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Process, Region, SpecError, Thread};
+use super::{Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Process, Region, Thread};
 use crate::keys::{Bounds, INTENSITY, THREADS, UNITS, Value};
 use crate::process::{Operation as Step, ProcessProfile};
+use machine::WrongValue;
 use machine::profile::Figure;
 use mm::MigrateType;
 use mm::readahead::Advice;
@@ -88,10 +89,10 @@ pub struct RecordedBuildDemand {
 
 impl RecordedBuild {
     /// Refuses what no run can be made of.
-    pub fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
         if self.common_pages.value > self.tree_mib.value * MIB_PAGES as f64 {
-            return Err(SpecError::new(
+            return Err(WrongValue::new(
                 "common_pages",
                 self.common_pages.value,
                 "no more pages than tree_mib has",
@@ -111,10 +112,10 @@ impl RecordedBuild {
     }
 
     /// The build at work; `random` gives each slot a stream of its own.
-    pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<RecordedBuildDemand, SpecError> {
+    pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<RecordedBuildDemand, WrongValue> {
         self.check()?;
         let profile = ProcessProfile::kernel_build()
-            .map_err(|error| SpecError::new("kind", error, "a readable data/kbuild.profile"))?;
+            .map_err(|error| WrongValue::new("kind", error, "a readable data/kbuild.profile"))?;
         let largest = (0..profile.len() as u32).map(|process| pages_of(profile, process)).max();
         let tree_pages = self.tree_mib.value.round() as u64 * MIB_PAGES;
         let slot = |slot| Slot {

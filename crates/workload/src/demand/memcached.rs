@@ -17,10 +17,9 @@
 //! and the value with two bytes at its end. The table doubles when there are more than 1.5 items a bucket. The oldest
 //! items go first, which is what the segmented LRU comes to for keys that nobody reads.
 
-use super::{
-    Demand, Layout, MIB_PAGES, Operation, PAGE_SIZE, Process, Region, SpecError, Thread, nanoseconds,
-};
+use super::{Demand, Layout, MIB_PAGES, Operation, PAGE_SIZE, Process, Region, Thread, nanoseconds};
 use crate::keys::{Bounds, MIB, SOME_NANOSECONDS, THREADS, Value};
+use machine::WrongValue;
 use machine::profile::Figure;
 use rand::RngExt;
 use rand_distr::{Distribution, Poisson};
@@ -78,7 +77,7 @@ pub struct MemcachedDemand {
 
 impl Memcached {
     /// Refuses what no run can be made of.
-    pub fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")
     }
 
@@ -103,7 +102,7 @@ impl Memcached {
     }
 
     /// memcached at work, empty; `random` gives each thread a stream of its own.
-    pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<MemcachedDemand, SpecError> {
+    pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<MemcachedDemand, WrongValue> {
         self.check()?;
         let chunks = self.items();
         let region = |pages| Region { pages, process: 0 };

@@ -176,24 +176,6 @@ pub trait Demand {
     fn next(&mut self, thread: usize) -> Option<Operation>;
 }
 
-/// Why a demand cannot be made of a scenario's keys.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{key} = {value}: {expected}")]
-pub struct SpecError {
-    /// The key, below the workload's table.
-    pub key: String,
-    /// Its value.
-    pub value: String,
-    /// What would be right.
-    pub expected: String,
-}
-
-impl SpecError {
-    pub(crate) fn new(key: &str, value: impl ToString, expected: impl Into<String>) -> SpecError {
-        SpecError { key: key.into(), value: value.to_string(), expected: expected.into() }
-    }
-}
-
 /// Whole nanoseconds of a figure.
 pub(crate) fn nanoseconds(figure: &Figure) -> u64 {
     figure.value.round() as u64

@@ -20,8 +20,9 @@ use super::kernel_build::{RecordedBuild, RecordedBuildDemand};
 use super::memcached::{Memcached, MemcachedDemand};
 use super::sysbench::{SysbenchDemand, SysbenchReadOnly};
 use super::tpcc::{StockLevel, StockLevelDemand};
-use super::{Demand, Layout, Operation, SpecError};
+use super::{Demand, Layout, Operation};
 use crate::keys::{Bounds, GROUPS, MIB, MILLISECONDS, Value};
+use machine::WrongValue;
 use machine::profile::Figure;
 use rand_pcg::Pcg64Mcg;
 
@@ -120,10 +121,10 @@ pub enum Program {
 
 impl Paging {
     /// Refuses what no run can be made of.
-    pub fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
         if self.swap.is_some() != (self.swap_mib > 0) {
-            return Err(SpecError::new(
+            return Err(WrongValue::new(
                 "swap_mib",
                 self.swap_mib,
                 "more than 0 with a swap device, 0 without",
@@ -132,15 +133,14 @@ impl Paging {
         for (group, &parent) in self.cgroup_parent.iter().enumerate() {
             let is_below_itself = self.ancestors(group).nth(self.cgroup_parent.len()).is_some();
             if is_below_itself {
-                return Err(SpecError::new(
-                    &format!("cgroup_parent[{group}]"),
+                return Err(WrongValue::new(
+                    format!("cgroup_parent[{group}]"),
                     parent,
                     "the number of another group that is not below this one; -1 for the root",
                 ));
             }
         }
-        let within = |error: SpecError| SpecError { key: format!("demand.{}", error.key), ..error };
-        self.demand.check().map_err(within)
+        self.demand.check().map_err(|wrong| wrong.within("demand"))
     }
 
     /// The control groups that a group is in, the nearest first, the root left out.
@@ -164,7 +164,7 @@ impl Paging {
 
 impl DemandSpec {
     /// Refuses what no run can be made of.
-    pub fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), WrongValue> {
         match self {
             DemandSpec::Groups(spec) => spec.check(),
             DemandSpec::KernelBuild(spec) => spec.check(),
@@ -186,7 +186,7 @@ impl DemandSpec {
     }
 
     /// The program, started; `random` gives each of its threads a stream of its own.
-    pub fn start(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Program, SpecError> {
+    pub fn start(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Program, WrongValue> {
         Ok(match self {
             DemandSpec::Groups(spec) => Program::Groups(spec.demand(random)?),
             DemandSpec::KernelBuild(spec) => Program::KernelBuild(spec.demand(random)?),

@@ -19,10 +19,9 @@
 
 use super::buffer_pool::{BufferPool, Found};
 use super::distribution::SysbenchSpecial;
-use super::{
-    Demand, Descriptor, File, Layout, Operation, PAGE_SIZE, Process, Region, SpecError, Thread, nanoseconds,
-};
+use super::{Demand, Descriptor, File, Layout, Operation, PAGE_SIZE, Process, Region, Thread, nanoseconds};
 use crate::keys::{Bounds, MIB, SOME_NANOSECONDS, THREADS, Value};
+use machine::WrongValue;
 use machine::profile::Figure;
 use mm::readahead::Advice;
 use rand::RngExt;
@@ -105,10 +104,10 @@ pub struct SysbenchDemand {
 
 impl SysbenchReadOnly {
     /// Refuses what no run can be made of.
-    pub fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
         if self.leaves().saturating_mul(self.tables.into()) > MOST_LEAVES {
-            return Err(SpecError::new("table_size", self.table_size, "at most 4 TiB in all tables"));
+            return Err(WrongValue::new("table_size", self.table_size, "at most 4 TiB in all tables"));
         }
         Ok(())
     }
@@ -124,7 +123,7 @@ impl SysbenchReadOnly {
     }
 
     /// sysbench at work, with an empty buffer pool; `random` gives each thread a stream of its own.
-    pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<SysbenchDemand, SpecError> {
+    pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<SysbenchDemand, WrongValue> {
         self.check()?;
         let leaves = self.leaves();
         let slots = (self.buffer_pool_mib << 20) / 16384;

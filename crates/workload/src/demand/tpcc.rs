@@ -44,10 +44,10 @@
 
 use super::buffer_pool::{BufferPool, Found};
 use super::{
-    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, PAGE_SIZE, Process, Region, SpecError, Thread,
-    nanoseconds,
+    Demand, Descriptor, File, Layout, MIB_PAGES, Operation, PAGE_SIZE, Process, Region, Thread, nanoseconds,
 };
 use crate::keys::{Bounds, MIB, NANOSECONDS, SOME_NANOSECONDS, THREADS, Value};
+use machine::WrongValue;
 use machine::profile::Figure;
 use mm::readahead::Advice;
 use rand::RngExt;
@@ -214,7 +214,7 @@ const START_PAGES: u64 = 32;
 
 impl StockLevel {
     /// Refuses what no run can be made of.
-    pub fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")
     }
 
@@ -231,7 +231,7 @@ impl StockLevel {
 
     /// The replica set at work, with an empty cache; `random` gives each thread a stream of its own, and one more the
     /// data.
-    pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<StockLevelDemand, SpecError> {
+    pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<StockLevelDemand, WrongValue> {
         self.check()?;
         let warehouses = u64::from(self.warehouses);
         let block_pages = self.block_pages.value.round() as u32;

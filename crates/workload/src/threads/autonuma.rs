@@ -20,8 +20,9 @@
 //! ```
 
 use super::{Affinity, Layout, Operation, Threads, equal_processes};
-use crate::demand::{MIB_PAGES, SpecError};
+use crate::demand::MIB_PAGES;
 use crate::keys::{Bounds, MIB, MILLISECONDS, PROCESSES, THREADS, TIMES, Value};
+use machine::WrongValue;
 
 /// Pages that one operation streams through at most: what a thread does before others get their turn.
 const CHUNK: u64 = 512;
@@ -113,7 +114,7 @@ crate::keys! {
 }
 
 impl Numa01 {
-    pub(super) fn check(&self) -> Result<(), SpecError> {
+    pub(super) fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")
     }
 
@@ -138,10 +139,10 @@ impl Numa01 {
 }
 
 impl Numa02 {
-    pub(super) fn check(&self) -> Result<(), SpecError> {
+    pub(super) fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
         if self.own_areas && self.main_touches_first {
-            return Err(SpecError::new(
+            return Err(WrongValue::new(
                 "main_touches_first",
                 true,
                 "false where slices are areas of their own",
@@ -149,7 +150,7 @@ impl Numa02 {
         }
         if self.mapped_after_milliseconds > 0 && !self.main_touches_first {
             let key = "mapped_after_milliseconds";
-            return Err(SpecError::new(key, self.mapped_after_milliseconds, "0 unless main_touches_first"));
+            return Err(WrongValue::new(key, self.mapped_after_milliseconds, "0 unless main_touches_first"));
         }
         Ok(())
     }
@@ -192,7 +193,7 @@ fn one() -> u32 {
 }
 
 impl PinMove {
-    pub(super) fn check(&self) -> Result<(), SpecError> {
+    pub(super) fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")
     }
 

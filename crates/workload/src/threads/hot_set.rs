@@ -12,8 +12,9 @@
 //! should not be in the way. A request looks up one value, a cache line that no cache holds, and computes.
 
 use super::{Layout, Operation, Threads, equal_processes};
-use crate::demand::{MIB_PAGES, SpecError, nanoseconds};
+use crate::demand::{MIB_PAGES, nanoseconds};
 use crate::keys::{MIB, MILLISECONDS, NANOSECONDS, SHARE, THREADS, Value};
+use machine::WrongValue;
 use machine::profile::Figure;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -47,10 +48,10 @@ crate::keys! {
 }
 
 impl HotSet {
-    pub(super) fn check(&self) -> Result<(), SpecError> {
+    pub(super) fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
         if self.hot_mib > self.mib {
-            return Err(SpecError::new("hot_mib", self.hot_mib, "no more than mib"));
+            return Err(WrongValue::new("hot_mib", self.hot_mib, "no more than mib"));
         }
         Ok(())
     }

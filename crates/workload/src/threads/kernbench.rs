@@ -17,10 +17,11 @@
 
 use super::{Affinity, Layout, Operation, Threads, equal_processes};
 use crate::demand::kernel_build::{RecordedBuild, RecordedBuildDemand};
-use crate::demand::{Demand, Operation as Step, SpecError};
+use crate::demand::{Demand, Operation as Step};
 use crate::keys::{Bounds, INTENSITY, THREADS, UNITS, Value};
 use crate::mappings::areas::AddressSpace;
 use crate::mappings::{KERNEL_BUILD, Mappings};
+use machine::WrongValue;
 use machine::profile::Figure;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -60,7 +61,7 @@ impl Kernbench {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), SpecError> {
+    pub(super) fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")
     }
 
@@ -77,11 +78,11 @@ impl Kernbench {
         &self,
         cpus: usize,
         random: impl Fn(u64) -> Pcg64Mcg,
-    ) -> Result<KernbenchThreads, SpecError> {
+    ) -> Result<KernbenchThreads, WrongValue> {
         let jobs = self.jobs.on(cpus);
         let demand = self.build(jobs).demand(&random)?;
         let mut spaces = Mappings::parse(KERNEL_BUILD[0])
-            .map_err(|error| SpecError::new("kind", error, "readable data/kernel-build.mappings.zst"))?
+            .map_err(|error| WrongValue::new("kind", error, "readable data/kernel-build.mappings.zst"))?
             .address_spaces();
         spaces.sort_by_key(AddressSpace::pages);
         let slot = |slot: u32| Slot {

@@ -23,8 +23,8 @@ pub mod kernbench;
 pub mod samples;
 pub mod sharing;
 
-use crate::demand::SpecError;
 use crate::keys::{Bounds, Number, Numbers};
+use machine::WrongValue;
 use machine::profile::Figure;
 use rand_pcg::Pcg64Mcg;
 use serde::de::{self, Unexpected, Visitor};
@@ -173,7 +173,7 @@ pub enum Program {
 
 impl ProgramSpec {
     /// Refuses what no run can be made of.
-    pub fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), WrongValue> {
         match self {
             ProgramSpec::Numa01(spec) => spec.check(),
             ProgramSpec::Numa02(spec) => spec.check(),
@@ -234,7 +234,7 @@ impl ProgramSpec {
     }
 
     /// The program, started on a machine with so many CPUs; `random` gives each thread a stream of its own.
-    pub fn start(&self, cpus: usize, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Program, SpecError> {
+    pub fn start(&self, cpus: usize, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Program, WrongValue> {
         Ok(match self {
             ProgramSpec::Numa01(spec) => Program::Streams(spec.start(cpus)),
             ProgramSpec::Numa02(spec) => Program::Streams(spec.start(cpus)),
@@ -333,7 +333,7 @@ impl Number for Threads {
     const WHOLE: bool = true;
     const OR: &'static str = ", \"all\" or \"half\" of the CPUs";
 
-    fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), SpecError> {
+    fn check_within(&self, key: &str, bounds: Bounds) -> Result<(), WrongValue> {
         match self {
             Threads::Number(number) if !bounds.contain((*number).into()) => {
                 Err(Numbers { bounds, whole: true, or: Threads::OR }.refuse(key, number))

@@ -26,7 +26,7 @@
 //! things take.
 
 use super::{Layout, Operation, Process};
-use crate::demand::SpecError;
+use machine::WrongValue;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -186,10 +186,10 @@ fn perf_sample(line: &str) -> Result<Sample, String> {
 }
 
 impl SampleFile {
-    pub(super) fn check(&self) -> Result<(), SpecError> {
+    pub(super) fn check(&self) -> Result<(), WrongValue> {
         match &self.file {
             Recording::File(path) if path.as_os_str().is_empty() => {
-                Err(SpecError::new("file", "\"\"", "xz, or the path of a file of samples"))
+                Err(WrongValue::new("file", "\"\"", "xz, or the path of a file of samples"))
             }
             _ => Ok(()),
         }
@@ -205,17 +205,13 @@ impl SampleFile {
         }
     }
 
-    pub(super) fn start(&self) -> Result<SampledThreads, SpecError> {
+    pub(super) fn start(&self) -> Result<SampledThreads, WrongValue> {
         self.read().map_err(|problem| {
             let name = match &self.file {
                 Recording::Xz => "xz".into(),
                 Recording::File(path) => path.display().to_string(),
             };
-            SpecError {
-                key: "file".into(),
-                value: format!("{name}: {problem}"),
-                expected: "samples of perf mem, or CSV".into(),
-            }
+            WrongValue::new("file", format!("{name}: {problem}"), "samples of perf mem, or CSV")
         })
     }
 }

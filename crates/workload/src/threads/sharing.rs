@@ -12,8 +12,9 @@
 //! are in one process or in one each decides whose page faults are seen as whose.
 
 use super::{Layout, Operation, Process, Threads};
-use crate::demand::{MIB_PAGES, SpecError, nanoseconds};
+use crate::demand::{MIB_PAGES, nanoseconds};
 use crate::keys::{MIB, NANOSECONDS, PROCESSES, SHARE, THREADS, TIMES, Value};
+use machine::WrongValue;
 use machine::profile::Figure;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -45,10 +46,10 @@ crate::keys! {
 }
 
 impl Sharing {
-    pub(super) fn check(&self) -> Result<(), SpecError> {
+    pub(super) fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
         if self.private_share.value < 1.0 && self.shared_mib == 0 {
-            return Err(SpecError::new("shared_mib", 0, "at least 1 if private_share is less than 1"));
+            return Err(WrongValue::new("shared_mib", 0, "at least 1 if private_share is less than 1"));
         }
         Ok(())
     }
