@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use super::recording::{Decision, Fault, Filter};
+use super::recording::{Decision, Fault, Filter, is_of_a_folio};
 use crate::record::tracepoints::{Tracepoint, tracepoint};
 
 /// The group of our probes.
@@ -152,9 +152,7 @@ pub fn compose(events: &[Event], threads: &[u32]) -> Result<Composed, String> {
                     continue;
                 };
                 let [last, on, pages, flags, ..] = *values;
-                if pages != 1 {
-                    return Err(wrong());
-                }
+                let pages = u32::try_from(pages).ok().filter(|&pages| is_of_a_folio(pages.into()));
                 let fault = Fault {
                     time,
                     cpu: event.cpu,
@@ -165,6 +163,7 @@ pub fn compose(events: &[Event], threads: &[u32]) -> Result<Composed, String> {
                     last: last as u32,
                     node: node(on)?,
                     flags: u8::try_from(flags).map_err(|_| wrong())?,
+                    pages: pages.ok_or_else(wrong)?,
                 };
                 faults.push((own.number, fault));
             }
@@ -206,7 +205,7 @@ mod tests {
             event(5, 7, "misret", &[1]),
             event(6, 6, "fault", &[0x1f_ffff, 1, 1, 8]),
             event(7, 0, "sched_migrate_task", &[7, 2, 3]),
-            event(9, 7, "fault", &[0x205, 1, 1, 1]),
+            event(9, 7, "fault", &[0x205, 1, 512, 1]),
             event(9, 7, "setnuma", &[1]),
         ];
         let composed = compose(&events, &[6, 7]);
@@ -221,6 +220,7 @@ mod tests {
             last: 0x1f_ffff,
             node: 1,
             flags: 8,
+            pages: 1,
         };
         let moved = Fault {
             time: 9,
@@ -231,6 +231,7 @@ mod tests {
             filter,
             last: 0x205,
             flags: 1,
+            pages: 512,
             ..local
         };
         let fields = |fields: &[(&str, u64)]| -> Vec<(String, u64)> {
@@ -266,7 +267,7 @@ mod tests {
         let mis = event(0, 7, "mis", &[0x1000]);
         let far = [mis, event(1, 7, "misret", &[256])];
         assert!(compose(&far, &[7]).unwrap_err().starts_with("`misret` of thread 7 says [256, "));
-        let large = [mis, event(1, 7, "misret", &[-1]), event(2, 7, "fault", &[0, 1, 16, 8])];
-        assert!(compose(&large, &[7]).unwrap_err().starts_with("`fault` of thread 7 says [0, 1, 16, 8, "));
+        let large = [mis, event(1, 7, "misret", &[-1]), event(2, 7, "fault", &[0, 1, 15, 8])];
+        assert!(compose(&large, &[7]).unwrap_err().starts_with("`fault` of thread 7 says [0, 1, 15, 8, "));
     }
 }

@@ -37,6 +37,7 @@ const PAGES_OF_MIB: u64 = 256;
 struct AddressSpace {
     scan: scan::MmScan,
     vmas: RecordedVmas,
+    /// Who was last at each folio, by its first page.
     last: HashMap<u64, Cpupid>,
     threads: i32,
     rss: u64,
@@ -177,7 +178,7 @@ impl Judge<'_> {
         let last = Cpupid::from_bits(fault.last);
         let flags = FaultFlags(fault.flags);
 
-        let known = self.spaces[space].last.get(&fault.page).copied().unwrap_or(Cpupid::UNSET);
+        let known = self.spaces[space].last.get(&fault.first_page()).copied().unwrap_or(Cpupid::UNSET);
         self.count("who was there last", known == last);
         let page = match fault.filter {
             Some(filter) => Node(filter.source),
@@ -221,14 +222,14 @@ impl Judge<'_> {
             None => last,
         };
         let of = &mut self.spaces[space];
-        of.last.insert(fault.page, now_there);
+        of.last.insert(fault.first_page(), now_there);
         of.vmas.touched(&self.features.numa, fault.page, fault.tid);
 
         let counted = CountedFault {
             last,
             node: Node(fault.node),
             cpu_node: Node(self.recording.node_of_cpu[usize::from(fault.cpu)]),
-            pages: 1,
+            pages: fault.pages.into(),
             flags,
         };
         let taken = self.taken.entry(fault.tid).or_default();
@@ -460,5 +461,72 @@ impl Judge<'_> {
             })
             .cloned()
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recording::Filter;
+    use super::*;
+    use mm::Variant;
+
+    const TASK: u32 = 7;
+
+    fn recording() -> Recording {
+        Recording {
+            kernel: "6.18.15".into(),
+            machine: "two nodes".into(),
+            node_of_cpu: vec![0, 1],
+            distances: vec![vec![10, 20], vec![20, 10]],
+            cases: Vec::new(),
+            directory: Default::default(),
+        }
+    }
+
+    /// A thread on node 0 takes two faults in what is one huge page, on node 0, and then says what it has counted.
+    fn judged(pages: u32, counted: u64) -> Vec<Entry> {
+        let case = Case {
+            name: "huge".into(),
+            faults: 2,
+            lost: 0,
+            large_folios: true,
+            buffer_mib: 64,
+            processes: vec![vec![TASK]],
+            settings: BTreeMap::new(),
+        };
+        let filter = Some(Filter { source: 0, cpu: 0, answer: true });
+        let first = Fault {
+            time: 1000,
+            cpu: 0,
+            tid: TASK,
+            page: 1024 + 3,
+            misplaced: None,
+            filter,
+            last: Cpupid::UNSET.bits(),
+            node: 0,
+            flags: FaultFlags::FAULT_LOCAL.0,
+            pages,
+        };
+        let again = Fault { time: 2000, page: 1024 + 300, last: Cpupid::new(Cpu(0), TASK).bits(), ..first };
+        let fields = [("loc_local", counted), ("loc_remote", 0), ("loc_fail", 0)];
+        let fields = fields.into_iter().map(|(name, value)| (name.to_string(), value));
+        let work = Decision::new(3000, 0, TASK, "work", fields);
+        let features = Variant::of_release("6.18").unwrap().features;
+        entries("huge", &features, &recording(), &case, &[first, again], &[work])
+    }
+
+    #[test]
+    fn a_fault_on_a_huge_page_is_one_of_all_its_pages() {
+        let agreeing = |entries: &[Entry], counter: &str| {
+            let entry = entries.iter().find(|entry| entry.counter == counter).unwrap();
+            (entry.twin, entry.kernel)
+        };
+        let whole = judged(512, 1024);
+        assert_eq!(agreeing(&whole, "who was there last"), (2, 2));
+        assert_eq!(agreeing(&whole, "task: faults, remote, local, failed"), (1, 1));
+        // As two pages, nobody was at the second, and two were counted.
+        let single = judged(1, 1024);
+        assert_eq!(agreeing(&single, "who was there last"), (1, 2));
+        assert_eq!(agreeing(&single, "task: faults, remote, local, failed"), (0, 1));
     }
 }

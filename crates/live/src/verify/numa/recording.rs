@@ -3,14 +3,14 @@
 //! ```text
 //!   data/recordings/numa-6.12.95/
 //!     numa.toml                    kernel, machine, cases                        Recording
-//!     numa01.faults.zst            every hint fault: ten columns of varints      Fault
+//!     numa01.faults.zst            every hint fault: columns of varints      Fault
 //!     numa01.decisions.csv.zst     passes, preferred nodes, moves of tasks       Decision
 //! ```
 //!
 //! Columns follow each other, each with one number a fault, zigzag and seven bits a byte: microseconds since the fault before,
 //! negative where that one was counted later; CPU; thread; pages since the thread's fault before; what `mpol_misplaced` returned
 //! (-1: stay); (source + 1) · 3 + answer + 1 of `should_numa_migrate_memory` (0 if it was not called); its CPU; last cpupid; node
-//! afterwards; flags.
+//! afterwards; flags; and, where folios were of several sizes (`large_folios`), how many pages it was about.
 //!
 //! A kernel in emulation writes the same files with [`Recording::write`], a case at a time.
 
@@ -35,6 +35,8 @@ const PACKING: i32 = 9;
 const MOST_BYTES: u64 = 1 << 26;
 /// More microseconds, pages and MiB than a recording has, and few enough for sums and products of them.
 const MOST: u64 = 1 << 40;
+/// Pages of a huge page, the most that a fault can be about.
+const HPAGE_PMD_NR: u64 = 512;
 /// Fields that are nodes, or -1.
 const NODES: [&str; 4] = ["nid", "pref", "src_nid", "dst_nid"];
 /// Fields of `work` that are numbers of pages.
@@ -72,6 +74,9 @@ pub struct Case {
     /// Events that the kernel could not keep. Nothing can be judged by a case that lost some.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
+    /// Faults were about folios of several sizes: their file has a column for pages.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub large_folios: bool,
     /// Memory of each process, MiB.
     pub buffer_mib: u64,
     /// Threads of each process that touch it; each process has a first thread besides, which sleeps.
@@ -101,6 +106,20 @@ pub struct Fault {
     pub node: u8,
     /// `TNF_*`.
     pub flags: u8,
+    /// Pages that it was about: one, or those of the folio whose entries it restored.
+    pub pages: u32,
+}
+
+impl Fault {
+    /// The first of its pages: a folio's are mapped where their number is a multiple of it.
+    pub fn first_page(&self) -> u64 {
+        self.page - self.page % u64::from(self.pages)
+    }
+}
+
+/// Whether a fault can be about so many pages.
+pub fn is_of_a_folio(pages: u64) -> bool {
+    pages.is_power_of_two() && pages <= HPAGE_PMD_NR
 }
 
 /// A call of `should_numa_migrate_memory`.
@@ -217,14 +236,15 @@ impl Recording {
         let (file, bytes) = self.unpacked(case, FAULTS)?;
         let wrong =
             |problem| RecordingError::Stream { file: file.clone(), place: "with the faults".into(), problem };
-        let faults = faults(&bytes, case.faults)
-            .ok_or_else(|| wrong(format!("it does not hold {} faults", case.faults)))?;
+        let faults =
+            faults(&bytes, case).ok_or_else(|| wrong(format!("it does not hold {} faults", case.faults)))?;
         let (cpus, nodes) = (self.node_of_cpu.len(), self.distances.len());
         let is_there = |fault: &Fault| {
             let Filter { source, cpu, .. } =
                 fault.filter.unwrap_or(Filter { source: fault.node, cpu: fault.cpu, answer: false });
             let places = [fault.node, source, fault.misplaced.unwrap_or(source)];
             fault.time < MOST
+                && is_of_a_folio(fault.pages.into())
                 && [fault.cpu, cpu].iter().all(|&cpu| usize::from(cpu) < cpus)
                 && places.iter().all(|&node| usize::from(node) < nodes)
         };
@@ -235,7 +255,7 @@ impl Recording {
         match faults.iter().position(|fault| !is_there(fault) || !follows(fault)) {
             None => Ok(faults),
             Some(at) => Err(wrong(format!(
-                "fault {at} is on a CPU or node that the machine does not have, or not when it can have been"
+                "fault {at} is on a CPU or node that the machine does not have, about pages that no folio has, or not when it can have been"
             ))),
         }
     }
@@ -290,7 +310,7 @@ impl Recording {
         write_packed(&file(FAULTS), &packed_faults(faults), PACKING)?;
         let lines: Vec<String> = decisions.iter().map(line).collect();
         write_packed(&file(DECISIONS), (HEADER.to_string() + &lines.concat()).as_bytes(), PACKING)?;
-        let case = Case { faults: faults.len(), ..case.clone() };
+        let case = Case { faults: faults.len(), large_folios: has_large_folios(faults), ..case.clone() };
         let recording = Recording { cases: vec![case], ..self.clone() };
         write(&directory.join(FILE), toml::to_string(&recording).map_err(io::Error::other)?.as_bytes())
     }
@@ -334,12 +354,13 @@ fn decision(line: &str) -> Option<Decision> {
     Some(Decision { time, cpu, tid, event, fields })
 }
 
-fn faults(bytes: &[u8], count: usize) -> Option<Vec<Fault>> {
-    let mut rest = bytes;
+fn faults(bytes: &[u8], case: &Case) -> Option<Vec<Fault>> {
+    let (mut rest, count) = (bytes, case.faults);
     let mut column = || (0..count).map(|_| varint(&mut rest)).collect::<Option<Vec<i64>>>();
     let (times, cpus, tids, pages) = (column()?, column()?, column()?, column()?);
     let (misplaced, filters, filter_cpus) = (column()?, column()?, column()?);
     let (last, nodes, flags) = (column()?, column()?, column()?);
+    let folios = if case.large_folios { column()? } else { vec![1; count] };
     let mut time = 0;
     let mut page_of: BTreeMap<u32, u64> = BTreeMap::new();
     let fault = |at: usize| {
@@ -365,17 +386,22 @@ fn faults(bytes: &[u8], count: usize) -> Option<Vec<Fault>> {
             last: u32::try_from(last[at]).ok()?,
             node: u8::try_from(nodes[at]).ok()?,
             flags: u8::try_from(flags[at]).ok()?,
+            pages: u32::try_from(folios[at]).ok()?,
         })
     };
     let faults = (0..count).map(fault).collect();
     if rest.is_empty() { faults } else { None }
 }
 
+fn has_large_folios(faults: &[Fault]) -> bool {
+    faults.iter().any(|fault| fault.pages > 1)
+}
+
 /// The columns of these faults.
 fn packed_faults(faults: &[Fault]) -> Vec<u8> {
     let mut page_of: BTreeMap<u32, u64> = BTreeMap::new();
     let mut time = 0;
-    let mut columns: [Vec<u8>; 10] = Default::default();
+    let mut columns: [Vec<u8>; 11] = Default::default();
     for fault in faults {
         let page_before = page_of.insert(fault.tid, fault.page).unwrap_or(0);
         let filter = fault
@@ -392,11 +418,13 @@ fn packed_faults(faults: &[Fault]) -> Vec<u8> {
             fault.last.into(),
             fault.node.into(),
             fault.flags.into(),
+            fault.pages.into(),
         ];
         columns.iter_mut().zip(values).for_each(|(column, value)| put_varint(column, value));
         time = fault.time;
     }
-    columns.concat()
+    let wanted = if has_large_folios(faults) { 11 } else { 10 };
+    columns[..wanted].concat()
 }
 
 fn put_varint(column: &mut Vec<u8>, value: i64) {
@@ -445,6 +473,7 @@ mod tests {
             name: "numa01".into(),
             faults: 0,
             lost: 0,
+            large_folios: false,
             buffer_mib: 64,
             processes: vec![vec![7, 8]],
             settings: BTreeMap::from([("numa_balancing/scan_size_mb".into(), "16".into())]),
@@ -462,9 +491,10 @@ mod tests {
             last in any::<u32>(),
             node in 0u8..2,
             flags in any::<u8>(),
+            order in 0u32..10,
         ) -> Fault {
             let filter = filter.map(|(source, cpu, answer)| Filter { source, cpu, answer });
-            Fault { time, cpu, tid, page, misplaced, filter, last, node, flags }
+            Fault { time, cpu, tid, page, misplaced, filter, last, node, flags, pages: 1 << order }
         }
     }
 
@@ -545,7 +575,8 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             recording().write(directory.path(), &case(), &faults, &decisions).unwrap();
             let read = Recording::open(directory.path()).unwrap();
-            let expected = Case { faults: faults.len(), ..case() };
+            let large_folios = faults.iter().any(|fault| fault.pages > 1);
+            let expected = Case { faults: faults.len(), large_folios, ..case() };
             prop_assert_eq!(toml::to_string(&read.cases[0]), toml::to_string(&expected));
             prop_assert_eq!(read.faults(&read.cases[0]).unwrap(), faults);
             prop_assert_eq!(read.decisions(&read.cases[0]).unwrap(), decisions);
@@ -560,7 +591,9 @@ mod tests {
             count in 0usize..30,
         ) {
             let bytes = packed_faults(&faults);
-            prop_assert_eq!(super::faults(&bytes[..bytes.len().saturating_sub(cut)], faults.len()), None);
+            let whole =
+                Case { faults: faults.len(), large_folios: has_large_folios(&faults), ..case() };
+            prop_assert_eq!(super::faults(&bytes[..bytes.len().saturating_sub(cut)], &whole), None);
             let directory = tempfile::tempdir().unwrap();
             let at = |name: &str| directory.path().join(name);
             recording().write(directory.path(), &case(), &faults, &[]).unwrap();
@@ -568,9 +601,12 @@ mod tests {
             fs::write(at("numa01.decisions.csv.zst"), &garbage).unwrap();
             let read = Recording::open(directory.path()).unwrap();
             prop_assert!(read.decisions(&case()).is_err());
-            if let Ok(faults) = read.faults(&Case { faults: count, ..case() }) {
-                prop_assert_eq!(faults.len(), count);
-                prop_assert!(faults.iter().all(|fault| fault.cpu < 4 && fault.node < 2));
+            for large_folios in [false, true] {
+                if let Ok(faults) = read.faults(&Case { faults: count, large_folios, ..case() }) {
+                    prop_assert_eq!(faults.len(), count);
+                    prop_assert!(faults.iter().all(|fault| fault.cpu < 4 && fault.node < 2));
+                    prop_assert!(faults.iter().all(|fault| is_of_a_folio(fault.pages.into())));
+                }
             }
         }
     }

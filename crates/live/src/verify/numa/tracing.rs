@@ -81,6 +81,7 @@ pub fn record(words: &[String], name: &str, directory: &Path) -> Result<(), Fail
         name: name.into(),
         faults: faults.len(),
         lost: lost + incomplete,
+        large_folios: false,
         buffer_mib: MIB,
         processes,
         settings: settings(),
