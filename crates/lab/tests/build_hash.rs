@@ -40,7 +40,7 @@ fn an_edit_that_may_change_a_result_gives_another_hash() {
     let hash = || source_hash::hash(copy.path()).unwrap();
     let mut seen = vec![hash()];
     for file in [
-        "crates/mm/src/pcp/policy.rs",
+        "crates/mm/src/allocator/pcp/policy.rs",
         "crates/machine/src/lock.rs",
         "crates/workload/src/lib.rs",
         "crates/sim/src/system.rs",

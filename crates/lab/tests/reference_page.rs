@@ -52,7 +52,7 @@ fn page() -> String {
     );
     text += "## Counters of large folios\n\n\
              Each size of anonymous folios has these, as `transparent_hugepage/hugepages-<size>kB/stats/<name>`. Declared in \
-             `crates/mm/src/huge_memory/stats.rs`.\n\n";
+             `crates/mm/src/address_space/huge_memory/stats.rs`.\n\n";
     table(
         &mut text,
         ["name", "counts"],

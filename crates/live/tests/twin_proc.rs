@@ -24,8 +24,8 @@ fn zoneinfo_buddyinfo_and_vmstat_parse_back() {
             }
         }
         let info = parse_zoneinfo(&mm::proc::zoneinfo(&mm)).unwrap();
-        assert_eq!(info.zones.len(), mm.zones().len());
-        for (parsed, zone) in info.zones.iter().zip(mm.zones()) {
+        assert_eq!(info.zones.len(), mm.parts.allocator.zones().len());
+        for (parsed, zone) in info.zones.iter().zip(mm.parts.allocator.zones()) {
             assert_eq!((parsed.name.as_str(), parsed.node), (zone.kind.name(), zone.node.0.into()));
             assert_eq!((parsed.free as i64, parsed.managed), (zone.free_pages(), zone.managed));
             let marks = [Mark::Min, Mark::Low, Mark::High].map(|mark| zone.wmark(mark));
@@ -45,7 +45,7 @@ fn zoneinfo_buddyinfo_and_vmstat_parse_back() {
             }
         }
         let blocks = parse_buddyinfo(&mm::proc::buddyinfo(&mm)).unwrap();
-        assert_eq!(blocks.len(), mm.zones().len());
+        assert_eq!(blocks.len(), mm.parts.allocator.zones().len());
         let counters = parse_vmstat(&mm::proc::vmstat(&mm)).unwrap();
         assert_eq!(counters["pgalloc_normal"] + counters["pgalloc_dma32"], 1 + 1 + 2 + 8 + 512 + 1024);
         assert_eq!(counters["pgfree"], 8);

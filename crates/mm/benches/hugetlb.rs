@@ -28,7 +28,8 @@ fn boot(variant: &str) -> (Machine<Category>, MemoryManager) {
 fn grow_and_shrink(bencher: Bencher, variant: &str) {
     bencher.with_inputs(|| boot(variant)).bench_local_values(|(mut machine, mut mm)| {
         for count in [PAGES, 0] {
-            mm.enter(&mut machine, Cpu(0)).write("vm.nr_hugepages", &count.to_string()).unwrap();
+            let write = mm.begin_write("vm.nr_hugepages", &count.to_string()).unwrap();
+            mm.enter(&mut machine, Cpu(0)).finish_write(write);
         }
         machine.now(Cpu(0))
     });

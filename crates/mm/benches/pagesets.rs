@@ -80,8 +80,8 @@ fn private(bencher: Bencher, variant: &str) {
     let mut pages = Vec::with_capacity(RUN);
     bencher.counter(ItemsCount::new(RUN)).bench_local(|| {
         let Kernel { machine, mm, request } = &mut kernel;
-        let taken = mm.alloc_private(machine, CPU, request, RUN, &mut pages);
-        let freed = mm.free_private(machine, CPU, &pages);
+        let taken = mm.enter(machine, CPU).alloc_private(request, RUN, &mut pages);
+        let freed = mm.enter(machine, CPU).free_private(&pages);
         assert_eq!((taken, freed), (RUN, RUN), "the fast path must do without the zone");
         pages.clear();
     });

@@ -11,11 +11,11 @@
 //!
 //! What the sets are called is said in [`crate::series`].
 
-use crate::huge_memory::features::FolioFeatures;
+use crate::address_space::huge_memory::features::FolioFeatures;
 use crate::hugetlb::features::HugetlbFeatures;
+use crate::lru::vmscan::features::ReclaimFeatures;
 use crate::numa::features::NumaFeatures;
-use crate::readahead::policy::ReadaheadFeatures;
-use crate::vmscan::features::ReclaimFeatures;
+use crate::page_cache::readahead::policy::ReadaheadFeatures;
 
 /// How large a CPU's cache share must be for `PCPF_FREE_HIGH_BATCH` (patch 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,22 +1,17 @@
 //! What the kernel decides: Linux's memory manager on a simulated machine.
 //!
 //! ```text
-//!   a request ─► page_alloc    which zones, in which order, may it go below which watermark?
-//!                   │
-//!                   ├─► pcp    the CPU's own stock: private, fast; policy.rs decides how much it holds
-//!                   │    │ refill, bulk free
-//!                   └─► zone   free lists (buddy), watermarks, one lock
-//!                         │
-//!   reads, faults ─► readahead, filemap, memory ─► folio in xarray, page table ─► lru (batches) ─► lruvec
-//!                        │ no memory                                                   │
-//!                        └─► vmscan, mglru ◄───────────────────────────────────────────┘
-//!                               └─► workingset (shadow), swapfile, writeback
+//!   a program ─► Kernel { parts, on }
+//!                  │        └── the CPU that pays and its machine; which kernel this is, its settings, what it counts
+//!                  ├── allocator      a request ─► page_alloc ─► pcp (the CPU's own stock) ─► zone (buddy, watermarks, one lock)
+//!                  ├── lru            folio ─► batches ─► lruvec ─► vmscan, mglru ─► workingset (what a shadow says)
+//!                  ├── page_cache     read ─► readahead, filemap ─► folio in xarray; writeback
+//!                  ├── address_space  touch ─► memory ─► page table, rmap; huge_memory: large anonymous folios; mlock, gup
+//!                  ├── swapfile       out to swap, in from swap
+//!                  ├── hugetlb        pools of huge pages; vmemmap: the map of struct pages, as memory
+//!                  └── numa           which node's memory a thread uses, and bringing them together
 //!
-//!   memcontrol: groups and their limits         lru_lock: what else a page fault locks
-//!   huge_memory: large anonymous folios         compaction: blocks out of scattered free pages
-//!   hugetlb: pools of huge pages                vmemmap: the map of struct pages, as memory
-//!   vmstat: the worker that lets stocks decay   numa: which node's memory a thread uses, and bringing them together
-//!   features: which kernel is this?             sysctl: its settings       counters: what it counted
+//!   features: which kernel is this?     sysctl: its settings     counters: what it counted     mm_init: boot
 //! ```
 //!
 //! Decisions are pure functions in files named `policy.rs` (and in [`watermark`]); mechanics move pages and
@@ -25,60 +20,45 @@
 
 pub mod account;
 pub mod address_space;
-pub mod buddy;
-pub mod compaction;
+pub mod allocator;
 pub mod counters;
-mod device_reads;
-pub mod fault_injection;
 pub mod features;
-pub mod filemap;
-pub mod folio;
-pub mod foresight;
-mod growth;
-pub mod gup;
-pub mod huge_memory;
 pub mod hugetlb;
 pub mod jiffies;
 pub mod kernel;
 pub mod latency;
 pub mod lru;
-pub mod lru_lock;
-pub mod lruvec;
 pub mod mechanism;
-pub mod memcontrol;
-pub mod memory;
-pub mod memory_map;
-pub mod mempolicy;
-pub mod mglru;
 mod migrate;
-pub mod mlock;
+mod mm_init;
 pub mod numa;
+pub mod on_cpu;
 pub mod oom_kill;
-pub mod page;
-pub mod page_alloc;
-pub mod pcp;
+pub mod page_cache;
 pub mod proc;
-pub mod readahead;
 pub mod series;
 pub mod swapfile;
 pub mod sysctl;
-pub mod vmemmap;
-pub mod vmscan;
-pub mod vmstat;
-pub mod watermark;
-pub mod workingset;
-pub mod writeback;
-pub mod xarray;
-pub mod zone;
+mod vec_growth;
+
+pub use address_space::{gup, huge_memory, memory, mlock};
+pub use allocator::{
+    buddy, compaction, fault_injection, memory_map, page, page_alloc, pcp, vmstat, watermark, zone,
+};
+pub use hugetlb::vmemmap;
+pub use lru::{folio, lru_lock, lruvec, memcontrol, mglru, vmscan, workingset};
+pub use numa::mempolicy;
+pub use page_cache::{filemap, prefetch, readahead, writeback, xarray};
 
 pub use account::Category;
+pub use allocator::memory_map::ZoneType;
+pub use allocator::page::{MigrateType, Pfn};
+pub use allocator::request::{Placement, Request};
+pub use allocator::zone::Zone;
 pub use counters::{Counters, Event};
 pub use features::Features;
-pub use kernel::Kernel;
+pub use kernel::{Kernel, MemoryManager, Parts};
 pub use mechanism::Mechanism;
-pub use memory_map::ZoneType;
-pub use page::{MigrateType, Pfn};
-pub use page_alloc::{MemoryManager, Placement, Request};
+pub use on_cpu::OnCpu;
 pub use series::{Series, Variant};
 pub use sysctl::{SETTINGS, SettingError, Settings};
-pub use zone::Zone;

@@ -10,48 +10,54 @@
 //! `struct folio`, and entries point to a migration entry meanwhile: mm/migrate.c.
 
 use crate::account::Category;
-use crate::folio::{FolioFlags, FolioId, LruvecId};
+use crate::allocator::page::Pfn;
 use crate::kernel::Kernel;
-use crate::page::Pfn;
-use crate::page_alloc::MemoryManager;
+use crate::lru::Lrus;
+use crate::lru::folio::{FolioFlags, FolioId, LruvecId};
 use machine::Node;
 
 impl Kernel<'_> {
     /// Copies a folio, which is on no list, to `pages` of another node, and puts it on its way to a list there.
     pub(crate) fn move_to_node(&mut self, id: FolioId, pages: Pfn, target: Node) {
-        let order = self.mm.folios.flags[id].order();
-        let copy = self.machine.stream(self.cpu, self.mm.folio_node(id), 1 << order);
-        self.machine.charge(self.cpu, Category::PageMigration, self.machine.costs.numa().page_migrate + copy);
-        let memcg = self.mm.lruvecs[self.mm.folios[id].lruvec].memcg;
-        let zone = self.mm.zones()[self.mm.zone_of(pages)].kind as usize;
-        let lruvec = self.mm.lruvec_of(memcg, target);
-        let old = self.mm.replace_pages(id, pages, lruvec);
-        self.mm.folios.flags[id].set_zone(zone);
+        let order = self.parts.lrus.folios.flags[id].order();
+        let copy = self.on.machine.stream(self.on.cpu, self.parts.folio_node(id), 1 << order);
+        self.on.machine.charge(
+            self.on.cpu,
+            Category::PageMigration,
+            self.on.machine.costs.numa().page_migrate + copy,
+        );
+        let memcg = self.parts.lrus.lruvecs[self.parts.lrus.folios[id].lruvec].memcg;
+        let zone = self.parts.allocator.zones()[self.parts.allocator.zone_of(pages)].kind as usize;
+        let lruvec = self.parts.lrus.lruvec_of(memcg, target);
+        let old = self.replace_pages(id, pages, lruvec);
+        self.parts.lrus.folios.flags[id].set_zone(zone);
         self.folio_add_lru(id, false);
         self.free(old, order);
     }
 }
 
-impl MemoryManager {
-    /// Whether a folio can be moved now: it is on a list, and nobody holds, fills or writes it.
-    pub(crate) fn is_migratable(&self, id: FolioId) -> bool {
-        let flags = self.folios.flags[id];
-        let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK;
-        flags.has(FolioFlags::LRU) && !flags.any(busy)
-    }
-
+impl Kernel<'_> {
     /// Whether a folio is split before it migrates, as some of its pages are mapped by nobody.
     pub(crate) fn is_split_to_migrate(&self, id: FolioId) -> bool {
-        self.features().folios.splits_before_migration
-            && self.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED)
+        self.on.features.folios.splits_before_migration
+            && self.parts.lrus.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED)
     }
 
     /// Gives a folio other pages, which are its own already, and the lists of `lruvec`; returns the old pages, which nobody has
     /// any more.
     pub(crate) fn replace_pages(&mut self, id: FolioId, pages: Pfn, lruvec: LruvecId) -> Pfn {
         self.migrate_deferred_split(id, lruvec);
-        let zone = self.zone_of(pages);
-        self.zone_mut(zone).buddy.set_user(pages, id.0);
-        std::mem::replace(&mut self.folios[id].pfn, pages)
+        let zone = self.parts.allocator.zone_of(pages);
+        self.parts.allocator.zone_mut(zone).buddy.set_user(pages, id.0);
+        std::mem::replace(&mut self.parts.lrus.folios[id].pfn, pages)
+    }
+}
+
+impl Lrus {
+    /// Whether a folio can be moved now: it is on a list, and nobody holds, fills or writes it.
+    pub(crate) fn is_migratable(&self, id: FolioId) -> bool {
+        let flags = self.folios.flags[id];
+        let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK;
+        flags.has(FolioFlags::LRU) && !flags.any(busy)
     }
 }

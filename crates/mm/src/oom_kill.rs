@@ -12,10 +12,11 @@
 //! here, and goes on. In the kernel: `out_of_memory`, `select_bad_process`, `oom_badness` in mm/oom_kill.c,
 //! `mem_cgroup_get_oom_group` in mm/memcontrol.c, `lru_gen_age_node` in mm/vmscan.c. `oom_score_adj` is not modelled.
 
+use crate::address_space::AddressSpaces;
 use crate::address_space::MmId;
 use crate::counters::Event;
-use crate::memcontrol::Memcg;
-use crate::page_alloc::MemoryManager;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::memcontrol::Memcg;
 
 /// How bad a process is: the pages that would come free with it, in memory, in swap and for its page tables.
 pub fn badness(rss: u64, swapped: u64, page_tables: u64) -> u64 {
@@ -44,42 +45,47 @@ pub struct OomKill {
     pub victims: Vec<MmId>,
 }
 
-impl MemoryManager {
-    /// Asks for a process to be killed, on behalf of `lru_gen/min_ttl_ms`.
-    pub(crate) fn ask_for_oom_kill(&mut self) {
-        self.oom_kill_wanted = true;
-    }
-
+impl Kernel<'_> {
     /// Whom to kill if kswapd has asked for it.
     pub fn take_oom_kill(&mut self) -> Option<OomKill> {
-        std::mem::take(&mut self.oom_kill_wanted).then(|| self.kill_worst(OomCause::MinTtl))?
+        self.parts.lrus.take_oom_kill_wish().then(|| self.kill_worst(OomCause::MinTtl))?
     }
 
     /// Whom to kill for a process of `memcg` that finds no memory; nobody where no process is left that could be.
     pub fn out_of_memory(&mut self, memcg: Memcg) -> Option<OomKill> {
-        let full = self.memcgs.and_above(memcg).find(|&group| self.memcgs.margin(group) == 0);
+        let full =
+            self.parts.lrus.memcgs.and_above(memcg).find(|&group| self.parts.lrus.memcgs.margin(group) == 0);
         self.kill_worst(full.map_or(OomCause::NoFreePage, OomCause::MemoryMax))
     }
 
     /// The worst process of those that the cause is about, which counts as killed. Of equals the youngest.
     fn kill_worst(&mut self, cause: OomCause) -> Option<OomKill> {
         let domain = if let OomCause::MemoryMax(memcg) = cause { memcg } else { Memcg::ROOT };
-        let badness = self.badness_of_all();
-        let chosen = self.processes_within(domain).max_by_key(|id| badness[id.index()])?;
-        let groups = self.memcgs.and_above(self.mms[chosen].memcg);
+        let badness = self.parts.address_spaces.badness_of_all();
+        let chosen = self.parts.processes_within(domain).max_by_key(|id| badness[id.index()])?;
+        let groups = self.parts.lrus.memcgs.and_above(self.parts.address_spaces.mms[chosen].memcg);
         let up_to_domain = groups.take_while(|&group| group != domain).chain([domain]);
-        let group = up_to_domain.filter(|&group| self.memcgs.get(group).oom_group).last();
-        let victims: Vec<MmId> = group.map_or(vec![chosen], |group| self.processes_within(group).collect());
-        self.counters.add(Event::OomKill, victims.len() as u64);
+        let group = up_to_domain.filter(|&group| self.parts.lrus.memcgs.get(group).oom_group).last();
+        let victims: Vec<MmId> =
+            group.map_or(vec![chosen], |group| self.parts.processes_within(group).collect());
+        self.on.counters.add(Event::OomKill, victims.len() as u64);
         Some(OomKill { cause, chosen: (chosen, badness[chosen.index()]), victims })
     }
+}
 
+impl Parts {
     /// The processes of a group and of those below it.
     fn processes_within(&self, root: Memcg) -> impl Iterator<Item = MmId> + use<'_> {
-        let spaces = self.mms.iter().filter(move |(_, space)| self.memcgs.is_within(space.memcg, root));
+        let spaces = self
+            .address_spaces
+            .mms
+            .iter()
+            .filter(move |(_, space)| self.lrus.memcgs.is_within(space.memcg, root));
         spaces.map(|(id, _)| id)
     }
+}
 
+impl AddressSpaces {
     /// [`badness`] of each process, by its number.
     fn badness_of_all(&self) -> Vec<u64> {
         let count = self.mms.iter().map(|(id, _)| id.index() + 1).max().unwrap_or(0);

@@ -3,17 +3,17 @@
 //! In the kernel: `zoneinfo_show_print`, `frag_show_print`, `vmstat_show` and `pagetypeinfo_showfree_print`
 //! in mm/vmstat.c. Only what the twin models is printed.
 
+use crate::allocator::page::MigrateType;
+use crate::allocator::watermark::Mark;
+use crate::allocator::zone::Zone;
 use crate::counters::Event;
-use crate::page::MigrateType;
-use crate::page_alloc::MemoryManager;
-use crate::watermark::Mark;
-use crate::zone::Zone;
+use crate::kernel::MemoryManager;
 use std::fmt::Write;
 
 /// /proc/zoneinfo.
 pub fn zoneinfo(mm: &MemoryManager) -> String {
     let mut text = String::new();
-    for zone in mm.zones() {
+    for zone in mm.parts.allocator.zones() {
         let _ = write_zone(&mut text, mm, zone);
     }
     text
@@ -58,8 +58,9 @@ fn write_zone(text: &mut String, mm: &MemoryManager, zone: &Zone) -> std::fmt::R
 
 /// /proc/vmstat, and after the kernel's counters those that only the twin has.
 pub fn vmstat(mm: &MemoryManager) -> String {
-    let mut text = format!("nr_free_pages {}\n", mm.zones().iter().map(|z| z.free_pages()).sum::<i64>());
-    let vmemmap = &mm.hugetlb().vmemmap;
+    let mut text =
+        format!("nr_free_pages {}\n", mm.parts.allocator.zones().iter().map(|z| z.free_pages()).sum::<i64>());
+    let vmemmap = &mm.parts.hugetlb.vmemmap;
     let _ = writeln!(text, "nr_memmap_pages {}", vmemmap.nr_memmap_pages());
     let _ = writeln!(text, "nr_memmap_boot_pages {}", vmemmap.nr_memmap_boot_pages());
     for &event in Event::ALL {
@@ -70,7 +71,7 @@ pub fn vmstat(mm: &MemoryManager) -> String {
 
 /// The lines of /proc/meminfo that tell of pools of huge pages; pages are those of the default size.
 pub fn meminfo(mm: &MemoryManager) -> String {
-    let pools = mm.hugetlb().hstates();
+    let pools = mm.parts.hugetlb.hstates();
     let (default, pool) = (&pools[0], pools[0].counters());
     let all: u64 = pools.iter().map(|h| h.counters().nr * h.kib()).sum();
     let mut text = String::new();
@@ -90,9 +91,9 @@ pub fn meminfo(mm: &MemoryManager) -> String {
 /// /proc/buddyinfo.
 pub fn buddyinfo(mm: &MemoryManager) -> String {
     let mut text = String::new();
-    for zone in mm.zones() {
+    for zone in mm.parts.allocator.zones() {
         let _ = write!(text, "Node {}, zone {:>8} ", zone.node.0, zone.kind.name());
-        for order in 0..=mm.geometry().max_page_order {
+        for order in 0..=mm.parts.allocator.geometry().max_page_order {
             let _ = write!(text, "{:>6} ", zone.buddy.nr_free(order));
         }
         text.push('\n');
@@ -103,11 +104,11 @@ pub fn buddyinfo(mm: &MemoryManager) -> String {
 /// The table of free pages in /proc/pagetypeinfo.
 pub fn pagetypeinfo(mm: &MemoryManager) -> String {
     let mut text = format!("{:<43} ", "Free pages count per migrate type at order");
-    for order in 0..=mm.geometry().max_page_order {
+    for order in 0..=mm.parts.allocator.geometry().max_page_order {
         let _ = write!(text, "{order:>6} ");
     }
     text.push('\n');
-    for zone in mm.zones() {
+    for zone in mm.parts.allocator.zones() {
         for migrate_type in MigrateType::ALL {
             let _ = write!(
                 text,
@@ -116,7 +117,7 @@ pub fn pagetypeinfo(mm: &MemoryManager) -> String {
                 zone.kind.name(),
                 migrate_type.name()
             );
-            for order in 0..=mm.geometry().max_page_order {
+            for order in 0..=mm.parts.allocator.geometry().max_page_order {
                 let _ = write!(text, "{:>6} ", zone.buddy.nr_free_of(order, migrate_type));
             }
             text.push('\n');

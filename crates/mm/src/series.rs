@@ -13,12 +13,12 @@
 //! A variant is a value of [`Features`], with the settings that make it what it is. A kernel release (`6.5`,
 //! `6.7`, ...) is a name for one of them.
 
+use crate::address_space::huge_memory::features::FolioFeatures;
 use crate::features::Features;
-use crate::huge_memory::features::FolioFeatures;
 use crate::hugetlb::features::HugetlbFeatures;
+use crate::lru::vmscan::features::ReclaimFeatures;
 use crate::mechanism::Mechanism;
 use crate::numa::features::NumaFeatures;
-use crate::vmscan::features::ReclaimFeatures;
 
 /// A named kernel.
 #[derive(Clone, Copy, Debug)]

@@ -2,9 +2,9 @@
 //!
 //! Everything a setting is, is said in [`SETTINGS`]; help texts, checks and `/proc`-like listings come from there.
 
-use crate::fault_injection::FaultAttr;
-use crate::huge_memory::features::ThpFiles;
-use crate::huge_memory::settings::{ThpSettings, show_number, write_number};
+use crate::address_space::huge_memory::features::ThpFiles;
+use crate::address_space::huge_memory::settings::{ThpSettings, show_number, write_number};
+use crate::allocator::fault_injection::FaultAttr;
 use machine::{PageSize, WrongValue};
 use strsim::jaro_winkler;
 use thiserror::Error;

@@ -87,8 +87,8 @@ const CPU: Cpu = Cpu(0);
 impl Host {
     fn new() -> Host {
         let (machine, mut mm) = boot(Series::RECLAIM.variant("mainline-6.18").unwrap());
-        let file = mm.open_file();
-        let processes = vec![(mm.create_mm(Memcg::ROOT), Model::new())];
+        let file = mm.parts.page_cache.open_file();
+        let processes = vec![(mm.parts.create_mm(Memcg::ROOT), Model::new())];
         Host { mm, machine, file, processes, stores: 0 }
     }
 
@@ -125,7 +125,7 @@ impl Host {
             Step::Protect { process, from, pages: count, write } => {
                 let (id, model) = &mut processes[process % living];
                 let rights = if write { VmFlags::PRIVATE } else { VmFlags::READ };
-                mm.mprotect(*id, pages(from, count), rights);
+                mm.parts.mprotect(*id, pages(from, count), rights);
                 model.range_mut(pages(from, count)).for_each(|(_, page)| page.write = write);
             }
             Step::Touch { process, from, pages: count, write } => {
@@ -135,7 +135,7 @@ impl Host {
                     let write = write && page.write;
                     let touch = mm.enter(machine, CPU).touch(processes[process].0, at, write).unwrap();
                     if let Touch::ReadFile(id) = touch {
-                        mm.end_read(id);
+                        mm.parts.lrus.end_read(id);
                     }
                     let shared = |(_, model): &&(MmId, Model)| {
                         matches!(page.holds, Holds::Own(_))
@@ -174,7 +174,7 @@ impl Host {
     fn check(&self) {
         let mut folios = BTreeMap::new();
         for (id, model) in &self.processes {
-            let space = self.mm.mm(*id);
+            let space = self.mm.parts.address_spaces.mm(*id);
             for at in FIRST..FIRST + PAGES {
                 let vma = space.vmas.find(at);
                 let Some(page) = model.get(&at) else {
@@ -185,7 +185,7 @@ impl Host {
                 assert_eq!(vma.flags.has(VmFlags::WRITE), page.write, "page {at} of {id:?}: {vma:?}");
                 assert_eq!(vma.flags.has(VmFlags::SHARED), page.what == What::SharedFile, "{vma:?}");
                 assert_eq!(vma.is_private(), page.what != What::SharedFile, "{vma:?}");
-                let entry = self.mm.pte(*id, at);
+                let entry = self.mm.parts.address_spaces.pte(*id, at);
                 let writable = entry.has(Pte::WRITE);
                 assert!(!writable || page.write, "page {at} of {id:?}: {entry:?}, {page:?}");
                 match page.holds {
@@ -205,7 +205,7 @@ impl Host {
         distinct.dedup();
         assert_eq!(distinct.len(), folios.len(), "different things are different folios: {folios:?}");
         for (id, _) in &self.processes {
-            let areas: Vec<_> = self.mm.mm(*id).vmas.iter().collect();
+            let areas: Vec<_> = self.mm.parts.address_spaces.mm(*id).vmas.iter().collect();
             for pair in areas.windows(2) {
                 let equal = pair[0].end == pair[1].start
                     && pair[0].flags == pair[1].flags
@@ -250,5 +250,5 @@ fn outlive_those_they_were_copied_from() {
         host.mm.validate(0);
     }
     let (last, _) = host.processes[0];
-    assert_eq!(host.mm.mm(last).anon_pages(), 40);
+    assert_eq!(host.mm.parts.address_spaces.mm(last).anon_pages(), 40);
 }

@@ -314,7 +314,7 @@ impl Simulation {
         for &process in &self.host.processes {
             self.tasks.entry(process).or_insert_with(|| {
                 self.pid += 1;
-                self.host.mm.add_task(now, process, self.pid, None)
+                self.host.mm.enter(&mut self.host.machine, Cpu(0)).add_task(now, process, self.pid, None)
             });
         }
     }
@@ -326,16 +326,16 @@ impl Simulation {
     /// The thread of a process runs on a CPU.
     fn switch_to(&mut self, cpu: u16, process: MmId) {
         let task = self.tasks[&process];
-        self.host.mm.switch_task(&self.host.machine, Cpu(cpu), Some(task));
+        self.host.mm.enter(&mut self.host.machine, Cpu(cpu)).switch_task(Some(task));
     }
 
     /// The threads of a process end before its address space does.
     fn end_threads(&mut self, process: MmId) {
         let Some(task) = self.tasks.remove(&process) else { return };
         for cpu in (0..CPUS).map(Cpu) {
-            self.host.mm.switch_task(&self.host.machine, cpu, None);
+            self.host.mm.enter(&mut self.host.machine, cpu).switch_task(None);
         }
-        self.host.mm.exit_task(task);
+        self.host.mm.parts.exit_task(task);
     }
 
     fn run(&mut self, step: &Step) {
@@ -364,9 +364,9 @@ impl Simulation {
                 let Host { mm, machine, .. } = &mut self.host;
                 if lock {
                     for id in mm.enter(machine, Cpu(cpu)).mlock(process, range).into_iter().flatten() {
-                        mm.end_read(id);
+                        mm.parts.lrus.end_read(id);
                     }
-                    mm.end_swap_reads();
+                    mm.parts.end_swap_reads();
                 } else {
                     mm.enter(machine, Cpu(cpu)).munlock(process, range);
                 }
@@ -374,22 +374,27 @@ impl Simulation {
             Step::Advise { process, from, pages, advice } => {
                 let start = self.host.mappings[0].0;
                 let process = self.process(process);
-                self.host.mm.madvise(process, start + from..start + (from + pages).min(MAPPED_PAGES), advice);
+                self.host.mm.enter(&mut self.host.machine, Cpu(0)).madvise(
+                    process,
+                    start + from..start + (from + pages).min(MAPPED_PAGES),
+                    advice,
+                );
             }
             Step::Khugepaged { cpu, steps } => {
                 (0..steps).for_each(|_| mm.enter(machine, Cpu(cpu)).khugepaged());
-                mm.end_swap_reads();
+                mm.parts.end_swap_reads();
             }
             Step::Press { cpu, memcg, pages } => {
                 let memcg = Memcg(memcg);
-                let before = mm.memcg(memcg).max;
-                mm.memcg_mut(memcg).max = mm.memcg(memcg).current.saturating_sub(pages).max(64);
-                let process = mm.create_mm(memcg);
-                let page = mm.mmap(process, 1, Backing::Anonymous, VmFlags::PRIVATE);
+                let before = mm.parts.lrus.memcg(memcg).max;
+                mm.parts.lrus.memcg_mut(memcg).max =
+                    mm.parts.lrus.memcg(memcg).current.saturating_sub(pages).max(64);
+                let process = mm.parts.create_mm(memcg);
+                let page = mm.enter(machine, Cpu(0)).mmap(process, 1, Backing::Anonymous, VmFlags::PRIVATE);
                 // Without room the group is out of memory.
                 let _ = mm.enter(machine, Cpu(cpu)).touch(process, page, true);
                 mm.enter(machine, Cpu(cpu)).exit_mm(process);
-                mm.memcg_mut(memcg).max = before;
+                mm.parts.lrus.memcg_mut(memcg).max = before;
             }
             Step::Tick { cpu, process, milliseconds, times } => {
                 self.switch_to(cpu, self.process(process));
@@ -432,7 +437,8 @@ impl Simulation {
                 }
             }
             Step::WritePool { cpu, file, value } => {
-                mm.enter(machine, Cpu(cpu)).write(file, &value.to_string()).unwrap();
+                let write = mm.begin_write(file, &value.to_string()).unwrap();
+                mm.enter(machine, Cpu(cpu)).finish_write(write);
             }
             Step::TakeHugePage { cpu, temporary } => {
                 let taken = match temporary {
@@ -459,11 +465,11 @@ impl Simulation {
 
     fn touch(&mut self, cpu: u16, process: MmId, page: u64) {
         let Host { mm, machine, .. } = &mut self.host;
-        let Some(vma) = mm.mm(process).vmas.find(page) else { return };
+        let Some(vma) = mm.parts.address_spaces.mm(process).vmas.find(page) else { return };
         let write = vma.flags.has(VmFlags::WRITE);
         match mm.enter(machine, Cpu(cpu)).touch(process, page, write) {
-            Ok(Touch::ReadSwap(_) | Touch::AwaitSwap(_)) => mm.end_swap_reads(),
-            Ok(Touch::ReadFile(id)) => mm.end_read(id),
+            Ok(Touch::ReadSwap(_) | Touch::AwaitSwap(_)) => mm.parts.end_swap_reads(),
+            Ok(Touch::ReadFile(id)) => mm.parts.lrus.end_read(id),
             Ok(Touch::Mapped | Touch::Minor) | Err(_) => {}
         }
     }
@@ -479,15 +485,15 @@ impl Simulation {
             self.end_threads(process);
             self.host.mm.enter(&mut self.host.machine, Cpu(0)).exit_mm(process);
         }
-        self.host.reads.drain(..).for_each(|id| self.host.mm.end_read(id));
-        self.host.writes.extend(self.host.mm.take_submitted_writes());
+        self.host.reads.drain(..).for_each(|id| self.host.mm.parts.lrus.end_read(id));
+        self.host.writes.extend(self.host.mm.parts.page_cache.take_submitted_writes());
         for id in std::mem::take(&mut self.host.writes) {
             self.host.mm.enter(&mut self.host.machine, Cpu(1)).end_write(id);
         }
         // Nobody has an entry of swap any more: what is left was being read ahead when its last user went.
         self.validate();
         let mm = &self.host.mm;
-        assert_eq!(mm.nr_mlock(), 0, "locked pages after all processes are gone");
+        assert_eq!(mm.parts.address_spaces.nr_mlock(), 0, "locked pages after all processes are gone");
         mm.counters().clone()
     }
 }

@@ -2,6 +2,7 @@
 
 use machine::PageSize;
 use mm::Variant;
+use mm::allocator::request::Effort;
 use mm::huge_memory::features::{Allocation, Candidates, FolioFeatures, FolioSize, Search};
 use mm::huge_memory::orders::Orders;
 use mm::huge_memory::policy::{
@@ -10,7 +11,6 @@ use mm::huge_memory::policy::{
     runs_khugepaged, window,
 };
 use mm::huge_memory::settings::{Defrag, Enabled, Khugepaged, Mode, ThpSettings};
-use mm::page_alloc::Effort;
 use mm::{Series, Settings};
 use proptest::prelude::*;
 use std::ops::Range;

@@ -88,7 +88,7 @@ impl Stored {
         for (process, stored) in processes.iter().zip(&self.0) {
             let Some(id) = process else { continue };
             for &page in stored {
-                let entry = mm.pte(*id, start + page);
+                let entry = mm.parts.address_spaces.pte(*id, start + page);
                 assert!(
                     entry.folio().is_some() || entry.swap_entry().is_some(),
                     "page {page} is lost: {entry:?}"
@@ -100,10 +100,13 @@ impl Stored {
 
 /// The pages in memory of areas that are locked.
 fn locked_pages(mm: &MemoryManager, processes: &[Option<MmId>]) -> Vec<(MmId, u64)> {
-    let areas = processes.iter().flatten().flat_map(|&id| mm.mm(id).vmas.iter().map(move |vma| (id, vma)));
+    let areas = processes
+        .iter()
+        .flatten()
+        .flat_map(|&id| mm.parts.address_spaces.mm(id).vmas.iter().map(move |vma| (id, vma)));
     let locked = areas.filter(|(_, vma)| vma.flags.has(VmFlags::LOCKED));
     let pages = locked.flat_map(|(id, vma)| vma.pages().map(move |page| (id, page)));
-    pages.filter(|&(id, page)| mm.pte(id, page).folio().is_some()).collect()
+    pages.filter(|&(id, page)| mm.parts.address_spaces.pte(id, page).folio().is_some()).collect()
 }
 
 proptest! {
@@ -124,23 +127,23 @@ proptest! {
     ) {
         let variant = Series::FOLIOS.variant(name).unwrap();
         let (mut machine, mut mm) = reclaim_machine::boot_with(variant, size);
-        mm.swapon(swap, synchronous.then_some(Time::ZERO));
+        mm.parts.swap.swapon(swap, synchronous.then_some(Time::ZERO));
         mm.set("transparent_hugepage/enabled", enabled).unwrap();
         mm.set("transparent_hugepage/khugepaged/max_ptes_none", max_ptes_none).unwrap();
         if name.starts_with("mainline") {
-            let huge = mm.geometry().pmd_order;
+            let huge = mm.parts.allocator.geometry().pmd_order;
             let [least, most, huge] = [2, huge - 1, huge].map(|order| size.kib() << order);
             mm.set("thp_anon", &format!("{least}K-{most}K:always;{huge}K:inherit")).unwrap();
         }
         let cpu = Cpu(0);
         let mut processes: Vec<Option<MmId>> = vec![None; 4];
         let mut stored = Stored(vec![BTreeSet::new(); 4]);
-        let memcg = mm.create_memcg(Memcg::ROOT);
-        mm.memcg_mut(memcg).max = limit;
-        mm.memcg_mut(memcg).swap_max = swap_max;
-        let first = mm.create_mm(memcg);
-        let geometry = mm.geometry();
-        let start = mm.mmap(first, place(geometry, PAGES), Backing::Anonymous, VmFlags::PRIVATE);
+        let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        mm.parts.lrus.memcg_mut(memcg).max = limit;
+        mm.parts.lrus.memcg_mut(memcg).swap_max = swap_max;
+        let first = mm.parts.create_mm(memcg);
+        let geometry = mm.parts.allocator.geometry();
+        let start = mm.enter(&mut machine, Cpu(0)).mmap(first, place(geometry, PAGES), Backing::Anonymous, VmFlags::PRIVATE);
         processes[0] = Some(first);
         let mut writes = Vec::new();
         for operation in operations {
@@ -158,7 +161,7 @@ proptest! {
                 Operation::Touch { process, page, write } => {
                     let Some(id) = processes[process] else { continue };
                     let page = place(geometry, page);
-                    let rights = mm.mm(id).vmas.find(start + page).map(|vma| vma.flags);
+                    let rights = mm.parts.address_spaces.mm(id).vmas.find(start + page).map(|vma| vma.flags);
                     if rights.is_some_and(|flags| flags.has(VmFlags::WRITE))
                         && mm.enter(&mut machine, cpu).touch(id, start + page, write).is_ok()
                         && write
@@ -169,7 +172,7 @@ proptest! {
                 Operation::Populate { process, page, pages } => {
                     let Some(id) = processes[process] else { continue };
                     for page in range(page, pages) {
-                        if mm.mm(id).vmas.find(page).is_some() {
+                        if mm.parts.address_spaces.mm(id).vmas.find(page).is_some() {
                             let _ = mm.enter(&mut machine, cpu).populate(id, page);
                         }
                     }
@@ -186,7 +189,7 @@ proptest! {
                 }
                 Operation::Protect { process, page, pages } => {
                     let Some(id) = processes[process] else { continue };
-                    mm.mprotect(id, range(page, pages), VmFlags::READ);
+                    mm.parts.mprotect(id, range(page, pages), VmFlags::READ);
                 }
                 Operation::Lock { process, page, pages, lock } => {
                     let Some(id) = processes[process] else { continue };
@@ -199,7 +202,7 @@ proptest! {
                 Operation::Advise { process, page, pages, huge } => {
                     let Some(id) = processes[process] else { continue };
                     let advice = if huge { Advice::HugePage } else { Advice::NoHugePage };
-                    mm.madvise(id, range(page, pages), advice);
+                    mm.enter(&mut machine, Cpu(0)).madvise(id, range(page, pages), advice);
                 }
                 Operation::Fork { process } => {
                     let (Some(parent), Some(free)) =
@@ -215,13 +218,13 @@ proptest! {
                 Operation::Reclaim { pages } => {
                     // A group that may have less is reclaimed from when it wants more.
                     let locked = locked_pages(&mm, &processes);
-                    let max = mm.memcg(memcg).current.saturating_sub(pages).max(64);
-                    mm.memcg_mut(memcg).max = max;
-                    let id = mm.create_mm(memcg);
-                    let page = mm.mmap(id, 1, Backing::Anonymous, VmFlags::PRIVATE);
+                    let max = mm.parts.lrus.memcg(memcg).current.saturating_sub(pages).max(64);
+                    mm.parts.lrus.memcg_mut(memcg).max = max;
+                    let id = mm.parts.create_mm(memcg);
+                    let page = mm.enter(&mut machine, Cpu(0)).mmap(id, 1, Backing::Anonymous, VmFlags::PRIVATE);
                     let _ = mm.enter(&mut machine, cpu).touch(id, page, true);
                     mm.enter(&mut machine, cpu).exit_mm(id);
-                    mm.memcg_mut(memcg).max = limit;
+                    mm.parts.lrus.memcg_mut(memcg).max = limit;
                     prop_assert_eq!(locked, locked_pages(&mm, &processes), "what is locked stays");
                 }
                 Operation::Khugepaged { steps } => {
@@ -233,7 +236,7 @@ proptest! {
                     writes.drain(..).for_each(|id| mm.enter(&mut machine, cpu).end_write(id));
                 }
             }
-            writes.append(&mut mm.take_submitted_writes());
+            writes.append(&mut mm.parts.page_cache.take_submitted_writes());
             mm.validate(0);
             stored.check(&mm, &processes, start);
         }
@@ -242,8 +245,8 @@ proptest! {
             mm.enter(&mut machine, cpu).exit_mm(id);
         }
         mm.validate(0);
-        prop_assert_eq!(mm.nr_mlock(), 0);
-        for (order, stat, count) in mm.mthp_stats().iter() {
+        prop_assert_eq!(mm.parts.address_spaces.nr_mlock(), 0);
+        for (order, stat, count) in mm.parts.address_spaces.mthp_stats().iter() {
             if matches!(stat, MthpStat::NrAnon | MthpStat::NrAnonPartiallyMapped) {
                 prop_assert_eq!(count, 0, "{} of order {}", stat.name(), order);
             }
@@ -256,8 +259,8 @@ fn faults_of_each_variant() {
     let faults = |name: &str| {
         let variant = Series::FOLIOS.variant(name).unwrap();
         let (mut machine, mut mm) = reclaim_machine::boot(variant);
-        let id = mm.create_mm(Memcg::ROOT);
-        let start = mm.mmap(id, 1000, Backing::Anonymous, VmFlags::PRIVATE);
+        let id = mm.parts.create_mm(Memcg::ROOT);
+        let start = mm.enter(&mut machine, Cpu(0)).mmap(id, 1000, Backing::Anonymous, VmFlags::PRIVATE);
         mm.set("transparent_hugepage/enabled", "madvise").unwrap();
         // What is read first stands in the way.
         for page in (0..1000).step_by(24) {
@@ -266,7 +269,7 @@ fn faults_of_each_variant() {
         for page in (2..1000).step_by(5) {
             mm.enter(&mut machine, Cpu(0)).touch(id, start + page, true).unwrap();
         }
-        (mm.counters().get(Event::Pgfault), mm.mm(id).rss())
+        (mm.counters().get(Event::Pgfault), mm.parts.address_spaces.mm(id).rss())
     };
     let names = ["v1", "v2", "v3", "simple", "P0"];
     let counted = names.map(faults);
@@ -280,17 +283,18 @@ fn faults_of_each_variant() {
 fn a_page_of_zeroes_blocks_its_windows() {
     let variant = Series::FOLIOS.variant("m4-3-2").unwrap();
     let (mut machine, mut mm) = reclaim_machine::boot(variant);
-    let id = mm.create_mm(Memcg::ROOT);
-    let start = mm.mmap(id, 64, Backing::Anonymous, VmFlags::PRIVATE);
+    let id = mm.parts.create_mm(Memcg::ROOT);
+    let start = mm.enter(&mut machine, Cpu(0)).mmap(id, 64, Backing::Anonymous, VmFlags::PRIVATE);
     mm.enter(&mut machine, Cpu(0)).touch(id, start, false).unwrap();
-    assert_eq!(mm.pte(id, start), Pte::ZERO);
+    assert_eq!(mm.parts.address_spaces.pte(id, start), Pte::ZERO);
     for page in [1, 4, 8, 16] {
         mm.enter(&mut machine, Cpu(0)).touch(id, start + page, true).unwrap();
     }
-    let made = |order| mm.mthp_stats().get(order, MthpStat::AnonFaultAlloc);
+    let made = |order| mm.parts.address_spaces.mthp_stats().get(order, MthpStat::AnonFaultAlloc);
     assert_eq!([4, 3, 2].map(made), [1, 1, 1]);
-    assert_eq!(mm.mm(id).rss(), 1 + 4 + 8 + 16);
-    let orders = Orders::all_anon(mm.geometry()).descending().filter(|&order| made(order) > 0);
+    assert_eq!(mm.parts.address_spaces.mm(id).rss(), 1 + 4 + 8 + 16);
+    let orders =
+        Orders::all_anon(mm.parts.allocator.geometry()).descending().filter(|&order| made(order) > 0);
     assert_eq!(orders.collect::<Vec<_>>(), [4, 3, 2]);
 }
 
@@ -300,15 +304,15 @@ fn at_the_limit(name: &str, max: u64, pages: u64) -> ([(i64, i64, i64); 3], u64)
     let variant = Series::FOLIOS.variant(name).unwrap();
     let (mut machine, mut mm) = reclaim_machine::boot(variant);
     mm.set("thp_anon", "16K,32K,64K:always").unwrap();
-    let memcg = mm.create_memcg(Memcg::ROOT);
-    mm.memcg_mut(memcg).max = max;
-    let id = mm.create_mm(memcg);
-    let start = mm.mmap(id, 512, Backing::Anonymous, VmFlags::PRIVATE);
+    let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+    mm.parts.lrus.memcg_mut(memcg).max = max;
+    let id = mm.parts.create_mm(memcg);
+    let start = mm.enter(&mut machine, Cpu(0)).mmap(id, 512, Backing::Anonymous, VmFlags::PRIVATE);
     let stored =
         (0..pages).take_while(|page| mm.enter(&mut machine, Cpu(0)).touch(id, start + page, true).is_ok());
     let stored = stored.count() as u64;
     mm.validate(0);
-    let stat = |order, stat| mm.mthp_stats().get(order, stat);
+    let stat = |order, stat| mm.parts.address_spaces.mthp_stats().get(order, stat);
     let counts = [4, 3, 2].map(|order| {
         let [made, failed, no_room] =
             [MthpStat::AnonFaultAlloc, MthpStat::AnonFaultFallback, MthpStat::AnonFaultFallbackCharge];

@@ -5,11 +5,11 @@ mod swap_host;
 
 use machine::{Node, Time};
 use mm::address_space::{Advice, Backing, MmId, Pte, VmFlags};
+use mm::allocator::request::Effort;
 use mm::huge_memory::policy::Disabled;
 use mm::huge_memory::stats::MthpStat;
 use mm::memory::Unmapped;
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
-use mm::page_alloc::Effort;
 use mm::{Event, MigrateType, Pfn, Placement, Request};
 use proptest::prelude::*;
 use swap_host::{CPU, Host};
@@ -37,7 +37,12 @@ impl Host {
 
     /// The order of the folio that has a page, and none if there is none.
     fn order(&self, page: u64) -> Option<u8> {
-        self.mm.pte(self.process, self.start + page).folio().map(|id| self.mm.folio_order(id))
+        self.mm
+            .parts
+            .address_spaces
+            .pte(self.process, self.start + page)
+            .folio()
+            .map(|id| self.mm.parts.lrus.folio_order(id))
     }
 
     /// Takes all free blocks of an order and more.
@@ -84,7 +89,8 @@ fn a_fault_may_count_several_fallbacks() {
 /// Huge pages, of an area that is aligned to them.
 fn huge_host(thp_anon: &str) -> Host {
     let mut host = host("m612", thp_anon);
-    host.start = host.mm.mmap(host.process, 1024, Backing::Anonymous, VmFlags::PRIVATE);
+    host.start =
+        host.mm.enter(&mut host.machine, CPU).mmap(host.process, 1024, Backing::Anonymous, VmFlags::PRIVATE);
     assert_eq!(host.start % 512, 0);
     host
 }
@@ -147,7 +153,7 @@ fn a_huge_page_that_is_not_to_be_had_counts_at_its_order_and_at_smaller_ones() {
     host.store(16);
     assert_eq!((host.order(16), host.stat(9, MthpStat::AnonFaultFallback)), (Some(4), 1));
     // A group without room for it.
-    host.mm.memcg_mut(host.memcg).max = 200;
+    host.mm.parts.lrus.memcg_mut(host.memcg).max = 200;
     host.store(512);
     let fallbacks = [9, 4].map(|order| host.stat(order, MthpStat::AnonFaultFallbackCharge));
     assert_eq!((fallbacks, host.count(Event::ThpFaultFallbackCharge), host.order(512)), ([1, 0], 1, Some(4)));
@@ -175,16 +181,23 @@ fn there_is_one_huge_page_of_zeroes() {
     let taken = host.take_blocks(9);
     host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start, false).unwrap();
     assert_eq!((made(&host), host.count(Event::ThpFaultFallback)), ([0, 1], 1), "a page of zeroes instead");
-    assert_eq!(host.mm.pte(host.process, host.start + 1), Pte::NONE);
+    assert_eq!(host.mm.parts.address_spaces.pte(host.process, host.start + 1), Pte::NONE);
     taken.into_iter().for_each(|(pfn, order)| host.mm.enter(&mut host.machine, CPU).free(pfn, order));
-    let free = host.mm.free_pages();
+    let free = host.mm.parts.allocator.free_pages();
     let process = host.process;
     read(&mut host, process, 512);
-    assert_eq!((made(&host), free - host.mm.free_pages(), host.mm.mm(host.process).rss()), ([1, 1], 512, 0));
+    assert_eq!(
+        (
+            made(&host),
+            free - host.mm.parts.allocator.free_pages(),
+            host.mm.parts.address_spaces.mm(host.process).rss()
+        ),
+        ([1, 1], 512, 0)
+    );
     // Those who come later map the same.
     let other = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
     read(&mut host, other, 600);
-    let third = host.mm.create_mm(host.memcg);
+    let third = host.mm.parts.create_mm(host.memcg);
     host.mm.enter(&mut host.machine, CPU).mmap_fixed(
         third,
         host.start,
@@ -229,23 +242,32 @@ fn inherit_follows_the_knob_for_what_is_to_come() {
 fn memory_that_is_not_touched_counts_and_is_young() {
     let mut host = host("m612", "64K:always");
     host.store(20);
-    assert_eq!((host.mm.mm(host.process).rss(), host.mm.nr_lru().iter().sum::<u64>()), (16, 16));
+    assert_eq!(
+        (
+            host.mm.parts.address_spaces.mm(host.process).rss(),
+            host.mm.parts.lrus.nr_lru().iter().sum::<u64>()
+        ),
+        (16, 16)
+    );
     let bits = Pte::YOUNG.with(Pte::WRITE);
-    assert!((16..32).all(|page| host.mm.pte(host.process, host.start + page).has(bits)));
-    assert!(host.mm.pte(host.process, host.start + 20).has(Pte::STORED));
-    assert!(!host.mm.pte(host.process, host.start + 21).has(Pte::STORED), "it is all zeroes");
+    assert!((16..32).all(|page| host.mm.parts.address_spaces.pte(host.process, host.start + page).has(bits)));
+    assert!(host.mm.parts.address_spaces.pte(host.process, host.start + 20).has(Pte::STORED));
+    assert!(
+        !host.mm.parts.address_spaces.pte(host.process, host.start + 21).has(Pte::STORED),
+        "it is all zeroes"
+    );
 }
 
 #[test]
 fn unmapping_a_part_frees_nothing_until_it_is_split() {
     let mut host = host("m612", "64K:always");
     (0..64).for_each(|page| host.store(page));
-    let folio_pages = |host: &Host| host.mm.nr_lru().iter().sum::<u64>();
+    let folio_pages = |host: &Host| host.mm.parts.lrus.nr_lru().iter().sum::<u64>();
     host.drop_pages(5..6);
     host.drop_pages(16..31);
     host.drop_pages(32..48);
     assert_eq!(
-        (host.mm.mm(host.process).rss(), folio_pages(&host)),
+        (host.mm.parts.address_spaces.mm(host.process).rss(), folio_pages(&host)),
         (64 - 32, 48),
         "a whole one is freed at once"
     );
@@ -256,7 +278,7 @@ fn unmapping_a_part_frees_nothing_until_it_is_split() {
     host.store(5);
     assert_eq!(count(&host, MthpStat::NrAnonPartiallyMapped), 2);
     // The group may have no more than it has: reclaim splits before it gives up.
-    host.mm.memcg_mut(host.memcg).max = 1;
+    host.mm.parts.lrus.memcg_mut(host.memcg).max = 1;
     let _ = host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start + 100, true);
     (0..90).for_each(|page| {
         _ = host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start + 101 + page, true)
@@ -279,7 +301,8 @@ fn a_page_that_only_a_huge_entry_of_another_mapped_is_lost_with_it() {
         assert_eq!(host.order(place), Some(9), "{variant}");
         let child = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
         host.store(place + 1);
-        let waiting = |host: &Host| host.mm.mthp_stats().get(9, MthpStat::NrAnonPartiallyMapped);
+        let waiting =
+            |host: &Host| host.mm.parts.address_spaces.mthp_stats().get(9, MthpStat::NrAnonPartiallyMapped);
         assert_eq!(waiting(&host), 0, "{variant}: the child maps all of it");
         host.mm.enter(&mut host.machine, CPU).exit_mm(child);
         host.mm.validate(0);
@@ -308,7 +331,7 @@ fn areas_cut_later_give_smaller_folios() {
     let mut host = host("m612", "16K,32K,64K:always");
     (0..32).for_each(|page| host.store(page));
     let first = host.start..host.start + 20;
-    host.mm.mprotect(host.process, first, VmFlags::PRIVATE.or(VmFlags::EXEC));
+    host.mm.parts.mprotect(host.process, first, VmFlags::PRIVATE.or(VmFlags::EXEC));
     assert_eq!(host.order(19), Some(4), "it keeps its folio though its area was cut across it");
     host.drop_pages(0..32);
     for (page, order) in [(0, 4), (16, 2), (20, 2), (24, 3)] {
@@ -324,11 +347,11 @@ fn the_turn_of_a_node_is_a_folio() {
         let mut host = host("m612", sizes);
         let mode = Mode::Interleave(Nodes(0b11));
         let policy = Mempolicy { mode, migrate_on_fault: false, migrate_on_referencing_node: false };
-        host.mm.mbind(host.process, host.start + from..host.start + 512, Some(policy));
+        host.mm.parts.address_spaces.mbind(host.process, host.start + from..host.start + 512, Some(policy));
         (from..from + 80).for_each(|page| host.store(page));
         let node = |page: u64| {
             let pages = host.start + page..host.start + page + 1;
-            host.mm.pages_by_node(host.process, pages).iter().position(|&pages| pages > 0).unwrap()
+            host.mm.parts.pages_by_node(host.process, pages).iter().position(|&pages| pages > 0).unwrap()
         };
         let nodes: Vec<usize> = (from..from + 80).map(node).collect();
         let turns: Vec<usize> = nodes.chunk_by(|a, b| a == b).map(<[usize]>::len).collect();
@@ -354,8 +377,8 @@ fn a_group_at_its_limit_may_reclaim_for_a_large_folio() {
     let made = |variant: &str, defrag: &str| {
         let mut host = host(variant, "64K:always");
         host.mm.set("transparent_hugepage/defrag", defrag).unwrap();
-        host.mm.swapon(4096, Some(Time::ZERO));
-        host.mm.memcg_mut(host.memcg).max = 256;
+        host.mm.parts.swap.swapon(4096, Some(Time::ZERO));
+        host.mm.parts.lrus.memcg_mut(host.memcg).max = 256;
         (0..512).for_each(|page| host.store(page));
         (host.stat(4, MthpStat::AnonFaultAlloc), host.stat(4, MthpStat::AnonFaultFallbackCharge) > 0)
     };
@@ -373,13 +396,14 @@ fn a_scan_counts_the_pages_of_a_folio() {
         // Pages looked at and freed when a full group wants one more.
         let reclaimed = |sizes: &str| {
             let mut host = host(variant, sizes);
-            host.mm.swapon(4096, Some(Time::ZERO));
+            host.mm.parts.swap.swapon(4096, Some(Time::ZERO));
             host.mm.set("lru_gen/enabled", lru_gen).unwrap();
             (0..512).for_each(|page| host.store(page));
-            host.mm.flush_stats(Time::ZERO);
-            host.mm.memcg_mut(host.memcg).max = 512;
-            let other = host.mm.create_mm(host.memcg);
-            let page = host.mm.mmap(other, 1, Backing::Anonymous, VmFlags::PRIVATE);
+            host.mm.parts.lrus.flush_stats(Time::ZERO);
+            host.mm.parts.lrus.memcg_mut(host.memcg).max = 512;
+            let other = host.mm.parts.create_mm(host.memcg);
+            let page =
+                host.mm.enter(&mut host.machine, CPU).mmap(other, 1, Backing::Anonymous, VmFlags::PRIVATE);
             host.mm.enter(&mut host.machine, CPU).touch(other, page, true).unwrap();
             host.mm.validate(0);
             [Event::PgscanAnon, Event::PgstealAnon].map(|event| host.count(event))
@@ -397,8 +421,8 @@ fn a_scan_counts_the_pages_of_a_folio() {
 fn untouched_pages_of_a_folio_take_memory_from_touched_ones() {
     let swapped = |sizes: &str| {
         let mut host = host("m612", sizes);
-        host.mm.swapon(4096, Some(Time::ZERO));
-        host.mm.memcg_mut(host.memcg).max = 128;
+        host.mm.parts.swap.swapon(4096, Some(Time::ZERO));
+        host.mm.parts.lrus.memcg_mut(host.memcg).max = 128;
         // One page of each window, again and again.
         (0..4).flat_map(|_| (0..512).step_by(16)).for_each(|page| host.store(page));
         [Event::Pswpout, Event::Pswpin].map(|event| host.count(event))
@@ -415,10 +439,10 @@ fn falling_back_in_a_full_group_takes_scans() {
     let fault = |variant: &str, sizes: &str, swap_max: u64| {
         let mut host = host(variant, sizes);
         host.mm.set("transparent_hugepage/defrag", "always").unwrap();
-        host.mm.swapon(4096, Some(Time::ZERO));
-        host.mm.memcg_mut(host.memcg).max = 392;
+        host.mm.parts.swap.swapon(4096, Some(Time::ZERO));
+        host.mm.parts.lrus.memcg_mut(host.memcg).max = 392;
         (0..384).for_each(|page| host.store(page));
-        host.mm.memcg_mut(host.memcg).swap_max = swap_max;
+        host.mm.parts.lrus.memcg_mut(host.memcg).swap_max = swap_max;
         let before = host.count(Event::PgscanAnon);
         let place = host.start + 384;
         let made = host.mm.enter(&mut host.machine, CPU).touch(host.process, place, true).is_ok();
@@ -455,11 +479,11 @@ fn a_group_without_a_list_of_splits_gets_single_pages() {
     // The root has its list from boot on.
     let mut host = host("m72", "64K:always");
     host.mm.set("failslab/nth", "1").unwrap();
-    let root = host.mm.create_mm(mm::memcontrol::Memcg::ROOT);
+    let root = host.mm.parts.create_mm(mm::memcontrol::Memcg::ROOT);
     let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
     host.mm.enter(&mut host.machine, CPU).mmap_fixed(root, host.start, 64, backing, flags);
     host.store_as(root, 0);
-    assert_eq!(host.mm.mm(root).rss(), 16);
+    assert_eq!(host.mm.parts.address_spaces.mm(root).rss(), 16);
 }
 
 /// Up to v4 a mark in the entry makes single pages and ends the windows beside it; from v5 on a registered area has none
@@ -471,8 +495,8 @@ fn pages_that_a_userfaultfd_protects_come_alone() {
         let pages = |pages: &std::ops::Range<u64>| host.start + pages.start..host.start + pages.end;
         let (all, marked) = (pages(&(0..512)), pages(&marked));
         host.mm.set("transparent_hugepage/enabled", "madvise").unwrap();
-        host.mm.userfaultfd_register(host.process, all);
-        host.mm.userfaultfd_writeprotect(host.process, marked);
+        host.mm.parts.address_spaces.userfaultfd_register(host.process, all);
+        host.mm.parts.address_spaces.userfaultfd_writeprotect(host.process, marked);
         [5, 0, 8, 16].map(|page| {
             host.store(page);
             host.order(page).unwrap()
@@ -490,7 +514,7 @@ fn pages_that_a_userfaultfd_protects_come_alone() {
     }
     // Who has not registered cannot protect.
     let mut host = host("v2", "");
-    host.mm.userfaultfd_writeprotect(host.process, host.start..host.start + 16);
+    host.mm.parts.address_spaces.userfaultfd_writeprotect(host.process, host.start..host.start + 16);
     host.store(3);
     assert_eq!(host.order(3), Some(4));
 }
@@ -534,7 +558,7 @@ fn seen(
     }
     host.mm.validate(0);
     let orders = (0..512).map(|page| host.order(page)).collect();
-    let by_order = host.mm.anon_pages_by_order(host.process).to_vec();
+    let by_order = host.mm.parts.anon_pages_by_order(host.process).to_vec();
     (host.mm.counters().get(Event::Pgfault), by_order, orders)
 }
 
@@ -547,9 +571,12 @@ proptest! {
         let before = seen("P0", "", |_| {}, &steps);
         let area = |host: &Host| host.start..host.start + host.pages;
         for variant in ["v3", "v4", "v5", "m4-3-2", "m2-8", "m612", "m72"] {
-            let advised = |host: &mut Host| host.mm.madvise(host.process, area(host), Advice::NoHugePage);
+            let advised = |host: &mut Host| {
+                let area = area(host);
+                host.mm.enter(&mut host.machine, CPU).madvise(host.process, area, Advice::NoHugePage);
+            };
             prop_assert_eq!(&before, &seen(variant, "", advised, &steps), "{}", variant);
-            let disabled = |host: &mut Host| host.mm.set_thp_disable(host.process, Disabled::Completely);
+            let disabled = |host: &mut Host| host.mm.parts.address_spaces.set_thp_disable(host.process, Disabled::Completely);
             prop_assert_eq!(&before, &seen(variant, "", disabled, &steps), "{}", variant);
             let unfinished = |host: &mut Host| {
                 let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE.or(VmFlags::STACK_INCOMPLETE));
@@ -559,7 +586,7 @@ proptest! {
             prop_assert_eq!(&before, &seen(variant, "", unfinished, &steps), "{}", variant);
         }
         for variant in ["v5", "m4-3-2", "m2-8", "m612", "m72"] {
-            let armed = |host: &mut Host| host.mm.userfaultfd_register(host.process, area(host));
+            let armed = |host: &mut Host| host.mm.parts.address_spaces.userfaultfd_register(host.process, area(host));
             prop_assert_eq!(&before, &seen(variant, "", armed, &steps), "{}", variant);
         }
         for variant in ["v6", "v9", "m68", "m612", "m72", "mainline-6.18"] {

@@ -40,12 +40,12 @@ fn watermarks_are_those_of_equal_memory() {
     for size in PageSize::ALL {
         let (_, mm) = boot("m612", size, &never);
         let kib = |pages: u64| pages * size.kib();
-        let managed = mm.zones().iter().map(|zone| kib(zone.managed)).sum::<u64>();
+        let managed = mm.parts.allocator.zones().iter().map(|zone| kib(zone.managed)).sum::<u64>();
         assert!(managed <= MIB << 10 && managed > (MIB << 10) - 2 * size.kib());
         let root = ((managed * 16) as f64).sqrt() as u64;
-        assert_eq!(mm.min_free_kbytes(), root, "{size:?}");
+        assert_eq!(mm.parts.allocator.min_free_kbytes(), root, "{size:?}");
         assert!((11_584..=11_585).contains(&root), "4 * sqrt(8 GiB in kB)");
-        let normal = mm.zones().iter().find(|zone| zone.kind == ZoneType::Normal).unwrap();
+        let normal = mm.parts.allocator.zones().iter().find(|zone| zone.kind == ZoneType::Normal).unwrap();
         // Half of memory is above 4 GiB: half of the minimum, and 0.1 % between the marks.
         let min = kib(normal.wmark(Mark::Min));
         assert!(min.abs_diff(root / 2) <= 2 * size.kib(), "{size:?}: {min}");
@@ -57,8 +57,9 @@ fn watermarks_are_those_of_equal_memory() {
 /// khugepaged keeps pageblocks free, 11 a zone and at most a twentieth of memory: with larger pages that is a twentieth.
 #[test]
 fn huge_pages_keep_more_memory_free() {
-    let reserve =
-        |size| boot("m612", size, &[("transparent_hugepage/enabled", "madvise")]).1.min_free_kbytes();
+    let reserve = |size| {
+        boot("m612", size, &[("transparent_hugepage/enabled", "madvise")]).1.parts.allocator.min_free_kbytes()
+    };
     // DMA, DMA32 and Normal.
     assert_eq!(reserve(PageSize::Kib4), 3 * 11 * 2048);
     for size in [PageSize::Kib16, PageSize::Kib64] {
@@ -68,7 +69,7 @@ fn huge_pages_keep_more_memory_free() {
 
 #[test]
 fn pagesets_fetch_a_quarter_of_a_mebibyte() {
-    let batch = |size| boot("m612", size, &[]).1.zones().last().unwrap().batch;
+    let batch = |size| boot("m612", size, &[]).1.parts.allocator.zones().last().unwrap().batch;
     assert_eq!(PageSize::ALL.map(batch), [63, 15, 3]);
 }
 
@@ -76,11 +77,11 @@ fn pagesets_fetch_a_quarter_of_a_mebibyte() {
 fn free_memory_is_in_the_largest_blocks() {
     for size in PageSize::ALL {
         let (_, mm) = boot("m612", size, &[]);
-        let Geometry { max_page_order, pageblock_order, .. } = mm.geometry();
+        let Geometry { max_page_order, pageblock_order, .. } = mm.parts.allocator.geometry();
         let order = size.shift() - 12;
         assert_eq!(u64::from(max_page_order), [10, 11, 13][order as usize / 2]);
         assert_eq!(u64::from(pageblock_order), [9, 11, 13][order as usize / 2]);
-        let normal = mm.zones().iter().find(|zone| zone.kind == ZoneType::Normal).unwrap();
+        let normal = mm.parts.allocator.zones().iter().find(|zone| zone.kind == ZoneType::Normal).unwrap();
         let in_largest = normal.buddy.nr_free(max_page_order) << max_page_order;
         assert_eq!(in_largest, normal.managed >> max_page_order << max_page_order, "{size:?}");
         assert_eq!((max_page_order + 1..14).map(|order| normal.buddy.nr_free(order)).sum::<u64>(), 0);
@@ -160,14 +161,17 @@ fn versions_want_what_arm64_wants() {
 fn a_huge_page_is_what_a_page_table_is_for() {
     for (size, order) in PageSize::ALL.into_iter().zip([9u8, 11, 13]) {
         let (mut machine, mut mm) = boot("m612", size, &[("transparent_hugepage/enabled", "always")]);
-        let (pages, id) = (1 << order, mm.create_mm(Memcg::ROOT));
-        let start = mm.mmap(id, 3 * pages, Backing::Anonymous, VmFlags::PRIVATE);
+        let (pages, id) = (1 << order, mm.parts.create_mm(Memcg::ROOT));
+        let start = mm.enter(&mut machine, Cpu(0)).mmap(id, 3 * pages, Backing::Anonymous, VmFlags::PRIVATE);
         assert_eq!(start % pages, 0);
         mm.enter(&mut machine, Cpu(0)).touch(id, start + pages + 7, false).unwrap();
         mm.enter(&mut machine, Cpu(0)).touch(id, start + 5, true).unwrap();
         let events = [Event::Pgfault, Event::ThpZeroPageAlloc, Event::ThpFaultAlloc];
         assert_eq!(events.map(|event| mm.counters().get(event)), [2, 1, 1], "{size:?}");
-        assert_eq!((mm.mm(id).rss(), mm.anon_pages_by_order(id)[usize::from(order)]), (pages, pages));
+        assert_eq!(
+            (mm.parts.address_spaces.mm(id).rss(), mm.parts.anon_pages_by_order(id)[usize::from(order)]),
+            (pages, pages)
+        );
         let directory = format!("transparent_hugepage/hugepages-{}kB", size.kib() << order);
         let read = |mm: &MemoryManager, file: &str| mm.read_sysfs(&format!("{directory}/{file}")).unwrap();
         assert_eq!(read(&mm, "stats/nr_anon"), "1\n");
@@ -175,7 +179,7 @@ fn a_huge_page_is_what_a_page_table_is_for() {
         // Small pages where it is at "never".
         mm.write_sysfs(&format!("{directory}/enabled"), "never").unwrap();
         mm.enter(&mut machine, Cpu(0)).touch(id, start + 2 * pages, true).unwrap();
-        assert_eq!(mm.mm(id).rss(), pages + 1);
+        assert_eq!(mm.parts.address_spaces.mm(id).rss(), pages + 1);
         // A page that goes makes entries of single pages, and the folio wait to be split.
         mm.enter(&mut machine, Cpu(0)).madvise_dontneed(id, start..start + 1);
         assert_eq!(read(&mm, "stats/split_deferred"), "1\n");
@@ -184,7 +188,10 @@ fn a_huge_page_is_what_a_page_table_is_for() {
         // The child has all but that page too, until it stores to one.
         let child = mm.enter(&mut machine, Cpu(0)).fork_mm(id);
         mm.enter(&mut machine, Cpu(0)).touch(child, start + 9, true).unwrap();
-        assert_eq!((mm.mm(child).rss(), read(&mm, "stats/nr_anon")), (pages, "1\n".into()));
+        assert_eq!(
+            (mm.parts.address_spaces.mm(child).rss(), read(&mm, "stats/nr_anon")),
+            (pages, "1\n".into())
+        );
         mm.validate(0);
         mm.enter(&mut machine, Cpu(0)).exit_mm(id);
         mm.enter(&mut machine, Cpu(0)).exit_mm(child);
@@ -198,8 +205,8 @@ fn a_huge_page_is_what_a_page_table_is_for() {
 fn many_children_share_a_huge_page_that_was_split() {
     let size = PageSize::Kib64;
     let (mut machine, mut mm) = boot("m612", size, &[("transparent_hugepage/enabled", "always")]);
-    let (pages, id) = (8192, mm.create_mm(Memcg::ROOT));
-    let start = mm.mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
+    let (pages, id) = (8192, mm.parts.create_mm(Memcg::ROOT));
+    let start = mm.enter(&mut machine, Cpu(0)).mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
     mm.enter(&mut machine, Cpu(0)).touch(id, start, true).unwrap();
     mm.enter(&mut machine, Cpu(0)).madvise_dontneed(id, start..start + 1);
     let children: Vec<_> = (0..20).map(|_| mm.enter(&mut machine, Cpu(0)).fork_mm(id)).collect();
@@ -210,7 +217,7 @@ fn many_children_share_a_huge_page_that_was_split() {
         assert_eq!(mm.enter(&mut machine, Cpu(0)).exit_mm(child).pages(), pages - 1);
     }
     mm.validate(0);
-    assert_eq!(mm.mthp_stats().get(13, MthpStat::NrAnon), 0);
+    assert_eq!(mm.parts.address_spaces.mthp_stats().get(13, MthpStat::NrAnon), 0);
 }
 
 /// khugepaged makes them of small pages, and of smaller folios what is not worth a whole one (7.2).
@@ -219,8 +226,8 @@ fn khugepaged_makes_huge_pages_of_any_size() {
     for (size, order) in PageSize::ALL.into_iter().zip([9u8, 11, 13]) {
         let run = |name: &str, stored: u64, max_ptes_none: u64| {
             let (mut machine, mut mm) = boot(name, size, &[("transparent_hugepage/enabled", "never")]);
-            let (pages, id) = (1 << order, mm.create_mm(Memcg::ROOT));
-            let start = mm.mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
+            let (pages, id) = (1 << order, mm.parts.create_mm(Memcg::ROOT));
+            let start = mm.enter(&mut machine, Cpu(0)).mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
             for page in 0..stored {
                 mm.enter(&mut machine, Cpu(0)).touch(id, start + page, true).unwrap();
             }
@@ -229,13 +236,13 @@ fn khugepaged_makes_huge_pages_of_any_size() {
                 .unwrap();
             let none = max_ptes_none.to_string();
             mm.set("transparent_hugepage/khugepaged/max_ptes_none", &none).unwrap();
-            mm.madvise(id, start..start + pages, Madvise::HugePage);
+            mm.enter(&mut machine, Cpu(0)).madvise(id, start..start + pages, Madvise::HugePage);
             let now = machine.now(Cpu(0));
             while mm.khugepaged_due() <= now {
                 mm.enter(&mut machine, Cpu(0)).khugepaged();
             }
             mm.validate(0);
-            let by_order = mm.anon_pages_by_order(id);
+            let by_order = mm.parts.anon_pages_by_order(id);
             (by_order[usize::from(order)], by_order[4], by_order[0])
         };
         let pages = 1 << order;
@@ -252,18 +259,18 @@ fn underused_huge_pages_are_split() {
     for (size, order) in PageSize::ALL.into_iter().zip([9u8, 11, 13]) {
         let (mut machine, mut mm) = boot("m612", size, &[("transparent_hugepage/enabled", "always")]);
         mm.set("transparent_hugepage/khugepaged/max_ptes_none", "400").unwrap();
-        let (pages, memcg) = (1 << order, mm.create_memcg(Memcg::ROOT));
-        let [id, other] = [memcg; 2].map(|memcg| mm.create_mm(memcg));
-        let start = mm.mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
+        let (pages, memcg) = (1 << order, mm.parts.lrus.create_memcg(Memcg::ROOT));
+        let [id, other] = [memcg; 2].map(|memcg| mm.parts.create_mm(memcg));
+        let start = mm.enter(&mut machine, Cpu(0)).mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
         for page in 0..5 {
             mm.enter(&mut machine, Cpu(0)).touch(id, start + 9 * page, true).unwrap();
         }
-        assert_eq!(mm.mm(id).rss(), pages);
-        mm.memcg_mut(memcg).max = 64;
-        let page = mm.mmap(other, 1, Backing::Anonymous, VmFlags::PRIVATE);
+        assert_eq!(mm.parts.address_spaces.mm(id).rss(), pages);
+        mm.parts.lrus.memcg_mut(memcg).max = 64;
+        let page = mm.enter(&mut machine, Cpu(0)).mmap(other, 1, Backing::Anonymous, VmFlags::PRIVATE);
         mm.enter(&mut machine, Cpu(0)).touch(other, page, true).unwrap();
         assert_eq!(mm.counters().get(Event::ThpUnderusedSplitPage), 1, "{size:?}");
-        assert_eq!(mm.mm(id).rss(), 5, "{size:?}");
+        assert_eq!(mm.parts.address_spaces.mm(id).rss(), 5, "{size:?}");
         mm.validate(0);
     }
 }
@@ -273,15 +280,15 @@ fn large_folios_are_swapped_page_by_page() {
     for (size, whole) in PageSize::ALL.into_iter().zip([true, false, false]) {
         let file = format!("transparent_hugepage/hugepages-{}kB/enabled", size.kib() << 4);
         let (mut machine, mut mm) = boot("m612", size, &[(&file, "always")]);
-        mm.swapon(4096, Some(Time::ZERO));
-        let memcg = mm.create_memcg(Memcg::ROOT);
-        mm.memcg_mut(memcg).max = 256;
-        let id = mm.create_mm(memcg);
-        let start = mm.mmap(id, 1024, Backing::Anonymous, VmFlags::PRIVATE);
+        mm.parts.swap.swapon(4096, Some(Time::ZERO));
+        let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        mm.parts.lrus.memcg_mut(memcg).max = 256;
+        let id = mm.parts.create_mm(memcg);
+        let start = mm.enter(&mut machine, Cpu(0)).mmap(id, 1024, Backing::Anonymous, VmFlags::PRIVATE);
         for page in (0..1024).step_by(16) {
             mm.enter(&mut machine, Cpu(0)).touch(id, start + page, true).unwrap();
         }
-        let count = |stat| mm.mthp_stats().get(4, stat);
+        let count = |stat| mm.parts.address_spaces.mthp_stats().get(4, stat);
         assert_eq!(
             (count(MthpStat::Swpout) > 0, count(MthpStat::SwpoutFallback) > 0),
             (whole, !whole),
@@ -303,7 +310,7 @@ proptest! {
             let changes = ["256", "512"].map(|kib| (format!("transparent_hugepage/hugepages-{kib}kB/enabled"), "always"));
             let changes = [0, 1].map(|at| (changes[at].0.as_str(), changes[at].1));
             let (mut machine, mut mm) = boot("m612", size, &changes);
-            let id = mm.create_mm(Memcg::ROOT);
+            let id = mm.parts.create_mm(Memcg::ROOT);
             let mut starts = Vec::new();
             // Areas of multiples of 64 KiB, 4 MiB apart.
             for (number, &(length, aligned)) in areas.iter().enumerate() {
@@ -322,9 +329,9 @@ proptest! {
             mm.validate(0);
             let made = [256u64, 512].map(|kib| {
                 let order = (kib / size.kib()).ilog2() as u8;
-                mm.mthp_stats().get(order, MthpStat::AnonFaultAlloc)
+                mm.parts.address_spaces.mthp_stats().get(order, MthpStat::AnonFaultAlloc)
             });
-            (mm.counters().get(Event::Pgfault), mm.mm(id).rss() * size.kib(), made)
+            (mm.counters().get(Event::Pgfault), mm.parts.address_spaces.mm(id).rss() * size.kib(), made)
         };
         let [small, middle, large] = PageSize::ALL.map(run);
         prop_assert!(small.0 >= middle.0 && middle.0 >= large.0, "faults: {:?} {:?} {:?}", small, middle, large);

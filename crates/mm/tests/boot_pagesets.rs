@@ -114,13 +114,13 @@ fn check(release: &str, variant: &str, text: &str) {
             let twin = twin(&boot, variant, zones, *fraction);
             let what =
                 format!("{release}, {:?} CPUs, {} MiB, fraction {fraction}", boot.cpus_of_nodes, boot.mib);
-            let min_free = twin.min_free_kbytes() as i64;
+            let min_free = twin.parts.allocator.min_free_kbytes() as i64;
             assert!(
                 near(min_free, boot.min_free_kbytes as i64, if boot.mib > 512 { 0 } else { 4 }),
                 "{what}: min_free_kbytes {min_free}, kernel {}",
                 boot.min_free_kbytes
             );
-            for (zone, kernel) in twin.zones().iter().zip(zones) {
+            for (zone, kernel) in twin.parts.allocator.zones().iter().zip(zones) {
                 let what = format!("{what}, node {} {}", kernel.node, kernel.kind.name());
                 assert_eq!(zone.batch, kernel.batch, "{what}: batch");
                 let fixed = *fraction > 0;

@@ -222,9 +222,9 @@ fn boot(features: Features, max: u64) -> (Machine<Category>, MemoryManager, Memc
     let mut settings = Settings::default();
     settings.set("lru_gen/enabled", "0").unwrap();
     let mut mm = MemoryManager::new(&topology, &memory, features, settings, Pcg64Mcg::new(1));
-    let memcg = mm.create_memcg(Memcg::ROOT);
-    mm.memcg_mut(memcg).max = max;
-    mm.watch_removals();
+    let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+    mm.parts.lrus.memcg_mut(memcg).max = max;
+    mm.parts.page_cache.watch_removals();
     (Machine::new(topology, Costs::FREE), mm, memcg)
 }
 
@@ -253,7 +253,7 @@ proptest! {
         let nodes = ((max - NOT_ON_LISTS) / 8 - 1) as u32;
         let reads: Vec<u32> = reads.into_iter().map(|page| page % (64 * nodes)).collect();
         let (mut machine, mut mm, memcg) = boot(features, max);
-        let file = mm.open_file();
+        let file = mm.parts.page_cache.open_file();
         let mut model = Model {
             max,
             batch: features.folio_batch.into(),
@@ -261,18 +261,18 @@ proptest! {
             ..Model::default()
         };
         for (number, &page) in reads.iter().enumerate() {
-            mm.flush_stats(machine.now(CPU));
+            mm.parts.lrus.flush_stats(machine.now(CPU));
             let read = mm.enter(&mut machine, CPU).read_page(memcg, file, page, false).unwrap();
             if let Read::Miss(id) = read {
-                mm.end_read(id);
+                mm.parts.lrus.end_read(id);
             }
             let hit = matches!(read, Read::Hit(_));
             prop_assert_eq!(hit, model.read(page), "read {} of page {}", number, page);
-            let evicted: Vec<u32> = mm.take_removals().into_iter().map(|(_, page)| page).collect();
+            let evicted: Vec<u32> = mm.parts.page_cache.take_removals().into_iter().map(|(_, page)| page).collect();
             prop_assert_eq!(evicted, std::mem::take(&mut model.evicted), "read {} of page {}", number, page);
-            prop_assert_eq!(mm.memcg(memcg).current, model.charged);
+            prop_assert_eq!(mm.parts.lrus.memcg(memcg).current, model.charged);
         }
-        let lruvec = mm.lruvec(memcg, Node(0));
+        let lruvec = mm.parts.lrus.lruvec(memcg, Node(0));
         let lists = [0, 0, model.inactive.len() as u64, model.active.len() as u64, 0];
         prop_assert_eq!(lruvec.stat.nr_lru, lists);
         let stat = (lruvec.nonresident_age, lruvec.stat.activate[1], lruvec.stat.restore[1]);

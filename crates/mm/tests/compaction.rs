@@ -4,9 +4,9 @@ mod reclaim_machine;
 
 use machine::{Cpu, Machine, Node};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::allocator::request::Effort;
 use mm::huge_memory::stats::MthpStat;
 use mm::memcontrol::Memcg;
-use mm::page_alloc::Effort;
 use mm::{Category, Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series};
 use proptest::prelude::*;
 
@@ -26,8 +26,8 @@ fn scattered(variant: &str, pinned: usize) -> Scattered {
     let variant = Series::FOLIOS.variant(variant).unwrap();
     let (mut machine, mut mm) = reclaim_machine::boot(variant);
     mm.set("vm.min_free_kbytes", "128").unwrap();
-    let process = mm.create_mm(Memcg::ROOT);
-    let start = mm.mmap(process, 8000, Backing::Anonymous, VmFlags::PRIVATE);
+    let process = mm.parts.create_mm(Memcg::ROOT);
+    let start = mm.enter(&mut machine, CPU).mmap(process, 8000, Backing::Anonymous, VmFlags::PRIVATE);
     let mut unmovable = Vec::new();
     let mut pages = Vec::new();
     for page in 0..8000 {
@@ -35,7 +35,7 @@ fn scattered(variant: &str, pinned: usize) -> Scattered {
             let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
             unmovable.extend(mm.enter(&mut machine, CPU).alloc(&request));
         }
-        if mm.free_pages() < 300
+        if mm.parts.allocator.free_pages() < 300
             || mm.enter(&mut machine, CPU).touch(process, start + page as u64, true).is_err()
         {
             break;
@@ -53,7 +53,9 @@ fn scattered(variant: &str, pinned: usize) -> Scattered {
 }
 
 fn blocks(mm: &MemoryManager, order: u8) -> u64 {
-    (0..mm.zones().len()).map(|z| mm.free_blocks(z)[usize::from(order)..].iter().sum::<u64>()).sum()
+    (0..mm.parts.allocator.zones().len())
+        .map(|z| mm.parts.allocator.free_blocks(z)[usize::from(order)..].iter().sum::<u64>())
+        .sum()
 }
 
 fn request(order: u8, effort: Effort) -> Request {
@@ -63,7 +65,7 @@ fn request(order: u8, effort: Effort) -> Request {
 #[test]
 fn a_request_that_may_wait_gets_a_block() {
     let Scattered { mut machine, mut mm, process, start, .. } = scattered("P0", 0);
-    let rss = mm.mm(process).rss();
+    let rss = mm.parts.address_spaces.mm(process).rss();
     let before = blocks(&mm, 7);
     let taken =
         (0..).take_while(|_| mm.enter(&mut machine, CPU).alloc(&request(7, Effort::LIGHT)).is_some()).count();
@@ -76,9 +78,9 @@ fn a_request_that_may_wait_gets_a_block() {
     let counts = [Event::CompactSuccess, Event::CompactFail].map(|event| mm.counters().get(event));
     assert!(counts[0] > 0 && counts[0] <= more as u64, "{counts:?}");
     assert_eq!(counts[0] + counts[1], mm.counters().get(Event::CompactStall));
-    assert_eq!(mm.mm(process).rss(), rss, "nothing was reclaimed");
+    assert_eq!(mm.parts.address_spaces.mm(process).rss(), rss, "nothing was reclaimed");
     mm.validate((taken + more) as u64 * 128);
-    let page = (start..).find(|&page| mm.pte(process, page).folio().is_some()).unwrap();
+    let page = (start..).find(|&page| mm.parts.address_spaces.pte(process, page).folio().is_some()).unwrap();
     mm.enter(&mut machine, CPU).madvise_dontneed(process, page..page + 8000);
     mm.validate((taken + more) as u64 * 128);
 }
@@ -91,7 +93,7 @@ fn who_may_not_wait_wakes_kcompactd() {
     assert!(!mm.enter(&mut machine, CPU).kcompactd(Node(0)) && woken(&mm) == 0, "nobody asked");
     let waking = Effort { wakes: true, ..Effort::LIGHT };
     assert_eq!(mm.enter(&mut machine, CPU).alloc(&request(7, waking)), None);
-    let mut kswapd = mm.start_kswapd(Node(0)).expect("it is woken first");
+    let mut kswapd = mm.enter(&mut machine, CPU).start_kswapd(Node(0)).expect("it is woken first");
     while kswapd.step(&mut mm.enter(&mut machine, CPU)) {}
     assert!(mm.enter(&mut machine, CPU).kcompactd(Node(0)) && woken(&mm) == 1);
     assert!(mm.enter(&mut machine, CPU).alloc(&request(7, Effort::LIGHT)).is_some());
@@ -102,10 +104,10 @@ fn pages_of_the_kernel_stand_in_the_way() {
     let made = |pinned| {
         let Scattered { mut machine, mut mm, unmovable, .. } = scattered("P0", pinned);
         mm.set("vm.compaction_proactiveness", "100").unwrap();
-        let before = mm.fragmentation_score(Node(0));
+        let before = mm.parts.allocator.fragmentation_score(Node(0));
         let ran = mm.enter(&mut machine, CPU).proactive_compaction(Node(0));
         mm.validate(unmovable.len() as u64);
-        (ran, before, mm.fragmentation_score(Node(0)))
+        (ran, before, mm.parts.allocator.fragmentation_score(Node(0)))
     };
     let (free, pinned) = (made(0), made(12));
     assert!(free.0 && free.1 > 50 && free.2 < 30, "{free:?}");
@@ -116,7 +118,7 @@ fn pages_of_the_kernel_stand_in_the_way() {
 fn large_folios_move_whole() {
     let Scattered { mut machine, mut mm, process, start, .. } = scattered("m2-8", 0);
     let large = |mm: &MemoryManager| {
-        let stats = mm.mthp_stats();
+        let stats = mm.parts.address_spaces.mthp_stats();
         (2..9).map(|order| stats.get(order, MthpStat::NrAnon)).collect::<Vec<_>>()
     };
     // What is left of large folios is split, so that there is something to gather.
@@ -137,7 +139,7 @@ proptest! {
     #[test]
     fn compaction_loses_nothing(pinned in 0usize..40, orders in prop::collection::vec(1u8..10, 1..12)) {
         let Scattered { mut machine, mut mm, process, unmovable, .. } = scattered("m4-3-2", pinned);
-        let (mut held, rss) = (unmovable.len() as u64, mm.mm(process).rss());
+        let (mut held, rss) = (unmovable.len() as u64, mm.parts.address_spaces.mm(process).rss());
         for order in orders {
             if mm.enter(&mut machine, CPU).alloc(&request(order, Effort { no_retry: true, ..Effort::ORDINARY })).is_some() {
                 held += 1 << order;
@@ -145,6 +147,6 @@ proptest! {
             mm.enter(&mut machine, CPU).kcompactd(Node(0));
             mm.validate(held);
         }
-        prop_assert_eq!(mm.mm(process).rss(), rss);
+        prop_assert_eq!(mm.parts.address_spaces.mm(process).rss(), rss);
     }
 }

@@ -34,12 +34,12 @@ impl Host {
     /// do what they can.
     fn new(variant: &str, settings: &[(&str, &str)]) -> Host {
         let variant = Series::NUMA.variant(variant).unwrap();
-        let (machine, mut mm) = reclaim_machine::boot_with_cpus_on(1, variant);
+        let (mut machine, mut mm) = reclaim_machine::boot_with_cpus_on(1, variant);
         for (name, value) in settings {
             mm.set(name, value).unwrap();
         }
-        let process = mm.create_mm(Memcg::ROOT);
-        let start = mm.mmap(process, PAGES, Backing::Anonymous, VmFlags::PRIVATE);
+        let process = mm.parts.create_mm(Memcg::ROOT);
+        let start = mm.enter(&mut machine, CPU).mmap(process, PAGES, Backing::Anonymous, VmFlags::PRIVATE);
         let request = Request::new(0, MigrateType::Unmovable, Placement::Bind(FAST));
         let mut host =
             Host { machine, mm, process, start, request, got: 0, free_after_kswapd: 0, fast_halfway: [0; 2] };
@@ -53,7 +53,7 @@ impl Host {
             }
             host.got += u64::from(host.mm.enter(&mut host.machine, CPU).alloc(&host.request).is_some());
             for node in [0, 1] {
-                if let Some(mut kswapd) = host.mm.start_kswapd(Node(node)) {
+                if let Some(mut kswapd) = host.mm.enter(&mut host.machine, CPU).start_kswapd(Node(node)) {
                     while kswapd.step(&mut host.mm.enter(&mut host.machine, CPU)) {}
                     host.free_after_kswapd = host.free();
                 }
@@ -73,12 +73,19 @@ impl Host {
 
     /// Free pages of fast memory.
     fn free(&self) -> i64 {
-        self.mm.zones().iter().filter(|zone| zone.node == FAST).map(|zone| zone.free_pages()).sum()
+        self.mm
+            .parts
+            .allocator
+            .zones()
+            .iter()
+            .filter(|zone| zone.node == FAST)
+            .map(|zone| zone.free_pages())
+            .sum()
     }
 
     /// How many of `pages` are in fast memory.
     fn fast(&self, pages: std::ops::Range<u64>) -> u64 {
-        self.mm.pages_by_node(self.process, self.start + pages.start..self.start + pages.end)[0]
+        self.mm.parts.pages_by_node(self.process, self.start + pages.start..self.start + pages.end)[0]
     }
 }
 
@@ -91,7 +98,10 @@ fn cold_pages_of_fast_memory_go_to_slow_memory() {
         assert_eq!(host.got, WANTED);
         assert_eq!(demoted, PAGES - host.fast(0..PAGES), "all that is in slow memory now");
         assert_eq!(host.count(Event::PgstealAnon), demoted, "what is demoted counts as reclaimed");
-        assert_eq!((host.mm.mm(host.process).rss(), host.count(Event::Pgfault)), (PAGES, PAGES));
+        assert_eq!(
+            (host.mm.parts.address_spaces.mm(host.process).rss(), host.count(Event::Pgfault)),
+            (PAGES, PAGES)
+        );
         // Whoever has just looked knows little of who uses what.
         let (hot, cold) =
             (host.fast_halfway[0] - host.fast(0..HOT), host.fast_halfway[1] - host.fast(HOT..PAGES));
@@ -131,6 +141,6 @@ fn what_finds_no_room_below_stays() {
             host.got += 1;
         }
     }
-    assert_eq!(host.mm.mm(host.process).rss(), PAGES, "nothing is lost");
+    assert_eq!(host.mm.parts.address_spaces.mm(host.process).rss(), PAGES, "nothing is lost");
     host.mm.validate(host.got);
 }

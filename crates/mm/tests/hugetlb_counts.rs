@@ -54,7 +54,7 @@ fn flushes_and_holds_of_every_variant() {
                 let saved = if optimizes { 7 * n as i64 } else { 0 };
                 assert_eq!((grown.memmap, shrunk.memmap), (-saved, saved), "{case}: struct pages");
                 all_splits += splits;
-                assert_eq!(host.mm.hugetlb().vmemmap.nr_split_sections(), all_splits, "{case}");
+                assert_eq!(host.mm.parts.hugetlb.vmemmap.nr_split_sections(), all_splits, "{case}");
                 if round == "first" {
                     assert_eq!(splits >= n.div_ceil(64), optimizes, "{case}: {splits} splits");
                 }
@@ -187,19 +187,19 @@ fn surplus_pages_leave_later_and_one_by_one() {
         .collect();
     let shrunk = host.resize(0);
     assert_eq!((shrunk.flushes(), shrunk.memmap), ((0, 0), 0), "pages in use stay");
-    let pool = host.mm.hugetlb().hstates()[0].counters();
+    let pool = host.mm.parts.hugetlb.hstates()[0].counters();
     assert_eq!((pool.nr, pool.surplus, pool.free), (5, 5, 0));
     let before = host.mm.counters().clone();
     for folio in folios {
         host.mm.enter(&mut host.machine, hugetlb_machine::WRITER).put_huge_page(folio, false);
     }
     assert_eq!(host.mm.counters().since(&before).get(Event::TlbFlushKernelRange), 0);
-    assert_eq!(host.mm.hugetlb().nr_deferred(), 5);
+    assert_eq!(host.mm.parts.hugetlb.nr_deferred(), 5);
     let written = host.resize(0);
     assert_eq!(
         (written.flushes(), written.memmap),
         ((0, 5), 35),
         "a resize frees them first, each with its flush"
     );
-    assert_eq!(host.mm.hugetlb().nr_deferred(), 0);
+    assert_eq!(host.mm.parts.hugetlb.nr_deferred(), 0);
 }

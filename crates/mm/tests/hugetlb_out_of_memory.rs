@@ -17,13 +17,13 @@ fn end_of(host: &mut Host, case: &str, boot: i64) {
     host.mm.set("fail_page_alloc/nth", "0").unwrap();
     host.mm.set("fail_page_alloc/ppm", "0").unwrap();
     // What could not be restored is surplus now and leaves once it is asked for as persistent.
-    let pages = host.mm.hugetlb().hstates()[0].counters().nr;
+    let pages = host.mm.parts.hugetlb.hstates()[0].counters().nr;
     host.resize(pages);
     host.resize(0);
-    let pool = host.mm.hugetlb().hstates()[0].counters();
+    let pool = host.mm.parts.hugetlb.hstates()[0].counters();
     assert_eq!(pool, PoolCounters::default(), "{case}");
     assert_eq!(host.memmap(), boot, "{case}: every struct page has a frame of its own again");
-    assert_eq!(host.mm.hugetlb().nr_optimized(), 0, "{case}");
+    assert_eq!(host.mm.parts.hugetlb.nr_optimized(), 0, "{case}");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn every_single_allocation_may_fail() {
         let mut whole = fresh.clone();
         whole.resize(PAGES);
         whole.resize(0);
-        let allocations = whole.mm.hugetlb().nr_allocations();
+        let allocations = whole.mm.parts.hugetlb.nr_allocations();
         let optimizes = variant.name != "patch6";
         assert!(allocations >= if optimizes { PAGES * 9 } else { PAGES }, "{}: {allocations}", variant.name);
         for nth in 1..=allocations {
@@ -42,10 +42,10 @@ fn every_single_allocation_may_fail() {
             let mut host = fresh.clone();
             host.mm.set("fail_page_alloc/nth", &nth.to_string()).unwrap();
             host.resize(PAGES);
-            let grown = host.mm.hugetlb().hstates()[0].counters();
+            let grown = host.mm.parts.hugetlb.hstates()[0].counters();
             assert!(grown.nr + 1 >= PAGES.min(nth - 1) && grown.free == grown.nr, "{case}: {grown:?}");
             host.resize(0);
-            let left = host.mm.hugetlb().hstates()[0].counters();
+            let left = host.mm.parts.hugetlb.hstates()[0].counters();
             assert_eq!((left.nr, left.free), (left.surplus, left.surplus), "{case}: {left:?}");
             assert!(left.nr <= 1, "{case}: {left:?}");
             end_of(&mut host, &case, boot);
@@ -58,11 +58,11 @@ fn every_single_allocation_may_fail() {
 fn a_failure_in_the_middle_gives_memory_back_and_goes_on() {
     let mut host = Host::new(features("mainline-6.7"), 1, 4096);
     host.resize(100);
-    let nth = host.mm.hugetlb().nr_allocations() + 30 * 7 + 1;
+    let nth = host.mm.parts.hugetlb.nr_allocations() + 30 * 7 + 1;
     host.mm.set("fail_page_alloc/nth", &nth.to_string()).unwrap();
     let shrunk = host.resize(0);
     assert_eq!((shrunk.flushes(), shrunk.holds()), ((2, 0), 30 + 1 + 2));
-    assert_eq!(host.mm.hugetlb().hstates()[0].counters(), PoolCounters::default());
+    assert_eq!(host.mm.parts.hugetlb.hstates()[0].counters(), PoolCounters::default());
 }
 
 /// Takes all memory but `pages`.
@@ -91,11 +91,12 @@ fn with_no_memory_at_all_pages_stay_as_surplus() {
     host.resize(100);
     take_all_but(&mut host, 0);
     let before = host.mm.counters().clone();
-    host.mm.enter(&mut host.machine, WRITER).write("vm.nr_hugepages", "0").unwrap();
+    let write = host.mm.begin_write("vm.nr_hugepages", "0").unwrap();
+    host.mm.enter(&mut host.machine, WRITER).finish_write(write);
     let counted = host.mm.counters().since(&before);
     let flushes = counted.get(Event::TlbFlushAll) + counted.get(Event::TlbFlushKernelRange);
     assert_eq!((flushes, counted.get(Event::HugetlbLockHolds)), (0, 100 + 2));
-    let pool = &host.mm.hugetlb().hstates()[0];
+    let pool = &host.mm.parts.hugetlb.hstates()[0];
     assert_eq!(pool.counters(), PoolCounters { nr: 100, free: 100, surplus: 100 });
     assert_eq!(pool.max, 0);
 }
@@ -147,7 +148,7 @@ fn apply(host: &mut Host, step: &Step, used: &mut Vec<(Folio, Use)>) {
         Step::Reserve(n) => drop(mm.enter(machine, WRITER).reserve_huge_pages(0, n)),
         Step::Unreserve(n) => mm.enter(machine, WRITER).unreserve_huge_pages(0, n),
         Step::Take { reserved } => {
-            let reserved = reserved && mm.hugetlb().hstates()[0].resv > 0;
+            let reserved = reserved && mm.parts.hugetlb.hstates()[0].resv > 0;
             let how = if reserved { Use::Reserved } else { Use::Unreserved };
             used.extend(mm.enter(machine, WRITER).take_huge_page(0, how).map(|folio| (folio, how)));
         }
@@ -155,7 +156,7 @@ fn apply(host: &mut Host, step: &Step, used: &mut Vec<(Folio, Use)>) {
             if !used.is_empty() {
                 let (folio, how) = used.swap_remove(which % used.len());
                 // A promise holds again only where the page that kept it stays in the pool.
-                let stays = mm.hugetlb().hstates()[0].counters().surplus == 0;
+                let stays = mm.parts.hugetlb.hstates()[0].counters().surplus == 0;
                 mm.enter(machine, WRITER).put_huge_page(folio, again && stays && how == Use::Reserved);
             }
         }
@@ -190,7 +191,7 @@ proptest! {
             host.mm.enter(&mut host.machine, WRITER).put_huge_page(folio, false);
         }
         host.mm.enter(&mut host.machine, WRITER).run_deferred_work();
-        let gigantic = host.mm.hugetlb().hstates()[1].counters().nr;
+        let gigantic = host.mm.parts.hugetlb.hstates()[1].counters().nr;
         host.write("hugepages-1048576kB/nr_hugepages", gigantic);
         host.write("hugepages-1048576kB/nr_hugepages", 0);
         end_of(&mut host, variant, boot);
@@ -203,7 +204,7 @@ fn compaction_passes_over_hugetlb_pages() {
     // Vmemmap pages that were given back are left, one by one.
     host.mm.set("vm.min_free_kbytes", "1024").unwrap();
     let counted = host.resize(2000);
-    let pool = host.mm.hugetlb().hstates()[0].counters();
+    let pool = host.mm.parts.hugetlb.hstates()[0].counters();
     assert!((900..2000).contains(&pool.nr), "{pool:?}");
     let (scanned, stalls) =
         (counted.events.get(Event::CompactMigrateScanned), counted.events.get(Event::CompactStall));

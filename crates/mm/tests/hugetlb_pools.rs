@@ -9,11 +9,11 @@ use mm::hugetlb::policy::PoolCounters;
 use mm::hugetlb::{Use, WriteError};
 
 fn pool(host: &Host) -> PoolCounters {
-    host.mm.hugetlb().hstates()[0].counters()
+    host.mm.parts.hugetlb.hstates()[0].counters()
 }
 
 fn of_node(host: &Host, node: u8) -> u64 {
-    host.mm.hugetlb().hstates()[0].counters_of(Node(node)).nr
+    host.mm.parts.hugetlb.hstates()[0].counters_of(Node(node)).nr
 }
 
 /// Ten pages, six of them in use, one of the rest promised.
@@ -32,7 +32,7 @@ fn shrinking_below_what_is_used_makes_surplus() {
     let mut host = half_used();
     host.resize(2);
     assert_eq!(pool(&host), PoolCounters { nr: 7, free: 1, surplus: 5 });
-    assert_eq!(host.mm.hugetlb().hstates()[0].max, 2, "the sysctl shows what was asked for");
+    assert_eq!(host.mm.parts.hugetlb.hstates()[0].max, 2, "the sysctl shows what was asked for");
     host.resize(6);
     assert_eq!(pool(&host), PoolCounters { nr: 7, free: 1, surplus: 1 }, "nothing is allocated");
 }
@@ -52,9 +52,9 @@ fn nodes_take_turns() {
     let mut host = Host::new(features("base"), 2, 4096);
     host.resize(5);
     assert_eq!((of_node(&host, 0), of_node(&host, 1)), (3, 2));
-    assert_eq!(host.mm.hugetlb().hstates()[0].next_to_alloc, Node(1));
+    assert_eq!(host.mm.parts.hugetlb.hstates()[0].next_to_alloc, Node(1));
     host.resize(0);
-    assert_eq!(host.mm.hugetlb().hstates()[0].next_to_free, Node(1));
+    assert_eq!(host.mm.parts.hugetlb.hstates()[0].next_to_free, Node(1));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn more_than_there_is_gives_what_there_is() {
         let outcome = outcome.unwrap();
         assert_eq!(outcome.wanted, 1_000_000);
         assert!((700..1024).contains(&outcome.reached), "{variant}: {outcome:?}");
-        assert_eq!(host.mm.hugetlb().hstates()[0].max, outcome.reached);
+        assert_eq!(host.mm.parts.hugetlb.hstates()[0].max, outcome.reached);
         host.resize(0);
         assert_eq!(pool(&host), PoolCounters::default(), "{variant}");
     }
@@ -158,8 +158,8 @@ fn a_gigantic_page_becomes_512_small_ones() {
         let (outcome, _) = host.write("hugepages-1048576kB/demote", 1);
         assert_eq!(outcome.unwrap().reached, 1, "{variant}");
         assert_eq!(pool(&host).free, 512, "{variant}");
-        assert_eq!(host.mm.hugetlb().hstates()[1].counters().free, 1);
-        assert_eq!(host.mm.hugetlb().nr_optimized(), 513, "{variant}");
+        assert_eq!(host.mm.parts.hugetlb.hstates()[1].counters().free, 1);
+        assert_eq!(host.mm.parts.hugetlb.nr_optimized(), 513, "{variant}");
         let (outcome, _) = host.write("hugepages-1048576kB/demote", 5);
         assert_eq!(outcome.unwrap().reached, 1, "{variant}: only what there is");
         host.resize(0);
@@ -200,7 +200,7 @@ fn demotion_in_batches_waits_less_often() {
         let (outcome, _) = host.write("hugepages-1048576kB/demote", 4);
         assert_eq!(outcome.unwrap().reached, 4, "{variant}");
         assert_eq!(host.mm.counters().get(Event::GracePeriods) - before, waits, "{variant}");
-        let pools: Vec<u64> = host.mm.hugetlb().hstates().iter().map(|h| h.max).collect();
+        let pools: Vec<u64> = host.mm.parts.hugetlb.hstates().iter().map(|h| h.max).collect();
         assert_eq!(pools, [4 * 512, 2], "{variant}");
         host.mm.validate(0);
     }
@@ -232,7 +232,7 @@ fn growth_goes_on_at_the_node_where_boot_ended() {
         host.mm.set(&format!("hugepages-{order}kB/boot"), "3").unwrap();
         host.mm.enter(&mut host.machine, WRITER).boot_huge_pages();
         let h = usize::from(order != "2048");
-        assert_eq!(host.mm.hugetlb().hstates()[h].next_to_alloc, Node(next), "{variant}, {order}");
+        assert_eq!(host.mm.parts.hugetlb.hstates()[h].next_to_alloc, Node(next), "{variant}, {order}");
     }
 }
 
@@ -254,17 +254,17 @@ fn pages_of_boot_time() {
         host.mm.set("hugepages-1048576kB/boot", "4").unwrap();
         host.mm.enter(&mut host.machine, WRITER).boot_huge_pages();
         assert_eq!(
-            host.mm.hugetlb().hstates().iter().map(|h| h.max).collect::<Vec<_>>(),
+            host.mm.parts.hugetlb.hstates().iter().map(|h| h.max).collect::<Vec<_>>(),
             [100, 4],
             "{variant}"
         );
         // Each of four threads begins at the first node with its 25 pages.
         let expected = if threads == 4 { (52, 48) } else { (50, 50) };
         assert_eq!((of_node(&host, 0), of_node(&host, 1)), expected, "{variant}");
-        assert_eq!(host.mm.hugetlb().nr_optimized(), 104, "{variant}");
+        assert_eq!(host.mm.parts.hugetlb.nr_optimized(), 104, "{variant}");
         host.mm.validate(0);
         host.resize(0);
         host.write("hugepages-1048576kB/nr_hugepages", 0);
-        assert_eq!(host.mm.hugetlb().nr_optimized(), 0, "{variant}");
+        assert_eq!(host.mm.parts.hugetlb.nr_optimized(), 0, "{variant}");
     }
 }

@@ -29,7 +29,7 @@ enum Step {
 
 /// The frames of the struct pages of `node`, which no step has freed yet.
 fn memmap(mm: &MemoryManager, node: u8) -> Range<Pfn> {
-    let mut maps = mm.zones().iter().filter(|zone| zone.node == Node(node)).map(Zone::memmap);
+    let mut maps = mm.parts.allocator.zones().iter().filter(|zone| zone.node == Node(node)).map(Zone::memmap);
     maps.find(|map| !map.is_empty()).expect("a map of this node")
 }
 
@@ -73,7 +73,7 @@ proptest! {
         let (mut machine, mut mm) = boot(features);
         let mut held: Vec<(Pfn, u8)> = Vec::new();
         let mut maps = [memmap(&mm, 0), memmap(&mm, 1)];
-        let mut set_aside = vec![false; mm.zones().len()];
+        let mut set_aside = vec![false; mm.parts.allocator.zones().len()];
         for step in &steps {
             match *step {
                 Step::Alloc { cpu, order, migrate_type, bound, atomic, times } => {
@@ -83,7 +83,7 @@ proptest! {
                     for _ in 0..times {
                         let Some(pfn) = mm.enter(&mut machine, Cpu(cpu)).alloc(&request) else { break };
                         prop_assert_eq!(pfn % (1 << order), 0, "a block is aligned to its size");
-                        let zone = &mm.zones()[mm.zone_of(pfn)];
+                        let zone = &mm.parts.allocator.zones()[mm.parts.allocator.zone_of(pfn)];
                         if let Some(node) = bound {
                             prop_assert_eq!(zone.node, Node(node), "a bound request stays on its node");
                         }
@@ -105,16 +105,16 @@ proptest! {
                 }
                 Step::DrainAll { cpu } => {
                     mm.enter(&mut machine, Cpu(cpu)).drain_all_pages();
-                    prop_assert_eq!(mm.pages_in_pagesets(), 0);
+                    prop_assert_eq!(mm.parts.allocator.pages_in_pagesets(), 0);
                 }
                 Step::Set { name, value } => mm.set(name, value).unwrap(),
-                Step::Reclaim { node, active } => mm.set_reclaim_active(Node(node), active),
+                Step::Reclaim { node, active } => mm.parts.allocator.set_reclaim_active(Node(node), active),
                 Step::FreeReserved { cpu, node, times } => {
                     for pfn in maps[usize::from(node)].by_ref().take(times) {
-                        let zone = mm.zone_of(pfn);
-                        let before = (mm.zones()[zone].managed, mm.zones()[zone].marks, mm.counters().get(Event::Pgfree));
+                        let zone = mm.parts.allocator.zone_of(pfn);
+                        let before = (mm.parts.allocator.zones()[zone].managed, mm.parts.allocator.zones()[zone].marks, mm.counters().get(Event::Pgfree));
                         mm.enter(&mut machine, Cpu(cpu)).free_reserved(pfn);
-                        let zone = &mm.zones()[zone];
+                        let zone = &mm.parts.allocator.zones()[zone];
                         prop_assert_eq!(zone.node, Node(node));
                         let after = (zone.managed, zone.marks, mm.counters().get(Event::Pgfree));
                         prop_assert_eq!((before.0 + 1, before.1, before.2 + 1), after);
@@ -123,7 +123,7 @@ proptest! {
                 Step::AllocContig { cpu, order, node } => {
                     if let Some(pfn) = mm.enter(&mut machine, Cpu(cpu)).alloc_contig(order, Node(node)) {
                         let run = pfn..pfn + (1 << order);
-                        let zone = &mm.zones()[mm.zone_of(pfn)];
+                        let zone = &mm.parts.allocator.zones()[mm.parts.allocator.zone_of(pfn)];
                         prop_assert_eq!((pfn % (1 << order), zone.node), (0, Node(node)));
                         prop_assert!(run.end <= zone.buddy.span().end, "the run leaves its zone");
                         let users = held.iter().map(|&(pfn, order)| pfn..pfn + (1 << order)).chain(maps.iter().cloned());
@@ -135,7 +135,7 @@ proptest! {
                 }
             }
             mm.validate(held.iter().map(|&(_, order)| 1u64 << order).sum());
-            for (set_aside, zone) in set_aside.iter_mut().zip(mm.zones()) {
+            for (set_aside, zone) in set_aside.iter_mut().zip(mm.parts.allocator.zones()) {
                 *set_aside |= zone.nr_reserved_highatomic > 0;
                 prop_assert!(zone.wmark(Mark::Min) <= zone.wmark(Mark::Low));
                 prop_assert!(zone.high_min <= zone.high_max);
@@ -153,7 +153,7 @@ proptest! {
             }
         }
         fresh.enter(&mut machine, Cpu(0)).drain_all_pages();
-        for ((zone, fresh), set_aside) in mm.zones().iter().zip(fresh.zones()).zip(set_aside) {
+        for ((zone, fresh), set_aside) in mm.parts.allocator.zones().iter().zip(fresh.parts.allocator.zones()).zip(set_aside) {
             prop_assert_eq!(zone.buddy.free_pages(), fresh.buddy.free_pages());
             // A pageblock set aside for atomic requests does not merge with its neighbour, and giving it back
             // does not merge them either; below the order of pageblocks types are no barrier.
@@ -180,7 +180,7 @@ proptest! {
                 let from = held.len().saturating_sub(pages);
                 let mut run = &held[from..];
                 while !run.is_empty() {
-                    let done = many.free_private(&machine, cpu, run);
+                    let done = many.enter(&mut machine, cpu).free_private(run);
                     run[..done].iter().for_each(|&pfn| single.enter(&mut other_machine, cpu).free(pfn, 0));
                     run = &run[done..];
                     if let Some((&pfn, rest)) = run.split_first() {
@@ -194,7 +194,7 @@ proptest! {
                 let mut left = pages;
                 while left > 0 {
                     let mut got = Vec::new();
-                    many.alloc_private(&machine, cpu, &request, left, &mut got);
+                    many.enter(&mut machine, cpu).alloc_private(&request, left, &mut got);
                     if got.is_empty() {
                         match many.enter(&mut machine, cpu).alloc(&request) {
                             Some(pfn) => got.push(pfn),
@@ -208,7 +208,7 @@ proptest! {
                     held.extend(got);
                 }
             }
-            for (a, b) in many.zones().iter().zip(single.zones()) {
+            for (a, b) in many.parts.allocator.zones().iter().zip(single.parts.allocator.zones()) {
                 for (a, b) in a.pagesets.iter().zip(&b.pagesets) {
                     prop_assert_eq!(a.tuning, b.tuning);
                 }
@@ -227,7 +227,7 @@ fn free(kernel: &mut Kernel, pfn: Pfn, order: u8) {
 }
 
 fn highs(mm: &MemoryManager, cpu: u16) -> Vec<i32> {
-    mm.zones().iter().map(|zone| zone.pagesets[usize::from(cpu)].tuning.high).collect()
+    mm.parts.allocator.zones().iter().map(|zone| zone.pagesets[usize::from(cpu)].tuning.high).collect()
 }
 
 #[test]
@@ -236,14 +236,14 @@ fn zones_are_used_highest_first_and_lower_ones_keep_a_reserve() {
     let request = Request::new(0, MigrateType::Unmovable, Placement::Bind(Node(0)));
     let mut kinds = Vec::new();
     while let Some(pfn) = mm.enter(&mut machine, Cpu(0)).alloc(&request) {
-        let kind = mm.zones()[mm.zone_of(pfn)].kind;
+        let kind = mm.parts.allocator.zones()[mm.parts.allocator.zone_of(pfn)].kind;
         if kinds.last() != Some(&kind) {
             kinds.push(kind);
         }
     }
     assert_eq!(kinds.first(), Some(&ZoneType::Normal));
     assert!(kinds.contains(&ZoneType::Dma32), "{kinds:?}");
-    let dma = &mm.zones()[0];
+    let dma = &mm.parts.allocator.zones()[0];
     assert!(
         dma.exact_free_pages() as u64 >= dma.lowmem_reserve[ZoneType::Normal as usize].min(dma.managed) / 2
     );

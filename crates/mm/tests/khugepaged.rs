@@ -26,14 +26,14 @@ struct Host {
 impl Host {
     /// A process with so many pages mapped, none of them in large folios, as huge pages are allowed only from now on.
     fn new(variant: &str, pages: u64, stored: impl IntoIterator<Item = u64>) -> Host {
-        let (machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
-        let process = mm.create_mm(Memcg::ROOT);
-        let start = mm.mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
+        let (mut machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
+        let process = mm.parts.create_mm(Memcg::ROOT);
+        let start = mm.enter(&mut machine, CPU).mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
         let mut host = Host { machine, mm, process, start };
         stored.into_iter().for_each(|page| host.store(page));
         host.mm.set("transparent_hugepage/enabled", "madvise").unwrap();
         assert_eq!(host.mm.khugepaged_due(), Time::NEVER, "nobody asked");
-        host.mm.madvise(process, start..start + pages, Advice::HugePage);
+        host.mm.enter(&mut host.machine, CPU).madvise(process, start..start + pages, Advice::HugePage);
         assert_eq!(host.mm.khugepaged_due(), Time::ZERO);
         host
     }
@@ -61,11 +61,11 @@ impl Host {
     }
 
     fn pages_by_order(&self, order: usize) -> u64 {
-        self.mm.anon_pages_by_order(self.process)[order]
+        self.mm.parts.anon_pages_by_order(self.process)[order]
     }
 
     fn rss(&self) -> u64 {
-        self.mm.mm(self.process).rss()
+        self.mm.parts.address_spaces.mm(self.process).rss()
     }
 }
 
@@ -76,10 +76,10 @@ fn small_pages_become_a_huge_one() {
     let mut host = Host::new("m68", 1024, (0..1024).step_by(2));
     assert_eq!(host.round(), SECONDS(10), "it sleeps when it is through");
     assert_eq!((host.pages_by_order(9), host.rss()), (1024, 1024));
-    assert_eq!(host.mm.khugepaged_state().pages_collapsed, 2);
-    assert_eq!(host.mm.khugepaged_state().full_scans, 1);
+    assert_eq!(host.mm.parts.address_spaces.khugepaged_state().pages_collapsed, 2);
+    assert_eq!(host.mm.parts.address_spaces.khugepaged_state().full_scans, 1);
     assert_eq!((host.count(Event::ThpCollapseAlloc), host.count(Event::ThpCollapseAllocFailed)), (2, 0));
-    assert_eq!(host.mm.mthp_stats().get(9, MthpStat::NrAnon), 2);
+    assert_eq!(host.mm.parts.address_spaces.mthp_stats().get(9, MthpStat::NrAnon), 2);
 }
 
 /// A page in a batch of another CPU cannot be collapsed; a round begins with emptying the batches of all.
@@ -89,7 +89,7 @@ fn pages_in_the_batches_of_other_cpus_are_collapsed() {
     let page = host.start + 511;
     host.mm.enter(&mut host.machine, Cpu(1)).touch(host.process, page, true).unwrap();
     host.round();
-    assert_eq!(host.mm.khugepaged_state().pages_collapsed, 1);
+    assert_eq!(host.mm.parts.address_spaces.khugepaged_state().pages_collapsed, 1);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_round_is_so_many_entries() {
     for collapsed in [2, 4] {
         let due = host.round();
         host.machine.idle_until(CPU, due);
-        assert_eq!(host.mm.khugepaged_state().pages_collapsed, collapsed);
+        assert_eq!(host.mm.parts.address_spaces.khugepaged_state().pages_collapsed, collapsed);
     }
     host.set("scan_sleep_millisecs", 3);
     let now = host.machine.now(CPU);
@@ -112,7 +112,10 @@ fn limits_of_what_is_collapsed() {
         let mut host = Host::new("m68", 512, 0..stored);
         host.set("max_ptes_none", none);
         host.round();
-        (host.mm.khugepaged_state().pages_collapsed, host.count(Event::ThpScanExceedNonePte))
+        (
+            host.mm.parts.address_spaces.khugepaged_state().pages_collapsed,
+            host.count(Event::ThpScanExceedNonePte),
+        )
     };
     assert_eq!(
         [(1, 511), (412, 100), (411, 100), (512, 0)].map(|(stored, none)| collapsed(stored, none)),
@@ -124,8 +127,12 @@ fn limits_of_what_is_collapsed() {
         (0..200).for_each(|page| host.store(page));
         host.set("max_ptes_shared", most);
         host.round();
-        let child_rss = host.mm.mm(child).rss();
-        (host.mm.khugepaged_state().pages_collapsed, child_rss, host.count(Event::ThpScanExceedSharePte))
+        let child_rss = host.mm.parts.address_spaces.mm(child).rss();
+        (
+            host.mm.parts.address_spaces.khugepaged_state().pages_collapsed,
+            child_rss,
+            host.count(Event::ThpScanExceedSharePte),
+        )
     };
     // Of the parent's pages 312 are shared with the child, and all of the child's but 200.
     assert_eq!(shared(312), (2, 512, 0));
@@ -137,21 +144,23 @@ fn limits_of_what_is_collapsed() {
 fn what_is_in_swap_comes_back_first() {
     for (out, most, result) in [(16, 64, (1, 512, 0)), (65, 64, (0, 447, 1)), (300, 400, (0, 212, 0))] {
         let mut host = Host::new("m68", 512, 0..512);
-        host.mm.swapon(4096, Some(Time::ZERO));
+        host.mm.parts.swap.swapon(4096, Some(Time::ZERO));
         host.set("max_ptes_swap", most);
-        let memcg = host.mm.create_memcg(Memcg::ROOT);
-        let process = host.mm.create_mm(memcg);
-        let start = host.mm.mmap(process, 512, Backing::Anonymous, VmFlags::PRIVATE);
+        let memcg = host.mm.parts.lrus.create_memcg(Memcg::ROOT);
+        let process = host.mm.parts.create_mm(memcg);
+        let start =
+            host.mm.enter(&mut host.machine, CPU).mmap(process, 512, Backing::Anonymous, VmFlags::PRIVATE);
         host.mm.enter(&mut host.machine, CPU).munmap(host.process, host.start..host.start + 512);
         (host.process, host.start) = (process, start);
-        host.mm.madvise(process, start..start + 512, Advice::NoHugePage);
+        host.mm.enter(&mut host.machine, CPU).madvise(process, start..start + 512, Advice::NoHugePage);
         (0..512).for_each(|page| host.store(page));
         // Another one in the group takes memory from it, and goes again.
         let swapped = |host: &Host| 512 - host.rss();
-        let other = host.mm.create_mm(memcg);
-        let place = host.mm.mmap(other, 1024, Backing::Anonymous, VmFlags::PRIVATE);
-        host.mm.madvise(other, place..place + 1024, Advice::NoHugePage);
-        host.mm.memcg_mut(memcg).max = host.mm.memcg(memcg).current;
+        let other = host.mm.parts.create_mm(memcg);
+        let place =
+            host.mm.enter(&mut host.machine, CPU).mmap(other, 1024, Backing::Anonymous, VmFlags::PRIVATE);
+        host.mm.enter(&mut host.machine, CPU).madvise(other, place..place + 1024, Advice::NoHugePage);
+        host.mm.parts.lrus.memcg_mut(memcg).max = host.mm.parts.lrus.memcg(memcg).current;
         for page in place.. {
             if swapped(&host) >= out {
                 break;
@@ -159,18 +168,18 @@ fn what_is_in_swap_comes_back_first() {
             host.mm.enter(&mut host.machine, CPU).touch(other, page, true).unwrap();
         }
         host.mm.enter(&mut host.machine, CPU).exit_mm(other);
-        host.mm.memcg_mut(memcg).max = u64::MAX;
+        host.mm.parts.lrus.memcg_mut(memcg).max = u64::MAX;
         // Exactly so many are out; the others are in use.
         for page in 0..512 {
-            let is_out = host.mm.pte(process, start + page).swap_entry().is_some();
+            let is_out = host.mm.parts.address_spaces.pte(process, start + page).swap_entry().is_some();
             if !is_out || swapped(&host) > out {
                 host.store(page);
             }
         }
         assert_eq!(swapped(&host), out);
-        host.mm.madvise(process, start..start + 512, Advice::HugePage);
+        host.mm.enter(&mut host.machine, CPU).madvise(process, start..start + 512, Advice::HugePage);
         host.round();
-        let state = host.mm.khugepaged_state().pages_collapsed;
+        let state = host.mm.parts.address_spaces.khugepaged_state().pages_collapsed;
         assert_eq!((state, host.rss(), host.count(Event::ThpScanExceedSwapPte)), result, "{out} in swap");
     }
 }
@@ -182,7 +191,7 @@ fn without_a_block_it_sleeps_for_longer_once_a_round() {
     // One page of each block of 512 that is free is taken.
     let mut taken = Vec::new();
     let request = mm::Request::new(9, mm::MigrateType::Movable, mm::Placement::Local);
-    let request = mm::Request { effort: mm::page_alloc::Effort::LIGHT, ..request };
+    let request = mm::Request { effort: mm::allocator::request::Effort::LIGHT, ..request };
     for node in 0..2 {
         let request = mm::Request { placement: mm::Placement::Bind(machine::Node(node)), ..request };
         while let Some(pfn) = host.mm.enter(&mut host.machine, CPU).alloc(&request) {
@@ -205,7 +214,7 @@ fn without_a_block_it_sleeps_for_longer_once_a_round() {
     taken.into_iter().for_each(|pfn| host.mm.enter(&mut host.machine, CPU).free(pfn, 9));
     host.machine.idle_until(CPU, now + SECONDS(70));
     host.round();
-    assert!(host.mm.khugepaged_state().pages_collapsed > 0);
+    assert!(host.mm.parts.address_spaces.khugepaged_state().pages_collapsed > 0);
 }
 
 /// 7.2 makes 64 KiB where there is too little for 2 MiB.

@@ -75,12 +75,12 @@ fn boot(mib_per_node: u64) -> (Machine<mm::Category>, MemoryManager) {
 fn boot_takes_gigantic_pages_from_the_end_and_later_ones_come_from_the_start() {
     // With its maps, this much memory makes the second node start at a multiple of 1 GiB.
     let (mut machine, mut mm) = boot(15_100);
-    let normal = mm.zones().iter().rfind(|zone| zone.node == Node(1)).unwrap();
+    let normal = mm.parts.allocator.zones().iter().rfind(|zone| zone.node == Node(1)).unwrap();
     let (managed, span) = (normal.managed, normal.buddy.span());
     let mut held = Vec::new();
     for node in [0, 1, 1] {
-        let pfn = mm.alloc_at_boot(GIGANTIC, Node(node)).unwrap();
-        assert_eq!(mm.zones()[mm.zone_of(pfn)].node, Node(node));
+        let pfn = mm.parts.allocator.alloc_at_boot(GIGANTIC, Node(node)).unwrap();
+        assert_eq!(mm.parts.allocator.zones()[mm.parts.allocator.zone_of(pfn)].node, Node(node));
         held.push(pfn);
     }
     assert!(held[2] < held[1], "boot hands out memory from the top");
@@ -109,7 +109,7 @@ fn boot_takes_gigantic_pages_from_the_end_and_later_ones_come_from_the_start() {
     }
     assert_eq!(mm.counters().get(Event::Pgfree) - freed, (held.len() as u64) << GIGANTIC);
     mm.validate(0);
-    let normal = mm.zones().iter().rfind(|zone| zone.node == Node(1)).unwrap();
+    let normal = mm.parts.allocator.zones().iter().rfind(|zone| zone.node == Node(1)).unwrap();
     assert_eq!((normal.managed, normal.buddy.free_pages()), (managed, managed));
 }
 

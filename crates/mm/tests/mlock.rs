@@ -13,8 +13,8 @@ use swap_host::{CPU, Host};
 /// What of a process is locked, by page of its memory.
 fn locked(host: &Host) -> Vec<u64> {
     let is_locked = |page: &u64| {
-        let id = host.mm.pte(host.process, host.start + page).folio();
-        id.is_some_and(|id| host.mm.is_mlocked(id))
+        let id = host.mm.parts.address_spaces.pte(host.process, host.start + page).folio();
+        id.is_some_and(|id| host.mm.parts.lrus.is_mlocked(id))
     };
     (0..host.pages).filter(is_locked).collect()
 }
@@ -32,14 +32,15 @@ fn munlock(host: &mut Host, pages: std::ops::Range<u64>) {
 }
 
 fn in_memory(host: &Host) -> Vec<u64> {
-    let is_mapped = |page: &u64| host.mm.pte(host.process, host.start + page).folio().is_some();
+    let is_mapped =
+        |page: &u64| host.mm.parts.address_spaces.pte(host.process, host.start + page).folio().is_some();
     (0..host.pages).filter(is_mapped).collect()
 }
 
 /// The classic LRU asks statistics whether inactive lists are short; no time passes here in which they would be flushed.
 fn press_hard(host: &mut Host) {
     for _ in 0..4 {
-        host.mm.flush_stats(Time::ZERO);
+        host.mm.parts.lrus.flush_stats(Time::ZERO);
         host.press(1);
     }
 }
@@ -48,7 +49,7 @@ fn press_hard(host: &mut Host) {
 fn counted(host: &Host) -> [u64; 4] {
     let events = [Event::UnevictablePgsMlocked, Event::UnevictablePgsCulled, Event::UnevictablePgsRescued];
     let [mlocked, culled, rescued] = events.map(|event| host.count(event));
-    [host.mm.nr_mlock(), mlocked, culled, rescued]
+    [host.mm.parts.address_spaces.nr_mlock(), mlocked, culled, rescued]
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn locked_areas_get_large_folios() {
         assert_eq!(counted(&host), [40, 40, 32, 0], "single pages wait in a batch");
         host.store_to_all();
         host.press(1);
-        assert_eq!(host.mm.nr_lru()[LruList::Unevictable as usize], 40);
+        assert_eq!(host.mm.parts.lrus.nr_lru()[LruList::Unevictable as usize], 40);
         assert_eq!(in_memory(&host), (0..40).collect::<Vec<_>>(), "{variant}");
     }
 }
@@ -117,7 +118,7 @@ fn what_comes_back_from_swap_is_locked_when_reclaim_meets_it() {
     host.store_to_all();
     host.swap_out();
     mlock(&mut host, 0..64);
-    assert_eq!((host.stat(4, MthpStat::Swpin), host.mm.nr_mlock()), (4, 0));
+    assert_eq!((host.stat(4, MthpStat::Swpin), host.mm.parts.address_spaces.nr_mlock()), (4, 0));
     host.press(1);
     assert_eq!((in_memory(&host).len(), counted(&host)), (64, [64, 64, 64, 0]));
     // Single pages are at once.
@@ -125,7 +126,7 @@ fn what_comes_back_from_swap_is_locked_when_reclaim_meets_it() {
     host.store_to_all();
     host.swap_out();
     mlock(&mut host, 0..64);
-    assert_eq!((host.stat(4, MthpStat::Swpin), host.mm.nr_mlock()), (0, 64));
+    assert_eq!((host.stat(4, MthpStat::Swpin), host.mm.parts.address_spaces.nr_mlock()), (0, 64));
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn locked_huge_pages_are_not_split_for_their_zeroes() {
             mlock(&mut host, 0..512);
         }
         host.press(64);
-        (host.count(Event::ThpUnderusedSplitPage), host.mm.mm(host.process).rss())
+        (host.count(Event::ThpUnderusedSplitPage), host.mm.parts.address_spaces.mm(host.process).rss())
     };
     assert_eq!((split(false), split(true)), ((1, 1), (0, 512)));
 }
@@ -148,7 +149,7 @@ fn a_child_has_nothing_locked() {
     let mut host = Host::new("mainline-6.12", "64K", 64, 4096, true);
     mlock(&mut host, 0..32);
     let child = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
-    assert!(host.mm.mm(child).vmas.iter().all(|vma| !vma.flags.has(VmFlags::LOCKED)));
+    assert!(host.mm.parts.address_spaces.mm(child).vmas.iter().all(|vma| !vma.flags.has(VmFlags::LOCKED)));
     // The copy is the parent's, and locked; the folio that it leaves behind is the child's, and not.
     host.touch(3, true);
     host.mm.validate(0);

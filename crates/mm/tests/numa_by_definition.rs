@@ -130,11 +130,11 @@ impl Both {
         ] {
             mm.set(&format!("numa_balancing/{name}"), &value.to_string()).unwrap();
         }
-        let file = mm.open_file();
+        let file = mm.parts.page_cache.open_file();
         let model = Model::new(kernel, settings);
         let mut both =
             Both { machine, mm, file, model, spaces: Vec::new(), ended: BTreeMap::new(), tasks: Vec::new() };
-        let space = both.mm.create_mm(Memcg::ROOT);
+        let space = both.mm.parts.create_mm(Memcg::ROOT);
         let task = both.model.start(both.pid());
         both.started(task, space);
         both.run_on(0, task);
@@ -158,7 +158,7 @@ impl Both {
         let pid = self.pid();
         let now = self.machine.now(Cpu(0));
         let creator = creator.map(|creator| self.tasks[creator]);
-        self.tasks.push(self.mm.add_task(now, space, pid, creator));
+        self.tasks.push(self.mm.enter(&mut self.machine, Cpu(0)).add_task(now, space, pid, creator));
         assert_eq!(self.tasks.len() - 1, task);
     }
 
@@ -167,7 +167,7 @@ impl Both {
         for (cpu, task) in before.map(|cpu| (cpu, None)).into_iter().chain([(cpu, Some(task))]) {
             self.model.run(cpu, task);
             let task = task.map(|task| self.tasks[task]);
-            self.mm.switch_task(&self.machine, Cpu(cpu as u16), task);
+            self.mm.enter(&mut self.machine, Cpu(cpu as u16)).switch_task(task);
         }
     }
 
@@ -208,9 +208,9 @@ impl Both {
     fn exit_task(&mut self, task: usize) {
         let cpu = (0..4).find(|&cpu| self.model.running[cpu] == Some(task));
         if let Some(cpu) = cpu {
-            self.mm.switch_task(&self.machine, Cpu(cpu as u16), None);
+            self.mm.enter(&mut self.machine, Cpu(cpu as u16)).switch_task(None);
         }
-        self.mm.exit_task(self.tasks[task]);
+        self.mm.parts.exit_task(self.tasks[task]);
         self.model.exit_task(task);
     }
 
@@ -229,14 +229,14 @@ impl Both {
             Step::Protect { process: number, pages, rights } => {
                 let process = process(number);
                 let Some(space) = self.spaces[process] else { return };
-                self.mm.mprotect(space, pages.clone(), flags(rights));
+                self.mm.parts.mprotect(space, pages.clone(), flags(rights));
                 self.model.protect(process, pages, rights);
             }
             Step::Advise { process: number, pages, random } => {
                 let process = process(number);
                 let Some(space) = self.spaces[process] else { return };
                 let advice = if random { Advice::Random } else { Advice::Normal };
-                self.mm.madvise(space, pages.clone(), advice);
+                self.mm.enter(&mut self.machine, Cpu(0)).madvise(space, pages.clone(), advice);
                 let areas = &mut self.model.processes[process].areas;
                 numa_model::areas::change(areas, &pages, |area| area.is_random = random);
             }
@@ -248,7 +248,7 @@ impl Both {
                     migrate_on_fault: false,
                     migrate_on_referencing_node: false,
                 };
-                self.mm.mbind(space, pages.clone(), bound.then_some(policy));
+                self.mm.parts.address_spaces.mbind(space, pages.clone(), bound.then_some(policy));
                 let areas = &mut self.model.processes[process].areas;
                 numa_model::areas::change(areas, &pages, |area| area.is_bound = bound);
             }
@@ -271,7 +271,7 @@ impl Both {
                     return;
                 }
                 self.end(process);
-                let space = self.mm.create_mm(Memcg::ROOT);
+                let space = self.mm.parts.create_mm(Memcg::ROOT);
                 let task = self.model.start(self.pid());
                 self.started(task, space);
                 self.map(self.spaces.len() - 1, FIRST..FIRST + PAGES / 2, false);
@@ -293,10 +293,10 @@ impl Both {
                 let Some(space) = self.spaces[process] else { return };
                 let visitors = &mut self.model.processes[process].visitors;
                 if comes {
-                    self.mm.mmget(space);
+                    self.mm.parts.address_spaces.mmget(space);
                     *visitors += 1;
                 } else if *visitors > 0 {
-                    self.mm.mmput(space);
+                    self.mm.parts.address_spaces.mmput(space);
                     *visitors -= 1;
                 }
             }
@@ -371,7 +371,7 @@ impl Both {
     fn check_process(&self, process: usize, space: MmId) {
         let Model { kernel, processes, folios, .. } = &self.model;
         let expected = &processes[process];
-        let own = self.mm.mm(space);
+        let own = self.mm.parts.address_spaces.mm(space);
         assert_eq!(own.numa_scan, scan_of(&expected.scan), "process {process}");
         let areas: Vec<_> = own.vmas.iter().map(|vma| (vma.pages(), vma.flags)).collect();
         let of = |area: &Area| {
@@ -385,28 +385,28 @@ impl Both {
             assert_eq!(record, wanted, "area {:?} of process {process}", area.pages());
         }
         for page in FIRST..FIRST + PAGES {
-            let entry = self.mm.pte(space, page);
+            let entry = self.mm.parts.address_spaces.pte(space, page);
             let Some(held) = expected.pages.get(&page) else {
                 assert_eq!(entry.folio(), None, "page {page} of process {process}");
                 continue;
             };
             assert_eq!(entry.has(Pte::PROT_NONE), held.is_hidden, "page {page} of process {process}");
             assert_eq!(entry.has(Pte::WRITE), held.write, "page {page} of process {process}");
-            let node = self.mm.pages_by_node(space, page..page + 1);
+            let node = self.mm.parts.pages_by_node(space, page..page + 1);
             assert_eq!(node[folios[held.folio].node], 1, "page {page} of process {process}: {node:?}");
         }
-        let heat = self.mm.numa().heat().iter().filter(|&(mm, ..)| mm == space);
+        let heat = self.mm.parts.numa.heat().iter().filter(|&(mm, ..)| mm == space);
         for (_, start, vma) in heat {
             let skipped = expected.skipped.get(&(start >> 12)).copied().unwrap_or_default();
             assert_eq!(vma.skipped, skipped, "process {process}, area at page {}", start >> 12);
         }
         let told = expected.skipped.values().flatten().sum::<u64>();
-        let heat = self.mm.numa().heat().iter().filter(|&(mm, ..)| mm == space);
+        let heat = self.mm.parts.numa.heat().iter().filter(|&(mm, ..)| mm == space);
         assert_eq!(heat.flat_map(|(.., vma)| vma.skipped).sum::<u64>(), told);
     }
 
     fn check_task(&self, task: usize, id: TaskId) {
-        let (own, expected) = (self.mm.numa().tasks.get(id), &self.model.tasks[task]);
+        let (own, expected) = (self.mm.parts.numa.tasks.get(id), &self.model.tasks[task]);
         let what = format!("task {task}");
         assert_eq!(own.node_stamp, expected.node_stamp, "{what}");
         assert_eq!(own.scan_seq, expected.scan_seq, "{what}");
@@ -421,7 +421,7 @@ impl Both {
         });
         let wanted = expected.faults.map(|faults| [faults.mem, faults.cpu, faults.membuf, faults.cpubuf]);
         assert_eq!(faults, wanted, "{what}");
-        let group = self.mm.numa().tasks.group(id);
+        let group = self.mm.parts.numa.tasks.group(id);
         let group = group.map(|group| {
             let [memory, cpu] = [Kind::Memory, Kind::Cpu].map(|kind| counts(&group.faults, kind));
             (group.tasks as u64, memory, cpu, group.active_nodes, group.max_cpu_faults)

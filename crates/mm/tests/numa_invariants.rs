@@ -28,7 +28,7 @@ struct Threads {
 
 /// A process with a thread on each CPU, scanned as often as settings allow.
 fn start(variant: &str) -> Threads {
-    let (machine, mut mm) = boot(Series::NUMA.variant(variant).unwrap());
+    let (mut machine, mut mm) = boot(Series::NUMA.variant(variant).unwrap());
     for (name, value) in [
         ("numa_balancing/scan_delay_ms", "8"),
         ("numa_balancing/scan_period_min_ms", "8"),
@@ -37,21 +37,23 @@ fn start(variant: &str) -> Threads {
     ] {
         mm.set(name, value).unwrap();
     }
-    let space = mm.create_mm(Memcg::ROOT);
+    let space = mm.parts.create_mm(Memcg::ROOT);
     let mut tasks: Vec<TaskId> = Vec::new();
     for cpu in 0..CPUS {
-        let task = mm.add_task(machine.now(Cpu(cpu)), space, 100 + u32::from(cpu), tasks.first().copied());
-        mm.switch_task(&machine, Cpu(cpu), Some(task));
+        let now = machine.now(Cpu(cpu));
+        let task =
+            mm.enter(&mut machine, Cpu(0)).add_task(now, space, 100 + u32::from(cpu), tasks.first().copied());
+        mm.enter(&mut machine, Cpu(cpu)).switch_task(Some(task));
         tasks.push(task);
     }
-    let start = mm.mmap(space, PAGES, Backing::Anonymous, VmFlags::PRIVATE);
+    let start = mm.enter(&mut machine, Cpu(0)).mmap(space, PAGES, Backing::Anonymous, VmFlags::PRIVATE);
     Threads { machine, mm, space, start, tasks }
 }
 
 impl Threads {
     fn touch(&mut self, cpu: u16, page: u64, write: bool) {
         self.mm.enter(&mut self.machine, Cpu(cpu)).touch(self.space, self.start + page, write).unwrap();
-        let entry = self.mm.pte(self.space, self.start + page);
+        let entry = self.mm.parts.address_spaces.pte(self.space, self.start + page);
         assert!(entry.lets(write) || entry == Pte::ZERO && !write, "it can be used now");
     }
 
@@ -114,14 +116,14 @@ proptest! {
                 Step::Protect(from, pages, exec) => {
                     let rights = if exec { VmFlags::PRIVATE.or(VmFlags::EXEC) } else { VmFlags::PRIVATE };
                     let start = threads.start + from;
-                    threads.mm.mprotect(threads.space, start..start + pages.min(PAGES - from), rights);
+                    threads.mm.parts.mprotect(threads.space, start..start + pages.min(PAGES - from), rights);
                 }
             }
             threads.validate();
         }
         let (space, mut machine) = (threads.space, threads.machine);
         for &task in &threads.tasks {
-            threads.mm.exit_task(task);
+            threads.mm.parts.exit_task(task);
         }
         threads.mm.enter(&mut machine, Cpu(0)).exit_mm(space);
         threads.mm.validate(0);
@@ -148,7 +150,7 @@ proptest! {
             while at < swept.start + end {
                 let pages = at..swept.start + end;
                 let Threads { machine, mm, space, .. } = &mut swept;
-                let next = mm.sweep(machine, Cpu(cpu), *space, pages, true, &mut by_node);
+                let next = mm.parts.sweep(machine, Cpu(cpu), *space, pages, true, &mut by_node);
                 if next == at {
                     swept.mm.enter(&mut swept.machine, Cpu(cpu)).touch(swept.space, at, true).unwrap();
                 }
@@ -174,7 +176,7 @@ fn memory_follows_a_thread_that_moves() {
         threads.validate();
     }
     assert!(threads.count(Event::NumaPagesMigrated) >= pages, "{}", threads.count(Event::NumaPagesMigrated));
-    assert_eq!(threads.mm.numa().tasks.get(threads.tasks[2]).preferred, Some(Node(1)));
+    assert_eq!(threads.mm.parts.numa.tasks.get(threads.tasks[2]).preferred, Some(Node(1)));
 }
 
 /// Two threads of two nodes fault on a page at once: it moves for the one, and the other is seen to share it.
@@ -186,7 +188,7 @@ fn a_fault_at_the_same_time_shows_who_shares_a_page() {
         threads.machine.costs.numa =
             Some(machine::NumaCosts { hint_fault, page_migrate: hint_fault * 4, ..machine::NumaCosts::FREE });
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
-        while threads.mm.pte(threads.space, threads.start).lets(true) {
+        while threads.mm.parts.address_spaces.pte(threads.space, threads.start).lets(true) {
             threads.tick(2, 8);
         }
         let began = threads.machine.now(Cpu(2));
@@ -198,8 +200,8 @@ fn a_fault_at_the_same_time_shows_who_shares_a_page() {
         let (space, page) = (threads.space, threads.start);
         assert!(threads.mm.enter(&mut threads.machine, Cpu(1)).wait_for_hint_fault(space, page));
         assert_eq!(threads.count(Event::NumaHintFaults) - before, u64::from(earlier));
-        assert_eq!(threads.mm.numa().tasks.group(threads.tasks[1]).is_some(), grouped);
-        let record = threads.mm.mm(space).vmas.numab(page).expect("it was scanned");
+        assert_eq!(threads.mm.parts.numa.tasks.group(threads.tasks[1]).is_some(), grouped);
+        let record = threads.mm.parts.address_spaces.mm(space).vmas.numab(page).expect("it was scanned");
         let bit = pid_bit(AccessingPids::TwoWindowsHashed, 101);
         assert_eq!(record.pids[1] & bit != 0, earlier, "the VMA is shown who touches it");
         assert!(
@@ -224,7 +226,7 @@ fn a_page_that_moves_is_found_where_a_turn_has_ended() {
         // Four CPUs take turns: with its move, a fault takes more than half a millisecond, and less than nine tenths.
         threads.machine.costs.numa = Some(machine::NumaCosts { page_migrate: microsecond * 150, ..costs });
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
-        while threads.mm.pte(threads.space, threads.start).lets(true) {
+        while threads.mm.parts.address_spaces.pte(threads.space, threads.start).lets(true) {
             threads.tick(2, 8);
         }
         (0..CPUS).for_each(|cpu| threads.machine.set_busy(Cpu(cpu), true));
@@ -251,7 +253,7 @@ fn moving_page(variant: &str) -> (Threads, machine::Time) {
     let costs = machine::NumaCosts { hint_fault, page_migrate: hint_fault * 40, ..machine::NumaCosts::FREE };
     threads.machine.costs.numa = Some(costs);
     (0..PAGES).for_each(|page| threads.touch(0, page, true));
-    while threads.mm.pte(threads.space, threads.start).lets(true) {
+    while threads.mm.parts.address_spaces.pte(threads.space, threads.start).lets(true) {
         threads.tick(2, 8);
     }
     let began = threads.machine.now(Cpu(2));
@@ -291,14 +293,14 @@ fn who_comes_while_a_huge_page_is_cleared_clears_one_as_well() {
         threads.touch(0, first - threads.start, true);
         let free = |threads: &mut Threads| {
             threads.mm.enter(&mut threads.machine, Cpu(0)).drain_all_pages();
-            threads.mm.free_pages()
+            threads.mm.parts.allocator.free_pages()
         };
         let before = (free(&mut threads), threads.count(Event::Pgfault));
         let Threads { machine, mm, space, .. } = &mut threads;
         machine.wait_until(Cpu(1), Category::Program, began + nanoseconds(late));
         let mut by_node = [0; 2];
         let mut sweep = |machine: &Machine<Category>, mm: &mut MemoryManager| {
-            mm.sweep(machine, Cpu(1), *space, first..first + 512, true, &mut by_node) - first
+            mm.parts.sweep(machine, Cpu(1), *space, first..first + 512, true, &mut by_node) - first
         };
         assert_eq!(sweep(machine, mm), if loses { 0 } else { 512 }, "{late}");
         assert!(!mm.enter(machine, Cpu(0)).lose_huge_page(*space, first), "its own");
@@ -331,7 +333,7 @@ fn what_was_tried_in_vain_counts_if_the_page_is_still_there() {
             1,
             "{variant} {late}: it faults in any case"
         );
-        let locality = threads.mm.numa().tasks.get(threads.tasks[3]).locality;
+        let locality = threads.mm.parts.numa.tasks.get(threads.tasks[3]).locality;
         assert_eq!(locality.failed, failed, "{variant} {late}");
     }
 }
@@ -348,10 +350,14 @@ fn pages_in_a_batch_are_scanned_from_6_10_on() {
         let last = threads.start + pages - 1;
         (0..200).for_each(|_| threads.tick(2, 8));
         assert!(
-            !threads.mm.pte(threads.space, threads.start).lets(true),
+            !threads.mm.parts.address_spaces.pte(threads.space, threads.start).lets(true),
             "{variant} scans what is on a list"
         );
-        assert_eq!(!threads.mm.pte(threads.space, last).lets(true), scanned, "{variant}");
+        assert_eq!(
+            !threads.mm.parts.address_spaces.pte(threads.space, last).lets(true),
+            scanned,
+            "{variant}"
+        );
     }
 }
 
@@ -369,7 +375,7 @@ fn migrated_huge_page(variant: &str, before: impl Fn(&mut Threads, Vpn)) -> (Thr
         threads.touch(2, first - threads.start, true);
         threads.mm.validate(0);
     }
-    assert_ne!(threads.mm.pages_by_node(threads.space, first..first + 1)[1], 0, "{variant} moves it");
+    assert_ne!(threads.mm.parts.pages_by_node(threads.space, first..first + 1)[1], 0, "{variant} moves it");
     (threads, first)
 }
 
@@ -402,7 +408,7 @@ fn a_huge_page_that_is_not_mapped_whole_is_split_to_migrate() {
         });
         assert_eq!(threads.count(Event::ThpDeferredSplitPage), 1, "{variant}");
         assert_eq!(threads.count(Event::ThpSplitPage), 1, "{variant}");
-        let by_node = threads.mm.pages_by_node(threads.space, first..first + 512);
+        let by_node = threads.mm.parts.pages_by_node(threads.space, first..first + 512);
         assert!(by_node[0] == 0 && by_node[1] > 0, "{variant}: {by_node:?}");
     }
 }
@@ -435,26 +441,34 @@ fn a_fork_starts_scanning_over_and_a_child_begins_where_the_parent_stopped() {
     let (mut machine, mut mm) = boot(Series::NUMA.variant("y612").unwrap());
     mm.set("numa_balancing/scan_delay_ms", "8").unwrap();
     mm.set("numa_balancing/scan_size_mb", "1").unwrap();
-    let space = mm.create_mm(Memcg::ROOT);
-    let task = mm.add_task(machine.now(Cpu(0)), space, 100, None);
-    let start = mm.mmap(space, PAGES, Backing::Anonymous, VmFlags::PRIVATE);
-    mm.switch_task(&machine, Cpu(2), Some(task));
+    let space = mm.parts.create_mm(Memcg::ROOT);
+    let now = machine.now(Cpu(0));
+    let task = mm.enter(&mut machine, Cpu(0)).add_task(now, space, 100, None);
+    let start = mm.enter(&mut machine, Cpu(0)).mmap(space, PAGES, Backing::Anonymous, VmFlags::PRIVATE);
+    mm.enter(&mut machine, Cpu(2)).switch_task(Some(task));
     for page in 0..PAGES {
         mm.enter(&mut machine, Cpu(0)).touch(space, start + page, true).unwrap();
     }
-    while mm.mm(space).numa_scan.scan_seq == 0 || mm.mm(space).numa_scan.scan_offset == 0 {
+    while mm.parts.address_spaces.mm(space).numa_scan.scan_seq == 0
+        || mm.parts.address_spaces.mm(space).numa_scan.scan_offset == 0
+    {
         let until = machine.now(Cpu(2)) + machine::Time::from_nanoseconds(4_000_000);
         machine.wait_until(Cpu(2), Category::Program, until);
         mm.enter(&mut machine, Cpu(2)).numa_tick();
-        assert!(until < machine::Time::from_seconds(400.0), "{:?}", mm.mm(space).numa_scan);
+        assert!(
+            until < machine::Time::from_seconds(400.0),
+            "{:?}",
+            mm.parts.address_spaces.mm(space).numa_scan
+        );
     }
-    let before = mm.mm(space).numa_scan;
+    let before = mm.parts.address_spaces.mm(space).numa_scan;
     let child = mm.enter(&mut machine, Cpu(2)).fork_mm(space);
-    let (parent, child) = (mm.mm(space).numa_scan, mm.mm(child).numa_scan);
+    let (parent, child) =
+        (mm.parts.address_spaces.mm(space).numa_scan, mm.parts.address_spaces.mm(child).numa_scan);
     assert_eq!((parent.scan_seq, child.scan_seq), (0, 0));
     assert_eq!((parent.scan_offset, child.scan_offset), (before.scan_offset, before.scan_offset));
     assert_eq!(parent.next_scan, child.next_scan);
-    assert!(mm.mm(space).vmas.iter().count() == 1);
+    assert!(mm.parts.address_spaces.mm(space).vmas.iter().count() == 1);
 }
 
 /// With a second user of its address space a process is not scanned anew at a fork, and pages on the node of who scans are
@@ -463,14 +477,14 @@ fn a_fork_starts_scanning_over_and_a_child_begins_where_the_parent_stopped() {
 fn what_is_done_for_a_process_of_one_thread_ends_with_the_second() {
     for users in [1, 2] {
         let mut threads = start("y612");
-        threads.tasks.drain(users..).for_each(|task| threads.mm.exit_task(task));
+        threads.tasks.drain(users..).for_each(|task| threads.mm.parts.exit_task(task));
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
         (0..100).for_each(|_| threads.tick(0, 8));
         assert_eq!(threads.count(Event::NumaPteUpdates) > 0, users == 2, "all pages are on its node");
-        let seq = threads.mm.mm(threads.space).numa_scan.scan_seq;
+        let seq = threads.mm.parts.address_spaces.mm(threads.space).numa_scan.scan_seq;
         assert!(seq > 0);
         threads.mm.enter(&mut threads.machine, Cpu(0)).fork_mm(threads.space);
-        let after = threads.mm.mm(threads.space).numa_scan.scan_seq;
+        let after = threads.mm.parts.address_spaces.mm(threads.space).numa_scan.scan_seq;
         assert_eq!(after, if users == 1 { 0 } else { seq });
     }
 }
@@ -481,23 +495,24 @@ fn what_is_done_for_a_process_of_one_thread_ends_with_the_second() {
 fn a_reader_of_proc_counts_as_a_second_thread() {
     for is_read in [false, true] {
         let mut threads = start("y612");
-        threads.tasks.drain(1..).for_each(|task| threads.mm.exit_task(task));
+        threads.tasks.drain(1..).for_each(|task| threads.mm.parts.exit_task(task));
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
         let space = threads.space;
         if is_read {
-            threads.mm.mmget(space);
+            threads.mm.parts.address_spaces.mmget(space);
         }
         (0..100).for_each(|_| threads.tick(0, 8));
         assert_eq!(threads.count(Event::NumaPteUpdates) > 0, is_read, "all pages are on its node");
-        let before = threads.mm.mm(space).numa_scan;
+        let before = threads.mm.parts.address_spaces.mm(space).numa_scan;
         assert!(before.scan_seq > 0);
         let child = threads.mm.enter(&mut threads.machine, Cpu(0)).fork_mm(space);
-        let [seq, of_child] = [space, child].map(|mm| threads.mm.mm(mm).numa_scan.scan_seq);
+        let [seq, of_child] =
+            [space, child].map(|mm| threads.mm.parts.address_spaces.mm(mm).numa_scan.scan_seq);
         assert_eq!([seq, of_child], [if is_read { before.scan_seq } else { 0 }; 2]);
         if is_read {
-            threads.mm.mmput(space);
+            threads.mm.parts.address_spaces.mmput(space);
             threads.mm.enter(&mut threads.machine, Cpu(0)).fork_mm(space);
-            assert_eq!(threads.mm.mm(space).numa_scan.scan_seq, 0, "it is gone");
+            assert_eq!(threads.mm.parts.address_spaces.mm(space).numa_scan.scan_seq, 0, "it is gone");
         }
     }
 }
@@ -513,13 +528,13 @@ fn a_store_in_place_after_a_fork_forgets_who_was_there() {
         let (space, start) = (threads.space, threads.start);
         // A thread of the other node has it come, and is the last one there.
         let hide = |threads: &mut Threads| {
-            while threads.mm.pte(space, start).lets(false) {
+            while threads.mm.parts.address_spaces.pte(space, start).lets(false) {
                 threads.tick(2, 8);
             }
         };
         hide(&mut threads);
         threads.touch(2, 0, false);
-        assert_eq!(threads.mm.pages_by_node(space, start..start + 1), [0, 1]);
+        assert_eq!(threads.mm.parts.pages_by_node(space, start..start + 1), [0, 1]);
         threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
         if forks {
             let child = threads.mm.enter(&mut threads.machine, Cpu(2)).fork_mm(space);
@@ -529,7 +544,7 @@ fn a_store_in_place_after_a_fork_forgets_who_was_there() {
         hide(&mut threads);
         threads.touch(0, 0, false);
         let node = usize::from(!forks);
-        assert_eq!(threads.mm.pages_by_node(space, start..start + 1)[node], 1, "forks: {forks}");
+        assert_eq!(threads.mm.parts.pages_by_node(space, start..start + 1)[node], 1, "forks: {forks}");
     }
 }
 
@@ -541,19 +556,21 @@ fn private_pages_of_files_are_scanned_from_6_10_on() {
     {
         let mut threads = start(variant);
         let flags = if shared { VmFlags::PRIVATE.or(VmFlags::SHARED) } else { VmFlags::PRIVATE };
-        let (space, file) = (threads.space, threads.mm.open_file());
-        let first = threads.mm.mmap(space, 64, Backing::File(file, 0), flags);
+        let (space, file) = (threads.space, threads.mm.parts.page_cache.open_file());
+        let first =
+            threads.mm.enter(&mut threads.machine, Cpu(0)).mmap(space, 64, Backing::File(file, 0), flags);
         for page in first..first + 64 {
             if let Ok(Touch::ReadFile(id)) =
                 threads.mm.enter(&mut threads.machine, Cpu(0)).touch(space, page, false)
             {
-                threads.mm.end_read(id);
+                threads.mm.parts.lrus.end_read(id);
                 threads.mm.enter(&mut threads.machine, Cpu(0)).touch(space, page, false).unwrap();
             }
         }
         threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
         (0..20).for_each(|_| threads.tick(2, 8));
-        let hidden = (first..first + 64).filter(|&page| threads.mm.pte(space, page).has(Pte::PROT_NONE));
+        let hidden = (first..first + 64)
+            .filter(|&page| threads.mm.parts.address_spaces.pte(space, page).has(Pte::PROT_NONE));
         assert_eq!(hidden.count(), if scanned { 64 } else { 0 }, "{variant}, shared: {shared}");
     }
 }
@@ -572,22 +589,24 @@ fn code_that_is_shared_stays_where_it_is() {
         let mut threads = start("y612");
         let flags = VmFlags::PRIVATE.or(VmFlags::SHARED);
         let flags = if may_execute { flags.or(VmFlags::EXEC) } else { flags };
-        let (space, file) = (threads.space, threads.mm.open_file());
-        let other = threads.mm.create_mm(Memcg::ROOT);
-        let first = threads.mm.mmap(space, 64, Backing::File(file, 0), flags);
-        let again = threads.mm.mmap(other, 64, Backing::File(file, 0), flags);
+        let (space, file) = (threads.space, threads.mm.parts.page_cache.open_file());
+        let other = threads.mm.parts.create_mm(Memcg::ROOT);
+        let first =
+            threads.mm.enter(&mut threads.machine, Cpu(0)).mmap(space, 64, Backing::File(file, 0), flags);
+        let again =
+            threads.mm.enter(&mut threads.machine, Cpu(0)).mmap(other, 64, Backing::File(file, 0), flags);
         let spaces = if shared { vec![(space, first), (other, again)] } else { vec![(space, first)] };
         for (space, first) in spaces {
             for page in first..first + 64 {
                 while let Ok(Touch::ReadFile(id)) =
                     threads.mm.enter(&mut threads.machine, Cpu(0)).touch(space, page, false)
                 {
-                    threads.mm.end_read(id);
+                    threads.mm.parts.lrus.end_read(id);
                 }
             }
         }
         threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
-        while !threads.mm.pte(space, first).has(Pte::PROT_NONE) {
+        while !threads.mm.parts.address_spaces.pte(space, first).has(Pte::PROT_NONE) {
             threads.tick(2, 8);
         }
         if dirtied {
@@ -606,16 +625,19 @@ fn other_rights_end_hint_faults() {
     let mut threads = start("y612");
     (0..PAGES).for_each(|page| threads.touch(0, page, true));
     let (space, start) = (threads.space, threads.start);
-    while threads.mm.pte(space, start).lets(true) {
+    while threads.mm.parts.address_spaces.pte(space, start).lets(true) {
         threads.tick(2, 8);
     }
     // The same rights again change nothing.
-    threads.mm.mprotect(space, start..start + 8, VmFlags::PRIVATE);
-    assert!(!threads.mm.pte(space, start).lets(false));
-    threads.mm.mprotect(space, start..start + 8, VmFlags::READ);
-    assert!(threads.mm.pte(space, start).lets(false) && !threads.mm.pte(space, start).lets(true));
-    threads.mm.mprotect(space, start..start + 8, VmFlags::PRIVATE);
-    assert!(threads.mm.pte(space, start).lets(true), "nobody else has the page");
+    threads.mm.parts.mprotect(space, start..start + 8, VmFlags::PRIVATE);
+    assert!(!threads.mm.parts.address_spaces.pte(space, start).lets(false));
+    threads.mm.parts.mprotect(space, start..start + 8, VmFlags::READ);
+    assert!(
+        threads.mm.parts.address_spaces.pte(space, start).lets(false)
+            && !threads.mm.parts.address_spaces.pte(space, start).lets(true)
+    );
+    threads.mm.parts.mprotect(space, start..start + 8, VmFlags::PRIVATE);
+    assert!(threads.mm.parts.address_spaces.pte(space, start).lets(true), "nobody else has the page");
     let faults = threads.count(Event::NumaHintFaults);
     (0..8).for_each(|page| threads.touch(2, page, true));
     assert_eq!(threads.count(Event::NumaHintFaults), faults);
@@ -626,13 +648,18 @@ fn other_rights_end_hint_faults() {
 fn a_new_thread_begins_with_the_sequence_of_its_process() {
     let mut threads = start("y612");
     (0..PAGES).for_each(|page| threads.touch(0, page, true));
-    while threads.mm.mm(threads.space).numa_scan.scan_seq < 5 {
+    while threads.mm.parts.address_spaces.mm(threads.space).numa_scan.scan_seq < 5 {
         threads.tick(2, 8);
     }
     let now = threads.machine.now(Cpu(0));
-    let thread = threads.mm.add_task(now, threads.space, 200, Some(threads.tasks[0]));
-    let seq = threads.mm.mm(threads.space).numa_scan.scan_seq;
-    assert_eq!(threads.mm.numa().tasks.get(thread).scan_seq, seq);
+    let thread = threads.mm.enter(&mut threads.machine, Cpu(0)).add_task(
+        now,
+        threads.space,
+        200,
+        Some(threads.tasks[0]),
+    );
+    let seq = threads.mm.parts.address_spaces.mm(threads.space).numa_scan.scan_seq;
+    assert_eq!(threads.mm.parts.numa.tasks.get(thread).scan_seq, seq);
 }
 
 /// A process whose areas may not be used has nothing to scan. Its threads begin passes nevertheless, no more than one a period,
@@ -640,7 +667,7 @@ fn a_new_thread_begins_with_the_sequence_of_its_process() {
 #[test]
 fn passes_that_find_nothing_are_as_rare_as_others() {
     let mut threads = start("y612");
-    threads.mm.mprotect(threads.space, threads.start..threads.start + PAGES, VmFlags::default());
+    threads.mm.parts.mprotect(threads.space, threads.start..threads.start + PAGES, VmFlags::default());
     let period = 8;
     for _ in 0..100 {
         (0..CPUS).for_each(|cpu| threads.tick(cpu, 1));
@@ -659,18 +686,27 @@ fn who_touched_shared_memory_is_known_of_each_process() {
     scan_often(&mut mm);
     mm.set("kernel.numa_balancing", "1").unwrap();
     mm.set("numa_balancing/scan_period_max_ms", "8").unwrap();
-    let file = mm.open_file();
+    let file = mm.parts.page_cache.open_file();
     let mut process = |cpu: u16| {
-        let space = mm.create_mm(Memcg::ROOT);
-        let task = mm.add_task(machine.now(Cpu(cpu)), space, 100, None);
-        mm.switch_task(&machine, Cpu(cpu), Some(task));
-        (space, mm.mmap(space, 64, Backing::File(file, 0), VmFlags::PRIVATE.or(VmFlags::SHARED)))
+        let space = mm.parts.create_mm(Memcg::ROOT);
+        let now = machine.now(Cpu(cpu));
+        let task = mm.enter(&mut machine, Cpu(0)).add_task(now, space, 100, None);
+        mm.enter(&mut machine, Cpu(cpu)).switch_task(Some(task));
+        (
+            space,
+            mm.enter(&mut machine, Cpu(0)).mmap(
+                space,
+                64,
+                Backing::File(file, 0),
+                VmFlags::PRIVATE.or(VmFlags::SHARED),
+            ),
+        )
     };
     let [(user, start), (idle, _)] = [0, 2].map(&mut process);
     for round in 0..200u64 {
         for page in start..start + 64 {
             if let Ok(Touch::ReadFile(id)) = mm.enter(&mut machine, Cpu(0)).touch(user, page, false) {
-                mm.end_read(id);
+                mm.parts.lrus.end_read(id);
                 mm.enter(&mut machine, Cpu(0)).touch(user, page, false).unwrap();
             }
         }
@@ -679,11 +715,14 @@ fn who_touched_shared_memory_is_known_of_each_process() {
         [0, 2].iter().for_each(|&cpu| mm.enter(&mut machine, Cpu(cpu)).numa_tick());
     }
     let inactive = |space| {
-        let areas = mm.numa().heat().iter().filter(|&(mm, ..)| mm == space);
+        let areas = mm.parts.numa.heat().iter().filter(|&(mm, ..)| mm == space);
         areas.map(|(.., heat)| heat.skipped[SkipReason::PidInactive as usize]).sum::<u64>()
     };
     assert!(mm.counters().get(Event::NumaHintFaults) > 64);
-    assert!(mm.mm(user).numa_scan.scan_seq > 10 && mm.mm(idle).numa_scan.scan_seq > 10);
+    assert!(
+        mm.parts.address_spaces.mm(user).numa_scan.scan_seq > 10
+            && mm.parts.address_spaces.mm(idle).numa_scan.scan_seq > 10
+    );
     assert_eq!(inactive(user), 0);
     assert!(inactive(idle) > 10, "{}", inactive(idle));
 }
@@ -702,7 +741,7 @@ fn whose_tick_is_first_decides_who_scans_and_nothing_else() {
             order.iter().for_each(|&cpu| threads.mm.enter(&mut threads.machine, Cpu(cpu)).numa_tick());
             assert!(threads.count(Event::NumaScanPasses) - before <= 1, "one of them");
             let of = |(.., heat): (MmId, u64, &VmaHeat)| heat.threads().map(|(task, _)| task).next();
-            first = first.or_else(|| threads.mm.numa().heat().iter().find_map(of));
+            first = first.or_else(|| threads.mm.parts.numa.heat().iter().find_map(of));
             threads.validate();
         }
         assert_eq!(first, Some(threads.tasks[usize::from(order[0])]), "{order:?}");
@@ -720,8 +759,13 @@ fn whose_tick_is_first_decides_who_scans_and_nothing_else() {
 fn every_reason_to_skip_a_vma_is_met() {
     let mut threads = start("y612");
     let rights = VmFlags::PRIVATE.or(VmFlags::EXEC);
-    let bound = threads.mm.mmap(threads.space, 8, Backing::Anonymous, VmFlags::PRIVATE);
-    threads.mm.mbind(
+    let bound = threads.mm.enter(&mut threads.machine, Cpu(0)).mmap(
+        threads.space,
+        8,
+        Backing::Anonymous,
+        VmFlags::PRIVATE,
+    );
+    threads.mm.parts.address_spaces.mbind(
         threads.space,
         bound..bound + 8,
         Some(Mempolicy {
@@ -730,11 +774,22 @@ fn every_reason_to_skip_a_vma_is_met() {
             migrate_on_referencing_node: false,
         }),
     );
-    let file = threads.mm.open_file();
-    threads.mm.mmap(threads.space, 8, Backing::File(file, 0), VmFlags::READ);
-    let guard = threads.mm.mmap(threads.space, 8, Backing::Anonymous, VmFlags::PRIVATE);
-    threads.mm.mprotect(threads.space, guard..guard + 8, VmFlags::default());
-    let others = threads.mm.mmap(threads.space, 8, Backing::Anonymous, rights);
+    let file = threads.mm.parts.page_cache.open_file();
+    threads.mm.enter(&mut threads.machine, Cpu(0)).mmap(
+        threads.space,
+        8,
+        Backing::File(file, 0),
+        VmFlags::READ,
+    );
+    let guard = threads.mm.enter(&mut threads.machine, Cpu(0)).mmap(
+        threads.space,
+        8,
+        Backing::Anonymous,
+        VmFlags::PRIVATE,
+    );
+    threads.mm.parts.mprotect(threads.space, guard..guard + 8, VmFlags::default());
+    let others =
+        threads.mm.enter(&mut threads.machine, Cpu(0)).mmap(threads.space, 8, Backing::Anonymous, rights);
     for page in others..others + 8 {
         threads.mm.enter(&mut threads.machine, Cpu(0)).touch(threads.space, page, true).unwrap();
     }
@@ -744,7 +799,12 @@ fn every_reason_to_skip_a_vma_is_met() {
         (0..PAGES).for_each(|page| threads.touch(1, page, true));
         threads.tick(if round % 8 == 0 { 2 } else { 1 }, 8);
         if round == 200 {
-            threads.mm.mmap(threads.space, 8, Backing::Anonymous, VmFlags::PRIVATE);
+            threads.mm.enter(&mut threads.machine, Cpu(0)).mmap(
+                threads.space,
+                8,
+                Backing::Anonymous,
+                VmFlags::PRIVATE,
+            );
         }
     }
     for reason in SkipReason::ALL {
@@ -758,7 +818,7 @@ fn a_cpuset_of_one_node_is_not_scanned_from_7_2_on() {
     for (variant, nodes, scanned) in [("c72", 1, false), ("c72", 3, true), ("y612", 1, true)] {
         let mut threads = start(variant);
         for &task in &threads.tasks {
-            threads.mm.set_mems_allowed(task, Some(Nodes(nodes)));
+            threads.mm.parts.numa.set_mems_allowed(task, Some(Nodes(nodes)));
         }
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
         (0..100).for_each(|_| threads.tick(2, 8));
@@ -776,12 +836,12 @@ fn a_policy_says_where_pages_go() {
         let policy = Mempolicy { mode, migrate_on_fault, migrate_on_referencing_node: false };
         let area = threads.start..threads.start + PAGES;
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
-        threads.mm.mbind(threads.space, area.clone(), Some(policy));
+        threads.mm.parts.address_spaces.mbind(threads.space, area.clone(), Some(policy));
         for _ in 0..100 {
             threads.tick(0, 8);
             (0..PAGES).for_each(|page| threads.touch(0, page, true));
         }
-        let there = threads.mm.pages_by_node(threads.space, area)[1];
+        let there = threads.mm.parts.pages_by_node(threads.space, area)[1];
         // What is in a per-CPU batch cannot be moved.
         assert_eq!(there > PAGES - 64, moves, "{there} pages");
         assert_eq!(threads.count(Event::NumaPteUpdates) > 0, moves);
@@ -798,14 +858,14 @@ fn what_was_bound_in_the_first_sequences_is_left_alone() {
         let mode = Mode::Bind(Nodes::of(Node(1)));
         let policy = Mempolicy { mode, migrate_on_fault: false, migrate_on_referencing_node: false };
         let first = threads.tasks[0];
-        threads.mm.set_mempolicy(first, Some(policy));
+        threads.mm.parts.numa.set_mempolicy(first, Some(policy));
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
         let area = threads.start..threads.start + PAGES;
-        assert_eq!(threads.mm.pages_by_node(threads.space, area), [0, PAGES], "{variant}");
+        assert_eq!(threads.mm.parts.pages_by_node(threads.space, area), [0, PAGES], "{variant}");
         (0..400).for_each(|_| threads.tick(0, 8));
         assert!(threads.count(Event::NumaScanPasses) > 2, "{variant}");
         assert_eq!(threads.count(Event::NumaPteUpdates), 0, "{variant}");
-        threads.mm.set_mempolicy(first, None);
+        threads.mm.parts.numa.set_mempolicy(first, None);
         for _ in 0..400 {
             threads.tick(0, 8);
             (0..PAGES).for_each(|page| threads.touch(0, page, true));
@@ -857,15 +917,15 @@ fn huge_pages_keep_their_turn_from_6_7_on() {
         let mode = Mode::Interleave(Nodes(0b11));
         let policy = Mempolicy { mode, migrate_on_fault: true, migrate_on_referencing_node: false };
         let area = threads.start..threads.start + 1024;
-        threads.mm.mbind(threads.space, area.clone(), Some(policy));
+        threads.mm.parts.address_spaces.mbind(threads.space, area.clone(), Some(policy));
         (0..1024).for_each(|page| threads.touch(0, page, true));
-        assert_eq!(threads.mm.pages_by_node(threads.space, area.clone())[..2], [512, 512], "{variant}");
+        assert_eq!(threads.mm.parts.pages_by_node(threads.space, area.clone())[..2], [512, 512], "{variant}");
         for _ in 0..100 {
             threads.tick(0, 8);
             (0..1024).for_each(|page| threads.touch(0, page, true));
         }
         assert!(threads.count(Event::NumaHugePteUpdates) > 0);
-        assert_eq!(threads.mm.pages_by_node(threads.space, area)[..2], on_nodes, "{variant}");
+        assert_eq!(threads.mm.parts.pages_by_node(threads.space, area)[..2], on_nodes, "{variant}");
     }
 }
 
@@ -875,7 +935,7 @@ fn a_split_and_a_fork_lose_what_scanning_knew() {
     let mut threads = start("p1");
     (0..PAGES).for_each(|page| threads.touch(0, page, true));
     let skipped = |threads: &Threads| threads.count(Event::NumaSkipScanDelay);
-    while threads.mm.mm(threads.space).numa_scan.scan_seq < 3 {
+    while threads.mm.parts.address_spaces.mm(threads.space).numa_scan.scan_seq < 3 {
         threads.tick(2, 40);
         (0..PAGES).for_each(|page| threads.touch(2, page, true));
     }
@@ -883,7 +943,7 @@ fn a_split_and_a_fork_lose_what_scanning_knew() {
     threads.tick(2, 40);
     assert_eq!(skipped(&threads), before, "all are old enough");
     let rights = VmFlags::PRIVATE.or(VmFlags::EXEC);
-    threads.mm.mprotect(threads.space, threads.start + 700..threads.start + PAGES, rights);
+    threads.mm.parts.mprotect(threads.space, threads.start + 700..threads.start + PAGES, rights);
     let mut more = 0;
     for _ in 0..8 {
         threads.tick(2, 40);
@@ -898,28 +958,31 @@ fn a_split_and_a_fork_lose_what_scanning_knew() {
 fn a_fork_of_several_threads_goes_on_being_scanned() {
     let mut threads = start("y612");
     (0..PAGES).for_each(|page| threads.touch(0, page, true));
-    while threads.mm.mm(threads.space).numa_scan.scan_seq == 0 {
+    while threads.mm.parts.address_spaces.mm(threads.space).numa_scan.scan_seq == 0 {
         threads.tick(2, 8);
     }
-    let before = threads.mm.mm(threads.space).numa_scan;
+    let before = threads.mm.parts.address_spaces.mm(threads.space).numa_scan;
     let child = threads.mm.enter(&mut threads.machine, Cpu(2)).fork_mm(threads.space);
-    assert_eq!(threads.mm.mm(threads.space).numa_scan, before);
-    assert_eq!(threads.mm.mm(child).numa_scan, before, "a copy of the parent's");
+    assert_eq!(threads.mm.parts.address_spaces.mm(threads.space).numa_scan, before);
+    assert_eq!(threads.mm.parts.address_spaces.mm(child).numa_scan, before, "a copy of the parent's");
 }
 
 /// The first further thread of a process puts off scanning by a delay, as a fork does; the second does not.
 #[test]
 fn a_process_is_scanned_anew_when_it_gets_its_second_thread() {
     let (mut machine, mut mm) = boot(Series::NUMA.variant("y612").unwrap());
-    let space = mm.create_mm(Memcg::ROOT);
-    let first = mm.add_task(machine.now(Cpu(0)), space, 100, None);
-    assert_eq!(mm.mm(space).numa_scan.next_scan, 0);
-    mm.add_task(machine.now(Cpu(0)), space, 101, Some(first));
+    let space = mm.parts.create_mm(Memcg::ROOT);
+    let now = machine.now(Cpu(0));
+    let first = mm.enter(&mut machine, Cpu(0)).add_task(now, space, 100, None);
+    assert_eq!(mm.parts.address_spaces.mm(space).numa_scan.next_scan, 0);
+    let now = machine.now(Cpu(0));
+    mm.enter(&mut machine, Cpu(0)).add_task(now, space, 101, Some(first));
     // 1000 ms are 250 jiffies, and boot is at 1.
-    assert_eq!(mm.mm(space).numa_scan.next_scan, 251);
+    assert_eq!(mm.parts.address_spaces.mm(space).numa_scan.next_scan, 251);
     machine.wait_until(Cpu(0), Category::Program, machine::Time::from_seconds(1.0));
-    mm.add_task(machine.now(Cpu(0)), space, 102, Some(first));
-    assert_eq!(mm.mm(space).numa_scan.next_scan, 251);
+    let now = machine.now(Cpu(0));
+    mm.enter(&mut machine, Cpu(0)).add_task(now, space, 102, Some(first));
+    assert_eq!(mm.parts.address_spaces.mm(space).numa_scan.next_scan, 251);
 }
 
 /// What some of the counters of hint faults say.
@@ -932,7 +995,7 @@ fn counted(threads: &Threads) -> [u64; 5] {
 /// Has the thread on CPU 2 scan until a page may not be used any more.
 fn hide(threads: &mut Threads, page: u64) {
     for _ in 0..1000 {
-        if !threads.mm.pte(threads.space, threads.start + page).lets(false) {
+        if !threads.mm.parts.address_spaces.pte(threads.space, threads.start + page).lets(false) {
             return;
         }
         threads.tick(2, 8);
@@ -960,17 +1023,24 @@ fn a_large_folio_is_one_fault_and_all_of_its_pages() {
         threads.touch(0, 0, true);
         threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
         let (space, area) = (threads.space, threads.start..threads.start + size);
-        assert_eq!(threads.mm.pages_by_node(space, threads.start..threads.start + PAGES), [size, 0]);
+        assert_eq!(threads.mm.parts.pages_by_node(space, threads.start..threads.start + PAGES), [size, 0]);
         hide(&mut threads, 0);
         assert_eq!(counted(&threads), [size, huge, 0, 0, 0], "{variant}, {size} pages");
         // The last page faults, and all can be used.
         threads.touch(2, size - 1, false);
         assert_eq!(counted(&threads), [size, huge, 1, size, size], "{variant}, {size} pages");
-        assert!(area.clone().all(|page| threads.mm.pte(space, page).lets(false)), "{variant}, {size} pages");
-        assert_eq!(threads.mm.pages_by_node(space, area), [0, size], "{variant}, {size} pages");
-        let locality = threads.mm.numa().tasks.get(threads.tasks[2]).locality;
+        assert!(
+            area.clone().all(|page| threads.mm.parts.address_spaces.pte(space, page).lets(false)),
+            "{variant}, {size} pages"
+        );
+        assert_eq!(threads.mm.parts.pages_by_node(space, area), [0, size], "{variant}, {size} pages");
+        let locality = threads.mm.parts.numa.tasks.get(threads.tasks[2]).locality;
         assert_eq!((locality.remote, locality.local, locality.failed), (size, 0, 0), "{variant}, {size}");
-        assert_eq!(threads.mm.numa().tasks.get(threads.tasks[2]).pages_migrated, size, "{variant}, {size}");
+        assert_eq!(
+            threads.mm.parts.numa.tasks.get(threads.tasks[2]).pages_migrated,
+            size,
+            "{variant}, {size}"
+        );
         // From its own node it is a local fault, and as many pages.
         hide(&mut threads, 0);
         threads.touch(2, 0, false);
@@ -994,24 +1064,27 @@ fn a_page_stays_if_its_node_would_fall_to_the_high_watermark() {
             threads.touch(0, 0, true);
             threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
             hide(&mut threads, 0);
-            let zone = threads.mm.zones().len() - 1;
+            let zone = threads.mm.parts.allocator.zones().len() - 1;
             let left = |mm: &MemoryManager| {
-                let zone = &mm.zones()[zone];
+                let zone = &mm.parts.allocator.zones()[zone];
                 zone.free_pages() - (zone.wmark(Mark::High) + size) as i64
             };
             take_until(&mut threads, |mm| left(mm) - spare);
             assert_eq!(left(&threads.mm), spare);
             threads.touch(2, 0, false);
-            let node = threads.mm.pages_by_node(threads.space, threads.start..threads.start + size);
+            let node = threads.mm.parts.pages_by_node(threads.space, threads.start..threads.start + size);
             assert_eq!(node, if moves { [0, size] } else { [size, 0] }, "{size} pages, {spare} spare");
-            let own = threads.mm.numa().tasks.get(threads.tasks[2]);
+            let own = threads.mm.parts.numa.tasks.get(threads.tasks[2]);
             assert_eq!(own.locality.failed, if moves { 0 } else { size }, "{size} pages, {spare} spare");
             assert_eq!(own.locality.remote, size);
             let (hints, moved) =
                 (threads.count(Event::NumaHintFaults), threads.count(Event::NumaPagesMigrated));
             assert_eq!((hints, moved), (1, if moves { size } else { 0 }), "{size} pages, {spare} spare");
             assert_eq!(threads.count(Event::PgmigrateFail), 0, "it was not even tried");
-            assert!(threads.mm.start_kswapd(Node(1)).is_none(), "nobody makes room for it");
+            assert!(
+                threads.mm.enter(&mut threads.machine, Cpu(0)).start_kswapd(Node(1)).is_none(),
+                "nobody makes room for it"
+            );
         }
     }
 }
@@ -1046,15 +1119,18 @@ fn large_folios_mapped_by_entries_count_from_6_10_on() {
         threads.mm.enter(&mut threads.machine, Cpu(0)).munmap(space, start + 256..start + 512);
         let rest = start..start + 256;
         assert!(
-            rest.clone().all(|page| !threads.mm.pte(space, page).lets(false)),
+            rest.clone().all(|page| !threads.mm.parts.address_spaces.pte(space, page).lets(false)),
             "{variant}: all is hidden"
         );
         threads.touch(2, 0, false);
-        assert!(rest.clone().all(|page| threads.mm.pte(space, page).lets(false)), "{variant}: nothing is");
+        assert!(
+            rest.clone().all(|page| threads.mm.parts.address_spaces.pte(space, page).lets(false)),
+            "{variant}: nothing is"
+        );
         assert_eq!(threads.count(Event::NumaHintFaults), u64::from(counts), "{variant}");
         assert_eq!(threads.count(Event::NumaPagesMigrated) > 0, counts, "{variant}");
-        assert_eq!(threads.mm.pages_by_node(space, rest)[1] > 0, counts, "{variant}");
-        let known = threads.mm.numa().tasks.get(threads.tasks[2]).faults.is_some();
+        assert_eq!(threads.mm.parts.pages_by_node(space, rest)[1] > 0, counts, "{variant}");
+        let known = threads.mm.parts.numa.tasks.get(threads.tasks[2]).faults.is_some();
         assert_eq!(known, counts, "{variant}");
     }
 }
@@ -1075,7 +1151,7 @@ fn huge_pages_are_asked_for_sharers_from_7_2_on() {
         threads.mm.set("transparent_hugepage/enabled", "always").unwrap();
         let space = threads.space;
         if alone {
-            threads.tasks.drain(1..).for_each(|task| threads.mm.exit_task(task));
+            threads.tasks.drain(1..).for_each(|task| threads.mm.parts.exit_task(task));
         }
         threads.touch(0, 0, true);
         if shared {
@@ -1083,7 +1159,7 @@ fn huge_pages_are_asked_for_sharers_from_7_2_on() {
         }
         (0..100).for_each(|_| threads.tick(if alone { 0 } else { 2 }, 8));
         assert!(threads.count(Event::NumaScanPasses) > 0);
-        let hidden = threads.mm.pte(space, threads.start).has(Pte::PROT_NONE);
+        let hidden = threads.mm.parts.address_spaces.pte(space, threads.start).has(Pte::PROT_NONE);
         assert_eq!(hidden, scanned, "{variant}, shared: {shared}, alone: {alone}");
         assert_eq!(threads.count(Event::NumaHugePteUpdates) > 0, scanned, "{variant}, shared: {shared}");
     }
@@ -1108,19 +1184,22 @@ fn boot_nodes(variant: &str, nodes: u8, memory_only_nodes: u8) -> (Machine<Categ
 fn a_sweep_knows_each_of_many_nodes() {
     const NODES: u8 = 20;
     let (mut machine, mut mm) = boot_nodes("b0", NODES, 0);
-    let space = mm.create_mm(Memcg::ROOT);
-    let start = mm.mmap(space, 1024, Backing::Anonymous, VmFlags::PRIVATE).next_multiple_of(512);
+    let space = mm.parts.create_mm(Memcg::ROOT);
+    let start = mm
+        .enter(&mut machine, Cpu(0))
+        .mmap(space, 1024, Backing::Anonymous, VmFlags::PRIVATE)
+        .next_multiple_of(512);
     for page in 0..512 {
         let cpu = Cpu(page as u16 % u16::from(NODES));
         mm.enter(&mut machine, cpu).touch(space, start + page, true).unwrap();
     }
-    let expected = mm.pages_by_node(space, start..start + 512);
+    let expected = mm.parts.pages_by_node(space, start..start + 512);
     assert!(expected.iter().all(|&pages| pages == 25 || pages == 26), "{expected:?}");
     // The first time page by page, then in one go.
     for _ in 0..2 {
         let mut by_node = [0; NODES as usize];
         let end = start + 512;
-        assert_eq!(mm.sweep(&machine, Cpu(0), space, start..end, true, &mut by_node), end);
+        assert_eq!(mm.parts.sweep(&machine, Cpu(0), space, start..end, true, &mut by_node), end);
         assert_eq!(by_node[..], expected);
     }
 }
@@ -1128,7 +1207,7 @@ fn a_sweep_knows_each_of_many_nodes() {
 /// Has the thread on CPU 0 scan until `page` may not be used any more.
 fn scan_until_hidden(machine: &mut Machine<Category>, mm: &mut MemoryManager, space: MmId, page: Vpn) {
     for _ in 0..1000 {
-        if !mm.pte(space, page).lets(false) {
+        if !mm.parts.address_spaces.pte(space, page).lets(false) {
             return;
         }
         let until = machine.now(Cpu(0)) + machine::Time::from_nanoseconds(8_000_000);
@@ -1156,27 +1235,29 @@ fn each_fast_node_has_a_promotion_rate_of_its_own() {
     let (mut machine, mut mm) = boot_nodes("y612", 3, 1);
     scan_often(&mut mm);
     mm.set("kernel.numa_balancing_promote_rate_limit_MBps", "1").unwrap();
-    let space = mm.create_mm(Memcg::ROOT);
-    let first = mm.add_task(machine.now(Cpu(0)), space, 100, None);
-    let second = mm.add_task(machine.now(Cpu(1)), space, 101, Some(first));
-    mm.switch_task(&machine, Cpu(0), Some(first));
-    mm.switch_task(&machine, Cpu(1), Some(second));
-    let start = mm.mmap(space, 1024, Backing::Anonymous, VmFlags::PRIVATE);
+    let space = mm.parts.create_mm(Memcg::ROOT);
+    let now = machine.now(Cpu(0));
+    let first = mm.enter(&mut machine, Cpu(0)).add_task(now, space, 100, None);
+    let now = machine.now(Cpu(1));
+    let second = mm.enter(&mut machine, Cpu(0)).add_task(now, space, 101, Some(first));
+    mm.enter(&mut machine, Cpu(0)).switch_task(Some(first));
+    mm.enter(&mut machine, Cpu(1)).switch_task(Some(second));
+    let start = mm.enter(&mut machine, Cpu(0)).mmap(space, 1024, Backing::Anonymous, VmFlags::PRIVATE);
     let mode = Mode::Bind(Nodes::of(Node(2)));
     let policy = Mempolicy { mode, migrate_on_fault: true, migrate_on_referencing_node: false };
-    mm.mbind(space, start..start + 1024, Some(policy));
+    mm.parts.address_spaces.mbind(space, start..start + 1024, Some(policy));
     for page in start..start + 1024 {
         mm.enter(&mut machine, Cpu(0)).touch(space, page, true).unwrap();
     }
-    mm.mbind(space, start..start + 1024, None);
-    assert_eq!(mm.pages_by_node(space, start..start + 1024), [0, 0, 1024]);
+    mm.parts.address_spaces.mbind(space, start..start + 1024, None);
+    assert_eq!(mm.parts.pages_by_node(space, start..start + 1024), [0, 0, 1024]);
     scan_until_hidden(&mut machine, &mut mm, space, start);
     // 1 MiB a second is 256 pages, for each of the nodes that pages go to.
     for (cpu, pages) in [(0, start..start + 400), (1, start + 400..start + 600)] {
         for page in pages.clone() {
             mm.enter(&mut machine, Cpu(cpu)).touch(space, page, false).unwrap();
         }
-        let promoted = mm.pages_by_node(space, pages)[usize::from(cpu)];
+        let promoted = mm.parts.pages_by_node(space, pages)[usize::from(cpu)];
         let expected = if cpu == 0 { 255..=256 } else { 200..=200 };
         assert!(expected.contains(&promoted), "{promoted} to node {cpu}");
     }
@@ -1186,20 +1267,23 @@ fn each_fast_node_has_a_promotion_rate_of_its_own() {
 fn a_promotion_without_room_wakes_the_kswapd_of_its_node_only() {
     let (mut machine, mut mm) = reclaim_machine::boot_with_cpus_on(1, Series::NUMA.variant("y612").unwrap());
     scan_often(&mut mm);
-    let space = mm.create_mm(Memcg::ROOT);
-    let task = mm.add_task(machine.now(Cpu(0)), space, 100, None);
-    mm.switch_task(&machine, Cpu(0), Some(task));
-    let start = mm.mmap(space, 9000, Backing::Anonymous, VmFlags::PRIVATE);
+    let space = mm.parts.create_mm(Memcg::ROOT);
+    let now = machine.now(Cpu(0));
+    let task = mm.enter(&mut machine, Cpu(0)).add_task(now, space, 100, None);
+    mm.enter(&mut machine, Cpu(0)).switch_task(Some(task));
+    let start = mm.enter(&mut machine, Cpu(0)).mmap(space, 9000, Backing::Anonymous, VmFlags::PRIVATE);
     let mut next = start;
-    while mm.zones().iter().any(|zone| zone.free_pages() > zone.wmark(Mark::High) as i64) {
+    while mm.parts.allocator.zones().iter().any(|zone| zone.free_pages() > zone.wmark(Mark::High) as i64) {
         mm.enter(&mut machine, Cpu(0)).touch(space, next, true).unwrap();
         next += 1;
     }
-    let slow = (start..next).find(|&page| mm.pages_by_node(space, page..page + 1)[1] == 1).unwrap();
+    let slow = (start..next).find(|&page| mm.parts.pages_by_node(space, page..page + 1)[1] == 1).unwrap();
     scan_until_hidden(&mut machine, &mut mm, space, slow);
-    let asked = |mm: &mut MemoryManager| [0, 1].map(|node| mm.start_kswapd(Node(node)).is_some());
-    asked(&mut mm);
+    let asked = |mm: &mut MemoryManager, machine: &mut Machine<Category>| {
+        [0, 1].map(|node| mm.enter(machine, Cpu(0)).start_kswapd(Node(node)).is_some())
+    };
+    asked(&mut mm, &mut machine);
     mm.enter(&mut machine, Cpu(0)).touch(space, slow, false).unwrap();
-    assert_eq!(asked(&mut mm), [true, false]);
-    assert_eq!(mm.pages_by_node(space, slow..slow + 1), [0, 1]);
+    assert_eq!(asked(&mut mm, &mut machine), [true, false]);
+    assert_eq!(mm.parts.pages_by_node(space, slow..slow + 1), [0, 1]);
 }

@@ -34,13 +34,14 @@ impl Process {
     /// A process with areas, which passes have met one after the other.
     fn with(variant: &str, areas: &[(Range<Vpn>, VmFlags)]) -> Process {
         let of_series = Series::NUMA.variant(variant);
-        let (machine, mut mm) = boot(of_series.or_else(|| Variant::of_release(variant)).unwrap());
+        let (mut machine, mut mm) = boot(of_series.or_else(|| Variant::of_release(variant)).unwrap());
         for name in ["scan_delay_ms", "scan_period_min_ms", "scan_period_max_ms"] {
             mm.set(&format!("numa_balancing/{name}"), "8").unwrap();
         }
-        let space = mm.create_mm(Memcg::ROOT);
-        let task = mm.add_task(machine.now(Cpu(0)), space, 100, None);
-        mm.switch_task(&machine, Cpu(0), Some(task));
+        let space = mm.parts.create_mm(Memcg::ROOT);
+        let now = machine.now(Cpu(0));
+        let task = mm.enter(&mut machine, Cpu(0)).add_task(now, space, 100, None);
+        mm.enter(&mut machine, Cpu(0)).switch_task(Some(task));
         let mut process = Process { machine, mm, space };
         for (pages, flags) in areas {
             process.map(pages, *flags);
@@ -65,11 +66,18 @@ impl Process {
 
     /// When the area was to be scanned first: which tells records apart.
     fn record(&self, page: Vpn) -> Option<u64> {
-        self.mm.mm(self.space).vmas.numab(FIRST + page).map(|record| record.next_scan)
+        self.mm.parts.address_spaces.mm(self.space).vmas.numab(FIRST + page).map(|record| record.next_scan)
     }
 
     fn records(&self) -> Vec<(Range<Vpn>, Option<u64>)> {
-        let areas = self.mm.mm(self.space).vmas.iter().map(|vma| vma.start - FIRST..vma.end - FIRST);
+        let areas = self
+            .mm
+            .parts
+            .address_spaces
+            .mm(self.space)
+            .vmas
+            .iter()
+            .map(|vma| vma.start - FIRST..vma.end - FIRST);
         areas.map(|pages| (pages.clone(), self.record(pages.start))).collect()
     }
 }
@@ -78,17 +86,21 @@ impl Process {
 type Call = fn(&mut Process, Range<Vpn>);
 
 const CHANGES: [(&str, Call); 5] = [
-    ("mprotect", |process, pages| process.mm.mprotect(process.space, pages, VmFlags::READ)),
-    ("madvise", |process, pages| process.mm.madvise(process.space, pages, Advice::Random)),
+    ("mprotect", |process, pages| process.mm.parts.mprotect(process.space, pages, VmFlags::READ)),
+    ("madvise", |process, pages| {
+        process.mm.enter(&mut process.machine, Cpu(0)).madvise(process.space, pages, Advice::Random)
+    }),
     ("mbind", |process, pages| {
         let mode = Mode::Bind(Nodes::of(Node(1)));
         let policy = Mempolicy { mode, migrate_on_fault: true, migrate_on_referencing_node: false };
-        process.mm.mbind(process.space, pages, Some(policy));
+        process.mm.parts.address_spaces.mbind(process.space, pages, Some(policy));
     }),
     ("mlock", |process, pages| {
         process.mm.enter(&mut process.machine, Cpu(0)).mlock(process.space, pages).unwrap();
     }),
-    ("userfaultfd", |process, pages| process.mm.userfaultfd_register(process.space, pages)),
+    ("userfaultfd", |process, pages| {
+        process.mm.parts.address_spaces.userfaultfd_register(process.space, pages)
+    }),
 ];
 
 #[test]
@@ -157,7 +169,7 @@ fn a_border_that_moves_is_no_cut() {
         let mut process = Process::with("y612", &[(0..30, VmFlags::PRIVATE), (30..60, VmFlags::READ)]);
         let records = [0, 30].map(|page| process.record(page));
         assert_ne!(records[0], records[1]);
-        process.mm.mprotect(process.space, FIRST + part.start..FIRST + part.end, rights);
+        process.mm.parts.mprotect(process.space, FIRST + part.start..FIRST + part.end, rights);
         let [first, second] = expected;
         assert_eq!(process.records(), [(first, records[0]), (second, records[1])]);
     }
@@ -170,11 +182,11 @@ fn neither_fork_nor_exec_hands_anything_on() {
     let record = process.record(0);
     let Process { machine, mm, space } = &mut process;
     let child = mm.enter(machine, Cpu(0)).fork_mm(*space);
-    assert!(mm.mm(child).vmas.numab(FIRST).is_none());
+    assert!(mm.parts.address_spaces.mm(child).vmas.numab(FIRST).is_none());
     assert_eq!(process.records(), [(0..30, record)]);
     let Process { machine, mm, space } = &mut process;
     mm.enter(machine, Cpu(0)).exit_mm(*space);
-    let program = mm.create_mm(Memcg::ROOT);
+    let program = mm.parts.create_mm(Memcg::ROOT);
     mm.enter(machine, Cpu(0)).mmap_fixed(program, FIRST, 30, Backing::Anonymous, VmFlags::PRIVATE);
-    assert!(mm.mm(program).vmas.numab(FIRST).is_none());
+    assert!(mm.parts.address_spaces.mm(program).vmas.numab(FIRST).is_none());
 }

@@ -16,27 +16,27 @@ fn fill(min_ttl_ms: &str) -> (Option<MmId>, MmId) {
     let (mut machine, mut mm) = boot(Variant::of_release("6.12").unwrap());
     mm.set("lru_gen/min_ttl_ms", min_ttl_ms).unwrap();
     let processes = [300, 600].map(|pages| {
-        let process = mm.create_mm(Memcg::ROOT);
-        let start = mm.mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
+        let process = mm.parts.create_mm(Memcg::ROOT);
+        let start = mm.enter(&mut machine, Cpu(0)).mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
         for page in start..start + pages {
             mm.enter(&mut machine, Cpu(0)).touch(process, page, true).unwrap();
         }
         process
     });
-    let file = mm.open_file();
+    let file = mm.parts.page_cache.open_file();
     for index in 0..20_000 {
         match mm.enter(&mut machine, Cpu(0)).read_page(Memcg::ROOT, file, index, false) {
-            Ok(Read::Miss(id)) => mm.end_read(id),
+            Ok(Read::Miss(id)) => mm.parts.lrus.end_read(id),
             Ok(Read::Hit(_)) => {}
             Err(_) => break,
         }
         machine.charge(Cpu(0), mm::Category::Program, Time::from_nanoseconds(20_000));
         for node in 0..2 {
-            if let Some(mut kswapd) = mm.start_kswapd(Node(node)) {
+            if let Some(mut kswapd) = mm.enter(&mut machine, Cpu(0)).start_kswapd(Node(node)) {
                 while kswapd.step(&mut mm.enter(&mut machine, Cpu(0))) {}
             }
         }
-        if let Some(kill) = mm.take_oom_kill() {
+        if let Some(kill) = mm.enter(&mut machine, Cpu(0)).take_oom_kill() {
             assert_eq!(mm.counters().get(mm::Event::OomKill), 1);
             assert_eq!((kill.cause, &kill.victims[..]), (OomCause::MinTtl, &[kill.chosen.0][..]));
             return (Some(kill.chosen.0), processes[1]);
@@ -60,23 +60,28 @@ fn nobody_goes_without_a_promise() {
 fn killed(pages: [u64; 3], limits: [Option<u64>; 3], oom_group: [bool; 3]) -> (OomCause, Vec<usize>) {
     let (mut machine, mut mm) = boot(Variant::of_release("6.18").unwrap());
     // parent ── first, second; beside
-    let parent = mm.create_memcg(Memcg::ROOT);
-    let groups = [mm.create_memcg(parent), mm.create_memcg(parent), mm.create_memcg(Memcg::ROOT)];
+    let parent = mm.parts.lrus.create_memcg(Memcg::ROOT);
+    let groups = [
+        mm.parts.lrus.create_memcg(parent),
+        mm.parts.lrus.create_memcg(parent),
+        mm.parts.lrus.create_memcg(Memcg::ROOT),
+    ];
     let processes = std::array::from_fn::<MmId, 3, _>(|number| {
-        let process = mm.create_mm(groups[number]);
-        let start = mm.mmap(process, pages[number], Backing::Anonymous, VmFlags::PRIVATE);
+        let process = mm.parts.create_mm(groups[number]);
+        let start =
+            mm.enter(&mut machine, Cpu(0)).mmap(process, pages[number], Backing::Anonymous, VmFlags::PRIVATE);
         for page in start..start + pages[number] {
             mm.enter(&mut machine, Cpu(0)).touch(process, page, true).unwrap();
         }
         process
     });
     for (group, limit) in [groups[0], parent, groups[2]].into_iter().zip(limits) {
-        mm.memcg_mut(group).max = limit.unwrap_or(mm::memcontrol::UNLIMITED);
+        mm.parts.lrus.memcg_mut(group).max = limit.unwrap_or(mm::memcontrol::UNLIMITED);
     }
     for (group, together) in [groups[0], parent, groups[2]].into_iter().zip(oom_group) {
-        mm.memcg_mut(group).oom_group = together;
+        mm.parts.lrus.memcg_mut(group).oom_group = together;
     }
-    let kill = mm.out_of_memory(groups[0]).unwrap();
+    let kill = mm.enter(&mut machine, Cpu(0)).out_of_memory(groups[0]).unwrap();
     assert_eq!(mm.counters().get(mm::Event::OomKill), kill.victims.len() as u64);
     let number = |victim: &MmId| processes.iter().position(|process| process == victim).unwrap();
     (kill.cause, kill.victims.iter().map(number).collect())

@@ -214,9 +214,9 @@ fn host(variant: &str, advice: &[Advice], large_folios: bool) -> Host {
     let features = Series::PCP.variant(variant).unwrap().features;
     let noise = Pcg64Mcg::new(1);
     let mut mm = MemoryManager::new(&topology, &memory_layout(1, 64), features, Settings::default(), noise);
-    let file = mm.open_file();
+    let file = mm.parts.page_cache.open_file();
     if large_folios {
-        mm.set_large_folios(file);
+        mm.parts.page_cache.set_large_folios(file);
     }
     let open = |&advice: &Advice| {
         let open = mm.open(file, FILE_PAGES);
@@ -231,19 +231,19 @@ impl Host {
     /// Reads; the requests that go to the device.
     fn read(&mut self, descriptor: usize, index: u32, pages: u32) -> Vec<Vec<u32>> {
         let Host { mm, machine, descriptors, .. } = self;
-        let mut request = mm.begin_read(Memcg::ROOT, descriptors[descriptor], index, pages);
+        let mut request = mm.parts.page_cache.begin_read(Memcg::ROOT, descriptors[descriptor], index, pages);
         let (mut requests, mut folios): (Vec<Vec<u32>>, Vec<FolioId>) = (Vec::new(), Vec::new());
         let mut at = index;
         while let Some(read) = mm.enter(machine, Cpu(0)).read_next(&mut request).unwrap() {
             let (Read::Hit(id) | Read::Miss(id)) = read;
-            let first = mm.page_of_folio(id).1;
-            assert!((first..first + (1 << mm.folio_order(id))).contains(&at));
+            let first = mm.parts.page_of_folio(id).1;
+            assert!((first..first + (1 << mm.parts.lrus.folio_order(id))).contains(&at));
             at += 1;
-            while mm.take_submitted_read(&mut folios) {
-                requests.push(folios.iter().map(|&id| mm.page_of_folio(id).1).collect());
+            while mm.parts.page_cache.take_submitted_read(&mut folios) {
+                requests.push(folios.iter().map(|&id| mm.parts.page_of_folio(id).1).collect());
                 for id in folios.drain(..) {
-                    assert!(mm.is_locked(id), "until the device has filled it");
-                    mm.end_read(id);
+                    assert!(mm.parts.lrus.is_locked(id), "until the device has filled it");
+                    mm.parts.lrus.end_read(id);
                 }
             }
         }
@@ -302,7 +302,7 @@ fn reads_of_one_folio_are_one_use() {
     host.mm.set("lru_gen/enabled", "0").unwrap();
     let active = |host: &mut Host| {
         host.mm.enter(&mut host.machine, Cpu(0)).lru_add_drain_all();
-        host.mm.nr_lru()[LruList::ActiveFile as usize]
+        host.mm.parts.lrus.nr_lru()[LruList::ActiveFile as usize]
     };
     // Pages 4 to 7 come as one folio, which has the marker.
     assert_eq!(host.read(0, 0, 4), [[0, 4]]);
@@ -322,9 +322,9 @@ fn touch(host: &mut Host, mapping: (MmId, Vpn), pages: impl Iterator<Item = u32>
     let mut came = Vec::new();
     for page in pages {
         mm.enter(machine, Cpu(0)).touch(mapping.0, mapping.1 + u64::from(page), false).unwrap();
-        while mm.take_submitted_read(&mut folios) {
-            came.push((page, folios.iter().map(|&id| mm.page_of_folio(id).1).collect()));
-            folios.drain(..).for_each(|id| mm.end_read(id));
+        while mm.parts.page_cache.take_submitted_read(&mut folios) {
+            came.push((page, folios.iter().map(|&id| mm.parts.page_of_folio(id).1).collect()));
+            folios.drain(..).for_each(|id| mm.parts.lrus.end_read(id));
         }
     }
     came
@@ -335,13 +335,21 @@ fn faults_read_around_and_behind_as_they_are_advised() {
     let mapped = |advice: address_space::Advice| {
         let mut host = host("base", &[Advice::Normal], false);
         let (file, open) = (host.file, host.descriptors[0]);
-        let mm = host.mm.create_mm(Memcg::ROOT);
-        let start = host.mm.mmap(mm, FILE_PAGES.into(), Backing::File(file, 0), VmFlags::READ);
-        host.mm.madvise(mm, start..start + u64::from(FILE_PAGES), advice);
+        let mm = host.mm.parts.create_mm(Memcg::ROOT);
+        let start = host.mm.enter(&mut host.machine, Cpu(0)).mmap(
+            mm,
+            FILE_PAGES.into(),
+            Backing::File(file, 0),
+            VmFlags::READ,
+        );
+        host.mm.enter(&mut host.machine, Cpu(0)).madvise(mm, start..start + u64::from(FILE_PAGES), advice);
         // Alone until it is known through what.
         host.mm.enter(&mut host.machine, Cpu(0)).touch(mm, start + 599, false).unwrap();
-        assert!(host.mm.files().nr_folios() == 1 && !host.mm.take_submitted_read(&mut Vec::new()));
-        host.mm.map_through(open);
+        assert!(
+            host.mm.parts.page_cache.files().nr_folios() == 1
+                && !host.mm.parts.page_cache.take_submitted_read(&mut Vec::new())
+        );
+        host.mm.parts.page_cache.map_through(open);
         (host, (mm, start))
     };
     let (mut normal, mapping) = mapped(address_space::Advice::Normal);
@@ -355,7 +363,7 @@ fn faults_read_around_and_behind_as_they_are_advised() {
 
     let (mut random, mapping) = mapped(address_space::Advice::Random);
     assert_eq!(touch(&mut random, mapping, 300..303), []);
-    assert_eq!(random.mm.files().nr_folios(), 4);
+    assert_eq!(random.mm.parts.page_cache.files().nr_folios(), 4);
 
     let (mut sequential, mapping) = mapped(address_space::Advice::Sequential);
     // Nothing was read before, and nothing is in memory before it: what is asked for is a window.
@@ -453,22 +461,22 @@ proptest! {
         reads in proptest::collection::vec((0..2usize, 0..FILE_PAGES - 40, 1..40u32), 1..200)
     ) {
         let mut host = host(variant, &[Advice::Normal, Advice::Sequential], large_folios);
-        let group = host.mm.create_memcg(Memcg::ROOT);
-        host.mm.memcg_mut(group).max = limit;
+        let group = host.mm.parts.lrus.create_memcg(Memcg::ROOT);
+        host.mm.parts.lrus.memcg_mut(group).max = limit;
         let mut folios = Vec::new();
         for (descriptor, index, pages) in reads {
-            let mut request = host.mm.begin_read(group, host.descriptors[descriptor], index, pages);
+            let mut request = host.mm.parts.page_cache.begin_read(group, host.descriptors[descriptor], index, pages);
             let mut at = index;
             while let Ok(Some(Read::Hit(id) | Read::Miss(id))) =
                 host.mm.enter(&mut host.machine, Cpu(0)).read_next(&mut request)
             {
-                let first = host.mm.page_of_folio(id).1;
-                let pages = 1 << host.mm.folio_order(id);
+                let first = host.mm.parts.page_of_folio(id).1;
+                let pages = 1 << host.mm.parts.lrus.folio_order(id);
                 prop_assert!(first.is_multiple_of(pages) && (first..first + pages).contains(&at), "{} at {}", at, first);
                 prop_assert!(first + pages <= FILE_PAGES && (large_folios || pages == 1));
                 at += 1;
-                while host.mm.take_submitted_read(&mut folios) {
-                    folios.drain(..).for_each(|id| host.mm.end_read(id));
+                while host.mm.parts.page_cache.take_submitted_read(&mut folios) {
+                    folios.drain(..).for_each(|id| host.mm.parts.lrus.end_read(id));
                 }
             }
             prop_assert!(at == index + pages, "{} of {}", at - index, pages);

@@ -3,6 +3,7 @@
 use machine::PageSize;
 use mm::Series;
 use mm::folio::FolioFlags;
+use mm::lru::mmzone::LruType::{Anon, File};
 use mm::mglru::policy::{
     Evictable, Position, Sorted, couple_min_seq, evictable_types, forget_accesses, is_lazily_promoted,
     last_tier, mark_accessed, placement, positive_ctrl_err, should_run_aging, sort, type_to_scan,
@@ -12,7 +13,6 @@ use mm::vmscan::policy::{
     BalanceState, References, ScanBalance, check_references, compact_gap, effective_protection,
     inactive_is_low, mapped_access, proportional_rest, scan_balance, scan_count,
 };
-use mm::workingset::LruType::{Anon, File};
 use mm::workingset::policy::{FolioUse, TierCounts, folio_refs, tier};
 use proptest::prelude::*;
 

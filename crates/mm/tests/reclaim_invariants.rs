@@ -28,7 +28,7 @@ fn host(variant: &Variant, synchronous_swap: bool) -> Host {
 /// Sequence numbers of all lruvecs.
 fn generations(host: &Host) -> Vec<[u64; 3]> {
     let groups = (0..host.groups).map(Memcg);
-    let lruvecs = groups.flat_map(|memcg| [0, 1].map(|node| host.mm.lruvec(memcg, Node(node))));
+    let lruvecs = groups.flat_map(|memcg| [0, 1].map(|node| host.mm.parts.lrus.lruvec(memcg, Node(node))));
     lruvecs
         .map(|lruvec| {
             let generations = &lruvec.generations;
@@ -45,7 +45,8 @@ fn outcome(variant: &str, steps: &[Step]) -> (Vec<u64>, Vec<[u64; 3]>, Vec<u64>)
     }
     let counts = Event::ALL.iter().map(|&event| host.mm.counters().get(event)).collect();
     let groups = (0..host.groups).map(Memcg);
-    let lists = groups.flat_map(|memcg| [0, 1].map(|node| host.mm.lruvec(memcg, Node(node)).stat.nr_lru));
+    let lists =
+        groups.flat_map(|memcg| [0, 1].map(|node| host.mm.parts.lrus.lruvec(memcg, Node(node)).stat.nr_lru));
     (counts, generations(&host), lists.flatten().collect())
 }
 
@@ -72,19 +73,19 @@ proptest! {
         }
         // Everything that processes had is gone with them.
         for id in host.reads.drain(..) {
-            host.mm.end_read(id);
+            host.mm.parts.lrus.end_read(id);
         }
         // Pages that are read ahead are locked until they are there; their processes' end would leave them to reclaim.
-        host.mm.end_swap_reads();
+        host.mm.parts.end_swap_reads();
         for process in host.processes.drain(..) {
             host.mm.enter(&mut host.machine, Cpu(0)).exit_mm(process);
         }
-        host.writes.extend(host.mm.take_submitted_writes());
+        host.writes.extend(host.mm.parts.page_cache.take_submitted_writes());
         for id in std::mem::take(&mut host.writes) {
             host.mm.enter(&mut host.machine, Cpu(1)).end_write(id);
         }
         host.mm.validate(host.held.len() as u64);
-        prop_assert_eq!(host.mm.swap().used(), 0, "swap after all processes are gone");
+        prop_assert_eq!(host.mm.parts.swap.used(), 0, "swap after all processes are gone");
     }
 
     /// Patches that change no decision.
@@ -113,25 +114,25 @@ proptest! {
         let (machine, mm) = boot(variant);
         let mut host = Host { mm, machine, ..host(variant, true) };
         host.mm.set("lru_gen/enabled", "7").unwrap();
-        let groups: Vec<Memcg> = (1..GROUPS).map(|_| host.mm.create_memcg(Memcg::ROOT)).collect();
-        host.files = (0..3).map(|_| host.mm.open_file()).collect();
+        let groups: Vec<Memcg> = (1..GROUPS).map(|_| host.mm.parts.lrus.create_memcg(Memcg::ROOT)).collect();
+        host.files = (0..3).map(|_| host.mm.parts.page_cache.open_file()).collect();
         host.open[0] = open_with_large_folios(&mut host.mm, host.files[0]);
-        host.processes = groups.iter().map(|&memcg| host.mm.create_mm(memcg)).collect();
+        host.processes = groups.iter().map(|&memcg| host.mm.parts.create_mm(memcg)).collect();
         for &process in &host.processes {
             for (start, backing, flags) in &mut host.mappings {
                 if let Backing::File(file, _) = backing {
-                    *file = host.mm.open_file();
+                    *file = host.mm.parts.page_cache.open_file();
                     if flags.has(VmFlags::SHARED) {
                         host.open[1] = open_with_large_folios(&mut host.mm, *file);
                     }
                 }
-                *start = host.mm.mmap(process, MAPPED_PAGES, *backing, *flags);
+                *start = host.mm.enter(&mut host.machine, Cpu(0)).mmap(process, MAPPED_PAGES, *backing, *flags);
             }
         }
         match swap {
-            Some(pages) => host.mm.swapon(pages, Some(Time::ZERO)),
+            Some(pages) => host.mm.parts.swap.swapon(pages, Some(Time::ZERO)),
             None => {
-                host.mm.swapon(5000, Some(Time::ZERO));
+                host.mm.parts.swap.swapon(5000, Some(Time::ZERO));
                 host.mm.set("vm.swappiness", "0").unwrap();
             }
         }
@@ -147,9 +148,9 @@ fn check_ages(mm: &MemoryManager, groups: u16) -> Result<(), TestCaseError> {
     for node in [0, 1].map(Node) {
         let mut below = vec![0; groups.into()];
         for memcg in (0..groups).rev().map(Memcg) {
-            let age = mm.lruvec(memcg, node).nonresident_age;
+            let age = mm.parts.lrus.lruvec(memcg, node).nonresident_age;
             prop_assert!(age >= below[memcg.index()], "the age of {:?} on {:?}", memcg, node);
-            if let Some(parent) = mm.memcg(memcg).parent {
+            if let Some(parent) = mm.parts.lrus.memcg(memcg).parent {
                 below[parent.index()] += age;
             }
         }
@@ -166,7 +167,10 @@ fn check_counters(mm: &MemoryManager) -> Result<(), TestCaseError> {
     }
     // Nothing truncates files, so only reclaim takes pages from the page cache.
     prop_assert_eq!(count(Event::PageCacheRemoved), count(Event::PgstealFile));
-    prop_assert_eq!(count(Event::PageCacheAdded) - count(Event::PageCacheRemoved), mm.files().nr_folios(),);
+    prop_assert_eq!(
+        count(Event::PageCacheAdded) - count(Event::PageCacheRemoved),
+        mm.parts.page_cache.files().nr_folios(),
+    );
     prop_assert!(count(Event::WorkingsetRefaultFile) <= count(Event::PageCacheAdded));
     prop_assert!(count(Event::WorkingsetRefaultAnon) <= count(Event::Pswpin));
     // A page is read because of a fault, or with one that is.
@@ -187,26 +191,31 @@ fn accesses_without_recency_keep_no_page() {
         ("mainline-6.1", false, true),
     ] {
         let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
-        let memcg = mm.create_memcg(Memcg::ROOT);
-        mm.memcg_mut(memcg).max = 500;
-        let file = mm.open_file();
-        let process = mm.create_mm(memcg);
-        let page_0 = mm.mmap(process, 1, Backing::File(file, 0), VmFlags::READ.or(VmFlags::SHARED));
+        let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        mm.parts.lrus.memcg_mut(memcg).max = 500;
+        let file = mm.parts.page_cache.open_file();
+        let process = mm.parts.create_mm(memcg);
+        let page_0 = mm.enter(&mut machine, Cpu(0)).mmap(
+            process,
+            1,
+            Backing::File(file, 0),
+            VmFlags::READ.or(VmFlags::SHARED),
+        );
         if !has_recency {
-            mm.madvise(process, page_0..page_0 + 1, Advice::Random);
+            mm.enter(&mut machine, Cpu(0)).madvise(process, page_0..page_0 + 1, Advice::Random);
         }
         let mut faults = 0;
         for page in 1..3000 {
             if let Touch::ReadFile(id) = mm.enter(&mut machine, Cpu(0)).touch(process, page_0, false).unwrap()
             {
                 faults += 1;
-                mm.end_read(id);
+                mm.parts.lrus.end_read(id);
             }
             // A scan of the rest.
             if let Read::Miss(id) =
                 mm.enter(&mut machine, Cpu(0)).read_page(memcg, file, page, false).unwrap()
             {
-                mm.end_read(id);
+                mm.parts.lrus.end_read(id);
             }
         }
         assert_eq!(faults == 1, stays, "{variant}, recency {has_recency}: read {faults} times");
@@ -223,7 +232,7 @@ fn read_pages(
 ) {
     for page in pages {
         if let Read::Miss(id) = mm.enter(machine, Cpu(0)).read_page(memcg, file, page, false).unwrap() {
-            mm.end_read(id);
+            mm.parts.lrus.end_read(id);
         }
     }
 }
@@ -233,16 +242,16 @@ fn read_pages(
 fn nested_groups_share_the_protection_of_their_parent() {
     for variant in ["cls", "g65", "mainline-6.18"] {
         let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
-        let limited = mm.create_memcg(Memcg::ROOT);
-        mm.memcg_mut(limited).max = 1000;
-        let parent = mm.create_memcg(limited);
-        mm.memcg_mut(parent).min = 400;
-        let children = [mm.create_memcg(parent), mm.create_memcg(parent)];
+        let limited = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        mm.parts.lrus.memcg_mut(limited).max = 1000;
+        let parent = mm.parts.lrus.create_memcg(limited);
+        mm.parts.lrus.memcg_mut(parent).min = 400;
+        let children = [mm.parts.lrus.create_memcg(parent), mm.parts.lrus.create_memcg(parent)];
         for child in children {
-            mm.memcg_mut(child).min = 400;
+            mm.parts.lrus.memcg_mut(child).min = 400;
         }
-        let neighbour = mm.create_memcg(limited);
-        let file = mm.open_file();
+        let neighbour = mm.parts.lrus.create_memcg(limited);
+        let file = mm.parts.page_cache.open_file();
         let mut next = 0;
         let mut read = |mm: &mut MemoryManager, memcg, pages| {
             read_pages(&mut machine, mm, memcg, file, next..next + pages);
@@ -250,7 +259,7 @@ fn nested_groups_share_the_protection_of_their_parent() {
         };
         children.iter().for_each(|&child| read(&mut mm, child, 400));
         read(&mut mm, neighbour, 5000);
-        let left = children.map(|child| mm.memcg(child).current);
+        let left = children.map(|child| mm.parts.lrus.memcg(child).current);
         // Stocks and batches of a CPU are not exact.
         assert!(left.iter().all(|left| (180..=330).contains(left)), "{variant}: {left:?}");
     }
@@ -261,9 +270,9 @@ fn nested_groups_share_the_protection_of_their_parent() {
 fn who_reclaims_for_a_limit_is_counted_from_7_2_on() {
     for (variant, is_counted) in [("cls", false), ("g614", false), ("g72", true)] {
         let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
-        let memcg = mm.create_memcg(Memcg::ROOT);
-        mm.memcg_mut(memcg).max = 500;
-        let file = mm.open_file();
+        let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        mm.parts.lrus.memcg_mut(memcg).max = 500;
+        let file = mm.parts.page_cache.open_file();
         read_pages(&mut machine, &mut mm, memcg, file, 0..2000);
         let [direct, of_files] =
             [Event::PgstealDirect, Event::PgstealFile].map(|event| mm.counters().get(event));
@@ -279,9 +288,9 @@ fn reclaim_flushes_statistics_until_6_11() {
         let classic = Series::RECLAIM.variant("cls").unwrap().settings;
         let variant = Variant { settings: classic, ..*Series::PCP.variant(release).unwrap() };
         let (mut machine, mut mm) = boot(&variant);
-        let memcg = mm.create_memcg(Memcg::ROOT);
-        mm.memcg_mut(memcg).max = 1000;
-        let file = mm.open_file();
+        let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        mm.parts.lrus.memcg_mut(memcg).max = 1000;
+        let file = mm.parts.page_cache.open_file();
         // More active pages than inactive ones, which nobody has added up yet.
         (0..3).for_each(|_| read_pages(&mut machine, &mut mm, memcg, file, 0..800));
         let mut deactivated = |mm: &mut MemoryManager, pages| {
@@ -290,7 +299,7 @@ fn reclaim_flushes_statistics_until_6_11() {
         };
         let early = deactivated(&mut mm, 800..1300);
         assert_eq!(early > 0, flushes, "{release}: {early}");
-        mm.flush_stats(Time::ZERO);
+        mm.parts.lrus.flush_stats(Time::ZERO);
         let late = deactivated(&mut mm, 1300..1800);
         assert!(late > 0, "{release}");
         mm.validate(0);
@@ -302,11 +311,11 @@ fn reclaim_flushes_statistics_until_6_11() {
 fn protection_in_part_is_in_proportion() {
     let lost = |variant| {
         let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
-        let limited = mm.create_memcg(Memcg::ROOT);
-        mm.memcg_mut(limited).max = 4200;
-        let [protected, plain, neighbour] = [(); 3].map(|()| mm.create_memcg(limited));
-        mm.memcg_mut(protected).low = 1500;
-        let file = mm.open_file();
+        let limited = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        mm.parts.lrus.memcg_mut(limited).max = 4200;
+        let [protected, plain, neighbour] = [(); 3].map(|()| mm.parts.lrus.create_memcg(limited));
+        mm.parts.lrus.memcg_mut(protected).low = 1500;
+        let file = mm.parts.page_cache.open_file();
         let mut next = 0;
         let mut read = |mm: &mut MemoryManager, memcg, pages| {
             read_pages(&mut machine, mm, memcg, file, next..next + pages);
@@ -314,7 +323,7 @@ fn protection_in_part_is_in_proportion() {
         };
         [protected, plain].iter().for_each(|&memcg| read(&mut mm, memcg, 2000));
         read(&mut mm, neighbour, 1000);
-        [protected, plain].map(|memcg| 2000i64 - mm.memcg(memcg).current as i64)
+        [protected, plain].map(|memcg| 2000i64 - mm.parts.lrus.memcg(memcg).current as i64)
     };
     for variant in ["cls", "g72"] {
         let [protected, plain] = lost(variant);
@@ -331,19 +340,19 @@ fn shadows_of_a_group_are_limited_by_its_memory() {
     const LIMIT: u32 = 2000;
     for variant in ["cls", "g65", "mainline-6.18"] {
         let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
-        let [streaming, neighbour] = [(); 2].map(|()| mm.create_memcg(Memcg::ROOT));
+        let [streaming, neighbour] = [(); 2].map(|()| mm.parts.lrus.create_memcg(Memcg::ROOT));
         let files = [streaming, neighbour].map(|memcg| {
-            mm.memcg_mut(memcg).max = LIMIT.into();
-            (memcg, mm.open_file())
+            mm.parts.lrus.memcg_mut(memcg).max = LIMIT.into();
+            (memcg, mm.parts.page_cache.open_file())
         });
         let mut read = |mm: &mut MemoryManager, (memcg, file), pages| {
             read_pages(&mut machine, mm, memcg, file, 0..pages);
         };
         read(&mut mm, files[1], 5 * LIMIT);
         assert_eq!(mm.counters().get(Event::WorkingsetNodereclaim), 0, "{variant}");
-        let of_neighbour = mm.files().workingset_nodes();
+        let of_neighbour = mm.parts.page_cache.files().workingset_nodes();
         read(&mut mm, files[0], 40 * LIMIT);
-        let nodes = mm.files().workingset_nodes() - of_neighbour;
+        let nodes = mm.parts.page_cache.files().workingset_nodes() - of_neighbour;
         // Half of what is too much is freed, if that is a batch of 128; what nodes themselves take counts as memory too.
         let most = u64::from(LIMIT) / 8;
         assert!((most..most + 2 * 128 + most / 16).contains(&nodes), "{variant}: {nodes} nodes");
@@ -360,18 +369,19 @@ fn shadows_of_a_group_are_limited_by_its_memory() {
 fn a_fault_that_reads_is_a_major_one_whatever_comes_of_it() {
     for variant in Series::RECLAIM.variants() {
         let (mut machine, mut mm) = boot(variant);
-        mm.swapon(100, Some(Time::ZERO));
+        mm.parts.swap.swapon(100, Some(Time::ZERO));
         mm.set("vm.page-cluster", "0").unwrap();
-        let memcg = mm.create_memcg(Memcg::ROOT);
-        mm.memcg_mut(memcg).max = 200;
-        let parent = mm.create_mm(memcg);
-        let start = mm.mmap(parent, 600, Backing::Anonymous, VmFlags::PRIVATE);
+        let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        mm.parts.lrus.memcg_mut(memcg).max = 200;
+        let parent = mm.parts.create_mm(memcg);
+        let start = mm.enter(&mut machine, Cpu(0)).mmap(parent, 600, Backing::Anonymous, VmFlags::PRIVATE);
         let mut pages = start..start + 600;
         // Until swap is full as well.
         while mm.enter(&mut machine, Cpu(0)).touch(parent, pages.next().unwrap(), true).is_ok() {}
         let child = mm.enter(&mut machine, Cpu(0)).fork_mm(parent);
-        let page = (start..).find(|&page| mm.pte(child, page).folio().is_none()).unwrap();
-        mm.memcg_mut(memcg).max = mm.memcg(memcg).current + 1;
+        let page =
+            (start..).find(|&page| mm.parts.address_spaces.pte(child, page).folio().is_none()).unwrap();
+        mm.parts.lrus.memcg_mut(memcg).max = mm.parts.lrus.memcg(memcg).current + 1;
         assert!(mm.enter(&mut machine, Cpu(0)).touch(child, page, true).is_err(), "{}", variant.name);
         let counted = [Event::Pswpin, Event::Pgmajfault].map(|event| mm.counters().get(event));
         assert_eq!(counted, [1, 1], "{}", variant.name);

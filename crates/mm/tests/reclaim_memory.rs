@@ -16,10 +16,10 @@
 
 use machine::{Costs, Cpu, Machine, Topology};
 use mm::address_space::{Backing, Pte, VmFlags};
+use mm::allocator::request::{Placement, Request};
 use mm::filemap::Read;
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
-use mm::page_alloc::{Placement, Request};
 use mm::xarray::FileId;
 use mm::{Category, MemoryManager, MigrateType, Series, Settings};
 use rand_pcg::Pcg64Mcg;
@@ -45,7 +45,7 @@ fn boot(variant: &str) -> (Machine<Category>, MemoryManager) {
 
 fn read(machine: &mut Machine<Category>, mm: &mut MemoryManager, memcg: Memcg, file: FileId, page: u32) {
     if let Ok(Read::Miss(id)) = mm.enter(machine, Cpu(0)).read_page(memcg, file, page, false) {
-        mm.end_read(id);
+        mm.parts.lrus.end_read(id);
     }
 }
 
@@ -75,9 +75,9 @@ fn bytes_of(variant: &str) {
     });
 
     let (mut machine, mut mm) = boot(variant);
-    let memcg = mm.create_memcg(Memcg::ROOT);
-    mm.memcg_mut(memcg).max = RESIDENT.into();
-    let file = mm.open_file();
+    let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+    mm.parts.lrus.memcg_mut(memcg).max = RESIDENT.into();
+    let file = mm.parts.page_cache.open_file();
     let mut read_all = |pages: Range<u32>| {
         allocated(|| pages.for_each(|page| read(&mut machine, &mut mm, memcg, file, page)))
     };
@@ -101,16 +101,19 @@ fn bytes_of(variant: &str) {
 fn bytes_of_page_tables() {
     let (mut machine, mut mm) = boot("g67");
     mm.set("transparent_hugepage/enabled", "never").unwrap();
-    let space = mm.create_mm(Memcg::ROOT);
+    let space = mm.parts.create_mm(Memcg::ROOT);
     // A table more than a power of two: vectors have most room to spare then.
     let pages = u64::from(RESIDENT) + 512;
-    let start = mm.mmap(space, pages + 512, Backing::Anonymous, VmFlags::PRIVATE).next_multiple_of(512);
+    let start = mm
+        .enter(&mut machine, Cpu(0))
+        .mmap(space, pages + 512, Backing::Anonymous, VmFlags::PRIVATE)
+        .next_multiple_of(512);
     let tables = allocated(|| {
         (start..start + pages).for_each(|page| {
             mm.enter(&mut machine, Cpu(0)).touch(space, page, false).unwrap();
         });
     });
-    assert!((start..start + pages).all(|page| mm.pte(space, page) == Pte::ZERO));
+    assert!((start..start + pages).all(|page| mm.parts.address_spaces.pte(space, page) == Pte::ZERO));
     let bytes = tables / pages as f64;
     println!("bytes: mapped page {bytes:.3}");
     // The directory's tables have a page each, of which the last one may be all but empty.

@@ -29,7 +29,7 @@ fn there_and_back(variant: &str) -> [i64; 4] {
         counts[2 + usize::from(!zram)] = host.stat(4, MthpStat::Swpin);
         host.mm.enter(&mut host.machine, CPU).exit_mm(host.process);
         host.mm.validate(0);
-        assert_eq!((host.mm.swap().used(), host.stat(4, MthpStat::NrAnon)), (0, 0));
+        assert_eq!((host.mm.parts.swap.used(), host.stat(4, MthpStat::NrAnon)), (0, 0));
     }
     counts
 }
@@ -51,8 +51,12 @@ fn a_fault_brings_all_of_a_folio() {
         host.swap_out();
         assert!(matches!(host.touch(21, false), Touch::ReadSwap(_)));
         let pages = if variant == "mainline-6.10" { 1 } else { 16 };
-        assert_eq!((host.mm.mm(host.process).rss(), host.count(Event::Pgmajfault)), (pages, 1), "{variant}");
-        assert_eq!(host.mm.swap().used(), 64 - pages + cached, "{variant}");
+        assert_eq!(
+            (host.mm.parts.address_spaces.mm(host.process).rss(), host.count(Event::Pgmajfault)),
+            (pages, 1),
+            "{variant}"
+        );
+        assert_eq!(host.mm.parts.swap.used(), 64 - pages + cached, "{variant}");
         assert_eq!(host.touch(16, false) == Touch::Mapped, pages == 16, "{variant}");
         host.mm.validate(0);
     }
@@ -65,15 +69,16 @@ fn without_a_row_of_entries_folios_are_split() {
     host.mm.set("transparent_hugepage/hugepages-64kB/enabled", "never").unwrap();
     host.store_to_all();
     host.swap_out();
-    assert_eq!(host.mm.swap().free(), 0);
+    assert_eq!(host.mm.parts.swap.free(), 0);
     for page in (0..512).step_by(2) {
         host.touch(page, true);
         let pages = host.start + page..host.start + page + 1;
         host.mm.enter(&mut host.machine, CPU).madvise_dontneed(host.process, pages);
     }
-    assert_eq!(host.mm.swap().free(), 256);
+    assert_eq!(host.mm.parts.swap.free(), 256);
     host.mm.set("transparent_hugepage/hugepages-64kB/enabled", "always").unwrap();
-    let more = host.mm.mmap(host.process, 64, Backing::Anonymous, VmFlags::PRIVATE);
+    let more =
+        host.mm.enter(&mut host.machine, CPU).mmap(host.process, 64, Backing::Anonymous, VmFlags::PRIVATE);
     for page in more..more + 64 {
         host.mm.enter(&mut host.machine, CPU).touch(host.process, page, true).unwrap();
     }
@@ -110,9 +115,9 @@ fn populate(host: &mut Host) {
 /// Has the device read what it was asked for; how many folios that were.
 fn read_from_swap(host: &mut Host) -> usize {
     let (mut request, mut folios) = (Vec::new(), 0);
-    while host.mm.take_submitted_swap_read(&mut request) {
+    while host.mm.parts.swap.take_submitted_swap_read(&mut request) {
         folios += request.len();
-        request.drain(..).for_each(|id| host.mm.end_read(id));
+        request.drain(..).for_each(|id| host.mm.parts.lrus.end_read(id));
     }
     folios
 }
@@ -127,14 +132,18 @@ fn zeroes_are_neither_written_nor_read() {
         host.swap_out();
         let zeroes = if variant == "mainline-6.10" { 0 } else { 48 };
         assert_eq!(host.stat(4, MthpStat::Swpout), (64 - zeroes) / 16, "{variant}");
-        assert_eq!((host.count(Event::SwpoutZero), host.mm.swap().used()), (zeroes as u64, 64), "{variant}");
+        assert_eq!(
+            (host.count(Event::SwpoutZero), host.mm.parts.swap.used()),
+            (zeroes as u64, 64),
+            "{variant}"
+        );
         let together = if zram && zeroes > 0 { 16 } else { 1 };
         let read_before = host.count(Event::Pswpin);
         let touch = host.touch(40, false);
         assert!(matches!(touch, Touch::ReadSwap(_)), "{variant}: {touch:?}");
         assert_eq!(read_from_swap(&mut host) == 0, zeroes > 0, "{variant}");
         assert_eq!(
-            (host.mm.mm(host.process).rss(), host.count(Event::Pgmajfault)),
+            (host.mm.parts.address_spaces.mm(host.process).rss(), host.count(Event::Pgmajfault)),
             (together, 1),
             "{variant}"
         );
@@ -184,10 +193,10 @@ fn what_cannot_come_back_whole_comes_in_smaller_folios() {
         host.store_to_all();
         host.swap_out();
         // The group has room for fewer pages.
-        host.mm.memcg_mut(host.memcg).max = 8;
+        host.mm.parts.lrus.memcg_mut(host.memcg).max = 8;
         host.touch(0, false);
         assert_eq!(counts(&host), [0, counted, counted], "{variant}");
-        host.mm.memcg_mut(host.memcg).max = 4096;
+        host.mm.parts.lrus.memcg_mut(host.memcg).max = 4096;
         host.touch(16, false);
         assert_eq!(counts(&host), [1, counted, counted], "{variant}");
     }
@@ -206,9 +215,9 @@ fn a_row_of_entries_is_zeroes_or_is_not() {
         host.swap_out();
         host.mm.set("transparent_hugepage/hugepages-64kB/enabled", "always").unwrap();
         let pages_after = |host: &mut Host, page| {
-            let before = host.mm.mm(host.process).rss();
+            let before = host.mm.parts.address_spaces.mm(host.process).rss();
             host.touch(page, false);
-            host.mm.mm(host.process).rss() - before
+            host.mm.parts.address_spaces.mm(host.process).rss() - before
         };
         let pages = [0, 8, 16, 32].map(|page| pages_after(&mut host, page));
         assert_eq!(pages, [8, 8, 16, 16], "{variant}");
@@ -224,7 +233,12 @@ fn huge_pages_take_whole_clusters() {
             let mut host = Host::new(variant, "2M", 512, swap, true);
             if whole == 0 {
                 // A single entry of another page has the cluster.
-                let other = host.mm.mmap(host.process, 1, Backing::Anonymous, VmFlags::PRIVATE);
+                let other = host.mm.enter(&mut host.machine, CPU).mmap(
+                    host.process,
+                    1,
+                    Backing::Anonymous,
+                    VmFlags::PRIVATE,
+                );
                 host.mm.enter(&mut host.machine, CPU).touch(host.process, other, true).unwrap();
                 host.swap_out();
             }
@@ -244,15 +258,19 @@ fn underused_huge_pages_are_split() {
         host.mm.set("transparent_hugepage/khugepaged/max_ptes_none", max_ptes_none).unwrap();
         host.mm.set("transparent_hugepage/shrink_underused", shrink).unwrap();
         (0..stored).for_each(|page| _ = host.touch(page * 7 % 512, true));
-        assert_eq!(host.mm.mm(host.process).rss(), 512);
+        assert_eq!(host.mm.parts.address_spaces.mm(host.process).rss(), 512);
         host.press(64);
         let split = (host.count(Event::ThpUnderusedSplitPage), host.count(Event::ThpSplitPage));
         assert!(split.0 == split.1 && split.0 == host.stat(9, MthpStat::Split) as u64);
-        let rss = host.mm.mm(host.process).rss();
+        let rss = host.mm.parts.address_spaces.mm(host.process).rss();
         for page in 0..512 {
             host.touch(page, false);
         }
-        assert_eq!(host.mm.mm(host.process).rss(), rss, "pages of zeroes are there for reading");
+        assert_eq!(
+            host.mm.parts.address_spaces.mm(host.process).rss(),
+            rss,
+            "pages of zeroes are there for reading"
+        );
         (split.0, rss)
     };
     assert_eq!(split("mainline-6.18", "409", "1", 100), (1, 100));

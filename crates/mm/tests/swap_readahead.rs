@@ -32,21 +32,21 @@ impl Host {
     fn behind(by_address: bool, before: u64) -> Option<Host> {
         let (machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("mainline-6.18").unwrap());
         mm.set("swap/vma_ra_enabled", if by_address { "1" } else { "0" }).unwrap();
-        mm.swapon(4096, None);
-        let memcg = mm.create_memcg(Memcg::ROOT);
-        let other = mm.create_mm(memcg);
+        mm.parts.swap.swapon(4096, None);
+        let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        let other = mm.parts.create_mm(memcg);
         let mut host = Host { machine, mm, memcg, process: other };
         if before > 0 {
             host.store(other, START, before);
         }
         host.swap_out();
         // A walk looks at all of an address space that is new, and pages go out in order.
-        let process = host.mm.create_mm(memcg);
+        let process = host.mm.parts.create_mm(memcg);
         host.process = process;
         host.store(process, START, PAGES);
         host.swap_out();
         host.mm.enter(&mut host.machine, CPU).exit_mm(other);
-        let entry = |page| host.mm.pte(process, START + page).swap_entry();
+        let entry = |page| host.mm.parts.address_spaces.pte(process, START + page).swap_entry();
         let first = entry(0).expect("it is swapped out");
         let in_order = (0..PAGES).all(|page| entry(page) == Some(page as u32 + first));
         (in_order && first % 64 == 1).then_some(host)
@@ -62,17 +62,18 @@ impl Host {
 
     /// Has another process of the group push all else out.
     fn swap_out(&mut self) {
-        self.mm.memcg_mut(self.memcg).max = 1;
-        let other = self.mm.create_mm(self.memcg);
-        let start = self.mm.mmap(other, 160, Backing::Anonymous, VmFlags::PRIVATE);
+        self.mm.parts.lrus.memcg_mut(self.memcg).max = 1;
+        let other = self.mm.parts.create_mm(self.memcg);
+        let start =
+            self.mm.enter(&mut self.machine, CPU).mmap(other, 160, Backing::Anonymous, VmFlags::PRIVATE);
         for page in start..start + 160 {
             let _ = self.mm.enter(&mut self.machine, CPU).touch(other, page, true);
-            for id in self.mm.take_submitted_writes() {
+            for id in self.mm.parts.page_cache.take_submitted_writes() {
                 self.mm.enter(&mut self.machine, CPU).end_write(id);
             }
         }
         self.mm.enter(&mut self.machine, CPU).exit_mm(other);
-        self.mm.memcg_mut(self.memcg).max = u64::MAX;
+        self.mm.parts.lrus.memcg_mut(self.memcg).max = u64::MAX;
         self.mm.validate(0);
     }
 
@@ -84,7 +85,7 @@ impl Host {
     fn requests(&mut self) -> Vec<Vec<FolioId>> {
         let mut requests = Vec::new();
         let mut folios = Vec::new();
-        while self.mm.take_submitted_swap_read(&mut folios) {
+        while self.mm.parts.swap.take_submitted_swap_read(&mut folios) {
             requests.push(std::mem::take(&mut folios));
         }
         requests
@@ -113,7 +114,7 @@ fn reads_what_linux_reads() {
         let (mut found, mut recorded) = (Vec::new(), Vec::new());
         for (touch, &page) in pages.iter().enumerate() {
             host.load(page);
-            host.mm.end_swap_reads();
+            host.mm.parts.end_swap_reads();
             let after = events.map(|event| host.mm.counters().get(event));
             found.push(std::array::from_fn(|i| after[i] - before[i]));
             recorded
@@ -138,8 +139,8 @@ fn what_lies_together_is_one_request() {
     assert_eq!(requests[0][0], first);
     // The next page is being read: whoever wants it waits for that.
     assert_eq!(host.load(1), Touch::AwaitSwap(requests[0][1]));
-    assert!(requests[0].iter().all(|&id| host.mm.is_locked(id)) && host.requests().is_empty());
-    requests[0].iter().for_each(|&id| host.mm.end_read(id));
+    assert!(requests[0].iter().all(|&id| host.mm.parts.lrus.is_locked(id)) && host.requests().is_empty());
+    requests[0].iter().for_each(|&id| host.mm.parts.lrus.end_read(id));
     assert_eq!((host.load(2), host.load(1)), (Touch::Minor, Touch::Mapped));
     host.mm.validate(0);
 }
@@ -150,10 +151,10 @@ fn what_is_read_for_nobody_comes_free() {
     host.load(100);
     host.mm.enter(&mut host.machine, CPU).exit_mm(host.process);
     host.mm.validate(0);
-    assert_eq!(host.mm.swap().used(), 7, "what is read ahead is still under way");
-    host.mm.end_swap_reads();
+    assert_eq!(host.mm.parts.swap.used(), 7, "what is read ahead is still under way");
+    host.mm.parts.end_swap_reads();
     host.swap_out();
-    assert_eq!(host.mm.swap().used(), 0);
+    assert_eq!(host.mm.parts.swap.used(), 0);
 }
 
 #[test]

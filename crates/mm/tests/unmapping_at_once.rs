@@ -28,12 +28,12 @@ struct Host {
 impl Host {
     fn new(variant: &str, limit: u64) -> Host {
         let (mut machine, mut mm) = small_machine::boot(Series::FOLIOS.variant(variant).unwrap().features);
-        mm.swapon(1000, Some(Time::ZERO));
-        let memcg = mm.create_memcg(Memcg::ROOT);
-        mm.memcg_mut(memcg).max = limit;
-        let process = mm.create_mm(memcg);
-        let file = Backing::File(mm.open_file(), 0);
-        let start = mm.mmap(process, ANON, Backing::Anonymous, VmFlags::PRIVATE);
+        mm.parts.swap.swapon(1000, Some(Time::ZERO));
+        let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        mm.parts.lrus.memcg_mut(memcg).max = limit;
+        let process = mm.parts.create_mm(memcg);
+        let file = Backing::File(mm.parts.page_cache.open_file(), 0);
+        let start = mm.enter(&mut machine, CPU).mmap(process, ANON, Backing::Anonymous, VmFlags::PRIVATE);
         mm.enter(&mut machine, CPU).mmap_fixed(process, start + ANON, PAGES - ANON, file, VmFlags::PRIVATE);
         Host { machine, mm, process, start }
     }
@@ -41,9 +41,9 @@ impl Host {
     fn touch(&mut self, page: u64, write: bool) {
         let touch = self.mm.enter(&mut self.machine, CPU).touch(self.process, self.start + page, write);
         if let Ok(Touch::ReadFile(id)) = touch {
-            self.mm.end_read(id);
+            self.mm.parts.lrus.end_read(id);
         }
-        self.mm.end_swap_reads();
+        self.mm.parts.end_swap_reads();
     }
 
     fn unmap(&mut self, pages: Range<u64>) -> u64 {
@@ -55,7 +55,7 @@ impl Host {
     fn state(mut self) -> (Counters, Time, Vec<Vec<u32>>, Vec<u32>) {
         self.mm.validate(0);
         let (counters, now) = (self.mm.counters().clone(), self.machine.now(CPU));
-        let of_cpu = self.mm.zones().iter().map(|zone| &zone.pagesets[CPU.index()]);
+        let of_cpu = self.mm.parts.allocator.zones().iter().map(|zone| &zone.pagesets[CPU.index()]);
         let lists =
             of_cpu.flat_map(|p| (0..NR_PCP_LISTS).map(|index| p.list(index).iter().copied().collect()));
         let lists = lists.collect();

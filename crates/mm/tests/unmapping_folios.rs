@@ -25,7 +25,8 @@ fn unmap(variant: &str, sizes: &str) -> f64 {
     let profile = Profile::parse(include_str!("../../../machines/i7-9700.toml")).unwrap();
     host.machine.costs = profile.costs();
     let (pages, process) = (4096, host.process);
-    let start = host.mm.mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
+    let start =
+        host.mm.enter(&mut host.machine, CPU).mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
     for page in start..start + pages {
         host.mm.enter(&mut host.machine, CPU).touch(process, page, true).unwrap();
     }

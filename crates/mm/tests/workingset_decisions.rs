@@ -1,12 +1,13 @@
 //! Decisions about refaults, in exact numbers, for every variant of the series.
 
+use mm::lru::mmzone::LruType;
+use mm::lru::mmzone::{LruType::Anon, LruType::File};
 use mm::vmscan::features::{EvictionLoop, FlusherRule, GenFeatures, Placement, ReclaimFeatures};
 use mm::workingset::policy::{
     self, Feedback, FolioUse, LruSizes, LruvecState, Origin, Refault, TierCounts, carry_over, folio_refs,
     is_within, refault_distance, tier,
 };
 use mm::workingset::shadow::{Shadow, ShadowLayout};
-use mm::workingset::{LruType, LruType::Anon, LruType::File};
 use mm::{Series, Variant};
 use proptest::prelude::*;
 

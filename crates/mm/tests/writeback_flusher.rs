@@ -29,7 +29,7 @@ impl Host {
         let (machine, mut mm) = reclaim_machine::boot(Series::RECLAIM.variant("mainline-6.18").unwrap());
         mm.set("vm.dirty_ratio", "50").unwrap();
         mm.set("vm.dirty_background_ratio", "12").unwrap();
-        let task = Dirtier::new(mm.page_size());
+        let task = Dirtier::new(mm.parts.allocator.page_size());
         Host { machine, mm, task, written: Vec::new() }
     }
 
@@ -38,7 +38,12 @@ impl Host {
         for page in pages {
             let write = self.mm.enter(&mut self.machine, CPU).write_page(memcg, file, page).unwrap();
             let now = self.machine.now(CPU);
-            let waits = self.mm.balance_dirty_pages_ratelimited(&mut self.task, file, write.dirtied, now);
+            let waits = self.mm.enter(&mut self.machine, CPU).balance_dirty_pages_ratelimited(
+                &mut self.task,
+                file,
+                write.dirtied,
+                now,
+            );
             if let Some(until) = waits {
                 return Some((page, until));
             }
@@ -53,17 +58,17 @@ impl Host {
     /// Has flushers run that have something to do, the device being fast; pages that they wrote.
     fn flush(&mut self, most: u64) -> usize {
         let before = self.written.len();
-        while let Some(mut flusher) = self.mm.start_flusher(self.machine.now(CPU)) {
+        while let Some(mut flusher) = self.mm.parts.page_cache.start_flusher(self.machine.now(CPU)) {
             // Of which file an extent is not submitted in full.
             let mut begun: Option<FileId> = None;
-            while flusher.step(&mut self.mm, self.machine.now(CPU), most) == Flush::Request {
-                let writes = self.mm.take_submitted_writes();
+            while flusher.step(&mut self.mm.enter(&mut self.machine, CPU), most) == Flush::Request {
+                let writes = self.mm.parts.page_cache.take_submitted_writes();
                 assert!(!writes.is_empty() && writes.len() as u64 <= most);
-                let (file, _) = self.mm.page_of_folio(writes[0]);
+                let (file, _) = self.mm.parts.page_of_folio(writes[0]);
                 assert!(begun.is_none_or(|begun| begun == file));
                 begun = (!flusher.ends_writeback()).then_some(file);
                 for id in writes {
-                    self.written.push(self.mm.page_of_folio(id));
+                    self.written.push(self.mm.parts.page_of_folio(id));
                     self.mm.enter(&mut self.machine, CPU).end_write(id);
                 }
             }
@@ -77,20 +82,27 @@ impl Host {
 #[test]
 fn what_has_been_dirty_for_long_is_written() {
     let mut host = Host::new();
-    let [old, young] = [(); 2].map(|()| host.mm.open_file());
+    let [old, young] = [(); 2].map(|()| host.mm.parts.page_cache.open_file());
     host.write(Memcg::ROOT, old, 0..40);
     assert_eq!(host.flush(32), 0, "it is not time yet");
     host.wait(seconds(5));
     assert_eq!(host.flush(32), 0, "a flusher looks, but nothing is old enough");
     host.wait(seconds(20));
     host.write(Memcg::ROOT, young, 0..30);
-    assert_eq!((host.flush(32), host.mm.nr_dirty()), (0, 70));
+    assert_eq!((host.flush(32), host.mm.parts.page_cache.nr_dirty()), (0, 70));
     host.wait(seconds(10));
-    assert_eq!((host.flush(32), host.mm.nr_dirty()), (40, 30), "30 s and more after the first page");
+    assert_eq!(
+        (host.flush(32), host.mm.parts.page_cache.nr_dirty()),
+        (40, 30),
+        "30 s and more after the first page"
+    );
     host.wait(seconds(25));
-    assert_eq!((host.flush(32), host.mm.nr_dirty()), (30, 0));
+    assert_eq!((host.flush(32), host.mm.parts.page_cache.nr_dirty()), (30, 0));
     host.wait(seconds(100));
-    assert!(host.mm.start_flusher(host.machine.now(CPU)).is_none(), "nothing is dirty, and nobody looks");
+    assert!(
+        host.mm.parts.page_cache.start_flusher(host.machine.now(CPU)).is_none(),
+        "nothing is dirty, and nobody looks"
+    );
 }
 
 /// On 6.18.44 with a background limit of 602 thousand pages, a device that had been idle was left alone with 51 thousand dirty
@@ -98,8 +110,8 @@ fn what_has_been_dirty_for_long_is_written() {
 #[test]
 fn an_idle_device_begins_with_an_eighth_of_the_background_limit() {
     let mut host = Host::new();
-    let file = host.mm.open_file();
-    let eighth = host.mm.dirty_thresholds().0 as u32 / 8;
+    let file = host.mm.parts.page_cache.open_file();
+    let eighth = host.mm.parts.dirty_thresholds(host.mm.settings()).0 as u32 / 8;
     host.write(Memcg::ROOT, file, 0..eighth + 10);
     assert_eq!(host.flush(32), 0, "no task has been held back, so nobody has looked");
     host.wait(seconds(5));
@@ -110,22 +122,26 @@ fn an_idle_device_begins_with_an_eighth_of_the_background_limit() {
 fn nobody_looks_for_old_pages_if_the_interval_is_0() {
     let mut host = Host::new();
     host.mm.set("vm.dirty_writeback_centisecs", "0").unwrap();
-    let file = host.mm.open_file();
+    let file = host.mm.parts.page_cache.open_file();
     host.write(Memcg::ROOT, file, 0..100);
     host.wait(seconds(1000));
-    assert!(host.mm.start_flusher(host.machine.now(CPU)).is_none());
+    assert!(host.mm.parts.page_cache.start_flusher(host.machine.now(CPU)).is_none());
 }
 
 #[test]
 fn above_the_background_limit_flushers_write_down_to_it() {
     let mut host = Host::new();
-    let file = host.mm.open_file();
+    let file = host.mm.parts.page_cache.open_file();
     assert_eq!(host.write(Memcg::ROOT, file, 0..1500), None, "nobody is held back halfway to the limit");
-    let (background, limit) = host.mm.dirty_thresholds();
-    let dirty = host.mm.nr_dirty();
+    let (background, limit) = host.mm.parts.dirty_thresholds(host.mm.settings());
+    let dirty = host.mm.parts.page_cache.nr_dirty();
     assert!(dirty > background && dirty < (background + limit) / 2, "{background} < {dirty} < {limit}");
     host.flush(64);
-    assert!(host.mm.nr_dirty() <= background, "{} of {background}", host.mm.nr_dirty());
+    assert!(
+        host.mm.parts.page_cache.nr_dirty() <= background,
+        "{} of {background}",
+        host.mm.parts.page_cache.nr_dirty()
+    );
     // Slices are whole: of a slow start 1024 pages.
     assert_eq!(host.written.len() % 1024, host.written.len() - 1024);
     let pages: Vec<u32> = host.written.iter().map(|&(_, page)| page).collect();
@@ -136,11 +152,11 @@ fn above_the_background_limit_flushers_write_down_to_it() {
 fn files_take_turns() {
     let mut host = Host::new();
     host.mm.set("vm.dirty_background_ratio", "49").unwrap();
-    let files = [(); 2].map(|()| host.mm.open_file());
+    let files = [(); 2].map(|()| host.mm.parts.page_cache.open_file());
     for file in files {
         host.write(Memcg::ROOT, file, 0..1100);
     }
-    host.mm.wakeup_flusher_threads();
+    host.mm.parts.page_cache.wakeup_flusher_threads();
     assert_eq!(host.flush(u64::MAX), 2200);
     let turns: Vec<FileId> = host.written.chunk_by(|a, b| a.0 == b.0).map(|turn| turn[0].0).collect();
     assert_eq!(turns, [files[0], files[1], files[0], files[1]], "1024 pages each, then the rest");
@@ -149,13 +165,13 @@ fn files_take_turns() {
 #[test]
 fn a_group_waits_for_its_own_limit() {
     let mut host = Host::new();
-    let small = host.mm.create_memcg(Memcg::ROOT);
-    host.mm.memcg_mut(small).max = 1000;
-    let (own, other) = (host.mm.open_file(), host.mm.open_file());
+    let small = host.mm.parts.lrus.create_memcg(Memcg::ROOT);
+    host.mm.parts.lrus.memcg_mut(small).max = 1000;
+    let (own, other) = (host.mm.parts.page_cache.open_file(), host.mm.parts.page_cache.open_file());
     let (held_back, until) = host.write(small, own, 0..1000).expect("half of its 1000 pages may be dirty");
     assert!((310..=500).contains(&held_back), "from halfway between 12 and 50 per cent on: {held_back}");
     assert!(until > host.machine.now(CPU));
-    host.task = Dirtier::new(host.mm.page_size());
+    host.task = Dirtier::new(host.mm.parts.allocator.page_size());
     assert_eq!(host.write(Memcg::ROOT, other, 0..700), None, "the machine has room");
 }
 
@@ -173,17 +189,17 @@ proptest! {
         let mut host = Host::new();
         host.mm.set("vm.dirty_background_ratio", "50").unwrap();
         host.mm.set("vm.dirty_ratio", "100").unwrap();
-        let files = [(); 3].map(|()| host.mm.open_file());
+        let files = [(); 3].map(|()| host.mm.parts.page_cache.open_file());
         for (file, _) in files.into_iter().zip(new).filter(|(_, new)| *new) {
-            host.mm.set_delayed_allocation(file);
+            host.mm.parts.page_cache.set_delayed_allocation(file);
         }
         let mut dirty = std::collections::BTreeSet::new();
         for &(file, from, pages) in &writes {
             host.write(Memcg::ROOT, files[file], from..from + pages);
             dirty.extend((from..from + pages).map(|page| (files[file].0, page)));
         }
-        prop_assert_eq!(host.mm.nr_dirty(), dirty.len() as u64);
-        host.mm.wakeup_flusher_threads();
+        prop_assert_eq!(host.mm.parts.page_cache.nr_dirty(), dirty.len() as u64);
+        host.mm.parts.page_cache.wakeup_flusher_threads();
         host.flush(most);
         let mut written: Vec<(u32, u32)> = host.written.iter().map(|&(file, page)| (file.0, page)).collect();
         written.sort();
@@ -192,9 +208,9 @@ proptest! {
         for &(file, from, pages) in &writes {
             host.write(Memcg::ROOT, files[file], from + 50..from + 50 + pages);
         }
-        host.mm.wakeup_flusher_threads();
+        host.mm.parts.page_cache.wakeup_flusher_threads();
         host.flush(most);
-        prop_assert_eq!(host.mm.nr_dirty(), 0);
+        prop_assert_eq!(host.mm.parts.page_cache.nr_dirty(), 0);
     }
 }
 
@@ -203,14 +219,14 @@ proptest! {
 #[test]
 fn new_pages_are_written_extent_by_extent() {
     let mut host = Host::new();
-    let file = host.mm.open_file();
-    host.mm.set_delayed_allocation(file);
+    let file = host.mm.parts.page_cache.open_file();
+    host.mm.parts.page_cache.set_delayed_allocation(file);
     let requests = |host: &mut Host| {
-        host.mm.wakeup_flusher_threads();
-        let mut flusher = host.mm.start_flusher(host.machine.now(CPU)).unwrap();
+        host.mm.parts.page_cache.wakeup_flusher_threads();
+        let mut flusher = host.mm.parts.page_cache.start_flusher(host.machine.now(CPU)).unwrap();
         let mut requests = Vec::new();
-        while flusher.step(&mut host.mm, host.machine.now(CPU), 32) == Flush::Request {
-            let writes = host.mm.take_submitted_writes();
+        while flusher.step(&mut host.mm.enter(&mut host.machine, CPU), 32) == Flush::Request {
+            let writes = host.mm.parts.page_cache.take_submitted_writes();
             requests.push((writes.len(), flusher.ends_writeback()));
             writes.into_iter().for_each(|id| host.mm.enter(&mut host.machine, CPU).end_write(id));
         }

@@ -52,7 +52,7 @@ pub(super) struct Flushers {
 impl Flushers {
     /// Starts those that have something to do at `now`, as `cpu` sees it.
     pub fn wake(&mut self, system: &mut System, cpu: Cpu, now: Time) {
-        while let Some(flusher) = system.mm.start_flusher(now) {
+        while let Some(flusher) = system.mm.parts.page_cache.start_flusher(now) {
             let idle = system.machine.topology.all_cpus().find(|&cpu| !system.is_busy(cpu));
             let cpu = idle.unwrap_or(cpu);
             self.running.push(Running { flusher, cpu, extent: Written::default() });
@@ -77,7 +77,7 @@ impl Flushers {
         let settings = system.mm.settings();
         let most = match settings.wbt_lat_usec {
             0 => settings.nr_requests as usize,
-            _ if system.mm.has_recent_wait(now) => DEPTH,
+            _ if system.mm.parts.page_cache.has_recent_wait(now) => DEPTH,
             _ if self.running[place].flusher.is_urgent() => WB_NORMAL,
             _ => WB_BACKGROUND,
         };
@@ -98,7 +98,7 @@ impl Flushers {
             |&place: &usize| self.running[place].cpu == cpu && self.slot_at(system, place, now) <= now;
         let Some(place) = (0..self.running.len()).find(is_ready) else { return };
         let mut running = self.running.remove(place);
-        if running.flusher.step(&mut system.mm, now, most) == Flush::Done {
+        if running.flusher.step(&mut system.mm.enter(&mut system.machine, cpu), most) == Flush::Done {
             // Everybody behind it moves up.
             self.running[place..].iter().for_each(|other| system.wake(other.cpu, now));
         } else {

@@ -133,7 +133,7 @@ pub(super) fn run(run: &Run, spec: &KernelBuild, reached: &Reached) -> Result<Ou
     let mut outcome = system.outcome(end);
     outcome.set(metric::BUILD_TIME, outcome.virtual_seconds);
     system.settle(SETTLE_SECONDS);
-    outcome.set(metric::PCP_END, system.mm.pages_in_pagesets() as f64 / 256.0);
+    outcome.set(metric::PCP_END, system.mm.parts.allocator.pages_in_pagesets() as f64 / 256.0);
     Ok(outcome)
 }
 

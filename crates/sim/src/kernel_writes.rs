@@ -269,7 +269,7 @@ impl Running {
             &mut self.demote
         } else if huge > current.huge_pages || (huge == current.huge_pages && is_short) {
             self.reached = Some(outcome.reached);
-            let tables = system.mm.hugetlb().vmemmap.nr_split_sections() as i64;
+            let tables = system.mm.parts.hugetlb.vmemmap.nr_split_sections() as i64;
             self.freed = self.frames_at_start - frames(system) - tables;
             &mut self.grow
         } else if huge < current.huge_pages {
@@ -399,12 +399,12 @@ impl Service {
 
 /// Base pages in all pools.
 fn huge_pages(system: &System) -> u64 {
-    system.mm.hugetlb().hstates().iter().map(|h| h.counters().nr << h.order).sum()
+    system.mm.parts.hugetlb.hstates().iter().map(|h| h.counters().nr << h.order).sum()
 }
 
 /// Frames that hold struct pages.
 fn frames(system: &System) -> i64 {
-    let vmemmap = &system.mm.hugetlb().vmemmap;
+    let vmemmap = &system.mm.parts.hugetlb.vmemmap;
     vmemmap.nr_memmap_boot_pages() + vmemmap.nr_memmap_pages()
 }
 

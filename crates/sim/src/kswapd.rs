@@ -18,7 +18,9 @@ impl Kswapds {
             if place.is_some() {
                 continue;
             }
-            let Some(kswapd) = system.mm.start_kswapd(node) else { continue };
+            let Some(kswapd) = system.mm.enter(&mut system.machine, Cpu(0)).start_kswapd(node) else {
+                continue;
+            };
             let cpus = system.machine.topology.cpus_of(node);
             let idle = cpus.iter().copied().find(|&cpu| !system.is_busy(cpu));
             let at = idle.or(cpus.last().copied()).unwrap_or(cpu);

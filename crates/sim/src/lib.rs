@@ -153,7 +153,7 @@ pub fn run_noting(run: &Run, reached: &Reached) -> Result<Outcome, RunError> {
     match &run.workload {
         Workload::PageFault(spec) => {
             let mut system = boot(run, 1, reached)?;
-            let mut program = page_fault::PageFault::new(spec, system.mm.page_size());
+            let mut program = page_fault::PageFault::new(spec, system.mm.parts.allocator.page_size());
             program.start(&mut system);
             let (mut outcome, warm) = measure(&mut system, &mut program, spec.milliseconds, |_| {});
             let score = program.pages_per_second(warm).ok_or_else(|| {

@@ -180,8 +180,10 @@ fn discard_parts(kernel: &mut Kernel, id: MmId, pages: [Option<Vpn>; 2], unmappe
 /// Gives pages rights beside those that they have.
 fn add_rights(mm: &mut MemoryManager, id: MmId, pages: [Option<Vpn>; 2], rights: VmFlags) {
     for page in pages.into_iter().flatten() {
-        let Some(flags) = mm.mm(id).vmas.find(page).map(|vma| vma.flags) else { continue };
-        mm.mprotect(id, page..page + 1, flags.or(rights));
+        let Some(flags) = mm.parts.address_spaces.mm(id).vmas.find(page).map(|vma| vma.flags) else {
+            continue;
+        };
+        mm.parts.mprotect(id, page..page + 1, flags.or(rights));
     }
 }
 
@@ -216,7 +218,10 @@ impl Replay {
 
     fn step(&mut self, step: &Step) -> Option<()> {
         let System { machine, mm, .. } = &mut self.system;
-        let begin = || Process { id: mm.create_mm(Memcg::ROOT), places: Places::new(mm.page_size()) };
+        let begin = || Process {
+            id: mm.parts.create_mm(Memcg::ROOT),
+            places: Places::new(mm.parts.allocator.page_size()),
+        };
         let process = self.processes[step.process].get_or_insert_with(begin);
         let (id, places) = (process.id, &mut process.places);
         let recorded = step.page..step.page + step.pages;
@@ -240,13 +245,13 @@ impl Replay {
             Operation::MapAnon | Operation::MapFile if step.pages > 0 => {
                 let backing = match step.operation {
                     Operation::MapAnon => Backing::Anonymous,
-                    _ => Backing::File(mm.open_file(), 0),
+                    _ => Backing::File(mm.parts.page_cache.open_file(), 0),
                 };
                 for Pages { parts, .. } in places.discard(recorded.clone()) {
                     discard_parts(&mut mm.enter(machine, CPU), id, parts, &mut unmapped);
                 }
                 let grows = |page| {
-                    let vma = mm.mm(id).vmas.find(page);
+                    let vma = mm.parts.address_spaces.mm(id).vmas.find(page);
                     vma.is_some_and(|vma| (vma.backing, backing) == (Backing::Anonymous, Backing::Anonymous))
                 };
                 for Pages { whole, parts } in places.map(recorded, grows) {
@@ -271,7 +276,7 @@ impl Replay {
             }
             Operation::Protect if step.pages > 0 => {
                 for Pages { whole, parts } in places.pages(recorded) {
-                    mm.mprotect(id, whole, rights);
+                    mm.parts.mprotect(id, whole, rights);
                     add_rights(mm, id, parts, rights);
                 }
             }
@@ -284,7 +289,10 @@ impl Replay {
             Operation::Hugepage | Operation::Nohugepage => {
                 let huge = step.operation == Operation::Hugepage;
                 let advice = if huge { Advice::HugePage } else { Advice::NoHugePage };
-                places.pages(recorded).iter().for_each(|pages| mm.madvise(id, pages.all(), advice));
+                places
+                    .pages(recorded)
+                    .iter()
+                    .for_each(|pages| mm.enter(machine, CPU).madvise(id, pages.all(), advice));
             }
             Operation::Load | Operation::Store => {
                 let write = step.operation == Operation::Store;
@@ -304,11 +312,12 @@ impl Replay {
         let System { machine, mm, .. } = &mut self.system;
         let Process { id, places } = self.processes[process].as_mut()?;
         let id = *id;
-        let page = places.page(recorded).filter(|&page| mm.mm(id).vmas.find(page).is_some());
+        let page =
+            places.page(recorded).filter(|&page| mm.parts.address_spaces.mm(id).vmas.find(page).is_some());
         let page = match page {
             Some(page) => page,
             None if write => {
-                let image = Backing::File(mm.open_file(), 0);
+                let image = Backing::File(mm.parts.page_cache.open_file(), 0);
                 let pages = match places.page(recorded) {
                     Some(page) => page..page + 1,
                     None => places.map_image(recorded),
@@ -324,17 +333,23 @@ impl Replay {
             }
             None => return Some(()),
         };
-        let Some(vma) = mm.mm(id).vmas.find(page) else { return Some(()) };
+        let Some(vma) = mm.parts.address_spaces.mm(id).vmas.find(page) else { return Some(()) };
         if vma.backing != Backing::Anonymous && !write
             || !vma.flags.has(if write { VmFlags::WRITE } else { VmFlags::READ })
         {
             return Some(());
         }
-        let (faults, mapped) = (mm.counters().get(Event::Pgfault), mm.mm(id).anon_pages());
+        let (faults, mapped) =
+            (mm.counters().get(Event::Pgfault), mm.parts.address_spaces.mm(id).anon_pages());
         match mm.enter(machine, CPU).touch(id, page, write).ok()? {
-            Touch::ReadFile(folio) => mm.end_read(folio),
+            Touch::ReadFile(folio) => mm.parts.lrus.end_read(folio),
             Touch::Mapped => {
-                let pages = mm.pte(id, page).folio().map_or(1, |folio| 1 << mm.folio_order(folio));
+                let pages = mm
+                    .parts
+                    .address_spaces
+                    .pte(id, page)
+                    .folio()
+                    .map_or(1, |folio| 1 << mm.parts.lrus.folio_order(folio));
                 machine.charge(CPU, Category::CacheMiss, machine.costs.first_use(pages));
             }
             Touch::Minor => {}
@@ -344,7 +359,7 @@ impl Replay {
             places.note_store(recorded);
         }
         let faults = mm.counters().get(Event::Pgfault) - faults;
-        let pages = mm.mm(id).anon_pages().saturating_sub(mapped);
+        let pages = mm.parts.address_spaces.mm(id).anon_pages().saturating_sub(mapped);
         let cost = machine.costs.page_fault * faults + machine.costs.further_pages(pages);
         machine.charge(CPU, Category::PageFault, cost);
         Some(())
@@ -355,12 +370,15 @@ impl Replay {
         let mut pages = [0; NR_PAGE_ORDERS];
         let mut parts = 0;
         for Process { id, places } in self.processes.iter().flatten() {
-            pages.iter_mut().zip(self.system.mm.anon_pages_by_order(*id)).for_each(|(sum, n)| *sum += n);
+            pages
+                .iter_mut()
+                .zip(self.system.mm.parts.anon_pages_by_order(*id))
+                .for_each(|(sum, n)| *sum += n);
             parts += places.stored_parts();
         }
-        let page_size = self.system.mm.page_size();
+        let page_size = self.system.mm.parts.allocator.page_size();
         let all: u64 = pages.iter().sum();
-        let pmd_order = self.system.mm.geometry().pmd_order;
+        let pmd_order = self.system.mm.parts.allocator.geometry().pmd_order;
         let run = |(order, &pages): (usize, &u64)| match &self.system.machine.costs.blocks {
             // A huge page has one entry of its own.
             Some(_) if order == usize::from(pmd_order) => pages >> order,
@@ -401,7 +419,7 @@ impl Replay {
             outcome.set(*metric, 100.0 * pages as f64 / self.anon.max(1) as f64);
         }
         let counters = self.system.mm.counters();
-        outcome.set(metric::ANON_MAX, self.system.mm.page_size().mib_of_pages(self.anon_max));
+        outcome.set(metric::ANON_MAX, self.system.mm.parts.allocator.page_size().mib_of_pages(self.anon_max));
         outcome.set(metric::PAGE_FAULTS, counters.get(Event::Pgfault) as f64);
         outcome.set(metric::FAULT_TIME, 1e3 * kernel.seconds());
         outcome.set(metric::FIRST_USE_TIME, 1e3 * first_uses.seconds());
@@ -410,7 +428,7 @@ impl Replay {
             outcome.notes.push(NO_BLOCKS.into());
         }
         outcome.counters = counters.clone();
-        outcome.mthp = self.system.mm.mthp_stats().clone();
+        outcome.mthp = self.system.mm.parts.address_spaces.mthp_stats().clone();
         outcome.page_operations = counters.page_operations();
         outcome.notes.extend(self.system.note_of_sizes());
         outcome

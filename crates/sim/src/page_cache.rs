@@ -9,13 +9,13 @@
 
 use machine::{Costs, Cpu, Machine, Node, Time, Topology};
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
+use mm::allocator::request::OutOfMemory;
+use mm::allocator::request::{Placement, Request};
 use mm::filemap::Read;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::memory_map::MemoryRange;
-use mm::page_alloc::{Placement, Request};
 use mm::readahead::OpenFileId;
-use mm::vmscan::OutOfMemory;
 use mm::writeback::{Dirtier, Flush};
 use mm::xarray::FileId;
 use mm::{Counters, Features, MemoryManager, MigrateType, SettingError, Settings};
@@ -138,37 +138,43 @@ impl Replay {
         }
         let memcg = match setup.memcg_max {
             Some(max) => {
-                let memcg = mm.create_memcg(Memcg::ROOT);
-                mm.memcg_mut(memcg).max = max;
+                let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+                mm.parts.lrus.memcg_mut(memcg).max = max;
                 memcg
             }
             None => Memcg::ROOT,
         };
-        mm.swapon(setup.swap_pages, Some(Time::ZERO));
-        let file = mm.open_file();
-        let process = mm.create_mm(memcg);
+        mm.parts.swap.swapon(setup.swap_pages, Some(Time::ZERO));
+        let file = mm.parts.page_cache.open_file();
+        let process = mm.parts.create_mm(memcg);
         // An area is never empty; what is not accessed in it does not matter.
-        let mut mmap = |pages: u32, backing, flags| mm.mmap(process, pages.max(1).into(), backing, flags);
+        let mut mmap = |pages: u32, backing, flags| {
+            mm.enter(&mut machine, CPU).mmap(process, pages.max(1).into(), backing, flags)
+        };
         let mapping = mmap(pages, Backing::File(file, 0), VmFlags::PRIVATE.or(VmFlags::SHARED));
         let anonymous = mmap(anonymous, Backing::Anonymous, VmFlags::PRIVATE);
         if setup.random_mapping {
-            mm.madvise(process, mapping..mapping + u64::from(pages.max(1)), Advice::Random);
+            mm.enter(&mut machine, CPU).madvise(
+                process,
+                mapping..mapping + u64::from(pages.max(1)),
+                Advice::Random,
+            );
         }
-        let device = mm.open_file();
+        let device = mm.parts.page_cache.open_file();
         for page in 0..setup.metadata {
             let read = mm.enter(&mut machine, CPU).read_page(memcg, device, page, false);
             if let Ok(Read::Miss(id)) = read {
-                mm.end_read(id);
-                mm.hold(id);
+                mm.parts.lrus.end_read(id);
+                mm.parts.lrus.hold(id);
                 // Looked for, and looked up once it is there.
                 mm.enter(&mut machine, CPU).folio_mark_accessed(id);
             }
         }
-        mm.watch_removals();
-        let writer = Dirtier::new(mm.page_size());
+        mm.parts.page_cache.watch_removals();
+        let writer = Dirtier::new(mm.parts.allocator.page_size());
         let descriptor = setup.requests.map(|requests| {
             if requests.large_folios {
-                mm.set_large_folios(file);
+                mm.parts.page_cache.set_large_folios(file);
             }
             (requests, mm.open(file, requests.file_pages))
         });
@@ -203,9 +209,9 @@ impl Replay {
         match (operation, self.descriptor) {
             (Operation::Read(page), Some((Requests { pages, file_pages, .. }, _))) => {
                 let mut asked = page..page.saturating_add(pages).min(file_pages);
-                asked.all(|index| self.mm.files().folio(self.file, index).is_some())
+                asked.all(|index| self.mm.parts.page_cache.files().folio(self.file, index).is_some())
             }
-            _ => self.mm.is_resident(self.process, self.page(operation)),
+            _ => self.mm.parts.is_resident(self.process, self.page(operation)),
         }
     }
 
@@ -239,7 +245,12 @@ impl Replay {
                 let write = mm.enter(machine, CPU).write_page(self.memcg, self.file, page)?;
                 let now = machine.now(CPU);
                 // Nobody waits: a sequence has no times.
-                mm.balance_dirty_pages_ratelimited(&mut self.writer, self.file, write.dirtied, now);
+                mm.enter(machine, CPU).balance_dirty_pages_ratelimited(
+                    &mut self.writer,
+                    self.file,
+                    write.dirtied,
+                    now,
+                );
                 None
             }
             Operation::MapLoad(_) | Operation::AnonLoad(_) => {
@@ -248,7 +259,7 @@ impl Replay {
             Operation::AnonStore(_) => filled_by(mm.enter(machine, CPU).touch(*process, at, true)?),
         };
         if let Some(id) = filled {
-            mm.end_read(id);
+            mm.parts.lrus.end_read(id);
         }
         self.work_behind();
         Ok(())
@@ -257,10 +268,10 @@ impl Replay {
     /// What devices, flushers and kswapd do before the next access.
     fn work_behind(&mut self) {
         let Replay { mm, machine, .. } = self;
-        mm.end_swap_reads();
-        if let Some(mut flusher) = mm.start_flusher(machine.now(CPU)) {
-            while flusher.step(mm, machine.now(CPU), u64::MAX) == Flush::Request {
-                for id in mm.take_submitted_writes() {
+        mm.parts.end_swap_reads();
+        if let Some(mut flusher) = mm.parts.page_cache.start_flusher(machine.now(CPU)) {
+            while flusher.step(&mut mm.enter(machine, CPU), u64::MAX) == Flush::Request {
+                for id in mm.parts.page_cache.take_submitted_writes() {
                     mm.enter(machine, CPU).end_write(id);
                 }
             }
@@ -299,19 +310,19 @@ pub fn replay(
         if setup.requests.is_some() {
             outcome.brought.push(std::mem::take(&mut replay.brought));
         }
-        for (_, page) in replay.mm.take_removals() {
+        for (_, page) in replay.mm.parts.page_cache.take_removals() {
             outcome.evicted.push(page);
             outcome.evicted_at.push(access as u32);
         }
         if setup.stat_reads > 0 && (access as u32).is_multiple_of(setup.stat_reads) {
-            replay.mm.flush_stats_if_needed(Time::ZERO, setup.cpus);
+            replay.mm.parts.lrus.flush_stats_if_needed(Time::ZERO, setup.cpus);
         }
         if access % 65_536 == 0 {
             progress(access as u64);
         }
     }
     outcome.counters = replay.mm.counters().clone();
-    outcome.workingset_nodes = replay.mm.files().workingset_nodes();
-    outcome.lru_gen = replay.mm.lru_gen_text(replay.memcg, replay.machine.now(CPU));
+    outcome.workingset_nodes = replay.mm.parts.page_cache.files().workingset_nodes();
+    outcome.lru_gen = replay.mm.parts.lru_gen_text(replay.memcg, replay.machine.now(CPU));
     Ok(outcome)
 }

@@ -25,6 +25,7 @@ use machine::costs::PagingCosts;
 use machine::storage::{Device, Direction, Service};
 use machine::{Cpu, PageSize, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::allocator::request::OutOfMemory;
 use mm::filemap::Read;
 use mm::folio::FolioId;
 use mm::jiffies::TICK_NS;
@@ -32,7 +33,6 @@ use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::oom_kill::{OomCause, OomKill};
 use mm::readahead::OpenFileId;
-use mm::vmscan::OutOfMemory;
 use mm::watermark::Reserves;
 use mm::writeback::Dirtier;
 use mm::xarray::FileId;
@@ -175,16 +175,16 @@ enum Progress {
 
 /// The control groups: those that threads are in, `groups`, and those that are there for others.
 fn create_memcgs(system: &mut System, spec: &Paging, groups: usize) -> Vec<Memcg> {
-    let page_size = system.mm.page_size();
+    let page_size = system.mm.parts.allocator.page_size();
     let mut memcgs: Vec<Option<Memcg>> = vec![None; groups.max(spec.groups_of_tree())];
     for group in 0..memcgs.len() {
         let path: Vec<usize> = std::iter::once(group).chain(spec.ancestors(group)).collect();
         let mut parent = Memcg::ROOT;
         for group in path.into_iter().rev() {
             let memcg = *memcgs[group].get_or_insert_with(|| {
-                let memcg = system.mm.create_memcg(parent);
+                let memcg = system.mm.parts.lrus.create_memcg(parent);
                 let pages = |mib: &Vec<u64>| mib.get(group).map(|&mib| page_size.pages_of_mib(mib));
-                let limits = system.mm.memcg_mut(memcg);
+                let limits = system.mm.parts.lrus.memcg_mut(memcg);
                 limits.max = pages(&spec.cgroup_max_mib).unwrap_or(limits.max);
                 limits.low = pages(&spec.cgroup_low_mib).unwrap_or(0);
                 limits.min = pages(&spec.cgroup_min_mib).unwrap_or(0);
@@ -203,13 +203,13 @@ impl PagingProgram {
         let demand = spec.demand.start(|thread| stream(run.seed, Stream::Demand, thread));
         let demand = demand.map_err(|error| RunError::Demand(error.within("workload.demand")))?;
         let layout = demand.layout().clone();
-        let page_size = system.mm.page_size();
+        let page_size = system.mm.parts.allocator.page_size();
         // Demand is in pages of 4 KiB.
         let pages_of = |parts: u64| page_size.pages_of_parts(0..parts).end;
         let memcgs = create_memcgs(system, spec, layout.groups() as usize);
         let processes = layout.processes.iter().map(|process| {
             let memcg = memcgs[process.group as usize];
-            Process { memcg, mm: Some(system.mm.create_mm(memcg)) }
+            Process { memcg, mm: Some(system.mm.parts.create_mm(memcg)) }
         });
         let processes: Vec<Process> = processes.collect();
         let cpus = system.machine.topology.cpus();
@@ -231,12 +231,12 @@ impl PagingProgram {
         });
         let threads = threads.collect();
         let files = layout.files.iter().map(|file| {
-            let (id, pages) = (system.mm.open_file(), pages_of(file.pages) as u32);
+            let (id, pages) = (system.mm.parts.page_cache.open_file(), pages_of(file.pages) as u32);
             if spec.large_folios {
-                system.mm.set_large_folios(id);
+                system.mm.parts.page_cache.set_large_folios(id);
             }
             if file.new {
-                system.mm.set_delayed_allocation(id);
+                system.mm.parts.page_cache.set_delayed_allocation(id);
             }
             let descriptors = match file.descriptor {
                 Descriptor::Shared => 1,
@@ -255,7 +255,12 @@ impl PagingProgram {
             let mm = processes[process].mm.expect("nobody was killed yet");
             // An area is never empty.
             let pages = pages_of(region.pages).max(1);
-            let start = system.mm.mmap(mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
+            let start = system.mm.enter(&mut system.machine, Cpu(0)).mmap(
+                mm,
+                pages,
+                Backing::Anonymous,
+                VmFlags::PRIVATE,
+            );
             Region { process, start, pages }
         });
         let regions = regions.collect();
@@ -264,7 +269,7 @@ impl PagingProgram {
         if let Some(swap) = &swap_device {
             let service = swap.clone().submit(Time::ZERO, Direction::Write, page_size.bytes());
             let itself = is_done_by_cpu(service, Time::ZERO).then_some(service.cpu);
-            system.mm.swapon(page_size.pages_of_mib(spec.swap_mib), itself);
+            system.mm.parts.swap.swapon(page_size.pages_of_mib(spec.swap_mib), itself);
         }
         let max_sectors_kb = system.mm.settings().max_sectors_kb;
         let mut changes = spec.changes.clone();
@@ -325,7 +330,7 @@ impl PagingProgram {
     fn follow_swap(&mut self, system: &mut System, cpu: Cpu, files: u64) {
         let Some(device) = &self.swap_device else { return };
         let page = self.page_size.bytes();
-        let wanted = files + device.memory(system.mm.swap().used() * page).div_ceil(page);
+        let wanted = files + device.memory(system.mm.parts.swap.used() * page).div_ceil(page);
         self.hold_pages(system, wanted);
         while self.held_pages.len() as u64 > wanted
             && let Some(pfn) = self.held_pages.pop()
@@ -349,7 +354,7 @@ impl PagingProgram {
         {
             self.completions.pop();
             match completion {
-                Completion::Filled(id) => system.mm.end_read(id),
+                Completion::Filled(id) => system.mm.parts.lrus.end_read(id),
                 Completion::Written(id) => system.mm.enter(&mut system.machine, cpu).end_write(id),
             }
         }
@@ -357,13 +362,14 @@ impl PagingProgram {
 
     /// Gives devices what is to be written: what reclaim swaps out folio by folio, what a flusher chose as one request.
     fn submit_writes(&mut self, system: &mut System, cpu: Cpu) {
-        let writes = system.mm.take_submitted_writes();
+        let writes = system.mm.parts.page_cache.take_submitted_writes();
         if writes.is_empty() {
             return;
         }
-        let bytes = |system: &System, id: FolioId| self.page_size.bytes() << system.mm.folio_order(id);
+        let bytes =
+            |system: &System, id: FolioId| self.page_size.bytes() << system.mm.parts.lrus.folio_order(id);
         let (files, swap): (Vec<FolioId>, Vec<FolioId>) =
-            writes.iter().partition(|&&id| system.mm.is_of_file(id));
+            writes.iter().partition(|&&id| system.mm.parts.lrus.is_of_file(id));
         for id in swap {
             let device = self.swap_device.as_mut().expect("what is written to swap has a device");
             let service = device.submit(system.machine.now(cpu), Direction::Write, bytes(system, id));
@@ -387,7 +393,7 @@ impl PagingProgram {
 
     /// Has the swap device read what faults and khugepaged want of it.
     fn submit_swap_reads(&mut self, system: &mut System, cpu: Cpu) {
-        while system.mm.take_submitted_swap_read(&mut self.request) {
+        while system.mm.parts.swap.take_submitted_swap_read(&mut self.request) {
             let insert = self.costs.swap_in * self.request.len() as u64;
             system.machine.charge(cpu, Category::PageFault, insert);
             let bytes = self.request_bytes(system);
@@ -400,7 +406,7 @@ impl PagingProgram {
 
     /// What is to be read of a device for the request that is being submitted.
     fn request_bytes(&self, system: &System) -> u64 {
-        let pages = |&id: &FolioId| self.page_size.bytes() << system.mm.folio_order(id);
+        let pages = |&id: &FolioId| self.page_size.bytes() << system.mm.parts.lrus.folio_order(id);
         self.request.iter().map(pages).sum()
     }
 
@@ -410,7 +416,7 @@ impl PagingProgram {
         let at_once = is_done_by_cpu(service, now);
         for id in self.request.drain(..) {
             if at_once {
-                system.mm.end_read(id);
+                system.mm.parts.lrus.end_read(id);
             } else {
                 note_filling(&mut self.filled_at, id, service.completion);
                 self.completions.push(Reverse((service.completion, Completion::Filled(id))));
@@ -432,7 +438,7 @@ impl PagingProgram {
         let pages = self.page_size.pages_of_parts(parts.clone());
         let memcg = self.processes[self.threads[thread].process].memcg;
         let count = (pages.end - pages.start) as u32;
-        let mut request = system.mm.begin_read(memcg, open, pages.start as u32, count);
+        let mut request = system.mm.parts.page_cache.begin_read(memcg, open, pages.start as u32, count);
         let mut begin = parts.start;
         let mut latest = Time::ZERO;
         let mut previous = None;
@@ -440,7 +446,7 @@ impl PagingProgram {
         while let Some(read) = system.mm.enter(&mut system.machine, cpu).read_next(&mut request)? {
             self.submit_reads(system, cpu);
             let (Read::Hit(id) | Read::Miss(id)) = read;
-            if system.mm.is_locked(id) {
+            if system.mm.parts.lrus.is_locked(id) {
                 latest = latest.max(self.filled_at[id.index()]);
             }
             // Of the first and the last page only what was asked for is copied.
@@ -472,12 +478,17 @@ impl PagingProgram {
         let copy = system.machine.costs.page_copy.fraction(1, self.page_size.parts());
         system.machine.work(cpu, Category::FileWrite, self.costs.file_write + insert + copy);
         let now = system.machine.now(cpu);
-        Ok(system.mm.balance_dirty_pages_ratelimited(&mut thread.dirtier, file, write.dirtied, now))
+        Ok(system.mm.enter(&mut system.machine, Cpu(0)).balance_dirty_pages_ratelimited(
+            &mut thread.dirtier,
+            file,
+            write.dirtied,
+            now,
+        ))
     }
 
     /// Gives the file device what was found missing: pages that lie next to each other are one request.
     fn submit_reads(&mut self, system: &mut System, cpu: Cpu) {
-        while system.mm.take_submitted_read(&mut self.request) {
+        while system.mm.parts.page_cache.take_submitted_read(&mut self.request) {
             let insert = self.costs.file_insert * self.request.len() as u64;
             system.machine.charge(cpu, Category::FileRead, insert);
             let now = system.machine.now(cpu);
@@ -510,7 +521,7 @@ impl PagingProgram {
         };
         system.machine.charge(cpu, Category::PageFault, system.machine.costs.page_fault);
         self.submit_swap_reads(system, cpu);
-        Ok(system.mm.is_locked(id).then(|| self.filled_at[id.index()]))
+        Ok(system.mm.parts.lrus.is_locked(id).then(|| self.filled_at[id.index()]))
     }
 
     /// Ends the processes that the OOM killer has chosen: their threads stop, their memory comes free, and others go on.
@@ -531,7 +542,10 @@ impl PagingProgram {
         let cause = match kill.cause {
             OomCause::NoFreePage => "no free page and nothing to reclaim".to_string(),
             OomCause::MemoryMax(memcg) => {
-                format!("a memory.max of {:.1} MiB and nothing to reclaim", mib(system.mm.memcg(memcg).max))
+                format!(
+                    "a memory.max of {:.1} MiB and nothing to reclaim",
+                    mib(system.mm.parts.lrus.memcg(memcg).max)
+                )
             }
             OomCause::MinTtl => "everything is younger than lru_gen/min_ttl_ms".to_string(),
         };
@@ -556,7 +570,11 @@ impl PagingProgram {
     /// Does what a thread does next.
     fn act(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Result<Progress, OutOfMemory> {
         let now = system.machine.now(cpu);
-        if let Some(until) = system.mm.balance_dirty_pages_at_limit(&mut self.threads[thread].dirtier, now) {
+        if let Some(until) = system
+            .mm
+            .enter(&mut system.machine, Cpu(0))
+            .balance_dirty_pages_at_limit(&mut self.threads[thread].dirtier, now)
+        {
             return Ok(Progress::Waits(until));
         }
         let (operation, done) = match self.threads[thread].at.take() {
@@ -678,7 +696,7 @@ impl Program for PagingProgram {
         self.complete(system, cpu, now);
         self.submit_swap_reads(system, cpu);
         if self.kswapds.step(system, cpu) {
-            if let Some(kill) = system.mm.take_oom_kill() {
+            if let Some(kill) = system.mm.enter(&mut system.machine, Cpu(0)).take_oom_kill() {
                 self.kill(system, cpu, &kill);
             }
             self.submit_writes(system, cpu);
@@ -717,7 +735,9 @@ impl Program for PagingProgram {
                             self.threads[thread].state = State::Waiting(earliest);
                         }
                         // Only dirty pages are left, and a flusher is about to write them.
-                        None if self.flushers.are_running() || system.mm.has_flusher_to_run() => {
+                        None if self.flushers.are_running()
+                            || system.mm.parts.page_cache.has_flusher_to_run() =>
+                        {
                             let soon = system.machine.now(cpu) + Time::from_nanoseconds(TICK_NS);
                             self.threads[thread].state = State::Waiting(soon);
                         }
@@ -727,7 +747,9 @@ impl Program for PagingProgram {
                         }
                         None => {
                             let process = self.processes[self.threads[thread].process];
-                            let Some(kill) = system.mm.out_of_memory(process.memcg) else {
+                            let Some(kill) =
+                                system.mm.enter(&mut system.machine, Cpu(0)).out_of_memory(process.memcg)
+                            else {
                                 self.out_of_memory = true;
                                 return Step::Idle;
                             };
@@ -833,7 +855,7 @@ fn run_until(
         system.run(program, time);
         program.flushers.wake(system, Cpu(0), time);
         program.follow_swap(system, Cpu(0), files);
-        system.mm.flush_stats_periodically(time);
+        system.mm.parts.lrus.flush_stats_periodically(time);
         if time >= sampled + SAMPLE_INTERVAL {
             sampled = time;
             sample(series, time, system, program);
@@ -853,15 +875,17 @@ fn sample(series: &mut Vec<Sample>, now: Time, system: &System, program: &Paging
     ];
     let values = [
         ("transactions", program.transactions.done),
-        ("nr_file_pages", system.mm.files().nr_folios()),
-        ("swap_used_pages", system.mm.swap().used()),
-        ("nr_dirty", system.mm.nr_dirty()),
-        ("nr_writeback", system.mm.nr_writeback()),
+        ("nr_file_pages", system.mm.parts.page_cache.files().nr_folios()),
+        ("swap_used_pages", system.mm.parts.swap.used()),
+        ("nr_dirty", system.mm.parts.page_cache.nr_dirty()),
+        ("nr_writeback", system.mm.parts.page_cache.nr_writeback()),
         counter(Event::WorkingsetRefaultFile),
         counter(Event::WorkingsetActivateFile),
         counter(Event::WorkingsetRestoreFile),
     ];
-    for (name, value) in values.into_iter().chain(ages.into_iter().zip(system.mm.nr_file_generations())) {
+    for (name, value) in
+        values.into_iter().chain(ages.into_iter().zip(system.mm.parts.lrus.nr_file_generations()))
+    {
         series.push(Sample { seconds: now.seconds(), name, value: value as f64 });
     }
 }
@@ -869,16 +893,16 @@ fn sample(series: &mut Vec<Sample>, now: Time, system: &System, program: &Paging
 /// What free(1) prints at the end.
 fn set_memory(outcome: &mut Outcome, system: &System) {
     let mm = &system.mm;
-    let mib = |pages: u64| mm.page_size().mib_of_pages(pages);
-    let total: u64 = mm.zones().iter().map(|zone| zone.managed).sum();
-    let free = mm.free_pages();
-    let cached = mm.files().nr_folios();
+    let mib = |pages: u64| mm.parts.allocator.page_size().mib_of_pages(pages);
+    let total: u64 = mm.parts.allocator.zones().iter().map(|zone| zone.managed).sum();
+    let free = mm.parts.allocator.free_pages();
+    let cached = mm.parts.page_cache.files().nr_folios();
     outcome.set(metric::MEM_TOTAL, mib(total));
     outcome.set(metric::MEM_FREE, mib(free));
     outcome.set(metric::MEM_BUFF_CACHE, mib(cached));
     outcome.set(metric::MEM_USED, mib(total - free - cached));
-    outcome.set(metric::MEM_AVAILABLE, mib(mm.si_mem_available()));
-    let swap = mm.swap();
+    outcome.set(metric::MEM_AVAILABLE, mib(mm.parts.si_mem_available()));
+    let swap = &mm.parts.swap;
     outcome.set(metric::SWAP_TOTAL, mib(swap.free() + swap.used()));
     outcome.set(metric::SWAP_USED, mib(swap.used()));
     outcome.set(metric::SWAP_FREE, mib(swap.free()));
@@ -896,6 +920,6 @@ fn set_memory(outcome: &mut Outcome, system: &System) {
     ] {
         outcome.set(metric, outcome.counters.get(event) as f64);
     }
-    outcome.set(metric::WORKINGSET_NODES, mm.files().workingset_nodes() as f64);
+    outcome.set(metric::WORKINGSET_NODES, mm.parts.page_cache.files().workingset_nodes() as f64);
     outcome.set(metric::WORKINGSET_NODERECLAIM, outcome.counters.get(Event::WorkingsetNodereclaim) as f64);
 }

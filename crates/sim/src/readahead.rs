@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use machine::{Costs, Cpu, Machine, Topology};
 use mm::Kernel;
+use mm::allocator::request::OutOfMemory;
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
 use mm::readahead::{Advice, OpenFileId};
-use mm::vmscan::OutOfMemory;
 use mm::{Features, MemoryManager, Settings};
 use rand_pcg::Pcg64Mcg;
 
@@ -72,9 +72,9 @@ pub fn replay(
     let memory = memory_layout(1, u64::from(pages) / 256 + SPARE_MIB);
     let mut mm = MemoryManager::new(&topology, &memory, *features, settings, Pcg64Mcg::new(1));
     let mut machine = Machine::new(topology, Costs::FREE);
-    let file = mm.open_file();
+    let file = mm.parts.page_cache.open_file();
     if large_folios {
-        mm.set_large_folios(file);
+        mm.parts.page_cache.set_large_folios(file);
     }
     let descriptors: Vec<OpenFileId> = advice
         .iter()
@@ -108,13 +108,15 @@ pub(crate) fn read_request(
     brought: &mut Vec<FileFolio>,
 ) -> Result<(), OutOfMemory> {
     let mut submitted = Vec::new();
-    let mut under_way = kernel.mm.begin_read(memcg, open, pages.start, pages.end - pages.start);
+    let mut under_way = kernel.parts.page_cache.begin_read(memcg, open, pages.start, pages.end - pages.start);
     while kernel.read_next(&mut under_way)?.is_some() {
-        while kernel.mm.take_submitted_read(&mut submitted) {
-            let folio =
-                |&id| FileFolio { index: kernel.mm.page_of_folio(id).1, order: kernel.mm.folio_order(id) };
+        while kernel.parts.page_cache.take_submitted_read(&mut submitted) {
+            let folio = |&id| FileFolio {
+                index: kernel.parts.page_of_folio(id).1,
+                order: kernel.parts.lrus.folio_order(id),
+            };
             brought.extend(submitted.iter().map(folio));
-            submitted.drain(..).for_each(|id| kernel.mm.end_read(id));
+            submitted.drain(..).for_each(|id| kernel.parts.lrus.end_read(id));
         }
     }
     Ok(())

@@ -107,7 +107,7 @@ impl System {
         let measured_from = Measured {
             time: Time::ZERO,
             counters: mm.counters().clone(),
-            mthp: mm.mthp_stats().clone(),
+            mthp: mm.parts.address_spaces.mthp_stats().clone(),
             spent: vec![Time::ZERO; Category::COUNT],
         };
         System {
@@ -185,7 +185,7 @@ impl System {
                 continue;
             }
             let mut next = self.machine.wakes(cpu);
-            if self.mm.vmstat_has_work(cpu) {
+            if self.mm.parts.allocator.vmstat_has_work(cpu) {
                 while self.vmstat.due(cpu) < self.machine.now(cpu) {
                     self.vmstat.advance(cpu);
                 }
@@ -200,7 +200,9 @@ impl System {
     /// Lets kswapds that were woken run: each on a CPU of its node that has nothing to do, or else on the first.
     fn run_kswapds(&mut self, time: Time) {
         for node in (0..self.machine.topology.nodes).map(Node) {
-            let Some(mut kswapd) = self.mm.start_kswapd(node) else { continue };
+            let Some(mut kswapd) = self.mm.enter(&mut self.machine, Cpu(0)).start_kswapd(node) else {
+                continue;
+            };
             let cpus = self.machine.topology.cpus_of(node);
             let idle = |&&other: &&Cpu| !self.machine.is_busy(other) && self.machine.now(other) <= time;
             let place = cpus.iter().find(idle).or(cpus.first()).copied().unwrap_or(Cpu(0));
@@ -230,7 +232,7 @@ impl System {
     /// Many order-0 requests that need nothing shared.
     #[inline]
     pub fn alloc_private(&mut self, cpu: Cpu, request: &Request, wanted: usize, out: &mut Vec<Pfn>) -> usize {
-        let taken = self.mm.alloc_private(&self.machine, cpu, request, wanted, out);
+        let taken = self.mm.enter(&mut self.machine, cpu).alloc_private(request, wanted, out);
         self.allocated += taken as u64;
         taken
     }
@@ -244,7 +246,7 @@ impl System {
     /// Frees as many order-0 pages as need nothing shared.
     #[inline]
     pub fn free_private(&mut self, cpu: Cpu, pages: &[Pfn]) -> usize {
-        let freed = self.mm.free_private(&self.machine, cpu, pages);
+        let freed = self.mm.enter(&mut self.machine, cpu).free_private(pages);
         self.allocated -= freed as u64;
         freed
     }
@@ -252,7 +254,7 @@ impl System {
     /// Takes or returns a batch of pages from the LRU lists of `cgroup` on `node`; takes a lock.
     pub fn move_lru_pages(&mut self, cpu: Cpu, cgroup: usize, node: Node, pages: usize) {
         let vector = cgroup * self.machine.topology.nodes as usize + node.index();
-        self.lru[vector].move_pages(&mut self.mm.enter(&mut self.machine, cpu).on(), pages);
+        self.lru[vector].move_pages(&mut self.mm.enter(&mut self.machine, cpu).on, pages);
     }
 
     /// Samples what is sampled over time, if it is time to.
@@ -275,7 +277,7 @@ impl System {
                 self.samples.series.push(Sample { seconds: now.seconds(), name, value });
             }
             let lists = ["nr_inactive_anon", "nr_active_anon", "nr_inactive_file", "nr_active_file"];
-            for (name, pages) in lists.into_iter().zip(self.mm.nr_lru()) {
+            for (name, pages) in lists.into_iter().zip(self.mm.parts.lrus.nr_lru()) {
                 if pages > 0 {
                     self.samples.series.push(Sample { seconds: now.seconds(), name, value: pages as f64 });
                 }
@@ -286,8 +288,9 @@ impl System {
 
     /// Notes how much memory is in pagesets and how much is not in free lists now, in pages, if it is the most so far.
     pub fn look_for_peaks(&mut self) -> (u64, u64) {
-        let pcp = self.mm.pages_in_pagesets();
-        let used = self.mm.zones().iter().map(|zone| zone.managed).sum::<u64>() - self.mm.free_pages();
+        let pcp = self.mm.parts.allocator.pages_in_pagesets();
+        let used = self.mm.parts.allocator.zones().iter().map(|zone| zone.managed).sum::<u64>()
+            - self.mm.parts.allocator.free_pages();
         self.samples.pcp_max = self.samples.pcp_max.max(pcp);
         self.samples.memory_max = self.samples.memory_max.max(used);
         (pcp, used)
@@ -299,7 +302,8 @@ impl System {
 
     /// Starts measuring at `time`; what was before was warm-up.
     pub fn start_measuring(&mut self, time: Time) {
-        let (counters, mthp) = (self.mm.counters().clone(), self.mm.mthp_stats().clone());
+        let (counters, mthp) =
+            (self.mm.counters().clone(), self.mm.parts.address_spaces.mthp_stats().clone());
         self.measured_from = Measured { time, counters, mthp, spent: self.spent() };
         self.denied = 0;
         self.samples.pcp_max = 0;
@@ -362,9 +366,9 @@ impl System {
         outcome.set(metric::ZONE_LOCK, share(&|c| c == Category::ZoneLockWait));
         outcome.set(metric::FREE_HIGH, counters.get(mm::Event::PcpFreeHighDrains) as f64);
         outcome.set(metric::ALLOC_ZONE, counters.pages_from_zone() as f64);
-        let mib = |pages: u64| self.mm.page_size().mib_of_pages(pages);
+        let mib = |pages: u64| self.mm.parts.allocator.page_size().mib_of_pages(pages);
         outcome.set(metric::PCP_MAX, mib(self.samples.pcp_max));
-        outcome.set(metric::PCP_END, mib(self.mm.pages_in_pagesets()));
+        outcome.set(metric::PCP_END, mib(self.mm.parts.allocator.pages_in_pagesets()));
         outcome.set(metric::MEMORY_MAX, mib(self.samples.memory_max));
         let latencies = self.mm.latencies();
         let slow = &latencies.slow_alloc;
@@ -380,7 +384,7 @@ impl System {
             outcome.histograms.insert(name, buckets.collect());
         }
         outcome.counters = counters;
-        outcome.mthp = self.mm.mthp_stats().since(&self.measured_from.mthp);
+        outcome.mthp = self.mm.parts.address_spaces.mthp_stats().since(&self.measured_from.mthp);
         outcome.series = self.samples.series.clone();
         outcome.page_operations = self.mm.counters().page_operations();
         if self.denied > 0 {

@@ -76,7 +76,7 @@ fn pcp_high(name: &str) -> Result<f64, String> {
     let topology = profile.topology();
     let memory = booted_memory(&profile);
     let mm = MemoryManager::new(&topology, &memory, features("base")?, settings, Pcg64Mcg::new(0));
-    let zone = mm.zones().iter().rfind(|zone| zone.kind == ZoneType::Normal);
+    let zone = mm.parts.allocator.zones().iter().rfind(|zone| zone.kind == ZoneType::Normal);
     zone.map(|zone| f64::from(zone.high_min)).ok_or_else(|| format!("{name} has no Normal zone"))
 }
 
@@ -88,7 +88,9 @@ fn batches_before_drain(variant: &str) -> Result<u64, String> {
         let topology = Topology { caches: vec![cache], ..Topology::single() };
         let memory = memory_layout(1, LARGE_ZONE / 256);
         let mm = MemoryManager::new(&topology, &memory, features, Settings::default(), Pcg64Mcg::new(0));
-        mm.zones()
+        mm.parts
+            .allocator
+            .zones()
             .iter()
             .rfind(|z| z.kind == ZoneType::Normal)
             .is_some_and(|z| z.pagesets[0].tuning.free_high_batch)

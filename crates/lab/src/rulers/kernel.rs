@@ -10,9 +10,9 @@
 use super::{Ruler, Sequence};
 use machine::{Costs, Cpu, Machine, Topology};
 use mm::filemap::Read;
-use mm::foresight::Foresight;
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
+use mm::prefetch::Foresight;
 use mm::xarray::FileId;
 use mm::{Category, MemoryManager, Settings, Variant};
 use rand_pcg::Pcg64Mcg;
@@ -40,9 +40,9 @@ impl Kernel {
         let memory = memory_layout(1, capacity as u64 / 256 + SPARE_MIB);
         let noise = Pcg64Mcg::new(0);
         let mut mm = MemoryManager::new(&topology, &memory, variant.features, settings, noise);
-        let memcg = mm.create_memcg(Memcg::ROOT);
-        mm.memcg_mut(memcg).max = capacity as u64;
-        let file = mm.open_file();
+        let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        mm.parts.lrus.memcg_mut(memcg).max = capacity as u64;
+        let file = mm.parts.page_cache.open_file();
         Kernel { mm, machine: Machine::new(topology, Costs::FREE), memcg, file }
     }
 }
@@ -51,13 +51,13 @@ impl Kernel {
     /// Misses of a sequence.
     pub fn misses(mut self, sequence: &Sequence) -> u64 {
         let pages = sequence.pages();
-        self.mm.expect_pages(sequence.distinct(), self.mm.memcg(self.memcg).max as usize);
+        self.mm.parts.expect_pages(sequence.distinct(), self.mm.parts.lrus.memcg(self.memcg).max as usize);
         let mut foresight = Foresight::default();
         let mut misses = 0;
         for (block, reads) in pages.chunks(Foresight::BLOCK).enumerate() {
             let later = pages.get((block + Foresight::AHEAD) * Foresight::BLOCK..).unwrap_or_default();
             let later = &later[..later.len().min(Foresight::BLOCK)];
-            self.mm.foresee_reads(&mut foresight, self.file, later);
+            self.mm.parts.foresee_reads(&mut foresight, self.file, later);
             for &page in reads {
                 if !self.access(page) {
                     misses += 1;
@@ -74,7 +74,7 @@ impl Ruler for Kernel {
         match self.mm.enter(&mut self.machine, Cpu(0)).read_page(self.memcg, self.file, page, false) {
             Ok(Read::Hit(_)) => true,
             Ok(Read::Miss(id)) => {
-                self.mm.end_read(id);
+                self.mm.parts.lrus.end_read(id);
                 false
             }
             // Memory for so few pages that none can go: the kernel would kill the task.

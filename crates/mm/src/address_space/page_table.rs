@@ -17,8 +17,8 @@
 //! stored to them, as what it has not is zeroes. In the kernel: arch/x86/include/asm/pgtable.h, `pte_alloc_one`, mm/rmap.c.
 
 use super::{MmId, Vpn};
-use crate::folio::FolioId;
-use crate::page::Geometry;
+use crate::allocator::page::Geometry;
+use crate::lru::folio::FolioId;
 use crate::swapfile::SwapEntry;
 use machine::{Cpu, Time};
 use prefetch_index::prefetch_index;
@@ -150,11 +150,6 @@ impl PteNumber {
 }
 
 impl TableId {
-    #[cfg(test)]
-    pub(crate) fn from_index(index: u32) -> TableId {
-        TableId(index)
-    }
-
     /// Its place in arrays; tables that are freed leave theirs to others.
     #[inline]
     pub(crate) fn index(self) -> usize {

@@ -9,10 +9,11 @@
 
 use super::page_table::TableId;
 use super::{MmId, Pte, PteNumber, Vpn};
-use crate::folio::{Census, FolioFlags, FolioId};
-use crate::page_alloc::MemoryManager;
+use crate::address_space::AddressSpaces;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::folio::{Census, FolioFlags, FolioId};
+use crate::page_cache::xarray::{Entry, FileId, FilePages};
 use crate::swapfile::SwapEntry;
-use crate::xarray::{Entry, FileId, FilePages};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -79,30 +80,11 @@ impl FileMappings {
     }
 }
 
-impl MemoryManager {
-    /// The entries that map a folio.
-    pub(crate) fn mappings_of(&self, id: FolioId) -> Mappings {
-        let folio = &self.folios[id];
-        let maps = |entry: &PteNumber| self.page_tables[*entry].folio() == Some(id);
-        if folio.mapcount == 0 {
-            return Mappings::new();
-        }
-        if self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
-            let slot = self.page_tables.at_slot(folio.slot);
-            if folio.mapcount == 1 {
-                debug_assert!(maps(&slot), "{id:?} names an entry that maps it");
-                return Mappings::from_slice(&[slot]);
-            }
-            return self.page_tables.mappings(slot, id, self.folios.flags[id].nr_pages()).collect();
-        }
-        let places = self.file_mappings.places(self.file_pages(id));
-        places.filter_map(|(mm, page)| self.entry(mm, page)).filter(maps).collect()
-    }
-
+impl Kernel<'_> {
     /// Whether accesses through an entry say something about the future.
     pub(crate) fn entry_has_recency(&self, entry: PteNumber) -> bool {
-        let table = &self.page_tables[entry.table()];
-        let vma = self.mms[table.mm].vmas.find(table.first + entry.place() as u64);
+        let table = &self.parts.address_spaces.page_tables[entry.table()];
+        let vma = self.parts.address_spaces.mms[table.mm].vmas.find(table.first + entry.place() as u64);
         vma.is_some_and(|vma| self.has_recency(vma.flags))
     }
 
@@ -111,7 +93,7 @@ impl MemoryManager {
     /// None, and the folio locked from now on, if one has all of it (`folio_referenced`).
     #[inline]
     pub(crate) fn folio_referenced(&mut self, id: FolioId) -> Option<Mappings> {
-        match self.folios[id].mapcount {
+        match self.parts.lrus.folios[id].mapcount {
             0 => Some(Mappings::new()),
             _ => self.mapped_folio_referenced(id),
         }
@@ -119,17 +101,17 @@ impl MemoryManager {
 
     /// The same of a folio that is mapped: apart, as most that reclaim looks at in the page cache are not.
     fn mapped_folio_referenced(&mut self, id: FolioId) -> Option<Mappings> {
-        let mut young = self.mappings_of(id);
-        if self.is_in_locked_area(id, &young) {
+        let mut young = self.parts.mappings_of(id);
+        if self.parts.is_in_locked_area(id, &young) {
             self.set_mlocked(id);
             return None;
         }
         young.retain(|&mut entry| {
-            self.page_tables[entry].has(Pte::YOUNG)
+            self.parts.address_spaces.page_tables[entry].has(Pte::YOUNG)
                 && self.entry_has_recency(entry)
-                && !self.is_locked_entry(entry)
+                && !self.parts.address_spaces.is_locked_entry(entry)
         });
-        young.iter().for_each(|&entry| self.page_tables[entry].clear(Pte::YOUNG));
+        young.iter().for_each(|&entry| self.parts.address_spaces.page_tables[entry].clear(Pte::YOUNG));
         Some(young)
     }
 
@@ -137,27 +119,63 @@ impl MemoryManager {
     /// swap entries there (`try_to_unmap`). How many entries mapped it.
     pub(crate) fn unmap(&mut self, id: FolioId) -> u64 {
         self.split_huge_mappings(id);
-        let mut entries = self.mappings_of(id);
-        if let Some(locked) = entries.iter().position(|&entry| self.is_locked_entry(entry)) {
+        let mut entries = self.parts.mappings_of(id);
+        if let Some(locked) =
+            entries.iter().position(|&entry| self.parts.address_spaces.is_locked_entry(entry))
+        {
             entries.truncate(locked);
         }
         for &entry in &entries {
-            let cached = self.folios.flags[id].has(FolioFlags::SWAPCACHE);
-            let swap = cached.then(|| self.swap_entry_of_page(id, entry.place()));
-            let stored = self.page_tables[entry].stored();
-            self.page_tables[entry] = swap.map_or(Pte::NONE, |swap| Pte::of_swap(swap).with(stored));
+            let cached = self.parts.lrus.folios.flags[id].has(FolioFlags::SWAPCACHE);
+            let swap = cached.then(|| self.parts.swap_entry_of_page(id, entry.place()));
+            let stored = self.parts.address_spaces.page_tables[entry].stored();
+            self.parts.address_spaces.page_tables[entry] =
+                swap.map_or(Pte::NONE, |swap| Pte::of_swap(swap).with(stored));
             if let Some(swap) = swap {
-                self.swap_duplicate(swap);
+                self.parts.swap.swap_duplicate(swap);
             }
-            self.remove_rmap(entry, id);
+            self.parts.remove_rmap(entry, id);
         }
         entries.len() as u64
+    }
+
+    /// Makes entries of single pages of each huge one that maps a folio.
+    pub(crate) fn split_huge_mappings(&mut self, id: FolioId) {
+        if self.is_pmd_order(self.parts.lrus.folios.flags[id].order()) {
+            let tables: Vec<_> = self.parts.mappings_of(id).iter().map(|entry| entry.table()).collect();
+            tables.into_iter().for_each(|table| self.parts.split_huge_pmd(table));
+        }
+    }
+}
+
+impl Parts {
+    /// The entries that map a folio.
+    pub(crate) fn mappings_of(&self, id: FolioId) -> Mappings {
+        let folio = &self.lrus.folios[id];
+        let maps = |entry: &PteNumber| self.address_spaces.page_tables[*entry].folio() == Some(id);
+        if folio.mapcount == 0 {
+            return Mappings::new();
+        }
+        if self.lrus.folios.flags[id].has(FolioFlags::SWAPBACKED) {
+            let slot = self.address_spaces.page_tables.at_slot(folio.slot);
+            if folio.mapcount == 1 {
+                debug_assert!(maps(&slot), "{id:?} names an entry that maps it");
+                return Mappings::from_slice(&[slot]);
+            }
+            return self
+                .address_spaces
+                .page_tables
+                .mappings(slot, id, self.lrus.folios.flags[id].nr_pages())
+                .collect();
+        }
+        let places = self.address_spaces.file_mappings.places(self.file_pages(id));
+        places.filter_map(|(mm, page)| self.address_spaces.entry(mm, page)).filter(maps).collect()
     }
 
     /// Has the next store to a folio of a file fault, so that it is known to be dirty (`folio_mkclean`).
     pub(crate) fn folio_mkclean(&mut self, id: FolioId) {
         for entry in self.mappings_of(id) {
-            self.page_tables[entry].clear(Pte::WRITE);
+            self.address_spaces.page_tables[entry].clear(Pte::WRITE);
         }
     }
 
@@ -170,7 +188,7 @@ impl MemoryManager {
     /// Counts some entries of a table, from one on, that map a folio (`folio_add_anon_rmap_ptes`).
     #[inline]
     pub(crate) fn add_rmaps(&mut self, entry: PteNumber, entries: u16, id: FolioId) {
-        self.folios.add_mappings(id, entries);
+        self.lrus.folios.add_mappings(id, entries);
         let (rss, pages) = self.rss_counter(entry, id);
         *rss += pages * u64::from(entries);
     }
@@ -185,53 +203,42 @@ impl MemoryManager {
     /// The same without counting pages of the address space.
     #[inline]
     pub(crate) fn lose_mapping(&mut self, entry: PteNumber, id: FolioId) {
-        if self.folios.remove_mapping(id) || self.folios[id].slot != self.page_tables.slot(entry) {
+        if self.lrus.folios.remove_mapping(id)
+            || self.lrus.folios[id].slot != self.address_spaces.page_tables.slot(entry)
+        {
             return;
         }
-        let flags = self.folios.flags[id];
+        let flags = self.lrus.folios.flags[id];
         if flags.has(FolioFlags::SWAPBACKED) {
-            let other = self.page_tables.mappings(entry, id, flags.nr_pages()).next();
+            let other = self.address_spaces.page_tables.mappings(entry, id, flags.nr_pages()).next();
             let other = other.expect("a folio that is mapped has another entry");
-            self.folios[id].slot = self.page_tables.slot(other);
+            self.lrus.folios[id].slot = self.address_spaces.page_tables.slot(other);
         }
-    }
-
-    /// Counts entries of a table that no longer map pages of an address space.
-    pub(crate) fn sub_rss(&mut self, table: TableId, anon_pages: u64, file_pages: u64) {
-        let space = &mut self.mms[self.page_tables[table].mm];
-        space.anon_pages -= anon_pages;
-        space.file_pages -= file_pages;
     }
 
     /// Where pages of a folio count in an entry's address space, and how many an entry is for.
     #[inline]
     fn rss_counter(&mut self, entry: PteNumber, id: FolioId) -> (&mut u64, u64) {
-        let table = &self.page_tables[entry.table()];
-        let space = &mut self.mms[table.mm];
-        let rss = match self.folios.flags[id].has(FolioFlags::SWAPBACKED) {
+        let table = &self.address_spaces.page_tables[entry.table()];
+        let space = &mut self.address_spaces.mms[table.mm];
+        let rss = match self.lrus.folios.flags[id].has(FolioFlags::SWAPBACKED) {
             true => &mut space.anon_pages,
             false => &mut space.file_pages,
         };
         (rss, table.pages_of_entry())
     }
 
-    /// Makes entries of single pages of each huge one that maps a folio.
-    pub(crate) fn split_huge_mappings(&mut self, id: FolioId) {
-        if self.is_pmd_order(self.folios.flags[id].order()) {
-            let tables: Vec<_> = self.mappings_of(id).iter().map(|entry| entry.table()).collect();
-            tables.into_iter().for_each(|table| self.split_huge_pmd(table));
-        }
-    }
-
     /// Makes entries of single pages of a huge one (`__split_huge_pmd`).
     pub(crate) fn split_huge_pmd(&mut self, table: TableId) {
-        if !self.page_tables[table].is_huge() {
+        if !self.address_spaces.page_tables[table].is_huge() {
             return;
         }
-        let huge = self.page_tables[table.entry(0)];
-        self.page_tables[table].split_huge();
+        let huge = self.address_spaces.page_tables[table.entry(0)];
+        self.address_spaces.page_tables[table].split_huge();
         if let Some(id) = huge.folio() {
-            self.folios.add_mappings(id, self.page_tables[table].all_places().len() as u16 - 1);
+            self.lrus
+                .folios
+                .add_mappings(id, self.address_spaces.page_tables[table].all_places().len() as u16 - 1);
         }
     }
 
@@ -242,11 +249,11 @@ impl MemoryManager {
         let mut mapped: BTreeMap<FolioId, u64> = BTreeMap::new();
         let mut mappings: BTreeMap<FolioId, BTreeSet<PteNumber>> = BTreeMap::new();
         let mut pages: BTreeMap<FolioId, BTreeSet<u64>> = BTreeMap::new();
-        for (id, table) in self.page_tables.iter() {
-            let space = &self.mms[table.mm];
+        for (id, table) in self.address_spaces.page_tables.iter() {
+            let space = &self.address_spaces.mms[table.mm];
             assert_eq!(space.directory.table(table.first), Some(id), "an address space has its tables");
             for place in table.all_places() {
-                let entry = self.page_tables[id.entry(place)];
+                let entry = self.address_spaces.page_tables[id.entry(place)];
                 if entry == Pte::NONE {
                     continue;
                 }
@@ -259,7 +266,7 @@ impl MemoryManager {
                 }
                 let Some(folio) = entry.folio() else { continue };
                 *mapped.entry(folio).or_default() += 1;
-                let index = page % self.folios.flags[folio].nr_pages();
+                let index = page % self.lrus.folios.flags[folio].nr_pages();
                 pages.entry(folio).or_default().extend(index..index + table.pages_of_entry());
                 assert!(census.found(folio), "{folio:?} is mapped");
                 let found =
@@ -268,29 +275,31 @@ impl MemoryManager {
                     found.contains(&id.entry(place)),
                     "reverse mapping of {folio:?} finds {page}: {found:?}"
                 );
-                if !self.folios.flags[folio].has(FolioFlags::SWAPBACKED) {
+                if !self.lrus.folios.flags[folio].has(FolioFlags::SWAPBACKED) {
                     let (file, index) = vma.file_page(page).expect("a page of a file in its mapping");
-                    assert_eq!(self.files.entry(file, index), Entry::Folio(folio));
+                    assert_eq!(self.page_cache.files.entry(file, index), Entry::Folio(folio));
                     assert!(!vma.is_private() || !entry.has(Pte::WRITE), "stores make a copy: {entry:?}");
                 }
-                let mut of_page = self.page_tables.mappings(id.entry(place), folio, 1);
+                let mut of_page = self.address_spaces.page_tables.mappings(id.entry(place), folio, 1);
                 assert!(
                     !entry.has(Pte::EXCLUSIVE) || of_page.all(|other| other.table() == id),
                     "the page of {folio:?} belongs to one: {entry:?}"
                 );
             }
         }
-        for (id, _) in census.all(&self.folios) {
+        for (id, _) in census.all(&self.lrus.folios) {
             let mapped = mapped.get(&id).copied().unwrap_or(0);
-            assert_eq!(mapped, self.folios.mapcount(id), "page tables and mapcount of {id:?}");
+            assert_eq!(mapped, self.lrus.folios.mapcount(id), "page tables and mapcount of {id:?}");
         }
         self.validate_anon_pages(census, |id| pages.get(&id).map_or(0, |pages| pages.len() as u64));
-        for (mm, space) in self.mms.iter() {
+        for (mm, space) in self.address_spaces.mms.iter() {
             let (mut anon, mut file) = (0, 0);
-            for (id, table) in self.page_tables.iter().filter(|(_, table)| table.mm == mm) {
+            for (id, table) in self.address_spaces.page_tables.iter().filter(|(_, table)| table.mm == mm) {
                 for place in table.all_places() {
-                    let Some(folio) = self.page_tables[id.entry(place)].folio() else { continue };
-                    match self.folios.flags[folio].has(FolioFlags::SWAPBACKED) {
+                    let Some(folio) = self.address_spaces.page_tables[id.entry(place)].folio() else {
+                        continue;
+                    };
+                    match self.lrus.folios.flags[folio].has(FolioFlags::SWAPBACKED) {
                         true => anon += table.pages_of_entry(),
                         false => file += table.pages_of_entry(),
                     }
@@ -299,5 +308,14 @@ impl MemoryManager {
             assert_eq!((space.anon_pages, space.file_pages), (anon, file), "pages of {mm:?}");
         }
         users
+    }
+}
+
+impl AddressSpaces {
+    /// Counts entries of a table that no longer map pages of an address space.
+    pub(crate) fn sub_rss(&mut self, table: TableId, anon_pages: u64, file_pages: u64) {
+        let space = &mut self.mms[self.page_tables[table].mm];
+        space.anon_pages -= anon_pages;
+        space.file_pages -= file_pages;
     }
 }

@@ -10,11 +10,11 @@
 
 use super::Vpn;
 use super::maple_tree::{Cursor, MapleTree, Slot};
+use crate::lru::mmzone::LruType;
 use crate::numa::migrate::policy::Mempolicy;
 use crate::numa::scan::NumabState;
+use crate::page_cache::xarray::FileId;
 use crate::swapfile::readahead::policy::SwapRa;
-use crate::workingset::LruType;
-use crate::xarray::FileId;
 use std::cell::Cell;
 use std::ops::Range;
 

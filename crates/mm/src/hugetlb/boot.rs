@@ -19,8 +19,8 @@ use super::folio::{Folio, STRUCT_PAGES_PER_PAGE, is_gigantic};
 use super::policy::{boot_threads, take_turn};
 use super::prepare::Preparing;
 use crate::account::Category;
+use crate::allocator::request::Placement;
 use crate::kernel::Kernel;
-use crate::page_alloc::Placement;
 use machine::{Cpu, Node, Topology};
 use std::collections::VecDeque;
 
@@ -52,7 +52,7 @@ enum Job {
 impl Kernel<'_> {
     /// Fills all pools as the settings of boot ask for, gigantic pages first. Nothing else may have run before.
     pub fn boot_huge_pages(&mut self) {
-        for (order, count) in ORDERS.into_iter().zip(self.mm.settings.boot_huge_pages).rev() {
+        for (order, count) in ORDERS.into_iter().zip(self.on.settings.boot_huge_pages).rev() {
             if count > 0 {
                 self.fill_pool_at_boot(order, count);
             }
@@ -60,76 +60,75 @@ impl Kernel<'_> {
     }
 
     fn fill_pool_at_boot(&mut self, order: u8, count: u64) {
-        let h = self.mm.hugetlb.hstate_of(order);
-        let f = self.mm.features().hugetlb;
+        let h = self.parts.hugetlb.hstate_of(order);
+        let f = self.on.features.hugetlb;
         if is_gigantic(order) {
             let lists = self.gigantic_at_boot(order, h, count);
             self.run_boot_threads(h, lists.len() as u64, Job::Prepare(lists));
         } else {
-            let nodes = self.mm.nodes_with_memory().len() as u64;
-            let cpus = self.machine.topology.cpus() as u64;
-            let threads =
-                boot_threads(f.boot_threads, nodes, cpus, self.mm.settings().hugepage_alloc_threads);
+            let nodes = self.parts.allocator.nodes_with_memory().len() as u64;
+            let cpus = self.on.machine.topology.cpus() as u64;
+            let threads = boot_threads(f.boot_threads, nodes, cpus, self.on.settings.hugepage_alloc_threads);
             loop {
-                let before = self.mm.hugetlb.hstates[h].counters().persistent();
+                let before = self.parts.hugetlb.hstates[h].counters().persistent();
                 let remaining = count - before;
                 let share = (remaining / threads).max(1);
                 let job = Job::Allocate { remaining, share };
                 self.run_boot_threads(h, threads.min(remaining), job);
-                let filled = self.mm.hugetlb.hstates[h].counters().persistent();
+                let filled = self.parts.hugetlb.hstates[h].counters().persistent();
                 // Another round may find what the pages of this one have given back.
-                let again = f.boot_retries && self.mm.settings().hugetlb_optimize_vmemmap;
+                let again = f.boot_retries && self.on.settings.hugetlb_optimize_vmemmap;
                 if !again || filled == count || filled == before {
                     break;
                 }
             }
         }
-        let hstate = &mut self.mm.hugetlb.hstates[h];
+        let hstate = &mut self.parts.hugetlb.hstates[h];
         hstate.max = hstate.counters().persistent();
     }
 
     /// Lets threads work off a job, the first one on this CPU, the others on CPUs of one node after the other, and waits
     /// for all of them.
     fn run_boot_threads(&mut self, h: usize, threads: u64, mut job: Job) {
-        let nodes = self.mm.nodes_with_memory();
-        let next_node = self.mm.hugetlb.hstates[h].next_to_alloc;
-        let began = self.machine.now(self.cpu);
-        let mut threads: Vec<BootThread> = cpus_by_turns(&self.machine.topology, self.cpu, threads)
+        let nodes = self.parts.allocator.nodes_with_memory();
+        let next_node = self.parts.hugetlb.hstates[h].next_to_alloc;
+        let began = self.on.machine.now(self.on.cpu);
+        let mut threads: Vec<BootThread> = cpus_by_turns(&self.on.machine.topology, self.on.cpu, threads)
             .into_iter()
             .map(|cpu| BootThread { cpu, next_node, doing: Doing::Idle })
             .collect();
         for thread in &threads {
-            self.machine.idle_until(thread.cpu, began);
+            self.on.machine.idle_until(thread.cpu, began);
         }
         // Who is furthest behind goes on, so that threads meet at locks as they would.
         while let Some(thread) = threads
             .iter_mut()
             .filter(|thread| !matches!(thread.doing, Doing::Done))
-            .min_by_key(|thread| self.machine.now(thread.cpu))
+            .min_by_key(|thread| self.on.machine.now(thread.cpu))
         {
             let cpu = thread.cpu;
             thread.step(&mut self.on_cpu(cpu), h, &nodes, &mut job);
         }
-        if self.mm.features().hugetlb.boot_threads == BootThreads::One {
-            self.mm.hugetlb.hstates[h].next_to_alloc = threads[0].next_node;
+        if self.on.features.hugetlb.boot_threads == BootThreads::One {
+            self.parts.hugetlb.hstates[h].next_to_alloc = threads[0].next_node;
         }
-        let end = threads.iter().map(|thread| self.machine.now(thread.cpu)).max();
-        self.machine.idle_until(self.cpu, end.unwrap_or(began));
+        let end = threads.iter().map(|thread| self.on.machine.now(thread.cpu)).max();
+        self.on.machine.idle_until(self.on.cpu, end.unwrap_or(began));
     }
 
     /// A list of gigantic pages: their struct pages, and what is left to do before they are in the pool.
     fn prepare_gigantic(&mut self, h: usize, folios: Vec<Folio>) -> Doing {
-        let f = self.mm.features().hugetlb;
+        let f = self.on.features.hugetlb;
         for &folio in &folios {
-            let few = f.skips_gigantic_tails && self.mm.should_optimize(folio);
+            let few = f.skips_gigantic_tails && self.should_optimize(folio);
             let made = if few { u64::from(STRUCT_PAGES_PER_PAGE) } else { folio.pages() };
-            self.machine.charge(
-                self.cpu,
+            self.on.machine.charge(
+                self.on.cpu,
                 Category::HugePagePrep,
-                self.machine.costs.boot_struct_page_init * made,
+                self.on.machine.costs.boot_struct_page_init * made,
             );
         }
-        if f.optimized_at_boot && self.mm.settings().hugetlb_optimize_vmemmap {
+        if f.optimized_at_boot && self.on.settings.hugetlb_optimize_vmemmap {
             self.adopt_optimized(&folios);
             folios.chunks(1).for_each(|folio| self.add_to_pool(h, folio));
             return Doing::Idle;
@@ -144,7 +143,7 @@ impl Kernel<'_> {
     /// one flush makes known.
     fn adopt_optimized(&mut self, folios: &[Folio]) {
         for &folio in folios {
-            if self.mm.should_optimize(folio) {
+            if self.should_optimize(folio) {
                 self.adopt_vmemmap(folio);
             }
         }
@@ -153,20 +152,22 @@ impl Kernel<'_> {
 
     /// Gigantic pages from memblock, in one list or in one for each node.
     fn gigantic_at_boot(&mut self, order: u8, h: usize, count: u64) -> Vec<Vec<Folio>> {
-        let nodes = self.mm.nodes_with_memory();
-        let of_boot =
-            |kernel: &mut Kernel, node| Some(Folio { pfn: kernel.mm.alloc_at_boot(order, node)?, order });
+        let nodes = self.parts.allocator.nodes_with_memory();
+        let of_boot = |kernel: &mut Kernel, node| {
+            Some(Folio { pfn: kernel.parts.allocator.alloc_at_boot(order, node)?, order })
+        };
         let mut folios: Vec<Folio> =
             (0..count).map_while(|_| self.alloc_by_turns(h, &nodes, of_boot)).collect();
         for &folio in &folios {
-            self.mm.hugetlb.held += folio.pages();
-            self.mm.hugetlb.note_fresh(folio);
+            self.parts.hugetlb.held += folio.pages();
+            self.parts.hugetlb.note_fresh(folio);
         }
-        if self.mm.features().hugetlb.boot_threads == BootThreads::One {
+        if self.on.features.hugetlb.boot_threads == BootThreads::One {
             return vec![folios];
         }
-        folios.sort_by_key(|folio| self.mm.node_of(folio.pfn));
-        let by_node = folios.chunk_by(|a, b| self.mm.node_of(a.pfn) == self.mm.node_of(b.pfn));
+        folios.sort_by_key(|folio| self.parts.allocator.node_of(folio.pfn));
+        let by_node = folios
+            .chunk_by(|a, b| self.parts.allocator.node_of(a.pfn) == self.parts.allocator.node_of(b.pfn));
         by_node.map(<[Folio]>::to_vec).collect()
     }
 }

@@ -12,9 +12,9 @@ use super::folio::Folio;
 use super::policy::take_turn;
 use super::prepare::Preparing;
 use crate::account::Category;
+use crate::allocator::page::Pfn;
+use crate::hugetlb::vmemmap::list::RestoreList;
 use crate::kernel::Kernel;
-use crate::page::Pfn;
-use crate::vmemmap::list::RestoreList;
 use machine::Node;
 
 #[derive(Clone, Debug)]
@@ -70,8 +70,8 @@ impl Demote {
 
     /// Takes what is demoted together out of its pool: free pages of the node whose turn it is.
     fn take(&mut self, kernel: &mut Kernel) -> Phase {
-        let batched = kernel.mm.features().hugetlb.demotes_in_batches;
-        let hstate = &mut kernel.mm.hugetlb.hstates[self.from];
+        let batched = kernel.on.features.hugetlb.demotes_in_batches;
+        let hstate = &mut kernel.parts.hugetlb.hstates[self.from];
         if self.remaining == 0 || hstate.available() == 0 {
             return Phase::Done;
         }
@@ -86,12 +86,12 @@ impl Demote {
         }
         kernel.hold_hugetlb_lock(taken.len());
         for &folio in &taken {
-            kernel.mm.note_removed(folio);
+            kernel.parts.hugetlb.note_removed(folio);
         }
         match (batched, &taken[..]) {
             (_, []) => Phase::Done,
-            (false, &[folio]) => Phase::Restore(RestoreList::single(kernel.mm, folio)),
-            _ => Phase::Restore(RestoreList::new(kernel.mm, taken)),
+            (false, &[folio]) => Phase::Restore(RestoreList::single(&kernel.on.features.hugetlb, folio)),
+            _ => Phase::Restore(RestoreList::new(&kernel.on.features.hugetlb, taken)),
         }
     }
 
@@ -100,30 +100,30 @@ impl Demote {
         // These stay what they were, and are the last ones.
         let ends = !(waiting.is_empty() && failed.is_empty());
         for folio in waiting.into_iter().chain(failed) {
-            kernel.mm.hugetlb.flags_mut(folio).hugetlb = true;
+            kernel.parts.hugetlb.flags_mut(folio).hugetlb = true;
             kernel.add_to_pool(self.from, &[folio]);
         }
         if complete.is_empty() {
             return Phase::Done;
         }
-        let order = kernel.mm.hugetlb.hstates[self.to].order;
+        let order = kernel.parts.hugetlb.hstates[self.to].order;
         let parts = |folio: Folio| {
             let parts = 1u32 << (folio.order - order);
             (0..parts).map(move |i| Folio { pfn: folio.pfn + (i << order) as Pfn, order })
         };
-        let batched = kernel.mm.features().hugetlb.demotes_in_batches;
+        let batched = kernel.on.features.hugetlb.demotes_in_batches;
         let mut small: Vec<Folio> = complete.iter().rev().flat_map(|&folio| parts(folio)).collect();
         for &folio in &small {
-            kernel.mm.hugetlb.note_fresh(folio);
-            kernel.machine.charge(
-                kernel.cpu,
+            kernel.parts.hugetlb.note_fresh(folio);
+            kernel.on.machine.charge(
+                kernel.on.cpu,
                 Category::HugePagePrep,
-                kernel.machine.costs.struct_page_init * folio.pages(),
+                kernel.on.machine.costs.struct_page_init * folio.pages(),
             );
         }
         self.remaining -= complete.len() as u64;
-        kernel.mm.hugetlb.hstates[self.from].max -= complete.len() as u64;
-        kernel.mm.hugetlb.hstates[self.to].max += small.len() as u64;
+        kernel.parts.hugetlb.hstates[self.from].max -= complete.len() as u64;
+        kernel.parts.hugetlb.hstates[self.to].max += small.len() as u64;
         let preparing = if batched {
             // Parts are put before those that are there.
             small.reverse();

@@ -7,7 +7,7 @@
 //!
 //! In the kernel: `hugetlb_vmemmap_optimizable_size` in mm/hugetlb_vmemmap.h.
 
-use crate::page::{MAX_PAGE_ORDER, Pfn};
+use crate::allocator::page::{MAX_PAGE_ORDER, Pfn};
 use std::ops::Range;
 
 /// Struct pages in a page of memory: 4096 bytes hold 64 of 64 bytes.

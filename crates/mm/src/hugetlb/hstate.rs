@@ -11,7 +11,7 @@
 
 use super::folio::Folio;
 use super::policy::{PoolCounters, take_turn};
-use crate::page::Pfn;
+use crate::allocator::page::Pfn;
 use machine::Node;
 
 /// A node's part of a pool.

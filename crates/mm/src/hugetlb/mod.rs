@@ -9,10 +9,11 @@
 //! ```
 //!
 //! Huge pages come from the twin's own buddy allocator and pagesets and go back there; their struct pages are memory
-//! of its own ([`crate::vmemmap`]). Everything that changes a pool is a walk of bounded steps on behalf of one CPU:
+//! of its own ([`crate::hugetlb::vmemmap`]). Everything that changes a pool is a walk of bounded steps on behalf of one CPU:
 //! between two of them other CPUs act, and what a step costs is charged where the kernel pays it.
 //! In the kernel: mm/hugetlb.c.
 
+mod alloc;
 pub mod boot;
 pub mod demote;
 pub mod features;
@@ -23,17 +24,15 @@ pub(crate) mod prepare;
 pub(crate) mod release;
 pub mod reservation;
 pub(crate) mod resize;
+pub mod vmemmap;
 pub mod write;
 
-use crate::account::Category;
-use crate::counters::Event;
-use crate::fault_injection::Injection;
-use crate::kernel::Kernel;
-use crate::memory_map::MemoryRange;
-use crate::page::{MigrateType, PAGEBLOCK_ORDER, Pfn};
-use crate::page_alloc::{MemoryManager, Placement, Request};
-use crate::vmemmap::Vmemmap;
-use folio::{Folio, is_gigantic};
+use crate::allocator::PageAllocator;
+use crate::allocator::fault_injection::Injection;
+use crate::allocator::memory_map::MemoryRange;
+use crate::allocator::page::{PAGEBLOCK_ORDER, Pfn};
+use crate::hugetlb::vmemmap::Vmemmap;
+use folio::Folio;
 use hstate::Hstate;
 use machine::{Node, SpinLock};
 use rand_pcg::Pcg64Mcg;
@@ -70,11 +69,16 @@ pub struct HugetlbPools {
     /// By page number in units of 2 MiB.
     flags: Vec<Flags>,
     /// Base pages that pools, page tables and restored struct pages have from the allocator.
-    pub(crate) held: u64,
+    held: u64,
     pub(crate) injection: Injection,
 }
 
 impl HugetlbPools {
+    /// Base pages that are in pools, or have been taken from them.
+    pub(crate) fn held(&self) -> u64 {
+        self.held
+    }
+
     /// Empty pools; `random` decides which allocations fail if some are to.
     pub(crate) fn new(memory: &[MemoryRange], nodes: u8, random: Pcg64Mcg) -> HugetlbPools {
         HugetlbPools {
@@ -169,99 +173,14 @@ impl HugetlbPools {
     }
 }
 
-impl Kernel<'_> {
-    /// Takes hugetlb_lock for `changes` changes to counters and lists.
-    pub(crate) fn hold_hugetlb_lock(&mut self, changes: usize) {
-        self.mm.hugetlb.lock.acquire(self.machine, self.cpu, Category::HugetlbLockWait);
-        let hold = self.machine.costs.list_move * (1 + changes as u64);
-        self.mm.hugetlb.lock.hold(self.machine, self.cpu, hold, Category::HUGETLB_LOCK);
-        self.mm.counters_mut().add(Event::HugetlbLockHolds, 1);
-    }
-
-    /// A fresh huge page from the node whose turn it is, or from the next one that has one (`alloc_pool_huge_folio`).
-    pub(crate) fn alloc_fresh_by_turns(&mut self, h: usize, nodes: &[Node]) -> Option<Folio> {
-        self.alloc_by_turns(h, nodes, |kernel, node| kernel.alloc_fresh(h, Placement::Bind(node)))
-    }
-
-    /// A huge page from the first node of `nodes` from which `alloc` gets one, beginning with the one whose turn it is
-    /// (`for_each_node_mask_to_alloc`).
-    pub(crate) fn alloc_by_turns(
-        &mut self,
-        h: usize,
-        nodes: &[Node],
-        mut alloc: impl FnMut(&mut Kernel, Node) -> Option<Folio>,
-    ) -> Option<Folio> {
-        nodes.iter().find_map(|_| {
-            let node = policy::take_turn(nodes, &mut self.mm.hugetlb.hstates[h].next_to_alloc);
-            alloc(self, node)
-        })
-    }
-
-    /// A huge page from the allocator, its struct pages prepared (`alloc_fresh_hugetlb_folio`).
-    pub(crate) fn alloc_fresh(&mut self, h: usize, placement: Placement) -> Option<Folio> {
-        let order = self.mm.hugetlb.hstates[h].order;
-        let injected = self.mm.is_made_to_fail();
-        let pfn = match placement {
-            _ if injected => None,
-            Placement::Bind(node) | Placement::Prefer(node) if is_gigantic(order) => {
-                self.alloc_contig(order, node)
-            }
-            Placement::Local if is_gigantic(order) => self.alloc_contig(order, self.machine.node(self.cpu)),
-            _ => {
-                self.machine.charge(self.cpu, Category::HugePagePrep, self.machine.costs.page_alloc);
-                self.alloc(&Request::new(order, MigrateType::Movable, placement))
-            }
-        };
-        if !is_gigantic(order) {
-            let event = if pfn.is_some() { Event::HtlbBuddyAllocSuccess } else { Event::HtlbBuddyAllocFail };
-            self.mm.counters_mut().add(event, 1);
-        }
-        let folio = Folio { pfn: pfn?, order };
-        self.machine.charge(
-            self.cpu,
-            Category::HugePagePrep,
-            self.machine.costs.struct_page_init * folio.pages(),
-        );
-        self.mm.hugetlb.held += folio.pages();
-        self.mm.hugetlb.note_fresh(folio);
-        Some(folio)
-    }
-
-    /// Gives a huge page, with all of its vmemmap and no hugetlb page any more, to the allocator. The kernel clears its
-    /// struct pages first; the time for that is charged afterwards, as the zone is shared.
-    pub(crate) fn free_to_allocator(&mut self, folio: Folio) {
-        debug_assert!(!self.mm.hugetlb.is_optimized(folio) && !self.mm.hugetlb.is_hugetlb(folio));
-        self.mm.hugetlb.held -= folio.pages();
-        if is_gigantic(folio.order) {
-            self.free_contig(folio.pfn, folio.order);
-        } else {
-            self.free(folio.pfn, folio.order);
-            self.machine.charge(self.cpu, Category::HugePageFree, self.machine.costs.page_free);
-        }
-        self.machine.charge(
-            self.cpu,
-            Category::HugePageFree,
-            self.machine.costs.struct_page_free * folio.pages(),
-        );
+impl HugetlbPools {
+    /// Takes the whole vmemmap for split into page tables already, as earlier resizes may have left it.
+    pub fn assume_split_vmemmap(&mut self) {
+        self.vmemmap.split_all();
     }
 }
 
-impl MemoryManager {
-    /// The pools.
-    pub fn hugetlb(&self) -> &HugetlbPools {
-        &self.hugetlb
-    }
-
-    /// Whether the allocation that is about to be made fails because a test wants it.
-    pub(crate) fn is_made_to_fail(&mut self) -> bool {
-        self.hugetlb.injection.fails(self.settings.fail_page_alloc)
-    }
-
-    /// Takes the whole vmemmap for split into page tables already, as earlier resizes may have left it.
-    pub fn assume_split_vmemmap(&mut self) {
-        self.hugetlb.vmemmap.split_all();
-    }
-
+impl PageAllocator {
     /// All nodes that have memory.
     pub(crate) fn nodes_with_memory(&self) -> Vec<Node> {
         let mut nodes: Vec<Node> = self.zones().iter().map(|zone| zone.node).collect();

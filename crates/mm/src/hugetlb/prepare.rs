@@ -9,8 +9,8 @@
 //! L is a hold of hugetlb_lock. In the kernel: `prep_and_add_allocated_folios`, `prep_new_hugetlb_folio` in mm/hugetlb.c.
 
 use super::folio::Folio;
+use crate::hugetlb::vmemmap::list::OptimizeList;
 use crate::kernel::Kernel;
-use crate::vmemmap::list::OptimizeList;
 
 /// How prepared pages enter the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) struct Preparing {
 impl Preparing {
     /// As the kernel prepares new pages of pool `h`: as a list, before patch 6 page by page.
     pub fn new(kernel: &Kernel, h: usize, folios: Vec<Folio>) -> Preparing {
-        if kernel.mm.features().hugetlb.add_list {
+        if kernel.on.features.hugetlb.add_list {
             Preparing::list(kernel, h, folios)
         } else {
             Preparing::page_by_page(kernel, h, folios)
@@ -53,7 +53,7 @@ impl Preparing {
     pub fn page_by_page(kernel: &Kernel, h: usize, mut folios: Vec<Folio>) -> Preparing {
         folios.reverse();
         let list = match folios.pop() {
-            Some(folio) => OptimizeList::single(kernel.mm, folio),
+            Some(folio) => OptimizeList::single(&kernel.on.features.hugetlb, folio),
             None => OptimizeList::new(kernel, Vec::new()),
         };
         Preparing { h, list, rest: folios, entering: Entering::Twice }
@@ -82,7 +82,7 @@ impl Preparing {
         }
         match self.rest.pop() {
             Some(folio) => {
-                self.list = OptimizeList::single(kernel.mm, folio);
+                self.list = OptimizeList::single(&kernel.on.features.hugetlb, folio);
                 false
             }
             None => true,

@@ -11,9 +11,10 @@
 
 use super::features::RestoreStyle;
 use super::folio::Folio;
+use crate::hugetlb::HugetlbPools;
+use crate::hugetlb::features::HugetlbFeatures;
+use crate::hugetlb::vmemmap::list::RestoreList;
 use crate::kernel::Kernel;
-use crate::page_alloc::MemoryManager;
-use crate::vmemmap::list::RestoreList;
 
 /// Where releasing a list stands; of every list the next one is last.
 #[derive(Clone, Debug)]
@@ -42,10 +43,11 @@ pub(crate) struct Release {
 
 impl Release {
     /// `folios` in the order in which they are worked off.
-    pub fn new(mm: &MemoryManager, h: usize, mut folios: Vec<Folio>) -> Release {
+    pub fn new(features: &HugetlbFeatures, h: usize, mut folios: Vec<Folio>) -> Release {
         folios.reverse();
-        let each = !mm.features().hugetlb.clear_flags_once;
-        let phase = if each { Phase::EachPage(folios) } else { Phase::Restore(RestoreList::new(mm, folios)) };
+        let each = !features.clear_flags_once;
+        let phase =
+            if each { Phase::EachPage(folios) } else { Phase::Restore(RestoreList::new(features, folios)) };
         Release { h, phase, each }
     }
 
@@ -63,9 +65,9 @@ impl Release {
     pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
             Phase::EachPage(mut folios) => match folios.pop() {
-                Some(folio) => Phase::Single(RestoreList::single(kernel.mm, folio), folios),
+                Some(folio) => Phase::Single(RestoreList::single(&kernel.on.features.hugetlb, folio), folios),
                 None if self.each => Phase::Done,
-                None => Phase::Restore(RestoreList::new(kernel.mm, folios)),
+                None => Phase::Restore(RestoreList::new(&kernel.on.features.hugetlb, folios)),
             },
             Phase::Single(mut list, rest) => {
                 if list.step(kernel) {
@@ -87,7 +89,7 @@ impl Release {
                     kernel.free_to_allocator(folio);
                     Phase::FreeComplete(complete, waiting)
                 }
-                None => Phase::Restore(RestoreList::new(kernel.mm, waiting)),
+                None => Phase::Restore(RestoreList::new(&kernel.on.features.hugetlb, waiting)),
             },
             Phase::Free(mut folios) => match folios.pop() {
                 Some(folio) => {
@@ -113,7 +115,7 @@ impl Release {
                 if self.each {
                     Phase::EachPage(rest)
                 } else {
-                    Phase::Restore(RestoreList::new(kernel.mm, rest))
+                    Phase::Restore(RestoreList::new(&kernel.on.features.hugetlb, rest))
                 }
             }
             None => {
@@ -132,7 +134,7 @@ impl Release {
                 Phase::FreeComplete(complete, waiting)
             };
         }
-        let style = kernel.mm.features().hugetlb.restore_style;
+        let style = kernel.on.features.hugetlb.restore_style;
         // Before lists were restored as such, each failure took the lock for itself.
         let at_once = if style == RestoreStyle::None { 1 } else { failed.len().max(1) };
         failed.chunks(at_once).for_each(|folios| kernel.add_back_as_surplus(self.h, folios));
@@ -151,7 +153,7 @@ impl Kernel<'_> {
     /// Under one hold, makes `folios` ordinary pages to others.
     fn clear_flags(&mut self, folios: &[Folio]) {
         self.hold_hugetlb_lock(folios.len());
-        folios.iter().for_each(|&folio| self.mm.hugetlb.flags_mut(folio).hugetlb = false);
+        folios.iter().for_each(|&folio| self.parts.hugetlb.flags_mut(folio).hugetlb = false);
     }
 
     /// Under one hold, takes pages that cannot be restored into the pool again, as free surplus pages
@@ -159,32 +161,32 @@ impl Kernel<'_> {
     fn add_back_as_surplus(&mut self, h: usize, folios: &[Folio]) {
         self.hold_hugetlb_lock(folios.len());
         for &folio in folios {
-            let node = self.mm.node_of(folio.pfn);
-            self.mm.hugetlb.flags_mut(folio).temporary = false;
-            self.mm.hugetlb.hstates[h].enter(node, true);
-            self.mm.hugetlb.hstates[h].enqueue(node, folio.pfn);
+            let node = self.parts.allocator.node_of(folio.pfn);
+            self.parts.hugetlb.flags_mut(folio).temporary = false;
+            self.parts.hugetlb.hstates[h].enter(node, true);
+            self.parts.hugetlb.hstates[h].enqueue(node, folio.pfn);
         }
     }
 
     /// Runs the worker that frees such pages until none is left.
     pub fn run_deferred_work(&mut self) {
-        while let Some(release) = self.mm.release_deferred() {
+        while let Some(release) = self.parts.hugetlb.release_deferred() {
             release.finish(self);
         }
     }
 }
 
-impl MemoryManager {
+impl HugetlbPools {
     /// Takes note that pages leave the pool: those with all of their vmemmap are ordinary pages from now on, the
     /// others once it is restored.
     pub(crate) fn note_removed(&mut self, folio: Folio) {
-        let flags = self.hugetlb.flags_mut(folio);
+        let flags = self.flags_mut(folio);
         flags.hugetlb = flags.optimized;
     }
 
     /// Frees what could not be freed where it was given up, one page at a time (`free_hpage_workfn`).
     pub(crate) fn release_deferred(&mut self) -> Option<Release> {
-        let folio = self.hugetlb.deferred.pop()?;
-        Some(Release::each(self.hugetlb.hstate_of(folio.order), vec![folio]))
+        let folio = self.deferred.pop()?;
+        Some(Release::each(self.hstate_of(folio.order), vec![folio]))
     }
 }

@@ -13,9 +13,9 @@
 use super::folio::{Folio, is_gigantic};
 use super::policy;
 use super::release::Release;
+use crate::allocator::request::Placement;
+use crate::hugetlb::vmemmap::list::OptimizeList;
 use crate::kernel::Kernel;
-use crate::page_alloc::Placement;
-use crate::vmemmap::list::OptimizeList;
 
 /// No huge page can be had or promised (ENOMEM; at a fault SIGBUS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,7 +37,7 @@ impl Kernel<'_> {
         self.hold_hugetlb_lock(1);
         let mut fresh = Vec::new();
         let missing = loop {
-            let hstate = &self.mm.hugetlb.hstates[h];
+            let hstate = &self.parts.hugetlb.hstates[h];
             let missing = policy::missing_for_reservation(delta, hstate.resv, hstate.counters().free);
             if missing <= fresh.len() as u64 {
                 break missing;
@@ -52,10 +52,10 @@ impl Kernel<'_> {
         };
         let spare = fresh.split_off(missing as usize);
         self.hold_hugetlb_lock(fresh.len());
-        self.mm.hugetlb.hstates[h].resv += delta;
+        self.parts.hugetlb.hstates[h].resv += delta;
         for folio in fresh {
-            let node = self.mm.node_of(folio.pfn);
-            self.mm.hugetlb.hstates[h].enqueue(node, folio.pfn);
+            let node = self.parts.allocator.node_of(folio.pfn);
+            self.parts.hugetlb.hstates[h].enqueue(node, folio.pfn);
         }
         self.release_all(h, spare, true);
         Ok(())
@@ -64,15 +64,15 @@ impl Kernel<'_> {
     /// Takes `n` promises back, and surplus pages that they kept alive (`return_unused_surplus_pages`).
     pub fn unreserve_huge_pages(&mut self, h: usize, n: u64) {
         self.hold_hugetlb_lock(1);
-        let nodes = self.mm.nodes_with_memory();
-        let hstate = &mut self.mm.hugetlb.hstates[h];
+        let nodes = self.parts.allocator.nodes_with_memory();
+        let hstate = &mut self.parts.hugetlb.hstates[h];
         let n = n.min(hstate.resv);
         hstate.resv -= n;
         let mut removed = Vec::new();
         if !is_gigantic(hstate.order) {
             for _ in 0..n.min(hstate.counters().surplus) {
-                let Some(folio) = self.mm.hugetlb.hstates[h].remove(&nodes, true) else { break };
-                self.mm.note_removed(folio);
+                let Some(folio) = self.parts.hugetlb.hstates[h].remove(&nodes, true) else { break };
+                self.parts.hugetlb.note_removed(folio);
                 removed.push(folio);
             }
         }
@@ -83,8 +83,8 @@ impl Kernel<'_> {
     /// A page of pool `h` for a task (`alloc_hugetlb_folio`).
     pub fn take_huge_page(&mut self, h: usize, how: Use) -> Result<Folio, NoHugePage> {
         self.hold_hugetlb_lock(1);
-        let nodes = self.machine.topology.nodes_by_distance(self.machine.node(self.cpu));
-        let hstate = &mut self.mm.hugetlb.hstates[h];
+        let nodes = self.on.machine.topology.nodes_by_distance(self.on.machine.node(self.on.cpu));
+        let hstate = &mut self.parts.hugetlb.hstates[h];
         let order = hstate.order;
         let free = match how {
             Use::Unreserved if hstate.available() == 0 => None,
@@ -100,10 +100,10 @@ impl Kernel<'_> {
     /// The last user of `folio` is gone (`free_huge_folio`); `again`: the promise that it redeemed holds again.
     pub fn put_huge_page(&mut self, folio: Folio, again: bool) {
         self.hold_hugetlb_lock(1);
-        let h = self.mm.hugetlb.hstate_of(folio.order);
-        let node = self.mm.node_of(folio.pfn);
-        let temporary = self.mm.hugetlb.flags(folio).temporary;
-        let hstate = &mut self.mm.hugetlb.hstates[h];
+        let h = self.parts.hugetlb.hstate_of(folio.order);
+        let node = self.parts.allocator.node_of(folio.pfn);
+        let temporary = self.parts.hugetlb.flags(folio).temporary;
+        let hstate = &mut self.parts.hugetlb.hstates[h];
         hstate.resv += u64::from(again);
         let surplus = hstate.counters_of(node).surplus > 0;
         if !temporary && !surplus {
@@ -114,10 +114,10 @@ impl Kernel<'_> {
             true => hstate.leave_temporary(node),
             false => hstate.leave(node, true),
         }
-        self.mm.note_removed(folio);
-        if self.mm.hugetlb.is_optimized(folio) {
+        self.parts.hugetlb.note_removed(folio);
+        if self.parts.hugetlb.is_optimized(folio) {
             // Restoring allocates, which may not be done here.
-            self.mm.hugetlb.deferred.push(folio);
+            self.parts.hugetlb.deferred.push(folio);
         } else {
             self.free_to_allocator(folio);
         }
@@ -127,11 +127,11 @@ impl Kernel<'_> {
     /// user (`alloc_migrate_hugetlb_folio`).
     pub fn take_temporary_huge_page(&mut self, h: usize) -> Result<Folio, NoHugePage> {
         let folio = self.alloc_fresh(h, Placement::Local).ok_or(NoHugePage)?;
-        OptimizeList::single(self.mm, folio).finish(self);
+        OptimizeList::single(&self.on.features.hugetlb, folio).finish(self);
         self.hold_hugetlb_lock(1);
-        let node = self.mm.node_of(folio.pfn);
-        self.mm.hugetlb.hstates[h].enter(node, false);
-        self.mm.hugetlb.flags_mut(folio).temporary = true;
+        let node = self.parts.allocator.node_of(folio.pfn);
+        self.parts.hugetlb.hstates[h].enter(node, false);
+        self.parts.hugetlb.flags_mut(folio).temporary = true;
         Ok(folio)
     }
 
@@ -139,24 +139,24 @@ impl Kernel<'_> {
     fn alloc_surplus(&mut self, h: usize) -> Option<Folio> {
         self.hold_hugetlb_lock(1);
         let may = |hstate: &super::Hstate| hstate.counters().surplus < hstate.nr_overcommit;
-        if is_gigantic(self.mm.hugetlb.hstates[h].order) || !may(&self.mm.hugetlb.hstates[h]) {
+        if is_gigantic(self.parts.hugetlb.hstates[h].order) || !may(&self.parts.hugetlb.hstates[h]) {
             return None;
         }
         let folio = self.alloc_fresh(h, Placement::Local)?;
-        OptimizeList::single(self.mm, folio).finish(self);
+        OptimizeList::single(&self.on.features.hugetlb, folio).finish(self);
         self.hold_hugetlb_lock(1);
-        let node = self.mm.node_of(folio.pfn);
-        self.mm.hugetlb.hstates[h].enter(node, true);
+        let node = self.parts.allocator.node_of(folio.pfn);
+        self.parts.hugetlb.hstates[h].enter(node, true);
         Some(folio)
     }
 
     /// Releases pages in one go; `in_pool`: they are surplus pages of the pool still.
     fn release_all(&mut self, h: usize, folios: Vec<Folio>, in_pool: bool) {
         for &folio in folios.iter().filter(|_| in_pool) {
-            let node = self.mm.node_of(folio.pfn);
-            self.mm.hugetlb.hstates[h].leave(node, true);
-            self.mm.note_removed(folio);
+            let node = self.parts.allocator.node_of(folio.pfn);
+            self.parts.hugetlb.hstates[h].leave(node, true);
+            self.parts.hugetlb.note_removed(folio);
         }
-        Release::new(self.mm, h, folios).finish(self);
+        Release::new(&self.on.features.hugetlb, h, folios).finish(self);
     }
 }

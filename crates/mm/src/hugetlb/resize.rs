@@ -14,7 +14,7 @@ use super::policy;
 use super::prepare::Preparing;
 use super::release::Release;
 use crate::kernel::Kernel;
-use crate::page_alloc::MemoryManager;
+use crate::kernel::Parts;
 use machine::Node;
 
 /// How large the pool shall be.
@@ -75,7 +75,7 @@ impl Resize {
     pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         let h = self.h;
         self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
-            Phase::Deferred => match kernel.mm.release_deferred() {
+            Phase::Deferred => match kernel.parts.hugetlb.release_deferred() {
                 Some(release) => Phase::ReleaseDeferred(release),
                 None => Phase::Begin,
             },
@@ -95,7 +95,7 @@ impl Resize {
                 if preparing.step(kernel) {
                     kernel.hold_hugetlb_lock(0);
                     match self.short {
-                        _ if !kernel.mm.features().hugetlb.add_list => Phase::Grow,
+                        _ if !kernel.on.features.hugetlb.add_list => Phase::Grow,
                         true => Phase::Publish,
                         false => Phase::Shrink,
                     }
@@ -104,8 +104,8 @@ impl Resize {
                 }
             }
             Phase::Shrink => {
-                let removed = self.remove(kernel.mm);
-                Phase::Release(Release::new(kernel.mm, h, removed))
+                let removed = self.remove(kernel);
+                Phase::Release(Release::new(&kernel.on.features.hugetlb, h, removed))
             }
             Phase::Release(mut release) => {
                 if release.step(kernel) {
@@ -116,7 +116,7 @@ impl Resize {
                 }
             }
             Phase::Publish => {
-                self.publish(kernel.mm);
+                self.publish(kernel.parts);
                 Phase::Done
             }
             Phase::Done => Phase::Done,
@@ -127,7 +127,7 @@ impl Resize {
     /// The first hold: what the write means for the whole pool, and surplus pages that now count as asked for.
     fn begin(&mut self, kernel: &mut Kernel) {
         kernel.hold_hugetlb_lock(0);
-        let hstate = &mut kernel.mm.hugetlb.hstates[self.h];
+        let hstate = &mut kernel.parts.hugetlb.hstates[self.h];
         self.nodes = match &self.target {
             Target::Pool(nodes) => nodes.clone(),
             Target::Node(node) => {
@@ -144,12 +144,12 @@ impl Resize {
     fn grow(&mut self, kernel: &mut Kernel) -> Phase {
         let h = self.h;
         let collected = self.fresh.len() as u64;
-        if self.count <= kernel.mm.hugetlb.hstates[h].counters().persistent() + collected {
+        if self.count <= kernel.parts.hugetlb.hstates[h].counters().persistent() + collected {
             return if self.fresh.is_empty() { Phase::Shrink } else { self.prepare(kernel) };
         }
         let folio = kernel.alloc_fresh_by_turns(h, &self.nodes);
         self.short = folio.is_none();
-        if kernel.mm.features().hugetlb.add_list {
+        if kernel.on.features.hugetlb.add_list {
             if self.short {
                 return self.prepare(kernel);
             }
@@ -169,14 +169,14 @@ impl Resize {
     }
 
     /// Takes free pages out of the pool, the latest first in the list.
-    fn remove(&self, mm: &mut MemoryManager) -> Vec<Folio> {
-        let f = mm.features().hugetlb;
+    fn remove(&self, kernel: &mut Kernel) -> Vec<Folio> {
+        let f = &kernel.on.features.hugetlb;
         let mut removed = Vec::new();
-        let hstate = &mm.hugetlb.hstates[self.h];
-        let least = policy::least_count(&f, self.count, hstate.resv, hstate.counters());
-        while least < mm.hugetlb.hstates[self.h].counters().persistent() {
-            let Some(folio) = mm.hugetlb.hstates[self.h].remove(&self.nodes, false) else { break };
-            mm.note_removed(folio);
+        let hstate = &kernel.parts.hugetlb.hstates[self.h];
+        let least = policy::least_count(f, self.count, hstate.resv, hstate.counters());
+        while least < kernel.parts.hugetlb.hstates[self.h].counters().persistent() {
+            let Some(folio) = kernel.parts.hugetlb.hstates[self.h].remove(&self.nodes, false) else { break };
+            kernel.parts.hugetlb.note_removed(folio);
             removed.push(folio);
         }
         removed.reverse();
@@ -184,7 +184,7 @@ impl Resize {
     }
 
     /// The last hold: pages in use beyond the size become surplus, and the size is what it is.
-    fn publish(&mut self, mm: &mut MemoryManager) {
+    fn publish(&mut self, mm: &mut Parts) {
         let hstate = &mut mm.hugetlb.hstates[self.h];
         while !self.short
             && self.count < hstate.counters().persistent()
@@ -199,9 +199,9 @@ impl Kernel<'_> {
     pub(crate) fn add_to_pool(&mut self, h: usize, folios: &[Folio]) {
         self.hold_hugetlb_lock(2 * folios.len());
         for &folio in folios {
-            let node = self.mm.node_of(folio.pfn);
-            self.mm.hugetlb.hstates[h].enter(node, false);
-            self.mm.hugetlb.hstates[h].enqueue(node, folio.pfn);
+            let node = self.parts.allocator.node_of(folio.pfn);
+            self.parts.hugetlb.hstates[h].enter(node, false);
+            self.parts.hugetlb.hstates[h].enqueue(node, folio.pfn);
         }
     }
 }

@@ -18,7 +18,7 @@ use super::demote::Demote;
 use super::resize::{Resize, Target};
 use super::{HugetlbPools, ORDERS};
 use crate::kernel::Kernel;
-use crate::page_alloc::MemoryManager;
+use crate::kernel::MemoryManager;
 use crate::sysctl::{SettingError, most_like_setting};
 use machine::Node;
 use thiserror::Error;
@@ -174,7 +174,10 @@ impl Kernel<'_> {
                 let done = resize.step(self);
                 (
                     done,
-                    Some(WriteOutcome { wanted: resize.count(), reached: self.mm.hugetlb.hstates[*h].max }),
+                    Some(WriteOutcome {
+                        wanted: resize.count(),
+                        reached: self.parts.hugetlb.hstates[*h].max,
+                    }),
                 )
             }
             Progress::Demote(demote, count) => {
@@ -190,10 +193,9 @@ impl Kernel<'_> {
     }
 
     /// Makes a write in one go.
-    pub fn write(&mut self, file: &str, value: &str) -> Result<Option<WriteOutcome>, WriteError> {
-        let mut write = self.mm.begin_write(file, value)?;
+    pub fn finish_write(&mut self, mut write: Write) -> Option<WriteOutcome> {
         while !self.step_write(&mut write) {}
-        Ok(write.outcome)
+        write.outcome
     }
 }
 
@@ -201,7 +203,7 @@ impl MemoryManager {
     /// Begins `echo value > file`. What is refused is refused here; all else happens in
     /// [`Kernel::step_write`].
     pub fn begin_write(&mut self, file: &str, value: &str) -> Result<Write, WriteError> {
-        let Some(PoolFile { h, node, attribute }) = self.hugetlb.file(file)? else {
+        let Some(PoolFile { h, node, attribute }) = self.parts.hugetlb.file(file)? else {
             self.set(file, value).map_err(|error| match error {
                 SettingError::Unknown { .. } => WriteError::NoFile {
                     file: file.into(),
@@ -216,13 +218,13 @@ impl MemoryManager {
             return Ok(Write { progress: Progress::Nothing, outcome: None });
         };
         let count = number(file, value)?;
-        let nodes = self.nodes_with_memory();
+        let nodes = self.parts.allocator.nodes_with_memory();
         let progress = match attribute {
             "nr_overcommit_hugepages" => {
-                if super::folio::is_gigantic(self.hugetlb.hstates[h].order) {
+                if super::folio::is_gigantic(self.parts.hugetlb.hstates[h].order) {
                     return Err(WriteError::Gigantic { file: file.into() });
                 }
-                self.hugetlb.hstates[h].nr_overcommit = count;
+                self.parts.hugetlb.hstates[h].nr_overcommit = count;
                 Progress::Nothing
             }
             "demote" => Progress::Demote(Demote::new(h, 0, nodes, count), count),

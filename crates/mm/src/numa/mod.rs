@@ -20,13 +20,14 @@
 pub mod cpupid;
 pub mod features;
 pub mod heat;
+pub mod mempolicy;
 pub mod migrate;
 pub mod placement;
 pub mod scan;
 mod sweep;
 
 use crate::address_space::{MmId, PteNumber, Vpn};
-use crate::folio::FolioId;
+use crate::lru::folio::FolioId;
 use cpupid::Cpupid;
 use heat::Heat;
 use machine::{Cpu, Node, SpinLock, Time, Topology};

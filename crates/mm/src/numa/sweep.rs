@@ -11,10 +11,10 @@
 //! nothing but accessed bits, so it is only counted.
 
 use crate::account::Category;
+use crate::address_space::huge_memory::policy::window;
 use crate::address_space::{MmId, Pte, Vpn};
-use crate::huge_memory::policy::window;
+use crate::kernel::Parts;
 use crate::numa::placement::TaskId;
-use crate::page_alloc::MemoryManager;
 use machine::topology::MAX_NODES;
 use machine::{Cpu, Machine, Node};
 use std::ops::Range;
@@ -53,11 +53,11 @@ impl Swept {
     }
 }
 
-impl MemoryManager {
+impl Parts {
     /// `task` has gone through so many pages of the area that `page` is in, for the heat map.
     pub fn note_touched(&mut self, task: TaskId, page: Vpn, pages: u64) {
         let mm = self.numa.mm_of(task);
-        if let Some(vma) = self.mms[mm].vmas.find(page) {
+        if let Some(vma) = self.address_spaces.mms[mm].vmas.find(page) {
             self.numa.note_touched(mm, &vma.pages(), task, pages);
         }
     }
@@ -76,18 +76,18 @@ impl MemoryManager {
     ) -> Vpn {
         let Range { start: from, end } = pages;
         let now = machine.now(cpu);
-        let Range { start: first, end: behind } = window(from, self.geometry().pmd_order);
+        let Range { start: first, end: behind } = window(from, self.allocator.geometry().pmd_order);
         let end = end.min(behind);
-        let Some(table) = self.mms[mm].directory.table(from) else { return from };
-        self.mms[mm].ran = u64::MAX;
-        self.page_tables[table].young = true;
-        if write && self.page_tables.cleared_by_another(table, cpu, now).is_some() {
+        let Some(table) = self.address_spaces.mms[mm].directory.table(from) else { return from };
+        self.address_spaces.mms[mm].ran = u64::MAX;
+        self.address_spaces.page_tables[table].young = true;
+        if write && self.address_spaces.page_tables.cleared_by_another(table, cpu, now).is_some() {
             return from;
         }
         let (place, whole) = (table.index(), from == first && end == behind);
-        let version = self.page_tables[table].version();
+        let version = self.address_spaces.page_tables[table].version();
         let busy = self.numa.faulting_until(place) > now;
-        let nodes = self.nodes();
+        let nodes = self.allocator.nodes();
         if whole
             && !busy
             && let Some(swept) = self.numa.swept.get(place, version, write, nodes)
@@ -99,7 +99,7 @@ impl MemoryManager {
         let mut page = from;
         while page < end {
             let number = table.entry((page - first) as usize);
-            let entry = self.page_tables[number];
+            let entry = self.address_spaces.page_tables[number];
             let is_busy = || busy && self.numa.in_progress(number).is_some_and(|fault| fault.stops(cpu, now));
             // The page of zeroes that all share lies on the first node.
             let node = match entry.folio() {
@@ -111,17 +111,17 @@ impl MemoryManager {
                 break;
             }
             if entry != Pte::ZERO && !entry.has(Pte::YOUNG) {
-                self.page_tables[number].set(Pte::YOUNG);
+                self.address_spaces.page_tables[number].set(Pte::YOUNG);
             }
             if write && !entry.has(Pte::STORED) {
-                self.page_tables.note_store(number);
+                self.address_spaces.page_tables.note_store(number);
             }
             sums[node.index()] += 1;
             page += 1;
         }
         by_node.iter_mut().zip(sums).for_each(|(pages, more)| *pages += u64::from(more));
         if whole && page == end {
-            let version = self.page_tables[table].version();
+            let version = self.address_spaces.page_tables[table].version();
             self.numa.swept.note(place, Mark { version, writes: write }, &sums[..nodes]);
         }
         page

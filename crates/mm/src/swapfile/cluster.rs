@@ -16,7 +16,7 @@
 
 use super::SwapEntry;
 use super::policy::{ClusterSearch, Place, swaps_large_folios};
-use crate::page::PMD_ORDER;
+use crate::allocator::page::PMD_ORDER;
 use machine::{Cpu, PageSize};
 use std::collections::BTreeSet;
 use std::ops::Range;

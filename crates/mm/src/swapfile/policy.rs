@@ -11,7 +11,7 @@
 //! `swap_alloc_cluster` before. Read in 6.12.117 and 7.2.12; that "prefer nonfull over free clusters" came with 6.18 is what
 //! its change log says, and what 6.10 did is told from memory.
 
-use crate::page::PMD_ORDER;
+use crate::allocator::page::PMD_ORDER;
 use machine::PageSize;
 
 /// How room for large folios is found on swap.

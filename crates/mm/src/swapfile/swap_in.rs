@@ -10,55 +10,58 @@
 //! In the kernel: `do_swap_page`, `alloc_swap_folio`, `can_swapin_thp` in mm/memory.c.
 
 use super::{SwapEntry, SwapIn, policy};
+use crate::address_space::AddressSpaces;
+use crate::address_space::huge_memory::features::{LargeSwapIn, Search, ThpFiles};
+use crate::address_space::huge_memory::orders::Orders;
+use crate::address_space::huge_memory::policy::{
+    Failure, allowed_orders, effort, fitting, swap_orders, window,
+};
+use crate::address_space::huge_memory::stats::MthpStat;
+use crate::address_space::memory::{Fault, Touch};
 use crate::address_space::{Pte, VmFlags};
+use crate::allocator::request::Effort;
+use crate::allocator::request::OutOfMemory;
 use crate::counters::Event;
-use crate::folio::{FolioFlags, FolioId};
-use crate::huge_memory::features::{LargeSwapIn, Search, ThpFiles};
-use crate::huge_memory::orders::Orders;
-use crate::huge_memory::policy::{Failure, allowed_orders, effort, fitting, swap_orders, window};
-use crate::huge_memory::stats::MthpStat;
-use crate::kernel::Kernel;
-use crate::memory::{Fault, Touch};
-use crate::page_alloc::{Effort, MemoryManager};
-use crate::vmscan::OutOfMemory;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::folio::{FolioFlags, FolioId};
 use std::ops::Range;
 
 impl Kernel<'_> {
     /// A page that is in swap.
     pub(crate) fn do_swap_page(&mut self, fault: &Fault, swap: SwapEntry) -> Result<Touch, OutOfMemory> {
-        let (id, touch) = match self.mm.swap_entry_state(swap) {
+        let (id, touch) = match self.parts.swap.swap_entry_state(swap) {
             SwapIn::Cached(id) => {
-                self.mm.note_swap_cache_hit(fault, id);
-                let there = !self.mm.folios.flags[id].has(FolioFlags::LOCKED);
+                self.note_swap_cache_hit(fault, id);
+                let there = !self.parts.lrus.folios.flags[id].has(FolioFlags::LOCKED);
                 (id, if there { Touch::Minor } else { Touch::AwaitSwap(id) })
             }
             SwapIn::Read(_) => {
                 let read = self.swap_in(fault, swap);
-                self.mm.swap.reads.end_request();
+                self.parts.swap.reads.end_request();
                 let id = read?;
                 // Now, and not when the fault is through: a copy may still find no memory.
-                self.mm.counters.add(Event::Pgmajfault, 1);
+                self.on.counters.add(Event::Pgmajfault, 1);
                 (id, Touch::ReadSwap(id))
             }
         };
-        let mine = self.mm.map_swapped(fault, id, swap);
-        let order = self.mm.folios.flags[id].order();
+        let mine = self.parts.map_swapped(fault, id, swap);
+        let order = self.parts.lrus.folios.flags[id].order();
         if fault.flags.has(VmFlags::LOCKED) && order == 0 {
             self.mlock_folio(id);
         }
-        let through_cache = self.mm.features().folios.swap_in == LargeSwapIn::ThroughCache;
-        let stays_not = through_cache && self.mm.swap.is_synchronous();
+        let through_cache = self.on.features.folios.swap_in == LargeSwapIn::ThroughCache;
+        let stays_not = through_cache && self.parts.swap.is_synchronous();
         // What is still on its way out stays in the swap cache.
-        let is_out = !self.mm.folios.flags[id].has(FolioFlags::WRITEBACK);
-        if mine && is_out && policy::frees_swap(fault.write, self.mm.swap.is_full(), stays_not) {
-            self.mm.folio_free_swap(id);
+        let is_out = !self.parts.lrus.folios.flags[id].has(FolioFlags::WRITEBACK);
+        if mine && is_out && policy::frees_swap(fault.write, self.parts.swap.is_full(), stays_not) {
+            self.parts.folio_free_swap(id);
         }
         if fault.write && mine {
-            self.mm.folios.flags[id].set(FolioFlags::DIRTY);
+            self.parts.lrus.folios.flags[id].set(FolioFlags::DIRTY);
             let table = fault.entry.table();
             let around = window(fault.entry.place() as u64, order);
             for place in around.start as usize..around.end as usize {
-                let entry = &mut self.mm.page_tables[table.entry(place)];
+                let entry = &mut self.parts.address_spaces.page_tables[table.entry(place)];
                 if entry.folio() == Some(id) && entry.has(Pte::EXCLUSIVE) {
                     entry.set(Pte::WRITE);
                 }
@@ -71,28 +74,29 @@ impl Kernel<'_> {
 
     /// Reads an entry back, and others with it.
     fn swap_in(&mut self, fault: &Fault, swap: SwapEntry) -> Result<FolioId, OutOfMemory> {
-        let (swap_in, synchronous) = (self.mm.features().folios.swap_in, self.mm.swap.is_synchronous());
+        let (swap_in, synchronous) = (self.on.features.folios.swap_in, self.parts.swap.is_synchronous());
         let through_cache = swap_in == LargeSwapIn::ThroughCache;
-        if !synchronous || !through_cache && self.mm.swap_users(swap) > 1 {
+        if !synchronous || !through_cache && self.parts.swap.swap_users(swap) > 1 {
             return self.swapin_readahead(fault, swap);
         }
         let orders = match swap_in {
             LargeSwapIn::Never => Orders::NONE,
-            LargeSwapIn::PastCache | LargeSwapIn::ThroughCache => self.mm.swap_in_orders(fault, swap),
+            LargeSwapIn::PastCache | LargeSwapIn::ThroughCache => self.swap_in_orders(fault, swap),
         };
         let id = self.alloc_swap_folio(fault, orders)?;
-        let (order, pages) = (self.mm.folios.flags[id].order(), self.mm.folios.flags[id].nr_pages());
+        let (order, pages) =
+            (self.parts.lrus.folios.flags[id].order(), self.parts.lrus.folios.flags[id].nr_pages());
         let first = window(swap.into(), order).start as SwapEntry;
         let entries = first..first + pages as SwapEntry;
         self.fill_from_swap(id, first, fault.has_recency);
         if through_cache {
-            self.mm.add_to_swap_cache(entries, id);
+            self.parts.add_to_swap_cache(entries, id);
         } else {
             // What is fast to read does not stay in swap, unless others will need it.
             for entry in entries {
-                self.mm.swap_map_dec(entry);
-                if self.mm.swap_users(entry) == 0 {
-                    self.mm.swap_entry_free(entry);
+                self.parts.swap.swap_map_dec(entry);
+                if self.parts.swap.swap_users(entry) == 0 {
+                    self.parts.swap_entry_free(entry);
                 }
             }
         }
@@ -102,9 +106,12 @@ impl Kernel<'_> {
 
     /// A folio of the largest of `orders` that is to be had, or a page.
     fn alloc_swap_folio(&mut self, fault: &Fault, mut orders: Orders) -> Result<FolioId, OutOfMemory> {
-        let (f, thp) = (self.mm.features().folios, self.mm.settings.transparent_hugepage);
-        let vma = self.mm.mms[fault.mm].vmas.find(fault.page).expect("a page that is touched is mapped");
-        let large = effort(&f, &thp, &self.mm.vma_state(fault.mm, vma));
+        let (f, thp) = (self.on.features.folios, self.on.settings.transparent_hugepage);
+        let vma = self.parts.address_spaces.mms[fault.mm]
+            .vmas
+            .find(fault.page)
+            .expect("a page that is touched is mapped");
+        let large = effort(&f, &thp, &self.parts.address_spaces.vma_state(fault.mm, vma));
         loop {
             let order = orders.highest().unwrap_or(0);
             let mut flags = FolioFlags::SWAPBACKED;
@@ -115,8 +122,8 @@ impl Kernel<'_> {
                 Err(_) if order == 0 => return Err(OutOfMemory),
                 Err(failure) if f.files >= ThpFiles::V6_14 => {
                     let charge = i64::from(failure == Failure::NoRoom);
-                    self.mm.mthp_stats.add(order, MthpStat::SwpinFallback, 1);
-                    self.mm.mthp_stats.add(order, MthpStat::SwpinFallbackCharge, charge);
+                    self.parts.address_spaces.count_mthp_stat(order, MthpStat::SwpinFallback, 1);
+                    self.parts.address_spaces.count_mthp_stat(order, MthpStat::SwpinFallbackCharge, charge);
                 }
                 Err(_) => {}
             }
@@ -125,38 +132,70 @@ impl Kernel<'_> {
     }
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
+    /// The sizes that a page may come back in.
+    fn swap_in_orders(&self, fault: &Fault, swap: SwapEntry) -> Orders {
+        let (f, thp) = (&self.on.features.folios, &self.on.settings.transparent_hugepage);
+        if self.on.settings.zswap_ever_enabled {
+            // What was off may have stored some of the pages when it was on.
+            return Orders::NONE;
+        }
+        let vma = self.parts.address_spaces.mms[fault.mm]
+            .vmas
+            .find(fault.page)
+            .expect("a page that is touched is mapped");
+        let allowed =
+            allowed_orders(f, thp, &self.parts.address_spaces.vma_state(fault.mm, vma)).and(thp.pte_mapped());
+        let aligned = swap_orders(allowed, fault.page, swap.into());
+        fitting(Search::PerCandidate, aligned, &vma.pages(), fault.page, |window| {
+            let (before, pages) = (fault.page - window.start, window.end - window.start);
+            let (first, start) = (swap - before as SwapEntry, fault.entry.place() as u64 - before);
+            let is_out = |entry| matches!(self.parts.swap.swap_entry_state(entry), SwapIn::Read(_));
+            let mut entries = first..first + pages as SwapEntry;
+            !(self.parts.address_spaces.has_swap_row(fault, start..start + pages, first)
+                && entries.clone().all(is_out)
+                && entries.all(|entry| self.parts.swap.is_zeroes(entry) == self.parts.swap.is_zeroes(first)))
+        })
+    }
+}
+
+impl Parts {
     /// Maps what was swapped in, all of it if its pages are wanted where it was mapped; whether nobody else has what is
     /// mapped now.
     fn map_swapped(&mut self, fault: &Fault, id: FolioId, swap: SwapEntry) -> bool {
-        let (order, table) = (self.folios.flags[id].order(), fault.entry.table());
+        let (order, table) = (self.lrus.folios.flags[id].order(), fault.entry.table());
         let around = window(fault.entry.place() as u64, order);
-        let cached = self.folios.flags[id].has(FolioFlags::SWAPCACHE);
+        let cached = self.lrus.folios.flags[id].has(FolioFlags::SWAPCACHE);
         let first = swap - (fault.entry.place() as u64 - around.start) as SwapEntry;
-        let whole = self.is_in_area(fault, order) && self.has_swap_row(fault, around.clone(), first);
+        let whole = self.address_spaces.is_in_area(fault, order)
+            && self.address_spaces.has_swap_row(fault, around.clone(), first);
         let places = if whole { around } else { window(fault.entry.place() as u64, 0) };
         let mut mine = true;
         for place in places.clone() {
             let number = table.entry(place as usize);
-            let old = self.page_tables[number];
+            let old = self.address_spaces.page_tables[number];
             let swap = old.swap_entry().expect("it was looked at");
-            self.page_tables[number] = Pte::of_folio(id).with(Pte::YOUNG).with(old.stored());
-            if self.folios[id].mapcount == 0 {
-                self.folios[id].slot = self.page_tables.slot(number);
+            self.address_spaces.page_tables[number] = Pte::of_folio(id).with(Pte::YOUNG).with(old.stored());
+            if self.lrus.folios[id].mapcount == 0 {
+                self.lrus.folios[id].slot = self.address_spaces.page_tables.slot(number);
             }
             self.add_rmap(number, id);
             if cached {
-                self.swap_map_dec(swap);
+                self.swap.swap_map_dec(swap);
             }
-            let mappings = self.page_tables.mappings(number, id, 1).count();
-            mine &= mappings == 1 && !(cached && self.swap_users(swap) > 0);
+            let mappings = self.address_spaces.page_tables.mappings(number, id, 1).count();
+            mine &= mappings == 1 && !(cached && self.swap.swap_users(swap) > 0);
         }
         if mine {
-            places.for_each(|place| self.page_tables[table.entry(place as usize)].set(Pte::EXCLUSIVE));
+            places.for_each(|place| {
+                self.address_spaces.page_tables[table.entry(place as usize)].set(Pte::EXCLUSIVE)
+            });
         }
         mine
     }
+}
 
+impl AddressSpaces {
     /// Whether the window of an order around a fault lies inside its area.
     fn is_in_area(&self, fault: &Fault, order: u8) -> bool {
         let window = window(fault.page, order);
@@ -170,26 +209,5 @@ impl MemoryManager {
         (first..)
             .zip(places)
             .all(|(swap, place)| self.page_tables[table.entry(place as usize)].swap_entry() == Some(swap))
-    }
-
-    /// The sizes that a page may come back in.
-    fn swap_in_orders(&self, fault: &Fault, swap: SwapEntry) -> Orders {
-        let (f, thp) = (&self.features().folios, &self.settings.transparent_hugepage);
-        if self.settings.zswap_ever_enabled {
-            // What was off may have stored some of the pages when it was on.
-            return Orders::NONE;
-        }
-        let vma = self.mms[fault.mm].vmas.find(fault.page).expect("a page that is touched is mapped");
-        let allowed = allowed_orders(f, thp, &self.vma_state(fault.mm, vma)).and(thp.pte_mapped());
-        let aligned = swap_orders(allowed, fault.page, swap.into());
-        fitting(Search::PerCandidate, aligned, &vma.pages(), fault.page, |window| {
-            let (before, pages) = (fault.page - window.start, window.end - window.start);
-            let (first, start) = (swap - before as SwapEntry, fault.entry.place() as u64 - before);
-            let is_out = |entry| matches!(self.swap_entry_state(entry), SwapIn::Read(_));
-            let mut entries = first..first + pages as SwapEntry;
-            !(self.has_swap_row(fault, start..start + pages, first)
-                && entries.clone().all(is_out)
-                && entries.all(|entry| self.swap.is_zeroes(entry) == self.swap.is_zeroes(first)))
-        })
     }
 }

@@ -13,11 +13,10 @@
 
 use super::{Swap, SwapEntry};
 use crate::account::Category;
+use crate::address_space::huge_memory::policy::window;
 use crate::counters::Event;
-use crate::folio::FolioId;
-use crate::huge_memory::policy::window;
 use crate::kernel::Kernel;
-use crate::page_alloc::MemoryManager;
+use crate::lru::folio::FolioId;
 
 impl Swap {
     /// Whether the page of an entry is all zeroes, so that the device has nothing of it.
@@ -29,36 +28,37 @@ impl Swap {
 impl Kernel<'_> {
     /// Notes whether the pages of a folio that goes to swap are zeroes; if so, nothing has to be written.
     pub(super) fn mark_zeroes(&mut self, id: FolioId, zeroes: bool) {
-        for entry in self.mm.swap_entries(id) {
-            self.mm.swap.zeromap[entry as usize] = zeroes;
+        for entry in self.parts.swap_entries(id) {
+            self.parts.swap.zeromap[entry as usize] = zeroes;
         }
         if zeroes {
-            let pages = self.mm.folios.flags[id].nr_pages();
-            self.machine.charge(self.cpu, Category::Reclaim, self.machine.costs.page_miss * pages);
-            self.mm.counters.add(Event::SwpoutZero, pages);
+            let pages = self.parts.lrus.folios.flags[id].nr_pages();
+            self.on.machine.charge(self.on.cpu, Category::Reclaim, self.on.machine.costs.page_miss * pages);
+            self.on.counters.add(Event::SwpoutZero, pages);
         }
     }
 
     /// Clears so many pages that swap knows to be zeroes.
     pub(super) fn read_zeroes(&mut self, pages: u64) {
-        self.machine.charge(self.cpu, Category::PageClear, self.machine.costs.clear(pages));
-        self.mm.counters.add(Event::SwpinZero, pages);
+        self.on.machine.charge(self.on.cpu, Category::PageClear, self.on.machine.costs.clear(pages));
+        self.on.counters.add(Event::SwpinZero, pages);
     }
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Whether the kernel finds that an anonymous folio that is mapped holds nothing but zeroes, and has no need to write
     /// it. A folio of which nobody maps all pages any more is taken for one that holds something.
     pub(crate) fn is_zero_filled(&self, id: FolioId) -> bool {
-        let (folio, flags) = (&self.folios[id], self.folios.flags[id]);
-        if !self.features().folios.zeromap || folio.mapcount == 0 {
+        let (folio, flags) = (&self.parts.lrus.folios[id], self.parts.lrus.folios.flags[id]);
+        if !self.on.features.folios.zeromap || folio.mapcount == 0 {
             return false;
         }
-        let slot = self.page_tables.at_slot(folio.slot);
+        let slot = self.parts.address_spaces.page_tables.at_slot(folio.slot);
         let places = window(slot.place() as u64, flags.order());
         let places = places.start as usize..places.end as usize;
-        self.page_tables
-            .ring(slot.table())
-            .any(|table| u64::from(self.page_tables[table].untouched(places.clone(), id)) == flags.nr_pages())
+        self.parts.address_spaces.page_tables.ring(slot.table()).any(|table| {
+            u64::from(self.parts.address_spaces.page_tables[table].untouched(places.clone(), id))
+                == flags.nr_pages()
+        })
     }
 }

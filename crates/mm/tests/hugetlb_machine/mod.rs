@@ -41,7 +41,8 @@ impl Host {
     pub fn write(&mut self, file: &str, value: impl ToString) -> (Option<WriteOutcome>, Counted) {
         let before = self.mm.counters().clone();
         let memmap = self.memmap();
-        let outcome = self.mm.enter(&mut self.machine, WRITER).write(file, &value.to_string()).unwrap();
+        let write = self.mm.begin_write(file, &value.to_string()).unwrap();
+        let outcome = self.mm.enter(&mut self.machine, WRITER).finish_write(write);
         let counted = Counted { events: self.mm.counters().since(&before), memmap: self.memmap() - memmap };
         self.mm.validate(0);
         self.check_frames();
@@ -55,19 +56,19 @@ impl Host {
 
     /// Frames that hold struct pages.
     pub fn memmap(&self) -> i64 {
-        let vmemmap = &self.mm.hugetlb().vmemmap;
+        let vmemmap = &self.mm.parts.hugetlb.vmemmap;
         vmemmap.nr_memmap_pages() + vmemmap.nr_memmap_boot_pages()
     }
 
     /// Every struct page has a frame, and frames are shared by optimised pages alone: frames + 7 for each optimised
     /// page of 2 MiB = all of boot's.
     fn check_frames(&self) {
-        let vmemmap = &self.mm.hugetlb().vmemmap;
+        let vmemmap = &self.mm.parts.hugetlb.vmemmap;
         let split = vmemmap.nr_split_sections() * 512;
         let distinct = vmemmap.frames_of_split_sections().len() as u64;
-        let gigantic = self.mm.hugetlb().hstates()[1].counters();
-        if gigantic.nr == 0 && self.mm.hugetlb().nr_deferred() == 0 {
-            assert_eq!(distinct + 7 * self.mm.hugetlb().nr_optimized(), split);
+        let gigantic = self.mm.parts.hugetlb.hstates()[1].counters();
+        if gigantic.nr == 0 && self.mm.parts.hugetlb.nr_deferred() == 0 {
+            assert_eq!(distinct + 7 * self.mm.parts.hugetlb.nr_optimized(), split);
         }
     }
 }

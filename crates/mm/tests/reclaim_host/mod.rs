@@ -3,13 +3,13 @@
 use crate::reclaim_machine::CPUS;
 use machine::{Cpu, Machine, Node, PageSize, Time};
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
+use mm::allocator::request::OutOfMemory;
 use mm::filemap::Read;
 use mm::folio::FolioId;
 use mm::jiffies::TICK_NS;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::readahead::OpenFileId;
-use mm::vmscan::OutOfMemory;
 use mm::writeback::policy::MAX_PAUSE;
 use mm::writeback::{Dirtier, Flush, Flusher};
 use mm::xarray::FileId;
@@ -227,33 +227,33 @@ pub struct Host {
 
 /// Opens a file whose pages may be in large folios.
 pub fn open_with_large_folios(mm: &mut MemoryManager, file: FileId) -> OpenFileId {
-    mm.set_large_folios(file);
+    mm.parts.page_cache.set_large_folios(file);
     mm.open(file, FILE_PAGES)
 }
 
 impl Host {
     /// Groups, files, processes with their mappings, and swap on a machine that has just been booted.
-    pub fn on((machine, mut mm): (Machine<Category>, MemoryManager), synchronous_swap: bool) -> Host {
+    pub fn on((mut machine, mut mm): (Machine<Category>, MemoryManager), synchronous_swap: bool) -> Host {
         let groups: Vec<Memcg> = std::iter::once(Memcg::ROOT)
-            .chain((1..GROUPS).map(|number| mm.create_memcg(Memcg(number / 2))))
+            .chain((1..GROUPS).map(|number| mm.parts.lrus.create_memcg(Memcg(number / 2))))
             .collect();
-        let files: Vec<FileId> = (0..3).map(|_| mm.open_file()).collect();
-        let [shared, private] = [(); 2].map(|()| mm.open_file());
+        let files: Vec<FileId> = (0..3).map(|_| mm.parts.page_cache.open_file()).collect();
+        let [shared, private] = [(); 2].map(|()| mm.parts.page_cache.open_file());
         let open = [files[0], shared].map(|file| open_with_large_folios(&mut mm, file));
         let what = [
             (Backing::Anonymous, VmFlags::PRIVATE),
             (Backing::File(shared, 7), VmFlags::PRIVATE.or(VmFlags::SHARED)),
             (Backing::File(private, 0), VmFlags::PRIVATE),
         ];
-        let processes: Vec<MmId> = groups.iter().take(3).map(|&memcg| mm.create_mm(memcg)).collect();
+        let processes: Vec<MmId> = groups.iter().take(3).map(|&memcg| mm.parts.create_mm(memcg)).collect();
         let mut mappings = what.map(|(backing, flags)| (0, backing, flags));
         for &process in &processes {
             for (start, backing, flags) in &mut mappings {
-                *start = mm.mmap(process, MAPPED_PAGES, *backing, *flags);
+                *start = mm.enter(&mut machine, Cpu(0)).mmap(process, MAPPED_PAGES, *backing, *flags);
             }
         }
         let swap_write = synchronous_swap.then_some(Time::ZERO);
-        mm.swapon(500, swap_write);
+        mm.parts.swap.swapon(500, swap_write);
         Host {
             mm,
             machine,
@@ -294,18 +294,18 @@ impl Host {
                     }
                     // A device reads so much at a time.
                     if self.reads.len() > 64 {
-                        self.reads.drain(..).for_each(|id| self.mm.end_read(id));
+                        self.reads.drain(..).for_each(|id| self.mm.parts.lrus.end_read(id));
                     }
                 }
             }
             Step::Stream { cpu, memcg, open, from, pages } => {
                 let (memcg, open) = (self.memcg(memcg), self.open[open]);
                 let Host { mm, machine, .. } = self;
-                let mut request = mm.begin_read(memcg, open, from, pages);
+                let mut request = mm.parts.page_cache.begin_read(memcg, open, from, pages);
                 let mut folios = Vec::new();
                 while mm.enter(machine, Cpu(cpu)).read_next(&mut request)?.is_some() {
-                    while mm.take_submitted_read(&mut folios) {
-                        folios.drain(..).for_each(|id| mm.end_read(id));
+                    while mm.parts.page_cache.take_submitted_read(&mut folios) {
+                        folios.drain(..).for_each(|id| mm.parts.lrus.end_read(id));
                     }
                 }
             }
@@ -315,7 +315,12 @@ impl Host {
                 for index in (from..from + pages).map(|index| index % FILE_PAGES) {
                     let write = self.mm.enter(&mut self.machine, cpu).write_page(memcg, file, index)?;
                     let (writer, now) = (&mut self.writers[cpu.index()], self.machine.now(cpu));
-                    let waits = self.mm.balance_dirty_pages_ratelimited(writer, file, write.dirtied, now);
+                    let waits = self.mm.enter(&mut self.machine, Cpu(0)).balance_dirty_pages_ratelimited(
+                        writer,
+                        file,
+                        write.dirtied,
+                        now,
+                    );
                     if let Some(until) = waits {
                         let longest = Time::from_nanoseconds((MAX_PAUSE + 2) * TICK_NS);
                         assert!(
@@ -332,12 +337,12 @@ impl Host {
                     machine.charge(cpu, Category::Program, Time::from_nanoseconds(milliseconds * 1_000_000));
                 }
                 if urgent {
-                    mm.wakeup_flusher_threads();
+                    mm.parts.page_cache.wakeup_flusher_threads();
                 }
                 let now = machine.now(Cpu(0));
-                self.flushers.extend(std::iter::from_fn(|| mm.start_flusher(now)));
+                self.flushers.extend(std::iter::from_fn(|| mm.parts.page_cache.start_flusher(now)));
                 let goes_on = |flusher: &mut Flusher| {
-                    (0..requests).all(|_| flusher.step(mm, now, 64) == Flush::Request)
+                    (0..requests).all(|_| flusher.step(&mut mm.enter(machine, Cpu(0)), 64) == Flush::Request)
                 };
                 self.flushers.retain_mut(goes_on);
             }
@@ -345,13 +350,13 @@ impl Host {
                 let process = self.processes[process % self.processes.len()];
                 let start = self.mappings[mapping].0;
                 for page in (from..from + pages).map(|page| start + page % MAPPED_PAGES) {
-                    let Some(vma) = mm.mm(process).vmas.find(page) else { continue };
+                    let Some(vma) = mm.parts.address_spaces.mm(process).vmas.find(page) else { continue };
                     let write = write && vma.flags.has(VmFlags::WRITE);
                     match mm.enter(machine, Cpu(cpu)).touch(process, page, write)? {
-                        Touch::ReadFile(id) => mm.end_read(id),
+                        Touch::ReadFile(id) => mm.parts.lrus.end_read(id),
                         // What is read from swap is there some faults later.
                         Touch::ReadSwap(_) if page % 3 == 0 => {}
-                        Touch::ReadSwap(_) | Touch::AwaitSwap(_) => mm.end_swap_reads(),
+                        Touch::ReadSwap(_) | Touch::AwaitSwap(_) => mm.parts.end_swap_reads(),
                         Touch::Mapped | Touch::Minor => {}
                     }
                 }
@@ -370,8 +375,8 @@ impl Host {
                     Remap::Again => {
                         mm.enter(machine, Cpu(cpu)).mmap_fixed(process, start, MAPPED_PAGES, backing, flags);
                     }
-                    Remap::Protect(rights) => mm.mprotect(process, pages, rights),
-                    Remap::Advise(advice) => mm.madvise(process, pages, advice),
+                    Remap::Protect(rights) => mm.parts.mprotect(process, pages, rights),
+                    Remap::Advise(advice) => mm.enter(machine, Cpu(0)).madvise(process, pages, advice),
                 }
             }
             Step::Fork { cpu, process } => {
@@ -388,12 +393,12 @@ impl Host {
             }
             Step::CreateMemcg { parent } => {
                 let parent = self.memcg(parent);
-                self.mm.create_memcg(parent);
+                self.mm.parts.lrus.create_memcg(parent);
                 self.groups += 1;
             }
             Step::Limit { memcg, limit, pages } => {
                 let memcg = self.memcg(memcg);
-                let group = self.mm.memcg_mut(memcg);
+                let group = self.mm.parts.lrus.memcg_mut(memcg);
                 match limit {
                     // The root has no limits.
                     Limit::Max if memcg != Memcg::ROOT => group.max = pages,
@@ -403,25 +408,25 @@ impl Host {
                     _ => {}
                 }
             }
-            Step::Swapon { pages } => mm.swapon(pages, self.swap_write),
+            Step::Swapon { pages } => mm.parts.swap.swapon(pages, self.swap_write),
             Step::Set { name, value } => mm.set(name, value).unwrap(),
             Step::EndReads { which, times } => {
                 for _ in 0..times.min(self.reads.len()) {
-                    mm.end_read(self.reads.swap_remove(which % self.reads.len()));
+                    mm.parts.lrus.end_read(self.reads.swap_remove(which % self.reads.len()));
                 }
             }
             Step::EndWrites { cpu, which, times } => {
-                self.writes.extend(mm.take_submitted_writes());
+                self.writes.extend(mm.parts.page_cache.take_submitted_writes());
                 for _ in 0..times.min(self.writes.len()) {
                     mm.enter(machine, Cpu(cpu)).end_write(self.writes.swap_remove(which % self.writes.len()));
                 }
             }
             Step::Kswapd { cpu, node, steps } => {
-                if let Some(mut kswapd) = mm.start_kswapd(Node(node)) {
+                if let Some(mut kswapd) = mm.enter(machine, Cpu(0)).start_kswapd(Node(node)) {
                     (0..steps).any(|_| !kswapd.step(&mut mm.enter(machine, Cpu(cpu))));
                 }
             }
-            Step::FlushStats => mm.flush_stats(machine.now(Cpu(0))),
+            Step::FlushStats => mm.parts.lrus.flush_stats(machine.now(Cpu(0))),
             Step::Alloc { cpu, pages } => {
                 let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
                 for _ in 0..pages {

@@ -28,19 +28,19 @@ impl Host {
     /// A process with so many pages mapped, folios of `sizes` at `always`, and zram or a disk of `swap` pages.
     pub fn new(variant: &str, sizes: &str, pages: u64, swap: u64, zram: bool) -> Host {
         let mut host = Host::without_swap(variant, &format!("{sizes}:always"), pages);
-        host.mm.swapon(swap, zram.then_some(Time::ZERO));
+        host.mm.parts.swap.swapon(swap, zram.then_some(Time::ZERO));
         host
     }
 
     /// The same without swap, and with these sizes of folios, if any.
     pub fn without_swap(variant: &str, thp_anon: &str, pages: u64) -> Host {
-        let (machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
+        let (mut machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
         if !thp_anon.is_empty() {
             mm.set("thp_anon", thp_anon).unwrap();
         }
-        let memcg = mm.create_memcg(Memcg::ROOT);
-        let process = mm.create_mm(memcg);
-        let start = mm.mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
+        let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        let process = mm.parts.create_mm(memcg);
+        let start = mm.enter(&mut machine, CPU).mmap(process, pages, Backing::Anonymous, VmFlags::PRIVATE);
         Host { machine, mm, memcg, process, start, pages }
     }
 
@@ -56,30 +56,31 @@ impl Host {
 
     /// Has the group do with so many pages, if it can.
     pub fn press(&mut self, pages: u64) {
-        let before = self.mm.memcg(self.memcg).max;
-        self.mm.memcg_mut(self.memcg).max = pages;
-        let other = self.mm.create_mm(self.memcg);
-        let start = self.mm.mmap(other, 160, Backing::Anonymous, VmFlags::PRIVATE);
-        self.mm.madvise(other, start..start + 160, Advice::NoHugePage);
+        let before = self.mm.parts.lrus.memcg(self.memcg).max;
+        self.mm.parts.lrus.memcg_mut(self.memcg).max = pages;
+        let other = self.mm.parts.create_mm(self.memcg);
+        let start =
+            self.mm.enter(&mut self.machine, CPU).mmap(other, 160, Backing::Anonymous, VmFlags::PRIVATE);
+        self.mm.enter(&mut self.machine, CPU).madvise(other, start..start + 160, Advice::NoHugePage);
         for page in start..start + 160 {
             let _ = self.mm.enter(&mut self.machine, CPU).touch(other, page, true);
-            for id in self.mm.take_submitted_writes() {
+            for id in self.mm.parts.page_cache.take_submitted_writes() {
                 self.mm.enter(&mut self.machine, CPU).end_write(id);
             }
         }
         self.mm.enter(&mut self.machine, CPU).exit_mm(other);
-        self.mm.memcg_mut(self.memcg).max = before;
+        self.mm.parts.lrus.memcg_mut(self.memcg).max = before;
         self.mm.validate(0);
     }
 
     /// Has all of the process's memory swapped out.
     pub fn swap_out(&mut self) {
         self.press(1);
-        assert_eq!(self.mm.mm(self.process).rss(), 0, "all is swapped out");
+        assert_eq!(self.mm.parts.address_spaces.mm(self.process).rss(), 0, "all is swapped out");
     }
 
     pub fn stat(&self, order: u8, stat: MthpStat) -> i64 {
-        self.mm.mthp_stats().get(order, stat)
+        self.mm.parts.address_spaces.mthp_stats().get(order, stat)
     }
 
     pub fn count(&self, event: Event) -> u64 {
@@ -88,6 +89,6 @@ impl Host {
 
     /// Pages that large folios of 64 KiB have.
     pub fn large(&self) -> u64 {
-        self.mm.anon_pages_by_order(self.process)[4]
+        self.mm.parts.anon_pages_by_order(self.process)[4]
     }
 }

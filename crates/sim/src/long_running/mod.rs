@@ -33,6 +33,7 @@ use crate::reached::Reached;
 use crate::{Misfit, Run, RunError, Stream, System, boot_with, stream};
 use machine::{Cpu, Node, PageSize, Time, WrongValue};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::allocator::request::Effort;
 use mm::compaction::policy::unusable_free_index;
 use mm::filemap::Read;
 use mm::huge_memory::orders::Orders;
@@ -40,7 +41,6 @@ use mm::huge_memory::settings::ThpSettings;
 use mm::huge_memory::stats::MthpStat;
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout_of;
-use mm::page_alloc::Effort;
 use mm::xarray::FileId;
 use mm::{Event, MigrateType, Pfn, Placement, Request};
 use rand::RngExt;
@@ -237,13 +237,14 @@ impl LongRunning {
 
 impl<'a> LongRun<'a> {
     fn new(spec: &'a LongRunning, mut system: System, seed: u64) -> LongRun<'a> {
-        let memory = system.mm.page_size().pages_of_mib(spec.memory_mib);
+        let memory = system.mm.parts.allocator.page_size().pages_of_mib(spec.memory_mib);
         if spec.zram > 0.0 {
             let pages = (memory as f64 * spec.zram / 100.0) as u64;
-            system.mm.swapon(pages, Some(Time::ZERO));
+            system.mm.parts.swap.swapon(pages, Some(Time::ZERO));
         }
-        let processes: Vec<MmId> = (0..spec.processes).map(|_| system.mm.create_mm(Memcg::ROOT)).collect();
-        let file = system.mm.open_file();
+        let processes: Vec<MmId> =
+            (0..spec.processes).map(|_| system.mm.parts.create_mm(Memcg::ROOT)).collect();
+        let file = system.mm.parts.page_cache.open_file();
         LongRun {
             memory,
             file,
@@ -307,7 +308,7 @@ impl<'a> LongRun<'a> {
     }
 
     fn rss(&self) -> u64 {
-        self.processes.iter().map(|&id| self.system.mm.mm(id).rss()).sum()
+        self.processes.iter().map(|&id| self.system.mm.parts.address_spaces.mm(id).rss()).sum()
     }
 
     /// The area that would end first ends.
@@ -364,7 +365,7 @@ impl<'a> LongRun<'a> {
                 if self.living.is_empty() {
                     return None;
                 }
-                if self.system.mm.mm(mm).vmas.find(start).is_none() {
+                if self.system.mm.parts.address_spaces.mm(mm).vmas.find(start).is_none() {
                     break 'touched;
                 }
             }
@@ -377,7 +378,7 @@ impl<'a> LongRun<'a> {
     fn touch(&mut self, mm: MmId, page: Vpn) -> Option<()> {
         let System { machine, mm: manager, .. } = &mut self.system;
         let touch = manager.enter(machine, CPU).touch(mm, page, true);
-        manager.end_swap_reads();
+        manager.parts.end_swap_reads();
         self.run_kswapd();
         touch.ok().map(drop)
     }
@@ -409,7 +410,10 @@ impl<'a> LongRun<'a> {
     }
 
     fn makes_none(&self) -> bool {
-        let (stats, orders) = (self.system.mm.mthp_stats(), Orders::all_anon(self.system.mm.geometry()));
+        let (stats, orders) = (
+            self.system.mm.parts.address_spaces.mthp_stats(),
+            Orders::all_anon(self.system.mm.parts.allocator.geometry()),
+        );
         orders.descending().all(|order| {
             stats.get(order, MthpStat::AnonFaultAlloc) + stats.get(order, MthpStat::AnonFaultFallback) == 0
         })
@@ -417,9 +421,9 @@ impl<'a> LongRun<'a> {
 
     /// Faults that had room for the preferred order, or for more, and those that got it.
     fn attempts(&self) -> (i64, i64) {
-        let stats = self.system.mm.mthp_stats();
-        let preferred =
-            Orders::all_anon(self.system.mm.geometry()).without(Orders::range(0, self.spec.order - 1));
+        let stats = self.system.mm.parts.address_spaces.mthp_stats();
+        let preferred = Orders::all_anon(self.system.mm.parts.allocator.geometry())
+            .without(Orders::range(0, self.spec.order - 1));
         let made: i64 = preferred.descending().map(|order| stats.get(order, MthpStat::AnonFaultAlloc)).sum();
         let failed = stats.get(self.spec.order, MthpStat::AnonFaultFallback);
         (made + failed + self.probes.0, made + self.probes.1)
@@ -428,8 +432,8 @@ impl<'a> LongRun<'a> {
     fn window(&self, total: u64, attempts: i64, successes: i64) -> Window {
         let mm = &self.system.mm;
         let mut blocks = [0; mm::page::NR_PAGE_ORDERS];
-        for z in 0..mm.zones().len() {
-            blocks.iter_mut().zip(mm.free_blocks(z)).for_each(|(sum, free)| *sum += free);
+        for z in 0..mm.parts.allocator.zones().len() {
+            blocks.iter_mut().zip(mm.parts.allocator.free_blocks(z)).for_each(|(sum, free)| *sum += free);
         }
         let rss = self.rss();
         Window {
@@ -437,7 +441,7 @@ impl<'a> LongRun<'a> {
             attempts,
             successes,
             unusable: unusable_free_index(&blocks, self.spec.order) as f64,
-            folios: mm.mthp_stats().get(self.spec.order, MthpStat::NrAnon) as f64,
+            folios: mm.parts.address_spaces.mthp_stats().get(self.spec.order, MthpStat::NrAnon) as f64,
             rss: rss as f64,
             untouched: rss.saturating_sub(self.in_use) as f64,
         }
@@ -475,7 +479,7 @@ impl<'a> LongRun<'a> {
         let System { machine, mm, .. } = &mut self.system;
         for index in first..first + pages {
             match mm.enter(machine, CPU).read_page(Memcg::ROOT, self.file, index, false) {
-                Ok(Read::Miss(folio)) => mm.end_read(folio),
+                Ok(Read::Miss(folio)) => mm.parts.lrus.end_read(folio),
                 Ok(Read::Hit(_)) => {}
                 Err(_) => return,
             }
@@ -486,13 +490,13 @@ impl<'a> LongRun<'a> {
     fn read_blocks(&mut self) {
         let System { machine, mm, .. } = &mut self.system;
         let reserve = self.memory / 50;
-        while mm.free_pages() < 2 * reserve {
+        while mm.parts.allocator.free_pages() < 2 * reserve {
             let Some((pfn, order)) = self.cache.pop_front() else { return };
             mm.enter(machine, CPU).free(pfn, order);
         }
         let pages: u64 = self.random.random_range(1..=64);
         let (mut read, mut order) = (0, 0);
-        while read < pages && mm.free_pages() > reserve {
+        while read < pages && mm.parts.allocator.free_pages() > reserve {
             let largest = order.min((pages - read).ilog2() as u8);
             let found = (0..=largest).rev().find_map(|order| {
                 let request = Request::new(order, MigrateType::Movable, Placement::Local);
@@ -517,7 +521,7 @@ impl<'a> LongRun<'a> {
                 mm.enter(machine, CPU).proactive_compaction(Node(0));
             }
         }
-        let wanted = (mm.swap().used() as f64 / ZRAM_RATIO) as usize;
+        let wanted = (mm.parts.swap.used() as f64 / ZRAM_RATIO) as usize;
         while self.zram.len() > wanted {
             let Some(pfn) = self.zram.pop() else { break };
             mm.enter(machine, CPU).free(pfn, 0);
@@ -557,7 +561,7 @@ impl<'a> LongRun<'a> {
             .set(metric::FAULTS_PER_PAGE, counters.get(Event::Pgfault) as f64 / self.touched.max(1) as f64);
         outcome.set(metric::PAGES_MIGRATED, counters.get(Event::PgmigrateSuccess) as f64);
         outcome.counters = counters.clone();
-        outcome.mthp = self.system.mm.mthp_stats().clone();
+        outcome.mthp = self.system.mm.parts.address_spaces.mthp_stats().clone();
         outcome.page_operations = counters.page_operations();
         outcome.notes.extend(self.system.note_of_sizes());
         if self.killed > 0 {

@@ -241,9 +241,9 @@ impl NumaProgram {
         let cpuset = (!spec.cpuset_mems.is_empty()).then(|| Nodes::of_all(&spec.cpuset_mems));
         let mut next_pid = FIRST_PID;
         let process = |_| {
-            let mm = system.mm.create_mm(Memcg::ROOT);
-            let first = system.mm.add_task(Time::ZERO, mm, next_pid, None);
-            system.mm.set_mems_allowed(first, cpuset);
+            let mm = system.mm.parts.create_mm(Memcg::ROOT);
+            let first = system.mm.enter(&mut system.machine, Cpu(0)).add_task(Time::ZERO, mm, next_pid, None);
+            system.mm.parts.numa.set_mems_allowed(first, cpuset);
             next_pid += 1;
             Process { mm, first, data: 0, areas: Vec::new(), alive: 0, waiting: Vec::new() }
         };
@@ -326,7 +326,7 @@ impl NumaProgram {
                 }
                 Part::Vdso => {
                     let flags = VmFlags::READ.or(VmFlags::EXEC);
-                    system.mm.mmap(mm, VDSO, Backing::Anonymous, flags);
+                    system.mm.enter(&mut system.machine, Cpu(0)).mmap(mm, VDSO, Backing::Anonymous, flags);
                 }
                 Part::Stacks => {
                     let own = self.threads.iter_mut().filter(|thread| thread.process == number);
@@ -339,22 +339,22 @@ impl NumaProgram {
         }
         self.processes[number].data = touched[0];
         let cpu = self.schedule.idlest_cpu(system, Some(CpuSet::Of(self.begins_on)));
-        system.mm.switch_task(&system.machine, cpu, Some(first));
+        system.mm.enter(&mut system.machine, cpu).switch_task(Some(first));
         if spec.touched {
             touched.extend(self.processes[number].areas.iter().cloned().flatten());
         }
         for page in first_touched.into_iter().chain(touched).chain(tops).chain(later_used) {
             self.use_page(system, cpu, mm, page, true);
         }
-        system.mm.mprotect(mm, start, VmFlags::default());
-        system.mm.switch_task(&system.machine, cpu, None);
+        system.mm.parts.mprotect(mm, start, VmFlags::default());
+        system.mm.enter(&mut system.machine, cpu).switch_task(None);
     }
 
     /// A process that is none of the program's, with an empty address space, and its task.
     fn add_process(&mut self, system: &mut System) -> (MmId, TaskId) {
         let pid = self.pid();
-        let mm = system.mm.create_mm(Memcg::ROOT);
-        (mm, system.mm.add_task(Time::ZERO, mm, pid, None))
+        let mm = system.mm.parts.create_mm(Memcg::ROOT);
+        (mm, system.mm.enter(&mut system.machine, Cpu(0)).add_task(Time::ZERO, mm, pid, None))
     }
 
     /// A program that does nothing more touches its pages.
@@ -362,11 +362,11 @@ impl NumaProgram {
         let cpu = Cpu(earlier.cpu);
         let (mm, task) = self.add_process(system);
         let pages = map(system, mm, earlier.pages);
-        system.mm.switch_task(&system.machine, cpu, Some(task));
+        system.mm.enter(&mut system.machine, cpu).switch_task(Some(task));
         for page in pages {
             self.use_page(system, cpu, mm, page, true);
         }
-        system.mm.switch_task(&system.machine, cpu, None);
+        system.mm.enter(&mut system.machine, cpu).switch_task(None);
     }
 
     /// It has an address space with nothing in it.
@@ -382,7 +382,8 @@ impl NumaProgram {
     fn add_thread(&mut self, system: &mut System, process: usize) {
         let pid = self.pid();
         let own = &mut self.processes[process];
-        let task = system.mm.add_task(Time::ZERO, own.mm, pid, Some(own.first));
+        let task =
+            system.mm.enter(&mut system.machine, Cpu(0)).add_task(Time::ZERO, own.mm, pid, Some(own.first));
         own.alive += 1;
         self.threads.push(Thread::new(task, process));
     }
@@ -404,13 +405,13 @@ impl NumaProgram {
         let uses_data = self.layout.uses_data() || self.demand.uses_data(thread);
         for page in self.layout.stack_used(stack..stack + STACK).chain(uses_data.then_some(data)) {
             self.use_page(system, cpu, mm, page, true);
-            system.mm.note_touched(task, page, 1);
+            system.mm.parts.note_touched(task, page, 1);
         }
     }
 
     /// Uses a page, which may fault.
     fn use_page(&mut self, system: &mut System, cpu: Cpu, mm: MmId, page: Vpn, write: bool) {
-        if system.mm.pte(mm, page).lets(write) {
+        if system.mm.parts.address_spaces.pte(mm, page).lets(write) {
             return;
         }
         let counters = system.mm.counters();
@@ -423,7 +424,7 @@ impl NumaProgram {
             let cost = system.machine.costs.page_fault;
             system.machine.work(cpu, Category::PageFault, cost);
         }
-        for task in system.mm.take_wants_to_move() {
+        for task in system.mm.parts.numa.take_wants_to_move() {
             self.move_task(system, task);
         }
     }
@@ -464,7 +465,7 @@ impl NumaProgram {
         let mm = self.processes[process].mm;
         let pages = self.threads[number].pages.clone();
         let from = pages.start;
-        let next = system.mm.sweep(&system.machine, cpu, mm, pages, write, &mut self.by_node);
+        let next = system.mm.parts.sweep(&system.machine, cpu, mm, pages, write, &mut self.by_node);
         self.charge_pages(system, cpu, is_touch);
         let thread = &mut self.threads[number];
         thread.pages.start = next;
@@ -537,7 +538,7 @@ impl NumaProgram {
                     migrate_on_fault: false,
                     migrate_on_referencing_node: false,
                 });
-                system.mm.set_mempolicy(self.threads[number].task, policy);
+                system.mm.parts.numa.set_mempolicy(self.threads[number].task, policy);
             }
             Some(Operation::Map { area }) => {
                 let Process { mm, areas, .. } = &self.processes[process];
@@ -590,7 +591,7 @@ impl NumaProgram {
         }
         for other in std::mem::take(&mut self.processes[process].waiting) {
             self.threads[other].waits = false;
-            let place = system.mm.numa().cpu_of(self.threads[other].task).unwrap_or(cpu);
+            let place = system.mm.parts.numa.cpu_of(self.threads[other].task).unwrap_or(cpu);
             self.schedule.enqueue(system, &self.threads, place, other, now);
         }
         Progress::Goes
@@ -607,12 +608,12 @@ impl NumaProgram {
     fn leave_process(&mut self, system: &mut System, cpu: Cpu, number: usize) {
         self.note_touched(system, number);
         let Thread { task, process, .. } = self.threads[number];
-        system.mm.exit_task(task);
+        system.mm.parts.exit_task(task);
         self.processes[process].alive -= 1;
         if self.processes[process].alive == 0 {
             let Process { mm, first, .. } = self.processes[process];
             if first != task {
-                system.mm.exit_task(first);
+                system.mm.parts.exit_task(first);
             }
             let freed = system.mm.enter(&mut system.machine, cpu).exit_mm(mm);
             let unmap = freed.cost(&system.machine.costs);
@@ -625,7 +626,7 @@ impl NumaProgram {
         let Thread { task, process, ref mut touched, .. } = self.threads[number];
         for (pages, area) in touched.drain(..).zip(&self.processes[process].areas) {
             if pages > 0 {
-                system.mm.note_touched(task, area.start, pages);
+                system.mm.parts.note_touched(task, area.start, pages);
             }
         }
     }
@@ -635,9 +636,10 @@ impl NumaProgram {
         let process = self.threads[number].process;
         self.schedule.remove(system, &self.threads, cpu, number);
         self.leave_process(system, cpu, number);
-        let mm = system.mm.create_mm(Memcg::ROOT);
-        let task = system.mm.add_task(system.machine.now(cpu), mm, self.pid(), None);
-        system.mm.set_mems_allowed(task, self.cpuset);
+        let mm = system.mm.parts.create_mm(Memcg::ROOT);
+        let now = system.machine.now(cpu);
+        let task = system.mm.enter(&mut system.machine, Cpu(0)).add_task(now, mm, self.pid(), None);
+        system.mm.parts.numa.set_mems_allowed(task, self.cpuset);
         let stack = map_stacks(system, mm, 1, self.schedule.chance(SPAN))[0];
         let data = map(system, mm, layout::DATA).start;
         let own = &mut self.processes[process];
@@ -659,7 +661,7 @@ impl NumaProgram {
         let found = match pinned(number) {
             true => None,
             false => {
-                let (tasks, topology) = (&system.mm.numa().tasks, &system.machine.topology);
+                let (tasks, topology) = (&system.mm.parts.numa.tasks, &system.machine.topology);
                 self.placement.find(tasks, topology, task, source, &|cpu| {
                     let threads = self.schedule.threads_of(cpu);
                     let first = threads.front().map(|&first| (self.threads[first].task, pinned(first)));
@@ -668,7 +670,7 @@ impl NumaProgram {
             }
         };
         let node = found.map_or(system.machine.node(source), |place| system.machine.node(place.cpu));
-        system.mm.settle_preferred(task, node);
+        system.mm.parts.numa.settle_preferred(task, node);
         let Some(place) = found else { return };
         let now = system.machine.now(source).max(system.machine.now(place.cpu));
         let other = place.swap.and_then(|other| self.threads.iter().position(|thread| thread.task == other));
@@ -678,7 +680,7 @@ impl NumaProgram {
             self.schedule.enqueue(system, &self.threads, source, other, now);
         }
         self.schedule.enqueue(system, &self.threads, place.cpu, number, now);
-        system.mm.count_task_move(other.is_some());
+        system.mm.enter(&mut system.machine, Cpu(0)).count_task_move(other.is_some());
         self.schedule.pull(system, &self.threads, source);
     }
 }
@@ -756,7 +758,8 @@ pub fn watch(
 
 /// Maps an area of private memory.
 fn map(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
-    let start = system.mm.mmap(mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
+    let start =
+        system.mm.enter(&mut system.machine, Cpu(0)).mmap(mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
     start..start + pages
 }
 
@@ -778,7 +781,7 @@ fn map_stacks(system: &mut System, mm: MmId, count: usize, offset: u64) -> Vec<V
     let each = STACK + 1;
     let all = map_behind(system, mm, offset, each * count as u64);
     let guards: Vec<Vpn> = all.step_by(each as usize).collect();
-    guards.iter().for_each(|&guard| system.mm.mprotect(mm, guard..guard + 1, VmFlags::default()));
+    guards.iter().for_each(|&guard| system.mm.parts.mprotect(mm, guard..guard + 1, VmFlags::default()));
     guards.into_iter().rev().map(|guard| guard + 1).collect()
 }
 

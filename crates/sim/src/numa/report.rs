@@ -53,7 +53,7 @@ impl Report {
             self.series.push(Sample { seconds, name: "local_accesses", value });
         }
         for (node, name) in (0u8..).zip(PAGES_OF_NODE.iter()).take(system.machine.topology.nodes.into()) {
-            let zones = system.mm.zones().iter().filter(|zone| zone.node.0 == node);
+            let zones = system.mm.parts.allocator.zones().iter().filter(|zone| zone.node.0 == node);
             let free = |zone: &Zone| zone.exact_free_pages() + zone.pages_in_pagesets() as i64;
             let used: i64 = zones.map(|zone| zone.managed as i64 - free(zone)).sum();
             self.series.push(Sample { seconds, name, value: used as f64 });
@@ -111,7 +111,7 @@ fn heat_map(system: &System) -> Vec<AreaHeat> {
         }
     };
     let order = [AreaHeat::touched, AreaHeat::faults, AreaHeat::scanned];
-    let mut areas: Vec<AreaHeat> = system.mm.numa().heat().iter().map(area).collect();
+    let mut areas: Vec<AreaHeat> = system.mm.parts.numa.heat().iter().map(area).collect();
     areas.retain(|area| order.iter().any(|of| of(area) > 0));
     areas.sort_by_key(|area| std::cmp::Reverse(order.map(|of| of(area))));
     areas.truncate(AREAS);

@@ -104,7 +104,7 @@ impl Schedule {
     /// What runs on `cpu` has changed.
     fn switch(&mut self, system: &mut System, threads: &[Thread], cpu: Cpu) {
         let task = self.current(cpu).map(|thread| threads[thread].task);
-        system.mm.switch_task(&system.machine, cpu, task);
+        system.mm.enter(&mut system.machine, cpu).switch_task(task);
     }
 
     /// Whether `cpu` is to tick.
@@ -128,7 +128,7 @@ impl Schedule {
     /// `cpu`, which is busy, takes threads that wait on busier CPUs, if it is time to.
     fn even_out(&mut self, system: &mut System, threads: &[Thread], cpu: Cpu) {
         let (now, topology) = (system.machine.now(cpu), &system.machine.topology);
-        let (queues, tasks) = (&self.queues, &system.mm.numa().tasks);
+        let (queues, tasks) = (&self.queues, &system.mm.parts.numa.tasks);
         let queue = |cpu: Cpu| {
             let preferred =
                 queues[cpu.index()].iter().map(|&thread| tasks.get(threads[thread].task).preferred);
@@ -169,7 +169,7 @@ impl Schedule {
         source: Cpu,
         destination: Cpu,
     ) -> bool {
-        let tasks = &system.mm.numa().tasks;
+        let tasks = &system.mm.parts.numa.tasks;
         let [here, there] = [source, destination].map(|cpu| system.machine.node(cpu));
         let task = threads[thread].task;
         let preferred = |thread: &usize| tasks.get(threads[*thread].task).preferred;

@@ -52,12 +52,12 @@ fn told(circle: &BTreeMap<&str, Vec<&str>>) -> String {
 }
 
 /// Who needs whom in a crate, by the paths of their files.
-struct Graph {
+pub struct Graph {
     needs: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Graph {
-    fn of(name: &str, sources: &[&Source]) -> Graph {
+    pub fn of(name: &str, sources: &[&Source]) -> Graph {
         let modules: BTreeMap<Module, &str> =
             sources.iter().map(|source| (module_of(name, &source.path), source.path.as_str())).collect();
         let mut exports = BTreeMap::new();
@@ -80,6 +80,11 @@ impl Graph {
             needs.insert(file.to_string(), of);
         }
         Graph { needs }
+    }
+
+    /// Each file with those that it needs.
+    pub fn needs(&self) -> &BTreeMap<String, BTreeSet<String>> {
+        &self.needs
     }
 
     /// The circles of more than [`FILES`] files; for each file which others of its circle it needs.

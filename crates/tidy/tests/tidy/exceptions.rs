@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! [function-length]
-//! "crates/mm/src/zone.rs: Zone::refill" = 75
+//! "crates/mm/src/allocator/zone.rs: Zone::refill" = 75
 //! ```
 //!
 //! Rule, file, item, and how much: lines, parameters, files, or how often. What is not listed, or is more than that, fails; so

@@ -19,6 +19,7 @@ mod functions;
 mod headers;
 mod literals;
 mod pages;
+mod parts;
 mod walk;
 mod workspace;
 
@@ -27,7 +28,7 @@ use finding::Rule;
 use std::path::Path;
 use workspace::Workspace;
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     Rule {
         name: "function-length",
         remedy: "Split it where it begins something else: at most 60 lines from `fn` to the last brace.",
@@ -53,6 +54,11 @@ const RULES: [Rule; 9] = [
         name: "circle",
         remedy: "Move what two of them need below both, or the decision above both: at most 6 files may need each other.",
         check: circles::check,
+    },
+    Rule {
+        name: "parts",
+        remedy: "Move it to the part that knows it, or onto `Kernel` if it crosses parts.",
+        check: parts::check,
     },
     Rule { name: "names-in-pages", remedy: "Name what is there now.", check: pages::check },
     Rule {

@@ -41,7 +41,7 @@ impl TwinMemory {
         let range = MemoryRange::all_free(Node(0), ZoneType::Normal, MEMORY);
         let random = Pcg64Mcg::new(1);
         let mut mm = MemoryManager::new(&topology, &[range], features, Settings::default(), random);
-        let parent = mm.create_mm(Memcg::ROOT);
+        let parent = mm.parts.create_mm(Memcg::ROOT);
         // What is done is compared, not how long it takes.
         let machine = Machine::new(topology, Costs::FREE);
         TwinMemory { machine, mm, parent, child: None, area: 0..0 }
@@ -62,13 +62,13 @@ impl TwinMemory {
     }
 
     fn mapped(&self, process: Process, page: u64) -> Mapped {
-        let entry = self.mm.pte(self.id(process), page);
+        let entry = self.mm.parts.address_spaces.pte(self.id(process), page);
         match entry.folio() {
             None if entry == Pte::NONE => Mapped::None,
             None if entry == Pte::ZERO => Mapped::Zeroes,
             None => Mapped::Swap,
             Some(id) => {
-                let order = self.mm.folio_order(id);
+                let order = self.mm.parts.lrus.folio_order(id);
                 Mapped::Page { folio: id.index() as u64, order, index: page % (1 << order) }
             }
         }
@@ -97,7 +97,7 @@ impl Memory for TwinMemory {
             case::Advice::NoHuge => Some(address_space::Advice::NoHugePage),
         };
         if let Some(advice) = advice {
-            self.mm.madvise(self.parent, self.area.clone(), advice);
+            self.mm.enter(&mut self.machine, CPU).madvise(self.parent, self.area.clone(), advice);
         }
         if !populate {
             return Ok(0);
@@ -135,7 +135,7 @@ impl Memory for TwinMemory {
 
     fn split(&mut self, pages: u64) -> Result<(), Infallible> {
         let first = self.area.start..self.area.start + pages;
-        self.mm.mprotect(self.parent, first, VmFlags::PRIVATE.or(VmFlags::EXEC));
+        self.mm.parts.mprotect(self.parent, first, VmFlags::PRIVATE.or(VmFlags::EXEC));
         Ok(())
     }
 
@@ -156,14 +156,21 @@ impl Memory for TwinMemory {
     }
 
     fn smaps(&mut self) -> Result<(u64, bool), Infallible> {
-        let vma = self.mm.mm(self.parent).vmas.find(self.area.start).expect("the VMA is mapped");
-        let present = |&page: &u64| self.mm.pte(self.parent, page).folio().is_some();
+        let vma = self
+            .mm
+            .parts
+            .address_spaces
+            .mm(self.parent)
+            .vmas
+            .find(self.area.start)
+            .expect("the VMA is mapped");
+        let present = |&page: &u64| self.mm.parts.address_spaces.pte(self.parent, page).folio().is_some();
         let rss = 4 * vma.pages().filter(present).count() as u64;
         Ok((rss, self.mm.is_thp_eligible(self.parent, self.area.start)))
     }
 
     fn statistics(&mut self) -> Result<Statistics, Infallible> {
-        let all = self.mm.mthp_stats().iter().filter(|&(order, ..)| order <= PMD_ORDER);
+        let all = self.mm.parts.address_spaces.mthp_stats().iter().filter(|&(order, ..)| order <= PMD_ORDER);
         Ok(all.map(|(order, stat, count)| ((4 << order, stat.name().to_string()), count)).collect())
     }
 }

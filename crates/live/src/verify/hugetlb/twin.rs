@@ -38,16 +38,16 @@ pub fn twin_counts(
     let topology = topology(description.cpus, 1);
     let memory = memory(&description.zones);
     let mut mm = MemoryManager::new(&topology, &memory, *features, Settings::default(), Pcg64Mcg::new(1));
-    mm.assume_split_vmemmap();
+    mm.parts.hugetlb.assume_split_vmemmap();
     // What is done is compared, not how long it takes.
     let mut machine = Machine::new(topology, Costs::FREE);
     let mut counts = Vec::new();
     for step in &recorded.steps {
         let before = State::of(&mm);
         for (file, value) in settings_of(&step.write) {
-            mm.enter(&mut machine, Cpu(0))
-                .write(&file, &value)
-                .map_err(|error| failed("the twin", io::Error::other(error)))?;
+            let write =
+                mm.begin_write(&file, &value).map_err(|error| failed("the twin", io::Error::other(error)))?;
+            mm.enter(&mut machine, Cpu(0)).finish_write(write);
         }
         let mut counted = State::of(&mm).since(&before);
         counted.page_tables = step.counts.as_ref().map_or(0, |kernel| kernel.page_tables);
@@ -88,8 +88,8 @@ struct State {
 
 impl State {
     fn of(mm: &MemoryManager) -> State {
-        let vmemmap = &mm.hugetlb().vmemmap;
-        let pool = mm.hugetlb().hstates().iter().find(|hstate| hstate.kib() == HUGE_PAGE_KIB);
+        let vmemmap = &mm.parts.hugetlb.vmemmap;
+        let pool = mm.parts.hugetlb.hstates().iter().find(|hstate| hstate.kib() == HUGE_PAGE_KIB);
         let pool = pool.map(|hstate| hstate.counters()).unwrap_or_default();
         State {
             counters: mm.counters().clone(),
@@ -148,7 +148,7 @@ mod tests {
         let features = mm::Variant::of_release("6.18").unwrap().features;
         let settings = Settings::default();
         let mm = MemoryManager::new(&topology(2, 1), &memory, features, settings, Pcg64Mcg::new(1));
-        assert_eq!(mm.hugetlb().vmemmap.nr_memmap_boot_pages(), 98_304);
+        assert_eq!(mm.parts.hugetlb.vmemmap.nr_memmap_boot_pages(), 98_304);
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub fn trajectory(on: &Emulated, name: &str, seconds: &[f64], seed: u64) -> Resu
             COUNTERS.iter().zip(events).map(|(name, event)| (name.to_string(), mm.counters().get(event)));
         let mut values: Vec<(String, u64)> = counted.collect();
         for area in areas {
-            let pages = mm.pages_by_node(area.mm, area.pages.clone());
+            let pages = mm.parts.pages_by_node(area.mm, area.pages.clone());
             let named = pages.into_iter().enumerate();
             values.extend(named.map(|(node, pages)| (pages_of(area.process, area.number, node), pages)));
         }

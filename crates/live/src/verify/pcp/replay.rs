@@ -69,7 +69,12 @@ impl Replay {
         let noise = Pcg64Mcg::new(1);
         let mut mm = MemoryManager::new(&topology, &memory, features, Settings::default(), noise);
         for (index, zone) in zones.iter().enumerate() {
-            mm.zone_mut(index).set_pagesets(&features, zone.batch, zone.high_min, zone.high_max);
+            mm.parts.allocator.zone_mut(index).set_pagesets(
+                &features,
+                zone.batch,
+                zone.high_min,
+                zone.high_max,
+            );
         }
         // Decisions are compared, not times.
         let machine = Machine::new(topology, Costs::FREE);
@@ -83,14 +88,14 @@ impl Replay {
 
     /// The numbers of a CPU's pageset.
     pub fn pageset(&mut self, cpu: u16, zone: usize) -> &mut Pageset {
-        &mut self.mm.zone_mut(zone).pagesets[usize::from(cpu)].tuning
+        &mut self.mm.parts.allocator.zone_mut(zone).pagesets[usize::from(cpu)].tuning
     }
 
     /// Adds a block to the tail of a CPU's list, which held it at the start.
     pub fn add_to_list(&mut self, cpu: u16, zone: usize, list: usize) {
         let (order, migrate_type) = list_contents(self.mm.features(), list, PAGEBLOCK_ORDER);
         let Some(pfn) = self.take_from_zone(cpu, zone, order, migrate_type) else { return };
-        let pageset = &mut self.mm.zone_mut(zone).pagesets[usize::from(cpu)];
+        let pageset = &mut self.mm.parts.allocator.zone_mut(zone).pagesets[usize::from(cpu)];
         pageset.list_mut(list).push_back(pfn);
         pageset.note_refilled(1, order);
     }
@@ -101,7 +106,7 @@ impl Replay {
         let mut visit = Visit::new(&self.machine, Cpu(cpu));
         let no_boost = BoostContext { boost_factor: 0, high: 0, managed: 0 };
         let mut outcome = FallbackOutcome::default();
-        self.mm.zone_mut(zone).buddy.take_or_fall_back(
+        self.mm.parts.allocator.zone_mut(zone).buddy.take_or_fall_back(
             &features,
             Wanted { order, migrate_type, no_fragment: false },
             &mut Mode::default(),
@@ -166,8 +171,8 @@ impl Replay {
     /// `cpu` frees the recorded `pfn` straight to the zone.
     pub fn free_past_lists(&mut self, cpu: u16, pfn: Pfn, order: u8) {
         let Some(block) = self.release(cpu, pfn, order) else { return };
-        let zone = self.mm.zone_of(block);
-        let buddy = &mut self.mm.zone_mut(zone).buddy;
+        let zone = self.mm.parts.allocator.zone_of(block);
+        let buddy = &mut self.mm.parts.allocator.zone_mut(zone).buddy;
         let migrate_type = buddy.block_type(block);
         buddy.put(block, order, migrate_type, &mut Visit::new(&self.machine, Cpu(cpu)));
     }

@@ -25,16 +25,16 @@ use super::scan::policy::note_access;
 use super::{InProgress, NumaBalancing, nanoseconds};
 use crate::ZoneType;
 use crate::account::Category;
+use crate::address_space::huge_memory::policy::window;
 use crate::address_space::{MmId, Pte, PteNumber, VmFlags, Vpn};
+use crate::allocator::page::MigrateType;
+use crate::allocator::request::{Placement, Request};
+use crate::allocator::watermark::{Mark, Reserves};
 use crate::counters::Event;
-use crate::folio::{FolioFlags, FolioId};
-use crate::huge_memory::policy::window;
 use crate::jiffies::jiffies_at;
-use crate::kernel::Kernel;
-use crate::mempolicy::interleave_index;
-use crate::page::MigrateType;
-use crate::page_alloc::{MemoryManager, Placement, Request};
-use crate::watermark::{Mark, Reserves};
+use crate::kernel::{Kernel, Parts};
+use crate::lru::folio::{FolioFlags, FolioId};
+use crate::numa::mempolicy::interleave_index;
 use machine::{Cpu, Machine, Node, SpinLock, Time};
 use policy::{Fault, FaultFlags, Mempolicy};
 
@@ -57,56 +57,56 @@ impl Kernel<'_> {
     /// A hint fault (`do_numa_page`).
     pub(crate) fn do_numa_page(&mut self, mm: MmId, page: Vpn, entry: PteNumber) {
         // The exception, the area and the entry; statistics come when the page has moved or stays.
-        let half = self.machine.costs.numa().hint_fault.fraction(1, 2);
+        let half = self.on.machine.costs.numa().hint_fault.fraction(1, 2);
         let mut lock = SpinLock::default();
-        lock.acquire(self.machine, self.cpu, Category::NumaHintFault);
-        lock.hold(self.machine, self.cpu, half, [Category::NumaHintFault; 2]);
-        let looked = self.machine.now(self.cpu);
-        let Some(id) = self.mm.page_tables[entry].folio() else { return };
-        self.mm.make_accessible(entry, id);
-        let source = self.mm.folio_node(id);
+        lock.acquire(self.on.machine, self.on.cpu, Category::NumaHintFault);
+        lock.hold(self.on.machine, self.on.cpu, half, [Category::NumaHintFault; 2]);
+        let looked = self.on.machine.now(self.on.cpu);
+        let Some(id) = self.parts.address_spaces.page_tables[entry].folio() else { return };
+        self.parts.make_accessible(entry, id);
+        let source = self.parts.folio_node(id);
         let Some(Touched { task, may_execute, policy, last, pages, flags }) =
             self.note_hint_fault(mm, page, entry, source)
         else {
             return;
         };
-        let (f, settings) = (self.mm.features().numa, self.mm.settings.numa);
-        let timed = self.mm.is_timed(source);
-        let here = self.machine.node(self.cpu);
+        let (f, settings) = (self.on.features.numa, self.on.settings.numa);
+        let timed = self.is_timed(source);
+        let here = self.on.machine.node(self.on.cpu);
         let target = self.misplaced(task, id, source, policy);
         let moved = target.map(|target| {
-            let folio = self.mm.folios.flags[id];
+            let folio = self.parts.lrus.folios.flags[id];
             let is_file = !folio.has(FolioFlags::SWAPBACKED);
-            let is_library = may_execute && self.mm.folios[id].mapcount > 1;
+            let is_library = may_execute && self.parts.lrus.folios[id].mapcount > 1;
             let stays = is_file && (is_library || folio.has(FolioFlags::DIRTY));
             !stays && self.migrate_misplaced_folio(id, target)
         });
         // One that was split to be moved may be no folio any more.
-        let node = if moved == Some(true) { self.mm.folio_node(id) } else { source };
+        let node = if moved == Some(true) { self.parts.folio_node(id) } else { source };
         if moved == Some(true) {
             if !f.migration_keeps_cpupid
-                || settings.tiering && self.mm.numa.is_slow(source) != self.mm.numa.is_slow(node)
+                || settings.tiering && self.parts.numa.is_slow(source) != self.parts.numa.is_slow(node)
             {
-                self.mm.numa.set_last(id, Cpupid::UNSET);
+                self.parts.numa.set_last(id, Cpupid::UNSET);
             }
-            if timed && !self.mm.numa.is_slow(node) {
-                self.mm.counters.add(Event::PgpromoteSuccess, pages);
+            if timed && !self.parts.numa.is_slow(node) {
+                self.on.counters.add(Event::PgpromoteSuccess, pages);
             }
         }
         let migrates = moved == Some(true);
         if let Some((unmapped, until)) = self.seen_in_progress(looked, migrates) {
-            self.mm.numa.note_in_progress(InProgress {
+            self.parts.numa.note_in_progress(InProgress {
                 entry,
                 unmapped,
                 restored: Time::NEVER,
                 until,
                 migrates,
                 source,
-                by: self.mm.cpupid_of(task, self.cpu),
+                by: self.parts.numa.cpupid_of(task, self.on.cpu),
                 lock,
             });
         }
-        self.machine.charge(self.cpu, Category::NumaHintFault, half);
+        self.on.machine.charge(self.on.cpu, Category::NumaHintFault, half);
         let flags =
             flags.with(FaultFlags::MIGRATED, migrates).with(FaultFlags::MIGRATE_FAIL, moved == Some(false));
         self.count_hint_fault(task, mm, CountedFault { last, node, cpu_node: here, pages, flags });
@@ -115,19 +115,24 @@ impl Kernel<'_> {
     /// Moves a folio to memory of another node, if there is enough; whether it did (`migrate_misplaced_folio`). One of which some
     /// pages are mapped by nobody is split first: its pages move, and the kernel takes that for a failure.
     fn migrate_misplaced_folio(&mut self, id: FolioId, target: Node) -> bool {
-        let pages = self.mm.folios.flags[id].nr_pages();
-        if !self.mm.zones_of(target).any(|zone| zone.has_room(self.mm.features(), Mark::High, pages)) {
-            if self.mm.settings.numa.tiering {
-                let order = self.mm.folios.flags[id].order();
-                self.mm.wake_kswapd(target, order, ZoneType::Movable, false);
+        let pages = self.parts.lrus.folios.flags[id].nr_pages();
+        if !self
+            .parts
+            .allocator
+            .zones_of(target)
+            .any(|zone| zone.has_room(self.on.features, Mark::High, pages))
+        {
+            if self.on.settings.numa.tiering {
+                let order = self.parts.lrus.folios.flags[id].order();
+                self.wake_kswapd(target, order, ZoneType::Movable, false);
             }
             return false;
         }
         // A folio in a batch cannot be taken off its list, and what a device writes stays.
-        if !self.mm.is_migratable(id) {
+        if !self.parts.lrus.is_migratable(id) {
             return false;
         }
-        if self.mm.is_split_to_migrate(id)
+        if self.is_split_to_migrate(id)
             && let Ok(pages) = self.split_folio(id)
         {
             for page in pages {
@@ -140,21 +145,22 @@ impl Kernel<'_> {
 
     /// Moves a folio that can be moved to memory of another node, if some is to be had there; whether it did.
     fn move_misplaced_folio(&mut self, id: FolioId, target: Node) -> bool {
-        let (order, pages) = (self.mm.folios.flags[id].order(), self.mm.folios.flags[id].nr_pages());
+        let (order, pages) =
+            (self.parts.lrus.folios.flags[id].order(), self.parts.lrus.folios.flags[id].nr_pages());
         let reserves = Reserves { non_block: true, ..Reserves::default() };
         let request =
             Request { reserves, ..Request::new(order, MigrateType::Movable, Placement::Bind(target)) };
         let Some(pfn) = self.alloc(&request) else {
-            self.mm.counters.add(Event::PgmigrateFail, pages);
+            self.on.counters.add(Event::PgmigrateFail, pages);
             return false;
         };
         // No CPU has the old address: it was flushed when the entry became PROT_NONE (`ptep_clear_flush` asks `pte_accessible`).
-        let lruvec = self.mm.folios[id].lruvec;
-        self.mm.lruvecs[lruvec].remove(&mut self.mm.folios, id, false);
-        self.mm.folios.flags[id].clear(FolioFlags::LRU);
+        let lruvec = self.parts.lrus.folios[id].lruvec;
+        self.parts.lrus.lruvecs[lruvec].remove(&mut self.parts.lrus.folios, id, false);
+        self.parts.lrus.folios.flags[id].clear(FolioFlags::LRU);
         self.move_to_node(id, pfn, target);
-        self.mm.counters.add(Event::PgmigrateSuccess, pages);
-        self.mm.counters.add(Event::NumaPagesMigrated, pages);
+        self.on.counters.add(Event::PgmigrateSuccess, pages);
+        self.on.counters.add(Event::NumaPagesMigrated, pages);
         true
     }
 
@@ -165,28 +171,29 @@ impl Kernel<'_> {
     /// sees that somebody else has the page; who gets the lock after that finds the entry changed. Once the page has left,
     /// they sleep until it has arrived. What all this costs is charged. Whether it was so.
     pub fn wait_for_hint_fault(&mut self, mm: MmId, page: Vpn) -> bool {
-        let Some(entry) = self.mm.entry(mm, page) else { return false };
-        let now = self.machine.now(self.cpu);
-        let Some(fault) = self.mm.numa.in_progress_mut(entry).filter(|fault| fault.stops(self.cpu, now))
+        let Some(entry) = self.parts.address_spaces.entry(mm, page) else { return false };
+        let now = self.on.machine.now(self.on.cpu);
+        let Some(fault) =
+            self.parts.numa.in_progress_mut(entry).filter(|fault| fault.stops(self.on.cpu, now))
         else {
             return false;
         };
-        let hint_fault = self.machine.costs.numa().hint_fault;
+        let hint_fault = self.on.machine.costs.numa().hint_fault;
         // The exception and the lookup of the area.
-        self.machine.charge(self.cpu, Category::NumaHintFault, hint_fault.fraction(1, 2));
-        fault.lock.acquire(self.machine, self.cpu, Category::NumaHintFault);
-        let locked = self.machine.now(self.cpu);
+        self.on.machine.charge(self.on.cpu, Category::NumaHintFault, hint_fault.fraction(1, 2));
+        fault.lock.acquire(self.on.machine, self.on.cpu, Category::NumaHintFault);
+        let locked = self.on.machine.now(self.on.cpu);
         let is_unchanged = fault.migrates && locked < fault.unmapped.min(fault.restored);
         let hold = if is_unchanged { hint_fault.fraction(1, 4) } else { Time::ZERO };
-        fault.lock.hold(self.machine, self.cpu, hold, [Category::NumaHintFault; 2]);
+        fault.lock.hold(self.on.machine, self.on.cpu, hold, [Category::NumaHintFault; 2]);
         let (migrates, unmapped, source, by) = (fault.migrates, fault.unmapped, fault.source, fault.by);
         if is_unchanged {
             let counted = self.fault_as_well(mm, page, source, by);
-            self.machine.charge(self.cpu, Category::NumaHintFault, hint_fault.fraction(1, 4));
+            self.on.machine.charge(self.on.cpu, Category::NumaHintFault, hint_fault.fraction(1, 4));
             let tried = counted.is_some_and(|(_, fault)| fault.flags.has(FaultFlags::MIGRATE_FAIL));
-            let relocks = tried && !self.mm.features().numa.isolates_under_lock;
-            let looked = if relocks { self.machine.now(self.cpu) } else { locked + hold };
-            let fault = self.mm.numa.in_progress_mut(entry).expect("it was found above");
+            let relocks = tried && !self.on.features.numa.isolates_under_lock;
+            let looked = if relocks { self.on.machine.now(self.on.cpu) } else { locked + hold };
+            let fault = self.parts.numa.in_progress_mut(entry).expect("it was found above");
             // Who has let the lock go to try looks once more at the entry, and forgets all about it if it has changed.
             let is_restored = looked < fault.unmapped.min(fault.restored) || !relocks;
             if is_restored {
@@ -203,43 +210,46 @@ impl Kernel<'_> {
 
     /// Sleeps until `waker`, who moves a page, has woken those that came before. Its clock stands where it has moved it.
     fn sleep_until_woken(&mut self, waker: Cpu) {
-        let wake = self.machine.line_transfer(waker, self.cpu) * 2 + self.machine.costs.ipi_send;
-        self.machine.charge(waker, Category::NumaHintFault, wake);
-        let awake = self.machine.now(waker) + self.machine.costs.ipi_deliver + self.machine.costs.ipi_wake;
-        self.machine.wait_until(self.cpu, Category::Idle, awake);
+        let wake = self.on.machine.line_transfer(waker, self.on.cpu) * 2 + self.on.machine.costs.ipi_send;
+        self.on.machine.charge(waker, Category::NumaHintFault, wake);
+        let awake =
+            self.on.machine.now(waker) + self.on.machine.costs.ipi_deliver + self.on.machine.costs.ipi_wake;
+        self.on.machine.wait_until(self.on.cpu, Category::Idle, awake);
     }
 
     /// What a hint fault on a folio of `source` is about. It shows the VMA who touches it, and counts, unless it is one that the
     /// kernel does not look at.
     fn note_hint_fault(&mut self, mm: MmId, page: Vpn, entry: PteNumber, source: Node) -> Option<Touched> {
-        let id = self.mm.page_tables[entry].folio()?;
-        let task = self.mm.numa.running(self.cpu)?;
-        let f = self.mm.features().numa;
-        let pages = self.mm.folios.flags[id].nr_pages();
-        let is_huge = self.mm.page_tables[entry.table()].is_huge();
+        let id = self.parts.address_spaces.page_tables[entry].folio()?;
+        let task = self.parts.numa.running(self.on.cpu)?;
+        let f = self.on.features.numa;
+        let pages = self.parts.lrus.folios.flags[id].nr_pages();
+        let is_huge = self.parts.address_spaces.page_tables[entry.table()].is_huge();
         if pages > 1 && !is_huge && !f.large_folios {
             return None;
         }
-        let pid = self.mm.numa.tasks.get(task).pid;
-        let vmas = &mut self.mm.mms[mm].vmas;
+        let pid = self.parts.numa.tasks.get(task).pid;
+        let vmas = &mut self.parts.address_spaces.mms[mm].vmas;
         let number = vmas.find_id(page).expect("a page that is touched is mapped");
         note_access(&f, vmas.numab_mut(number), pid);
-        let vma = &self.mm.mms[mm].vmas[number];
-        let may_write = vma.flags.has(VmFlags::WRITE) && self.mm.page_tables[entry].has(Pte::WRITE);
-        let shares = self.mm.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
+        let vma = &self.parts.address_spaces.mms[mm].vmas[number];
+        let may_write =
+            vma.flags.has(VmFlags::WRITE) && self.parts.address_spaces.page_tables[entry].has(Pte::WRITE);
+        let shares = self.parts.lrus.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
         let may_execute = vma.flags.has(VmFlags::EXEC);
-        let order = if f.folios_take_turns { self.mm.folios.flags[id].order() } else { 0 };
+        let order = if f.folios_take_turns { self.parts.lrus.folios.flags[id].order() } else { 0 };
         // Of a huge entry the first page is asked for, of others the very page.
-        let asked = if is_huge { window(page, self.mm.geometry().pmd_order).start } else { page };
-        let policy = self.mm.get_vma_policy(self.cpu, vma);
+        let asked =
+            if is_huge { window(page, self.parts.allocator.geometry().pmd_order).start } else { page };
+        let policy = self.parts.numa.get_vma_policy(self.on.cpu, vma);
         let policy = policy.map(|policy| (policy, interleave_index(vma, asked, order)));
         let of = vma.pages();
-        let local = self.machine.node(self.cpu) == source;
-        self.mm.counters.add(Event::NumaHintFaults, 1);
-        self.mm.counters.add(Event::NumaHintFaultsLocal, u64::from(local));
-        self.mm.numa.note_fault(mm, &of, task, local);
-        let timed = self.mm.is_timed(source);
-        let last = if timed { Cpupid::UNSET } else { self.mm.numa.last(id) };
+        let local = self.on.machine.node(self.on.cpu) == source;
+        self.on.counters.add(Event::NumaHintFaults, 1);
+        self.on.counters.add(Event::NumaHintFaultsLocal, u64::from(local));
+        self.parts.numa.note_fault(mm, &of, task, local);
+        let timed = self.is_timed(source);
+        let last = if timed { Cpupid::UNSET } else { self.parts.numa.last(id) };
         let flags = FaultFlags::default()
             .with(FaultFlags::NO_GROUP, !may_write)
             .with(FaultFlags::SHARED, shares)
@@ -255,13 +265,13 @@ impl Kernel<'_> {
         source: Node,
         policy: Option<(Mempolicy, u64)>,
     ) -> Option<Node> {
-        let here = self.machine.node(self.cpu);
+        let here = self.on.machine.node(self.on.cpu);
         if policy.is_none() && source == here {
             // Under the default policy nothing more is asked.
             return None;
         }
         let (policy, turn) = policy.unwrap_or((Mempolicy::default_on(here), 0));
-        let distances = &self.machine.topology.node_distances;
+        let distances = &self.on.machine.topology.node_distances;
         let mut asked = false;
         let target = policy::misplaced(&policy, here, source, turn, distances, |_| {
             asked = true;
@@ -274,58 +284,66 @@ impl Kernel<'_> {
     }
 
     fn may_migrate(&mut self, task: TaskId, id: FolioId, source: Node, destination: Node) -> bool {
-        if self.mm.zones_of(destination).next().is_none() {
+        if self.parts.allocator.zones_of(destination).next().is_none() {
             return false;
         }
-        if self.mm.is_timed(source) {
-            return self.mm.may_promote(self.machine.now(self.cpu), id, destination);
+        if self.is_timed(source) {
+            return self.may_promote(self.on.machine.now(self.on.cpu), id, destination);
         }
-        let last = self.mm.numa.exchange_last(id, self.mm.cpupid_of(task, self.cpu));
-        self.mm.passes_filter(self.machine, task, last, source, destination)
+        let last = self.parts.numa.exchange_last(id, self.parts.numa.cpupid_of(task, self.on.cpu));
+        self.parts.numa.passes_filter(self.on.machine, task, last, source, destination)
     }
 
     /// When the page of a hint fault that the CPU has just taken is unmapped, and when all is done, if others may see that it is
     /// under way. A page that moves is isolated before it is unmapped.
     fn seen_in_progress(&self, looked: Time, migrates: bool) -> Option<(Time, Time)> {
-        let now = self.machine.now(self.cpu);
-        if !self.machine.takes_turns() {
-            let isolated = self.machine.costs.numa().page_migrate.fraction(u64::from(migrates), 2);
+        let now = self.on.machine.now(self.on.cpu);
+        if !self.on.machine.takes_turns() {
+            let isolated = self.on.machine.costs.numa().page_migrate.fraction(u64::from(migrates), 2);
             return Some((looked + isolated, now));
         }
         // Others have their turns only if this one is lost, and all of them before it goes on.
-        let turns = self.machine.turn_lost(self.cpu, looked, now).filter(|_| migrates)?;
+        let turns = self.on.machine.turn_lost(self.on.cpu, looked, now).filter(|_| migrates)?;
         let unmapped = looked + (now - looked).fraction(1, 2);
-        let lost_before = self.machine.turn_lost(self.cpu, looked, unmapped).is_some();
+        let lost_before = self.on.machine.turn_lost(self.on.cpu, looked, unmapped).is_some();
         Some((if lost_before { unmapped + turns } else { unmapped }, now + turns))
     }
 
     fn count_hint_fault(&mut self, task: TaskId, mm: MmId, fault: CountedFault) {
-        let (f, settings) = (self.mm.features().numa, self.mm.settings.numa);
+        let (f, settings) = (self.on.features.numa, self.on.settings.numa);
         if !settings.balancing && !settings.tiering {
             return;
         }
-        if self.mm.numa.is_slow(fault.node)
-            && (settings.tiering || !fault.last.is_valid(self.machine.topology.cpus()))
+        if self.parts.numa.is_slow(fault.node)
+            && (settings.tiering || !fault.last.is_valid(self.on.machine.topology.cpus()))
         {
             return;
         }
-        let now = self.machine.now(self.cpu);
+        let now = self.on.machine.now(self.on.cpu);
         let clock = TaskClock {
             now: jiffies_at(now),
             now_ns: nanoseconds(now),
-            runtime_ns: self.mm.numa.runtime(task, self.cpu, now),
+            runtime_ns: self.parts.numa.runtime(task, self.on.cpu, now),
             load_sum: LOAD_AVG_MAX,
         };
         let other = Some(fault.last.cpu())
-            .filter(|_| fault.last.is_valid(self.machine.topology.cpus()))
-            .and_then(|cpu| self.mm.numa.running(cpu))
-            .map(|other| (other, self.mm.numa.mm_of(other) == mm));
-        let space = &mut self.mm.mms[mm];
+            .filter(|_| fault.last.is_valid(self.on.machine.topology.cpus()))
+            .and_then(|cpu| self.parts.numa.running(cpu))
+            .map(|other| (other, self.parts.numa.mm_of(other) == mm));
+        let space = &mut self.parts.address_spaces.mms[mm];
         let rss = space.rss();
-        let outcome =
-            self.mm.numa.tasks.fault(&f, &settings, task, clock, &fault, other, &mut space.numa_scan, || rss);
+        let outcome = self.parts.numa.tasks.fault(
+            &f,
+            &settings,
+            task,
+            clock,
+            &fault,
+            other,
+            &mut space.numa_scan,
+            || rss,
+        );
         if outcome.wants_to_move {
-            self.mm.numa.note_wants_to_move(task);
+            self.parts.numa.note_wants_to_move(task);
         }
     }
 
@@ -339,48 +357,75 @@ impl Kernel<'_> {
         source: Node,
         by: Cpupid,
     ) -> Option<(TaskId, CountedFault)> {
-        let entry = self.mm.entry(mm, page)?;
-        let id = self.mm.page_tables[entry].folio()?;
+        let entry = self.parts.address_spaces.entry(mm, page)?;
+        let id = self.parts.address_spaces.page_tables[entry].folio()?;
         // The folio is told of both before it moves, and in new memory it remembers the one or nobody, as it did already.
-        let after = self.mm.numa.last(id);
-        let timed = self.mm.is_timed(source);
+        let after = self.parts.numa.last(id);
+        let timed = self.is_timed(source);
         if !timed {
-            self.mm.numa.set_last(id, by);
+            self.parts.numa.set_last(id, by);
         }
         let touched = self.note_hint_fault(mm, page, entry, source);
         let asks = touched
             .as_ref()
             .is_some_and(|touched| self.misplaced(touched.task, id, source, touched.policy).is_some());
-        if timed || !self.mm.features().numa.migration_keeps_cpupid {
-            self.mm.numa.set_last(id, after);
+        if timed || !self.on.features.numa.migration_keeps_cpupid {
+            self.parts.numa.set_last(id, after);
         }
         let Touched { task, last, pages, flags, .. } = touched?;
         let flags = flags.with(FaultFlags::MIGRATE_FAIL, asks);
-        Some((task, CountedFault { last, node: source, cpu_node: self.machine.node(self.cpu), pages, flags }))
+        Some((
+            task,
+            CountedFault { last, node: source, cpu_node: self.on.machine.node(self.on.cpu), pages, flags },
+        ))
     }
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// Whether folios of `source` are noted when they were scanned, and not who touched them last.
     fn is_timed(&self, source: Node) -> bool {
-        self.settings.numa.tiering && self.numa.is_slow(source)
+        self.on.settings.numa.tiering && self.parts.numa.is_slow(source)
     }
 
-    fn cpupid_of(&self, task: TaskId, cpu: Cpu) -> Cpupid {
-        Cpupid::new(cpu, self.numa.tasks.get(task).pid)
-    }
-
-    /// Lets accesses through again: to the entry, and to the others of a large folio in its table.
-    fn make_accessible(&mut self, entry: PteNumber, id: FolioId) {
-        let table = entry.table();
-        let pages = self.folios.flags[id].nr_pages();
-        let first = entry.place() & !(pages as usize - 1);
-        for place in self.page_tables[table].places(first..first + pages as usize) {
-            let number = table.entry(place);
-            if self.page_tables[number].folio() == Some(id) && self.page_tables[number].take(Pte::PROT_NONE) {
-                self.page_tables[number].set(Pte::YOUNG);
+    /// Whether a folio of slow memory moves up.
+    fn may_promote(&mut self, now: Time, id: FolioId, destination: Node) -> bool {
+        let settings = self.on.settings.numa;
+        let pages = self.parts.lrus.folios.flags[id].nr_pages();
+        let present = self.parts.allocator.zones_of(destination).map(|zone| zone.present).sum();
+        let spare = promotion::spare_pages(present);
+        if self
+            .parts
+            .allocator
+            .zones_of(destination)
+            .any(|zone| zone.has_room(self.on.features, Mark::Promo, spare))
+        {
+            self.parts.numa.promotion(destination).unlimited();
+            if self.on.features.numa.counts_unlimited_promotions {
+                self.on.counters.add(Event::PgpromoteCandidateNrl, pages);
             }
+            return true;
         }
+        let now_ms = (nanoseconds(now) / 1_000_000) as u32;
+        let scanned = self.parts.numa.exchange_last(id, Cpupid::from_bits(promotion::stored_time(now_ms)));
+        let latency = promotion::latency(now_ms, scanned.bits());
+        let node = self.parts.numa.promotion(destination);
+        let before = node.candidates;
+        let may = node.may_promote(&settings, now_ms, latency, pages);
+        let candidates = node.candidates - before;
+        self.on.counters.add(Event::PgpromoteCandidate, candidates);
+        may
+    }
+
+    /// Counts a task that moved for its memory, or changed places.
+    pub fn count_task_move(&mut self, swapped: bool) {
+        let event = if swapped { Event::NumaTaskSwapped } else { Event::NumaTaskMigrated };
+        self.on.counters.add(event, 1);
+    }
+}
+
+impl NumaBalancing {
+    fn cpupid_of(&self, task: TaskId, cpu: Cpu) -> Cpupid {
+        Cpupid::new(cpu, self.tasks.get(task).pid)
     }
 
     /// Whether a folio that `last` touched before follows `task` (`should_numa_migrate_memory`).
@@ -392,9 +437,9 @@ impl MemoryManager {
         source: Node,
         destination: Node,
     ) -> bool {
-        let own = self.numa.tasks.get(task);
+        let own = self.tasks.get(task);
         let (pid, preferred, task_scan_seq) = (own.pid, own.preferred, own.scan_seq);
-        let group = self.numa.tasks.group_use(task, source, destination);
+        let group = self.tasks.group_use(task, source, destination);
         let is_valid = last.is_valid(machine.topology.cpus());
         policy::may_migrate(&Fault {
             pid,
@@ -404,55 +449,32 @@ impl MemoryManager {
             preferred,
             task_scan_seq,
             group,
-            from_slow_memory: self.numa.is_slow(source),
+            from_slow_memory: self.is_slow(source),
         })
-    }
-
-    /// Whether a folio of slow memory moves up.
-    fn may_promote(&mut self, now: Time, id: FolioId, destination: Node) -> bool {
-        let settings = self.settings.numa;
-        let pages = self.folios.flags[id].nr_pages();
-        let present = self.zones_of(destination).map(|zone| zone.present).sum();
-        let spare = promotion::spare_pages(present);
-        if self.zones_of(destination).any(|zone| zone.has_room(self.features(), Mark::Promo, spare)) {
-            self.numa.promotion(destination).unlimited();
-            if self.features().numa.counts_unlimited_promotions {
-                self.counters.add(Event::PgpromoteCandidateNrl, pages);
-            }
-            return true;
-        }
-        let now_ms = (nanoseconds(now) / 1_000_000) as u32;
-        let scanned = self.numa.exchange_last(id, Cpupid::from_bits(promotion::stored_time(now_ms)));
-        let latency = promotion::latency(now_ms, scanned.bits());
-        let node = self.numa.promotion(destination);
-        let before = node.candidates;
-        let may = node.may_promote(&settings, now_ms, latency, pages);
-        let candidates = node.candidates - before;
-        self.counters.add(Event::PgpromoteCandidate, candidates);
-        may
-    }
-
-    /// What NUMA balancing knows.
-    pub fn numa(&self) -> &NumaBalancing {
-        &self.numa
-    }
-
-    /// Tasks that want to run on their preferred node, since this was last asked.
-    pub fn take_wants_to_move(&mut self) -> Vec<TaskId> {
-        self.numa.take_wants_to_move()
     }
 
     /// The scheduler has looked for a place for `task` and left it on, or moved it to, `node`. If it is one of a group,
     /// that is where it is at home from now on (`task_numa_migrate`).
     pub fn settle_preferred(&mut self, task: TaskId, node: Node) {
-        if self.numa.tasks.group(task).is_some() {
-            self.numa.tasks.set_preferred(task, node);
+        if self.tasks.group(task).is_some() {
+            self.tasks.set_preferred(task, node);
         }
     }
+}
 
-    /// Counts a task that moved for its memory, or changed places.
-    pub fn count_task_move(&mut self, swapped: bool) {
-        let event = if swapped { Event::NumaTaskSwapped } else { Event::NumaTaskMigrated };
-        self.counters.add(event, 1);
+impl Parts {
+    /// Lets accesses through again: to the entry, and to the others of a large folio in its table.
+    fn make_accessible(&mut self, entry: PteNumber, id: FolioId) {
+        let table = entry.table();
+        let pages = self.lrus.folios.flags[id].nr_pages();
+        let first = entry.place() & !(pages as usize - 1);
+        for place in self.address_spaces.page_tables[table].places(first..first + pages as usize) {
+            let number = table.entry(place);
+            if self.address_spaces.page_tables[number].folio() == Some(id)
+                && self.address_spaces.page_tables[number].take(Pte::PROT_NONE)
+            {
+                self.address_spaces.page_tables[number].set(Pte::YOUNG);
+            }
+        }
     }
 }

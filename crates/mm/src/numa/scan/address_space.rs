@@ -7,14 +7,14 @@ use super::{NumabState, Vmas, pass};
 use crate::account::Category;
 use crate::address_space::{Backing, MmId, Pte, VmFlags, Vma, Vpn};
 use crate::counters::Event;
-use crate::folio::{FolioFlags, FolioId};
 use crate::jiffies::{HZ, TICK_NS, jiffies, jiffies_at};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::folio::{FolioFlags, FolioId};
+use crate::numa::NumaBalancing;
 use crate::numa::migrate::policy::Nodes;
 use crate::numa::migrate::promotion::stored_time;
 use crate::numa::placement::{TaskId, TaskNuma};
-use crate::page_alloc::MemoryManager;
-use machine::{Cpu, Flush, Machine, Node, Time};
+use machine::{Cpu, Flush, Node, Time};
 use std::ops::Range;
 
 /// CPU time of a pass is charged to the thread's period so many times over, so that scanning takes 3 % at most. What a
@@ -24,24 +24,25 @@ const SCAN_TIME_WEIGHT: u64 = 32;
 impl Kernel<'_> {
     /// A tick interrupts what runs on the CPU; if its thread is to scan, it does (`task_tick_numa`, `task_numa_work`).
     pub fn numa_tick(&mut self) {
-        let settings = self.mm.settings.numa;
-        let Some(task) = self.mm.numa.running(self.cpu).filter(|_| settings.balancing || settings.tiering)
+        let settings = self.on.settings.numa;
+        let Some(task) =
+            self.parts.numa.running(self.on.cpu).filter(|_| settings.balancing || settings.tiering)
         else {
             return;
         };
-        let now = self.machine.now(self.cpu);
-        let mm = self.mm.numa.mm_of(task);
-        let own = self.mm.numa.tasks.get(task);
-        let next_scan = self.mm.mms[mm].numa_scan.next_scan;
-        let runtime = self.mm.numa.runtime(task, self.cpu, now);
+        let now = self.on.machine.now(self.on.cpu);
+        let mm = self.parts.numa.mm_of(task);
+        let own = self.parts.numa.tasks.get(task);
+        let next_scan = self.parts.address_spaces.mms[mm].numa_scan.next_scan;
+        let runtime = self.parts.numa.runtime(task, self.on.cpu, now);
         let Some(tick) = policy::tick(own.node_stamp, own.scan_period, runtime, jiffies_at(now), next_scan)
         else {
             return;
         };
-        let start = tick
-            .restarts_period
-            .then(|| self.mm.numa.tasks.scan_periods(&settings, task, self.mm.mms[mm].rss()).start);
-        let own = self.mm.numa.tasks.get_mut(task);
+        let start = tick.restarts_period.then(|| {
+            self.parts.numa.tasks.scan_periods(&settings, task, self.parts.address_spaces.mms[mm].rss()).start
+        });
+        let own = self.parts.numa.tasks.get_mut(task);
         own.node_stamp = tick.node_stamp;
         own.scan_period = start.unwrap_or(own.scan_period);
         if tick.queues_work {
@@ -50,108 +51,119 @@ impl Kernel<'_> {
     }
 
     fn task_numa_work(&mut self, task: TaskId, mm: MmId) {
-        let (f, settings) = (self.mm.features().numa, self.mm.settings.numa);
-        if f.skips_single_node_cpusets && self.mm.numa.tasks.get(task).mems_allowed.is_some_and(Nodes::is_one)
+        let (f, settings) = (self.on.features.numa, self.on.settings.numa);
+        if f.skips_single_node_cpusets
+            && self.parts.numa.tasks.get(task).mems_allowed.is_some_and(Nodes::is_one)
         {
-            self.mm.counters.add(Event::NumaSkipCpuset, 1);
+            self.on.counters.add(Event::NumaSkipCpuset, 1);
             return;
         }
-        let began = self.machine.now(self.cpu);
+        let began = self.on.machine.now(self.on.cpu);
         let now = jiffies_at(began);
-        let mut scan = self.mm.mms[mm].numa_scan;
-        if self.mm.numa.tasks.get(task).scan_period == 0 {
-            let bounds = self.mm.numa.tasks.scan_periods(&settings, task, self.mm.mms[mm].rss());
-            let own = self.mm.numa.tasks.get_mut(task);
+        let mut scan = self.parts.address_spaces.mms[mm].numa_scan;
+        if self.parts.numa.tasks.get(task).scan_period == 0 {
+            let bounds =
+                self.parts.numa.tasks.scan_periods(&settings, task, self.parts.address_spaces.mms[mm].rss());
+            let own = self.parts.numa.tasks.get_mut(task);
             (own.scan_period_max, own.scan_period) = (bounds.max, bounds.start);
         }
-        let own = self.mm.numa.tasks.get_mut(task);
+        let own = self.parts.numa.tasks.get_mut(task);
         let claimed = policy::claim(&mut scan, &settings, own.scan_period, now);
-        self.mm.mms[mm].numa_scan = scan;
+        self.parts.address_spaces.mms[mm].numa_scan = scan;
         if !claimed {
             return;
         }
         own.node_stamp += 2 * TICK_NS;
-        let scanner =
-            Scanner { pid: own.pid, nr_threads: self.mm.mms[mm].threads as i32, started: now, forced: false };
-        self.mm.counters.add(Event::NumaScanPasses, 1);
+        let scanner = Scanner {
+            pid: own.pid,
+            nr_threads: self.parts.address_spaces.mms[mm].threads as i32,
+            started: now,
+            forced: false,
+        };
+        self.on.counters.add(Event::NumaScanPasses, 1);
         let mut walk = Walk { kernel: self, task, mm };
         pass(&f, &settings, &mut scan, scanner, &mut walk);
-        let next_scan = self.mm.mms[mm].numa_scan.next_scan;
-        self.mm.mms[mm].numa_scan = super::MmScan { next_scan, ..scan };
-        let ticks = nanoseconds(self.machine.now(self.cpu) - began) / TICK_NS;
-        self.mm.numa.tasks.get_mut(task).node_stamp += SCAN_TIME_WEIGHT * ticks * TICK_NS;
+        let next_scan = self.parts.address_spaces.mms[mm].numa_scan.next_scan;
+        self.parts.address_spaces.mms[mm].numa_scan = super::MmScan { next_scan, ..scan };
+        let ticks = nanoseconds(self.on.machine.now(self.on.cpu) - began) / TICK_NS;
+        self.parts.numa.tasks.get_mut(task).node_stamp += SCAN_TIME_WEIGHT * ticks * TICK_NS;
     }
 }
 
-impl MemoryManager {
+impl Kernel<'_> {
     /// A thread with this PID begins to run in `mm`, the first or a further one of it (`init_numa_balancing`). As with a fork,
     /// a process that had a single thread until now is scanned anew.
     pub fn add_task(&mut self, now: Time, mm: MmId, pid: u32, creator: Option<TaskId>) -> TaskId {
-        let settings = self.settings.numa;
+        let settings = self.on.settings.numa;
         let mut task = match creator {
-            Some(creator) if self.numa.mm_of(creator) == mm => {
+            Some(creator) if self.parts.numa.mm_of(creator) == mm => {
                 self.restart_scanning(now, mm);
-                let space = &mut self.mms[mm];
-                let bounds = self.numa.tasks.scan_periods(&settings, creator, space.rss());
+                let space = &mut self.parts.address_spaces.mms[mm];
+                let bounds = self.parts.numa.tasks.scan_periods(&settings, creator, space.rss());
                 let users = u64::from(space.users());
                 space.threads += 1;
-                TaskNuma::new_thread(pid, &settings, self.numa.tasks.get(creator), bounds, users)
+                TaskNuma::new_thread(pid, &settings, self.parts.numa.tasks.get(creator), bounds, users)
             }
             _ => TaskNuma::new(pid, &settings),
         };
-        task.scan_seq = self.mms[mm].numa_scan.scan_seq;
-        self.numa.add(task, mm)
+        task.scan_seq = self.parts.address_spaces.mms[mm].numa_scan.scan_seq;
+        self.parts.numa.add(task, mm)
     }
 
     /// A process with a single thread makes another one, or a copy of itself: it is scanned from the first sequence on, after
     /// a delay.
     fn restart_scanning(&mut self, now: Time, mm: MmId) {
-        let space = &mut self.mms[mm];
+        let space = &mut self.parts.address_spaces.mms[mm];
         if space.users() == 1 {
-            space.numa_scan.next_scan = jiffies_at(now) + jiffies(self.settings.numa.scan_delay_ms);
+            space.numa_scan.next_scan = jiffies_at(now) + jiffies(self.on.settings.numa.scan_delay_ms);
             space.numa_scan.scan_seq = 0;
         }
-    }
-
-    /// Says which nodes the cpuset of a task allows it (`cpuset.mems`), if it is in one; threads that it creates later are
-    /// allowed the same. NUMA balancing asks; where pages come from does not depend on it.
-    pub fn set_mems_allowed(&mut self, task: TaskId, nodes: Option<Nodes>) {
-        self.numa.tasks.get_mut(task).mems_allowed = nodes;
-    }
-
-    /// A thread ends.
-    pub fn exit_task(&mut self, task: TaskId) {
-        self.numa.tasks.exit(task);
-        let mm = self.numa.mm_of(task);
-        self.mms[mm].threads = self.mms[mm].threads.saturating_sub(1);
     }
 
     /// A process is copied. One with a single thread is scanned anew, a delay from now; its copy goes on as it does, from where the
     /// last pass stopped (`dup_mm` copies all of it).
     pub(crate) fn numa_fork(&mut self, now: Time, parent: MmId, child: MmId) {
         self.restart_scanning(now, parent);
-        self.mms[child].numa_scan = self.mms[parent].numa_scan;
+        self.parts.address_spaces.mms[child].numa_scan = self.parts.address_spaces.mms[parent].numa_scan;
     }
 
     /// A thread goes on on `cpu`, or none does.
-    pub fn switch_task(&mut self, machine: &Machine<Category>, cpu: Cpu, task: Option<TaskId>) {
-        let settings = self.settings.numa;
+    pub fn switch_task(&mut self, task: Option<TaskId>) {
+        let settings = self.on.settings.numa;
+        let (machine, cpu) = (&*self.on.machine, self.on.cpu);
         let now = machine.now(cpu);
-        self.numa.stop(cpu, now);
+        self.parts.numa.stop(cpu, now);
         let Some(task) = task else { return };
-        if let Some(from) = self.numa.run(cpu, task, now)
+        if let Some(from) = self.parts.numa.run(cpu, task, now)
             && let (from, to) = (machine.node(from), machine.node(cpu))
             && from != to
         {
-            let rss = self.mms[self.numa.mm_of(task)].rss();
-            let start = self.numa.tasks.scan_periods(&settings, task, rss).start;
-            let own = self.numa.tasks.get_mut(task);
+            let rss = self.parts.address_spaces.mms[self.parts.numa.mm_of(task)].rss();
+            let start = self.parts.numa.tasks.scan_periods(&settings, task, rss).start;
+            let own = self.parts.numa.tasks.get_mut(task);
             let is_home = |node: Node| own.preferred == Some(node);
             let (to, home, from) = (is_home(to), own.preferred.is_some(), is_home(from));
             if own.faults.is_some() && policy::restarts_period_on_move(own.scan_seq, to, home, from) {
                 own.scan_period = start;
             }
         }
+    }
+}
+
+impl NumaBalancing {
+    /// Says which nodes the cpuset of a task allows it (`cpuset.mems`), if it is in one; threads that it creates later are
+    /// allowed the same. NUMA balancing asks; where pages come from does not depend on it.
+    pub fn set_mems_allowed(&mut self, task: TaskId, nodes: Option<Nodes>) {
+        self.tasks.get_mut(task).mems_allowed = nodes;
+    }
+}
+
+impl Parts {
+    /// A thread ends.
+    pub fn exit_task(&mut self, task: TaskId) {
+        self.numa.tasks.exit(task);
+        let mm = self.numa.mm_of(task);
+        self.address_spaces.mms[mm].threads = self.address_spaces.mms[mm].threads.saturating_sub(1);
     }
 }
 
@@ -164,15 +176,15 @@ struct Walk<'a, 'k> {
 
 impl Walk<'_, '_> {
     fn vma(&self, start: u64) -> &Vma {
-        let vma = self.kernel.mm.mms[self.mm].vmas.find(start >> PAGE_SHIFT);
+        let vma = self.kernel.parts.address_spaces.mms[self.mm].vmas.find(start >> PAGE_SHIFT);
         vma.expect("the pass found it")
     }
 }
 
 impl Vmas for Walk<'_, '_> {
     fn first_ending_after(&self, address: u64) -> Option<(Range<u64>, VmaTraits)> {
-        let vma = self.kernel.mm.mms[self.mm].vmas.from(address >> PAGE_SHIFT).next()?;
-        let policy = self.kernel.mm.get_vma_policy(self.kernel.cpu, vma);
+        let vma = self.kernel.parts.address_spaces.mms[self.mm].vmas.from(address >> PAGE_SHIFT).next()?;
+        let policy = self.kernel.parts.numa.get_vma_policy(self.kernel.on.cpu, vma);
         let rights = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
         let is_file = matches!(vma.backing, Backing::File(..));
         let traits = VmaTraits {
@@ -184,49 +196,49 @@ impl Vmas for Walk<'_, '_> {
     }
 
     fn record(&mut self, start: u64) -> &mut Option<NumabState> {
-        let vmas = &mut self.kernel.mm.mms[self.mm].vmas;
+        let vmas = &mut self.kernel.parts.address_spaces.mms[self.mm].vmas;
         let vma = vmas.find_id(start >> PAGE_SHIFT).expect("the pass found it");
         vmas.numab_mut(vma)
     }
 
     fn can_allocate_record(&mut self) -> bool {
-        !self.kernel.mm.failslab.fails(self.kernel.mm.settings.failslab)
+        !self.kernel.parts.allocator.should_failslab(self.kernel.on.settings)
     }
 
     fn change_prot(&mut self, start: u64, range: Range<u64>) -> u64 {
         let vma = self.vma(start);
         let (is_private, of) = (vma.is_private(), vma.pages());
         let pages = range.start >> PAGE_SHIFT..range.end >> PAGE_SHIFT;
-        let alone = self.kernel.mm.mms[self.mm].users() == 1;
-        let here = self.kernel.machine.node(self.kernel.cpu);
-        let now_ms = (nanoseconds(self.kernel.machine.now(self.kernel.cpu)) / 1_000_000) as u32;
+        let alone = self.kernel.parts.address_spaces.mms[self.mm].users() == 1;
+        let here = self.kernel.on.machine.node(self.kernel.on.cpu);
+        let now_ms = (nanoseconds(self.kernel.on.machine.now(self.kernel.on.cpu)) / 1_000_000) as u32;
         let (mut changed, mut entries, mut huge) = (0, 0, 0);
         let mut rest = pages;
-        while let Some((table, places)) = self.kernel.mm.next_table(self.mm, &mut rest) {
-            let of_entry = self.kernel.mm.page_tables[table].pages_of_entry();
-            for place in self.kernel.mm.page_tables[table].places(places) {
+        while let Some((table, places)) = self.kernel.parts.next_table(self.mm, &mut rest) {
+            let of_entry = self.kernel.parts.address_spaces.page_tables[table].pages_of_entry();
+            for place in self.kernel.parts.address_spaces.page_tables[table].places(places) {
                 let number = table.entry(place);
-                let entry = self.kernel.mm.page_tables[number];
+                let entry = self.kernel.parts.address_spaces.page_tables[number];
                 let Some(id) = entry.folio().filter(|_| !entry.has(Pte::PROT_NONE)) else { continue };
-                if !self.kernel.mm.takes_hint(id, entry, of_entry > 1, is_private, alone.then_some(here)) {
+                if !self.kernel.takes_hint(id, entry, of_entry > 1, is_private, alone.then_some(here)) {
                     continue;
                 }
-                if self.kernel.mm.settings.numa.tiering
-                    && self.kernel.mm.numa.is_slow(self.kernel.mm.folio_node(id))
+                if self.kernel.on.settings.numa.tiering
+                    && self.kernel.parts.numa.is_slow(self.kernel.parts.folio_node(id))
                 {
-                    self.kernel.mm.numa.set_scanned(id, stored_time(now_ms));
+                    self.kernel.parts.numa.set_scanned(id, stored_time(now_ms));
                 }
-                self.kernel.mm.page_tables[number].set(Pte::PROT_NONE);
+                self.kernel.parts.address_spaces.page_tables[number].set(Pte::PROT_NONE);
                 entries += 1;
                 changed += of_entry;
                 huge += u64::from(of_entry > 1);
             }
         }
-        self.kernel.mm.counters.add(Event::NumaPteUpdates, changed);
-        self.kernel.mm.counters.add(Event::NumaHugePteUpdates, huge);
-        self.kernel.mm.numa.note_scanned(self.mm, &of, self.task, changed);
-        let costs = self.kernel.machine.costs.numa();
-        self.kernel.machine.charge(self.kernel.cpu, Category::NumaScan, costs.pte_protect * entries);
+        self.kernel.on.counters.add(Event::NumaPteUpdates, changed);
+        self.kernel.on.counters.add(Event::NumaHugePteUpdates, huge);
+        self.kernel.parts.numa.note_scanned(self.mm, &of, self.task, changed);
+        let costs = self.kernel.on.machine.costs.numa();
+        self.kernel.on.machine.charge(self.kernel.on.cpu, Category::NumaScan, costs.pte_protect * entries);
         if changed > 0 {
             self.kernel.flush_tlb_range(self.mm, changed);
         }
@@ -234,67 +246,69 @@ impl Vmas for Walk<'_, '_> {
     }
 
     fn now(&self) -> u64 {
-        jiffies_at(self.kernel.machine.now(self.kernel.cpu))
+        jiffies_at(self.kernel.on.machine.now(self.kernel.on.cpu))
     }
 
     fn traced(&mut self, start: u64, reason: SkipReason) {
-        self.kernel.mm.counters.add(reason.event(), 1);
+        self.kernel.on.counters.add(reason.event(), 1);
         let of = self.vma(start).pages();
-        self.kernel.mm.numa.note_skipped(self.mm, &of, reason);
+        self.kernel.parts.numa.note_skipped(self.mm, &of, reason);
     }
 }
 
 impl Kernel<'_> {
     /// Flushes changed entries from the translation caches of all CPUs that run threads of `mm`.
     pub(crate) fn flush_tlb_range(&mut self, mm: MmId, pages: u64) {
-        let ceiling = self.mm.settings.tlb_single_page_flush_ceiling;
+        let ceiling = self.on.settings.tlb_single_page_flush_ceiling;
         let flush = if pages > ceiling { Flush::All } else { Flush::Range { pages } };
-        let numa = &self.mm.numa;
+        let numa = &self.parts.numa;
         let runs = |target: Cpu| numa.running(target).is_some_and(|task| numa.mm_of(task) == mm);
-        self.machine.flush_tlb_of(self.cpu, runs, flush, Category::TlbShootdown, Category::IpiHandler);
+        self.on.machine.flush_tlb_of(self.on.cpu, runs, flush, Category::TlbShootdown, Category::IpiHandler);
     }
 }
 
-impl MemoryManager {
-    /// The node that a folio is on.
-    #[inline]
-    pub(crate) fn folio_node(&self, id: FolioId) -> Node {
-        Node((usize::from(self.folios[id].lruvec.0) % self.nodes()) as u8)
-    }
-
-    /// How many of some pages are on each node (/proc/PID/numa_maps).
-    pub fn pages_by_node(&self, mm: MmId, pages: Range<Vpn>) -> Vec<u64> {
-        let mut sums = vec![0; self.nodes()];
-        for (table, places) in self.mms[mm].directory.tables(pages) {
-            let of_entry = self.page_tables[table].pages_of_entry();
-            for place in self.page_tables[table].places(places) {
-                if let Some(id) = self.page_tables[table.entry(place)].folio() {
-                    sums[self.folio_node(id).index()] += of_entry;
-                }
-            }
-        }
-        sums
-    }
-
+impl Kernel<'_> {
     /// Whether an entry that maps a folio becomes PROT_NONE (`change_pte_range`, `change_huge_pmd`). `alone`: where the only
     /// thread of its address space runs.
     fn takes_hint(&self, id: FolioId, entry: Pte, huge: bool, private: bool, alone: Option<Node>) -> bool {
-        let (flags, node) = (self.folios.flags[id], self.folio_node(id));
-        let f = self.features().numa;
-        if !self.settings.numa.balancing && !self.numa.is_slow(node) {
+        let (flags, node) = (self.parts.lrus.folios.flags[id], self.parts.folio_node(id));
+        let f = self.on.features.numa;
+        if !self.on.settings.numa.balancing && !self.parts.numa.is_slow(node) {
             return false;
         }
         // Before 7.2, huge entries were not asked more.
         if huge && f.folio_test != FolioTest::SharersAlsoHuge {
             return true;
         }
-        let shared = !entry.has(Pte::EXCLUSIVE) && self.folios[id].mapcount > 1;
+        let shared = !entry.has(Pte::EXCLUSIVE) && self.parts.lrus.folios[id].mapcount > 1;
         let (in_batch, is_file) = (!flags.has(FolioFlags::LRU), !flags.has(FolioFlags::SWAPBACKED));
         let referenced =
             shared || in_batch || is_file || flags.has(FolioFlags::SWAPCACHE) || flags.order() > 0;
         let stays = private && if f.folio_test == FolioTest::References { referenced } else { shared };
         let dirty_file = is_file && flags.has(FolioFlags::DIRTY);
         !(stays || dirty_file || private && alone == Some(node))
+    }
+}
+
+impl Parts {
+    /// The node that a folio is on.
+    #[inline]
+    pub(crate) fn folio_node(&self, id: FolioId) -> Node {
+        Node((usize::from(self.lrus.folios[id].lruvec.0) % self.allocator.nodes()) as u8)
+    }
+
+    /// How many of some pages are on each node (/proc/PID/numa_maps).
+    pub fn pages_by_node(&self, mm: MmId, pages: Range<Vpn>) -> Vec<u64> {
+        let mut sums = vec![0; self.allocator.nodes()];
+        for (table, places) in self.address_spaces.mms[mm].directory.tables(pages) {
+            let of_entry = self.address_spaces.page_tables[table].pages_of_entry();
+            for place in self.address_spaces.page_tables[table].places(places) {
+                if let Some(id) = self.address_spaces.page_tables[table.entry(place)].folio() {
+                    sums[self.folio_node(id).index()] += of_entry;
+                }
+            }
+        }
+        sums
     }
 }
 

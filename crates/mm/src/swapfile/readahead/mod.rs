@@ -14,14 +14,14 @@
 pub mod policy;
 
 use super::{Slot, SwapEntry};
+use crate::address_space::huge_memory::policy::window;
+use crate::address_space::memory::Fault;
+use crate::allocator::request::OutOfMemory;
 use crate::counters::Event;
-use crate::folio::{FolioFlags, FolioId};
-use crate::huge_memory::policy::window;
-use crate::kernel::Kernel;
-use crate::memcontrol::Memcg;
-use crate::memory::Fault;
-use crate::page_alloc::MemoryManager;
-use crate::vmscan::OutOfMemory;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::folio::{FolioFlags, FolioId};
+use crate::lru::memcontrol::Memcg;
+use crate::swapfile::Swap;
 
 impl Kernel<'_> {
     /// Reads the entry of a fault, and others with it.
@@ -30,34 +30,38 @@ impl Kernel<'_> {
         fault: &Fault,
         swap: SwapEntry,
     ) -> Result<FolioId, OutOfMemory> {
-        let page_cluster = self.mm.settings.page_cluster;
-        let places = if self.mm.settings.vma_ra_enabled {
-            let table = window(fault.page, self.mm.geometry().pmd_order);
-            let vma =
-                self.mm.mms[fault.mm].vmas.find_mut(fault.page).expect("a page that is touched is mapped");
+        let page_cluster = self.on.settings.page_cluster;
+        let places = if self.on.settings.vma_ra_enabled {
+            let table = window(fault.page, self.parts.allocator.geometry().pmd_order);
+            let vma = self.parts.address_spaces.mms[fault.mm]
+                .vmas
+                .find_mut(fault.page)
+                .expect("a page that is touched is mapped");
             let within = vma.start.max(table.start)..vma.end.min(table.end);
             vma.swap_ra.on_miss_of_page(fault.page, page_cluster, within)
         } else {
-            self.mm.swap.ra.on_miss_of_entry(swap.into(), page_cluster)
+            self.parts.swap.ra.on_miss_of_entry(swap.into(), page_cluster)
         };
         if places.end - places.start > 1 {
             for place in places {
-                let entry = match self.mm.settings.vma_ra_enabled {
-                    true => self.mm.pte(fault.mm, place).swap_entry(),
+                let entry = match self.on.settings.vma_ra_enabled {
+                    true => self.parts.address_spaces.pte(fault.mm, place).swap_entry(),
                     false => Some(place as SwapEntry),
                 };
                 let Some(entry) = entry else { continue };
-                let Some(&Slot::Out { memcg, .. }) = self.mm.swap.slots.get(entry as usize) else { continue };
+                let Some(&Slot::Out { memcg, .. }) = self.parts.swap.slots.get(entry as usize) else {
+                    continue;
+                };
                 if let Ok(id) = self.read_entry((entry, memcg), fault.has_recency)
                     && entry != swap
                 {
-                    self.mm.folios.flags[id].set(FolioFlags::READAHEAD);
-                    self.mm.counters.add(Event::SwapRa, 1);
+                    self.parts.lrus.folios.flags[id].set(FolioFlags::READAHEAD);
+                    self.on.counters.add(Event::SwapRa, 1);
                 }
             }
             self.lru_add_drain();
         }
-        match self.mm.swap.slots[swap as usize] {
+        match self.parts.swap.slots[swap as usize] {
             Slot::Cached(id) => Ok(id),
             Slot::Out { memcg, .. } => self.read_entry((swap, memcg), fault.has_recency),
             Slot::Free => unreachable!("entry {swap} of a page table is in use"),
@@ -72,19 +76,41 @@ impl Kernel<'_> {
     ) -> Result<FolioId, OutOfMemory> {
         let id = self.alloc_folio(memcg, FolioFlags::SWAPBACKED)?;
         self.fill_from_swap(id, entry, in_fault);
-        self.mm.add_to_swap_cache(entry..entry + 1, id);
+        self.parts.add_to_swap_cache(entry..entry + 1, id);
         self.folio_add_lru(id, in_fault);
         Ok(id)
     }
 }
 
-impl MemoryManager {
-    /// The next request to the swap device, if there is one: its folios, in the order of entries up or down, go into
-    /// `folios`, which is empty. Unless the device reads at once they are locked until [`MemoryManager::end_read`].
-    pub fn take_submitted_swap_read(&mut self, folios: &mut Vec<FolioId>) -> bool {
-        self.swap.reads.take(folios)
+impl Kernel<'_> {
+    /// Notes that a fault found a folio in the swap cache.
+    pub(super) fn note_swap_cache_hit(&mut self, fault: &Fault, id: FolioId) {
+        if self.parts.lrus.folios.flags[id].order() > 0 {
+            return;
+        }
+        let ahead = self.parts.lrus.folios.flags[id].take(FolioFlags::READAHEAD);
+        self.on.counters.add(Event::SwapRaHit, u64::from(ahead));
+        if self.on.settings.vma_ra_enabled {
+            let vma = self.parts.address_spaces.mms[fault.mm]
+                .vmas
+                .find_mut(fault.page)
+                .expect("a page that is touched is mapped");
+            vma.swap_ra.on_hit_of_page(fault.page, ahead);
+        } else if ahead {
+            self.parts.swap.ra.on_hit_of_entry();
+        }
     }
+}
 
+impl Swap {
+    /// The next request to the swap device, if there is one: its folios, in the order of entries up or down, go into
+    /// `folios`, which is empty. Unless the device reads at once they are locked until [`Parts::end_read`].
+    pub fn take_submitted_swap_read(&mut self, folios: &mut Vec<FolioId>) -> bool {
+        self.reads.take(folios)
+    }
+}
+
+impl Parts {
     /// All that is to be read from swap is there, for devices that take no time.
     #[inline]
     pub fn end_swap_reads(&mut self) {
@@ -92,23 +118,8 @@ impl MemoryManager {
             return;
         }
         let mut folios = Vec::new();
-        while self.take_submitted_swap_read(&mut folios) {
-            folios.drain(..).for_each(|id| self.end_read(id));
-        }
-    }
-
-    /// Notes that a fault found a folio in the swap cache.
-    pub(super) fn note_swap_cache_hit(&mut self, fault: &Fault, id: FolioId) {
-        if self.folios.flags[id].order() > 0 {
-            return;
-        }
-        let ahead = self.folios.flags[id].take(FolioFlags::READAHEAD);
-        self.counters.add(Event::SwapRaHit, u64::from(ahead));
-        if self.settings.vma_ra_enabled {
-            let vma = self.mms[fault.mm].vmas.find_mut(fault.page).expect("a page that is touched is mapped");
-            vma.swap_ra.on_hit_of_page(fault.page, ahead);
-        } else if ahead {
-            self.swap.ra.on_hit_of_entry();
+        while self.swap.take_submitted_swap_read(&mut folios) {
+            folios.drain(..).for_each(|id| self.lrus.end_read(id));
         }
     }
 }

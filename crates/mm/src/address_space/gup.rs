@@ -1,0 +1,33 @@
+//! Bringing memory in before a program touches it.
+//!
+//! ```text
+//!   MAP_POPULATE, MADV_POPULATE_WRITE, mlock ─► for each page: a fault as of a store where the area may be stored to,
+//!                                               else as of a load; nothing is stored, what is new is zeroes
+//! ```
+//!
+//! In the kernel: `populate_vma_page_range`, `faultin_page` in mm/gup.c.
+
+use crate::address_space::memory::Touch;
+use crate::address_space::{MmId, Pte, VmFlags, Vma, Vpn};
+use crate::allocator::request::OutOfMemory;
+use crate::kernel::Kernel;
+
+/// Whether pages of an area are brought in for stores, so that none will need a copy.
+fn is_for_stores(vma: &Vma) -> bool {
+    vma.flags.has(VmFlags::WRITE) && vma.is_private()
+}
+
+impl Kernel<'_> {
+    /// Has a page mapped before its program touches it. Something must be mapped there.
+    pub fn populate(&mut self, mm: MmId, page: Vpn) -> Result<Touch, OutOfMemory> {
+        let vma =
+            self.parts.address_spaces.mms[mm].vmas.find(page).expect("a page that is populated is mapped");
+        let write = is_for_stores(vma);
+        let entry = self.parts.address_spaces.pte(mm, page);
+        let is_there = entry.folio().is_some() && (!write || entry.has(Pte::WRITE));
+        if is_there || !write && entry == Pte::ZERO {
+            return Ok(Touch::Mapped);
+        }
+        self.handle_mm_fault((mm, page, self.parts.address_spaces.entry(mm, page)), write)
+    }
+}

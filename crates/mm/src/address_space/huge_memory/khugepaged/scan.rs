@@ -1,0 +1,116 @@
+//! khugepaged's turns: which address spaces it visits, and how far it gets in one (`khugepaged_do_scan`,
+//! `khugepaged_scan_mm_slot` in mm/khugepaged.c).
+
+use super::super::orders::Orders;
+use super::super::policy::{allowed_orders, runs_khugepaged};
+use super::policy::ScanResult;
+use super::{collapsible, milliseconds};
+use crate::address_space::{Backing, MmId, Vma, Vpn};
+use crate::kernel::{Kernel, MemoryManager};
+use machine::Time;
+
+impl Kernel<'_> {
+    /// Lets khugepaged do a part of a round: until it has tried to make a huge page, is through an address space,
+    /// or has looked at enough. [`Parts::khugepaged_due`] says when it goes on.
+    pub fn khugepaged(&mut self) {
+        if self.parts.address_spaces.khugepaged.mms.is_empty() {
+            return;
+        }
+        let settings = self.on.settings.transparent_hugepage.khugepaged;
+        if self.parts.address_spaces.khugepaged.progress == 0 {
+            self.lru_add_drain_all();
+        }
+        self.parts.address_spaces.khugepaged.heads +=
+            u32::from(self.parts.address_spaces.khugepaged.cursor.is_none());
+        let (mut ends, mut pause) = (self.parts.address_spaces.khugepaged.heads >= 2, Time::ZERO);
+        if !ends {
+            let left = settings.pages_to_scan.saturating_sub(self.parts.address_spaces.khugepaged.progress);
+            let (progress, result) = self.khugepaged_scan_mm_slot(left);
+            self.parts.address_spaces.khugepaged.progress += progress;
+            ends = self.parts.address_spaces.khugepaged.progress >= settings.pages_to_scan;
+            if !ends && result == ScanResult::AllocHugePageFail {
+                ends = self.parts.address_spaces.khugepaged.slept;
+                self.parts.address_spaces.khugepaged.slept = true;
+                pause = milliseconds(settings.alloc_sleep_millisecs);
+            }
+        }
+        let state = &mut self.parts.address_spaces.khugepaged;
+        if ends {
+            (state.progress, state.heads, state.slept) = (0, 0, false);
+            pause = milliseconds(settings.scan_sleep_millisecs);
+        }
+        state.next = self.on.machine.now(self.on.cpu) + pause;
+    }
+
+    /// Goes on through an address space; how much that counts for, and what the last table came to.
+    fn khugepaged_scan_mm_slot(&mut self, pages: u32) -> (u32, ScanResult) {
+        let (mm, mut page) = self
+            .parts
+            .address_spaces
+            .khugepaged
+            .cursor
+            .unwrap_or_else(|| (self.parts.address_spaces.khugepaged.mms[0], 0));
+        let (mut progress, mut result) = (1, ScanResult::PmdNull);
+        let pages_of_table = self.parts.allocator.geometry().hpage_pmd_nr();
+        let span = Vpn::from(pages_of_table);
+        let areas = self.parts.address_spaces.mms[mm].vmas.from(page);
+        let areas: Vec<_> = areas.map(|vma| (vma.pages(), self.collapsible_orders(mm, vma))).collect();
+        for (area, orders) in areas {
+            let (first, end) = (area.start.next_multiple_of(span), area.end / span * span);
+            if orders.is_empty() || page > end {
+                progress += 1;
+                continue;
+            }
+            page = page.max(first);
+            while page < end {
+                let found;
+                (found, result) = self.khugepaged_scan_pmd(mm, page, orders);
+                page += span;
+                progress += pages_of_table;
+                if found || progress >= pages {
+                    self.parts.address_spaces.khugepaged.cursor = Some((mm, page));
+                    return (progress, result);
+                }
+            }
+        }
+        self.parts.address_spaces.khugepaged.go_on(mm);
+        self.parts.address_spaces.khugepaged.full_scans +=
+            u64::from(self.parts.address_spaces.khugepaged.cursor.is_none());
+        (progress, result)
+    }
+}
+
+impl Kernel<'_> {
+    fn collapsible_orders(&self, mm: MmId, vma: &Vma) -> Orders {
+        let (f, thp) = (&self.on.features.folios, &self.on.settings.transparent_hugepage);
+        match vma.backing {
+            Backing::Anonymous => {
+                collapsible(f, thp, allowed_orders(f, thp, &self.parts.address_spaces.vma_state(mm, vma)))
+            }
+            Backing::File(..) => Orders::NONE,
+        }
+    }
+
+    /// Puts an address space on the list if an area of it may have huge pages (`khugepaged_enter_vma`).
+    pub(crate) fn khugepaged_enter_vma(&mut self, mm: MmId, page: Vpn) {
+        let (f, thp) = (&self.on.features.folios, &self.on.settings.transparent_hugepage);
+        if self.parts.address_spaces.mms[mm].khugepaged || !runs_khugepaged(f, thp) {
+            return;
+        }
+        let Some(vma) = self.parts.address_spaces.mms[mm].vmas.find(page) else { return };
+        if !self.collapsible_orders(mm, vma).is_empty() {
+            self.parts.address_spaces.khugepaged_enter(mm);
+        }
+    }
+}
+
+impl MemoryManager {
+    /// When khugepaged has something to do; never if it does not run or nobody wants it.
+    pub fn khugepaged_due(&self) -> Time {
+        let (f, thp) = (&self.features().folios, &self.settings().transparent_hugepage);
+        match self.parts.address_spaces.khugepaged.mms.is_empty() || !runs_khugepaged(f, thp) {
+            true => Time::NEVER,
+            false => self.parts.address_spaces.khugepaged.next,
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! What the administrator says of large folios: the files of `transparent_hugepage`, and boot parameters.
+//!
+//! ```text
+//!   transparent_hugepage/
+//!     enabled  defrag  use_zero_page  shrink_underused       of all sizes
+//!     hugepages-16kB/enabled ... hugepages-2048kB/enabled    of one (other sizes with larger pages); "inherit" follows the first of them
+//!     khugepaged/pages_to_scan ...                           of collapsing
+//! ```
+//!
+//! In the kernel: `anon_enabled_store`, `defrag_store`, `setup_thp_anon` in mm/huge_memory.c; the files of khugepaged in
+//! mm/khugepaged.c.
+
+use super::features::FolioSize;
+use super::orders::Orders;
+use crate::allocator::page::{Geometry, NR_PAGE_ORDERS};
+use machine::PageSize;
+use std::ops::RangeInclusive;
+
+/// `transparent_hugepage/enabled`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Enabled {
+    /// Everywhere.
+    Always,
+    /// Where `MADV_HUGEPAGE` was given.
+    #[default]
+    Madvise,
+    /// Nowhere.
+    Never,
+}
+
+/// `transparent_hugepage/hugepages-<size>kB/enabled`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Everywhere.
+    Always,
+    /// As `transparent_hugepage/enabled` says.
+    Inherit,
+    /// Where `MADV_HUGEPAGE` was given.
+    Madvise,
+    /// Nowhere.
+    #[default]
+    Never,
+}
+
+/// `transparent_hugepage/defrag`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Defrag {
+    /// Every fault reclaims and compacts.
+    Always,
+    /// Every fault wakes kswapd and kcompactd.
+    Defer,
+    /// The same, and those with `MADV_HUGEPAGE` reclaim and compact.
+    DeferMadvise,
+    /// Those with `MADV_HUGEPAGE` reclaim and compact.
+    #[default]
+    Madvise,
+    /// None does.
+    Never,
+}
+
+/// `transparent_hugepage/khugepaged/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Khugepaged {
+    /// `defrag`: khugepaged reclaims and compacts for a huge page.
+    pub defrag: bool,
+    /// `pages_to_scan`: in one round.
+    pub pages_to_scan: u32,
+    /// `scan_sleep_millisecs`: between two rounds.
+    pub scan_sleep_millisecs: u32,
+    /// `alloc_sleep_millisecs`: after an allocation failed.
+    pub alloc_sleep_millisecs: u32,
+    /// `max_ptes_none`: of the entries of a huge page, how many may have nothing.
+    pub max_ptes_none: u32,
+    /// `max_ptes_swap`: how many may be swapped out.
+    pub max_ptes_swap: u32,
+    /// `max_ptes_shared`: how many may be shared with other processes.
+    pub max_ptes_shared: u32,
+}
+
+/// All settings of large anonymous folios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThpSettings {
+    /// What the kernel was built for: the size of a page, which sizes of folios are multiples of.
+    pub page_size: PageSize,
+    /// `enabled`.
+    pub enabled: Enabled,
+    /// `defrag`.
+    pub defrag: Defrag,
+    /// `use_zero_page`: reading maps a huge page of zeroes that all share.
+    pub use_zero_page: bool,
+    /// `shrink_underused`: huge pages that are mostly zero are split when memory is short.
+    pub shrink_underused: bool,
+    /// `hugepages-<size>kB/enabled` by order; 0 and 1, which anonymous memory never has, are at `never`.
+    pub modes: [Mode; NR_PAGE_ORDERS],
+    /// `khugepaged/`.
+    pub khugepaged: Khugepaged,
+    /// `anon_beside_full`: faults make large folios only beside windows that are full. No mainline kernel has it.
+    pub anon_beside_full: bool,
+    /// Boot parameter `flexthp_unhinted_max` of v3, 64 KiB or a page: order 0, or 2 and more.
+    pub flexthp_unhinted_max: u8,
+}
+
+impl Default for ThpSettings {
+    fn default() -> ThpSettings {
+        ThpSettings::new(PageSize::default())
+    }
+}
+
+impl ThpSettings {
+    /// The defaults of a kernel with pages of this size.
+    pub fn new(page_size: PageSize) -> ThpSettings {
+        let geometry = Geometry::of(page_size);
+        let mut modes = [Mode::Never; NR_PAGE_ORDERS];
+        modes[usize::from(geometry.pmd_order)] = Mode::Inherit;
+        let huge = geometry.hpage_pmd_nr();
+        ThpSettings {
+            page_size,
+            enabled: Enabled::Madvise,
+            defrag: Defrag::Madvise,
+            use_zero_page: true,
+            shrink_underused: true,
+            modes,
+            khugepaged: Khugepaged {
+                defrag: true,
+                pages_to_scan: 8 * huge,
+                scan_sleep_millisecs: 10_000,
+                alloc_sleep_millisecs: 60_000,
+                max_ptes_none: huge - 1,
+                max_ptes_swap: huge / 8,
+                max_ptes_shared: huge / 2,
+            },
+            anon_beside_full: false,
+            flexthp_unhinted_max: FolioSize::UNHINTED.order(page_size),
+        }
+    }
+}
+
+/// What a file may say, in the order in which it says it.
+type Words<T> = &'static [(&'static str, T)];
+
+const ENABLED: Words<Enabled> =
+    &[("always", Enabled::Always), ("madvise", Enabled::Madvise), ("never", Enabled::Never)];
+
+const DEFRAG: Words<Defrag> = &[
+    ("always", Defrag::Always),
+    ("defer", Defrag::Defer),
+    ("defer+madvise", Defrag::DeferMadvise),
+    ("madvise", Defrag::Madvise),
+    ("never", Defrag::Never),
+];
+
+const MODES: Words<Mode> = &[
+    ("always", Mode::Always),
+    ("inherit", Mode::Inherit),
+    ("madvise", Mode::Madvise),
+    ("never", Mode::Never),
+];
+
+/// What was written to a file, without the end of a line (`sysfs_streq`, `kstrtoul`).
+fn line(value: &str) -> &str {
+    value.strip_suffix('\n').unwrap_or(value)
+}
+
+fn choose<T: Copy>(place: &mut T, value: &str, words: Words<T>) -> bool {
+    let chosen = words.iter().find(|(word, _)| line(value) == *word);
+    if let Some((_, chosen)) = chosen {
+        *place = *chosen;
+    }
+    chosen.is_some()
+}
+
+/// All words of a file, the one that holds in brackets.
+fn show_words<T: Copy + PartialEq>(value: T, words: Words<T>) -> String {
+    let show =
+        |&(word, other): &(&str, T)| if other == value { format!("[{word}]") } else { word.to_string() };
+    words.iter().map(show).collect::<Vec<_>>().join(" ") + "\n"
+}
+
+/// What a file with a number sets.
+pub(crate) trait FileNumber: Copy {
+    fn of(number: u32) -> Self;
+    fn number(self) -> u32;
+}
+
+impl FileNumber for bool {
+    fn of(number: u32) -> bool {
+        number != 0
+    }
+    fn number(self) -> u32 {
+        self.into()
+    }
+}
+
+impl FileNumber for u32 {
+    fn of(number: u32) -> u32 {
+        number
+    }
+    fn number(self) -> u32 {
+        self
+    }
+}
+
+/// Writes a number to a file; whether the kernel takes it.
+pub(crate) fn write_number<T: FileNumber>(place: &mut T, value: &str, allowed: RangeInclusive<u32>) -> bool {
+    let number = line(value).parse().ok().filter(|number| allowed.contains(number));
+    if let Some(number) = number {
+        *place = T::of(number);
+    }
+    number.is_some()
+}
+
+/// What a file with a number says.
+pub(crate) fn show_number<T: FileNumber>(value: T) -> String {
+    format!("{}\n", value.number())
+}
+
+impl ThpSettings {
+    /// What follows from the size of a page.
+    #[inline]
+    pub const fn geometry(&self) -> Geometry {
+        Geometry::of(self.page_size)
+    }
+
+    /// The order that one entry of the middle level maps (`HPAGE_PMD_ORDER`).
+    #[inline]
+    pub const fn pmd_order(&self) -> u8 {
+        self.geometry().pmd_order
+    }
+
+    /// Its pages (`HPAGE_PMD_NR`).
+    #[inline]
+    pub const fn hpage_pmd_nr(&self) -> u32 {
+        self.geometry().hpage_pmd_nr()
+    }
+
+    /// All orders that anonymous memory can have.
+    #[inline]
+    pub const fn all_anon(&self) -> Orders {
+        Orders::all_anon(self.geometry())
+    }
+
+    /// Those that a page table of entries maps.
+    #[inline]
+    pub const fn pte_mapped(&self) -> Orders {
+        self.all_anon().below(self.pmd_order())
+    }
+
+    /// The order of folios of so many bytes, if anonymous memory has such.
+    pub fn order_of(&self, bytes: u64) -> Option<u8> {
+        let order = bytes.is_power_of_two().then(|| bytes.ilog2())?.checked_sub(self.page_size.shift())?;
+        (order <= self.pmd_order().into() && self.all_anon().has(order as u8)).then_some(order as u8)
+    }
+
+    /// Writes to one of khugepaged's `max_ptes` files: fewer than a huge page has.
+    pub(crate) fn write_max_ptes(
+        &mut self,
+        value: &str,
+        place: impl Fn(&mut Khugepaged) -> &mut u32,
+    ) -> bool {
+        let most = self.hpage_pmd_nr() - 1;
+        write_number(place(&mut self.khugepaged), value, 0..=most)
+    }
+
+    /// Bytes of a huge page (`hpage_pmd_size`).
+    pub(crate) fn hpage_pmd_size(&self) -> u64 {
+        u64::from(self.hpage_pmd_nr()) * self.page_size.bytes()
+    }
+
+    /// The mode of an order.
+    pub fn mode(&self, order: u8) -> Mode {
+        self.modes.get(usize::from(order)).copied().unwrap_or_default()
+    }
+
+    /// Sets the mode of an order that anonymous memory can have.
+    pub fn set_mode(&mut self, order: u8, mode: Mode) {
+        assert!(self.all_anon().has(order), "there is no directory for order {order}");
+        self.modes[usize::from(order)] = mode;
+    }
+
+    /// The orders of a mode.
+    pub fn orders(&self, mode: Mode) -> Orders {
+        let of_mode = self.all_anon().descending().filter(|&order| self.mode(order) == mode);
+        of_mode.fold(Orders::NONE, |orders, order| orders.or(Orders::one(order)))
+    }
+
+    /// Writes to `enabled`; whether the kernel takes it.
+    pub fn write_enabled(&mut self, value: &str) -> bool {
+        choose(&mut self.enabled, value, ENABLED)
+    }
+
+    /// Reads `enabled`.
+    pub fn show_enabled(&self) -> String {
+        show_words(self.enabled, ENABLED)
+    }
+
+    /// Writes to `hugepages-<size>kB/enabled` of an order.
+    pub fn write_mode(&mut self, order: u8, value: &str) -> bool {
+        choose(&mut self.modes[usize::from(order)], value, MODES)
+    }
+
+    /// Reads `hugepages-<size>kB/enabled`.
+    pub fn show_mode(&self, order: u8) -> String {
+        show_words(self.mode(order), MODES)
+    }
+
+    /// Writes to `defrag`.
+    pub fn write_defrag(&mut self, value: &str) -> bool {
+        choose(&mut self.defrag, value, DEFRAG)
+    }
+
+    /// Reads `defrag`.
+    pub fn show_defrag(&self) -> String {
+        show_words(self.defrag, DEFRAG)
+    }
+
+    /// The boot parameter `thp_anon`: sizes and ranges of sizes with a mode each, `16K-64K:always;2M:inherit`. Later
+    /// ones win, and none keeps its default. What cannot be read changes nothing, and the kernel boots all the same.
+    pub fn boot_thp_anon(&mut self, value: &str) -> bool {
+        let mut modes = [Mode::Never; NR_PAGE_ORDERS];
+        let mut parse = || {
+            for part in value.split(';') {
+                let (sizes, mode) = part.split_once(':')?;
+                let (_, mode) = MODES.iter().find(|(word, _)| *word == mode)?;
+                for range in sizes.split(',') {
+                    let (first, last) = range.split_once('-').unwrap_or((range, range));
+                    let order = |size| self.order_of(bytes_of_size(size)?);
+                    let (first, last) = (order(first)?, order(last)?);
+                    if first > last {
+                        return None;
+                    }
+                    modes[usize::from(first)..=usize::from(last)].fill(*mode);
+                }
+            }
+            Some(())
+        };
+        let parsed = parse().is_some();
+        if parsed {
+            self.modes = modes;
+        }
+        parsed
+    }
+
+    /// The boot parameter `flexthp_unhinted_max` of v3: bytes, a power of two from a page to a huge page. Two pages are as one.
+    pub fn boot_flexthp_unhinted_max(&mut self, bytes: u64) -> bool {
+        let pages = self.page_size.bytes()..=self.hpage_pmd_size();
+        let accepted = bytes.is_power_of_two() && pages.contains(&bytes);
+        if accepted {
+            let order = (bytes >> self.page_size.shift()).ilog2() as u8;
+            self.flexthp_unhinted_max = if order == 1 { 0 } else { order };
+        }
+        accepted
+    }
+}
+
+/// A size as boot parameters give it: `64K`, `2M`.
+fn bytes_of_size(size: &str) -> Option<u64> {
+    let (digits, shift) = match size.as_bytes().last()? {
+        b'K' | b'k' => (&size[..size.len() - 1], 10),
+        b'M' | b'm' => (&size[..size.len() - 1], 20),
+        b'G' | b'g' => (&size[..size.len() - 1], 30),
+        _ => (size, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_the_kernel_s() {
+        let thp = ThpSettings::default();
+        assert_eq!(thp.orders(Mode::Inherit), Orders::one(9));
+        assert_eq!(thp.orders(Mode::Never), thp.pte_mapped());
+        let Khugepaged { pages_to_scan, max_ptes_none, max_ptes_swap, max_ptes_shared, .. } = thp.khugepaged;
+        assert_eq!((pages_to_scan, max_ptes_none, max_ptes_swap, max_ptes_shared), (4096, 511, 64, 256));
+    }
+
+    #[test]
+    fn words_are_whole_words() {
+        let mut thp = ThpSettings::default();
+        for (value, taken) in [("always", true), ("always\n", true), (" always", false), ("Always", false)] {
+            assert_eq!(thp.write_mode(4, value), taken, "{value:?}");
+        }
+        assert!(!thp.write_enabled("inherit") && !thp.write_defrag("defer madvise"));
+        assert!(thp.write_defrag("defer+madvise") && thp.defrag == Defrag::DeferMadvise);
+    }
+
+    #[test]
+    fn thp_anon_replaces_all_defaults() {
+        let mut thp = ThpSettings::default();
+        assert!(thp.boot_thp_anon("16K-64K:always;32K:madvise;1M,128K:inherit"));
+        assert_eq!(thp.orders(Mode::Always), Orders::of(&[2, 4]));
+        assert_eq!(thp.orders(Mode::Madvise), Orders::of(&[3]));
+        assert_eq!(thp.orders(Mode::Inherit), Orders::of(&[5, 8]));
+        let before = thp;
+        for wrong in
+            ["", "64K", "8K:always", "64K:sometimes", "64K-16K:always", "48K:always", "4M:always", "x:never"]
+        {
+            assert!(!thp.boot_thp_anon(wrong), "{wrong}");
+            assert_eq!(thp, before, "{wrong} changes nothing");
+        }
+    }
+
+    #[test]
+    fn the_limit_of_v3_has_no_order_1() {
+        let mut thp = ThpSettings::default();
+        for (bytes, order) in
+            [(4 << 10, Some(0)), (8 << 10, Some(0)), (16 << 10, Some(2)), (2 << 20, Some(9))]
+        {
+            assert_eq!(thp.boot_flexthp_unhinted_max(bytes).then_some(thp.flexthp_unhinted_max), order);
+        }
+        assert!(!thp.boot_flexthp_unhinted_max(4 << 20) && !thp.boot_flexthp_unhinted_max(3 << 12));
+    }
+}

@@ -1,0 +1,353 @@
+//! Folios that are not wanted whole any more.
+//!
+//! ```text
+//!   folio of order 4    │■│■│■│■│ │ │ │ │■│■│■│■│■│■│■│■│      munmap of 4 pages: no memory is freed,
+//!                                                               the folio waits to be split
+//!   split               ■ ■ ■ ■         ■ ■ ■ ■ ■ ■ ■ ■         16 folios of order 0; those that nobody maps are freed
+//! ```
+//!
+//! Huge pages wait there too (6.12, `shrink_underused`), from their first fault on: when memory is short, those in which
+//! most pages hold nothing but zeroes are split, and the others leave the list. Whatever is split loses its pages of zeroes:
+//! the page that all share is mapped instead.
+//!
+//! In the kernel: `deferred_split_folio`, `deferred_split_scan`, `thp_underused`, `__folio_split` in mm/huge_memory.c,
+//! `try_to_map_unused_to_zeropage` in mm/migrate.c.
+
+use super::policy::{defers_split, is_underused, splits_underused};
+use super::stats::{MthpStat, MthpStats};
+use crate::account::Category;
+use crate::address_space::{Mappings, Pte, PteNumber};
+use crate::address_space::{MmId, Vpn};
+use crate::allocator::page::NR_PAGE_ORDERS;
+use crate::counters::Event;
+use crate::features::Features;
+use crate::kernel::Kernel;
+use crate::kernel::Parts;
+use crate::lru::Lrus;
+use crate::lru::folio::FolioFlags;
+use crate::lru::folio::{Census, FolioId, LruvecId};
+use crate::lru::lruvec::DeferredSplit;
+use crate::lru::lruvec::Lruvec;
+use crate::lru::memcontrol::Memcg;
+use crate::lru::vmscan::policy::{DEFAULT_SEEKS, SlabScan};
+use crate::sysctl::Settings;
+use std::collections::BTreeSet;
+
+impl Kernel<'_> {
+    /// Splits of the folios of one memory cgroup on one node that wait for it as many as reclaim of this priority asks
+    /// for.
+    pub(crate) fn shrink_deferred_splits(&mut self, lruvec: LruvecId, priority: u8) {
+        let at = &self.parts.lrus.lruvecs[lruvec].deferred_split;
+        let mut slab = SlabScan::new(at.queue.len() as u64, at.nr_deferred, priority, Some(DEFAULT_SEEKS));
+        while let Some(batch) = slab.batch() {
+            if !self.deferred_split_scan(lruvec, batch) {
+                break;
+            }
+            slab.scanned(batch);
+        }
+        self.parts.lrus.lruvecs[lruvec].deferred_split.nr_deferred = slab.deferred();
+    }
+
+    /// Looks at the first `most` folios that may be split; whether it is worth going on.
+    fn deferred_split_scan(&mut self, lruvec: LruvecId, most: u64) -> bool {
+        let queue = &mut self.parts.lrus.lruvecs[lruvec].deferred_split.queue;
+        let taken: Vec<FolioId> = queue.drain(..queue.len().min(most as usize)).collect();
+        let (mut any, mut kept) = (false, Vec::new());
+        for id in taken {
+            self.parts.lrus.folios.flags[id].clear(FolioFlags::DEFERRED_SPLIT);
+            let partially = self.parts.lrus.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);
+            if !partially && (self.parts.lrus.is_mlocked(id) || !self.thp_underused(id)) {
+                continue;
+            }
+            match self.split_folio(id) {
+                Ok(_) => {
+                    any = true;
+                    self.on.counters.add(Event::ThpUnderusedSplitPage, u64::from(!partially));
+                }
+                Err(id) if partially => kept.push(id),
+                Err(_) => {}
+            }
+        }
+        kept.into_iter().for_each(|id| self.parts.lrus.queue_deferred_split(id));
+        any || !self.parts.lrus.lruvecs[lruvec].deferred_split.queue.is_empty()
+    }
+
+    /// Whether a huge page holds so many pages of zeroes that it is not worth its memory.
+    fn thp_underused(&mut self, id: FolioId) -> bool {
+        let thp = &self.on.settings.transparent_hugepage;
+        let Some(&first) = self.parts.mappings_of(id).first().filter(|_| splits_underused(thp)) else {
+            return false;
+        };
+        let pages = thp.hpage_pmd_nr();
+        let zeroes = self.parts.address_spaces.page_tables[first.table()].untouched(0..pages as usize, id);
+        // A page of zeroes is read to its end, another one up to its first line.
+        let filled = u64::from(pages - zeroes);
+        let cost = self.on.machine.costs.page_miss * u64::from(zeroes)
+            + self.on.machine.own_memory_line(self.on.cpu) * filled;
+        self.on.machine.charge(self.on.cpu, Category::Reclaim, cost);
+        is_underused(thp, zeroes)
+    }
+
+    /// Makes single pages of a folio and frees those that nobody maps. The pages that stay, in order; where the folio
+    /// was on a list they are there. A folio that somebody else holds stays as it is.
+    pub(crate) fn split_folio(&mut self, id: FolioId) -> Result<Vec<FolioId>, FolioId> {
+        let flags = self.parts.lrus.folios.flags[id];
+        let order = flags.order();
+        let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK;
+        if flags.any(busy) {
+            self.parts.address_spaces.count_mthp_stat(order, MthpStat::SplitFailed, 1);
+            self.on.counters.add(Event::ThpSplitPageFailed, u64::from(self.is_pmd_order(order)));
+            return Err(id);
+        }
+        self.split_huge_mappings(id);
+        let mut mappings = vec![Mappings::new(); 1 << order];
+        for entry in self.parts.mappings_of(id) {
+            mappings[entry.place() & ((1 << order) - 1)].push(entry);
+        }
+        self.on.machine.charge(
+            self.on.cpu,
+            Category::PageTables,
+            self.on.machine.costs.pte_write * self.parts.lrus.folios.mapcount(id),
+        );
+        self.parts.forget_large_folio(id);
+        self.parts.address_spaces.count_mthp_stat(order, MthpStat::Split, 1);
+        self.on.counters.add(Event::ThpSplitPage, u64::from(self.is_pmd_order(order)));
+        let swapped = flags.has(FolioFlags::SWAPCACHE).then(|| self.parts.swap_entries(id).start);
+        self.parts.lrus.folios.flags[id].set_order(0);
+        let pages = self.parts.lrus.folios.divide(id, 1 << order);
+        if let Some(first) = swapped {
+            self.parts.swap.split_swap_cache(first, &pages);
+        }
+        let zone = self.parts.allocator.zone_of(self.parts.lrus.folios[id].pfn);
+        for &page in &pages {
+            let pfn = self.parts.lrus.folios[page].pfn;
+            self.parts.allocator.zone_mut(zone).buddy.set_user(pfn, page.0);
+        }
+        let mut kept = Vec::new();
+        for (page, entries) in pages.into_iter().zip(mappings) {
+            self.parts.lrus.folios.set_mappings(page, entries.len() as u16);
+            for &entry in &entries {
+                let pte = self.parts.address_spaces.page_tables[entry];
+                self.parts.address_spaces.page_tables[entry] = pte.with_folio(page);
+                self.parts.lrus.folios[page].slot = self.parts.address_spaces.page_tables.slot(entries[0]);
+            }
+            // Memory that is locked stays, whatever it holds.
+            let is_zeroes = |&entry: &PteNumber| {
+                self.parts.address_spaces.page_tables[entry].stored() == Pte::NONE
+                    && !self.parts.address_spaces.is_locked_entry(entry)
+            };
+            let zeroes = entries.iter().all(is_zeroes);
+            if zeroes && self.on.features.folios.splits_underused {
+                for &entry in &entries {
+                    self.parts.address_spaces.page_tables[entry] = Pte::ZERO;
+                    self.parts.remove_rmap(entry, page);
+                }
+            }
+            match self.parts.is_in_locked_area(page, &entries) {
+                true => self.mlock_folio(page),
+                false => self.munlock_folio(page),
+            }
+            if self.parts.lrus.folios[page].mapcount > 0 || !self.parts.folio_free_swap(page) {
+                kept.push(page);
+            } else {
+                self.release_folio(page);
+            }
+        }
+        Ok(kept)
+    }
+}
+
+impl Kernel<'_> {
+    /// Whether a group has a list of folios to be split. In 7.2 it comes with the first large folio that a page table maps; the
+    /// root has one from boot on.
+    pub(crate) fn alloc_deferred_list(&mut self, memcg: Memcg) -> bool {
+        if !self.on.features.folios.allocates_deferred_lists || memcg == Memcg::ROOT {
+            return true;
+        }
+        let had = self.parts.lrus.memcg(memcg).has_deferred_list;
+        let has = had || !self.parts.allocator.should_failslab(self.on.settings);
+        self.parts.lrus.memcg_mut(memcg).has_deferred_list = has;
+        has
+    }
+
+    /// `lost` pages of an anonymous folio have lost their last mapping: it may be one to split. One that is known to be waits
+    /// already, unless it has migrated since.
+    pub(crate) fn note_partial_unmap(&mut self, id: FolioId, lost: u32) {
+        let flags = self.parts.lrus.folios.flags[id];
+        let order = flags.order();
+        let in_swap_cache = flags.has(FolioFlags::SWAPCACHE);
+        if !defers_split(order, lost, self.parts.lrus.folios[id].mapcount.into(), in_swap_cache)
+            || flags.has(FolioFlags::PARTIALLY_MAPPED) && flags.has(FolioFlags::DEFERRED_SPLIT)
+        {
+            return;
+        }
+        if !flags.has(FolioFlags::PARTIALLY_MAPPED) {
+            self.parts.lrus.folios.flags[id].set(FolioFlags::PARTIALLY_MAPPED);
+            self.parts.address_spaces.count_mthp_stat(order, MthpStat::NrAnonPartiallyMapped, 1);
+        }
+        self.parts.lrus.queue_deferred_split(id);
+        self.parts.address_spaces.count_mthp_stat(order, MthpStat::SplitDeferred, 1);
+        if self.is_pmd_order(order) {
+            self.on.counters.add(Event::ThpDeferredSplitPage, 1);
+        }
+    }
+
+    /// A huge page has just been made: it may turn out to be mostly zero.
+    pub(crate) fn watch_for_underuse(&mut self, id: FolioId) {
+        if self.on.features.folios.splits_underused && self.on.settings.transparent_hugepage.shrink_underused
+        {
+            self.parts.lrus.queue_deferred_split(id);
+        }
+    }
+
+    /// A folio gets other memory, and with it other lists if `lruvec` is not the one that it was in. The kernel copies it to another
+    /// folio, which nothing puts on the list of those that may be split, before 7.1 (`requeues_migrated`).
+    pub(crate) fn migrate_deferred_split(&mut self, id: FolioId, lruvec: LruvecId) {
+        let queued = self.parts.lrus.unqueue_deferred_split(id);
+        self.parts.lrus.folios[id].lruvec = lruvec;
+        if queued && self.on.features.folios.requeues_migrated {
+            self.parts.lrus.queue_deferred_split(id);
+        }
+    }
+
+    /// A folio is split because swap has no room for all of it.
+    pub(crate) fn count_swpout_fallback(&mut self, order: u8) {
+        self.parts.address_spaces.count_mthp_stat(order, MthpStat::SwpoutFallback, 1);
+        if self.is_pmd_order(order) {
+            self.on.counters.add(Event::ThpSwpoutFallback, 1);
+        }
+    }
+}
+
+impl Lrus {
+    fn deferred_split(&mut self, id: FolioId) -> &mut DeferredSplit {
+        let lruvec: &mut Lruvec = &mut self.lruvecs[self.folios[id].lruvec];
+        &mut lruvec.deferred_split
+    }
+
+    fn queue_deferred_split(&mut self, id: FolioId) {
+        if !self.folios.flags[id].has(FolioFlags::DEFERRED_SPLIT) {
+            self.folios.flags[id].set(FolioFlags::DEFERRED_SPLIT);
+            self.deferred_split(id).queue.push_back(id);
+        }
+    }
+
+    /// Takes a folio off the list of those that may be split; whether it was there.
+    fn unqueue_deferred_split(&mut self, id: FolioId) -> bool {
+        let queued = self.folios.flags[id].take(FolioFlags::DEFERRED_SPLIT);
+        if queued {
+            let queue = &mut self.deferred_split(id).queue;
+            let place = queue.iter().position(|&other| other == id);
+            queue.remove(place.expect("a folio that may be split is on the list"));
+        }
+        queued
+    }
+}
+
+impl Parts {
+    /// How many pages of a folio nobody maps any more, of those that `entry` mapped until now: of a huge entry all pages, some of
+    /// which others may map one by one (`__folio_remove_rmap`).
+    pub(crate) fn pages_lost(&self, entry: PteNumber, id: FolioId) -> u32 {
+        let pages = self.address_spaces.page_tables[entry.table()].pages_of_entry();
+        let left = || self.address_spaces.page_tables.mappings(entry, id, pages);
+        match pages {
+            _ if self.lrus.folios[id].mapcount == 0 => pages as u32,
+            1 => u32::from(left().next().is_none()),
+            // A huge entry of another table has all of it.
+            _ if left().any(|other| self.address_spaces.page_tables[other.table()].is_huge()) => 0,
+            _ => {
+                let mapped: BTreeSet<usize> = left().map(|other| other.place()).collect();
+                (pages - mapped.len() as u64) as u32
+            }
+        }
+    }
+
+    /// A large folio is freed, or no longer what it was.
+    pub(crate) fn forget_large_folio(&mut self, id: FolioId) {
+        let flags = self.lrus.folios.flags[id];
+        if !flags.has(FolioFlags::SWAPBACKED) {
+            return;
+        }
+        self.address_spaces.count_mthp_stat(flags.order(), MthpStat::NrAnon, -1);
+        if self.lrus.folios.flags[id].take(FolioFlags::PARTIALLY_MAPPED) {
+            self.address_spaces.count_mthp_stat(flags.order(), MthpStat::NrAnonPartiallyMapped, -1);
+        }
+        self.lrus.unqueue_deferred_split(id);
+    }
+
+    /// Checks what is counted of large anonymous folios; panics with what does not hold.
+    pub(crate) fn validate_large_folios(&self, features: &Features, settings: &Settings, census: &Census) {
+        let mut counted = MthpStats::default();
+        for (id, folio) in census.all(&self.lrus.folios) {
+            let flags = self.lrus.folios.flags[id];
+            if flags.order() == 0 || !flags.has(FolioFlags::SWAPBACKED) {
+                continue;
+            }
+            let waits = flags.has(FolioFlags::PARTIALLY_MAPPED);
+            counted.add(flags.order(), MthpStat::NrAnon, 1);
+            counted.add(flags.order(), MthpStat::NrAnonPartiallyMapped, i64::from(waits));
+            let orders = settings.transparent_hugepage.all_anon();
+            assert!(orders.has(flags.order()), "{id:?}: {flags:?}");
+            assert_eq!(folio.pfn % (1 << flags.order()), 0, "{id:?} is aligned to its size: {folio:?}");
+            let queued = flags.has(FolioFlags::DEFERRED_SPLIT);
+            let places = self.lrus.lruvecs[folio.lruvec].deferred_split.queue.iter();
+            assert_eq!(
+                places.filter(|&&other| other == id).count(),
+                usize::from(queued),
+                "{id:?} waits once"
+            );
+            // Before 6.10 one that has migrated is forgotten.
+            let forgets = !features.folios.splits_before_migration;
+            assert!(queued || !waits || forgets, "what is not mapped whole waits to be split: {flags:?}");
+        }
+        for (order, stat, _) in counted.iter() {
+            if matches!(stat, MthpStat::NrAnon | MthpStat::NrAnonPartiallyMapped) {
+                let (count, is) = (counted.get(order, stat), self.address_spaces.mthp_stats.get(order, stat));
+                assert_eq!(is, count, "{} of order {order}", stat.name());
+            }
+        }
+    }
+
+    /// Checks that folios of all sizes are as many pages as are mapped (`nr_anon_pages`), as are left of folios that are not
+    /// mapped whole or have come back from swap in part, and as are in the swap cache, or on their way to swap, without being
+    /// mapped. `mapped`: pages of a folio that somebody maps.
+    pub(crate) fn validate_anon_pages(&self, census: &Census, mapped: impl Fn(FolioId) -> u64) {
+        let (mut single, mut nr_anon_pages, mut parts, mut swap_cache) = (0, 0, 0, 0);
+        for (id, _) in census.all(&self.lrus.folios) {
+            let flags = self.lrus.folios.flags[id];
+            if !flags.has(FolioFlags::SWAPBACKED) {
+                continue;
+            }
+            let unmapped = flags.nr_pages() - mapped(id);
+            single += u64::from(flags.order() == 0);
+            nr_anon_pages += mapped(id);
+            match flags.any(FolioFlags::PARTIALLY_MAPPED | FolioFlags::LEFT_SWAP) {
+                true => parts += unmapped,
+                false if flags.any(FolioFlags::SWAPCACHE | FolioFlags::WRITEBACK) => swap_cache += unmapped,
+                false => {}
+            }
+        }
+        let of_size =
+            |(order, stat, count)| if stat == MthpStat::NrAnon { (count as u64) << order } else { 0 };
+        let by_size = single + self.address_spaces.mthp_stats.iter().map(of_size).sum::<u64>();
+        assert_eq!(by_size, nr_anon_pages + parts + swap_cache, "anonymous pages by size and by place");
+    }
+}
+
+impl Parts {
+    /// Anonymous pages that an address space maps, by the order of the folio that each is in.
+    pub fn anon_pages_by_order(&self, mm: MmId) -> [u64; NR_PAGE_ORDERS] {
+        let mut pages = [0; NR_PAGE_ORDERS];
+        for (table, places) in self.address_spaces.mms[mm].directory.tables(0..Vpn::MAX) {
+            let table_pages = self.address_spaces.page_tables[table].pages_of_entry();
+            for place in self.address_spaces.page_tables[table].places(places) {
+                let Some(id) = self.address_spaces.page_tables[table.entry(place)].folio() else { continue };
+                let flags = self.lrus.folios.flags[id];
+                if flags.has(FolioFlags::SWAPBACKED) {
+                    pages[usize::from(flags.order())] += table_pages;
+                }
+            }
+        }
+        pages
+    }
+}

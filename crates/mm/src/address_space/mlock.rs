@@ -1,0 +1,225 @@
+//! Memory that stays: `mlock`.
+//!
+//! ```text
+//!   area          ┌────── VM_LOCKED ──────┐
+//!   folios    ┌───┼───┐ ┌───────┐ ┌─┐ ┌─┐ ┌───────┐
+//!             │ a │   │ │   b   │ │c│ │c│ │   d   │
+//!             └───┼───┘ └───────┘ └─┘ └─┘ └───────┘
+//!                 │  b, c   lie wholly inside: PG_mlocked, on the unevictable list
+//!                    a      does not: stays where reclaim looks; what is locked of it is not unmapped
+//! ```
+//!
+//! Locking brings in what is not there ([`crate::address_space::gup`]). What faults bring in later lies inside and is locked at once; what
+//! was missed, such as a large folio that comes back from swap, is locked when reclaim meets it (`folio_referenced`). A folio
+//! of which a part is unlocked or unmapped is unlocked, unless another area has all of it: the kernel counts the areas
+//! (`mlock_count`), the twin looks for them. Rules for large folios are those since 6.7; before, single and huge pages alone
+//! were locked. Left out: the kernel's batches (each folio takes the lock of its lists by itself), `mlockall`, `MAP_LOCKED`,
+//! `MLOCK_ONFAULT` and limits. In the kernel: mm/mlock.c, `mlock_vma_folio` in mm/internal.h, mm/rmap.c.
+
+use crate::account::Category;
+use crate::address_space::AddressSpaces;
+use crate::address_space::huge_memory::policy::window;
+use crate::address_space::memory::Touch;
+use crate::address_space::{MmId, PteNumber, VmFlags, Vpn};
+use crate::allocator::request::OutOfMemory;
+use crate::counters::{Counters, Event};
+use crate::kernel::{Kernel, Parts};
+use crate::lru::Lrus;
+use crate::lru::folio::{Census, FolioFlags, FolioId};
+use std::ops::Range;
+
+/// Has a folio that is put onto a list go to that of those that cannot be evicted, if it is locked.
+#[inline]
+pub(crate) fn cull(flags: &mut FolioFlags, counters: &mut Counters) {
+    if flags.has(FolioFlags::MLOCKED) && !flags.has(FolioFlags::UNEVICTABLE) {
+        flags.clear(FolioFlags::ACTIVE);
+        flags.set(FolioFlags::UNEVICTABLE);
+        counters.add(Event::UnevictablePgsCulled, flags.nr_pages());
+    }
+}
+
+impl Kernel<'_> {
+    /// Locks what lies in `pages` in memory and brings in what is not there (`mlock`). The folios of files that
+    /// a device has to fill; without memory for all, the areas are locked nevertheless.
+    pub fn mlock(&mut self, mm: MmId, pages: Range<Vpn>) -> Result<Vec<FolioId>, OutOfMemory> {
+        self.parts.address_spaces.set_locked(mm, pages.clone(), true);
+        let rights = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
+        let areas =
+            self.parts.address_spaces.mms[mm].vmas.from(pages.start).take_while(|vma| vma.start < pages.end);
+        let areas: Vec<_> = areas
+            .filter(|vma| vma.flags.any(rights))
+            .map(|vma| vma.start.max(pages.start)..vma.end.min(pages.end))
+            .collect();
+        self.lru_add_drain();
+        for id in self.folios_in(mm, pages) {
+            if self.parts.is_in_locked_area(id, &self.parts.mappings_of(id)) {
+                self.mlock_folio(id);
+            }
+        }
+        let mut filled = Vec::new();
+        for page in areas.into_iter().flatten() {
+            if let Touch::ReadFile(id) = self.populate(mm, page)? {
+                filled.push(id);
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Lets what lies in `pages` be evicted again (`munlock`).
+    pub fn munlock(&mut self, mm: MmId, pages: Range<Vpn>) {
+        self.parts.address_spaces.set_locked(mm, pages.clone(), false);
+        self.lru_add_drain();
+        for id in self.folios_in(mm, pages) {
+            self.munlock_folio(id);
+        }
+    }
+
+    /// The folios that are mapped in `pages`, each once in a row (`walk_page_range`).
+    fn folios_in(&mut self, mm: MmId, pages: Range<Vpn>) -> Vec<FolioId> {
+        let (mut entries, mut found) = (0, Vec::new());
+        for (table, places) in self.parts.address_spaces.mms[mm].directory.tables(pages) {
+            for place in self.parts.address_spaces.page_tables[table].places(places) {
+                entries += 1;
+                found.extend(self.parts.address_spaces.page_tables[table.entry(place)].folio());
+            }
+        }
+        self.on.machine.charge(
+            self.on.cpu,
+            Category::PageTables,
+            self.on.machine.costs.paging().pte_scan * entries,
+        );
+        found.dedup();
+        found
+    }
+
+    /// Locks a folio, and takes it off the lists that reclaim looks at, unless a batch or reclaim has it.
+    pub(crate) fn mlock_folio(&mut self, id: FolioId) {
+        self.set_mlocked(id);
+        let flags = self.parts.lrus.folios.flags[id];
+        if flags.has(FolioFlags::LRU) && !flags.has(FolioFlags::UNEVICTABLE) {
+            self.move_to_other_list(id, cull);
+        }
+    }
+
+    /// A locked area has a part of a folio less: it can be evicted, unless another one has all of it.
+    pub(crate) fn munlock_folio(&mut self, id: FolioId) {
+        if !self.parts.lrus.is_mlocked(id) || self.parts.is_in_locked_area(id, &self.parts.mappings_of(id)) {
+            return;
+        }
+        let flags = &mut self.parts.lrus.folios.flags[id];
+        let pages = flags.nr_pages();
+        flags.clear(FolioFlags::MLOCKED);
+        self.parts.address_spaces.nr_mlock -= pages;
+        self.on.counters.add(Event::UnevictablePgsMunlocked, pages);
+        if !flags.has(FolioFlags::UNEVICTABLE) {
+            return;
+        }
+        self.on.counters.add(Event::UnevictablePgsRescued, pages);
+        if !flags.has(FolioFlags::LRU) {
+            // It is on its way to a list.
+            return flags.clear(FolioFlags::UNEVICTABLE);
+        }
+        self.move_to_other_list(id, |flags, _| flags.clear(FolioFlags::UNEVICTABLE));
+    }
+
+    /// Takes a folio off its list, and puts it onto the one that its flags say once `change` has changed them.
+    fn move_to_other_list(&mut self, id: FolioId, change: impl FnOnce(&mut FolioFlags, &mut Counters)) {
+        let f = self.parts.lrus.generations();
+        let lruvec = self.parts.lrus.folios[id].lruvec;
+        self.hold_lru_lock(lruvec, 1);
+        let lruvec = &mut self.parts.lrus.lruvecs[lruvec];
+        lruvec.remove(&mut self.parts.lrus.folios, id, true);
+        change(&mut self.parts.lrus.folios.flags[id], self.on.counters);
+        lruvec.add(&mut self.parts.lrus.folios, f.as_ref(), id, false);
+    }
+}
+
+impl Kernel<'_> {
+    /// Notes that a folio is locked; it leaves the lists that reclaim looks at when it is put onto one.
+    pub(crate) fn set_mlocked(&mut self, id: FolioId) {
+        let flags = &mut self.parts.lrus.folios.flags[id];
+        if !flags.has(FolioFlags::MLOCKED) {
+            flags.set(FolioFlags::MLOCKED);
+            self.parts.address_spaces.nr_mlock += flags.nr_pages();
+            self.on.counters.add(Event::UnevictablePgsMlocked, flags.nr_pages());
+        }
+    }
+}
+
+impl AddressSpaces {
+    /// Pages of folios that are locked in memory (`nr_mlock`).
+    pub fn nr_mlock(&self) -> u64 {
+        self.nr_mlock
+    }
+}
+
+impl Lrus {
+    /// Whether a folio is locked in memory (`PG_mlocked`).
+    pub fn is_mlocked(&self, id: FolioId) -> bool {
+        self.folios.flags[id].has(FolioFlags::MLOCKED)
+    }
+}
+
+impl AddressSpaces {
+    fn set_locked(&mut self, mm: MmId, pages: Range<Vpn>, locked: bool) {
+        let space = &mut self.mms[mm];
+        space.vmas.change(pages, |vma| {
+            let flags = vma.flags.without(VmFlags::LOCKED);
+            vma.flags = if locked { flags.or(VmFlags::LOCKED) } else { flags };
+        });
+        let locked = space.vmas.iter().filter(|vma| vma.flags.has(VmFlags::LOCKED));
+        space.locked_vm = locked.map(|vma| vma.end - vma.start).sum();
+    }
+
+    /// Whether an entry is in a locked area.
+    pub(crate) fn is_locked_entry(&self, entry: PteNumber) -> bool {
+        let table = &self.page_tables[entry.table()];
+        let space = &self.mms[table.mm];
+        let flags = || space.vmas.find(table.first + entry.place() as u64).map(|vma| vma.flags);
+        space.locked_vm > 0 && flags().is_some_and(|flags| flags.has(VmFlags::LOCKED))
+    }
+}
+
+impl Parts {
+    /// Whether a locked area has all of a folio that `entries` map (`folio_within_vma`).
+    pub(crate) fn is_in_locked_area(&self, id: FolioId, entries: &[PteNumber]) -> bool {
+        let (order, pages) = (self.lrus.folios.flags[id].order(), self.lrus.folios.flags[id].nr_pages());
+        if order == 0 {
+            return entries.iter().any(|&entry| self.address_spaces.is_locked_entry(entry));
+        }
+        entries.chunk_by(|a, b| a.table() == b.table()).any(|entries| {
+            let table = &self.address_spaces.page_tables[entries[0].table()];
+            let window = window(table.first + entries[0].place() as u64, order);
+            let area = || self.address_spaces.mms[table.mm].vmas.find(window.start);
+            entries.len() as u64 * table.pages_of_entry() == pages
+                && self.address_spaces.is_locked_entry(entries[0])
+                && area().is_some_and(|vma| window.end <= vma.end)
+        })
+    }
+
+    /// Checks what is locked; panics with what does not hold.
+    pub(crate) fn validate_mlock(&self, census: &Census) {
+        let mut locked = 0;
+        for (id, _) in census.all(&self.lrus.folios) {
+            let flags = self.lrus.folios.flags[id];
+            assert!(
+                flags.has(FolioFlags::MLOCKED) || !flags.has(FolioFlags::UNEVICTABLE),
+                "{id:?}: {flags:?}"
+            );
+            if flags.has(FolioFlags::MLOCKED) {
+                locked += flags.nr_pages();
+                let entries = self.mappings_of(id);
+                assert!(
+                    entries.iter().any(|&entry| self.address_spaces.is_locked_entry(entry)),
+                    "{id:?} is locked by an area"
+                );
+            }
+        }
+        assert_eq!(self.address_spaces.nr_mlock, locked, "pages that are locked");
+        for (mm, space) in self.address_spaces.mms.iter() {
+            let vmas = space.vmas.iter().filter(|vma| vma.flags.has(VmFlags::LOCKED));
+            let pages: u64 = vmas.map(|vma| vma.end - vma.start).sum();
+            assert_eq!(space.locked_vm, pages, "pages of locked areas of {mm:?}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Areas come, change and go: mapping, unmapping, advice, fork and exit.
+//!
+//! ```text
+//!   mmap ─► area ──fork──► the same area of the child: entries are copied, private pages shared until written
+//!            │ munmap, exit
+//!            └─► entries cleared, page tables freed
+//! ```
+//!
+//! In the kernel: mm/mmap.c, mm/vma.c, mm/madvise.c, mm/mprotect.c, and `copy_page_range` in mm/memory.c.
+
+use super::{AddressSpace, Advice, MmId, Vpn};
+use super::{Backing, Cursor, Directory, Pte, PteNumber, TableId, VmFlags, Vma, Vmas, rmap};
+use crate::account::Category;
+use crate::address_space::huge_memory::policy::{Disabled, window};
+use crate::address_space::memory::Unmapped;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::folio::FolioFlags;
+use crate::lru::memcontrol::Memcg;
+use crate::numa::scan::MmScan;
+use crate::swapfile::readahead::policy::SwapRa;
+use std::ops::Range;
+
+impl Kernel<'_> {
+    /// Maps `pages` pages from `start` on, in place of what is there (`MAP_FIXED`).
+    pub fn mmap_fixed(&mut self, mm: MmId, start: Vpn, pages: u64, backing: Backing, flags: VmFlags) {
+        self.munmap(mm, start..start + pages);
+        self.map_area(mm, start, pages, backing, flags);
+    }
+
+    /// Unmaps what lies in `pages` (`munmap`); which pages were mapped.
+    pub fn munmap(&mut self, mm: MmId, pages: Range<Vpn>) -> Unmapped {
+        let space = &self.parts.address_spaces.mms[mm];
+        if let Some(entry) = space.directory.entry(pages.start) {
+            self.parts.address_spaces.page_tables.prefetch(entry);
+        }
+        let Some(first) = space.vmas.first_in(&pages) else { return Unmapped::default() };
+        let zapped = self.zap_page_range(mm, &pages, first);
+        let keeps_start = self.on.features.numa.munmap_keeps_start;
+        let AddressSpace { vmas, locked_vm, .. } = &mut self.parts.address_spaces.mms[mm];
+        let behind = vmas.remove(first, &pages, keeps_start, |vma| {
+            if let Backing::File(file, _) = vma.backing {
+                self.parts.address_spaces.file_mappings.remove(file, mm, vma.pages());
+            }
+            if vma.flags.has(VmFlags::LOCKED) {
+                *locked_vm -= vma.end - vma.start;
+            }
+        });
+        self.parts.free_page_tables(mm, &pages, behind);
+        zapped
+    }
+
+    /// Frees what lies in `pages` and leaves it mapped (`MADV_DONTNEED`); which pages were mapped.
+    pub fn madvise_dontneed(&mut self, mm: MmId, pages: Range<Vpn>) -> Unmapped {
+        let first = self.parts.address_spaces.mms[mm].vmas.first_in(&pages);
+        first.map(|first| self.zap_page_range(mm, &pages, first)).unwrap_or_default()
+    }
+
+    /// A copy of an address space for a child process (`fork`). Pages are shared until somebody stores to them.
+    pub fn fork_mm(&mut self, parent: MmId) -> MmId {
+        let AddressSpace { memcg, vmas, thp_disabled, khugepaged, .. } =
+            self.parts.address_spaces.mms[parent].clone();
+        let child = self.parts.create_mm(memcg);
+        if khugepaged {
+            self.parts.address_spaces.khugepaged_enter(child);
+        }
+        self.parts.address_spaces.set_thp_disable(child, thp_disabled);
+        for vma in vmas.iter() {
+            if let Backing::File(file, first) = vma.backing {
+                let pages = vma.end - vma.start;
+                let mapping = rmap::FileMapping { mm: child, start: vma.start, first, pages };
+                self.parts.address_spaces.file_mappings.add(file, mapping);
+            }
+            // Pages of files are found again by faults.
+            if vma.has_anon {
+                self.copy_page_range(parent, child, vma);
+            }
+        }
+        self.parts.address_spaces.mms[child].vmas = vmas.for_child();
+        self.numa_fork(self.on.machine.now(self.on.cpu), parent, child);
+        child
+    }
+
+    /// Copies the entries of an area; what may be stored to is protected in both.
+    fn copy_page_range(&mut self, parent: MmId, child: MmId, vma: &Vma) {
+        let mut copied = 0;
+        let mut rest = vma.pages();
+        while let Some((from, places)) = self.parts.next_table(parent, &mut rest) {
+            let first = self.parts.address_spaces.page_tables[from].first;
+            let is_huge = self.parts.address_spaces.page_tables[from].is_huge();
+            let mut copies: Vec<(usize, Pte)> = Vec::new();
+            for place in self.parts.address_spaces.page_tables[from].places(places) {
+                let entry = &mut self.parts.address_spaces.page_tables[from.entry(place)];
+                if *entry == Pte::NONE {
+                    continue;
+                }
+                if vma.is_private() {
+                    entry.clear(Pte::WRITE.with(Pte::EXCLUSIVE));
+                }
+                copies.push((place, *entry));
+            }
+            if copies.is_empty() {
+                continue;
+            }
+            let to = match self.parts.address_spaces.mms[child].directory.table(first) {
+                Some(to) => to,
+                None => {
+                    let to = self.parts.address_spaces.page_tables.create(child, first, is_huge);
+                    self.parts.address_spaces.page_tables.join(from, to);
+                    self.parts.address_spaces.mms[child].directory.set(first, Some(to));
+                    to
+                }
+            };
+            copied += copies.len() as u64;
+            for (place, entry) in copies {
+                self.parts.address_spaces.page_tables[to.entry(place)] = entry;
+                if let Some(id) = entry.folio() {
+                    self.parts.add_rmap(to.entry(place), id);
+                } else if let Some(swap) = entry.swap_entry() {
+                    self.parts.swap.swap_duplicate(swap);
+                }
+            }
+            if is_huge && self.parts.address_spaces.page_tables[to.entry(0)] == Pte::ZERO {
+                self.parts.address_spaces.hold_huge_zero_folio(child);
+            }
+        }
+        self.on.machine.charge(self.on.cpu, Category::PageTables, self.on.machine.costs.pte_write * copied);
+    }
+
+    /// Ends a process: unmaps all that it has; which pages were mapped.
+    pub fn exit_mm(&mut self, mm: MmId) -> Unmapped {
+        let zapped = self.munmap(mm, 0..Vpn::MAX);
+        self.parts.address_spaces.khugepaged_exit(mm);
+        self.parts.address_spaces.put_huge_zero_folio(mm);
+        self.parts.address_spaces.mms.remove(mm);
+        zapped
+    }
+}
+
+impl Kernel<'_> {
+    /// Maps `pages` pages where there is room, and says where.
+    pub fn mmap(&mut self, mm: MmId, pages: u64, backing: Backing, flags: VmFlags) -> Vpn {
+        let span = self.parts.allocator.geometry().ptrs_per_pte() as u64;
+        let start = self.parts.address_spaces.mms[mm].vmas.end().next_multiple_of(span).max(span);
+        self.map_area(mm, start, pages, backing, flags);
+        start
+    }
+
+    fn map_area(&mut self, mm: MmId, start: Vpn, pages: u64, backing: Backing, flags: VmFlags) {
+        if let Backing::File(file, first) = backing {
+            self.parts.address_spaces.file_mappings.add(file, rmap::FileMapping { mm, start, first, pages });
+        }
+        self.parts.address_spaces.mms[mm].vmas.insert(Vma {
+            start,
+            end: start + pages,
+            backing,
+            flags,
+            has_anon: false,
+            policy: None,
+            swap_ra: SwapRa::default(),
+        });
+        self.khugepaged_enter_vma(mm, start);
+    }
+
+    /// Takes advice on what lies in `pages`.
+    pub fn madvise(&mut self, mm: MmId, pages: Range<Vpn>, advice: Advice) {
+        let reads = VmFlags::RAND_READ.or(VmFlags::SEQ_READ);
+        let sizes = VmFlags::HUGEPAGE.or(VmFlags::NOHUGEPAGE);
+        let (all, set) = match advice {
+            Advice::Normal => (reads, VmFlags::default()),
+            Advice::Random => (reads, VmFlags::RAND_READ),
+            Advice::Sequential => (reads, VmFlags::SEQ_READ),
+            Advice::HugePage => (sizes, VmFlags::HUGEPAGE),
+            Advice::NoHugePage => (sizes, VmFlags::NOHUGEPAGE),
+        };
+        let start = pages.start;
+        self.parts.address_spaces.mms[mm]
+            .vmas
+            .change(pages, |vma| vma.flags = vma.flags.without(all).or(set));
+        if advice == Advice::HugePage {
+            self.khugepaged_enter_vma(mm, start);
+        }
+    }
+
+    /// Whether accesses to an area say something about the future (`vma_has_recency`); before 6.3 all did.
+    pub(crate) fn has_recency(&self, flags: VmFlags) -> bool {
+        !flags.any(VmFlags::RAND_READ.or(VmFlags::SEQ_READ))
+            || self.on.features.reclaim.generations.is_some_and(|f| f.all_regions_have_recency())
+    }
+}
+
+impl Parts {
+    /// An address space with nothing in it, whose pages are charged to `memcg` (`mm_alloc`, `execve`).
+    pub fn create_mm(&mut self, memcg: Memcg) -> MmId {
+        let (vmas, directory) = (Vmas::default(), Directory::new(self.allocator.geometry()));
+        let (numa_scan, thp_disabled) = (MmScan::default(), Disabled::No);
+        self.address_spaces.mms.add(AddressSpace {
+            memcg,
+            vmas,
+            directory,
+            numa_scan,
+            threads: 1,
+            visitors: 0,
+            thp_disabled,
+            khugepaged: false,
+            holds_huge_zero: false,
+            ran: 0,
+            walked: 0,
+            anon_pages: 0,
+            file_pages: 0,
+            locked_vm: 0,
+        })
+    }
+
+    /// Gives what lies in `pages` other rights (`mprotect`): `rights` of [`VmFlags::READ`], `WRITE` and `EXEC`. Entries get those of
+    /// their areas: none causes a hint fault any more, and stores are let through again where nobody else has the page
+    /// (`change_pte_range`, `can_change_pte_writable`). Clean pages, as of swap, fault once more, as entries that may be written
+    /// are dirty.
+    pub fn mprotect(&mut self, mm: MmId, pages: Range<Vpn>, rights: VmFlags) {
+        let all = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
+        let change = |flags: VmFlags| flags.without(all).or(rights);
+        let areas =
+            self.address_spaces.mms[mm].vmas.from(pages.start).take_while(|vma| vma.start < pages.end);
+        let changed = areas.filter(|vma| change(vma.flags) != vma.flags).map(|vma| {
+            let part = vma.start.max(pages.start)..vma.end.min(pages.end);
+            (part, vma.is_private() && rights.has(VmFlags::WRITE))
+        });
+        for (mut rest, lets_store) in changed.collect::<Vec<_>>() {
+            while let Some((table, places)) = self.next_table(mm, &mut rest) {
+                for entry in self.address_spaces.page_tables[table].entries_mut(places) {
+                    entry.clear(Pte::PROT_NONE);
+                    if !rights.has(VmFlags::WRITE) {
+                        entry.clear(Pte::WRITE);
+                    } else if lets_store
+                        && entry.has(Pte::EXCLUSIVE)
+                        && entry.folio().is_some_and(|id| self.lrus.folios.flags[id].has(FolioFlags::DIRTY))
+                    {
+                        entry.set(Pte::WRITE);
+                    }
+                }
+            }
+        }
+        self.address_spaces.mms[mm].vmas.change(pages, |vma| vma.flags = change(vma.flags));
+    }
+
+    /// The first table for `pages`, with its entries among them; `pages` begin behind it then. A huge entry for pages beyond
+    /// them becomes many.
+    pub(crate) fn next_table(&mut self, mm: MmId, pages: &mut Range<Vpn>) -> Option<(TableId, Range<usize>)> {
+        let (table, places) = self.address_spaces.mms[mm].directory.next_table(pages)?;
+        if places.len() < self.allocator.geometry().ptrs_per_pte() {
+            self.split_huge_pmd(table);
+        }
+        Some((table, places))
+    }
+
+    /// Frees the tables for `pages`, in which there is no area any more, as far as neither the area before them nor the one
+    /// behind needs one (`free_pgtables`).
+    fn free_page_tables(&mut self, mm: MmId, pages: &Range<Vpn>, behind: Cursor) {
+        let (order, vmas) = (self.allocator.geometry().pmd_order, &self.address_spaces.mms[mm].vmas);
+        let table_of = |page| window(page, order);
+        let end = vmas.start(behind).map_or(pages.end, |start| pages.end.min(table_of(start).start));
+        let mut rest = table_of(pages.start).start..end;
+        if rest.is_empty() {
+            return;
+        }
+        let before = vmas.end_before(behind).unwrap_or(0);
+        rest.start = rest.start.max(if before == 0 { 0 } else { table_of(before - 1).end });
+        while let Some((table, _)) = self.address_spaces.mms[mm].directory.next_table(&mut rest) {
+            let first = self.address_spaces.page_tables[table].first;
+            self.address_spaces.page_tables.delete(table);
+            self.address_spaces.mms[mm].directory.set(first, None);
+        }
+    }
+
+    /// The entry of a page, in a table that is made if need be.
+    pub(crate) fn make_entry(&mut self, mm: MmId, page: Vpn) -> PteNumber {
+        if let Some(entry) = self.address_spaces.entry(mm, page) {
+            if self.address_spaces.page_tables[entry] == Pte::NONE {
+                // Where a huge entry was there may be small ones.
+                self.split_huge_pmd(entry.table());
+            }
+            return entry;
+        }
+        let first = window(page, self.allocator.geometry().pmd_order).start;
+        let table = self.address_spaces.page_tables.create(mm, first, false);
+        self.address_spaces.mms[mm].directory.set(page, Some(table));
+        self.address_spaces.mms[mm].directory.entry_of(table, page)
+    }
+}

@@ -1,0 +1,129 @@
+//! Zones and zonelists when the machine boots; watermarks, reserves and pagesets then and after each change of a setting.
+//!
+//! In the kernel: `build_zonelists`, `__setup_per_zone_wmarks`, `setup_per_zone_lowmem_reserve` and
+//! `setup_zone_pageset` in mm/page_alloc.c.
+
+use super::PageAllocator;
+use crate::allocator::compaction::KcompactdState;
+use crate::allocator::fault_injection::Injection;
+use crate::allocator::memory_map::{MemoryRange, ZoneType};
+use crate::allocator::page::Geometry;
+use crate::allocator::pcp;
+use crate::allocator::watermark;
+use crate::allocator::zone::Zone;
+use crate::features::{CacheRule, Features};
+use crate::sysctl::Settings;
+use machine::{Node, Topology};
+
+impl PageAllocator {
+    /// All memory free; what follows from settings is not known yet.
+    pub(crate) fn new(
+        topology: &Topology,
+        memory: &[MemoryRange],
+        geometry: Geometry,
+        failslab: Injection,
+    ) -> PageAllocator {
+        let cpus = topology.cpus();
+        let zones: Vec<Zone> = memory.iter().map(|range| Zone::new(geometry, range, cpus)).collect();
+        let nodes: Vec<Node> = (0..topology.nodes).map(Node).collect();
+        let own_zones: Vec<Vec<usize>> = nodes
+            .iter()
+            .map(|&node| {
+                let mut own: Vec<usize> = (0..zones.len()).filter(|&z| zones[z].node == node).collect();
+                own.sort_by_key(|&z| std::cmp::Reverse(zones[z].kind));
+                own
+            })
+            .collect();
+        let zonelists = nodes
+            .iter()
+            .map(|&node| {
+                topology.nodes_by_distance(node).iter().flat_map(|n| own_zones[n.index()].clone()).collect()
+            })
+            .collect();
+        PageAllocator {
+            geometry,
+            zones,
+            zonelists,
+            own_zones,
+            min_free_kbytes: 0,
+            local_cpus: nodes.iter().map(|&node| topology.cpus_of(node).len() as u64).collect(),
+            online_cpus: cpus as u64,
+            kcompactds: vec![KcompactdState::default(); nodes.len()],
+            failslab,
+        }
+    }
+
+    /// Pages of all zones that the allocator manages (`totalram_pages`).
+    pub(crate) fn totalram_pages(&self) -> u64 {
+        self.zones.iter().map(|zone| zone.managed).sum()
+    }
+
+    /// Recomputes watermarks, reserves and pagesets from the settings, as the kernel does after boot and
+    /// after each change. khugepaged, where it runs, has `min_free_kbytes` raised for it.
+    pub(crate) fn configure(&mut self, features: &Features, settings: &Settings, khugepaged: bool) {
+        let lowmem: u64 = self.zones.iter().filter(|z| z.kind != ZoneType::Movable).map(|z| z.managed).sum();
+        let page_size = self.geometry.page_size;
+        // At boot the high watermarks are still zero, so all of low memory counts.
+        let computed = watermark::default_min_free_kbytes(lowmem * page_size.kib());
+        let wanted = settings.min_free_kbytes.unwrap_or(computed);
+        let populated = self.zones.iter().filter(|z| z.kind <= ZoneType::Normal).count() as u64;
+        let huge = watermark::khugepaged_min_free_kbytes(self.geometry, populated, lowmem);
+        let raised = khugepaged && settings.min_free_kbytes.is_none();
+        self.min_free_kbytes = if raised { wanted.max(huge) } else { wanted };
+        let min_free = self.min_free_kbytes / page_size.kib();
+        let managed: Vec<(Node, ZoneType, u64)> =
+            self.zones.iter().map(|z| (z.node, z.kind, z.managed)).collect();
+        for zone in &mut self.zones {
+            let scale = settings.watermark_scale_factor;
+            zone.marks = watermark::marks(zone.kind, zone.managed, min_free, lowmem, scale);
+            zone.buddy.watermark_boost = 0;
+            zone.stat_threshold = watermark::counter_threshold(page_size, self.online_cpus, zone.managed);
+            let ratio = settings.lowmem_reserve_ratio[zone.kind as usize];
+            for (class, reserve) in ZoneType::ALL.iter().zip(&mut zone.lowmem_reserve) {
+                let above = |&&(node, kind, _): &&(Node, ZoneType, u64)| {
+                    node == zone.node && kind > zone.kind && kind <= *class
+                };
+                let protected: u64 = managed.iter().filter(above).map(|&(_, _, pages)| pages).sum();
+                *reserve = protected.checked_div(ratio).unwrap_or(0);
+            }
+            let local = self.local_cpus[zone.node.index()];
+            zone.configure_pagesets(features, settings, local, self.online_cpus);
+        }
+    }
+
+    /// Patch 3's flag: whether a CPU's cache share holds several batches. Evaluated when CPUs come up, with
+    /// the batch of that time.
+    pub(crate) fn set_free_high_batch(&mut self, features: &Features, topology: &Topology) {
+        let Some(rule) = features.free_high_batch else { return };
+        let bytes = match rule {
+            CacheRule::SumOfLevelsOverFourBatches => topology.sum_of_cache_slices(),
+            CacheRule::LastLevelOverThreeBatches => topology.last_level_slice(),
+        };
+        let page_size = self.geometry.page_size;
+        for zone in &mut self.zones {
+            let batch = pcp::policy::zone_batchsize(page_size, zone.managed);
+            for pageset in &mut zone.pagesets {
+                pageset.tuning.free_high_batch =
+                    pcp::policy::is_cache_large(features, page_size, bytes, batch);
+            }
+        }
+    }
+
+    /// Gives all pagesets a batch and a fixed high of `high` pages, as a debugging kernel may.
+    pub(crate) fn force_pagesets(&mut self, features: &Features, batch: i32, high: i32) {
+        for zone in &mut self.zones {
+            zone.set_pagesets(features, batch, high, high);
+        }
+    }
+
+    /// Whether an allocation of kernel memory is made to fail (`should_failslab`).
+    pub(crate) fn should_failslab(&mut self, settings: &Settings) -> bool {
+        self.failslab.fails(settings.failslab)
+    }
+
+    /// Checks every zone; panics with what does not hold. How many pages are free, and how many are managed.
+    pub(crate) fn validate(&self, features: &Features) -> (u64, u64) {
+        self.zones.iter().for_each(|zone| zone.validate(features));
+        (self.free_pages() + self.pages_in_pagesets(), self.totalram_pages())
+    }
+}

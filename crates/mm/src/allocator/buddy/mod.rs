@@ -1,0 +1,784 @@
+//! The buddy allocator of one zone: free blocks of 2^0 to 2^10 pages, on one list an order and migrate type.
+//!
+//! ```text
+//!   order 10  ● ── ● ──┊ untouched 4 MiB areas, ascending ┊      lists run head to tail
+//!   order 9   ●                                                   take: smallest fitting order, from the head;
+//!   ...                                                           split halves go to the heads below
+//!   order 0   ● ── ● ── ● ── ●                                    put: merge with the buddy while it is free
+//! ```
+//!
+//! Memory that nobody has used yet is only ranges of page numbers at the end of the movable order-10 list;
+//! it is linked when its turn comes, exactly as the kernel's initial list is ordered. Gigantic pages may take
+//! whole areas out of the lists and out of the middle of those ranges. All of this happens under the zone's
+//! lock; [`Visit`] adds up what the cache lines touched there cost.
+//! In the kernel: `__rmqueue`, `__rmqueue_smallest`, `__rmqueue_claim`, `__rmqueue_steal`, `__free_one_page`,
+//! `alloc_contig_pages` and `split_large_buddy` in mm/page_alloc.c.
+
+mod isolation;
+pub mod policy;
+
+use crate::account::Category;
+use crate::allocator::page::{
+    Geometry, MigrateType, NO_PAGE, NR_PAGE_ORDERS, PageMap, PageRecord, Pfn, RecordIndex,
+};
+use crate::features::Features;
+use machine::{Cpu, Machine, Time};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// One CPU's walk over free lists, and what it costs.
+pub struct Visit<'a> {
+    machine: &'a Machine<Category>,
+    cpu: Cpu,
+    /// Cost so far.
+    pub cost: Time,
+}
+
+impl<'a> Visit<'a> {
+    /// A walk by `cpu` that has cost nothing yet.
+    pub fn new(machine: &'a Machine<Category>, cpu: Cpu) -> Visit<'a> {
+        Visit { machine, cpu, cost: Time::ZERO }
+    }
+
+    /// Writes to the line of `record`, fetching it from whoever had it.
+    #[inline]
+    fn write(&mut self, record: &mut PageRecord) {
+        self.read(record);
+        record.line_owner = self.cpu;
+    }
+
+    /// Reads the line of `record`; it stays with its owner.
+    #[inline]
+    fn read(&mut self, record: &PageRecord) {
+        if let Some(owner) = record.cached_by()
+            && owner != self.cpu
+        {
+            self.cost += self.machine.line_transfer(owner, self.cpu);
+        }
+    }
+}
+
+/// Where the last success of a batch was found, so that the next block of the batch starts there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The type's own lists.
+    #[default]
+    Normal,
+    /// Claiming blocks of other types.
+    Claim,
+    /// Stealing single blocks of other types.
+    Steal,
+}
+
+/// What a request wants of the free lists.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// log2 of the pages of a block.
+    pub order: u8,
+    /// What it is for.
+    pub migrate_type: MigrateType,
+    /// Other types' pageblocks may only be taken whole (`ALLOC_NOFRAGMENT`).
+    pub no_fragment: bool,
+}
+
+/// How a request was served beyond the plain case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FallbackOutcome {
+    /// Requests served from another type (`mm_page_alloc_extfrag`).
+    pub fallbacks: u64,
+    /// The watermarks are boosted, kswapd should wake up (`ZONE_BOOSTED_WATERMARK`).
+    pub boosted: bool,
+}
+
+/// What fallback needs to know about the zone.
+#[derive(Clone, Copy, Debug)]
+pub struct BoostContext {
+    /// `vm.watermark_boost_factor`.
+    pub boost_factor: u64,
+    /// High watermark without boost, pages.
+    pub high: u64,
+    /// Managed pages.
+    pub managed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: Pfn,
+    tail: Pfn,
+    blocks: u32,
+}
+
+const EMPTY: List = List { head: NO_PAGE, tail: NO_PAGE, blocks: 0 };
+
+/// The free blocks of a zone.
+#[derive(Clone, Debug)]
+pub struct Buddy {
+    geometry: Geometry,
+    pages: PageMap,
+    span: Range<Pfn>,
+    lists: [[List; MigrateType::COUNT]; NR_PAGE_ORDERS],
+    /// Areas that nobody has used yet; the last range's turn comes first.
+    untouched: Vec<Range<Pfn>>,
+    block_types: Vec<MigrateType>,
+    /// `watermark_boost` of the zone, pages.
+    pub watermark_boost: u64,
+}
+
+impl Buddy {
+    /// All of `managed` free and movable, as after boot: ascending, largest aligned blocks. The zone spans the
+    /// pages up to `end`; what is not managed of them is neither free nor anybody's until it is put here.
+    pub fn new(geometry: Geometry, managed: Range<Pfn>, end: Pfn) -> Buddy {
+        let span = managed.start..end.max(managed.end);
+        let Geometry { max_page_order, pageblock_order, .. } = geometry;
+        let blocks = span.end.div_ceil(geometry.pageblock_nr_pages()) - (span.start >> pageblock_order);
+        let mut whole = managed.start.next_multiple_of(geometry.max_order_nr_pages())
+            ..managed.end >> max_page_order << max_page_order;
+        if whole.is_empty() {
+            whole = managed.end..managed.end;
+        }
+        let edges = [managed.start..whole.start, whole.end..managed.end];
+        let mut buddy = Buddy {
+            geometry,
+            pages: PageMap::new(geometry, span.start, span.end),
+            lists: [[EMPTY; MigrateType::COUNT]; NR_PAGE_ORDERS],
+            untouched: vec![whole],
+            block_types: vec![MigrateType::Movable; blocks as usize],
+            watermark_boost: 0,
+            span,
+        };
+        for edge in edges {
+            let mut pfn = edge.start;
+            while pfn < edge.end {
+                let aligned = pfn.trailing_zeros().min(max_page_order.into()) as u8;
+                let order = (0..=aligned).rev().find(|&o| pfn + (1 << o) <= edge.end).unwrap_or(0);
+                if order < pageblock_order {
+                    buddy.pages.split(pfn);
+                }
+                buddy.link(pfn, order, MigrateType::Movable, true);
+                pfn += 1 << order;
+            }
+        }
+        buddy
+    }
+
+    /// The size of pages, and the orders that follow from it.
+    #[inline]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The pages this zone spans.
+    pub fn span(&self) -> Range<Pfn> {
+        self.span.clone()
+    }
+
+    #[inline]
+    fn block_index(&self, pfn: Pfn) -> usize {
+        let order = self.geometry.pageblock_order;
+        ((pfn >> order) - (self.span.start >> order)) as usize
+    }
+
+    /// The type of the pageblock that `pfn` is in.
+    #[inline]
+    pub fn block_type(&self, pfn: Pfn) -> MigrateType {
+        self.block_types[self.block_index(pfn)]
+    }
+
+    fn set_block_types(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType) {
+        let first = self.block_index(pfn);
+        let blocks = 1usize << order.saturating_sub(self.geometry.pageblock_order);
+        let last = (first + blocks).min(self.block_types.len());
+        self.block_types[first..last].fill(migrate_type);
+    }
+
+    /// Free blocks of `order`, all types (/proc/buddyinfo).
+    pub fn nr_free(&self, order: u8) -> u64 {
+        MigrateType::ALL.iter().map(|&t| self.nr_free_of(order, t)).sum()
+    }
+
+    /// Free blocks of `order` and type (/proc/pagetypeinfo).
+    pub fn nr_free_of(&self, order: u8, migrate_type: MigrateType) -> u64 {
+        let untouched = if order == self.geometry.max_page_order && migrate_type == MigrateType::Movable {
+            self.untouched.iter().map(|range| range.len() as u64 >> self.geometry.max_page_order).sum()
+        } else {
+            0
+        };
+        u64::from(self.lists[order as usize][migrate_type as usize].blocks) + untouched
+    }
+
+    /// Pages in free blocks, counted from the lists.
+    pub fn free_pages(&self) -> u64 {
+        (0..=self.geometry.max_page_order).map(|order| self.nr_free(order) << order).sum()
+    }
+
+    /// Whether a block of `order` or more is free in a type that ordinary requests may use.
+    pub fn has_block(&self, order: u8) -> bool {
+        (order..=self.geometry.max_page_order)
+            .any(|o| MigrateType::ALL[..MigrateType::PCP_TYPES].iter().any(|&t| self.nr_free_of(o, t) > 0))
+    }
+
+    /// The link of a list that leads forward from `prev`; from the list itself if that is no page.
+    #[inline]
+    fn forward(&mut self, order: u8, migrate_type: MigrateType, prev: Pfn) -> &mut Pfn {
+        if prev == NO_PAGE {
+            &mut self.lists[order as usize][migrate_type as usize].head
+        } else {
+            &mut self.pages.get_mut(prev).next
+        }
+    }
+
+    /// The link of a list that leads back from `next`; from the list itself if that is no page.
+    #[inline]
+    fn backward(&mut self, order: u8, migrate_type: MigrateType, next: Pfn) -> &mut Pfn {
+        if next == NO_PAGE {
+            &mut self.lists[order as usize][migrate_type as usize].tail
+        } else {
+            &mut self.pages.get_mut(next).prev
+        }
+    }
+
+    fn link(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType, to_tail: bool) {
+        self.link_at(self.pages.index(pfn), pfn, order, migrate_type, to_tail);
+    }
+
+    /// The same where the place of its record is known.
+    #[inline]
+    fn link_at(&mut self, index: RecordIndex, pfn: Pfn, order: u8, migrate_type: MigrateType, to_tail: bool) {
+        let list = &mut self.lists[order as usize][migrate_type as usize];
+        list.blocks += 1;
+        let (prev, next) = if to_tail { (list.tail, NO_PAGE) } else { (NO_PAGE, list.head) };
+        *self.forward(order, migrate_type, prev) = pfn;
+        *self.backward(order, migrate_type, next) = pfn;
+        let record = &mut self.pages[index];
+        record.prev = prev;
+        record.next = next;
+        record.order = order;
+        record.list_type = migrate_type;
+    }
+
+    fn unlink(&mut self, pfn: Pfn) {
+        self.unlink_at(self.pages.index(pfn));
+    }
+
+    /// The same where the place of its record is known.
+    #[inline]
+    fn unlink_at(&mut self, index: RecordIndex) {
+        let record = &mut self.pages[index];
+        let PageRecord { prev, next, order, list_type, .. } = *record;
+        record.order = PageRecord::NOT_FREE;
+        self.lists[order as usize][list_type as usize].blocks -= 1;
+        *self.forward(order, list_type, prev) = next;
+        *self.backward(order, list_type, next) = prev;
+    }
+
+    /// The head of a list, linked if it is the untouched memory's turn.
+    #[inline]
+    fn head(&mut self, order: u8, migrate_type: MigrateType) -> Option<Pfn> {
+        let head = self.lists[order as usize][migrate_type as usize].head;
+        if head != NO_PAGE {
+            return Some(head);
+        }
+        if order == self.geometry.max_page_order && migrate_type == MigrateType::Movable {
+            return self.link_untouched();
+        }
+        None
+    }
+
+    /// Links the next untouched area.
+    #[cold]
+    fn link_untouched(&mut self) -> Option<Pfn> {
+        while let Some(range) = self.untouched.last_mut() {
+            if range.start < range.end {
+                let pfn = range.start;
+                range.start += self.geometry.max_order_nr_pages();
+                self.link(pfn, self.geometry.max_page_order, MigrateType::Movable, false);
+                return Some(pfn);
+            }
+            self.untouched.pop();
+        }
+        None
+    }
+
+    /// Where the record of a block's first page is, made if the block is a part of a pageblock that was not split yet.
+    #[inline]
+    fn record_of_block(&mut self, pfn: Pfn, order: u8) -> RecordIndex {
+        match order < self.geometry.pageblock_order {
+            true => self.pages.split(pfn),
+            false => self.pages.index(pfn),
+        }
+    }
+
+    /// Takes a block off its list and cuts its first `blocks` blocks of `order` out of it, all in one pageblock if they are
+    /// several; the rest goes to the heads of the lists of `remainder_type`, in the halves of halves that splitting makes.
+    #[inline]
+    fn take_from_block(
+        &mut self,
+        pfn: Pfn,
+        order: u8,
+        blocks: usize,
+        wanted_type: MigrateType,
+        remainder_type: MigrateType,
+        visit: &mut Visit,
+    ) {
+        let index = self.record_of_block(pfn, order);
+        let end = pfn + (1 << self.pages[index].order);
+        self.unlink_at(index);
+        // Up to the first page of the last block: its record may be the only one of its pageblock.
+        let records = self.pages.run_mut(index, ((blocks - 1) << order) + 1);
+        for record in records.iter_mut().step_by(1 << order) {
+            visit.write(record);
+            record.order = PageRecord::NOT_FREE;
+            record.list_type = wanted_type;
+        }
+        let mut rest = pfn + ((blocks as u32) << order);
+        while rest < end {
+            let rest_order = (rest - pfn).trailing_zeros() as u8;
+            let rest_index = self.pages.index_beside((pfn, index), rest);
+            self.link_at(rest_index, rest, rest_order, remainder_type, false);
+            visit.write(&mut self.pages[rest_index]);
+            rest += 1 << rest_order;
+        }
+    }
+
+    /// The same for the first block of `order` alone, which it returns.
+    #[inline]
+    fn take_block(
+        &mut self,
+        pfn: Pfn,
+        order: u8,
+        wanted_type: MigrateType,
+        remainder_type: MigrateType,
+        visit: &mut Visit,
+    ) -> Pfn {
+        self.take_from_block(pfn, order, 1, wanted_type, remainder_type, visit);
+        pfn
+    }
+
+    /// Smallest fitting block of the type's own lists (`__rmqueue_smallest`).
+    #[inline]
+    pub fn take(&mut self, order: u8, migrate_type: MigrateType, visit: &mut Visit) -> Option<Pfn> {
+        for o in order..=self.geometry.max_page_order {
+            if let Some(pfn) = self.head(o, migrate_type) {
+                return Some(self.take_block(pfn, order, migrate_type, migrate_type, visit));
+            }
+        }
+        None
+    }
+
+    /// Takes up to `most` blocks of `order`, all from the smallest fitting block of the type's own lists, puts them behind `taken`,
+    /// and says how many they are; none if what fits is larger than a pageblock. As many calls of [`Buddy::take`] would take
+    /// the same at the same cost: each takes the lowest part that is left of what the first one splits.
+    #[inline]
+    pub fn take_run(
+        &mut self,
+        order: u8,
+        migrate_type: MigrateType,
+        most: usize,
+        visit: &mut Visit,
+        taken: &mut VecDeque<Pfn>,
+    ) -> usize {
+        let largest = self.geometry.pageblock_order;
+        let found = (order..=largest).find_map(|o| Some((o, self.head(o, migrate_type)?)));
+        let Some((found_order, pfn)) = found else { return 0 };
+        let blocks = most.min(1 << (found_order - order));
+        self.take_from_block(pfn, order, blocks, migrate_type, migrate_type, visit);
+        taken.extend((pfn..).step_by(1 << order).take(blocks));
+        blocks
+    }
+
+    /// A block of `order` for `migrate_type`, from other types' lists if need be.
+    #[inline]
+    pub fn take_or_fall_back(
+        &mut self,
+        f: &Features,
+        wanted: Wanted,
+        mode: &mut Mode,
+        context: &BoostContext,
+        outcome: &mut FallbackOutcome,
+        visit: &mut Visit,
+    ) -> Option<Pfn> {
+        let Wanted { order, migrate_type, no_fragment } = wanted;
+        if *mode == Mode::Normal
+            && let Some(pfn) = self.take(order, migrate_type, visit)
+        {
+            return Some(pfn);
+        }
+        if !f.claim_then_steal {
+            return self.take_from_other_type(f, wanted, context, outcome, visit);
+        }
+        if *mode != Mode::Steal
+            && let Some(pfn) = self.claim(f, wanted, context, outcome, visit)
+        {
+            *mode = Mode::Normal;
+            return Some(pfn);
+        }
+        if !no_fragment && let Some(pfn) = self.steal(order, migrate_type, outcome, visit) {
+            *mode = Mode::Steal;
+            return Some(pfn);
+        }
+        None
+    }
+
+    fn fallback_at(&self, order: u8, migrate_type: MigrateType) -> Option<MigrateType> {
+        policy::fallbacks(migrate_type).iter().copied().find(|&t| self.nr_free_of(order, t) > 0)
+    }
+
+    fn least_claimed_order(&self, order: u8, no_fragment: bool) -> u8 {
+        if no_fragment { order.max(self.geometry.pageblock_order) } else { order }
+    }
+
+    /// Claims the largest block of another type, with its pageblock where it is alike enough (6.15+).
+    fn claim(
+        &mut self,
+        f: &Features,
+        wanted: Wanted,
+        context: &BoostContext,
+        outcome: &mut FallbackOutcome,
+        visit: &mut Visit,
+    ) -> Option<Pfn> {
+        let Wanted { order, migrate_type, no_fragment } = wanted;
+        let least = self.least_claimed_order(order, no_fragment);
+        for o in (least..=self.geometry.max_page_order).rev() {
+            let Some(other) = self.fallback_at(o, migrate_type) else { continue };
+            if !policy::may_claim(self.geometry, o, migrate_type) {
+                return None;
+            }
+            let pfn = self.head(o, other)?;
+            if o >= self.geometry.pageblock_order {
+                self.set_block_types(pfn, o, migrate_type);
+                outcome.fallbacks += 1;
+                return Some(self.take_block(pfn, order, migrate_type, migrate_type, visit));
+            }
+            self.boost(context, outcome);
+            if self.claim_block(f, pfn, migrate_type, visit) {
+                outcome.fallbacks += 1;
+                return self.take(order, migrate_type, visit);
+            }
+        }
+        None
+    }
+
+    /// Takes the smallest block of another type; what is left of it stays with that type (6.15+).
+    fn steal(
+        &mut self,
+        order: u8,
+        migrate_type: MigrateType,
+        outcome: &mut FallbackOutcome,
+        visit: &mut Visit,
+    ) -> Option<Pfn> {
+        for o in order..=self.geometry.max_page_order {
+            if let Some(other) = self.fallback_at(o, migrate_type) {
+                let pfn = self.head(o, other)?;
+                outcome.fallbacks += 1;
+                return Some(self.take_block(pfn, order, migrate_type, other, visit));
+            }
+        }
+        None
+    }
+
+    /// Before 6.15: one scan decides between claiming and stealing; what is left goes to the requested type, from 6.10
+    /// on only if the pageblock does.
+    fn take_from_other_type(
+        &mut self,
+        f: &Features,
+        wanted: Wanted,
+        context: &BoostContext,
+        outcome: &mut FallbackOutcome,
+        visit: &mut Visit,
+    ) -> Option<Pfn> {
+        let Wanted { order, migrate_type, no_fragment } = wanted;
+        let least = self.least_claimed_order(order, no_fragment);
+        let mut found = (least..=self.geometry.max_page_order)
+            .rev()
+            .find_map(|o| self.fallback_at(o, migrate_type).map(|other| (o, other)))?;
+        let claimable = policy::may_claim(self.geometry, found.0, migrate_type);
+        if !claimable && migrate_type == MigrateType::Movable && found.0 > order {
+            found = (order..=self.geometry.max_page_order)
+                .find_map(|o| self.fallback_at(o, migrate_type).map(|other| (o, other)))?;
+        }
+        let (o, other) = found;
+        let pfn = self.head(o, other)?;
+        outcome.fallbacks += 1;
+        if o >= self.geometry.pageblock_order {
+            self.set_block_types(pfn, o, migrate_type);
+            self.unlink(pfn);
+            self.link(pfn, o, migrate_type, false);
+        } else {
+            self.boost(context, outcome);
+            if !(claimable && self.claim_block(f, pfn, migrate_type, visit)) {
+                if f.strict_freelists {
+                    return Some(self.take_block(pfn, order, migrate_type, other, visit));
+                }
+                self.unlink(pfn);
+                self.link(pfn, o, migrate_type, true);
+            }
+        }
+        self.take(order, migrate_type, visit)
+    }
+
+    fn boost(&mut self, context: &BoostContext, outcome: &mut FallbackOutcome) {
+        if let Some(boost) = policy::boosted(self.geometry, self.watermark_boost, context) {
+            self.watermark_boost = boost;
+            outcome.boosted = true;
+        }
+    }
+
+    /// Moves the free blocks of the pageblock of `pfn` to `migrate_type`'s lists if enough of it is free or
+    /// alike. An allocated page counts as the type that it was allocated for.
+    fn claim_block(&mut self, f: &Features, pfn: Pfn, migrate_type: MigrateType, visit: &mut Visit) -> bool {
+        let start = self.geometry.block_start(pfn);
+        let end = start + self.geometry.pageblock_nr_pages();
+        if start < self.span.start || end > self.span.end {
+            return false;
+        }
+        let (mut free, mut movable) = (0, 0);
+        let mut page = start;
+        while page < end {
+            let record = self.pages.get(page);
+            if record.order != PageRecord::NOT_FREE {
+                free += 1 << record.order;
+                page += 1 << record.order;
+            } else {
+                movable += u32::from(record.list_type == MigrateType::Movable);
+                page += 1;
+            }
+        }
+        let claimed = policy::is_claimed(self.geometry, migrate_type, self.block_type(pfn), free, movable);
+        if f.strict_freelists && !claimed {
+            return false;
+        }
+        self.move_free_blocks(start, migrate_type, visit);
+        if claimed {
+            self.set_block_types(start, self.geometry.pageblock_order, migrate_type);
+        }
+        true
+    }
+
+    /// Moves the free blocks of the pageblock at `start` to the tails of `migrate_type`'s lists.
+    fn move_free_blocks(&mut self, start: Pfn, migrate_type: MigrateType, visit: &mut Visit) {
+        let mut page = start;
+        while page < start + self.geometry.pageblock_nr_pages() {
+            let order = self.pages.get(page).order;
+            if order == PageRecord::NOT_FREE {
+                page += 1;
+                continue;
+            }
+            self.unlink(page);
+            self.link(page, order, migrate_type, true);
+            visit.write(self.pages.get_mut(page));
+            page += 1 << order;
+        }
+    }
+
+    /// Makes the pageblocks that a block of `order` at `pfn` reaches into ones of `migrate_type`. Returns how many pages
+    /// they have; 0 if they straddle the zone's edge.
+    pub fn retag_blocks(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType, visit: &mut Visit) -> u64 {
+        let order = order.max(self.geometry.pageblock_order);
+        let start = pfn & !((1 << order) - 1);
+        if start < self.span.start || start + (1 << order) > self.span.end {
+            return 0;
+        }
+        self.move_free_blocks(start, migrate_type, visit);
+        self.set_block_types(start, order, migrate_type);
+        1 << order
+    }
+
+    /// A free block that is set aside for atomic requests, and its order.
+    pub fn first_highatomic(&self) -> Option<(Pfn, u8)> {
+        let heads = self.lists.iter().map(|lists| lists[MigrateType::HighAtomic as usize].head);
+        heads.zip(0..).find(|&(head, _)| head != NO_PAGE)
+    }
+
+    /// Has the record of a block that will be freed fetched from the host's memory; those of its first buddies are near.
+    #[inline]
+    pub fn prefetch_put(&self, pfn: Pfn) {
+        self.pages.prefetch(pfn);
+    }
+
+    /// A second step, once the records are there: the neighbours of a buddy that will leave its list.
+    #[inline]
+    pub fn prefetch_merge(&self, pfn: Pfn, order: u8) {
+        let buddy = pfn ^ (1 << order);
+        if self.span.contains(&buddy) {
+            let record = self.pages.get(buddy);
+            if record.order == order {
+                for pfn in [record.prev, record.next] {
+                    if pfn != NO_PAGE {
+                        self.pages.prefetch(pfn);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Frees a block, merging it with its buddy as long as that is free (`__free_one_page`).
+    #[inline]
+    pub fn put(&mut self, mut pfn: Pfn, mut order: u8, migrate_type: MigrateType, visit: &mut Visit) {
+        let mut index = self.record_of_block(pfn, order);
+        self.pages[index].line_owner = visit.cpu;
+        while order < self.geometry.max_page_order {
+            let buddy = pfn ^ (1 << order);
+            if !self.span.contains(&buddy) {
+                break;
+            }
+            let buddy_index = self.pages.index_beside((pfn, index), buddy);
+            let record = &self.pages[buddy_index];
+            visit.read(record);
+            if record.order != order {
+                break;
+            }
+            if order >= self.geometry.pageblock_order {
+                let other = self.block_type(buddy);
+                if other != migrate_type {
+                    if !(other.is_mergeable() && migrate_type.is_mergeable()) {
+                        break;
+                    }
+                    self.set_block_types(buddy, order, migrate_type);
+                }
+            }
+            self.unlink_at(buddy_index);
+            visit.write(&mut self.pages[buddy_index]);
+            if buddy < pfn {
+                (pfn, index) = (buddy, buddy_index);
+            }
+            order += 1;
+        }
+        let to_tail = {
+            let next_buddy = (pfn & !(1 << order)) ^ (1 << (order + 1));
+            let near = order < self.geometry.max_page_order - 1
+                && self.span.contains(&next_buddy)
+                && self.pages[self.pages.index_beside((pfn, index), next_buddy)].order == order + 1;
+            policy::is_placed_at_tail(self.geometry, order, near)
+        };
+        if !to_tail {
+            let head = self.lists[order as usize][migrate_type as usize].head;
+            if head != NO_PAGE {
+                visit.write(self.pages.get_mut(head));
+            }
+        }
+        self.link_at(index, pfn, order, migrate_type, to_tail);
+    }
+
+    /// The numbers of the runs of 2^order pages, aligned to their size, that the zone spans.
+    pub fn runs(&self, order: u8) -> Range<u32> {
+        self.span.start.div_ceil(1 << order)..self.span.end >> order
+    }
+
+    fn is_untouched(&self, pfn: Pfn) -> bool {
+        self.untouched.iter().any(|range| range.contains(&pfn))
+    }
+
+    /// Whether all pages of `range`, of whole areas, are free and none is set aside for atomic requests.
+    fn is_run_free(&self, range: &Range<Pfn>) -> bool {
+        let mut pfn = range.start;
+        while pfn < range.end {
+            if self.is_untouched(pfn) {
+                pfn += self.geometry.max_order_nr_pages();
+                continue;
+            }
+            let record = self.pages.get(pfn);
+            let set_aside = [record.list_type, self.block_type(pfn)].contains(&MigrateType::HighAtomic);
+            if record.order == PageRecord::NOT_FREE || set_aside {
+                return false;
+            }
+            pfn += 1 << record.order;
+        }
+        true
+    }
+
+    /// Takes `range`, of whole areas, out of the untouched memory as far as it is there.
+    fn take_untouched(&mut self, range: &Range<Pfn>) {
+        let rest = self
+            .untouched
+            .iter()
+            .flat_map(|old| [old.start.max(range.end)..old.end, old.start..old.end.min(range.start)]);
+        self.untouched = rest.filter(|part| !part.is_empty()).collect();
+    }
+
+    /// Takes the lowest aligned run of 2^order pages, at least a largest block, whose pages are all free; its pageblocks
+    /// become movable. Returns its first page and how many blocks it was in.
+    pub fn take_contiguous(&mut self, order: u8, visit: &mut Visit) -> Option<(Pfn, u64)> {
+        debug_assert!(order >= self.geometry.max_page_order);
+        let mut runs = self.runs(order).map(|run| run << order..(run + 1) << order);
+        let range = runs.find(|range| self.is_run_free(range))?;
+        let (mut pfn, mut blocks) = (range.start, 0);
+        while pfn < range.end {
+            let mut taken = self.geometry.max_page_order;
+            if !self.is_untouched(pfn) {
+                taken = self.pages.get(pfn).order;
+                self.unlink(pfn);
+            }
+            let record = self.pages.get_mut(pfn);
+            record.list_type = MigrateType::Movable;
+            visit.write(record);
+            pfn += 1 << taken;
+            blocks += 1;
+        }
+        self.take_untouched(&range);
+        self.set_block_types(range.start, order, MigrateType::Movable);
+        Some((range.start, blocks))
+    }
+
+    /// Takes the highest aligned run of 2^order pages, at least a largest block, out of the untouched memory, as memblock
+    /// hands out memory before this allocator exists.
+    pub fn take_at_boot(&mut self, order: u8) -> Option<Pfn> {
+        debug_assert!(order >= self.geometry.max_page_order);
+        let pfn = self.untouched.iter().find_map(|range| {
+            let highest = (range.end >> order).checked_sub(1)? << order;
+            (highest >= range.start).then_some(highest)
+        })?;
+        self.take_untouched(&(pfn..pfn + (1 << order)));
+        Some(pfn)
+    }
+
+    /// Frees a run of 2^order pages, at least a pageblock, one pageblock after the other.
+    pub fn put_contiguous(&mut self, pfn: Pfn, order: u8, visit: &mut Visit) {
+        debug_assert!(order >= self.geometry.pageblock_order);
+        for block in (pfn..pfn + (1 << order)).step_by(1 << self.geometry.pageblock_order) {
+            self.put(block, self.geometry.pageblock_order, self.block_type(block), visit);
+        }
+    }
+
+    /// Bytes that the records of pages take.
+    pub fn record_bytes(&self) -> usize {
+        self.pages.bytes()
+    }
+
+    /// Checks everything that must hold between lists, records and pageblocks; panics with what does not.
+    pub fn validate(&self, f: &Features) {
+        for order in 0..=self.geometry.max_page_order {
+            for migrate_type in MigrateType::ALL {
+                let list = self.lists[order as usize][migrate_type as usize];
+                let (mut pfn, mut prev, mut blocks) = (list.head, NO_PAGE, 0);
+                while pfn != NO_PAGE {
+                    let record = self.pages.get(pfn);
+                    assert_eq!((record.order, record.list_type), (order, migrate_type), "page {pfn}");
+                    assert_eq!(record.prev, prev, "page {pfn}: links disagree");
+                    assert_eq!(pfn % (1 << order), 0, "page {pfn} is not aligned to order {order}");
+                    assert!(
+                        self.span.start <= pfn && pfn + (1 << order) <= self.span.end,
+                        "page {pfn} leaves its zone"
+                    );
+                    if f.strict_freelists {
+                        assert_eq!(
+                            self.block_type(pfn),
+                            migrate_type,
+                            "page {pfn}: list and pageblock disagree"
+                        );
+                    }
+                    let buddy = pfn ^ (1 << order);
+                    if order < self.geometry.pageblock_order && self.span.contains(&buddy) {
+                        assert_ne!(
+                            self.pages.get(buddy).order,
+                            order,
+                            "pages {pfn} and {buddy} should have merged"
+                        );
+                    }
+                    blocks += 1;
+                    (prev, pfn) = (pfn, record.next);
+                }
+                assert_eq!((list.tail, list.blocks), (prev, blocks), "order {order} {migrate_type:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Who compacts: a task that finds no block, kcompactd that was woken, and kcompactd ahead of time
+//! (`try_to_compact_pages`, `kcompactd_do_work`, `proactive_compact_node` in mm/compaction.c).
+
+use super::policy;
+use super::policy::ZoneState;
+use super::zone_scan;
+use super::{CompactMode, CompactResult};
+use crate::allocator::memory_map::ZoneType;
+use crate::allocator::request::Request;
+use crate::allocator::watermark::{Mark, Reserves};
+use crate::counters::Event;
+use crate::kernel::{Kernel, Parts};
+use machine::Node;
+
+impl Kernel<'_> {
+    /// Direct compaction for a request, zone by zone.
+    pub(crate) fn try_to_compact_pages(
+        &mut self,
+        request: &Request,
+        zones: &[usize],
+        mode: CompactMode,
+    ) -> CompactResult {
+        let mut result = CompactResult::Skipped;
+        self.on.counters.add(Event::CompactStall, 1);
+        for &z in zones {
+            let order = request.order;
+            if mode != CompactMode::Async
+                && self.parts.allocator.zone_mut(z).compaction.deferral.is_deferred(order)
+            {
+                result = CompactResult::Deferred;
+                continue;
+            }
+            let came_to = self.compact_zone(z, order, request.highest, mode);
+            match came_to {
+                CompactResult::Success => {
+                    self.parts.allocator.zone_mut(z).compaction.deferral.reset(order, false);
+                    return came_to;
+                }
+                CompactResult::Complete if mode != CompactMode::Async => {
+                    self.parts.allocator.zone_mut(z).compaction.deferral.defer(order);
+                }
+                _ => {}
+            }
+            result = came_to;
+        }
+        result
+    }
+
+    /// Compacts a zone until a block of `order` is free there.
+    fn compact_zone(&mut self, z: usize, order: u8, highest: ZoneType, mode: CompactMode) -> CompactResult {
+        let f = *self.on.features;
+        if self.parts.allocator.zones()[z].is_above(&f, Mark::Low, order, highest, Reserves::default()) {
+            return CompactResult::Success;
+        }
+        if !self.is_suitable(z, order, highest) {
+            return CompactResult::Skipped;
+        }
+        let mut scan = zone_scan::ZoneScan::new(self.parts, z, order, mode);
+        let is_done = |mm: &Parts| mm.allocator.zones()[z].buddy.has_movable_block(order);
+        let found = scan.run(self, is_done);
+        scan.finish(self);
+        if found { CompactResult::Success } else { CompactResult::Complete }
+    }
+
+    /// What kcompactd of a node does if somebody has woken it; whether it did anything (`kcompactd_do_work`).
+    pub fn kcompactd(&mut self, node: Node) -> bool {
+        let Some((order, highest)) = self.parts.allocator.kcompactds[node.index()].wanted.take() else {
+            return false;
+        };
+        self.on.counters.add(Event::KcompactdWake, 1);
+        let zones =
+            (0..self.parts.allocator.zones().len()).filter(|&z| self.parts.allocator.zones()[z].node == node);
+        let zones: Vec<usize> = zones.filter(|&z| self.parts.allocator.zones()[z].kind <= highest).collect();
+        for z in zones {
+            if self.parts.allocator.zone_mut(z).compaction.deferral.is_deferred(order) {
+                continue;
+            }
+            match self.compact_zone(z, order, highest, CompactMode::SyncLight) {
+                CompactResult::Success => {
+                    self.parts.allocator.zone_mut(z).compaction.deferral.reset(order, false)
+                }
+                CompactResult::Complete => self.parts.allocator.zone_mut(z).compaction.deferral.defer(order),
+                CompactResult::Skipped | CompactResult::Deferred => {}
+            }
+        }
+        true
+    }
+
+    /// What kcompactd does every half second of its own accord (`proactive_compact_node`); whether it did anything.
+    pub fn proactive_compaction(&mut self, node: Node) -> bool {
+        let (low, high) = policy::proactive_marks(self.on.settings.compaction_proactiveness);
+        let before = self.parts.allocator.fragmentation_score(node);
+        let skips = &mut self.parts.allocator.kcompactds[node.index()].proactive_skips;
+        if self.on.settings.compaction_proactiveness == 0 || before <= high {
+            return false;
+        }
+        if *skips > 0 {
+            *skips -= 1;
+            return false;
+        }
+        for z in (0..self.parts.allocator.zones().len())
+            .filter(|&z| self.parts.allocator.zones()[z].node == node)
+            .collect::<Vec<_>>()
+        {
+            let mut scan = zone_scan::ZoneScan::whole(self.parts, z);
+            scan.run(self, |mm: &Parts| mm.allocator.fragmentation_score(node) <= low);
+            scan.finish(self);
+        }
+        if self.parts.allocator.fragmentation_score(node) >= before {
+            self.parts.allocator.kcompactds[node.index()].proactive_skips = 1 << policy::MAX_DEFER_SHIFT;
+        }
+        true
+    }
+}
+
+impl Kernel<'_> {
+    fn is_suitable(&self, z: usize, order: u8, highest: ZoneType) -> bool {
+        let zone = &self.parts.allocator.zones()[z];
+        let unusable = zone.lowmem_reserve[highest as usize];
+        let state = ZoneState {
+            free: (zone.free_pages() as u64).saturating_sub(unusable),
+            low: zone.wmark(Mark::Low),
+            min: zone.wmark(Mark::Min),
+            fragmentation: policy::fragmentation_index(&self.parts.allocator.free_blocks(z), order),
+        };
+        policy::is_suitable(&state, order, self.on.settings.extfrag_threshold)
+    }
+}

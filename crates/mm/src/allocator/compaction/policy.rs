@@ -1,0 +1,171 @@
+//! What the kernel decides about compaction: is it worth it, may it be put off, is it done?
+//!
+//! ```text
+//!   request of order o fails ─► enough free pages at all?  no ─► reclaim instead
+//!                                  │ yes
+//!                               failed lately?  yes ─► skipped 2^shift times, shift up to 6
+//!                                  │ no
+//!                               compact until a block of order o is free, or the scanners meet
+//!
+//!   proactive: unusable-free index of 2 MiB above HIGH ─► compact down to LOW
+//! ```
+//!
+//! Pure functions. In the kernel: `fragmentation_index`, `extfrag_for_order` in mm/vmstat.c; `compaction_suitable`,
+//! `defer_compaction`, `compaction_deferred`, `fragmentation_score_wmark` in mm/compaction.c.
+
+use crate::allocator::page::NR_PAGE_ORDERS;
+use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
+
+/// Shift beyond which compaction is not put off any longer (`COMPACT_MAX_DEFER_SHIFT`).
+pub const MAX_DEFER_SHIFT: u8 = 6;
+
+/// Free blocks of a zone by order.
+pub type FreeBlocks = [u64; NR_PAGE_ORDERS];
+
+fn free_pages(blocks: &FreeBlocks) -> u64 {
+    (0..).zip(blocks).map(|(order, blocks): (u32, _)| blocks << order).sum()
+}
+
+fn suitable_blocks(blocks: &FreeBlocks, order: u8) -> u64 {
+    (0..).zip(&blocks[usize::from(order)..]).map(|(larger, blocks): (u32, _)| blocks << larger).sum()
+}
+
+/// Why a request of `order` fails: 0 for want of memory to 1000 for want of blocks that are large enough; `None` if it
+/// does not fail (`fragmentation_index`).
+pub fn fragmentation_index(blocks: &FreeBlocks, order: u8) -> Option<u64> {
+    let total: u64 = blocks.iter().sum();
+    if suitable_blocks(blocks, order) > 0 {
+        return None;
+    }
+    if total == 0 {
+        return Some(0);
+    }
+    let wanted = free_pages(blocks) * 1000 / (1 << order);
+    Some(1000u64.saturating_sub((1000 + wanted) / total))
+}
+
+/// What part of free memory is of no use to requests of `order`, percent (`extfrag_for_order`).
+pub fn unusable_free_index(blocks: &FreeBlocks, order: u8) -> u64 {
+    let free = free_pages(blocks);
+    let usable = suitable_blocks(blocks, order) << order;
+    ((free - usable) * 100).checked_div(free).unwrap_or(0)
+}
+
+/// What compaction goes by in a zone.
+#[derive(Clone, Copy, Debug)]
+pub struct ZoneState {
+    /// Free pages, without those that no request may use.
+    pub free: u64,
+    /// Low watermark.
+    pub low: u64,
+    /// Minimum watermark.
+    pub min: u64,
+    /// `fragmentation_index` for the request.
+    pub fragmentation: Option<u64>,
+}
+
+/// Whether there are enough free pages to move others into (`compaction_suitable`). `threshold`:
+/// `vm.extfrag_threshold`.
+pub fn is_suitable(zone: &ZoneState, order: u8, threshold: u64) -> bool {
+    let mark = if order > PAGE_ALLOC_COSTLY_ORDER { zone.low } else { zone.min };
+    if zone.free <= mark + (2 << order) {
+        return false;
+    }
+    order <= PAGE_ALLOC_COSTLY_ORDER || zone.fragmentation.is_none_or(|index| index > threshold)
+}
+
+/// How far compaction of a zone is put off because it failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deferral {
+    /// Requests since it failed (`compact_considered`).
+    pub considered: u32,
+    /// log2 of how many go without (`compact_defer_shift`).
+    pub shift: u8,
+    /// The smallest order that failed (`compact_order_failed`).
+    pub order_failed: u8,
+}
+
+impl Deferral {
+    /// Compaction for `order` has failed (`defer_compaction`).
+    pub fn defer(&mut self, order: u8) {
+        self.considered = 0;
+        self.shift = (self.shift + 1).min(MAX_DEFER_SHIFT);
+        self.order_failed = self.order_failed.min(order);
+    }
+
+    /// Whether a request of `order` goes without; it counts (`compaction_deferred`).
+    pub fn is_deferred(&mut self, order: u8) -> bool {
+        if order < self.order_failed {
+            return false;
+        }
+        self.considered = (self.considered + 1).min(1 << self.shift);
+        self.considered < 1 << self.shift
+    }
+
+    /// A block of `order` was had; `compacted` if by compaction (`compaction_defer_reset`).
+    pub fn reset(&mut self, order: u8, compacted: bool) {
+        if compacted {
+            (self.considered, self.shift) = (0, 0);
+        }
+        self.order_failed = self.order_failed.max(order + 1);
+    }
+}
+
+/// Scores between which proactive compaction works (`fragmentation_score_wmark`): where it stops, where it starts.
+pub fn proactive_marks(proactiveness: u64) -> (u64, u64) {
+    let low = (100 - proactiveness.min(100)).max(5);
+    (low, (low + 10).min(100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(counts: &[(usize, u64)]) -> FreeBlocks {
+        let mut blocks = [0; NR_PAGE_ORDERS];
+        counts.iter().for_each(|&(order, count)| blocks[order] = count);
+        blocks
+    }
+
+    #[test]
+    fn indices_of_scattered_memory() {
+        assert_eq!(fragmentation_index(&blocks(&[(0, 1000)]), 4), Some(937));
+        assert_eq!(fragmentation_index(&blocks(&[(0, 3)]), 4), Some(605), "little memory, few blocks");
+        assert_eq!(fragmentation_index(&blocks(&[(0, 3), (5, 1)]), 4), None);
+        assert_eq!(fragmentation_index(&blocks(&[]), 4), Some(0));
+        assert_eq!(unusable_free_index(&blocks(&[(0, 16), (4, 1)]), 4), 50);
+        assert_eq!(unusable_free_index(&blocks(&[]), 4), 0);
+    }
+
+    #[test]
+    fn it_takes_room_to_move_pages() {
+        let zone = |free, fragmentation| ZoneState { free, low: 200, min: 100, fragmentation };
+        assert!(!is_suitable(&zone(232, Some(900)), 4, 500) && is_suitable(&zone(233, Some(900)), 4, 500));
+        assert!(!is_suitable(&zone(1000, Some(500)), 4, 500), "memory is short rather than scattered");
+        assert!(is_suitable(&zone(117, Some(0)), 3, 500) && !is_suitable(&zone(116, Some(0)), 3, 500));
+    }
+
+    #[test]
+    fn failures_put_it_off_longer_and_longer() {
+        let mut deferral = Deferral::default();
+        assert!(!deferral.is_deferred(4), "nothing has failed");
+        let skipped = |deferral: &mut Deferral| (0..).take_while(|_| deferral.is_deferred(4)).count();
+        let mut all = Vec::new();
+        for _ in 0..8 {
+            deferral.defer(4);
+            all.push(skipped(&mut deferral));
+        }
+        assert_eq!(all, [1, 3, 7, 15, 31, 63, 63, 63]);
+        deferral.reset(4, true);
+        assert_eq!(deferral, Deferral { considered: 0, shift: 0, order_failed: 5 });
+        deferral.defer(5);
+        assert!(!deferral.is_deferred(4) && deferral.is_deferred(6));
+    }
+
+    #[test]
+    fn proactive_compaction_has_two_marks() {
+        assert_eq!(proactive_marks(20), (80, 90));
+        assert_eq!(proactive_marks(100), (5, 15));
+        assert_eq!(proactive_marks(0), (100, 100));
+    }
+}

@@ -1,0 +1,195 @@
+//! The two scanners of a run through a zone, and the moves between them.
+
+use super::CompactMode;
+use crate::account::Category;
+use crate::allocator::page::{Geometry, MigrateType, NO_PAGE, NR_PAGE_ORDERS, Pfn};
+use crate::counters::Event;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::folio::FolioId;
+
+/// A run through a zone.
+pub(super) struct ZoneScan {
+    geometry: Geometry,
+    zone: usize,
+    /// What is wanted; folios of this order and more are not moved.
+    order: u8,
+    mode: CompactMode,
+    /// The page that the migrate scanner looks at next.
+    migrate: Pfn,
+    /// The pageblock that the free scanner takes next lies below this page.
+    free: Pfn,
+    /// Isolated free blocks by order.
+    isolated: [Vec<Pfn>; NR_PAGE_ORDERS],
+}
+
+impl ZoneScan {
+    /// From where the last run of the zone ended.
+    pub fn new(mm: &Parts, zone: usize, order: u8, mode: CompactMode) -> ZoneScan {
+        let (migrate, free) = mm.allocator.zones()[zone].compaction.scanners.unwrap_or(Self::ends(mm, zone));
+        ZoneScan {
+            geometry: mm.allocator.geometry(),
+            zone,
+            order,
+            mode,
+            migrate,
+            free,
+            isolated: Default::default(),
+        }
+    }
+
+    /// Through the whole zone, for blocks of 2 MiB.
+    pub fn whole(mm: &Parts, zone: usize) -> ZoneScan {
+        let (migrate, free) = Self::ends(mm, zone);
+        let (geometry, mode) = (mm.allocator.geometry(), CompactMode::SyncLight);
+        let order = geometry.pageblock_order;
+        ZoneScan { geometry, zone, order, mode, migrate, free, isolated: Default::default() }
+    }
+
+    fn ends(mm: &Parts, zone: usize) -> (Pfn, Pfn) {
+        let span = mm.allocator.zones()[zone].buddy.span();
+        (span.start, mm.allocator.geometry().block_start(span.end))
+    }
+
+    fn have_met(&self) -> bool {
+        self.geometry.block_start(self.migrate) >= self.free
+    }
+
+    /// Moves folios, a pageblock at a time, until `is_done` or the scanners meet; whether it is done.
+    pub fn run(&mut self, kernel: &mut Kernel, is_done: impl Fn(&Parts) -> bool) -> bool {
+        while !self.have_met() {
+            let end = self.geometry.block_start(self.migrate) + self.geometry.pageblock_nr_pages();
+            if self.is_source(kernel.parts) {
+                self.empty_block(kernel, end);
+                if is_done(kernel.parts) {
+                    self.migrate = end;
+                    return true;
+                }
+            }
+            self.migrate = end;
+        }
+        false
+    }
+
+    /// Whether the pageblock of the migrate scanner may be emptied (`suitable_migration_source`).
+    fn is_source(&self, mm: &Parts) -> bool {
+        let buddy = &mm.allocator.zones()[self.zone].buddy;
+        let movable = buddy.block_type(self.migrate) == MigrateType::Movable;
+        (movable || self.mode == CompactMode::SyncLight) && !buddy.is_block_free(self.migrate)
+    }
+
+    fn empty_block(&mut self, kernel: &mut Kernel, end: Pfn) {
+        let end = end.min(kernel.parts.allocator.zones()[self.zone].buddy.span().end);
+        let mut scanned = 0;
+        while self.migrate < end {
+            scanned += 1;
+            let buddy = &kernel.parts.allocator.zones()[self.zone].buddy;
+            if let Some(order) = buddy.free_order(self.migrate) {
+                self.migrate += 1 << order;
+                continue;
+            }
+            let Some(id) = kernel.parts.folio_at(self.zone, self.migrate) else {
+                // Hugetlb pages stay: the block that one begins is passed over, further blocks of a
+                // gigantic one are looked through page by page.
+                self.migrate =
+                    if kernel.parts.hugetlb.begins_at(self.migrate) { end } else { self.migrate + 1 };
+                continue;
+            };
+            let order = kernel.parts.lrus.folios.flags[id].order();
+            if order < self.order && kernel.parts.lrus.is_migratable(id) {
+                if kernel.is_split_to_migrate(id) && kernel.split_folio(id).is_ok() {
+                    // Its pages are looked at one by one.
+                    continue;
+                }
+                let Some(target) = self.target(kernel, order) else { break };
+                kernel.migrate_folio(self.zone, id, target);
+            }
+            self.migrate += 1 << order;
+        }
+        kernel.on.counters.add(Event::CompactMigrateScanned, scanned);
+        kernel.on.machine.charge(
+            kernel.on.cpu,
+            Category::Compaction,
+            kernel.on.machine.costs.paging().lru_scan * scanned,
+        );
+    }
+
+    /// An isolated free block of `order`, split off a larger one if need be (`compaction_alloc`).
+    fn target(&mut self, kernel: &mut Kernel, order: u8) -> Option<Pfn> {
+        loop {
+            let found = (order..NR_PAGE_ORDERS as u8).find(|&o| !self.isolated[usize::from(o)].is_empty());
+            if let Some(mut larger) = found {
+                let pfn = self.isolated[usize::from(larger)].pop()?;
+                while larger > order {
+                    larger -= 1;
+                    self.isolated[usize::from(larger)].push(pfn + (1 << larger));
+                }
+                return Some(pfn);
+            }
+            if !self.isolate_free_pages(kernel) {
+                return None;
+            }
+        }
+    }
+
+    /// Takes the free pages of the next pageblock that has some and is movable (`isolate_freepages`).
+    fn isolate_free_pages(&mut self, kernel: &mut Kernel) -> bool {
+        while self.free > self.geometry.block_start(self.migrate) + self.geometry.pageblock_nr_pages() {
+            self.free -= self.geometry.pageblock_nr_pages();
+            let (zone, on) = (&mut kernel.parts.allocator.zones[self.zone], &mut kernel.on);
+            let movable = zone.buddy.block_type(self.free) == MigrateType::Movable;
+            if !movable || zone.buddy.is_block_free(self.free) {
+                continue;
+            }
+            let taken = zone.isolate_free_blocks(on, self.free);
+            kernel.on.counters.add(Event::CompactFreeScanned, self.geometry.pageblock_nr_pages().into());
+            if !taken.is_empty() {
+                taken.into_iter().for_each(|(pfn, order)| self.isolated[usize::from(order)].push(pfn));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Gives back what is left of the free pages, and keeps the places of the scanners.
+    pub fn finish(self, kernel: &mut Kernel) {
+        let scanners = (!self.have_met()).then_some((self.migrate, self.free));
+        let (zone, on) = (&mut kernel.parts.allocator.zones[self.zone], &mut kernel.on);
+        zone.compaction.scanners = scanners;
+        let blocks = self
+            .isolated
+            .iter()
+            .zip(0..)
+            .flat_map(|(blocks, order)| blocks.iter().map(move |&pfn| (pfn, order)));
+        zone.release_free_blocks(on, blocks);
+    }
+}
+
+impl Kernel<'_> {
+    /// Moves a folio to free pages that are its own already; its old ones are freed.
+    fn migrate_folio(&mut self, zone: usize, id: FolioId, target: Pfn) {
+        let pages = self.parts.lrus.folios.flags[id].nr_pages();
+        let mappings = self.parts.lrus.folios.mapcount(id);
+        let costs = self.on.machine.costs.paging();
+        let cost = self.on.machine.costs.page_copy * pages + (costs.rmap_walk + costs.pte_unmap) * mappings;
+        self.on.machine.charge(
+            self.on.cpu,
+            Category::Compaction,
+            cost + self.on.machine.costs.pte_write * mappings,
+        );
+        let old = self.replace_pages(id, target, self.parts.lrus.folios[id].lruvec);
+        self.on.counters.add(Event::PgmigrateSuccess, pages);
+        let order = self.parts.lrus.folios.flags[id].order();
+        let (zone, on) = (&mut self.parts.allocator.zones[zone], &mut self.on);
+        zone.release_free_blocks(on, [(old, order)].into_iter());
+    }
+}
+
+impl Parts {
+    /// The folio that begins at a page of a zone.
+    fn folio_at(&self, zone: usize, pfn: Pfn) -> Option<FolioId> {
+        let id = FolioId(self.allocator.zones()[zone].buddy.user(pfn)?);
+        (self.lrus.folios.pfn_of(id) == Some(pfn)).then_some(id)
+    }
+}
+
+const _: () = assert!(NO_PAGE == u32::MAX);

@@ -1,0 +1,269 @@
+//! How physical memory is laid out: which pages belong to which node and zone, which of them the allocator gets, and where
+//! their struct pages lie.
+//!
+//! ```text
+//!   node 0   1 │ DMA │ DMA32 │ Normal ....... │ memmap │     section k of the node has its struct pages in the
+//!   node 1   │ Normal ....................... │ memmap │     512 frames from memmap.start + 512 k on
+//!
+//!   a zone   │ held │ free ........ │ held │ memmap │        spanned; a hole in it is not present; managed is what is free
+//! ```
+//!
+//! In the kernel: include/linux/mmzone.h (`enum zone_type`, `PAGES_PER_SECTION`), mm/sparse.c, mm/mm_init.c
+//! (`free_area_init`, `alloc_large_system_hash`).
+
+use crate::allocator::page::{Geometry, Pfn};
+pub use machine::ZoneType;
+use machine::memblock::{FOUR_GIB_MIB, Layout, ZoneSpan};
+use machine::{Memblock, Node, PageSize, Profile};
+use std::ops::Range;
+
+/// The memory of a node that makes a zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryRange {
+    /// Whose memory it is.
+    pub node: Node,
+    /// Which kind of zone it makes.
+    pub kind: ZoneType,
+    /// From its first page to its last (`spanned_pages`).
+    pub spanned: Range<Pfn>,
+    /// How many of these exist (`present_pages`).
+    pub present: u64,
+    /// How many the allocator was given (`managed_pages`): those that are free, and those that it had handed out again
+    /// before anybody looked.
+    pub managed: u64,
+    /// The pages that are free when the machine has booted.
+    pub free: Range<Pfn>,
+    /// Behind them, frames that boot reserved for the struct pages of the node's memory; may be empty.
+    pub memmap: Range<Pfn>,
+}
+
+impl MemoryRange {
+    /// Memory of which all pages are free.
+    pub fn all_free(node: Node, kind: ZoneType, pages: Range<Pfn>) -> MemoryRange {
+        let count = pages.len() as u64;
+        MemoryRange {
+            node,
+            kind,
+            spanned: pages.clone(),
+            present: count,
+            managed: count,
+            memmap: pages.end..pages.end,
+            free: pages,
+        }
+    }
+
+    /// Keeps pages of the lower end from the allocator, as many as there are at most.
+    fn hold_first(&mut self, pages: u64) {
+        let pages = pages.min(self.free.len() as u64);
+        self.free.start += pages as Pfn;
+        self.managed -= pages;
+    }
+
+    /// Keeps pages of the upper end from the allocator, and has the last of them hold struct pages.
+    fn hold_last(&mut self, pages: u64, memmap: Range<Pfn>) {
+        self.free.end -= pages as Pfn;
+        self.managed -= pages;
+        self.memmap = memmap;
+    }
+}
+
+/// Pages of a memory section of x86-64, 128 MiB (`PAGES_PER_SECTION`).
+pub const PAGES_PER_SECTION: u32 = 1 << 15;
+/// Frames that hold the struct pages of a section, 64 bytes each: 2 MiB.
+pub const SECTION_MEMMAP_PAGES: u32 = PAGES_PER_SECTION * 64 / 4096;
+
+/// Of a PC's first MiB, the frames that firmware has (`0x9fc00` to `0xfffff` of the e820 map).
+const PC_FIRMWARE: Range<Pfn> = 0x9f..0x100;
+/// Pages that the tables of a kernel that sizes them by memory take of a GiB: mostly those that find entries of directories
+/// and inodes. Measured in QEMU as the difference of what is held with 1 and with 2 GiB: 567 (6.1.192), 582 (6.12.95) and
+/// 571 (6.18.15).
+const TABLE_PAGES_PER_GIB: u64 = 573;
+/// Beyond so many GiB, tables are halved for every four times as much (`ADAPT_SCALE_BASE`).
+const ADAPT_SCALE_GIB: u64 = 64;
+
+/// The memory of a machine with equal nodes and pages of 4 KiB of which nothing is held, laid out one after the other as on
+/// a PC without a hole for devices. `mib_per_node` is what the allocator manages; on top of it, each node has the frames of
+/// its struct pages behind its last range.
+///
+/// Nodes start at a section and so do their maps' frames at a pageblock. Zones end where they would without maps,
+/// so that those change no zone's size. There is no map where page numbers would not reach it (near 16 TiB).
+pub fn memory_layout(nodes: u8, mib_per_node: u64) -> Vec<MemoryRange> {
+    memory_layout_of(PageSize::Kib4, nodes, mib_per_node)
+}
+
+/// The same with pages of another size, and then without maps: pools of huge pages, whose maps are of interest, have pages
+/// of 4 KiB.
+pub fn memory_layout_of(page_size: PageSize, nodes: u8, mib_per_node: u64) -> Vec<MemoryRange> {
+    let pageblock_nr_pages = Geometry::of(page_size).pageblock_nr_pages();
+    let pages = page_size.pages_of_mib(mib_per_node);
+    let mapped = pages.next_multiple_of(pageblock_nr_pages.into());
+    let sections = mapped.div_ceil((PAGES_PER_SECTION - SECTION_MEMMAP_PAGES).into());
+    let distance = sections * u64::from(PAGES_PER_SECTION);
+    let has_maps = page_size == PageSize::Kib4 && distance * u64::from(nodes) < Pfn::MAX.into();
+    let distance = if has_maps { distance } else { pages };
+    let mut ranges: Vec<MemoryRange> = Vec::new();
+    for node in 0..nodes {
+        // Where the node's memory would be without maps, and how far they move it.
+        let first = u64::from(node) * pages;
+        let moved = u64::from(node) * (distance - pages);
+        for (kind, part) in zones_within(Layout::Pc, page_size, first.max(1)..first + pages) {
+            let pages = (part.start + moved) as Pfn..(part.end + moved) as Pfn;
+            ranges.push(MemoryRange::all_free(Node(node), kind, pages));
+        }
+        if let Some(last) = ranges.last_mut().filter(|range| has_maps && range.node == Node(node)) {
+            let map = last.free.end.next_multiple_of(pageblock_nr_pages);
+            last.memmap = map..map + sections as Pfn * SECTION_MEMMAP_PAGES;
+        }
+    }
+    ranges
+}
+
+/// The memory of a machine where its profile says that it lies, without what firmware and kernel hold: see
+/// [`machine::memblock`].
+///
+/// Struct pages and, on machines of one node, the kernel's tables are at the top of the highest range of a node that has room
+/// for them; with several nodes such tables are allocated later (`hashdist`). Nodes start at a section.
+pub fn booted_memory(profile: &Profile) -> Vec<MemoryRange> {
+    let Profile { memblock, page_size, topology, .. } = profile;
+    let (page_size, nodes, mib_per_node) = (*page_size, topology.nodes, topology.memory_mib_per_node);
+    if !memblock.zones.is_empty() {
+        return recorded_memory(&memblock.zones);
+    }
+    let pages_of = |mib| page_size.pages_of_mib(mib);
+    let below = memblock.below_4g_mib.min(u64::from(nodes) * mib_per_node);
+    let hole = pages_of(memblock.layout.start_mib() + below)..pages_of(FOUR_GIB_MIB);
+    let firmware = memblock.firmware_kib / page_size.kib();
+    let mut next = pages_of(memblock.layout.start_mib());
+    let mut ranges = Vec::new();
+    for node in 0..nodes {
+        let mut rest = pages_of(mib_per_node);
+        while rest > 0 {
+            let beyond = if next < hole.start { hole.start } else { u64::MAX };
+            let end = beyond.min(next + rest);
+            let present = if end == hole.start { end - firmware.min(end - next) } else { end };
+            let parts = zones_within(memblock.layout, page_size, next.max(1)..present);
+            ranges.extend(parts.map(|(kind, part)| {
+                MemoryRange::all_free(Node(node), kind, part.start as Pfn..part.end as Pfn)
+            }));
+            rest -= end - next;
+            next = if end == hole.start { hole.end.max(end) } else { end };
+        }
+        next = next.next_multiple_of(PAGES_PER_SECTION.into());
+    }
+    hold_low_memory(memblock, page_size, &mut ranges);
+    let tables = if nodes == 1 { table_pages(page_size, mib_per_node) } else { 0 };
+    for own in ranges.chunk_by_mut(|a, b| a.node == b.node) {
+        hold_memmap(page_size, own, tables);
+        // A zone spans the hole behind its memory where the node goes on behind that.
+        for at in 1..own.len() {
+            own[at - 1].spanned.end = own[at].spanned.start;
+        }
+    }
+    ranges
+}
+
+/// The zones that a range of pages is part of, and which part.
+fn zones_within(
+    layout: Layout,
+    page_size: PageSize,
+    pages: Range<u64>,
+) -> impl Iterator<Item = (ZoneType, Range<u64>)> {
+    let lower = layout.lower_zones().iter().map(move |&(kind, mib)| (kind, page_size.pages_of_mib(mib)));
+    let mut start = pages.start;
+    lower.chain([(ZoneType::Normal, u64::MAX)]).filter_map(move |(kind, limit)| {
+        let part = start..pages.end.min(limit);
+        start = start.max(part.end);
+        (!part.is_empty()).then_some((kind, part))
+    })
+}
+
+/// Keeps the first MiB of a PC and the kernel's own memory from the allocator.
+fn hold_low_memory(memblock: &Memblock, page_size: PageSize, ranges: &mut [MemoryRange]) {
+    let mut ranges = ranges.iter_mut();
+    if memblock.layout == Layout::Pc
+        && let Some(dma) = ranges.next()
+    {
+        let [start, end] = [PC_FIRMWARE.start, PC_FIRMWARE.end].map(|frame| {
+            // Frames of 4 KiB.
+            (u64::from(frame) * 4 / page_size.kib()).min(dma.spanned.end.into())
+        });
+        dma.present -= end - start;
+        dma.managed = dma.present;
+        dma.managed -= start - u64::from(dma.spanned.start);
+        dma.free.start = end as Pfn;
+    }
+    if let Some(first) = ranges.next() {
+        first.hold_first(page_size.pages_of_mib(memblock.kernel_mib));
+    }
+}
+
+/// Pages of tables that the kernel sizes by its memory.
+fn table_pages(page_size: PageSize, mib: u64) -> u64 {
+    let halved = (0..).take_while(|&times| mib >> 10 > ADAPT_SCALE_GIB << (2 * times)).count();
+    (mib * TABLE_PAGES_PER_GIB * 4 / page_size.kib()) >> (10 + halved)
+}
+
+/// Keeps the struct pages of a node, and so many pages of tables, from the allocator.
+fn hold_memmap(page_size: PageSize, ranges: &mut [MemoryRange], tables: u64) {
+    let map = match page_size {
+        PageSize::Kib4 => u64::from(sections(ranges) * SECTION_MEMMAP_PAGES),
+        _ => ranges.iter().map(|range| range.present).sum::<u64>() * 64 / page_size.bytes(),
+    };
+    let fits =
+        |range: &&mut MemoryRange| range.free.len() as u64 > map + tables + u64::from(SECTION_MEMMAP_PAGES);
+    if let Some(range) = ranges.iter_mut().rev().find(fits) {
+        let end = range.free.end;
+        let start = (end - map as Pfn) / SECTION_MEMMAP_PAGES * SECTION_MEMMAP_PAGES;
+        let memmap = if page_size == PageSize::Kib4 { start..start + map as Pfn } else { end..end };
+        // Tables are on both sides of it.
+        range.hold_last((map + tables).max((end - start).into()), memmap);
+    }
+}
+
+/// How many sections the ranges of a node touch; two may meet in one.
+fn sections(ranges: &[MemoryRange]) -> u32 {
+    let (mut sections, mut mapped) = (0, 0);
+    for range in ranges {
+        let first = (range.spanned.start / PAGES_PER_SECTION).max(mapped);
+        mapped = range.free.end.div_ceil(PAGES_PER_SECTION).max(first);
+        sections += mapped - first;
+    }
+    sections
+}
+
+/// The memory of a machine whose zones are known from /proc/zoneinfo, which does not say where in them lies what is held: in
+/// zone DMA at its start, as the first MiB of a PC does, in the others in front of what is free, in the last one of a node
+/// behind it. That one is taken for full up to its end, where its struct pages are; others may end in a hole.
+pub fn recorded_memory(zones: &[ZoneSpan]) -> Vec<MemoryRange> {
+    let mut ranges: Vec<MemoryRange> = zones
+        .iter()
+        .map(|zone| {
+            let spanned = zone.start_pfn..zone.start_pfn + zone.spanned;
+            let end = if zone.zone == ZoneType::Dma { spanned.end } else { spanned.start + zone.present };
+            MemoryRange {
+                node: zone.node,
+                kind: zone.zone,
+                present: zone.present.into(),
+                managed: zone.managed.into(),
+                free: end - zone.managed..end,
+                memmap: end..end,
+                spanned,
+            }
+        })
+        .collect();
+    for own in ranges.chunk_by_mut(|a, b| a.node == b.node) {
+        // Full, for its sections to be counted.
+        if let Some(last) = own.last_mut() {
+            last.free = last.spanned.clone();
+        }
+        let map = sections(own) * SECTION_MEMMAP_PAGES;
+        let Some(last) = own.last_mut() else { continue };
+        let map_start = last.spanned.end.saturating_sub(map) / SECTION_MEMMAP_PAGES * SECTION_MEMMAP_PAGES;
+        last.free.end = last.free.start + last.managed as Pfn;
+        if map_start > last.free.start {
+            last.free.end = last.free.end.min(map_start);
+            last.memmap = map_start..map_start + map;
+        }
+    }
+    ranges
+}

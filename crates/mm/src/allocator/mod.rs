@@ -1,0 +1,48 @@
+//! The page allocator: zones with their free lists and pagesets, and compaction.
+//!
+//! ```text
+//!   request ─► page_alloc   which zones, in which order, down to which watermark?
+//!                  │
+//!                  ├─► pcp   the CPU's own stock: private, fast; pcp/policy.rs decides how much it holds
+//!                  │    │ refill, bulk free
+//!                  └─► zone  free lists (buddy), watermarks, one lock
+//!                        ▲
+//!                        └── compaction   blocks out of scattered free pages
+//! ```
+//!
+//! It knows frames, never what is in them: no folio, no mapping, no file.
+
+mod boot;
+pub mod buddy;
+pub mod compaction;
+pub mod fault_injection;
+pub mod memory_map;
+pub mod page;
+pub mod page_alloc;
+pub mod pcp;
+pub mod request;
+pub mod vmstat;
+pub mod watermark;
+pub mod zone;
+
+use crate::allocator::compaction::KcompactdState;
+use crate::allocator::fault_injection::Injection;
+use crate::allocator::page::Geometry;
+use crate::allocator::zone::Zone;
+
+/// Zones with their free lists and pagesets, and in which order requests try them.
+#[derive(Clone, Debug)]
+pub struct PageAllocator {
+    geometry: Geometry,
+    zones: Vec<Zone>,
+    /// For each node, indices into `zones` in the order in which requests from there try them.
+    zonelists: Vec<Vec<usize>>,
+    /// For each node, its own zones, highest first.
+    own_zones: Vec<Vec<usize>>,
+    min_free_kbytes: u64,
+    local_cpus: Vec<u64>,
+    online_cpus: u64,
+    /// By node.
+    kcompactds: Vec<KcompactdState>,
+    failslab: Injection,
+}

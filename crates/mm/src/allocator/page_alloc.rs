@@ -1,0 +1,533 @@
+//! The way of a request through the zones, and of a page back.
+//!
+//! ```text
+//!   alloc(order, type, where)
+//!     for each zone of the zonelist, nearest node first, highest zone first:
+//!        above HIGH?  ─ yes ─► take from here             (from patch 8 on; no ─► the zone is marked BELOW_HIGH)
+//!        above LOW?   ─ yes ─► take from here
+//!     nothing: wake kswapd, again with MIN; nothing: the request fails (reclaim is another mechanism's)
+//!   take: order 0-3 and 9 through the CPU's pageset, others straight from the free lists
+//! ```
+//!
+//! Single requests go through [`Kernel::alloc`] and [`Kernel::free`], which may take a zone's
+//! lock and so belong to the CPU that is furthest behind. [`Kernel::alloc_private`] and
+//! [`Kernel::free_private`] do in one go what many single order-0 requests would do as long as none of
+//! them needs anything but the CPU's own pageset. Gigantic pages, which no free list has, come from
+//! [`Kernel::alloc_contig`] and [`Parts::alloc_at_boot`].
+//! In the kernel: `get_page_from_freelist`, `__alloc_pages_slowpath`, `rmqueue`, `free_frozen_pages`,
+//! `alloc_contig_pages` and `build_zonelists` in mm/page_alloc.c.
+
+use super::PageAllocator;
+use crate::allocator::buddy::Wanted;
+use crate::allocator::compaction::{CompactMode, CompactResult};
+use crate::allocator::memory_map::ZoneType;
+use crate::allocator::page::{Geometry, Pfn};
+use crate::allocator::pcp;
+use crate::allocator::pcp::{is_order_allowed, list_index};
+use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
+use crate::allocator::request::{Placement, Request};
+use crate::allocator::watermark::Mark;
+use crate::allocator::zone::Zone;
+use crate::counters::Event;
+use crate::kernel::Kernel;
+use crate::on_cpu::OnCpu;
+use machine::{Cpu, Node, PageSize};
+
+/// One look at all zones that a request may use.
+#[derive(Clone, Copy)]
+struct Pass {
+    /// Free pages that must be left.
+    mark: Mark,
+    /// Pageblocks are not to be mixed.
+    no_fragment: bool,
+    /// Zones that kswapd reclaims from are passed over.
+    skip_reclaiming: bool,
+}
+
+impl OnCpu<'_> {
+    /// The node that a request is to be served from.
+    #[inline]
+    fn preferred_node(&self, placement: Placement) -> Node {
+        match placement {
+            Placement::Local => self.machine.node(self.cpu),
+            Placement::Bind(node) | Placement::Prefer(node) => node,
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// The zone that an order-0 request prefers, if nobody has the CPU's pageset of it.
+    #[inline]
+    fn preferred_zone(&self, request: &Request) -> Option<usize> {
+        debug_assert_eq!(request.order, 0);
+        let node = self.on.preferred_node(request.placement);
+        let mut zones = self.parts.allocator.own_zones[node.index()].iter();
+        let &preferred = zones.find(|&&z| self.parts.allocator.zones[z].kind <= request.highest)?;
+        let held = self.parts.allocator.zones[preferred]
+            .pageset_is_held(self.on.cpu, self.on.machine.now(self.on.cpu));
+        (!held).then_some(preferred)
+    }
+
+    /// Serves one request. May take locks, so its CPU must be the one furthest behind. `None`: nothing left that
+    /// the request may use.
+    pub fn alloc(&mut self, request: &Request) -> Option<Pfn> {
+        self.alloc_pages(request).map(|(pfn, _)| pfn)
+    }
+
+    /// The same; the block and its zone.
+    pub(crate) fn alloc_pages(&mut self, request: &Request) -> Option<(Pfn, usize)> {
+        let before = self.on.machine.now(self.on.cpu);
+        let node = self.on.preferred_node(request.placement);
+        let found = match self.get_page_from_freelist(request, node, Mark::Low) {
+            None => self.alloc_slowpath(request, node),
+            found => found,
+        };
+        let waited = self.on.machine.now(self.on.cpu) - before;
+        if waited > machine::Time::ZERO {
+            self.on.latencies.slow_alloc.saturating_record(waited.picoseconds());
+        }
+        match found {
+            Some((_, zone)) => self.count_alloc(node, zone, 1 << request.order, 1),
+            None => self.on.counters.add(Event::AllocFail, 1),
+        }
+        found
+    }
+
+    /// What a request does once no zone is above its low watermark (`__alloc_pages_slowpath`).
+    #[inline(never)]
+    fn alloc_slowpath(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
+        if request.effort.wakes {
+            self.on.counters.add(Event::KswapdWake, 1);
+            self.wake_all_kswapds(request.order, request.highest, request.effort.direct);
+        }
+        let found = self.get_page_from_freelist(request, node, Mark::Min);
+        if found.is_some() || !request.effort.direct {
+            return found;
+        }
+        let costly = request.order > PAGE_ALLOC_COSTLY_ORDER;
+        let (mut found, result) = match costly {
+            true => self.compact_and_retry(request, node, CompactMode::Async),
+            false => (None, CompactResult::Skipped),
+        };
+        let in_vain = [CompactResult::Skipped, CompactResult::Deferred].contains(&result);
+        if costly && request.effort.no_retry && in_vain {
+            return found;
+        }
+        found = found.or_else(|| self.reclaim_and_retry(request, node));
+        if found.is_none() && request.order > 0 {
+            found = self.compact_and_retry(request, node, CompactMode::SyncLight).0;
+        }
+        found.or_else(|| self.last_resort(request, node))
+    }
+
+    /// One order-0 request: from the CPU's own pageset if the zone may be taken from and that has pages, or as
+    /// [`Kernel::alloc_pages`] does it.
+    #[inline]
+    pub(crate) fn alloc_single(&mut self, request: &Request) -> Option<(Pfn, usize)> {
+        if let Some(z) = self.preferred_zone(request)
+            && (self.parts.allocator.zones[z].is_plentiful(request.highest)
+                || self.is_first_choice(z, request))
+        {
+            let f = self.on.features;
+            let index = list_index(f, 0, request.migrate_type);
+            if let Some(pfn) =
+                self.parts.allocator.zones[z].pagesets[self.on.cpu.index()].take_plain_page(f, index)
+            {
+                self.count_alloc(self.parts.allocator.zones[z].node, z, 1, 1);
+                return Some((pfn, z));
+            }
+        }
+        self.alloc_pages(request)
+    }
+
+    /// Direct compaction (`__alloc_pages_direct_compact`).
+    fn compact_and_retry(
+        &mut self,
+        request: &Request,
+        node: Node,
+        mode: CompactMode,
+    ) -> (Option<(Pfn, usize)>, CompactResult) {
+        let zones = self.parts.allocator.zonelist(node, request.placement).iter().copied();
+        let zones: Vec<usize> =
+            zones.filter(|&z| self.parts.allocator.zones[z].kind <= request.highest).collect();
+        let result = self.try_to_compact_pages(request, &zones, mode);
+        if result == CompactResult::Skipped {
+            return (None, result);
+        }
+        let found = self.get_page_from_freelist(request, node, Mark::Min);
+        if let Some((_, zone)) = found {
+            self.parts.allocator.zones[zone].compaction.deferral.reset(request.order, true);
+        }
+        let event = if found.is_some() { Event::CompactSuccess } else { Event::CompactFail };
+        self.on.counters.add(event, 1);
+        (found, result)
+    }
+
+    /// Direct reclaim, as long as it frees something and the request may wait for it.
+    fn reclaim_and_retry(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
+        let nothing_to_reclaim = self.parts.lrus.folios.is_empty()
+            && self.parts.address_spaces.nr_huge_zero_pages(self.on.settings) == 0;
+        if request.reserves.non_block || nothing_to_reclaim {
+            return None;
+        }
+        while self.try_to_free_pages(request.order, request.highest) > 0 {
+            let found = self.get_page_from_freelist(request, node, Mark::Min);
+            if found.is_some() || request.order > PAGE_ALLOC_COSTLY_ORDER || request.effort.no_retry {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// What direct reclaim does after it has made no page available: releases what is set aside, empties all
+    /// pagesets, and tries once more.
+    fn last_resort(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
+        let (zones, on) = (&mut self.parts.allocator.zones, &mut self.on);
+        for zone in zones {
+            if zone.unreserve_highatomic(on, request.migrate_type) {
+                break;
+            }
+        }
+        self.drain_all_pages();
+        self.get_page_from_freelist(request, node, Mark::Min)
+    }
+
+    fn get_page_from_freelist(&mut self, request: &Request, node: Node, mark: Mark) -> Option<(Pfn, usize)> {
+        let low = mark == Mark::Low;
+        let pass = Pass {
+            mark,
+            no_fragment: low && self.parts.allocator.avoids_fragments(node, request),
+            skip_reclaiming: self.skips_reclaiming(mark),
+        };
+        let found = self.try_zones(request, node, pass);
+        if found.is_some() || !pass.no_fragment && !pass.skip_reclaiming {
+            return found;
+        }
+        let pass = Pass { no_fragment: false, skip_reclaiming: false, ..pass };
+        self.try_zones(request, node, pass)
+    }
+
+    fn try_zones(&mut self, request: &Request, node: Node, pass: Pass) -> Option<(Pfn, usize)> {
+        for i in 0..self.parts.allocator.zonelist(node, request.placement).len() {
+            let z = self.parts.allocator.zonelist(node, request.placement)[i];
+            let zone = &self.parts.allocator.zones[z];
+            if zone.kind > request.highest {
+                continue;
+            }
+            // Going to another node is worse than mixing types at home.
+            if pass.no_fragment && zone.node != node {
+                break;
+            }
+            if pass.skip_reclaiming && zone.pressure.reclaim_active
+                || !self.may_take_from(z, request, pass.mark)
+            {
+                continue;
+            }
+            if let Some(pfn) = self.rmqueue(z, request, pass.no_fragment) {
+                return Some((pfn, z));
+            }
+        }
+        None
+    }
+
+    fn rmqueue(&mut self, z: usize, request: &Request, no_fragment: bool) -> Option<Pfn> {
+        let Request { order, migrate_type, .. } = *request;
+        let wanted = Wanted { order, migrate_type, no_fragment };
+        let allowed = is_order_allowed(order, self.parts.allocator.geometry.pageblock_order);
+        let (zone, on) = (&mut self.parts.allocator.zones[z], &mut self.on);
+        if allowed && !zone.pageset_is_held(on.cpu, on.machine.now(on.cpu)) {
+            let pfn = zone.alloc_through_pageset(on, wanted);
+            if pfn.is_some() {
+                self.wake_kswapd_of_boosted(z, request);
+                return pfn;
+            }
+        }
+        let pfn = zone.alloc_direct(on, wanted, request.is_high_atomic());
+        self.wake_kswapd_of_boosted(z, request);
+        pfn
+    }
+
+    /// Frees single pages as that many calls of [`Kernel::free`] would, one after the other.
+    pub(crate) fn free_singles(&mut self, pages: &[Pfn]) {
+        let mut rest = pages;
+        while !rest.is_empty() {
+            rest = &rest[self.free_private(rest)..];
+            if let Some((&pfn, behind)) = rest.split_first() {
+                self.free(pfn, 0);
+                rest = behind;
+            }
+        }
+    }
+
+    /// Frees one block. May take a zone's lock, so its CPU must be the one furthest behind.
+    pub fn free(&mut self, pfn: Pfn, order: u8) {
+        let z = self.parts.allocator.zone_of(pfn);
+        self.on.counters.add(Event::Pgfree, 1 << order);
+        let (zone, on) = (&mut self.parts.allocator.zones[z], &mut self.on);
+        zone.free(on, pfn, order);
+    }
+
+    /// Frees a frame that boot reserved for struct pages ([`Zone::memmap`]): the zone manages a page more
+    /// (`free_bootmem_page`).
+    pub fn free_reserved(&mut self, pfn: Pfn) {
+        let z = self.parts.allocator.zone_of(pfn);
+        self.on.counters.add(Event::Pgfree, 1);
+        let (zone, on) = (&mut self.parts.allocator.zones[z], &mut self.on);
+        zone.free_reserved(on, pfn);
+    }
+
+    /// Takes 2^order pages, at least a largest block, in one aligned run of `node`: from the highest zone that has one,
+    /// the first that is found scanning upward (`alloc_contig_pages`). Watermarks do not matter to it, and no pgalloc
+    /// event counts it.
+    ///
+    /// Only runs whose pages are all in free lists once the pagesets are empty qualify. The kernel would also migrate
+    /// pages away that are in use; that is not modelled, nor what looking at each struct page of a run and isolating
+    /// its pageblocks costs. Nor does it take pageblocks that are set aside for atomic requests, as the kernel would.
+    pub fn alloc_contig(&mut self, order: u8, node: Node) -> Option<Pfn> {
+        (0..self.parts.allocator.own_zones[node.index()].len()).find_map(|place| {
+            let (zone, on) = (
+                &mut self.parts.allocator.zones[self.parts.allocator.own_zones[node.index()][place]],
+                &mut self.on,
+            );
+            zone.alloc_contig(on, order)
+        })
+    }
+
+    /// Frees 2^order pages that [`Kernel::alloc_contig`] or [`Parts::alloc_at_boot`] took, as blocks of
+    /// the largest order. Kernels before 6.12 free them page by page, which is not modelled.
+    pub fn free_contig(&mut self, pfn: Pfn, order: u8) {
+        let z = self.parts.allocator.zone_of(pfn);
+        self.on.counters.add(Event::Pgfree, 1 << order);
+        let (zone, on) = (&mut self.parts.allocator.zones[z], &mut self.on);
+        zone.free_contig(on, pfn, order);
+    }
+
+    /// Empties every CPU's pagesets on behalf of the CPU (`drain_all_pages`).
+    pub fn drain_all_pages(&mut self) {
+        let owners = self.on.machine.topology.all_cpus();
+        let (zones, on) = (&mut self.parts.allocator.zones, &mut self.on);
+        for zone in zones {
+            owners.clone().for_each(|owner| zone.drain_pageset(on, owner));
+        }
+    }
+
+    /// Runs the CPU's vmstat worker once; whether it wants to run again.
+    pub fn vmstat_update(&mut self) -> bool {
+        self.on.counters.add(Event::VmstatUpdate, 1);
+        let (zones, on) = (&mut self.parts.allocator.zones, &mut self.on);
+        let mut again = false;
+        for zone in zones {
+            again |= zone.vmstat_tick(on);
+        }
+        again
+    }
+}
+
+impl Kernel<'_> {
+    /// Does up to `wanted` order-0 requests from `cpu`'s pageset of the preferred zone, in one go and without
+    /// touching anything shared. Returns how many were served; 0 means: use [`Kernel::alloc`].
+    #[inline]
+    pub fn alloc_private(&mut self, request: &Request, wanted: usize, out: &mut Vec<Pfn>) -> usize {
+        let Some(z) = self.preferred_zone(request) else { return 0 };
+        if !self.parts.allocator.zones[z].is_plentiful(request.highest) {
+            return 0;
+        }
+        let f = self.on.features;
+        let index = list_index(f, 0, request.migrate_type);
+        let taken =
+            self.parts.allocator.zones[z].pagesets[self.on.cpu.index()].take_plain(f, index, wanted, out);
+        if taken > 0 {
+            // The preferred zone is the wanted node's.
+            self.count_alloc(self.parts.allocator.zones[z].node, z, taken as u64, taken as u64);
+        }
+        taken
+    }
+
+    #[inline]
+    fn count_alloc(&mut self, wanted: Node, zone: usize, pages: u64, calls: u64) {
+        let (kind, got) = (self.parts.allocator.zones[zone].kind, self.parts.allocator.zones[zone].node);
+        let event = [Event::PgallocDma, Event::PgallocDma32, Event::PgallocNormal, Event::PgallocMovable]
+            [kind as usize];
+        self.on.counters.add(event, pages);
+        if wanted == got {
+            self.on.counters.add(Event::NumaHit, calls);
+        } else {
+            self.on.counters.add(Event::NumaMiss, calls);
+            self.on.counters.add(Event::NumaForeign, calls);
+        }
+        let local = self.on.machine.node(self.on.cpu) == got;
+        self.on.counters.add(if local { Event::NumaLocal } else { Event::NumaOther }, calls);
+    }
+
+    /// Whether the zone that a request prefers serves it at the first look.
+    #[inline]
+    fn is_first_choice(&mut self, z: usize, request: &Request) -> bool {
+        let passed_over =
+            self.skips_reclaiming(Mark::Low) && self.parts.allocator.zones[z].pressure.reclaim_active;
+        !passed_over && self.may_take_from(z, request, Mark::Low)
+    }
+
+    fn skips_reclaiming(&self, mark: Mark) -> bool {
+        mark == Mark::Low
+            && self.on.features.avoid_reclaiming_nodes
+            && self.parts.allocator.own_zones.len() > 1
+    }
+
+    #[inline]
+    fn may_take_from(&mut self, z: usize, request: &Request, mark: Mark) -> bool {
+        let f = self.on.features;
+        let zone = &mut self.parts.allocator.zones[z];
+        if f.below_high && !(f.below_high_tested_once && zone.pressure.below_high) {
+            if zone.is_above(f, Mark::High, request.order, request.highest, request.reserves) {
+                return true;
+            }
+            zone.pressure.below_high = true;
+        }
+        zone.is_above(f, mark, request.order, request.highest, request.reserves)
+    }
+
+    /// Wakes kswapd if the watermarks of a zone were boosted since it was woken last, for order 0 and in the name of a request
+    /// that does not reclaim: who asks for the boost may not have been able to wake it.
+    fn wake_kswapd_of_boosted(&mut self, z: usize, request: &Request) {
+        let zone = &mut self.parts.allocator.zones[z];
+        if zone.boosted && (request.effort.wakes || !self.on.features.boost_wakes_if_asked) {
+            zone.boosted = false;
+            let (node, kind) = (zone.node, zone.kind);
+            self.on.counters.add(Event::KswapdWake, 1);
+            self.wake_kswapd(node, 0, kind, false);
+        }
+    }
+
+    /// Frees as many of `pages` (order 0, in this order) into `cpu`'s pageset as need no lock; returns how
+    /// many. All of them must be of one zone and pageblock type as far as they are freed.
+    #[inline]
+    pub fn free_private(&mut self, pages: &[Pfn]) -> usize {
+        let cpu = self.on.cpu;
+        let mut done = 0;
+        while done < pages.len() {
+            let first = pages[done];
+            let z = self.parts.allocator.zone_of(first);
+            let f = self.on.features;
+            let zone = &mut self.parts.allocator.zones[z];
+            if zone.pageset_is_held(cpu, self.on.machine.now(cpu)) {
+                break;
+            }
+            let pageset = &mut zone.pagesets[cpu.index()];
+            let plain = pcp::policy::plain_frees(&pageset.tuning, f, zone.pressure, pages.len() - done);
+            if plain == 0 {
+                break;
+            }
+            let span = zone.buddy.span();
+            let block_type = zone.buddy.block_type(first);
+            let run = &pages[done..done + plain];
+            let same = run
+                .iter()
+                .position(|pfn| !span.contains(pfn) || zone.buddy.block_type(*pfn) != block_type)
+                .unwrap_or(plain);
+            done += pageset.put_plain(f, zone.pressure, list_index(f, 0, block_type), &run[..same]);
+        }
+        self.on.counters.add(Event::Pgfree, done as u64);
+        done
+    }
+}
+
+impl PageAllocator {
+    /// How many CPUs there are.
+    pub(crate) fn online_cpus(&self) -> u64 {
+        self.online_cpus
+    }
+
+    /// The size of its pages, and the orders that follow from it.
+    #[inline]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The size of its pages.
+    #[inline]
+    pub fn page_size(&self) -> PageSize {
+        self.geometry.page_size
+    }
+
+    /// `vm.min_free_kbytes` in force.
+    pub fn min_free_kbytes(&self) -> u64 {
+        self.min_free_kbytes
+    }
+
+    /// How many nodes there are.
+    #[inline]
+    pub(crate) fn nodes(&self) -> usize {
+        self.own_zones.len()
+    }
+
+    /// All nodes.
+    pub(crate) fn all_nodes(&self) -> impl Iterator<Item = Node> + use<> {
+        (0..self.own_zones.len() as u8).map(Node)
+    }
+
+    /// Zones of a node.
+    pub(crate) fn zones_of(&self, node: Node) -> impl Iterator<Item = &Zone> + use<'_> {
+        self.own_zones[node.index()].iter().map(|&z| &self.zones[z])
+    }
+
+    /// All zones, by node, lowest first.
+    pub fn zones(&self) -> &[Zone] {
+        &self.zones
+    }
+
+    /// A zone, for putting it into a recorded state.
+    pub fn zone_mut(&mut self, index: usize) -> &mut Zone {
+        &mut self.zones[index]
+    }
+
+    /// Base pages in all pagesets.
+    pub fn pages_in_pagesets(&self) -> u64 {
+        self.zones.iter().map(Zone::pages_in_pagesets).sum()
+    }
+
+    /// Base pages in free lists.
+    pub fn free_pages(&self) -> u64 {
+        self.zones.iter().map(|zone| zone.exact_free_pages() as u64).sum()
+    }
+
+    /// The zone that `pfn` belongs to.
+    #[inline]
+    pub fn zone_of(&self, pfn: Pfn) -> usize {
+        self.zones.iter().position(|zone| zone.buddy.span().contains(&pfn)).expect("a page of this machine")
+    }
+
+    fn zonelist(&self, node: Node, placement: Placement) -> &[usize] {
+        match placement {
+            Placement::Local | Placement::Prefer(_) => &self.zonelists[node.index()],
+            Placement::Bind(_) => &self.own_zones[node.index()],
+        }
+    }
+
+    /// Whether the zone that a request prefers keeps pageblocks unmixed at first (`alloc_flags_nofragment`).
+    fn avoids_fragments(&self, node: Node, request: &Request) -> bool {
+        let mut zones = self.zonelist(node, request.placement).iter().map(|&z| &self.zones[z]);
+        let Some(zone) = zones.find(|zone| zone.kind <= request.highest) else { return false };
+        let is_dma32 = |z: &Zone| z.node == zone.node && z.kind == ZoneType::Dma32;
+        zone.kind == ZoneType::Normal && (self.own_zones.len() == 1 || self.zones.iter().any(is_dma32))
+    }
+
+    /// Takes 2^order pages, at least a largest block, as boot code does from memblock before this allocator exists: the
+    /// highest aligned run of `node`, free of cost. Call it before anything else. Its pages are managed and count
+    /// as allocated; [`Kernel::free_contig`] frees them.
+    pub fn alloc_at_boot(&mut self, order: u8, node: Node) -> Option<Pfn> {
+        let zones = &self.own_zones[node.index()];
+        zones.iter().find_map(|&z| self.zones[z].alloc_at_boot(order))
+    }
+
+    /// Whether [`Kernel::vmstat_update`] on `cpu` would find anything to do.
+    pub fn vmstat_has_work(&self, cpu: Cpu) -> bool {
+        self.zones.iter().any(|zone| zone.has_vmstat_work(cpu))
+    }
+
+    /// Marks a node's zones as being reclaimed, or no longer (`ZONE_RECLAIM_ACTIVE`).
+    pub fn set_reclaim_active(&mut self, node: Node, active: bool) {
+        for &z in &self.own_zones[node.index()] {
+            self.zones[z].pressure.reclaim_active = active;
+        }
+    }
+}

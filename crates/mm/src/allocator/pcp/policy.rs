@@ -1,0 +1,365 @@
+//! What a per-CPU pageset decides: how many pages to fetch, how many to keep, how many to give back, when.
+//!
+//! ```text
+//!                 0      high_min          high            high_max
+//!                 ├─────────┼────────────────┼────────────────┤   pages on the lists of one CPU
+//!   refill        │         │        ───► high rises          │   nr_pcp_alloc
+//!   bulk free     │         │        ───► high rises          │   nr_pcp_high, when count reaches it
+//!   high-order frees, reclaim, BELOW_HIGH, decay: high falls ◄───
+//! ```
+//!
+//! Everything here is a function of one [`Pageset`] and the kernel's [`Features`]; pages move elsewhere
+//! (`pcp/mod.rs`). The order of evaluation is the kernel's, side effects included.
+//! In the kernel: `nr_pcp_alloc`, `nr_pcp_high`, `nr_pcp_free`, `free_frozen_page_commit` and
+//! `decay_pcp_high` in mm/page_alloc.c (6.6 to 6.19).
+
+use crate::allocator::page::COSTLY_ORDER;
+use crate::features::{CacheRule, Decay, Features, FreeMemory};
+use machine::PageSize;
+
+/// Largest power of two by which a batch is scaled (`CONFIG_PCP_BATCH_SCALE_MAX`).
+pub const BATCH_SCALE_MAX: u8 = 5;
+
+/// The numbers of `struct per_cpu_pages`; pages unless said otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pageset {
+    /// Base pages on all lists.
+    pub count: i32,
+    /// Where bulk freeing starts. 0 until first use once it floats.
+    pub high: i32,
+    /// Lower bound of `high`.
+    pub high_min: i32,
+    /// Upper bound of `high`.
+    pub high_max: i32,
+    /// Unit of moving pages between lists and zone.
+    pub batch: i32,
+    /// Lowest `count` since the last decay (patch 9).
+    pub count_min: i32,
+    /// log2 of batches to free next (before patch 10).
+    pub free_factor: u8,
+    /// log2 of batches to fetch next (patch 5).
+    pub alloc_factor: u8,
+    /// Pages freed in a row (patch 10).
+    pub free_count: i32,
+    /// The previous free was of order 1 to 3 (`PCPF_PREV_FREE_HIGH_ORDER`).
+    pub prev_free_high_order: bool,
+    /// This CPU's cache is large (`PCPF_FREE_HIGH_BATCH`).
+    pub free_high_batch: bool,
+    /// vmstat ticks until a remote pageset is drained.
+    pub expire: u8,
+}
+
+/// The zone flags that decisions read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZonePressure {
+    /// kswapd or direct reclaim works on the zone (`ZONE_RECLAIM_ACTIVE`).
+    pub reclaim_active: bool,
+    /// Free pages were below the high watermark (`ZONE_BELOW_HIGH`).
+    pub below_high: bool,
+}
+
+/// Bookkeeping when a page is taken from the lists one at a time (not by the bulk interface).
+#[inline]
+pub fn note_alloc(p: &mut Pageset, f: &Features) {
+    match f.free_memory {
+        FreeMemory::Factor { .. } => p.free_factor >>= 1,
+        FreeMemory::Count => p.free_count >>= 1,
+    }
+}
+
+/// Bookkeeping after pages have left the lists by allocation.
+#[inline]
+pub fn note_taken(p: &mut Pageset, f: &Features) {
+    if f.auto_tuning == Some(Decay::FifthUpToUnused) {
+        p.count_min = p.count_min.min(p.count);
+    }
+}
+
+/// How many blocks of `order` to fetch from the zone when a list is empty.
+pub fn nr_pcp_alloc(p: &mut Pageset, f: &Features, zone: ZonePressure, order: u8) -> i32 {
+    let fetched = if f.scale_refills { scaled_refill(p, f, zone, order) } else { p.batch };
+    // High-order blocks are fetched by the batch in pages, but never singly.
+    if fetched > 1 { (fetched >> order).max(2) } else { fetched }
+}
+
+fn scaled_refill(p: &mut Pageset, f: &Features, zone: ZonePressure, order: u8) -> i32 {
+    let mut high = if f.auto_tuning.is_some() {
+        clamp_high(p)
+    } else if f.high_bounds {
+        p.high_min
+    } else {
+        p.high
+    };
+    if high < p.batch {
+        return 1;
+    }
+    let wanted = if order > 0 { p.batch } else { p.batch << p.alloc_factor };
+    let growth_allowed = if f.below_high { !zone.below_high } else { !zone.reclaim_active };
+    if f.auto_tuning.is_some() && p.high_min != p.high_max && growth_allowed {
+        high = (high + wanted).min(p.high_max);
+        p.high = high;
+    }
+    if order > 0 {
+        return wanted;
+    }
+    let room = (high - p.count - p.batch).max(p.batch);
+    if wanted <= room && p.alloc_factor < BATCH_SCALE_MAX {
+        p.alloc_factor += 1;
+    }
+    wanted.min(room)
+}
+
+fn clamp_high(p: &mut Pageset) -> i32 {
+    p.high = p.high.max(p.high_min).min(p.high_max);
+    p.high
+}
+
+/// What freeing a block does to the lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkFree {
+    /// Pages to give back to the zone.
+    pub pages: i32,
+    /// Whether this is a drain because of consecutive high-order frees ("free_high").
+    pub free_high: bool,
+}
+
+/// Enters a freed block of `order` and says whether pages go back to the zone.
+#[inline]
+pub fn note_free(p: &mut Pageset, f: &Features, zone: ZonePressure, order: u8) -> Option<BulkFree> {
+    if f.scale_refills {
+        p.alloc_factor >>= 1;
+    }
+    p.count += 1 << order;
+    let free_high = free_high(p, f, order);
+    if f.free_memory == FreeMemory::Count && p.free_count < p.batch << BATCH_SCALE_MAX {
+        p.free_count += 1 << order;
+    }
+    let high = nr_pcp_high(p, f, zone, free_high);
+    (p.count >= high).then(|| BulkFree { pages: nr_pcp_free(p, f, high, free_high), free_high })
+}
+
+/// How many order-0 frees in a row, at most `frees`, only lengthen a list under no zone pressure; the
+/// next one may do more. [`note_plain_frees`] then enters them at once.
+#[inline]
+pub fn plain_frees(p: &Pageset, f: &Features, zone: ZonePressure, frees: usize) -> usize {
+    if zone != ZonePressure::default() {
+        return 0;
+    }
+    let high = if f.auto_tuning.is_some() {
+        p.high.max(p.high_min).min(p.high_max)
+    } else if f.high_bounds {
+        p.high_min
+    } else {
+        p.high
+    };
+    frees.min((high - 1 - p.count).max(0) as usize)
+}
+
+/// Enters `frees` order-0 frees for which [`plain_frees`] vouched.
+#[inline]
+pub fn note_plain_frees(p: &mut Pageset, f: &Features, frees: usize) {
+    if frees == 0 {
+        return;
+    }
+    if f.scale_refills {
+        p.alloc_factor = if frees > 7 { 0 } else { p.alloc_factor >> frees };
+    }
+    p.count += frees as i32;
+    p.prev_free_high_order &= !f.consecutive_high_order_frees;
+    if f.free_memory == FreeMemory::Count {
+        p.free_count = (p.free_count + frees as i32).min((p.batch << BATCH_SCALE_MAX).max(p.free_count));
+    }
+    if f.auto_tuning.is_some() {
+        clamp_high(p);
+    }
+}
+
+/// Enters `taken` order-0 pages taken one at a time from a list that holds them all.
+#[inline]
+pub fn note_plain_allocs(p: &mut Pageset, f: &Features, taken: usize) {
+    match f.free_memory {
+        FreeMemory::Factor { .. } => p.free_factor = if taken > 7 { 0 } else { p.free_factor >> taken },
+        FreeMemory::Count => p.free_count = if taken > 31 { 0 } else { p.free_count >> taken },
+    }
+    p.count -= taken as i32;
+    note_taken(p, f);
+}
+
+/// Whether a free of `order` calls for a drain because high-order blocks are being freed in a row: they were
+/// probably allocated on another CPU, which should get them back while their contents are in a cache.
+#[inline]
+fn free_high(p: &mut Pageset, f: &Features, order: u8) -> bool {
+    let high_order = (1..=COSTLY_ORDER).contains(&order);
+    let burst = match f.free_memory {
+        FreeMemory::Factor { .. } => p.free_factor != 0,
+        FreeMemory::Count if f.late_free_high => p.free_count >= p.batch + p.high_min / 2,
+        FreeMemory::Count => p.free_count >= p.batch,
+    };
+    let keeps_a_batch = f.free_high_batch.is_some() && p.free_high_batch && p.count < p.batch;
+    let in_succession = !f.consecutive_high_order_frees || p.prev_free_high_order;
+    p.prev_free_high_order = f.consecutive_high_order_frees && high_order;
+    high_order && burst && in_succession && !keeps_a_batch
+}
+
+/// Where bulk freeing starts now. Adjusts `high` for the future; this free still goes by the old value.
+#[inline]
+fn nr_pcp_high(p: &mut Pageset, f: &Features, zone: ZonePressure, free_high: bool) -> i32 {
+    if f.auto_tuning.is_none() {
+        let high = if f.high_bounds { p.high_min } else { p.high };
+        return match () {
+            _ if high == 0 || free_high => 0,
+            _ if zone.reclaim_active => (p.batch << 2).min(high),
+            _ => high,
+        };
+    }
+    let high = clamp_high(p);
+    if high == 0 {
+        return 0;
+    }
+    if free_high {
+        p.high = (high - (p.batch << BATCH_SCALE_MAX)).max(p.high_min);
+        return 0;
+    }
+    let current = match f.free_memory {
+        FreeMemory::Factor { .. } => p.batch << p.free_factor,
+        FreeMemory::Count => p.free_count,
+    };
+    let shrinkage = if f.shrink_at_least_batch { current.max(p.batch) } else { current };
+    if zone.reclaim_active {
+        p.high = (high - shrinkage).max(p.high_min);
+        return (p.batch << 2).min(p.high);
+    }
+    if p.high_min == p.high_max {
+        return high;
+    }
+    if f.below_high && zone.below_high {
+        p.high = (high - shrinkage).max(p.high_min);
+        return p.count.max(p.high_min);
+    }
+    if p.count >= high {
+        let needed = current + p.batch;
+        if p.high < needed {
+            p.high = needed.max(p.high_min).min(p.high_max);
+        }
+    }
+    high
+}
+
+/// How many pages to give back, bulk freeing having started at `high`.
+fn nr_pcp_free(p: &mut Pageset, f: &Features, high: i32, free_high: bool) -> i32 {
+    if free_high {
+        return if f.auto_tuning.is_some() { p.count.min(p.batch << BATCH_SCALE_MAX) } else { p.count };
+    }
+    if high < p.batch {
+        return 1;
+    }
+    let (least, most) = (p.batch, high - p.batch);
+    let wanted = match f.free_memory {
+        FreeMemory::Factor { capped } => {
+            let wanted = i64::from(p.batch) << p.free_factor;
+            let below = if f.auto_tuning.is_some() { wanted <= most.into() } else { wanted < most.into() };
+            if below && (!capped || p.free_factor < BATCH_SCALE_MAX) {
+                p.free_factor += 1;
+            }
+            wanted.min(i32::MAX.into()) as i32
+        }
+        FreeMemory::Count => p.free_count,
+    };
+    wanted.min(most).max(least)
+}
+
+/// One tick of the vmstat worker: lowers a grown `high`. Returns the pages to give back now and whether
+/// there is more to do at the next tick.
+pub fn decay(p: &mut Pageset, f: &Features) -> (i32, bool) {
+    let Some(decay) = f.auto_tuning else { return (0, false) };
+    let mut more = false;
+    if p.high > p.high_min {
+        let lowered = match decay {
+            Decay::Fifth => (i64::from(p.high) * 4 / 5) as i32,
+            Decay::FifthUpToUnused => p.high - p.count_min.min(p.high / 5),
+            Decay::Eighth => p.high - (p.high >> 3),
+        };
+        p.high = lowered.max(p.count - (p.batch << BATCH_SCALE_MAX)).max(p.high_min);
+        more = p.high > p.high_min;
+    }
+    let surplus = (p.count - p.high).max(0);
+    (surplus, more || surplus > 0)
+}
+
+/// The portions in which `pages` pages are given back, each under one hold of the locks. A portion ends with a whole
+/// block, so that several portions of large blocks are more than one.
+pub fn portions(pages: i32, portion: i32) -> impl Iterator<Item = i32> {
+    let starts = (0..pages).step_by(portion.max(1) as usize);
+    starts.map(move |start| portion.max(1).min(pages - start))
+}
+
+/// Size of a portion of a bulk free of `pages` pages.
+pub fn bulk_free_portion(p: &Pageset, f: &Features, pages: i32) -> i32 {
+    if f.chunked_bulk_free { p.batch } else { pages }
+}
+
+/// Size of a portion of a decay that gives back `pages` pages.
+pub fn decay_portion(p: &Pageset, f: &Features, pages: i32) -> i32 {
+    if f.chunked_decay { p.batch } else { pages }
+}
+
+/// Bookkeeping after a decay has given pages back.
+pub fn note_decayed(p: &mut Pageset, f: &Features) {
+    if f.auto_tuning == Some(Decay::FifthUpToUnused) {
+        p.count_min = p.count;
+    }
+}
+
+/// Whether a CPU whose share of the caches is `bytes` keeps a batch when high-order blocks are freed in a row
+/// (`PCPF_FREE_HIGH_BATCH`).
+pub fn is_cache_large(f: &Features, page_size: PageSize, bytes: u64, batch: i32) -> bool {
+    let batches = match f.free_high_batch {
+        Some(CacheRule::SumOfLevelsOverFourBatches) => 4,
+        Some(CacheRule::LastLevelOverThreeBatches) => 3,
+        None => return false,
+    };
+    bytes / page_size.bytes() > batches * batch as u64
+}
+
+/// `batch` for a zone of `managed` pages (`zone_batchsize`).
+pub fn zone_batchsize(page_size: PageSize, managed: u64) -> i32 {
+    let quarter = ((managed >> 10).min(page_size.pages_of_mib(1)) / 4).max(1);
+    let rounded = 1u64 << (quarter + quarter / 2).ilog2();
+    (rounded - 1).max(1) as i32
+}
+
+/// `high` of one pageset when `local_cpus` share `total` pages (`zone_highsize`).
+pub fn zone_highsize(total: u64, local_cpus: u64, online_cpus: u64, batch: i32) -> i32 {
+    let sharers = if local_cpus == 0 { online_cpus } else { local_cpus };
+    ((total / sharers.max(1)) as i32).max(4 * batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batch_of_small_and_large_zones() {
+        let cases = [(3840, 1), (32768, 7), (131072, 31), (176127, 31), (176128, 63), (1 << 27, 63)];
+        for (managed, batch) in cases {
+            assert_eq!(zone_batchsize(PageSize::Kib4, managed), batch, "{managed} managed pages");
+        }
+        let large = |size: PageSize| zone_batchsize(size, size.pages_of_mib(1 << 14));
+        assert_eq!(
+            PageSize::ALL.map(large),
+            [63, 15, 3],
+            "a quarter of 1 MiB and half of that, as a power of two"
+        );
+    }
+
+    #[test]
+    fn high_bounds_of_a_two_cpu_node() {
+        // Read from /proc/zoneinfo of a 6.18 machine with 2 CPUs, zones DMA, DMA32 and Normal.
+        for (low, managed, batch, min, max) in
+            [(15, 3840, 1, 7, 240), (3192, 772917, 63, 1596, 48307), (19081, 4622600, 63, 9540, 288912)]
+        {
+            assert_eq!(zone_highsize(low, 2, 2, batch), min);
+            assert_eq!(zone_highsize(managed / 8, 2, 2, batch), max);
+        }
+    }
+}

@@ -1,0 +1,644 @@
+//! Zones: ranges of a node's memory, each with its own free lists, lock, watermarks and pagesets.
+//!
+//! ```text
+//!   node 0   │ DMA │ DMA32 │ Normal ............│       requests name the highest zone they can use;
+//!   node 1   │ Normal ..........................│       higher zones are used first, and each zone keeps
+//!                                                       a reserve from requests that could go higher
+//!   zone  ── Buddy (free blocks)  ── lock
+//!         ── PerCpuPages × CPUs   ── private to each CPU, or locked by whoever drains it from afar
+//!         ── NR_FREE_PAGES, split into a global part and small per-CPU differences
+//!
+//!   span      │ managed ................ │ memmap │    struct pages of the node's memory, reserved at boot,
+//!                                                    behind its last zone; freed frames become managed
+//! ```
+//!
+//! In the kernel: `struct zone` in include/linux/mmzone.h; `rmqueue_bulk`, `free_pcppages_bulk`,
+//! `zone_set_pageset_high_and_batch`, `free_reserved_page`, `alloc_contig_pages` in mm/page_alloc.c; `__mod_zone_page_state` in mm/vmstat.c.
+
+use crate::account::Category;
+use crate::allocator::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit, Wanted};
+use crate::allocator::compaction::CompactState;
+use crate::allocator::memory_map::{MemoryRange, ZoneType};
+use crate::allocator::page::{Geometry, MigrateType, Pfn};
+use crate::allocator::pcp::policy::{self, BulkFree, Pageset, ZonePressure};
+use crate::allocator::pcp::{DrainedBlock, PerCpuPages, is_order_allowed, list_index};
+use crate::allocator::watermark::{self, Mark, Reserves};
+use crate::counters::Event;
+use crate::features::Features;
+use crate::on_cpu::OnCpu;
+use crate::sysctl::Settings;
+use machine::{Cpu, Machine, Node, SpinLock, Time};
+use std::ops::Range;
+
+/// Cache lines of `struct zone` that a path under the lock writes besides the lock's: the order-0 free
+/// area, the counters and the pageblock bits (layout of struct zone, include/linux/mmzone.h).
+const ZONE_LINES: u64 = 3;
+
+/// A zone.
+#[derive(Clone, Debug)]
+pub struct Zone {
+    /// Its kind.
+    pub kind: ZoneType,
+    /// Its node.
+    pub node: Node,
+    /// From its first page to its last (`spanned_pages`).
+    pub spanned: Range<Pfn>,
+    /// Of these, the pages that exist (`present_pages`).
+    pub present: u64,
+    /// Of these, the pages that the allocator was given (`managed_pages`).
+    pub managed: u64,
+    /// Free blocks; under `lock`.
+    pub buddy: Buddy,
+    /// `zone->lock`.
+    pub lock: SpinLock,
+    /// One pageset a CPU.
+    pub pagesets: Vec<PerCpuPages>,
+    /// `ZONE_RECLAIM_ACTIVE` and `ZONE_BELOW_HIGH`.
+    pub pressure: ZonePressure,
+    /// Its watermarks were boosted, and kswapd is to be woken for that (`ZONE_BOOSTED_WATERMARK`).
+    pub boosted: bool,
+    /// Watermarks without boost, by [`Mark`].
+    pub marks: [u64; 4],
+    /// Reserve against requests that could use zone j, pages.
+    pub lowmem_reserve: [u64; ZoneType::COUNT],
+    /// `pageset_high_min`.
+    pub high_min: i32,
+    /// `pageset_high_max`.
+    pub high_max: i32,
+    /// `pageset_batch`.
+    pub batch: i32,
+    /// Drift threshold of counters, pages.
+    pub stat_threshold: i32,
+    /// What compaction keeps between runs.
+    pub compaction: CompactState,
+    /// Pages of pageblocks set aside for atomic requests.
+    pub nr_reserved_highatomic: u64,
+    memmap: Range<Pfn>,
+    nr_free: i64,
+    nr_free_diffs: Vec<i32>,
+    /// Until when each pageset's lock is held from afar.
+    remote_holds: Vec<Time>,
+    scratch: Vec<DrainedBlock>,
+}
+
+impl Zone {
+    /// A zone as boot leaves it, with the memory map behind what is free; watermarks and pagesets are set by
+    /// [`Zone::configure_pagesets`].
+    pub fn new(geometry: Geometry, range: &MemoryRange, cpus: usize) -> Zone {
+        let MemoryRange { node, kind, spanned, present, managed, free, memmap } = range.clone();
+        let end = if memmap.is_empty() { free.end } else { memmap.end };
+        let buddy = Buddy::new(geometry, free, end);
+        let pageset = PerCpuPages::new(Pageset { batch: 1, ..Pageset::default() }, geometry.pageblock_order);
+        Zone {
+            kind,
+            node,
+            spanned,
+            present,
+            managed,
+            memmap,
+            nr_free: buddy.free_pages() as i64,
+            buddy,
+            lock: SpinLock::default(),
+            pagesets: vec![pageset; cpus],
+            pressure: ZonePressure::default(),
+            boosted: false,
+            marks: [0; 4],
+            lowmem_reserve: [0; ZoneType::COUNT],
+            high_min: 0,
+            high_max: 0,
+            batch: 1,
+            stat_threshold: 0,
+            compaction: CompactState::default(),
+            nr_reserved_highatomic: 0,
+            nr_free_diffs: vec![0; cpus],
+            remote_holds: vec![Time::ZERO; cpus],
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The frames that boot reserved for the struct pages of the node's memory; empty but for the node's last zone.
+    pub fn memmap(&self) -> Range<Pfn> {
+        self.memmap.clone()
+    }
+
+    /// Recomputes `batch` and the bounds of `high`, as after boot, a sysctl or CPU hotplug.
+    pub fn configure_pagesets(
+        &mut self,
+        f: &Features,
+        settings: &Settings,
+        local_cpus: u64,
+        online_cpus: u64,
+    ) {
+        let fraction = settings.percpu_pagelist_high_fraction;
+        let batch = policy::zone_batchsize(self.buddy.geometry().page_size, self.managed);
+        let size = |total| policy::zone_highsize(total, local_cpus, online_cpus, batch);
+        let (high_min, high_max) = match fraction {
+            0 if f.auto_tuning.is_some() => {
+                let most = self.managed / crate::sysctl::MIN_PERCPU_PAGELIST_HIGH_FRACTION;
+                (size(self.wmark(Mark::Low)), size(most))
+            }
+            0 => (size(self.wmark(Mark::Low)), size(self.wmark(Mark::Low))),
+            _ => (size(self.managed / fraction), size(self.managed / fraction)),
+        };
+        self.set_pagesets(f, batch, high_min, high_max);
+    }
+
+    /// Gives every pageset this batch and these bounds.
+    pub fn set_pagesets(&mut self, f: &Features, batch: i32, high_min: i32, high_max: i32) {
+        (self.batch, self.high_min, self.high_max) = (batch, high_min, high_max);
+        for pageset in &mut self.pagesets {
+            let p = &mut pageset.tuning;
+            (p.batch, p.high_min, p.high_max) = (batch, high_min, high_max);
+            if !f.high_bounds {
+                p.high = high_min;
+            }
+        }
+    }
+
+    /// A watermark, boost included.
+    #[inline]
+    pub fn wmark(&self, mark: Mark) -> u64 {
+        self.marks[mark as usize] + self.buddy.watermark_boost
+    }
+
+    /// NR_FREE_PAGES as others read it: without what CPUs have not folded yet.
+    #[inline]
+    pub fn free_pages(&self) -> i64 {
+        self.nr_free.max(0)
+    }
+
+    /// Whether so many pages that may be moved have room above `mark` (`zone_watermark_ok`).
+    pub(crate) fn has_room(&self, f: &Features, mark: Mark, pages: u64) -> bool {
+        let free = self.free_pages() - self.kept_highatomic(f) as i64;
+        let reserve = self.lowmem_reserve[ZoneType::Movable as usize];
+        watermark::is_above(free, self.wmark(mark) + pages, reserve, Reserves::default())
+    }
+
+    /// NR_FREE_PAGES with all differences.
+    pub fn exact_free_pages(&self) -> i64 {
+        self.nr_free + self.nr_free_diffs.iter().map(|&d| i64::from(d)).sum::<i64>()
+    }
+
+    /// Pages in the pagesets of all CPUs.
+    pub fn pages_in_pagesets(&self) -> u64 {
+        self.pagesets.iter().map(|p| p.tuning.count as u64).sum()
+    }
+
+    #[inline]
+    fn account_free(&mut self, cpu: Cpu, pages: i32) {
+        let diff = &mut self.nr_free_diffs[cpu.index()];
+        *diff += pages;
+        if diff.abs() > self.stat_threshold {
+            self.nr_free += i64::from(*diff);
+            *diff = 0;
+        }
+    }
+
+    /// Folds the differences of `cpu`; whether there were any.
+    pub fn fold(&mut self, cpu: Cpu) -> bool {
+        let diff = std::mem::take(&mut self.nr_free_diffs[cpu.index()]);
+        self.nr_free += i64::from(diff);
+        diff != 0
+    }
+
+    /// Whether a request may take a block of `order` from here without going below `mark`
+    /// (`zone_watermark_fast`, `zone_watermark_ok`).
+    #[inline]
+    pub fn is_above(
+        &self,
+        f: &Features,
+        mark: Mark,
+        order: u8,
+        highest: ZoneType,
+        reserves: Reserves,
+    ) -> bool {
+        let free = self.free_pages();
+        let reserved = if reserves == Reserves::default() { self.kept_highatomic(f) } else { 0 };
+        let unusable = (1i64 << order) - 1 + reserved as i64;
+        let reserve = self.lowmem_reserve[highest as usize];
+        let enough = watermark::is_above(free - unusable, self.wmark(mark), reserve, reserves)
+            // An order-0 request that may dip into the reserve is not held back by a boost.
+            || (order == 0 && mark == Mark::Min && reserves.min_reserve
+                && watermark::is_above(free - unusable, self.marks[Mark::Min as usize], reserve, reserves));
+        enough && (order == 0 || self.buddy.has_block(order))
+    }
+
+    /// Pages of high-atomic blocks that other requests do not get.
+    fn kept_highatomic(&self, f: &Features) -> u64 {
+        if f.free_highatomic_counter { self.free_highatomic() } else { self.nr_reserved_highatomic }
+    }
+
+    fn free_highatomic(&self) -> u64 {
+        if self.nr_reserved_highatomic == 0 {
+            return 0;
+        }
+        (0..=self.buddy.geometry().max_page_order)
+            .map(|o| self.buddy.nr_free_of(o, MigrateType::HighAtomic) << o)
+            .sum()
+    }
+
+    /// Whether the high watermark is so far away that `pages` more make no difference to any test.
+    #[inline]
+    pub fn is_plentiful(&self, highest: ZoneType) -> bool {
+        let slack = self.nr_reserved_highatomic + self.lowmem_reserve[highest as usize];
+        self.free_pages() as u64 > self.wmark(Mark::High) + slack
+    }
+
+    /// What a path under the lock costs before it touches any page.
+    fn section_cost(&self, machine: &Machine<Category>, cpu: Cpu) -> Time {
+        machine.costs.lock_section + self.lock.line_to(machine, cpu) * ZONE_LINES
+    }
+
+    fn boost_context(&self, settings: &Settings) -> BoostContext {
+        BoostContext {
+            boost_factor: settings.watermark_boost_factor,
+            high: self.marks[Mark::High as usize],
+            managed: self.managed,
+        }
+    }
+
+    /// Whether somebody else drains `cpu`'s pageset at this moment, so that a trylock fails.
+    #[inline]
+    pub fn pageset_is_held(&self, cpu: Cpu, now: Time) -> bool {
+        self.remote_holds[cpu.index()] > now
+    }
+
+    /// Takes one block through `on.cpu`'s pageset, refilling it from the zone if its list is empty.
+    pub fn alloc_through_pageset(&mut self, on: &mut OnCpu, wanted: Wanted) -> Option<Pfn> {
+        let f = on.features;
+        let Wanted { order, migrate_type, .. } = wanted;
+        let index = list_index(f, order, migrate_type);
+        policy::note_alloc(&mut self.pagesets[on.cpu.index()].tuning, f);
+        if let Some(pfn) = self.pagesets[on.cpu.index()].take(f, index, order) {
+            return Some(pfn);
+        }
+        let blocks = policy::nr_pcp_alloc(&mut self.pagesets[on.cpu.index()].tuning, f, self.pressure, order);
+        let got = self.refill(on, wanted, blocks as usize);
+        let pageset = &mut self.pagesets[on.cpu.index()];
+        pageset.note_refilled(got, order);
+        pageset.take(f, index, order)
+    }
+
+    /// Moves up to `blocks` blocks to the tail of `on.cpu`'s list under one hold of the lock (`rmqueue_bulk`).
+    #[inline(never)]
+    fn refill(&mut self, on: &mut OnCpu, wanted: Wanted, blocks: usize) -> usize {
+        let f = on.features;
+        let Wanted { order, migrate_type, .. } = wanted;
+        let index = list_index(f, order, migrate_type);
+        let context = self.boost_context(on.settings);
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let mut outcome = FallbackOutcome::default();
+        let mut mode = Mode::default();
+        let mut visit = Visit::new(on.machine, on.cpu);
+        let list = self.pagesets[on.cpu.index()].list_mut(index);
+        let mut got = 0;
+        while got < blocks {
+            if mode == Mode::Normal {
+                let run = self.buddy.take_run(order, migrate_type, blocks - got, &mut visit, list);
+                got += run;
+                if run > 0 {
+                    continue;
+                }
+            }
+            let Some(pfn) =
+                self.buddy.take_or_fall_back(f, wanted, &mut mode, &context, &mut outcome, &mut visit)
+            else {
+                break;
+            };
+            list.push_back(pfn);
+            got += 1;
+        }
+        let hold = section + on.machine.costs.list_take * got as u64 + visit.cost;
+        if f.strict_freelists {
+            (0..got).for_each(|_| self.account_free(on.cpu, -(1 << order)));
+        } else {
+            self.account_free(on.cpu, -((got as i32) << order));
+        }
+        let hold = on.latencies.take_section(hold, on.machine.costs.take_spread);
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+        on.counters.add(Event::PcpRefills, 1);
+        on.counters.add(Event::PcpRefilledPages, (got as u64) << order);
+        on.note_fallback(self, outcome);
+        got
+    }
+
+    /// Takes one block straight from the free lists (`rmqueue_buddy`).
+    #[inline(never)]
+    pub fn alloc_direct(&mut self, on: &mut OnCpu, wanted: Wanted, high_atomic: bool) -> Option<Pfn> {
+        let order = wanted.order;
+        let context = self.boost_context(on.settings);
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let mut outcome = FallbackOutcome::default();
+        let mut visit = Visit::new(on.machine, on.cpu);
+        let reserved =
+            if high_atomic { self.buddy.take(order, MigrateType::HighAtomic, &mut visit) } else { None };
+        let pfn = reserved.or_else(|| {
+            self.buddy.take_or_fall_back(
+                on.features,
+                wanted,
+                &mut Mode::default(),
+                &context,
+                &mut outcome,
+                &mut visit,
+            )
+        });
+        let hold = section + on.machine.costs.list_take + visit.cost;
+        if pfn.is_some() {
+            self.account_free(on.cpu, -(1 << order));
+            on.counters.add(Event::ZoneDirectAllocPages, 1 << order);
+        }
+        let hold = on.latencies.take_section(hold, on.machine.costs.take_spread);
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+        on.note_fallback(self, outcome);
+        if let Some(pfn) = pfn
+            && high_atomic
+        {
+            self.reserve_highatomic(on, pfn, order);
+        }
+        pfn
+    }
+
+    /// Sets the pageblocks of a block aside for atomic requests, up to 1 % of the zone
+    /// (`reserve_highatomic_pageblock`).
+    fn reserve_highatomic(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
+        let block = u64::from(self.buddy.geometry().pageblock_nr_pages());
+        let most = (self.managed / 100).next_multiple_of(block);
+        if self.managed / 100 < block
+            || self.nr_reserved_highatomic >= most
+            || !self.buddy.block_type(pfn).is_mergeable()
+        {
+            return;
+        }
+        let mut visit = Visit::new(on.machine, on.cpu);
+        // Before lists were strict, only the first pageblock of a larger block was set aside.
+        let order = if on.features.strict_freelists { order } else { 0 };
+        self.nr_reserved_highatomic +=
+            self.buddy.retag_blocks(pfn, order, MigrateType::HighAtomic, &mut visit);
+    }
+
+    /// Gives one set-aside pageblock back to ordinary requests; whether there was one
+    /// (`unreserve_highatomic_pageblock`).
+    pub fn unreserve_highatomic(&mut self, on: &mut OnCpu, migrate_type: MigrateType) -> bool {
+        let Some((pfn, order)) = self.buddy.first_highatomic() else { return false };
+        let mut visit = Visit::new(on.machine, on.cpu);
+        let pages = self.buddy.retag_blocks(pfn, order, migrate_type, &mut visit);
+        // Where lists are not strict, a free block may reach beyond what was counted.
+        self.nr_reserved_highatomic = self.nr_reserved_highatomic.saturating_sub(pages);
+        true
+    }
+
+    /// Frees a block through `on.cpu`'s pageset, or straight to the free lists if it cannot go there
+    /// (`__free_frozen_pages`).
+    pub fn free(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
+        if is_order_allowed(order, self.buddy.geometry().pageblock_order)
+            && !self.pageset_is_held(on.cpu, on.machine.now(on.cpu))
+        {
+            self.free_through_pageset(on, pfn, order);
+        } else {
+            self.free_direct(on, pfn, order);
+        }
+    }
+
+    /// Hands a frame of [`Zone::memmap`] that holds no struct pages any more to the allocator, which manages it from
+    /// now on; watermarks stay as they are (`free_bootmem_page`, `free_reserved_page`).
+    pub fn free_reserved(&mut self, on: &mut OnCpu, pfn: Pfn) {
+        debug_assert!(self.memmap.contains(&pfn), "page {pfn} was not reserved at boot");
+        self.managed += 1;
+        self.free(on, pfn, 0);
+    }
+
+    /// Takes an aligned run of 2^order free pages after emptying all pagesets of the zone; see
+    /// [`crate::Kernel::alloc_contig`].
+    pub fn alloc_contig(&mut self, on: &mut OnCpu, order: u8) -> Option<Pfn> {
+        if self.buddy.runs(order).is_empty() {
+            return None;
+        }
+        for owner in on.machine.topology.all_cpus() {
+            self.drain_pageset(on, owner);
+        }
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(on.machine, on.cpu);
+        let taken = self.buddy.take_contiguous(order, &mut visit);
+        let blocks = taken.map_or(0, |(_, blocks)| blocks);
+        let hold = section + on.machine.costs.list_take * blocks + visit.cost;
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+        let (pfn, _) = taken?;
+        self.account_free(on.cpu, -(1 << order));
+        on.counters.add(Event::ZoneDirectAllocPages, 1 << order);
+        Some(pfn)
+    }
+
+    /// Takes an aligned run of 2^order pages before anything else has taken any. It counts as allocated: its pages
+    /// are managed already, as they are in the kernel once the pool has them.
+    pub fn alloc_at_boot(&mut self, order: u8) -> Option<Pfn> {
+        let pfn = self.buddy.take_at_boot(order)?;
+        self.nr_free -= 1i64 << order;
+        Some(pfn)
+    }
+
+    /// Frees a run of 2^order pages under one hold of the lock, a pageblock at a time.
+    pub fn free_contig(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(on.machine, on.cpu);
+        self.buddy.put_contiguous(pfn, order, &mut visit);
+        let blocks = 1u64 << (order - self.buddy.geometry().pageblock_order);
+        let hold = section + on.machine.costs.list_put * blocks + visit.cost;
+        self.account_free(on.cpu, 1 << order);
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+        on.counters.add(Event::ZoneDirectFreePages, 1 << order);
+    }
+
+    /// Frees a block through `on.cpu`'s pageset; pages go back to the zone if that is due.
+    pub fn free_through_pageset(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
+        let f = on.features;
+        let index = list_index(f, order, self.buddy.block_type(pfn));
+        let due = self.pagesets[on.cpu.index()].put(f, self.pressure, index, order, pfn);
+        let Some(BulkFree { pages, free_high }) = due else { return };
+        on.counters.add(if free_high { Event::PcpFreeHighDrains } else { Event::PcpHighDrains }, 1);
+        let portion = policy::bulk_free_portion(&self.pagesets[on.cpu.index()].tuning, f, pages);
+        self.give_back_in_portions(on, pages, portion, index);
+        if f.below_high
+            && self.pressure.below_high
+            && self.is_above(f, Mark::High, 0, ZoneType::Movable, Reserves::default())
+        {
+            self.pressure.below_high = false;
+        }
+    }
+
+    /// Moves `pages` pages of `on.cpu`'s pageset back to the zone, in portions under a hold of the lock each.
+    fn give_back_in_portions(&mut self, on: &mut OnCpu, pages: i32, portion: i32, first_list: usize) {
+        for pages in policy::portions(pages, portion) {
+            if self.pagesets[on.cpu.index()].tuning.count > 0 {
+                self.give_back(on, on.cpu, pages, first_list);
+            }
+        }
+    }
+
+    /// Moves pages back under one hold of the lock (`free_pcppages_bulk`).
+    fn give_back(&mut self, on: &mut OnCpu, owner: Cpu, pages: i32, first_list: usize) {
+        let f = on.features;
+        let mut blocks = std::mem::take(&mut self.scratch);
+        self.pagesets[owner.index()].take_for_zone(f, pages, first_list, &mut blocks);
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(on.machine, on.cpu);
+        let mut given = 0;
+        let pageblock_order = self.buddy.geometry().pageblock_order;
+        // Few enough for memory that is fetched ahead to be there still.
+        for chunk in blocks.chunks(32) {
+            chunk.iter().for_each(|block| self.buddy.prefetch_put(block.pfn));
+            chunk.iter().for_each(|block| self.buddy.prefetch_merge(block.pfn, block.order));
+            for block in chunk {
+                let kept_type = block.list_type;
+                let migrate_type = if f.pageblock_type_on_bulk_free || block.order == pageblock_order {
+                    self.buddy.block_type(block.pfn)
+                } else {
+                    kept_type
+                };
+                self.buddy.put(block.pfn, block.order, migrate_type, &mut visit);
+                given += 1u64 << block.order;
+            }
+        }
+        let hold = section + on.machine.costs.list_put * blocks.len() as u64 + visit.cost;
+        for block in &blocks {
+            self.account_free(on.cpu, 1 << block.order);
+        }
+        blocks.clear();
+        self.scratch = blocks;
+        let hold = on.latencies.put_section(hold, on.machine.costs.put_spread);
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+        on.counters.add(Event::PcpDrainedPages, given);
+    }
+
+    /// Frees a block straight to the free lists (`free_one_page`).
+    pub fn free_direct(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let migrate_type = self.buddy.block_type(pfn);
+        let mut visit = Visit::new(on.machine, on.cpu);
+        self.buddy.put(pfn, order, migrate_type, &mut visit);
+        let hold = section + on.machine.costs.list_put + visit.cost;
+        self.account_free(on.cpu, 1 << order);
+        let hold = on.latencies.put_section(hold, on.machine.costs.put_spread);
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+        on.counters.add(Event::ZoneDirectFreePages, 1 << order);
+    }
+
+    /// Takes the free blocks of the pageblock that starts at `start`, for compaction to move pages into.
+    pub(crate) fn isolate_free_blocks(&mut self, on: &mut OnCpu, start: Pfn) -> Vec<(Pfn, u8)> {
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(on.machine, on.cpu);
+        let taken = self.buddy.isolate_block(start, &mut visit);
+        let hold = section + on.machine.costs.list_take * taken.len() as u64 + visit.cost;
+        taken.iter().for_each(|&(_, order)| self.account_free(on.cpu, -(1 << order)));
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+        taken
+    }
+
+    /// Frees blocks, past any pageset, under one hold of the lock.
+    pub(crate) fn release_free_blocks(&mut self, on: &mut OnCpu, blocks: impl Iterator<Item = (Pfn, u8)>) {
+        let section = self.section_cost(on.machine, on.cpu);
+        self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
+        let mut visit = Visit::new(on.machine, on.cpu);
+        let mut released = 0;
+        for (pfn, order) in blocks {
+            let migrate_type = self.buddy.block_type(pfn);
+            self.buddy.put(pfn, order, migrate_type, &mut visit);
+            let diff = &mut self.nr_free_diffs[on.cpu.index()];
+            *diff += 1 << order;
+            released += 1;
+        }
+        let hold = section + on.machine.costs.list_put * released + visit.cost;
+        self.account_free(on.cpu, 0);
+        self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
+    }
+
+    /// One tick of the vmstat worker of `on.cpu` for this zone (`refresh_cpu_vm_stats`): folds counters, lowers
+    /// `high`, and drains a remote pageset that has not been used for three ticks. Whether to come back.
+    pub fn vmstat_tick(&mut self, on: &mut OnCpu) -> bool {
+        let f = on.features;
+        let folded = self.fold(on.cpu);
+        if folded {
+            self.pagesets[on.cpu.index()].tuning.expire = 3;
+        }
+        let (surplus, more) = policy::decay(&mut self.pagesets[on.cpu.index()].tuning, f);
+        if surplus > 0 {
+            let before = self.pagesets[on.cpu.index()].tuning.count;
+            let portion = policy::decay_portion(&self.pagesets[on.cpu.index()].tuning, f, surplus);
+            self.give_back_in_portions(on, surplus, portion, 0);
+            let given = before - self.pagesets[on.cpu.index()].tuning.count;
+            on.counters.add(Event::PcpDecayedPages, given as u64);
+        }
+        policy::note_decayed(&mut self.pagesets[on.cpu.index()].tuning, f);
+        let local = on.machine.node(on.cpu) == self.node;
+        let p = &mut self.pagesets[on.cpu.index()].tuning;
+        let mut expiring = false;
+        if p.expire > 0 && p.count > 0 {
+            if local {
+                p.expire = 0;
+            } else {
+                p.expire -= 1;
+                expiring = p.expire > 0 && f.vmstat_requeued_while_expiring;
+                if p.expire == 0 {
+                    let pages = p.count.min(p.batch);
+                    self.give_back(on, on.cpu, pages, 0);
+                    expiring = true;
+                }
+            }
+        }
+        folded || more || expiring
+    }
+
+    /// Whether a vmstat tick of `cpu` would do anything here.
+    pub fn has_vmstat_work(&self, cpu: Cpu) -> bool {
+        let p = &self.pagesets[cpu.index()].tuning;
+        self.nr_free_diffs[cpu.index()] != 0 || p.high > p.high_min || p.count > p.high || p.expire > 0
+    }
+
+    /// Checks what must always hold in a zone; panics with what does not.
+    pub fn validate(&self, f: &Features) {
+        self.buddy.validate(f);
+        assert_eq!(
+            self.exact_free_pages() as u64,
+            self.buddy.free_pages(),
+            "NR_FREE_PAGES and free lists disagree"
+        );
+        for pageset in &self.pagesets {
+            let p = &pageset.tuning;
+            assert_eq!(p.count, pageset.counted(f), "count and lists disagree");
+            assert!(p.alloc_factor <= policy::BATCH_SCALE_MAX, "alloc_factor {}", p.alloc_factor);
+            let most = (p.batch << policy::BATCH_SCALE_MAX) + (1 << self.buddy.geometry().pageblock_order);
+            assert!((0..=most).contains(&p.free_count), "free_count {}", p.free_count);
+            if f.auto_tuning.is_some() {
+                assert!(p.high <= p.high_max.max(p.high), "high {} above {}", p.high, p.high_max);
+            }
+        }
+        let gap = self.marks[1] - self.marks[0];
+        assert!(self.marks.windows(2).all(|pair| pair[1] - pair[0] == gap), "watermarks are equally spaced");
+    }
+
+    /// Empties `owner`'s pageset on behalf of `on.cpu` (`drain_pages_zone`); its owner's trylocks fail meanwhile.
+    pub fn drain_pageset(&mut self, on: &mut OnCpu, owner: Cpu) {
+        let most =
+            if on.features.drain_zone_chunked { self.batch << policy::BATCH_SCALE_MAX } else { i32::MAX };
+        while self.pagesets[owner.index()].tuning.count > 0 {
+            let pages = self.pagesets[owner.index()].tuning.count.min(most);
+            self.give_back(on, owner, pages, 0);
+            if on.cpu != owner {
+                self.remote_holds[owner.index()] = on.machine.now(on.cpu);
+            }
+        }
+    }
+}
+
+impl OnCpu<'_> {
+    fn note_fallback(&mut self, zone: &mut Zone, outcome: FallbackOutcome) {
+        self.counters.add(Event::Extfrag, outcome.fallbacks);
+        zone.boosted |= outcome.boosted;
+    }
+}

@@ -1,0 +1,302 @@
+//! One huge page: giving back its vmemmap, and restoring it.
+//!
+//! ```text
+//!   optimise   [split its PMD ─► flush] ─► copy the head ─► 8 entries to the copy, tails read-only ─► flush ─► free 8 frames
+//!   restore    allocate 7 frames ─► copy, 7 entries to frames of their own ─► flush
+//! ```
+//!
+//! Whether each flush happens here or once for a list is the caller's business ([`super::list`]).
+//! In the kernel: `vmemmap_remap_free`, `vmemmap_remap_alloc`, `__split_vmemmap_huge_pmd` and
+//! `alloc_vmemmap_page_list` in mm/hugetlb_vmemmap.c.
+
+use super::Frame;
+use crate::account::Category;
+use crate::allocator::memory_map::SECTION_MEMMAP_PAGES;
+use crate::allocator::page::{MigrateType, Pfn};
+use crate::allocator::request::{Placement, Request};
+use crate::counters::Event;
+use crate::hugetlb::folio::{Folio, is_optimizable};
+use crate::hugetlb::policy;
+use crate::kernel::Kernel;
+use machine::Time;
+use std::collections::VecDeque;
+
+/// An allocation failed (ENOMEM).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+/// How one huge page is remapped, which its caller knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// A split is flushed at once.
+    pub split: bool,
+    /// The remapped range is flushed at once.
+    pub remap: bool,
+    /// So much was touched since the struct pages were that no cache holds them any more.
+    pub cold: bool,
+}
+
+/// Times that all CPUs are interrupted while the static key of optimised pages is switched on or off: code is patched
+/// in three steps at three places. Counted on a 6.18 kernel (func=do_sync_core).
+const KEY_BROADCASTS: u32 = 9;
+
+/// Entries of a page table.
+const ENTRIES: u64 = 512;
+
+impl Kernel<'_> {
+    /// Splits the PMDs that map the struct pages of `folio` (`vmemmap_remap_split`).
+    pub(crate) fn split_vmemmap(&mut self, folio: Folio, flush: bool) -> Result<(), OutOfMemory> {
+        folio
+            .vmemmap()
+            .step_by(SECTION_MEMMAP_PAGES as usize)
+            .try_for_each(|page| self.split_section(page, flush))
+    }
+
+    fn split_section(&mut self, page: u32, flush: bool) -> Result<(), OutOfMemory> {
+        if !self.parts.hugetlb.vmemmap.is_leaf(page) {
+            return Ok(());
+        }
+        self.alloc_kernel_page(Placement::Local)?;
+        self.charge_remap(ENTRIES);
+        self.parts.hugetlb.vmemmap.split(page);
+        self.on.counters.add(Event::VmemmapPmdSplits, 1);
+        if flush {
+            self.flush_kernel_range(ENTRIES);
+        }
+        Ok(())
+    }
+
+    /// Counts a page that is about to give back its vmemmap. Time may pass, so nothing shared may follow in the same
+    /// step.
+    pub(crate) fn begin_optimizing(&mut self, grace_period: bool) {
+        self.count_optimized(1);
+        if grace_period {
+            self.wait_for_readers();
+        }
+    }
+
+    /// Gives back the vmemmap of `folio`, counted already (`__hugetlb_vmemmap_optimize_folio`). Frames that are no
+    /// longer needed are appended to `freed`, in the order in which they were replaced.
+    pub(crate) fn optimize_folio(
+        &mut self,
+        folio: Folio,
+        how: How,
+        freed: &mut VecDeque<Frame>,
+    ) -> Result<(), OutOfMemory> {
+        let pages = folio.vmemmap();
+        let node = Placement::Prefer(self.parts.allocator.node_of(folio.pfn));
+        // Without a copy the head keeps its frame; the gain is the same.
+        let copy = self.alloc_kernel_page(node).ok();
+        if copy.is_some() {
+            self.parts.hugetlb.vmemmap.note_allocated(1);
+            self.copy_vmemmap_page();
+            if how.cold {
+                self.on.machine.charge(self.on.cpu, Category::VmemmapCopy, self.on.machine.costs.page_miss);
+            }
+        }
+        let mut head = None;
+        for page in pages.clone() {
+            let leaf = page % SECTION_MEMMAP_PAGES == 0 || page == pages.start;
+            if leaf && self.split_section(page, how.split).is_err() {
+                self.roll_back(pages.start..page, copy, freed);
+                self.count_optimized(-1);
+                return Err(OutOfMemory);
+            }
+            let entry = self.parts.hugetlb.vmemmap.frame(page);
+            let shared = *head.get_or_insert(copy.map_or(*entry, |pfn| Frame { pfn, reserved: false }));
+            if *entry != shared {
+                freed.push_back(std::mem::replace(entry, shared));
+            }
+        }
+        self.charge_remap(pages.len() as u64);
+        // Replaced frames are linked through their own struct pages, each a line of its own.
+        let lines = self.on.machine.memory_line(self.on.cpu, self.parts.allocator.node_of(folio.pfn))
+            * pages.len() as u64;
+        self.on.machine.charge(self.on.cpu, Category::VmemmapRemap, lines);
+        if how.remap {
+            self.flush_kernel_range(pages.len() as u64);
+        }
+        self.parts.hugetlb.set_optimized(folio, true);
+        Ok(())
+    }
+
+    /// Undoes a remapping that could not go on: entries get frames of `freed` again, the last one first.
+    fn roll_back(&mut self, remapped: std::ops::Range<u32>, copy: Option<Pfn>, freed: &mut VecDeque<Frame>) {
+        if remapped.is_empty() {
+            freed.extend(copy.map(|pfn| Frame { pfn, reserved: false }));
+            return;
+        }
+        let tails = remapped.start + 1..remapped.end;
+        for page in tails.clone() {
+            let frame = freed.pop_back().expect("as many frames as entries were replaced");
+            *self.parts.hugetlb.vmemmap.frame(page) = frame;
+            self.copy_vmemmap_page();
+        }
+        self.charge_remap(tails.len() as u64);
+        self.flush_kernel_range(remapped.len() as u64);
+    }
+
+    /// A frame for a vmemmap page of `folio` that is to be restored (`alloc_vmemmap_page_list`).
+    pub(crate) fn alloc_frame(&mut self, folio: Folio) -> Result<Frame, OutOfMemory> {
+        let node = self.parts.allocator.node_of(folio.pfn);
+        let any = self.on.features.hugetlb.restore_from_any_node;
+        let placement = if any { Placement::Prefer(node) } else { Placement::Bind(node) };
+        let pfn = self.alloc_kernel_page(placement)?;
+        Ok(Frame { pfn, reserved: false })
+    }
+
+    /// Restores the vmemmap of `folio` with `frames`, one for each page but the first
+    /// (`__hugetlb_vmemmap_restore_folio`).
+    pub(crate) fn restore_folio(&mut self, folio: Folio, flush: bool, frames: &mut Vec<Frame>) {
+        let pages = folio.vmemmap();
+        let tails = pages.start + 1..pages.end;
+        self.parts.hugetlb.vmemmap.note_allocated(frames.len() as i64);
+        for (page, frame) in tails.clone().zip(frames.drain(..)) {
+            *self.parts.hugetlb.vmemmap.frame(page) = frame;
+            self.copy_vmemmap_page();
+        }
+        self.charge_remap(tails.len() as u64);
+        if flush {
+            self.flush_kernel_range(pages.len() as u64);
+        }
+        self.parts.hugetlb.set_optimized(folio, false);
+        self.count_optimized(-1);
+    }
+
+    /// Takes the vmemmap of `folio` as boot made it: one page of it, never more. What would have held the rest is
+    /// ordinary memory.
+    pub(crate) fn adopt_vmemmap(&mut self, folio: Folio) {
+        let pages = folio.vmemmap();
+        for page in pages.clone().step_by(SECTION_MEMMAP_PAGES as usize) {
+            if self.parts.hugetlb.vmemmap.is_leaf(page) {
+                self.parts.hugetlb.vmemmap.split(page);
+            }
+        }
+        let head = *self.parts.hugetlb.vmemmap.frame(pages.start);
+        for page in pages.skip(1) {
+            let unused = std::mem::replace(self.parts.hugetlb.vmemmap.frame(page), head);
+            self.parts.hugetlb.vmemmap.note_freed(unused);
+            self.free_reserved(unused.pfn);
+        }
+        self.parts.hugetlb.set_optimized(folio, true);
+        self.count_optimized(1);
+    }
+
+    /// Counts optimised pages; the first and the last one switch the static key, which patches code on all CPUs.
+    fn count_optimized(&mut self, change: i64) {
+        let before = self.parts.hugetlb.optimize_key;
+        self.parts.hugetlb.optimize_key = before.saturating_add_signed(change);
+        if before == 0 || self.parts.hugetlb.optimize_key == 0 {
+            for _ in 0..KEY_BROADCASTS {
+                self.on.machine.call_on_each_cpu(
+                    self.on.cpu,
+                    Time::ZERO,
+                    Time::ZERO,
+                    Category::CodePatch,
+                    Category::IpiHandler,
+                );
+                self.on.counters.add(Event::CodePatchBroadcasts, 1);
+            }
+        }
+    }
+
+    /// `synchronize_rcu`: asleep until every CPU has been outside of any reader.
+    pub(crate) fn wait_for_readers(&mut self) {
+        let until = self.on.machine.now(self.on.cpu) + self.on.machine.costs.grace_period;
+        self.on.machine.idle_until(self.on.cpu, until);
+        self.on.counters.add(Event::GracePeriods, 1);
+    }
+
+    /// Rewriting `entries` entries of a kernel page table; eight of them share a line.
+    fn charge_remap(&mut self, entries: u64) {
+        let lines = self.on.machine.own_memory_line(self.on.cpu) * entries.div_ceil(8).min(8);
+        self.on.machine.charge(
+            self.on.cpu,
+            Category::VmemmapRemap,
+            self.on.machine.costs.pte_write * entries + lines,
+        );
+    }
+
+    fn copy_vmemmap_page(&mut self) {
+        self.on.machine.charge(
+            self.on.cpu,
+            Category::VmemmapCopy,
+            self.on.machine.costs.page_copy + self.on.machine.costs.page_miss,
+        );
+    }
+
+    /// Makes a change of `pages` kernel page-table entries known to all translation caches
+    /// (`flush_tlb_kernel_range`).
+    pub(crate) fn flush_kernel_range(&mut self, pages: u64) {
+        let flush = policy::flush_of_range(pages, self.on.settings.tlb_single_page_flush_ceiling);
+        self.flush_kernel(flush);
+    }
+
+    /// Flushes everything from all translation caches (`flush_tlb_all`).
+    pub(crate) fn flush_all(&mut self) {
+        self.flush_kernel(machine::tlb::Flush::All);
+    }
+
+    fn flush_kernel(&mut self, flush: machine::tlb::Flush) {
+        let event = match flush {
+            machine::tlb::Flush::All => Event::TlbFlushAll,
+            machine::tlb::Flush::Range { .. } => Event::TlbFlushKernelRange,
+        };
+        self.on.counters.add(event, 1);
+        let by_hardware = self.on.features.hugetlb.invlpgb
+            && self.on.machine.flush_kernel_tlb_by_hardware(self.on.cpu, Category::TlbShootdown);
+        if !by_hardware {
+            self.on.machine.flush_kernel_tlb(
+                self.on.cpu,
+                flush,
+                Category::TlbShootdown,
+                Category::IpiHandler,
+            );
+            self.on.counters.add(Event::TlbRemoteCalls, self.on.machine.topology.cpus() as u64 - 1);
+        }
+    }
+
+    /// A page for page tables or struct pages.
+    fn alloc_kernel_page(&mut self, placement: Placement) -> Result<Pfn, OutOfMemory> {
+        if self.is_made_to_fail() {
+            return Err(OutOfMemory);
+        }
+        let request = Request::new(0, MigrateType::Unmovable, placement);
+        let pfn = self.alloc_single(&request);
+        self.on.machine.charge(self.on.cpu, Category::VmemmapAlloc, self.on.machine.costs.page_alloc);
+        let (pfn, _) = pfn.ok_or(OutOfMemory)?;
+        // The struct page of a page that nobody has used for long.
+        let line = self.on.machine.memory_line(self.on.cpu, self.parts.allocator.node_of(pfn));
+        self.on.machine.charge(self.on.cpu, Category::VmemmapAlloc, line);
+        self.parts.hugetlb.held += 1;
+        self.on.counters.add(Event::VmemmapPagesAllocated, 1);
+        Ok(pfn)
+    }
+
+    pub(crate) fn free_kernel_page(&mut self, frame: Frame) {
+        if frame.reserved {
+            self.free_reserved(frame.pfn);
+        } else {
+            self.parts.hugetlb.held -= 1;
+            self.free(frame.pfn, 0);
+        }
+        self.on.machine.charge(self.on.cpu, Category::VmemmapAlloc, self.on.machine.costs.page_free);
+    }
+
+    /// Gives a frame back that held struct pages (`free_vmemmap_page`).
+    pub(crate) fn free_frame(&mut self, frame: Frame) {
+        self.parts.hugetlb.vmemmap.note_freed(frame);
+        self.on.counters.add(Event::VmemmapPagesFreed, 1);
+        self.free_kernel_page(frame);
+    }
+}
+
+impl Kernel<'_> {
+    /// Whether the vmemmap of `folio` is to be given back (`vmemmap_should_optimize_folio`).
+    pub(crate) fn should_optimize(&self, folio: Folio) -> bool {
+        self.on.settings.hugetlb_optimize_vmemmap
+            && is_optimizable(folio.order)
+            && !self.parts.hugetlb.is_optimized(folio)
+            && self.parts.hugetlb.vmemmap.contains(&folio.vmemmap())
+    }
+}

@@ -1,0 +1,234 @@
+//! On and off the LRU lists, by way of batches of each CPU.
+//!
+//! ```text
+//!   new folio ──► lru_add        ─┐   full (15, or 31 from 6.9 on), or drained by reclaim:
+//!   used again ─► lru_activate   ─┼─► the lruvec's lock once, and all of them onto their lists
+//!   written ────► lru_move_tail  ─┘
+//! ```
+//!
+//! So a folio can have been used for a while before reclaim can see it. A large folio does not wait. In the kernel: `folio_add_lru`,
+//! `folio_mark_accessed`, `folio_batch_move_lru`, `lru_add_drain_cpu` in mm/swap.c.
+
+use crate::address_space::VmFlags;
+use crate::address_space::mlock;
+use crate::counters::Event;
+use crate::kernel::Kernel;
+use crate::lru::FolioBatches;
+use crate::lru::Lrus;
+use crate::lru::folio::LruvecId;
+use crate::lru::folio::{Census, FolioFlags, FolioId};
+use crate::lru::mglru;
+use machine::Cpu;
+
+/// What happens to the folios of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Move {
+    Add,
+    ToTail,
+    Activate,
+}
+
+impl Move {
+    /// In the order in which they are drained.
+    const ALL: [Move; 3] = [Move::Add, Move::ToTail, Move::Activate];
+}
+
+impl FolioBatches {
+    fn of(&mut self, kind: Move) -> &mut Vec<FolioId> {
+        match kind {
+            Move::Add => &mut self.lru_add,
+            Move::ToTail => &mut self.lru_move_tail,
+            Move::Activate => &mut self.lru_activate,
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// Puts a new folio on its way to a list. In a page fault the multi-gen LRU takes it for used.
+    #[inline]
+    pub(crate) fn folio_add_lru(&mut self, id: FolioId, in_fault: bool) {
+        if in_fault && let Some(f) = self.parts.lrus.generations() {
+            let flags = &mut self.parts.lrus.folios.flags[id];
+            if !flags.has(FolioFlags::UNEVICTABLE) {
+                if !f.faults_mark_accessed || flags.has(FolioFlags::WORKINGSET) {
+                    flags.set(FolioFlags::ACTIVE);
+                } else if !flags.has(FolioFlags::REFERENCED) {
+                    mglru::policy::mark_accessed(&f, flags);
+                }
+            }
+        }
+        self.add_to_batch(Move::Add, id);
+    }
+
+    /// The same for a folio of an area with these flags, which it is new in (`folio_add_lru_vma`).
+    #[inline]
+    pub(crate) fn folio_add_lru_vma(&mut self, id: FolioId, flags: VmFlags, in_fault: bool) {
+        if flags.has(VmFlags::LOCKED) {
+            self.set_mlocked(id);
+        }
+        self.folio_add_lru(id, in_fault);
+    }
+
+    #[inline]
+    fn add_to_batch(&mut self, kind: Move, id: FolioId) {
+        let batch = self.parts.lrus.folio_batches[self.on.cpu.index()].of(kind);
+        batch.push(id);
+        let full = batch.len() >= self.on.features.folio_batch.into();
+        if full || self.parts.lrus.folios.flags[id].order() > 0 {
+            self.drain_batch(kind);
+        }
+    }
+
+    /// Notes that a folio was used through a file descriptor, or that a page-table entry that goes away was young.
+    #[inline]
+    pub fn folio_mark_accessed(&mut self, id: FolioId) {
+        let flags = &mut self.parts.lrus.folios.flags[id];
+        if let Some(f) = &self.parts.lrus.generations {
+            return mglru::policy::mark_accessed(f, flags);
+        }
+        if !flags.has(FolioFlags::REFERENCED) {
+            flags.set(FolioFlags::REFERENCED);
+        } else if !flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) {
+            self.mark_active(id);
+        }
+    }
+
+    /// A folio that is not active was used a second time.
+    #[inline(never)]
+    fn mark_active(&mut self, id: FolioId) {
+        let flags = &mut self.parts.lrus.folios.flags[id];
+        flags.clear(FolioFlags::REFERENCED);
+        let pages = flags.nr_pages();
+        if !self.folio_activate(id)
+            && self.parts.lrus.folio_batches[self.on.cpu.index()].lru_add.contains(&id)
+        {
+            self.parts.lrus.folios.flags[id].set(FolioFlags::ACTIVE);
+        }
+        if self.on.features.reclaim.ages_on_activation {
+            self.parts.lrus.workingset_age_nonresident(self.parts.lrus.folios[id].lruvec, pages);
+        }
+    }
+
+    /// Has a folio become active with the next batch, if it is on a list; whether it is.
+    #[inline]
+    pub(crate) fn folio_activate(&mut self, id: FolioId) -> bool {
+        let on_list = self.parts.lrus.folios.flags[id].take(FolioFlags::LRU);
+        if on_list {
+            self.add_to_batch(Move::Activate, id);
+        }
+        on_list
+    }
+
+    /// Puts a folio that is to be reclaimed at the tail of its list now that it is written
+    /// (`folio_rotate_reclaimable`).
+    pub(crate) fn folio_rotate_reclaimable(&mut self, id: FolioId) {
+        let flags = &mut self.parts.lrus.folios.flags[id];
+        let elsewhere = FolioFlags::LOCKED | FolioFlags::DIRTY | FolioFlags::UNEVICTABLE;
+        if flags.has(FolioFlags::LRU) && !flags.any(elsewhere) {
+            flags.clear(FolioFlags::LRU);
+            self.add_to_batch(Move::ToTail, id);
+        }
+    }
+
+    /// Puts what `cpu` has in batches onto lists (`lru_add_drain`).
+    pub(crate) fn lru_add_drain(&mut self) {
+        for kind in Move::ALL {
+            self.drain_batch(kind);
+        }
+    }
+
+    fn drain_batch(&mut self, kind: Move) {
+        let mut batch = std::mem::take(self.parts.lrus.folio_batches[self.on.cpu.index()].of(kind));
+        let f = self.parts.lrus.generations();
+        let mut rest = &batch[..];
+        while let Some(&first) = rest.first() {
+            let whose = self.parts.lrus.folios[first].lruvec;
+            let run = rest.iter().take_while(|&&id| self.parts.lrus.folios[id].lruvec == whose).count();
+            self.hold_lru_lock(whose, run);
+            let lruvec = &mut self.parts.lrus.lruvecs[whose];
+            for &id in &rest[..run] {
+                let flags = &mut self.parts.lrus.folios.flags[id];
+                let pages = flags.nr_pages();
+                flags.set(FolioFlags::LRU);
+                match kind {
+                    Move::Add => {
+                        mlock::cull(flags, self.on.counters);
+                        lruvec.add(&mut self.parts.lrus.folios, f.as_ref(), id, false);
+                    }
+                    Move::ToTail => {
+                        lruvec.remove(&mut self.parts.lrus.folios, id, false);
+                        self.parts.lrus.folios.flags[id].clear(FolioFlags::ACTIVE);
+                        lruvec.add(&mut self.parts.lrus.folios, f.as_ref(), id, true);
+                        self.on.counters.add(Event::Pgrotated, pages);
+                    }
+                    Move::Activate => {
+                        if flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) {
+                            continue;
+                        }
+                        lruvec.remove(&mut self.parts.lrus.folios, id, false);
+                        self.parts.lrus.folios.flags[id].set(FolioFlags::ACTIVE);
+                        lruvec.add(&mut self.parts.lrus.folios, f.as_ref(), id, false);
+                        self.on.counters.add(Event::Pgactivate, pages);
+                    }
+                }
+            }
+            rest = &rest[run..];
+        }
+        batch.clear();
+        *self.parts.lrus.folio_batches[self.on.cpu.index()].of(kind) = batch;
+    }
+
+    /// Empties the batches of all CPUs, each of which pays for its own (`lru_add_drain_all`).
+    pub fn lru_add_drain_all(&mut self) {
+        (0..self.parts.lrus.folio_batches.len()).for_each(|cpu| self.on_cpu(Cpu(cpu as u16)).lru_add_drain());
+    }
+}
+
+impl Lrus {
+    /// Takes a folio that is to be freed off its list, or out of a batch.
+    pub(crate) fn folio_leave_lru(&mut self, id: FolioId) {
+        let folio = self.folios[id];
+        if self.folios.flags[id].has(FolioFlags::LRU) {
+            self.lruvecs[folio.lruvec].remove(&mut self.folios, id, true);
+            return;
+        }
+        for batches in &mut self.folio_batches {
+            for kind in Move::ALL {
+                let batch = batches.of(kind);
+                if let Some(place) = batch.iter().position(|&batched| batched == id) {
+                    batch.remove(place);
+                    // What is to be activated or rotated stays on its list meanwhile.
+                    if kind != Move::Add {
+                        self.lruvecs[folio.lruvec].remove(&mut self.folios, id, true);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Finds the folios that are in batches; panics with one that is in the wrong state.
+    pub(crate) fn validate_batches(&self, census: &mut Census) {
+        for batches in &self.folio_batches {
+            for &id in &batches.lru_add {
+                census.find(&self.folios, id);
+            }
+            for &id in batches.lru_move_tail.iter().chain(&batches.lru_activate) {
+                census.wait(id);
+            }
+            let all = batches.lru_add.iter().chain(&batches.lru_move_tail).chain(&batches.lru_activate);
+            for &id in all {
+                let flags = self.folios.flags[id];
+                assert!(!flags.has(FolioFlags::LRU), "{id:?} is in a batch, so PG_lru is clear: {flags:?}");
+            }
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// Holds the lock of a lruvec for as long as moving `pages` pages takes.
+    pub(crate) fn hold_lru_lock(&mut self, id: LruvecId, pages: usize) {
+        let (lruvec, on) = (&mut self.parts.lrus.lruvecs[id], &mut self.on);
+        lruvec.lock.move_pages(on, pages);
+    }
+}

@@ -1,0 +1,272 @@
+//! Whose turn it is among memory cgroups when a node runs short (6.3).
+//!
+//! ```text
+//!   seq      old generation: 8 bins of groups ─► reclaim walks them from a random one
+//!   seq + 1  young: groups that have had their turn, or that memory.min protects
+//! ```
+//!
+//! When the old generation is empty, the young one becomes it. In the kernel: `shrink_many`, `shrink_one`,
+//! `lru_gen_rotate_memcg` in mm/vmscan.c. Random bins come from a stream of the node's own.
+
+use super::aging::birth_of_oldest;
+use super::policy::MIN_LRU_BATCH;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::Lrus;
+use crate::lru::lruvec::{self, LruList};
+use crate::lru::memcontrol::Memcg;
+use crate::lru::mmzone::LruType;
+use crate::lru::vmscan::ScanControl;
+use crate::lru::vmscan::features::GenFeatures;
+use crate::lru::vmscan::policy::DEF_PRIORITY;
+use machine::{Node, Time};
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::Rng as _;
+use std::collections::VecDeque;
+
+/// Generations of groups (`MEMCG_NR_GENS`).
+const GENS: usize = 3;
+/// Bins of a generation (`MEMCG_NR_BINS`).
+const BINS: usize = 8;
+
+/// Where a group is and how it got there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    generation: usize,
+    bin: usize,
+    at_tail: bool,
+}
+
+/// What becomes of a group after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// To the tail of a bin: one more try.
+    Tail,
+    /// To the young generation.
+    Young,
+}
+
+/// Groups of one node, in the order of their turns.
+#[derive(Clone, Debug)]
+pub(crate) struct MemcgLru {
+    seq: usize,
+    bins: [[VecDeque<Memcg>; BINS]; GENS],
+    places: Vec<Place>,
+    random: Pcg64Mcg,
+}
+
+impl MemcgLru {
+    pub(crate) fn new(random: Pcg64Mcg) -> MemcgLru {
+        MemcgLru { seq: 0, bins: Default::default(), places: Vec::new(), random }
+    }
+
+    fn bin(&mut self) -> usize {
+        self.random.next_u32() as usize % BINS
+    }
+
+    /// A new group enters the old generation.
+    pub(crate) fn online(&mut self, memcg: Memcg) {
+        let (generation, bin) = (self.seq % GENS, self.bin());
+        self.bins[generation][bin].push_back(memcg);
+        self.places.push(Place { generation, bin, at_tail: false });
+    }
+
+    fn rotate(&mut self, memcg: Memcg, turn: Turn) {
+        let old = self.places[memcg.index()];
+        let bin = self.bin();
+        let generation = if turn == Turn::Young { (self.seq + 1) % GENS } else { old.generation };
+        self.bins[old.generation][old.bin].retain(|&other| other != memcg);
+        self.bins[generation][bin].push_back(memcg);
+        self.places[memcg.index()] = Place { generation, bin, at_tail: turn == Turn::Tail };
+        let was_oldest = old.generation == self.seq % GENS;
+        if was_oldest && self.bins[old.generation].iter().all(VecDeque::is_empty) {
+            self.seq += 1;
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// Reclaims from the groups of a node in turn.
+    pub(crate) fn lru_gen_shrink_node(&mut self, node: Node, f: GenFeatures, sc: &mut ScanControl) {
+        // What needs no writing goes first anyway: for a boost alone nothing is reclaimed.
+        if !sc.may_swap {
+            return;
+        }
+        self.lru_add_drain();
+        sc.mm_walk = sc.kswapd;
+        self.set_initial_priority(node, sc);
+        let before = sc.nr_reclaimed;
+        if sc.kswapd {
+            sc.nr_reclaimed = 0;
+        }
+        if self.parts.lrus.memcgs.len() == 1 {
+            self.shrink_one(Memcg::ROOT, node, &f, sc);
+        } else {
+            self.shrink_many(node, &f, sc);
+        }
+        if sc.kswapd {
+            sc.nr_reclaimed += before;
+        }
+    }
+
+    fn shrink_many(&mut self, node: Node, f: &GenFeatures, sc: &mut ScanControl) {
+        let first = self.parts.lrus.memcg_lrus[node.index()].bin();
+        let began_with = self.parts.lrus.memcg_lrus[node.index()].seq;
+        for bin in (0..BINS).map(|i| (first + i) % BINS) {
+            // When all groups have had their turn, the young generation is the old one: before 6.7 from here on, since then
+            // for the next walk.
+            let lru = &self.parts.lrus.memcg_lrus[node.index()];
+            let seq = if f.walks_one_generation { began_with } else { lru.seq };
+            let members: Vec<Memcg> = lru.bins[seq % GENS][bin].iter().copied().collect();
+            for memcg in members {
+                let turn = self.shrink_one(memcg, node, f, sc);
+                let enough = self.should_abort_scan(self.parts.lrus.lruvec_of(memcg, node), f, sc);
+                if let Some(turn) = turn {
+                    self.parts.lrus.memcg_lrus[node.index()].rotate(memcg, turn);
+                }
+                if enough {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn shrink_one(
+        &mut self,
+        memcg: Memcg,
+        node: Node,
+        f: &GenFeatures,
+        sc: &mut ScanControl,
+    ) -> Option<Turn> {
+        let at_tail = self.parts.lrus.memcg_lrus[node.index()].places[memcg.index()].at_tail;
+        if self.parts.lrus.is_below_min(memcg, Memcg::ROOT) {
+            return Some(Turn::Young);
+        }
+        if self.parts.lrus.is_below_low(memcg, Memcg::ROOT) && !at_tail {
+            return Some(Turn::Tail);
+        }
+        let lruvec = self.parts.lrus.lruvec_of(memcg, node);
+        let aged = self.try_to_shrink_lruvec(lruvec, f, sc);
+        self.shrink_slab(memcg, node, sc.priority);
+        if aged {
+            return Some(Turn::Young);
+        }
+        let swappiness = self.swappiness(lruvec, sc);
+        if self.parts.lrus.evictable(lruvec, f, swappiness).total >> sc.priority > 0 {
+            return None;
+        }
+        Some(if at_tail { Turn::Young } else { Turn::Tail })
+    }
+
+    /// What kswapd does to generations before it evicts (`lru_gen_age_node`): in 6.1 new ones where they are due; later
+    /// it only looks whether `lru_gen/min_ttl_ms` leaves anything to evict. Whether it does.
+    pub(crate) fn lru_gen_age_node(&mut self, node: Node, f: &GenFeatures, sc: &mut ScanControl) -> bool {
+        use crate::lru::vmscan::features::EvictionLoop;
+        let min_ttl = Time::from_nanoseconds(self.on.settings.lru_gen_min_ttl_ms * 1_000_000);
+        if f.eviction_loop == EvictionLoop::AgingApart {
+            if !sc.memcgs_need_aging {
+                sc.memcgs_need_aging = true;
+                return true;
+            }
+            for memcg in self.parts.lrus.memcgs.tree(Memcg::ROOT) {
+                let lruvec = self.parts.lrus.lruvec_of(memcg, node);
+                let swappiness = self.swappiness(lruvec, sc);
+                let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
+                if !self.parts.lrus.is_below_min(memcg, Memcg::ROOT)
+                    && super::policy::should_run_aging(f, &evictable)
+                {
+                    self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
+                }
+            }
+        }
+        let now = self.on.machine.now(self.on.cpu);
+        min_ttl == Time::ZERO
+            || self.parts.lrus.memcgs.tree(Memcg::ROOT).into_iter().any(|memcg| {
+                let id = self.parts.lrus.lruvec_of(memcg, node);
+                let swappiness = self.swappiness(id, sc);
+                let evictable = self.parts.lrus.evictable(id, f, swappiness);
+                let lruvec = &self.parts.lrus.lruvecs[id];
+                let oldest = match f.types_apart {
+                    true => evictable.min_seq,
+                    false => lruvec.generations.min_seq[LruType::File as usize],
+                };
+                let is_old = birth_of_oldest(lruvec, oldest) + min_ttl < now;
+                is_old
+                    && evictable.total >> sc.priority > 0
+                    && !self.parts.lrus.is_below_min(memcg, Memcg::ROOT)
+            })
+    }
+}
+
+impl Kernel<'_> {
+    /// kswapd begins where about as much is scanned as it wants.
+    fn set_initial_priority(&self, node: Node, sc: &mut ScanControl) {
+        if sc.priority != DEF_PRIORITY || sc.nr_to_reclaim < MIN_LRU_BATCH {
+            return;
+        }
+        let mut reclaimable = 0;
+        for memcg in self.parts.lrus.memcgs.tree(Memcg::ROOT) {
+            let nr_lru = self.parts.lrus.lruvec(memcg, node).stat.nr_lru;
+            reclaimable += nr_lru[LruList::InactiveFile as usize];
+            if self.can_reclaim_anon(Memcg::ROOT, node) {
+                reclaimable += nr_lru[LruList::InactiveAnon as usize];
+            }
+        }
+        // Position of the highest bit, counted from 1.
+        let fls = |number: u64| i64::from(u64::BITS - number.leading_zeros());
+        let priority = fls(reclaimable) - 1 - fls(sc.nr_to_reclaim - 1);
+        sc.priority = priority.clamp(i64::from(DEF_PRIORITY / 2), i64::from(DEF_PRIORITY)) as u8;
+    }
+}
+
+impl Lrus {
+    /// Makes the lists of a group known to the order of turns.
+    pub(crate) fn memcg_online(&mut self, memcg: Memcg) {
+        for lru in &mut self.memcg_lrus {
+            lru.online(memcg);
+        }
+    }
+
+    /// Pages of files in generations, of all groups and nodes: the youngest generation of each group first.
+    pub fn nr_file_generations(&self) -> [u64; lruvec::GENS] {
+        let mut pages = [0; lruvec::GENS];
+        for lruvec in self.lruvecs.iter() {
+            let generations = &lruvec.generations;
+            let file = LruType::File;
+            let oldest_last = (generations.min_seq[file as usize]..=generations.max_seq).rev();
+            for (age, seq) in oldest_last.enumerate() {
+                pages[age] += generations.size(seq, file);
+            }
+        }
+        pages
+    }
+}
+
+impl Parts {
+    /// Where the multi-gen LRU of a group stands, as debugfs prints it.
+    pub fn lru_gen_text(&self, memcg: Memcg, now: Time) -> String {
+        use std::fmt::Write;
+        let mut text = String::new();
+        for node in self.allocator.all_nodes() {
+            let generations = &self.lrus.lruvec(memcg, node).generations;
+            let _ = writeln!(text, " node {:5}", node.0);
+            for seq in generations.min_seq[0].min(generations.min_seq[1])..=generations.max_seq {
+                let age = now.saturating_sub(generations.timestamps[lruvec::generation(seq)]);
+                let sizes = LruType::ALL.map(|lru_type| {
+                    if seq < generations.min_seq[lru_type as usize] {
+                        0
+                    } else {
+                        generations.size(seq, lru_type)
+                    }
+                });
+                let _ = writeln!(
+                    text,
+                    " {seq:10} {:10} {:10} {:10}",
+                    age.picoseconds() / 1_000_000_000,
+                    sizes[0],
+                    sizes[1]
+                );
+            }
+        }
+        text
+    }
+}

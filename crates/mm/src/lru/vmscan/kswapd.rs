@@ -1,0 +1,189 @@
+//! kswapd: a task of each node that reclaims before anybody has to wait.
+//!
+//! ```text
+//!   allocation finds no zone above LOW ─► woken ─► priority 12: shrink the node ─► some zone above HIGH? ─► sleeps
+//!                                                        ▲                 │ no
+//!                                                        └── 11, 10 ... 1 ◄┘
+//! ```
+//!
+//! While it runs, the zones of its node are marked (`ZONE_RECLAIM_ACTIVE`), which keeps per-CPU pagesets small. In the
+//! kernel: `balance_pgdat`, `pgdat_balanced`, `wakeup_kswapd` in mm/vmscan.c.
+
+use super::ScanControl;
+use super::policy::{DEF_PRIORITY, SWAP_CLUSTER_MAX, compact_gap};
+use crate::allocator::PageAllocator;
+use crate::allocator::memory_map::ZoneType;
+use crate::allocator::watermark::{Mark, Reserves};
+use crate::counters::Event;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::memcontrol::Memcg;
+use machine::Node;
+
+/// Runs in vain after which kswapd leaves a node to direct reclaim.
+const HOPELESS: u32 = super::MAX_RECLAIM_RETRIES;
+
+/// A run of kswapd, a bounded step at a time.
+#[derive(Clone, Debug)]
+pub struct Kswapd {
+    node: Node,
+    /// What it was asked for.
+    wanted: (u8, ZoneType),
+    sc: ScanControl,
+    /// Pages still to be reclaimed for boosted watermarks.
+    boost: u64,
+    /// Zones that were boosted when it began, and by how much.
+    boosts: Vec<(usize, u64)>,
+}
+
+impl Kernel<'_> {
+    /// Runs the kswapd of `node` to its end, if somebody has asked for it.
+    pub fn run_kswapd(&mut self, node: Node) {
+        if let Some(mut kswapd) = self.start_kswapd(node) {
+            while kswapd.step(self) {}
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// Asks the kswapd of every node with a zone that a request may use to run, unless the node has enough or nothing helps
+    /// it; then kcompactd is asked, unless the request compacts itself (`direct`).
+    pub(crate) fn wake_all_kswapds(&mut self, order: u8, highest: ZoneType, direct: bool) {
+        self.parts.allocator.all_nodes().for_each(|node| self.wake_kswapd(node, order, highest, direct));
+    }
+
+    /// The same for one node (`wakeup_kswapd`).
+    pub(crate) fn wake_kswapd(&mut self, node: Node, order: u8, highest: ZoneType, direct: bool) {
+        let hopeless = self.parts.lrus.kswapds[node.index()].failures >= HOPELESS;
+        if hopeless
+            || self.is_balanced(node, order, highest) && self.parts.allocator.boosts(node, highest).is_empty()
+        {
+            if !direct {
+                self.parts.allocator.wake_kcompactd(node, order, highest);
+            }
+            return;
+        }
+        let wanted = &mut self.parts.lrus.kswapds[node.index()].wanted;
+        let (old_order, old_highest) = wanted.unwrap_or((0, ZoneType::Dma));
+        *wanted = Some((old_order.max(order), old_highest.max(highest)));
+    }
+
+    /// Begins a run of the kswapd of `node` if somebody has asked for one.
+    pub fn start_kswapd(&mut self, node: Node) -> Option<Kswapd> {
+        let (order, highest) = self.parts.lrus.kswapds[node.index()].wanted.take()?;
+        self.on.counters.add(Event::Pageoutrun, 1);
+        let mut sc = ScanControl::new(Memcg::ROOT, 0, order, highest);
+        sc.kswapd = true;
+        self.parts.allocator.set_reclaim_active(node, true);
+        let boosts = self.parts.allocator.boosts(node, highest);
+        let boost = boosts.iter().map(|&(_, boost)| boost).sum();
+        Some(Kswapd { node, wanted: (order, highest), sc, boost, boosts })
+    }
+
+    /// The watermark up to which it works: with memory tiers there is room for what is promoted.
+    pub(crate) fn kswapd_mark(&self) -> Mark {
+        if self.on.settings.numa.tiering { Mark::Promo } else { Mark::High }
+    }
+
+    /// Whether a block can be had from a zone of `node` above that.
+    fn is_balanced(&self, node: Node, order: u8, highest: ZoneType) -> bool {
+        let (f, mark) = (self.on.features, self.kswapd_mark());
+        let mut zones = self.parts.allocator.zones_of(node).filter(|zone| zone.kind <= highest).peekable();
+        // A node without such a zone has nothing to do.
+        zones.peek().is_none()
+            || zones.any(|zone| zone.is_above(f, mark, order, highest, Reserves::default()))
+    }
+}
+
+impl PageAllocator {
+    /// The zones of a node up to `highest` whose watermarks are boosted, and by how much.
+    fn boosts(&self, node: Node, highest: ZoneType) -> Vec<(usize, u64)> {
+        let zones = self.zones().iter().enumerate();
+        let own = zones.filter(|(_, zone)| zone.node == node && zone.kind <= highest);
+        own.map(|(z, zone)| (z, zone.buddy.watermark_boost)).filter(|&(_, boost)| boost > 0).collect()
+    }
+}
+
+impl Kswapd {
+    /// Shrinks the node once; whether there is more to do.
+    pub fn step(&mut self, kernel: &mut Kernel) -> bool {
+        let sc = &mut self.sc;
+        let balanced = kernel.is_balanced(self.node, sc.order, sc.highest);
+        if !balanced && self.boost > 0 {
+            self.boost = 0;
+            sc.priority = DEF_PRIORITY;
+            return true;
+        }
+        if balanced && self.boost == 0 {
+            self.finish(kernel.parts);
+            return false;
+        }
+        // Reclaim for a boost is not worth writing anything.
+        let mut raise_priority = !(self.boost > 0 && sc.priority == DEF_PRIORITY - 2);
+        sc.may_swap = self.boost == 0;
+        match kernel.parts.lrus.generations() {
+            Some(f) => {
+                if !kernel.lru_gen_age_node(self.node, &f, sc) {
+                    kernel.parts.lrus.ask_for_oom_kill();
+                }
+            }
+            None => kernel.age_active_anon(self.node, sc),
+        }
+        let before = sc.nr_reclaimed;
+        sc.nr_scanned = 0;
+        sc.nr_to_reclaim = kernel
+            .parts
+            .allocator
+            .zones_of(self.node)
+            .filter(|zone| zone.kind <= sc.highest)
+            .map(|zone| zone.wmark(Mark::High).max(SWAP_CLUSTER_MAX))
+            .sum();
+        kernel.shrink_node(self.node, sc);
+        if sc.order > 0 && sc.nr_reclaimed >= compact_gap(&kernel.on.features.reclaim, sc.order) {
+            sc.order = 0;
+        }
+        let reclaimed = sc.nr_reclaimed - before;
+        if sc.nr_scanned.max(reclaimed) >= sc.nr_to_reclaim {
+            raise_priority = false;
+        }
+        let for_boost = self.boost > 0;
+        self.boost = self.boost.saturating_sub(reclaimed);
+        if raise_priority || reclaimed == 0 {
+            sc.priority -= 1;
+        }
+        let retries = kernel.on.features.reclaim.retries_without_cache_trim;
+        if retries
+            && sc.priority == 0
+            && sc.nr_reclaimed == 0
+            && sc.cache_trim_mode_failed
+            && !sc.no_cache_trim_mode
+        {
+            // Once more, without leaving anonymous pages alone.
+            sc.no_cache_trim_mode = true;
+            sc.priority = DEF_PRIORITY;
+            return true;
+        }
+        if for_boost && self.boost > 0 && reclaimed == 0 || sc.priority == 0 {
+            if sc.nr_reclaimed == 0 && (kernel.on.features.boosted_runs_fail || self.boosts.is_empty()) {
+                kernel.parts.lrus.kswapds[self.node.index()].failures += 1;
+            }
+            self.finish(kernel.parts);
+            return false;
+        }
+        true
+    }
+
+    fn finish(&mut self, mm: &mut Parts) {
+        let (order, highest) = self.wanted;
+        mm.allocator.wake_kcompactd(self.node, order, highest);
+        mm.allocator.set_reclaim_active(self.node, false);
+        for &(zone, boost) in &self.boosts {
+            let zone = mm.allocator.zone_mut(zone);
+            zone.buddy.watermark_boost = zone.buddy.watermark_boost.saturating_sub(boost);
+        }
+        if !self.boosts.is_empty() {
+            // What mixes pageblocks is mended by whole ones.
+            mm.allocator.wake_kcompactd(self.node, mm.allocator.geometry().pageblock_order, highest);
+        }
+        mm.snapshot_refaults(Memcg::ROOT);
+    }
+}

@@ -1,0 +1,563 @@
+//! Reclaim: which pages leave memory when it runs short.
+//!
+//! ```text
+//!   a group at its limit ─┐
+//!   no zone above its ────┼─► priority 12, 11, ... 0:  for each group below:  lists of its lruvec ─► isolate 32
+//!   watermark (direct)    │                                                        │
+//!   kswapd ───────────────┘                            free ◄─ folio_list ◄────────┘
+//!                                                        │         └──► kept, or active again
+//!   classic     active and inactive lists                └─ shadow, memory back to the allocator
+//!   mglru       generations (crate::lru::mglru)
+//! ```
+//!
+//! ```text
+//!   features      what each kernel does          classic       shrinking of active and inactive lists
+//!   policy        how much, which, enough?       folio_list    what becomes of isolated folios
+//!   kswapd        watermarks
+//! ```
+//!
+//! In the kernel: mm/vmscan.c, 6.1 to 7.2.
+
+mod classic;
+mod demotion;
+pub mod features;
+mod folio_list;
+mod kswapd;
+pub mod policy;
+
+pub(crate) use classic::skip_event;
+pub use kswapd::Kswapd;
+
+use crate::address_space::mlock;
+use crate::allocator::PageAllocator;
+use crate::allocator::memory_map::ZoneType;
+use crate::allocator::request::Effort;
+use crate::allocator::request::OutOfMemory;
+use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
+use crate::allocator::watermark::Mark;
+use crate::counters::Event;
+use crate::features::Features;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::Lrus;
+use crate::lru::folio::{Census, Folio, FolioFlags, FolioId, LruvecId};
+use crate::lru::lruvec::{LruList, Lruvec};
+use crate::lru::memcontrol::{CHARGE_BATCH, FLUSH_INTERVAL, Memcg, MemoryCgroup};
+use crate::lru::mmzone::LruType;
+use crate::lru::vmscan::features::{GenFeatures, ReclaimFeatures};
+use crate::sysctl::Settings;
+use machine::{Node, Time};
+use policy::{DEF_PRIORITY, SWAP_CLUSTER_MAX, SlabScan, compact_gap};
+
+/// What a node of 64 slots costs its group: itself, and a pointer to the group (`struct xa_node`, `obj_full_size`).
+const XA_NODE_BYTES: u64 = 576 + 8;
+
+/// How often a charge or an allocation reclaims before it gives up (`MAX_RECLAIM_RETRIES`).
+const MAX_RECLAIM_RETRIES: u32 = 16;
+
+/// One reclaim (`struct scan_control`).
+#[derive(Clone, Debug)]
+pub(crate) struct ScanControl {
+    /// The group whose limit is in the way; the root if memory itself is short.
+    pub target: Memcg,
+    /// Pages wanted.
+    pub nr_to_reclaim: u64,
+    /// Pages looked at.
+    pub nr_scanned: u64,
+    /// Pages freed.
+    pub nr_reclaimed: u64,
+    /// log2 of the block that is wanted.
+    pub order: u8,
+    /// From 12 down to 0.
+    pub priority: u8,
+    /// The highest zone that memory is wanted of (`reclaim_idx`).
+    pub highest: ZoneType,
+    /// Whether it is kswapd that reclaims.
+    pub kswapd: bool,
+    /// Dirty pages may be written.
+    pub may_swap: bool,
+    /// Lists of a type may be deactivated.
+    pub may_deactivate: [bool; 2],
+    /// All lists may be.
+    pub force_deactivate: bool,
+    /// Some were not.
+    pub skipped_deactivate: bool,
+    /// Groups are reclaimed from although memory.low protects them.
+    pub memcg_low_reclaim: bool,
+    /// Some were protected.
+    pub memcg_low_skipped: bool,
+    /// There are many files that nobody uses.
+    pub cache_trim_mode: bool,
+    /// [`ScanControl::cache_trim_mode`] got nowhere before.
+    pub no_cache_trim_mode: bool,
+    /// It got nowhere now.
+    pub cache_trim_mode_failed: bool,
+    /// Hardly any files are left.
+    pub file_is_tiny: bool,
+    /// What reclaim of each type has cost lately.
+    pub cost: [u64; 2],
+    /// Pages of files that the multi-gen LRU has isolated, or moved on for being dirty, since the call began.
+    pub file_taken: u64,
+    /// Those that are dirty and that nobody was writing.
+    pub unqueued_dirty: u64,
+    /// It walks page tables of the group at hand, so that it may move folios between generations by the batch (`mm_walk`).
+    pub mm_walk: bool,
+    /// kswapd of 6.1: no lruvec is known yet to have enough that is cold.
+    pub memcgs_need_aging: bool,
+}
+
+impl ScanControl {
+    pub fn new(target: Memcg, nr_to_reclaim: u64, order: u8, highest: ZoneType) -> ScanControl {
+        ScanControl {
+            target,
+            nr_to_reclaim,
+            nr_scanned: 0,
+            nr_reclaimed: 0,
+            order,
+            priority: DEF_PRIORITY,
+            highest,
+            kswapd: false,
+            may_swap: true,
+            may_deactivate: [false; 2],
+            force_deactivate: false,
+            skipped_deactivate: false,
+            memcg_low_reclaim: false,
+            memcg_low_skipped: false,
+            cache_trim_mode: false,
+            no_cache_trim_mode: false,
+            cache_trim_mode_failed: false,
+            file_is_tiny: false,
+            cost: [0; 2],
+            file_taken: 0,
+            unqueued_dirty: 0,
+            mm_walk: false,
+            memcgs_need_aging: true,
+        }
+    }
+
+    /// Whether reclaim is for a group's limit.
+    pub fn is_for_cgroup(&self) -> bool {
+        self.target != Memcg::ROOT
+    }
+}
+
+impl Kernel<'_> {
+    /// Charges `pages` to `memcg`; where a limit is in the way, reclaims (`try_charge_memcg`).
+    pub(crate) fn charge_memcg(
+        &mut self,
+        memcg: Memcg,
+        pages: u64,
+        effort: Effort,
+    ) -> Result<(), OutOfMemory> {
+        let mut batch = CHARGE_BATCH.max(pages);
+        let mut drained = false;
+        let mut retries = MAX_RECLAIM_RETRIES;
+        loop {
+            let Err(full) = self.parts.lrus.memcgs.try_charge(self.on.cpu.index(), memcg, pages, batch)
+            else {
+                return Ok(());
+            };
+            if batch > pages {
+                batch = pages;
+                continue;
+            }
+            self.parts.lrus.memcgs.get_mut(full).max_events += 1;
+            if !effort.direct {
+                return Err(OutOfMemory);
+            }
+            let reclaimed = self.try_to_free_mem_cgroup_pages(full, pages);
+            if self.parts.lrus.memcgs.margin(full) >= pages {
+                continue;
+            }
+            if !drained {
+                self.parts.lrus.memcgs.drain_all_stock(full);
+                drained = true;
+                continue;
+            }
+            if effort.no_retry {
+                return Err(OutOfMemory);
+            }
+            if reclaimed == 0 {
+                // Its requests fill the device's queue: it waits there, not here.
+                if retries == 0 || !self.parts.page_cache.submitted_writes().is_empty() {
+                    return Err(OutOfMemory);
+                }
+                retries -= 1;
+            }
+        }
+    }
+
+    /// Reclaims from the tree of `target` because of its limit.
+    #[inline(never)]
+    fn try_to_free_mem_cgroup_pages(&mut self, target: Memcg, pages: u64) -> u64 {
+        let mut sc = ScanControl::new(target, pages.max(SWAP_CLUSTER_MAX), 0, ZoneType::Movable);
+        self.do_try_to_free_pages(&mut sc);
+        sc.nr_reclaimed
+    }
+
+    /// Reclaims because no zone that a request may use is above its watermark (`try_to_free_pages`).
+    pub(crate) fn try_to_free_pages(&mut self, order: u8, highest: ZoneType) -> u64 {
+        let mut sc = ScanControl::new(Memcg::ROOT, SWAP_CLUSTER_MAX, order, highest);
+        self.do_try_to_free_pages(&mut sc);
+        sc.nr_reclaimed
+    }
+
+    fn do_try_to_free_pages(&mut self, sc: &mut ScanControl) {
+        loop {
+            if !sc.is_for_cgroup() {
+                let stalled = [
+                    Event::AllocstallDma,
+                    Event::AllocstallDma32,
+                    Event::AllocstallNormal,
+                    Event::AllocstallMovable,
+                ];
+                self.on.counters.add(stalled[sc.highest as usize], 1);
+            }
+            for priority in (0..=DEF_PRIORITY).rev() {
+                sc.priority = priority;
+                sc.nr_scanned = 0;
+                for node in self.on.machine.topology.nodes_by_distance(self.on.machine.node(self.on.cpu)) {
+                    self.shrink_node(node, sc);
+                }
+                if sc.nr_reclaimed >= sc.nr_to_reclaim {
+                    break;
+                }
+            }
+            self.parts.snapshot_refaults(sc.target);
+            if sc.nr_reclaimed > 0 {
+                return;
+            }
+            if sc.skipped_deactivate {
+                sc.force_deactivate = true;
+                sc.skipped_deactivate = false;
+            } else if sc.memcg_low_skipped {
+                sc.force_deactivate = false;
+                sc.memcg_low_reclaim = true;
+                sc.memcg_low_skipped = false;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Reclaims from all groups below the target, on one node. If that frees anything, a kswapd that had given up the
+    /// node tries again when it is asked next.
+    pub(crate) fn shrink_node(&mut self, node: Node, sc: &mut ScanControl) {
+        let before = sc.nr_reclaimed;
+        self.shrink_node_lists(node, sc);
+        if sc.nr_reclaimed > before {
+            self.parts.lrus.kswapds[node.index()].failures = 0;
+        }
+    }
+
+    fn shrink_node_lists(&mut self, node: Node, sc: &mut ScanControl) {
+        if let Some(f) = self.parts.lrus.generations()
+            && !sc.is_for_cgroup()
+            && f.eviction_loop != features::EvictionLoop::AgingApart
+        {
+            (sc.file_taken, sc.unqueued_dirty) = (0, 0);
+            return self.lru_gen_shrink_node(node, f, sc);
+        }
+        loop {
+            (sc.file_taken, sc.unqueued_dirty) = (0, 0);
+            let reclaimed = sc.nr_reclaimed;
+            if self.parts.lrus.generations().is_none() {
+                self.prepare_scan_control(node, sc);
+            }
+            self.shrink_node_memcgs(node, sc);
+            if sc.nr_reclaimed == reclaimed && sc.cache_trim_mode {
+                sc.cache_trim_mode_failed = true;
+            }
+            if !self.should_continue_reclaim(node, sc.nr_reclaimed - reclaimed, sc) {
+                break;
+            }
+        }
+    }
+
+    fn shrink_node_memcgs(&mut self, node: Node, sc: &mut ScanControl) {
+        for memcg in self.parts.lrus.memcgs.tree(sc.target) {
+            if self.parts.lrus.is_below_min(memcg, sc.target) {
+                continue;
+            }
+            if self.parts.lrus.is_below_low(memcg, sc.target) && !sc.memcg_low_reclaim {
+                sc.memcg_low_skipped = true;
+                continue;
+            }
+            let lruvec = self.parts.lrus.lruvec_of(memcg, node);
+            match self.parts.lrus.generations() {
+                Some(f) => self.lru_gen_shrink_lruvec(lruvec, f, sc),
+                None => self.shrink_lruvec(lruvec, sc),
+            }
+            self.shrink_slab(memcg, node, sc.priority);
+        }
+    }
+
+    /// Splits folios that wait for it, and frees nodes of files that hold nothing but shadows, if a group has too many of them
+    /// for what it has in memory (`count_shadow_nodes`).
+    pub(crate) fn shrink_slab(&mut self, memcg: Memcg, node: Node, priority: u8) {
+        let lruvec = self.parts.lrus.lruvec_of(memcg, node);
+        self.shrink_deferred_splits(lruvec, priority);
+        if memcg == Memcg::ROOT {
+            self.shrink_huge_zero_folio(priority);
+        }
+        let (nodes, shadow_nodes) = self.parts.page_cache.files.nodes_of(lruvec);
+        let on_lists: u64 = self.parts.lrus.lruvecs[lruvec].stat.nr_lru.iter().sum();
+        let pages = on_lists + nodes * XA_NODE_BYTES / self.parts.allocator.page_size().bytes();
+        let freeable = shadow_nodes.saturating_sub(pages >> 3);
+        if freeable == 0 {
+            return;
+        }
+        let deferred = self.parts.lrus.lruvecs[lruvec].deferred_shadow_nodes;
+        let mut slab = SlabScan::new(freeable, deferred, priority, None);
+        while let Some(batch) = slab.batch() {
+            let freed = self.parts.page_cache.files.free_shadow_nodes(lruvec, batch);
+            self.on.counters.add(Event::WorkingsetNodereclaim, freed);
+            slab.scanned(batch);
+            if freed == 0 {
+                break;
+            }
+        }
+        self.parts.lrus.lruvecs[lruvec].deferred_shadow_nodes = slab.deferred();
+    }
+}
+
+impl Kernel<'_> {
+    /// What decides on reclaim and refaults now.
+    #[inline]
+    pub(crate) fn reclaim_features(&self) -> ReclaimFeatures {
+        match self.parts.lrus.generations {
+            Some(_) => self.on.features.reclaim,
+            None => self.on.features.reclaim.classic(),
+        }
+    }
+
+    /// A larger block needs compaction, which needs free pages and something to move (`should_continue_reclaim`).
+    fn should_continue_reclaim(&self, node: Node, reclaimed: u64, sc: &ScanControl) -> bool {
+        let for_compaction =
+            sc.order > 0 && (sc.order > PAGE_ALLOC_COSTLY_ORDER || sc.priority < DEF_PRIORITY - 2);
+        if !for_compaction || reclaimed == 0 {
+            return false;
+        }
+        let free: u64 = self
+            .parts
+            .allocator
+            .zones_of(node)
+            .filter(|zone| zone.kind <= sc.highest)
+            .map(|zone| (zone.free_pages().max(0) as u64).saturating_sub(zone.wmark(Mark::Low)))
+            .sum();
+        if free > compact_gap(&self.on.features.reclaim, sc.order) {
+            return false;
+        }
+        let on_node = |list: LruList| -> u64 {
+            let lruvecs = self.parts.lrus.lruvecs.iter().filter(|lruvec| lruvec.node == node);
+            lruvecs.map(|lruvec| lruvec.stat.nr_lru[list as usize]).sum()
+        };
+        let mut inactive = on_node(LruList::InactiveFile);
+        if self.can_reclaim_anon(Memcg::ROOT, node) {
+            inactive += on_node(LruList::InactiveAnon);
+        }
+        inactive > compact_gap(&self.on.features.reclaim, sc.order)
+    }
+
+    /// Whether anonymous pages of a group on a node can go somewhere (`can_reclaim_anon_pages`).
+    pub(crate) fn can_reclaim_anon(&self, memcg: Memcg, node: Node) -> bool {
+        self.parts.lrus.memcgs.swap_margin(memcg, self.parts.swap.free()) > 0 || self.can_demote(node)
+    }
+
+    /// Whether it is worth knowing which anonymous pages of a node are used (`can_age_anon_pages`).
+    fn can_age_anon(&self, node: Node) -> bool {
+        self.parts.swap.total() > 0 || self.can_demote(node)
+    }
+
+    /// Notes what reclaim of a type has cost: pages written or read again, and pages looked at in vain.
+    pub(crate) fn lru_note_cost(&mut self, lruvec: LruvecId, lru_type: LruType, io: u64, rotated: u64) {
+        let cost = policy::reclaim_cost(&self.on.features.reclaim, io, rotated);
+        if cost == 0 {
+            return;
+        }
+        let mut lruvec = lruvec;
+        loop {
+            let sizes = self.parts.lrus.lru_sizes(lruvec);
+            let pages: u64 = LruList::EVICTABLE.iter().map(|&list| sizes[list as usize]).sum();
+            let at = &mut self.parts.lrus.lruvecs[lruvec];
+            at.cost[lru_type as usize] += cost;
+            if at.cost[0] + at.cost[1] > pages / 4 {
+                at.cost = at.cost.map(|cost| cost / 2);
+            }
+            let (memcg, node) = (at.memcg, at.node);
+            let Some(parent) = self.parts.lrus.memcgs.get(memcg).parent else { break };
+            lruvec = self.parts.lrus.lruvec_of(parent, node);
+        }
+    }
+
+    /// Puts isolated folios back onto lists, in this order (`move_folios_to_lru`).
+    pub(crate) fn move_folios_to_lru(&mut self, lruvec: LruvecId, folios: &[FolioId]) {
+        let f = self.parts.lrus.generations();
+        let ages = f.is_none() && self.on.features.reclaim.ages_on_activation;
+        let mut activated = 0;
+        let at = &mut self.parts.lrus.lruvecs[lruvec];
+        for &id in folios {
+            let flags = &mut self.parts.lrus.folios.flags[id];
+            flags.set(FolioFlags::LRU);
+            mlock::cull(flags, self.on.counters);
+            if flags.has(FolioFlags::ACTIVE) {
+                activated += flags.nr_pages();
+            }
+            at.add(&mut self.parts.lrus.folios, f.as_ref(), id, false);
+        }
+        if ages && activated > 0 {
+            self.parts.lrus.workingset_age_nonresident(lruvec, activated);
+        }
+    }
+}
+
+impl Lrus {
+    /// The multi-gen LRU, if it is in use.
+    #[inline]
+    pub(crate) fn generations(&self) -> Option<GenFeatures> {
+        self.generations
+    }
+
+    /// The lists of a group on a node.
+    #[inline]
+    pub(crate) fn lruvec_of(&self, memcg: Memcg, node: Node) -> LruvecId {
+        self.lruvecs.id(memcg, node)
+    }
+
+    /// The lists of a group on a node.
+    pub fn lruvec(&self, memcg: Memcg, node: Node) -> &Lruvec {
+        &self.lruvecs[self.lruvec_of(memcg, node)]
+    }
+
+    /// A memory cgroup below `parent`, without limits.
+    pub fn create_memcg(&mut self, parent: Memcg) -> Memcg {
+        let memcg = self.memcgs.create(Some(parent));
+        self.make_lruvecs(memcg);
+        memcg
+    }
+
+    /// The lists of a new group.
+    pub(crate) fn make_lruvecs(&mut self, memcg: Memcg) {
+        self.lruvecs.add(&mut self.folios, memcg);
+        self.memcg_online(memcg);
+    }
+
+    /// Pages on all lists of a kind (`nr_inactive_anon` and so on), of all groups and nodes.
+    pub fn nr_lru(&self) -> [u64; LruList::COUNT] {
+        let mut sum = [0; LruList::COUNT];
+        for lruvec in self.lruvecs.iter() {
+            sum.iter_mut().zip(lruvec.stat.nr_lru).for_each(|(sum, pages)| *sum += pages);
+        }
+        sum
+    }
+
+    /// A memory cgroup.
+    pub fn memcg(&self, memcg: Memcg) -> &MemoryCgroup {
+        self.memcgs.get(memcg)
+    }
+
+    /// A memory cgroup, for setting its limits.
+    pub fn memcg_mut(&mut self, memcg: Memcg) -> &mut MemoryCgroup {
+        self.memcgs.get_mut(memcg)
+    }
+
+    /// Makes statistics of memory cgroups current, as reading memory.stat does.
+    pub fn flush_stats(&mut self, now: Time) {
+        self.memcgs.flush_stats(&mut self.lruvecs, now);
+    }
+
+    /// The same if enough has changed to be worth it (`mem_cgroup_flush_stats`).
+    pub fn flush_stats_if_needed(&mut self, now: Time, cpus: usize) {
+        let updates: u64 = self.lruvecs.iter().map(|lruvec| lruvec.stat_updates).sum();
+        if updates > CHARGE_BATCH * cpus as u64 {
+            self.flush_stats(now);
+        }
+    }
+
+    /// The same if that has not been done for two intervals (`mem_cgroup_flush_stats_ratelimited`).
+    pub(crate) fn flush_stats_if_late(&mut self, now: Time) {
+        if now > self.memcgs.flushed_at() + FLUSH_INTERVAL * 2 {
+            self.flush_stats(now);
+        }
+    }
+
+    /// The same every two seconds (`flush_memcg_stats_dwork`).
+    pub fn flush_stats_periodically(&mut self, now: Time) {
+        if now >= self.memcgs.flushed_at() + FLUSH_INTERVAL {
+            self.flush_stats(now);
+        }
+    }
+
+    /// Pages of files on lists (`nr_active_file`, `nr_inactive_file`).
+    pub(crate) fn nr_file_lru(&self) -> u64 {
+        self.lruvecs.iter().map(|lruvec| lruvec.stat.nr_file()).sum()
+    }
+
+    /// Whether memory.min keeps reclaim for `target` from `memcg`.
+    pub(crate) fn is_below_min(&self, memcg: Memcg, target: Memcg) -> bool {
+        let min = self.memcgs.protection(memcg, target, |group| group.min);
+        min > 0 && self.memcgs.get(memcg).current <= min
+    }
+
+    /// Whether memory.low does.
+    pub(crate) fn is_below_low(&self, memcg: Memcg, target: Memcg) -> bool {
+        let low = self.memcgs.protection(memcg, target, |group| group.low);
+        low > 0 && self.memcgs.get(memcg).current <= low
+    }
+}
+
+impl PageAllocator {
+    /// Pages that the kernel keeps for itself, by watermarks and reserves for lower zones (`totalreserve_pages`).
+    pub(crate) fn totalreserve_pages(&self) -> u64 {
+        let reserved = |zone: &crate::Zone| {
+            let reserve = zone.lowmem_reserve.iter().max().copied().unwrap_or(0);
+            (reserve + zone.wmark(Mark::High)).min(zone.managed)
+        };
+        self.zones().iter().map(reserved).sum()
+    }
+}
+
+impl Parts {
+    /// Pages that new programs could have without swapping (`si_mem_available`).
+    pub fn si_mem_available(&self) -> u64 {
+        let reserve = self.allocator.totalreserve_pages();
+        let low: u64 = self.allocator.zones().iter().map(|zone| zone.wmark(Mark::Low)).sum();
+        let cache = self.lrus.nr_file_lru();
+        self.allocator.free_pages().saturating_sub(reserve) + cache - low.min(cache / 2)
+    }
+
+    /// Remembers what had been activated when reclaim ended.
+    fn snapshot_refaults(&mut self, target: Memcg) {
+        let exact = self.lrus.memcgs.len() == 1;
+        for node in self.allocator.all_nodes() {
+            let id = self.lrus.lruvec_of(target, node);
+            let lruvec = &mut self.lrus.lruvecs[id];
+            lruvec.refaults = if exact { lruvec.stat.activate } else { lruvec.flushed.activate };
+        }
+    }
+
+    /// Checks what must always hold of folios between calls; panics with what does not. How many pages they have.
+    pub(crate) fn validate_folios(&self, features: &Features, settings: &Settings) -> u64 {
+        let mut census = Census::new(&self.lrus.folios, self.lrus.lruvecs.len());
+        self.lrus.validate_batches(&mut census);
+        for lruvec in self.lrus.lruvecs.iter() {
+            lruvec.validate(&self.lrus.folios, self.lrus.generations().is_some(), &mut census);
+        }
+        census.validate(&self.lrus.folios);
+        let anon = |&(id, _): &(FolioId, Folio)| self.lrus.folios.flags[id].has(FolioFlags::SWAPBACKED);
+        let files = self.lrus.folios.len() - census.all(&self.lrus.folios).filter(anon).count();
+        assert_eq!(
+            self.page_cache.files.validate(&self.lrus.folios),
+            files,
+            "pages of files and slots with folios"
+        );
+        self.validate_dirty_pages(&census);
+        self.validate_large_folios(features, settings, &census);
+        self.validate_mlock(&census);
+        let users = self.validate_page_tables(&census);
+        let swap = self.validate_swap(&census, &users);
+        let memory: Vec<u64> =
+            census.of_lruvec.chunks(self.allocator.nodes()).map(|nodes| nodes.iter().sum()).collect();
+        self.lrus.memcgs.validate(&memory, &swap);
+        memory.iter().sum()
+    }
+}

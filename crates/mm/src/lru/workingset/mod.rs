@@ -1,0 +1,166 @@
+//! Working sets: does a page that comes back deserve more than a new one?
+//!
+//! ```text
+//!   memory full of pages that are all used, just not often enough to stay:
+//!
+//!        out of memory            inactive            active
+//!   ---+------------------------+------------------+----------------+
+//!      |  s  s  S  s  s  s  s   |  i  i  i  i  i   |  a  a  a  a    |
+//!   ---+--------|---------------+------------------+----------------+
+//!               '-- distance ---'   pages evicted since S was
+//! ```
+//!
+//! Where a page was, eviction leaves a shadow: who evicted it, when, and how much it had been used. When the page is
+//! read in again, that is a refault, and the shadow says how far it was from staying. The classic LRU measures the
+//! distance in evictions (`nonresident_age`) and activates the page if that many pages would have fitted. The
+//! multi-gen LRU asks whether the generation it was evicted from is still there, and counts refaults by tier for
+//! its feedback loop. The series "Refault distance update with MGLRU support" brings the distance to the latter.
+//!
+//! ```text
+//!   shadow     bits of a shadow
+//!   policy     eviction ─► shadow;  shadow ─► flags of the new folio, counters, feedback      functions of numbers
+//!   here       both applied to folios and their lists
+//! ```
+//!
+//! In the kernel: mm/workingset.c; read in 6.1.192, 6.12.117, a 6.14-era tree and 7.2.12. The series as posted in v3.
+
+pub mod policy;
+pub mod shadow;
+
+use crate::counters::Event;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::Lrus;
+use crate::lru::folio::{FolioFlags, FolioId, LruvecId};
+use crate::lru::lruvec::type_of;
+use crate::lru::memcontrol::Memcg;
+use crate::lru::mglru::policy::folio_use;
+use machine::{Node, Time};
+use policy::{Feedback, LruSizes, LruvecState, Origin};
+use shadow::Shadow;
+
+impl Kernel<'_> {
+    /// The shadow that the eviction of a folio leaves, reclaim being for the group `target` (`workingset_eviction`).
+    pub(crate) fn workingset_eviction(&mut self, id: FolioId, target: Memcg) -> u64 {
+        let (folio, flags) = (&self.parts.lrus.folios[id], self.parts.lrus.folios.flags[id]);
+        let (lru_type, folio_use, pages) = (type_of(flags), folio_use(flags), flags.nr_pages());
+        let f = self.reclaim_features();
+        let own = &self.parts.lrus.lruvecs[folio.lruvec];
+        let whose = match f.generations {
+            Some(_) => folio.lruvec,
+            None => self.parts.lrus.lruvec_of(target, own.node),
+        };
+        let state = self.parts.lruvec_state(whose);
+        let eviction = policy::eviction(&f, &self.parts.lrus.shadow_layout, lru_type, &state, folio_use);
+        let lruvec = &mut self.parts.lrus.lruvecs[whose];
+        if let Some(tier) = eviction.tier {
+            lruvec.generations.evicted[lru_type as usize][tier as usize] += pages;
+        }
+        let shadow = Shadow {
+            memcg: lruvec.memcg.0,
+            node: lruvec.node.0.into(),
+            eviction: eviction.stamp,
+            workingset: eviction.workingset,
+        };
+        if eviction.ages {
+            self.parts.lrus.workingset_age_nonresident(whose, pages);
+        }
+        self.parts.lrus.shadow_layout.pack(lru_type, &shadow)
+    }
+
+    /// What the shadow of an earlier time in memory means to a folio that is read in again (`workingset_refault`).
+    pub(crate) fn workingset_refault(&mut self, now: Time, id: FolioId, shadow: u64, in_fault: bool) {
+        self.parts.lrus.flush_stats_if_late(now);
+        let shadow = self.parts.lrus.shadow_layout.unpack(shadow);
+        let (lru_type, own) = (type_of(self.parts.lrus.folios.flags[id]), self.parts.lrus.folios[id].lruvec);
+        let f = self.reclaim_features();
+        let whose = self.parts.lrus.lruvec_of(Memcg(shadow.memcg), Node(shadow.node as u8));
+        let state = self.parts.lruvec_state(whose);
+        let origin = Origin { lruvec: &state, memcg_exists: true, is_folio_s: whose == own };
+        let refault =
+            policy::refault(&f, &self.parts.lrus.shadow_layout, lru_type, &shadow, &origin, in_fault);
+        let flags = &mut self.parts.lrus.folios.flags[id];
+        let pages = flags.nr_pages();
+        let lruvec = &mut self.parts.lrus.lruvecs[own];
+        if refault.counted {
+            lruvec.count(|stat| &mut stat.refault, lru_type, pages);
+            self.on
+                .counters
+                .add([Event::WorkingsetRefaultAnon, Event::WorkingsetRefaultFile][lru_type as usize], pages);
+        }
+        if refault.activate {
+            lruvec.count(|stat| &mut stat.activate, lru_type, pages);
+            self.on.counters.add(
+                [Event::WorkingsetActivateAnon, Event::WorkingsetActivateFile][lru_type as usize],
+                pages,
+            );
+        }
+        if refault.restore {
+            lruvec.count(|stat| &mut stat.restore, lru_type, pages);
+            self.on
+                .counters
+                .add([Event::WorkingsetRestoreAnon, Event::WorkingsetRestoreFile][lru_type as usize], pages);
+        }
+        if refault.set_active {
+            flags.set(FolioFlags::ACTIVE);
+        }
+        if refault.set_workingset {
+            flags.set(FolioFlags::WORKINGSET);
+        }
+        if let Some(refs) = refault.set_refs {
+            flags.set_refs(refs);
+        }
+        let generations = &mut lruvec.generations;
+        match refault.feedback {
+            Feedback::None => {}
+            Feedback::Current(tier) => generations.refaulted[lru_type as usize][tier as usize] += pages,
+            Feedback::Average(tier) => {
+                let average = &mut generations.average[lru_type as usize][tier as usize];
+                average.refaulted += pages;
+                average.total += pages;
+            }
+        }
+        if refault.ages {
+            self.parts.lrus.workingset_age_nonresident(own, pages);
+        }
+        if refault.costs {
+            self.lru_note_cost(own, lru_type, pages, 0);
+        }
+    }
+}
+
+impl Parts {
+    /// What is known of a lruvec, sizes as they were when statistics were last flushed.
+    fn lruvec_state(&self, id: LruvecId) -> LruvecState {
+        let lruvec = &self.lrus.lruvecs[id];
+        // Without memory cgroups, a node's own statistics are read, and they are exact.
+        let stat = if self.lrus.memcgs.len() == 1 { &lruvec.stat } else { &lruvec.flushed };
+        let [inactive_anon, active_anon, inactive_file, active_file, _] = stat.nr_lru;
+        LruvecState {
+            nonresident_age: lruvec.nonresident_age,
+            min_seq: lruvec.generations.min_seq,
+            max_seq: lruvec.generations.max_seq,
+            sizes: LruSizes {
+                active_anon,
+                inactive_anon,
+                active_file,
+                inactive_file,
+                has_swap: self.lrus.memcgs.swap_margin(lruvec.memcg, self.swap.free()) > 0,
+            },
+        }
+    }
+}
+
+impl Lrus {
+    /// Lets the age of a lruvec and of those of groups above advance (`workingset_age_nonresident`).
+    #[inline]
+    pub(crate) fn workingset_age_nonresident(&mut self, lruvec: LruvecId, pages: u64) {
+        let mut lruvec = lruvec;
+        loop {
+            let at = &mut self.lruvecs[lruvec];
+            at.nonresident_age += pages;
+            let (memcg, node) = (at.memcg, at.node);
+            let Some(parent) = self.memcgs.get(memcg).parent else { break };
+            lruvec = self.lruvec_of(parent, node);
+        }
+    }
+}

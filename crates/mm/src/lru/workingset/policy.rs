@@ -1,0 +1,398 @@
+//! What the kernel decides about refaults.
+//!
+//! ```text
+//!   eviction   folio, lruvec ───────► stamp of the shadow, tier of the eviction, does the age advance?
+//!   refault    shadow, lruvec ──┬──► recent?      within the distance?
+//!                               └──► flags of the new folio, counters, feedback by tier
+//! ```
+//!
+//! The classic LRU compares distance D, the age now less the age then, with what a page would compete with:
+//!
+//! ```text
+//!                       file                                      anon
+//!   working set         AF + [swap] (AA + IA)                     AF + IF + [swap] AA          D <= it
+//!   rfc1, act >= inact  IF + [swap] IA                            the same                     D <  it
+//!   rfc1, else          AF + [swap] (AA + IA)                     AF + IF + [swap] AA          D <  it
+//! ```
+//!
+//! A and I are active and inactive, F and A file and anon pages of the shadow's lruvec; swap counts where its memory
+//! cgroup has free swap. Pure functions of small states. In the kernel: `workingset_eviction`,
+//! `workingset_test_recent`, `workingset_refault`, `lru_gen_eviction`, `lru_gen_refault` in mm/workingset.c,
+//! `reset_ctrl_pos` in mm/vmscan.c.
+
+use super::shadow::{Shadow, ShadowLayout, low};
+use crate::lru::mmzone::{LRU_GEN_WIDTH, LRU_REFS_WIDTH, LruType, MAX_NR_GENS};
+use crate::lru::vmscan::features::{
+    ActivateRule, DistanceRule, GenFeatures, RecentRule, ReclaimFeatures, RefsScheme, StoredSeq,
+};
+
+/// The most that a folio's counter of accesses holds.
+const REFS_MAX: u8 = (1 << LRU_REFS_WIDTH) - 1;
+
+/// Sizes of a lruvec's lists, in pages. With the multi-gen LRU the two youngest generations are the active ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LruSizes {
+    /// Active anonymous pages.
+    pub active_anon: u64,
+    /// Inactive anonymous pages.
+    pub inactive_anon: u64,
+    /// Active pages of files.
+    pub active_file: u64,
+    /// Inactive pages of files.
+    pub inactive_file: u64,
+    /// Its memory cgroup has free swap.
+    pub has_swap: bool,
+}
+
+/// What is known of a lruvec: the lists of one memory cgroup on one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LruvecState {
+    /// Evictions so far, and activations, in pages.
+    pub nonresident_age: u64,
+    /// Oldest generation of each type.
+    pub min_seq: [u64; 2],
+    /// Youngest generation.
+    pub max_seq: u64,
+    /// Its lists.
+    pub sizes: LruSizes,
+}
+
+/// What a folio's flags say of its use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FolioUse {
+    /// `PG_referenced`.
+    pub referenced: bool,
+    /// `PG_workingset`.
+    pub workingset: bool,
+    /// The counter of accesses, 0 to 3 (`LRU_REFS_MASK`).
+    pub refs: u8,
+}
+
+/// What an eviction leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// [`Shadow::eviction`].
+    pub stamp: u64,
+    /// [`Shadow::workingset`].
+    pub workingset: bool,
+    /// The tier that it counts in, with the multi-gen LRU.
+    pub tier: Option<u8>,
+    /// `nonresident_age` of the lruvec and all above it advances by the folio's pages.
+    pub ages: bool,
+}
+
+/// Where a shadow leads.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// Lists of the shadow's memory cgroup and node; of the root's if the cgroup is gone.
+    pub lruvec: &'a LruvecState,
+    /// The memory cgroup still exists.
+    pub memcg_exists: bool,
+    /// They are the lists that the new folio will be on.
+    pub is_folio_s: bool,
+}
+
+/// What the feedback loop of the multi-gen LRU learns from a refault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feedback {
+    /// Nothing.
+    None,
+    /// A refault in this tier of the current generation (`refaulted`).
+    Current(u8),
+    /// A refault and an eviction in the averages of this tier (`avg_refaulted`, `avg_total`).
+    Average(u8),
+}
+
+/// What a refault does. Each counter moves by the new folio's pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refault {
+    /// `workingset_refault` moves.
+    pub counted: bool,
+    /// `workingset_activate` moves.
+    pub activate: bool,
+    /// `workingset_restore` moves.
+    pub restore: bool,
+    /// The folio becomes `PG_active`.
+    pub set_active: bool,
+    /// The folio becomes `PG_workingset`.
+    pub set_workingset: bool,
+    /// The folio's counter of accesses becomes this.
+    pub set_refs: Option<u8>,
+    /// `nonresident_age` of the folio's lruvec and all above it advances.
+    pub ages: bool,
+    /// The refault counts as a cost of reclaiming its type (`lru_note_cost_refault`).
+    pub costs: bool,
+    /// What the multi-gen LRU learns.
+    pub feedback: Feedback,
+}
+
+impl Refault {
+    /// Nothing moves.
+    pub const NOTHING: Refault = Refault {
+        counted: false,
+        activate: false,
+        restore: false,
+        set_active: false,
+        set_workingset: false,
+        set_refs: None,
+        ages: false,
+        costs: false,
+        feedback: Feedback::None,
+    };
+    const COUNTED: Refault = Refault { counted: true, ..Refault::NOTHING };
+}
+
+/// Accesses of a folio, 0 to 4 (`folio_lru_refs`).
+pub fn folio_refs(f: &GenFeatures, folio: FolioUse) -> u8 {
+    let refs = folio.refs.min(REFS_MAX);
+    match f.refs_scheme {
+        RefsScheme::WorkingsetCounts => refs + u8::from(folio.workingset),
+        RefsScheme::WorkingsetApart if folio.referenced => refs + 1,
+        RefsScheme::WorkingsetApart => 0,
+    }
+}
+
+/// The tier of a folio with so many accesses (`lru_tier_from_refs`).
+pub fn tier(f: &GenFeatures, refs: u8, workingset: bool) -> u8 {
+    match (f.refs_scheme, refs) {
+        (RefsScheme::WorkingsetCounts, refs) => order_base_2(refs + 1),
+        (RefsScheme::WorkingsetApart, _) if workingset => 3,
+        (RefsScheme::WorkingsetApart, refs) => order_base_2(refs),
+    }
+}
+
+/// How often 1 must be doubled to reach `number`.
+fn order_base_2(number: u8) -> u8 {
+    (u8::BITS - number.saturating_sub(1).leading_zeros()) as u8
+}
+
+/// What the eviction of a folio from `lruvec` leaves: with the classic LRU the lruvec that reclaim is for, with the
+/// multi-gen LRU the folio's own.
+pub fn eviction(
+    f: &ReclaimFeatures,
+    layout: &ShadowLayout,
+    lru_type: LruType,
+    lruvec: &LruvecState,
+    folio: FolioUse,
+) -> Eviction {
+    let Some(generations) = &f.generations else {
+        let stamp = lruvec.nonresident_age >> layout.bucket_order(lru_type);
+        let stamp = low(layout.eviction_bits(lru_type), stamp);
+        return Eviction { stamp, workingset: folio.workingset, tier: None, ages: true };
+    };
+    let refs = folio_refs(generations, folio);
+    let mut token = lruvec.min_seq[lru_type as usize] << LRU_REFS_WIDTH | u64::from(refs.saturating_sub(1));
+    if generations.refault_distance.is_some() {
+        let age = lruvec.nonresident_age >> layout.gen_bucket_order();
+        token = token << layout.gen_eviction_bits() | low(layout.gen_eviction_bits(), age);
+    }
+    Eviction {
+        stamp: low(layout.eviction_bits(lru_type), token),
+        workingset: match generations.refs_scheme {
+            RefsScheme::WorkingsetCounts => refs != 0,
+            RefsScheme::WorkingsetApart => folio.workingset,
+        },
+        tier: Some(tier(generations, refs, folio.workingset)),
+        ages: generations.refault_distance.is_some(),
+    }
+}
+
+/// Pages evicted, or activated, between an age that was stored in `bits` bits without its low `bucket_order` ones, and
+/// the age now. It wraps: a shadow that is old enough looks young.
+pub fn refault_distance(bits: u32, bucket_order: u32, stored: u64, now: u64) -> u64 {
+    low(bits, now.wrapping_sub(stored << bucket_order))
+}
+
+/// Whether a page with that refault distance would have stayed had it been active.
+pub fn is_within(rule: DistanceRule, lru_type: LruType, distance: u64, sizes: &LruSizes) -> bool {
+    let swap = |pages: u64| if sizes.has_swap { pages } else { 0 };
+    let active = sizes.active_file.saturating_add(swap(sizes.active_anon));
+    let (inactive_anon, inactive_file) = (swap(sizes.inactive_anon), sizes.inactive_file);
+    let inactive = inactive_anon.saturating_add(inactive_file);
+    let workingset_size = active.saturating_add(match lru_type {
+        LruType::File => inactive_anon,
+        LruType::Anon => inactive_file,
+    });
+    match rule {
+        DistanceRule::WorkingsetSize => distance <= workingset_size,
+        DistanceRule::Throttled if active >= inactive => distance < inactive,
+        DistanceRule::Throttled => distance < workingset_size,
+    }
+}
+
+/// Whether the page of a shadow was evicted recently; mincore and cachestat ask too (`workingset_test_recent`).
+pub fn test_recent(
+    f: &ReclaimFeatures,
+    layout: &ShadowLayout,
+    lru_type: LruType,
+    shadow: &Shadow,
+    origin: &Origin,
+) -> bool {
+    match &f.generations {
+        None => {
+            let bits = layout.eviction_bits(lru_type);
+            let age = origin.lruvec.nonresident_age;
+            let distance = refault_distance(bits, layout.bucket_order(lru_type), shadow.eviction, age);
+            origin.memcg_exists && is_within(f.distance_rule, lru_type, distance, &origin.lruvec.sizes)
+        }
+        Some(generations) => {
+            (origin.memcg_exists || !generations.recent_needs_memcg)
+                && is_recent_generation(generations, layout, lru_type, shadow.eviction, origin.lruvec)
+        }
+    }
+}
+
+/// Seq and refs of a stamp, and the bits that the seq was stored in.
+fn token(f: &GenFeatures, layout: &ShadowLayout, lru_type: LruType, stamp: u64) -> (u64, u8, u32) {
+    let (token, bits) = match f.refault_distance {
+        Some(_) => (stamp >> layout.gen_eviction_bits(), LRU_GEN_WIDTH),
+        None => (stamp, layout.eviction_bits(lru_type) - LRU_REFS_WIDTH),
+    };
+    (token >> LRU_REFS_WIDTH, low(LRU_REFS_WIDTH, token) as u8, bits)
+}
+
+fn is_recent_generation(
+    f: &GenFeatures,
+    layout: &ShadowLayout,
+    lru_type: LruType,
+    stamp: u64,
+    lruvec: &LruvecState,
+) -> bool {
+    let (seq, _, stored_bits) = token(f, layout, lru_type, stamp);
+    let bits = match f.refault_distance {
+        Some(StoredSeq::Whole) => layout.eviction_bits(lru_type) - LRU_REFS_WIDTH,
+        Some(StoredSeq::StoredBits) | None => stored_bits,
+    };
+    match f.recent_rule {
+        RecentRule::OldestGeneration => seq == low(bits, lruvec.min_seq[lru_type as usize]),
+        RecentRule::LastGenerations => low(bits, lruvec.max_seq).abs_diff(seq) < MAX_NR_GENS,
+    }
+}
+
+/// What the refault of a page does; `in_fault` where it is a page fault that reads it in.
+pub fn refault(
+    f: &ReclaimFeatures,
+    layout: &ShadowLayout,
+    lru_type: LruType,
+    shadow: &Shadow,
+    origin: &Origin,
+    in_fault: bool,
+) -> Refault {
+    match &f.generations {
+        None if !test_recent(f, layout, lru_type, shadow, origin) => Refault::COUNTED,
+        None => Refault {
+            activate: true,
+            set_active: true,
+            ages: f.ages_on_activation,
+            restore: shadow.workingset,
+            set_workingset: shadow.workingset,
+            costs: shadow.workingset,
+            ..Refault::COUNTED
+        },
+        Some(_) if !origin.is_folio_s => Refault::NOTHING,
+        Some(generations) if generations.refault_distance.is_some() => refault_by_distance(
+            f.distance_rule,
+            generations,
+            layout,
+            lru_type,
+            shadow,
+            origin.lruvec,
+            in_fault,
+        ),
+        Some(generations) => {
+            refault_by_generation(generations, layout, lru_type, shadow, origin.lruvec, in_fault)
+        }
+    }
+}
+
+fn refault_by_generation(
+    f: &GenFeatures,
+    layout: &ShadowLayout,
+    lru_type: LruType,
+    shadow: &Shadow,
+    lruvec: &LruvecState,
+    in_fault: bool,
+) -> Refault {
+    if !is_recent_generation(f, layout, lru_type, shadow.eviction, lruvec) {
+        return Refault { counted: f.counts_all_refaults, ..Refault::NOTHING };
+    }
+    let (_, stored_refs, _) = token(f, layout, lru_type, shadow.eviction);
+    let refs = match f.refs_scheme {
+        RefsScheme::WorkingsetCounts => stored_refs + u8::from(shadow.workingset),
+        RefsScheme::WorkingsetApart => stored_refs + 1,
+    };
+    let restore = match f.refs_scheme {
+        RefsScheme::WorkingsetCounts => in_fault || refs >= REFS_MAX + u8::from(!f.restores_refs),
+        RefsScheme::WorkingsetApart => shadow.workingset,
+    };
+    Refault {
+        activate: match f.activate_rule {
+            ActivateRule::OnProtection => false,
+            ActivateRule::Recent => true,
+            ActivateRule::InFault => in_fault,
+            ActivateRule::WorkingsetInFault => in_fault && shadow.workingset,
+        },
+        restore,
+        set_workingset: restore,
+        set_refs: match f.refs_scheme {
+            RefsScheme::WorkingsetCounts => (restore && f.restores_refs).then_some(REFS_MAX),
+            RefsScheme::WorkingsetApart => (!restore).then_some(refs - 1),
+        },
+        feedback: Feedback::Current(tier(f, refs, shadow.workingset)),
+        ..Refault::COUNTED
+    }
+}
+
+/// Patch 6 of the series. A page within the distance is promoted: to the youngest generation if it had been used
+/// before, else by a tier, which protects it once when it is evicted next.
+fn refault_by_distance(
+    rule: DistanceRule,
+    f: &GenFeatures,
+    layout: &ShadowLayout,
+    lru_type: LruType,
+    shadow: &Shadow,
+    lruvec: &LruvecState,
+    in_fault: bool,
+) -> Refault {
+    let bits = layout.gen_eviction_bits();
+    let distance = refault_distance(bits, layout.gen_bucket_order(), shadow.eviction, lruvec.nonresident_age);
+    let within = is_within(rule, lru_type, distance, &lruvec.sizes);
+    let recent = is_recent_generation(f, layout, lru_type, shadow.eviction, lruvec);
+    if !within && !recent {
+        return Refault::COUNTED;
+    }
+    let (_, stored_refs, _) = token(f, layout, lru_type, shadow.eviction);
+    let refs = stored_refs + u8::from(shadow.workingset);
+    let all_refs = refs == REFS_MAX + 1;
+    // The last tier has all that is beyond it.
+    let tier = tier(f, refs + u8::from(within), shadow.workingset);
+    let restore = within || in_fault || all_refs;
+    Refault {
+        activate: within,
+        set_active: within && refs > 0,
+        restore,
+        set_workingset: restore,
+        feedback: if recent { Feedback::Current(tier) } else { Feedback::Average(tier) },
+        ..Refault::COUNTED
+    }
+}
+
+/// Refaults of a tier, and evictions with what was protected from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TierCounts {
+    /// Pages that came back.
+    pub refaulted: u64,
+    /// Pages that went, or would have without protection.
+    pub total: u64,
+}
+
+/// The averages of a tier when its oldest generation is gone: half of what they and its counts were
+/// (`reset_ctrl_pos`). By distance more pages can come back than went, as they are counted a tier higher.
+pub fn carry_over(f: &GenFeatures, average: TierCounts, current: TierCounts) -> TierCounts {
+    let refaulted = average.refaulted.saturating_add(current.refaulted);
+    let mut total = average.total.saturating_add(current.total);
+    if f.refault_distance.is_some() {
+        total = total.max(refaulted);
+    }
+    TierCounts { refaulted: refaulted / 2, total: total / 2 }
+}

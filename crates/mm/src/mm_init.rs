@@ -1,0 +1,78 @@
+//! Boot: what the memory manager knows when the first program starts, and what follows from its settings.
+//!
+//! ```text
+//!   memory, topology ─► zones, zonelists, pagesets ─► watermarks and reserves ◄─ a setting changes
+//! ```
+//!
+//! In the kernel: mm/mm_init.c, `init_per_zone_wmark_min`, `setup_per_zone_wmarks` and `build_zonelists` in mm/page_alloc.c.
+
+use crate::address_space::AddressSpaces;
+use crate::address_space::huge_memory::policy::runs_khugepaged;
+use crate::allocator::PageAllocator;
+use crate::allocator::fault_injection::Injection;
+use crate::allocator::memory_map::MemoryRange;
+use crate::allocator::page::Geometry;
+use crate::features::Features;
+use crate::hugetlb::HugetlbPools;
+use crate::kernel::Parts;
+use crate::lru::Lrus;
+use crate::numa::NumaBalancing;
+use crate::page_cache::PageCache;
+use crate::swapfile::Swap;
+use crate::sysctl::Settings;
+use machine::Topology;
+use rand_pcg::Pcg64Mcg;
+
+impl Parts {
+    /// Boots: all memory free, watermarks and pagesets computed. `noise` spreads the length of locked
+    /// sections where the machine's profile asks for that.
+    pub(crate) fn new(
+        topology: &Topology,
+        memory: &[MemoryRange],
+        features: &Features,
+        settings: &Settings,
+        noise: &Pcg64Mcg,
+    ) -> Parts {
+        let geometry = Geometry::of(settings.page_size());
+        // Which allocations fail is not to depend on how long sections take.
+        let mut injected = noise.clone();
+        injected.advance(1 << 64);
+        let mut slab = noise.clone();
+        slab.advance(1 << 66);
+        let mut turns = noise.clone();
+        turns.advance(1 << 65);
+        let allocator = PageAllocator::new(topology, memory, geometry, Injection::new(slab));
+        let mut parts = Parts {
+            lrus: Lrus::new(topology, features, allocator.totalram_pages(), &turns),
+            allocator,
+            page_cache: PageCache::default(),
+            address_spaces: AddressSpaces::new(geometry),
+            swap: Swap::new(geometry.page_size),
+            hugetlb: HugetlbPools::new(memory, topology.nodes, injected),
+            numa: NumaBalancing::new(topology),
+        };
+        parts.allocator.set_free_high_batch(features, topology);
+        parts.configure(features, settings);
+        parts.writeback_set_ratelimit(settings);
+        parts
+    }
+
+    /// What follows from the settings, at boot and after each change.
+    pub(crate) fn configure(&mut self, features: &Features, settings: &Settings) {
+        self.lrus.configure(features, settings);
+        let khugepaged = runs_khugepaged(&features.folios, &settings.transparent_hugepage);
+        self.allocator.configure(features, settings, khugepaged);
+    }
+
+    /// Checks what must always hold, `allocated` being the pages that users hold beyond those of pools and
+    /// folios; panics with what does not.
+    pub(crate) fn validate(&self, features: &Features, settings: &Settings, allocated: u64) {
+        let (free, managed) = self.allocator.validate(features);
+        self.hugetlb.validate();
+        let allocated = allocated
+            + self.hugetlb.held()
+            + self.address_spaces.nr_huge_zero_pages(settings)
+            + self.validate_folios(features, settings);
+        assert_eq!(free + allocated, managed, "free, cached and allocated pages must add up to all pages");
+    }
+}

@@ -1,0 +1,95 @@
+//! Memory policies of areas and threads: which node new memory comes from.
+//!
+//! ```text
+//!   MPOL_INTERLEAVE of nodes 0 and 1, area from page 0 on
+//!     single pages     0 1 0 1 0 1 0 1 ...
+//!     64 KiB           0               1               0 ...      the turn is that of the folio: its page number divided by
+//!                                                                 its size, so memory is laid out the coarser, the larger
+//! ```
+//!
+//! The turn counts from where the area would begin in what it maps, in units of the folio, and on from the area's start; an
+//! area that begins inside a folio's size is a turn behind. Where the node whose turn it is has none, the next one by distance
+//! serves. An area without a policy has that of the thread that asks: who faults, and who scans for NUMA balancing. So threads
+//! with MPOL_BIND scan nothing, unless their policy lets pages migrate on faults. Left out: what is read ahead from swap comes
+//! from the CPU's node, and of several nodes that an area is bound to only the nearest serves. In the kernel: `get_vma_policy`,
+//! `interleave_nid`, `vma_alloc_folio` in mm/mempolicy.c.
+
+use crate::address_space::AddressSpaces;
+use crate::address_space::huge_memory::policy::{Failure, window};
+use crate::address_space::{Backing, MmId, Vma, VmaId, Vpn};
+use crate::allocator::request::{Effort, Placement};
+use crate::counters::Event;
+use crate::kernel::Kernel;
+use crate::lru::folio::{FolioFlags, FolioId};
+use crate::numa::NumaBalancing;
+use crate::numa::migrate::policy::{Mempolicy, Mode, Nodes};
+use crate::numa::placement::TaskId;
+use machine::Cpu;
+use std::ops::Range;
+
+/// Whose turn it is in an area that is laid over nodes: the number of the folio of this order at `page`.
+pub fn interleave_index(vma: &Vma, page: Vpn, order: u8) -> u64 {
+    let first = match vma.backing {
+        Backing::Anonymous => vma.start,
+        Backing::File(_, first) => first.into(),
+    };
+    (first >> order) + ((page - vma.start) >> order)
+}
+
+impl Kernel<'_> {
+    /// Memory for a folio that a fault of `page` makes, of the order in `flags`, from where its area's policy has it
+    /// (`vma_alloc_folio`).
+    #[inline]
+    pub(crate) fn vma_alloc_folio(
+        &mut self,
+        (mm, vma, page): (MmId, VmaId, Vpn),
+        flags: FolioFlags,
+        effort: Effort,
+    ) -> Result<FolioId, Failure> {
+        let space = &self.parts.address_spaces.mms[mm];
+        let vma = &space.vmas[vma];
+        let nearest = |nodes: Nodes| {
+            nodes.nearest(&self.on.machine.topology.node_distances[self.on.machine.node(self.on.cpu).index()])
+        };
+        let mut turn = None;
+        let placement =
+            self.parts.numa.get_vma_policy(self.on.cpu, vma).and_then(|policy| match policy.mode {
+                Mode::Interleave(nodes) => {
+                    let first = window(page, flags.order()).start;
+                    turn = nodes.on_turn(interleave_index(vma, first, flags.order()));
+                    turn.map(Placement::Prefer)
+                }
+                Mode::Bind(nodes) => nearest(nodes).map(Placement::Bind),
+                Mode::PreferredMany(nodes) => nearest(nodes).map(Placement::Prefer),
+                Mode::Preferred(nodes) => nodes.first().map(Placement::Prefer),
+                Mode::Local => None,
+            });
+        let placement = placement.unwrap_or(Placement::Local);
+        let id = self.try_alloc_folio(space.memcg, flags, effort, placement)?;
+        if turn == Some(self.parts.folio_node(id)) {
+            self.on.counters.add(Event::NumaInterleave, 1);
+        }
+        Ok(id)
+    }
+}
+
+impl AddressSpaces {
+    /// Sets the policy of what lies in `pages`, or takes it away (`mbind`). It says where new pages come from, whether NUMA
+    /// balancing may scan, and where hint faults take pages. Pages that are there stay.
+    pub fn mbind(&mut self, mm: MmId, pages: Range<Vpn>, policy: Option<Mempolicy>) {
+        self.mms[mm].vmas.change(pages, |vma| vma.policy = policy.map(Box::new));
+    }
+}
+
+impl NumaBalancing {
+    /// Sets the policy of a thread, or takes it away (`set_mempolicy`); threads that it creates later have the same.
+    pub fn set_mempolicy(&mut self, task: TaskId, policy: Option<Mempolicy>) {
+        self.tasks.get_mut(task).policy = policy;
+    }
+
+    /// The policy of an area, or else of the thread that runs on `cpu`; none: the default one (`get_vma_policy`).
+    #[inline]
+    pub(crate) fn get_vma_policy(&self, cpu: Cpu, vma: &Vma) -> Option<Mempolicy> {
+        vma.policy.as_deref().copied().or_else(|| self.tasks.get(self.running(cpu)?).policy)
+    }
+}

@@ -1,0 +1,239 @@
+//! The page cache: reading and writing pages of files.
+//!
+//! ```text
+//!   read ─► in memory?  ─ yes ─► mark accessed
+//!                │ no
+//!                ▼
+//!         allocate ─► charge to the task's group (may reclaim) ─► into the file ─► what did the shadow say? ─► LRU
+//!                                                                                       │
+//!                                            the device reads it; meanwhile it is locked
+//! ```
+//!
+//! What is written stays in memory, dirty, until a flusher writes it back ([`crate::page_cache::writeback`]).
+//!
+//! In the kernel: `filemap_read`, `__filemap_add_folio` in mm/filemap.c; `page_cache_ra_unbounded` in mm/readahead.c.
+
+use crate::address_space::huge_memory::policy::Failure;
+use crate::allocator::page::MigrateType;
+use crate::allocator::request::OutOfMemory;
+use crate::allocator::request::{Effort, Placement, Request};
+use crate::counters::Event;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::Lrus;
+use crate::lru::folio::{FolioFlags, FolioId};
+use crate::lru::memcontrol::Memcg;
+use crate::page_cache::PageCache;
+use crate::page_cache::xarray::{Entry, FileId, FilePages};
+
+/// What a read found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The page was in memory.
+    Hit(FolioId),
+    /// It was not, and has a folio now that a device has to fill.
+    Miss(FolioId),
+}
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Where it went.
+    pub id: FolioId,
+    /// Whether that was in memory before.
+    pub was_there: bool,
+    /// Pages that it made dirty: none where they were dirty already.
+    pub dirtied: u64,
+}
+
+impl Kernel<'_> {
+    /// Reads a page of a file on behalf of a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). A page
+    /// that was missing counts as filled once [`Parts::end_read`] is called for it. To read a page again that the
+    /// open file was read at last, `again`, is no new access to it.
+    #[inline(always)]
+    pub fn read_page(
+        &mut self,
+        memcg: Memcg,
+        file: FileId,
+        index: u32,
+        again: bool,
+    ) -> Result<Read, OutOfMemory> {
+        let found = self.parts.page_cache.files.folio(file, index);
+        let id = match found {
+            Some(id) => id,
+            None => self.add_to_page_cache(memcg, FilePages::single(file, index), false)?,
+        };
+        // The reader of a page that was missing has copied from it once it is filled.
+        if !again {
+            self.folio_mark_accessed(id);
+        }
+        Ok(if found.is_some() { Read::Hit(id) } else { Read::Miss(id) })
+    }
+
+    /// Overwrites a page of a file on behalf of a task of `memcg` (`pwrite` of all of it): nothing has to be read for that,
+    /// and it is no access that makes a page stay (since 4.7; seen on 6.18 in the flags of pages written several times).
+    pub fn write_page(&mut self, memcg: Memcg, file: FileId, index: u32) -> Result<Write, OutOfMemory> {
+        let found = self.parts.page_cache.files.folio(file, index);
+        let id = match found {
+            Some(id) => id,
+            None => {
+                let pages = FilePages::single(file, index);
+                let id = self.add_to_page_cache(memcg, pages, false)?;
+                self.parts.lrus.end_read(id);
+                id
+            }
+        };
+        let pages = self.parts.lrus.folios.flags[id].nr_pages();
+        let dirtied = if self.mark_dirty(self.on.machine.now(self.on.cpu), id) { pages } else { 0 };
+        Ok(Write { id, was_there: found.is_some(), dirtied })
+    }
+
+    /// Makes a folio for pages of a file that are not in memory. Apart from what finds one that is, which happens more often.
+    #[inline(never)]
+    pub(crate) fn add_to_page_cache(
+        &mut self,
+        memcg: Memcg,
+        pages: FilePages,
+        in_fault: bool,
+    ) -> Result<FolioId, OutOfMemory> {
+        let mut flags = FolioFlags::LOCKED;
+        flags.set_order(pages.order);
+        // Single pages will do as well.
+        let effort = Effort { no_retry: pages.order > 0, ..Effort::ORDINARY };
+        let folio = self.try_alloc_folio(memcg, flags, effort, Placement::Local);
+        let id = folio.map_err(|_| OutOfMemory)?;
+        let owner = self.parts.lrus.lruvec_of(memcg, self.on.machine.node(self.on.cpu));
+        let slot = self.parts.page_cache.files.make_slots(pages, owner);
+        self.parts.lrus.folios[id].slot = slot;
+        self.on.counters.add(Event::PageCacheAdded, flags.nr_pages());
+        let before = match pages.order {
+            0 => self.parts.page_cache.files.store(slot, Entry::Folio(id)),
+            _ => self.parts.page_cache.files.store_pages(pages, Entry::Folio(id)),
+        };
+        if let Entry::Shadow(shadow) = before {
+            self.workingset_refault(self.on.machine.now(self.on.cpu), id, shadow, in_fault);
+        }
+        self.folio_add_lru(id, in_fault);
+        Ok(id)
+    }
+
+    /// Memory for `memcg`, charged to it: as many pages as the order in `flags` says.
+    pub(crate) fn alloc_folio(&mut self, memcg: Memcg, flags: FolioFlags) -> Result<FolioId, OutOfMemory> {
+        let folio = self.try_alloc_folio(memcg, flags, Effort::ORDINARY, Placement::Local);
+        folio.map_err(|_| OutOfMemory)
+    }
+
+    /// The same from elsewhere, and going no further than `effort` for it.
+    pub(crate) fn try_alloc_folio(
+        &mut self,
+        memcg: Memcg,
+        mut flags: FolioFlags,
+        effort: Effort,
+        placement: Placement,
+    ) -> Result<FolioId, Failure> {
+        let order = flags.order();
+        let request = Request { effort, ..Request::new(order, MigrateType::Movable, placement) };
+        let block = match order {
+            0 => self.alloc_single(&request),
+            _ => self.alloc_pages(&request),
+        };
+        let (pfn, z) = block.ok_or(Failure::NoBlock)?;
+        if self.charge_memcg(memcg, flags.nr_pages(), effort).is_err() {
+            self.free(pfn, order);
+            return Err(Failure::NoRoom);
+        }
+        let zone = &self.parts.allocator.zones()[z];
+        let node = zone.node;
+        flags.set_zone(zone.kind as usize);
+        let lruvec = self.parts.lrus.lruvec_of(memcg, node);
+        let id = self.parts.lrus.folios.create(pfn, flags, 0, lruvec);
+        self.parts.numa.forget_folio(id);
+        self.parts.allocator.zone_mut(z).buddy.set_user(pfn, id.0);
+        Ok(id)
+    }
+}
+
+impl Kernel<'_> {
+    /// Puts a shadow where a folio is, and tells whoever watches that its pages have left the page cache
+    /// (`__filemap_remove_folio`).
+    #[inline]
+    pub(crate) fn remove_from_page_cache(&mut self, id: FolioId, shadow: u64) {
+        let slot = self.parts.lrus.folios[id].slot;
+        let pages = self.parts.lrus.folios.flags[id].nr_pages();
+        if pages == 1 {
+            self.parts.page_cache.files.store(slot, Entry::Shadow(shadow));
+        } else {
+            self.parts.page_cache.files.store_pages(self.parts.file_pages(id), Entry::Shadow(shadow));
+        }
+        self.on.counters.add(Event::PageCacheRemoved, pages);
+        if let Some(removals) = &mut self.parts.page_cache.removals {
+            let (file, first) = self.parts.page_cache.files.page_of(slot);
+            removals.extend((0..pages as u32).map(|page| (file, first + page)));
+        }
+    }
+}
+
+impl PageCache {
+    /// A file, none of it in memory.
+    pub fn open_file(&mut self) -> FileId {
+        self.files.open()
+    }
+
+    /// From now on pages of a file may come in large folios: its file system lets them (`mapping_set_large_folios`; XFS since
+    /// 5.18, ext4 since 6.16). Counts for those who open it after this.
+    pub fn set_large_folios(&mut self, file: FileId) {
+        self.files.set_large_folios(file);
+    }
+
+    /// The pages of files that are in memory.
+    pub fn files(&self) -> &crate::page_cache::xarray::Files {
+        &self.files
+    }
+
+    /// From now on, keeps which pages leave the page cache.
+    pub fn watch_removals(&mut self) {
+        self.removals = Some(Vec::new());
+    }
+
+    /// The pages that have left the page cache since this was last asked, in order.
+    pub fn take_removals(&mut self) -> Vec<(FileId, u32)> {
+        self.removals.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+impl Parts {
+    /// Makes room for what is known of `pages` of files, up to `resident` of them in memory at a time, so that nothing has to
+    /// grow bit by bit. Changes nothing else.
+    pub fn expect_pages(&mut self, pages: usize, resident: usize) {
+        self.lrus.folios.reserve(resident.min(pages));
+        self.page_cache.files.reserve(pages, pages.saturating_sub(resident));
+    }
+
+    /// The pages of a file that a folio holds.
+    pub(crate) fn file_pages(&self, id: FolioId) -> FilePages {
+        let (file, index) = self.page_cache.files.page_of(self.lrus.folios[id].slot);
+        FilePages { file, index, order: self.lrus.folios.flags[id].order() }
+    }
+}
+
+impl Lrus {
+    /// The device has filled a folio.
+    pub fn end_read(&mut self, id: FolioId) {
+        self.folios.flags[id].clear(FolioFlags::LOCKED);
+    }
+
+    /// Whether a folio is still being filled.
+    #[inline]
+    pub fn is_locked(&self, id: FolioId) -> bool {
+        self.folios.flags[id].has(FolioFlags::LOCKED)
+    }
+
+    /// Whether a folio holds pages of a file, and not of swap or of a program (`folio_is_file_lru`).
+    pub fn is_of_file(&self, id: FolioId) -> bool {
+        !self.folios.flags[id].has(FolioFlags::SWAPBACKED)
+    }
+
+    /// Keeps a folio from being freed (`folio_get`).
+    pub fn hold(&mut self, id: FolioId) {
+        self.folios.flags[id].set(FolioFlags::HELD);
+    }
+}

@@ -1,0 +1,222 @@
+//! Reads of open files: what is there, what is read, and what is read ahead (`filemap_get_pages`, `page_cache_sync_ra`,
+//! `page_cache_async_ra` in mm/filemap.c and mm/readahead.c).
+
+use super::policy::{FileRaState, Window, folio_order, marked_folio};
+use super::{Advice, MAX_XAS_ORDER, OpenFile, OpenFileId, ReadRequest};
+use crate::allocator::request::OutOfMemory;
+use crate::counters::Event;
+use crate::kernel::{Kernel, MemoryManager, Parts};
+use crate::lru::folio::{FolioFlags, FolioId};
+use crate::page_cache::filemap::Read;
+use crate::page_cache::xarray::{FileId, FilePages};
+
+impl Kernel<'_> {
+    /// Reads the next page of a request; none at its end or that of the file. What is missing, of the request and ahead of it, is locked until
+    /// [`Parts::end_read`]; [`Parts::take_submitted_read`] has it.
+    #[inline]
+    pub fn read_next(&mut self, request: &mut ReadRequest) -> Result<Option<Read>, OutOfMemory> {
+        let OpenFile { file, pages, ra } =
+            &mut self.parts.page_cache.readahead.open_files[request.open.0 as usize];
+        if request.index >= request.last.min(*pages) {
+            ra.prev_end = Some(request.index);
+            return Ok(None);
+        }
+        let read = match self.parts.page_cache.files.folio(*file, request.index) {
+            Some(id) => Read::Hit(id),
+            None => Read::Miss(self.page_cache_sync_ra(request, false)?),
+        };
+        let (Read::Hit(id) | Read::Miss(id)) = read;
+        let flags = self.parts.lrus.folios.flags[id];
+        let first = if flags.order() == 0 { request.index } else { self.parts.file_pages(id).index };
+        if flags.has(FolioFlags::READAHEAD) {
+            let from_folio = ReadRequest { index: first, ..*request };
+            self.page_cache_async_ra(&from_folio, id, false);
+        }
+        let again = request.previous.and_then(|page| page.checked_sub(first));
+        if again.is_none_or(|page| u64::from(page) >= flags.nr_pages()) {
+            self.folio_mark_accessed(id);
+        }
+        request.previous = Some(request.index);
+        request.index += 1;
+        if self.on.features.readahead.position_moves_within_request {
+            self.parts.page_cache.readahead.open_files[request.open.0 as usize].ra.prev_end =
+                Some(request.index);
+        }
+        Ok(Some(read))
+    }
+
+    /// The next page of a request is not in memory.
+    pub(super) fn page_cache_sync_ra(
+        &mut self,
+        request: &ReadRequest,
+        in_fault: bool,
+    ) -> Result<FolioId, OutOfMemory> {
+        let features = self.on.features.readahead;
+        let &ReadRequest { index, last, .. } = request;
+        let OpenFile { file, ra, .. } =
+            &mut self.parts.page_cache.readahead.open_files[request.open.0 as usize];
+        let (files, file) = (&self.parts.page_cache.files, *file);
+        let cached = |most| files.cached_before(file, index, most);
+        let window = ra.on_miss(&features, index, last - index, cached);
+        self.read_missing(request, Some(window), in_fault)
+    }
+
+    /// Reads a window, and the next page of a request in any case.
+    pub(super) fn read_missing(
+        &mut self,
+        request: &ReadRequest,
+        window: Option<Window>,
+        in_fault: bool,
+    ) -> Result<FolioId, OutOfMemory> {
+        if let Some(window) = window {
+            self.read_window(request, window, in_fault);
+        }
+        let file = self.parts.page_cache.readahead.open_files[request.open.0 as usize].file;
+        if let Some(id) = self.parts.page_cache.files.folio(file, request.index) {
+            return Ok(id);
+        }
+        // The window lies elsewhere, or there was no memory to spare for it.
+        let page = FilePages::single(file, request.index);
+        let id = self.read_folio(request, page, false, in_fault)?;
+        self.parts.page_cache.readahead.submitted.end_request();
+        Ok(id)
+    }
+
+    /// The next page of a request has the marker.
+    pub(super) fn page_cache_async_ra(&mut self, request: &ReadRequest, id: FolioId, in_fault: bool) {
+        let features = self.on.features.readahead;
+        let &ReadRequest { index, last, .. } = request;
+        let OpenFile { file, ra, .. } =
+            &mut self.parts.page_cache.readahead.open_files[request.open.0 as usize];
+        let flags = &mut self.parts.lrus.folios.flags[id];
+        let order = flags.order();
+        if ra.ra_pages == 0 || flags.has(FolioFlags::WRITEBACK) {
+            return;
+        }
+        flags.clear(FolioFlags::READAHEAD);
+        let (files, file) = (&self.parts.page_cache.files, *file);
+        let cached = |most| files.cached_after(file, index, most);
+        let Some(window) = ra.on_marker(&features, index, order, last - index, cached) else { return };
+        // Who reads it has a reference, so that it does not go to make room for what is read ahead.
+        let held = flags.has(FolioFlags::HELD);
+        flags.set(FolioFlags::HELD);
+        self.read_window(request, window, in_fault);
+        if !held {
+            self.parts.lrus.folios.flags[id].clear(FolioFlags::HELD);
+        }
+    }
+
+    /// Puts the pages of a window that are missing into the page cache.
+    fn read_window(&mut self, request: &ReadRequest, window: Window, in_fault: bool) {
+        let rest = match window.order {
+            0 => Some(window),
+            _ => self.read_large_folios(request, window, in_fault),
+        };
+        if let Some(rest) = rest {
+            self.read_single_pages(request, rest, in_fault);
+        }
+    }
+
+    /// The same in large folios (`page_cache_ra_order`), up to the first that does not fit between pages that are in memory, or
+    /// cannot be had; what is to come page by page then.
+    fn read_large_folios(&mut self, request: &ReadRequest, window: Window, in_fault: bool) -> Option<Window> {
+        let f = self.on.features.readahead;
+        let OpenFile { file, pages, .. } =
+            self.parts.page_cache.readahead.open_files[request.open.0 as usize];
+        let end = pages.min(window.start.saturating_add(window.pages));
+        let marker = window.start + window.pages - window.lookahead;
+        let mut index = window.start;
+        while index < end {
+            let order = folio_order(&f, window.order, index, end);
+            let folio = FilePages { file, index, order };
+            let is_there =
+                folio.indices().any(|index| self.parts.page_cache.files.folio(file, index).is_some());
+            let marked = index == marked_folio(&f, marker, order);
+            if is_there || self.read_folio(request, folio, marked, in_fault).is_err() {
+                break;
+            }
+            index += 1 << order;
+        }
+        self.parts.page_cache.readahead.submitted.end_request();
+        let pages = if f.shortens_fallback { window.pages - (index - window.start) } else { window.pages };
+        (index < end).then_some(Window { start: index, pages, order: 0, ..window })
+    }
+
+    /// The same page by page (`page_cache_ra_unbounded`).
+    fn read_single_pages(&mut self, request: &ReadRequest, window: Window, in_fault: bool) {
+        let OpenFile { file, pages, .. } =
+            self.parts.page_cache.readahead.open_files[request.open.0 as usize];
+        let end = pages.min(window.start.saturating_add(window.pages));
+        let marked = end.checked_sub(window.lookahead);
+        for index in window.start..end {
+            if self.parts.page_cache.files.folio(file, index).is_some() {
+                self.parts.page_cache.readahead.submitted.end_request();
+                continue;
+            }
+            let page = FilePages::single(file, index);
+            if self.read_folio(request, page, marked == Some(index), in_fault).is_err() {
+                break;
+            }
+        }
+        self.parts.page_cache.readahead.submitted.end_request();
+    }
+
+    /// Puts a folio into the page cache, with the marker or without, and asks the device for it with those before it.
+    fn read_folio(
+        &mut self,
+        request: &ReadRequest,
+        pages: FilePages,
+        marked: bool,
+        in_fault: bool,
+    ) -> Result<FolioId, OutOfMemory> {
+        let id = self.add_to_page_cache(request.memcg, pages, in_fault)?;
+        if marked {
+            self.parts.lrus.folios.flags[id].set(FolioFlags::READAHEAD);
+        }
+        let asked = request.index..request.last;
+        let ahead = pages.indices().filter(|index| !asked.contains(index)).count();
+        self.on.counters.add(Event::ReadaheadPages, ahead as u64);
+        self.parts.page_cache.readahead.submitted.push(id);
+        Ok(id)
+    }
+}
+
+impl Kernel<'_> {}
+
+impl MemoryManager {
+    /// Opens a file of `pages` pages, on a device with `queue/read_ahead_kb` as set.
+    pub fn open(&mut self, file: FileId, pages: u32) -> OpenFileId {
+        let io_pages = (self.settings().max_sectors_kb / self.parts.allocator.page_size().kib()) as u32;
+        let mut ra = FileRaState::new(self.ra_pages(), io_pages);
+        if self.parts.page_cache.files.has_large_folios(file) {
+            // `MAX_PAGECACHE_ORDER`
+            ra.max_order = self.parts.allocator.geometry().pmd_order.min(MAX_XAS_ORDER);
+        }
+        self.parts.page_cache.readahead.open_files.push(OpenFile { file, pages, ra });
+        OpenFileId(self.parts.page_cache.readahead.open_files.len() as u32 - 1)
+    }
+
+    /// Takes advice on all of an open file.
+    pub fn fadvise(&mut self, open: OpenFileId, advice: Advice) {
+        let ra_pages = self.ra_pages();
+        let ra = &mut self.parts.page_cache.readahead.open_files[open.0 as usize].ra;
+        ra.random = advice == Advice::Random;
+        match advice {
+            Advice::Random => {}
+            Advice::Normal => ra.ra_pages = ra_pages,
+            Advice::Sequential => ra.ra_pages = 2 * ra_pages,
+        }
+    }
+
+    fn ra_pages(&self) -> u32 {
+        (self.settings().read_ahead_kb / self.parts.allocator.page_size().kib()) as u32
+    }
+}
+
+impl Parts {
+    /// The file that a folio of the page cache is of, and its first page.
+    pub fn page_of_folio(&self, id: FolioId) -> (FileId, u32) {
+        let FilePages { file, index, .. } = self.file_pages(id);
+        (file, index)
+    }
+}

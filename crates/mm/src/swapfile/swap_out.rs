@@ -1,0 +1,246 @@
+//! Out to swap: entries for a folio, its writing, the swap cache, and entries that are free again (`folio_alloc_swap`,
+//! `swap_writeout`, `swap_entry_free` in mm/swapfile.c, mm/page_io.c and mm/swap_state.c).
+
+use super::policy;
+use super::{Slot, SwapEntry, SwapIn};
+use crate::account::Category;
+use crate::address_space::huge_memory::stats::MthpStat;
+use crate::counters::Event;
+use crate::kernel::{Kernel, Parts};
+use crate::lru::folio::{Census, Folio, FolioFlags, FolioId};
+use machine::Cpu;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+impl Kernel<'_> {
+    /// Writes a folio to its swap entries, or notes that it is `zeroes`; whether it is written when this returns
+    /// (`swap_writeout`).
+    pub(crate) fn swap_writeout(&mut self, id: FolioId, zeroes: bool) -> bool {
+        self.mark_zeroes(id, zeroes);
+        if zeroes {
+            self.parts.lrus.folios.flags[id].clear(FolioFlags::DIRTY);
+            return true;
+        }
+        let flags = &mut self.parts.lrus.folios.flags[id];
+        let (order, pages) = (flags.order(), flags.nr_pages());
+        self.on.counters.add(Event::Pswpout, pages);
+        self.parts.address_spaces.count_mthp_stat(order, MthpStat::Swpout, 1);
+        flags.clear(FolioFlags::DIRTY);
+        self.on.counters.add(Event::ThpSwpout, u64::from(self.is_pmd_order(order)));
+        let flags = &mut self.parts.lrus.folios.flags[id];
+        if let Some(write) = self.parts.swap.synchronous_write {
+            self.on.machine.charge(self.on.cpu, Category::BlockLayer, write * pages);
+            return true;
+        }
+        flags.set(FolioFlags::RECLAIM);
+        self.parts.note_writeback(id);
+        false
+    }
+
+    /// A device has written a folio (`folio_end_writeback`).
+    pub fn end_write(&mut self, id: FolioId) {
+        let mapcount = self.parts.lrus.folios[id].mapcount;
+        self.end_writeback(self.on.machine.now(self.on.cpu), id);
+        let flags = &mut self.parts.lrus.folios.flags[id];
+        if mapcount == 0 && flags.has(FolioFlags::SWAPBACKED) && !flags.has(FolioFlags::SWAPCACHE) {
+            // Its process is gone.
+            return self.release_folio(id);
+        }
+        if flags.take(FolioFlags::RECLAIM) {
+            self.folio_rotate_reclaimable(id);
+        }
+    }
+
+    /// Has a device read a folio from its entries, `first` and those behind it, together with the folio before if that
+    /// lies next to it; or clears it where they are known to be zeroes.
+    pub(super) fn fill_from_swap(&mut self, id: FolioId, first: SwapEntry, in_fault: bool) {
+        let SwapIn::Read(shadow) = self.parts.swap.swap_entry_state(first) else {
+            unreachable!("entry {first} is out");
+        };
+        let (order, pages) =
+            (self.parts.lrus.folios.flags[id].order(), self.parts.lrus.folios.flags[id].nr_pages());
+        self.parts.address_spaces.count_mthp_stat(order, MthpStat::NrAnon, 1);
+        self.workingset_refault(self.on.machine.now(self.on.cpu), id, shadow, in_fault);
+        if self.parts.swap.is_zeroes(first) {
+            return self.read_zeroes(pages);
+        }
+        self.on.counters.add(Event::Pswpin, pages);
+        self.parts.address_spaces.count_mthp_stat(order, MthpStat::Swpin, 1);
+        if !self.parts.swap.is_synchronous() {
+            self.parts.lrus.folios.flags[id].set(FolioFlags::LOCKED);
+        }
+        let last = std::mem::replace(&mut self.parts.swap.last_read, first);
+        if first.abs_diff(last) != 1 {
+            self.parts.swap.reads.end_request();
+        }
+        self.parts.swap.reads.push(id);
+    }
+}
+
+impl Kernel<'_> {
+    /// Gives each page of a folio a swap entry, in a row, if there is room for that and its group may have them
+    /// (`folio_alloc_swap`).
+    pub(crate) fn add_to_swap(&mut self, cpu: Cpu, id: FolioId) -> bool {
+        let memcg = self.parts.lrus.lruvecs[self.parts.lrus.folios[id].lruvec].memcg;
+        let flags = self.parts.lrus.folios.flags[id];
+        if self.parts.lrus.memcgs.swap_margin(memcg, self.parts.swap.free()) < flags.nr_pages() {
+            return false;
+        }
+        let Some(first) = self.find_swap_entries(cpu, flags.order()) else { return false };
+        self.parts.swap.cache(first..first + flags.nr_pages() as SwapEntry, id);
+        self.parts.lrus.memcgs.charge_swap(memcg, flags.nr_pages() as i64);
+        self.parts.lrus.folios.flags[id].set(FolioFlags::SWAPCACHE | FolioFlags::DIRTY);
+        true
+    }
+
+    fn find_swap_entries(&mut self, cpu: Cpu, order: u8) -> Option<SwapEntry> {
+        if order > 0 && !policy::swaps_large_folios(self.parts.allocator.page_size()) {
+            return None;
+        }
+        let f = self.on.features.folios.cluster_search;
+        policy::search(f, order).iter().find_map(|&place| {
+            if place == policy::Place::ReclaimFull && self.parts.swap.is_full() {
+                self.parts.reclaim_full_cluster();
+            }
+            self.parts.swap.clusters.take(f, place, cpu, order)
+        })
+    }
+}
+
+impl Parts {
+    /// Frees entries of a full cluster that only the swap cache has (`swap_reclaim_full_clusters`).
+    fn reclaim_full_cluster(&mut self) {
+        let Some(mut entries) = self.swap.clusters.rotate_full() else { return };
+        while let Some(entry) = entries.next() {
+            let Slot::Cached(id) = self.swap.slots[entry as usize] else { continue };
+            entries.start = self.swap_entries(id).end;
+            if !self.lrus.folios.flags[id].any(FolioFlags::WRITEBACK | FolioFlags::LOCKED) {
+                self.folio_free_swap(id);
+            }
+        }
+    }
+
+    /// The entries that a folio of the swap cache has.
+    pub(crate) fn swap_entries(&self, id: FolioId) -> Range<SwapEntry> {
+        let first = self.swap.entry_of[id.index()];
+        first..first + self.lrus.folios.flags[id].nr_pages() as SwapEntry
+    }
+
+    /// The entry of a page of a folio of the swap cache; `place` is where it is or was mapped.
+    pub(crate) fn swap_entry_of_page(&self, id: FolioId, place: usize) -> SwapEntry {
+        let entries = self.swap_entries(id);
+        entries.start + (place % entries.len()) as SwapEntry
+    }
+
+    /// Leaves `shadow` in place of a folio that is freed, where somebody still wants what it holds.
+    pub(crate) fn remove_from_swap_cache(&mut self, id: FolioId, shadow: u64) {
+        let memcg = self.lrus.lruvecs[self.lrus.folios[id].lruvec].memcg;
+        for entry in self.swap_entries(id) {
+            self.swap.slots[entry as usize] = Slot::Out { shadow, memcg };
+            if self.swap.swap_users(entry) == 0 {
+                self.swap_entry_free(entry);
+            }
+        }
+    }
+
+    /// Puts a folio that is read from these entries into the swap cache.
+    pub(super) fn add_to_swap_cache(&mut self, entries: Range<SwapEntry>, id: FolioId) {
+        self.swap.cache(entries, id);
+        self.lrus.folios.flags[id].set(FolioFlags::SWAPCACHE);
+    }
+
+    /// Gives a folio's swap entries up if no page table has one of them; whether the folio has none now
+    /// (`folio_free_swap`).
+    #[inline]
+    pub(crate) fn folio_free_swap(&mut self, id: FolioId) -> bool {
+        if !self.lrus.folios.flags[id].has(FolioFlags::SWAPCACHE) {
+            return true;
+        }
+        let mut entries = self.swap_entries(id);
+        if entries.any(|entry| self.swap.swap_users(entry) > 0) {
+            return false;
+        }
+        let memcg = self.lrus.lruvecs[self.lrus.folios[id].lruvec].memcg;
+        self.swap_entries(id).for_each(|entry| self.swap.release(entry));
+        let flags = &mut self.lrus.folios.flags[id];
+        flags.clear(FolioFlags::SWAPCACHE);
+        flags.set(if flags.order() > 0 {
+            FolioFlags::DIRTY | FolioFlags::LEFT_SWAP
+        } else {
+            FolioFlags::DIRTY
+        });
+        self.lrus.memcgs.charge_swap(memcg, -(flags.nr_pages() as i64));
+        true
+    }
+
+    /// Frees an entry that is out and that no page table needs any more.
+    pub(crate) fn swap_entry_free(&mut self, entry: SwapEntry) {
+        let Slot::Out { memcg, .. } = self.swap.slots[entry as usize] else {
+            unreachable!("entry {entry} is out");
+        };
+        self.lrus.memcgs.charge_swap(memcg, -1);
+        self.swap.release(entry);
+    }
+
+    /// Checks swap against page tables, of which `users` says how many have each entry, and against folios; panics with
+    /// what does not hold. For each memory cgroup, its pages of swap.
+    pub(crate) fn validate_swap(&self, census: &Census, users: &BTreeMap<SwapEntry, u64>) -> Vec<u64> {
+        let mut charged = vec![0; self.lrus.memcgs.len()];
+        let mut cached = 0;
+        self.swap.clusters.validate();
+        let users_of = |entry: SwapEntry| users.get(&entry).copied().unwrap_or(0);
+        for (entry, slot) in (0..).zip(&self.swap.slots) {
+            let users = users_of(entry);
+            assert_eq!(users, u64::from(self.swap.swap_map[entry as usize]), "users of entry {entry}");
+            let memcg = match *slot {
+                Slot::Free => {
+                    assert!(
+                        !self.swap.zeromap[entry as usize],
+                        "entry {entry} is free and has no page of zeroes"
+                    );
+                    assert_eq!(users, 0, "entry {entry} is free");
+                    assert!(!self.swap.clusters.is_used(entry), "entry {entry} is free in its cluster");
+                    continue;
+                }
+                Slot::Out { memcg, .. } => {
+                    assert!(users > 0, "nobody has entry {entry}, which is out");
+                    memcg
+                }
+                Slot::Cached(id) => {
+                    let folio = &self.lrus.folios[id];
+                    let entries = self.swap_entries(id);
+                    assert!(
+                        census.found(id) && self.lrus.folios.flags[id].has(FolioFlags::SWAPCACHE),
+                        "{id:?}: {folio:?}"
+                    );
+                    assert!(entries.contains(&entry), "entry and folio name each other");
+                    assert_eq!(entries.start as usize % entries.len(), 0, "entries of {id:?} are aligned");
+                    cached += usize::from(entry == entries.start);
+                    let users: u64 = entries.map(users_of).sum();
+                    // What was being read ahead when its last user went stays until reclaim meets it.
+                    let ahead = self.lrus.folios.flags[id].has(FolioFlags::READAHEAD);
+                    assert!(users + u64::from(folio.mapcount) > 0 || ahead, "users of {entry}, {folio:?}");
+                    self.lrus.lruvecs[folio.lruvec].memcg
+                }
+            };
+            assert!(self.swap.clusters.is_used(entry), "entry {entry} is taken in its cluster");
+            charged[memcg.index()] += 1;
+        }
+        assert_eq!(self.swap.used(), charged.iter().sum::<u64>(), "used entries");
+        assert!(self.swap.used() <= self.swap.total(), "{} of {}", self.swap.used(), self.swap.total());
+        let in_cache = |&(id, _): &(FolioId, Folio)| self.lrus.folios.flags[id].has(FolioFlags::SWAPCACHE);
+        assert_eq!(
+            cached,
+            census.all(&self.lrus.folios).filter(in_cache).count(),
+            "folios in the swap cache"
+        );
+        for &id in self.page_cache.submitted_writes() {
+            let flags = self.lrus.folios.flags[id];
+            assert!(
+                census.found(id) && flags.has(FolioFlags::WRITEBACK),
+                "{id:?} is being written: {flags:?}"
+            );
+        }
+        charged
+    }
+}
