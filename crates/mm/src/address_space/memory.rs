@@ -41,9 +41,9 @@ pub enum Touch {
     Mapped,
     /// A page fault that needed no device.
     Minor,
-    /// A page fault that read from a file; [`Parts::end_read`] says when it is there.
+    /// A page fault that read from a file; [`Lrus::end_read`] says when it is there.
     ReadFile(FolioId),
-    /// A page fault that read from swap, and maybe more than this; [`Parts::take_submitted_swap_read`] has all of it
+    /// A page fault that read from swap, and maybe more than this; [`Swap::take_submitted_swap_read`](crate::swapfile::Swap::take_submitted_swap_read) has all of it
     /// but for zeroes, which are there at once.
     ReadSwap(FolioId),
     /// A page fault on what is being read from swap already.

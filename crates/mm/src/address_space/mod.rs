@@ -70,7 +70,7 @@ pub struct AddressSpace {
     pub numa_scan: MmScan,
     /// Threads that run in it.
     pub(crate) threads: u32,
-    /// Others that use it for a while ([`Parts::mmget`]).
+    /// Others that use it for a while ([`AddressSpaces::mmget`]).
     visitors: u32,
     /// What it said of large folios.
     pub(crate) thp_disabled: Disabled,

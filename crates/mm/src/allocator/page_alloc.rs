@@ -13,7 +13,7 @@
 //! lock and so belong to the CPU that is furthest behind. [`Kernel::alloc_private`] and
 //! [`Kernel::free_private`] do in one go what many single order-0 requests would do as long as none of
 //! them needs anything but the CPU's own pageset. Gigantic pages, which no free list has, come from
-//! [`Kernel::alloc_contig`] and [`Parts::alloc_at_boot`].
+//! [`Kernel::alloc_contig`] and [`PageAllocator::alloc_at_boot`].
 //! In the kernel: `get_page_from_freelist`, `__alloc_pages_slowpath`, `rmqueue`, `free_frozen_pages`,
 //! `alloc_contig_pages` and `build_zonelists` in mm/page_alloc.c.
 
@@ -293,7 +293,7 @@ impl Kernel<'_> {
         })
     }
 
-    /// Frees 2^order pages that [`Kernel::alloc_contig`] or [`Parts::alloc_at_boot`] took, as blocks of
+    /// Frees 2^order pages that [`Kernel::alloc_contig`] or [`PageAllocator::alloc_at_boot`] took, as blocks of
     /// the largest order. Kernels before 6.12 free them page by page, which is not modelled.
     pub fn free_contig(&mut self, pfn: Pfn, order: u8) {
         let z = self.parts.allocator.zone_of(pfn);

@@ -1,7 +1,7 @@
 //! When the per-CPU vmstat workers run.
 //!
 //! Each CPU's worker wakes every `vm.stat_interval` seconds while it finds something to do, folds the CPU's
-//! counters and lets the pagesets decay ([`crate::Kernel::vmstat_update`]). A worker that found nothing
+//! counters and lets the pagesets decay ([`Kernel::vmstat_update`](crate::kernel::Kernel::vmstat_update)). A worker that found nothing
 //! sleeps until the shepherd, which looks once an interval at CPUs with unfolded counters. The twin wakes a
 //! worker at each interval at which it has work, on idle CPUs too: a real idle CPU runs it with its next
 //! interrupt of any kind.

@@ -410,7 +410,7 @@ impl Zone {
     }
 
     /// Takes an aligned run of 2^order free pages after emptying all pagesets of the zone; see
-    /// [`crate::Kernel::alloc_contig`].
+    /// [`Kernel::alloc_contig`](crate::kernel::Kernel::alloc_contig).
     pub fn alloc_contig(&mut self, on: &mut OnCpu, order: u8) -> Option<Pfn> {
         if self.buddy.runs(order).is_empty() {
             return None;

@@ -47,7 +47,7 @@ pub struct Write {
 
 impl Kernel<'_> {
     /// Reads a page of a file on behalf of a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). A page
-    /// that was missing counts as filled once [`Parts::end_read`] is called for it. To read a page again that the
+    /// that was missing counts as filled once [`Lrus::end_read`] is called for it. To read a page again that the
     /// open file was read at last, `again`, is no new access to it.
     #[inline(always)]
     pub fn read_page(

@@ -71,7 +71,7 @@ impl Kernel<'_> {
 
 impl PageCache {
     /// From now on, page faults on mappings of an open file read ahead through it; before, a fault reads one page. All
-    /// that is read has to be fetched with [`Parts::take_submitted_read`].
+    /// that is read has to be fetched with [`PageCache::take_submitted_read`].
     pub fn map_through(&mut self, open: OpenFileId) {
         let file = self.readahead.open_files[open.0 as usize].file;
         self.readahead.mapped_through.insert(file, open);

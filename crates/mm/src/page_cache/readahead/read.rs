@@ -12,7 +12,7 @@ use crate::page_cache::xarray::{FileId, FilePages};
 
 impl Kernel<'_> {
     /// Reads the next page of a request; none at its end or that of the file. What is missing, of the request and ahead of it, is locked until
-    /// [`Parts::end_read`]; [`Parts::take_submitted_read`] has it.
+    /// [`Lrus::end_read`](crate::lru::Lrus::end_read); [`PageCache::take_submitted_read`](crate::page_cache::PageCache::take_submitted_read) has it.
     #[inline]
     pub fn read_next(&mut self, request: &mut ReadRequest) -> Result<Option<Read>, OutOfMemory> {
         let OpenFile { file, pages, ra } =

@@ -77,7 +77,7 @@ struct Pass {
 /// What a step of a flusher did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// It submitted a request of folios that lie next to each other; [`Parts::take_submitted_writes`] has them.
+    /// It submitted a request of folios that lie next to each other; [`PageCache::take_submitted_writes`] has them.
     Request,
     /// There is nothing to do any more; it sleeps.
     Done,

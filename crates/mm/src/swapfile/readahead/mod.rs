@@ -104,7 +104,7 @@ impl Kernel<'_> {
 
 impl Swap {
     /// The next request to the swap device, if there is one: its folios, in the order of entries up or down, go into
-    /// `folios`, which is empty. Unless the device reads at once they are locked until [`Parts::end_read`].
+    /// `folios`, which is empty. Unless the device reads at once they are locked until [`Lrus::end_read`](crate::lru::Lrus::end_read).
     pub fn take_submitted_swap_read(&mut self, folios: &mut Vec<FolioId>) -> bool {
         self.reads.take(folios)
     }

@@ -11,7 +11,7 @@ use machine::Time;
 
 impl Kernel<'_> {
     /// Lets khugepaged do a part of a round: until it has tried to make a huge page, is through an address space,
-    /// or has looked at enough. [`Parts::khugepaged_due`] says when it goes on.
+    /// or has looked at enough. [`MemoryManager::khugepaged_due`] says when it goes on.
     pub fn khugepaged(&mut self) {
         if self.parts.address_spaces.khugepaged.mms.is_empty() {
             return;
