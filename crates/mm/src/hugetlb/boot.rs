@@ -14,9 +14,8 @@
 //! `prep_and_add_bootmem_folios` in mm/hugetlb.c; `padata_do_multithreaded` in kernel/padata.c.
 
 use super::ORDERS;
-use super::features::BootThreads;
-use super::folio::{Folio, STRUCT_PAGES_PER_PAGE, is_gigantic};
-use super::policy::{boot_threads, take_turn};
+use super::folio::{Folio, is_gigantic};
+use super::policy::{self, BootVmemmap, BootWorkers, take_turn};
 use super::prepare::Preparing;
 use crate::account::Category;
 use crate::allocator::request::Placement;
@@ -68,7 +67,7 @@ impl Kernel<'_> {
         } else {
             let nodes = self.parts.allocator.nodes_with_memory().len() as u64;
             let cpus = self.on.machine.topology.cpus() as u64;
-            let threads = boot_threads(f.boot_threads, nodes, cpus, self.on.settings.hugepage_alloc_threads);
+            let threads = policy::boot_threads(&f, nodes, cpus, self.on.settings.hugepage_alloc_threads);
             loop {
                 let before = self.parts.hugetlb.hstates[h].counters().persistent();
                 let remaining = count - before;
@@ -76,9 +75,8 @@ impl Kernel<'_> {
                 let job = Job::Allocate { remaining, share };
                 self.run_boot_threads(h, threads.min(remaining), job);
                 let filled = self.parts.hugetlb.hstates[h].counters().persistent();
-                // Another round may find what the pages of this one have given back.
-                let again = f.boot_retries && self.on.settings.hugetlb_optimize_vmemmap;
-                if !again || filled == count || filled == before {
+                let optimizes = self.on.settings.hugetlb_optimize_vmemmap;
+                if !policy::fills_again(&f, optimizes, before, filled, count) {
                     break;
                 }
             }
@@ -109,7 +107,7 @@ impl Kernel<'_> {
             let cpu = thread.cpu;
             thread.step(&mut self.on_cpu(cpu), h, &nodes, &mut job);
         }
-        if self.on.features.hugetlb.boot_threads == BootThreads::One {
+        if policy::boot_workers(&self.on.features.hugetlb) == BootWorkers::BootingThread {
             self.parts.hugetlb.hstates[h].next_to_alloc = threads[0].next_node;
         }
         let end = threads.iter().map(|thread| self.on.machine.now(thread.cpu)).max();
@@ -120,22 +118,22 @@ impl Kernel<'_> {
     fn prepare_gigantic(&mut self, h: usize, folios: Vec<Folio>) -> Doing {
         let f = self.on.features.hugetlb;
         for &folio in &folios {
-            let few = f.skips_gigantic_tails && self.should_optimize(folio);
-            let made = if few { u64::from(STRUCT_PAGES_PER_PAGE) } else { folio.pages() };
+            let made = policy::struct_pages_at_boot(&f, folio.pages(), self.should_optimize(folio));
             self.on.machine.charge(
                 self.on.cpu,
                 Category::HugePagePrep,
                 self.on.machine.costs.boot_struct_page_init * made,
             );
         }
-        if f.optimized_at_boot && self.on.settings.hugetlb_optimize_vmemmap {
+        let optimizes = self.on.settings.hugetlb_optimize_vmemmap;
+        if policy::boot_vmemmap(&f, optimizes) == BootVmemmap::Optimized {
             self.adopt_optimized(&folios);
             folios.chunks(1).for_each(|folio| self.add_to_pool(h, folio));
             return Doing::Idle;
         }
-        Doing::Preparing(match f.boot_threads {
-            BootThreads::One => Preparing::new(self, h, folios),
-            _ => Preparing::list(self, h, folios).entering_each(),
+        Doing::Preparing(match policy::boot_workers(&f) {
+            BootWorkers::BootingThread => Preparing::new(self, h, folios),
+            BootWorkers::Threads => Preparing::list(self, h, folios).entering_each(),
         })
     }
 
@@ -162,7 +160,7 @@ impl Kernel<'_> {
             self.parts.hugetlb.held += folio.pages();
             self.parts.hugetlb.note_fresh(folio);
         }
-        if self.on.features.hugetlb.boot_threads == BootThreads::One {
+        if policy::boot_workers(&self.on.features.hugetlb) == BootWorkers::BootingThread {
             return vec![folios];
         }
         folios.sort_by_key(|folio| self.parts.allocator.node_of(folio.pfn));

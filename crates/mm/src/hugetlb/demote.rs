@@ -9,7 +9,8 @@
 //! In the kernel: `demote_pool_huge_page`, `demote_free_hugetlb_folios` in mm/hugetlb.c.
 
 use super::folio::Folio;
-use super::policy::take_turn;
+use super::hstate::Page;
+use super::policy::{Per, demoted_per, take_turn};
 use super::prepare::Preparing;
 use crate::account::Category;
 use crate::allocator::page::Pfn;
@@ -70,16 +71,20 @@ impl Demote {
 
     /// Takes what is demoted together out of its pool: free pages of the node whose turn it is.
     fn take(&mut self, kernel: &mut Kernel) -> Phase {
-        let batched = kernel.on.features.hugetlb.demotes_in_batches;
+        let f = &kernel.on.features.hugetlb;
         let hstate = &mut kernel.parts.hugetlb.hstates[self.from];
         if self.remaining == 0 || hstate.available() == 0 {
             return Phase::Done;
         }
-        let most = if batched { self.remaining } else { 1 };
+        let per = demoted_per(f);
+        let most = match per {
+            Per::Page => 1,
+            Per::List => self.remaining,
+        };
         let mut taken = Vec::new();
         for _ in &self.nodes {
             let node = take_turn(&self.nodes, &mut hstate.next_to_free);
-            taken.extend((0..most).map_while(|_| hstate.remove_from(node, false)));
+            taken.extend((0..most).map_while(|_| hstate.remove_from(node, Page::Persistent)));
             if !taken.is_empty() {
                 break;
             }
@@ -88,10 +93,10 @@ impl Demote {
         for &folio in &taken {
             kernel.parts.hugetlb.note_removed(folio);
         }
-        match (batched, &taken[..]) {
+        match (per, &taken[..]) {
             (_, []) => Phase::Done,
-            (false, &[folio]) => Phase::Restore(RestoreList::single(&kernel.on.features.hugetlb, folio)),
-            _ => Phase::Restore(RestoreList::new(&kernel.on.features.hugetlb, taken)),
+            (Per::Page, &[folio]) => Phase::Restore(RestoreList::single(f, folio)),
+            _ => Phase::Restore(RestoreList::new(f, taken)),
         }
     }
 
@@ -111,7 +116,6 @@ impl Demote {
             let parts = 1u32 << (folio.order - order);
             (0..parts).map(move |i| Folio { pfn: folio.pfn + (i << order) as Pfn, order })
         };
-        let batched = kernel.on.features.hugetlb.demotes_in_batches;
         let mut small: Vec<Folio> = complete.iter().rev().flat_map(|&folio| parts(folio)).collect();
         for &folio in &small {
             kernel.parts.hugetlb.note_fresh(folio);
@@ -124,12 +128,13 @@ impl Demote {
         self.remaining -= complete.len() as u64;
         kernel.parts.hugetlb.hstates[self.from].max -= complete.len() as u64;
         kernel.parts.hugetlb.hstates[self.to].max += small.len() as u64;
-        let preparing = if batched {
-            // Parts are put before those that are there.
-            small.reverse();
-            Preparing::list(kernel, self.to, small)
-        } else {
-            Preparing::page_by_page(kernel, self.to, small)
+        let preparing = match demoted_per(&kernel.on.features.hugetlb) {
+            Per::List => {
+                // Parts are put before those that are there.
+                small.reverse();
+                Preparing::list(kernel, self.to, small)
+            }
+            Per::Page => Preparing::page_by_page(kernel, self.to, small),
         };
         Phase::Prepare(preparing, ends)
     }

@@ -14,6 +14,15 @@ use super::policy::{PoolCounters, take_turn};
 use crate::allocator::page::Pfn;
 use machine::Node;
 
+/// How a pool counts one of its pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    /// As one that the administrator asked for.
+    Persistent,
+    /// As one beyond those.
+    Surplus,
+}
+
 /// A node's part of a pool.
 #[derive(Clone, Debug, Default)]
 struct NodePool {
@@ -87,10 +96,10 @@ impl Hstate {
     }
 
     /// Takes a page into the pool, not on a free list yet.
-    pub(crate) fn enter(&mut self, node: Node, surplus: bool) {
+    pub(crate) fn enter(&mut self, node: Node, page: Page) {
         self.change(node, |c| {
             c.nr += 1;
-            c.surplus += u64::from(surplus);
+            c.surplus += u64::from(page == Page::Surplus);
         });
     }
 
@@ -108,10 +117,10 @@ impl Hstate {
     }
 
     /// Lets a page that is on no free list leave the pool.
-    pub(crate) fn leave(&mut self, node: Node, surplus: bool) {
+    pub(crate) fn leave(&mut self, node: Node, page: Page) {
         self.change(node, |c| {
             c.nr -= 1;
-            c.surplus -= u64::from(surplus);
+            c.surplus -= u64::from(page == Page::Surplus);
         });
     }
 
@@ -126,18 +135,18 @@ impl Hstate {
             self.nodes[counted_on].counters.surplus -= 1;
             self.total.surplus -= 1;
         }
-        self.leave(node, false);
+        self.leave(node, Page::Persistent);
     }
 
     /// Takes a free page out of the pool, from the next node that has one (`remove_pool_hugetlb_folio`); a surplus
-    /// page if `surplus`.
-    pub(crate) fn remove(&mut self, nodes: &[Node], surplus: bool) -> Option<Folio> {
+    /// page only from one that counts surplus pages.
+    pub(crate) fn remove(&mut self, nodes: &[Node], page: Page) -> Option<Folio> {
         for _ in nodes {
             let node = take_turn(nodes, &mut self.next_to_free);
-            if surplus && self.counters_of(node).surplus == 0 {
+            if page == Page::Surplus && self.counters_of(node).surplus == 0 {
                 continue;
             }
-            if let Some(folio) = self.remove_from(node, surplus) {
+            if let Some(folio) = self.remove_from(node, page) {
                 return Some(folio);
             }
         }
@@ -145,25 +154,31 @@ impl Hstate {
     }
 
     /// The same from `node` (`remove_hugetlb_folio`).
-    pub(crate) fn remove_from(&mut self, node: Node, surplus: bool) -> Option<Folio> {
+    pub(crate) fn remove_from(&mut self, node: Node, page: Page) -> Option<Folio> {
         let pfn = self.dequeue(node)?;
-        self.leave(node, surplus);
+        self.leave(node, page);
         Some(Folio { pfn, order: self.order })
     }
 
-    /// Makes one persistent page a surplus page, or with `fewer` the other way round (`adjust_pool_surplus`); whether
-    /// a node had one.
-    pub(crate) fn adjust_surplus(&mut self, nodes: &[Node], fewer: bool) -> bool {
+    /// Makes one persistent page of the next node that has one a surplus page (`adjust_pool_surplus`); whether a node had.
+    pub(crate) fn make_surplus(&mut self, nodes: &[Node]) -> bool {
         for _ in nodes {
-            let cursor = if fewer { &mut self.next_to_alloc } else { &mut self.next_to_free };
-            let node = take_turn(nodes, cursor);
+            let node = take_turn(nodes, &mut self.next_to_free);
             let own = self.counters_of(node);
-            if fewer && own.surplus > 0 {
-                self.change(node, |c| c.surplus -= 1);
+            if own.surplus < own.nr {
+                self.change(node, |c| c.surplus += 1);
                 return true;
             }
-            if !fewer && own.surplus < own.nr {
-                self.change(node, |c| c.surplus += 1);
+        }
+        false
+    }
+
+    /// Makes one surplus page of the next node that has one a persistent page (`adjust_pool_surplus`); whether a node had.
+    pub(crate) fn make_persistent(&mut self, nodes: &[Node]) -> bool {
+        for _ in nodes {
+            let node = take_turn(nodes, &mut self.next_to_alloc);
+            if self.counters_of(node).surplus > 0 {
+                self.change(node, |c| c.surplus -= 1);
                 return true;
             }
         }
@@ -199,10 +214,10 @@ mod tests {
     #[test]
     fn a_temporary_page_leaves_where_another_node_counts_the_surplus() {
         let mut hstate = Hstate::new(9, 2);
-        hstate.enter(Node(0), false);
-        hstate.enter(Node(1), true);
+        hstate.enter(Node(0), Page::Persistent);
+        hstate.enter(Node(1), Page::Surplus);
         // The surplus page of node 1 leaves as a persistent one: the node counts a surplus page and has none.
-        hstate.leave(Node(1), false);
+        hstate.leave(Node(1), Page::Persistent);
         assert_eq!(hstate.counters(), PoolCounters { nr: 1, free: 0, surplus: 1 });
         hstate.leave_temporary(Node(0));
         assert_eq!(hstate.counters(), PoolCounters::default());

@@ -5,7 +5,7 @@
 //!                                            └─ shrink: out of the pool ─► release: restore vmemmap ─► free
 //!   mmap, fault, munmap   ─► reservation     promises, surplus pages, pages that come back
 //!   hugepages=N           ─► boot            demote: large ones into small ones
-//!   hstate: counters, free lists, cursors    policy: whose turn, how many stay, how to flush
+//!   hstate: counters, free lists, cursors    policy: whose turn, how many stay, what is done together
 //! ```
 //!
 //! Huge pages come from the twin's own buddy allocator and pagesets and go back there; their struct pages are memory
@@ -145,8 +145,14 @@ impl HugetlbPools {
         pfn.is_multiple_of(1 << PAGEBLOCK_ORDER) && self.is_hugetlb(Folio { pfn, order: PAGEBLOCK_ORDER })
     }
 
-    pub(crate) fn set_optimized(&mut self, folio: Folio, optimized: bool) {
-        self.flags_mut(folio).optimized = optimized;
+    /// Takes note that `folio` has given back its vmemmap.
+    pub(crate) fn note_optimized(&mut self, folio: Folio) {
+        self.flags_mut(folio).optimized = true;
+    }
+
+    /// Takes note that `folio` has all of its vmemmap again.
+    pub(crate) fn note_restored(&mut self, folio: Folio) {
+        self.flags_mut(folio).optimized = false;
     }
 
     /// Checks what must always hold; panics with what does not.

@@ -1,16 +1,26 @@
-//! What the kernel decides about huge-page pools: whose turn it is, how many pages to keep, how to flush.
+//! What the kernel decides about huge-page pools: whose turn it is, how many pages to keep, what is done together.
 //!
 //! ```text
 //!   persistent = nr - surplus         pages that the administrator asked for
 //!   available  = free - resv          pages that nobody has been promised
 //! ```
 //!
-//! Pure functions of a pool's counters. In the kernel: `set_max_huge_pages`, `hstate_next_node_to_alloc` and
-//! `gather_surplus_pages` in mm/hugetlb.c; `flush_tlb_kernel_range` in arch/x86/mm/tlb.c.
+//! Pure functions of a pool's counters and the kernel's features. In the kernel: `set_max_huge_pages`,
+//! `hstate_next_node_to_alloc`, `gather_surplus_pages`, `update_and_free_pages_bulk` and `hugetlb_pages_alloc_boot` in
+//! mm/hugetlb.c. What is decided about their vmemmap is in [`super::vmemmap::policy`].
 
-use crate::hugetlb::features::{BootThreads, HugetlbFeatures};
+use crate::hugetlb::features::{BootThreads, HugetlbFeatures, RestoreStyle};
+use crate::hugetlb::folio::STRUCT_PAGES_PER_PAGE;
 use machine::Node;
-use machine::tlb::Flush;
+
+/// What is done at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// One huge page, and then the next one.
+    Page,
+    /// All huge pages of a list.
+    List,
+}
 
 /// A pool's counters, of one node or of all (`struct hstate`), in huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,10 +71,53 @@ pub fn missing_for_reservation(delta: u64, resv: u64, free: u64) -> u64 {
     (resv + delta).saturating_sub(free)
 }
 
+/// How new pages are prepared and enter the pool: until patch 6 each before the next one is allocated.
+pub fn prepared_per(f: &HugetlbFeatures) -> Per {
+    if f.add_list { Per::List } else { Per::Page }
+}
+
+/// How pages are demoted: until 6.11 each before the next one is taken, and its parts one by one.
+pub fn demoted_per(f: &HugetlbFeatures) -> Per {
+    if f.demotes_in_batches { Per::List } else { Per::Page }
+}
+
+/// Which restored page goes back to the allocator first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeOrder {
+    /// The one that was restored first.
+    FirstRestored,
+    /// The one that was restored last.
+    LastRestored,
+}
+
+/// How pages that have left the pool go back to the allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleasePlan {
+    /// Pages are restored and freed one by one, or all are restored before one hold clears their flags (patch 5).
+    pub restore: Per,
+    /// Pages that cannot be restored go back into the pool under a hold each, or under one (patch 8).
+    pub add_back: Per,
+    /// Which page of a list is freed first. As merged, restored pages move to the head of another list, which turns
+    /// their order round.
+    pub order: FreeOrder,
+}
+
+/// How a list of pages is released.
+pub fn release_plan(f: &HugetlbFeatures) -> ReleasePlan {
+    ReleasePlan {
+        restore: if f.clear_flags_once { Per::List } else { Per::Page },
+        add_back: if f.restore_style == RestoreStyle::None { Per::Page } else { Per::List },
+        order: match f.restore_style {
+            RestoreStyle::None | RestoreStyle::Whole => FreeOrder::FirstRestored,
+            RestoreStyle::UntilFailure => FreeOrder::LastRestored,
+        },
+    }
+}
+
 /// How many threads fill a pool while a machine of so many nodes with memory and CPUs boots; `asked_for` is
 /// `hugepage_alloc_threads`, 0 if nobody said.
-pub fn boot_threads(rule: BootThreads, nodes: u64, cpus: u64, asked_for: u64) -> u64 {
-    match rule {
+pub fn boot_threads(f: &HugetlbFeatures, nodes: u64, cpus: u64, asked_for: u64) -> u64 {
+    match f.boot_threads {
         BootThreads::One => 1,
         BootThreads::TwoANode => 2 * nodes,
         BootThreads::QuarterOfCpus if asked_for > 0 => asked_for,
@@ -72,9 +125,47 @@ pub fn boot_threads(rule: BootThreads, nodes: u64, cpus: u64, asked_for: u64) ->
     }
 }
 
-/// How a change of `pages` kernel page-table entries is flushed: one by one up to `ceiling`, everything beyond.
-pub fn flush_of_range(pages: u64, ceiling: u64) -> Flush {
-    if pages > ceiling { Flush::All } else { Flush::Range { pages } }
+/// Who fills pools while the machine boots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BootWorkers {
+    /// The thread that boots. Gigantic pages enter the pool as others do.
+    BootingThread,
+    /// Threads with cursors of their own; the pool's stays where it is. One a node prepares gigantic pages, each of which
+    /// enters the pool by itself (`padata_do_multithreaded`).
+    Threads,
+}
+
+/// Who fills pools: from 6.9 on several threads.
+pub fn boot_workers(f: &HugetlbFeatures) -> BootWorkers {
+    match f.boot_threads {
+        BootThreads::One => BootWorkers::BootingThread,
+        BootThreads::TwoANode | BootThreads::QuarterOfCpus => BootWorkers::Threads,
+    }
+}
+
+/// Whether a pool that a round of allocations has brought from `before` pages to `filled` of `wanted` gets another one:
+/// from 6.18 on, as pages that `optimizes` made give back memory, which another round may find.
+pub fn fills_again(f: &HugetlbFeatures, optimizes: bool, before: u64, filled: u64, wanted: u64) -> bool {
+    f.boot_retries && optimizes && filled != wanted && filled != before
+}
+
+/// How many struct pages of a gigantic page of `pages` boot makes; from 6.7 on not those that are given back.
+pub fn struct_pages_at_boot(f: &HugetlbFeatures, pages: u64, is_optimized: bool) -> u64 {
+    if f.skips_gigantic_tails && is_optimized { u64::from(STRUCT_PAGES_PER_PAGE) } else { pages }
+}
+
+/// In which shape boot makes the vmemmap of gigantic pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BootVmemmap {
+    /// All of it; what is not needed is given back later.
+    Full,
+    /// As it is to stay.
+    Optimized,
+}
+
+/// In which shape boot makes the vmemmap of gigantic pages, which are to be optimised or not: from 6.15 on as it is to stay.
+pub fn boot_vmemmap(f: &HugetlbFeatures, optimizes: bool) -> BootVmemmap {
+    if f.optimized_at_boot && optimizes { BootVmemmap::Optimized } else { BootVmemmap::Full }
 }
 
 #[cfg(test)]
@@ -119,16 +210,32 @@ mod tests {
 
     #[test]
     fn threads_of_boot() {
-        let of =
-            |rule| [(1, 2, 0), (4, 256, 0), (4, 256, 7)].map(|(n, c, asked)| boot_threads(rule, n, c, asked));
-        assert_eq!(of(BootThreads::One), [1, 1, 1]);
-        assert_eq!(of(BootThreads::TwoANode), [2, 8, 8]);
-        assert_eq!(of(BootThreads::QuarterOfCpus), [1, 64, 7]);
+        let of = |f: HugetlbFeatures| {
+            [(1, 2, 0), (4, 256, 0), (4, 256, 7)].map(|(n, c, asked)| boot_threads(&f, n, c, asked))
+        };
+        assert_eq!(of(HugetlbFeatures::MAINLINE_6_7), [1, 1, 1]);
+        assert_eq!(of(HugetlbFeatures::MAINLINE_6_9), [2, 8, 8]);
+        assert_eq!(of(HugetlbFeatures::MAINLINE_6_15), [1, 64, 7]);
     }
 
     #[test]
-    fn thirty_three_pages_are_a_range() {
-        assert_eq!(flush_of_range(33, 33), Flush::Range { pages: 33 });
-        assert_eq!(flush_of_range(34, 33), Flush::All);
+    fn another_round_of_boot_follows_one_that_brought_something() {
+        let (f, older) = (HugetlbFeatures::MAINLINE_6_18, HugetlbFeatures::MAINLINE_6_15);
+        assert!(fills_again(&f, true, 0, 5, 10) && !fills_again(&older, true, 0, 5, 10));
+        assert!(!fills_again(&f, false, 0, 5, 10), "nothing was given back");
+        assert!(!fills_again(&f, true, 5, 5, 10), "there was nothing to be found");
+        assert!(!fills_again(&f, true, 5, 10, 10), "the pool is full");
+    }
+
+    #[test]
+    fn pages_are_released_in_the_order_of_their_kernel() {
+        let plan = |f: HugetlbFeatures| {
+            let ReleasePlan { restore, add_back, order } = release_plan(&f);
+            (restore, add_back, order)
+        };
+        assert_eq!(plan(HugetlbFeatures::BASE), (Per::Page, Per::Page, FreeOrder::FirstRestored));
+        assert_eq!(plan(HugetlbFeatures::PATCH5), (Per::List, Per::Page, FreeOrder::FirstRestored));
+        assert_eq!(plan(HugetlbFeatures::PATCH8), (Per::List, Per::List, FreeOrder::FirstRestored));
+        assert_eq!(plan(HugetlbFeatures::MAINLINE_6_7), (Per::List, Per::List, FreeOrder::LastRestored));
     }
 }

@@ -9,6 +9,7 @@
 //! L is a hold of hugetlb_lock. In the kernel: `prep_and_add_allocated_folios`, `prep_new_hugetlb_folio` in mm/hugetlb.c.
 
 use super::folio::Folio;
+use super::policy::{self, Per};
 use crate::hugetlb::vmemmap::list::OptimizeList;
 use crate::kernel::Kernel;
 
@@ -34,12 +35,11 @@ pub(crate) struct Preparing {
 }
 
 impl Preparing {
-    /// As the kernel prepares new pages of pool `h`: as a list, before patch 6 page by page.
+    /// As the kernel prepares new pages of pool `h`.
     pub fn new(kernel: &Kernel, h: usize, folios: Vec<Folio>) -> Preparing {
-        if kernel.on.features.hugetlb.add_list {
-            Preparing::list(kernel, h, folios)
-        } else {
-            Preparing::page_by_page(kernel, h, folios)
+        match policy::prepared_per(&kernel.on.features.hugetlb) {
+            Per::List => Preparing::list(kernel, h, folios),
+            Per::Page => Preparing::page_by_page(kernel, h, folios),
         }
     }
 

@@ -9,8 +9,9 @@
 //!
 //! In the kernel: `update_and_free_pages_bulk`, `bulk_vmemmap_restore_error` in mm/hugetlb.c.
 
-use super::features::RestoreStyle;
 use super::folio::Folio;
+use super::hstate::Page;
+use super::policy::{FreeOrder, Per, release_plan};
 use crate::hugetlb::HugetlbPools;
 use crate::hugetlb::features::HugetlbFeatures;
 use crate::hugetlb::vmemmap::list::RestoreList;
@@ -45,10 +46,12 @@ impl Release {
     /// `folios` in the order in which they are worked off.
     pub fn new(features: &HugetlbFeatures, h: usize, mut folios: Vec<Folio>) -> Release {
         folios.reverse();
-        let each = !features.clear_flags_once;
-        let phase =
-            if each { Phase::EachPage(folios) } else { Phase::Restore(RestoreList::new(features, folios)) };
-        Release { h, phase, each }
+        match release_plan(features).restore {
+            Per::Page => Release { h, phase: Phase::EachPage(folios), each: true },
+            Per::List => {
+                Release { h, phase: Phase::Restore(RestoreList::new(features, folios)), each: false }
+            }
+        }
     }
 
     /// Page by page, whatever lists are done like.
@@ -134,15 +137,16 @@ impl Release {
                 Phase::FreeComplete(complete, waiting)
             };
         }
-        let style = kernel.on.features.hugetlb.restore_style;
-        // Before lists were restored as such, each failure took the lock for itself.
-        let at_once = if style == RestoreStyle::None { 1 } else { failed.len().max(1) };
-        failed.chunks(at_once).for_each(|folios| kernel.add_back_as_surplus(self.h, folios));
+        let plan = release_plan(&kernel.on.features.hugetlb);
+        let under_one_hold = match plan.add_back {
+            Per::Page => 1,
+            Per::List => failed.len().max(1),
+        };
+        failed.chunks(under_one_hold).for_each(|folios| kernel.add_back_as_surplus(self.h, folios));
         if restored > 0 && !complete.is_empty() {
             kernel.clear_flags(&complete);
         }
-        // As merged, restored pages move to the head of another list, which turns their order round.
-        if style != RestoreStyle::UntilFailure {
+        if plan.order == FreeOrder::FirstRestored {
             complete.reverse();
         }
         Phase::Free(complete)
@@ -163,7 +167,7 @@ impl Kernel<'_> {
         for &folio in folios {
             let node = self.parts.allocator.node_of(folio.pfn);
             self.parts.hugetlb.flags_mut(folio).temporary = false;
-            self.parts.hugetlb.hstates[h].enter(node, true);
+            self.parts.hugetlb.hstates[h].enter(node, Page::Surplus);
             self.parts.hugetlb.hstates[h].enqueue(node, folio.pfn);
         }
     }

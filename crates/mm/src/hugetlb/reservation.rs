@@ -11,6 +11,7 @@
 //! `alloc_hugetlb_folio`, `free_huge_folio` in mm/hugetlb.c.
 
 use super::folio::{Folio, is_gigantic};
+use super::hstate::Page;
 use super::policy;
 use super::release::Release;
 use crate::allocator::request::Placement;
@@ -45,7 +46,7 @@ impl Kernel<'_> {
             match self.alloc_surplus(h) {
                 Some(folio) => fresh.push(folio),
                 None => {
-                    self.release_all(h, fresh, true);
+                    self.release_surplus(h, fresh);
                     return Err(NoHugePage);
                 }
             }
@@ -57,7 +58,7 @@ impl Kernel<'_> {
             let node = self.parts.allocator.node_of(folio.pfn);
             self.parts.hugetlb.hstates[h].enqueue(node, folio.pfn);
         }
-        self.release_all(h, spare, true);
+        self.release_surplus(h, spare);
         Ok(())
     }
 
@@ -71,13 +72,13 @@ impl Kernel<'_> {
         let mut removed = Vec::new();
         if !is_gigantic(hstate.order) {
             for _ in 0..n.min(hstate.counters().surplus) {
-                let Some(folio) = self.parts.hugetlb.hstates[h].remove(&nodes, true) else { break };
+                let Some(folio) = self.parts.hugetlb.hstates[h].remove(&nodes, Page::Surplus) else { break };
                 self.parts.hugetlb.note_removed(folio);
                 removed.push(folio);
             }
         }
         removed.reverse();
-        self.release_all(h, removed, false);
+        Release::new(&self.on.features.hugetlb, h, removed).finish(self);
     }
 
     /// A page of pool `h` for a task (`alloc_hugetlb_folio`).
@@ -112,7 +113,7 @@ impl Kernel<'_> {
         }
         match temporary {
             true => hstate.leave_temporary(node),
-            false => hstate.leave(node, true),
+            false => hstate.leave(node, Page::Surplus),
         }
         self.parts.hugetlb.note_removed(folio);
         if self.parts.hugetlb.is_optimized(folio) {
@@ -130,7 +131,7 @@ impl Kernel<'_> {
         OptimizeList::single(&self.on.features.hugetlb, folio).finish(self);
         self.hold_hugetlb_lock(1);
         let node = self.parts.allocator.node_of(folio.pfn);
-        self.parts.hugetlb.hstates[h].enter(node, false);
+        self.parts.hugetlb.hstates[h].enter(node, Page::Persistent);
         self.parts.hugetlb.flags_mut(folio).temporary = true;
         Ok(folio)
     }
@@ -146,15 +147,15 @@ impl Kernel<'_> {
         OptimizeList::single(&self.on.features.hugetlb, folio).finish(self);
         self.hold_hugetlb_lock(1);
         let node = self.parts.allocator.node_of(folio.pfn);
-        self.parts.hugetlb.hstates[h].enter(node, true);
+        self.parts.hugetlb.hstates[h].enter(node, Page::Surplus);
         Some(folio)
     }
 
-    /// Releases pages in one go; `in_pool`: they are surplus pages of the pool still.
-    fn release_all(&mut self, h: usize, folios: Vec<Folio>, in_pool: bool) {
-        for &folio in folios.iter().filter(|_| in_pool) {
+    /// Lets surplus pages that are on no free list leave the pool, and releases them.
+    fn release_surplus(&mut self, h: usize, folios: Vec<Folio>) {
+        for &folio in &folios {
             let node = self.parts.allocator.node_of(folio.pfn);
-            self.parts.hugetlb.hstates[h].leave(node, true);
+            self.parts.hugetlb.hstates[h].leave(node, Page::Surplus);
             self.parts.hugetlb.note_removed(folio);
         }
         Release::new(&self.on.features.hugetlb, h, folios).finish(self);

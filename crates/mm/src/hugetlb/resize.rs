@@ -10,7 +10,8 @@
 //! L is a hold of hugetlb_lock. Pages that cannot be had end the growth; that is no error.
 
 use super::folio::Folio;
-use super::policy;
+use super::hstate::Page;
+use super::policy::{self, Per};
 use super::prepare::Preparing;
 use super::release::Release;
 use crate::kernel::Kernel;
@@ -94,10 +95,10 @@ impl Resize {
             Phase::Prepare(mut preparing) => {
                 if preparing.step(kernel) {
                     kernel.hold_hugetlb_lock(0);
-                    match self.short {
-                        _ if !kernel.on.features.hugetlb.add_list => Phase::Grow,
-                        true => Phase::Publish,
-                        false => Phase::Shrink,
+                    match policy::prepared_per(&kernel.on.features.hugetlb) {
+                        Per::Page => Phase::Grow,
+                        Per::List if self.short => Phase::Publish,
+                        Per::List => Phase::Shrink,
                     }
                 } else {
                     Phase::Prepare(preparing)
@@ -137,7 +138,7 @@ impl Resize {
         };
         while hstate.counters().surplus > 0
             && self.count > hstate.counters().persistent()
-            && hstate.adjust_surplus(&self.nodes, true)
+            && hstate.make_persistent(&self.nodes)
         {}
     }
 
@@ -149,13 +150,11 @@ impl Resize {
         }
         let folio = kernel.alloc_fresh_by_turns(h, &self.nodes);
         self.short = folio.is_none();
-        if kernel.on.features.hugetlb.add_list {
-            if self.short {
-                return self.prepare(kernel);
-            }
-            self.fresh.extend(folio);
-        } else if let Some(folio) = folio {
-            return Phase::Prepare(Preparing::new(kernel, h, vec![folio]));
+        match (policy::prepared_per(&kernel.on.features.hugetlb), folio) {
+            (Per::List, None) => return self.prepare(kernel),
+            (Per::List, Some(folio)) => self.fresh.push(folio),
+            (Per::Page, Some(folio)) => return Phase::Prepare(Preparing::new(kernel, h, vec![folio])),
+            (Per::Page, None) => {}
         }
         kernel.hold_hugetlb_lock(0);
         if self.short { Phase::Publish } else { Phase::Grow }
@@ -175,7 +174,10 @@ impl Resize {
         let hstate = &kernel.parts.hugetlb.hstates[self.h];
         let least = policy::least_count(f, self.count, hstate.resv, hstate.counters());
         while least < kernel.parts.hugetlb.hstates[self.h].counters().persistent() {
-            let Some(folio) = kernel.parts.hugetlb.hstates[self.h].remove(&self.nodes, false) else { break };
+            let Some(folio) = kernel.parts.hugetlb.hstates[self.h].remove(&self.nodes, Page::Persistent)
+            else {
+                break;
+            };
             kernel.parts.hugetlb.note_removed(folio);
             removed.push(folio);
         }
@@ -186,10 +188,8 @@ impl Resize {
     /// The last hold: pages in use beyond the size become surplus, and the size is what it is.
     fn publish(&mut self, mm: &mut Parts) {
         let hstate = &mut mm.hugetlb.hstates[self.h];
-        while !self.short
-            && self.count < hstate.counters().persistent()
-            && hstate.adjust_surplus(&self.nodes, false)
-        {}
+        while !self.short && self.count < hstate.counters().persistent() && hstate.make_surplus(&self.nodes) {
+        }
         hstate.max = hstate.counters().persistent();
     }
 }
@@ -200,7 +200,7 @@ impl Kernel<'_> {
         self.hold_hugetlb_lock(2 * folios.len());
         for &folio in folios {
             let node = self.parts.allocator.node_of(folio.pfn);
-            self.parts.hugetlb.hstates[h].enter(node, false);
+            self.parts.hugetlb.hstates[h].enter(node, Page::Persistent);
             self.parts.hugetlb.hstates[h].enqueue(node, folio.pfn);
         }
     }

@@ -8,10 +8,12 @@
 //! ```
 //!
 //! Frames come from boot (the tail of each node's memory) or from the buddy allocator. This module knows the frames;
-//! [`remap`] changes them, one huge page at a time, and [`list`] for many, which is what the batching series is about.
+//! [`remap`] changes them, one huge page at a time, and [`list`] for many; [`policy`] says in which passes and when caches are
+//! flushed, which is what the batching series is about.
 //! In the kernel: mm/hugetlb_vmemmap.c, mm/sparse-vmemmap.c.
 
 pub mod list;
+pub mod policy;
 pub mod remap;
 
 use crate::allocator::memory_map::{MemoryRange, PAGES_PER_SECTION, SECTION_MEMMAP_PAGES};

@@ -10,13 +10,13 @@
 //! `alloc_vmemmap_page_list` in mm/hugetlb_vmemmap.c.
 
 use super::Frame;
+use super::policy::{self, FlushBy};
 use crate::account::Category;
 use crate::allocator::memory_map::SECTION_MEMMAP_PAGES;
 use crate::allocator::page::{MigrateType, Pfn};
 use crate::allocator::request::{Placement, Request};
 use crate::counters::Event;
 use crate::hugetlb::folio::{Folio, is_optimizable};
-use crate::hugetlb::policy;
 use crate::kernel::Kernel;
 use machine::Time;
 use std::collections::VecDeque;
@@ -116,7 +116,7 @@ impl Kernel<'_> {
         if how.remap {
             self.flush_kernel_range(pages.len() as u64);
         }
-        self.parts.hugetlb.set_optimized(folio, true);
+        self.parts.hugetlb.note_optimized(folio);
         Ok(())
     }
 
@@ -139,9 +139,7 @@ impl Kernel<'_> {
     /// A frame for a vmemmap page of `folio` that is to be restored (`alloc_vmemmap_page_list`).
     pub(crate) fn alloc_frame(&mut self, folio: Folio) -> Result<Frame, OutOfMemory> {
         let node = self.parts.allocator.node_of(folio.pfn);
-        let any = self.on.features.hugetlb.restore_from_any_node;
-        let placement = if any { Placement::Prefer(node) } else { Placement::Bind(node) };
-        let pfn = self.alloc_kernel_page(placement)?;
+        let pfn = self.alloc_kernel_page(policy::frame_placement(&self.on.features.hugetlb, node))?;
         Ok(Frame { pfn, reserved: false })
     }
 
@@ -159,7 +157,7 @@ impl Kernel<'_> {
         if flush {
             self.flush_kernel_range(pages.len() as u64);
         }
-        self.parts.hugetlb.set_optimized(folio, false);
+        self.parts.hugetlb.note_restored(folio);
         self.count_optimized(-1);
     }
 
@@ -178,7 +176,7 @@ impl Kernel<'_> {
             self.parts.hugetlb.vmemmap.note_freed(unused);
             self.free_reserved(unused.pfn);
         }
-        self.parts.hugetlb.set_optimized(folio, true);
+        self.parts.hugetlb.note_optimized(folio);
         self.count_optimized(1);
     }
 
@@ -243,7 +241,7 @@ impl Kernel<'_> {
             machine::tlb::Flush::Range { .. } => Event::TlbFlushKernelRange,
         };
         self.on.counters.add(event, 1);
-        let by_hardware = self.on.features.hugetlb.invlpgb
+        let by_hardware = policy::flush_by(&self.on.features.hugetlb) == FlushBy::Instruction
             && self.on.machine.flush_kernel_tlb_by_hardware(self.on.cpu, Category::TlbShootdown);
         if !by_hardware {
             self.on.machine.flush_kernel_tlb(
