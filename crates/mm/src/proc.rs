@@ -4,6 +4,7 @@
 //! in mm/vmstat.c. Only what the twin models is printed.
 
 use crate::allocator::page::MigrateType;
+use crate::allocator::pcp::policy::zoneinfo_rows;
 use crate::allocator::watermark::Mark;
 use crate::allocator::zone::Zone;
 use crate::counters::Event;
@@ -41,14 +42,9 @@ fn write_zone(text: &mut String, mm: &MemoryManager, zone: &Zone) -> std::fmt::R
     writeln!(text, "      nr_free_pages {}", zone.free_pages())?;
     writeln!(text, "  pagesets")?;
     for (cpu, pageset) in zone.pagesets.iter().enumerate() {
-        let p = &pageset.tuning;
         writeln!(text, "    cpu: {cpu}")?;
-        writeln!(text, "              count:    {}", p.count)?;
-        writeln!(text, "              high:     {}", p.high)?;
-        writeln!(text, "              batch:    {}", p.batch)?;
-        if mm.features().zoneinfo_prints_bounds {
-            writeln!(text, "              high_min: {}", p.high_min)?;
-            writeln!(text, "              high_max: {}", p.high_max)?;
+        for (name, value) in zoneinfo_rows(mm.features(), &pageset.tuning) {
+            writeln!(text, "              {name:<10}{value}")?;
         }
         writeln!(text, "  vm stats threshold: {}", zone.stat_threshold)?;
     }

@@ -11,7 +11,7 @@ use crate::allocator::page::Geometry;
 use crate::allocator::pcp;
 use crate::allocator::watermark;
 use crate::allocator::zone::Zone;
-use crate::features::{CacheRule, Features};
+use crate::features::Features;
 use crate::sysctl::Settings;
 use machine::{Node, Topology};
 
@@ -91,14 +91,10 @@ impl PageAllocator {
         }
     }
 
-    /// Patch 3's flag: whether a CPU's cache share holds several batches. Evaluated when CPUs come up, with
-    /// the batch of that time.
+    /// Tells pagesets whether a CPU's share of the caches holds several batches (`PCPF_FREE_HIGH_BATCH`). Evaluated when CPUs
+    /// come up, with the batch of that time.
     pub(crate) fn set_free_high_batch(&mut self, features: &Features, topology: &Topology) {
-        let Some(rule) = features.free_high_batch else { return };
-        let bytes = match rule {
-            CacheRule::SumOfLevelsOverFourBatches => topology.sum_of_cache_slices(),
-            CacheRule::LastLevelOverThreeBatches => topology.last_level_slice(),
-        };
+        let bytes = pcp::policy::cache_share(features, topology);
         let page_size = self.geometry.page_size;
         for zone in &mut self.zones {
             let batch = pcp::policy::zone_batchsize(page_size, zone.managed);

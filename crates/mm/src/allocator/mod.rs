@@ -1,7 +1,7 @@
 //! The page allocator: zones with their free lists and pagesets, and compaction.
 //!
 //! ```text
-//!   request ─► page_alloc   which zones, in which order, down to which watermark?
+//!   request ─► page_alloc   which zones, in which order, down to which watermark? (policy.rs: which tests, who is woken)
 //!                  │
 //!                  ├─► pcp   the CPU's own stock: private, fast; pcp/policy.rs decides how much it holds
 //!                  │    │ refill, bulk free
@@ -20,6 +20,7 @@ pub mod memory_map;
 pub mod page;
 pub mod page_alloc;
 pub mod pcp;
+pub mod policy;
 pub mod request;
 pub mod vmstat;
 pub mod watermark;

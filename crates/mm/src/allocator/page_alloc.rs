@@ -24,6 +24,7 @@ use crate::allocator::memory_map::ZoneType;
 use crate::allocator::page::{Geometry, Pfn};
 use crate::allocator::pcp;
 use crate::allocator::pcp::{is_order_allowed, list_index};
+use crate::allocator::policy;
 use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
 use crate::allocator::request::{Placement, Request};
 use crate::allocator::watermark::Mark;
@@ -156,7 +157,7 @@ impl Kernel<'_> {
         }
         let found = self.get_page_from_freelist(request, node, Mark::Min);
         if let Some((_, zone)) = found {
-            self.parts.allocator.zones[zone].compaction.deferral.reset(request.order, true);
+            self.parts.allocator.zones[zone].compaction.deferral.reset(request.order);
         }
         let event = if found.is_some() { Event::CompactSuccess } else { Event::CompactFail };
         self.on.counters.add(event, 1);
@@ -368,16 +369,14 @@ impl Kernel<'_> {
     }
 
     fn skips_reclaiming(&self, mark: Mark) -> bool {
-        mark == Mark::Low
-            && self.on.features.avoid_reclaiming_nodes
-            && self.parts.allocator.own_zones.len() > 1
+        policy::passes_over_reclaiming(self.on.features, mark, self.parts.allocator.nodes())
     }
 
     #[inline]
     fn may_take_from(&mut self, z: usize, request: &Request, mark: Mark) -> bool {
         let f = self.on.features;
         let zone = &mut self.parts.allocator.zones[z];
-        if f.below_high && !(f.below_high_tested_once && zone.pressure.below_high) {
+        if policy::tests_high_first(f, zone.pressure) {
             if zone.is_above(f, Mark::High, request.order, request.highest, request.reserves) {
                 return true;
             }
@@ -390,7 +389,7 @@ impl Kernel<'_> {
     /// that does not reclaim: who asks for the boost may not have been able to wake it.
     fn wake_kswapd_of_boosted(&mut self, z: usize, request: &Request) {
         let zone = &mut self.parts.allocator.zones[z];
-        if zone.boosted && (request.effort.wakes || !self.on.features.boost_wakes_if_asked) {
+        if zone.boosted && policy::wakes_for_boost(self.on.features, request.effort) {
             zone.boosted = false;
             let (node, kind) = (zone.node, zone.kind);
             self.on.counters.add(Event::KswapdWake, 1);

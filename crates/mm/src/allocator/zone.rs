@@ -20,8 +20,11 @@ use crate::allocator::buddy::{BoostContext, Buddy, FallbackOutcome, Mode, Visit,
 use crate::allocator::compaction::CompactState;
 use crate::allocator::memory_map::{MemoryRange, ZoneType};
 use crate::allocator::page::{Geometry, MigrateType, Pfn};
-use crate::allocator::pcp::policy::{self, BulkFree, Pageset, ZonePressure};
+use crate::allocator::pcp::policy::{
+    self as pcp_policy, Accounting, BulkFree, Expiry, Pageset, TypeOf, ZonePressure,
+};
 use crate::allocator::pcp::{DrainedBlock, PerCpuPages, is_order_allowed, list_index};
+use crate::allocator::policy;
 use crate::allocator::watermark::{self, Mark, Reserves};
 use crate::counters::Event;
 use crate::features::Features;
@@ -130,28 +133,18 @@ impl Zone {
         online_cpus: u64,
     ) {
         let fraction = settings.percpu_pagelist_high_fraction;
-        let batch = policy::zone_batchsize(self.buddy.geometry().page_size, self.managed);
-        let size = |total| policy::zone_highsize(total, local_cpus, online_cpus, batch);
-        let (high_min, high_max) = match fraction {
-            0 if f.auto_tuning.is_some() => {
-                let most = self.managed / crate::sysctl::MIN_PERCPU_PAGELIST_HIGH_FRACTION;
-                (size(self.wmark(Mark::Low)), size(most))
-            }
-            0 => (size(self.wmark(Mark::Low)), size(self.wmark(Mark::Low))),
-            _ => (size(self.managed / fraction), size(self.managed / fraction)),
-        };
-        self.set_pagesets(f, batch, high_min, high_max);
+        let batch = pcp_policy::zone_batchsize(self.buddy.geometry().page_size, self.managed);
+        let low = self.wmark(Mark::Low);
+        let (least, most) = pcp_policy::zone_high_bounds(f, fraction, low, self.managed);
+        let size = |total| pcp_policy::zone_highsize(total, local_cpus, online_cpus, batch);
+        self.set_pagesets(f, batch, size(least), size(most));
     }
 
     /// Gives every pageset this batch and these bounds.
     pub fn set_pagesets(&mut self, f: &Features, batch: i32, high_min: i32, high_max: i32) {
         (self.batch, self.high_min, self.high_max) = (batch, high_min, high_max);
         for pageset in &mut self.pagesets {
-            let p = &mut pageset.tuning;
-            (p.batch, p.high_min, p.high_max) = (batch, high_min, high_max);
-            if !f.high_bounds {
-                p.high = high_min;
-            }
+            pcp_policy::set_bounds(&mut pageset.tuning, f, batch, high_min, high_max);
         }
     }
 
@@ -225,7 +218,7 @@ impl Zone {
 
     /// Pages of high-atomic blocks that other requests do not get.
     fn kept_highatomic(&self, f: &Features) -> u64 {
-        if f.free_highatomic_counter { self.free_highatomic() } else { self.nr_reserved_highatomic }
+        policy::kept_for_atomic(f, self.nr_reserved_highatomic, || self.free_highatomic())
     }
 
     fn free_highatomic(&self) -> u64 {
@@ -268,11 +261,12 @@ impl Zone {
         let f = on.features;
         let Wanted { order, migrate_type, .. } = wanted;
         let index = list_index(f, order, migrate_type);
-        policy::note_alloc(&mut self.pagesets[on.cpu.index()].tuning, f);
+        pcp_policy::note_alloc(&mut self.pagesets[on.cpu.index()].tuning, f);
         if let Some(pfn) = self.pagesets[on.cpu.index()].take(f, index, order) {
             return Some(pfn);
         }
-        let blocks = policy::nr_pcp_alloc(&mut self.pagesets[on.cpu.index()].tuning, f, self.pressure, order);
+        let blocks =
+            pcp_policy::nr_pcp_alloc(&mut self.pagesets[on.cpu.index()].tuning, f, self.pressure, order);
         let got = self.refill(on, wanted, blocks as usize);
         let pageset = &mut self.pagesets[on.cpu.index()];
         pageset.note_refilled(got, order);
@@ -310,10 +304,9 @@ impl Zone {
             got += 1;
         }
         let hold = section + on.machine.costs.list_take * got as u64 + visit.cost;
-        if f.strict_freelists {
-            (0..got).for_each(|_| self.account_free(on.cpu, -(1 << order)));
-        } else {
-            self.account_free(on.cpu, -((got as i32) << order));
+        match pcp_policy::refill_accounting(f) {
+            Accounting::EachBlock => (0..got).for_each(|_| self.account_free(on.cpu, -(1 << order))),
+            Accounting::Once => self.account_free(on.cpu, -((got as i32) << order)),
         }
         let hold = on.latencies.take_section(hold, on.machine.costs.take_spread);
         self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
@@ -372,8 +365,7 @@ impl Zone {
             return;
         }
         let mut visit = Visit::new(on.machine, on.cpu);
-        // Before lists were strict, only the first pageblock of a larger block was set aside.
-        let order = if on.features.strict_freelists { order } else { 0 };
+        let order = policy::set_aside_order(on.features, order);
         self.nr_reserved_highatomic +=
             self.buddy.retag_blocks(pfn, order, MigrateType::HighAtomic, &mut visit);
     }
@@ -459,10 +451,9 @@ impl Zone {
         let due = self.pagesets[on.cpu.index()].put(f, self.pressure, index, order, pfn);
         let Some(BulkFree { pages, free_high }) = due else { return };
         on.counters.add(if free_high { Event::PcpFreeHighDrains } else { Event::PcpHighDrains }, 1);
-        let portion = policy::bulk_free_portion(&self.pagesets[on.cpu.index()].tuning, f, pages);
+        let portion = pcp_policy::bulk_free_portion(&self.pagesets[on.cpu.index()].tuning, f, pages);
         self.give_back_in_portions(on, pages, portion, index);
-        if f.below_high
-            && self.pressure.below_high
+        if policy::retests_high(f, self.pressure)
             && self.is_above(f, Mark::High, 0, ZoneType::Movable, Reserves::default())
         {
             self.pressure.below_high = false;
@@ -471,7 +462,7 @@ impl Zone {
 
     /// Moves `pages` pages of `on.cpu`'s pageset back to the zone, in portions under a hold of the lock each.
     fn give_back_in_portions(&mut self, on: &mut OnCpu, pages: i32, portion: i32, first_list: usize) {
-        for pages in policy::portions(pages, portion) {
+        for pages in pcp_policy::portions(pages, portion) {
             if self.pagesets[on.cpu.index()].tuning.count > 0 {
                 self.give_back(on, on.cpu, pages, first_list);
             }
@@ -493,11 +484,9 @@ impl Zone {
             chunk.iter().for_each(|block| self.buddy.prefetch_put(block.pfn));
             chunk.iter().for_each(|block| self.buddy.prefetch_merge(block.pfn, block.order));
             for block in chunk {
-                let kept_type = block.list_type;
-                let migrate_type = if f.pageblock_type_on_bulk_free || block.order == pageblock_order {
-                    self.buddy.block_type(block.pfn)
-                } else {
-                    kept_type
+                let migrate_type = match pcp_policy::type_on_bulk_free(f, block.order, pageblock_order) {
+                    TypeOf::Pageblock => self.buddy.block_type(block.pfn),
+                    TypeOf::PagesetList => block.list_type,
                 };
                 self.buddy.put(block.pfn, block.order, migrate_type, &mut visit);
                 given += 1u64 << block.order;
@@ -566,32 +555,21 @@ impl Zone {
         if folded {
             self.pagesets[on.cpu.index()].tuning.expire = 3;
         }
-        let (surplus, more) = policy::decay(&mut self.pagesets[on.cpu.index()].tuning, f);
+        let (surplus, more) = pcp_policy::decay(&mut self.pagesets[on.cpu.index()].tuning, f);
         if surplus > 0 {
             let before = self.pagesets[on.cpu.index()].tuning.count;
-            let portion = policy::decay_portion(&self.pagesets[on.cpu.index()].tuning, f, surplus);
+            let portion = pcp_policy::decay_portion(&self.pagesets[on.cpu.index()].tuning, f, surplus);
             self.give_back_in_portions(on, surplus, portion, 0);
             let given = before - self.pagesets[on.cpu.index()].tuning.count;
             on.counters.add(Event::PcpDecayedPages, given as u64);
         }
-        policy::note_decayed(&mut self.pagesets[on.cpu.index()].tuning, f);
+        pcp_policy::note_decayed(&mut self.pagesets[on.cpu.index()].tuning, f);
         let local = on.machine.node(on.cpu) == self.node;
-        let p = &mut self.pagesets[on.cpu.index()].tuning;
-        let mut expiring = false;
-        if p.expire > 0 && p.count > 0 {
-            if local {
-                p.expire = 0;
-            } else {
-                p.expire -= 1;
-                expiring = p.expire > 0 && f.vmstat_requeued_while_expiring;
-                if p.expire == 0 {
-                    let pages = p.count.min(p.batch);
-                    self.give_back(on, on.cpu, pages, 0);
-                    expiring = true;
-                }
-            }
+        let expiry = pcp_policy::expire(&mut self.pagesets[on.cpu.index()].tuning, f, local);
+        if let Expiry::Drains(pages) = expiry {
+            self.give_back(on, on.cpu, pages, 0);
         }
-        folded || more || expiring
+        folded || more || expiry != Expiry::None
     }
 
     /// Whether a vmstat tick of `cpu` would do anything here.
@@ -611,8 +589,9 @@ impl Zone {
         for pageset in &self.pagesets {
             let p = &pageset.tuning;
             assert_eq!(p.count, pageset.counted(f), "count and lists disagree");
-            assert!(p.alloc_factor <= policy::BATCH_SCALE_MAX, "alloc_factor {}", p.alloc_factor);
-            let most = (p.batch << policy::BATCH_SCALE_MAX) + (1 << self.buddy.geometry().pageblock_order);
+            assert!(p.alloc_factor <= pcp_policy::BATCH_SCALE_MAX, "alloc_factor {}", p.alloc_factor);
+            let most =
+                (p.batch << pcp_policy::BATCH_SCALE_MAX) + (1 << self.buddy.geometry().pageblock_order);
             assert!((0..=most).contains(&p.free_count), "free_count {}", p.free_count);
             if f.auto_tuning.is_some() {
                 assert!(p.high <= p.high_max.max(p.high), "high {} above {}", p.high, p.high_max);
@@ -624,8 +603,7 @@ impl Zone {
 
     /// Empties `owner`'s pageset on behalf of `on.cpu` (`drain_pages_zone`); its owner's trylocks fail meanwhile.
     pub fn drain_pageset(&mut self, on: &mut OnCpu, owner: Cpu) {
-        let most =
-            if on.features.drain_zone_chunked { self.batch << policy::BATCH_SCALE_MAX } else { i32::MAX };
+        let most = pcp_policy::drain_portion(on.features, self.batch);
         while self.pagesets[owner.index()].tuning.count > 0 {
             let pages = self.pagesets[owner.index()].tuning.count.min(most);
             self.give_back(on, owner, pages, 0);

@@ -23,6 +23,7 @@ use crate::allocator::page::{
 };
 use crate::features::Features;
 use machine::{Cpu, Machine, Time};
+use policy::{Claim, Fallback, Stolen};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -68,6 +69,15 @@ pub enum Mode {
     Claim,
     /// Stealing single blocks of other types.
     Steal,
+}
+
+/// An end of a free list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListEnd {
+    /// What is there is taken first.
+    Head,
+    /// What is there is taken last.
+    Tail,
 }
 
 /// What a request wants of the free lists.
@@ -154,7 +164,7 @@ impl Buddy {
                 if order < pageblock_order {
                     buddy.pages.split(pfn);
                 }
-                buddy.link(pfn, order, MigrateType::Movable, true);
+                buddy.link(pfn, order, MigrateType::Movable, ListEnd::Tail);
                 pfn += 1 << order;
             }
         }
@@ -237,16 +247,19 @@ impl Buddy {
         }
     }
 
-    fn link(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType, to_tail: bool) {
-        self.link_at(self.pages.index(pfn), pfn, order, migrate_type, to_tail);
+    fn link(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType, end: ListEnd) {
+        self.link_at(self.pages.index(pfn), pfn, order, migrate_type, end);
     }
 
     /// The same where the place of its record is known.
     #[inline]
-    fn link_at(&mut self, index: RecordIndex, pfn: Pfn, order: u8, migrate_type: MigrateType, to_tail: bool) {
+    fn link_at(&mut self, index: RecordIndex, pfn: Pfn, order: u8, migrate_type: MigrateType, end: ListEnd) {
         let list = &mut self.lists[order as usize][migrate_type as usize];
         list.blocks += 1;
-        let (prev, next) = if to_tail { (list.tail, NO_PAGE) } else { (NO_PAGE, list.head) };
+        let (prev, next) = match end {
+            ListEnd::Head => (NO_PAGE, list.head),
+            ListEnd::Tail => (list.tail, NO_PAGE),
+        };
         *self.forward(order, migrate_type, prev) = pfn;
         *self.backward(order, migrate_type, next) = pfn;
         let record = &mut self.pages[index];
@@ -291,7 +304,7 @@ impl Buddy {
             if range.start < range.end {
                 let pfn = range.start;
                 range.start += self.geometry.max_order_nr_pages();
-                self.link(pfn, self.geometry.max_page_order, MigrateType::Movable, false);
+                self.link(pfn, self.geometry.max_page_order, MigrateType::Movable, ListEnd::Head);
                 return Some(pfn);
             }
             self.untouched.pop();
@@ -334,7 +347,7 @@ impl Buddy {
         while rest < end {
             let rest_order = (rest - pfn).trailing_zeros() as u8;
             let rest_index = self.pages.index_beside((pfn, index), rest);
-            self.link_at(rest_index, rest, rest_order, remainder_type, false);
+            self.link_at(rest_index, rest, rest_order, remainder_type, ListEnd::Head);
             visit.write(&mut self.pages[rest_index]);
             rest += 1 << rest_order;
         }
@@ -403,7 +416,7 @@ impl Buddy {
         {
             return Some(pfn);
         }
-        if !f.claim_then_steal {
+        if policy::fallback(f) == Fallback::OneSearch {
             return self.take_from_other_type(f, wanted, context, outcome, visit);
         }
         if *mode != Mode::Steal
@@ -427,7 +440,7 @@ impl Buddy {
         if no_fragment { order.max(self.geometry.pageblock_order) } else { order }
     }
 
-    /// Claims the largest block of another type, with its pageblock where it is alike enough (6.15+).
+    /// Claims the largest block of another type, with its pageblock where it is alike enough.
     fn claim(
         &mut self,
         f: &Features,
@@ -476,8 +489,8 @@ impl Buddy {
         None
     }
 
-    /// Before 6.15: one scan decides between claiming and stealing; what is left goes to the requested type, from 6.10
-    /// on only if the pageblock does.
+    /// One search decides between claiming and stealing; what is left of a block goes to the requested type as well, or stays
+    /// where it is.
     fn take_from_other_type(
         &mut self,
         f: &Features,
@@ -502,15 +515,15 @@ impl Buddy {
         if o >= self.geometry.pageblock_order {
             self.set_block_types(pfn, o, migrate_type);
             self.unlink(pfn);
-            self.link(pfn, o, migrate_type, false);
+            self.link(pfn, o, migrate_type, ListEnd::Head);
         } else {
             self.boost(context, outcome);
             if !(claimable && self.claim_block(f, pfn, migrate_type, visit)) {
-                if f.strict_freelists {
+                if policy::stolen(f) == Stolen::Wanted {
                     return Some(self.take_block(pfn, order, migrate_type, other, visit));
                 }
                 self.unlink(pfn);
-                self.link(pfn, o, migrate_type, true);
+                self.link(pfn, o, migrate_type, ListEnd::Tail);
             }
         }
         self.take(order, migrate_type, visit)
@@ -543,12 +556,12 @@ impl Buddy {
                 page += 1;
             }
         }
-        let claimed = policy::is_claimed(self.geometry, migrate_type, self.block_type(pfn), free, movable);
-        if f.strict_freelists && !claimed {
+        let claim = policy::claim(f, self.geometry, migrate_type, self.block_type(pfn), free, movable);
+        if claim == Claim::Nothing {
             return false;
         }
         self.move_free_blocks(start, migrate_type, visit);
-        if claimed {
+        if claim == Claim::Pageblock {
             self.set_block_types(start, self.geometry.pageblock_order, migrate_type);
         }
         true
@@ -564,7 +577,7 @@ impl Buddy {
                 continue;
             }
             self.unlink(page);
-            self.link(page, order, migrate_type, true);
+            self.link(page, order, migrate_type, ListEnd::Tail);
             visit.write(self.pages.get_mut(page));
             page += 1 << order;
         }
@@ -643,20 +656,20 @@ impl Buddy {
             }
             order += 1;
         }
-        let to_tail = {
+        let end = {
             let next_buddy = (pfn & !(1 << order)) ^ (1 << (order + 1));
             let near = order < self.geometry.max_page_order - 1
                 && self.span.contains(&next_buddy)
                 && self.pages[self.pages.index_beside((pfn, index), next_buddy)].order == order + 1;
-            policy::is_placed_at_tail(self.geometry, order, near)
+            policy::end_of_list(self.geometry, order, near)
         };
-        if !to_tail {
+        if end == ListEnd::Head {
             let head = self.lists[order as usize][migrate_type as usize].head;
             if head != NO_PAGE {
                 visit.write(self.pages.get_mut(head));
             }
         }
-        self.link_at(index, pfn, order, migrate_type, to_tail);
+        self.link_at(index, pfn, order, migrate_type, end);
     }
 
     /// The numbers of the runs of 2^order pages, aligned to their size, that the zone spans.

@@ -33,7 +33,7 @@ impl Kernel<'_> {
             let came_to = self.compact_zone(z, order, request.highest, mode);
             match came_to {
                 CompactResult::Success => {
-                    self.parts.allocator.zone_mut(z).compaction.deferral.reset(order, false);
+                    self.parts.allocator.zone_mut(z).compaction.deferral.note_success(order);
                     return came_to;
                 }
                 CompactResult::Complete if mode != CompactMode::Async => {
@@ -77,7 +77,7 @@ impl Kernel<'_> {
             }
             match self.compact_zone(z, order, highest, CompactMode::SyncLight) {
                 CompactResult::Success => {
-                    self.parts.allocator.zone_mut(z).compaction.deferral.reset(order, false)
+                    self.parts.allocator.zone_mut(z).compaction.deferral.note_success(order)
                 }
                 CompactResult::Complete => self.parts.allocator.zone_mut(z).compaction.deferral.defer(order),
                 CompactResult::Skipped | CompactResult::Deferred => {}

@@ -102,12 +102,15 @@ impl Deferral {
         self.considered < 1 << self.shift
     }
 
-    /// A block of `order` was had; `compacted` if by compaction (`compaction_defer_reset`).
-    pub fn reset(&mut self, order: u8, compacted: bool) {
-        if compacted {
-            (self.considered, self.shift) = (0, 0);
-        }
+    /// Compaction has made a block of `order`, which nobody has taken yet (`compaction_defer_reset`).
+    pub fn note_success(&mut self, order: u8) {
         self.order_failed = self.order_failed.max(order + 1);
+    }
+
+    /// A request has got the block of `order` that compaction has made: nothing is put off any more.
+    pub fn reset(&mut self, order: u8) {
+        (self.considered, self.shift) = (0, 0);
+        self.note_success(order);
     }
 }
 
@@ -156,7 +159,7 @@ mod tests {
             all.push(skipped(&mut deferral));
         }
         assert_eq!(all, [1, 3, 7, 15, 31, 63, 63, 63]);
-        deferral.reset(4, true);
+        deferral.reset(4);
         assert_eq!(deferral, Deferral { considered: 0, shift: 0, order_failed: 5 });
         deferral.defer(5);
         assert!(!deferral.is_deferred(4) && deferral.is_deferred(6));

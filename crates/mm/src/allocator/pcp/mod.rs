@@ -22,6 +22,8 @@ use std::collections::VecDeque;
 
 /// Number of lists when there are two of huge-page order.
 pub const NR_PCP_LISTS: usize = (COSTLY_ORDER as usize + 1) * MigrateType::PCP_TYPES + 2;
+/// The first list of huge-page order; all lists of smaller orders come before it.
+const FIRST_HUGE_LIST: usize = NR_PCP_LISTS - 2;
 
 /// Whether blocks of `order` are kept in pagesets at all, where pageblocks are of `pageblock_order` (`pcp_allowed_order`).
 #[inline]
@@ -36,21 +38,16 @@ pub fn list_index(f: &Features, order: u8, migrate_type: MigrateType) -> usize {
     if order <= COSTLY_ORDER {
         order as usize * MigrateType::PCP_TYPES + migrate_type as usize
     } else {
-        let second = f.two_huge_lists && migrate_type == MigrateType::Movable;
-        NR_PCP_LISTS - 2 + usize::from(second)
+        FIRST_HUGE_LIST + policy::huge_list(f, migrate_type)
     }
 }
 
 /// The order and type of the blocks on list `index`.
 #[inline]
 pub fn list_contents(f: &Features, index: usize, pageblock_order: u8) -> (u8, MigrateType) {
-    let huge = NR_PCP_LISTS - 2;
-    if index < huge {
-        ((index / MigrateType::PCP_TYPES) as u8, MigrateType::ALL[index % MigrateType::PCP_TYPES])
-    } else if index > huge || !f.two_huge_lists {
-        (pageblock_order, MigrateType::Movable)
-    } else {
-        (pageblock_order, MigrateType::Unmovable)
+    match index.checked_sub(FIRST_HUGE_LIST) {
+        None => ((index / MigrateType::PCP_TYPES) as u8, MigrateType::ALL[index % MigrateType::PCP_TYPES]),
+        Some(list) => (pageblock_order, policy::huge_list_type(f, list)),
     }
 }
 

@@ -13,9 +13,10 @@
 //! In the kernel: `nr_pcp_alloc`, `nr_pcp_high`, `nr_pcp_free`, `free_frozen_page_commit` and
 //! `decay_pcp_high` in mm/page_alloc.c (6.6 to 6.19).
 
-use crate::allocator::page::COSTLY_ORDER;
+use crate::allocator::page::{COSTLY_ORDER, MigrateType};
 use crate::features::{CacheRule, Decay, Features, FreeMemory};
-use machine::PageSize;
+use crate::sysctl::MIN_PERCPU_PAGELIST_HIGH_FRACTION;
+use machine::{PageSize, Topology};
 
 /// Largest power of two by which a batch is scaled (`CONFIG_PCP_BATCH_SCALE_MAX`).
 pub const BATCH_SCALE_MAX: u8 = 5;
@@ -49,6 +50,18 @@ pub struct Pageset {
     pub expire: u8,
 }
 
+/// Which of the lists of huge-page order has blocks of a type: since 6.10 there are two, for movable blocks and for others.
+#[inline]
+pub fn huge_list(f: &Features, migrate_type: MigrateType) -> usize {
+    usize::from(f.two_huge_lists && migrate_type == MigrateType::Movable)
+}
+
+/// The type of the blocks on a list of huge-page order. A single list has blocks of all types, most of them movable.
+#[inline]
+pub fn huge_list_type(f: &Features, list: usize) -> MigrateType {
+    if list > 0 || !f.two_huge_lists { MigrateType::Movable } else { MigrateType::Unmovable }
+}
+
 /// The zone flags that decisions read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZonePressure {
@@ -65,6 +78,21 @@ pub fn note_alloc(p: &mut Pageset, f: &Features) {
         FreeMemory::Factor { .. } => p.free_factor >>= 1,
         FreeMemory::Count => p.free_count >>= 1,
     }
+}
+
+/// When pages that a refill takes are subtracted from the zone's free ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accounting {
+    /// With each block.
+    EachBlock,
+    /// Once, at the end.
+    Once,
+}
+
+/// When that is: since free lists are strict, as each block leaves its list.
+#[inline]
+pub fn refill_accounting(f: &Features) -> Accounting {
+    if f.strict_freelists { Accounting::EachBlock } else { Accounting::Once }
 }
 
 /// Bookkeeping after pages have left the lists by allocation.
@@ -303,10 +331,71 @@ pub fn decay_portion(p: &Pageset, f: &Features, pages: i32) -> i32 {
     if f.chunked_decay { p.batch } else { pages }
 }
 
+/// How many pages one hold of the locks gives back when a pageset is emptied: all of them, since 6.10 a bounded number.
+pub fn drain_portion(f: &Features, batch: i32) -> i32 {
+    if f.drain_zone_chunked { batch << BATCH_SCALE_MAX } else { i32::MAX }
+}
+
+/// What says to which list of the zone a block goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TypeOf {
+    /// Its pageblock, as it is now.
+    Pageblock,
+    /// The list of the pageset, so its pageblock as it was when the block was freed.
+    PagesetList,
+}
+
+/// What says so of a block of `order`: since 6.10 the pageblock. A block that is one has no other type.
+#[inline]
+pub fn type_on_bulk_free(f: &Features, order: u8, pageblock_order: u8) -> TypeOf {
+    if f.pageblock_type_on_bulk_free || order == pageblock_order {
+        TypeOf::Pageblock
+    } else {
+        TypeOf::PagesetList
+    }
+}
+
+/// What becomes of a pageset that its CPU may have no use for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// Nothing; nobody has to come back for it.
+    None,
+    /// Nothing yet; the vmstat worker comes back.
+    Waits,
+    /// It gives back so many pages, and the vmstat worker comes back.
+    Drains(i32),
+}
+
+/// One tick of the vmstat worker: a pageset of another node's memory that was not used for some ticks is drained. Before 6.7
+/// the worker did not come back for it, so it waited until something else woke that.
+pub fn expire(p: &mut Pageset, f: &Features, is_local: bool) -> Expiry {
+    if p.expire == 0 || p.count == 0 {
+        return Expiry::None;
+    }
+    if is_local {
+        p.expire = 0;
+        return Expiry::None;
+    }
+    p.expire -= 1;
+    match p.expire {
+        0 => Expiry::Drains(p.count.min(p.batch)),
+        _ if f.vmstat_requeued_while_expiring => Expiry::Waits,
+        _ => Expiry::None,
+    }
+}
+
 /// Bookkeeping after a decay has given pages back.
 pub fn note_decayed(p: &mut Pageset, f: &Features) {
     if f.auto_tuning == Some(Decay::FifthUpToUnused) {
         p.count_min = p.count;
+    }
+}
+
+/// What counts as a CPU's share of the caches: as posted that of all levels, as merged that of the last one.
+pub fn cache_share(f: &Features, topology: &Topology) -> u64 {
+    match f.free_high_batch {
+        Some(CacheRule::SumOfLevelsOverFourBatches) => topology.sum_of_cache_slices(),
+        Some(CacheRule::LastLevelOverThreeBatches) | None => topology.last_level_slice(),
     }
 }
 
@@ -326,6 +415,34 @@ pub fn zone_batchsize(page_size: PageSize, managed: u64) -> i32 {
     let quarter = ((managed >> 10).min(page_size.pages_of_mib(1)) / 4).max(1);
     let rounded = 1u64 << (quarter + quarter / 2).ilog2();
     (rounded - 1).max(1) as i32
+}
+
+/// How many pages all pagesets of a zone of `managed` pages share for their `high_min` and for their `high_max`. Where `high`
+/// floats (patch 7), that is as many as the low watermark (`low`) and an eighth of the zone, unless
+/// `vm.percpu_pagelist_high_fraction` (`fraction`) fixes it.
+pub fn zone_high_bounds(f: &Features, fraction: u64, low: u64, managed: u64) -> (u64, u64) {
+    match fraction {
+        0 if f.auto_tuning.is_some() => (low, managed / MIN_PERCPU_PAGELIST_HIGH_FRACTION),
+        0 => (low, low),
+        _ => (managed / fraction, managed / fraction),
+    }
+}
+
+/// Gives a pageset its batch and bounds (`pageset_update`). Until patch 6 there are none, and `high` is what it is set to.
+pub fn set_bounds(p: &mut Pageset, f: &Features, batch: i32, high_min: i32, high_max: i32) {
+    (p.batch, p.high_min, p.high_max) = (batch, high_min, high_max);
+    if !f.high_bounds {
+        p.high = high_min;
+    }
+}
+
+/// What /proc/zoneinfo says of a pageset; bounds since 6.13.
+pub fn zoneinfo_rows(f: &Features, p: &Pageset) -> Vec<(&'static str, i32)> {
+    let mut rows = vec![("count:", p.count), ("high:", p.high), ("batch:", p.batch)];
+    if f.zoneinfo_prints_bounds {
+        rows.extend([("high_min:", p.high_min), ("high_max:", p.high_max)]);
+    }
+    rows
 }
 
 /// `high` of one pageset when `local_cpus` share `total` pages (`zone_highsize`).
@@ -350,6 +467,26 @@ mod tests {
             [63, 15, 3],
             "a quarter of 1 MiB and half of that, as a power of two"
         );
+    }
+
+    #[test]
+    fn an_idle_pageset_of_another_node_is_drained_after_three_ticks() {
+        let ticks = |f: Features| {
+            let mut p = Pageset { count: 100, batch: 63, expire: 3, ..Pageset::default() };
+            [(); 4].map(|()| expire(&mut p, &f, false))
+        };
+        use Expiry::*;
+        assert_eq!(ticks(Features::MAINLINE_6_5), [None, None, Drains(63), None]);
+        assert_eq!(ticks(Features::MAINLINE_6_7), [Waits, Waits, Drains(63), None]);
+        let mut p = Pageset { count: 100, batch: 63, expire: 3, ..Pageset::default() };
+        assert_eq!((expire(&mut p, &Features::MAINLINE_6_7, true), p.expire), (None, 0), "it is this node's");
+    }
+
+    #[test]
+    fn high_floats_up_to_an_eighth_of_the_zone() {
+        let bounds = |f: Features, fraction| zone_high_bounds(&f, fraction, 100, 8000);
+        assert_eq!([0, 10].map(|fraction| bounds(Features::PATCH6, fraction)), [(100, 100), (800, 800)]);
+        assert_eq!([0, 10].map(|fraction| bounds(Features::PATCH7, fraction)), [(100, 1000), (800, 800)]);
     }
 
     #[test]
