@@ -16,6 +16,7 @@ use machine::{Cpu, Machine, Node, Time};
 use mm::address_space::{Advice, Backing, MmId, Pte, VmFlags};
 use mm::jiffies::jiffies;
 use mm::memcontrol::Memcg;
+use mm::numa::Rules;
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::{FaultStats, Kind, TaskId};
 use mm::numa::scan::policy::{Scanner, SkipReason, VmaTraits};
@@ -622,7 +623,7 @@ proptest! {
             let scanner = Scanner { pid, nr_threads: threads as i32, started: began, forced: false };
             let mut own = scan_of(&plain.scan);
             (plain.told, plain.ranges) = (Vec::new(), Vec::new());
-            pass(&f, &numa, &mut own, scanner, &mut plain);
+            pass(Rules { features: &f, settings: &numa }, &mut own, scanner, &mut plain);
             let changes = plain.areas.clone();
             let mut clock = began;
             let done = numa_model::scan::pass(

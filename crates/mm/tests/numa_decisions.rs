@@ -3,22 +3,23 @@
 use machine::{Cpu, Node};
 use mm::Series;
 use mm::jiffies::{TICK_NS, jiffies};
-use mm::numa::Tasks;
 use mm::numa::cpupid::Cpupid;
 use mm::numa::features::{AccessingPids, NumaFeatures};
 use mm::numa::migrate::policy::{
     Fault, FaultFlags, GroupUse, Mempolicy, Mode, Nodes, may_migrate, misplaced,
 };
 use mm::numa::placement::policy::{Join, Other, join};
-use mm::numa::placement::{CountedFault, TaskClock, TaskNuma};
-use mm::numa::scan::policy::{self, Budget, Scanner, SkipReason, VmaTraits, pid_bit};
+use mm::numa::placement::{CountedFault, FaultedMm, TaskClock, TaskNuma};
+use mm::numa::scan::policy::{self, Budget, MetVma, Scanner, SkipReason, VmaTraits, pid_bit};
 use mm::numa::scan::{MmScan, NumabState, Vmas, pass};
+use mm::numa::{Rules, Tasks};
 use mm::sysctl::NumaSettings;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 const MIB: u64 = 1 << 20;
+const ANONYMOUS: MetVma = MetVma { start: 0, traits: VmaTraits::ANONYMOUS };
 const VARIANTS: [&str; 12] =
     ["b0", "p1", "p2", "p3", "p4", "m4", "m5", "m6", "r67", "y612", "y612-loc-clear", "c72"];
 
@@ -69,7 +70,7 @@ impl Space {
         let scanner = Scanner { pid, nr_threads: self.threads, started: self.now, forced: false };
         let mut scan = self.scan;
         let mut own = self.clone();
-        pass(f, settings, &mut scan, scanner, &mut own);
+        pass(Rules { features: f, settings }, &mut scan, scanner, &mut own);
         *self = Space { scan, ..own };
         let within = |span: &Range<u64>| {
             let ranges = self.scanned.iter().filter(|range| span.contains(&range.start));
@@ -351,8 +352,14 @@ fn times_are_compared_strictly() {
     let mm = MmScan { scan_seq: 1, ..MmScan::default() };
     let mut record = None;
     let mut decide = |now: u64| {
-        let decision =
-            policy::decide(&f, &settings, VmaTraits::ANONYMOUS, 0, &mut record, &mm, &scanner, now);
+        let decision = policy::decide(
+            Rules { features: &f, settings: &settings },
+            ANONYMOUS,
+            &mut record,
+            &mm,
+            &scanner,
+            now,
+        );
         (decision, record.unwrap())
     };
     assert_eq!(decide(1000).0, policy::Decision::Skip(SkipReason::ScanDelay));
@@ -472,8 +479,14 @@ fn a_vma_met_in_a_later_sequence_waits_unless_there_is_no_delay() {
         let decide = |scan_seq: i32, now: u64| {
             let mm = MmScan { scan_seq, ..MmScan::default() };
             let mut record = None;
-            let decision =
-                policy::decide(&f, &settings, VmaTraits::ANONYMOUS, 0, &mut record, &mm, &scanner, now);
+            let decision = policy::decide(
+                Rules { features: &f, settings: &settings },
+                ANONYMOUS,
+                &mut record,
+                &mm,
+                &scanner,
+                now,
+            );
             (decision == policy::Decision::Scan, record.unwrap().next_scan)
         };
         // The delay counts from when the pass began, though time has gone on.
@@ -527,8 +540,14 @@ fn a_vma_comes_up_again_after_as_many_sequences_as_threads() {
         let record =
             NumabState { next_scan: 0, pids: [0; 2], reset_at: 9999, prev_scan_seq: prev, start_scan_seq: 0 };
         let scanner = Scanner { pid: 7, nr_threads: threads, started: 1000, forced: false };
-        let decision =
-            policy::decide(&f, &settings, VmaTraits::ANONYMOUS, 0, &mut Some(record), &mm, &scanner, 1000);
+        let decision = policy::decide(
+            Rules { features: &f, settings: &settings },
+            ANONYMOUS,
+            &mut Some(record),
+            &mm,
+            &scanner,
+            1000,
+        );
         assert_eq!(decision == policy::Decision::Scan, scanned, "{prev} {threads} {seq}");
     }
 }
@@ -646,7 +665,14 @@ fn a_thread_is_at_home_where_it_can_run() {
         let fault = CountedFault { last, node: Node(2), cpu_node, pages: 1, flags };
         for now in [1000, 2000] {
             let at = TaskClock { now, now_ns: now * TICK_NS, runtime_ns: now * TICK_NS, load_sum: 0 };
-            tasks.fault(&f, &settings, task, at, &fault, None, &mut mm, || 4096);
+            tasks.fault(
+                Rules { features: &f, settings: &settings },
+                task,
+                at,
+                &fault,
+                None,
+                FaultedMm { scan: &mut mm, rss: 4096 },
+            );
             mm.scan_seq += 1;
         }
         assert_eq!(tasks.get(task).preferred, Some(Node(home)), "{with_cpus:?}");
@@ -657,13 +683,14 @@ fn a_thread_is_at_home_where_it_can_run() {
 #[test]
 fn pages_are_counted_and_failures_slow_the_process() {
     let (f, settings) = (features("y612"), NumaSettings::default());
+    let rules = Rules { features: &f, settings: &settings };
     for (flags, next_scan) in [(FaultFlags::MIGRATED, 7), (FaultFlags::MIGRATE_FAIL, 1000 + jiffies(2000))] {
         let mut tasks = two_nodes();
         let task = tasks.add(TaskNuma::new(7, &settings));
         let mut mm = MmScan { next_scan: 7, ..MmScan::default() };
         let fault = CountedFault { last: Cpupid::UNSET, node: Node(1), cpu_node: Node(0), pages: 16, flags };
         let at = |now| TaskClock { now, now_ns: now * TICK_NS, runtime_ns: now * TICK_NS, load_sum: 0 };
-        tasks.fault(&f, &settings, task, at(999), &fault, None, &mut mm, || 4096);
+        tasks.fault(rules, task, at(999), &fault, None, FaultedMm { scan: &mut mm, rss: 4096 });
         let own = tasks.get(task);
         assert_eq!((own.locality.remote, own.locality.local), (16, 0));
         assert_eq!(own.locality.failed, if flags == FaultFlags::MIGRATED { 0 } else { 16 });
@@ -671,7 +698,7 @@ fn pages_are_counted_and_failures_slow_the_process() {
         mm.scan_seq = 1;
         let local = CountedFault { flags: FaultFlags::FAULT_LOCAL, cpu_node: Node(1), ..fault };
         tasks.get_mut(task).locality.local = 1;
-        tasks.fault(&f, &settings, task, at(1000), &local, None, &mut mm, || 4096);
+        tasks.fault(rules, task, at(1000), &local, None, FaultedMm { scan: &mut mm, rss: 4096 });
         assert_eq!(mm.next_scan, next_scan);
         assert_eq!(tasks.get(task).preferred, Some(Node(1)));
     }
@@ -693,7 +720,14 @@ fn a_failure_that_is_not_forgotten_slows_a_thread_for_good() {
             let fault =
                 CountedFault { last: Cpupid::UNSET, node: Node(0), cpu_node: Node(0), pages: 1, flags };
             // A GiB is four passes: the longest period is 15 s.
-            tasks.fault(&f, &settings, task, at, &fault, None, mm, || 4 << 16);
+            tasks.fault(
+                Rules { features: &f, settings: &settings },
+                task,
+                at,
+                &fault,
+                None,
+                FaultedMm { scan: mm, rss: 4 << 16 },
+            );
             tasks.get(task).scan_period
         };
         fault(&mut mm, FaultFlags::MIGRATE_FAIL, 1000);

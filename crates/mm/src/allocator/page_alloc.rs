@@ -25,8 +25,7 @@ use crate::allocator::page::{Geometry, Pfn};
 use crate::allocator::pcp;
 use crate::allocator::pcp::{is_order_allowed, list_index};
 use crate::allocator::policy;
-use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
-use crate::allocator::request::{Placement, Request};
+use crate::allocator::request::{Effort, PAGE_ALLOC_COSTLY_ORDER, Placement, Request};
 use crate::allocator::watermark::Mark;
 use crate::allocator::zone::Zone;
 use crate::counters::Event;
@@ -393,7 +392,7 @@ impl Kernel<'_> {
             zone.boosted = false;
             let (node, kind) = (zone.node, zone.kind);
             self.on.counters.add(Event::KswapdWake, 1);
-            self.wake_kswapd(node, 0, kind, false);
+            self.wake_kswapd(node, 0, kind, Effort::LIGHT.direct);
         }
     }
 

@@ -28,7 +28,9 @@ mod sweep;
 
 use crate::address_space::{MmId, PteNumber, Vpn};
 use crate::lru::folio::FolioId;
+use crate::sysctl::NumaSettings;
 use cpupid::Cpupid;
+use features::NumaFeatures;
 use heat::Heat;
 use machine::{Cpu, Node, SpinLock, Time, Topology};
 use migrate::policy::Nodes;
@@ -38,6 +40,15 @@ use placement::{Group, TaskId, TaskNuma};
 use scan::policy::SkipReason;
 use std::ops::Range;
 use sweep::Swept;
+
+/// How memory is balanced: what the kernel does, and how it is set.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// What the kernel does.
+    pub features: &'a NumaFeatures,
+    /// Its settings.
+    pub settings: &'a NumaSettings,
+}
 
 /// All threads that NUMA balancing knows, and their groups.
 #[derive(Clone, Debug)]

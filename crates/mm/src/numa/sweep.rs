@@ -101,12 +101,7 @@ impl Parts {
             let number = table.entry((page - first) as usize);
             let entry = self.address_spaces.page_tables[number];
             let is_busy = || busy && self.numa.in_progress(number).is_some_and(|fault| fault.stops(cpu, now));
-            // The page of zeroes that all share lies on the first node.
-            let node = match entry.folio() {
-                Some(id) if entry.lets(write) => self.folio_node(id),
-                None if entry == Pte::ZERO && !write => Node(0),
-                _ => break,
-            };
+            let Some(node) = self.node_reached(entry, write) else { break };
             if is_busy() {
                 break;
             }
@@ -125,5 +120,16 @@ impl Parts {
             self.numa.swept.note(place, Mark { version, writes: write }, &sums[..nodes]);
         }
         page
+    }
+
+    /// The node of the page that a program gets through an entry without a fault.
+    #[inline]
+    fn node_reached(&self, entry: Pte, write: bool) -> Option<Node> {
+        match entry.folio() {
+            Some(id) if entry.lets(write) => Some(self.folio_node(id)),
+            // The page of zeroes that all share lies on the first node.
+            None if entry == Pte::ZERO && !write => Some(Node(0)),
+            _ => None,
+        }
     }
 }

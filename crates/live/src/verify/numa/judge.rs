@@ -15,13 +15,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use machine::{Cpu, Node};
 use mm::Features;
-use mm::numa::Tasks;
 use mm::numa::cpupid::Cpupid;
 use mm::numa::migrate::policy::{self as migration, FaultFlags, Mempolicy, Nodes};
 use mm::numa::placement::policy::{LOAD_AVG_MAX, Locality};
-use mm::numa::placement::{CountedFault, Kind, TaskClock, TaskId, TaskNuma};
+use mm::numa::placement::{CountedFault, FaultedMm, Kind, TaskClock, TaskId, TaskNuma};
 use mm::numa::scan;
 use mm::numa::scan::policy::{self as scanning, Scanner};
+use mm::numa::{Rules, Tasks};
 use mm::sysctl::Settings;
 
 use super::placements::Placements;
@@ -245,10 +245,10 @@ impl Judge<'_> {
         let other = self.running[usize::from(last.cpu().0).min(cpus - 1)]
             .filter(|_| last.is_valid(cpus))
             .and_then(|tid| Some((*self.ids.get(&tid)?, self.space_of.get(&tid) == Some(&space))));
-        let (f, settings) = (&self.features.numa, &self.settings.numa);
+        let rules = Rules { features: &self.features.numa, settings: &self.settings.numa };
         let AddressSpace { scan, rss, .. } = &mut self.spaces[space];
         let before = self.tasks.get(task).preferred;
-        let outcome = self.tasks.fault(f, settings, task, clock, &counted, other, scan, || *rss);
+        let outcome = self.tasks.fault(rules, task, clock, &counted, other, FaultedMm { scan, rss: *rss });
         let mut changes: Vec<u8> = Vec::new();
         let mut preferred = before;
         if let Some(placed) = outcome.placed
@@ -403,7 +403,8 @@ impl Judge<'_> {
         let stopped_at = events.iter().rev().find_map(|event| event.field("end"));
         mm.vmas.begin(events, now);
         let mut after = mm.scan;
-        scan::pass(&self.features.numa, &self.settings.numa, &mut after, scanner, &mut mm.vmas);
+        let rules = Rules { features: &self.features.numa, settings: &self.settings.numa };
+        scan::pass(rules, &mut after, scanner, &mut mm.vmas);
         let verdicts = mm.vmas.end();
         if let Some(stopped_at) = stopped_at
             && verdicts.ranges.contains(&false)

@@ -20,15 +20,15 @@ pub mod promotion;
 
 use super::cpupid::Cpupid;
 use super::placement::policy::LOAD_AVG_MAX;
-use super::placement::{CountedFault, TaskClock, TaskId};
+use super::placement::{CountedFault, FaultedMm, TaskClock, TaskId};
 use super::scan::policy::note_access;
-use super::{InProgress, NumaBalancing, nanoseconds};
+use super::{InProgress, NumaBalancing, Rules, nanoseconds};
 use crate::ZoneType;
 use crate::account::Category;
 use crate::address_space::huge_memory::policy::window;
 use crate::address_space::{MmId, Pte, PteNumber, VmFlags, Vpn};
 use crate::allocator::page::MigrateType;
-use crate::allocator::request::{Placement, Request};
+use crate::allocator::request::{Effort, Placement, Request};
 use crate::allocator::watermark::{Mark, Reserves};
 use crate::counters::Event;
 use crate::jiffies::jiffies_at;
@@ -84,9 +84,9 @@ impl Kernel<'_> {
         // One that was split to be moved may be no folio any more.
         let node = if moved == Some(true) { self.parts.folio_node(id) } else { source };
         if moved == Some(true) {
-            if !f.migration_keeps_cpupid
-                || settings.tiering && self.parts.numa.is_slow(source) != self.parts.numa.is_slow(node)
-            {
+            let changes_tier =
+                settings.tiering && self.parts.numa.is_slow(source) != self.parts.numa.is_slow(node);
+            if !policy::keeps_cpupid(&f, changes_tier) {
                 self.parts.numa.set_last(id, Cpupid::UNSET);
             }
             if timed && !self.parts.numa.is_slow(node) {
@@ -124,7 +124,7 @@ impl Kernel<'_> {
         {
             if self.on.settings.numa.tiering {
                 let order = self.parts.lrus.folios.flags[id].order();
-                self.wake_kswapd(target, order, ZoneType::Movable, false);
+                self.wake_kswapd(target, order, ZoneType::Movable, Effort::LIGHT.direct);
             }
             return false;
         }
@@ -191,7 +191,7 @@ impl Kernel<'_> {
             let counted = self.fault_as_well(mm, page, source, by);
             self.on.machine.charge(self.on.cpu, Category::NumaHintFault, hint_fault.fraction(1, 4));
             let tried = counted.is_some_and(|(_, fault)| fault.flags.has(FaultFlags::MIGRATE_FAIL));
-            let relocks = tried && !self.on.features.numa.isolates_under_lock;
+            let relocks = policy::lets_lock_go(&self.on.features.numa, tried);
             let looked = if relocks { self.on.machine.now(self.on.cpu) } else { locked + hold };
             let fault = self.parts.numa.in_progress_mut(entry).expect("it was found above");
             // Who has let the lock go to try looks once more at the entry, and forgets all about it if it has changed.
@@ -225,7 +225,7 @@ impl Kernel<'_> {
         let f = self.on.features.numa;
         let pages = self.parts.lrus.folios.flags[id].nr_pages();
         let is_huge = self.parts.address_spaces.page_tables[entry.table()].is_huge();
-        if pages > 1 && !is_huge && !f.large_folios {
+        if !policy::is_looked_at(&f, pages, is_huge) {
             return None;
         }
         let pid = self.parts.numa.tasks.get(task).pid;
@@ -237,7 +237,7 @@ impl Kernel<'_> {
             vma.flags.has(VmFlags::WRITE) && self.parts.address_spaces.page_tables[entry].has(Pte::WRITE);
         let shares = self.parts.lrus.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
         let may_execute = vma.flags.has(VmFlags::EXEC);
-        let order = if f.folios_take_turns { self.parts.lrus.folios.flags[id].order() } else { 0 };
+        let order = policy::turn_order(&f, self.parts.lrus.folios.flags[id].order());
         // Of a huge entry the first page is asked for, of others the very page.
         let asked =
             if is_huge { window(page, self.parts.allocator.geometry().pmd_order).start } else { page };
@@ -332,16 +332,9 @@ impl Kernel<'_> {
             .map(|other| (other, self.parts.numa.mm_of(other) == mm));
         let space = &mut self.parts.address_spaces.mms[mm];
         let rss = space.rss();
-        let outcome = self.parts.numa.tasks.fault(
-            &f,
-            &settings,
-            task,
-            clock,
-            &fault,
-            other,
-            &mut space.numa_scan,
-            || rss,
-        );
+        let rules = Rules { features: &f, settings: &settings };
+        let faulted = FaultedMm { scan: &mut space.numa_scan, rss };
+        let outcome = self.parts.numa.tasks.fault(rules, task, clock, &fault, other, faulted);
         if outcome.wants_to_move {
             self.parts.numa.note_wants_to_move(task);
         }
@@ -369,7 +362,7 @@ impl Kernel<'_> {
         let asks = touched
             .as_ref()
             .is_some_and(|touched| self.misplaced(touched.task, id, source, touched.policy).is_some());
-        if timed || !self.on.features.numa.migration_keeps_cpupid {
+        if !policy::keeps_cpupid(&self.on.features.numa, timed) {
             self.parts.numa.set_last(id, after);
         }
         let Touched { task, last, pages, flags, .. } = touched?;
@@ -400,8 +393,8 @@ impl Kernel<'_> {
             .any(|zone| zone.has_room(self.on.features, Mark::Promo, spare))
         {
             self.parts.numa.promotion(destination).unlimited();
-            if self.on.features.numa.counts_unlimited_promotions {
-                self.on.counters.add(Event::PgpromoteCandidateNrl, pages);
+            if let Some(event) = policy::unlimited_candidates(&self.on.features.numa) {
+                self.on.counters.add(event, pages);
             }
             return true;
         }

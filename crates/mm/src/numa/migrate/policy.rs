@@ -14,6 +14,8 @@
 //! `numa_migrate_prep` in mm/memory.c.
 
 use super::super::cpupid::Cpupid;
+use super::super::features::NumaFeatures;
+use crate::counters::Event;
 use machine::Node;
 
 /// A group must run so many times more on a node before that counts (`ACTIVE_NODE_FRACTION`).
@@ -99,6 +101,34 @@ impl Mempolicy {
             migrate_on_referencing_node: true,
         }
     }
+}
+
+/// Whether the kernel looks at a hint fault on a folio of `pages` pages: up to 6.9 not at one on a large folio that single
+/// entries map.
+pub fn is_looked_at(f: &NumaFeatures, pages: u64, is_huge_entry: bool) -> bool {
+    pages == 1 || is_huge_entry || f.large_folios
+}
+
+/// Whether a folio that has moved keeps who touched it last. From fast to slow memory or back it does not, as the one keeps a
+/// time instead; in 6.12 it never does.
+pub fn keeps_cpupid(f: &NumaFeatures, changes_tier: bool) -> bool {
+    f.migration_keeps_cpupid && !changes_tier
+}
+
+/// Whether a thread that finds a page on its way elsewhere lets the page table's lock go between its look at the entry and making
+/// it accessible again. In 6.1 it does to try to move the page (`tries`); in 6.12 it takes the page off its list under the lock.
+pub fn lets_lock_go(f: &NumaFeatures, tries: bool) -> bool {
+    tries && !f.isolates_under_lock
+}
+
+/// Of which order what has a turn is where nodes take turns: since 6.7 the folio, before, a page of it.
+pub fn turn_order(f: &NumaFeatures, folio_order: u8) -> u8 {
+    if f.folios_take_turns { folio_order } else { 0 }
+}
+
+/// What counts pages that move up because fast memory has room to spare; nothing did before 6.18.
+pub fn unlimited_candidates(f: &NumaFeatures) -> Option<Event> {
+    f.counts_unlimited_promotions.then_some(Event::PgpromoteCandidateNrl)
 }
 
 /// Where a page belongs that is touched from `this` node and is on `folio`; none: it stays. `turn` says whose turn it is
@@ -226,5 +256,26 @@ impl FaultFlags {
     #[inline]
     pub fn with(self, flag: FaultFlags, condition: bool) -> FaultFlags {
         if condition { FaultFlags(self.0 | flag.0) } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_on_large_folios_count_if_the_entry_is_huge_or_the_kernel_new() {
+        let looked = |f: NumaFeatures| {
+            [(1, false), (16, false), (512, true)].map(|(pages, huge)| is_looked_at(&f, pages, huge))
+        };
+        assert_eq!(looked(NumaFeatures::R67), [true, false, true]);
+        assert_eq!(looked(NumaFeatures::R610), [true, true, true]);
+    }
+
+    #[test]
+    fn a_folio_that_moves_keeps_who_touched_it_within_its_tier() {
+        let keeps = |f: NumaFeatures| [false, true].map(|changes_tier| keeps_cpupid(&f, changes_tier));
+        assert_eq!(keeps(NumaFeatures::R610), [true, false]);
+        assert_eq!(keeps(NumaFeatures::Y612), [false, false]);
     }
 }

@@ -11,12 +11,11 @@
 
 pub mod policy;
 
-use super::Tasks;
 use super::cpupid::Cpupid;
-use super::features::NumaFeatures;
 use super::migrate::policy::{FaultFlags, GroupUse, Mempolicy, Nodes};
 use super::scan::MmScan;
 use super::scan::policy::{GroupSharing, ScanPeriods, scan_periods};
+use super::{Rules, Tasks};
 use crate::jiffies::{HZ, TICK_NS, jiffies};
 use crate::sysctl::NumaSettings;
 use machine::Node;
@@ -97,18 +96,32 @@ impl FaultStats {
         self.both(Kind::Cpu, node)
     }
 
-    fn of_all_nodes(&self, private: bool) -> u64 {
-        self.nodes().map(|node| self.get(Kind::Memory, node, private)).sum()
+    /// Faults on memory that others had touched (`group_faults_shared`).
+    fn shared(&self) -> u64 {
+        self.nodes().map(|node| self.get(Kind::Memory, node, false)).sum()
     }
 
-    /// Adds what a task knows over sequences, or takes it away.
-    fn add_all(&mut self, task: &FaultStats, leaves: bool) {
+    /// Faults on memory of one thread (`group_faults_priv`).
+    fn private(&self) -> u64 {
+        self.nodes().map(|node| self.get(Kind::Memory, node, true)).sum()
+    }
+
+    /// Adds what a task knows over sequences.
+    fn add_task(&mut self, task: &FaultStats) {
+        self.add_each(task, |count| count);
+    }
+
+    /// Takes away what a task knows over sequences.
+    fn remove_task(&mut self, task: &FaultStats) {
+        self.add_each(task, u64::wrapping_neg);
+    }
+
+    fn add_each(&mut self, task: &FaultStats, change: impl Fn(u64) -> u64) {
         for node in self.nodes() {
             for (kind, private) in
                 [(Kind::Memory, false), (Kind::Memory, true), (Kind::Cpu, false), (Kind::Cpu, true)]
             {
-                let count = task.get(kind, node, private);
-                self.add(kind, node, private, if leaves { count.wrapping_neg() } else { count });
+                self.add(kind, node, private, change(task.get(kind, node, private)));
             }
         }
     }
@@ -235,6 +248,15 @@ pub struct CountedFault {
     pub flags: FaultFlags,
 }
 
+/// The address space of a task that takes a fault.
+#[derive(Debug)]
+pub struct FaultedMm<'a> {
+    /// What is known of scanning it.
+    pub scan: &'a mut MmScan,
+    /// Its resident pages.
+    pub rss: u64,
+}
+
 /// What a fault led to besides being counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultOutcome {
@@ -245,19 +267,16 @@ pub struct FaultOutcome {
 }
 
 impl Tasks {
-    /// Counts a hint fault of `task` (`task_numa_fault`). `other`: the task that runs where the last one here ran.
-    /// `rss`: resident pages of the address space that `mm` is scanned as.
-    #[expect(clippy::too_many_arguments, reason = "what the kernel finds through `current`")]
+    /// Counts a hint fault of `task` in `mm` (`task_numa_fault`). `other`: the task that runs where the last one here ran, and
+    /// whether it shares the address space.
     pub fn fault(
         &mut self,
-        f: &NumaFeatures,
-        settings: &NumaSettings,
+        rules: Rules,
         task: TaskId,
         clock: TaskClock,
         fault: &CountedFault,
         other: Option<(TaskId, bool)>,
-        mm: &mut MmScan,
-        rss: impl FnOnce() -> u64,
+        mm: FaultedMm,
     ) -> FaultOutcome {
         let nodes = self.nodes();
         let own = &mut self.tasks[task.0 as usize];
@@ -270,7 +289,7 @@ impl Tasks {
             private = self.meet(task, fault, other);
         }
         let local = fault.flags.has(FaultFlags::FAULT_LOCAL) || !private && self.is_within_group(task, fault);
-        let outcome = self.place_if_due(f, settings, task, clock, fault.cpu_node, mm, rss);
+        let outcome = self.place_if_due(rules, task, clock, fault.cpu_node, mm);
         let own = &mut self.tasks[task.0 as usize];
         if fault.flags.has(FaultFlags::MIGRATED) {
             own.pages_migrated += fault.pages;
@@ -323,7 +342,7 @@ impl Tasks {
         task.group = Some(number);
         group.tasks += 1;
         if let Some(faults) = &task.faults {
-            group.faults.add_all(faults, false);
+            group.faults.add_task(faults);
         }
     }
 
@@ -333,7 +352,7 @@ impl Tasks {
         let group = &mut self.groups[number];
         group.tasks -= 1;
         if let Some(faults) = &task.faults {
-            group.faults.add_all(faults, true);
+            group.faults.remove_task(faults);
         }
     }
 
@@ -389,29 +408,26 @@ impl Tasks {
     pub fn scan_periods(&self, settings: &NumaSettings, task: TaskId, rss: u64) -> ScanPeriods {
         let sharing = self.group(task).map(|group| GroupSharing {
             refs: group.tasks as u64,
-            shared: group.faults.of_all_nodes(false),
-            private: group.faults.of_all_nodes(true),
+            shared: group.faults.shared(),
+            private: group.faults.private(),
         });
         scan_periods(settings, rss, sharing)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "as `fault`")]
     fn place_if_due(
         &mut self,
-        f: &NumaFeatures,
-        settings: &NumaSettings,
+        rules: Rules,
         task: TaskId,
         clock: TaskClock,
         cpu_node: Node,
-        mm: &mut MmScan,
-        rss: impl FnOnce() -> u64,
+        mm: FaultedMm,
     ) -> FaultOutcome {
         let mut outcome = FaultOutcome::default();
         if clock.now <= self.tasks[task.0 as usize].migrate_retry {
             return outcome;
         }
-        if self.tasks[task.0 as usize].scan_seq != mm.scan_seq {
-            self.place(f, settings, task, clock, mm, rss());
+        if self.tasks[task.0 as usize].scan_seq != mm.scan.scan_seq {
+            self.place(rules, task, clock, mm);
             outcome.placed = Some(self.tasks[task.0 as usize].preferred);
         }
         let own = &mut self.tasks[task.0 as usize];
@@ -424,18 +440,10 @@ impl Tasks {
     }
 
     /// A sequence has ended for a task (`task_numa_placement`).
-    fn place(
-        &mut self,
-        f: &NumaFeatures,
-        settings: &NumaSettings,
-        task: TaskId,
-        clock: TaskClock,
-        mm: &mut MmScan,
-        rss: u64,
-    ) {
-        let before = self.scan_periods(settings, task, rss);
+    fn place(&mut self, rules: Rules, task: TaskId, clock: TaskClock, mm: FaultedMm) {
+        let before = self.scan_periods(rules.settings, task, mm.rss);
         let own = &mut self.tasks[task.0 as usize];
-        own.scan_seq = mm.scan_seq;
+        own.scan_seq = mm.scan.scan_seq;
         own.scan_period_max = before.max;
         let (runtime, period) = match own.last_placement {
             0 => (clock.load_sum, policy::LOAD_AVG_MAX),
@@ -461,13 +469,12 @@ impl Tasks {
         }
         let locality = own.locality;
         let (now_period, max) = (own.scan_period, own.scan_period_max);
-        let bounds = self.scan_periods(settings, task, rss);
-        let update =
-            policy::update_period(f, now_period, max, bounds, locality, decayed.shared, decayed.private);
+        let bounds = self.scan_periods(rules.settings, task, mm.rss);
+        let update = policy::update_period(rules.features, now_period, max, bounds, locality, &decayed);
         let own = &mut self.tasks[task.0 as usize];
         own.scan_period = update.period;
         if update.puts_off_scan {
-            mm.next_scan = clock.now + jiffies(u64::from(update.period));
+            mm.scan.next_scan = clock.now + jiffies(u64::from(update.period));
         }
         if update.clears_locality {
             own.locality = Locality::default();

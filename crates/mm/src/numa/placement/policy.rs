@@ -49,16 +49,16 @@ pub struct Locality {
     pub failed: u64,
 }
 
-/// The new scan period of a task that took `shared` and `private` faults in the last sequence.
+/// The new scan period of a task, given what the last sequence added to what is known of it (`new`).
 pub fn update_period(
     f: &NumaFeatures,
     period: u32,
     period_max: u32,
     bounds: ScanPeriods,
     locality: Locality,
-    shared: u64,
-    private: u64,
+    new: &Decayed,
 ) -> PeriodUpdate {
+    let &Decayed { shared, private, .. } = new;
     if locality.local + shared == 0 || locality.failed > 0 {
         return PeriodUpdate {
             period: period_max.min(period << 1),

@@ -1,8 +1,7 @@
 //! What scanning does to address spaces: ticks, passes, and entries that become PROT_NONE.
 
-use super::super::features::FolioTest;
-use super::super::nanoseconds;
-use super::policy::{self, PAGE_SHIFT, Scanner, SkipReason, VmaTraits};
+use super::super::{Rules, nanoseconds};
+use super::policy::{self, MappedFolio, PAGE_SHIFT, Scanner, SkipReason, VmaTraits};
 use super::{NumabState, Vmas, pass};
 use crate::account::Category;
 use crate::address_space::{Backing, MmId, Pte, VmFlags, Vma, Vpn};
@@ -52,9 +51,7 @@ impl Kernel<'_> {
 
     fn task_numa_work(&mut self, task: TaskId, mm: MmId) {
         let (f, settings) = (self.on.features.numa, self.on.settings.numa);
-        if f.skips_single_node_cpusets
-            && self.parts.numa.tasks.get(task).mems_allowed.is_some_and(Nodes::is_one)
-        {
+        if !policy::scans(&f, self.parts.numa.tasks.get(task).mems_allowed) {
             self.on.counters.add(Event::NumaSkipCpuset, 1);
             return;
         }
@@ -82,7 +79,8 @@ impl Kernel<'_> {
         };
         self.on.counters.add(Event::NumaScanPasses, 1);
         let mut walk = Walk { kernel: self, task, mm };
-        pass(&f, &settings, &mut scan, scanner, &mut walk);
+        let rules = Rules { features: &f, settings: &settings };
+        pass(rules, &mut scan, scanner, &mut walk);
         let next_scan = self.parts.address_spaces.mms[mm].numa_scan.next_scan;
         self.parts.address_spaces.mms[mm].numa_scan = super::MmScan { next_scan, ..scan };
         let ticks = nanoseconds(self.on.machine.now(self.on.cpu) - began) / TICK_NS;
@@ -272,21 +270,21 @@ impl Kernel<'_> {
     /// thread of its address space runs.
     fn takes_hint(&self, id: FolioId, entry: Pte, huge: bool, private: bool, alone: Option<Node>) -> bool {
         let (flags, node) = (self.parts.lrus.folios.flags[id], self.parts.folio_node(id));
-        let f = self.on.features.numa;
         if !self.on.settings.numa.balancing && !self.parts.numa.is_slow(node) {
             return false;
         }
-        // Before 7.2, huge entries were not asked more.
-        if huge && f.folio_test != FolioTest::SharersAlsoHuge {
-            return true;
-        }
-        let shared = !entry.has(Pte::EXCLUSIVE) && self.parts.lrus.folios[id].mapcount > 1;
-        let (in_batch, is_file) = (!flags.has(FolioFlags::LRU), !flags.has(FolioFlags::SWAPBACKED));
-        let referenced =
-            shared || in_batch || is_file || flags.has(FolioFlags::SWAPCACHE) || flags.order() > 0;
-        let stays = private && if f.folio_test == FolioTest::References { referenced } else { shared };
-        let dirty_file = is_file && flags.has(FolioFlags::DIRTY);
-        !(stays || dirty_file || private && alone == Some(node))
+        let mapped = MappedFolio {
+            huge_entry: huge,
+            private_mapping: private,
+            shared: !entry.has(Pte::EXCLUSIVE) && self.parts.lrus.folios[id].mapcount > 1,
+            in_batch: !flags.has(FolioFlags::LRU),
+            is_file: !flags.has(FolioFlags::SWAPBACKED),
+            in_swap_cache: flags.has(FolioFlags::SWAPCACHE),
+            is_large: flags.order() > 0,
+            dirty: flags.has(FolioFlags::DIRTY),
+            with_its_thread: alone == Some(node),
+        };
+        policy::takes_hint(&self.on.features.numa, &mapped)
     }
 }
 

@@ -14,9 +14,8 @@
 mod address_space;
 pub mod policy;
 
-use super::features::NumaFeatures;
-use crate::sysctl::NumaSettings;
-use policy::{Budget, Decision, Scanner, SkipReason, VmaTraits};
+use super::Rules;
+use policy::{Budget, Decision, MetVma, Scanner, SkipReason, VmaTraits};
 use std::ops::Range;
 
 /// What is known of scanning an address space (`struct mm_struct`).
@@ -72,19 +71,13 @@ pub trait Vmas {
 }
 
 /// A pass over an address space, which the caller has claimed.
-pub fn pass(
-    f: &NumaFeatures,
-    settings: &NumaSettings,
-    mm: &mut MmScan,
-    mut scanner: Scanner,
-    vmas: &mut impl Vmas,
-) {
-    let mut budget = Budget::new(settings);
+pub fn pass(rules: Rules, mm: &mut MmScan, mut scanner: Scanner, vmas: &mut impl Vmas) {
+    let mut budget = Budget::new(rules.settings);
     loop {
-        let (stopped_at, skipped_inactive) = sweep(f, settings, mm, &scanner, &mut budget, vmas);
+        let (stopped_at, skipped_inactive) = sweep(rules, mm, &scanner, &mut budget, vmas);
         match stopped_at {
             Some(address) => mm.scan_offset = address,
-            None if f.once_a_sequence && skipped_inactive && !scanner.forced => {
+            None if policy::forces_one(rules.features, &scanner, skipped_inactive) => {
                 scanner.forced = true;
                 continue;
             }
@@ -96,8 +89,7 @@ pub fn pass(
 
 /// Goes through the VMAs once; where it stopped, if before the end, and whether VMAs were skipped for want of accesses.
 fn sweep(
-    f: &NumaFeatures,
-    settings: &NumaSettings,
+    rules: Rules,
     mm: &mut MmScan,
     scanner: &Scanner,
     budget: &mut Budget,
@@ -114,12 +106,13 @@ fn sweep(
     while let Some((span, traits)) = next {
         next = vmas.first_ending_after(span.end);
         let (vma, now) = (span.start, vmas.now());
-        let is_there = !policy::wants_record(f, traits) || vmas.record(vma).is_some();
+        let is_there = !policy::wants_record(rules.features, traits) || vmas.record(vma).is_some();
         if !is_there && !vmas.can_allocate_record() {
             // Passed over, and nobody is told.
             continue;
         }
-        match policy::decide(f, settings, traits, vma, vmas.record(vma), mm, scanner, now) {
+        let met = MetVma { start: vma, traits };
+        match policy::decide(rules, met, vmas.record(vma), mm, scanner, now) {
             Decision::Skip(reason) => {
                 vmas.traced(vma, reason);
                 skipped_inactive |= reason == SkipReason::PidInactive;

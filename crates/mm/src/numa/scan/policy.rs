@@ -18,7 +18,9 @@
 //! windows turn once now > reset_at. Pure functions of small states. In the kernel: `task_tick_numa`, `task_numa_work`,
 //! `vma_is_accessed`, `task_scan_min`, `task_scan_max`, `task_scan_start` in kernel/sched/fair.c.
 
-use super::super::features::{AccessingPids, NumaFeatures};
+use super::super::Rules;
+use super::super::features::{AccessingPids, FolioTest, NumaFeatures};
+use super::super::migrate::policy::Nodes;
 use super::{MmScan, NumabState};
 use crate::counters::Event;
 use crate::jiffies::jiffies;
@@ -125,6 +127,18 @@ pub fn claim(mm: &mut MmScan, settings: &NumaSettings, period_ms: u32, now: u64)
     }
     mm.next_scan = now + jiffies(u64::from(period_ms));
     true
+}
+
+/// Whether a task scans at all whose cpuset allows it these nodes, if it is in one: since 6.16 not if it is a single one, as no
+/// page could move.
+pub fn scans(f: &NumaFeatures, mems_allowed: Option<Nodes>) -> bool {
+    !(f.skips_single_node_cpusets && mems_allowed.is_some_and(Nodes::is_one))
+}
+
+/// Whether a pass that has gone through all VMAs begins once more and takes the first one that it may, though nobody has touched
+/// it: since a VMA is scanned once a sequence (m6), a sequence in which all were `skipped_inactive` would scan nothing.
+pub fn forces_one(f: &NumaFeatures, scanner: &Scanner, skipped_inactive: bool) -> bool {
+    f.once_a_sequence && skipped_inactive && !scanner.forced
 }
 
 /// What a VMA is, for the first three decisions.
@@ -241,19 +255,26 @@ fn unfit(vma: VmaTraits) -> Option<SkipReason> {
     }
 }
 
-/// Decides about one VMA, which starts at `start`, and brings its record up to date.
-#[expect(clippy::too_many_arguments, reason = "all that the kernel's conditions read, and nothing else")]
+/// A VMA that a pass meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetVma {
+    /// Its first address.
+    pub start: u64,
+    /// What it is.
+    pub traits: VmaTraits,
+}
+
+/// Decides about one VMA, and brings its record up to date.
 pub fn decide(
-    f: &NumaFeatures,
-    settings: &NumaSettings,
-    vma: VmaTraits,
-    start: u64,
+    rules: Rules,
+    vma: MetVma,
     record: &mut Option<NumabState>,
     mm: &MmScan,
     scanner: &Scanner,
     now: u64,
 ) -> Decision {
-    if let Some(reason) = unfit(vma) {
+    let Rules { features: f, settings } = rules;
+    if let Some(reason) = unfit(vma.traits) {
         return Decision::Skip(reason);
     }
     if !f.vma_scan_delay {
@@ -272,7 +293,7 @@ pub fn decide(
         return Decision::Skip(SkipReason::SeqCompleted);
     }
     let access = match f.accessing_pids {
-        Some(pids) if !scanner.forced => access(f, pids, start, record, mm, scanner),
+        Some(pids) if !scanner.forced => access(f, pids, vma.start, record, mm, scanner),
         _ => Decision::Scan,
     };
     if turns && !f.turns_windows_first && access == Decision::Scan {
@@ -346,6 +367,46 @@ pub fn note_access(f: &NumaFeatures, record: &mut Option<NumabState>, pid: u32) 
     }
 }
 
+/// What scanning sees of a folio and the entry that maps it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MappedFolio {
+    /// The entry maps all of a huge page.
+    pub huge_entry: bool,
+    /// The mapping is private.
+    pub private_mapping: bool,
+    /// Others map the folio too.
+    pub shared: bool,
+    /// A CPU's batch holds it, on its way to a list.
+    pub in_batch: bool,
+    /// It is in the page cache.
+    pub is_file: bool,
+    /// It is in the swap cache.
+    pub in_swap_cache: bool,
+    /// It is of several pages.
+    pub is_large: bool,
+    /// It has not been written back.
+    pub dirty: bool,
+    /// It is on the node where the only thread of the address space runs.
+    pub with_its_thread: bool,
+}
+
+/// Whether an entry becomes PROT_NONE. Up to 7.1 every huge one does; up to 6.9 a page of a private mapping stays accessible if
+/// anything else refers to it, since then if another address space maps it.
+#[inline]
+pub fn takes_hint(f: &NumaFeatures, folio: &MappedFolio) -> bool {
+    if folio.huge_entry && f.folio_test != FolioTest::SharersAlsoHuge {
+        return true;
+    }
+    let referenced = match f.folio_test {
+        FolioTest::References => {
+            folio.shared || folio.in_batch || folio.is_file || folio.in_swap_cache || folio.is_large
+        }
+        FolioTest::Sharers | FolioTest::SharersAlsoHuge => folio.shared,
+    };
+    let stays = folio.private_mapping && (referenced || folio.with_its_thread);
+    !(stays || folio.is_file && folio.dirty)
+}
+
 /// What a pass may still do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
@@ -379,5 +440,38 @@ impl Budget {
     /// The pass is over.
     pub fn is_spent(&self) -> bool {
         self.pages <= 0 || self.virtual_pages <= 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_entries_take_hints_depends_on_who_else_refers_to_the_folio() {
+        let private = MappedFolio { private_mapping: true, ..MappedFolio::default() };
+        let cases = [
+            (private, [true; 3]),
+            (MappedFolio { with_its_thread: true, ..private }, [false; 3]),
+            (MappedFolio { with_its_thread: true, ..MappedFolio::default() }, [true; 3]),
+            (MappedFolio { shared: true, ..private }, [false; 3]),
+            (MappedFolio { shared: true, ..MappedFolio::default() }, [true; 3]),
+            (MappedFolio { in_batch: true, ..private }, [false, true, true]),
+            (MappedFolio { is_large: true, ..private }, [false, true, true]),
+            (MappedFolio { is_file: true, ..private }, [false, true, true]),
+            (MappedFolio { is_file: true, dirty: true, ..MappedFolio::default() }, [false; 3]),
+            (MappedFolio { huge_entry: true, shared: true, ..private }, [true, true, false]),
+        ];
+        for (folio, expected) in cases {
+            let kernels = [NumaFeatures::R67, NumaFeatures::R610, NumaFeatures::C619];
+            assert_eq!(kernels.map(|f| takes_hint(&f, &folio)), expected, "{folio:?}");
+        }
+    }
+
+    #[test]
+    fn a_task_with_one_node_does_not_scan_since_6_16() {
+        let allowed = [None, Some(Nodes(0b1)), Some(Nodes(0b11))];
+        assert_eq!(allowed.map(|nodes| scans(&NumaFeatures::Y612, nodes)), [true, true, true]);
+        assert_eq!(allowed.map(|nodes| scans(&NumaFeatures::C616, nodes)), [true, false, true]);
     }
 }

@@ -3,9 +3,10 @@
 use super::*;
 use TaskPlacement::{Idle, Stay, Swap};
 use mm::Series;
+use mm::numa::Rules;
 use mm::numa::cpupid::Cpupid;
 use mm::numa::migrate::policy::{FaultFlags, Nodes};
-use mm::numa::placement::{CountedFault, FaultStats, Kind, TaskClock, TaskNuma};
+use mm::numa::placement::{CountedFault, FaultStats, FaultedMm, Kind, TaskClock, TaskNuma};
 use mm::numa::scan::MmScan;
 use mm::sysctl::NumaSettings;
 
@@ -55,7 +56,8 @@ impl Threads {
         let mut mm = MmScan { scan_seq, ..MmScan::default() };
         let preferred = self.tasks.get(task).preferred;
         let other = other.map(|other| (other, true));
-        self.tasks.fault(&features, &NumaSettings::default(), task, at, &fault, other, &mut mm, || 0);
+        let rules = Rules { features: &features, settings: &NumaSettings::default() };
+        self.tasks.fault(rules, task, at, &fault, other, FaultedMm { scan: &mut mm, rss: 0 });
         self.tasks.get_mut(task).preferred = preferred;
     }
 

@@ -9,6 +9,8 @@
 //! memory; they ask here whether a folio can be moved, and give it other pages. In the kernel that is another
 //! `struct folio`, and entries point to a migration entry meanwhile: mm/migrate.c.
 
+pub mod policy;
+
 use crate::account::Category;
 use crate::allocator::page::Pfn;
 use crate::kernel::Kernel;
@@ -31,7 +33,8 @@ impl Kernel<'_> {
         let lruvec = self.parts.lrus.lruvec_of(memcg, target);
         let old = self.replace_pages(id, pages, lruvec);
         self.parts.lrus.folios.flags[id].set_zone(zone);
-        self.folio_add_lru(id, false);
+        let in_fault = false;
+        self.folio_add_lru(id, in_fault);
         self.free(old, order);
     }
 }
@@ -39,8 +42,8 @@ impl Kernel<'_> {
 impl Kernel<'_> {
     /// Whether a folio is split before it migrates, as some of its pages are mapped by nobody.
     pub(crate) fn is_split_to_migrate(&self, id: FolioId) -> bool {
-        self.on.features.folios.splits_before_migration
-            && self.parts.lrus.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED)
+        let is_partially_mapped = self.parts.lrus.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);
+        policy::splits_first(&self.on.features.folios, is_partially_mapped)
     }
 
     /// Gives a folio other pages, which are its own already, and the lists of `lruvec`; returns the old pages, which nobody has
