@@ -245,53 +245,59 @@ impl Parts {
     /// Checks page tables against what they map; panics with what does not hold. For each swap entry, how many
     /// page-table entries have it.
     pub(crate) fn validate_page_tables(&self, census: &Census) -> BTreeMap<SwapEntry, u64> {
-        let mut users = BTreeMap::new();
-        let mut mapped: BTreeMap<FolioId, u64> = BTreeMap::new();
-        let mut mappings: BTreeMap<FolioId, BTreeSet<PteNumber>> = BTreeMap::new();
-        let mut pages: BTreeMap<FolioId, BTreeSet<u64>> = BTreeMap::new();
+        let mut seen = Seen::default();
         for (id, table) in self.address_spaces.page_tables.iter() {
             let space = &self.address_spaces.mms[table.mm];
             assert_eq!(space.directory.table(table.first), Some(id), "an address space has its tables");
             for place in table.all_places() {
-                let entry = self.address_spaces.page_tables[id.entry(place)];
-                if entry == Pte::NONE {
-                    continue;
-                }
-                let page = table.first + place as u64;
-                let vma =
-                    space.vmas.find(page).unwrap_or_else(|| panic!("page {page} of no area: {entry:?}"));
-                if let Some(swap) = entry.swap_entry() {
-                    assert!(!entry.has(Pte::STORED) || !self.swap.is_zeroes(swap), "page {page} is lost");
-                    *users.entry(swap).or_insert(0) += 1;
-                }
-                let Some(folio) = entry.folio() else { continue };
-                *mapped.entry(folio).or_default() += 1;
-                let index = page % self.lrus.folios.flags[folio].nr_pages();
-                pages.entry(folio).or_default().extend(index..index + table.pages_of_entry());
-                assert!(census.found(folio), "{folio:?} is mapped");
-                let found =
-                    mappings.entry(folio).or_insert_with(|| self.mappings_of(folio).into_iter().collect());
-                assert!(
-                    found.contains(&id.entry(place)),
-                    "reverse mapping of {folio:?} finds {page}: {found:?}"
-                );
-                if !self.lrus.folios.flags[folio].has(FolioFlags::SWAPBACKED) {
-                    let (file, index) = vma.file_page(page).expect("a page of a file in its mapping");
-                    assert_eq!(self.page_cache.files.entry(file, index), Entry::Folio(folio));
-                    assert!(!vma.is_private() || !entry.has(Pte::WRITE), "stores make a copy: {entry:?}");
-                }
-                let mut of_page = self.address_spaces.page_tables.mappings(id.entry(place), folio, 1);
-                assert!(
-                    !entry.has(Pte::EXCLUSIVE) || of_page.all(|other| other.table() == id),
-                    "the page of {folio:?} belongs to one: {entry:?}"
-                );
+                self.validate_entry(id.entry(place), census, &mut seen);
             }
         }
         for (id, _) in census.all(&self.lrus.folios) {
-            let mapped = mapped.get(&id).copied().unwrap_or(0);
+            let mapped = seen.mapped.get(&id).copied().unwrap_or(0);
             assert_eq!(mapped, self.lrus.folios.mapcount(id), "page tables and mapcount of {id:?}");
         }
+        let pages = &seen.pages;
         self.validate_anon_pages(census, |id| pages.get(&id).map_or(0, |pages| pages.len() as u64));
+        self.validate_rss();
+        seen.users
+    }
+
+    fn validate_entry(&self, number: PteNumber, census: &Census, seen: &mut Seen) {
+        let entry = self.address_spaces.page_tables[number];
+        if entry == Pte::NONE {
+            return;
+        }
+        let table = &self.address_spaces.page_tables[number.table()];
+        let page = table.first + number.place() as u64;
+        let vma = self.address_spaces.mms[table.mm].vmas.find(page);
+        let vma = vma.unwrap_or_else(|| panic!("page {page} of no area: {entry:?}"));
+        if let Some(swap) = entry.swap_entry() {
+            assert!(!entry.has(Pte::STORED) || !self.swap.is_zeroes(swap), "page {page} is lost");
+            *seen.users.entry(swap).or_insert(0) += 1;
+        }
+        let Some(folio) = entry.folio() else { return };
+        *seen.mapped.entry(folio).or_default() += 1;
+        let index = page % self.lrus.folios.flags[folio].nr_pages();
+        seen.pages.entry(folio).or_default().extend(index..index + table.pages_of_entry());
+        assert!(census.found(folio), "{folio:?} is mapped");
+        let found =
+            seen.mappings.entry(folio).or_insert_with(|| self.mappings_of(folio).into_iter().collect());
+        assert!(found.contains(&number), "reverse mapping of {folio:?} finds {page}: {found:?}");
+        if !self.lrus.folios.flags[folio].has(FolioFlags::SWAPBACKED) {
+            let (file, index) = vma.file_page(page).expect("a page of a file in its mapping");
+            assert_eq!(self.page_cache.files.entry(file, index), Entry::Folio(folio));
+            assert!(!vma.is_private() || !entry.has(Pte::WRITE), "stores make a copy: {entry:?}");
+        }
+        let mut of_page = self.address_spaces.page_tables.mappings(number, folio, 1);
+        assert!(
+            !entry.has(Pte::EXCLUSIVE) || of_page.all(|other| other.table() == number.table()),
+            "the page of {folio:?} belongs to one: {entry:?}"
+        );
+    }
+
+    /// Checks what address spaces count of the pages that they map.
+    fn validate_rss(&self) {
         for (mm, space) in self.address_spaces.mms.iter() {
             let (mut anon, mut file) = (0, 0);
             for (id, table) in self.address_spaces.page_tables.iter().filter(|(_, table)| table.mm == mm) {
@@ -307,8 +313,20 @@ impl Parts {
             }
             assert_eq!((space.anon_pages, space.file_pages), (anon, file), "pages of {mm:?}");
         }
-        users
     }
+}
+
+/// What page tables turned out to have.
+#[derive(Default)]
+struct Seen {
+    /// How many entries have each swap entry.
+    users: BTreeMap<SwapEntry, u64>,
+    /// How many map each folio.
+    mapped: BTreeMap<FolioId, u64>,
+    /// Those that reverse mapping finds.
+    mappings: BTreeMap<FolioId, BTreeSet<PteNumber>>,
+    /// Which pages of each folio are mapped.
+    pages: BTreeMap<FolioId, BTreeSet<u64>>,
 }
 
 impl AddressSpaces {

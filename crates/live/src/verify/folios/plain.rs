@@ -165,7 +165,7 @@ impl PlainMemory {
                 }
                 let orders = policy::candidates(&f, &thp, &state);
                 let is_populated = |window: Range<u64>| space.entries.range(window).next().is_some();
-                let mut orders = policy::fitting(f.search, orders, &vma, page, is_populated);
+                let mut orders = policy::fitting_in_fault(&f, orders, &vma, page, is_populated);
                 if thp.anon_beside_full {
                     let is_full =
                         |mut window: Range<u64>| window.all(|page| space.entries.contains_key(&page));

@@ -156,7 +156,7 @@ impl Kernel<'_> {
         let mut orders = policy::candidates(f, thp, &state);
         if !orders.is_empty() {
             let table = &self.parts.address_spaces.page_tables[fault.entry.table()];
-            orders = policy::fitting(f.search, orders, &vma.pages(), fault.page, |window| {
+            orders = policy::fitting_in_fault(f, orders, &vma.pages(), fault.page, |window| {
                 let first = (window.start - table.first) as usize;
                 table.is_populated(first..first + (window.end - window.start) as usize)
             });

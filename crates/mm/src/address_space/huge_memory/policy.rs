@@ -16,12 +16,16 @@
 //! mm/memory.c, `thp_vma_allowable_orders` and `vma_thp_gfp_mask` in mm/huge_memory.c, `thp_vma_suitable_orders` in
 //! include/linux/huge_mm.h; `calc_anon_folio_order_alloc` of v1 and v2, `anon_folio_order` of v3 to v5.
 
-use super::features::{Allocation, Candidates, FolioFeatures, FolioGfp, FolioSize, Search, UserfaultRule};
+use super::features::{
+    Allocation, Candidates, FolioFeatures, FolioGfp, FolioSize, LargeSwapIn, Search, ThpFiles, UserfaultRule,
+};
 use super::orders::Orders;
 use super::settings::{Defrag, Enabled, Mode, ThpSettings};
 use crate::allocator::page::NR_PAGE_ORDERS;
 use crate::allocator::request::Effort;
 use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
+use crate::swapfile::policy::{ClusterSearch, swaps_large_folios};
+use machine::PageSize;
 use std::ops::Range;
 
 /// What `madvise` said of a VMA.
@@ -191,6 +195,18 @@ pub fn fitting(
     largest.map_or(Orders::NONE, |largest| orders.below(largest + 1))
 }
 
+/// Those of [`candidates`] that a fault may have, `fitting` as the kernel looks for them: the series "simple" held the largest
+/// alone against what is there, all others each.
+pub fn fitting_in_fault(
+    f: &FolioFeatures,
+    orders: Orders,
+    vma: &Range<u64>,
+    page: u64,
+    is_populated: impl FnMut(Range<u64>) -> bool,
+) -> Orders {
+    fitting(f.search, orders, vma, page, is_populated)
+}
+
 /// What a fault may have besides, and what it was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BesideFull {
@@ -239,6 +255,54 @@ pub fn is_thp_eligible(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState, pag
 pub fn swap_orders(orders: Orders, page: u64, entry: u64) -> Orders {
     let aligned = (page ^ entry).trailing_zeros().min(NR_PAGE_ORDERS as u32 - 1) as u8;
     orders.below(aligned + 1)
+}
+
+/// How room on swap is looked for to write a folio of this order to, whole; `None` where it has to be split first.
+pub fn swap_search(f: &FolioFeatures, page_size: PageSize, order: u8) -> Option<ClusterSearch> {
+    (order == 0 || swaps_large_folios(page_size)).then_some(f.cluster_search)
+}
+
+/// Whether a large folio is split before room for it is looked for (`shrink_folio_list`). `whole`: one entry maps all of
+/// it.
+pub fn splits_before_swap(f: &FolioFeatures, partially_mapped: bool, whole: bool) -> bool {
+    partially_mapped || f.cluster_search == ClusterSearch::WholeClusters && !whole
+}
+
+/// Whether reclaim looks for pages of zeroes among those of a folio that so many page-table entries map: from 6.12 on
+/// (`swap_zeromap`). What a page holds is known where it is mapped.
+pub fn looks_for_zeroes(f: &FolioFeatures, mapcount: u16) -> bool {
+    f.zeromap && mapcount > 0
+}
+
+/// How what is in swap comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwapInPath {
+    /// Page by page through the swap cache, together with what lies around.
+    Readahead,
+    /// A page past the swap cache, which leaves swap at once unless others need it.
+    SinglePastCache,
+    /// The same, or a large folio where one fits.
+    PastCache,
+    /// The largest folio that fits, through the swap cache.
+    ThroughCache,
+}
+
+/// How a page comes back from a device that may read at once (`synchronous`), and that `users` page-table entries name
+/// (`do_swap_page`): such devices are not read ahead of, before 7.0 unless the page is shared.
+pub fn swap_in_path(f: &FolioFeatures, synchronous: bool, users: u16) -> SwapInPath {
+    match f.swap_in {
+        _ if !synchronous => SwapInPath::Readahead,
+        LargeSwapIn::ThroughCache => SwapInPath::ThroughCache,
+        LargeSwapIn::Never | LargeSwapIn::PastCache if users > 1 => SwapInPath::Readahead,
+        LargeSwapIn::Never => SwapInPath::SinglePastCache,
+        LargeSwapIn::PastCache => SwapInPath::PastCache,
+    }
+}
+
+/// Whether a folio that was read leaves swap when it is mapped (`should_try_to_free_swap`), as long as nobody else wants
+/// it. What a device reads at once is kept once (`synchronous`, 7.0).
+pub fn frees_swap(f: &FolioFeatures, write: bool, swap_full: bool, synchronous: bool) -> bool {
+    write || swap_full || synchronous && f.swap_in == LargeSwapIn::ThroughCache
 }
 
 /// Why an order was not to be had.
@@ -317,6 +381,66 @@ pub fn splits_underused(thp: &ThpSettings) -> bool {
 /// Whether a huge page with so many pages of zeroes is split when memory is short.
 pub fn is_underused(thp: &ThpSettings, zero_pages: u32) -> bool {
     splits_underused(thp) && zero_pages > thp.khugepaged.max_ptes_none
+}
+
+/// Whether a huge page that has just been made waits to be looked at when memory is short: from 6.12 on, unless
+/// `shrink_underused` says no.
+pub fn may_be_underused(f: &FolioFeatures, thp: &ThpSettings) -> bool {
+    f.splits_underused && thp.shrink_underused
+}
+
+/// What maps a page of a folio that has been split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapsAfterSplit {
+    /// The page itself.
+    Page,
+    /// The page of zeroes that all share: it may be freed.
+    Zeroes,
+}
+
+/// What the entries of such a page become, of which nothing but zeroes is known (`zeroes`): from 6.12 on no memory is kept for
+/// them (`try_to_map_unused_to_zeropage`).
+pub fn after_split(f: &FolioFeatures, zeroes: bool) -> MapsAfterSplit {
+    if f.splits_underused && zeroes { MapsAfterSplit::Zeroes } else { MapsAfterSplit::Page }
+}
+
+/// Whether a folio that waited to be split does so after it has migrated: from 7.1 on (`migrate_folio_move`). The kernel copies it
+/// to another folio, which nothing put on the list before.
+pub fn waits_after_migration(f: &FolioFeatures, waited: bool) -> bool {
+    f.requeues_migrated && waited
+}
+
+/// Whether a memory cgroup has to be given a list of folios to be split before it may have a large folio: in 7.2, in which it
+/// comes with the first that a page table maps. The root has one from boot on, other kernels give each its own when it is made.
+pub fn needs_deferred_list(f: &FolioFeatures, is_root: bool, has_list: bool) -> bool {
+    f.allocates_deferred_lists && !is_root && !has_list
+}
+
+/// How an entry that is unmapped gives up its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RmapRemoval {
+    /// The kernel comes to another folio than that of the entry before.
+    First,
+    /// It is a further page of that folio, taken off its counts on its own (`page_remove_rmap`).
+    OneByOne,
+    /// The same, together with the first (`folio_remove_rmap_ptes`).
+    AtOnce,
+}
+
+/// The same of an entry whose folio the entry before mapped too or not (`is_further`): all at once in 6.9, and in v1 of the series
+/// for large folios.
+#[inline]
+pub fn rmap_removal(f: &FolioFeatures, is_further: bool) -> RmapRemoval {
+    match is_further {
+        false => RmapRemoval::First,
+        true if f.unmaps_at_once => RmapRemoval::AtOnce,
+        true => RmapRemoval::OneByOne,
+    }
+}
+
+/// Whether a kernel has a file of `transparent_hugepage` that came with `since`.
+pub fn has_file(f: &FolioFeatures, since: ThpFiles) -> bool {
+    since <= f.files
 }
 
 /// Whether khugepaged runs, which keeps more memory free: somewhere a huge page may be wanted (`hugepage_pmd_enabled`), or

@@ -13,7 +13,7 @@
 //! In the kernel: `deferred_split_folio`, `deferred_split_scan`, `thp_underused`, `__folio_split` in mm/huge_memory.c,
 //! `try_to_map_unused_to_zeropage` in mm/migrate.c.
 
-use super::policy::{defers_split, is_underused, splits_underused};
+use super::policy::{self, MapsAfterSplit, defers_split, is_underused, splits_underused};
 use super::stats::{MthpStat, MthpStats};
 use crate::account::Category;
 use crate::address_space::{Mappings, Pte, PteNumber};
@@ -112,41 +112,9 @@ impl Kernel<'_> {
         self.parts.forget_large_folio(id);
         self.parts.address_spaces.count_mthp_stat(order, MthpStat::Split, 1);
         self.on.counters.add(Event::ThpSplitPage, u64::from(self.is_pmd_order(order)));
-        let swapped = flags.has(FolioFlags::SWAPCACHE).then(|| self.parts.swap_entries(id).start);
-        self.parts.lrus.folios.flags[id].set_order(0);
-        let pages = self.parts.lrus.folios.divide(id, 1 << order);
-        if let Some(first) = swapped {
-            self.parts.swap.split_swap_cache(first, &pages);
-        }
-        let zone = self.parts.allocator.zone_of(self.parts.lrus.folios[id].pfn);
-        for &page in &pages {
-            let pfn = self.parts.lrus.folios[page].pfn;
-            self.parts.allocator.zone_mut(zone).buddy.set_user(pfn, page.0);
-        }
         let mut kept = Vec::new();
-        for (page, entries) in pages.into_iter().zip(mappings) {
-            self.parts.lrus.folios.set_mappings(page, entries.len() as u16);
-            for &entry in &entries {
-                let pte = self.parts.address_spaces.page_tables[entry];
-                self.parts.address_spaces.page_tables[entry] = pte.with_folio(page);
-                self.parts.lrus.folios[page].slot = self.parts.address_spaces.page_tables.slot(entries[0]);
-            }
-            // Memory that is locked stays, whatever it holds.
-            let is_zeroes = |&entry: &PteNumber| {
-                self.parts.address_spaces.page_tables[entry].stored() == Pte::NONE
-                    && !self.parts.address_spaces.is_locked_entry(entry)
-            };
-            let zeroes = entries.iter().all(is_zeroes);
-            if zeroes && self.on.features.folios.splits_underused {
-                for &entry in &entries {
-                    self.parts.address_spaces.page_tables[entry] = Pte::ZERO;
-                    self.parts.remove_rmap(entry, page);
-                }
-            }
-            match self.parts.is_in_locked_area(page, &entries) {
-                true => self.mlock_folio(page),
-                false => self.munlock_folio(page),
-            }
+        for (page, entries) in self.parts.divide_folio(id).into_iter().zip(mappings) {
+            self.remap_page(page, &entries);
             if self.parts.lrus.folios[page].mapcount > 0 || !self.parts.folio_free_swap(page) {
                 kept.push(page);
             } else {
@@ -155,17 +123,43 @@ impl Kernel<'_> {
         }
         Ok(kept)
     }
+
+    /// Has the `entries` of a page that was part of a larger folio map the folio that it is now, or the page of zeroes
+    /// (`remap_page`).
+    fn remap_page(&mut self, page: FolioId, entries: &[PteNumber]) {
+        self.parts.lrus.folios.set_mappings(page, entries.len() as u16);
+        for &entry in entries {
+            let pte = self.parts.address_spaces.page_tables[entry];
+            self.parts.address_spaces.page_tables[entry] = pte.with_folio(page);
+            self.parts.lrus.folios[page].slot = self.parts.address_spaces.page_tables.slot(entries[0]);
+        }
+        // Memory that is locked stays, whatever it holds.
+        let is_zeroes = |&entry: &PteNumber| {
+            self.parts.address_spaces.page_tables[entry].stored() == Pte::NONE
+                && !self.parts.address_spaces.is_locked_entry(entry)
+        };
+        let zeroes = entries.iter().all(is_zeroes);
+        if policy::after_split(&self.on.features.folios, zeroes) == MapsAfterSplit::Zeroes {
+            for &entry in entries {
+                self.parts.address_spaces.page_tables[entry] = Pte::ZERO;
+                self.parts.remove_rmap(entry, page);
+            }
+        }
+        match self.parts.is_in_locked_area(page, entries) {
+            true => self.mlock_folio(page),
+            false => self.munlock_folio(page),
+        }
+    }
 }
 
 impl Kernel<'_> {
-    /// Whether a group has a list of folios to be split. In 7.2 it comes with the first large folio that a page table maps; the
-    /// root has one from boot on.
+    /// Whether a group has a list of folios to be split, or is given one.
     pub(crate) fn alloc_deferred_list(&mut self, memcg: Memcg) -> bool {
-        if !self.on.features.folios.allocates_deferred_lists || memcg == Memcg::ROOT {
+        let had = self.parts.lrus.memcg(memcg).has_deferred_list;
+        if !policy::needs_deferred_list(&self.on.features.folios, memcg == Memcg::ROOT, had) {
             return true;
         }
-        let had = self.parts.lrus.memcg(memcg).has_deferred_list;
-        let has = had || !self.parts.allocator.should_failslab(self.on.settings);
+        let has = !self.parts.allocator.should_failslab(self.on.settings);
         self.parts.lrus.memcg_mut(memcg).has_deferred_list = has;
         has
     }
@@ -194,18 +188,17 @@ impl Kernel<'_> {
 
     /// A huge page has just been made: it may turn out to be mostly zero.
     pub(crate) fn watch_for_underuse(&mut self, id: FolioId) {
-        if self.on.features.folios.splits_underused && self.on.settings.transparent_hugepage.shrink_underused
-        {
+        let (f, thp) = (&self.on.features.folios, &self.on.settings.transparent_hugepage);
+        if policy::may_be_underused(f, thp) {
             self.parts.lrus.queue_deferred_split(id);
         }
     }
 
-    /// A folio gets other memory, and with it other lists if `lruvec` is not the one that it was in. The kernel copies it to another
-    /// folio, which nothing puts on the list of those that may be split, before 7.1 (`requeues_migrated`).
+    /// A folio gets other memory, and with it other lists if `lruvec` is not the one that it was in.
     pub(crate) fn migrate_deferred_split(&mut self, id: FolioId, lruvec: LruvecId) {
         let queued = self.parts.lrus.unqueue_deferred_split(id);
         self.parts.lrus.folios[id].lruvec = lruvec;
-        if queued && self.on.features.folios.requeues_migrated {
+        if policy::waits_after_migration(&self.on.features.folios, queued) {
             self.parts.lrus.queue_deferred_split(id);
         }
     }
@@ -260,6 +253,23 @@ impl Parts {
                 (pages - mapped.len() as u64) as u32
             }
         }
+    }
+
+    /// Makes a folio of each page of a large one, in the same memory, on the same list and with the same swap entries; in order.
+    fn divide_folio(&mut self, id: FolioId) -> Vec<FolioId> {
+        let flags = self.lrus.folios.flags[id];
+        let swapped = flags.has(FolioFlags::SWAPCACHE).then(|| self.swap_entries(id).start);
+        self.lrus.folios.flags[id].set_order(0);
+        let pages = self.lrus.folios.divide(id, 1 << flags.order());
+        if let Some(first) = swapped {
+            self.swap.split_swap_cache(first, &pages);
+        }
+        let zone = self.allocator.zone_of(self.lrus.folios[id].pfn);
+        for &page in &pages {
+            let pfn = self.lrus.folios[page].pfn;
+            self.allocator.zone_mut(zone).buddy.set_user(pfn, page.0);
+        }
+        pages
     }
 
     /// A large folio is freed, or no longer what it was.

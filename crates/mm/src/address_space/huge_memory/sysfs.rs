@@ -14,6 +14,7 @@
 
 use super::features::ThpFiles;
 use super::orders::Orders;
+use super::policy::has_file;
 use super::stats::MthpStat;
 use crate::allocator::page::Geometry;
 use crate::kernel::MemoryManager;
@@ -69,7 +70,7 @@ impl MemoryManager {
     }
 
     fn has_file(&self, file: File) -> bool {
-        file.since() <= self.features().folios.files
+        has_file(&self.features().folios, file.since())
     }
 
     fn find_file(&self, path: &str) -> Result<File, SettingError> {

@@ -16,9 +16,6 @@ mod collapse;
 pub mod policy;
 mod scan;
 
-use super::features::FolioFeatures;
-use super::orders::Orders;
-use super::settings::ThpSettings;
 use crate::address_space::AddressSpaces;
 use crate::address_space::{MmId, Vpn};
 use machine::Time;
@@ -53,11 +50,6 @@ impl KhugepagedState {
 
 fn milliseconds(count: u32) -> Time {
     Time::from_nanoseconds(u64::from(count) * 1_000_000)
-}
-
-/// The orders that it makes, of those allowed.
-fn collapsible(f: &FolioFeatures, thp: &ThpSettings, allowed: Orders) -> Orders {
-    if f.collapses_small { allowed } else { allowed.and(Orders::one(thp.pmd_order())) }
 }
 
 impl AddressSpaces {

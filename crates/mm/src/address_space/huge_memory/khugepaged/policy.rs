@@ -10,9 +10,15 @@
 //! Pure functions. In the kernel: `hpage_collapse_scan_pmd` in mm/khugepaged.c; `collapse_max_ptes_none` and the walk
 //! through orders of 7.2 there.
 
+use crate::address_space::huge_memory::features::FolioFeatures;
 use crate::address_space::huge_memory::orders::Orders;
 use crate::address_space::huge_memory::settings::{Khugepaged, ThpSettings};
 use std::ops::Range;
+
+/// The orders that khugepaged makes, of those allowed: before 7.2 only huge pages.
+pub fn collapsible(f: &FolioFeatures, thp: &ThpSettings, allowed: Orders) -> Orders {
+    if f.collapses_small { allowed } else { allowed.and(Orders::one(thp.pmd_order())) }
+}
 
 /// What a look at a page-table entry found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

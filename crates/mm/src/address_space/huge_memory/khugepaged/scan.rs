@@ -3,8 +3,9 @@
 
 use super::super::orders::Orders;
 use super::super::policy::{allowed_orders, runs_khugepaged};
+use super::milliseconds;
 use super::policy::ScanResult;
-use super::{collapsible, milliseconds};
+use super::policy::collapsible;
 use crate::address_space::{Backing, MmId, Vma, Vpn};
 use crate::kernel::{Kernel, MemoryManager};
 use machine::Time;
