@@ -10,11 +10,11 @@ use std::path::Path;
 /// Files with feature structs, below crates/mm/src.
 const FILES: [&str; 6] = [
     "features.rs",
-    "vmscan/features.rs",
+    "lru/vmscan/features.rs",
     "hugetlb/features.rs",
-    "huge_memory/features.rs",
+    "address_space/huge_memory/features.rs",
     "numa/features.rs",
-    "readahead/policy.rs",
+    "page_cache/readahead/policy.rs",
 ];
 
 /// Fields that are structs themselves.
