@@ -18,7 +18,7 @@ const FILES: [&str; 6] = [
 ];
 
 /// Fields that are structs themselves.
-const PARTS: [&str; 6] = ["hugetlb", "reclaim", "readahead", "numa", "folios", "generations"];
+const PARTS: [&str; 6] = ["hugetlb", "reclaim", "readahead", "numa", "folios", "lru"];
 
 /// Struct and field of every rule in the sources.
 fn declared() -> BTreeSet<(String, String)> {

@@ -108,7 +108,8 @@ proptest! {
                     prop_assert_eq!(mm.parts.allocator.pages_in_pagesets(), 0);
                 }
                 Step::Set { name, value } => mm.set(name, value).unwrap(),
-                Step::Reclaim { node, active } => mm.parts.allocator.set_reclaim_active(Node(node), active),
+                Step::Reclaim { node, active: true } => mm.parts.allocator.begin_reclaim(Node(node)),
+                Step::Reclaim { node, active: false } => mm.parts.allocator.end_reclaim(Node(node)),
                 Step::FreeReserved { cpu, node, times } => {
                     for pfn in maps[usize::from(node)].by_ref().take(times) {
                         let zone = mm.parts.allocator.zone_of(pfn);

@@ -2,13 +2,14 @@
 
 use machine::PageSize;
 use mm::Series;
-use mm::folio::FolioFlags;
+use mm::folio::{FolioFlags, ListEnd};
 use mm::lru::mmzone::LruType::{Anon, File};
 use mm::mglru::policy::{
-    Evictable, Position, Sorted, couple_min_seq, evictable_types, forget_accesses, is_lazily_promoted,
-    last_tier, mark_accessed, placement, positive_ctrl_err, should_run_aging, sort, type_to_scan,
+    AtTail, Evictable, Position, Protection, Sorted, couple_min_seq, evictable_types, forget_accesses,
+    is_lazily_promoted, last_tier, mark_accessed, placement, positive_ctrl_err, should_run_aging, sort,
+    type_to_scan,
 };
-use mm::vmscan::features::GenFeatures;
+use mm::vmscan::features::{GenFeatures, Lru};
 use mm::vmscan::policy::{
     BalanceState, References, ScanBalance, check_references, compact_gap, effective_protection,
     inactive_is_low, mapped_access, proportional_rest, scan_balance, scan_count,
@@ -30,13 +31,18 @@ const WRITEBACK: FolioFlags = FolioFlags::WRITEBACK;
 const KERNELS: [&str; 5] = ["g61", "g65", "g67", "g614", "g72"];
 
 fn kernel(variant: &str) -> GenFeatures {
-    Series::RECLAIM
-        .variant(variant)
-        .unwrap_or_else(|| panic!("{variant}"))
-        .features
-        .reclaim
-        .generations
-        .unwrap()
+    let variant = Series::RECLAIM.variant(variant).unwrap_or_else(|| panic!("{variant}"));
+    let Lru::MultiGen(f) = variant.features.reclaim.lru else { panic!("the multi-gen LRU is on") };
+    f
+}
+
+/// Where a folio goes that is to go next, or not.
+fn end(reclaiming: bool) -> ListEnd {
+    if reclaiming { ListEnd::Tail } else { ListEnd::Head }
+}
+
+fn multi_gen(variant: &str) -> Lru {
+    Lru::MultiGen(kernel(variant))
 }
 
 fn flags(set: &[FolioFlags]) -> FolioFlags {
@@ -85,7 +91,7 @@ fn a_folio_enters_the_generation_that_its_flags_say() {
     ];
     for &(set, reclaiming, [g65, g67, g614, g72]) in table {
         for (variant, expected) in KERNELS.iter().zip([g65, g65, g67, g614, g72]) {
-            let generation = placement(&kernel(variant), flags(set), 9, 6, reclaiming);
+            let generation = placement(&kernel(variant), flags(set), 9, 6, end(reclaiming));
             assert_eq!(generation, expected, "{variant}: {set:?}, reclaiming: {reclaiming}");
         }
     }
@@ -104,7 +110,7 @@ fn where_there_are_fewer_generations_a_folio_enters_none_that_is_gone() {
         (8, &[ACTIVE], [9, 9, 8, 8]),
     ] {
         for (variant, expected) in KERNELS[1..].iter().zip(expected) {
-            let generation = placement(&kernel(variant), flags(set), 9, oldest, false);
+            let generation = placement(&kernel(variant), flags(set), 9, oldest, ListEnd::Head);
             assert_eq!(generation, expected, "{variant}: {set:?}, {oldest} to 9");
         }
     }
@@ -179,16 +185,16 @@ fn page_table_accesses_keep_activate_or_are_not_enough() {
         (&[EXECUTABLE, SWAPBACKED], 1, Keep, &[EXECUTABLE, SWAPBACKED, REFERENCED]),
     ];
     for &(set, young, expected, left) in classic {
-        for f in [None, Some(kernel("g61")), Some(kernel("g65")), Some(kernel("g67"))] {
+        for lru in [Lru::Classic, multi_gen("g61"), multi_gen("g65"), multi_gen("g67")] {
             let mut folio = flags(set);
-            let references = check_references(f.as_ref(), &mut folio, Some(young));
-            assert_eq!((references, folio), (expected, flags(left)), "{set:?}, {young} young, {f:?}");
+            let references = check_references(&lru, &mut folio, Some(young));
+            assert_eq!((references, folio), (expected, flags(left)), "{set:?}, {young} young, {lru:?}");
         }
     }
     // What lies in an area in which memory stays is not asked for more.
-    for f in [None, Some(kernel("g61")), Some(kernel("g614"))] {
+    for lru in [Lru::Classic, multi_gen("g61"), multi_gen("g614")] {
         let mut folio = flags(&[REFERENCED]);
-        assert_eq!(check_references(f.as_ref(), &mut folio, None), Activate);
+        assert_eq!(check_references(&lru, &mut folio, None), Activate);
         assert_eq!(folio, flags(&[REFERENCED]));
     }
     // Since 6.14: flags and counter, young entries; what it means, and the flags then, in 6.14 and 7.2.
@@ -206,7 +212,7 @@ fn page_table_accesses_keep_activate_or_are_not_enough() {
     for &(set, refs, young, expected, g614, g72) in table {
         for (variant, (left, left_refs)) in [("g614", g614), ("g72", g72)] {
             let mut folio = with_refs(set, refs);
-            let references = check_references(Some(&kernel(variant)), &mut folio, Some(young));
+            let references = check_references(&multi_gen(variant), &mut folio, Some(young));
             let left = with_refs(left, left_refs);
             assert_eq!((references, folio), (expected, left), "{variant}: {set:?} {refs}, {young} young");
             let mut folio = with_refs(set, refs);
@@ -275,47 +281,73 @@ fn the_type_that_refaults_less_goes() {
         [anon, file]
             .map(|refaulted| [counts(refaulted * 100, 100_000), counts(0, 0), counts(0, 0), counts(0, 0)])
     };
-    let chosen = |variant: &str, swappiness, min_seq, may_do_io, anon, file| {
-        type_to_scan(&kernel(variant), swappiness, min_seq, may_do_io, &tiers(anon, file)).0
+    let chosen = |variant: &str, swappiness, min_seq, anon, file| {
+        type_to_scan(&kernel(variant), swappiness, min_seq, &tiers(anon, file)).0
     };
     for variant in KERNELS {
         // Both refault alike: swappiness decides.
-        assert_eq!(chosen(variant, 60, [3, 3], true, 100, 100), File, "{variant}");
-        assert_eq!(chosen(variant, 140, [3, 3], true, 100, 100), Anon, "{variant}");
+        assert_eq!(chosen(variant, 60, [3, 3], 100, 100), File, "{variant}");
+        assert_eq!(chosen(variant, 140, [3, 3], 100, 100), Anon, "{variant}");
         // At 60 of 200, files refault 140 / 60 times as often before anonymous pages go.
-        assert_eq!(chosen(variant, 60, [3, 3], true, 100, 230), File, "{variant}");
-        assert_eq!(chosen(variant, 60, [3, 3], true, 100, 240), Anon, "{variant}");
-        assert_eq!(chosen(variant, 0, [3, 4], true, 0, 1000), File, "{variant}");
-        assert_eq!(chosen(variant, 1, [3, 3], true, 0, 1000), File, "{variant}");
-        assert_eq!(chosen(variant, 200, [3, 3], true, 1000, 0), Anon, "{variant}");
+        assert_eq!(chosen(variant, 60, [3, 3], 100, 230), File, "{variant}");
+        assert_eq!(chosen(variant, 60, [3, 3], 100, 240), Anon, "{variant}");
+        assert_eq!(chosen(variant, 0, [3, 4], 0, 1000), File, "{variant}");
+        assert_eq!(chosen(variant, 1, [3, 3], 0, 1000), File, "{variant}");
+        assert_eq!(chosen(variant, 200, [3, 3], 1000, 0), Anon, "{variant}");
         // Until 6.13 the type that is behind goes first.
         let behind = if matches!(variant, "g614" | "g72") { File } else { Anon };
-        assert_eq!(chosen(variant, 60, [3, 4], true, 100, 100), behind, "{variant}");
-        assert_eq!(chosen(variant, 1, [3, 4], true, 100, 100), behind, "{variant}");
+        assert_eq!(chosen(variant, 60, [3, 4], 100, 100), behind, "{variant}");
+        assert_eq!(chosen(variant, 1, [3, 4], 100, 100), behind, "{variant}");
     }
-    assert_eq!(chosen("g67", 60, [3, 3], false, 0, 1000), File, "what may not do I/O cannot swap");
 
     // Until 6.13 tiers of the chosen type are held against the first tier of the other one.
     let of_file = [counts(0, 100_000), counts(30_000, 100_000), counts(0, 0), counts(0, 0)];
     let of_anon = |percent: u64| [counts(percent * 1000, 100_000), counts(0, 0), counts(0, 0), counts(0, 0)];
     for (percent, last) in [(12, 0), (13, 3)] {
-        let (lru_type, tier) = type_to_scan(&kernel("g67"), 60, [3, 3], true, &[of_anon(percent), of_file]);
+        let (lru_type, tier) = type_to_scan(&kernel("g67"), 60, [3, 3], &[of_anon(percent), of_file]);
         assert_eq!((lru_type, tier), (File, Some(last)), "{percent} %");
     }
     // Since 6.14 all tiers count: here it is the third that refaults.
     let mut tiers = tiers(100, 100);
     tiers[File as usize][2] = counts(100_000, 100_000);
-    assert_eq!(type_to_scan(&kernel("g67"), 60, [3, 3], true, &tiers).0, File);
-    assert_eq!(type_to_scan(&kernel("g614"), 60, [3, 3], true, &tiers), (Anon, None));
+    assert_eq!(type_to_scan(&kernel("g67"), 60, [3, 3], &tiers).0, File);
+    assert_eq!(type_to_scan(&kernel("g614"), 60, [3, 3], &tiers), (Anon, None));
 }
 
 // Eviction
 
+/// What a kernel does with a folio; whether protection counts.
+#[derive(Clone, Copy)]
+enum Expected {
+    Promoted,
+    Protected(bool),
+    Ineligible,
+    Writeback,
+    Evictable,
+}
+
+impl Expected {
+    fn of(self, variant: &str) -> Sorted {
+        match self {
+            Expected::Promoted => Sorted::Promoted,
+            // Only 6.1 counts it as an activation, and since 6.14 it goes to the head of the next generation.
+            Expected::Protected(counted) => Sorted::Protected(Protection {
+                counted,
+                activates: variant == "g61",
+                end: end(!matches!(variant, "g614" | "g72")),
+            }),
+            Expected::Ineligible => Sorted::Ineligible,
+            Expected::Writeback => Sorted::Writeback,
+            Expected::Evictable => Sorted::Evictable,
+        }
+    }
+}
+
 #[test]
 fn what_is_at_the_tail_of_the_oldest_generation_is_sorted() {
-    use Sorted::{Evictable, Ineligible, Promoted, Protected, Writeback};
+    use Expected::{Evictable, Ineligible, Promoted, Protected, Writeback};
     // Generation, flags, counter, eligible; what g61, g67, g614 and g72 do with tiers up to the first to go.
-    type Row<'a> = (usize, &'a [FolioFlags], u8, bool, [Sorted; 4]);
+    type Row<'a> = (usize, &'a [FolioFlags], u8, bool, [Expected; 4]);
     let table: &[Row] = &[
         (2, &[], 0, true, [Evictable; 4]),
         (3, &[], 0, true, [Promoted; 4]),
@@ -350,8 +382,12 @@ fn what_is_at_the_tail_of_the_oldest_generation_is_sorted() {
                 FolioUse { referenced: folio.has(REFERENCED), workingset: folio.has(WORKINGSET), refs };
             let refs = folio_refs(&f, folio_use);
             let tier = tier(&f, refs, folio.has(WORKINGSET));
-            let sorted = sort(&f, folio, 2, refs, tier, 0, eligible);
-            assert_eq!(sorted, expected, "{variant}: {set:?}, generation {generation}, eligible: {eligible}");
+            let sorted = sort(&f, &AtTail { flags: folio, oldest: 2, refs, tier, eligible }, 0);
+            assert_eq!(
+                sorted,
+                expected.of(variant),
+                "{variant}: {set:?}, generation {generation}, eligible: {eligible}"
+            );
         }
     }
     // All tiers may go, but what was accessed as often as can be counted stays, from 6.7 on.
@@ -364,11 +400,8 @@ fn what_is_at_the_tail_of_the_oldest_generation_is_sorted() {
     ] {
         let mut folio = flags(&[WORKINGSET, REFERENCED]);
         folio.set_generation(Some(2));
-        assert_eq!(
-            sort(&kernel(variant), folio, 2, refs, tier, 3, true),
-            expected,
-            "{variant}, {refs} accesses"
-        );
+        let folio = AtTail { flags: folio, oldest: 2, refs, tier, eligible: true };
+        assert_eq!(sort(&kernel(variant), &folio, 3), expected.of(variant), "{variant}, {refs} accesses");
     }
 }
 
@@ -564,7 +597,7 @@ proptest! {
     ) {
         let max_seq = min_seq + generations - 1;
         for variant in KERNELS {
-            let generation = placement(&kernel(variant), flags(&set), max_seq, min_seq, reclaiming);
+            let generation = placement(&kernel(variant), flags(&set), max_seq, min_seq, end(reclaiming));
             prop_assert!((min_seq..=max_seq).contains(&generation), "{}: {}", variant, generation);
         }
     }

@@ -3,14 +3,15 @@
 mod reclaim_machine;
 mod swap_host;
 
-use mm::Event;
 use mm::address_space::{Backing, VmFlags};
+use mm::huge_memory::features::FolioFeatures;
 use mm::huge_memory::orders::Orders;
-use mm::huge_memory::policy::swap_orders;
+use mm::huge_memory::policy::{splits_before_swap, swap_orders};
 use mm::huge_memory::stats::MthpStat;
 use mm::memory::Touch;
-use mm::swapfile::policy::{ClusterSearch, Place, search, splits_before_swap};
+use mm::swapfile::policy::{ClusterSearch, Place, search};
 use mm::vmscan::policy::{DEFAULT_SEEKS, SlabScan};
+use mm::{Event, Series};
 use proptest::prelude::*;
 use swap_host::{CPU, Host};
 
@@ -289,10 +290,12 @@ fn underused_huge_pages_are_split() {
 #[test]
 fn who_is_split_before_swap_is_asked() {
     use ClusterSearch::{CurrentOrFree, FreeFirst, NonfullFirst, WholeClusters};
-    for search in [WholeClusters, CurrentOrFree, FreeFirst, NonfullFirst] {
-        assert!(splits_before_swap(search, true, true) && splits_before_swap(search, true, false));
-        assert!(!splits_before_swap(search, false, true), "a huge page that is mapped as one is asked for");
-        assert_eq!(splits_before_swap(search, false, false), search == WholeClusters);
+    for cluster_search in [WholeClusters, CurrentOrFree, FreeFirst, NonfullFirst] {
+        let kernel = Series::FOLIOS.variant("m9").unwrap().features.folios;
+        let f = FolioFeatures { cluster_search, ..kernel };
+        assert!(splits_before_swap(&f, true, true) && splits_before_swap(&f, true, false));
+        assert!(!splits_before_swap(&f, false, true), "a huge page that is mapped as one is asked for");
+        assert_eq!(splits_before_swap(&f, false, false), cluster_search == WholeClusters);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use mm::lru::mmzone::LruType;
 use mm::lru::mmzone::{LruType::Anon, LruType::File};
-use mm::vmscan::features::{EvictionLoop, FlusherRule, GenFeatures, Placement, ReclaimFeatures};
+use mm::vmscan::features::{EvictionLoop, FlusherRule, GenFeatures, Lru, Placement, ReclaimFeatures};
 use mm::workingset::policy::{
     self, Feedback, FolioUse, LruSizes, LruvecState, Origin, Refault, TierCounts, carry_over, folio_refs,
     is_within, refault_distance, tier,
@@ -23,7 +23,8 @@ fn features(variant: &str) -> ReclaimFeatures {
 }
 
 fn generations(variant: &str) -> GenFeatures {
-    features(variant).generations.unwrap()
+    let Lru::MultiGen(f) = features(variant).lru else { panic!("the multi-gen LRU is on") };
+    f
 }
 
 fn layout(variant: &str, nodes_shift: u32, pages: u64) -> ShadowLayout {
@@ -120,7 +121,7 @@ proptest! {
             let done = policy::refault(&f, &layout, lru_type, &layout.unpack(value), &origin, in_fault);
             prop_assert!(done.counted || done == Refault::NOTHING);
             if let Feedback::Current(tier) | Feedback::Average(tier) = done.feedback {
-                prop_assert!(tier < 4 && f.generations.is_some());
+                prop_assert!(tier < 4 && f.lru != Lru::Classic);
             }
         }
     }
@@ -225,7 +226,7 @@ fn the_series_ages_classic_shadows_by_evictions_only() {
     let origin = Origin { lruvec: &lruvec, memcg_exists: true, is_folio_s: false };
     for variant in ["cls", "g61", "g65", "g67", "g614", "g72"] {
         let f = features(variant).classic();
-        assert_eq!((f.ages_on_activation, f.generations), (true, None), "{variant}");
+        assert_eq!((f.ages_on_activation, f.lru), (true, Lru::Classic), "{variant}");
         assert!(policy::eviction(&f, &layout, File, &lruvec, flags(false, false, 0)).ages);
         assert!(policy::refault(&f, &layout, File, &shadow, &origin, false).ages, "{variant}");
     }
@@ -508,7 +509,7 @@ fn released_kernels_have_their_own_lru() {
     // Late releases of 6.1 place and restore folios as 6.7 does.
     let late = GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..generations("g61") };
     let of_6_1 = Variant::of_release("6.1").unwrap().features.reclaim;
-    assert_eq!(of_6_1, ReclaimFeatures { generations: Some(late), ..features("g61") });
+    assert_eq!(of_6_1, ReclaimFeatures { lru: Lru::MultiGen(late), ..features("g61") });
     // 6.9 has kswapd begin again, 6.12 changed what the classic LRU knows, 6.13 when the multi-gen LRU has flushers write.
     let of_6_9 = ReclaimFeatures { retries_without_cache_trim: true, ..features("g67") };
     for release in ["6.9", "6.11"] {
@@ -517,7 +518,7 @@ fn released_kernels_have_their_own_lru() {
     let of_6_12 = ReclaimFeatures { reads_late_stats: true, ..of_6_9 };
     assert_eq!(Variant::of_release("6.12").unwrap().features.reclaim, of_6_12);
     let writes = GenFeatures { wakes_flushers: FlusherRule::AllTaken, ..generations("g67") };
-    let of_6_13 = ReclaimFeatures { generations: Some(writes), ..of_6_12 };
+    let of_6_13 = ReclaimFeatures { lru: Lru::MultiGen(writes), ..of_6_12 };
     assert_eq!(Variant::of_release("6.13").unwrap().features.reclaim, of_6_13);
     // 6.2 changed what reclaim costs with the classic LRU.
     let of_6_2 = ReclaimFeatures { rotations_cost: true, ..features("g61") };
@@ -526,7 +527,7 @@ fn released_kernels_have_their_own_lru() {
     let of_6_3 = GenFeatures { eviction_loop: EvictionLoop::AgingWithin, ..of_6_3 };
     for release in ["6.3", "6.4"] {
         let found = Variant::of_release(release).unwrap().features.reclaim;
-        assert_eq!(found, ReclaimFeatures { generations: Some(of_6_3), ..of_6_2 }, "{release}");
+        assert_eq!(found, ReclaimFeatures { lru: Lru::MultiGen(of_6_3), ..of_6_2 }, "{release}");
     }
     for (release, name) in [
         ("6.5", "g65"),

@@ -17,7 +17,7 @@
 //! mm/memory.c; `filemap_fault` in mm/filemap.c.
 
 use crate::account::Category;
-use crate::address_space::huge_memory::policy;
+use crate::address_space::huge_memory::policy::{self, RmapRemoval};
 use crate::address_space::huge_memory::stats::MthpStat;
 use crate::address_space::{Backing, Cursor, MmId, Pte, PteNumber, TableId, VmFlags, VmaId, Vpn};
 use crate::allocator::page::Pfn;
@@ -28,6 +28,7 @@ use crate::kernel::{Kernel, Parts};
 use crate::lru::Lrus;
 use crate::lru::folio::{FolioFlags, FolioId};
 use crate::lru::memcontrol::Memcg;
+use crate::lru::policy::AddedBy;
 use crate::page_cache::xarray::FileId;
 use crate::swapfile::{SwapEntry, SwapIn};
 use machine::Time;
@@ -94,6 +95,25 @@ impl AddAssign for Unmapped {
     }
 }
 
+/// Unmapping of entries of one table, and what it has come to.
+struct Zap {
+    /// Accesses to the area say something about the future.
+    has_recency: bool,
+    /// Memory of the area stays where it is.
+    locked: bool,
+    /// Pages that an entry is for.
+    pages: u64,
+    /// Pages that were unmapped, of anonymous memory.
+    anon: u64,
+    /// The same, of files.
+    file: u64,
+    unmapped: Unmapped,
+    /// The folio that the entry before mapped.
+    before: Option<FolioId>,
+    /// The large folio whose pages are being unmapped, and how many of them nobody maps any more.
+    partial: Option<(FolioId, u32)>,
+}
+
 /// A page fault that a page table serves.
 pub(crate) struct Fault {
     pub memcg: Memcg,
@@ -105,8 +125,8 @@ pub(crate) struct Fault {
     pub vma: VmaId,
     /// Its flags.
     pub flags: VmFlags,
-    /// Its accesses say something about the future.
-    pub has_recency: bool,
+    /// What the LRU makes of it.
+    pub added_by: AddedBy,
 }
 
 impl Fault {
@@ -171,7 +191,7 @@ impl Kernel<'_> {
                 self.parts.make_entry(mm, page)
             }
         };
-        let fault = self.fault_in(vma, mm, page, number, write);
+        let fault = Fault { write, ..self.load_fault_in(vma, mm, page, number) };
         let entry = self.parts.address_spaces.page_tables[number];
         if entry.has(Pte::PROT_NONE) {
             self.do_numa_page(mm, page, number);
@@ -184,8 +204,10 @@ impl Kernel<'_> {
         if let Some(swap) = entry.swap_entry() {
             self.do_swap_page(&fault, swap)
         } else if let Some(id) = entry.folio() {
-            let private = !fault.flags.has(VmFlags::SHARED);
-            self.do_wp_page(&fault, id, private)
+            match fault.flags.has(VmFlags::SHARED) {
+                true => Ok(self.wp_page_shared(&fault, id)),
+                false => self.do_wp_page(&fault, id),
+            }
         } else {
             let vma = &self.parts.address_spaces.mms[mm].vmas[vma];
             match vma.file_page(page).filter(|_| entry == Pte::NONE) {
@@ -229,8 +251,8 @@ impl Kernel<'_> {
         (file, index): (FileId, u32),
         copies: bool,
     ) -> Result<Touch, OutOfMemory> {
-        let Fault { memcg, flags, has_recency, .. } = *fault;
-        let (id, touch) = self.filemap_fault(memcg, (file, index), flags, has_recency)?;
+        let Fault { memcg, flags, added_by, .. } = *fault;
+        let (id, touch) = self.filemap_fault(memcg, (file, index), flags, added_by)?;
         if copies {
             // Making room for the copy may take the page away that is copied.
             let held = self.parts.lrus.folios.flags[id].has(FolioFlags::HELD);
@@ -257,21 +279,18 @@ impl Kernel<'_> {
         Ok(touch)
     }
 
-    /// A store to a page that is mapped for loads.
-    pub(crate) fn do_wp_page(
-        &mut self,
-        fault: &Fault,
-        id: FolioId,
-        private: bool,
-    ) -> Result<Touch, OutOfMemory> {
+    /// A store to a page of a file that is mapped for loads, in an area whose stores go to the file: `page_mkwrite` tells the file
+    /// system that the page is dirty.
+    fn wp_page_shared(&mut self, fault: &Fault, id: FolioId) -> Touch {
+        self.mark_dirty(self.on.machine.now(self.on.cpu), id);
+        self.parts.address_spaces.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE));
+        self.parts.numa.forget_folio(id);
+        Touch::Minor
+    }
+
+    /// A store to a page that is mapped for loads, in an area of which nobody else is to see stores.
+    pub(crate) fn do_wp_page(&mut self, fault: &Fault, id: FolioId) -> Result<Touch, OutOfMemory> {
         let anon = self.parts.lrus.folios.flags[id].has(FolioFlags::SWAPBACKED);
-        if !private {
-            // `page_mkwrite`: the file system learns that the page is dirty.
-            self.mark_dirty(self.on.machine.now(self.on.cpu), id);
-            self.parts.address_spaces.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE));
-            self.parts.numa.forget_folio(id);
-            return Ok(Touch::Minor);
-        }
         if anon && self.is_reused(fault, id) {
             self.parts.lrus.folios.flags[id].set(FolioFlags::DIRTY);
             self.parts.numa.forget_folio(id);
@@ -306,7 +325,7 @@ impl Kernel<'_> {
         let flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
         let id = self.vma_alloc_folio(fault.place(), flags, Effort::ORDINARY);
         let id = id.map_err(|_| OutOfMemory)?;
-        self.folio_add_lru_vma(id, fault.flags, fault.has_recency);
+        self.folio_add_lru_vma(id, fault.flags, fault.added_by);
         Ok(id)
     }
 
@@ -329,15 +348,16 @@ impl Kernel<'_> {
 
     /// The same for some entries of a table that are in an area with these flags.
     pub(crate) fn zap_pte_range(&mut self, table: TableId, places: Range<usize>, flags: VmFlags) -> Unmapped {
-        let (has_recency, locked) = (self.has_recency(flags), flags.has(VmFlags::LOCKED));
-        let pages = self.parts.address_spaces.page_tables[table].pages_of_entry();
-        let at_once = self.on.features.folios.unmaps_at_once;
-        let (mut anon, mut file) = (0, 0);
-        let mut unmapped = Unmapped::default();
-        // The folio that the entry before maps.
-        let mut before = None;
-        // The large folio whose pages are being unmapped, and how many of them nobody maps any more.
-        let mut partial: Option<(FolioId, u32)> = None;
+        let mut zap = Zap {
+            has_recency: self.has_recency(flags),
+            locked: flags.has(VmFlags::LOCKED),
+            pages: self.parts.address_spaces.page_tables[table].pages_of_entry(),
+            anon: 0,
+            file: 0,
+            unmapped: Unmapped::default(),
+            before: None,
+            partial: None,
+        };
         let places = self.parts.address_spaces.page_tables[table].places(places);
         // Folios are fetched so far ahead that memory has arrived.
         const AHEAD: usize = 4;
@@ -347,65 +367,73 @@ impl Kernel<'_> {
             {
                 self.parts.lrus.folios.prefetch(id);
             }
-            if ahead < places.start + AHEAD {
-                continue;
-            }
-            let number = table.entry(ahead - AHEAD);
-            let entry = std::mem::take(&mut self.parts.address_spaces.page_tables[number]);
-            let last = std::mem::replace(&mut before, entry.folio());
-            if entry == Pte::NONE {
-                continue;
-            }
-            if locked || !self.parts.lrus.is_anon_page(entry) {
-                // What follows may take time, or free something else.
-                self.free_gathered();
-            }
-            if let Some(swap) = entry.swap_entry() {
-                self.swap_put(swap);
-            }
-            let Some(id) = entry.folio() else { continue };
-            match last == Some(id) {
-                false => unmapped.first += 1,
-                true if at_once => unmapped.at_once += 1,
-                true => unmapped.one_by_one += 1,
-            }
-            unmapped.huge += pages - 1;
-            self.parts.lose_mapping(number, id);
-            if locked {
-                self.munlock_folio(id);
-            }
-            if !self.parts.lrus.folios.flags[id].has(FolioFlags::SWAPBACKED) {
-                file += pages;
-                if entry.has(Pte::YOUNG) && has_recency {
-                    self.folio_mark_accessed(id);
-                }
-                continue;
-            }
-            anon += pages;
-            if let Some((other, lost)) = partial.take_if(|(other, _)| *other != id) {
-                self.note_partial_unmap(other, lost);
-            }
-            if self.parts.lrus.folios[id].mapcount == 0 {
-                partial = None;
-                if self.parts.folio_free_swap(id)
-                    && let Some((pfn, order)) = self.parts.detach_folio(id)
-                {
-                    match order {
-                        0 => self.parts.address_spaces.mmu_gather.push(pfn),
-                        _ => self.free(pfn, order),
-                    }
-                }
-            } else if self.parts.lrus.folios.flags[id].order() > 0 {
-                let lost = partial.map_or(0, |(_, lost)| lost);
-                partial = Some((id, lost + self.parts.pages_lost(number, id)));
+            if ahead >= places.start + AHEAD {
+                self.zap_entry(table.entry(ahead - AHEAD), &mut zap);
             }
         }
-        if let Some((id, lost)) = partial {
+        if let Some((id, lost)) = zap.partial {
             self.note_partial_unmap(id, lost);
         }
         self.free_gathered();
-        self.parts.address_spaces.sub_rss(table, anon, file);
-        unmapped
+        self.parts.address_spaces.sub_rss(table, zap.anon, zap.file);
+        zap.unmapped
+    }
+
+    #[inline]
+    fn zap_entry(&mut self, number: PteNumber, zap: &mut Zap) {
+        let entry = std::mem::take(&mut self.parts.address_spaces.page_tables[number]);
+        let last = std::mem::replace(&mut zap.before, entry.folio());
+        if entry == Pte::NONE {
+            return;
+        }
+        if zap.locked || !self.parts.lrus.is_anon_page(entry) {
+            // What follows may take time, or free something else.
+            self.free_gathered();
+        }
+        if let Some(swap) = entry.swap_entry() {
+            self.swap_put(swap);
+        }
+        let Some(id) = entry.folio() else { return };
+        match policy::rmap_removal(&self.on.features.folios, last == Some(id)) {
+            RmapRemoval::First => zap.unmapped.first += 1,
+            RmapRemoval::AtOnce => zap.unmapped.at_once += 1,
+            RmapRemoval::OneByOne => zap.unmapped.one_by_one += 1,
+        }
+        zap.unmapped.huge += zap.pages - 1;
+        self.parts.lose_mapping(number, id);
+        if zap.locked {
+            self.munlock_folio(id);
+        }
+        if self.parts.lrus.folios.flags[id].has(FolioFlags::SWAPBACKED) {
+            return self.zap_anon_page(number, id, zap);
+        }
+        zap.file += zap.pages;
+        if entry.has(Pte::YOUNG) && zap.has_recency {
+            self.folio_mark_accessed(id);
+        }
+    }
+
+    /// An entry of an anonymous folio is gone: the folio is free now, or one that has lost a part.
+    #[inline]
+    fn zap_anon_page(&mut self, number: PteNumber, id: FolioId, zap: &mut Zap) {
+        zap.anon += zap.pages;
+        if let Some((other, lost)) = zap.partial.take_if(|(other, _)| *other != id) {
+            self.note_partial_unmap(other, lost);
+        }
+        if self.parts.lrus.folios[id].mapcount == 0 {
+            zap.partial = None;
+            if self.parts.folio_free_swap(id)
+                && let Some((pfn, order)) = self.parts.detach_folio(id)
+            {
+                match order {
+                    0 => self.parts.address_spaces.mmu_gather.push(pfn),
+                    _ => self.free(pfn, order),
+                }
+            }
+        } else if self.parts.lrus.folios.flags[id].order() > 0 {
+            let lost = zap.partial.map_or(0, |(_, lost)| lost);
+            zap.partial = Some((id, lost + self.parts.pages_lost(number, id)));
+        }
     }
 
     /// Frees an anonymous folio that no page table maps any more, unless others will find it in the swap cache.
@@ -449,20 +477,20 @@ impl Kernel<'_> {
 }
 
 impl Kernel<'_> {
-    /// A fault of an entry.
-    pub(crate) fn fault(&self, mm: MmId, page: Vpn, entry: PteNumber, write: bool) -> Fault {
+    /// A load that an entry does not let through.
+    pub(crate) fn load_fault(&self, mm: MmId, page: Vpn, entry: PteNumber) -> Fault {
         let vma =
             self.parts.address_spaces.mms[mm].vmas.find_id(page).expect("a page that is touched is mapped");
-        self.fault_in(vma, mm, page, entry, write)
+        self.load_fault_in(vma, mm, page, entry)
     }
 
     /// The same in an area that has been found.
     #[inline]
-    fn fault_in(&self, vma: VmaId, mm: MmId, page: Vpn, entry: PteNumber, write: bool) -> Fault {
+    fn load_fault_in(&self, vma: VmaId, mm: MmId, page: Vpn, entry: PteNumber) -> Fault {
         let space = &self.parts.address_spaces.mms[mm];
         let flags = space.vmas[vma].flags;
-        let has_recency = self.has_recency(flags);
-        Fault { memcg: space.memcg, mm, page, entry, write, vma, flags, has_recency }
+        let added_by = self.added_by_fault(flags);
+        Fault { memcg: space.memcg, mm, page, entry, write: false, vma, flags, added_by }
     }
 
     /// Whether a store to a page that is mapped for loads happens in place (`wp_can_reuse_anon_folio`).

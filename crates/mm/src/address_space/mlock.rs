@@ -25,7 +25,7 @@ use crate::allocator::request::OutOfMemory;
 use crate::counters::{Counters, Event};
 use crate::kernel::{Kernel, Parts};
 use crate::lru::Lrus;
-use crate::lru::folio::{Census, FolioFlags, FolioId};
+use crate::lru::folio::{Census, FolioFlags, FolioId, ListEnd};
 use std::ops::Range;
 
 /// Has a folio that is put onto a list go to that of those that cannot be evicted, if it is locked.
@@ -42,7 +42,7 @@ impl Kernel<'_> {
     /// Locks what lies in `pages` in memory and brings in what is not there (`mlock`). The folios of files that
     /// a device has to fill; without memory for all, the areas are locked nevertheless.
     pub fn mlock(&mut self, mm: MmId, pages: Range<Vpn>) -> Result<Vec<FolioId>, OutOfMemory> {
-        self.parts.address_spaces.set_locked(mm, pages.clone(), true);
+        self.parts.address_spaces.set_locked(mm, pages.clone(), VmFlags::LOCKED);
         let rights = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
         let areas =
             self.parts.address_spaces.mms[mm].vmas.from(pages.start).take_while(|vma| vma.start < pages.end);
@@ -67,7 +67,7 @@ impl Kernel<'_> {
 
     /// Lets what lies in `pages` be evicted again (`munlock`).
     pub fn munlock(&mut self, mm: MmId, pages: Range<Vpn>) {
-        self.parts.address_spaces.set_locked(mm, pages.clone(), false);
+        self.parts.address_spaces.set_locked(mm, pages.clone(), VmFlags::default());
         self.lru_add_drain();
         for id in self.folios_in(mm, pages) {
             self.munlock_folio(id);
@@ -124,13 +124,13 @@ impl Kernel<'_> {
 
     /// Takes a folio off its list, and puts it onto the one that its flags say once `change` has changed them.
     fn move_to_other_list(&mut self, id: FolioId, change: impl FnOnce(&mut FolioFlags, &mut Counters)) {
-        let f = self.parts.lrus.generations();
+        let lru = self.parts.lrus.lru();
         let lruvec = self.parts.lrus.folios[id].lruvec;
         self.hold_lru_lock(lruvec, 1);
         let lruvec = &mut self.parts.lrus.lruvecs[lruvec];
         lruvec.remove(&mut self.parts.lrus.folios, id, true);
         change(&mut self.parts.lrus.folios.flags[id], self.on.counters);
-        lruvec.add(&mut self.parts.lrus.folios, f.as_ref(), id, false);
+        lruvec.add(&mut self.parts.lrus.folios, &lru, id, ListEnd::Head);
     }
 }
 
@@ -161,12 +161,10 @@ impl Lrus {
 }
 
 impl AddressSpaces {
-    fn set_locked(&mut self, mm: MmId, pages: Range<Vpn>, locked: bool) {
+    /// Gives areas the lock that `lock` says, [`VmFlags::LOCKED`] or none.
+    fn set_locked(&mut self, mm: MmId, pages: Range<Vpn>, lock: VmFlags) {
         let space = &mut self.mms[mm];
-        space.vmas.change(pages, |vma| {
-            let flags = vma.flags.without(VmFlags::LOCKED);
-            vma.flags = if locked { flags.or(VmFlags::LOCKED) } else { flags };
-        });
+        space.vmas.change(pages, |vma| vma.flags = vma.flags.without(VmFlags::LOCKED).or(lock));
         let locked = space.vmas.iter().filter(|vma| vma.flags.has(VmFlags::LOCKED));
         space.locked_vm = locked.map(|vma| vma.end - vma.start).sum();
     }

@@ -8,7 +8,7 @@
 //!
 //! In the kernel: mm/mmap.c, mm/vma.c, mm/madvise.c, mm/mprotect.c, and `copy_page_range` in mm/memory.c.
 
-use super::{AddressSpace, Advice, MmId, Vpn};
+use super::{AddressSpace, Advice, MmId, Vpn, policy};
 use super::{Backing, Cursor, Directory, Pte, PteNumber, TableId, VmFlags, Vma, Vmas, rmap};
 use crate::account::Category;
 use crate::address_space::huge_memory::policy::{Disabled, window};
@@ -16,6 +16,7 @@ use crate::address_space::memory::Unmapped;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::folio::FolioFlags;
 use crate::lru::memcontrol::Memcg;
+use crate::lru::policy::AddedBy;
 use crate::numa::scan::MmScan;
 use crate::swapfile::readahead::policy::SwapRa;
 use std::ops::Range;
@@ -35,9 +36,9 @@ impl Kernel<'_> {
         }
         let Some(first) = space.vmas.first_in(&pages) else { return Unmapped::default() };
         let zapped = self.zap_page_range(mm, &pages, first);
-        let keeps_start = self.on.features.numa.munmap_keeps_start;
+        let stays = policy::cut_before_hole(&self.on.features.numa);
         let AddressSpace { vmas, locked_vm, .. } = &mut self.parts.address_spaces.mms[mm];
-        let behind = vmas.remove(first, &pages, keeps_start, |vma| {
+        let behind = vmas.remove(first, &pages, stays, |vma| {
             if let Backing::File(file, _) = vma.backing {
                 self.parts.address_spaces.file_mappings.remove(file, mm, vma.pages());
             }
@@ -181,10 +182,17 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether accesses to an area say something about the future (`vma_has_recency`); before 6.3 all did.
+    /// Whether accesses to an area say something about the future (`vma_has_recency`).
+    #[inline]
     pub(crate) fn has_recency(&self, flags: VmFlags) -> bool {
-        !flags.any(VmFlags::RAND_READ.or(VmFlags::SEQ_READ))
-            || self.on.features.reclaim.generations.is_some_and(|f| f.all_regions_have_recency())
+        let hinted = flags.any(VmFlags::RAND_READ.or(VmFlags::SEQ_READ));
+        policy::has_recency(&self.on.features.reclaim, hinted)
+    }
+
+    /// What a page fault on an area is to the LRU (`lru_gen_enter_fault`).
+    #[inline]
+    pub(crate) fn added_by_fault(&self, flags: VmFlags) -> AddedBy {
+        if self.has_recency(flags) { AddedBy::Fault } else { AddedBy::Other }
     }
 }
 

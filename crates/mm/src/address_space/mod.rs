@@ -22,6 +22,7 @@ pub mod memory;
 pub mod mlock;
 mod mmap;
 mod page_table;
+mod policy;
 mod rmap;
 mod vma;
 

@@ -10,6 +10,7 @@
 
 use super::Vpn;
 use super::maple_tree::{Cursor, MapleTree, Slot};
+use super::policy::Stays;
 use crate::lru::mmzone::LruType;
 use crate::numa::migrate::policy::Mempolicy;
 use crate::numa::scan::NumabState;
@@ -156,25 +157,6 @@ impl Vma {
 /// An area by number, as long as it is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VmaId(pub(super) u32);
-
-/// Which of two pieces that an area is cut into stays the area that it was (`new_below` of `__split_vma` says it the other way
-/// round). The other piece is a new area: whatever it is copied from, NUMA scanning has not met it yet (`vm_area_dup`).
-///
-/// ```text
-///   other rights, policy, advice or lock   │ new │ changed │ new │      mm/mprotect.c, mm/mempolicy.c, mm/madvise.c, mm/mlock.c;
-///                                                                       since 6.7 `vma_modify` in mm/mmap.c, later mm/vma.c
-///   a neighbour takes in what changes      │ as it was     │ ► │ next │     no cut: the border moves (`vma_merge`)
-///   unmapped   6.3 to 6.5                  │ as it was │ gone │ new │   `do_vmi_align_munmap` in mm/mmap.c
-///              from 6.6 on                 │ new │ gone │ new │         likewise; since 6.12 `vms_gather_munmap_vmas`
-/// ```
-///
-/// Before 6.3 both pieces that one end of an area was unmapped from stayed as they were, but those kernels knew nothing of
-/// areas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stays {
-    Below,
-    Above,
-}
 
 /// Which of two areas that become one the kernel keeps and extends: the first one, unless that is the one that was mapped or
 /// changed just now and nothing before it takes it in. What is known of scanning and of reads from swap is the survivor's.
@@ -402,16 +384,15 @@ impl Vmas {
         self.join(at, Survivor::First);
     }
 
-    /// Takes out all that lies in `pages`, whose first area is at a place, cutting areas at both ends; what is left before them
-    /// is a new area unless `keeps_start`. Where the first one behind them is.
+    /// Takes out all that lies in `pages`, whose first area is at a place, cutting areas at both ends; `stays` says whose the part
+    /// before them is. Where the first one behind them is.
     pub(crate) fn remove(
         &mut self,
         first: Cursor,
         pages: &Range<Vpn>,
-        keeps_start: bool,
+        stays: Stays,
         mut gone: impl FnMut(&Vma),
     ) -> Cursor {
-        let stays = if keeps_start { Stays::Below } else { Stays::Above };
         let mut at = self.cut(first, pages.start, stays).unwrap_or(first);
         while self.begins_before(at, pages.end) {
             at = self.without_rest(at, pages.end, Stays::Below);

@@ -522,10 +522,19 @@ impl PageAllocator {
         self.zones.iter().any(|zone| zone.has_vmstat_work(cpu))
     }
 
-    /// Marks a node's zones as being reclaimed, or no longer (`ZONE_RECLAIM_ACTIVE`).
-    pub fn set_reclaim_active(&mut self, node: Node, active: bool) {
+    /// Marks a node's zones as being reclaimed (`ZONE_RECLAIM_ACTIVE`).
+    pub fn begin_reclaim(&mut self, node: Node) {
+        self.change_zones(node, |zone| zone.pressure.reclaim_active = true);
+    }
+
+    /// The same, no longer.
+    pub fn end_reclaim(&mut self, node: Node) {
+        self.change_zones(node, |zone| zone.pressure.reclaim_active = false);
+    }
+
+    fn change_zones(&mut self, node: Node, change: impl Fn(&mut Zone)) {
         for &z in &self.own_zones[node.index()] {
-            self.zones[z].pressure.reclaim_active = active;
+            change(&mut self.zones[z]);
         }
     }
 }

@@ -15,9 +15,10 @@ use crate::counters::Event;
 use crate::kernel::Kernel;
 use crate::lru::FolioBatches;
 use crate::lru::Lrus;
-use crate::lru::folio::LruvecId;
-use crate::lru::folio::{Census, FolioFlags, FolioId};
-use crate::lru::mglru;
+use crate::lru::folio::{Census, FolioFlags, FolioId, ListEnd, LruvecId};
+use crate::lru::policy;
+use crate::lru::policy::AddedBy;
+use crate::lru::workingset::policy::age_by_activation;
 use machine::Cpu;
 
 /// What happens to the folios of a batch.
@@ -44,58 +45,35 @@ impl FolioBatches {
 }
 
 impl Kernel<'_> {
-    /// Puts a new folio on its way to a list. In a page fault the multi-gen LRU takes it for used.
+    /// Puts a new folio on its way to a list.
     #[inline]
-    pub(crate) fn folio_add_lru(&mut self, id: FolioId, in_fault: bool) {
-        if in_fault && let Some(f) = self.parts.lrus.generations() {
-            let flags = &mut self.parts.lrus.folios.flags[id];
-            if !flags.has(FolioFlags::UNEVICTABLE) {
-                if !f.faults_mark_accessed || flags.has(FolioFlags::WORKINGSET) {
-                    flags.set(FolioFlags::ACTIVE);
-                } else if !flags.has(FolioFlags::REFERENCED) {
-                    mglru::policy::mark_accessed(&f, flags);
-                }
-            }
-        }
+    pub(crate) fn folio_add_lru(&mut self, id: FolioId, by: AddedBy) {
+        self.note_new_folio(id, by);
         self.add_to_batch(Move::Add, id);
     }
 
     /// The same for a folio of an area with these flags, which it is new in (`folio_add_lru_vma`).
     #[inline]
-    pub(crate) fn folio_add_lru_vma(&mut self, id: FolioId, flags: VmFlags, in_fault: bool) {
+    pub(crate) fn folio_add_lru_vma(&mut self, id: FolioId, flags: VmFlags, by: AddedBy) {
         if flags.has(VmFlags::LOCKED) {
             self.set_mlocked(id);
         }
-        self.folio_add_lru(id, in_fault);
+        self.folio_add_lru(id, by);
     }
 
     #[inline]
     fn add_to_batch(&mut self, kind: Move, id: FolioId) {
         let batch = self.parts.lrus.folio_batches[self.on.cpu.index()].of(kind);
         batch.push(id);
-        let full = batch.len() >= self.on.features.folio_batch.into();
-        if full || self.parts.lrus.folios.flags[id].order() > 0 {
+        let order = self.parts.lrus.folios.flags[id].order();
+        if policy::drains_batch(self.on.features, batch.len(), order) {
             self.drain_batch(kind);
-        }
-    }
-
-    /// Notes that a folio was used through a file descriptor, or that a page-table entry that goes away was young.
-    #[inline]
-    pub fn folio_mark_accessed(&mut self, id: FolioId) {
-        let flags = &mut self.parts.lrus.folios.flags[id];
-        if let Some(f) = &self.parts.lrus.generations {
-            return mglru::policy::mark_accessed(f, flags);
-        }
-        if !flags.has(FolioFlags::REFERENCED) {
-            flags.set(FolioFlags::REFERENCED);
-        } else if !flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) {
-            self.mark_active(id);
         }
     }
 
     /// A folio that is not active was used a second time.
     #[inline(never)]
-    fn mark_active(&mut self, id: FolioId) {
+    pub(super) fn mark_active(&mut self, id: FolioId) {
         let flags = &mut self.parts.lrus.folios.flags[id];
         flags.clear(FolioFlags::REFERENCED);
         let pages = flags.nr_pages();
@@ -104,8 +82,9 @@ impl Kernel<'_> {
         {
             self.parts.lrus.folios.flags[id].set(FolioFlags::ACTIVE);
         }
-        if self.on.features.reclaim.ages_on_activation {
-            self.parts.lrus.workingset_age_nonresident(self.parts.lrus.folios[id].lruvec, pages);
+        let age = age_by_activation(&self.reclaim_features(), pages);
+        if age > 0 {
+            self.parts.lrus.workingset_age_nonresident(self.parts.lrus.folios[id].lruvec, age);
         }
     }
 
@@ -139,7 +118,7 @@ impl Kernel<'_> {
 
     fn drain_batch(&mut self, kind: Move) {
         let mut batch = std::mem::take(self.parts.lrus.folio_batches[self.on.cpu.index()].of(kind));
-        let f = self.parts.lrus.generations();
+        let lru = self.parts.lrus.lru();
         let mut rest = &batch[..];
         while let Some(&first) = rest.first() {
             let whose = self.parts.lrus.folios[first].lruvec;
@@ -153,12 +132,12 @@ impl Kernel<'_> {
                 match kind {
                     Move::Add => {
                         mlock::cull(flags, self.on.counters);
-                        lruvec.add(&mut self.parts.lrus.folios, f.as_ref(), id, false);
+                        lruvec.add(&mut self.parts.lrus.folios, &lru, id, ListEnd::Head);
                     }
                     Move::ToTail => {
                         lruvec.remove(&mut self.parts.lrus.folios, id, false);
                         self.parts.lrus.folios.flags[id].clear(FolioFlags::ACTIVE);
-                        lruvec.add(&mut self.parts.lrus.folios, f.as_ref(), id, true);
+                        lruvec.add(&mut self.parts.lrus.folios, &lru, id, ListEnd::Tail);
                         self.on.counters.add(Event::Pgrotated, pages);
                     }
                     Move::Activate => {
@@ -167,7 +146,7 @@ impl Kernel<'_> {
                         }
                         lruvec.remove(&mut self.parts.lrus.folios, id, false);
                         self.parts.lrus.folios.flags[id].set(FolioFlags::ACTIVE);
-                        lruvec.add(&mut self.parts.lrus.folios, f.as_ref(), id, false);
+                        lruvec.add(&mut self.parts.lrus.folios, &lru, id, ListEnd::Head);
                         self.on.counters.add(Event::Pgactivate, pages);
                     }
                 }

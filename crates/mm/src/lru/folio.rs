@@ -13,7 +13,7 @@
 mod lists;
 mod mapcount;
 
-pub use lists::ListHead;
+pub use lists::{ListEnd, ListHead};
 
 use crate::allocator::page::{NO_PAGE, Pfn};
 use crate::vec_growth;
@@ -352,6 +352,15 @@ impl Folios {
         self[id].place = self.lists.push_tail(list, id);
     }
 
+    /// Puts a folio, which is on no list, at one end of `list`.
+    #[inline(always)]
+    pub fn push(&mut self, list: ListHead, id: FolioId, end: ListEnd) {
+        match end {
+            ListEnd::Head => self.push_head(list, id),
+            ListEnd::Tail => self.push_tail(list, id),
+        }
+    }
+
     /// Takes a folio off the list that it is on.
     #[inline(always)]
     pub fn remove(&mut self, id: FolioId) {
@@ -372,6 +381,13 @@ impl Folios {
     pub fn move_to_tail(&mut self, list: ListHead, id: FolioId) {
         self.remove(id);
         self.push_tail(list, id);
+    }
+
+    /// Moves a folio from its list to one end of `list`.
+    #[inline]
+    pub fn move_to(&mut self, list: ListHead, id: FolioId, end: ListEnd) {
+        self.remove(id);
+        self.push(list, id, end);
     }
 
     /// Has a folio's record and flags fetched from memory, ahead of their use; changes nothing.

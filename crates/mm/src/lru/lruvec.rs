@@ -7,17 +7,17 @@
 //!                             youngest                          oldest ─► out    by type and zone
 //! ```
 //!
-//! Which of both is in use is for [`crate::lru::vmscan`] to say; a lruvec has the lists of both. The two youngest
+//! Which of both is in use is for `crates/mm/src/lru/kind.rs` to say; a lruvec has the lists of both. The two youngest
 //! generations count as active. A list of generation n has number n mod 4. In the kernel: `struct lruvec` in
 //! include/linux/mmzone.h, `lruvec_add_folio`, `lru_gen_add_folio` in include/linux/mm_inline.h.
 
 use crate::allocator::memory_map::ZoneType;
-use crate::lru::folio::{Census, FolioFlags, FolioId, Folios, ListHead, LruvecId};
+use crate::lru::folio::{Census, FolioFlags, FolioId, Folios, ListEnd, ListHead, LruvecId};
 use crate::lru::lru_lock::LruLock;
 use crate::lru::memcontrol::Memcg;
 use crate::lru::mglru::{self, BloomFilters};
 use crate::lru::mmzone::{LruType, MAX_NR_GENS};
-use crate::lru::vmscan::features::GenFeatures;
+use crate::lru::vmscan::features::{GenFeatures, Lru};
 use crate::lru::workingset::policy::TierCounts;
 use machine::{Node, Time};
 use std::collections::VecDeque;
@@ -52,7 +52,23 @@ impl LruList {
 
     /// The list of a type.
     pub fn of(lru_type: LruType, active: bool) -> LruList {
-        LruList::EVICTABLE[lru_type as usize * 2 + usize::from(active)]
+        if active { LruList::active(lru_type) } else { LruList::inactive(lru_type) }
+    }
+
+    /// The list that a folio with these flags is on, unless memory stays there.
+    #[inline]
+    pub fn of_flags(flags: FolioFlags) -> LruList {
+        LruList::of(type_of(flags), flags.has(FolioFlags::ACTIVE))
+    }
+
+    /// The active list of a type.
+    pub fn active(lru_type: LruType) -> LruList {
+        LruList::EVICTABLE[lru_type as usize * 2 + 1]
+    }
+
+    /// The inactive list of a type.
+    pub fn inactive(lru_type: LruType) -> LruList {
+        LruList::EVICTABLE[lru_type as usize * 2]
     }
 
     /// Whose list it is.
@@ -137,6 +153,11 @@ impl Generations {
             protected: Default::default(),
             filters: BloomFilters::default(),
         }
+    }
+
+    /// All lists, by number modulo 4, type and zone.
+    pub(super) fn lists(&self) -> impl Iterator<Item = ListHead> + use<'_> {
+        self.lists.iter().flatten().flatten().copied()
     }
 
     /// The list of generation `seq`.
@@ -346,45 +367,32 @@ impl Lruvec {
         *nr = nr.wrapping_add_signed(pages);
     }
 
-    /// Puts a folio on the list that its flags name: at the head, or at the tail if it is to go next.
+    /// Puts a folio on a classic list, or on that of locked memory.
     #[inline(always)]
-    pub fn add(&mut self, folios: &mut Folios, f: Option<&GenFeatures>, id: FolioId, at_tail: bool) {
+    pub(super) fn add_to_list(&mut self, folios: &mut Folios, list: LruList, id: FolioId, end: ListEnd) {
         let flags = folios.flags[id];
-        if let Some(f) = f
-            && !flags.has(FolioFlags::UNEVICTABLE)
-        {
-            return self.add_to_generation(folios, f, id, at_tail);
-        }
-        let list = if flags.has(FolioFlags::UNEVICTABLE) {
-            LruList::Unevictable
-        } else {
-            LruList::of(type_of(flags), flags.has(FolioFlags::ACTIVE))
-        };
         self.update_size(list, flags.zone(), flags.nr_pages() as i64);
-        match at_tail {
-            true => folios.push_tail(self.lists[list as usize], id),
-            false => folios.push_head(self.lists[list as usize], id),
-        }
+        folios.push(self.lists[list as usize], id, end);
     }
 
-    fn add_to_generation(&mut self, folios: &mut Folios, f: &GenFeatures, id: FolioId, reclaiming: bool) {
+    /// Puts a folio into the generation that it enters.
+    pub(super) fn add_to_generation(
+        &mut self,
+        folios: &mut Folios,
+        f: &GenFeatures,
+        id: FolioId,
+        end: ListEnd,
+    ) {
         let flags = &mut folios.flags[id];
         let lru_type = type_of(*flags);
         let generations = &self.generations;
         let min_seq = generations.min_seq[lru_type as usize];
-        let seq = mglru::policy::placement(f, *flags, generations.max_seq, min_seq, reclaiming);
-        if flags.take(FolioFlags::ACTIVE) && f.placement.forgets_accesses_of_active() {
-            flags.clear(FolioFlags::REFERENCED);
-            flags.set_refs(0);
-        }
+        let seq = mglru::policy::placement(f, *flags, generations.max_seq, min_seq, end);
+        mglru::policy::leave_active(f, flags);
         flags.set_generation(Some(generation(seq)));
         let (zone, pages) = (flags.zone(), flags.nr_pages());
         self.update_generation_size(lru_type, zone, pages, None, Some(generation(seq)));
-        let list = self.generations.list(seq, lru_type, zone);
-        match reclaiming {
-            true => folios.push_tail(list, id),
-            false => folios.push_head(list, id),
-        }
+        folios.push(self.generations.list(seq, lru_type, zone), id, end);
     }
 
     /// Takes a folio off its list. Unless reclaim has it, one of an active generation stays `PG_active`.
@@ -404,8 +412,7 @@ impl Lruvec {
                 self.update_size(LruList::Unevictable, zone, -(pages as i64));
             }
             None => {
-                let list = LruList::of(lru_type, flags.has(FolioFlags::ACTIVE));
-                self.update_size(list, zone, -(pages as i64));
+                self.update_size(LruList::of_flags(*flags), zone, -(pages as i64));
             }
         }
         folios.remove(id);
@@ -435,7 +442,7 @@ impl Lruvec {
             (None, Some(active)) => self.update_size(LruList::of(lru_type, active), zone, pages),
             (Some(active), None) => self.update_size(LruList::of(lru_type, active), zone, -pages),
             (Some(false), Some(true)) => {
-                self.move_size(LruList::of(lru_type, false), LruList::of(lru_type, true), zone, pages);
+                self.move_size(LruList::inactive(lru_type), LruList::active(lru_type), zone, pages);
             }
             _ => {}
         }
@@ -450,7 +457,7 @@ impl Lruvec {
                 let pages = |seq: u64| self.generations.nr_pages[generation(seq)][lru_type as usize][zone];
                 let leaving = pages(max_seq - 1) - pages(max_seq + 1);
                 if leaving != 0 {
-                    self.move_size(LruList::of(lru_type, true), LruList::of(lru_type, false), zone, leaving);
+                    self.move_size(LruList::active(lru_type), LruList::inactive(lru_type), zone, leaving);
                 }
             }
         }
@@ -463,9 +470,12 @@ impl Lruvec {
         self.stat_updates += 1;
     }
 
-    /// Finds the folios on the lists, `generations` saying which family is in use; panics with what does not hold of
-    /// them.
-    pub(crate) fn validate(&self, folios: &Folios, generations: bool, census: &mut Census) {
+    /// Finds the folios on the lists; panics with what does not hold of them.
+    pub(crate) fn validate(&self, folios: &Folios, lru: &Lru, census: &mut Census) {
+        for list in self.unused_lists(lru) {
+            let found = folios.iter(list).next();
+            assert_eq!(found, None, "a folio on a list that is not in use with {lru:?}");
+        }
         let mut sizes = [[0; ZoneType::COUNT]; LruList::COUNT];
         let mut nr_pages = [[[0; ZoneType::COUNT]; 2]; GENS];
         for list in LruList::EVICTABLE.into_iter().chain([LruList::Unevictable]) {
@@ -478,9 +488,7 @@ impl Lruvec {
                 let unevictable = flags.has(FolioFlags::UNEVICTABLE);
                 assert_eq!(unevictable, list == LruList::Unevictable, "{id:?} on {list:?}: {flags:?}");
                 if !unevictable {
-                    assert!(!generations, "{id:?} is on a classic list with the multi-gen LRU on");
-                    let right = LruList::of(type_of(flags), flags.has(FolioFlags::ACTIVE));
-                    assert_eq!(right, list, "the list of {id:?}: {flags:?}");
+                    assert_eq!(LruList::of_flags(flags), list, "the list of {id:?}: {flags:?}");
                 }
             }
         }
@@ -491,7 +499,6 @@ impl Lruvec {
                     for id in folios.iter(self.generations.list_of(number, lru_type, zone)) {
                         census.find(folios, id);
                         let flags = folios.flags[id];
-                        assert!(generations, "{id:?} is in a generation with the classic LRU on");
                         assert_eq!(
                             flags.has(FolioFlags::LRU),
                             !census.waits(id),

@@ -2,11 +2,13 @@
 
 pub(crate) mod batches;
 pub mod folio;
+mod kind;
 pub mod lru_lock;
 pub mod lruvec;
 pub mod memcontrol;
 pub mod mglru;
 pub mod mmzone;
+pub(crate) mod policy;
 pub mod vmscan;
 pub mod workingset;
 
@@ -16,7 +18,7 @@ use crate::lru::folio::{FolioId, Folios};
 use crate::lru::lruvec::Lruvecs;
 use crate::lru::memcontrol::{Memcg, Memcgs};
 use crate::lru::mglru::MemcgLru;
-use crate::lru::vmscan::features::GenFeatures;
+use crate::lru::vmscan::features::Lru;
 use crate::lru::workingset::shadow::{NODES_SHIFT_MAX, ShadowLayout};
 use crate::sysctl::Settings;
 use machine::Topology;
@@ -35,8 +37,8 @@ pub struct Lrus {
     /// By node.
     kswapds: Vec<KswapdState>,
     shadow_layout: ShadowLayout,
-    /// The multi-gen LRU while it is in use.
-    generations: Option<GenFeatures>,
+    /// The one in use.
+    lru: Lru,
     /// A process is to be killed.
     oom_kill_wanted: bool,
 }
@@ -65,7 +67,7 @@ impl Lrus {
             memcg_lrus: memcg_lrus.collect(),
             kswapds: vec![KswapdState::default(); nodes],
             shadow_layout: shadow_layout.expect("the largest shift of node numbers"),
-            generations: None,
+            lru: Lru::Classic,
             oom_kill_wanted: false,
         };
         lrus.make_lruvecs(Memcg::ROOT);
@@ -74,8 +76,8 @@ impl Lrus {
 
     /// Changes from one LRU to the other where a setting says so (`lru_gen/enabled`).
     pub(crate) fn configure(&mut self, features: &Features, settings: &Settings) {
-        let generations = features.reclaim.generations.filter(|_| settings.lru_gen.enabled);
-        if generations != std::mem::replace(&mut self.generations, generations) {
+        let lru = Lru::in_use(&features.reclaim, settings.lru_gen.enabled);
+        if lru != std::mem::replace(&mut self.lru, lru) {
             self.lru_gen_change_state();
         }
     }

@@ -16,6 +16,7 @@ use crate::allocator::page::Pfn;
 use crate::kernel::Kernel;
 use crate::lru::Lrus;
 use crate::lru::folio::{FolioFlags, FolioId, LruvecId};
+use crate::lru::policy::AddedBy;
 use machine::Node;
 
 impl Kernel<'_> {
@@ -33,8 +34,7 @@ impl Kernel<'_> {
         let lruvec = self.parts.lrus.lruvec_of(memcg, target);
         let old = self.replace_pages(id, pages, lruvec);
         self.parts.lrus.folios.flags[id].set_zone(zone);
-        let in_fault = false;
-        self.folio_add_lru(id, in_fault);
+        self.folio_add_lru(id, AddedBy::Other);
         self.free(old, order);
     }
 }

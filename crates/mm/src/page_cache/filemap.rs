@@ -22,6 +22,7 @@ use crate::kernel::{Kernel, Parts};
 use crate::lru::Lrus;
 use crate::lru::folio::{FolioFlags, FolioId};
 use crate::lru::memcontrol::Memcg;
+use crate::lru::policy::AddedBy;
 use crate::page_cache::PageCache;
 use crate::page_cache::xarray::{Entry, FileId, FilePages};
 
@@ -60,7 +61,7 @@ impl Kernel<'_> {
         let found = self.parts.page_cache.files.folio(file, index);
         let id = match found {
             Some(id) => id,
-            None => self.add_to_page_cache(memcg, FilePages::single(file, index), false)?,
+            None => self.add_to_page_cache(memcg, FilePages::single(file, index), AddedBy::Other)?,
         };
         // The reader of a page that was missing has copied from it once it is filled.
         if !again {
@@ -77,7 +78,7 @@ impl Kernel<'_> {
             Some(id) => id,
             None => {
                 let pages = FilePages::single(file, index);
-                let id = self.add_to_page_cache(memcg, pages, false)?;
+                let id = self.add_to_page_cache(memcg, pages, AddedBy::Other)?;
                 self.parts.lrus.end_read(id);
                 id
             }
@@ -93,7 +94,7 @@ impl Kernel<'_> {
         &mut self,
         memcg: Memcg,
         pages: FilePages,
-        in_fault: bool,
+        by: AddedBy,
     ) -> Result<FolioId, OutOfMemory> {
         let mut flags = FolioFlags::LOCKED;
         flags.set_order(pages.order);
@@ -110,9 +111,9 @@ impl Kernel<'_> {
             _ => self.parts.page_cache.files.store_pages(pages, Entry::Folio(id)),
         };
         if let Entry::Shadow(shadow) = before {
-            self.workingset_refault(self.on.machine.now(self.on.cpu), id, shadow, in_fault);
+            self.workingset_refault(self.on.machine.now(self.on.cpu), id, shadow, by);
         }
-        self.folio_add_lru(id, in_fault);
+        self.folio_add_lru(id, by);
         Ok(id)
     }
 

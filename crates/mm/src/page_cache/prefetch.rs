@@ -11,7 +11,7 @@
 //! costs a little time. The kernel fetches ahead likewise, a folio at a time (`prefetchw_prev_lru_folio` in mm/vmscan.c).
 
 use crate::kernel::Parts;
-use crate::lru::folio::{FolioFlags, FolioId};
+use crate::lru::folio::FolioId;
 use crate::page_cache::xarray::FileId;
 
 /// Stands for a page without a slot or folio.
@@ -47,12 +47,9 @@ impl Parts {
     #[inline]
     pub fn foresee_reads(&self, foresight: &mut Foresight, file: FileId, pages: &[u32]) {
         let Foresight { slots, folios, .. } = foresight;
-        if self.lrus.generations().is_none() {
-            for id in folios.iter().filter(|&&id| id != NONE).map(|&id| FolioId(id)) {
-                let flags = self.lrus.folios.flags[id];
-                if flags.has(FolioFlags::REFERENCED) && !flags.has(FolioFlags::ACTIVE) {
-                    self.lrus.folios.prefetch(id);
-                }
+        for id in folios.iter().filter(|&&id| id != NONE).map(|&id| FolioId(id)) {
+            if self.lrus.is_activated_by_use(self.lrus.folios.flags[id]) {
+                self.lrus.folios.prefetch(id);
             }
         }
         for (folio, &slot) in folios.iter_mut().zip(&*slots) {

@@ -70,15 +70,3 @@ pub fn search(f: ClusterSearch, order: u8) -> &'static [Place] {
 pub fn swaps_large_folios(page_size: PageSize) -> bool {
     page_size == PageSize::Kib4
 }
-
-/// Whether a large folio is split before room for it is looked for (`shrink_folio_list`). `whole`: one entry maps all of
-/// it.
-pub fn splits_before_swap(f: ClusterSearch, partially_mapped: bool, whole: bool) -> bool {
-    partially_mapped || f == ClusterSearch::WholeClusters && !whole
-}
-
-/// Whether a folio that was read leaves swap when it is mapped (`should_try_to_free_swap`), as long as nobody else wants
-/// it. `stays_not`: what is read from this device is kept once.
-pub fn frees_swap(write: bool, swap_full: bool, stays_not: bool) -> bool {
-    write || swap_full || stays_not
-}

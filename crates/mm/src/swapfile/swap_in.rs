@@ -9,12 +9,13 @@
 //!
 //! In the kernel: `do_swap_page`, `alloc_swap_folio`, `can_swapin_thp` in mm/memory.c.
 
-use super::{SwapEntry, SwapIn, policy};
+use super::{SwapEntry, SwapIn};
 use crate::address_space::AddressSpaces;
-use crate::address_space::huge_memory::features::{LargeSwapIn, Search, ThpFiles};
+use crate::address_space::huge_memory::features::Search;
 use crate::address_space::huge_memory::orders::Orders;
 use crate::address_space::huge_memory::policy::{
-    Failure, allowed_orders, effort, fitting, swap_orders, window,
+    Failure, SwapInPath, allowed_orders, effort, fitting, frees_swap, has_file, swap_in_path, swap_orders,
+    window,
 };
 use crate::address_space::huge_memory::stats::MthpStat;
 use crate::address_space::memory::{Fault, Touch};
@@ -49,11 +50,14 @@ impl Kernel<'_> {
         if fault.flags.has(VmFlags::LOCKED) && order == 0 {
             self.mlock_folio(id);
         }
-        let through_cache = self.on.features.folios.swap_in == LargeSwapIn::ThroughCache;
-        let stays_not = through_cache && self.parts.swap.is_synchronous();
         // What is still on its way out stays in the swap cache.
         let is_out = !self.parts.lrus.folios.flags[id].has(FolioFlags::WRITEBACK);
-        if mine && is_out && policy::frees_swap(fault.write, self.parts.swap.is_full(), stays_not) {
+        let swap = &self.parts.swap;
+        let frees = || {
+            let f = &self.on.features.folios;
+            frees_swap(f, fault.write, swap.is_full(), swap.is_synchronous())
+        };
+        if mine && is_out && frees() {
             self.parts.folio_free_swap(id);
         }
         if fault.write && mine {
@@ -67,29 +71,27 @@ impl Kernel<'_> {
                 }
             }
         } else if fault.write {
-            self.do_wp_page(fault, id, true)?;
+            self.do_wp_page(fault, id)?;
         }
         Ok(touch)
     }
 
     /// Reads an entry back, and others with it.
     fn swap_in(&mut self, fault: &Fault, swap: SwapEntry) -> Result<FolioId, OutOfMemory> {
-        let (swap_in, synchronous) = (self.on.features.folios.swap_in, self.parts.swap.is_synchronous());
-        let through_cache = swap_in == LargeSwapIn::ThroughCache;
-        if !synchronous || !through_cache && self.parts.swap.swap_users(swap) > 1 {
-            return self.swapin_readahead(fault, swap);
-        }
-        let orders = match swap_in {
-            LargeSwapIn::Never => Orders::NONE,
-            LargeSwapIn::PastCache | LargeSwapIn::ThroughCache => self.swap_in_orders(fault, swap),
+        let (synchronous, users) = (self.parts.swap.is_synchronous(), self.parts.swap.swap_users(swap));
+        let path = swap_in_path(&self.on.features.folios, synchronous, users);
+        let orders = match path {
+            SwapInPath::Readahead => return self.swapin_readahead(fault, swap),
+            SwapInPath::SinglePastCache => Orders::NONE,
+            SwapInPath::PastCache | SwapInPath::ThroughCache => self.swap_in_orders(fault, swap),
         };
         let id = self.alloc_swap_folio(fault, orders)?;
         let (order, pages) =
             (self.parts.lrus.folios.flags[id].order(), self.parts.lrus.folios.flags[id].nr_pages());
         let first = window(swap.into(), order).start as SwapEntry;
         let entries = first..first + pages as SwapEntry;
-        self.fill_from_swap(id, first, fault.has_recency);
-        if through_cache {
+        self.fill_from_swap(id, first, fault.added_by);
+        if path == SwapInPath::ThroughCache {
             self.parts.add_to_swap_cache(entries, id);
         } else {
             // What is fast to read does not stay in swap, unless others will need it.
@@ -100,7 +102,7 @@ impl Kernel<'_> {
                 }
             }
         }
-        self.folio_add_lru(id, fault.has_recency);
+        self.folio_add_lru(id, fault.added_by);
         Ok(id)
     }
 
@@ -120,7 +122,7 @@ impl Kernel<'_> {
             match self.vma_alloc_folio(fault.place(), flags, effort) {
                 Ok(id) => return Ok(id),
                 Err(_) if order == 0 => return Err(OutOfMemory),
-                Err(failure) if f.files >= ThpFiles::V6_14 => {
+                Err(failure) if has_file(&f, MthpStat::SwpinFallback.since()) => {
                     let charge = i64::from(failure == Failure::NoRoom);
                     self.parts.address_spaces.count_mthp_stat(order, MthpStat::SwpinFallback, 1);
                     self.parts.address_spaces.count_mthp_stat(order, MthpStat::SwpinFallbackCharge, charge);

@@ -4,10 +4,12 @@
 use super::policy;
 use super::{Slot, SwapEntry, SwapIn};
 use crate::account::Category;
+use crate::address_space::huge_memory::policy::swap_search;
 use crate::address_space::huge_memory::stats::MthpStat;
 use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::folio::{Census, Folio, FolioFlags, FolioId};
+use crate::lru::policy::AddedBy;
 use machine::Cpu;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -53,14 +55,14 @@ impl Kernel<'_> {
 
     /// Has a device read a folio from its entries, `first` and those behind it, together with the folio before if that
     /// lies next to it; or clears it where they are known to be zeroes.
-    pub(super) fn fill_from_swap(&mut self, id: FolioId, first: SwapEntry, in_fault: bool) {
+    pub(super) fn fill_from_swap(&mut self, id: FolioId, first: SwapEntry, by: AddedBy) {
         let SwapIn::Read(shadow) = self.parts.swap.swap_entry_state(first) else {
             unreachable!("entry {first} is out");
         };
         let (order, pages) =
             (self.parts.lrus.folios.flags[id].order(), self.parts.lrus.folios.flags[id].nr_pages());
         self.parts.address_spaces.count_mthp_stat(order, MthpStat::NrAnon, 1);
-        self.workingset_refault(self.on.machine.now(self.on.cpu), id, shadow, in_fault);
+        self.workingset_refault(self.on.machine.now(self.on.cpu), id, shadow, by);
         if self.parts.swap.is_zeroes(first) {
             return self.read_zeroes(pages);
         }
@@ -94,10 +96,7 @@ impl Kernel<'_> {
     }
 
     fn find_swap_entries(&mut self, cpu: Cpu, order: u8) -> Option<SwapEntry> {
-        if order > 0 && !policy::swaps_large_folios(self.parts.allocator.page_size()) {
-            return None;
-        }
-        let f = self.on.features.folios.cluster_search;
+        let f = swap_search(&self.on.features.folios, self.parts.allocator.page_size(), order)?;
         policy::search(f, order).iter().find_map(|&place| {
             if place == policy::Place::ReclaimFull && self.parts.swap.is_full() {
                 self.parts.reclaim_full_cluster();

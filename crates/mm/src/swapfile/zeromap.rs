@@ -13,7 +13,7 @@
 
 use super::{Swap, SwapEntry};
 use crate::account::Category;
-use crate::address_space::huge_memory::policy::window;
+use crate::address_space::huge_memory::policy::{looks_for_zeroes, window};
 use crate::counters::Event;
 use crate::kernel::Kernel;
 use crate::lru::folio::FolioId;
@@ -50,7 +50,7 @@ impl Kernel<'_> {
     /// it. A folio of which nobody maps all pages any more is taken for one that holds something.
     pub(crate) fn is_zero_filled(&self, id: FolioId) -> bool {
         let (folio, flags) = (&self.parts.lrus.folios[id], self.parts.lrus.folios.flags[id]);
-        if !self.on.features.folios.zeromap || folio.mapcount == 0 {
+        if !looks_for_zeroes(&self.on.features.folios, folio.mapcount) {
             return false;
         }
         let slot = self.parts.address_spaces.page_tables.at_slot(folio.slot);

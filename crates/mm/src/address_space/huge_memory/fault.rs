@@ -56,7 +56,7 @@ impl Kernel<'_> {
         }
         self.khugepaged_enter_vma(mm, page);
         let area = self.parts.address_spaces.mms[mm].vmas[vma].flags;
-        let has_recency = self.has_recency(area);
+        let added_by = self.added_by_fault(area);
         let order = thp.pmd_order();
         let first = policy::window(page, order).start;
         let (mut entry, began) = (Pte::ZERO, self.on.machine.now(self.on.cpu));
@@ -66,7 +66,7 @@ impl Kernel<'_> {
         }
         if step == PmdStep::Folio {
             let id = self.alloc_anon_folio_pmd((mm, vma, page))?;
-            self.folio_add_lru_vma(id, area, has_recency);
+            self.folio_add_lru_vma(id, area, added_by);
             entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
         }
         let table = match self.parts.address_spaces.entry(mm, page) {
@@ -188,7 +188,7 @@ impl Kernel<'_> {
                     orders = Orders::NONE;
                 }
                 Ok(id) => {
-                    self.folio_add_lru_vma(id, fault.flags, fault.has_recency);
+                    self.folio_add_lru_vma(id, fault.flags, fault.added_by);
                     return Ok(id);
                 }
                 Err(failure) => {

@@ -61,7 +61,7 @@ fn what_is_mapped_beside_an_area_becomes_a_part_of_it() {
     // An area that is gone leaves no record to the next one of its number.
     let mut vmas = areas(&both);
     let first = vmas.first_in(&(10..20)).unwrap();
-    vmas.remove(first, &(10..20), false, |_| {});
+    vmas.remove(first, &(10..20), Stays::Above, |_| {});
     vmas.insert(vma(25..30, VmFlags::PRIVATE));
     assert_eq!(records(&mut vmas), [(25..40, Some(30))]);
 }

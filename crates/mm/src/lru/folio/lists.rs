@@ -22,6 +22,15 @@ const RUN: usize = u64::BITS as usize;
 /// sparse.
 const SPARSE: u32 = RUN as u32 / 4;
 
+/// One end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListEnd {
+    /// Where the newest are.
+    Head,
+    /// Where reclaim looks: what is there is to go next.
+    Tail,
+}
+
 /// A list of folios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListHead(u32);

@@ -19,8 +19,7 @@ use crate::lru::folio::{FolioFlags, FolioId, Folios, LruvecId};
 use crate::lru::lruvec::{ByTier, GENS, Lruvec, generation, type_of};
 use crate::lru::mmzone::{LruType, MAX_NR_GENS};
 use crate::lru::vmscan::ScanControl;
-use crate::lru::vmscan::features::{GenFeatures, RefsScheme};
-use crate::lru::vmscan::policy::mapped_access;
+use crate::lru::vmscan::features::GenFeatures;
 use crate::lru::workingset::policy::{TierCounts, carry_over, folio_refs, tier};
 use machine::Time;
 use smallvec::SmallVec;
@@ -61,8 +60,13 @@ impl Kernel<'_> {
 
     /// Reclaim has met a folio that the entries `young` were young of: those around them are looked at too. If reclaim has
     /// not walked page tables, `walks`, what was used has to wait in a batch to be moved.
-    pub(crate) fn lru_gen_look_around(&mut self, id: FolioId, young: &Mappings, walks: bool) {
-        let Some(f) = self.parts.lrus.generations() else { return };
+    pub(in crate::lru) fn lru_gen_look_around(
+        &mut self,
+        id: FolioId,
+        f: &GenFeatures,
+        young: &Mappings,
+        walks: bool,
+    ) {
         let of = self.parts.lrus.folios[id].lruvec;
         for &met in young {
             let table = &self.parts.address_spaces.page_tables[met.table()];
@@ -84,16 +88,19 @@ impl Kernel<'_> {
                 }
                 young += 1;
                 if walks {
-                    promote(&mut self.parts.lrus.folios, lruvec, &f, other);
-                } else if is_promoted_later(&f, &mut self.parts.lrus.folios.flags[other], youngest) {
+                    promote(&mut self.parts.lrus.folios, lruvec, f, other);
+                    continue;
+                }
+                let flags = &mut self.parts.lrus.folios.flags[other];
+                if policy::on_young_entry_nearby(f, flags, youngest) {
                     later.push(other);
                 }
             }
             if suitable_to_scan(total, young) {
                 lruvec.generations.filters.update(lruvec.generations.max_seq, met.table().index());
             }
-            if f.promotes_at_once(later.len()) {
-                later.iter().for_each(|&other| promote(&mut self.parts.lrus.folios, lruvec, &f, other));
+            if policy::promotes_at_once(f, later.len()) {
+                later.iter().for_each(|&other| promote(&mut self.parts.lrus.folios, lruvec, f, other));
                 continue;
             }
             for other in later {
@@ -194,21 +201,6 @@ impl Kernel<'_> {
     }
 }
 
-/// Notes that a page-table entry of a folio was young; whether that brings it into the youngest generation, in which it is not
-/// yet.
-fn is_promoted_later(f: &GenFeatures, flags: &mut FolioFlags, youngest: usize) -> bool {
-    let old = flags.generation();
-    let promotes = match f.refs_scheme {
-        RefsScheme::WorkingsetCounts if old.is_none() => {
-            flags.set(FolioFlags::REFERENCED);
-            false
-        }
-        RefsScheme::WorkingsetCounts => true,
-        RefsScheme::WorkingsetApart => mapped_access(f, flags),
-    };
-    promotes && old.is_some_and(|old| old != youngest)
-}
-
 /// The entries around one of a table that are looked at: half of them before it, all of them in its area, `within`.
 fn around(entry: usize, within: Range<usize>) -> Range<usize> {
     let last_start = within.end.saturating_sub(LOOK_AROUND);
@@ -216,31 +208,11 @@ fn around(entry: usize, within: Range<usize>) -> Range<usize> {
     start..within.end.min(start + LOOK_AROUND)
 }
 
-/// Notes that a page-table entry of a folio was young (`folio_update_gen`).
+/// Notes that a page-table entry of a folio was young.
 fn promote(folios: &mut Folios, lruvec: &mut Lruvec, f: &GenFeatures, id: FolioId) {
-    let flags = &mut folios.flags[id];
-    let isolated = flags.generation().is_none();
-    match f.refs_scheme {
-        RefsScheme::WorkingsetCounts if isolated => return flags.set(FolioFlags::REFERENCED),
-        RefsScheme::WorkingsetCounts => {
-            flags.clear(FolioFlags::REFERENCED | FolioFlags::WORKINGSET);
-            flags.set_refs(0);
-        }
-        RefsScheme::WorkingsetApart => {
-            if !flags.any(FolioFlags::REFERENCED | FolioFlags::WORKINGSET) {
-                flags.set(FolioFlags::REFERENCED);
-                flags.set_refs(0);
-                return;
-            }
-            if isolated {
-                return;
-            }
-            flags.set(FolioFlags::WORKINGSET);
-            flags.clear(FolioFlags::REFERENCED);
-            flags.set_refs(0);
-        }
+    if policy::on_young_entry(f, &mut folios.flags[id]) {
+        promote_to_youngest(folios, lruvec, id);
     }
-    promote_to_youngest(folios, lruvec, id);
 }
 
 fn promote_to_youngest(folios: &mut Folios, lruvec: &mut Lruvec, id: FolioId) {
@@ -256,13 +228,7 @@ fn promote_to_youngest(folios: &mut Folios, lruvec: &mut Lruvec, id: FolioId) {
 
 /// Moves a folio's generation on by one, unless it has been promoted already; the generation that it is in then
 /// (`folio_inc_gen`).
-pub(super) fn inc_gen(
-    folios: &mut Folios,
-    lruvec: &mut Lruvec,
-    f: &GenFeatures,
-    id: FolioId,
-    reclaiming: bool,
-) -> usize {
+pub(super) fn inc_gen(folios: &mut Folios, lruvec: &mut Lruvec, f: &GenFeatures, id: FolioId) -> usize {
     let flags = &mut folios.flags[id];
     let lru_type = type_of(*flags);
     let oldest = generation(lruvec.generations.min_seq[lru_type as usize]);
@@ -273,9 +239,6 @@ pub(super) fn inc_gen(
     let next = (oldest + 1) % GENS;
     flags.set_generation(Some(next));
     policy::forget_accesses(f, flags);
-    if reclaiming {
-        flags.set(FolioFlags::RECLAIM);
-    }
     let (zone, pages) = (flags.zone(), flags.nr_pages());
     lruvec.update_generation_size(lru_type, zone, pages, Some(oldest), Some(next));
     next
@@ -308,10 +271,9 @@ fn inc_min_seq(
             while let Some(id) = folios.tail(list) {
                 folios.prefetch_next(list);
                 let flags = folios.flags[id];
-                let next = inc_gen(folios, lruvec, f, id, false);
+                let next = inc_gen(folios, lruvec, f, id);
                 folios.move_to_tail(lruvec.generations.list_of(next, lru_type, zone), id);
-                let refs = folio_refs(f, policy::folio_use(flags));
-                if f.types_apart && !policy::is_lazily_promoted(f, flags, refs) {
+                if policy::is_protected_by_aging(f, flags) {
                     note_protection(&mut lruvec.generations.protected, f, flags);
                 }
             }
@@ -323,7 +285,7 @@ fn inc_min_seq(
 
 /// A type has a new oldest generation: what was counted of the one before goes into the averages.
 fn reset_ctrl_pos(lruvec: &mut Lruvec, f: &GenFeatures, lru_type: LruType) {
-    let current = tier_counts(lruvec, f, lru_type);
+    let current = tier_counts(lruvec, lru_type);
     let generations = &mut lruvec.generations;
     let which = lru_type as usize;
     for (average, current) in generations.average[which].iter_mut().zip(current) {
@@ -334,23 +296,20 @@ fn reset_ctrl_pos(lruvec: &mut Lruvec, f: &GenFeatures, lru_type: LruType) {
     generations.protected[which] = Default::default();
 }
 
-/// What was counted of a type's oldest generation, by tier. Before 6.14 nothing of the first tier was ever protected.
-fn tier_counts(lruvec: &Lruvec, f: &GenFeatures, lru_type: LruType) -> [TierCounts; 4] {
+/// What was counted of a type's oldest generation, by tier. Before 6.14 nothing of the first tier is ever protected.
+fn tier_counts(lruvec: &Lruvec, lru_type: LruType) -> [TierCounts; 4] {
     let generations = &lruvec.generations;
     let which = lru_type as usize;
-    std::array::from_fn(|tier| {
-        let protected = if tier > 0 || f.types_apart { generations.protected[which][tier] } else { 0 };
-        TierCounts {
-            refaulted: generations.refaulted[which][tier],
-            total: generations.evicted[which][tier] + protected,
-        }
+    std::array::from_fn(|tier| TierCounts {
+        refaulted: generations.refaulted[which][tier],
+        total: generations.evicted[which][tier] + generations.protected[which][tier],
     })
 }
 
 /// The same with the averages of what was before (`read_ctrl_pos`).
-pub(super) fn positions(lruvec: &Lruvec, f: &GenFeatures) -> [[TierCounts; 4]; 2] {
+pub(super) fn positions(lruvec: &Lruvec) -> [[TierCounts; 4]; 2] {
     LruType::ALL.map(|lru_type| {
-        let mut counts = tier_counts(lruvec, f, lru_type);
+        let mut counts = tier_counts(lruvec, lru_type);
         for (counts, average) in counts.iter_mut().zip(lruvec.generations.average[lru_type as usize]) {
             counts.refaulted += average.refaulted;
             counts.total += average.total;
@@ -384,8 +343,7 @@ pub(super) fn try_to_inc_min_seq(
     let mut moved = false;
     for &lru_type in types {
         let which = lru_type as usize;
-        let forward = if f.types_apart { now[which] > before[which] } else { now[which] != before[which] };
-        if forward {
+        if now[which] != before[which] {
             reset_ctrl_pos(lruvec, f, lru_type);
             lruvec.generations.min_seq[which] = now[which];
             moved = true;

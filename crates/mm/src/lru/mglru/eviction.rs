@@ -10,8 +10,8 @@
 
 use super::aging::{inc_gen, positions, tier_of, try_to_inc_min_seq};
 use super::policy::{
-    self, Evictable, MAX_LRU_BATCH, MIN_LRU_BATCH, Sorted, evictable_types, last_tier, should_run_aging,
-    type_to_scan,
+    self, Abort, Aging, AtTail, Evictable, MAX_LRU_BATCH, MIN_LRU_BATCH, Protection, Round, Sorted, Survivor,
+    evictable_types, last_tier, should_run_aging, type_to_scan,
 };
 use crate::address_space::mlock;
 use crate::allocator::memory_map::ZoneType;
@@ -19,12 +19,12 @@ use crate::allocator::watermark::Mark;
 use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::Lrus;
-use crate::lru::folio::{FolioFlags, FolioId, LruvecId};
-use crate::lru::lruvec::{GENS, Lruvec, generation};
+use crate::lru::folio::{FolioFlags, FolioId, ListEnd, ListHead, LruvecId};
+use crate::lru::lruvec::{GENS, Lruvec, generation, type_of};
 use crate::lru::memcontrol::Memcg;
 use crate::lru::mmzone::LruType;
-use crate::lru::vmscan::features::{ActivateRule, EvictionLoop, FlusherRule, GenFeatures, RefsScheme};
-use crate::lru::vmscan::policy::{DEF_PRIORITY, compact_gap, is_all_dirty, unprotected};
+use crate::lru::vmscan::features::{GenFeatures, Lru};
+use crate::lru::vmscan::policy::{DEF_PRIORITY, compact_gap, unprotected};
 use crate::lru::vmscan::{ScanControl, skip_event};
 use crate::lru::workingset::policy::folio_refs;
 
@@ -35,6 +35,20 @@ struct Batch<'a> {
     swappiness: u64,
     /// How many folios it may look at.
     most: u64,
+}
+
+/// A batch of eviction at work on one type. It looks at so many folios; all else counts pages.
+#[derive(Default)]
+struct Scan {
+    /// The last tier that may go.
+    last_tier: u8,
+    looked_at: u64,
+    scanned: u64,
+    /// Moved to younger generations.
+    sorted: u64,
+    /// Those of the folios isolated.
+    taken: u64,
+    isolated: Vec<FolioId>,
 }
 
 /// What one batch of eviction did.
@@ -50,16 +64,29 @@ impl Kernel<'_> {
     pub(crate) fn lru_gen_shrink_lruvec(&mut self, lruvec: LruvecId, f: GenFeatures, sc: &mut ScanControl) {
         self.lru_add_drain();
         sc.mm_walk = sc.kswapd;
-        match f.eviction_loop {
-            EvictionLoop::AgingApart => self.shrink_with_aging_apart(lruvec, &f, sc),
-            EvictionLoop::AgingWithin | EvictionLoop::FixedAmount => {
-                self.try_to_shrink_lruvec(lruvec, &f, sc);
-            }
-        }
+        self.try_to_shrink_lruvec(lruvec, &f, sc);
     }
 
-    /// 6.1: kswapd has aged before, others age here when they get desperate.
-    fn shrink_with_aging_apart(&mut self, lruvec: LruvecId, f: &GenFeatures, sc: &mut ScanControl) {
+    /// Reclaims from one lruvec; whether it has been aged, so that its group's turn is over.
+    pub(super) fn try_to_shrink_lruvec(
+        &mut self,
+        lruvec: LruvecId,
+        f: &GenFeatures,
+        sc: &mut ScanControl,
+    ) -> bool {
+        let rotate = match policy::aging(f) {
+            Aging::BeforeEviction => self.shrink_with_aging_apart(lruvec, f, sc),
+            Aging::InPlaceOfEviction => self.shrink_by_priority(lruvec, f, sc),
+            Aging::BetweenBatches => self.shrink_fixed_amount(lruvec, f, sc),
+        };
+        if policy::wakes_flushers_after_lruvec(f, sc.unqueued_dirty, sc.file_taken) {
+            self.parts.page_cache.wakeup_flusher_threads();
+        }
+        rotate
+    }
+
+    /// 6.1: kswapd has aged before, others age here when they get desperate. No group has turns, which would end.
+    fn shrink_with_aging_apart(&mut self, lruvec: LruvecId, f: &GenFeatures, sc: &mut ScanControl) -> bool {
         let before = sc.nr_reclaimed;
         let seq = self.parts.lrus.lruvecs[lruvec].generations.max_seq;
         let mut scanned = 0;
@@ -71,18 +98,18 @@ impl Kernel<'_> {
             let mut aged = false;
             if needs_aging && sc.priority < DEF_PRIORITY {
                 if sc.kswapd {
-                    return;
+                    return false;
                 }
                 aged = self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
             }
             let wanted = evictable.total >> sc.priority;
             if wanted == 0 || needs_aging && !aged && evictable.is_out_of_cold() {
-                return;
+                return false;
             }
             let batch = Batch { f, swappiness, most: MAX_LRU_BATCH };
             let evicted = self.evict_folios(lruvec, &batch, sc);
             if evicted.scanned == 0 {
-                return;
+                return false;
             }
             scanned += evicted.scanned;
             if scanned >= wanted || self.parts.is_enough_of_6_1(lruvec, seq, evicted.swapped, sc) {
@@ -92,23 +119,7 @@ impl Kernel<'_> {
         if sc.nr_reclaimed - before >= MIN_LRU_BATCH && !needs_aging {
             sc.memcgs_need_aging = false;
         }
-    }
-
-    /// From 6.3 on; whether the group has been aged, so that its turn is over (`try_to_shrink_lruvec`).
-    pub(super) fn try_to_shrink_lruvec(
-        &mut self,
-        lruvec: LruvecId,
-        f: &GenFeatures,
-        sc: &mut ScanControl,
-    ) -> bool {
-        let rotate = match f.eviction_loop {
-            EvictionLoop::FixedAmount => self.shrink_fixed_amount(lruvec, f, sc),
-            _ => self.shrink_by_priority(lruvec, f, sc),
-        };
-        if f.wakes_flushers == FlusherRule::AllTaken && is_all_dirty(sc.unqueued_dirty, sc.file_taken) {
-            self.parts.page_cache.wakeup_flusher_threads();
-        }
-        rotate
+        false
     }
 
     /// Until 7.1: what the priority asks for is found anew before each batch.
@@ -121,21 +132,13 @@ impl Kernel<'_> {
                 return true;
             }
             let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
-            let due = should_run_aging(f, &evictable);
-            let mut total = if evictable.is_out_of_cold() { 0 } else { evictable.total };
-            if f.scans_what_is_asked {
-                total = self.parts.lrus.apply_proportional_protection(memcg, sc, total);
-            }
-            // Try to get away without aging at first.
-            let wanted = if !due || sc.priority == DEF_PRIORITY {
-                total >> sc.priority
-            } else {
-                return self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
+            let priority = sc.priority;
+            let unprotected = |total| self.parts.lrus.apply_proportional_protection(memcg, sc, total);
+            let (wanted, most) = match policy::round(f, &evictable, priority, unprotected) {
+                Round::Done => return false,
+                Round::Age => return self.try_to_inc_max_seq(lruvec, f, swappiness, sc),
+                Round::Evict { wanted, most } => (wanted, most),
             };
-            if wanted == 0 {
-                return false;
-            }
-            let most = if f.scans_what_is_asked { wanted.min(MAX_LRU_BATCH) } else { MAX_LRU_BATCH };
             let batch = Batch { f, swappiness, most };
             let evicted = self.evict_folios(lruvec, &batch, sc);
             scanned += evicted.scanned;
@@ -158,10 +161,7 @@ impl Kernel<'_> {
             }
             let mut aged = false;
             let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
-            let generations = evictable.max_seq - evictable.min_seq;
-            if generations < policy::MIN_NR_GENS
-                || sc.priority != DEF_PRIORITY && generations == policy::MIN_NR_GENS
-            {
+            if policy::ages_between_batches(&evictable, sc.priority) {
                 rotate |= self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
                 aged = true;
             }
@@ -178,22 +178,18 @@ impl Kernel<'_> {
     /// Evicts one batch.
     fn evict_folios(&mut self, id: LruvecId, batch: &Batch, sc: &mut ScanControl) -> Evicted {
         let Batch { f, swappiness, .. } = *batch;
-        let fixed_amount = f.eviction_loop == EvictionLoop::FixedAmount;
-        if fixed_amount {
+        let passes_first = policy::passes_over_empty_first(f);
+        if passes_first {
             try_to_inc_min_seq(&self.parts.lrus.folios, &mut self.parts.lrus.lruvecs[id], f, swappiness);
         }
         let (mut folios, mut scanned, lru_type) = self.isolate_folios(id, batch, sc);
         let (lruvec, on) = (&mut self.parts.lrus.lruvecs[id], &mut self.on);
         lruvec.lock.isolate_pages(on, scanned, folios.len());
         let lruvec = &mut self.parts.lrus.lruvecs[id];
-        if !fixed_amount || scanned > 0 {
+        if !passes_first || scanned > 0 {
             let moved = try_to_inc_min_seq(&self.parts.lrus.folios, lruvec, f, swappiness);
-            if !fixed_amount {
-                scanned += u64::from(moved);
-                if self.parts.lrus.evictable(id, f, swappiness).is_out_of_cold() {
-                    scanned = 0;
-                }
-            }
+            let is_out_of_cold = || self.parts.lrus.evictable(id, f, swappiness).is_out_of_cold();
+            scanned = policy::progress(f, scanned, moved, is_out_of_cold);
         }
         let swapped = lru_type == LruType::Anon && !folios.is_empty();
         let isolated = self.parts.lrus.pages_of(&folios);
@@ -205,10 +201,7 @@ impl Kernel<'_> {
             let outcome = self.shrink_folio_list(&mut folios, sc);
             sc.nr_reclaimed += outcome.reclaimed;
             sc.unqueued_dirty += outcome.unqueued_dirty;
-            if f.wakes_flushers == FlusherRule::AllIsolated
-                && may_retry
-                && is_all_dirty(outcome.unqueued_dirty, isolated)
-            {
+            if may_retry && policy::wakes_flushers_after_batch(f, outcome.unqueued_dirty, isolated) {
                 self.parts.page_cache.wakeup_flusher_threads();
             }
             self.count_reclaimed(sc, lru_type, outcome.reclaimed);
@@ -235,15 +228,11 @@ impl Kernel<'_> {
     pub(super) fn should_abort_scan(&self, lruvec: LruvecId, f: &GenFeatures, sc: &ScanControl) -> bool {
         let enough =
             sc.nr_reclaimed >= sc.nr_to_reclaim.max(compact_gap(&self.on.features.reclaim, sc.order));
-        if sc.is_for_cgroup() {
-            return f.stops_for_cgroups && enough;
-        }
-        if enough {
-            return true;
-        }
-        // Before 6.7 only the amount counted.
-        if !sc.kswapd || sc.order > 0 || !f.restores_refs {
-            return false;
+        let kswapd_for_pages = sc.kswapd && sc.order == 0;
+        match policy::should_abort_scan(f, enough, sc.is_for_cgroup(), kswapd_for_pages) {
+            Abort::Yes => return true,
+            Abort::No => return false,
+            Abort::IfAboveWatermarks => {}
         }
         let node = self.parts.lrus.lruvecs[lruvec].node;
         let (margin, mark) = (MIN_LRU_BATCH as i64, self.kswapd_mark());
@@ -263,8 +252,8 @@ impl Kernel<'_> {
     ) -> (Vec<FolioId>, u64, LruType) {
         let Batch { f, swappiness, .. } = *batch;
         let lruvec = &self.parts.lrus.lruvecs[id];
-        let tiers = positions(lruvec, f);
-        let (mut lru_type, mut tier) = type_to_scan(f, swappiness, lruvec.generations.min_seq, true, &tiers);
+        let tiers = positions(lruvec);
+        let (mut lru_type, mut tier) = type_to_scan(f, swappiness, lruvec.generations.min_seq, &tiers);
         for _ in evictable_types(swappiness) {
             let last = tier.unwrap_or_else(|| last_tier(f, &tiers[lru_type as usize]));
             let (folios, scanned) = self.scan_folios(id, lru_type, last, batch, sc);
@@ -277,7 +266,7 @@ impl Kernel<'_> {
         (Vec::new(), 0, lru_type)
     }
 
-    /// Sorts what is at the tail of the oldest generation of a type and isolates what may go.
+    /// Sorts what is at the tail of the oldest generation of a type and isolates what may go; and how many pages that came to.
     fn scan_folios(
         &mut self,
         id: LruvecId,
@@ -286,70 +275,71 @@ impl Kernel<'_> {
         batch: &Batch,
         sc: &mut ScanControl,
     ) -> (Vec<FolioId>, u64) {
-        let Batch { f, most, .. } = *batch;
-        let mut isolated = Vec::new();
         let generations = &self.parts.lrus.lruvecs[id].generations;
+        let mut scan = Scan { last_tier, ..Scan::default() };
         if generations.count(lru_type) == policy::MIN_NR_GENS {
-            return (isolated, 0);
+            return (scan.isolated, 0);
         }
         let min_seq = generations.min_seq[lru_type as usize];
-        // Folios looked at; all others count pages.
-        let mut looked_at = 0;
-        let (mut scanned, mut sorted, mut taken) = (0, 0, 0);
         for i in 0..ZoneType::COUNT {
             // From the highest wanted zone down, then those above it.
             let zone = (sc.highest as usize + ZoneType::COUNT - i) % ZoneType::COUNT;
             let list = self.parts.lrus.lruvecs[id].generations.list(min_seq, lru_type, zone);
-            let mut skipped = Vec::new();
-            let mut passed_over = 0;
-            self.parts.lrus.folios.prefetch_tail(list);
-            while looked_at < most
-                && taken.max(passed_over) < MIN_LRU_BATCH
-                && let Some(folio) = self.parts.lrus.folios.tail(list)
-            {
-                self.parts.lrus.folios.prefetch_next(list);
-                let pages = self.parts.lrus.folios.flags[folio].nr_pages();
-                looked_at += 1;
-                scanned += pages;
-                if self.sort_folio(id, f, folio, last_tier, sc) {
-                    sorted += pages;
-                    continue;
-                }
-                let flags = &mut self.parts.lrus.folios.flags[folio];
-                if !flags.has(FolioFlags::LRU) {
-                    // A batch of another CPU has it.
-                    self.parts.lrus.folios.remove(folio);
-                    skipped.push(folio);
-                    passed_over += pages;
-                    continue;
-                }
-                if !flags.has(FolioFlags::REFERENCED) {
-                    flags.set_refs(0);
-                    if f.refs_scheme == RefsScheme::WorkingsetCounts {
-                        flags.clear(FolioFlags::WORKINGSET);
-                    }
-                }
-                flags.clear(FolioFlags::RECLAIM | FolioFlags::LRU);
-                if f.refs_scheme == RefsScheme::WorkingsetCounts {
-                    flags.clear(FolioFlags::REFERENCED);
-                }
-                self.parts.lrus.lruvecs[id].remove(&mut self.parts.lrus.folios, folio, true);
-                isolated.push(folio);
-                taken += pages;
-            }
-            for &folio in &skipped {
-                self.parts.lrus.folios.push_head(list, folio);
-            }
+            let passed_over = self.scan_list(id, list, &mut scan, batch, sc);
             self.on.counters.add(skip_event(zone), passed_over);
-            if looked_at == most || taken >= MIN_LRU_BATCH {
+            if scan.looked_at == batch.most || scan.taken >= MIN_LRU_BATCH {
                 break;
             }
         }
-        self.on.counters.add(Event::Pgrefill, sorted);
-        self.count_scanned(sc, lru_type, taken);
-        let exhausted = looked_at == most;
-        let counts = !isolated.is_empty() || exhausted || f.eviction_loop == EvictionLoop::FixedAmount;
-        (isolated, if counts { scanned } else { 0 })
+        self.on.counters.add(Event::Pgrefill, scan.sorted);
+        self.count_scanned(sc, lru_type, scan.taken);
+        let (some, exhausted) = (!scan.isolated.is_empty(), scan.looked_at == batch.most);
+        let scanned = policy::pages_that_count(batch.f, scan.scanned, some, exhausted);
+        (scan.isolated, scanned)
+    }
+
+    /// The same for the list of one zone; how many pages were passed over, which stay where they are.
+    fn scan_list(
+        &mut self,
+        id: LruvecId,
+        list: ListHead,
+        scan: &mut Scan,
+        batch: &Batch,
+        sc: &mut ScanControl,
+    ) -> u64 {
+        let Batch { f, most, .. } = *batch;
+        let mut skipped = Vec::new();
+        let mut passed_over = 0;
+        self.parts.lrus.folios.prefetch_tail(list);
+        while scan.looked_at < most
+            && scan.taken.max(passed_over) < MIN_LRU_BATCH
+            && let Some(folio) = self.parts.lrus.folios.tail(list)
+        {
+            self.parts.lrus.folios.prefetch_next(list);
+            let pages = self.parts.lrus.folios.flags[folio].nr_pages();
+            scan.looked_at += 1;
+            scan.scanned += pages;
+            if self.sort_folio(id, f, folio, scan.last_tier, sc) {
+                scan.sorted += pages;
+                continue;
+            }
+            let flags = &mut self.parts.lrus.folios.flags[folio];
+            if !flags.has(FolioFlags::LRU) {
+                // A batch of another CPU has it.
+                self.parts.lrus.folios.remove(folio);
+                skipped.push(folio);
+                passed_over += pages;
+                continue;
+            }
+            policy::isolate(f, flags);
+            self.parts.lrus.lruvecs[id].remove(&mut self.parts.lrus.folios, folio, true);
+            scan.isolated.push(folio);
+            scan.taken += pages;
+        }
+        for &folio in &skipped {
+            self.parts.lrus.folios.push_head(list, folio);
+        }
+        passed_over
     }
 
     /// Moves a folio that must not go to where it belongs; whether it was one.
@@ -362,59 +352,52 @@ impl Kernel<'_> {
         sc: &mut ScanControl,
     ) -> bool {
         let lruvec = &mut self.parts.lrus.lruvecs[id];
-        let flags = self.parts.lrus.folios.flags[folio];
+        let folios = &mut self.parts.lrus.folios;
+        let flags = folios.flags[folio];
         if flags.has(FolioFlags::MLOCKED | FolioFlags::LRU) {
-            lruvec.remove(&mut self.parts.lrus.folios, folio, true);
-            mlock::cull(&mut self.parts.lrus.folios.flags[folio], self.on.counters);
-            lruvec.add(&mut self.parts.lrus.folios, Some(f), folio, false);
+            lruvec.remove(folios, folio, true);
+            mlock::cull(&mut folios.flags[folio], self.on.counters);
+            lruvec.add(folios, &Lru::MultiGen(*f), folio, ListEnd::Head);
             return true;
         }
-        let lru_type = crate::lru::lruvec::type_of(flags);
+        let lru_type = type_of(flags);
         let oldest = generation(lruvec.generations.min_seq[lru_type as usize]);
         let refs = folio_refs(f, policy::folio_use(flags));
         let tier = tier_of(f, flags);
         let eligible = flags.zone() <= sc.highest as usize;
-        let zone = flags.zone();
-        match policy::sort(f, flags, oldest, refs, tier, last_tier, eligible) {
-            Sorted::Evictable => return false,
-            Sorted::Promoted => {
-                let current = flags.generation().unwrap_or(oldest) % GENS;
-                self.parts
-                    .lrus
-                    .folios
-                    .move_to_head(lruvec.generations.list_of(current, lru_type, zone), folio);
-            }
-            Sorted::Protected(counts) => {
-                let next = inc_gen(&mut self.parts.lrus.folios, lruvec, f, folio, false);
-                let list = lruvec.generations.list_of(next, lru_type, zone);
-                match f.types_apart {
-                    true => self.parts.lrus.folios.move_to_head(list, folio),
-                    false => self.parts.lrus.folios.move_to_tail(list, folio),
+        let (generation, end) =
+            match policy::sort(f, &AtTail { flags, oldest, refs, tier, eligible }, last_tier) {
+                Sorted::Evictable => return false,
+                Sorted::Promoted => (flags.generation().unwrap_or(oldest) % GENS, ListEnd::Head),
+                Sorted::Protected(protection) => {
+                    let next = inc_gen(folios, lruvec, f, folio);
+                    self.note_protection(id, flags, tier, &protection);
+                    (next, protection.end)
                 }
-                if counts {
-                    lruvec.generations.protected[lru_type as usize][tier as usize] += flags.nr_pages();
+                Sorted::Ineligible => (inc_gen(folios, lruvec, f, folio), ListEnd::Tail),
+                Sorted::Writeback => {
+                    sc.note_moved_on(flags);
+                    let next = inc_gen(folios, lruvec, f, folio);
+                    folios.flags[folio].set(FolioFlags::RECLAIM);
+                    (next, ListEnd::Head)
                 }
-                if f.activate_rule == ActivateRule::OnProtection {
-                    lruvec.count(|stat| &mut stat.activate, lru_type, flags.nr_pages());
-                    let event = [Event::WorkingsetActivateAnon, Event::WorkingsetActivateFile];
-                    self.on.counters.add(event[lru_type as usize], flags.nr_pages());
-                }
-            }
-            Sorted::Ineligible => {
-                let next = inc_gen(&mut self.parts.lrus.folios, lruvec, f, folio, false);
-                self.parts.lrus.folios.move_to_tail(lruvec.generations.list_of(next, lru_type, zone), folio);
-            }
-            Sorted::Writeback => {
-                if flags.has(FolioFlags::DIRTY) && lru_type == LruType::File {
-                    sc.file_taken += flags.nr_pages();
-                    let nobody_writes = !flags.has(FolioFlags::WRITEBACK);
-                    sc.unqueued_dirty += if nobody_writes { flags.nr_pages() } else { 0 };
-                }
-                let next = inc_gen(&mut self.parts.lrus.folios, lruvec, f, folio, true);
-                self.parts.lrus.folios.move_to_head(lruvec.generations.list_of(next, lru_type, zone), folio);
-            }
-        }
+            };
+        let list = self.parts.lrus.lruvecs[id].generations.list_of(generation, lru_type, flags.zone());
+        self.parts.lrus.folios.move_to(list, folio, end);
         true
+    }
+
+    /// Counts that a folio with these flags is kept although its turn had come.
+    fn note_protection(&mut self, id: LruvecId, flags: FolioFlags, tier: u8, protection: &Protection) {
+        let (lruvec, lru_type) = (&mut self.parts.lrus.lruvecs[id], type_of(flags));
+        if protection.counted {
+            lruvec.generations.protected[lru_type as usize][tier as usize] += flags.nr_pages();
+        }
+        if protection.activates {
+            lruvec.count(|stat| &mut stat.activate, lru_type, flags.nr_pages());
+            let event = [Event::WorkingsetActivateAnon, Event::WorkingsetActivateFile];
+            self.on.counters.add(event[lru_type as usize], flags.nr_pages());
+        }
     }
 }
 
@@ -424,14 +407,9 @@ impl Lrus {
         let generations = &self.lruvecs[lruvec].generations;
         let types = evictable_types(swappiness);
         let mut evictable = Evictable { max_seq: generations.max_seq, ..Evictable::default() };
-        // Before 6.14 anonymous pages are never younger than files where both can be evicted.
-        let oldest = |lru_type: &LruType| generations.min_seq[*lru_type as usize];
-        evictable.min_seq = match f.types_apart {
-            true => types.iter().map(oldest).min().unwrap_or_default(),
-            false => oldest(&types[0]),
-        };
+        evictable.min_seq = policy::oldest_evictable(f, types, generations.min_seq);
         for &lru_type in types {
-            for seq in oldest(&lru_type)..=generations.max_seq {
+            for seq in generations.min_seq[lru_type as usize]..=generations.max_seq {
                 let pages = generations.size(seq, lru_type);
                 evictable.total += pages;
                 if seq == generations.max_seq {
@@ -460,42 +438,30 @@ impl Lrus {
         may_retry: bool,
     ) -> Vec<FolioId> {
         let generations = &self.lruvecs[lruvec].generations;
-        let (max_seq, min_seq) = (generations.max_seq, generations.min_seq[lru_type as usize]);
-        let written = FolioFlags::DIRTY | FolioFlags::WRITEBACK;
+        let seqs = (generations.min_seq[lru_type as usize], generations.max_seq);
         let mut clean = Vec::new();
         folios.retain(|&id| {
             let mapped = self.folios[id].mapcount > 0;
-            let flags = &mut self.folios.flags[id];
-            if f.types_apart {
-                if may_retry && !flags.any(FolioFlags::ACTIVE | written) && !mapped {
+            match policy::survivor(f, &mut self.folios.flags[id], mapped, may_retry, seqs) {
+                Survivor::Kept => true,
+                Survivor::Clean => {
                     clean.push(id);
-                    return false;
+                    false
                 }
-                if policy::placement(f, *flags, max_seq, min_seq, false) == min_seq {
-                    flags.clear(FolioFlags::REFERENCED);
-                    flags.set_refs(0);
-                    flags.set(FolioFlags::ACTIVE);
-                }
-                return true;
             }
-            if flags.has(FolioFlags::RECLAIM) && flags.any(written) {
-                // What isolation cleared.
-                if flags.has(FolioFlags::WORKINGSET) {
-                    flags.set(FolioFlags::REFERENCED);
-                }
-                return true;
-            }
-            let used = FolioFlags::ACTIVE | FolioFlags::REFERENCED | FolioFlags::LOCKED;
-            if !may_retry || flags.any(used | written) || mapped {
-                flags.clear(FolioFlags::REFERENCED | FolioFlags::WORKINGSET);
-                flags.set_refs(0);
-                flags.set(FolioFlags::ACTIVE);
-                return true;
-            }
-            clean.push(id);
-            false
         });
         clean
+    }
+}
+
+impl ScanControl {
+    /// A folio with these flags is not isolated, as it has to be written first.
+    fn note_moved_on(&mut self, flags: FolioFlags) {
+        if flags.has(FolioFlags::DIRTY) && type_of(flags) == LruType::File {
+            self.file_taken += flags.nr_pages();
+            let nobody_writes = !flags.has(FolioFlags::WRITEBACK);
+            self.unqueued_dirty += if nobody_writes { flags.nr_pages() } else { 0 };
+        }
     }
 }
 

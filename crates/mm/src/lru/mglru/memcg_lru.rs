@@ -9,7 +9,7 @@
 //! `lru_gen_rotate_memcg` in mm/vmscan.c. Random bins come from a stream of the node's own.
 
 use super::aging::birth_of_oldest;
-use super::policy::MIN_LRU_BATCH;
+use super::policy::{self, Aging, MIN_LRU_BATCH};
 use crate::kernel::{Kernel, Parts};
 use crate::lru::Lrus;
 use crate::lru::lruvec::{self, LruList};
@@ -112,10 +112,9 @@ impl Kernel<'_> {
         let first = self.parts.lrus.memcg_lrus[node.index()].bin();
         let began_with = self.parts.lrus.memcg_lrus[node.index()].seq;
         for bin in (0..BINS).map(|i| (first + i) % BINS) {
-            // When all groups have had their turn, the young generation is the old one: before 6.7 from here on, since then
-            // for the next walk.
+            // When all groups have had their turn, the young generation is the old one.
             let lru = &self.parts.lrus.memcg_lrus[node.index()];
-            let seq = if f.walks_one_generation { began_with } else { lru.seq };
+            let seq = policy::memcg_generation(f, began_with, lru.seq);
             let members: Vec<Memcg> = lru.bins[seq % GENS][bin].iter().copied().collect();
             for memcg in members {
                 let turn = self.shrink_one(memcg, node, f, sc);
@@ -160,23 +159,14 @@ impl Kernel<'_> {
     /// What kswapd does to generations before it evicts (`lru_gen_age_node`): in 6.1 new ones where they are due; later
     /// it only looks whether `lru_gen/min_ttl_ms` leaves anything to evict. Whether it does.
     pub(crate) fn lru_gen_age_node(&mut self, node: Node, f: &GenFeatures, sc: &mut ScanControl) -> bool {
-        use crate::lru::vmscan::features::EvictionLoop;
         let min_ttl = Time::from_nanoseconds(self.on.settings.lru_gen_min_ttl_ms * 1_000_000);
-        if f.eviction_loop == EvictionLoop::AgingApart {
-            if !sc.memcgs_need_aging {
+        match policy::aging(f) {
+            Aging::BeforeEviction if !sc.memcgs_need_aging => {
                 sc.memcgs_need_aging = true;
                 return true;
             }
-            for memcg in self.parts.lrus.memcgs.tree(Memcg::ROOT) {
-                let lruvec = self.parts.lrus.lruvec_of(memcg, node);
-                let swappiness = self.swappiness(lruvec, sc);
-                let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
-                if !self.parts.lrus.is_below_min(memcg, Memcg::ROOT)
-                    && super::policy::should_run_aging(f, &evictable)
-                {
-                    self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
-                }
-            }
+            Aging::BeforeEviction => self.age_lruvecs(node, f, sc),
+            Aging::InPlaceOfEviction | Aging::BetweenBatches => {}
         }
         let now = self.on.machine.now(self.on.cpu);
         min_ttl == Time::ZERO
@@ -185,10 +175,7 @@ impl Kernel<'_> {
                 let swappiness = self.swappiness(id, sc);
                 let evictable = self.parts.lrus.evictable(id, f, swappiness);
                 let lruvec = &self.parts.lrus.lruvecs[id];
-                let oldest = match f.types_apart {
-                    true => evictable.min_seq,
-                    false => lruvec.generations.min_seq[LruType::File as usize],
-                };
+                let oldest = policy::oldest_to_live(f, &evictable, lruvec.generations.min_seq);
                 let is_old = birth_of_oldest(lruvec, oldest) + min_ttl < now;
                 is_old
                     && evictable.total >> sc.priority > 0
@@ -198,6 +185,18 @@ impl Kernel<'_> {
 }
 
 impl Kernel<'_> {
+    /// New generations where they are due.
+    fn age_lruvecs(&mut self, node: Node, f: &GenFeatures, sc: &mut ScanControl) {
+        for memcg in self.parts.lrus.memcgs.tree(Memcg::ROOT) {
+            let lruvec = self.parts.lrus.lruvec_of(memcg, node);
+            let swappiness = self.swappiness(lruvec, sc);
+            let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
+            if !self.parts.lrus.is_below_min(memcg, Memcg::ROOT) && policy::should_run_aging(f, &evictable) {
+                self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
+            }
+        }
+    }
+
     /// kswapd begins where about as much is scanned as it wants.
     fn set_initial_priority(&self, node: Node, sc: &mut ScanControl) {
         if sc.priority != DEF_PRIORITY || sc.nr_to_reclaim < MIN_LRU_BATCH {

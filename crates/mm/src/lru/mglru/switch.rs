@@ -10,36 +10,19 @@
 //! kernel moves 4096 folios per hold of the lock, which nobody sees here. In the kernel: `lru_gen_change_state`,
 //! `fill_evictable`, `drain_evictable` in mm/vmscan.c.
 
-use crate::allocator::memory_map::ZoneType;
 use crate::lru::Lrus;
-use crate::lru::folio::ListHead;
-use crate::lru::lruvec::{GENS, LruList, Lruvec};
-use crate::lru::mmzone::LruType;
+use crate::lru::folio::ListEnd;
 
 impl Lrus {
     /// Moves all folios to the lists of the LRU that is in use from now on.
     pub(crate) fn lru_gen_change_state(&mut self) {
-        let f = self.generations();
         for lruvec in self.lruvecs.iter_mut() {
-            for list in other_family(lruvec, f.is_some()) {
+            for list in lruvec.unused_lists(&self.lru) {
                 while let Some(id) = self.folios.tail(list) {
                     lruvec.remove(&mut self.folios, id, false);
-                    lruvec.add(&mut self.folios, f.as_ref(), id, false);
+                    lruvec.add(&mut self.folios, &self.lru, id, ListEnd::Head);
                 }
             }
         }
     }
-}
-
-/// The lists of the LRU that is no longer in use.
-fn other_family(lruvec: &Lruvec, enabled: bool) -> Vec<ListHead> {
-    if enabled {
-        return LruList::EVICTABLE.map(|list| lruvec.list(list)).to_vec();
-    }
-    let numbers = 0..GENS;
-    let by_type = numbers.flat_map(|number| LruType::ALL.map(|lru_type| (number, lru_type)));
-    let by_zone = by_type.flat_map(|(number, lru_type)| {
-        (0..ZoneType::COUNT).map(move |zone| lruvec.generations.list_of(number, lru_type, zone))
-    });
-    by_zone.collect()
 }

@@ -10,7 +10,8 @@
 
 use super::ScanControl;
 use super::policy::{
-    self, BalanceState, SWAP_CLUSTER_MAX, SWAP_CLUSTER_MAX_SKIPPED, inactive_is_low, proportional_rest,
+    self, BalanceState, SWAP_CLUSTER_MAX, SWAP_CLUSTER_MAX_SKIPPED, StatsFlush, inactive_is_low,
+    proportional_rest,
 };
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::watermark::Mark;
@@ -25,7 +26,7 @@ use machine::Node;
 
 impl Kernel<'_> {
     /// Shrinks all lists of a lruvec by what this priority asks for, or until enough is reclaimed.
-    pub(super) fn shrink_lruvec(&mut self, lruvec: LruvecId, sc: &mut ScanControl) {
+    pub(in crate::lru) fn shrink_lruvec(&mut self, lruvec: LruvecId, sc: &mut ScanControl) {
         let targets = self.get_scan_count(lruvec, sc);
         let mut rest = targets;
         let mut reclaimed = 0;
@@ -181,7 +182,7 @@ impl Kernel<'_> {
     }
 
     /// Keeps inactive anonymous lists from running empty, on behalf of kswapd (`kswapd_age_node`).
-    pub(super) fn age_active_anon(&mut self, node: Node, sc: &ScanControl) {
+    pub(in crate::lru) fn age_active_anon(&mut self, node: Node, sc: &ScanControl) {
         let root = self.parts.lrus.lruvec_of(Memcg::ROOT, node);
         if !self.can_age_anon(node) || !self.parts.is_inactive_low(root, LruType::Anon) {
             return;
@@ -193,13 +194,13 @@ impl Kernel<'_> {
     }
 
     /// Decides for all groups below the target what may be deactivated, and whether files alone will do.
-    pub(super) fn prepare_scan_control(&mut self, node: Node, sc: &mut ScanControl) {
-        if self.on.features.reclaim.reads_late_stats {
-            self.parts.lrus.flush_stats_if_late(self.on.machine.now(self.on.cpu));
-        } else {
-            self.parts
-                .lrus
-                .flush_stats_if_needed(self.on.machine.now(self.on.cpu), self.on.machine.topology.cpus());
+    pub(in crate::lru) fn prepare_scan_control(&mut self, node: Node, sc: &mut ScanControl) {
+        let now = self.on.machine.now(self.on.cpu);
+        match policy::stats_flush(&self.on.features.reclaim) {
+            StatsFlush::IfLate => self.parts.lrus.flush_stats_if_late(now),
+            StatsFlush::IfMuchChanged => {
+                self.parts.lrus.flush_stats_if_needed(now, self.on.machine.topology.cpus());
+            }
         }
         let id = self.parts.lrus.lruvec_of(sc.target, node);
         let lruvec = &self.parts.lrus.lruvecs[id];
@@ -248,7 +249,7 @@ impl Kernel<'_> {
 
     /// Counts what was looked at.
     pub(crate) fn count_scanned(&mut self, sc: &ScanControl, lru_type: LruType, pages: u64) {
-        if !sc.is_for_cgroup() || self.on.features.reclaim.counts_cgroup_reclaim {
+        if policy::counts_by_reclaimer(&self.on.features.reclaim, sc.is_for_cgroup()) {
             self.on.counters.add(if sc.kswapd { Event::PgscanKswapd } else { Event::PgscanDirect }, pages);
         }
         self.on.counters.add([Event::PgscanAnon, Event::PgscanFile][lru_type as usize], pages);
@@ -256,7 +257,7 @@ impl Kernel<'_> {
 
     /// Counts what was freed.
     pub(crate) fn count_reclaimed(&mut self, sc: &ScanControl, lru_type: LruType, pages: u64) {
-        if !sc.is_for_cgroup() || self.on.features.reclaim.counts_cgroup_reclaim {
+        if policy::counts_by_reclaimer(&self.on.features.reclaim, sc.is_for_cgroup()) {
             self.on.counters.add(if sc.kswapd { Event::PgstealKswapd } else { Event::PgstealDirect }, pages);
         }
         self.on.counters.add([Event::PgstealAnon, Event::PgstealFile][lru_type as usize], pages);
@@ -289,8 +290,9 @@ impl Lrus {
 impl Parts {
     fn is_inactive_low(&self, lruvec: LruvecId, lru_type: LruType) -> bool {
         let sizes = self.lrus.lru_sizes(lruvec);
-        let size = |active| sizes[LruList::of(lru_type, active) as usize];
-        inactive_is_low(self.allocator.page_size(), size(false), size(true))
+        let [inactive, active] =
+            [LruList::inactive(lru_type), LruList::active(lru_type)].map(|list| sizes[list as usize]);
+        inactive_is_low(self.allocator.page_size(), inactive, active)
     }
 }
 

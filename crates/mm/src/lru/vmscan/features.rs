@@ -69,13 +69,6 @@ pub enum Placement {
     Accessed,
 }
 
-impl Placement {
-    /// Whether a folio that enters a generation as an active one forgets its accesses.
-    pub fn forgets_accesses_of_active(self) -> bool {
-        self == Placement::SecondOldest
-    }
-}
-
 /// How much is evicted from a lruvec, and who makes room for that by aging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionLoop {
@@ -139,6 +132,23 @@ pub struct GenFeatures {
     pub refault_distance: Option<StoredSeq>,
 }
 
+/// What keeps folios in the order in which they are reclaimed. Where one does other than another, `crates/mm/src/lru/kind.rs` asks
+/// which it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lru {
+    /// Active and inactive lists.
+    Classic,
+    /// Generations, as one kernel has them.
+    MultiGen(GenFeatures),
+}
+
+impl Lru {
+    /// The one in use on a kernel: the classic one where `lru_gen/enabled` says no.
+    pub fn in_use(f: &ReclaimFeatures, lru_gen_enabled: bool) -> Lru {
+        if lru_gen_enabled { f.lru } else { Lru::Classic }
+    }
+}
+
 /// What one kernel does to reclaim memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReclaimFeatures {
@@ -162,21 +172,11 @@ pub struct ReclaimFeatures {
     pub retries_without_cache_trim: bool,
     /// 7.2: compaction wants no more free pages than 32, whatever the order (`compact_gap`).
     pub caps_compact_gap: bool,
-    /// The multi-gen LRU; none where it is off and the classic one decides.
-    pub generations: Option<GenFeatures>,
+    /// The multi-gen LRU from 6.1 on, unless it is off.
+    pub lru: Lru,
 }
 
 impl GenFeatures {
-    /// Before 6.3, accesses through any region were taken to say something about the future.
-    pub fn all_regions_have_recency(&self) -> bool {
-        self.eviction_loop == EvictionLoop::AgingApart
-    }
-
-    /// Whether so many folios around a young entry are moved at once; before 6.3 from a batch of 15 on, since then never.
-    pub fn promotes_at_once(&self, folios: usize) -> bool {
-        self.eviction_loop == EvictionLoop::AgingApart && folios >= 15
-    }
-
     const G61: GenFeatures = GenFeatures {
         placement: Placement::Oldest,
         eviction_loop: EvictionLoop::AgingApart,
@@ -237,11 +237,11 @@ impl GenFeatures {
 impl ReclaimFeatures {
     /// This kernel with the multi-gen LRU off.
     pub const fn classic(self) -> ReclaimFeatures {
-        ReclaimFeatures { generations: None, ..self }
+        ReclaimFeatures { lru: Lru::Classic, ..self }
     }
 
     const fn with(self, generations: GenFeatures) -> ReclaimFeatures {
-        ReclaimFeatures { generations: Some(generations), ..self }
+        ReclaimFeatures { lru: Lru::MultiGen(generations), ..self }
     }
 
     pub(crate) const G65: ReclaimFeatures = ReclaimFeatures {
@@ -253,7 +253,7 @@ impl ReclaimFeatures {
         counts_cgroup_reclaim: false,
         retries_without_cache_trim: false,
         caps_compact_gap: false,
-        generations: Some(GenFeatures::G65),
+        lru: Lru::MultiGen(GenFeatures::G65),
     };
     pub(crate) const G61: ReclaimFeatures = ReclaimFeatures { rotations_cost: false, ..ReclaimFeatures::G62 };
     /// Late releases of 6.1.

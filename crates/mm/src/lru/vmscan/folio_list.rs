@@ -12,13 +12,13 @@
 //! In the kernel: `shrink_folio_list`, `__remove_mapping`, `pageout` in mm/vmscan.c.
 
 use super::ScanControl;
-use super::policy::{References, check_references};
+use super::policy::{References, check_references, was_seen_in_use};
 use crate::account::Category;
+use crate::address_space::huge_memory::policy::splits_before_swap;
 use crate::allocator::page::Pfn;
 use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::folio::{FolioFlags, FolioId};
-use crate::swapfile::policy::splits_before_swap;
 
 /// What shrinking a list of isolated folios came to, in pages (`struct reclaim_stat`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,103 +99,121 @@ impl Kernel<'_> {
         sc: &mut ScanControl,
         stat: &mut ReclaimStat,
     ) -> Fate {
-        let pages = self.parts.lrus.folios.flags[id].nr_pages();
+        let flags = self.parts.lrus.folios.flags[id];
+        let (pages, anon) = (flags.nr_pages(), flags.has(FolioFlags::SWAPBACKED));
         sc.nr_scanned += pages;
-        let f = self.parts.lrus.generations();
-        let mapped = self.parts.lrus.folios[id].mapcount > 0;
-        let flags = &mut self.parts.lrus.folios.flags[id];
-        if flags.has(FolioFlags::LOCKED) {
-            return Fate::Kept;
-        }
-        if flags.has(FolioFlags::MLOCKED) {
-            return Fate::Activated;
-        }
-        // The walk of page tables has seen it in use meanwhile.
-        if f.is_some_and(|f| !f.types_apart) && mapped && flags.has(FolioFlags::REFERENCED) {
-            return Fate::Kept;
-        }
-        let anon = flags.has(FolioFlags::SWAPBACKED);
-        let dirty = flags.has(FolioFlags::DIRTY);
-        if dirty && !flags.has(FolioFlags::WRITEBACK) && !anon {
-            stat.unqueued_dirty += pages;
-        }
-        if flags.has(FolioFlags::WRITEBACK) {
-            flags.set(FolioFlags::RECLAIM);
-            return Fate::Activated;
-        }
-        let costs = self.on.machine.costs.paging();
-        let mappings = self.parts.lrus.folios.mapcount(id);
-        let young = self.folio_referenced(id);
-        self.on.machine.charge(self.on.cpu, Category::Reclaim, costs.rmap_walk * mappings);
-        let count = young.as_ref().map(|young| u16::try_from(young.len()).unwrap_or(u16::MAX));
-        let references = check_references(f.as_ref(), &mut self.parts.lrus.folios.flags[id], count);
-        if let Some(young) = young.filter(|young| f.is_some() && !young.is_empty()) {
-            self.lru_gen_look_around(id, &young, sc.mm_walk);
-        }
-        let flags = &mut self.parts.lrus.folios.flags[id];
-        match references {
+        match self.look_at(id, sc, stat) {
             References::Activate => return Fate::Activated,
             References::Keep => return Fate::Kept,
+            References::ReclaimClean | References::Reclaim if demotes => return Fate::Demoted,
             // A dirty page of a file stays in any case, below.
             References::ReclaimClean | References::Reclaim => {}
         }
-        if demotes {
-            return Fate::Demoted;
-        }
-        if anon && !flags.has(FolioFlags::SWAPCACHE) {
-            if !sc.may_swap {
-                return Fate::Activated;
-            }
-            let order = flags.order();
-            if order > 0 && flags.has(FolioFlags::HELD) {
-                return Fate::Activated;
-            }
-            let search = self.on.features.folios.cluster_search;
-            let whole = self.is_pmd_order(order) && self.parts.lrus.folios[id].mapcount == 1;
-            let partially_mapped = self.parts.lrus.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);
-            let splits = order > 0 && splits_before_swap(search, partially_mapped, whole);
-            if splits || !self.add_to_swap(self.on.cpu, id) {
-                if order == 0 {
-                    return Fate::Activated;
-                }
-                let Ok(pages) = self.split_folio(id) else { return Fate::Activated };
-                if !splits {
-                    self.count_swpout_fallback(order);
-                }
-                sc.nr_scanned -= 1 << order;
-                return Fate::Split(pages);
-            }
-            self.on.machine.charge(self.on.cpu, Category::Reclaim, costs.swap_out * pages);
+        if anon
+            && !flags.has(FolioFlags::SWAPCACHE)
+            && let Some(fate) = self.make_room_in_swap(id, sc)
+        {
+            return fate;
         }
         // What a page holds is known where it is mapped.
         let zeroes = anon && self.is_zero_filled(id);
-        if mapped {
-            let unmapped = self.unmap(id);
-            self.on.machine.charge(self.on.cpu, Category::Reclaim, costs.pte_unmap * unmapped);
-            if self.parts.lrus.folios[id].mapcount > 0 {
-                // A part of it is locked.
-                return Fate::Activated;
-            }
-        }
-        let flags = &mut self.parts.lrus.folios.flags[id];
-        if flags.has(FolioFlags::DIRTY) {
-            if !anon {
-                flags.set(FolioFlags::RECLAIM);
-                self.on.counters.add(Event::NrVmscanImmediate, 1);
-                return Fate::Activated;
-            }
-            stat.written += pages;
-            if !self.swap_writeout(id, zeroes) {
-                return Fate::Kept;
-            }
+        if let Some(fate) = self.unmap_and_write(id, zeroes, stat) {
+            return fate;
         }
         if self.parts.lrus.folios.flags[id].has(FolioFlags::HELD) {
             return Fate::Kept;
         }
         self.remove_mapping(id, sc);
-        self.on.machine.charge(self.on.cpu, Category::Reclaim, costs.file_remove * pages);
+        let cost = self.on.machine.costs.paging().file_remove;
+        self.on.machine.charge(self.on.cpu, Category::Reclaim, cost * pages);
         self.free_folio(id);
         Fate::Freed { pages }
+    }
+
+    /// What a folio's state and its page-table entries say: whether it is in use, or in nobody's hands.
+    fn look_at(&mut self, id: FolioId, sc: &ScanControl, stat: &mut ReclaimStat) -> References {
+        let lru = self.parts.lrus.lru();
+        let mapped = self.parts.lrus.folios[id].mapcount > 0;
+        let flags = &mut self.parts.lrus.folios.flags[id];
+        if flags.has(FolioFlags::LOCKED) {
+            return References::Keep;
+        }
+        if flags.has(FolioFlags::MLOCKED) {
+            return References::Activate;
+        }
+        if was_seen_in_use(&lru, *flags, mapped) {
+            return References::Keep;
+        }
+        let of_file = !flags.has(FolioFlags::SWAPBACKED);
+        if of_file && flags.has(FolioFlags::DIRTY) && !flags.has(FolioFlags::WRITEBACK) {
+            stat.unqueued_dirty += flags.nr_pages();
+        }
+        if flags.has(FolioFlags::WRITEBACK) {
+            flags.set(FolioFlags::RECLAIM);
+            return References::Activate;
+        }
+        let cost = self.on.machine.costs.paging().rmap_walk * self.parts.lrus.folios.mapcount(id);
+        let young = self.folio_referenced(id);
+        self.on.machine.charge(self.on.cpu, Category::Reclaim, cost);
+        let count = young.as_ref().map(|young| u16::try_from(young.len()).unwrap_or(u16::MAX));
+        let references = check_references(&lru, &mut self.parts.lrus.folios.flags[id], count);
+        if let Some(young) = young {
+            self.note_young_entries(id, &young, sc);
+        }
+        references
+    }
+
+    /// Gives an anonymous folio entries in swap; what becomes of it if there are none for all of it.
+    fn make_room_in_swap(&mut self, id: FolioId, sc: &mut ScanControl) -> Option<Fate> {
+        if !sc.may_swap {
+            return Some(Fate::Activated);
+        }
+        let flags = self.parts.lrus.folios.flags[id];
+        let order = flags.order();
+        if order > 0 && flags.has(FolioFlags::HELD) {
+            return Some(Fate::Activated);
+        }
+        let whole = self.is_pmd_order(order) && self.parts.lrus.folios[id].mapcount == 1;
+        let partially_mapped = flags.has(FolioFlags::PARTIALLY_MAPPED);
+        let splits = order > 0 && splits_before_swap(&self.on.features.folios, partially_mapped, whole);
+        if !splits && self.add_to_swap(self.on.cpu, id) {
+            let cost = self.on.machine.costs.paging().swap_out;
+            self.on.machine.charge(self.on.cpu, Category::Reclaim, cost * flags.nr_pages());
+            return None;
+        }
+        if order == 0 {
+            return Some(Fate::Activated);
+        }
+        let Ok(pages) = self.split_folio(id) else { return Some(Fate::Activated) };
+        if !splits {
+            self.count_swpout_fallback(order);
+        }
+        sc.nr_scanned -= 1 << order;
+        Some(Fate::Split(pages))
+    }
+
+    /// Takes a folio out of all page tables and writes it to swap, or notes that it is `zeroes`; what becomes of it if it cannot be
+    /// freed now.
+    fn unmap_and_write(&mut self, id: FolioId, zeroes: bool, stat: &mut ReclaimStat) -> Option<Fate> {
+        if self.parts.lrus.folios[id].mapcount > 0 {
+            let cost = self.on.machine.costs.paging().pte_unmap * self.unmap(id);
+            self.on.machine.charge(self.on.cpu, Category::Reclaim, cost);
+            if self.parts.lrus.folios[id].mapcount > 0 {
+                // A part of it is locked.
+                return Some(Fate::Activated);
+            }
+        }
+        let flags = &mut self.parts.lrus.folios.flags[id];
+        if !flags.has(FolioFlags::DIRTY) {
+            return None;
+        }
+        if !flags.has(FolioFlags::SWAPBACKED) {
+            flags.set(FolioFlags::RECLAIM);
+            self.on.counters.add(Event::NrVmscanImmediate, 1);
+            return Some(Fate::Activated);
+        }
+        stat.written += flags.nr_pages();
+        if self.swap_writeout(id, zeroes) { None } else { Some(Fate::Kept) }
     }
 
     /// Gives a folio's memory back, to its group and to the allocator. It is on no list and mapped nowhere.

@@ -10,7 +10,9 @@
 //! kernel: `balance_pgdat`, `pgdat_balanced`, `wakeup_kswapd` in mm/vmscan.c.
 
 use super::ScanControl;
-use super::policy::{DEF_PRIORITY, SWAP_CLUSTER_MAX, compact_gap};
+use super::policy::{
+    DEF_PRIORITY, KswapdRun, SWAP_CLUSTER_MAX, begins_without_cache_trim, compact_gap, was_in_vain,
+};
 use crate::allocator::PageAllocator;
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::watermark::{Mark, Reserves};
@@ -73,7 +75,7 @@ impl Kernel<'_> {
         self.on.counters.add(Event::Pageoutrun, 1);
         let mut sc = ScanControl::new(Memcg::ROOT, 0, order, highest);
         sc.kswapd = true;
-        self.parts.allocator.set_reclaim_active(node, true);
+        self.parts.allocator.begin_reclaim(node);
         let boosts = self.parts.allocator.boosts(node, highest);
         let boost = boosts.iter().map(|&(_, boost)| boost).sum();
         Some(Kswapd { node, wanted: (order, highest), sc, boost, boosts })
@@ -106,28 +108,53 @@ impl PageAllocator {
 impl Kswapd {
     /// Shrinks the node once; whether there is more to do.
     pub fn step(&mut self, kernel: &mut Kernel) -> bool {
-        let sc = &mut self.sc;
-        let balanced = kernel.is_balanced(self.node, sc.order, sc.highest);
+        let balanced = kernel.is_balanced(self.node, self.sc.order, self.sc.highest);
         if !balanced && self.boost > 0 {
             self.boost = 0;
-            sc.priority = DEF_PRIORITY;
+            self.sc.priority = DEF_PRIORITY;
             return true;
         }
         if balanced && self.boost == 0 {
             self.finish(kernel.parts);
             return false;
         }
+        let for_boost = self.boost > 0;
+        let reclaimed = self.shrink_node(kernel);
+        self.boost = self.boost.saturating_sub(reclaimed);
+        let run = self.run();
+        if begins_without_cache_trim(&kernel.on.features.reclaim, &run) {
+            self.sc.no_cache_trim_mode = true;
+            self.sc.priority = DEF_PRIORITY;
+            return true;
+        }
+        if for_boost && self.boost > 0 && reclaimed == 0 || self.sc.priority == 0 {
+            if was_in_vain(kernel.on.features, &run) {
+                kernel.parts.lrus.kswapds[self.node.index()].failures += 1;
+            }
+            self.finish(kernel.parts);
+            return false;
+        }
+        true
+    }
+
+    /// Where it is.
+    fn run(&self) -> KswapdRun {
+        KswapdRun {
+            priority: self.sc.priority,
+            reclaimed: self.sc.nr_reclaimed,
+            cache_trim_failed: self.sc.cache_trim_mode_failed,
+            without_cache_trim: self.sc.no_cache_trim_mode,
+            boosted: !self.boosts.is_empty(),
+        }
+    }
+
+    /// Reclaims once, at the priority at hand, and chooses the next; how many pages that freed.
+    fn shrink_node(&mut self, kernel: &mut Kernel) -> u64 {
+        let sc = &mut self.sc;
         // Reclaim for a boost is not worth writing anything.
         let mut raise_priority = !(self.boost > 0 && sc.priority == DEF_PRIORITY - 2);
         sc.may_swap = self.boost == 0;
-        match kernel.parts.lrus.generations() {
-            Some(f) => {
-                if !kernel.lru_gen_age_node(self.node, &f, sc) {
-                    kernel.parts.lrus.ask_for_oom_kill();
-                }
-            }
-            None => kernel.age_active_anon(self.node, sc),
-        }
+        kernel.kswapd_age_node(self.node, sc);
         let before = sc.nr_reclaimed;
         sc.nr_scanned = 0;
         sc.nr_to_reclaim = kernel
@@ -145,37 +172,16 @@ impl Kswapd {
         if sc.nr_scanned.max(reclaimed) >= sc.nr_to_reclaim {
             raise_priority = false;
         }
-        let for_boost = self.boost > 0;
-        self.boost = self.boost.saturating_sub(reclaimed);
         if raise_priority || reclaimed == 0 {
             sc.priority -= 1;
         }
-        let retries = kernel.on.features.reclaim.retries_without_cache_trim;
-        if retries
-            && sc.priority == 0
-            && sc.nr_reclaimed == 0
-            && sc.cache_trim_mode_failed
-            && !sc.no_cache_trim_mode
-        {
-            // Once more, without leaving anonymous pages alone.
-            sc.no_cache_trim_mode = true;
-            sc.priority = DEF_PRIORITY;
-            return true;
-        }
-        if for_boost && self.boost > 0 && reclaimed == 0 || sc.priority == 0 {
-            if sc.nr_reclaimed == 0 && (kernel.on.features.boosted_runs_fail || self.boosts.is_empty()) {
-                kernel.parts.lrus.kswapds[self.node.index()].failures += 1;
-            }
-            self.finish(kernel.parts);
-            return false;
-        }
-        true
+        reclaimed
     }
 
     fn finish(&mut self, mm: &mut Parts) {
         let (order, highest) = self.wanted;
         mm.allocator.wake_kcompactd(self.node, order, highest);
-        mm.allocator.set_reclaim_active(self.node, false);
+        mm.allocator.end_reclaim(self.node);
         for &(zone, boost) in &self.boosts {
             let zone = mm.allocator.zone_mut(zone);
             zone.buddy.watermark_boost = zone.buddy.watermark_boost.saturating_sub(boost);

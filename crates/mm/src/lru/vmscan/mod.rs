@@ -39,11 +39,11 @@ use crate::counters::Event;
 use crate::features::Features;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::Lrus;
-use crate::lru::folio::{Census, Folio, FolioFlags, FolioId, LruvecId};
+use crate::lru::folio::{Census, Folio, FolioFlags, FolioId, ListEnd, LruvecId};
 use crate::lru::lruvec::{LruList, Lruvec};
 use crate::lru::memcontrol::{CHARGE_BATCH, FLUSH_INTERVAL, Memcg, MemoryCgroup};
 use crate::lru::mmzone::LruType;
-use crate::lru::vmscan::features::{GenFeatures, ReclaimFeatures};
+use crate::lru::workingset::policy::age_by_activation;
 use crate::sysctl::Settings;
 use machine::{Node, Time};
 use policy::{DEF_PRIORITY, SWAP_CLUSTER_MAX, SlabScan, compact_gap};
@@ -132,6 +132,11 @@ impl ScanControl {
             mm_walk: false,
             memcgs_need_aging: true,
         }
+    }
+
+    /// Dirty pages of files have been seen to; what is met next counts anew.
+    pub(in crate::lru) fn forget_dirty(&mut self) {
+        (self.file_taken, self.unqueued_dirty) = (0, 0);
     }
 
     /// Whether reclaim is for a group's limit.
@@ -249,20 +254,17 @@ impl Kernel<'_> {
         }
     }
 
-    fn shrink_node_lists(&mut self, node: Node, sc: &mut ScanControl) {
-        if let Some(f) = self.parts.lrus.generations()
-            && !sc.is_for_cgroup()
-            && f.eviction_loop != features::EvictionLoop::AgingApart
-        {
-            (sc.file_taken, sc.unqueued_dirty) = (0, 0);
-            return self.lru_gen_shrink_node(node, f, sc);
-        }
+    /// Reclaims from all groups below the target until compaction has enough; `begin` comes before each pass over them.
+    pub(in crate::lru) fn shrink_node_until_enough(
+        &mut self,
+        node: Node,
+        sc: &mut ScanControl,
+        begin: impl Fn(&mut Kernel, &mut ScanControl),
+    ) {
         loop {
-            (sc.file_taken, sc.unqueued_dirty) = (0, 0);
+            sc.forget_dirty();
             let reclaimed = sc.nr_reclaimed;
-            if self.parts.lrus.generations().is_none() {
-                self.prepare_scan_control(node, sc);
-            }
+            begin(self, sc);
             self.shrink_node_memcgs(node, sc);
             if sc.nr_reclaimed == reclaimed && sc.cache_trim_mode {
                 sc.cache_trim_mode_failed = true;
@@ -283,10 +285,7 @@ impl Kernel<'_> {
                 continue;
             }
             let lruvec = self.parts.lrus.lruvec_of(memcg, node);
-            match self.parts.lrus.generations() {
-                Some(f) => self.lru_gen_shrink_lruvec(lruvec, f, sc),
-                None => self.shrink_lruvec(lruvec, sc),
-            }
+            self.shrink_one_lruvec(lruvec, sc);
             self.shrink_slab(memcg, node, sc.priority);
         }
     }
@@ -321,15 +320,6 @@ impl Kernel<'_> {
 }
 
 impl Kernel<'_> {
-    /// What decides on reclaim and refaults now.
-    #[inline]
-    pub(crate) fn reclaim_features(&self) -> ReclaimFeatures {
-        match self.parts.lrus.generations {
-            Some(_) => self.on.features.reclaim,
-            None => self.on.features.reclaim.classic(),
-        }
-    }
-
     /// A larger block needs compaction, which needs free pages and something to move (`should_continue_reclaim`).
     fn should_continue_reclaim(&self, node: Node, reclaimed: u64, sc: &ScanControl) -> bool {
         let for_compaction =
@@ -391,8 +381,7 @@ impl Kernel<'_> {
 
     /// Puts isolated folios back onto lists, in this order (`move_folios_to_lru`).
     pub(crate) fn move_folios_to_lru(&mut self, lruvec: LruvecId, folios: &[FolioId]) {
-        let f = self.parts.lrus.generations();
-        let ages = f.is_none() && self.on.features.reclaim.ages_on_activation;
+        let lru = self.parts.lrus.lru();
         let mut activated = 0;
         let at = &mut self.parts.lrus.lruvecs[lruvec];
         for &id in folios {
@@ -402,21 +391,16 @@ impl Kernel<'_> {
             if flags.has(FolioFlags::ACTIVE) {
                 activated += flags.nr_pages();
             }
-            at.add(&mut self.parts.lrus.folios, f.as_ref(), id, false);
+            at.add(&mut self.parts.lrus.folios, &lru, id, ListEnd::Head);
         }
-        if ages && activated > 0 {
-            self.parts.lrus.workingset_age_nonresident(lruvec, activated);
+        let age = age_by_activation(&self.reclaim_features(), activated);
+        if age > 0 {
+            self.parts.lrus.workingset_age_nonresident(lruvec, age);
         }
     }
 }
 
 impl Lrus {
-    /// The multi-gen LRU, if it is in use.
-    #[inline]
-    pub(crate) fn generations(&self) -> Option<GenFeatures> {
-        self.generations
-    }
-
     /// The lists of a group on a node.
     #[inline]
     pub(crate) fn lruvec_of(&self, memcg: Memcg, node: Node) -> LruvecId {
@@ -540,7 +524,7 @@ impl Parts {
         let mut census = Census::new(&self.lrus.folios, self.lrus.lruvecs.len());
         self.lrus.validate_batches(&mut census);
         for lruvec in self.lrus.lruvecs.iter() {
-            lruvec.validate(&self.lrus.folios, self.lrus.generations().is_some(), &mut census);
+            lruvec.validate(&self.lrus.folios, &self.lrus.lru, &mut census);
         }
         census.validate(&self.lrus.folios);
         let anon = |&(id, _): &(FolioId, Folio)| self.lrus.folios.flags[id].has(FolioFlags::SWAPBACKED);

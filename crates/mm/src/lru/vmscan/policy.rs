@@ -9,11 +9,12 @@
 //! Pure functions. In the kernel: `inactive_is_low`, `get_scan_count`, `shrink_lruvec`, `folio_check_references`,
 //! `should_continue_reclaim` in mm/vmscan.c.
 
+use crate::features::Features;
 use crate::lru::folio::FolioFlags;
 use crate::lru::lruvec::LruList;
 use crate::lru::mglru;
 use crate::lru::mmzone::LruType;
-use crate::lru::vmscan::features::{GenFeatures, Placement, ReclaimFeatures, RefsScheme};
+use crate::lru::vmscan::features::{GenFeatures, Lru, Placement, ReclaimFeatures, RefsScheme};
 use machine::PageSize;
 
 /// Pages that are isolated at a time (`SWAP_CLUSTER_MAX`).
@@ -63,6 +64,53 @@ pub struct BalanceState {
     pub cache_trim_mode: bool,
     /// What reclaim of each type has cost lately.
     pub cost: [u64; 2],
+}
+
+/// When statistics of memory cgroups are brought up to date before they are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatsFlush {
+    /// Where enough has changed to be worth it (`mem_cgroup_flush_stats`).
+    IfMuchChanged,
+    /// Where that has not been done for two intervals (`mem_cgroup_flush_stats_ratelimited`).
+    IfLate,
+}
+
+/// When the classic LRU does so (`prepare_scan_control`): from 6.12 on it reads what may be seconds old.
+pub fn stats_flush(f: &ReclaimFeatures) -> StatsFlush {
+    if f.reads_late_stats { StatsFlush::IfLate } else { StatsFlush::IfMuchChanged }
+}
+
+/// Whether pages that were looked at or freed also count as those of kswapd or of direct reclaim: what a memory cgroup's limit has
+/// reclaimed (`for_cgroup`) does so from 7.1 on.
+pub fn counts_by_reclaimer(f: &ReclaimFeatures, for_cgroup: bool) -> bool {
+    !for_cgroup || f.counts_cgroup_reclaim
+}
+
+/// Where a run of kswapd is.
+#[derive(Clone, Copy, Debug)]
+pub struct KswapdRun {
+    /// The priority that comes next.
+    pub priority: u8,
+    /// Pages that it has freed.
+    pub reclaimed: u64,
+    /// It left anonymous pages alone because there are many inactive pages of files, and got nowhere.
+    pub cache_trim_failed: bool,
+    /// It has begun again for that before.
+    pub without_cache_trim: bool,
+    /// Watermarks were boosted when it began.
+    pub boosted: bool,
+}
+
+/// Whether kswapd begins once more, and leaves anonymous pages alone no longer (`balance_pgdat`): from 6.9 on, once it is through with
+/// all priorities.
+pub fn begins_without_cache_trim(f: &ReclaimFeatures, run: &KswapdRun) -> bool {
+    let in_vain = run.priority == 0 && run.reclaimed == 0;
+    f.retries_without_cache_trim && in_vain && run.cache_trim_failed && !run.without_cache_trim
+}
+
+/// Whether a run that ends here counts as one in vain, of which there may be 16: from 6.18 on only if no watermark was boosted.
+pub fn was_in_vain(f: &Features, run: &KswapdRun) -> bool {
+    run.reclaimed == 0 && (f.boosted_runs_fail || !run.boosted)
 }
 
 /// How anonymous pages and files share a scan.
@@ -197,18 +245,27 @@ pub enum References {
     Activate,
 }
 
+/// Whether a folio stays before its page-table entries are looked at: until 6.13 a walk of page tables marks an isolated folio that
+/// it sees in use (`shrink_folio_list`).
+pub fn was_seen_in_use(lru: &Lru, flags: FolioFlags, mapped: bool) -> bool {
+    match lru {
+        Lru::Classic => false,
+        Lru::MultiGen(f) => !f.types_apart && mapped && flags.has(FolioFlags::REFERENCED),
+    }
+}
+
 /// Judges a folio that `young` page-table entries say was accessed, and updates its flags (`folio_check_references`). None
 /// of them if it lies in an area in which memory stays: that one was not known to be locked yet.
-pub fn check_references(f: Option<&GenFeatures>, flags: &mut FolioFlags, young: Option<u16>) -> References {
+pub fn check_references(lru: &Lru, flags: &mut FolioFlags, young: Option<u16>) -> References {
     let Some(young) = young else { return References::Activate };
     let file = !flags.has(FolioFlags::SWAPBACKED);
-    match f {
-        Some(f) if f.refs_scheme == RefsScheme::WorkingsetApart => match young {
+    match lru {
+        Lru::MultiGen(f) if f.refs_scheme == RefsScheme::WorkingsetApart => match young {
             0 => References::Reclaim,
             _ if mapped_access(f, flags) => References::Activate,
             _ => References::Keep,
         },
-        _ => {
+        Lru::MultiGen(_) | Lru::Classic => {
             let referenced = flags.take(FolioFlags::REFERENCED);
             if young == 0 {
                 return if referenced && file { References::ReclaimClean } else { References::Reclaim };

@@ -34,21 +34,18 @@ use crate::lru::folio::{FolioFlags, FolioId, LruvecId};
 use crate::lru::lruvec::type_of;
 use crate::lru::memcontrol::Memcg;
 use crate::lru::mglru::policy::folio_use;
+use crate::lru::policy::AddedBy;
 use machine::{Node, Time};
-use policy::{Feedback, LruSizes, LruvecState, Origin};
+use policy::{Feedback, LruSizes, LruvecState, Origin, Refault};
 use shadow::Shadow;
 
 impl Kernel<'_> {
     /// The shadow that the eviction of a folio leaves, reclaim being for the group `target` (`workingset_eviction`).
     pub(crate) fn workingset_eviction(&mut self, id: FolioId, target: Memcg) -> u64 {
-        let (folio, flags) = (&self.parts.lrus.folios[id], self.parts.lrus.folios.flags[id]);
+        let flags = self.parts.lrus.folios.flags[id];
         let (lru_type, folio_use, pages) = (type_of(flags), folio_use(flags), flags.nr_pages());
         let f = self.reclaim_features();
-        let own = &self.parts.lrus.lruvecs[folio.lruvec];
-        let whose = match f.generations {
-            Some(_) => folio.lruvec,
-            None => self.parts.lrus.lruvec_of(target, own.node),
-        };
+        let whose = self.parts.lrus.lruvec_of_shadow(id, target);
         let state = self.parts.lruvec_state(whose);
         let eviction = policy::eviction(&f, &self.parts.lrus.shadow_layout, lru_type, &state, folio_use);
         let lruvec = &mut self.parts.lrus.lruvecs[whose];
@@ -68,7 +65,7 @@ impl Kernel<'_> {
     }
 
     /// What the shadow of an earlier time in memory means to a folio that is read in again (`workingset_refault`).
-    pub(crate) fn workingset_refault(&mut self, now: Time, id: FolioId, shadow: u64, in_fault: bool) {
+    pub(crate) fn workingset_refault(&mut self, now: Time, id: FolioId, shadow: u64, by: AddedBy) {
         self.parts.lrus.flush_stats_if_late(now);
         let shadow = self.parts.lrus.shadow_layout.unpack(shadow);
         let (lru_type, own) = (type_of(self.parts.lrus.folios.flags[id]), self.parts.lrus.folios[id].lruvec);
@@ -76,30 +73,17 @@ impl Kernel<'_> {
         let whose = self.parts.lrus.lruvec_of(Memcg(shadow.memcg), Node(shadow.node as u8));
         let state = self.parts.lruvec_state(whose);
         let origin = Origin { lruvec: &state, memcg_exists: true, is_folio_s: whose == own };
-        let refault =
-            policy::refault(&f, &self.parts.lrus.shadow_layout, lru_type, &shadow, &origin, in_fault);
+        let refault = policy::refault(
+            &f,
+            &self.parts.lrus.shadow_layout,
+            lru_type,
+            &shadow,
+            &origin,
+            by == AddedBy::Fault,
+        );
+        self.count_refault(id, &refault);
         let flags = &mut self.parts.lrus.folios.flags[id];
         let pages = flags.nr_pages();
-        let lruvec = &mut self.parts.lrus.lruvecs[own];
-        if refault.counted {
-            lruvec.count(|stat| &mut stat.refault, lru_type, pages);
-            self.on
-                .counters
-                .add([Event::WorkingsetRefaultAnon, Event::WorkingsetRefaultFile][lru_type as usize], pages);
-        }
-        if refault.activate {
-            lruvec.count(|stat| &mut stat.activate, lru_type, pages);
-            self.on.counters.add(
-                [Event::WorkingsetActivateAnon, Event::WorkingsetActivateFile][lru_type as usize],
-                pages,
-            );
-        }
-        if refault.restore {
-            lruvec.count(|stat| &mut stat.restore, lru_type, pages);
-            self.on
-                .counters
-                .add([Event::WorkingsetRestoreAnon, Event::WorkingsetRestoreFile][lru_type as usize], pages);
-        }
         if refault.set_active {
             flags.set(FolioFlags::ACTIVE);
         }
@@ -109,7 +93,7 @@ impl Kernel<'_> {
         if let Some(refs) = refault.set_refs {
             flags.set_refs(refs);
         }
-        let generations = &mut lruvec.generations;
+        let generations = &mut self.parts.lrus.lruvecs[own].generations;
         match refault.feedback {
             Feedback::None => {}
             Feedback::Current(tier) => generations.refaulted[lru_type as usize][tier as usize] += pages,
@@ -124,6 +108,26 @@ impl Kernel<'_> {
         }
         if refault.costs {
             self.lru_note_cost(own, lru_type, pages, 0);
+        }
+    }
+
+    /// Moves the counters that the refault of a folio moves.
+    fn count_refault(&mut self, id: FolioId, refault: &Refault) {
+        let flags = self.parts.lrus.folios.flags[id];
+        let (lru_type, pages) = (type_of(flags), flags.nr_pages());
+        let lruvec = &mut self.parts.lrus.lruvecs[self.parts.lrus.folios[id].lruvec];
+        let mut add = |of_type: [Event; 2]| self.on.counters.add(of_type[lru_type as usize], pages);
+        if refault.counted {
+            lruvec.count(|stat| &mut stat.refault, lru_type, pages);
+            add([Event::WorkingsetRefaultAnon, Event::WorkingsetRefaultFile]);
+        }
+        if refault.activate {
+            lruvec.count(|stat| &mut stat.activate, lru_type, pages);
+            add([Event::WorkingsetActivateAnon, Event::WorkingsetActivateFile]);
+        }
+        if refault.restore {
+            lruvec.count(|stat| &mut stat.restore, lru_type, pages);
+            add([Event::WorkingsetRestoreAnon, Event::WorkingsetRestoreFile]);
         }
     }
 }

@@ -20,10 +20,10 @@
 //! `workingset_test_recent`, `workingset_refault`, `lru_gen_eviction`, `lru_gen_refault` in mm/workingset.c,
 //! `reset_ctrl_pos` in mm/vmscan.c.
 
-use super::shadow::{Shadow, ShadowLayout, low};
+use super::shadow::{SWAP_COUNT_SHIFT, Shadow, ShadowLayout, low};
 use crate::lru::mmzone::{LRU_GEN_WIDTH, LRU_REFS_WIDTH, LruType, MAX_NR_GENS};
 use crate::lru::vmscan::features::{
-    ActivateRule, DistanceRule, GenFeatures, RecentRule, ReclaimFeatures, RefsScheme, StoredSeq,
+    ActivateRule, DistanceRule, GenFeatures, Lru, RecentRule, ReclaimFeatures, RefsScheme, StoredSeq,
 };
 
 /// The most that a folio's counter of accesses holds.
@@ -161,6 +161,11 @@ pub fn tier(f: &GenFeatures, refs: u8, workingset: bool) -> u8 {
     }
 }
 
+/// Bits that shadows of anonymous pages lack: from 7.1 on those that count users of a swap entry, at most so many.
+pub(super) fn bits_of_swap_count(f: &ReclaimFeatures) -> u32 {
+    if f.anon_shadows_narrower { SWAP_COUNT_SHIFT } else { 0 }
+}
+
 /// How often 1 must be doubled to reach `number`.
 fn order_base_2(number: u8) -> u8 {
     (u8::BITS - number.saturating_sub(1).leading_zeros()) as u8
@@ -175,11 +180,23 @@ pub fn eviction(
     lruvec: &LruvecState,
     folio: FolioUse,
 ) -> Eviction {
-    let Some(generations) = &f.generations else {
-        let stamp = lruvec.nonresident_age >> layout.bucket_order(lru_type);
-        let stamp = low(layout.eviction_bits(lru_type), stamp);
-        return Eviction { stamp, workingset: folio.workingset, tier: None, ages: true };
-    };
+    match &f.lru {
+        Lru::Classic => {
+            let stamp = lruvec.nonresident_age >> layout.bucket_order(lru_type);
+            let stamp = low(layout.eviction_bits(lru_type), stamp);
+            Eviction { stamp, workingset: folio.workingset, tier: None, ages: true }
+        }
+        Lru::MultiGen(generations) => lru_gen_eviction(generations, layout, lru_type, lruvec, folio),
+    }
+}
+
+fn lru_gen_eviction(
+    generations: &GenFeatures,
+    layout: &ShadowLayout,
+    lru_type: LruType,
+    lruvec: &LruvecState,
+    folio: FolioUse,
+) -> Eviction {
     let refs = folio_refs(generations, folio);
     let mut token = lruvec.min_seq[lru_type as usize] << LRU_REFS_WIDTH | u64::from(refs.saturating_sub(1));
     if generations.refault_distance.is_some() {
@@ -228,14 +245,14 @@ pub fn test_recent(
     shadow: &Shadow,
     origin: &Origin,
 ) -> bool {
-    match &f.generations {
-        None => {
+    match &f.lru {
+        Lru::Classic => {
             let bits = layout.eviction_bits(lru_type);
             let age = origin.lruvec.nonresident_age;
             let distance = refault_distance(bits, layout.bucket_order(lru_type), shadow.eviction, age);
             origin.memcg_exists && is_within(f.distance_rule, lru_type, distance, &origin.lruvec.sizes)
         }
-        Some(generations) => {
+        Lru::MultiGen(generations) => {
             (origin.memcg_exists || !generations.recent_needs_memcg)
                 && is_recent_generation(generations, layout, lru_type, shadow.eviction, origin.lruvec)
         }
@@ -278,59 +295,69 @@ pub fn refault(
     origin: &Origin,
     in_fault: bool,
 ) -> Refault {
-    match &f.generations {
-        None if !test_recent(f, layout, lru_type, shadow, origin) => Refault::COUNTED,
-        None => Refault {
+    let back = Returning { layout, lru_type, shadow, lruvec: origin.lruvec, in_fault };
+    match &f.lru {
+        Lru::Classic if !test_recent(f, layout, lru_type, shadow, origin) => Refault::COUNTED,
+        Lru::Classic => Refault {
             activate: true,
             set_active: true,
-            ages: f.ages_on_activation,
+            ages: age_by_activation(f, 1) > 0,
             restore: shadow.workingset,
             set_workingset: shadow.workingset,
             costs: shadow.workingset,
             ..Refault::COUNTED
         },
-        Some(_) if !origin.is_folio_s => Refault::NOTHING,
-        Some(generations) if generations.refault_distance.is_some() => refault_by_distance(
-            f.distance_rule,
-            generations,
-            layout,
-            lru_type,
-            shadow,
-            origin.lruvec,
-            in_fault,
-        ),
-        Some(generations) => {
-            refault_by_generation(generations, layout, lru_type, shadow, origin.lruvec, in_fault)
+        Lru::MultiGen(_) if !origin.is_folio_s => Refault::NOTHING,
+        Lru::MultiGen(generations) if generations.refault_distance.is_some() => {
+            refault_by_distance(f.distance_rule, generations, &back)
         }
+        Lru::MultiGen(generations) => refault_by_generation(generations, &back),
     }
 }
 
-fn refault_by_generation(
-    f: &GenFeatures,
-    layout: &ShadowLayout,
+/// A page that comes back.
+struct Returning<'a> {
+    layout: &'a ShadowLayout,
     lru_type: LruType,
-    shadow: &Shadow,
-    lruvec: &LruvecState,
+    /// What it left.
+    shadow: &'a Shadow,
+    /// The lists that it left, as they are now.
+    lruvec: &'a LruvecState,
+    /// A page fault reads it in.
     in_fault: bool,
-) -> Refault {
-    if !is_recent_generation(f, layout, lru_type, shadow.eviction, lruvec) {
+}
+
+impl Returning<'_> {
+    fn is_recent(&self, f: &GenFeatures) -> bool {
+        is_recent_generation(f, self.layout, self.lru_type, self.shadow.eviction, self.lruvec)
+    }
+
+    /// The accesses that its shadow keeps.
+    fn stored_refs(&self, f: &GenFeatures) -> u8 {
+        let (_, refs, _) = token(f, self.layout, self.lru_type, self.shadow.eviction);
+        refs
+    }
+}
+
+fn refault_by_generation(f: &GenFeatures, back: &Returning) -> Refault {
+    if !back.is_recent(f) {
         return Refault { counted: f.counts_all_refaults, ..Refault::NOTHING };
     }
-    let (_, stored_refs, _) = token(f, layout, lru_type, shadow.eviction);
+    let (in_fault, workingset) = (back.in_fault, back.shadow.workingset);
     let refs = match f.refs_scheme {
-        RefsScheme::WorkingsetCounts => stored_refs + u8::from(shadow.workingset),
-        RefsScheme::WorkingsetApart => stored_refs + 1,
+        RefsScheme::WorkingsetCounts => back.stored_refs(f) + u8::from(workingset),
+        RefsScheme::WorkingsetApart => back.stored_refs(f) + 1,
     };
     let restore = match f.refs_scheme {
         RefsScheme::WorkingsetCounts => in_fault || refs >= REFS_MAX + u8::from(!f.restores_refs),
-        RefsScheme::WorkingsetApart => shadow.workingset,
+        RefsScheme::WorkingsetApart => workingset,
     };
     Refault {
         activate: match f.activate_rule {
             ActivateRule::OnProtection => false,
             ActivateRule::Recent => true,
             ActivateRule::InFault => in_fault,
-            ActivateRule::WorkingsetInFault => in_fault && shadow.workingset,
+            ActivateRule::WorkingsetInFault => in_fault && workingset,
         },
         restore,
         set_workingset: restore,
@@ -338,31 +365,23 @@ fn refault_by_generation(
             RefsScheme::WorkingsetCounts => (restore && f.restores_refs).then_some(REFS_MAX),
             RefsScheme::WorkingsetApart => (!restore).then_some(refs - 1),
         },
-        feedback: Feedback::Current(tier(f, refs, shadow.workingset)),
+        feedback: Feedback::Current(tier(f, refs, workingset)),
         ..Refault::COUNTED
     }
 }
 
 /// Patch 6 of the series. A page within the distance is promoted: to the youngest generation if it had been used
 /// before, else by a tier, which protects it once when it is evicted next.
-fn refault_by_distance(
-    rule: DistanceRule,
-    f: &GenFeatures,
-    layout: &ShadowLayout,
-    lru_type: LruType,
-    shadow: &Shadow,
-    lruvec: &LruvecState,
-    in_fault: bool,
-) -> Refault {
+fn refault_by_distance(rule: DistanceRule, f: &GenFeatures, back: &Returning) -> Refault {
+    let Returning { layout, lru_type, shadow, lruvec, in_fault } = *back;
     let bits = layout.gen_eviction_bits();
     let distance = refault_distance(bits, layout.gen_bucket_order(), shadow.eviction, lruvec.nonresident_age);
     let within = is_within(rule, lru_type, distance, &lruvec.sizes);
-    let recent = is_recent_generation(f, layout, lru_type, shadow.eviction, lruvec);
+    let recent = back.is_recent(f);
     if !within && !recent {
         return Refault::COUNTED;
     }
-    let (_, stored_refs, _) = token(f, layout, lru_type, shadow.eviction);
-    let refs = stored_refs + u8::from(shadow.workingset);
+    let refs = back.stored_refs(f) + u8::from(shadow.workingset);
     let all_refs = refs == REFS_MAX + 1;
     // The last tier has all that is beyond it.
     let tier = tier(f, refs + u8::from(within), shadow.workingset);
@@ -374,6 +393,16 @@ fn refault_by_distance(
         set_workingset: restore,
         feedback: if recent { Feedback::Current(tier) } else { Feedback::Average(tier) },
         ..Refault::COUNTED
+    }
+}
+
+/// By how much `nonresident_age` advances when so many pages become active: by as many with the classic LRU, but for rfc1. With the
+/// multi-gen LRU it does not, see [`eviction`].
+#[inline]
+pub fn age_by_activation(f: &ReclaimFeatures, pages: u64) -> u64 {
+    match f.lru {
+        Lru::Classic if f.ages_on_activation => pages,
+        Lru::Classic | Lru::MultiGen(_) => 0,
     }
 }
 

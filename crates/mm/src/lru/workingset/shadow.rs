@@ -13,6 +13,7 @@
 //! Where memory has more pages than the eviction field has numbers, the age loses its low bits ("bucket order").
 //! In the kernel: `pack_shadow`, `unpack_shadow`, `workingset_init` in mm/workingset.c.
 
+use super::policy::bits_of_swap_count;
 use crate::lru::mmzone::{LRU_GEN_WIDTH, LRU_REFS_WIDTH, LruType};
 use crate::lru::vmscan::features::ReclaimFeatures;
 
@@ -64,7 +65,7 @@ impl ShadowLayout {
             return None;
         }
         let file = u64::BITS - XA_MARK_SHIFT - WORKINGSET_SHIFT - nodes_shift - MEM_CGROUP_ID_SHIFT;
-        let anon = if f.anon_shadows_narrower { file - SWAP_COUNT_SHIFT } else { file };
+        let anon = file - bits_of_swap_count(f);
         let max_order = u64::BITS - totalram_pages.saturating_sub(1).leading_zeros();
         Some(ShadowLayout {
             nodes_shift,

@@ -21,6 +21,7 @@ use crate::counters::Event;
 use crate::kernel::Kernel;
 use crate::lru::folio::{FolioFlags, FolioId};
 use crate::lru::memcontrol::Memcg;
+use crate::lru::policy::AddedBy;
 use crate::page_cache::PageCache;
 use crate::page_cache::xarray::{FileId, FilePages};
 
@@ -31,7 +32,7 @@ impl Kernel<'_> {
         memcg: Memcg,
         (file, index): (FileId, u32),
         flags: VmFlags,
-        in_fault: bool,
+        by: AddedBy,
     ) -> Result<(FolioId, Touch), OutOfMemory> {
         let found = self.parts.page_cache.files.folio(file, index);
         if found.is_none() {
@@ -43,7 +44,7 @@ impl Kernel<'_> {
                 Some(id) => Ok((id, Touch::Minor)),
                 None => {
                     let page = FilePages::single(file, index);
-                    let id = self.add_to_page_cache(memcg, page, in_fault)?;
+                    let id = self.add_to_page_cache(memcg, page, by)?;
                     Ok((id, Touch::ReadFile(id)))
                 }
             };
@@ -55,15 +56,15 @@ impl Kernel<'_> {
         if let Some(id) = found {
             ra.on_fault_hit();
             if self.parts.lrus.folios.flags[id].has(FolioFlags::READAHEAD) {
-                self.page_cache_async_ra(&request, id, in_fault);
+                self.page_cache_async_ra(&request, id, by);
             }
             return Ok((id, Touch::Minor));
         }
         let id = if flags.has(VmFlags::SEQ_READ) {
-            self.page_cache_sync_ra(&request, in_fault)?
+            self.page_cache_sync_ra(&request, by)?
         } else {
             let window = ra.on_fault_miss(&features, index);
-            self.read_missing(&request, window, in_fault)?
+            self.read_missing(&request, window, by)?
         };
         Ok((id, Touch::ReadFile(id)))
     }

@@ -155,6 +155,13 @@ pub fn marked_folio(f: &ReadaheadFeatures, page: u32, order: u8) -> u32 {
     }
 }
 
+/// What of a window comes page by page after all, from page `index` on, which has no folio of the window's order: as many pages
+/// as are left of it in 6.11 and from 6.14 on, as many as all of it has otherwise.
+pub fn fallback_window(f: &ReadaheadFeatures, window: Window, index: u32) -> Window {
+    let read = if f.shortens_fallback { index - window.start } else { 0 };
+    Window { start: index, pages: window.pages - read, order: 0, ..window }
+}
+
 /// Faults on a mapping that may miss before readahead around them ends (`MMAP_LOTSAMISS`).
 const MMAP_LOTSAMISS: u32 = 100;
 
@@ -185,6 +192,14 @@ impl FileRaState {
     /// Of a file that has just been opened.
     pub fn new(ra_pages: u32, io_pages: u32) -> FileRaState {
         FileRaState { ra_pages, io_pages, ..FileRaState::default() }
+    }
+
+    /// The page before `index` of a request has been read: until 6.5 the position moves at once, later with the request's end.
+    #[inline]
+    pub fn on_page_read(&mut self, f: &ReadaheadFeatures, index: u32) {
+        if f.position_moves_within_request {
+            self.prev_end = Some(index);
+        }
     }
 
     /// The longest window for a request (`ractl_max_pages`).

@@ -1,12 +1,13 @@
 //! Reads of open files: what is there, what is read, and what is read ahead (`filemap_get_pages`, `page_cache_sync_ra`,
 //! `page_cache_async_ra` in mm/filemap.c and mm/readahead.c).
 
-use super::policy::{FileRaState, Window, folio_order, marked_folio};
+use super::policy::{FileRaState, Window, fallback_window, folio_order, marked_folio};
 use super::{Advice, MAX_XAS_ORDER, OpenFile, OpenFileId, ReadRequest};
 use crate::allocator::request::OutOfMemory;
 use crate::counters::Event;
 use crate::kernel::{Kernel, MemoryManager, Parts};
 use crate::lru::folio::{FolioFlags, FolioId};
+use crate::lru::policy::AddedBy;
 use crate::page_cache::filemap::Read;
 use crate::page_cache::xarray::{FileId, FilePages};
 
@@ -23,14 +24,14 @@ impl Kernel<'_> {
         }
         let read = match self.parts.page_cache.files.folio(*file, request.index) {
             Some(id) => Read::Hit(id),
-            None => Read::Miss(self.page_cache_sync_ra(request, false)?),
+            None => Read::Miss(self.page_cache_sync_ra(request, AddedBy::Other)?),
         };
         let (Read::Hit(id) | Read::Miss(id)) = read;
         let flags = self.parts.lrus.folios.flags[id];
         let first = if flags.order() == 0 { request.index } else { self.parts.file_pages(id).index };
         if flags.has(FolioFlags::READAHEAD) {
             let from_folio = ReadRequest { index: first, ..*request };
-            self.page_cache_async_ra(&from_folio, id, false);
+            self.page_cache_async_ra(&from_folio, id, AddedBy::Other);
         }
         let again = request.previous.and_then(|page| page.checked_sub(first));
         if again.is_none_or(|page| u64::from(page) >= flags.nr_pages()) {
@@ -38,10 +39,8 @@ impl Kernel<'_> {
         }
         request.previous = Some(request.index);
         request.index += 1;
-        if self.on.features.readahead.position_moves_within_request {
-            self.parts.page_cache.readahead.open_files[request.open.0 as usize].ra.prev_end =
-                Some(request.index);
-        }
+        let ra = &mut self.parts.page_cache.readahead.open_files[request.open.0 as usize].ra;
+        ra.on_page_read(&self.on.features.readahead, request.index);
         Ok(Some(read))
     }
 
@@ -49,7 +48,7 @@ impl Kernel<'_> {
     pub(super) fn page_cache_sync_ra(
         &mut self,
         request: &ReadRequest,
-        in_fault: bool,
+        by: AddedBy,
     ) -> Result<FolioId, OutOfMemory> {
         let features = self.on.features.readahead;
         let &ReadRequest { index, last, .. } = request;
@@ -58,7 +57,7 @@ impl Kernel<'_> {
         let (files, file) = (&self.parts.page_cache.files, *file);
         let cached = |most| files.cached_before(file, index, most);
         let window = ra.on_miss(&features, index, last - index, cached);
-        self.read_missing(request, Some(window), in_fault)
+        self.read_missing(request, Some(window), by)
     }
 
     /// Reads a window, and the next page of a request in any case.
@@ -66,10 +65,10 @@ impl Kernel<'_> {
         &mut self,
         request: &ReadRequest,
         window: Option<Window>,
-        in_fault: bool,
+        by: AddedBy,
     ) -> Result<FolioId, OutOfMemory> {
         if let Some(window) = window {
-            self.read_window(request, window, in_fault);
+            self.read_window(request, window, by);
         }
         let file = self.parts.page_cache.readahead.open_files[request.open.0 as usize].file;
         if let Some(id) = self.parts.page_cache.files.folio(file, request.index) {
@@ -77,13 +76,13 @@ impl Kernel<'_> {
         }
         // The window lies elsewhere, or there was no memory to spare for it.
         let page = FilePages::single(file, request.index);
-        let id = self.read_folio(request, page, false, in_fault)?;
+        let id = self.read_folio(request, page, by)?;
         self.parts.page_cache.readahead.submitted.end_request();
         Ok(id)
     }
 
     /// The next page of a request has the marker.
-    pub(super) fn page_cache_async_ra(&mut self, request: &ReadRequest, id: FolioId, in_fault: bool) {
+    pub(super) fn page_cache_async_ra(&mut self, request: &ReadRequest, id: FolioId, by: AddedBy) {
         let features = self.on.features.readahead;
         let &ReadRequest { index, last, .. } = request;
         let OpenFile { file, ra, .. } =
@@ -100,26 +99,26 @@ impl Kernel<'_> {
         // Who reads it has a reference, so that it does not go to make room for what is read ahead.
         let held = flags.has(FolioFlags::HELD);
         flags.set(FolioFlags::HELD);
-        self.read_window(request, window, in_fault);
+        self.read_window(request, window, by);
         if !held {
             self.parts.lrus.folios.flags[id].clear(FolioFlags::HELD);
         }
     }
 
     /// Puts the pages of a window that are missing into the page cache.
-    fn read_window(&mut self, request: &ReadRequest, window: Window, in_fault: bool) {
+    fn read_window(&mut self, request: &ReadRequest, window: Window, by: AddedBy) {
         let rest = match window.order {
             0 => Some(window),
-            _ => self.read_large_folios(request, window, in_fault),
+            _ => self.read_large_folios(request, window, by),
         };
         if let Some(rest) = rest {
-            self.read_single_pages(request, rest, in_fault);
+            self.read_single_pages(request, rest, by);
         }
     }
 
     /// The same in large folios (`page_cache_ra_order`), up to the first that does not fit between pages that are in memory, or
     /// cannot be had; what is to come page by page then.
-    fn read_large_folios(&mut self, request: &ReadRequest, window: Window, in_fault: bool) -> Option<Window> {
+    fn read_large_folios(&mut self, request: &ReadRequest, window: Window, by: AddedBy) -> Option<Window> {
         let f = self.on.features.readahead;
         let OpenFile { file, pages, .. } =
             self.parts.page_cache.readahead.open_files[request.open.0 as usize];
@@ -131,19 +130,21 @@ impl Kernel<'_> {
             let folio = FilePages { file, index, order };
             let is_there =
                 folio.indices().any(|index| self.parts.page_cache.files.folio(file, index).is_some());
-            let marked = index == marked_folio(&f, marker, order);
-            if is_there || self.read_folio(request, folio, marked, in_fault).is_err() {
+            if is_there {
                 break;
+            }
+            let Ok(id) = self.read_folio(request, folio, by) else { break };
+            if index == marked_folio(&f, marker, order) {
+                self.parts.lrus.folios.flags[id].set(FolioFlags::READAHEAD);
             }
             index += 1 << order;
         }
         self.parts.page_cache.readahead.submitted.end_request();
-        let pages = if f.shortens_fallback { window.pages - (index - window.start) } else { window.pages };
-        (index < end).then_some(Window { start: index, pages, order: 0, ..window })
+        (index < end).then(|| fallback_window(&f, window, index))
     }
 
     /// The same page by page (`page_cache_ra_unbounded`).
-    fn read_single_pages(&mut self, request: &ReadRequest, window: Window, in_fault: bool) {
+    fn read_single_pages(&mut self, request: &ReadRequest, window: Window, by: AddedBy) {
         let OpenFile { file, pages, .. } =
             self.parts.page_cache.readahead.open_files[request.open.0 as usize];
         let end = pages.min(window.start.saturating_add(window.pages));
@@ -154,25 +155,22 @@ impl Kernel<'_> {
                 continue;
             }
             let page = FilePages::single(file, index);
-            if self.read_folio(request, page, marked == Some(index), in_fault).is_err() {
-                break;
+            let Ok(id) = self.read_folio(request, page, by) else { break };
+            if marked == Some(index) {
+                self.parts.lrus.folios.flags[id].set(FolioFlags::READAHEAD);
             }
         }
         self.parts.page_cache.readahead.submitted.end_request();
     }
 
-    /// Puts a folio into the page cache, with the marker or without, and asks the device for it with those before it.
+    /// Puts a folio into the page cache, and asks the device for it with those before it.
     fn read_folio(
         &mut self,
         request: &ReadRequest,
         pages: FilePages,
-        marked: bool,
-        in_fault: bool,
+        by: AddedBy,
     ) -> Result<FolioId, OutOfMemory> {
-        let id = self.add_to_page_cache(request.memcg, pages, in_fault)?;
-        if marked {
-            self.parts.lrus.folios.flags[id].set(FolioFlags::READAHEAD);
-        }
+        let id = self.add_to_page_cache(request.memcg, pages, by)?;
         let asked = request.index..request.last;
         let ahead = pages.indices().filter(|index| !asked.contains(index)).count();
         self.on.counters.add(Event::ReadaheadPages, ahead as u64);
@@ -180,8 +178,6 @@ impl Kernel<'_> {
         Ok(id)
     }
 }
-
-impl Kernel<'_> {}
 
 impl MemoryManager {
     /// Opens a file of `pages` pages, on a device with `queue/read_ahead_kb` as set.

@@ -21,6 +21,7 @@ use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::folio::{FolioFlags, FolioId};
 use crate::lru::memcontrol::Memcg;
+use crate::lru::policy::AddedBy;
 use crate::swapfile::Swap;
 
 impl Kernel<'_> {
@@ -52,7 +53,7 @@ impl Kernel<'_> {
                 let Some(&Slot::Out { memcg, .. }) = self.parts.swap.slots.get(entry as usize) else {
                     continue;
                 };
-                if let Ok(id) = self.read_entry((entry, memcg), fault.has_recency)
+                if let Ok(id) = self.read_entry((entry, memcg), fault.added_by)
                     && entry != swap
                 {
                     self.parts.lrus.folios.flags[id].set(FolioFlags::READAHEAD);
@@ -63,7 +64,7 @@ impl Kernel<'_> {
         }
         match self.parts.swap.slots[swap as usize] {
             Slot::Cached(id) => Ok(id),
-            Slot::Out { memcg, .. } => self.read_entry((swap, memcg), fault.has_recency),
+            Slot::Out { memcg, .. } => self.read_entry((swap, memcg), fault.added_by),
             Slot::Free => unreachable!("entry {swap} of a page table is in use"),
         }
     }
@@ -72,12 +73,12 @@ impl Kernel<'_> {
     fn read_entry(
         &mut self,
         (entry, memcg): (SwapEntry, Memcg),
-        in_fault: bool,
+        by: AddedBy,
     ) -> Result<FolioId, OutOfMemory> {
         let id = self.alloc_folio(memcg, FolioFlags::SWAPBACKED)?;
-        self.fill_from_swap(id, entry, in_fault);
+        self.fill_from_swap(id, entry, by);
         self.parts.add_to_swap_cache(entry..entry + 1, id);
-        self.folio_add_lru(id, in_fault);
+        self.folio_add_lru(id, by);
         Ok(id)
     }
 }

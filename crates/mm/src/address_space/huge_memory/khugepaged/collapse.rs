@@ -149,7 +149,7 @@ impl Kernel<'_> {
         let page = self.parts.address_spaces.page_tables[table].first + first as Vpn;
         let flags =
             self.parts.address_spaces.mms[mm].vmas.find(page).expect("what is collapsed is in an area").flags;
-        let (may_write, has_recency) = (flags.has(VmFlags::WRITE), self.has_recency(flags));
+        let (may_write, added_by) = (flags.has(VmFlags::WRITE), self.added_by_fault(flags));
         self.zap_pte_range(table, candidate.places(), flags);
         let mut entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::EXCLUSIVE));
         if may_write {
@@ -166,7 +166,7 @@ impl Kernel<'_> {
                 self.parts.add_rmap(table.entry(place), id);
             }
         }
-        self.folio_add_lru_vma(id, flags, has_recency);
+        self.folio_add_lru_vma(id, flags, added_by);
         ScanResult::Succeed
     }
 
@@ -181,7 +181,7 @@ impl Kernel<'_> {
         for place in candidate.places() {
             let Some(swap) = is_swapped(self.parts, place) else { continue };
             let page = self.parts.address_spaces.page_tables[table].first + place as Vpn;
-            let fault = self.fault(mm, page, table.entry(place), false);
+            let fault = self.load_fault(mm, page, table.entry(place));
             match self.do_swap_page(&fault, swap) {
                 Ok(Touch::ReadSwap(id) | Touch::AwaitSwap(id)) if self.parts.lrus.is_locked(id) => {
                     return Err(ScanResult::PageLock);
