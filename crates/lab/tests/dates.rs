@@ -8,8 +8,9 @@ use std::fs;
 use std::path::Path;
 
 /// Files with feature structs, below crates/mm/src.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "features.rs",
+    "features/sched.rs",
     "lru/vmscan/features.rs",
     "hugetlb/features.rs",
     "address_space/huge_memory/features.rs",
@@ -18,7 +19,7 @@ const FILES: [&str; 6] = [
 ];
 
 /// Fields that are structs themselves.
-const PARTS: [&str; 6] = ["hugetlb", "reclaim", "readahead", "numa", "folios", "lru"];
+const PARTS: [&str; 7] = ["hugetlb", "reclaim", "readahead", "numa", "sched", "folios", "lru"];
 
 /// Struct and field of every rule in the sources.
 fn declared() -> BTreeSet<(String, String)> {

@@ -6,16 +6,20 @@
 //!            ├─ reclaim: ReclaimFeatures      "Refault distance update with MGLRU support", likewise
 //!            ├─ readahead: ReadaheadFeatures  what releases changed about reading ahead
 //!            ├─ numa: NumaFeatures              "sched/numa: Enhance vma scanning", likewise
+//!            ├─ sched: SchedFeatures            what the scheduler decides about threads on several nodes
 //!            └─ folios: FolioFeatures         "variable-order, large folios for anonymous memory", likewise
 //! ```
 //!
 //! What the sets are called is said in [`crate::series`].
+
+pub mod sched;
 
 use crate::address_space::huge_memory::features::FolioFeatures;
 use crate::hugetlb::features::HugetlbFeatures;
 use crate::lru::vmscan::features::ReclaimFeatures;
 use crate::numa::features::NumaFeatures;
 use crate::page_cache::readahead::policy::ReadaheadFeatures;
+use sched::SchedFeatures;
 
 /// How large a CPU's cache share must be for `PCPF_FREE_HIGH_BATCH` (patch 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +113,8 @@ pub struct Features {
     pub readahead: ReadaheadFeatures,
     /// NUMA balancing.
     pub numa: NumaFeatures,
+    /// Where the scheduler puts threads.
+    pub sched: SchedFeatures,
     /// Large anonymous folios.
     pub folios: FolioFeatures,
 }
@@ -143,6 +149,7 @@ impl Features {
         reclaim: ReclaimFeatures::G65,
         readahead: ReadaheadFeatures::V6_6,
         numa: NumaFeatures::R66,
+        sched: SchedFeatures::R61,
         folios: FolioFeatures::P0,
     };
     pub(crate) const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };

@@ -27,6 +27,7 @@ pub mod reached;
 pub mod readahead;
 pub mod replay;
 mod run;
+mod sched;
 pub mod socket;
 pub mod system;
 

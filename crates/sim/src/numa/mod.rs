@@ -5,44 +5,38 @@
 //!                                       │ a page that faults
 //!                                       ▼
 //!                                     touch (mm): first touch, hint fault, migration
-//!   tick, every 4 ms ─► scan pass (mm)       preferred node ─► where the thread may go (placement.rs)
+//!   tick, every 4 ms ─► scan pass (mm)       preferred node ─► where the thread may go (crate::sched)
 //! ```
 //!
-//! A CPU runs one thread at a time, and the next that waits there at each tick; one without threads takes a waiting one from
-//! the CPU with most. A process starts its threads one after the other, each on the node with most idle CPUs. Not modelled:
-//! waking up, priorities, load that changes, and imbalance that the scheduler tolerates (schedule.rs).
+//! Which thread runs where is the scheduler's (`crate::sched`). A process starts its threads one after the other, each on the node
+//! with most idle CPUs. Not modelled: waking up, priorities, load that changes, and imbalance that the scheduler tolerates.
 //!
 //! Each thread has a stack of 8 MiB, of which it uses a page or two, and each process some data, which its first thread has touched
 //! before it starts the others; of it they may use one page (layout.rs).
 
-mod balance;
 mod layout;
-mod placement;
 mod report;
-mod schedule;
 
 use crate::kswapd::Kswapds;
 use crate::outcome::Outcome;
 use crate::reached::Reached;
+use crate::sched::{CpuSet, Scheduler};
 use crate::{Program, Run, RunError, Step, Stream, System, boot, stream};
 pub use layout::ProcessLayout;
 use layout::{Part, VDSO};
 use machine::{Cpu, Node, Time, Topology};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
-use mm::jiffies::TICK_NS;
+use mm::features::sched::{SchedFeatures, TaskPlacement};
 use mm::memcontrol::Memcg;
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::TaskId;
-use mm::{Category, Event, MemoryManager};
-use placement::OnCpu;
-pub use placement::TaskPlacement;
+use mm::{Category, Event, Features, MemoryManager};
 use report::Report;
-use schedule::Schedule;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use workload::keys::{Bounds, CPUS, MILLISECONDS};
 use workload::threads::{Affinity, Operation, Process as ProcessSpec, Program as Programs, ProgramSpec};
 
-const TICK: Time = Time::from_nanoseconds(TICK_NS);
 /// PIDs begin after the daemons'.
 const FIRST_PID: u32 = 1000;
 /// What a kernel thread does before others get their turn.
@@ -58,13 +52,14 @@ const NODES: Bounds = Bounds::new(0.0, 63.0, "nodes that a set can name");
 /// Of pages that wait in a batch: with one more it is full, and all of them go onto the LRU.
 const BATCHED: Bounds = Bounds::new(0.0, 30.0, "one less than the largest batch of a CPU");
 
-workload::no_numbers!(TaskPlacement, ProcessLayout);
+workload::no_numbers!(PlacementKey, ProcessLayout);
 
 workload::keys! {
     /// The program as scenarios describe it.
     pub struct NumaThreads {
-        /// How threads get to their preferred nodes.
-        pub placement: TaskPlacement,
+        /// How threads get to their preferred nodes, if not as the kernel says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub placement: Option<PlacementKey>,
         /// In which order the parts of a process lie.
         #[serde(default)]
         pub layout: ProcessLayout,
@@ -85,6 +80,28 @@ workload::keys! {
         pub lru_add: Option<LruAdd>,
         /// What runs.
         pub program: ProgramSpec,
+    }
+}
+
+/// [`TaskPlacement`] as scenarios name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlacementKey {
+    /// Threads stay.
+    Stay,
+    /// They move if a CPU is idle there.
+    Idle,
+    /// They move or change places.
+    Swap,
+}
+
+impl From<PlacementKey> for TaskPlacement {
+    fn from(key: PlacementKey) -> TaskPlacement {
+        match key {
+            PlacementKey::Stay => TaskPlacement::Stay,
+            PlacementKey::Idle => TaskPlacement::Idle,
+            PlacementKey::Swap => TaskPlacement::Swap,
+        }
     }
 }
 
@@ -125,7 +142,6 @@ struct Process {
 }
 
 struct Thread {
-    task: TaskId,
     process: usize,
     stack: Vpn,
     /// What is left of an operation on pages.
@@ -134,69 +150,61 @@ struct Thread {
     area: usize,
     /// Pages of each area that it has used since the heat map was told.
     touched: Vec<u64>,
-    write: bool,
-    /// One cache line of each page is used, not all.
-    is_touch: bool,
+    access: Access,
+    extent: Extent,
     waits: bool,
-    /// What it may run on, if not on all CPUs.
-    pinned: Option<CpuSet>,
     /// Of a thread of the kernel: what it has left to do.
     kernel_work: Option<Time>,
 }
 
-/// CPUs that a thread may run on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CpuSet {
-    Of(Node),
-    Only(Cpu),
-}
-
-impl CpuSet {
-    fn new(topology: &Topology, affinity: Affinity) -> CpuSet {
-        let node = Node(affinity.node(topology.nodes_with_cpus()));
-        match affinity {
-            Affinity::Node(_) => CpuSet::Of(node),
-            Affinity::FirstCpuOf(_) => CpuSet::Only(topology.cpus_of(node)[0]),
-        }
-    }
-
-    fn has(self, topology: &Topology, cpu: Cpu) -> bool {
-        match self {
-            CpuSet::Of(node) => topology.node(cpu) == node,
-            CpuSet::Only(only) => cpu == only,
-        }
-    }
-}
-
 impl Thread {
-    fn new(task: TaskId, process: usize) -> Thread {
+    fn new(process: usize) -> Thread {
         Thread {
-            task,
             process,
             stack: 0,
             pages: 0..0,
             area: 0,
             touched: Vec::new(),
-            write: true,
-            is_touch: false,
+            access: Access::Write,
+            extent: Extent::Pages,
             waits: false,
-            pinned: None,
             kernel_work: None,
         }
     }
 
-    /// Whether it may run on a CPU.
-    fn may_run_on(&self, topology: &Topology, cpu: Cpu) -> bool {
-        self.pinned.is_none_or(|set| set.has(topology, cpu))
-    }
-
     /// Begins to use some pages of an area.
-    fn begin(&mut self, area: u32, pages: Range<Vpn>, write: bool, is_touch: bool) {
-        (self.area, self.pages, self.write, self.is_touch) = (area as usize, pages, write, is_touch);
+    fn begin(&mut self, area: u32, pages: Range<Vpn>, access: Access, extent: Extent) {
+        (self.area, self.pages, self.access, self.extent) = (area as usize, pages, access, extent);
         if self.touched.len() <= self.area {
             self.touched.resize(self.area + 1, 0);
         }
     }
+}
+
+/// What a thread does with pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+impl Access {
+    fn of(write: bool) -> Access {
+        if write { Access::Write } else { Access::Read }
+    }
+
+    fn is_write(self) -> bool {
+        self == Access::Write
+    }
+}
+
+/// How much of each page a thread uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// All of it.
+    Pages,
+    /// One cache line.
+    Lines,
 }
 
 /// Whether a thread goes on.
@@ -211,14 +219,13 @@ enum Progress {
 
 /// Threads of all processes on the CPUs of a machine.
 struct NumaProgram {
-    placement: TaskPlacement,
     begins_on: Node,
     cpuset: Option<Nodes>,
     layout: ProcessLayout,
     demand: Programs,
     processes: Vec<Process>,
     threads: Vec<Thread>,
-    schedule: Schedule,
+    scheduler: Scheduler,
     by_node: Vec<u64>,
     report: Report,
     running: usize,
@@ -248,15 +255,16 @@ impl NumaProgram {
             Process { mm, first, data: 0, areas: Vec::new(), alive: 0, waiting: Vec::new() }
         };
         let processes = layout.processes.iter().map(process).collect();
+        let random = stream(run.seed, Stream::Placement, 0);
+        let scheduler = Scheduler::new(cpus, sched_features(system.mm.features(), spec), random);
         let mut program = NumaProgram {
-            placement: spec.placement,
             begins_on: Node(spec.begins_on),
             cpuset,
             layout: spec.layout,
             demand,
             processes,
             threads: Vec::new(),
-            schedule: Schedule::new(cpus, stream(run.seed, Stream::Placement, 0)),
+            scheduler,
             by_node: vec![0; nodes],
             report: Report::default(),
             running: layout.threads.len(),
@@ -278,17 +286,17 @@ impl NumaProgram {
         }
         program.began =
             system.machine.topology.all_cpus().map(|cpu| system.machine.now(cpu)).max().unwrap_or_default();
-        let order = program.schedule.shuffled(program.threads.len());
+        let order = program.scheduler.shuffled(program.threads.len());
         let mut started = vec![0; program.processes.len()];
         if let Some(thread) = spec.kernel_thread {
             program.start_kernel_thread(system, thread);
         }
         for thread in order {
-            let cpu = program.schedule.idlest_cpu(system, None);
+            let cpu = program.scheduler.idlest_cpu(system, None);
             let before = &mut started[program.threads[thread].process];
             let start = program.began + system.machine.costs.numa().thread_start * *before;
             *before += 1;
-            program.schedule.enqueue(system, &program.threads, cpu, thread, start);
+            program.scheduler.enqueue(system, cpu, thread, start);
         }
         Ok(program)
     }
@@ -331,20 +339,20 @@ impl NumaProgram {
                 Part::Stacks => {
                     let own = self.threads.iter_mut().filter(|thread| thread.process == number);
                     let own: Vec<&mut Thread> = own.collect();
-                    let stacks = map_stacks(system, mm, own.len(), self.schedule.chance(SPAN));
+                    let stacks = map_stacks(system, mm, own.len(), self.scheduler.chance(SPAN));
                     tops.extend(stacks.iter().map(|stack| stack + STACK - 1));
                     own.into_iter().zip(stacks).for_each(|(thread, stack)| thread.stack = stack);
                 }
             }
         }
         self.processes[number].data = touched[0];
-        let cpu = self.schedule.idlest_cpu(system, Some(CpuSet::Of(self.begins_on)));
+        let cpu = self.scheduler.idlest_cpu(system, Some(CpuSet::Of(self.begins_on)));
         system.mm.enter(&mut system.machine, cpu).switch_task(Some(first));
         if spec.touched {
             touched.extend(self.processes[number].areas.iter().cloned().flatten());
         }
         for page in first_touched.into_iter().chain(touched).chain(tops).chain(later_used) {
-            self.use_page(system, cpu, mm, page, true);
+            self.use_page(system, cpu, mm, page, Access::Write);
         }
         system.mm.parts.mprotect(mm, start, VmFlags::default());
         system.mm.enter(&mut system.machine, cpu).switch_task(None);
@@ -364,7 +372,7 @@ impl NumaProgram {
         let pages = map(system, mm, earlier.pages);
         system.mm.enter(&mut system.machine, cpu).switch_task(Some(task));
         for page in pages {
-            self.use_page(system, cpu, mm, page, true);
+            self.use_page(system, cpu, mm, page, Access::Write);
         }
         system.mm.enter(&mut system.machine, cpu).switch_task(None);
     }
@@ -373,10 +381,9 @@ impl NumaProgram {
     fn start_kernel_thread(&mut self, system: &mut System, thread: KernelThread) {
         let (mm, first) = self.add_process(system);
         self.processes.push(Process { mm, first, data: 0, areas: Vec::new(), alive: 1, waiting: Vec::new() });
-        let number = self.threads.len();
         let kernel_work = Some(Time::from_nanoseconds(thread.milliseconds.saturating_mul(1_000_000)));
-        self.threads.push(Thread { kernel_work, ..Thread::new(first, self.processes.len() - 1) });
-        self.schedule.enqueue(system, &self.threads, Cpu(thread.cpu), number, self.began);
+        let number = self.push_thread(first, Thread { kernel_work, ..Thread::new(self.processes.len() - 1) });
+        self.scheduler.enqueue(system, Cpu(thread.cpu), number, self.began);
     }
 
     fn add_thread(&mut self, system: &mut System, process: usize) {
@@ -385,7 +392,13 @@ impl NumaProgram {
         let task =
             system.mm.enter(&mut system.machine, Cpu(0)).add_task(Time::ZERO, own.mm, pid, Some(own.first));
         own.alive += 1;
-        self.threads.push(Thread::new(task, process));
+        self.push_thread(task, Thread::new(process));
+    }
+
+    /// Its number, which is the scheduler's as well.
+    fn push_thread(&mut self, task: TaskId, thread: Thread) -> usize {
+        self.threads.push(thread);
+        self.scheduler.add(task)
     }
 
     /// A tick on `cpu`: it may scan, its thread uses its stack and what else its process has at hand, and the next thread runs.
@@ -395,28 +408,29 @@ impl NumaProgram {
             system.mm.enter(&mut system.machine, cpu).numa_tick();
             self.use_at_hand(system, cpu, thread);
         }
-        self.schedule.tick(system, &self.threads, cpu);
+        self.scheduler.tick(system, cpu);
     }
 
     /// A thread uses its stack, and its process's data if it does at all.
     fn use_at_hand(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
-        let Thread { task, process, stack, .. } = self.threads[thread];
+        let Thread { process, stack, .. } = self.threads[thread];
+        let task = self.scheduler.task(thread);
         let Process { mm, data, .. } = self.processes[process];
         let uses_data = self.layout.uses_data() || self.demand.uses_data(thread);
         for page in self.layout.stack_used(stack..stack + STACK).chain(uses_data.then_some(data)) {
-            self.use_page(system, cpu, mm, page, true);
+            self.use_page(system, cpu, mm, page, Access::Write);
             system.mm.parts.note_touched(task, page, 1);
         }
     }
 
     /// Uses a page, which may fault.
-    fn use_page(&mut self, system: &mut System, cpu: Cpu, mm: MmId, page: Vpn, write: bool) {
-        if system.mm.parts.address_spaces.pte(mm, page).lets(write) {
+    fn use_page(&mut self, system: &mut System, cpu: Cpu, mm: MmId, page: Vpn, access: Access) {
+        if system.mm.parts.address_spaces.pte(mm, page).lets(access.is_write()) {
             return;
         }
         let counters = system.mm.counters();
         let hints = counters.get(Event::NumaHintFaults);
-        if system.mm.enter(&mut system.machine, cpu).touch(mm, page, write).is_err() {
+        if system.mm.enter(&mut system.machine, cpu).touch(mm, page, access.is_write()).is_err() {
             self.out_of_memory = true;
             return;
         }
@@ -425,12 +439,12 @@ impl NumaProgram {
             system.machine.work(cpu, Category::PageFault, cost);
         }
         for task in system.mm.parts.numa.take_wants_to_move() {
-            self.move_task(system, task);
+            self.scheduler.migrate_preferred(system, task);
         }
     }
 
     /// Charges for the pages in `by_node` that a thread has gone through.
-    fn charge_pages(&mut self, system: &mut System, cpu: Cpu, is_touch: bool) {
+    fn charge_pages(&mut self, system: &mut System, cpu: Cpu, extent: Extent) {
         let here = system.machine.node(cpu);
         for node in 0..self.by_node.len() {
             let pages = std::mem::take(&mut self.by_node[node]);
@@ -438,13 +452,13 @@ impl NumaProgram {
                 continue;
             }
             let node = Node(node as u8);
-            let near = match is_touch {
-                true => system.machine.own_memory_line(cpu) * pages,
-                false => system.machine.stream_alone(cpu, here, pages),
+            let near = match extent {
+                Extent::Lines => system.machine.own_memory_line(cpu) * pages,
+                Extent::Pages => system.machine.stream_alone(cpu, here, pages),
             };
-            let took = match is_touch {
-                true => system.machine.memory_line(cpu, node) * pages,
-                false => system.machine.stream(cpu, node, pages),
+            let took = match extent {
+                Extent::Lines => system.machine.memory_line(cpu, node) * pages,
+                Extent::Pages => system.machine.stream(cpu, node, pages),
             };
             let own = if node == here { took } else { took.min(near) };
             system.machine.charge(cpu, Category::Program, own);
@@ -461,122 +475,136 @@ impl NumaProgram {
         if !system.may_share(cpu) {
             return Progress::NotYet;
         }
-        let Thread { process, write, is_touch, .. } = self.threads[number];
+        let Thread { process, access, extent, .. } = self.threads[number];
         let mm = self.processes[process].mm;
         let pages = self.threads[number].pages.clone();
         let from = pages.start;
-        let next = system.mm.parts.sweep(&system.machine, cpu, mm, pages, write, &mut self.by_node);
-        self.charge_pages(system, cpu, is_touch);
+        let next =
+            system.mm.parts.sweep(&system.machine, cpu, mm, pages, access.is_write(), &mut self.by_node);
+        self.charge_pages(system, cpu, extent);
         let thread = &mut self.threads[number];
         thread.pages.start = next;
         thread.touched[thread.area] += next - from;
         if next > from || system.mm.enter(&mut system.machine, cpu).wait_for_hint_fault(mm, next) {
             return Progress::Goes;
         }
-        if write && system.mm.enter(&mut system.machine, cpu).lose_huge_page(mm, next) {
+        if access.is_write() && system.mm.enter(&mut system.machine, cpu).lose_huge_page(mm, next) {
             let cost = system.machine.costs.page_fault;
             system.machine.work(cpu, Category::PageFault, cost);
             return Progress::Goes;
         }
-        self.use_page(system, cpu, mm, next, write);
+        self.use_page(system, cpu, mm, next, access);
         Progress::Goes
     }
 
     fn next_operation(&mut self, system: &mut System, cpu: Cpu, number: usize) -> Progress {
-        let now = (system.machine.now(cpu) - self.began).picoseconds() / 1000;
         // What comes next may depend on what others can see, such as the end of the thread.
         if !system.may_share(cpu) {
             return Progress::NotYet;
         }
-        if let Some(left) = &mut self.threads[number].kernel_work {
-            let work = KERNEL_WORK.min(*left);
-            *left = *left - work;
-            if work == Time::ZERO {
-                self.end(system, cpu, number);
-                return Progress::Left;
-            }
-            system.machine.work(cpu, Category::SystemCalls, work);
-            return Progress::Goes;
+        if self.threads[number].kernel_work.is_some() {
+            return self.work_in_kernel(system, cpu, number);
         }
-        let process = self.threads[number].process;
-        let at = |area: u32, page: u64| self.processes[process].areas[area as usize].start + page;
+        let now = (system.machine.now(cpu) - self.began).picoseconds() / 1000;
         match self.demand.next(number, now) {
+            Some(operation) => self.perform(system, cpu, number, operation),
             None => {
                 self.running -= 1;
                 self.end(system, cpu, number);
                 self.finished_at = self.finished_at.max(system.machine.now(cpu));
-                return Progress::Left;
+                Progress::Left
             }
-            Some(Operation::Stream { area, first, pages, write }) => {
+        }
+    }
+
+    /// A thread of the kernel goes on, or ends.
+    fn work_in_kernel(&mut self, system: &mut System, cpu: Cpu, number: usize) -> Progress {
+        let left = self.threads[number].kernel_work.unwrap_or_default();
+        if left == Time::ZERO {
+            self.end(system, cpu, number);
+            return Progress::Left;
+        }
+        let work = KERNEL_WORK.min(left);
+        self.threads[number].kernel_work = Some(left - work);
+        system.machine.work(cpu, Category::SystemCalls, work);
+        Progress::Goes
+    }
+
+    fn perform(&mut self, system: &mut System, cpu: Cpu, number: usize, operation: Operation) -> Progress {
+        let process = self.threads[number].process;
+        let at = |area: u32, page: u64| self.processes[process].areas[area as usize].start + page;
+        match operation {
+            Operation::Stream { area, first, pages, write } => {
                 let first = at(area, first);
-                self.threads[number].begin(area, first..first + pages, write, false);
+                self.threads[number].begin(area, first..first + pages, Access::of(write), Extent::Pages);
             }
-            Some(Operation::Touch { area, page, write }) => {
+            Operation::Touch { area, page, write } => {
                 let first = at(area, page);
-                self.threads[number].begin(area, first..first + 1, write, true);
+                self.threads[number].begin(area, first..first + 1, Access::of(write), Extent::Lines);
             }
-            Some(Operation::Compute { nanoseconds }) => {
+            Operation::Compute { nanoseconds } => {
                 system.machine.work(cpu, Category::Program, Time::from_nanoseconds(nanoseconds));
             }
-            Some(Operation::SystemCalls { nanoseconds }) => {
+            Operation::SystemCalls { nanoseconds } => {
                 system.machine.work(cpu, Category::SystemCalls, Time::from_nanoseconds(nanoseconds));
             }
-            Some(Operation::Pin(to)) => {
-                // Where to is in the process's data.
-                let Process { mm, data, .. } = self.processes[process];
-                self.use_page(system, cpu, mm, data, false);
-                let topology = &system.machine.topology;
-                self.threads[number].pinned = to.map(|affinity| CpuSet::new(topology, affinity));
-                if !self.threads[number].may_run_on(topology, cpu) {
-                    self.move_home(system, cpu, number);
-                    return Progress::Left;
-                }
-            }
-            Some(Operation::SetMempolicy(node)) => {
-                let policy = node.map(|node| Mempolicy {
-                    mode: Mode::Bind(Nodes::of(Node(node))),
-                    migrate_on_fault: false,
-                    migrate_on_referencing_node: false,
-                });
-                system.mm.parts.numa.set_mempolicy(self.threads[number].task, policy);
-            }
-            Some(Operation::Map { area }) => {
-                let Process { mm, areas, .. } = &self.processes[process];
-                let (mm, Range { start, end }) = (*mm, areas[area as usize].clone());
-                let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
-                system.mm.enter(&mut system.machine, cpu).mmap_fixed(mm, start, end - start, backing, flags);
-            }
-            Some(Operation::Mmap { pages }) => {
+            Operation::Pin(to) => return self.pin(system, cpu, number, to),
+            Operation::SetMempolicy(node) => self.set_mempolicy(system, number, node),
+            Operation::Map { area } => self.map_again(system, cpu, process, area),
+            Operation::Mmap { pages } => {
                 let process = &mut self.processes[process];
                 let area = map_apart(system, process.mm, pages);
                 process.areas.push(area);
             }
-            Some(Operation::Release { area }) => {
-                let Process { mm, areas, .. } = &self.processes[process];
-                let freed = system
-                    .mm
-                    .enter(&mut system.machine, cpu)
-                    .madvise_dontneed(*mm, areas[area as usize].clone());
-                let unmap = freed.cost(&system.machine.costs);
-                system.machine.charge(cpu, Category::PageFree, unmap);
-            }
-            Some(Operation::Exec) => {
+            Operation::Release { area } => self.release(system, cpu, process, area),
+            Operation::Exec => {
                 self.exec(system, cpu, number);
                 return Progress::Left;
             }
-            Some(Operation::Barrier) => return self.wait_for_others(system, cpu, number),
-            Some(Operation::TransactionEnd) => self.report.transaction(),
+            Operation::Barrier => return self.wait_for_others(system, cpu, number),
+            Operation::TransactionEnd => self.report.transaction(),
         }
         Progress::Goes
     }
 
-    /// A thread may not run where it does.
-    fn move_home(&mut self, system: &mut System, cpu: Cpu, number: usize) {
-        let now = system.machine.now(cpu);
-        self.schedule.remove(system, &self.threads, cpu, number);
-        let to = self.schedule.idlest_cpu(system, self.threads[number].pinned);
-        self.schedule.enqueue(system, &self.threads, to, number, now);
-        self.schedule.pull(system, &self.threads, cpu);
+    /// A thread says where it may run.
+    fn pin(&mut self, system: &mut System, cpu: Cpu, number: usize, to: Option<Affinity>) -> Progress {
+        // Where to is in the process's data.
+        let Process { mm, data, .. } = self.processes[self.threads[number].process];
+        self.use_page(system, cpu, mm, data, Access::Read);
+        let topology = &system.machine.topology;
+        let allowed = to.map(|affinity| cpus_of(topology, affinity));
+        if self.scheduler.set_affinity(topology, number, cpu, allowed) {
+            self.scheduler.leave(system, cpu, number);
+            return Progress::Left;
+        }
+        Progress::Goes
+    }
+
+    fn set_mempolicy(&mut self, system: &mut System, number: usize, node: Option<u8>) {
+        let policy = node.map(|node| Mempolicy {
+            mode: Mode::Bind(Nodes::of(Node(node))),
+            migrate_on_fault: false,
+            migrate_on_referencing_node: false,
+        });
+        system.mm.parts.numa.set_mempolicy(self.scheduler.task(number), policy);
+    }
+
+    /// Maps an area anew, where it was.
+    fn map_again(&mut self, system: &mut System, cpu: Cpu, process: usize, area: u32) {
+        let Process { mm, areas, .. } = &self.processes[process];
+        let (mm, Range { start, end }) = (*mm, areas[area as usize].clone());
+        let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
+        system.mm.enter(&mut system.machine, cpu).mmap_fixed(mm, start, end - start, backing, flags);
+    }
+
+    /// Gives the memory of an area back.
+    fn release(&mut self, system: &mut System, cpu: Cpu, process: usize, area: u32) {
+        let Process { mm, areas, .. } = &self.processes[process];
+        let area = areas[area as usize].clone();
+        let freed = system.mm.enter(&mut system.machine, cpu).madvise_dontneed(*mm, area);
+        let unmap = freed.cost(&system.machine.costs);
+        system.machine.charge(cpu, Category::PageFree, unmap);
     }
 
     fn wait_for_others(&mut self, system: &mut System, cpu: Cpu, number: usize) -> Progress {
@@ -585,29 +613,29 @@ impl NumaProgram {
         if self.processes[process].waiting.len() + 1 < self.processes[process].alive {
             self.processes[process].waiting.push(number);
             self.threads[number].waits = true;
-            self.schedule.remove(system, &self.threads, cpu, number);
-            self.schedule.pull(system, &self.threads, cpu);
+            self.scheduler.remove(system, cpu, number);
+            self.scheduler.pull(system, cpu);
             return Progress::Left;
         }
         for other in std::mem::take(&mut self.processes[process].waiting) {
             self.threads[other].waits = false;
-            let place = system.mm.parts.numa.cpu_of(self.threads[other].task).unwrap_or(cpu);
-            self.schedule.enqueue(system, &self.threads, place, other, now);
+            let place = system.mm.parts.numa.cpu_of(self.scheduler.task(other)).unwrap_or(cpu);
+            self.scheduler.enqueue(system, place, other, now);
         }
         Progress::Goes
     }
 
     /// A thread has done all that it had to.
     fn end(&mut self, system: &mut System, cpu: Cpu, number: usize) {
-        self.schedule.remove(system, &self.threads, cpu, number);
+        self.scheduler.remove(system, cpu, number);
         self.leave_process(system, cpu, number);
-        self.schedule.pull(system, &self.threads, cpu);
+        self.scheduler.pull(system, cpu);
     }
 
     /// A thread ends, and with the last one its process.
     fn leave_process(&mut self, system: &mut System, cpu: Cpu, number: usize) {
         self.note_touched(system, number);
-        let Thread { task, process, .. } = self.threads[number];
+        let (task, process) = (self.scheduler.task(number), self.threads[number].process);
         system.mm.parts.exit_task(task);
         self.processes[process].alive -= 1;
         if self.processes[process].alive == 0 {
@@ -623,7 +651,8 @@ impl NumaProgram {
 
     /// Tells the heat map what a thread has used.
     fn note_touched(&mut self, system: &mut System, number: usize) {
-        let Thread { task, process, ref mut touched, .. } = self.threads[number];
+        let task = self.scheduler.task(number);
+        let Thread { process, ref mut touched, .. } = self.threads[number];
         for (pages, area) in touched.drain(..).zip(&self.processes[process].areas) {
             if pages > 0 {
                 system.mm.parts.note_touched(task, area.start, pages);
@@ -634,54 +663,24 @@ impl NumaProgram {
     /// The only thread of a process becomes another process, on the CPU with least to do.
     fn exec(&mut self, system: &mut System, cpu: Cpu, number: usize) {
         let process = self.threads[number].process;
-        self.schedule.remove(system, &self.threads, cpu, number);
+        self.scheduler.remove(system, cpu, number);
         self.leave_process(system, cpu, number);
         let mm = system.mm.parts.create_mm(Memcg::ROOT);
         let now = system.machine.now(cpu);
         let task = system.mm.enter(&mut system.machine, Cpu(0)).add_task(now, mm, self.pid(), None);
         system.mm.parts.numa.set_mems_allowed(task, self.cpuset);
-        let stack = map_stacks(system, mm, 1, self.schedule.chance(SPAN))[0];
+        let stack = map_stacks(system, mm, 1, self.scheduler.chance(SPAN))[0];
         let data = map(system, mm, layout::DATA).start;
         let own = &mut self.processes[process];
         own.areas.clear();
         (own.mm, own.first, own.data, own.alive) = (mm, task, data, 1);
         let thread = &mut self.threads[number];
-        (thread.task, thread.stack, thread.pages) = (task, stack, 0..0);
+        (thread.stack, thread.pages) = (stack, 0..0);
+        self.scheduler.set_task(number, task);
         let now = system.machine.now(cpu);
-        let to = self.schedule.idlest_cpu(system, None);
-        self.schedule.enqueue(system, &self.threads, to, number, now);
-        self.schedule.pull(system, &self.threads, cpu);
-    }
-
-    /// A task tries to get to its preferred node.
-    fn move_task(&mut self, system: &mut System, task: TaskId) {
-        let Some(number) = self.threads.iter().position(|thread| thread.task == task) else { return };
-        let Some(source) = self.schedule.cpu_of(number) else { return };
-        let pinned = |thread: usize| self.threads[thread].pinned.is_some();
-        let found = match pinned(number) {
-            true => None,
-            false => {
-                let (tasks, topology) = (&system.mm.parts.numa.tasks, &system.machine.topology);
-                self.placement.find(tasks, topology, task, source, &|cpu| {
-                    let threads = self.schedule.threads_of(cpu);
-                    let first = threads.front().map(|&first| (self.threads[first].task, pinned(first)));
-                    OnCpu { threads: threads.len(), first }
-                })
-            }
-        };
-        let node = found.map_or(system.machine.node(source), |place| system.machine.node(place.cpu));
-        system.mm.parts.numa.settle_preferred(task, node);
-        let Some(place) = found else { return };
-        let now = system.machine.now(source).max(system.machine.now(place.cpu));
-        let other = place.swap.and_then(|other| self.threads.iter().position(|thread| thread.task == other));
-        self.schedule.remove(system, &self.threads, source, number);
-        if let Some(other) = other {
-            self.schedule.remove(system, &self.threads, place.cpu, other);
-            self.schedule.enqueue(system, &self.threads, source, other, now);
-        }
-        self.schedule.enqueue(system, &self.threads, place.cpu, number, now);
-        system.mm.enter(&mut system.machine, Cpu(0)).count_task_move(other.is_some());
-        self.schedule.pull(system, &self.threads, source);
+        let to = self.scheduler.idlest_cpu(system, None);
+        self.scheduler.enqueue(system, to, number, now);
+        self.scheduler.pull(system, cpu);
     }
 }
 
@@ -691,13 +690,13 @@ impl Program for NumaProgram {
             if self.kswapds.step(system, cpu) {
                 return Step::Again;
             }
-            let Some(thread) = self.schedule.current(cpu) else { return Step::Idle };
+            let Some(thread) = self.scheduler.current(cpu) else { return Step::Idle };
             let now = system.machine.now(cpu);
             if !system.may_share(cpu) || self.out_of_memory || now >= self.pause {
                 return Step::Again;
             }
             self.report.sample(system, now);
-            if self.schedule.is_tick_due(cpu, now) {
+            if self.scheduler.is_tick_due(cpu, now) {
                 self.kswapds.wake(system, cpu);
                 self.tick(system, cpu, thread);
                 continue;
@@ -754,6 +753,24 @@ pub fn watch(
         look(time, &system.mm, &areas);
     }
     Ok(())
+}
+
+/// What the scheduler of a run's kernel does; a scenario may say otherwise how threads get to their preferred nodes.
+fn sched_features(features: &Features, spec: &NumaThreads) -> SchedFeatures {
+    let sched = features.sched;
+    match spec.placement {
+        Some(placement) => SchedFeatures { placement: placement.into(), ..sched },
+        None => sched,
+    }
+}
+
+/// The CPUs that an affinity means on a machine.
+fn cpus_of(topology: &Topology, affinity: Affinity) -> CpuSet {
+    let node = Node(affinity.node(topology.nodes_with_cpus()));
+    match affinity {
+        Affinity::Node(_) => CpuSet::Of(node),
+        Affinity::FirstCpuOf(_) => CpuSet::Only(topology.cpus_of(node)[0]),
+    }
 }
 
 /// Maps an area of private memory.

@@ -135,14 +135,14 @@ fn a_cpuset_of_one_node_tells_7_2_from_6_12() {
 fn threads_of_two_processes_change_places() {
     let moved = |placement| {
         let outcome = small("numa01", "y612", |threads| {
-            (threads.placement, threads.milliseconds) = (placement, 4000);
+            (threads.placement, threads.milliseconds) = (Some(placement), 4000);
             let ProgramSpec::Numa01(program) = &mut threads.program else { panic!("{threads:?}") };
             (program.mib, program.loops) = (64, 1000);
         });
         [Event::NumaTaskMigrated, Event::NumaTaskSwapped].map(|event| outcome.counters.get(event))
     };
-    assert_eq!([TaskPlacement::Stay, TaskPlacement::Idle].map(moved), [[0, 0]; 2]);
-    let [migrated, swapped] = moved(TaskPlacement::Swap);
+    assert_eq!([PlacementKey::Stay, PlacementKey::Idle].map(moved), [[0, 0]; 2]);
+    let [migrated, swapped] = moved(PlacementKey::Swap);
     assert!(migrated == 0 && swapped > 0, "{migrated} moved, {swapped} changed places");
 }
 
@@ -194,7 +194,7 @@ fn on_a_ring(shift: u8, opposite: &str) -> (f64, u64) {
     let machine = machine::Profile::parse(&format!("{}\n{opposite}", ring.to_toml())).unwrap();
     let mut run = Scenario::load("numa02").run("y612", &machine, &BTreeMap::new());
     let Workload::Numa(threads) = &mut run.workload else { panic!("numa02 is no scenario of threads") };
-    threads.placement = TaskPlacement::Stay;
+    threads.placement = Some(PlacementKey::Stay);
     let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
     // All stacks begin on the first node: of four threads, one would have its own two hops away.
     (program.threads, program.mib, program.loops) = (Threads::Number(2), 16, 3000);

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use sim::numa::{NumaThreads, ProcessLayout, TaskPlacement};
+use sim::numa::{NumaThreads, PlacementKey, ProcessLayout};
 use workload::threads::autonuma::{FirstPass, Numa01, Numa02, PinMove};
 use workload::threads::{ProgramSpec, Threads};
 
@@ -82,7 +82,7 @@ pub fn program(name: &str, seconds: u64) -> Option<ProgramSpec> {
 /// The same as a scenario's workload.
 pub fn threads(name: &str) -> Option<NumaThreads> {
     let program = program(name, SECONDS)?;
-    let (placement, layout) = (TaskPlacement::Swap, ProcessLayout::FixedAreas);
+    let (placement, layout) = (Some(PlacementKey::Swap), ProcessLayout::FixedAreas);
     let milliseconds = SECONDS * 1000;
     Some(NumaThreads {
         placement,

@@ -3,6 +3,7 @@
 use super::*;
 use TaskPlacement::{Idle, Stay, Swap};
 use mm::Series;
+use mm::features::sched::TaskPlacement;
 use mm::numa::Rules;
 use mm::numa::cpupid::Cpupid;
 use mm::numa::migrate::policy::{FaultFlags, Nodes};
@@ -69,10 +70,13 @@ impl Threads {
     fn find(&self, placement: TaskPlacement, task: TaskId) -> Option<Place> {
         let is_there = |queue: &Vec<(TaskId, bool)>| queue.iter().any(|&(other, _)| other == task);
         let source = Cpu(self.queues.iter().position(is_there).unwrap() as u16);
-        placement.find(&self.tasks, &self.topology, task, source, &|cpu| {
+        let on = |cpu: Cpu| {
             let queue = &self.queues[cpu.index()];
             OnCpu { threads: queue.len(), first: queue.first().copied() }
-        })
+        };
+        let features = SchedFeatures { placement, ..Series::NUMA.variant("y612").unwrap().features.sched };
+        let (tasks, topology) = (&self.tasks, &self.topology);
+        Search { features: &features, tasks, topology, task, source, on: &on }.find()
     }
 }
 

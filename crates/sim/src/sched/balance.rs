@@ -17,20 +17,11 @@
 //!
 //! Left out: threads that have run within the last half millisecond, which the kernel takes to have a warm cache, CPUs of different
 //! capacity, and caches that only a part of a node shares. CPUs that have nothing to do are the
-//! [`Schedule`](super::schedule::Schedule)'s.
+//! [`Scheduler`](super::Scheduler)'s.
 
+use super::policy::{Attempt, Part, Queue, Settled, balance_interval, imbalance};
 use machine::{Cpu, Node, Time, Topology};
-
-use super::TICK;
-
-/// By how much more threads a CPU a part must have, per cent (`imbalance_pct`).
-const IMBALANCE_PCT: u64 = 117;
-/// A busy CPU balances so much less often (`busy_factor`).
-const BUSY_FACTOR: u64 = 16;
-/// What a thread counts that wants to run all the time (`task_h_load`).
-const LOAD: u64 = 1024;
-/// How many failures it takes until a thread leaves the node where it should be (`cache_nice_tries` of a domain of nodes).
-const NICE_TRIES: u32 = 2;
+use mm::features::sched::SchedFeatures;
 
 /// What part of the machine is evened out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,54 +59,21 @@ impl Domain {
     }
 
     /// The busiest CPU of the busiest part, and how much more than the first part it has, if something should be done.
-    fn busiest(self, parts: &[Vec<Cpu>], queue: impl Fn(Cpu) -> Queue) -> Option<(Cpu, u64)> {
-        let parts: Vec<(Part, &Vec<Cpu>)> = parts.iter().map(|cpus| (Part::of(cpus, &queue), cpus)).collect();
-        let all = parts.iter().fold(Part::default(), |all, (part, _)| all.with(part));
+    fn busiest(
+        self,
+        features: &SchedFeatures,
+        parts: &[Vec<Cpu>],
+        queue: impl Fn(Cpu) -> Queue,
+    ) -> Option<(Cpu, u64)> {
+        let parts: Vec<(Part, &Vec<Cpu>)> = parts.iter().map(|cpus| (part(cpus, &queue), cpus)).collect();
+        let all = parts.iter().fold(Part::default(), |all, (part, _)| all.with(*part));
         let overloaded = parts[1..].iter().filter(|(part, _)| part.is_overloaded());
         let (busiest, cpus) = overloaded.max_by_key(|(part, _)| part.load())?;
-        let imbalance = imbalance(parts[0].0, *busiest, all)?;
+        let imbalance = imbalance(features, parts[0].0, *busiest, all)?;
         let limit = if self == Domain::All { busiest.queue.settled() } else { Settled::All };
         let cpus = cpus.iter().copied().filter(|&cpu| queue(cpu).settled() <= limit);
         let cpu = cpus.max_by_key(|&cpu| (queue(cpu).threads, std::cmp::Reverse(cpu)))?;
         (queue(cpu).threads > 1).then_some((cpu, imbalance))
-    }
-}
-
-/// The threads of a CPU, or of several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Queue {
-    pub threads: u64,
-    /// Those that prefer a node (`nr_numa_running`).
-    pub prefer: u64,
-    /// Those that are on the node that they prefer (`nr_preferred_running`).
-    pub at_home: u64,
-}
-
-/// How many threads are where they should be (`fbq_type`); fewer come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Settled {
-    /// Some prefer no node.
-    Regular,
-    /// Some prefer another node.
-    Remote,
-    All,
-}
-
-impl Queue {
-    fn with(self, other: Queue) -> Queue {
-        Queue {
-            threads: self.threads + other.threads,
-            prefer: self.prefer + other.prefer,
-            at_home: self.at_home + other.at_home,
-        }
-    }
-
-    fn settled(self) -> Settled {
-        match self {
-            Queue { threads, prefer, .. } if threads > prefer => Settled::Regular,
-            Queue { threads, at_home, .. } if threads > at_home => Settled::Remote,
-            _ => Settled::All,
-        }
     }
 }
 
@@ -130,32 +88,23 @@ struct State {
 
 /// What a CPU might do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Attempt {
+pub(super) struct Pull {
     pub domain: Domain,
     /// Where a thread may be taken from.
     pub busiest: Cpu,
-    /// How much a thread may count.
-    imbalance: u64,
-    failed: u32,
-}
-
-impl Attempt {
-    /// Whether a thread may be taken; `degrades`: it would leave a node with memory that it uses.
-    pub fn takes(&self, degrades: bool) -> bool {
-        let load = LOAD.checked_shr(self.failed).unwrap_or(0).max(1);
-        load <= self.imbalance && (!degrades || self.failed > NICE_TRIES)
-    }
+    pub attempt: Attempt,
 }
 
 /// When each CPU evens threads out next.
 pub(super) struct Balance {
+    features: SchedFeatures,
     /// By CPU, then by domain.
     states: Vec<[State; 3]>,
 }
 
 impl Balance {
-    pub fn new(cpus: usize) -> Balance {
-        Balance { states: vec![Default::default(); cpus] }
+    pub fn new(cpus: usize, features: SchedFeatures) -> Balance {
+        Balance { features, states: vec![Default::default(); cpus] }
     }
 
     /// What `cpu`, which is busy, might do at a tick; `queue` says what a CPU has.
@@ -165,7 +114,7 @@ impl Balance {
         cpu: Cpu,
         now: Time,
         queue: impl Fn(Cpu) -> Queue,
-    ) -> Vec<Attempt> {
+    ) -> Vec<Pull> {
         let mut attempts = Vec::new();
         for (domain, state) in Domain::ALL.into_iter().zip(&mut self.states[cpu.index()]) {
             if now < state.due {
@@ -173,19 +122,18 @@ impl Balance {
             }
             let parts = domain.parts(topology, cpu);
             let weight = parts.iter().map(Vec::len).sum::<usize>() as u64;
-            let milliseconds = if state.is_even { weight * 2 } else { weight };
-            let every = Time::from_nanoseconds(milliseconds * BUSY_FACTOR * 1_000_000);
-            state.due = now + every.saturating_sub(TICK).max(TICK);
+            state.due = now + balance_interval(&self.features, weight, state.is_even);
             // One that is idle would do it, or else the first.
             let own = &parts[0];
             if own.iter().any(|&cpu| queue(cpu).threads == 0) || own.iter().min() != Some(&cpu) {
                 continue;
             }
-            let found = domain.busiest(&parts, &queue);
+            let found = domain.busiest(&self.features, &parts, &queue);
             state.is_even = found.is_none();
             match found {
                 Some((busiest, imbalance)) => {
-                    attempts.push(Attempt { domain, busiest, imbalance, failed: state.failed });
+                    let attempt = Attempt { imbalance, failed: state.failed };
+                    attempts.push(Pull { domain, busiest, attempt });
                 }
                 None => state.failed = 0,
             }
@@ -200,44 +148,21 @@ impl Balance {
     }
 }
 
-/// A part of a domain.
-#[derive(Clone, Copy, Debug, Default)]
-struct Part {
-    queue: Queue,
-    cpus: u64,
-}
-
-impl Part {
-    fn of(cpus: &[Cpu], queue: impl Fn(Cpu) -> Queue) -> Part {
-        let queue = cpus.iter().fold(Queue::default(), |all, &cpu| all.with(queue(cpu)));
-        Part { queue, cpus: cpus.len() as u64 }
-    }
-
-    fn with(self, other: &Part) -> Part {
-        Part { queue: self.queue.with(other.queue), cpus: self.cpus + other.cpus }
-    }
-
-    fn load(self) -> u64 {
-        self.queue.threads * LOAD / self.cpus
-    }
-
-    fn is_overloaded(self) -> bool {
-        self.queue.threads > self.cpus
-    }
-}
-
-/// What would have to move from the busiest part to the own one; nothing if it is not worth it.
-fn imbalance(own: Part, busiest: Part, all: Part) -> Option<u64> {
-    let far = busiest.load() * 100 > own.load() * IMBALANCE_PCT;
-    (own.load() < all.load() && far).then(|| {
-        let over = busiest.load().saturating_sub(all.load()) * busiest.cpus;
-        over.min((all.load() - own.load()) * own.cpus)
-    })
+/// The threads of some CPUs.
+fn part(cpus: &[Cpu], queue: impl Fn(Cpu) -> Queue) -> Part {
+    let queue = cpus.iter().fold(Queue::default(), |all, &cpu| all.with(queue(cpu)));
+    Part { queue, cpus: cpus.len() as u64 }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::TICK;
     use super::*;
+    use mm::Series;
+
+    fn released() -> SchedFeatures {
+        Series::NUMA.variant("y612").unwrap().features.sched
+    }
 
     fn two_nodes() -> Topology {
         Topology::of_nodes(2, 2)
@@ -253,8 +178,8 @@ mod tests {
         let of = |threads, prefer, at_home| Queue { threads, prefer, at_home };
         let parts = Domain::All.parts(&two_nodes(), Cpu(0));
         let busiest = |third: Queue, fourth: Queue| {
-            let busiest =
-                Domain::All.busiest(&parts, |cpu| [of(1, 1, 1), of(1, 1, 1), third, fourth][cpu.index()]);
+            let queue = |cpu: Cpu| [of(1, 1, 1), of(1, 1, 1), third, fourth][cpu.index()];
+            let busiest = Domain::All.busiest(&released(), &parts, queue);
             busiest.map(|(cpu, _)| cpu.0)
         };
         assert_eq!(busiest(of(1, 1, 1), of(2, 1, 1)), Some(3));
@@ -263,45 +188,19 @@ mod tests {
         assert_eq!(busiest(of(2, 2, 2), of(2, 2, 1)), Some(3), "one is not");
     }
 
-    #[test]
-    fn what_would_have_to_move_is_the_lesser_of_too_much_here_and_too_little_there() {
-        let of = |threads, cpus| Part { queue: threads_only(threads), cpus };
-        for (own, busiest, all, expected) in [
-            (of(1, 1), of(2, 1), of(3, 2), Some(512)),
-            (of(2, 2), of(3, 2), of(5, 4), Some(512)),
-            (of(2, 2), of(5, 2), of(7, 4), Some(1536)),
-            (of(2, 1), of(2, 1), of(4, 2), None),
-            (of(3, 2), of(2, 1), of(5, 3), Some(340)),
-            // By less than 17 per cent it does not matter.
-            (of(64, 64), of(70, 64), of(134, 128), None),
-        ] {
-            assert_eq!(imbalance(own, busiest, all), expected, "{own:?} {busiest:?}");
-        }
-    }
-
-    #[test]
-    fn the_second_attempt_moves_a_thread_and_a_third_one_from_where_it_should_be() {
-        let attempt = |failed, imbalance| Attempt { domain: Domain::All, busiest: Cpu(0), imbalance, failed };
-        assert_eq!([0, 1, 2, 3].map(|failed| attempt(failed, 512).takes(false)), [false, true, true, true]);
-        assert_eq!([0, 1, 2, 3].map(|failed| attempt(failed, 512).takes(true)), [false, false, false, true]);
-        assert_eq!([0, 1, 2].map(|failed| attempt(failed, 340).takes(false)), [false, false, true]);
-        assert!(attempt(0, 1024).takes(false));
-        assert!(attempt(200, 1).takes(false), "it does not count less than one");
-    }
-
     /// CPU 0 has two threads: CPU 1 looks at it every 28 ms, and the first of the other node every 60 ms.
     #[test]
     fn the_first_cpu_of_a_part_attempts_it_every_so_often() {
         let topology = two_nodes();
-        let mut balance = Balance::new(4);
+        let mut balance = Balance::new(4, released());
         let mut seen = Vec::new();
         for tick in 0..16u64 {
             for cpu in topology.all_cpus() {
                 let threads = |cpu: Cpu| threads_only(if cpu == Cpu(0) { 2 } else { 1 });
-                for attempt in balance.attempts(&topology, cpu, TICK * tick, threads) {
-                    assert_eq!(attempt.busiest, Cpu(0));
-                    balance.tried(cpu, attempt.domain, false);
-                    seen.push((tick * 4, cpu.0, attempt.domain, attempt.failed));
+                for pull in balance.attempts(&topology, cpu, TICK * tick, threads) {
+                    assert_eq!(pull.busiest, Cpu(0));
+                    balance.tried(cpu, pull.domain, false);
+                    seen.push((tick * 4, cpu.0, pull.domain, pull.attempt.failed));
                 }
             }
         }
@@ -313,7 +212,7 @@ mod tests {
     #[test]
     fn even_threads_are_looked_at_half_as_often_and_left_alone() {
         let topology = two_nodes();
-        let mut balance = Balance::new(4);
+        let mut balance = Balance::new(4, released());
         let mut looked = Vec::new();
         for tick in 0..50 {
             assert!(balance.attempts(&topology, Cpu(1), TICK * tick, |_| threads_only(1)).is_empty());
@@ -328,7 +227,7 @@ mod tests {
     fn an_idle_cpu_leaves_nothing_to_do() {
         let topology = two_nodes();
         let threads = |cpu: Cpu| threads_only([3, 1, 0, 1][cpu.index()]);
-        let attempts = Balance::new(4).attempts(&topology, Cpu(3), Time::ZERO, threads);
+        let attempts = Balance::new(4, released()).attempts(&topology, Cpu(3), Time::ZERO, threads);
         assert!(attempts.iter().all(|attempt| attempt.domain != Domain::All));
     }
 }

@@ -1,0 +1,354 @@
+//! Which thread runs on which CPU: as little of a scheduler as threads need that always want to run.
+//!
+//! ```text
+//!   CPU 0   a b c      a runs, b and c wait        tick: b runs
+//!   CPU 1              ◄── takes b or c            balance.rs: while no CPU is idle, busy ones take from busier ones
+//!   CPU 2   d          ◄── a, which uses memory    placement.rs: to the node where a thread belongs, perhaps in exchange for d
+//!                          of this node
+//! ```
+//!
+//! A CPU has a queue; the first thread runs, and at each tick the next one does. Threads that are new, or that may run
+//! elsewhere only, go to the node with most idle CPUs, there to a CPU with fewest threads, by chance if there are several. One
+//! that waits goes to a CPU that has nothing to do, at the tick or when that CPU's last thread leaves; the nearest is asked first.
+//! Threads of processes that start together come up in an order that is chance as well.
+//!
+//! What it takes to move a thread is decided in policy.rs, by what the kernel's [`SchedFeatures`] say. A thread is known here by its
+//! number, its task of the memory manager and the CPUs that it may run on; what it does is its program's.
+
+mod balance;
+mod placement;
+mod policy;
+
+use crate::System;
+use balance::{Balance, Domain, Pull};
+use machine::{Cpu, Node, Time, Topology};
+use mm::features::sched::SchedFeatures;
+use mm::jiffies::TICK_NS;
+use mm::numa::placement::TaskId;
+use placement::{OnCpu, Search};
+use policy::{Leaving, Place, Queue, degrades_locality};
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+use std::collections::VecDeque;
+
+const TICK: Time = Time::from_nanoseconds(TICK_NS);
+
+/// CPUs that a thread may run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CpuSet {
+    Of(Node),
+    Only(Cpu),
+}
+
+impl CpuSet {
+    fn has(self, topology: &Topology, cpu: Cpu) -> bool {
+        match self {
+            CpuSet::Of(node) => topology.node(cpu) == node,
+            CpuSet::Only(only) => cpu == only,
+        }
+    }
+}
+
+/// What there is to know of a thread.
+struct Thread {
+    task: TaskId,
+    /// What it may run on, if not on all CPUs.
+    allowed: Option<CpuSet>,
+}
+
+impl Thread {
+    fn may_run_on(&self, topology: &Topology, cpu: Cpu) -> bool {
+        self.allowed.is_none_or(|set| set.has(topology, cpu))
+    }
+}
+
+/// Threads, in the order in which they were added, and the queue of each CPU.
+pub(crate) struct Scheduler {
+    features: SchedFeatures,
+    threads: Vec<Thread>,
+    /// By CPU.
+    queues: Vec<VecDeque<usize>>,
+    next_tick: Vec<Time>,
+    balance: Balance,
+    random: Pcg64Mcg,
+}
+
+impl Scheduler {
+    pub fn new(cpus: usize, features: SchedFeatures, random: Pcg64Mcg) -> Scheduler {
+        Scheduler {
+            features,
+            threads: Vec::new(),
+            queues: vec![VecDeque::new(); cpus],
+            next_tick: vec![Time::NEVER; cpus],
+            balance: Balance::new(cpus, features),
+            random,
+        }
+    }
+
+    /// A new thread, which may run on all CPUs and is on none; its number.
+    pub fn add(&mut self, task: TaskId) -> usize {
+        self.threads.push(Thread { task, allowed: None });
+        self.threads.len() - 1
+    }
+
+    /// The task of a thread.
+    pub fn task(&self, thread: usize) -> TaskId {
+        self.threads[thread].task
+    }
+
+    /// A thread that is on no CPU becomes another task.
+    pub fn set_task(&mut self, thread: usize, task: TaskId) {
+        self.threads[thread].task = task;
+    }
+
+    fn thread_of(&self, task: TaskId) -> Option<usize> {
+        self.threads.iter().position(|thread| thread.task == task)
+    }
+
+    /// Says what a thread may run on, if not on all CPUs; whether it is to leave the CPU that it is on.
+    pub fn set_affinity(
+        &mut self,
+        topology: &Topology,
+        thread: usize,
+        cpu: Cpu,
+        allowed: Option<CpuSet>,
+    ) -> bool {
+        self.threads[thread].allowed = allowed;
+        !self.threads[thread].may_run_on(topology, cpu)
+    }
+
+    /// The thread that runs on `cpu`.
+    pub fn current(&self, cpu: Cpu) -> Option<usize> {
+        self.queues[cpu.index()].front().copied()
+    }
+
+    /// The CPU of a thread that does not wait.
+    fn cpu_of(&self, thread: usize) -> Option<Cpu> {
+        self.queues.iter().position(|queue| queue.contains(&thread)).map(|cpu| Cpu(cpu as u16))
+    }
+
+    /// A number below `end` by chance.
+    pub fn chance(&mut self, end: u64) -> u64 {
+        self.random.random_range(0..end)
+    }
+
+    /// Numbers up to `count` in an order by chance.
+    pub fn shuffled(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for last in (1..count).rev() {
+            order.swap(last, self.random.random_range(0..=last));
+        }
+        order
+    }
+
+    /// Where a thread begins that may run on some CPUs only, or anywhere.
+    pub fn idlest_cpu(&mut self, system: &System, only: Option<CpuSet>) -> Cpu {
+        let topology = &system.machine.topology;
+        let load = |cpu: &Cpu| self.queues[cpu.index()].len();
+        let idle = |node: &Node| topology.cpus_of(*node).iter().filter(|cpu| load(cpu) == 0).count();
+        let nodes = || (0..topology.nodes).map(Node).filter(|node| !topology.is_memory_only(*node));
+        let most = nodes().map(|node| idle(&node)).max().unwrap_or(0);
+        let idlest: Vec<Node> = nodes().filter(|node| idle(node) == most).collect();
+        let node = match only {
+            Some(CpuSet::Only(cpu)) => return cpu,
+            Some(CpuSet::Of(node)) => node,
+            None => idlest[self.random.random_range(0..idlest.len())],
+        };
+        let cpus = topology.cpus_of(node);
+        let least = cpus.iter().map(load).min().unwrap_or(0);
+        let least: Vec<Cpu> = cpus.into_iter().filter(|cpu| load(cpu) == least).collect();
+        least[self.random.random_range(0..least.len())]
+    }
+
+    /// Puts a thread on a CPU.
+    pub fn enqueue(&mut self, system: &mut System, cpu: Cpu, thread: usize, now: Time) {
+        self.queues[cpu.index()].push_back(thread);
+        if self.queues[cpu.index()].len() == 1 {
+            system.wake(cpu, now);
+            // All CPUs tick at the same time: `skew_tick` is off unless somebody asks for it.
+            let ticks = system.machine.now(cpu).picoseconds() / TICK.picoseconds() + 1;
+            self.next_tick[cpu.index()] = TICK * ticks;
+            self.switch(system, cpu);
+        }
+    }
+
+    /// Takes a thread off a CPU.
+    pub fn remove(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        let ran = self.current(cpu) == Some(thread);
+        self.queues[cpu.index()].retain(|&other| other != thread);
+        if ran {
+            self.switch(system, cpu);
+        }
+    }
+
+    /// What runs on `cpu` has changed.
+    fn switch(&mut self, system: &mut System, cpu: Cpu) {
+        let task = self.current(cpu).map(|thread| self.threads[thread].task);
+        system.mm.enter(&mut system.machine, cpu).switch_task(task);
+    }
+
+    /// Whether `cpu` is to tick.
+    pub fn is_tick_due(&self, cpu: Cpu, now: Time) -> bool {
+        now >= self.next_tick[cpu.index()]
+    }
+
+    /// The next thread of `cpu` runs.
+    pub fn tick(&mut self, system: &mut System, cpu: Cpu) {
+        while self.is_tick_due(cpu, system.machine.now(cpu)) {
+            self.next_tick[cpu.index()] += TICK;
+        }
+        if self.queues[cpu.index()].len() > 1 {
+            self.push(system, cpu);
+            self.queues[cpu.index()].rotate_left(1);
+            self.switch(system, cpu);
+        }
+        self.even_out(system, cpu);
+    }
+
+    /// `cpu`, which is busy, takes threads that wait on busier CPUs, if it is time to.
+    fn even_out(&mut self, system: &mut System, cpu: Cpu) {
+        let (now, topology) = (system.machine.now(cpu), &system.machine.topology);
+        let (queues, threads) = (&self.queues, &self.threads);
+        let tasks = &system.mm.parts.numa.tasks;
+        let queue = |cpu: Cpu| {
+            let preferred =
+                queues[cpu.index()].iter().map(|&thread| tasks.get(threads[thread].task).preferred);
+            let prefer = preferred.clone().flatten();
+            Queue {
+                threads: queues[cpu.index()].len() as u64,
+                prefer: prefer.clone().count() as u64,
+                at_home: prefer.filter(|&node| node == topology.node(cpu)).count() as u64,
+            }
+        };
+        for pull in self.balance.attempts(topology, cpu, now, queue) {
+            let moved = self.take(system, cpu, pull);
+            self.balance.tried(cpu, pull.domain, moved);
+        }
+    }
+
+    /// A busy CPU takes a thread that waits on a busier one, if it may; whether it did.
+    fn take(&mut self, system: &mut System, cpu: Cpu, pull: Pull) -> bool {
+        let mut waiting = self.queues[pull.busiest.index()].iter().skip(1).copied();
+        let takes = |&thread: &usize| {
+            let degrades = pull.domain == Domain::All
+                && degrades_locality(&self.leaving(system, thread, pull.busiest, cpu));
+            self.threads[thread].may_run_on(&system.machine.topology, cpu)
+                && pull.attempt.takes(&self.features, degrades)
+        };
+        let Some(thread) = waiting.find(takes) else { return false };
+        let now = system.machine.now(cpu);
+        self.bring(system, thread, pull.busiest, cpu, now);
+        true
+    }
+
+    /// What a thread would leave behind, and what it would find.
+    fn leaving(&self, system: &System, thread: usize, source: Cpu, destination: Cpu) -> Leaving {
+        let tasks = &system.mm.parts.numa.tasks;
+        let [here, there] = [source, destination].map(|cpu| system.machine.node(cpu));
+        let preferred = |thread: usize| tasks.get(self.task(thread)).preferred;
+        let reach = system.machine.topology.node_distances[here.index()][there.index()];
+        let weight = |node| tasks.numa_weight(self.task(thread), node, reach);
+        Leaving {
+            preferred: preferred(thread),
+            here,
+            there,
+            all_at_home: self.queues[source.index()].iter().all(|&other| preferred(other) == Some(here)),
+            weight_here: weight(here),
+            weight_there: weight(there),
+        }
+    }
+
+    /// A CPU on which threads wait wakes one that has nothing to do, which takes one of them (`nohz_balancer_kick`).
+    fn push(&mut self, system: &mut System, cpu: Cpu) {
+        let topology = &system.machine.topology;
+        let here = topology.node(cpu);
+        let far = |other: &Cpu| topology.node_distances[here.index()][topology.node(*other).index()];
+        let idle: Vec<Cpu> =
+            topology.all_cpus().filter(|other| self.queues[other.index()].is_empty()).collect();
+        if idle.is_empty() {
+            return;
+        }
+        for &thread in self.queues[cpu.index()].iter().skip(1) {
+            let may_run = |other: &Cpu| self.threads[thread].may_run_on(topology, *other);
+            let nearest = idle.iter().copied().filter(may_run).min_by_key(far);
+            if let Some(nearest) = nearest {
+                let now = system.machine.now(cpu);
+                self.bring(system, thread, cpu, nearest, now);
+                return;
+            }
+        }
+    }
+
+    /// A CPU without threads takes one that waits elsewhere, on its own node first.
+    pub fn pull(&mut self, system: &mut System, cpu: Cpu) {
+        if self.current(cpu).is_some() {
+            return;
+        }
+        let topology = &system.machine.topology;
+        let here = topology.node(cpu);
+        let movable = |&thread: &usize| self.threads[thread].may_run_on(topology, cpu);
+        let waiting = |other: &Cpu| self.queues[other.index()].iter().skip(1).any(movable);
+        let key = |other: &Cpu| (topology.node(*other) == here, self.queues[other.index()].len());
+        let Some(busiest) = topology.all_cpus().filter(waiting).max_by_key(key) else { return };
+        let thread = self.queues[busiest.index()].iter().skip(1).copied().find(|thread| movable(thread));
+        let thread = thread.expect("one waits there");
+        let now = system.machine.now(cpu);
+        self.bring(system, thread, busiest, cpu, now);
+    }
+
+    /// A thread that may not stay on `cpu` goes where it may be.
+    pub fn leave(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        let now = system.machine.now(cpu);
+        self.remove(system, cpu, thread);
+        let to = self.idlest_cpu(system, self.threads[thread].allowed);
+        self.enqueue(system, to, thread, now);
+        self.pull(system, cpu);
+    }
+
+    /// A task tries to get to its preferred node (`numa_migrate_preferred`).
+    pub fn migrate_preferred(&mut self, system: &mut System, task: TaskId) {
+        let Some(thread) = self.thread_of(task) else { return };
+        let Some(source) = self.cpu_of(thread) else { return };
+        let place = self.find_place(system, thread, source);
+        let node = place.map_or(system.machine.node(source), |place| system.machine.node(place.cpu));
+        system.mm.parts.numa.settle_preferred(task, node);
+        if let Some(place) = place {
+            self.migrate(system, thread, source, place);
+        }
+    }
+
+    fn find_place(&self, system: &System, thread: usize, source: Cpu) -> Option<Place> {
+        let is_bound = |thread: usize| self.threads[thread].allowed.is_some();
+        if is_bound(thread) {
+            return None;
+        }
+        let on = |cpu: Cpu| {
+            let queue = &self.queues[cpu.index()];
+            let first = queue.front().map(|&first| (self.task(first), is_bound(first)));
+            OnCpu { threads: queue.len(), first }
+        };
+        let (tasks, topology) = (&system.mm.parts.numa.tasks, &system.machine.topology);
+        let task = self.task(thread);
+        Search { features: &self.features, tasks, topology, task, source, on: &on }.find()
+    }
+
+    /// A thread goes to a place, and who is there comes from it, if they change places.
+    fn migrate(&mut self, system: &mut System, thread: usize, source: Cpu, place: Place) {
+        let now = system.machine.now(source).max(system.machine.now(place.cpu));
+        let other = place.swap.and_then(|other| self.thread_of(other));
+        self.remove(system, source, thread);
+        if let Some(other) = other {
+            self.remove(system, place.cpu, other);
+            self.enqueue(system, source, other, now);
+        }
+        self.enqueue(system, place.cpu, thread, now);
+        system.mm.enter(&mut system.machine, Cpu(0)).count_task_move(other.is_some());
+        self.pull(system, source);
+    }
+
+    /// A thread that waits on one CPU goes to another.
+    fn bring(&mut self, system: &mut System, thread: usize, from: Cpu, to: Cpu, now: Time) {
+        self.queues[from.index()].retain(|&other| other != thread);
+        self.enqueue(system, to, thread, now);
+    }
+}
