@@ -4,6 +4,7 @@
 //! asked for, and is checked before the first run begins: processes that need more memory than there is, more threads than
 //! the twin can hold, a measured time that is too short for anything to be counted in it.
 
+use crate::error::Misfit;
 use crate::kernel_writes::parse_write;
 use crate::long_running::LongRunning;
 use crate::mappings::Program;
@@ -12,7 +13,6 @@ use crate::page_fault::PageFaultLoop;
 use crate::socket::SocketStream;
 use crate::{Run, Workload};
 use machine::{PageSize, Profile, Time, WrongValue};
-use thiserror::Error;
 use workload::demand::spec::Paging;
 use workload::keys::{MICROSECONDS, THREADS, Value};
 
@@ -116,20 +116,6 @@ impl LongRunning {
         }
         Ok(())
     }
-}
-
-/// Why a run cannot be had.
-#[derive(Debug, Error)]
-pub enum Misfit {
-    /// A value is out of bounds, or more than the machine has room for.
-    #[error("{} = {}: it takes {}", .0.key, .0.value, .0.expected)]
-    OutOfRange(WrongValue),
-    /// Of the machine nobody has said what memory on other nodes costs.
-    #[error("machine = {machine}: it takes a machine whose profile has [numa]")]
-    NoNuma {
-        /// The machine.
-        machine: String,
-    },
 }
 
 /// Refuses a key of the workload.

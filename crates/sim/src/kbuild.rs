@@ -15,8 +15,8 @@
 
 use crate::metric;
 use crate::outcome::Outcome;
-use crate::reached::Reached;
-use crate::{Program, Run, RunError, Step, Stream, System, boot, stream};
+use crate::random::{Stream, stream};
+use crate::{Boot, Program, RunError, Step, System};
 use machine::profile::Figure;
 use machine::{Cpu, Node, Time};
 use mm::lru_lock::FREE_BATCH;
@@ -124,9 +124,9 @@ struct KernelBuilds {
 }
 
 /// Runs the builds of `spec`.
-pub(super) fn run(run: &Run, spec: &KernelBuild, reached: &Reached) -> Result<Outcome, RunError> {
-    let mut system = boot(run, spec.builds, reached)?;
-    let mut builds = KernelBuilds::new(spec, profile()?, &system, run.seed);
+pub(super) fn run(boot: &Boot, spec: &KernelBuild) -> Result<Outcome, RunError> {
+    let mut system = boot.system(spec.builds)?;
+    let mut builds = KernelBuilds::new(spec, profile()?, &system, boot.seed);
     builds.start(&mut system);
     system.run(&mut builds, Time::NEVER);
     let end = builds.finished_at;

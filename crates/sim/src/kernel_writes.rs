@@ -17,8 +17,8 @@
 
 use crate::metric;
 use crate::outcome::Outcome;
-use crate::reached::Reached;
-use crate::{Program, Run, RunError, Step, Stream, System, boot, stream};
+use crate::random::{Stream, stream};
+use crate::{Boot, Program, RunError, Step, System};
 use hdrhistogram::Histogram;
 use machine::profile::Figure;
 use machine::{Cpu, Time};
@@ -158,9 +158,9 @@ struct Writes {
 }
 
 /// Makes the writes of `spec`.
-pub(super) fn run(run: &Run, spec: &KernelWrites, reached: &Reached) -> Result<Outcome, RunError> {
-    let mut system = boot(run, 1, reached)?;
-    let mut running = Running::new(spec, &system, run.seed);
+pub(super) fn run(boot: &Boot, spec: &KernelWrites) -> Result<Outcome, RunError> {
+    let mut system = boot.system(1)?;
+    let mut running = Running::new(spec, &system, boot.seed);
     running.run(&mut system);
     if let Some(refused) = running.refused {
         return Err(refused);

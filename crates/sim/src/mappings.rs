@@ -21,8 +21,7 @@ mod places;
 
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
-use crate::reached::Reached;
-use crate::{Run, RunError, System, boot};
+use crate::{Boot, RunError, System};
 use machine::profile::Figure;
 use machine::{Cpu, PageSize};
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
@@ -146,9 +145,9 @@ const NO_BLOCKS: &str = "the machine's profile has no [blocks]: a page of a larg
                          page walk is saved";
 
 /// Makes one run.
-pub fn run(run: &Run, spec: &RecordedMappings, reached: &Reached) -> Result<Outcome, RunError> {
-    let mappings = spec.program.load(run.seed)?;
-    let system = boot(run, 1, reached)?;
+pub fn run(boot: &Boot, spec: &RecordedMappings) -> Result<Outcome, RunError> {
+    let mappings = spec.program.load(boot.seed)?;
+    let system = boot.system(1)?;
     let marked = spec.contiguous_entries || system.mm.features().folios.marks_contiguous;
     let replay = Replay {
         system,

@@ -19,8 +19,8 @@ use crate::flushers::{Flushers, Written};
 use crate::kswapd::Kswapds;
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
-use crate::reached::Reached;
-use crate::{Program, Run, RunError, Step, Stream, System, boot, stream};
+use crate::random::Stream;
+use crate::{Boot, Program, RunError, Step, System};
 use machine::costs::PagingCosts;
 use machine::storage::{Device, Direction, Service};
 use machine::{Cpu, PageSize, Time};
@@ -198,9 +198,9 @@ fn create_memcgs(system: &mut System, spec: &Paging, groups: usize) -> Vec<Memcg
 }
 
 impl PagingProgram {
-    fn new(run: &Run, spec: &Paging, system: &mut System) -> Result<PagingProgram, RunError> {
-        let device = |name: &String| run.machine.devices.get(name).map(|figures| figures.device());
-        let demand = spec.demand.start(|thread| stream(run.seed, Stream::Demand, thread));
+    fn new(boot: &Boot, spec: &Paging, system: &mut System) -> Result<PagingProgram, RunError> {
+        let device = |name: &String| boot.machine.devices.get(name).map(|figures| figures.device());
+        let demand = spec.demand.start(|thread| boot.stream(Stream::Demand, thread));
         let demand = demand.map_err(|error| RunError::Demand(error.within("workload.demand")))?;
         let layout = demand.layout().clone();
         let page_size = system.mm.parts.allocator.page_size();
@@ -307,7 +307,7 @@ impl PagingProgram {
         if (program.held_pages.len() as u64) < wanted {
             return Err(RunError::TooLarge {
                 mib: page_size.mib_of_pages(wanted) as u64,
-                machine: run.machine.name.clone(),
+                machine: boot.machine.name.clone(),
             });
         }
         Ok(program)
@@ -783,9 +783,9 @@ impl Program for PagingProgram {
 }
 
 /// Makes one run.
-pub fn run(run: &Run, spec: &Paging, reached: &Reached) -> Result<Outcome, RunError> {
-    let mut system = boot(run, 1, reached)?;
-    let mut program = PagingProgram::new(run, spec, &mut system)?;
+pub fn run(boot: &Boot, spec: &Paging) -> Result<Outcome, RunError> {
+    let mut system = boot.system(1)?;
+    let mut program = PagingProgram::new(boot, spec, &mut system)?;
     let files = program.held_pages.len() as u64;
     for cpu in system.machine.topology.all_cpus() {
         system.wake(cpu, Time::ZERO);

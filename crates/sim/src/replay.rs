@@ -10,8 +10,7 @@
 //! allocator that are answers, not demand (refills, drains), are skipped.
 
 use crate::outcome::Outcome;
-use crate::reached::Reached;
-use crate::{Run, RunError, System, boot};
+use crate::{Boot, RunError, System};
 use machine::{Cpu, Time};
 use mm::{MigrateType, Pfn, Placement, Request};
 use std::collections::HashMap;
@@ -127,14 +126,14 @@ impl Copy {
 }
 
 /// Replays the trace of `spec`.
-pub(super) fn run(run: &Run, spec: &Replay, reached: &Reached) -> Result<Outcome, RunError> {
+pub(super) fn run(boot: &Boot, spec: &Replay) -> Result<Outcome, RunError> {
     let open = || {
         let reader = TraceReader::open(&spec.trace).map_err(|error| RunError::Trace(error.to_string()))?;
         reader.require_lossless().map_err(|error| RunError::Trace(error.to_string()))?;
         Ok::<_, RunError>(reader)
     };
     let (missing, recorded_cpus) = missing_blocks(&mut open()?)?;
-    let mut system = boot(run, 1, reached)?;
+    let mut system = boot.system(1)?;
     let needed = recorded_cpus * spec.copies.max(1);
     let cpus = system.machine.topology.cpus();
     if needed > cpus {
@@ -142,7 +141,7 @@ pub(super) fn run(run: &Run, spec: &Replay, reached: &Reached) -> Result<Outcome
             "{}: {} copies of a trace of {recorded_cpus} CPUs need {needed} CPUs, machine {} has {cpus}; fewer copies, or another --machine",
             spec.trace.display(),
             spec.copies.max(1),
-            run.machine.name
+            boot.machine.name
         )));
     }
     let mut copies = Vec::new();

@@ -4,28 +4,28 @@
 //!   machine, settings ──┐
 //!   series, variant ────┼─► Run ─► identity of what comes out
 //!   workload, seed ─────┘    │
-//!                            └─ KernelChoice: the kernel that series and variant name
+//!                            └─ Boot: all of it but the workload, which a program is handed
 //! ```
 //!
 //! A run is written down with its results and read again, so it has names and numbers only, and nothing of the simulation
 //! that it leads to.
 
+use crate::boot::Boot;
 use crate::kbuild::KernelBuild;
+use crate::kernel_choice::{KernelChoice, KernelError};
 use crate::kernel_writes::KernelWrites;
 use crate::long_running::LongRunning;
 use crate::mappings::RecordedMappings;
 use crate::numa::NumaThreads;
 use crate::page_fault::PageFaultLoop;
+use crate::reached::Reached;
 use crate::replay::Replay;
 use crate::socket::SocketStream;
+use machine::Profile;
 use machine::profile::Figure;
-use machine::{PageSize, Profile};
-use mm::sysctl::most_like;
-use mm::{Series, SettingError, Settings, Variant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use thiserror::Error;
 use workload::demand::spec::Paging;
 use workload::threads::ProgramSpec;
 use workload::threads::samples::{Recording, SampleFile};
@@ -73,83 +73,13 @@ pub struct Run {
     pub workload: Workload,
 }
 
-/// A kernel that a run can have.
-#[derive(Clone, Copy, Debug)]
-pub struct KernelChoice {
-    /// Its features.
-    pub variant: &'static Variant,
-    /// A debugging kernel with this batch, twice of it as high, and no scaling.
-    pub batch: Option<i32>,
-}
-
-/// Whether kernels with any batch are variants of a series.
-fn has_batches(series: &Series) -> bool {
-    series.name == Series::PCP.name
-}
-
-impl KernelChoice {
-    /// By name: a variant of the series, a kernel release, or, on pagesets, `batch-N`.
-    pub fn parse(series: &str, name: &str) -> Result<KernelChoice, KernelError> {
-        let series =
-            Series::find(series).ok_or_else(|| KernelError::UnknownSeries { name: series.into() })?;
-        let unknown = || KernelError::UnknownVariant { name: name.into(), series };
-        let (variant, batch) = match name.strip_prefix("batch-").map(str::parse) {
-            Some(Ok(batch @ 1..=32767)) if has_batches(&series) => (Series::PCP.variant("base"), Some(batch)),
-            Some(_) => (None, None),
-            None => (series.variant(name).or_else(|| Variant::of_release(name)), None),
-        };
-        Ok(KernelChoice { variant: variant.ok_or_else(unknown)?, batch })
+impl Run {
+    /// What boots, and notes in `reached` how far it is.
+    pub fn boot<'a>(&'a self, reached: &'a Reached) -> Result<Boot<'a>, KernelError> {
+        let KernelChoice { variant, batch } = KernelChoice::parse(&self.series, &self.variant)?;
+        let (machine, settings) = (&self.machine, &self.settings);
+        Ok(Boot { features: variant.features, batch, machine, settings, seed: self.seed, reached })
     }
-
-    /// The settings of a run: how the machine was `set_up`, then what the variant has, then `changes`. Where a kernel with pages of
-    /// this size has no file of a variant's, writing to it fails, and the others are written to all the same.
-    pub fn settings(
-        &self,
-        page_size: PageSize,
-        set_up: &BTreeMap<String, String>,
-        changes: &BTreeMap<String, String>,
-    ) -> Result<BTreeMap<String, String>, SettingError> {
-        let own = self.variant.settings.iter().filter(|(name, _)| mm::sysctl::exists(name, page_size));
-        let own = own.map(|&(name, value)| (name.to_string(), value.to_string()));
-        let mut settings = set_up.clone();
-        settings.extend(own);
-        settings.extend(changes.clone());
-        let mut check = Settings::new(page_size);
-        settings.iter().try_for_each(|(name, value)| check.set(name, value))?;
-        Ok(settings)
-    }
-}
-
-/// A kernel that there is not.
-#[derive(Debug, Error)]
-pub enum KernelError {
-    /// No such series.
-    #[error(
-        "{name}: no such series; series: {}",
-        Series::ALL.iter().map(|series| series.name).collect::<Vec<_>>().join(", ")
-    )]
-    UnknownSeries {
-        /// What was asked for.
-        name: String,
-    },
-    /// No such variant or release.
-    #[error(
-        "{name}: no such variant of series {}; most like it: {}; `mmtwin list variants` and `mmtwin list releases` have \
-         all{}",
-        series.name,
-        most_like(name, series.variants().map(|variant| variant.name).chain(releases())),
-        if has_batches(series) { ", besides batch-N" } else { "" }
-    )]
-    UnknownVariant {
-        /// What was asked for.
-        name: String,
-        /// Where it was looked for.
-        series: Series,
-    },
-}
-
-fn releases() -> impl Iterator<Item = &'static str> {
-    mm::series::RELEASES.iter().map(|(release, _)| *release)
 }
 
 impl Workload {

@@ -10,7 +10,8 @@
 //! copying into them waits for memory. The scheduler moves processes now and then; here a pair swaps its two
 //! CPUs at a fixed interval, so that every CPU both allocates and frees.
 
-use crate::{Program, Step, Stream, System, stream};
+use crate::random::{Stream, stream};
+use crate::{Program, Step, System};
 use machine::profile::Figure;
 use machine::{CacheModel, Cpu, Time};
 use mm::{Category, MigrateType, Pfn, Placement, Request};

@@ -12,7 +12,7 @@
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use crate::reached::Reached;
-use machine::{Category as _, Costs, Cpu, CpuQueue, Machine, Node, Time, Topology};
+use machine::{Category as _, Cpu, CpuQueue, Machine, Node, Profile, Time};
 use mm::huge_memory::features::FolioSize;
 use mm::huge_memory::policy::has_nothing_enabled;
 use mm::huge_memory::stats::MthpStats;
@@ -89,16 +89,16 @@ const SAMPLE_INTERVAL: Time = Time::from_nanoseconds(50_000_000);
 const PEAK_INTERVAL: Time = Time::from_nanoseconds(5_000_000);
 
 impl System {
-    /// Boots a kernel with these features and settings.
+    /// Boots a kernel with these features and settings on a machine with this memory.
     pub fn new(
-        topology: Topology,
-        costs: Costs,
+        machine: &Profile,
         memory: &[MemoryRange],
         features: Features,
         settings: Settings,
         cgroups: usize,
         noise: Pcg64Mcg,
     ) -> System {
+        let (topology, costs) = (machine.topology(), machine.costs());
         let cpus = topology.cpus();
         let lru = vec![LruLock::default(); cgroups * topology.nodes as usize];
         let stat_interval = settings.stat_interval;

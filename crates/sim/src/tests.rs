@@ -1,11 +1,9 @@
-//! Streams of random numbers, and scenarios and machines of the repository for tests of other modules: what runs, without what is
-//! asked of it.
+//! Scenarios and machines of the repository for tests of other modules: what runs, without what is asked of it.
 
 use super::*;
 use machine::Profile;
-use rand::Rng;
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What tests need of a scenario file.
 #[derive(Deserialize)]
@@ -52,17 +50,6 @@ impl Scenario {
             machine: machine.clone(),
             settings: choice.settings(machine.page_size, &self.settings, changes).unwrap(),
             workload: self.workload.clone(),
-        }
-    }
-}
-
-#[test]
-fn each_seed_stream_and_index_has_numbers_of_its_own() {
-    let names = [Stream::SectionSpread, Stream::Placement, Stream::Demand, Stream::Arrivals];
-    let mut first = BTreeSet::new();
-    for (seed, index) in (0..16).flat_map(|seed| (0..4).map(move |index| (seed, index))) {
-        for name in names {
-            assert!(first.insert(stream(seed, name, index).next_u64()), "{seed}, {name:?}, {index}");
         }
     }
 }

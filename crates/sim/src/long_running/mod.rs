@@ -29,8 +29,8 @@ mod windows;
 use self::windows::{ATTEMPTS, Window, Windows};
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
-use crate::reached::Reached;
-use crate::{Misfit, Run, RunError, Stream, System, boot_with, stream};
+use crate::random::{Stream, stream};
+use crate::{Boot, Misfit, RunError, System};
 use machine::{Cpu, Node, PageSize, Time, WrongValue};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::allocator::request::Effort;
@@ -189,10 +189,10 @@ struct LongRun<'a> {
 const CPU: Cpu = Cpu(0);
 
 /// Makes one run.
-pub fn run(run: &Run, spec: &LongRunning, reached: &Reached) -> Result<Outcome, RunError> {
-    let spec = &spec.in_pages_of(run)?;
-    let system = spec.boot(run, reached)?;
-    LongRun::new(spec, system, run.seed).run().ok_or(RunError::OutOfMemory)
+pub fn run(boot: &Boot, spec: &LongRunning) -> Result<Outcome, RunError> {
+    let spec = &spec.in_pages_of(boot)?;
+    let system = spec.system(boot)?;
+    LongRun::new(spec, system, boot.seed).run().ok_or(RunError::OutOfMemory)
 }
 
 impl LongRunning {
@@ -204,9 +204,9 @@ impl LongRunning {
     /// Boots the run's machine with the memory of this system, of which a kernel holds nothing but the pages that stay where
     /// they are. Where nothing can be reclaimed, fallback does not boost watermarks: on a system that has caches kswapd takes a
     /// boost back in no time, but here it would give up after some runs in vain, and the boost would stay for ever.
-    fn boot(&self, run: &Run, reached: &Reached) -> Result<System, RunError> {
-        let memory = memory_layout_of(run.machine.page_size, 1, self.memory_mib);
-        let mut system = boot_with(run, 1, &memory, reached)?;
+    fn system(&self, boot: &Boot) -> Result<System, RunError> {
+        let memory = memory_layout_of(boot.machine.page_size, 1, self.memory_mib);
+        let mut system = boot.system_with(1, &memory)?;
         if !self.can_reclaim() {
             system.mm.set("vm.watermark_boost_factor", "0")?;
         }
@@ -214,13 +214,13 @@ impl LongRunning {
     }
 
     /// The same in pages of the machine.
-    fn in_pages_of(&self, run: &Run) -> Result<LongRunning, Misfit> {
-        let page_size = run.machine.page_size;
+    fn in_pages_of(&self, boot: &Boot) -> Result<LongRunning, Misfit> {
+        let page_size = boot.machine.page_size;
         let order = ThpSettings::new(page_size).order_of(PageSize::Kib4.bytes() << self.order);
         let order = order.ok_or_else(|| {
             let expected = format!(
                 "an order that folios of anonymous memory have on machine {}, whose pages have {} KiB",
-                run.machine.name,
+                boot.machine.name,
                 page_size.kib()
             );
             Misfit::OutOfRange(WrongValue::new("workload.order", self.order, expected))

@@ -1,8 +1,9 @@
 //! What must be so whatever becomes of large folios.
 
 use super::*;
-use crate::Workload;
+use crate::reached::Reached;
 use crate::tests::{Scenario, load_machine};
+use crate::{Run, Workload};
 use std::collections::BTreeMap;
 
 /// A run of a scenario, on less memory and shorter.
@@ -18,7 +19,7 @@ fn run_of(scenario: &str, variant: &str, change: impl FnOnce(&mut LongRunning)) 
 
 fn outcome_of(scenario: &str, variant: &str, change: impl FnOnce(&mut LongRunning)) -> Outcome {
     let (run, spec) = run_of(scenario, variant, change);
-    super::run(&run, &spec, &Reached::default()).unwrap()
+    super::run(&run.boot(&Reached::default()).unwrap(), &spec).unwrap()
 }
 
 const POLICIES: [&str; 5] = ["P0", "simple", "v3", "v2", "m2-8"];
@@ -53,7 +54,7 @@ fn with_half_of_memory_free_the_preferred_order_is_always_had() {
 #[test]
 fn the_mix_of_areas_has_the_published_shares_on_an_empty_machine() {
     let (run, spec) = run_of("equilibrium-50", "v2", |spec| (spec.memory_mib, spec.turnovers) = (512, 8));
-    let outcome = super::run(&run, &spec, &Reached::default()).unwrap();
+    let outcome = super::run(&run.boot(&Reached::default()).unwrap(), &spec).unwrap();
     let pages = |order| (outcome.mthp.get(order, MthpStat::NrAnon) << order) as f64;
     let all = outcome.get(metric::ANON_MEMORY).unwrap() / 100.0 * f64::from(512 << 8);
     let shares = [4, 3, 2].map(|order| 100.0 * pages(order) / all);
@@ -68,7 +69,8 @@ fn which_process_is_which_does_not_matter() {
     for scenario in ["equilibrium", "equilibrium-direct"] {
         let (run, spec) = run_of(scenario, "v3", |_| {});
         let outcome = |turned: bool| {
-            let mut long_run = LongRun::new(&spec, spec.boot(&run, &Reached::default()).unwrap(), 1);
+            let mut long_run =
+                LongRun::new(&spec, spec.system(&run.boot(&Reached::default()).unwrap()).unwrap(), 1);
             if turned {
                 long_run.processes.reverse();
             }

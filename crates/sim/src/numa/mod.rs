@@ -19,9 +19,9 @@ mod report;
 
 use crate::kswapd::Kswapds;
 use crate::outcome::Outcome;
-use crate::reached::Reached;
+use crate::random::Stream;
 use crate::sched::{CpuSet, Scheduler};
-use crate::{Program, Run, RunError, Step, Stream, System, boot, stream};
+use crate::{Boot, Program, RunError, Step, System};
 pub use layout::ProcessLayout;
 use layout::{Part, VDSO};
 use machine::{Cpu, Node, Time, Topology};
@@ -240,9 +240,9 @@ struct NumaProgram {
 }
 
 impl NumaProgram {
-    fn new(run: &Run, spec: &NumaThreads, system: &mut System) -> Result<NumaProgram, RunError> {
+    fn new(boot: &Boot, spec: &NumaThreads, system: &mut System) -> Result<NumaProgram, RunError> {
         let (cpus, nodes) = (system.machine.topology.cpus(), system.machine.topology.nodes as usize);
-        let demand = spec.program.start(cpus, |thread| stream(run.seed, Stream::Demand, thread));
+        let demand = spec.program.start(cpus, |thread| boot.stream(Stream::Demand, thread));
         let demand = demand.map_err(|error| RunError::Demand(error.within("workload.program")))?;
         let layout = demand.layout().clone();
         let cpuset = (!spec.cpuset_mems.is_empty()).then(|| Nodes::of_all(&spec.cpuset_mems));
@@ -255,7 +255,7 @@ impl NumaProgram {
             Process { mm, first, data: 0, areas: Vec::new(), alive: 0, waiting: Vec::new() }
         };
         let processes = layout.processes.iter().map(process).collect();
-        let random = stream(run.seed, Stream::Placement, 0);
+        let random = boot.stream(Stream::Placement, 0);
         let scheduler = Scheduler::new(cpus, sched_features(system.mm.features(), spec), random);
         let mut program = NumaProgram {
             begins_on: Node(spec.begins_on),
@@ -732,13 +732,13 @@ pub struct Area {
 /// Makes one run, and shows the memory manager, and the areas of processes that have not ended, at some times, which follow one
 /// another and are counted from when threads start. It ends with the last of them.
 pub fn watch(
-    run: &Run,
+    boot: &Boot,
     spec: &NumaThreads,
     times: &[Time],
     mut look: impl FnMut(Time, &MemoryManager, &[Area]),
 ) -> Result<(), RunError> {
-    let mut system = boot(run, 1, &Reached::default())?;
-    let mut program = NumaProgram::new(run, spec, &mut system)?;
+    let mut system = boot.system(1)?;
+    let mut program = NumaProgram::new(boot, spec, &mut system)?;
     let mut areas = Vec::new();
     for (process, of) in program.processes.iter().enumerate() {
         for (number, pages) in of.areas.iter().enumerate() {
@@ -803,9 +803,9 @@ fn map_stacks(system: &mut System, mm: MmId, count: usize, offset: u64) -> Vec<V
 }
 
 /// Makes one run.
-pub fn run(run: &Run, spec: &NumaThreads, reached: &Reached) -> Result<Outcome, RunError> {
-    let mut system = boot(run, 1, reached)?;
-    let mut program = NumaProgram::new(run, spec, &mut system)?;
+pub fn run(boot: &Boot, spec: &NumaThreads) -> Result<Outcome, RunError> {
+    let mut system = boot.system(1)?;
+    let mut program = NumaProgram::new(boot, spec, &mut system)?;
     let until = program.began + Time::from_nanoseconds(spec.milliseconds * 1_000_000);
     // A thread that is alone waits for nobody.
     program.pause = until;

@@ -1,9 +1,10 @@
 //! Whole programs of threads under NUMA balancing, made small.
 
 use super::*;
-use crate::Workload;
 use crate::metric;
+use crate::reached::Reached;
 use crate::tests::{Scenario, load_machine};
+use crate::{Run, Workload};
 use std::collections::BTreeMap;
 use workload::threads::Threads;
 use workload::threads::autonuma::FirstPass;
@@ -20,6 +21,15 @@ fn small_with(
     settings: &[(&str, &str)],
     shrink: impl FnOnce(&mut NumaThreads),
 ) -> Outcome {
+    crate::run(&small_run(name, variant, settings, shrink)).unwrap()
+}
+
+fn small_run(
+    name: &str,
+    variant: &str,
+    settings: &[(&str, &str)],
+    shrink: impl FnOnce(&mut NumaThreads),
+) -> Run {
     let mut scenario = Scenario::load(name);
     let Workload::Numa(threads) = &mut scenario.workload else { panic!("{name} is no scenario of threads") };
     shrink(threads);
@@ -27,7 +37,7 @@ fn small_with(
     machine.topology.memory_mib_per_node = 1024;
     machine.topology.cores_per_socket = 4;
     let settings = settings.iter().map(|&(name, value)| (name.into(), value.into())).collect();
-    crate::run(&scenario.run(variant, &machine, &settings)).unwrap()
+    scenario.run(variant, &machine, &settings)
 }
 
 /// A small build of processes that live long.
@@ -129,21 +139,43 @@ fn a_cpuset_of_one_node_tells_7_2_from_6_12() {
     assert_eq!(run("c72", &[]), [false, true]);
 }
 
-/// Two processes each of whose threads uses all of its memory, mixed on two nodes, as many threads as CPUs:
-/// none can move where none is idle, but two can change places.
+/// numa01 with two processes each of whose threads uses all of its memory, mixed on two nodes, as many threads as CPUs.
+fn mixed(threads: &mut NumaThreads, placement: Option<PlacementKey>) {
+    (threads.placement, threads.milliseconds) = (placement, 4000);
+    let ProgramSpec::Numa01(program) = &mut threads.program else { panic!("{threads:?}") };
+    (program.mib, program.loops) = (64, 1000);
+}
+
+/// How many threads moved, and how many changed places.
+fn task_moves(outcome: &Outcome) -> [u64; 2] {
+    [Event::NumaTaskMigrated, Event::NumaTaskSwapped].map(|event| outcome.counters.get(event))
+}
+
+/// None can move where none is idle, but two can change places; that is what the kernel does if the scenario says nothing.
 #[test]
 fn threads_of_two_processes_change_places() {
-    let moved = |placement| {
-        let outcome = small("numa01", "y612", |threads| {
-            (threads.placement, threads.milliseconds) = (Some(placement), 4000);
-            let ProgramSpec::Numa01(program) = &mut threads.program else { panic!("{threads:?}") };
-            (program.mib, program.loops) = (64, 1000);
-        });
-        [Event::NumaTaskMigrated, Event::NumaTaskSwapped].map(|event| outcome.counters.get(event))
-    };
-    assert_eq!([PlacementKey::Stay, PlacementKey::Idle].map(moved), [[0, 0]; 2]);
-    let [migrated, swapped] = moved(PlacementKey::Swap);
+    let moved = |placement| task_moves(&small("numa01", "y612", |threads| mixed(threads, placement)));
+    assert_eq!([PlacementKey::Stay, PlacementKey::Idle].map(|placement| moved(Some(placement))), [[0, 0]; 2]);
+    let [migrated, swapped] = moved(Some(PlacementKey::Swap));
     assert!(migrated == 0 && swapped > 0, "{migrated} moved, {swapped} changed places");
+    assert_eq!(moved(None), [migrated, swapped]);
+}
+
+/// A patch of the scheduler is another value of its features: as 6.12, but nothing is worth changing places for.
+#[test]
+fn a_patch_of_the_scheduler_is_a_variant() {
+    let run = small_run("numa01", "y612", &[], |threads| mixed(threads, None));
+    let Workload::Numa(spec) = &run.workload else { unreachable!("it is numa01") };
+    let moved = |change: fn(&mut SchedFeatures)| {
+        let reached = Reached::default();
+        let mut boot = run.boot(&reached).unwrap();
+        change(&mut boot.features.sched);
+        task_moves(&super::run(&boot, spec).unwrap())
+    };
+    let [_, swapped] = moved(|_| ());
+    assert!(swapped > 0);
+    assert_eq!(moved(|sched| sched.small_gain = 10_000), [0, 0]);
+    assert_eq!(moved(|sched| sched.placement = TaskPlacement::Stay), [0, 0]);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Whose turn it is: CPUs that are interrupted, asleep, woken, or get nothing.
 
 use super::*;
-use crate::boot;
 use crate::tests::{Scenario, load_machine};
 use machine::Interrupt;
 use mm::{MigrateType, Placement};
@@ -12,7 +11,8 @@ const US: fn(u64) -> Time = |us| Time::from_nanoseconds(1000 * us);
 fn system() -> System {
     let scenario = Scenario::load("page_fault1");
     let machine = load_machine("icl-server");
-    boot(&scenario.run("base", &machine, &BTreeMap::new()), 1, &Reached::default()).unwrap()
+    let run = scenario.run("base", &machine, &BTreeMap::new());
+    run.boot(&Reached::default()).unwrap().system(1).unwrap()
 }
 
 /// CPU 1 works 100 us at a time; CPU 0 interrupts it; both note when they act.

@@ -6,6 +6,7 @@ use machine::{Profile, Time};
 use mm::{Event, Series};
 use serde::{Deserialize, Serialize};
 use sim::numa::{KernelThread, LruAdd, NumaThreads, watch};
+use sim::reached::Reached;
 use sim::{Run, Workload};
 use std::collections::BTreeMap;
 
@@ -89,7 +90,9 @@ pub fn trajectory(on: &Emulated, name: &str, seconds: &[f64], seed: u64) -> Resu
         [Event::NumaPteUpdates, Event::NumaHintFaults, Event::NumaHintFaultsLocal, Event::NumaPagesMigrated];
     let times: Vec<Time> =
         seconds.iter().map(|&seconds| Time::from_nanoseconds((seconds * 1e9) as u64)).collect();
-    watch(&run, &spec, &times, |now, mm, areas| {
+    let reached = Reached::default();
+    let boot = run.boot(&reached).map_err(|error| error.to_string())?;
+    watch(&boot, &spec, &times, |now, mm, areas| {
         let counted =
             COUNTERS.iter().zip(events).map(|(name, event)| (name.to_string(), mm.counters().get(event)));
         let mut values: Vec<(String, u64)> = counted.collect();
