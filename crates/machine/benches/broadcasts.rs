@@ -30,7 +30,7 @@ impl Category for Number {
 fn machine() -> Machine<Number> {
     let profile = Profile::parse(include_str!("../../../machines/milan-vm-252.toml")).unwrap();
     let mut machine = Machine::new(profile.topology(), profile.costs());
-    machine.set_busy(Cpu(0), true);
+    machine.set_busy(Cpu(0));
     machine
 }
 
@@ -56,7 +56,7 @@ fn parked(bencher: Bencher) {
 fn busy(bencher: Bencher) {
     let mut machine = machine();
     for cpu in machine.topology.all_cpus() {
-        machine.set_busy(cpu, true);
+        machine.set_busy(cpu);
     }
     bencher.counter(ItemsCount::new(CPUS - 1)).bench_local(|| {
         machine.flush_kernel_tlb(Cpu(0), Flush::Range { pages: 8 }, Number(0), Number(1));

@@ -183,9 +183,20 @@ impl<C: Category> Machine<C> {
         self.wait_until(cpu, C::IDLE, until);
     }
 
-    /// Says whether `cpu` has a task to run; an SMT sibling feels it.
-    pub fn set_busy(&mut self, cpu: Cpu, busy: bool) {
-        self.busy[cpu.index()] = busy;
+    /// `cpu` has a task to run; an SMT sibling feels it.
+    pub fn set_busy(&mut self, cpu: Cpu) {
+        self.busy[cpu.index()] = true;
+        self.forget_wakeup(cpu);
+    }
+
+    /// `cpu` has nothing to run.
+    pub fn set_idle(&mut self, cpu: Cpu) {
+        self.busy[cpu.index()] = false;
+        self.forget_wakeup(cpu);
+    }
+
+    /// What `cpu` slept for is over, or comes to nothing, as it has become busy or idle.
+    fn forget_wakeup(&mut self, cpu: Cpu) {
         self.clocks[cpu.index()].wakes = Time::NEVER;
         if self.takes_turns() {
             self.share_turns();
@@ -205,7 +216,7 @@ impl<C: Category> Machine<C> {
 
     /// Says that `cpu` has nothing to run until `until`.
     pub fn sleep_until(&mut self, cpu: Cpu, until: Time) {
-        self.set_busy(cpu, false);
+        self.set_idle(cpu);
         self.clocks[cpu.index()].wakes = until;
     }
 

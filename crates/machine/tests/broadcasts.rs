@@ -88,7 +88,7 @@ fn who_ran_ahead_pays_at_once() {
 #[test]
 fn the_initiator_waits_for_the_last() {
     let mut machine = machine(1);
-    machine.set_busy(Cpu(0), true);
+    machine.set_busy(Cpu(0));
     flush(&mut machine, Cpu(0), Flush::All);
     // Targets 1 (other socket), 2 (sibling) and 3 (other socket): 4 + 5, 1 + 5, 4 + 5 to send.
     let sent = 9 + 6 + 9;
@@ -102,7 +102,7 @@ fn a_busy_target_is_not_woken_but_refills_after_a_full_flush() {
     for (what, work, refill) in [(Flush::All, 6, 9), (Flush::Range { pages: 8 }, 8, 0)] {
         let mut machine = machine(1);
         for cpu in 0..4 {
-            machine.set_busy(Cpu(cpu), true);
+            machine.set_busy(Cpu(cpu));
         }
         flush(&mut machine, Cpu(0), what);
         assert_eq!(machine.now(Cpu(0)), ns(24 + 17 + 5 + work + 8 + 4));
@@ -116,7 +116,7 @@ fn a_busy_target_is_not_woken_but_refills_after_a_full_flush() {
 #[test]
 fn a_parked_cpu_is_billed_for_every_broadcast() {
     let mut machine = machine(1);
-    machine.set_busy(Cpu(0), true);
+    machine.set_busy(Cpu(0));
     for _ in 0..1000 {
         flush(&mut machine, Cpu(0), Flush::Range { pages: 7 });
     }
@@ -136,7 +136,7 @@ fn a_parked_cpu_is_billed_for_every_broadcast() {
 #[test]
 fn a_sleeping_cpu_wakes_when_it_wanted_to() {
     let mut machine = machine(1);
-    machine.set_busy(Cpu(0), true);
+    machine.set_busy(Cpu(0));
     let wakes = ns(150);
     machine.sleep_until(Cpu(3), wakes);
     for _ in 0..5 {
@@ -145,7 +145,7 @@ fn a_sleeping_cpu_wakes_when_it_wanted_to() {
     assert!(machine.now(Cpu(3)) < wakes && machine.now(Cpu(0)) > wakes);
     machine.idle_until(Cpu(3), wakes);
     assert_eq!(machine.now(Cpu(3)), wakes);
-    machine.set_busy(Cpu(3), true);
+    machine.set_busy(Cpu(3));
     let (work, handler) = (ns(10_000), ns(5 + 7) + machine.line_transfer(Cpu(0), Cpu(3)) * 2);
     machine.charge(Cpu(3), Doing::Work, work);
     let early = machine.accounts.spent(Cpu(3), Doing::Interrupted) - handler * 4;
@@ -292,7 +292,7 @@ proptest! {
             let busy = (0..8).filter(|&cpu| slow[cpu].busy).min_by_key(|&cpu| slow[cpu].now);
             let Some(cpu) = busy else {
                 fast.idle_until(Cpu(0), ns(last));
-                fast.set_busy(Cpu(0), true);
+                fast.set_busy(Cpu(0));
                 slow[0].wait(Doing::Idle, last);
                 slow[0].busy = true;
                 continue;
@@ -315,12 +315,12 @@ proptest! {
                     slow_broadcast(&mut slow, &fast, cpu, work, refill);
                 }
                 Operation::Sleep => {
-                    fast.set_busy(acting, false);
+                    fast.set_idle(acting);
                     slow[cpu].busy = false;
                 }
                 Operation::Wake(other) if !slow[other].busy => {
                     fast.idle_until(Cpu(other as u16), ns(last));
-                    fast.set_busy(Cpu(other as u16), true);
+                    fast.set_busy(Cpu(other as u16));
                     slow[other].wait(Doing::Idle, last);
                     slow[other].busy = true;
                 }

@@ -31,8 +31,8 @@ fn who_has_a_smaller_share_takes_longer() {
     let mut machine = machine(2);
     machine.charge(Cpu(0), Work::Any, ns(30));
     assert_eq!(machine.now(Cpu(0)), ns(30), "nobody else is busy");
-    machine.set_busy(Cpu(0), true);
-    machine.set_busy(Cpu(1), true);
+    machine.set_busy(Cpu(0));
+    machine.set_busy(Cpu(1));
     machine.charge(Cpu(0), Work::Any, ns(30));
     machine.charge(Cpu(1), Work::Any, ns(10));
     assert_eq!([0, 1].map(|cpu| machine.now(Cpu(cpu))), [ns(70), ns(40)]);
@@ -45,7 +45,9 @@ fn who_has_a_smaller_share_takes_longer() {
 fn cpus_of_another_set_have_equal_parts() {
     let mut machine = machine(3);
     for (busy, parts) in [([0, 1], [4, 12]), ([0, 2], [6, 6]), ([1, 2], [6, 6])] {
-        (0..3).for_each(|cpu| machine.set_busy(Cpu(cpu), busy.contains(&cpu)));
+        for cpu in 0..3 {
+            if busy.contains(&cpu) { machine.set_busy(Cpu(cpu)) } else { machine.set_idle(Cpu(cpu)) }
+        }
         for (cpu, part) in busy.into_iter().zip(parts) {
             let before = machine.now(Cpu(cpu));
             machine.charge(Cpu(cpu), Work::Any, ns(3));
@@ -57,8 +59,8 @@ fn cpus_of_another_set_have_equal_parts() {
 #[test]
 fn who_waits_does_not_wait_longer_than_for_the_other() {
     let mut machine = machine(2);
-    machine.set_busy(Cpu(0), true);
-    machine.set_busy(Cpu(1), true);
+    machine.set_busy(Cpu(0));
+    machine.set_busy(Cpu(1));
     let mut lock = SpinLock::default();
     lock.acquire(&mut machine, Cpu(0), Work::Any);
     lock.hold(&mut machine, Cpu(0), ns(30), [Work::Any; 2]);
@@ -71,8 +73,8 @@ fn a_turn_is_lost_once_a_round_while_others_are_busy() {
     let mut machine = machine(2);
     let lost = |machine: &Machine<Work>, cpu, from, until| machine.turn_lost(Cpu(cpu), ns(from), ns(until));
     assert_eq!(lost(&machine, 0, 0, 5_000_000), None, "nobody else is busy");
-    machine.set_busy(Cpu(0), true);
-    machine.set_busy(Cpu(1), true);
+    machine.set_busy(Cpu(0));
+    machine.set_busy(Cpu(1));
     assert_eq!(lost(&machine, 0, 1_000_000, 1_999_999), None);
     assert_eq!(lost(&machine, 0, 1_999_999, 2_000_000), Some(ns(250_000)));
     assert_eq!(lost(&machine, 1, 1_999_999, 2_000_000), Some(ns(750_000)));

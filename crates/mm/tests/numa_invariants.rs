@@ -229,7 +229,7 @@ fn a_page_that_moves_is_found_where_a_turn_has_ended() {
         while threads.mm.parts.address_spaces.pte(threads.space, threads.start).lets(true) {
             threads.tick(2, 8);
         }
-        (0..CPUS).for_each(|cpu| threads.machine.set_busy(Cpu(cpu), true));
+        (0..CPUS).for_each(|cpu| threads.machine.set_busy(Cpu(cpu)));
         let rounds = threads.machine.now(Cpu(2)).picoseconds() / millisecond.picoseconds() + 2;
         let began = millisecond * rounds - microsecond * before_the_end;
         threads.machine.wait_until(Cpu(2), Category::Program, began);

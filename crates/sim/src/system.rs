@@ -128,7 +128,7 @@ impl System {
     pub fn wake(&mut self, cpu: Cpu, time: Time) {
         if !self.is_busy(cpu) {
             self.machine.idle_until(cpu, time);
-            self.machine.set_busy(cpu, true);
+            self.machine.set_busy(cpu);
             self.queue.push(self.machine.now(cpu), cpu);
         }
     }
@@ -173,7 +173,7 @@ impl System {
             if self.is_busy(cpu) {
                 match program.step(self, cpu) {
                     Step::Again => {}
-                    Step::Idle => self.machine.set_busy(cpu, false),
+                    Step::Idle => self.machine.set_idle(cpu),
                     Step::Sleep(until) => self.machine.sleep_until(cpu, until),
                 }
                 if !program.runs_kswapds() {
