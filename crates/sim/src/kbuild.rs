@@ -13,6 +13,8 @@
 //! Pages that a process leaves behind (page cache, slab) go to a pool from which later processes free what
 //! they freed of others' pages.
 
+mod policy;
+
 use crate::metric;
 use crate::outcome::Outcome;
 use crate::random::{Stream, stream};
@@ -280,9 +282,8 @@ impl KernelBuilds {
         nanoseconds: u32,
     ) -> bool {
         let request = Request::new(kind.order, kind.migrate_type, self.placement_of());
-        let batch = system.mm.features().folio_batch;
         let fill = self.folio_batches[cpu.index()];
-        if kind.is_on_lru() && fill >= batch {
+        if kind.is_on_lru() && policy::room_in_batch(system.mm.features(), fill) == 0 {
             if !system.may_share(cpu) {
                 return false;
             }
@@ -291,7 +292,7 @@ impl KernelBuilds {
             self.folio_batches[cpu.index()] = 0;
         }
         let remaining = count - process.done;
-        let until_full = batch - self.folio_batches[cpu.index()];
+        let until_full = policy::room_in_batch(system.mm.features(), self.folio_batches[cpu.index()]);
         let wanted = if kind.is_on_lru() { remaining.min(until_full.into()) } else { remaining };
         let mut taken = 0;
         if kind.order == 0 {

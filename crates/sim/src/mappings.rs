@@ -18,6 +18,7 @@
 //! recording, and there are no more seeds than recordings: any more would repeat a run and pass for another.
 
 mod places;
+mod policy;
 
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
@@ -28,7 +29,7 @@ use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::memcontrol::Memcg;
 use mm::memory::{Touch, Unmapped};
 use mm::page::NR_PAGE_ORDERS;
-use mm::{Category, Event, Kernel, MemoryManager};
+use mm::{Category, Event, Kernel};
 use places::{Pages, Places};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -148,7 +149,7 @@ const NO_BLOCKS: &str = "the machine's profile has no [blocks]: a page of a larg
 pub fn run(boot: &Boot, spec: &RecordedMappings) -> Result<Outcome, RunError> {
     let mappings = spec.program.load(boot.seed)?;
     let system = boot.system(1)?;
-    let marked = spec.contiguous_entries || system.mm.features().folios.marks_contiguous;
+    let marked = policy::marks_contiguous(&system.mm.features().folios, spec.contiguous_entries);
     let replay = Replay {
         system,
         processes: std::iter::repeat_with(|| None).take(mappings.processes).collect(),
@@ -169,6 +170,77 @@ struct Process {
     places: Places,
 }
 
+impl Process {
+    /// Changes what is mapped, as the process does in a step; what it no longer has.
+    fn map(&mut self, kernel: &mut Kernel, step: &Step) -> Unmapped {
+        let Process { id, places } = self;
+        let (id, recorded, rights) = (*id, step.page..step.page + step.pages, rights(step));
+        let mut unmapped = Unmapped::default();
+        match step.operation {
+            // Of files only the copies that stores make are of interest, and of what is shared nothing.
+            Operation::MapAnon if step.pages > 0 => unmapped = self.mmap(kernel, step, Backing::Anonymous),
+            Operation::MapFile if step.pages > 0 => {
+                let file = Backing::File(kernel.parts.page_cache.open_file(), 0);
+                unmapped = self.mmap(kernel, step, file);
+            }
+            Operation::MapShared if step.pages == 0 => {}
+            Operation::Unmap | Operation::MapShared => {
+                for Pages { whole, parts } in places.unmap(recorded) {
+                    unmapped += kernel.munmap(id, whole);
+                    discard_parts(kernel, id, parts, &mut unmapped);
+                }
+            }
+            Operation::Protect if step.pages > 0 => {
+                for Pages { whole, parts } in places.pages(recorded) {
+                    kernel.parts.mprotect(id, whole, rights);
+                    add_rights(kernel, id, parts, rights);
+                }
+            }
+            Operation::Dontneed => {
+                for Pages { whole, parts } in places.discard(recorded) {
+                    unmapped += kernel.madvise_dontneed(id, whole);
+                    discard_parts(kernel, id, parts, &mut unmapped);
+                }
+            }
+            Operation::Hugepage | Operation::Nohugepage => {
+                let huge = step.operation == Operation::Hugepage;
+                let advice = if huge { Advice::HugePage } else { Advice::NoHugePage };
+                places.pages(recorded).iter().for_each(|pages| kernel.madvise(id, pages.all(), advice));
+            }
+            _ => {}
+        }
+        unmapped
+    }
+
+    /// Maps an area, over what is there; which of that was in memory.
+    fn mmap(&mut self, kernel: &mut Kernel, step: &Step, backing: Backing) -> Unmapped {
+        let Process { id, places } = self;
+        let (id, recorded, rights) = (*id, step.page..step.page + step.pages, rights(step));
+        let mut unmapped = Unmapped::default();
+        for Pages { parts, .. } in places.discard(recorded.clone()) {
+            discard_parts(kernel, id, parts, &mut unmapped);
+        }
+        let grows = |page| {
+            let vma = kernel.parts.address_spaces.mm(id).vmas.find(page);
+            vma.is_some_and(|vma| (vma.backing, backing) == (Backing::Anonymous, Backing::Anonymous))
+        };
+        for Pages { whole, parts } in places.map(recorded, grows) {
+            if !whole.is_empty() {
+                kernel.mmap_fixed(id, whole.start, whole.end - whole.start, backing, rights);
+            }
+            add_rights(kernel, id, parts, rights);
+        }
+        unmapped
+    }
+}
+
+/// The rights that a step gives.
+fn rights(step: &Step) -> VmFlags {
+    let named = [(1, VmFlags::READ), (2, VmFlags::WRITE), (4, VmFlags::EXEC)];
+    let has = named.iter().filter(|(bit, _)| step.rights & bit != 0);
+    has.fold(VmFlags::default(), |flags, (_, right)| flags.or(*right))
+}
+
 /// Has the contents of pages go, and adds which were there.
 fn discard_parts(kernel: &mut Kernel, id: MmId, pages: [Option<Vpn>; 2], unmapped: &mut Unmapped) {
     for page in pages.into_iter().flatten() {
@@ -177,12 +249,12 @@ fn discard_parts(kernel: &mut Kernel, id: MmId, pages: [Option<Vpn>; 2], unmappe
 }
 
 /// Gives pages rights beside those that they have.
-fn add_rights(mm: &mut MemoryManager, id: MmId, pages: [Option<Vpn>; 2], rights: VmFlags) {
+fn add_rights(kernel: &mut Kernel, id: MmId, pages: [Option<Vpn>; 2], rights: VmFlags) {
     for page in pages.into_iter().flatten() {
-        let Some(flags) = mm.parts.address_spaces.mm(id).vmas.find(page).map(|vma| vma.flags) else {
+        let Some(flags) = kernel.parts.address_spaces.mm(id).vmas.find(page).map(|vma| vma.flags) else {
             continue;
         };
-        mm.parts.mprotect(id, page..page + 1, flags.or(rights));
+        kernel.parts.mprotect(id, page..page + 1, flags.or(rights));
     }
 }
 
@@ -216,93 +288,53 @@ impl Replay {
     }
 
     fn step(&mut self, step: &Step) -> Option<()> {
-        let System { machine, mm, .. } = &mut self.system;
-        let begin = || Process {
-            id: mm.parts.create_mm(Memcg::ROOT),
-            places: Places::new(mm.parts.allocator.page_size()),
-        };
-        let process = self.processes[step.process].get_or_insert_with(begin);
-        let (id, places) = (process.id, &mut process.places);
+        self.begin(step.process);
         let recorded = step.page..step.page + step.pages;
-        let named = [(1, VmFlags::READ), (2, VmFlags::WRITE), (4, VmFlags::EXEC)];
-        let has = named.iter().filter(|(bit, _)| step.rights & bit != 0);
-        let rights = has.fold(VmFlags::default(), |flags, (_, right)| flags.or(*right));
-        let mut unmapped = Unmapped::default();
-        match step.operation {
-            Operation::Exec | Operation::Exit => {
-                unmapped = mm.enter(machine, CPU).exit_mm(id);
-                self.processes[step.process] = None;
-            }
+        let unmapped = match step.operation {
+            Operation::Exec | Operation::Exit => self.exit(step.process),
             Operation::Fork => {
-                let child = Process { id: mm.enter(machine, CPU).fork_mm(id), places: places.clone() };
-                let before = self.processes[step.pages as usize].replace(child);
-                if let Some(before) = before {
-                    self.system.mm.enter(&mut self.system.machine, CPU).exit_mm(before.id);
-                }
-            }
-            // Of files only the copies that stores make are of interest, and of what is shared nothing.
-            Operation::MapAnon | Operation::MapFile if step.pages > 0 => {
-                let backing = match step.operation {
-                    Operation::MapAnon => Backing::Anonymous,
-                    _ => Backing::File(mm.parts.page_cache.open_file(), 0),
-                };
-                for Pages { parts, .. } in places.discard(recorded.clone()) {
-                    discard_parts(&mut mm.enter(machine, CPU), id, parts, &mut unmapped);
-                }
-                let grows = |page| {
-                    let vma = mm.parts.address_spaces.mm(id).vmas.find(page);
-                    vma.is_some_and(|vma| (vma.backing, backing) == (Backing::Anonymous, Backing::Anonymous))
-                };
-                for Pages { whole, parts } in places.map(recorded, grows) {
-                    if !whole.is_empty() {
-                        mm.enter(machine, CPU).mmap_fixed(
-                            id,
-                            whole.start,
-                            whole.end - whole.start,
-                            backing,
-                            rights,
-                        );
-                    }
-                    add_rights(mm, id, parts, rights);
-                }
-            }
-            Operation::MapShared if step.pages == 0 => {}
-            Operation::Unmap | Operation::MapShared => {
-                for Pages { whole, parts } in places.unmap(recorded) {
-                    unmapped += mm.enter(machine, CPU).munmap(id, whole);
-                    discard_parts(&mut mm.enter(machine, CPU), id, parts, &mut unmapped);
-                }
-            }
-            Operation::Protect if step.pages > 0 => {
-                for Pages { whole, parts } in places.pages(recorded) {
-                    mm.parts.mprotect(id, whole, rights);
-                    add_rights(mm, id, parts, rights);
-                }
-            }
-            Operation::Dontneed => {
-                for Pages { whole, parts } in places.discard(recorded) {
-                    unmapped += mm.enter(machine, CPU).madvise_dontneed(id, whole);
-                    discard_parts(&mut mm.enter(machine, CPU), id, parts, &mut unmapped);
-                }
-            }
-            Operation::Hugepage | Operation::Nohugepage => {
-                let huge = step.operation == Operation::Hugepage;
-                let advice = if huge { Advice::HugePage } else { Advice::NoHugePage };
-                places
-                    .pages(recorded)
-                    .iter()
-                    .for_each(|pages| mm.enter(machine, CPU).madvise(id, pages.all(), advice));
+                self.fork(step.process, step.pages as usize);
+                Unmapped::default()
             }
             Operation::Load | Operation::Store => {
                 let write = step.operation == Operation::Store;
                 recorded.into_iter().try_for_each(|page| self.touch(step.process, page, write))?;
+                Unmapped::default()
             }
-            _ => {}
-        }
+            _ => {
+                let System { machine, mm, .. } = &mut self.system;
+                let process = self.processes[step.process].as_mut()?;
+                process.map(&mut mm.enter(machine, CPU), step)
+            }
+        };
         let machine = &mut self.system.machine;
         let cost = unmapped.cost(&machine.costs);
         machine.charge(CPU, Category::PageFree, cost);
         Some(())
+    }
+
+    /// A process has an address space as soon as it does something.
+    fn begin(&mut self, process: usize) {
+        let parts = &mut self.system.mm.parts;
+        self.processes[process].get_or_insert_with(|| Process {
+            id: parts.create_mm(Memcg::ROOT),
+            places: Places::new(parts.allocator.page_size()),
+        });
+    }
+
+    fn exit(&mut self, process: usize) -> Unmapped {
+        let System { machine, mm, .. } = &mut self.system;
+        let before = self.processes[process].take();
+        before.map_or(Unmapped::default(), |before| mm.enter(machine, CPU).exit_mm(before.id))
+    }
+
+    fn fork(&mut self, process: usize, child: usize) {
+        let System { machine, mm, .. } = &mut self.system;
+        let Some(Process { id, places }) = &self.processes[process] else { return };
+        let forked = Process { id: mm.enter(machine, CPU).fork_mm(*id), places: places.clone() };
+        if let Some(before) = self.processes[child].replace(forked) {
+            mm.enter(machine, CPU).exit_mm(before.id);
+        }
     }
 
     /// Touches a page, if the recording has an area there that may be used so. What exec maps itself, the program's image

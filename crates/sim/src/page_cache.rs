@@ -18,7 +18,7 @@ use mm::memory_map::MemoryRange;
 use mm::readahead::OpenFileId;
 use mm::writeback::{Dirtier, Flush};
 use mm::xarray::FileId;
-use mm::{Counters, Features, MemoryManager, MigrateType, SettingError, Settings};
+use mm::{Counters, Features, Kernel, MemoryManager, MigrateType, Parts, SettingError, Settings};
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 pub use workload::access::sequences::Operation;
@@ -124,6 +124,55 @@ struct Replay {
 
 const CPU: Cpu = Cpu(0);
 
+/// Takes pages that nobody gives back.
+fn hold(kernel: &mut Kernel, held: u64) -> Result<(), ReplayError> {
+    let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
+    for _ in 0..held {
+        kernel.alloc(&request).ok_or(ReplayError::TooLittle { held })?;
+    }
+    Ok(())
+}
+
+/// The task's memory cgroup: one with this `memory.max`, or the root group.
+fn create_memcg(parts: &mut Parts, max: Option<u64>) -> Memcg {
+    let Some(max) = max else { return Memcg::ROOT };
+    let memcg = parts.lrus.create_memcg(Memcg::ROOT);
+    parts.lrus.memcg_mut(memcg).max = max;
+    memcg
+}
+
+/// What a read of a page is to the open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    New,
+    /// It is the page that was read at last, which is no new access to it.
+    Again,
+}
+
+/// Reads a page of a file without readahead.
+pub(crate) fn read_page(
+    kernel: &mut Kernel,
+    memcg: Memcg,
+    file: FileId,
+    page: u32,
+    access: Access,
+) -> Result<Read, OutOfMemory> {
+    kernel.read_page(memcg, file, page, access == Access::Again)
+}
+
+/// Reads blocks of the file system's own, which it holds on to.
+fn read_metadata(kernel: &mut Kernel, memcg: Memcg, blocks: u32) {
+    let device = kernel.parts.page_cache.open_file();
+    for block in 0..blocks {
+        if let Ok(Read::Miss(id)) = read_page(kernel, memcg, device, block, Access::New) {
+            kernel.parts.lrus.end_read(id);
+            kernel.parts.lrus.hold(id);
+            // Looked for, and looked up once it is there.
+            kernel.folio_mark_accessed(id);
+        }
+    }
+}
+
 impl Replay {
     fn new(setup: &Setup, pages: u32, anonymous: u32) -> Result<Replay, ReplayError> {
         let topology = Topology { cores_per_socket: setup.cpus as u16, ..Topology::single() };
@@ -131,46 +180,22 @@ impl Replay {
         let settings = setup.settings.clone();
         let mut mm = MemoryManager::new(&topology, &setup.memory, *setup.features, settings, noise);
         let mut machine = Machine::new(topology, Costs::FREE);
-        let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
-        for _ in 0..setup.held {
-            let page = mm.enter(&mut machine, CPU).alloc(&request);
-            page.ok_or(ReplayError::TooLittle { held: setup.held })?;
-        }
-        let memcg = match setup.memcg_max {
-            Some(max) => {
-                let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
-                mm.parts.lrus.memcg_mut(memcg).max = max;
-                memcg
-            }
-            None => Memcg::ROOT,
-        };
-        mm.parts.swap.swapon(setup.swap_pages, Some(Time::ZERO));
-        let file = mm.parts.page_cache.open_file();
-        let process = mm.parts.create_mm(memcg);
+        let mut kernel = mm.enter(&mut machine, CPU);
+        hold(&mut kernel, setup.held)?;
+        let memcg = create_memcg(kernel.parts, setup.memcg_max);
+        kernel.parts.swap.swapon(setup.swap_pages, Some(Time::ZERO));
+        let file = kernel.parts.page_cache.open_file();
+        let process = kernel.parts.create_mm(memcg);
         // An area is never empty; what is not accessed in it does not matter.
-        let mut mmap = |pages: u32, backing, flags| {
-            mm.enter(&mut machine, CPU).mmap(process, pages.max(1).into(), backing, flags)
-        };
-        let mapping = mmap(pages, Backing::File(file, 0), VmFlags::PRIVATE.or(VmFlags::SHARED));
-        let anonymous = mmap(anonymous, Backing::Anonymous, VmFlags::PRIVATE);
+        let pages = u64::from(pages.max(1));
+        let shared = VmFlags::PRIVATE.or(VmFlags::SHARED);
+        let mapping = kernel.mmap(process, pages, Backing::File(file, 0), shared);
+        let anonymous = kernel.mmap(process, anonymous.max(1).into(), Backing::Anonymous, VmFlags::PRIVATE);
         if setup.random_mapping {
-            mm.enter(&mut machine, CPU).madvise(
-                process,
-                mapping..mapping + u64::from(pages.max(1)),
-                Advice::Random,
-            );
+            kernel.madvise(process, mapping..mapping + pages, Advice::Random);
         }
-        let device = mm.parts.page_cache.open_file();
-        for page in 0..setup.metadata {
-            let read = mm.enter(&mut machine, CPU).read_page(memcg, device, page, false);
-            if let Ok(Read::Miss(id)) = read {
-                mm.parts.lrus.end_read(id);
-                mm.parts.lrus.hold(id);
-                // Looked for, and looked up once it is there.
-                mm.enter(&mut machine, CPU).folio_mark_accessed(id);
-            }
-        }
-        mm.parts.page_cache.watch_removals();
+        read_metadata(&mut kernel, memcg, setup.metadata);
+        kernel.parts.page_cache.watch_removals();
         let writer = Dirtier::new(mm.parts.allocator.page_size());
         let descriptor = setup.requests.map(|requests| {
             if requests.large_folios {
@@ -220,7 +245,8 @@ impl Replay {
         if let Operation::Read(page) = operation {
             self.last_read = Some(page);
         }
-        let again = last.is_some() && last == self.last_read;
+        let is_again = last.is_some() && last == self.last_read;
+        let access = if is_again { Access::Again } else { Access::New };
         let at = self.page(operation);
         if let (Operation::Read(page), Some((requests, open))) = (operation, self.descriptor) {
             let pages = page..page.saturating_add(requests.pages);
@@ -236,7 +262,8 @@ impl Replay {
         let Replay { mm, machine, process, .. } = self;
         let filled = match operation {
             Operation::Read(page) => {
-                match mm.enter(machine, CPU).read_page(self.memcg, self.file, page, again)? {
+                let mut kernel = mm.enter(machine, CPU);
+                match read_page(&mut kernel, self.memcg, self.file, page, access)? {
                     Read::Hit(_) => None,
                     Read::Miss(id) => Some(id),
                 }

@@ -41,7 +41,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 use workload::demand::spec::{DemandSpec, Paging, Program as Programs, SettingChange};
-use workload::demand::{Demand, Descriptor, Operation};
+use workload::demand::{self, Demand, Descriptor, Layout, Operation};
 
 /// How long a thread runs while others are ready: the base slice of the scheduler (`sched_base_slice_ns`, 6.6: 3 ms).
 const SLICE: Time = Time::from_nanoseconds(3_000_000);
@@ -197,6 +197,91 @@ fn create_memcgs(system: &mut System, spec: &Paging, groups: usize) -> Vec<Memcg
     memcgs.into_iter().flatten().collect()
 }
 
+/// The processes, each in its control group.
+fn create_processes(system: &mut System, spec: &Paging, layout: &Layout) -> Vec<Process> {
+    let memcgs = create_memcgs(system, spec, layout.groups() as usize);
+    let process = |process: &demand::Process| {
+        let memcg = memcgs[process.group as usize];
+        Process { memcg, mm: Some(system.mm.parts.create_mm(memcg)) }
+    };
+    layout.processes.iter().map(process).collect()
+}
+
+/// The threads, before they do anything.
+fn create_threads(layout: &Layout, page_size: PageSize) -> Vec<Thread> {
+    let thread = |thread: &demand::Thread| {
+        let start = milliseconds(thread.start_milliseconds);
+        Thread {
+            process: thread.process as usize,
+            state: if start == Time::ZERO { State::Ready } else { State::Waiting(start) },
+            outstanding: thread.outstanding as usize,
+            under_way: BinaryHeap::new(),
+            at: None,
+            dirtier: Dirtier::new(page_size),
+            transaction_start: start,
+        }
+    };
+    layout.threads.iter().map(thread).collect()
+}
+
+/// The threads of each CPU, in turn.
+fn queues(threads: usize, cpus: usize) -> Vec<VecDeque<usize>> {
+    (0..cpus).map(|cpu| (cpu..threads).step_by(cpus).collect()).collect()
+}
+
+/// Opens the files, each once or for each thread.
+fn open_files(system: &mut System, spec: &Paging, layout: &Layout) -> Vec<OpenFiles> {
+    let page_size = system.mm.parts.allocator.page_size();
+    let file = |file: &demand::File| {
+        let (id, pages) = (system.mm.parts.page_cache.open_file(), pages_of(page_size, file.pages) as u32);
+        if spec.large_folios {
+            system.mm.parts.page_cache.set_large_folios(id);
+        }
+        if file.new {
+            system.mm.parts.page_cache.set_delayed_allocation(id);
+        }
+        let descriptors = match file.descriptor {
+            Descriptor::Shared => 1,
+            Descriptor::PerThread => layout.threads.len(),
+        };
+        let open = |_| {
+            let open = system.mm.open(id, pages);
+            system.mm.fadvise(open, file.advice);
+            open
+        };
+        OpenFiles { id, descriptors: (0..descriptors).map(open).collect() }
+    };
+    layout.files.iter().map(file).collect()
+}
+
+/// Maps the private memory of processes.
+fn map_regions(system: &mut System, layout: &Layout, processes: &[Process]) -> Vec<Region> {
+    let page_size = system.mm.parts.allocator.page_size();
+    let region = |region: &demand::Region| {
+        let process = region.process as usize;
+        let mm = processes[process].mm.expect("nobody was killed yet");
+        // An area is never empty.
+        let pages = pages_of(page_size, region.pages).max(1);
+        let mut kernel = system.mm.enter(&mut system.machine, Cpu(0));
+        let start = kernel.mmap(mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
+        Region { process, start, pages }
+    };
+    layout.regions.iter().map(region).collect()
+}
+
+/// Swaps to a device from now on.
+fn swapon(system: &mut System, device: &Device, mib: u64) {
+    let page_size = system.mm.parts.allocator.page_size();
+    let service = device.clone().submit(Time::ZERO, Direction::Write, page_size.bytes());
+    let itself = is_done_by_cpu(service, Time::ZERO).then_some(service.cpu);
+    system.mm.parts.swap.swapon(page_size.pages_of_mib(mib), itself);
+}
+
+/// Pages for what a demand says in pages of 4 KiB.
+fn pages_of(page_size: PageSize, parts: u64) -> u64 {
+    page_size.pages_of_parts(0..parts).end
+}
+
 impl PagingProgram {
     fn new(boot: &Boot, spec: &Paging, system: &mut System) -> Result<PagingProgram, RunError> {
         let device = |name: &String| boot.machine.devices.get(name).map(|figures| figures.device());
@@ -204,72 +289,13 @@ impl PagingProgram {
         let demand = demand.map_err(|error| RunError::Demand(error.within("workload.demand")))?;
         let layout = demand.layout().clone();
         let page_size = system.mm.parts.allocator.page_size();
-        // Demand is in pages of 4 KiB.
-        let pages_of = |parts: u64| page_size.pages_of_parts(0..parts).end;
-        let memcgs = create_memcgs(system, spec, layout.groups() as usize);
-        let processes = layout.processes.iter().map(|process| {
-            let memcg = memcgs[process.group as usize];
-            Process { memcg, mm: Some(system.mm.parts.create_mm(memcg)) }
-        });
-        let processes: Vec<Process> = processes.collect();
         let cpus = system.machine.topology.cpus();
-        let mut queues = vec![VecDeque::new(); cpus];
-        for thread in 0..layout.threads.len() {
-            queues[thread % cpus].push_back(thread);
-        }
-        let threads = layout.threads.iter().map(|thread| {
-            let start = milliseconds(thread.start_milliseconds);
-            Thread {
-                process: thread.process as usize,
-                state: if start == Time::ZERO { State::Ready } else { State::Waiting(start) },
-                outstanding: thread.outstanding as usize,
-                under_way: BinaryHeap::new(),
-                at: None,
-                dirtier: Dirtier::new(page_size),
-                transaction_start: start,
-            }
-        });
-        let threads = threads.collect();
-        let files = layout.files.iter().map(|file| {
-            let (id, pages) = (system.mm.parts.page_cache.open_file(), pages_of(file.pages) as u32);
-            if spec.large_folios {
-                system.mm.parts.page_cache.set_large_folios(id);
-            }
-            if file.new {
-                system.mm.parts.page_cache.set_delayed_allocation(id);
-            }
-            let descriptors = match file.descriptor {
-                Descriptor::Shared => 1,
-                Descriptor::PerThread => layout.threads.len(),
-            };
-            let open = |_| {
-                let open = system.mm.open(id, pages);
-                system.mm.fadvise(open, file.advice);
-                open
-            };
-            OpenFiles { id, descriptors: (0..descriptors).map(open).collect() }
-        });
-        let files = files.collect();
-        let regions = layout.regions.iter().map(|region| {
-            let process = region.process as usize;
-            let mm = processes[process].mm.expect("nobody was killed yet");
-            // An area is never empty.
-            let pages = pages_of(region.pages).max(1);
-            let start = system.mm.enter(&mut system.machine, Cpu(0)).mmap(
-                mm,
-                pages,
-                Backing::Anonymous,
-                VmFlags::PRIVATE,
-            );
-            Region { process, start, pages }
-        });
-        let regions = regions.collect();
-        let file_device = device(&spec.files).expect("checked: the machine has the device");
+        let processes = create_processes(system, spec, &layout);
+        let files = open_files(system, spec, &layout);
+        let regions = map_regions(system, &layout, &processes);
         let swap_device = spec.swap.as_ref().and_then(device);
         if let Some(swap) = &swap_device {
-            let service = swap.clone().submit(Time::ZERO, Direction::Write, page_size.bytes());
-            let itself = is_done_by_cpu(service, Time::ZERO).then_some(service.cpu);
-            system.mm.parts.swap.swapon(page_size.pages_of_mib(spec.swap_mib), itself);
+            swapon(system, swap, spec.swap_mib);
         }
         let max_sectors_kb = system.mm.settings().max_sectors_kb;
         let mut changes = spec.changes.clone();
@@ -279,12 +305,12 @@ impl PagingProgram {
             request_pages: (max_sectors_kb * 1024 / page_size.bytes()).max(1),
             demand,
             processes,
-            threads,
-            queues,
+            threads: create_threads(&layout, page_size),
+            queues: queues(layout.threads.len(), cpus),
             slice_ends: vec![Time::ZERO; cpus],
             files,
             regions,
-            file_device,
+            file_device: device(&spec.files).expect("checked: the machine has the device"),
             swap_device,
             filled_at: Vec::new(),
             request: Vec::new(),
@@ -300,17 +326,28 @@ impl PagingProgram {
             out_of_memory: false,
             notes: Vec::new(),
         };
-        let on_disk = layout.files.iter().map(|file| pages_of(file.pages)).sum::<u64>() * page_size.bytes();
-        let held = page_size.pages_of_mib(spec.held_mib);
-        let wanted = program.file_device.memory(on_disk).div_ceil(page_size.bytes()) + held;
-        program.hold_pages(system, wanted);
-        if (program.held_pages.len() as u64) < wanted {
-            return Err(RunError::TooLarge {
-                mib: page_size.mib_of_pages(wanted) as u64,
-                machine: boot.machine.name.clone(),
-            });
-        }
+        program.hold_from_the_start(boot, spec, system, &layout)?;
         Ok(program)
+    }
+
+    /// Sets aside what RAM disks hold of files, and what others hold.
+    fn hold_from_the_start(
+        &mut self,
+        boot: &Boot,
+        spec: &Paging,
+        system: &mut System,
+        layout: &Layout,
+    ) -> Result<(), RunError> {
+        let page_size = self.page_size;
+        let pages: u64 = layout.files.iter().map(|file| pages_of(page_size, file.pages)).sum();
+        let on_disk = self.file_device.memory(pages * page_size.bytes()).div_ceil(page_size.bytes());
+        let wanted = on_disk + page_size.pages_of_mib(spec.held_mib);
+        self.hold_pages(system, wanted);
+        if (self.held_pages.len() as u64) < wanted {
+            let mib = page_size.mib_of_pages(wanted) as u64;
+            return Err(RunError::TooLarge { mib, machine: boot.machine.name.clone() });
+        }
+        Ok(())
     }
 
     /// Sets aside `wanted` pages in all, or as many as there are.
@@ -567,6 +604,12 @@ impl PagingProgram {
         system.machine.work(cpu, Category::PageFree, unmap);
     }
 
+    /// What a thread goes on with or begins, and how many pages of it are done.
+    fn next_operation(&mut self, thread: usize) -> Option<(Operation, u32)> {
+        let at = self.threads[thread].at.take();
+        at.or_else(|| self.demand.next(thread).map(|operation| (operation, 0)))
+    }
+
     /// Does what a thread does next.
     fn act(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Result<Progress, OutOfMemory> {
         let now = system.machine.now(cpu);
@@ -577,16 +620,15 @@ impl PagingProgram {
         {
             return Ok(Progress::Waits(until));
         }
-        let (operation, done) = match self.threads[thread].at.take() {
-            Some(at) => at,
-            None => match self.demand.next(thread) {
-                Some(operation) => (operation, 0),
-                None => {
-                    self.threads[thread].state = State::Done;
-                    return Ok(Progress::Waits(Time::NEVER));
-                }
-            },
+        let Some((operation, done)) = self.next_operation(thread) else {
+            self.threads[thread].state = State::Done;
+            return Ok(Progress::Waits(Time::NEVER));
         };
+        let is_private = matches!(operation, Operation::Compute { .. } | Operation::TransactionEnd);
+        if !is_private && !system.may_share(cpu) {
+            self.threads[thread].at = Some((operation, done));
+            return Ok(Progress::NotYet);
+        }
         match operation {
             Operation::Compute { nanoseconds } => {
                 let work = Time::from_nanoseconds(nanoseconds);
@@ -594,77 +636,91 @@ impl PagingProgram {
                 Ok(Progress::Goes)
             }
             Operation::TransactionEnd => {
-                let now = system.machine.now(cpu);
-                let start = std::mem::replace(&mut self.threads[thread].transaction_start, now);
-                self.transactions.done += 1;
-                self.transactions.time += now.saturating_sub(start);
-                self.transactions.last = self.transactions.last.max(now);
+                self.end_transaction(thread, system.machine.now(cpu));
                 Ok(Progress::Goes)
             }
             Operation::Read { file, index, pages } => {
-                if !system.may_share(cpu) {
-                    self.threads[thread].at = Some((operation, done));
-                    return Ok(Progress::NotYet);
-                }
                 self.threads[thread].at = Some((operation, done));
-                let parts = index..index + u64::from(pages);
-                let latest = self.read(system, cpu, thread, (file, parts))?;
+                let latest = self.read(system, cpu, thread, (file, index..index + u64::from(pages)))?;
                 self.threads[thread].at = None;
-                if latest == Time::ZERO {
-                    return Ok(Progress::Goes);
-                }
-                let waiting = &mut self.threads[thread];
-                waiting.under_way.push(Reverse(latest));
-                if waiting.under_way.len() < waiting.outstanding {
-                    return Ok(Progress::Goes);
-                }
-                let Reverse(earliest) = waiting.under_way.pop().expect("one was pushed");
-                Ok(Progress::Waits(earliest))
+                Ok(self.await_read(thread, latest))
             }
-            Operation::Write { file, index, pages } => {
-                if !system.may_share(cpu) {
-                    self.threads[thread].at = Some((operation, done));
-                    return Ok(Progress::NotYet);
-                }
+            Operation::Write { pages, .. } => {
                 if done == 0 {
                     system.machine.charge(cpu, Category::FileWrite, self.costs.file_read_call);
                 }
-                for page in done..pages {
-                    self.threads[thread].at = Some((operation, page));
-                    let waits = self.write(system, cpu, thread, (file, index + u64::from(page)))?;
-                    self.threads[thread].at = (page + 1 < pages).then_some((operation, page + 1));
-                    self.submit_writes(system, cpu);
-                    if let Some(until) = waits {
-                        return Ok(Progress::Waits(until));
-                    }
-                }
-                Ok(Progress::Goes)
+                self.page_by_page(system, cpu, thread, (operation, done..pages))
             }
             Operation::Release { region } => {
-                if !system.may_share(cpu) {
-                    self.threads[thread].at = Some((operation, done));
-                    return Ok(Progress::NotYet);
-                }
                 self.release(system, cpu, region as usize);
                 Ok(Progress::Goes)
             }
-            Operation::Touch { region, index, pages, write } => {
-                if !system.may_share(cpu) {
-                    self.threads[thread].at = Some((operation, done));
-                    return Ok(Progress::NotYet);
-                }
-                let region = self.regions[region as usize];
-                for page in done..pages {
-                    self.threads[thread].at = Some((operation, page));
-                    let at = (index + u64::from(page)) / self.page_size.parts();
-                    let waits = self.touch(system, cpu, region, at, write)?;
-                    self.threads[thread].at = (page + 1 < pages).then_some((operation, page + 1));
-                    if let Some(until) = waits {
-                        return Ok(Progress::Waits(until));
-                    }
-                }
-                Ok(Progress::Goes)
+            Operation::Touch { pages, .. } => {
+                self.page_by_page(system, cpu, thread, (operation, done..pages))
             }
+        }
+    }
+
+    fn end_transaction(&mut self, thread: usize, now: Time) {
+        let start = std::mem::replace(&mut self.threads[thread].transaction_start, now);
+        self.transactions.done += 1;
+        self.transactions.time += now.saturating_sub(start);
+        self.transactions.last = self.transactions.last.max(now);
+    }
+
+    /// Goes on with more read calls until as many are under way as may be. The last one takes until `latest`.
+    fn await_read(&mut self, thread: usize, latest: Time) -> Progress {
+        if latest == Time::ZERO {
+            return Progress::Goes;
+        }
+        let waiting = &mut self.threads[thread];
+        waiting.under_way.push(Reverse(latest));
+        if waiting.under_way.len() < waiting.outstanding {
+            return Progress::Goes;
+        }
+        let Reverse(earliest) = waiting.under_way.pop().expect("one was pushed");
+        Progress::Waits(earliest)
+    }
+
+    /// Writes or touches the pages of an operation that are left, as far as its thread need not wait. It notes where it is, as
+    /// memory may run out at any of them.
+    fn page_by_page(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        (operation, left): (Operation, Range<u32>),
+    ) -> Result<Progress, OutOfMemory> {
+        for page in left.clone() {
+            self.threads[thread].at = Some((operation, page));
+            let waits = self.use_page(system, cpu, thread, (operation, page))?;
+            self.threads[thread].at = (page + 1 < left.end).then_some((operation, page + 1));
+            if let Some(until) = waits {
+                return Ok(Progress::Waits(until));
+            }
+        }
+        Ok(Progress::Goes)
+    }
+
+    /// Writes or touches a page of an operation; until when its thread has to wait.
+    fn use_page(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        (operation, page): (Operation, u32),
+    ) -> Result<Option<Time>, OutOfMemory> {
+        match operation {
+            Operation::Write { file, index, .. } => {
+                let waits = self.write(system, cpu, thread, (file, index + u64::from(page)))?;
+                self.submit_writes(system, cpu);
+                Ok(waits)
+            }
+            Operation::Touch { region, index, write, .. } => {
+                let at = (index + u64::from(page)) / self.page_size.parts();
+                self.touch(system, cpu, self.regions[region as usize], at, write)
+            }
+            _ => unreachable!("no other operation goes page by page"),
         }
     }
 
@@ -687,6 +743,57 @@ impl PagingProgram {
             self.slice_ends[cpu.index()] = now + SLICE;
         }
         Err(earliest)
+    }
+
+    /// Lets a thread go on until it waits, its time is over, or it has done enough for once.
+    fn run_thread(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        for _ in 0..OPERATIONS {
+            match self.act(system, cpu, thread) {
+                Ok(Progress::Goes) => {}
+                Ok(Progress::NotYet) => return,
+                Ok(Progress::Waits(until)) => return self.wait(system, cpu, thread, until),
+                Err(OutOfMemory) => return self.find_memory(system, cpu, thread),
+            }
+            self.drained = false;
+            self.submit_writes(system, cpu);
+            if system.machine.now(cpu) >= self.slice_ends[cpu.index()] {
+                self.queues[cpu.index()].rotate_left(1);
+                self.slice_ends[cpu.index()] = system.machine.now(cpu) + SLICE;
+                return;
+            }
+        }
+    }
+
+    /// A thread waits, unless it has come to its end.
+    fn wait(&mut self, system: &mut System, cpu: Cpu, thread: usize, until: Time) {
+        if self.threads[thread].state == State::Ready {
+            self.threads[thread].state = State::Waiting(until);
+            let waited = self.costs.task_switch + self.costs.io_complete;
+            system.machine.charge(cpu, Category::BlockLayer, waited);
+        }
+    }
+
+    /// Reclaim found nothing for a thread. It tries again when something else has come to an end, or somebody is killed for it.
+    fn find_memory(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        self.submit_writes(system, cpu);
+        match self.completions.peek() {
+            Some(&Reverse((earliest, _))) => self.threads[thread].state = State::Waiting(earliest),
+            // Only dirty pages are left, and a flusher is about to write them.
+            None if self.flushers.are_running() || system.mm.parts.page_cache.has_flusher_to_run() => {
+                let soon = system.machine.now(cpu) + Time::from_nanoseconds(TICK_NS);
+                self.threads[thread].state = State::Waiting(soon);
+            }
+            // What is in other CPUs' batches may be all that is old enough to go.
+            None if !self.drained => system.mm.enter(&mut system.machine, Cpu(0)).lru_add_drain_all(),
+            None => {
+                let memcg = self.processes[self.threads[thread].process].memcg;
+                match system.mm.enter(&mut system.machine, Cpu(0)).out_of_memory(memcg) {
+                    Some(kill) => self.kill(system, cpu, &kill),
+                    None => self.out_of_memory = true,
+                }
+            }
+        }
+        self.drained = self.completions.is_empty();
     }
 }
 
@@ -716,57 +823,9 @@ impl Program for PagingProgram {
                 };
             }
         };
-        for _ in 0..OPERATIONS {
-            match self.act(system, cpu, thread) {
-                Ok(Progress::Goes) => {}
-                Ok(Progress::NotYet) => break,
-                Ok(Progress::Waits(until)) => {
-                    if self.threads[thread].state == State::Ready {
-                        self.threads[thread].state = State::Waiting(until);
-                        let waited = self.costs.task_switch + self.costs.io_complete;
-                        system.machine.charge(cpu, Category::BlockLayer, waited);
-                    }
-                    break;
-                }
-                Err(OutOfMemory) => {
-                    self.submit_writes(system, cpu);
-                    match self.completions.peek() {
-                        Some(&Reverse((earliest, _))) => {
-                            self.threads[thread].state = State::Waiting(earliest);
-                        }
-                        // Only dirty pages are left, and a flusher is about to write them.
-                        None if self.flushers.are_running()
-                            || system.mm.parts.page_cache.has_flusher_to_run() =>
-                        {
-                            let soon = system.machine.now(cpu) + Time::from_nanoseconds(TICK_NS);
-                            self.threads[thread].state = State::Waiting(soon);
-                        }
-                        // What is in other CPUs' batches may be all that is old enough to go.
-                        None if !self.drained => {
-                            system.mm.enter(&mut system.machine, Cpu(0)).lru_add_drain_all()
-                        }
-                        None => {
-                            let process = self.processes[self.threads[thread].process];
-                            let Some(kill) =
-                                system.mm.enter(&mut system.machine, Cpu(0)).out_of_memory(process.memcg)
-                            else {
-                                self.out_of_memory = true;
-                                return Step::Idle;
-                            };
-                            self.kill(system, cpu, &kill);
-                        }
-                    }
-                    self.drained = self.completions.is_empty();
-                    break;
-                }
-            }
-            self.drained = false;
-            self.submit_writes(system, cpu);
-            if system.machine.now(cpu) >= self.slice_ends[cpu.index()] {
-                self.queues[cpu.index()].rotate_left(1);
-                self.slice_ends[cpu.index()] = system.machine.now(cpu) + SLICE;
-                break;
-            }
+        self.run_thread(system, cpu, thread);
+        if self.out_of_memory {
+            return Step::Idle;
         }
         self.kswapds.wake(system, cpu);
         self.flushers.wake(system, cpu, system.machine.now(cpu));

@@ -29,6 +29,7 @@ mod windows;
 use self::windows::{ATTEMPTS, Window, Windows};
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
+use crate::page_cache::{Access, read_page};
 use crate::random::{Stream, stream};
 use crate::{Boot, Misfit, RunError, System};
 use machine::{Cpu, Node, PageSize, Time, WrongValue};
@@ -478,7 +479,8 @@ impl<'a> LongRun<'a> {
         let first = self.random.random_range(0..4 * self.memory as u32);
         let System { machine, mm, .. } = &mut self.system;
         for index in first..first + pages {
-            match mm.enter(machine, CPU).read_page(Memcg::ROOT, self.file, index, false) {
+            let mut kernel = mm.enter(machine, CPU);
+            match read_page(&mut kernel, Memcg::ROOT, self.file, index, Access::New) {
                 Ok(Read::Miss(folio)) => mm.parts.lrus.end_read(folio),
                 Ok(Read::Hit(_)) => {}
                 Err(_) => return,
