@@ -97,7 +97,7 @@ impl View {
 
 /// Records.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    live::guard::put_back_left().context("what a killed mmtwin left")?;
+    live::rollback::put_back_left().context("what a killed mmtwin left")?;
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
         bar.set_style(style);

@@ -10,7 +10,7 @@ use lab::experiment::{Experiment, Progress};
 use lab::results::{Program, Record, Results};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
-use sim::reached::Reached;
+use sim::progress::Reached;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -103,7 +103,7 @@ struct View<'a> {
 
 /// Verifies.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    live::guard::put_back_left().context("what a killed mmtwin left")?;
+    live::rollback::put_back_left().context("what a killed mmtwin left")?;
     let mechanism = find(&arguments.mechanism)?;
     let verification = verification(mechanism);
     let asked = arguments.asked(mechanism)?;

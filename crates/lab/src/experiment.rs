@@ -15,7 +15,7 @@ use crate::scenario::{Scenario, ScenarioError, load_machine};
 use machine::Profile;
 use rayon::prelude::*;
 use sim::outcome::Outcome;
-use sim::reached::Reached;
+use sim::progress::Reached;
 use sim::{Run, RunError};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -6,12 +6,12 @@
 //!   trace of accesses ─► rulers: policies x memory sizes ─► miss-ratio curves
 //! ```
 
+mod applicable_settings;
 pub mod calibration;
 pub mod comparison;
 pub mod dates;
 pub mod equilibrium;
 pub mod experiment;
-mod heeded;
 pub mod pid_filter;
 pub mod published;
 pub mod results;

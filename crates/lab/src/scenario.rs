@@ -22,7 +22,7 @@
 
 mod parse;
 
-use crate::heeded::not_heeded;
+use crate::applicable_settings::why_not_applicable;
 use machine::{Profile, ProfileError, WrongValue};
 use mm::sysctl::most_like;
 use mm::{Series, SettingError, Settings};
@@ -142,7 +142,7 @@ pub enum ScenarioError {
     Setting(#[from] SettingError),
     /// A kernel setting would change nothing.
     #[error("{name}: {scenario} does not heed this setting: {reason}")]
-    NotHeeded {
+    NotApplicable {
         /// The setting.
         name: String,
         /// The scenario.
@@ -265,8 +265,8 @@ impl Scenario {
             }
         }
         for name in changes.keys() {
-            if let Some(reason) = not_heeded(name, self.workload.kind()) {
-                return Err(ScenarioError::NotHeeded {
+            if let Some(reason) = why_not_applicable(name, self.workload.kind()) {
+                return Err(ScenarioError::NotApplicable {
                     name: name.clone(),
                     scenario: self.name.clone(),
                     reason,

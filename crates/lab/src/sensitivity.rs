@@ -16,7 +16,7 @@ use serde::Serialize;
 use sim::Run;
 use sim::metric::{Better, Metric};
 use sim::outcome::Outcome;
-use sim::reached::Reached;
+use sim::progress::Reached;
 use std::collections::BTreeMap;
 
 /// A figure that somebody assumed.

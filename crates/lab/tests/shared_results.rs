@@ -18,7 +18,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use sim::metric::BUILD_TIME;
 use sim::outcome::Outcome;
-use sim::reached::Reached;
+use sim::progress::Reached;
 use sim::{Run, RunError};
 use std::collections::BTreeSet;
 use std::io::Read;

@@ -10,13 +10,13 @@
 //! [`qemu`] boots other kernels, for [`verify`] to ask them too.
 
 mod checksums;
-pub mod guard;
 mod notice;
 pub mod places;
 pub mod proc;
 pub mod qemu;
 pub mod record;
 pub mod recordings;
+pub mod rollback;
 pub mod snapshot;
 pub mod tracefs;
 pub mod verify;

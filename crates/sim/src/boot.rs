@@ -8,7 +8,7 @@
 
 use crate::error::{Misfit, RunError};
 use crate::random::{Stream, stream};
-use crate::reached::Reached;
+use crate::progress::Reached;
 use crate::system::System;
 use machine::{Cpu, PageSize, Profile, WrongValue};
 use mm::memory_map::{MemoryRange, booted_memory};

@@ -27,7 +27,7 @@ pub mod page_cache;
 pub mod page_fault;
 pub mod paging;
 mod random;
-pub mod reached;
+pub mod progress;
 pub mod readahead;
 pub mod replay;
 mod run;
@@ -36,7 +36,7 @@ pub mod socket;
 pub mod system;
 
 use crate::outcome::Outcome;
-use crate::reached::Reached;
+use crate::progress::Reached;
 use machine::{Time, WrongValue};
 
 pub use boot::Boot;

@@ -18,7 +18,7 @@ use crate::long_running::LongRunning;
 use crate::mappings::RecordedMappings;
 use crate::numa::NumaThreads;
 use crate::page_fault::PageFaultLoop;
-use crate::reached::Reached;
+use crate::progress::Reached;
 use crate::replay::Replay;
 use crate::socket::SocketStream;
 use machine::Profile;

@@ -11,7 +11,7 @@
 
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
-use crate::reached::Reached;
+use crate::progress::Reached;
 use machine::{Category as _, Cpu, CpuQueue, Machine, Node, Profile, Time};
 use mm::huge_memory::features::FolioSize;
 use mm::huge_memory::policy::has_nothing_enabled;

@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::checksums;
-use crate::guard::{Guard, GuardError, TemporaryDirectory};
 use crate::places::{self, PlaceError};
+use crate::rollback::{Guard, GuardError, TemporaryDirectory};
 
 mod emulator;
 pub mod guest;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, mount};
 
-use crate::guard::{Guard, GuardError};
+use crate::rollback::{Guard, GuardError};
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 

@@ -23,14 +23,13 @@ use mm::Mechanism;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use workload::trace::TraceError;
 
-use crate::guard::GuardError;
 use crate::proc::ProcError;
 use crate::qemu::QemuError;
 use crate::record::RecordError;
 use crate::recordings::RecordingError;
+use crate::rollback::GuardError;
 
 mod bound;
-mod cause;
 mod emulation;
 pub mod folios;
 pub mod hugetlb;
@@ -40,12 +39,13 @@ pub mod pcp;
 pub mod readahead;
 pub mod reclaim;
 mod report;
+mod unobserved;
 
 pub use bound::Bound;
-pub use cause::{Cause, Causes};
 pub use emulation::{Boot, Boots, GUEST};
 pub use judge::{Asked, By, Hearing, Judge, Progress, Recorder, Subject, Verification};
 pub use report::{Agreement, Cases, Entry, Report};
+pub use unobserved::{Cause, Causes};
 
 /// How the twin is judged in a mechanism.
 pub fn verification(mechanism: Mechanism) -> Verification {

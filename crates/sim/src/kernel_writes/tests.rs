@@ -5,7 +5,7 @@ use crate::metric::{
     DEMOTE_TIME, GROW_FLUSHES, GROW_TIME, PAGES_REACHED, POOL_BOOT_TIME, SERVICE_MAX, SERVICE_P50,
     SERVICE_P999, SERVICE_REQUESTS, SHRINK_FLUSHES, SHRINK_TIME, VMEMMAP_FREED,
 };
-use crate::reached::Reached;
+use crate::progress::Reached;
 use crate::tests::{Scenario, load_machine};
 use crate::{Run, Workload};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! What must be so whatever becomes of large folios.
 
 use super::*;
-use crate::reached::Reached;
+use crate::progress::Reached;
 use crate::tests::{Scenario, load_machine};
 use crate::{Run, Workload};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::metric;
-use crate::reached::Reached;
+use crate::progress::Reached;
 use crate::tests::{Scenario, load_machine};
 use crate::{Run, Workload};
 use std::collections::BTreeMap;

@@ -30,8 +30,8 @@ use super::recording::RecordedCase;
 use super::script::{Memory, Process, run};
 use mm::huge_memory::stats::MthpStat;
 
-use crate::guard::{Guard, Setting, sysctl};
 use crate::record::interruption::Interruption;
+use crate::rollback::{Guard, Setting, sysctl};
 use crate::verify::VerifyError;
 use crate::verify::failed;
 

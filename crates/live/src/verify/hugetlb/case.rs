@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::guard::sysctl;
+use crate::rollback::sysctl;
 
 /// Bytes of a huge page in KiB: the twin models x86-64's default.
 pub const HUGE_PAGE_KIB: u64 = 2048;

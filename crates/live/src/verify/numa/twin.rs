@@ -6,7 +6,7 @@ use machine::{Profile, Time};
 use mm::{Event, Series};
 use serde::{Deserialize, Serialize};
 use sim::numa::{KernelThread, LruAdd, NumaThreads, watch};
-use sim::reached::Reached;
+use sim::progress::Reached;
 use sim::{Run, Workload};
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use workload::access::PAGE_SIZE;
 
-use crate::guard::Guard;
+use crate::rollback::Guard;
 
 /// The mounted hierarchy that limits memory.
 #[derive(Clone, Debug)]

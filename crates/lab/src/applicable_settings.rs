@@ -104,7 +104,7 @@ const PARTS: &[Part] = &[
 const ADDRESS_SPACES: &[&str] = &["mappings", "long-running", "paging", "numa"];
 
 /// Why a setting changes nothing about workloads of a kind, if it does not.
-pub(crate) fn not_heeded(setting: &str, kind: &str) -> Option<String> {
+pub(crate) fn why_not_applicable(setting: &str, kind: &str) -> Option<String> {
     let of = |part: &&Part| part.settings.iter().any(|beginning| setting.starts_with(beginning));
     let part = PARTS.iter().find(of).filter(|part| !part.kinds.contains(&kind))?;
     let kinds = part.kinds.join(", ");
@@ -145,10 +145,12 @@ mod tests {
 
     #[test]
     fn a_setting_of_address_spaces_means_nothing_without_any() {
-        assert!(not_heeded("transparent_hugepage/enabled", "page-fault").unwrap().contains("speedometer"));
-        assert_eq!(not_heeded("transparent_hugepage/enabled", "mappings"), None);
+        assert!(
+            why_not_applicable("transparent_hugepage/enabled", "page-fault").unwrap().contains("speedometer")
+        );
+        assert_eq!(why_not_applicable("transparent_hugepage/enabled", "mappings"), None);
         // 7.2 allocates lists of folios to be split wherever folios are large.
-        assert_eq!(not_heeded("failslab/nth", "mappings"), None);
-        assert_eq!(not_heeded("vm.min_free_kbytes", "page-fault"), None);
+        assert_eq!(why_not_applicable("failslab/nth", "mappings"), None);
+        assert_eq!(why_not_applicable("vm.min_free_kbytes", "page-fault"), None);
     }
 }
