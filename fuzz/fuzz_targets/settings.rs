@@ -24,7 +24,7 @@ fuzz_target!(|text: &str| {
             changes.insert(key.trim().to_string(), value.trim().to_string());
         }
     }
-    for variant in ["base", "mainline-6.18"] {
+    for variant in ["pcp-base", "mainline-6.18"] {
         if let Ok(run) = scenario.run(variant, 1, &machine, &changes) {
             let _ = sim::run(&run);
         }

@@ -1,12 +1,13 @@
 //! Arguments that several commands take.
 
 use crate::failure::Failure;
+use crate::terminal;
 use crate::this_machine;
 use clap::Args;
-use lab::published::Publication;
+use lab::published::{Publication, present_id};
 use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, load_machine};
 use machine::Profile;
-use mm::Mechanism;
+use mm::{Mechanism, Series};
 use sim::Workload;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -89,6 +90,30 @@ pub fn kernel(name: &str) -> Result<String, String> {
     }
 }
 
+/// Variants of a series by their present names; says so of each that has a former one.
+pub fn present_names(series: &str, names: &[String]) -> Vec<String> {
+    let series = Series::find(series);
+    let present = |name: &String| match series.and_then(|series| series.present_name(name)) {
+        Some(present) => present_instead(name, present),
+        None => name.clone(),
+    };
+    names.iter().map(present).collect()
+}
+
+/// Published tables by their present names, likewise.
+pub fn present_tables(ids: &[String]) -> Vec<String> {
+    let present = |id: &String| match present_id(id) {
+        Some(present) => present_instead(id, &present),
+        None => id.clone(),
+    };
+    ids.iter().map(present).collect()
+}
+
+fn present_instead(former: &str, present: &str) -> String {
+    terminal::say(format_args!("note: {former} is called {present} now"));
+    present.into()
+}
+
 /// A scenario and what is asked of it.
 #[derive(Args)]
 pub struct ScenarioArguments {
@@ -125,7 +150,9 @@ impl ScenarioArguments {
         let mut changes = self.system.changes()?;
         self.writes.apply(&mut scenario, &mut changes)?;
         let machine = self.system.profile(&scenario.machine)?;
-        Ok(Asked { scenario, machine, variants: self.variants.clone(), changes })
+        let variants = self.variants.as_deref().map(|names| present_names(&scenario.series, names));
+        scenario.variants = present_names(&scenario.series, &scenario.variants);
+        Ok(Asked { scenario, machine, variants, changes })
     }
 }
 

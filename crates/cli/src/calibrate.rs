@@ -1,5 +1,6 @@
 //! `mmtwin calibrate`: the figures that baseline rows of published tables pin.
 
+use crate::arguments::present_tables;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
@@ -16,8 +17,8 @@ into the file that is named beside it, with the table as its source.
 
 Examples:
   mmtwin calibrate                              every table that pins something; several minutes
-  mmtwin calibrate s0.batch-latency.spr-server
-  mmtwin calibrate s0.kbuild.numactl --json")]
+  mmtwin calibrate pcp.batch-latency.spr-server
+  mmtwin calibrate pcp.kbuild.numactl --json")]
 pub struct Arguments {
     /// The tables; all that pin something if none is given
     #[arg(value_name = "TABLE")]
@@ -36,7 +37,8 @@ struct View<'a> {
 /// Calibrates.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let all = calibration::tables();
-    let tables = if arguments.tables.is_empty() { &all } else { &arguments.tables };
+    let named = present_tables(&arguments.tables);
+    let tables = if named.is_empty() { &all } else { &named };
     let mut figures = Vec::new();
     for table in tables {
         if !arguments.json && tables.len() > 1 {

@@ -26,7 +26,7 @@ is significant.
 
 Examples:
   mmtwin compare kbuild
-  mmtwin compare kbuild --variants base,patch9,6.18 --seeds 10
+  mmtwin compare kbuild --variants pcp-base,patch9,6.18 --seeds 10
   mmtwin compare af_unix --set vm.stat_interval=10 --machine spr-server
   mmtwin compare hugetlb-neighbour --write vm.nr_hugepages=16384 --fail-rate 0.001
   mmtwin compare my-scenario.toml --json")]

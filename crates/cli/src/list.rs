@@ -79,6 +79,7 @@ struct ScenarioLine {
     description: String,
     evidence: String,
     machine: String,
+    series: String,
     seeds: u32,
     variants: Vec<String>,
 }
@@ -123,6 +124,7 @@ impl Lists {
                 description: s.description,
                 evidence: s.evidence,
                 machine: s.machine,
+                series: s.series,
                 seeds: s.seeds,
                 variants: s.variants,
             });

@@ -10,6 +10,7 @@ use crate::table::Grid;
 use crate::terminal;
 use lab::experiment::threads;
 use lab::rulers::{self, Point, Policy, Sequence};
+use mm::Series;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ pub struct Arguments {
 
     /// Policies, separated by commas [default: all]
     #[arg(long, value_name = "A,B,...", value_delimiter = ',', value_parser = policy)]
-    policies: Vec<Policy>,
+    policies: Vec<String>,
 
     /// Sizes of memory in pages of 4 KiB, separated by commas
     #[arg(long, value_name = "PAGES,...", value_delimiter = ',', value_parser = whole::<NonZeroUsize>(SIZES), conflicts_with = "points")]
@@ -66,19 +67,20 @@ pub struct Arguments {
 }
 
 fn after_help() -> String {
+    let width = Policy::ALL.iter().map(|policy| policy.name.len()).max().unwrap_or_default();
     let policies: String =
-        Policy::ALL.iter().map(|policy| format!("  {:<10}  {}\n", policy.name, policy.about)).collect();
+        Policy::ALL.iter().map(|policy| format!("  {:<width$}  {}\n", policy.name, policy.about)).collect();
     format!(
         "\
 Policies:
 {policies}
-Any other variant of the series on reclaim, and any kernel release, is a policy too: rfc6-v3, 6.12
+Any other variant of the series on reclaim, and any kernel release, is a policy too: mglru-7.1, 6.12
 (see `mmtwin list variants`, `mmtwin list releases`).
 Memory is empty at first, so the first access to a page is a miss of every policy.
 
 Examples:
   mmtwin mrc trace.oracleGeneral.zst
-  mmtwin mrc trace.oracleGeneral.bin --policies belady,lru,cls,g614 --sizes 1000,10000,100000
+  mmtwin mrc trace.oracleGeneral.bin --policies belady,lru,classic --sizes 1000,10000,100000
   mmtwin mrc disk.oracleGeneral.bin --points 32 --plot disk.svg --results disk
   mmtwin mrc huge.oracleGeneral.zst --sample 0.01
   xz -dc trace.csv.xz | mmtwin mrc -"
@@ -107,9 +109,10 @@ fn chart(title: &str, policies: &[Policy], points: &[Point]) -> Chart {
     }
 }
 
-fn policy(name: &str) -> Result<Policy, String> {
+/// Whether there is a policy of this name.
+fn policy(name: &str) -> Result<String, String> {
     let names = || Policy::ALL.iter().map(|policy| policy.name).collect::<Vec<_>>().join(", ");
-    Policy::named(name).ok_or_else(|| {
+    Policy::named(name).map(|_| name.to_string()).ok_or_else(|| {
         format!(
             "no such policy; there are {}; and any variant of the series on reclaim (`mmtwin list variants`) or kernel release (`mmtwin list releases`)",
             names()
@@ -129,8 +132,8 @@ struct View<'a> {
 
 /// Computes and shows the curves.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let policies: Vec<_> =
-        if arguments.policies.is_empty() { Policy::ALL.to_vec() } else { unique(&arguments.policies) };
+    let policies =
+        if arguments.policies.is_empty() { Policy::ALL.to_vec() } else { named(&arguments.policies) };
     let mut accesses = access::open(&arguments.trace, arguments.format.clone())?;
     let sequence = Sequence::read(&mut accesses)?;
     let trace = access::name(&arguments.trace);
@@ -167,9 +170,11 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     terminal::print(&grid(&policies, &sizes, &points).render())
 }
 
-fn unique(policies: &[Policy]) -> Vec<Policy> {
+/// The policies of these names, each once.
+fn named(names: &[String]) -> Vec<Policy> {
     let mut unique: Vec<Policy> = Vec::new();
-    for &policy in policies {
+    let names = arguments::present_names(Series::RECLAIM.name, names);
+    for policy in names.iter().filter_map(|name| Policy::named(name)) {
         if unique.iter().all(|known| known.name != policy.name) {
             unique.push(policy);
         }

@@ -1,6 +1,6 @@
 //! `mmtwin published`: predicted against published, cell by cell.
 
-use crate::arguments::{SweepArguments, in_words, published};
+use crate::arguments::{SweepArguments, in_words, present_tables, published};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{number, percent};
@@ -24,10 +24,10 @@ of work; what is run is said first.
 
 Examples:
   mmtwin published pcp
-  mmtwin published pcp --table s0.lmbench3.unix
+  mmtwin published pcp --table pcp.lmbench3.unix
   mmtwin published hugetlb
   mmtwin published reclaim
-  mmtwin published numa --table s3.claims
+  mmtwin published numa --table numa.claims
   mmtwin published folios
   mmtwin published pcp --json > pcp.json")]
 pub struct Arguments {
@@ -53,7 +53,7 @@ struct View<'a> {
 /// Compares predictions with what was published.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let publication = Publication::find(&arguments.mechanism)?;
-    let tables = publication.tables(&arguments.tables)?;
+    let tables = publication.tables(&present_tables(&arguments.tables))?;
     let mut observations = Observations::default();
     let needs = needs(&tables);
     if !needs.is_empty() {

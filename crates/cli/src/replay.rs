@@ -25,7 +25,7 @@ first.
 
 Examples:
   mmtwin replay build.parquet
-  mmtwin replay build.parquet --kernel base,patch9,6.18
+  mmtwin replay build.parquet --kernel pcp-base,patch9,6.18
   mmtwin replay build.parquet --machine intel-2s-224 --copies 8 --set vm.stat_interval=10")]
 pub struct Arguments {
     /// A trace from `mmtwin record`
@@ -58,7 +58,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let reader = TraceReader::open(&arguments.trace)?;
     reader.require_lossless()?;
     let release = reader.metadata().kernel_release.clone();
-    let variants = if arguments.kernel.is_empty() { vec![release.clone()] } else { arguments.kernel.clone() };
+    let kernels = arguments::present_names(Series::PCP.name, &arguments.kernel);
+    let variants = if kernels.is_empty() { vec![release.clone()] } else { kernels };
     let machine = arguments.system.profile(THIS_MACHINE)?;
     let scenario = Scenario {
         name: name(&arguments.trace),

@@ -210,7 +210,7 @@ mod tests {
         let scenario = Scenario::load("page_fault1").unwrap();
         let machine = load_machine(&scenario.machine).unwrap();
         let record = |seed, notes: &[&str]| {
-            let run = scenario.run("base", seed, &machine, &BTreeMap::new()).unwrap();
+            let run = scenario.run("pcp-base", seed, &machine, &BTreeMap::new()).unwrap();
             let notes = notes.iter().map(|note| note.to_string()).collect();
             Record::new(String::new(), &run, &Outcome { notes, ..Outcome::default() })
         };

@@ -16,7 +16,7 @@ use sim::KernelChoice;
 use sim::metric::Metric;
 use std::num::NonZeroUsize;
 
-const VARIANTS: &str = "Variants or releases, separated by commas [default: base, or else the scenario's first, and its last patch]";
+const VARIANTS: &str = "Variants or releases, separated by commas [default: pcp-base or hugetlb-base, or else the scenario's first, and its last patch]";
 
 /// Move each assumption about a machine or workload over its plausible range
 #[derive(clap::Args)]
@@ -27,7 +27,7 @@ both ends of its range, or to half and twice its value, while all others stay.
 
 Examples:
   mmtwin sensitivity hugetlb-vm252
-  mmtwin sensitivity hugetlb-8s --variants base,patch12,6.18
+  mmtwin sensitivity hugetlb-8s --variants hugetlb-base,patch12,6.18
   mmtwin sensitivity hugetlb-neighbour --write vm.nr_hugepages=512 --write vm.nr_hugepages=0 --json")]
 pub struct Arguments {
     #[command(flatten)]
@@ -75,13 +75,14 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     terminal::print(&render(&question, &answers))
 }
 
-/// `base`, or the scenario's first variant where its series has no `base`, and the last patch that the scenario has.
+/// What the patches of a series begin with whose variants are its patches, or else the scenario's first variant, and the last patch
+/// that the scenario has.
 fn default_variants(scenario: &Scenario) -> Vec<String> {
     let is_patch = |name: &&String| name.starts_with("patch") && !name.ends_with("hvo-off");
     let last = scenario.variants.iter().rfind(is_patch).or(scenario.variants.last());
-    let base = "base".to_string();
-    let has_base = KernelChoice::parse(&scenario.series, &base).is_ok();
-    let first = if has_base { Some(&base) } else { scenario.variants.first() };
+    let base = ["pcp-base", "hugetlb-base"].into_iter();
+    let base = base.map(String::from).find(|base| KernelChoice::parse(&scenario.series, base).is_ok());
+    let first = base.as_ref().or(scenario.variants.first());
     let mut variants: Vec<String> = first.into_iter().chain(last).cloned().collect();
     variants.dedup();
     variants

@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn narrow_terminals_get_several_pieces_with_the_label_in_each() {
-        let mut grid = Grid::new(&["metric", "base", "patch1", "patch9"]);
+        let mut grid = Grid::new(&["metric", "pcp-base", "patch1", "patch9"]);
         grid.row(["build time", "206.1", "199.0", "177.2"]);
         let wide = grid.render_for(80);
         assert_eq!(wide.matches("build time").count(), 1);

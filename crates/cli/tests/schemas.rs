@@ -82,7 +82,7 @@ fn run_with_notes() {
 #[test]
 fn sensitivity() {
     let document = conforms("sensitivity", &["sensitivity", "pool.toml", "--json"]);
-    assert_eq!(document["variants"], serde_json::json!(["base", "mainline-6.18"]));
+    assert_eq!(document["variants"], serde_json::json!(["pcp-base", "mainline-6.18"]));
     let assumptions = document["assumptions"].as_array().unwrap();
     let line = assumptions.iter().find(|a| a["assumption"]["key"] == "costs.memory_line_ns").unwrap();
     assert_eq!((&line["assumption"]["low"], &line["assumption"]["stated"]), (&70.0.into(), &true.into()));
@@ -92,7 +92,7 @@ fn sensitivity() {
 
 #[test]
 fn calibrate() {
-    let document = conforms("calibrate", &["calibrate", "s0.batch-latency.spr-server", "--json"]);
+    let document = conforms("calibrate", &["calibrate", "pcp.batch-latency.spr-server", "--json"]);
     assert_eq!(document["figures"].as_array().unwrap().len(), 5);
 }
 
@@ -106,7 +106,7 @@ fn study() {
 
 #[test]
 fn published_hugetlb() {
-    let arguments = ["published", "hugetlb", "--table", "s1.hugetlb.milan-vm-252", "--json"];
+    let arguments = ["published", "hugetlb", "--table", "hugetlb.milan-vm-252", "--json"];
     let document = conforms("published", &arguments);
     let table = &document["tables"][0];
     assert_eq!(table["statistics"]["errors"], 4);
@@ -124,8 +124,7 @@ fn compare() {
 
 #[test]
 fn published() {
-    let arguments =
-        ["published", "pcp", "--table", "s0.parameters", "--table", "s0.struct.per_cpu_pages.patched"];
+    let arguments = ["published", "pcp", "--table", "pcp.parameters", "--table", "pcp.per_cpu_pages.patched"];
     let document = conforms("published", &[&arguments[..], &["--json"]].concat());
     assert!(document["summary"]["direction_wrong"].is_number());
     assert_eq!(document["tables"].as_array().unwrap().len(), 2);

@@ -4,8 +4,8 @@
 //! ```text
 //!   in a large area             64 MiB mapped, touched page by page, half of the times out of order, and unmapped; room for all
 //!   of a long-running system    thousands of small areas that come and go, three pages each; memory is nearly full
-//!     P0                          single pages only
-//!     v2                          folios up to 64 KiB: in most faults of the large area, and in few of the small ones
+//!     folios-base                 single pages only
+//!     folios-v2                   folios up to 64 KiB: in most faults of the large area, and in few of the small ones
 //! ```
 
 mod counted;
@@ -30,7 +30,7 @@ fn run_of(variant: &str, change: impl Fn(&mut LongRunning)) -> Run {
     scenario.run(variant, 1, &machine, &Default::default()).unwrap()
 }
 
-#[divan::bench(args = ["P0", "v2"], sample_count = 5, sample_size = 1)]
+#[divan::bench(args = ["folios-base", "folios-v2"], sample_count = 5, sample_size = 1)]
 fn in_a_large_area(bencher: Bencher, variant: &str) {
     const PAGES: u64 = 64 << 20 >> 12;
     let run = run_of(variant, |system| {
@@ -40,7 +40,7 @@ fn in_a_large_area(bencher: Bencher, variant: &str) {
     measure(bencher, &run, Event::Pgfault);
 }
 
-#[divan::bench(args = ["P0", "v2"], sample_count = 5, sample_size = 1)]
+#[divan::bench(args = ["folios-base", "folios-v2"], sample_count = 5, sample_size = 1)]
 fn of_a_long_running_system(bencher: Bencher, variant: &str) {
     let run = run_of(variant, |system| system.turnovers = 10);
     measure(bencher, &run, Event::Pgfault);

@@ -4,8 +4,8 @@
 //! ```text
 //!   where all use all           two processes, each thread uses all memory of its process: faults at the same time, pages that leave
 //!   where each has its own      slices that are first on another node, one thread each
-//!     b0                          every thread scans all
-//!     y612                        a thread passes over what it has not used
+//!     numa-base                   every thread scans all
+//!     numa-6.12                   a thread passes over what it has not used
 //! ```
 
 mod counted;
@@ -34,7 +34,7 @@ fn run_of(name: &str, variant: &str, change: impl Fn(&mut ProgramSpec)) -> Run {
     scenario.run(variant, 1, &machine, &settings.into()).unwrap()
 }
 
-#[divan::bench(args = ["b0", "y612"], sample_count = 5, sample_size = 1)]
+#[divan::bench(args = ["numa-base", "numa-6.12"], sample_count = 5, sample_size = 1)]
 fn where_all_use_all(bencher: Bencher, variant: &str) {
     let run = run_of("numa01", variant, |program| {
         let ProgramSpec::Numa01(program) = program else { panic!("{program:?}") };
@@ -43,7 +43,7 @@ fn where_all_use_all(bencher: Bencher, variant: &str) {
     measure(bencher, &run, Event::NumaHintFaults);
 }
 
-#[divan::bench(args = ["b0", "y612"], sample_count = 5, sample_size = 1)]
+#[divan::bench(args = ["numa-base", "numa-6.12"], sample_count = 5, sample_size = 1)]
 fn where_each_has_its_own(bencher: Bencher, variant: &str) {
     let run = run_of("numa02", variant, |program| {
         let ProgramSpec::Numa02(program) = program else { panic!("{program:?}") };

@@ -38,7 +38,7 @@ fn simulate(run: &Run) -> u64 {
     sim::run(run).unwrap().page_operations
 }
 
-#[divan::bench(args = ["base", "mainline-6.18"], sample_count = 5, sample_size = 1)]
+#[divan::bench(args = ["pcp-base", "mainline-6.18"], sample_count = 5, sample_size = 1)]
 fn kbuild(bencher: Bencher, variant: &str) {
     let run = build(variant);
     bencher.counter(ItemsCount::new(simulate(&run))).bench_local(|| simulate(&run));

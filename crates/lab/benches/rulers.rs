@@ -21,7 +21,7 @@ fn replay(bencher: Bencher, policy: &str) {
 
 /// Sizes and policies of a curve as users ask for it.
 const SIZES: usize = 16;
-const POLICIES: [&str; 4] = ["lru", "arc", "cls", "g67"];
+const POLICIES: [&str; 4] = ["lru", "arc", "classic", "mglru-6.7"];
 
 #[divan::bench(name = "curves", sample_count = 1, sample_size = 1)]
 fn draw_curves(bencher: Bencher) {

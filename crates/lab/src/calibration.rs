@@ -1,12 +1,12 @@
 //! Calibration: the figures that baseline rows of published tables pin, and nothing else.
 //!
 //! ```text
-//!   s0.batch-latency.M   5 baseline cells ─► 5 figures of machine M: closed formulas
-//!   s0.kbuild.*          lock% of base    ─► intensity of the scenario ┐ one cell, one parameter:
-//!   s0.netperf, s0.lmbench3  lock% of base ─► calls of the scenario    ┘ bisection over runs of `base`
-//!   s1.hugetlb.M   times of hvo-off, base ─► costs of machine M: one cell, one figure, one after the other;
+//!   pcp.batch-latency.M   5 baseline cells ─► 5 figures of machine M: closed formulas
+//!   pcp.kbuild.*          lock% of base    ─► intensity of the scenario ┐ one cell, one parameter:
+//!   pcp.netperf, pcp.lmbench3  lock% of base ─► calls of the scenario    ┘ bisection over runs of `base`
+//!   hugetlb.hugetlb.M   times of hvo-off, base ─► costs of machine M: one cell, one figure, one after the other;
 //!                                            times grow in proportion with a cost, so two runs give the line
-//!   s3.autonumabench.amean   times of NUMA02 of b0 ─► bandwidth of a node of machine numa-256, and what a page fault costs
+//!   numa.autonumabench.amean   times of NUMA02 of b0 ─► bandwidth of a node of machine numa-256, and what a page fault costs
 //! ```
 //!
 //! A table has at most as many free parameters as baseline cells. Rows marked `predicted` are never read
@@ -83,11 +83,11 @@ const MACHINES: [&str; 5] = ["spr-server", "icl-server", "csl-server", "cml-desk
 
 /// Tables whose lock share of the unpatched kernel pins a parameter of a scenario.
 const SCENARIOS: [(&str, &str); 5] = [
-    ("s0.kbuild.numactl", "kbuild"),
-    ("s0.kbuild.j224", "kbuild-j224"),
-    ("s0.kbuild.8cg-j28.v2", "kbuild-8cg"),
-    ("s0.netperf.sctp_stream_many", "sctp_stream_many"),
-    ("s0.lmbench3.unix", "af_unix"),
+    ("pcp.kbuild.numactl", "kbuild"),
+    ("pcp.kbuild.j224", "kbuild-j224"),
+    ("pcp.kbuild.8cg-j28.v2", "kbuild-8cg"),
+    ("pcp.netperf.sctp_stream_many", "sctp_stream_many"),
+    ("pcp.lmbench3.unix", "af_unix"),
 ];
 
 /// A cost of a machine that a baseline cell pins in a straight line.
@@ -110,8 +110,10 @@ const fn cost(
     Cost { key, row, column, variant, metric }
 }
 
-const STRUCT_PAGE_INIT: Cost = cost("costs.struct_page_init_ns", 0, "alloc_real", "hvo-off", GROW_TIME);
-const STRUCT_PAGE_FREE: Cost = cost("costs.struct_page_free_ns", 0, "free_real", "hvo-off", SHRINK_TIME);
+const STRUCT_PAGE_INIT: Cost =
+    cost("costs.struct_page_init_ns", 0, "alloc_real", "hugetlb-base-hvo-off", GROW_TIME);
+const STRUCT_PAGE_FREE: Cost =
+    cost("costs.struct_page_free_ns", 0, "free_real", "hugetlb-base-hvo-off", SHRINK_TIME);
 
 /// Tables whose times pin costs, the scenario, and those costs in the order in which they are pinned.
 ///
@@ -124,33 +126,37 @@ const STRUCT_PAGE_FREE: Cost = cost("costs.struct_page_free_ns", 0, "free_real",
 /// leads through two.
 const COSTS: [(&str, &str, &[Cost]); 3] = [
     (
-        "s1.hugetlb.e7-8895-8s",
+        "hugetlb.e7-8895-8s",
         "hugetlb-8s",
         &[
             STRUCT_PAGE_INIT,
             STRUCT_PAGE_FREE,
-            cost("costs.ipi_send_ns", 1, "alloc_real", "base", GROW_TIME),
-            cost("costs.page_miss_ns", 1, "free_real", "base", SHRINK_TIME),
+            cost("costs.ipi_send_ns", 1, "alloc_real", "hugetlb-base", GROW_TIME),
+            cost("costs.page_miss_ns", 1, "free_real", "hugetlb-base", SHRINK_TIME),
         ],
     ),
     (
-        "s1.hugetlb.milan-vm-252",
+        "hugetlb.milan-vm-252",
         "hugetlb-vm252",
-        &[STRUCT_PAGE_INIT, STRUCT_PAGE_FREE, cost("costs.ipi_trap_ns", 1, "alloc_real", "base", GROW_TIME)],
+        &[
+            STRUCT_PAGE_INIT,
+            STRUCT_PAGE_FREE,
+            cost("costs.ipi_trap_ns", 1, "alloc_real", "hugetlb-base", GROW_TIME),
+        ],
     ),
     (
-        "s3.autonumabench.amean",
+        "numa.autonumabench.amean",
         "numa02",
         &[
-            cost("numa.node_gb_per_second", 0, "elsp-NUMA02", "b0", ELAPSED),
-            cost("costs.page_fault_ns", 0, "syst-NUMA02", "b0", SYSTEM_TIME),
+            cost("numa.node_gb_per_second", 0, "elsp-NUMA02", "numa-base", ELAPSED),
+            cost("costs.page_fault_ns", 0, "syst-NUMA02", "numa-base", SYSTEM_TIME),
         ],
     ),
 ];
 
 /// The tables that have free parameters.
 pub fn tables() -> Vec<String> {
-    let latency = MACHINES.iter().map(|machine| format!("s0.batch-latency.{machine}"));
+    let latency = MACHINES.iter().map(|machine| format!("pcp.batch-latency.{machine}"));
     let others = SCENARIOS.iter().map(|(table, _)| *table).chain(COSTS.iter().map(|(table, ..)| *table));
     latency.chain(others.map(String::from)).collect()
 }
@@ -172,7 +178,7 @@ fn baseline(id: &str, column: &'static str) -> Result<f64, CalibrationError> {
 
 /// Calibrates what the table `id` pins.
 pub fn calibrate(id: &str) -> Result<Vec<Calibrated>, CalibrationError> {
-    if let Some(machine) = MACHINES.iter().find(|machine| id == format!("s0.batch-latency.{machine}")) {
+    if let Some(machine) = MACHINES.iter().find(|machine| id == format!("pcp.batch-latency.{machine}")) {
         return batch_latency(id, machine);
     }
     if let Some((_, scenario, costs)) = COSTS.iter().find(|(table, ..)| *table == id) {
@@ -238,7 +244,7 @@ fn lock_share(id: &str, name: &str) -> Result<Calibrated, CalibrationError> {
         _ => return Err(CalibrationError::NoParameter { id: id.into() }),
     };
     let share = |value: f64| -> Result<f64, CalibrationError> {
-        let mut run = scenario.run("base", 1, &machine, &BTreeMap::new())?;
+        let mut run = scenario.run("pcp-base", 1, &machine, &BTreeMap::new())?;
         match &mut run.workload {
             Workload::Kbuild(w) => w.intensity.value = value,
             Workload::SocketStream(w) => w.calls.value = value,
@@ -362,7 +368,7 @@ mod tests {
     #[test]
     fn machine_profiles_hold_what_their_baseline_rows_pin() {
         for machine in MACHINES {
-            for figure in calibrate(&format!("s0.batch-latency.{machine}")).unwrap() {
+            for figure in calibrate(&format!("pcp.batch-latency.{machine}")).unwrap() {
                 let off = (figure.current - figure.calibrated).abs() / figure.calibrated;
                 assert!(
                     off < 0.01,

@@ -86,6 +86,7 @@ pub struct CategoryShift {
 impl Comparison {
     /// Compares `records` of one experiment, which are those of `variants` with the same seeds.
     pub fn new(scenario: &Scenario, variants: &[String], records: &[Record]) -> Comparison {
+        let variants: Vec<&str> = variants.iter().map(|variant| scenario.present_name(variant)).collect();
         let of = |variant: &str| -> Vec<&Record> {
             let mut own: Vec<&Record> =
                 records.iter().filter(|record| record.run.variant == variant).collect();
@@ -96,7 +97,7 @@ impl Comparison {
         let summaries: Vec<VariantSummary> = variants
             .iter()
             .enumerate()
-            .map(|(index, name)| VariantSummary::new(name, &of(name), (index > 0).then_some(&first)))
+            .map(|(index, &name)| VariantSummary::new(name, &of(name), (index > 0).then_some(&first)))
             .collect();
         let metrics: Vec<Metric> =
             scenario.metrics.iter().filter_map(|name| Metric::find(name)).copied().collect();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   arm        a scenario: occupancy, page cache, zram, compaction        equilibrium, equilibrium-zram ...
-//!   variant    a fallback policy                                          v2, v3, simple
+//!   variant    a fallback policy                                          folios-v2, folios-v3, folios-v2-simple
 //!   seed       a trace, the same for all variants of an arm
 //!
 //!   hypothesis ─► differences over pairs of equal seeds ─► held, refuted, or not decided by so many seeds
@@ -47,7 +47,7 @@ pub const ARMS: [&str; 13] = [
 pub const LONGEST: &str = "equilibrium-long";
 
 /// The variants that statements are about: the fewest fallback orders first.
-const POLICIES: [&str; 3] = ["simple", "v3", "v2"];
+const POLICIES: [&str; 3] = ["folios-v2-simple", "folios-v3", "folios-v2"];
 
 /// What became of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -117,10 +117,10 @@ fn values(runs: &Runs, arm: &str, variant: &str, metric: Metric) -> Vec<f64> {
     by_seed.into_values().collect()
 }
 
-/// How much more often the preferred order is had under `simple` than under `v2`, points, by seed.
+/// How much more often the preferred order is had under `folios-v2-simple` than under `folios-v2`, points, by seed.
 fn gaps(runs: &Runs, arm: &str) -> Vec<f64> {
     let of = |variant| values(runs, arm, variant, PREFERRED_SUCCESS);
-    of("simple").iter().zip(of("v2")).map(|(simple, v2)| simple - v2).collect()
+    of("folios-v2-simple").iter().zip(of("folios-v2")).map(|(simple, v2)| simple - v2).collect()
 }
 
 fn effect(of: impl Into<String>, first: &[f64], second: &[f64], or_none: bool) -> Option<Effect> {
@@ -142,7 +142,7 @@ fn finding(name: &'static str, statement: &'static str, effects: Vec<Option<Effe
 /// What the runs say of each hypothesis; those whose arms were not run are left out.
 pub fn findings(runs: &Runs) -> Vec<Finding> {
     let steps = |metric: Metric, or_none| {
-        [("v2", "v3"), ("v3", "simple")].map(|(from, to)| {
+        [("folios-v2", "folios-v3"), ("folios-v3", "folios-v2-simple")].map(|(from, to)| {
             let of = format!("{}, {from} to {to}", metric.label);
             effect(of, &values(runs, LONGEST, from, metric), &values(runs, LONGEST, to, metric), or_none)
         })
@@ -157,22 +157,22 @@ pub fn findings(runs: &Runs) -> Vec<Finding> {
     [
         finding(
             "H1",
-            "more fallback orders reach equilibrium sooner: v2 before v3 before simple",
+            "more fallback orders reach equilibrium sooner: folios-v2 before folios-v3 before folios-v2-simple",
             steps(EQUILIBRIUM_TIME, false).to_vec(),
         ),
         finding(
             "H2, early",
-            "after 10 to 20 turnovers they have no more of the preferred order: v2 <= v3 <= simple",
+            "after 10 to 20 turnovers they have no more of the preferred order: folios-v2 <= folios-v3 <= folios-v2-simple",
             steps(PREFERRED_SUCCESS_EARLY, true).to_vec(),
         ),
         finding(
             "H2",
-            "in the long run they have no more of the preferred order: v2 <= v3 <= simple",
+            "in the long run they have no more of the preferred order: folios-v2 <= folios-v3 <= folios-v2-simple",
             long_run,
         ),
         finding(
             "H3",
-            "with files of many orders in memory simple gains less over v2, and still gains",
+            "with files of many orders in memory folios-v2-simple gains less over folios-v2, and still gains",
             vec![
                 effect("gain without files less gain with them", &cache, &gap, false),
                 effect("gain with files", &none(&cache), &cache, false),
@@ -180,7 +180,7 @@ pub fn findings(runs: &Runs) -> Vec<Finding> {
         ),
         finding(
             "H4",
-            "with zram simple gains more over v2",
+            "with zram folios-v2-simple gains more over folios-v2",
             vec![
                 effect("gain with zram less gain without, 95 % in use", &gap, &zram, false),
                 effect("gain with zram less gain without, 97 % in use", &full, &zram, false),
@@ -188,7 +188,7 @@ pub fn findings(runs: &Runs) -> Vec<Finding> {
         ),
         finding(
             "H5",
-            "compaction in faults takes away more than half of what simple gains over v2",
+            "compaction in faults takes away more than half of what folios-v2-simple gains over folios-v2",
             vec![effect("half of the gain less the gain with it", &direct, &half, false)],
         ),
     ]

@@ -124,8 +124,9 @@ impl Experiment {
         }
         let mut runs = Vec::new();
         for (index, variant) in self.variants.iter().enumerate() {
-            if self.variants[..index].contains(variant) {
-                return Err(ExperimentError::RepeatedVariant { name: variant.clone() });
+            let name = self.scenario.present_name(variant);
+            if self.variants[..index].iter().any(|earlier| self.scenario.present_name(earlier) == name) {
+                return Err(ExperimentError::RepeatedVariant { name: name.into() });
             }
             for seed in 1..=u64::from(self.seeds) {
                 runs.push(self.scenario.run(variant, seed, &self.machine, &self.changes)?);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   arm        who shares what x threads of a process x how long          all-4-20s, late-16-5s ...
-//!   variant    a kernel                                                    b0, p4, r67, y612
+//!   variant    a kernel                                                    numa-base, vma-scanning-4, numa-6.8, numa-6.12
 //!
 //!   cell       change against b0, over pairs of equal seeds: passes through memory a second, kernel time, local accesses
 //! ```
@@ -195,7 +195,7 @@ mod tests {
             let run = experiment.scenario.run(variant, 1, &experiment.machine, &BTreeMap::new()).unwrap();
             sim::run(&run).unwrap().counters.get(mm::Event::NumaHintFaults)
         };
-        let [b0, p4, r67] = ["b0", "p4", "r67"].map(hint_faults);
-        assert!(10 * p4 < b0 && 10 * p4 < r67, "{b0}, {p4}, {r67}");
+        let [base, series, later] = ["numa-base", "vma-scanning-4", "numa-6.8"].map(hint_faults);
+        assert!(10 * series < base && 10 * series < later, "{base}, {series}, {later}");
     }
 }

@@ -6,7 +6,7 @@
 //! evidence = "checked against a published table"
 //! machine = "intel-2s-224"
 //! series = "pcp"
-//! variants = ["base", "patch1", "patch3"]
+//! variants = ["pcp-base", "patch1", "patch3"]
 //! seeds = 3
 //!
 //! [settings]
@@ -244,6 +244,11 @@ impl Scenario {
         }
     }
 
+    /// What `variant` is called now: a former name leads to the same run, and to the same results, as the present one.
+    pub fn present_name<'a>(&self, variant: &'a str) -> &'a str {
+        Series::find(&self.series).and_then(|series| series.present_name(variant)).unwrap_or(variant)
+    }
+
     /// The run of `variant` with `seed` on `machine`, `changes` being settings beyond the scenario's own.
     pub fn run(
         &self,
@@ -276,7 +281,7 @@ impl Scenario {
         let run = Run {
             scenario: self.name.clone(),
             series: self.series.clone(),
-            variant: variant.into(),
+            variant: self.present_name(variant).into(),
             seed,
             machine: machine.clone(),
             settings,

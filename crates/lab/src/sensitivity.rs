@@ -208,7 +208,7 @@ mod tests {
         machine.costs.page_clear_ns = figure(100.0, None, "assumption: x");
         machine.costs.page_fault_ns = figure(100.0, Some([50.0, 400.0]), "assumption");
         let question =
-            Question { scenario, machine, variants: vec!["base".into()], changes: BTreeMap::new() };
+            Question { scenario, machine, variants: vec!["pcp-base".into()], changes: BTreeMap::new() };
         let simulate = |run: &Run, _: &Reached| {
             let mut outcome = Outcome::default();
             let costs = &run.machine.costs;

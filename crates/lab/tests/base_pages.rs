@@ -28,7 +28,7 @@ fn values(outcomes: &[Outcome], metric: Metric) -> Vec<f64> {
 #[test]
 fn larger_pages_fault_less_and_take_more_memory() {
     for scenario in ["speedometer", "redis-snapshot", "jvm-growth"] {
-        let outcomes = outcomes(scenario, "P0");
+        let outcomes = outcomes(scenario, "folios-base");
         let falls = |metric| values(&outcomes, metric).is_sorted_by(|one, next| one > next);
         assert!(falls(metric::PAGE_FAULTS) && falls(metric::FAULT_TIME), "{scenario}");
         assert!(falls(metric::PAGE_WALK_TIME), "{scenario}");
@@ -42,7 +42,7 @@ fn larger_pages_fault_less_and_take_more_memory() {
 
 #[test]
 fn each_page_is_stored_to_once_at_least() {
-    let outcomes = outcomes("speedometer", "P0");
+    let outcomes = outcomes("speedometer", "folios-base");
     let [small, middle, large] = [0, 1, 2].map(|at| values(&outcomes, metric::PAGE_FAULTS)[at]);
     // 4 and 16 parts at most have one fault in common.
     assert!(middle >= small / 4.0 && large >= small / 16.0, "{small} {middle} {large}");
@@ -51,10 +51,10 @@ fn each_page_is_stored_to_once_at_least() {
 /// v2 has folios of 64 KiB on pages of 16 KiB, and none where a page has as many.
 #[test]
 fn versions_have_the_sizes_that_there_are() {
-    let [small, middle, large] = outcomes("speedometer", "v2");
+    let [small, middle, large] = outcomes("speedometer", "folios-v2");
     let share = |outcome: &Outcome| outcome.get(metric::SHARE_64K).unwrap();
     assert!(share(&small) > 10.0 && share(&middle) > share(&small) && share(&large) == 100.0);
-    let plain = &outcomes("speedometer", "P0")[2];
+    let plain = &outcomes("speedometer", "folios-base")[2];
     assert_eq!(
         plain.metrics, large.metrics,
         "with pages of 64 KiB v2 changes nothing where nobody gave advice"
@@ -65,14 +65,15 @@ fn versions_have_the_sizes_that_there_are() {
 #[test]
 fn settings_of_sizes_that_there_are_not() {
     let sixteen = load_machine("ampere-altra-16k").unwrap();
-    let run = run_on("speedometer", "m4-3-2", &sixteen);
+    let run = run_on("speedometer", "folios-v9-64k-32k-16k", &sixteen);
     let sizes: Vec<_> = run.settings.keys().filter(|name| name.contains("hugepages-")).collect();
     assert_eq!(
         sizes,
         ["transparent_hugepage/hugepages-2048kB/enabled", "transparent_hugepage/hugepages-64kB/enabled"]
     );
     let changes = [("transparent_hugepage/hugepages-32kB/enabled".into(), "always".into())].into();
-    let refused = Scenario::load("speedometer").unwrap().run("P0", 1, &sixteen, &changes).unwrap_err();
+    let refused =
+        Scenario::load("speedometer").unwrap().run("folios-base", 1, &sixteen, &changes).unwrap_err();
     let refused = refused.to_string();
     assert!(refused.contains("32kB") && refused.contains("pages of 16 KiB"), "{refused}");
 }
@@ -80,14 +81,17 @@ fn settings_of_sizes_that_there_are_not() {
 #[test]
 fn what_was_recorded_in_pages_of_4_kib_is_refused() {
     let machine = load_machine("ampere-altra-64k").unwrap();
-    for (scenario, variant) in
-        [("kbuild", "base"), ("af_unix", "base"), ("hugetlb-8s", "base"), ("numa02", "b0")]
-    {
+    for (scenario, variant) in [
+        ("kbuild", "pcp-base"),
+        ("af_unix", "pcp-base"),
+        ("hugetlb-8s", "hugetlb-base"),
+        ("numa02", "numa-base"),
+    ] {
         let scenario = Scenario::load(scenario).unwrap();
         let refused = scenario.run(variant, 1, &machine, &BTreeMap::new()).unwrap_err().to_string();
         assert!(refused.contains("page_size_kib = 64"), "{}: {refused}", scenario.name);
     }
-    let mut run = run_on("speedometer", "P0", &machine);
+    let mut run = run_on("speedometer", "folios-base", &machine);
     run.settings.insert("hugepages-2048kB/boot".into(), "1".into());
     assert!(sim::run(&run).unwrap_err().to_string().contains("pools of huge pages"));
 }
@@ -119,7 +123,7 @@ fn files_come_in_pages_of_the_machine() {
     let scenario = paging_scenario::scenario("i7-9700", workload, &[readers, writers]);
     let results = PageSize::ALL.map(|size| {
         let machine = Profile { page_size: size, ..load_machine("i7-9700").unwrap() };
-        sim::run(&scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
+        sim::run(&scenario.run("mglru-6.7", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
     });
     for (outcome, size) in results.iter().zip(PageSize::ALL) {
         let get = |metric| outcome.get(metric).unwrap();
@@ -138,7 +142,7 @@ fn files_come_in_pages_of_the_machine() {
 
 #[test]
 fn a_system_that_runs_for_long_has_folios_of_the_preferred_bytes() {
-    let mut run = run_on("equilibrium", "v2", &load_machine("ampere-altra-16k").unwrap());
+    let mut run = run_on("equilibrium", "folios-v2", &load_machine("ampere-altra-16k").unwrap());
     if let sim::Workload::LongRunning(spec) = &mut run.workload {
         (spec.memory_mib, spec.turnovers) = (256, 3);
     }

@@ -23,20 +23,20 @@ fn value(outcome: &Outcome, metric: Metric) -> f64 {
 
 #[test]
 fn larger_folios_save_faults_and_walks_and_cost_first_uses() {
-    let (single, large) = (simulate(&redis("P0")), simulate(&redis("v2")));
+    let (single, large) = (simulate(&redis("folios-base")), simulate(&redis("folios-v2")));
     assert!(value(&large, metric::PAGE_FAULTS) < value(&single, metric::PAGE_FAULTS));
     assert!(value(&large, metric::PAGE_WALK_TIME) < value(&single, metric::PAGE_WALK_TIME));
     assert_eq!(value(&single, metric::FIRST_USE_TIME), 0.0);
     assert!(value(&large, metric::FIRST_USE_TIME) > 0.0);
     assert_eq!(value(&single, metric::SHARE_4K), 100.0);
     assert!(value(&large, metric::SHARE_64K) > 25.0);
-    let again = simulate(&redis("v2"));
+    let again = simulate(&redis("folios-v2"));
     assert_eq!((again.metrics, again.counters), (large.metrics, large.counters));
 }
 
 #[test]
 fn sizes_change_nothing_where_the_profile_does_not_say() {
-    let (with, mut run) = (simulate(&redis("v2")), redis("v2"));
+    let (with, mut run) = (simulate(&redis("folios-v2")), redis("folios-v2"));
     run.machine.blocks = None;
     let without = simulate(&run);
     assert_eq!(value(&without, metric::FIRST_USE_TIME), 0.0);
@@ -56,10 +56,10 @@ fn what_a_folio_saves_depends_on_the_core() {
         simulate(&run)
     };
     let walks = |machine, variant| value(&outcome(machine, variant), metric::PAGE_WALK_TIME);
-    assert!(walks("milan-vm-252", "v2") < walks("milan-vm-252", "P0"));
-    assert_eq!(walks("i7-9700", "v2"), walks("i7-9700", "P0"));
-    assert!(walks("i7-9700", "P0") > 0.0);
-    assert!(value(&outcome("i7-9700", "v2"), metric::FIRST_USE_TIME) > 0.0);
+    assert!(walks("milan-vm-252", "folios-v2") < walks("milan-vm-252", "folios-base"));
+    assert_eq!(walks("i7-9700", "folios-v2"), walks("i7-9700", "folios-base"));
+    assert!(walks("i7-9700", "folios-base") > 0.0);
+    assert!(value(&outcome("i7-9700", "folios-v2"), metric::FIRST_USE_TIME) > 0.0);
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn marked_entries_reach_farther() {
         }
         value(&simulate(&run), metric::PAGE_WALK_TIME)
     };
-    assert!(walks("v2", true) < walks("v2", false));
-    assert_eq!(walks("P0", true), walks("P0", false), "single pages have nothing to mark");
+    assert!(walks("folios-v2", true) < walks("folios-v2", false));
+    assert_eq!(walks("folios-base", true), walks("folios-base", false), "single pages have nothing to mark");
 }
 
 /// The release is what marks them: arm64 does so by itself since 6.9.
@@ -85,13 +85,14 @@ fn entries_are_marked_since_6_9() {
         let run = scenario.run(variant, 1, &machine, &changes.into()).unwrap();
         value(&simulate(&run), metric::PAGE_WALK_TIME)
     };
-    assert!(walks("m612") < walks("m68"));
+    assert!(walks("folios-6.12") < walks("folios-6.8"));
 }
 
 /// The mail of version 2 has the same faults as version 1 and less gain in kernel time, as pages are unmapped one by one again.
 #[test]
 fn folios_that_are_unmapped_at_once_cost_less() {
-    let [single, first, second] = ["P0", "v1", "v2"].map(|variant| simulate(&redis(variant)));
+    let [single, first, second] =
+        ["folios-base", "folios-v1", "folios-v2"].map(|variant| simulate(&redis(variant)));
     assert_eq!(value(&first, metric::PAGE_FAULTS), value(&second, metric::PAGE_FAULTS));
     let times = [&first, &second, &single].map(|outcome| value(outcome, metric::FAULT_TIME));
     assert!(times.is_sorted_by(|one, next| one < next), "{times:?}");
@@ -106,12 +107,12 @@ fn who_has_no_size_enabled_is_told_which_setting_does() {
         simulate(&scenario.run(variant, 1, &machine, &changes).unwrap()).notes
     };
     let setting = "transparent_hugepage/hugepages-64kB/enabled";
-    let note = notes("v6", &[]);
+    let note = notes("folios-v6", &[]);
     assert!(note.len() == 1 && note[0].ends_with(&format!("--set {setting}=always")), "{note:?}");
-    assert_eq!(notes("v6", &[(setting, "always")]), [""; 0]);
-    assert_eq!(notes("v6", &[("transparent_hugepage/enabled", "always")]), [""; 0]);
-    assert_eq!(notes("m4", &[]), [""; 0], "a variant of enabled sizes");
-    assert_eq!(notes("P0", &[]), [""; 0], "a kernel that has no sizes");
+    assert_eq!(notes("folios-v6", &[(setting, "always")]), [""; 0]);
+    assert_eq!(notes("folios-v6", &[("transparent_hugepage/enabled", "always")]), [""; 0]);
+    assert_eq!(notes("folios-v9-64k", &[]), [""; 0], "a variant of enabled sizes");
+    assert_eq!(notes("folios-base", &[]), [""; 0], "a kernel that has no sizes");
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn a_seed_replays_the_recording_of_its_place() {
     let of = |seed| {
         let scenario = Scenario::load("chromium-chart").unwrap();
         let machine = load_machine(&scenario.machine).unwrap();
-        simulate(&scenario.run("v2", seed, &machine, &Default::default()).unwrap())
+        simulate(&scenario.run("folios-v2", seed, &machine, &Default::default()).unwrap())
     };
     let (first, second, again) = (of(1), of(2), of(2));
     assert_eq!((&second.metrics, &second.counters), (&again.metrics, &again.counters));
@@ -159,9 +160,9 @@ fn a_scenario_file_may_name_several_recordings() {
     };
     let scenario = load("['one.zst', 'two.zst']").unwrap();
     let machine = load_machine(&scenario.machine).unwrap();
-    let run = |seed| scenario.run("P0", seed, &machine, &Default::default());
-    assert_eq!(simulate(&run(2).unwrap()).metrics, simulate(&redis("P0")).metrics);
-    assert_ne!(simulate(&run(1).unwrap()).metrics, simulate(&redis("P0")).metrics);
+    let run = |seed| scenario.run("folios-base", seed, &machine, &Default::default());
+    assert_eq!(simulate(&run(2).unwrap()).metrics, simulate(&redis("folios-base")).metrics);
+    assert_ne!(simulate(&run(1).unwrap()).metrics, simulate(&redis("folios-base")).metrics);
     let refused = run(3).unwrap_err().to_string();
     assert!(refused.contains("seed = 3: it takes 1 to 2: there are 2 recordings"), "{refused}");
     put("two.zst", b"damaged");

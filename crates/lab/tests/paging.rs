@@ -36,7 +36,7 @@ fn outcome_of(files: &str, threads: u32, object: &str, pattern: &str, mib: u64, 
     );
     let scenario = paging_scenario::scenario("epyc-7k62-32g", &workload, &[&group]);
     let machine = load_machine("epyc-7k62-32g").unwrap();
-    run(&scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
+    run(&scenario.run("mglru-6.7", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
 }
 
 fn outcome(files: &str, threads: u32, mib: u64, limit_mib: u64) -> Outcome {
@@ -132,9 +132,9 @@ fn cycle(variant: &str, limit_mib: u64) -> (f64, u64, u64) {
 /// just before it is read again; the distance says that it would have stayed in the place of what is idle.
 #[test]
 fn a_distance_that_fits_beside_idle_memory_finds_it() {
-    let (before, refaults, swapped) = cycle("g65", 640);
+    let (before, refaults, swapped) = cycle("mglru-6.5", 640);
     assert_eq!(swapped, 0, "idle memory stays");
-    for variant in ["rfc6-v3", "rfc6", "cls"] {
+    for variant in ["refault-distance-6-v3", "refault-distance-6", "classic"] {
         let (after, fewer, swapped) = cycle(variant, 640);
         assert!(
             after > 2.0 * before && fewer < refaults / 2,
@@ -143,14 +143,14 @@ fn a_distance_that_fits_beside_idle_memory_finds_it() {
         assert!(swapped > 10_000, "{variant}: {swapped}");
     }
     // A cycle that does not fit even without idle memory is no gain of theirs.
-    assert_eq!(cycle("rfc6", 384), cycle("g65", 384));
+    assert_eq!(cycle("refault-distance-6", 384), cycle("mglru-6.5", 384));
     // More memory does not make for more refaults a read.
-    let (reads, more, _) = cycle("g65", 704);
+    let (reads, more, _) = cycle("mglru-6.5", 704);
     assert!(
         more as f64 / reads <= 1.05 * refaults as f64 / before,
         "{more} of {reads}, {refaults} of {before}"
     );
-    assert_eq!(cycle("g65", 768).1, 0);
+    assert_eq!(cycle("mglru-6.5", 768).1, 0);
 }
 
 /// Eight readers in two groups; what was in the page cache, and in generations, after each second.
@@ -163,7 +163,7 @@ fn readers_of_two_groups(more: &str) -> Vec<(f64, f64)> {
     };
     let scenario = paging_scenario::scenario("epyc-7k62-32g", &workload, &[&group(0), &group(1)]);
     let machine = load_machine("epyc-7k62-32g").unwrap();
-    let outcome = run(&scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap()).unwrap();
+    let outcome = run(&scenario.run("mglru-6.7", 1, &machine, &BTreeMap::new()).unwrap()).unwrap();
     let at = |second: f64, is: &dyn Fn(&str) -> bool| {
         let samples = outcome.series.iter().filter(|sample| sample.seconds == second && is(sample.name));
         samples.map(|sample| sample.value).sum()
@@ -198,7 +198,7 @@ fn a_change_of_a_setting_that_there_is_not_is_refused() {
     let group = "threads = 1\nobject = \"file\"\nmib = 1\npattern = { kind = \"uniform\" }";
     let scenario = paging_scenario::scenario("epyc-7k62-32g", changes, &[group]);
     let machine = load_machine("epyc-7k62-32g").unwrap();
-    let error = scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap_err().to_string();
+    let error = scenario.run("mglru-6.7", 1, &machine, &BTreeMap::new()).unwrap_err().to_string();
     assert!(error.contains("workload.changes[0]") && error.contains("vm.swappiness"), "{error}");
 }
 
@@ -253,7 +253,7 @@ fn a_group_that_is_all_dirty_waits_for_its_flusher() {
 fn sysbench_counts_sixteen_queries_a_transaction_and_others_none() {
     let scenario = Scenario::load("mysql-readonly").unwrap();
     let machine = load_machine(&scenario.machine).unwrap();
-    let mut short = scenario.run("g65", 1, &machine, &BTreeMap::new()).unwrap();
+    let mut short = scenario.run("mglru-6.5", 1, &machine, &BTreeMap::new()).unwrap();
     if let Workload::Paging(paging) = &mut short.workload {
         (paging.warm_milliseconds, paging.milliseconds) = (0, 50);
     }
@@ -282,7 +282,7 @@ fn a_run_ends_with_its_last_thread() {
             |mib| format!("threads = 1\nobject = \"memory\"\nmib = {mib}\npattern = {{ kind = \"once\" }}");
         let scenario = paging_scenario::scenario("epyc-7k62-vm", &workload, &[&group(8), &group(64)]);
         let machine = load_machine("epyc-7k62-vm").unwrap();
-        run(&scenario.run("g67", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
+        run(&scenario.run("mglru-6.7", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
     };
     let (outcome, longer) = (run_for(20_000), run_for(40_000));
     let pages = (8 + 64) * 256;
@@ -342,7 +342,7 @@ fn dirty_group(variant: &str) -> (f64, u64, Vec<String>) {
 
 #[test]
 fn dirty_pages_are_written_for_reclaim_where_the_release_does_so_or_a_process_goes() {
-    for variant in ["cls", "mainline-6.13", "mainline-6.18", "mainline-7.2"] {
+    for variant in ["classic", "mainline-6.13", "mainline-6.18", "mainline-7.2"] {
         let (written, killed, notes) = dirty_group(variant);
         assert!(written > 1000.0 && killed == 0 && notes.is_empty(), "{variant}: {written}, {notes:?}");
     }

@@ -1,6 +1,6 @@
 //! The page docs/src/reference/names.md lists settings, counters, categories of time, metrics and variants, and
 //! docs/src/reference/bounds.md the numbers that keys of scenarios take, docs/src/reference/dates.md when each rule of a kernel
-//! came. All of them are declared once, in code; this test keeps the pages equal to the declarations.
+//! came; .ci/names-of-variants.json has what variants were called before, for comparisons with older builds. All of them are declared once, in code; this test keeps the pages equal to the declarations.
 //!
 //! After a declaration has changed: `make reference` writes the pages anew.
 
@@ -8,11 +8,11 @@ use lab::scenario::Scenario;
 use mm::huge_memory::stats::MthpStat;
 use mm::series::RELEASES;
 use mm::{Category, Event, Mechanism, SETTINGS, Series};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use workload::keys::{Key, Takes, Value};
 
-const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/reference/");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
 
 fn table<const N: usize>(text: &mut String, head: [&str; N], rows: impl Iterator<Item = [String; N]>) {
     let mut line = |cells: &[String]| {
@@ -89,7 +89,7 @@ fn page() -> String {
     text += "## Variants\n\n\
              Kernels, as sets of features: a series of patches one by one, then what later releases changed, which is \
              the same in every series. Declared in `crates/mm/src/series.rs`. `batch-N` is one more, a kernel for \
-             measurements: `base` of the first series with batch N, `high` twice of it, and no scaling.\n\n";
+             measurements: `pcp-base` of the first series with batch N, `high` twice of it, and no scaling.\n\n";
     for series in Series::ALL {
         text += &format!("Series `{}`: {}.\n\n", series.name, series.description);
         table(
@@ -104,9 +104,37 @@ fn page() -> String {
         ["release", "variant"],
         RELEASES.iter().map(|(release, variant)| [code(release), code(variant)]),
     );
+    text += &former_names();
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
+}
+
+/// What variants were called before, and what each is.
+fn former_names() -> String {
+    let mut text = String::from(
+        "## Former names of variants\n\n\
+         Taken wherever a variant is named; runs and their results go by the present name. Declared in \
+         `crates/mm/src/series/former_names.rs`.\n\n",
+    );
+    let rows = Series::ALL.iter().flat_map(|series| {
+        series.former_names().iter().map(|(former, present)| {
+            let variant = series.variant(present).expect("a present name");
+            [code(former), code(series.name), code(present), variant.description.into()]
+        })
+    });
+    table(&mut text, ["former name", "series", "name", "what it is"], rows);
+    text
+}
+
+/// The same for `.ci/equal --names`: JSON, by series.
+fn names_of_variants() -> String {
+    let of = |series: &Series| {
+        let names: BTreeMap<&str, &str> = series.former_names().iter().copied().collect();
+        (series.name, names)
+    };
+    let all: BTreeMap<_, _> = Series::ALL.iter().map(of).collect();
+    serde_json::to_string_pretty(&all).unwrap() + "\n"
 }
 
 /// Rows of the numbers that `keys` take, and tables in them that have kinds.
@@ -158,7 +186,7 @@ fn bounds() -> String {
 
 /// Whether a page says what the code does; writes it if asked to.
 fn is_written(name: &str, page: &str) -> bool {
-    let path = format!("{PAGES}{name}");
+    let path = format!("{ROOT}{name}");
     if std::env::var_os("MMTWIN_WRITE_REFERENCE").is_some() {
         std::fs::write(&path, page).unwrap();
     }
@@ -198,11 +226,14 @@ fn dates() -> String {
 
 #[test]
 fn names_and_bounds_are_on_their_pages() {
-    for (name, page) in [("names.md", page()), ("bounds.md", bounds()), ("dates.md", dates())] {
-        assert!(
-            is_written(name, &page),
-            "docs/src/reference/{name} does not say what the code declares; run: make reference"
-        );
+    let pages = [
+        ("docs/src/reference/names.md", page()),
+        ("docs/src/reference/bounds.md", bounds()),
+        ("docs/src/reference/dates.md", dates()),
+        (".ci/names-of-variants.json", names_of_variants()),
+    ];
+    for (name, page) in pages {
+        assert!(is_written(name, &page), "{name} does not say what the code declares; run: make reference");
     }
 }
 

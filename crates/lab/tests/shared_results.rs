@@ -34,8 +34,10 @@ const LONGEST_LIFE: u64 = 300;
 /// A sweep among those that there are; many have runs in common.
 fn experiment(random: &mut impl Rng) -> Experiment {
     let mut experiment = Experiment::of("page_fault1", Some(random.random_range(1..20))).unwrap();
-    experiment.variants =
-        ["base", "patch1", "patch9"][..random.random_range(1..=3)].iter().map(|v| v.to_string()).collect();
+    experiment.variants = ["pcp-base", "patch1", "patch9"][..random.random_range(1..=3)]
+        .iter()
+        .map(|v| v.to_string())
+        .collect();
     if random.random_bool(0.5) {
         experiment.changes.insert("vm.stat_interval".into(), random.random_range(2..6).to_string());
     }
@@ -151,7 +153,7 @@ fn what_was_finished_is_there_whoever_is_killed() {
 fn read_all(directory: &Path, kept: &BTreeSet<String>) -> usize {
     let results = results(directory);
     let mut experiment = Experiment::of("page_fault1", Some(20)).unwrap();
-    experiment.variants = ["base", "patch1", "patch9"].map(String::from).into();
+    experiment.variants = ["pcp-base", "patch1", "patch9"].map(String::from).into();
     let settings = [None, Some("2"), Some("3"), Some("4"), Some("5")];
     let mut found = 0;
     for setting in settings {

@@ -114,7 +114,7 @@ fn case() -> impl Strategy<Value = Case> {
 /// A huge page that a child has left is its parent's again as a whole, in kernels that copy pages of other large folios.
 #[test]
 fn a_huge_page_is_reused_as_one() {
-    let features = Series::FOLIOS.variant("v2").unwrap().features;
+    let features = Series::FOLIOS.variant("folios-v2").unwrap().features;
     let configuration = Configuration {
         name: String::new(),
         enabled: "always".into(),
@@ -143,9 +143,9 @@ proptest! {
     #[test]
     fn the_twin_is_as_the_plain_model(configuration in configuration(), case in case(), which in 0..6) {
         let features = match which {
-            0 => Series::FOLIOS.variant("v2").unwrap().features,
-            1 => Series::FOLIOS.variant("v3").unwrap().features,
-            2 => Series::FOLIOS.variant("simple").unwrap().features,
+            0 => Series::FOLIOS.variant("folios-v2").unwrap().features,
+            1 => Series::FOLIOS.variant("folios-v3").unwrap().features,
+            2 => Series::FOLIOS.variant("folios-v2-simple").unwrap().features,
             3 => Variant::of_release("6.12").unwrap().features,
             _ => Variant::of_release("6.18").unwrap().features,
         };

@@ -24,7 +24,7 @@ fn boot(variant: &str) -> (Machine<Category>, MemoryManager) {
     (Machine::new(topology, profile.costs()), mm)
 }
 
-#[divan::bench(args = ["base", "mainline-6.7"], sample_count = 3, sample_size = 1)]
+#[divan::bench(args = ["hugetlb-base", "mainline-6.7"], sample_count = 3, sample_size = 1)]
 fn grow_and_shrink(bencher: Bencher, variant: &str) {
     bencher.with_inputs(|| boot(variant)).bench_local_values(|(mut machine, mut mm)| {
         for count in [PAGES, 0] {

@@ -19,7 +19,7 @@ use rand_pcg::Pcg64Mcg;
 use std::hint::black_box;
 
 const CPU: Cpu = Cpu(0);
-const VARIANTS: &[&str] = &["base", "mainline-6.18"];
+const VARIANTS: &[&str] = &["pcp-base", "mainline-6.18"];
 /// Pages of a run in the fast path: what unmapping or reading ahead asks for at once.
 const RUN: usize = 64;
 /// Pages of a round through the buddy allocator: 128 MiB.

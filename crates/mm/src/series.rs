@@ -1,17 +1,17 @@
 //! The series of patches that are modelled, and what their variants are called.
 //!
 //! ```text
-//!   pcp      base ─► patch1 ─► ... ─► patch10        each name means the series up to and including the patch,
-//!   hugetlb  base ─► patch5 ─► ... ─► patch12        as posted or, where review found a slip, also as intended
-//!   reclaim  g65 ──► rfc1 ───► ... ─► rfc6           beside the multi-gen LRU as it was before and became after
-//!   numa     b0 ──► p1 ─► ... ─► p4 ─► m4 ─► ... ─► r67 ─► y612     and what was merged after it
-//!   folios   P0 ───► v1 ─► v2 ─► ... ─► v9 ─► m68    versions of a series instead; m4-3 is v9 with two sizes enabled
-//!              │
-//!              └───► mainline-6.1 ─► mainline-6.2 ─► ... ─► mainline-7.2       every series ends in the same kernels
+//!   pcp      pcp-base ─► patch1 ─► ... ─► patch10        each name means the series up to and including the patch,
+//!   hugetlb  hugetlb-base ─► patch5 ─► ... ─► patch12    as posted or, where review found a slip, also as intended
+//!   reclaim  mglru-6.5 ─► refault-distance-1 ─► ...      beside the multi-gen LRU as it was before and became after
+//!   numa     numa-base ─► vma-scanning-1 ─► ... ─► partial-vmas-4 ─► ... ─► numa-6.12     and what was merged after it
+//!   folios   folios-base ─► folios-v1 ─► ... ─► folios-v9 ─► folios-6.8    versions of a series instead; folios-v9-64k-32k is
+//!              │                                                          v9 with two sizes enabled
+//!              └─► mainline-6.1 ─► mainline-6.2 ─► ... ─► mainline-7.2       every series ends in the same kernels
 //! ```
 //!
 //! A variant is a value of [`Features`], with the settings that make it what it is. A kernel release (`6.5`,
-//! `6.7`, ...) is a name for one of them.
+//! `6.7`, ...) is a name for one of them. What variants were called before is taken as well ([`Series::present_name`]).
 
 use crate::address_space::huge_memory::features::FolioFeatures;
 use crate::features::Features;
@@ -19,6 +19,10 @@ use crate::hugetlb::features::HugetlbFeatures;
 use crate::lru::vmscan::features::ReclaimFeatures;
 use crate::mechanism::Mechanism;
 use crate::numa::features::NumaFeatures;
+
+mod former_names;
+
+use former_names::FORMER_NAMES;
 
 /// A named kernel.
 #[derive(Clone, Copy, Debug)]
@@ -92,14 +96,25 @@ impl Series {
         self.patches.iter().chain(MAINLINE)
     }
 
-    /// Its variant named `name`.
+    /// Its variant named `name`, now or before.
     pub fn variant(&self, name: &str) -> Option<&'static Variant> {
+        let name = self.present_name(name).unwrap_or(name);
         self.variants().find(|variant| variant.name == name)
+    }
+
+    /// Former names of its variants, each with the present one.
+    pub fn former_names(&self) -> &'static [(&'static str, &'static str)] {
+        FORMER_NAMES.iter().find(|(series, _)| *series == self.name).map_or(&[], |(_, names)| names)
+    }
+
+    /// What the variant formerly named `name` is called now, if that is a former name.
+    pub fn present_name(&self, name: &str) -> Option<&'static str> {
+        self.former_names().iter().find(|(former, _)| *former == name).map(|(_, present)| *present)
     }
 }
 
 const PCP_PATCHES: &[Variant] = &[
-    variant("base", "before the series (6.6): fixed pcp->high", Features::BASE),
+    variant("pcp-base", "before the series (6.6): fixed pcp->high", Features::BASE),
     variant("patch1", "1/10: drain for high-order frees only if two come in succession", Features::PATCH1),
     variant("patch2", "1-2/10: cache size of each CPU computed, no decision changes", Features::PATCH1),
     variant(
@@ -129,9 +144,13 @@ const fn hugetlb(name: &'static str, description: &'static str, hugetlb: Hugetlb
 const HUGETLB_PATCHES: &[Variant] = &[
     Variant {
         settings: HVO_OFF,
-        ..hugetlb("hvo-off", "base with vm.hugetlb_optimize_vmemmap = 0", HugetlbFeatures::BASE)
+        ..hugetlb(
+            "hugetlb-base-hvo-off",
+            "hugetlb-base with vm.hugetlb_optimize_vmemmap = 0",
+            HugetlbFeatures::BASE,
+        )
     },
-    hugetlb("base", "before the series (next-20230824): every page by itself", HugetlbFeatures::BASE),
+    hugetlb("hugetlb-base", "before the series (next-20230824): every page by itself", HugetlbFeatures::BASE),
     hugetlb("patch5", "5/12: pages freed in bulk share one hold of hugetlb_lock", HugetlbFeatures::PATCH5),
     hugetlb(
         "patch6",
@@ -180,31 +199,63 @@ const fn classic(name: &'static str, description: &'static str, features: Reclai
 }
 
 const RECLAIM_PATCHES: &[Variant] = &[
-    classic("cls", "classic LRU: active and inactive lists", ReclaimFeatures::G65),
-    classic("rfc1-cls", "1/6 with the classic LRU", ReclaimFeatures::RFC1),
-    classic("rfc2-cls", "1-2/6 with the classic LRU, no decision changes", ReclaimFeatures::RFC1),
-    classic("rfc3-cls", "1-3/6 with the classic LRU, no decision changes", ReclaimFeatures::RFC1),
-    classic("rfc4-cls", "1-4/6 with the classic LRU, no decision changes", ReclaimFeatures::RFC4),
-    classic("rfc5-cls", "1-5/6 with the classic LRU, no decision changes", ReclaimFeatures::RFC4),
-    classic("rfc6-cls", "1-6/6 with the classic LRU, no decision changes", ReclaimFeatures::RFC6),
-    reclaim("g61", "multi-gen LRU of 6.1", ReclaimFeatures::G61),
-    reclaim("g65", "before the series (6.5, 6.6): all refaults are counted", ReclaimFeatures::G65),
-    reclaim("rfc1", "1/6: age counts evictions only, throttled rule", ReclaimFeatures::RFC1),
-    reclaim("rfc2", "1-2/6: a helper, no decision changes", ReclaimFeatures::RFC1),
-    reclaim("rfc3", "1-3/6: a constant, no decision changes", ReclaimFeatures::RFC1),
-    reclaim("rfc4", "1-4/6: no shadow of a gone memory cgroup is recent", ReclaimFeatures::RFC4),
-    reclaim("rfc5", "1-5/6: atomic averages, no decision changes", ReclaimFeatures::RFC4),
+    classic(
+        "classic",
+        "before the series (6.5, 6.6), classic LRU: active and inactive lists",
+        ReclaimFeatures::G65,
+    ),
+    classic("refault-distance-1-classic", "1/6 with the classic LRU", ReclaimFeatures::RFC1),
+    classic(
+        "refault-distance-2-classic",
+        "1-2/6 with the classic LRU, no decision changes",
+        ReclaimFeatures::RFC1,
+    ),
+    classic(
+        "refault-distance-3-classic",
+        "1-3/6 with the classic LRU, no decision changes",
+        ReclaimFeatures::RFC1,
+    ),
+    classic(
+        "refault-distance-4-classic",
+        "1-4/6 with the classic LRU, no decision changes",
+        ReclaimFeatures::RFC4,
+    ),
+    classic(
+        "refault-distance-5-classic",
+        "1-5/6 with the classic LRU, no decision changes",
+        ReclaimFeatures::RFC4,
+    ),
+    classic(
+        "refault-distance-6-classic",
+        "1-6/6 with the classic LRU, no decision changes",
+        ReclaimFeatures::RFC6,
+    ),
+    reclaim("mglru-6.1", "multi-gen LRU of 6.1 as first released", ReclaimFeatures::G61),
+    reclaim("mglru-6.5", "before the series (6.5, 6.6): all refaults are counted", ReclaimFeatures::G65),
+    reclaim("refault-distance-1", "1/6: age counts evictions only, throttled rule", ReclaimFeatures::RFC1),
+    reclaim("refault-distance-2", "1-2/6: a helper, no decision changes", ReclaimFeatures::RFC1),
+    reclaim("refault-distance-3", "1-3/6: a constant, no decision changes", ReclaimFeatures::RFC1),
     reclaim(
-        "rfc6-v3",
+        "refault-distance-4",
+        "1-4/6: no shadow of a gone memory cgroup is recent",
+        ReclaimFeatures::RFC4,
+    ),
+    reclaim("refault-distance-5", "1-5/6: atomic averages, no decision changes", ReclaimFeatures::RFC4),
+    reclaim(
+        "refault-distance-6-v3",
         "1-6/6 as posted: refault distance promotes; no refault is recent from generation 8 on",
         ReclaimFeatures::RFC6_V3,
     ),
-    reclaim("rfc6", "1-6/6 as intended: recent by the stored bits", ReclaimFeatures::RFC6),
-    reclaim("g67", "multi-gen LRU of 6.7: restored pages keep their accesses", ReclaimFeatures::G67),
-    reclaim("g614", "multi-gen LRU of 6.14: recent by the last generations", ReclaimFeatures::G614),
-    reclaim("g617", "multi-gen LRU of 6.17: a batch takes what the priority asks for", ReclaimFeatures::G617),
-    reclaim("g71", "multi-gen LRU of 7.1: stops for a group once it has enough", ReclaimFeatures::G71),
-    reclaim("g72", "multi-gen LRU of 7.2: activate counts the working set only", ReclaimFeatures::G72),
+    reclaim("refault-distance-6", "1-6/6 as intended: recent by the stored bits", ReclaimFeatures::RFC6),
+    reclaim("mglru-6.7", "multi-gen LRU of 6.7: restored pages keep their accesses", ReclaimFeatures::G67),
+    reclaim("mglru-6.14", "multi-gen LRU of 6.14: recent by the last generations", ReclaimFeatures::G614),
+    reclaim(
+        "mglru-6.17",
+        "multi-gen LRU of 6.17: a batch takes what the priority asks for",
+        ReclaimFeatures::G617,
+    ),
+    reclaim("mglru-7.1", "multi-gen LRU of 7.1: stops for a group once it has enough", ReclaimFeatures::G71),
+    reclaim("mglru-7.2", "multi-gen LRU of 7.2: activate counts the working set only", ReclaimFeatures::G72),
 ];
 
 const fn numa(name: &'static str, description: &'static str, numa: NumaFeatures) -> Variant {
@@ -212,26 +263,34 @@ const fn numa(name: &'static str, description: &'static str, numa: NumaFeatures)
 }
 
 const NUMA_PATCHES: &[Variant] = &[
-    numa("b0", "before the series (6.2): every suitable VMA is scanned", NumaFeatures::B0),
-    numa("p1", "1/4: a new VMA is left alone for scan_delay_ms", NumaFeatures::P1),
-    numa("p2", "1-2/4: threads scan only VMAs that they have touched", NumaFeatures::P2),
-    numa("p3", "1-3/4: what they touched is forgotten after two windows", NumaFeatures::P3),
-    numa("p4", "1-4/4: PIDs are hashed (6.4 to 6.6)", NumaFeatures::P4),
+    numa("numa-base", "before the series (6.2): every suitable VMA is scanned", NumaFeatures::B0),
+    numa("vma-scanning-1", "1/4: a new VMA is left alone for scan_delay_ms", NumaFeatures::P1),
+    numa("vma-scanning-2", "1-2/4: threads scan only VMAs that they have touched", NumaFeatures::P2),
+    numa("vma-scanning-3", "1-3/4: what they touched is forgotten after two windows", NumaFeatures::P3),
+    numa("vma-scanning-4", "1-4/4: PIDs are hashed (6.4 to 6.6)", NumaFeatures::P4),
     numa(
-        "m4",
+        "partial-vmas-4",
         "windows turn before the test, skips are traced (October 2023, patches 1-4)",
         NumaFeatures::M4,
     ),
-    numa("m5", "a VMA that was begun is finished by any thread (patch 5)", NumaFeatures::M5),
-    numa("m6", "no VMA twice in a sequence, and one by force (patch 6)", NumaFeatures::M6),
-    numa("r67", "the first two sequences are counted from the VMA's birth (6.8 to 6.11)", NumaFeatures::R67),
-    numa("y612", "a VMA comes up again after nr_threads sequences (6.12 to 6.15)", NumaFeatures::Y612),
+    numa("partial-vmas-5", "a VMA that was begun is finished by any thread (patch 5)", NumaFeatures::M5),
+    numa("partial-vmas-6", "no VMA twice in a sequence, and one by force (patch 6)", NumaFeatures::M6),
     numa(
-        "y612-loc-clear",
+        "numa-6.8",
+        "the first two sequences are counted from the VMA's birth (6.8 to 6.11)",
+        NumaFeatures::R67,
+    ),
+    numa("numa-6.12", "a VMA comes up again after nr_threads sequences (6.12 to 6.15)", NumaFeatures::Y612),
+    numa(
+        "numa-6.12.117",
         "and failed migrations are forgotten once the period has doubled (6.12.117)",
         NumaFeatures::Y612_LOC_CLEAR,
     ),
-    numa("c72", "no scan where the cpuset allows one node (6.16 and later)", NumaFeatures::C619),
+    numa(
+        "numa-6.19",
+        "no scan where the cpuset allows one node (6.16), with what changed until 6.19",
+        NumaFeatures::C619,
+    ),
 ];
 
 const fn folios(name: &'static str, description: &'static str, folios: FolioFeatures) -> Variant {
@@ -252,32 +311,40 @@ macro_rules! sizes {
 }
 
 const FOLIOS_PATCHES: &[Variant] = &[
-    folios("P0", "before the series (6.6): order 0, or 2 MiB", FolioFeatures::P0),
-    folios("v1", "v1: best fit from 64 KiB down, every smaller order when none is free", FolioFeatures::V1),
-    folios("v2", "v2: best fit from 64 KiB down, one attempt, then order 0", FolioFeatures::V2),
-    folios("simple", "v2-simple-order: 64 KiB or order 0", FolioFeatures::V2_SIMPLE),
-    folios("v2-32k", "v2 with an architecture that wants 32 KiB", FolioFeatures::V2_32K),
-    folios("v3", "v3: 64 KiB, 32 KiB, order 0", FolioFeatures::V3),
-    folios("v4", "v4: v3 with a constant limit where nobody gave advice", FolioFeatures::V4),
-    folios("v5", "v5: v4 where never is about huge pages only", FolioFeatures::V5),
-    folios("v6", "v6: the orders that anon_orders has", FolioFeatures::V6),
-    folios("v7", "v7: a directory for each size", FolioFeatures::V6),
-    folios("v8", "v8: the same", FolioFeatures::V6),
-    folios("v9", "v9: the same", FolioFeatures::V6),
-    variant("m68", "v9 as merged in 6.8", Features::MAINLINE_6_8),
-    variant("m612", "6.12: smaller orders where a group has no room, swapped whole", Features::MAINLINE_6_12),
-    variant("m72", "7.2: written to in place after a fork, collapsed to every size", Features::M72),
-    sizes!("m4", "v9 with 64 KiB", "64"),
-    sizes!("m4-3", "v9 with 64 and 32 KiB", "64" "32"),
-    sizes!("m4-3-2", "v9 with 64, 32 and 16 KiB", "64" "32" "16"),
-    sizes!("m2-8", "v9 with all sizes below 2 MiB", "1024" "512" "256" "128" "64" "32" "16"),
-    sizes!("m9", "v9 with 2 MiB", "2048"),
-    sizes!("m9-4-3", "v9 with 2 MiB, 64 and 32 KiB", "2048" "64" "32"),
+    folios("folios-base", "before the series (6.6): order 0, or 2 MiB", FolioFeatures::P0),
+    folios(
+        "folios-v1",
+        "v1: best fit from 64 KiB down, every smaller order when none is free",
+        FolioFeatures::V1,
+    ),
+    folios("folios-v2", "v2: best fit from 64 KiB down, one attempt, then order 0", FolioFeatures::V2),
+    folios("folios-v2-simple", "v2-simple-order: 64 KiB or order 0", FolioFeatures::V2_SIMPLE),
+    folios("folios-v2-32k", "v2 with an architecture that wants 32 KiB", FolioFeatures::V2_32K),
+    folios("folios-v3", "v3: 64 KiB, 32 KiB, order 0", FolioFeatures::V3),
+    folios("folios-v4", "v4: v3 with a constant limit where nobody gave advice", FolioFeatures::V4),
+    folios("folios-v5", "v5: v4 where never is about huge pages only", FolioFeatures::V5),
+    folios("folios-v6", "v6: the orders that anon_orders has", FolioFeatures::V6),
+    folios("folios-v7", "v7: a directory for each size", FolioFeatures::V6),
+    folios("folios-v8", "v8: the same", FolioFeatures::V6),
+    folios("folios-v9", "v9: the same", FolioFeatures::V6),
+    variant("folios-6.8", "v9 as merged in 6.8", Features::MAINLINE_6_8),
+    variant(
+        "folios-6.12",
+        "6.12: smaller orders where a group has no room, swapped whole",
+        Features::MAINLINE_6_12,
+    ),
+    variant("folios-7.2", "7.2: written to in place after a fork, collapsed to every size", Features::M72),
+    sizes!("folios-v9-64k", "v9 with 64 KiB", "64"),
+    sizes!("folios-v9-64k-32k", "v9 with 64 and 32 KiB", "64" "32"),
+    sizes!("folios-v9-64k-32k-16k", "v9 with 64, 32 and 16 KiB", "64" "32" "16"),
+    sizes!("folios-v9-below-2m", "v9 with all sizes below 2 MiB", "1024" "512" "256" "128" "64" "32" "16"),
+    sizes!("folios-v9-2m", "v9 with 2 MiB", "2048"),
+    sizes!("folios-v9-2m-64k-32k", "v9 with 2 MiB, 64 and 32 KiB", "2048" "64" "32"),
 ];
 
 /// Kernels that every series ends in.
 pub const MAINLINE: &[Variant] = &[
-    variant("mainline-6.1", "base with the multi-gen LRU as it was first merged", Features::MAINLINE_6_1),
+    variant("mainline-6.1", "6.6 with the multi-gen LRU as it was first merged", Features::MAINLINE_6_1),
     variant(
         "mainline-6.2",
         "the same without what 6.1's stable series took from later kernels",
@@ -285,7 +352,7 @@ pub const MAINLINE: &[Variant] = &[
     ),
     variant("mainline-6.3", "memory cgroups take turns at multi-gen reclaim", Features::MAINLINE_6_3),
     variant("mainline-6.4", "NUMA balancing scans what threads have touched", Features::MAINLINE_6_4),
-    variant("mainline-6.5", "base, but munmap leaves the start of an area as it was", Features::MAINLINE_6_5),
+    variant("mainline-6.5", "6.6, but munmap leaves the start of an area as it was", Features::MAINLINE_6_5),
     variant(
         "mainline-6.7",
         "PCP high auto-tuning as merged, what 6.7 mended of the multi-gen LRU",
@@ -350,7 +417,7 @@ pub const RELEASES: &[(&str, &str)] = &[
     ("6.3", "mainline-6.3"),
     ("6.4", "mainline-6.4"),
     ("6.5", "mainline-6.5"),
-    ("6.6", "base"),
+    ("6.6", "pcp-base"),
     ("6.7", "mainline-6.7"),
     ("6.8", "mainline-6.8"),
     ("6.9", "mainline-6.9"),
@@ -377,5 +444,44 @@ impl Variant {
         let (_, name) = RELEASES.iter().find(|(known, _)| *known == major_minor)?;
         // A released kernel is the same in every series.
         Series::PCP.variant(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_former_name_leads_to_a_variant_and_is_none() {
+        for series in Series::ALL {
+            for (former, present) in series.former_names() {
+                assert!(series.variants().all(|variant| variant.name != *former), "{former}");
+                assert_eq!(series.variant(former).unwrap().name, *present);
+                let mut names = series.former_names().iter();
+                assert_eq!(names.by_ref().filter(|(name, _)| name == former).count(), 1, "{former}");
+            }
+        }
+    }
+
+    /// The mechanism of a name with a release is as in that release. 6.1 had its fixes later, and 6.12.117 is none of the
+    /// releases.
+    #[test]
+    fn names_with_a_release_mean_it() {
+        let of_release = |variant: &Variant| {
+            let (mechanism, release) = variant.name.split_once('-')?;
+            let known = RELEASES.iter().any(|(known, _)| *known == release);
+            known.then(|| (mechanism, Variant::of_release(release).unwrap().features))
+        };
+        for variant in Series::ALL.iter().flat_map(|series| series.patches) {
+            let own = variant.features;
+            match of_release(variant) {
+                Some(("mglru", _)) if variant.name == "mglru-6.1" => {}
+                Some(("mglru", released)) => assert_eq!(own.reclaim, released.reclaim, "{}", variant.name),
+                Some(("numa", released)) => assert_eq!(own.numa, released.numa, "{}", variant.name),
+                Some(("folios", released)) => assert_eq!(own.folios, released.folios, "{}", variant.name),
+                Some((mechanism, _)) => panic!("{mechanism}"),
+                None => {}
+            }
+        }
     }
 }

@@ -56,27 +56,29 @@ const ADVICE: [Advice; 3] = [Advice::None, Advice::Huge, Advice::NoHuge];
 #[test]
 fn candidate_lists() {
     let plain = |name| orders(name, Enabled::Madvise, Advice::None);
-    assert_eq!(plain("P0"), []);
-    assert_eq!(plain("v1"), [4, 3, 2]);
-    assert_eq!(plain("v2"), [4, 3, 2]);
-    assert_eq!(plain("simple"), [4]);
-    assert_eq!(plain("v2-32k"), [3, 2]);
-    for name in ["v3", "v4", "v5"] {
+    assert_eq!(plain("folios-base"), []);
+    assert_eq!(plain("folios-v1"), [4, 3, 2]);
+    assert_eq!(plain("folios-v2"), [4, 3, 2]);
+    assert_eq!(plain("folios-v2-simple"), [4]);
+    assert_eq!(plain("folios-v2-32k"), [3, 2]);
+    for name in ["folios-v3", "folios-v4", "folios-v5"] {
         assert_eq!(plain(name), [4, 3], "{name}");
     }
-    for name in ["v6", "v7", "v8", "v9", "m68", "m612", "m72"] {
+    for name in
+        ["folios-v6", "folios-v7", "folios-v8", "folios-v9", "folios-6.8", "folios-6.12", "folios-7.2"]
+    {
         assert_eq!(plain(name), [], "by default {name} has 2 MiB only");
     }
-    assert_eq!(plain("m4"), [4]);
-    assert_eq!(plain("m4-3"), [4, 3]);
-    assert_eq!(plain("m4-3-2"), [4, 3, 2]);
-    assert_eq!(plain("m2-8"), [8, 7, 6, 5, 4, 3, 2]);
-    assert_eq!((plain("m9"), plain("m9-4-3")), (vec![], vec![4, 3]));
+    assert_eq!(plain("folios-v9-64k"), [4]);
+    assert_eq!(plain("folios-v9-64k-32k"), [4, 3]);
+    assert_eq!(plain("folios-v9-64k-32k-16k"), [4, 3, 2]);
+    assert_eq!(plain("folios-v9-below-2m"), [8, 7, 6, 5, 4, 3, 2]);
+    assert_eq!((plain("folios-v9-2m"), plain("folios-v9-2m-64k-32k")), (vec![], vec![4, 3]));
 }
 
 #[test]
 fn v1_and_v2_never_ask_the_knob() {
-    for name in ["v1", "v2", "simple"] {
+    for name in ["folios-v1", "folios-v2", "folios-v2-simple"] {
         for (enabled, advice) in KNOB.into_iter().flat_map(|e| ADVICE.map(|a| (e, a))) {
             assert_eq!(orders(name, enabled, advice)[0], 4, "{name} {enabled:?} {advice:?}");
         }
@@ -84,7 +86,7 @@ fn v1_and_v2_never_ask_the_knob() {
     // v1 has a limit of its own where huge pages are eligible, which refusing gives up.
     let f = FolioFeatures {
         candidates: Candidates::BuildLimit { plain: FolioSize::Order(3), eligible: FolioSize::Order(5) },
-        ..features("v1")
+        ..features("folios-v1")
     };
     let top =
         |enabled, advice| candidates(&f, &with_modes(&[], enabled), &advised(advice)).highest().unwrap();
@@ -106,7 +108,7 @@ fn knob_and_advice_in_v3_to_v5() {
             (true, true) => '?',
         }
     };
-    for (name, never) in [("v3", "SSS"), ("v4", "SSS"), ("v5", "LLS")] {
+    for (name, never) in [("folios-v3", "SSS"), ("folios-v4", "SSS"), ("folios-v5", "LLS")] {
         let row = |enabled| ADVICE.map(|advice| cell(name, enabled, advice)).iter().collect::<String>();
         assert_eq!(KNOB.map(row), [never, "LTS", "TTS"], "{name}");
     }
@@ -116,7 +118,7 @@ fn knob_and_advice_in_v3_to_v5() {
 fn the_preferred_order_is_limited_where_nobody_gave_advice() {
     let with = |architecture, limit_at_boot, unhinted, enabled| {
         let candidates_ = Candidates::Preferred { architecture, never_is_zero: true, limit_at_boot };
-        let f = FolioFeatures { candidates: candidates_, ..features("v3") };
+        let f = FolioFeatures { candidates: candidates_, ..features("folios-v3") };
         let thp = ThpSettings { flexthp_unhinted_max: unhinted, ..with_modes(&[], enabled) };
         candidates(&f, &thp, &advised(Advice::None)).descending().collect::<Vec<u8>>()
     };
@@ -132,7 +134,7 @@ fn the_preferred_order_is_limited_where_nobody_gave_advice() {
 /// What the administrator enables decides, from v6 on; "always" for one size counts with the knob at "never".
 #[test]
 fn modes_of_sizes() {
-    let f = features("m68");
+    let f = features("folios-6.8");
     let modes = [(4, Mode::Always), (3, Mode::Madvise), (2, Mode::Inherit)];
     let row = |enabled| {
         let thp = with_modes(&modes, enabled);
@@ -156,7 +158,7 @@ fn who_refuses_gets_single_pages() {
         VmaState { temporary_stack: true, ..VmaState::default() },
         advised(Advice::NoHuge),
     ];
-    for name in ["v3", "v4", "v5", "m4-3-2", "m9-4-3"] {
+    for name in ["folios-v3", "folios-v4", "folios-v5", "folios-v9-64k-32k-16k", "folios-v9-2m-64k-32k"] {
         for vma in refusals {
             let (f, thp) = (features(name), settings(name, Enabled::Always));
             assert_eq!(candidates(&f, &thp, &vma), Orders::NONE, "{name} {vma:?}");
@@ -173,10 +175,10 @@ fn userfaultfd_wants_single_pages() {
         let vma = VmaState { userfault, ..VmaState::default() };
         !candidates(&features(name), &settings(name, Enabled::Madvise), &vma).is_empty()
     };
-    for name in ["v1", "v2", "simple", "v3", "v4"] {
+    for name in ["folios-v1", "folios-v2", "folios-v2-simple", "folios-v3", "folios-v4"] {
         assert!(large(name, Userfault::Armed) && !large(name, Userfault::ProtectedEntry), "{name}");
     }
-    for name in ["v5", "m4-3-2"] {
+    for name in ["folios-v5", "folios-v9-64k-32k-16k"] {
         assert!(!large(name, Userfault::Armed) && !large(name, Userfault::ProtectedEntry), "{name}");
     }
 }
@@ -244,20 +246,20 @@ fn what_follows_a_failure() {
         rest.map(|rest| rest.highest().unwrap_or(0))
     };
     for (name, no_block, no_room) in [
-        ("v1", Some(3), None),
-        ("v2", Some(0), None),
-        ("simple", Some(0), None),
-        ("v3", Some(3), None),
-        ("v5", Some(3), None),
-        ("m68", Some(3), None),
-        ("m612", Some(3), Some(3)),
-        ("m72", Some(3), Some(3)),
+        ("folios-v1", Some(3), None),
+        ("folios-v2", Some(0), None),
+        ("folios-v2-simple", Some(0), None),
+        ("folios-v3", Some(3), None),
+        ("folios-v5", Some(3), None),
+        ("folios-6.8", Some(3), None),
+        ("folios-6.12", Some(3), Some(3)),
+        ("folios-7.2", Some(3), Some(3)),
     ] {
         assert_eq!(next(name, 4, Failure::NoBlock), no_block, "{name}");
         assert_eq!(next(name, 4, Failure::NoRoom), no_room, "{name}");
         assert_eq!(next(name, 0, Failure::NoBlock), None, "{name}: a single page");
     }
-    assert_eq!(next("v1", 2, Failure::NoBlock), Some(0), "order 1 is skipped");
+    assert_eq!(next("folios-v1", 2, Failure::NoBlock), Some(0), "order 1 is skipped");
 }
 
 #[test]
@@ -273,12 +275,12 @@ fn how_far_the_allocator_goes() {
         (Defrag::Never, LIGHT, LIGHT),
     ] {
         let thp = ThpSettings { defrag, ..ThpSettings::default() };
-        for name in ["v2", "v3", "m68", "m72"] {
+        for name in ["folios-v2", "folios-v3", "folios-6.8", "folios-7.2"] {
             let of = |advice| effort(&features(name), &thp, &advised(advice));
             assert_eq!((of(Advice::None), of(Advice::Huge)), (plain, huge), "{name} {defrag:?}");
         }
         let ordinary = Effort { direct: true, wakes: true, no_retry: true };
-        assert_eq!(effort(&features("v1"), &thp, &advised(Advice::None)), ordinary);
+        assert_eq!(effort(&features("folios-v1"), &thp, &advised(Advice::None)), ordinary);
     }
 }
 
@@ -301,7 +303,7 @@ fn the_step_before_a_page_table() {
 
 #[test]
 fn smaps_looks_at_the_end_of_a_vma() {
-    let f = features("m68");
+    let f = features("folios-6.8");
     let eligible = |modes: &[(u8, Mode)], vma| {
         is_thp_eligible(&f, &with_modes(modes, Enabled::Madvise), &VmaState::default(), &vma)
     };
@@ -315,7 +317,9 @@ fn smaps_looks_at_the_end_of_a_vma() {
 
 #[test]
 fn who_writes_in_place_after_fork() {
-    for (name, whole_large) in [("m68", false), ("m612", false), ("mainline-6.15", true), ("m72", true)] {
+    for (name, whole_large) in
+        [("folios-6.8", false), ("folios-6.12", false), ("mainline-6.15", true), ("folios-7.2", true)]
+    {
         let f = features(name);
         assert_eq!(is_reused(&f, false, false, true), whole_large, "{name}");
         assert!(is_reused(&f, false, true, false) && is_reused(&f, true, false, true), "{name}");
@@ -353,8 +357,8 @@ fn khugepaged_runs_where_a_huge_page_may_be_wanted() {
                 thp.set_mode(order, mode);
                 runs_khugepaged(&features(name), &thp)
             };
-            assert_eq!(KNOB.map(|enabled| runs("m68", enabled)), expected, "{mode:?}");
-            assert_eq!(KNOB.map(|enabled| runs("P0", enabled)), [false, true, true]);
+            assert_eq!(KNOB.map(|enabled| runs("folios-6.8", enabled)), expected, "{mode:?}");
+            assert_eq!(KNOB.map(|enabled| runs("folios-base", enabled)), [false, true, true]);
         }
     }
 }
@@ -404,12 +408,12 @@ proptest! {
             let orders = candidates(&features(name), &settings(name, Enabled::Madvise), &VmaState::default());
             fit(&orders.descending().collect::<Vec<_>>(), vma.clone(), page, &populated)
         };
-        prop_assert_eq!(of("v1"), of("v2"));
-        prop_assert_eq!(of("v2"), of("m4-3-2"));
-        prop_assert_eq!(of("v3"), of("m4-3"));
-        prop_assert_eq!(of("simple"), of("m4"));
-        prop_assert_eq!(of("m68"), of("P0"));
-        prop_assert!(of("simple") <= of("v3") && of("v3") <= of("v2"));
+        prop_assert_eq!(of("folios-v1"), of("folios-v2"));
+        prop_assert_eq!(of("folios-v2"), of("folios-v9-64k-32k-16k"));
+        prop_assert_eq!(of("folios-v3"), of("folios-v9-64k-32k"));
+        prop_assert_eq!(of("folios-v2-simple"), of("folios-v9-64k"));
+        prop_assert_eq!(of("folios-6.8"), of("folios-base"));
+        prop_assert!(of("folios-v2-simple") <= of("folios-v3") && of("folios-v3") <= of("folios-v2"));
     }
 }
 
@@ -419,7 +423,7 @@ fn any_chain_is_a_variant() {
         candidates: Candidates::List(Orders::of(&[4, 2])),
         search: Search::TopOnly,
         allocation: Allocation::Once,
-        ..features("v2")
+        ..features("folios-v2")
     };
     let orders = candidates(&f, &ThpSettings::default(), &VmaState::default());
     assert_eq!(orders, Orders::of(&[4, 2]));
@@ -428,6 +432,6 @@ fn any_chain_is_a_variant() {
     assert_eq!(
         candidates(&top, &ThpSettings::default(), &VmaState::default()),
         Orders::NONE,
-        "v2 with 0 is P0"
+        "v2 with 0 is folios-base"
     );
 }

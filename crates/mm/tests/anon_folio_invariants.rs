@@ -64,18 +64,18 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 fn variant() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
-        "P0",
-        "v1",
-        "v2",
-        "simple",
-        "v3",
-        "m4-3-2",
-        "m2-8",
-        "m9-4-3",
+        "folios-base",
+        "folios-v1",
+        "folios-v2",
+        "folios-v2-simple",
+        "folios-v3",
+        "folios-v9-64k-32k-16k",
+        "folios-v9-below-2m",
+        "folios-v9-2m-64k-32k",
         "mainline-6.10",
         "mainline-6.12",
         "mainline-6.18",
-        "m72",
+        "folios-7.2",
     ])
 }
 
@@ -271,7 +271,7 @@ fn faults_of_each_variant() {
         }
         (mm.counters().get(Event::Pgfault), mm.parts.address_spaces.mm(id).rss())
     };
-    let names = ["v1", "v2", "v3", "simple", "P0"];
+    let names = ["folios-v1", "folios-v2", "folios-v3", "folios-v2-simple", "folios-base"];
     let counted = names.map(faults);
     assert_eq!(counted[0], counted[1], "with memory to spare v1 and v2 are alike");
     assert!(counted.is_sorted_by_key(|(faults, _)| *faults), "{counted:?}");
@@ -281,7 +281,7 @@ fn faults_of_each_variant() {
 
 #[test]
 fn a_page_of_zeroes_blocks_its_windows() {
-    let variant = Series::FOLIOS.variant("m4-3-2").unwrap();
+    let variant = Series::FOLIOS.variant("folios-v9-64k-32k-16k").unwrap();
     let (mut machine, mut mm) = reclaim_machine::boot(variant);
     let id = mm.parts.create_mm(Memcg::ROOT);
     let start = mm.enter(&mut machine, Cpu(0)).mmap(id, 64, Backing::Anonymous, VmFlags::PRIVATE);
@@ -324,13 +324,13 @@ fn at_the_limit(name: &str, max: u64, pages: u64) -> ([(i64, i64, i64); 3], u64)
 /// As recorded on a 6.18 kernel whose group had room for 184 pages, and for 199.
 #[test]
 fn a_group_without_room_gets_smaller_folios() {
-    assert_eq!(at_the_limit("m612", 184, 183).0, [(11, 1, 1), (1, 0, 0), (0, 0, 0)]);
-    assert_eq!(at_the_limit("m612", 199, 199).0, [(12, 1, 1), (0, 1, 1), (1, 1, 1)]);
+    assert_eq!(at_the_limit("folios-6.12", 184, 183).0, [(11, 1, 1), (1, 0, 0), (0, 0, 0)]);
+    assert_eq!(at_the_limit("folios-6.12", 199, 199).0, [(12, 1, 1), (0, 1, 1), (1, 1, 1)]);
 }
 
 /// In 6.8 the charge came after the choice.
 #[test]
 fn before_6_9_a_group_without_room_was_out_of_memory() {
-    let (counts, stored) = at_the_limit("m68", 184, 183);
+    let (counts, stored) = at_the_limit("folios-6.8", 184, 183);
     assert_eq!((counts, stored), ([(11, 0, 0), (0, 0, 0), (0, 0, 0)], 176));
 }

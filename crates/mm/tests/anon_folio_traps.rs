@@ -61,7 +61,7 @@ impl Host {
 
 #[test]
 fn first_touch_decides() {
-    let mut host = host("m612", "64K:always");
+    let mut host = host("folios-6.12", "64K:always");
     let taken = host.take_blocks(4);
     host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start + 3, true).unwrap();
     assert_eq!((host.order(3), host.stat(4, MthpStat::AnonFaultFallback)), (Some(0), 1));
@@ -76,7 +76,7 @@ fn first_touch_decides() {
 
 #[test]
 fn a_fault_may_count_several_fallbacks() {
-    let mut host = host("m612", "16K,32K,64K:always");
+    let mut host = host("folios-6.12", "16K,32K,64K:always");
     let taken = host.take_blocks(2);
     for page in [0, 16, 32] {
         host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start + page, true).unwrap();
@@ -88,7 +88,7 @@ fn a_fault_may_count_several_fallbacks() {
 
 /// Huge pages, of an area that is aligned to them.
 fn huge_host(thp_anon: &str) -> Host {
-    let mut host = host("m612", thp_anon);
+    let mut host = host("folios-6.12", thp_anon);
     host.start =
         host.mm.enter(&mut host.machine, CPU).mmap(host.process, 1024, Backing::Anonymous, VmFlags::PRIVATE);
     assert_eq!(host.start % 512, 0);
@@ -112,15 +112,15 @@ fn pages_of_a_folio_are_unmapped_at_once_since_6_9() {
     let single = Unmapped { first: 64, ..Unmapped::default() };
     let one_by_one = Unmapped { first: 4, one_by_one: 60, ..Unmapped::default() };
     let at_once = Unmapped { first: 4, at_once: 60, ..Unmapped::default() };
-    assert_eq!([all("P0", ""), all("m612", "64K:never")], [single; 2]);
-    assert_eq!([all("v2", ""), all("m68", "64K:always")], [one_by_one; 2]);
+    assert_eq!([all("folios-base", ""), all("folios-6.12", "64K:never")], [single; 2]);
+    assert_eq!([all("folios-v2", ""), all("folios-6.8", "64K:always")], [one_by_one; 2]);
     // The first version did what came back with 6.9.
-    assert_eq!([all("v1", ""), all("m612", "64K:always")], [at_once; 2]);
+    assert_eq!([all("folios-v1", ""), all("folios-6.12", "64K:always")], [at_once; 2]);
 }
 
 #[test]
 fn a_copied_page_ends_what_is_unmapped_at_once() {
-    let mut host = host("m612", "64K:always");
+    let mut host = host("folios-6.12", "64K:always");
     host.store(0);
     let child = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
     host.store_as(child, 5);
@@ -227,7 +227,7 @@ fn there_is_one_huge_page_of_zeroes() {
 
 #[test]
 fn inherit_follows_the_knob_for_what_is_to_come() {
-    let mut host = host("m612", "32K:always;64K:inherit");
+    let mut host = host("folios-6.12", "32K:always;64K:inherit");
     let orders = ["always", "never", "always"].into_iter().enumerate().map(|(window, knob)| {
         host.mm.set("transparent_hugepage/enabled", knob).unwrap();
         let page = 16 * window as u64;
@@ -240,7 +240,7 @@ fn inherit_follows_the_knob_for_what_is_to_come() {
 
 #[test]
 fn memory_that_is_not_touched_counts_and_is_young() {
-    let mut host = host("m612", "64K:always");
+    let mut host = host("folios-6.12", "64K:always");
     host.store(20);
     assert_eq!(
         (
@@ -260,7 +260,7 @@ fn memory_that_is_not_touched_counts_and_is_young() {
 
 #[test]
 fn unmapping_a_part_frees_nothing_until_it_is_split() {
-    let mut host = host("m612", "64K:always");
+    let mut host = host("folios-6.12", "64K:always");
     (0..64).for_each(|page| host.store(page));
     let folio_pages = |host: &Host| host.mm.parts.lrus.nr_lru().iter().sum::<u64>();
     host.drop_pages(5..6);
@@ -292,8 +292,16 @@ fn unmapping_a_part_frees_nothing_until_it_is_split() {
 /// gone, nobody maps it.
 #[test]
 fn a_page_that_only_a_huge_entry_of_another_mapped_is_lost_with_it() {
-    for variant in ["P0", "v2", "v3", "mainline-6.1", "mainline-6.8", "mainline-6.12", "mainline-6.18", "m72"]
-    {
+    for variant in [
+        "folios-base",
+        "folios-v2",
+        "folios-v3",
+        "mainline-6.1",
+        "mainline-6.8",
+        "mainline-6.12",
+        "mainline-6.18",
+        "folios-7.2",
+    ] {
         let mut host = Host::without_swap(variant, "", 1024);
         host.mm.set("transparent_hugepage/enabled", "always").unwrap();
         let place = host.start.next_multiple_of(512) - host.start;
@@ -313,7 +321,7 @@ fn a_page_that_only_a_huge_entry_of_another_mapped_is_lost_with_it() {
 
 #[test]
 fn after_fork_a_store_copies_one_page() {
-    let mut host = host("m612", "64K:always");
+    let mut host = host("folios-6.12", "64K:always");
     (0..16).for_each(|page| host.store(page));
     let child = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
     host.store(3);
@@ -328,7 +336,7 @@ fn after_fork_a_store_copies_one_page() {
 
 #[test]
 fn areas_cut_later_give_smaller_folios() {
-    let mut host = host("m612", "16K,32K,64K:always");
+    let mut host = host("folios-6.12", "16K,32K,64K:always");
     (0..32).for_each(|page| host.store(page));
     let first = host.start..host.start + 20;
     host.mm.parts.mprotect(host.process, first, VmFlags::PRIVATE.or(VmFlags::EXEC));
@@ -344,7 +352,7 @@ fn areas_cut_later_give_smaller_folios() {
 #[test]
 fn the_turn_of_a_node_is_a_folio() {
     let layout = |sizes: &str, from: u64| {
-        let mut host = host("m612", sizes);
+        let mut host = host("folios-6.12", sizes);
         let mode = Mode::Interleave(Nodes(0b11));
         let policy = Mempolicy { mode, migrate_on_fault: false, migrate_on_referencing_node: false };
         host.mm.parts.address_spaces.mbind(host.process, host.start + from..host.start + 512, Some(policy));
@@ -392,7 +400,7 @@ fn a_group_at_its_limit_may_reclaim_for_a_large_folio() {
 fn a_scan_counts_the_pages_of_a_folio() {
     // With the classic LRU all folios are activated first, as several entries of each were used; that 6.12 would see only seconds
     // later.
-    for (variant, lru_gen, least) in [("mainline-6.11", "0", 32), ("m612", "7", 64)] {
+    for (variant, lru_gen, least) in [("mainline-6.11", "0", 32), ("folios-6.12", "7", 64)] {
         // Pages looked at and freed when a full group wants one more.
         let reclaimed = |sizes: &str| {
             let mut host = host(variant, sizes);
@@ -420,7 +428,7 @@ fn a_scan_counts_the_pages_of_a_folio() {
 #[test]
 fn untouched_pages_of_a_folio_take_memory_from_touched_ones() {
     let swapped = |sizes: &str| {
-        let mut host = host("m612", sizes);
+        let mut host = host("folios-6.12", sizes);
         host.mm.parts.swap.swapon(4096, Some(Time::ZERO));
         host.mm.parts.lrus.memcg_mut(host.memcg).max = 128;
         // One page of each window, again and again.
@@ -449,13 +457,13 @@ fn falling_back_in_a_full_group_takes_scans() {
         (made.then(|| host.order(384).unwrap()), host.count(Event::PgscanAnon) - before)
     };
     let all = "256K,512K:always";
-    for variant in ["m68", "m612", "mainline-6.18"] {
+    for variant in ["folios-6.8", "folios-6.12", "mainline-6.18"] {
         let (order, scans) = fault(variant, all, 4096);
         assert!(order == Some(7) && scans > 0, "{variant}: reclaim makes room");
         assert_eq!(fault(variant, "2M:never", 64), (Some(0), 0), "{variant}: there is room for a page");
     }
-    assert_eq!(fault("m68", all, 64).0, None);
-    for variant in ["m612", "mainline-6.18"] {
+    assert_eq!(fault("folios-6.8", all, 64).0, None);
+    for variant in ["folios-6.12", "mainline-6.18"] {
         let (order, scans) = fault(variant, all, 64);
         assert!(order == Some(6) && scans > 0, "{variant}: {order:?} after {scans}");
     }
@@ -465,7 +473,7 @@ fn falling_back_in_a_full_group_takes_scans() {
 /// tries again.
 #[test]
 fn a_group_without_a_list_of_splits_gets_single_pages() {
-    for (variant, orders) in [("m72", [0, 3, 4]), ("mainline-7.0", [4, 4, 4])] {
+    for (variant, orders) in [("folios-7.2", [0, 3, 4]), ("mainline-7.0", [4, 4, 4])] {
         let mut host = host(variant, "32K,64K:always");
         host.mm.set("failslab/nth", "1").unwrap();
         let made = [3, 8, 16].map(|page| {
@@ -477,7 +485,7 @@ fn a_group_without_a_list_of_splits_gets_single_pages() {
         assert_eq!((sum(MthpStat::NrAnon), sum(MthpStat::AnonFaultFallback)), (2, 0), "{variant}");
     }
     // The root has its list from boot on.
-    let mut host = host("m72", "64K:always");
+    let mut host = host("folios-7.2", "64K:always");
     host.mm.set("failslab/nth", "1").unwrap();
     let root = host.mm.parts.create_mm(mm::memcontrol::Memcg::ROOT);
     let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
@@ -502,18 +510,18 @@ fn pages_that_a_userfaultfd_protects_come_alone() {
             host.order(page).unwrap()
         })
     };
-    for variant in ["v1", "v2", "v3", "v4"] {
+    for variant in ["folios-v1", "folios-v2", "folios-v3", "folios-v4"] {
         assert_eq!(orders(variant, 0..0)[3], 4, "{variant}: registered, nothing protected");
     }
-    for variant in ["v1", "v2"] {
+    for variant in ["folios-v1", "folios-v2"] {
         assert_eq!(orders(variant, 4..8), [0, 2, 3, 4], "{variant}");
     }
-    assert_eq!(orders("v4", 4..8), [0, 0, 3, 4], "it has no order below 3");
-    for variant in ["v5", "m4-3-2", "m612"] {
+    assert_eq!(orders("folios-v4", 4..8), [0, 0, 3, 4], "it has no order below 3");
+    for variant in ["folios-v5", "folios-v9-64k-32k-16k", "folios-6.12"] {
         assert_eq!(orders(variant, 4..8), [0; 4], "{variant}");
     }
     // Who has not registered cannot protect.
-    let mut host = host("v2", "");
+    let mut host = host("folios-v2", "");
     host.mm.parts.address_spaces.userfaultfd_writeprotect(host.process, host.start..host.start + 16);
     host.store(3);
     assert_eq!(host.order(3), Some(4));
@@ -568,9 +576,9 @@ proptest! {
     /// Who wants no large folios gets what there was before them; so does a kernel in which no size is enabled.
     #[test]
     fn refusing_is_as_before_the_series(steps in steps()) {
-        let before = seen("P0", "", |_| {}, &steps);
+        let before = seen("folios-base", "", |_| {}, &steps);
         let area = |host: &Host| host.start..host.start + host.pages;
-        for variant in ["v3", "v4", "v5", "m4-3-2", "m2-8", "m612", "m72"] {
+        for variant in ["folios-v3", "folios-v4", "folios-v5", "folios-v9-64k-32k-16k", "folios-v9-below-2m", "folios-6.12", "folios-7.2"] {
             let advised = |host: &mut Host| {
                 let area = area(host);
                 host.mm.enter(&mut host.machine, CPU).madvise(host.process, area, Advice::NoHugePage);
@@ -585,11 +593,11 @@ proptest! {
             };
             prop_assert_eq!(&before, &seen(variant, "", unfinished, &steps), "{}", variant);
         }
-        for variant in ["v5", "m4-3-2", "m2-8", "m612", "m72"] {
+        for variant in ["folios-v5", "folios-v9-64k-32k-16k", "folios-v9-below-2m", "folios-6.12", "folios-7.2"] {
             let armed = |host: &mut Host| host.mm.parts.address_spaces.userfaultfd_register(host.process, area(host));
             prop_assert_eq!(&before, &seen(variant, "", armed, &steps), "{}", variant);
         }
-        for variant in ["v6", "v9", "m68", "m612", "m72", "mainline-6.18"] {
+        for variant in ["folios-v6", "folios-v9", "folios-6.8", "folios-6.12", "folios-7.2", "mainline-6.18"] {
             prop_assert_eq!(&before, &seen(variant, "2M:never", |_| {}, &steps), "{}", variant);
         }
     }
@@ -597,8 +605,8 @@ proptest! {
     /// With memory to spare, best fit from 64 KiB down is a walk through 64, 32 and 16 KiB.
     #[test]
     fn best_fit_is_a_list_where_memory_abounds(steps in steps()) {
-        let v2 = seen("v2", "", |_| {}, &steps);
-        prop_assert_eq!(&v2, &seen("v1", "", |_| {}, &steps));
-        prop_assert_eq!(&v2, &seen("m4-3-2", "", |_| {}, &steps));
+        let v2 = seen("folios-v2", "", |_| {}, &steps);
+        prop_assert_eq!(&v2, &seen("folios-v1", "", |_| {}, &steps));
+        prop_assert_eq!(&v2, &seen("folios-v9-64k-32k-16k", "", |_| {}, &steps));
     }
 }

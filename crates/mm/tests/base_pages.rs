@@ -38,7 +38,7 @@ fn boot(name: &str, size: PageSize, changes: &[(&str, &str)]) -> (Machine<Catego
 fn watermarks_are_those_of_equal_memory() {
     let never = [("transparent_hugepage/enabled", "never")];
     for size in PageSize::ALL {
-        let (_, mm) = boot("m612", size, &never);
+        let (_, mm) = boot("folios-6.12", size, &never);
         let kib = |pages: u64| pages * size.kib();
         let managed = mm.parts.allocator.zones().iter().map(|zone| kib(zone.managed)).sum::<u64>();
         assert!(managed <= MIB << 10 && managed > (MIB << 10) - 2 * size.kib());
@@ -58,7 +58,11 @@ fn watermarks_are_those_of_equal_memory() {
 #[test]
 fn huge_pages_keep_more_memory_free() {
     let reserve = |size| {
-        boot("m612", size, &[("transparent_hugepage/enabled", "madvise")]).1.parts.allocator.min_free_kbytes()
+        boot("folios-6.12", size, &[("transparent_hugepage/enabled", "madvise")])
+            .1
+            .parts
+            .allocator
+            .min_free_kbytes()
     };
     // DMA, DMA32 and Normal.
     assert_eq!(reserve(PageSize::Kib4), 3 * 11 * 2048);
@@ -69,14 +73,14 @@ fn huge_pages_keep_more_memory_free() {
 
 #[test]
 fn pagesets_fetch_a_quarter_of_a_mebibyte() {
-    let batch = |size| boot("m612", size, &[]).1.parts.allocator.zones().last().unwrap().batch;
+    let batch = |size| boot("folios-6.12", size, &[]).1.parts.allocator.zones().last().unwrap().batch;
     assert_eq!(PageSize::ALL.map(batch), [63, 15, 3]);
 }
 
 #[test]
 fn free_memory_is_in_the_largest_blocks() {
     for size in PageSize::ALL {
-        let (_, mm) = boot("m612", size, &[]);
+        let (_, mm) = boot("folios-6.12", size, &[]);
         let Geometry { max_page_order, pageblock_order, .. } = mm.parts.allocator.geometry();
         let order = size.shift() - 12;
         assert_eq!(u64::from(max_page_order), [10, 11, 13][order as usize / 2]);
@@ -93,7 +97,7 @@ fn free_memory_is_in_the_largest_blocks() {
 #[test]
 fn files_are_those_of_the_size() {
     let sizes = |size| {
-        let files = boot("m612", size, &[]).1.sysfs_files();
+        let files = boot("folios-6.12", size, &[]).1.sysfs_files();
         let sizes = files.iter().filter_map(|path| {
             let rest = path.strip_prefix("transparent_hugepage/hugepages-")?;
             rest.strip_suffix("kB/enabled")?.parse::<u64>().ok()
@@ -106,7 +110,7 @@ fn files_are_those_of_the_size() {
     assert_eq!(sizes(PageSize::Kib16), doubled(64, 32_768));
     assert_eq!(sizes(PageSize::Kib64), doubled(256, 524_288));
     let huge = PageSize::ALL.map(|size| {
-        let (_, mm) = boot("m612", size, &[]);
+        let (_, mm) = boot("folios-6.12", size, &[]);
         let read = |file: &str| {
             let text = mm.read_sysfs(&format!("transparent_hugepage/{file}")).unwrap();
             text.trim().parse::<u64>().unwrap()
@@ -139,15 +143,18 @@ fn sizes(name: &str, size: PageSize, advice: Advice) -> Vec<u64> {
 fn versions_want_what_arm64_wants() {
     use Advice::{Huge, None};
     let [_, kib16, kib64] = PageSize::ALL;
-    for name in ["v1", "v2"] {
+    for name in ["folios-v1", "folios-v2"] {
         assert_eq!(sizes(name, kib16, None), [64], "{name}");
         assert_eq!(sizes(name, kib16, Huge), [2048, 1024, 512, 256, 128, 64], "{name}");
         assert_eq!(sizes(name, kib64, None), [0u64; 0], "{name}: a page has 64 KiB");
         assert_eq!(sizes(name, kib64, Huge), [2048, 1024, 512, 256], "{name}");
     }
-    assert_eq!((sizes("simple", kib16, None), sizes("simple", kib16, Huge)), (vec![64], vec![2048]));
-    assert_eq!(sizes("v2-32k", kib16, None), [0u64; 0], "order 1 is none of anonymous memory");
-    for name in ["v3", "v4", "v5"] {
+    assert_eq!(
+        (sizes("folios-v2-simple", kib16, None), sizes("folios-v2-simple", kib16, Huge)),
+        (vec![64], vec![2048])
+    );
+    assert_eq!(sizes("folios-v2-32k", kib16, None), [0u64; 0], "order 1 is none of anonymous memory");
+    for name in ["folios-v3", "folios-v4", "folios-v5"] {
         assert_eq!(sizes(name, kib16, None), [64], "{name}");
         assert_eq!(sizes(name, kib16, Huge), [2048, 128], "{name}");
         assert_eq!(sizes(name, kib64, None), [0u64; 0], "{name}");
@@ -160,7 +167,7 @@ fn versions_want_what_arm64_wants() {
 #[test]
 fn a_huge_page_is_what_a_page_table_is_for() {
     for (size, order) in PageSize::ALL.into_iter().zip([9u8, 11, 13]) {
-        let (mut machine, mut mm) = boot("m612", size, &[("transparent_hugepage/enabled", "always")]);
+        let (mut machine, mut mm) = boot("folios-6.12", size, &[("transparent_hugepage/enabled", "always")]);
         let (pages, id) = (1 << order, mm.parts.create_mm(Memcg::ROOT));
         let start = mm.enter(&mut machine, Cpu(0)).mmap(id, 3 * pages, Backing::Anonymous, VmFlags::PRIVATE);
         assert_eq!(start % pages, 0);
@@ -204,7 +211,7 @@ fn a_huge_page_is_what_a_page_table_is_for() {
 #[test]
 fn many_children_share_a_huge_page_that_was_split() {
     let size = PageSize::Kib64;
-    let (mut machine, mut mm) = boot("m612", size, &[("transparent_hugepage/enabled", "always")]);
+    let (mut machine, mut mm) = boot("folios-6.12", size, &[("transparent_hugepage/enabled", "always")]);
     let (pages, id) = (8192, mm.parts.create_mm(Memcg::ROOT));
     let start = mm.enter(&mut machine, Cpu(0)).mmap(id, pages, Backing::Anonymous, VmFlags::PRIVATE);
     mm.enter(&mut machine, Cpu(0)).touch(id, start, true).unwrap();
@@ -246,10 +253,10 @@ fn khugepaged_makes_huge_pages_of_any_size() {
             (by_order[usize::from(order)], by_order[4], by_order[0])
         };
         let pages = 1 << order;
-        assert_eq!(run("m612", 1, pages - 1), (pages, 0, 0), "{size:?}: the creep");
-        assert_eq!(run("m612", pages / 2, pages / 2), (pages, 0, 0), "{size:?}");
-        assert_eq!(run("m612", 40, pages / 2), (0, 0, 40), "{size:?}");
-        assert_eq!(run("m72", 40, 0), (0, 32, 8), "{size:?}");
+        assert_eq!(run("folios-6.12", 1, pages - 1), (pages, 0, 0), "{size:?}: the creep");
+        assert_eq!(run("folios-6.12", pages / 2, pages / 2), (pages, 0, 0), "{size:?}");
+        assert_eq!(run("folios-6.12", 40, pages / 2), (0, 0, 40), "{size:?}");
+        assert_eq!(run("folios-7.2", 40, 0), (0, 32, 8), "{size:?}");
     }
 }
 
@@ -257,7 +264,7 @@ fn khugepaged_makes_huge_pages_of_any_size() {
 #[test]
 fn underused_huge_pages_are_split() {
     for (size, order) in PageSize::ALL.into_iter().zip([9u8, 11, 13]) {
-        let (mut machine, mut mm) = boot("m612", size, &[("transparent_hugepage/enabled", "always")]);
+        let (mut machine, mut mm) = boot("folios-6.12", size, &[("transparent_hugepage/enabled", "always")]);
         mm.set("transparent_hugepage/khugepaged/max_ptes_none", "400").unwrap();
         let (pages, memcg) = (1 << order, mm.parts.lrus.create_memcg(Memcg::ROOT));
         let [id, other] = [memcg; 2].map(|memcg| mm.parts.create_mm(memcg));
@@ -279,7 +286,7 @@ fn underused_huge_pages_are_split() {
 fn large_folios_are_swapped_page_by_page() {
     for (size, whole) in PageSize::ALL.into_iter().zip([true, false, false]) {
         let file = format!("transparent_hugepage/hugepages-{}kB/enabled", size.kib() << 4);
-        let (mut machine, mut mm) = boot("m612", size, &[(&file, "always")]);
+        let (mut machine, mut mm) = boot("folios-6.12", size, &[(&file, "always")]);
         mm.parts.swap.swapon(4096, Some(Time::ZERO));
         let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
         mm.parts.lrus.memcg_mut(memcg).max = 256;
@@ -309,7 +316,7 @@ proptest! {
         let run = |size: PageSize| {
             let changes = ["256", "512"].map(|kib| (format!("transparent_hugepage/hugepages-{kib}kB/enabled"), "always"));
             let changes = [0, 1].map(|at| (changes[at].0.as_str(), changes[at].1));
-            let (mut machine, mut mm) = boot("m612", size, &changes);
+            let (mut machine, mut mm) = boot("folios-6.12", size, &changes);
             let id = mm.parts.create_mm(Memcg::ROOT);
             let mut starts = Vec::new();
             // Areas of multiples of 64 KiB, 4 MiB apart.

@@ -74,7 +74,7 @@ proptest! {
 
     #[test]
     fn takes_and_puts_what_the_definition_says(
-        variant in prop_oneof![Just("base"), Just("mainline-6.10"), Just("mainline-6.18")],
+        variant in prop_oneof![Just("pcp-base"), Just("mainline-6.10"), Just("mainline-6.18")],
         size in prop::sample::select(PageSize::ALL.to_vec()),
         no_fragment in any::<bool>(),
         at_boot in proptest::collection::vec(0..3u8, 0..4),
@@ -205,7 +205,7 @@ proptest! {
 
 /// The order-10 blocks in the order in which a zone hands them out.
 fn areas(mut buddy: Buddy) -> Vec<Pfn> {
-    let (machine, _) = small_machine::boot(Series::PCP.variant("base").unwrap().features);
+    let (machine, _) = small_machine::boot(Series::PCP.variant("pcp-base").unwrap().features);
     let mut visit = Visit::new(&machine, Cpu(0));
     std::iter::from_fn(|| buddy.take(MAX_PAGE_ORDER, MigrateType::Movable, &mut visit))
         .map(|pfn| pfn >> MAX_PAGE_ORDER)
@@ -214,7 +214,7 @@ fn areas(mut buddy: Buddy) -> Vec<Pfn> {
 
 #[test]
 fn areas_keep_their_turn_around_gigantic_pages() {
-    let (machine, _) = small_machine::boot(Series::PCP.variant("base").unwrap().features);
+    let (machine, _) = small_machine::boot(Series::PCP.variant("pcp-base").unwrap().features);
     let mut visit = Visit::new(&machine, Cpu(0));
     // Twelve areas; runs of four are 0 to 3, 4 to 7 and 8 to 11.
     let mut buddy = Buddy::new(KIB4, 0..12 << MAX_PAGE_ORDER, 0);
@@ -231,7 +231,7 @@ fn areas_keep_their_turn_around_gigantic_pages() {
 
 #[test]
 fn blocks_set_aside_for_atomic_requests_are_no_part_of_a_gigantic_page() {
-    let (machine, _) = small_machine::boot(Series::PCP.variant("base").unwrap().features);
+    let (machine, _) = small_machine::boot(Series::PCP.variant("pcp-base").unwrap().features);
     let mut visit = Visit::new(&machine, Cpu(0));
     let mut buddy = Buddy::new(KIB4, 0..8 << MAX_PAGE_ORDER, 0);
     let pfn = buddy.take(PAGEBLOCK_ORDER, MigrateType::Unmovable, &mut visit);
@@ -245,7 +245,7 @@ fn blocks_set_aside_for_atomic_requests_are_no_part_of_a_gigantic_page() {
 
 #[test]
 fn a_tebibyte_of_huge_pages_costs_a_record_each() {
-    let (machine, _) = small_machine::boot(Series::PCP.variant("base").unwrap().features);
+    let (machine, _) = small_machine::boot(Series::PCP.variant("pcp-base").unwrap().features);
     let mut visit = Visit::new(&machine, Cpu(0));
     let mut buddy = Buddy::new(KIB4, 0..1 << 28, 0);
     let mut huge_pages = Vec::new();

@@ -64,7 +64,7 @@ fn request(order: u8, effort: Effort) -> Request {
 
 #[test]
 fn a_request_that_may_wait_gets_a_block() {
-    let Scattered { mut machine, mut mm, process, start, .. } = scattered("P0", 0);
+    let Scattered { mut machine, mut mm, process, start, .. } = scattered("folios-base", 0);
     let rss = mm.parts.address_spaces.mm(process).rss();
     let before = blocks(&mm, 7);
     let taken =
@@ -87,7 +87,7 @@ fn a_request_that_may_wait_gets_a_block() {
 
 #[test]
 fn who_may_not_wait_wakes_kcompactd() {
-    let Scattered { mut machine, mut mm, .. } = scattered("P0", 0);
+    let Scattered { mut machine, mut mm, .. } = scattered("folios-base", 0);
     let woken = |mm: &MemoryManager| mm.counters().get(Event::KcompactdWake);
     while mm.enter(&mut machine, CPU).alloc(&request(7, Effort::LIGHT)).is_some() {}
     assert!(!mm.enter(&mut machine, CPU).kcompactd(Node(0)) && woken(&mm) == 0, "nobody asked");
@@ -102,7 +102,7 @@ fn who_may_not_wait_wakes_kcompactd() {
 #[test]
 fn pages_of_the_kernel_stand_in_the_way() {
     let made = |pinned| {
-        let Scattered { mut machine, mut mm, unmovable, .. } = scattered("P0", pinned);
+        let Scattered { mut machine, mut mm, unmovable, .. } = scattered("folios-base", pinned);
         mm.set("vm.compaction_proactiveness", "100").unwrap();
         let before = mm.parts.allocator.fragmentation_score(Node(0));
         let ran = mm.enter(&mut machine, CPU).proactive_compaction(Node(0));
@@ -116,7 +116,7 @@ fn pages_of_the_kernel_stand_in_the_way() {
 
 #[test]
 fn large_folios_move_whole() {
-    let Scattered { mut machine, mut mm, process, start, .. } = scattered("m2-8", 0);
+    let Scattered { mut machine, mut mm, process, start, .. } = scattered("folios-v9-below-2m", 0);
     let large = |mm: &MemoryManager| {
         let stats = mm.parts.address_spaces.mthp_stats();
         (2..9).map(|order| stats.get(order, MthpStat::NrAnon)).collect::<Vec<_>>()
@@ -138,7 +138,7 @@ proptest! {
 
     #[test]
     fn compaction_loses_nothing(pinned in 0usize..40, orders in prop::collection::vec(1u8..10, 1..12)) {
-        let Scattered { mut machine, mut mm, process, unmovable, .. } = scattered("m4-3-2", pinned);
+        let Scattered { mut machine, mut mm, process, unmovable, .. } = scattered("folios-v9-64k-32k-16k", pinned);
         let (mut held, rss) = (unmovable.len() as u64, mm.parts.address_spaces.mm(process).rss());
         for order in orders {
             if mm.enter(&mut machine, CPU).alloc(&request(order, Effort { no_retry: true, ..Effort::ORDINARY })).is_some() {

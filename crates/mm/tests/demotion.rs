@@ -93,7 +93,7 @@ impl Host {
 fn cold_pages_of_fast_memory_go_to_slow_memory() {
     for lru in ["0", "7"] {
         let settings = [("numa/demotion_enabled", "1"), ("lru_gen/enabled", lru)];
-        let host = Host::new("y612", &settings);
+        let host = Host::new("numa-6.12", &settings);
         let demoted = host.count(Event::PgdemoteKswapd) + host.count(Event::PgdemoteDirect);
         assert_eq!(host.got, WANTED);
         assert_eq!(demoted, PAGES - host.fast(0..PAGES), "all that is in slow memory now");
@@ -111,7 +111,7 @@ fn cold_pages_of_fast_memory_go_to_slow_memory() {
 
 #[test]
 fn without_the_setting_nothing_moves() {
-    let host = Host::new("y612", &[]);
+    let host = Host::new("numa-6.12", &[]);
     assert!(host.got < WANTED, "{} of {WANTED} without swap", host.got);
     assert_eq!(host.fast(0..PAGES), PAGES);
 }
@@ -125,7 +125,7 @@ fn tiering_keeps_room_for_what_is_promoted() {
             ("kernel.numa_balancing", mode),
             ("vm.watermark_scale_factor", "300"),
         ];
-        Host::new("y612", &settings).free_after_kswapd
+        Host::new("numa-6.12", &settings).free_after_kswapd
     };
     let (plain, tiered) = (free("1"), free("2"));
     assert!(tiered > plain, "{plain} free, {tiered} with tiers");
@@ -133,7 +133,7 @@ fn tiering_keeps_room_for_what_is_promoted() {
 
 #[test]
 fn what_finds_no_room_below_stays() {
-    let mut host = Host::new("y612", &[("numa/demotion_enabled", "1")]);
+    let mut host = Host::new("numa-6.12", &[("numa/demotion_enabled", "1")]);
     // As much as slow memory has left, and more.
     let (fast, slow) = (host.request, Request { placement: Placement::Bind(Node(1)), ..host.request });
     for request in [slow, fast] {

@@ -15,7 +15,7 @@ type Flushes = fn(n: u64, s: u64) -> [(u64, u64); 2];
 type Holds = fn(n: u64) -> [u64; 2];
 
 const VARIANTS: &[(&str, Flushes, Holds)] = &[
-    ("base", |n, s| [(s, n), (0, n)], |n| [3 * n + 2, n + 2]),
+    ("hugetlb-base", |n, s| [(s, n), (0, n)], |n| [3 * n + 2, n + 2]),
     ("patch5", |n, s| [(s, n), (0, n)], |n| [3 * n + 2, 3]),
     ("patch6", |_, _| [(0, 0), (0, 0)], |n| [n + 4, 2]),
     ("patch7", |n, s| [(s, n), (0, n)], |n| [n + 4, 3]),
@@ -65,7 +65,7 @@ fn flushes_and_holds_of_every_variant() {
 
 #[test]
 fn pages_of_a_pool_of_130() {
-    for variant in ["base", "patch12", "mainline-6.7", "mainline-6.18"] {
+    for variant in ["hugetlb-base", "patch12", "mainline-6.7", "mainline-6.18"] {
         let mut host = Host::new(features(variant), 1, 8192);
         let grown = host.resize(130);
         assert_eq!(grown.get(Event::VmemmapPmdSplits), 3, "{variant}");
@@ -92,7 +92,7 @@ fn pages_of_a_pool_of_130() {
 #[test]
 fn without_optimisation_growth_still_flushes_twice() {
     for (variant, grow) in [
-        ("hvo-off", 0),
+        ("hugetlb-base-hvo-off", 0),
         ("patch6", 0),
         ("patch9", 0),
         ("patch12-hvo-off", 3),
@@ -123,7 +123,8 @@ fn a_mixed_pool_restores_what_was_optimised() {
 
 #[test]
 fn the_same_size_again_takes_locks_and_flushes_nothing() {
-    for (variant, flushes) in [("base", 0), ("mainline-6.7", 0), ("mainline-6.18", 0), ("patch12", 1)] {
+    for (variant, flushes) in [("hugetlb-base", 0), ("mainline-6.7", 0), ("mainline-6.18", 0), ("patch12", 1)]
+    {
         let mut host = Host::new(features(variant), 1, 8192);
         host.resize(8);
         let again = host.resize(8);
@@ -143,7 +144,7 @@ fn the_first_and_the_last_optimised_page_patch_code() {
 #[test]
 fn a_gigantic_page() {
     for (variant, grow, shrink) in
-        [("base", 9, 1), ("patch12", 3, 1), ("mainline-6.7", 2, 1), ("mainline-6.18", 2, 1)]
+        [("hugetlb-base", 9, 1), ("patch12", 3, 1), ("mainline-6.7", 2, 1), ("mainline-6.18", 2, 1)]
     {
         let mut host = Host::new(features(variant), 1, 8192);
         let (outcome, grown) = host.write("hugepages-1048576kB/nr_hugepages", 1);

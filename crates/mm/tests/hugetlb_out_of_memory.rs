@@ -200,7 +200,7 @@ proptest! {
 
 #[test]
 fn compaction_passes_over_hugetlb_pages() {
-    let mut host = Host::new(features("base"), 2, 1024);
+    let mut host = Host::new(features("hugetlb-base"), 2, 1024);
     // Vmemmap pages that were given back are left, one by one.
     host.mm.set("vm.min_free_kbytes", "1024").unwrap();
     let counted = host.resize(2000);

@@ -49,7 +49,7 @@ fn a_write_to_a_node_leaves_the_others() {
 
 #[test]
 fn nodes_take_turns() {
-    let mut host = Host::new(features("base"), 2, 4096);
+    let mut host = Host::new(features("hugetlb-base"), 2, 4096);
     host.resize(5);
     assert_eq!((of_node(&host, 0), of_node(&host, 1)), (3, 2));
     assert_eq!(host.mm.parts.hugetlb.hstates()[0].next_to_alloc, Node(1));
@@ -59,7 +59,7 @@ fn nodes_take_turns() {
 
 #[test]
 fn more_than_there_is_gives_what_there_is() {
-    for variant in ["base", "patch12", "mainline-6.18"] {
+    for variant in ["hugetlb-base", "patch12", "mainline-6.18"] {
         let mut host = Host::new(features(variant), 2, 1024);
         let (outcome, _) = host.write("vm.nr_hugepages", 1_000_000);
         let outcome = outcome.unwrap();
@@ -152,7 +152,7 @@ fn promises_bring_surplus_pages_and_take_them_away() {
 
 #[test]
 fn a_gigantic_page_becomes_512_small_ones() {
-    for variant in ["base", "mainline-6.18"] {
+    for variant in ["hugetlb-base", "mainline-6.18"] {
         let mut host = Host::new(features(variant), 1, 8192);
         host.write("hugepages-1048576kB/nr_hugepages", 2);
         let (outcome, _) = host.write("hugepages-1048576kB/demote", 1);
@@ -169,7 +169,9 @@ fn a_gigantic_page_becomes_512_small_ones() {
 
 #[test]
 fn parts_of_a_gigantic_page_enter_the_pool_in_steps() {
-    for (variant, at_once) in [("base", 1), ("patch12", 1), ("mainline-6.11", 1), ("mainline-6.12", 512)] {
+    for (variant, at_once) in
+        [("hugetlb-base", 1), ("patch12", 1), ("mainline-6.11", 1), ("mainline-6.12", 512)]
+    {
         let mut host = Host::new(features(variant), 1, 8192);
         host.write("hugepages-1048576kB/nr_hugepages", 1);
         let mut write = host.mm.begin_write("hugepages-1048576kB/demote", "1").unwrap();
@@ -208,7 +210,7 @@ fn demotion_in_batches_waits_less_often() {
 
 #[test]
 fn more_than_there_is_ends_where_memory_ends() {
-    for variant in ["base", "mainline-6.9", "mainline-6.15", "mainline-6.18"] {
+    for variant in ["hugetlb-base", "mainline-6.9", "mainline-6.15", "mainline-6.18"] {
         let mut host = Host::new(features(variant), 2, 1024);
         host.mm.set("hugepages-2048kB/boot", &u64::MAX.to_string()).unwrap();
         host.mm.set("hugepage_alloc_threads", &u64::MAX.to_string()).unwrap();
@@ -239,7 +241,7 @@ fn growth_goes_on_at_the_node_where_boot_ended() {
 #[test]
 fn pages_of_boot_time() {
     for (variant, threads) in [
-        ("base", 1),
+        ("hugetlb-base", 1),
         ("patch12", 1),
         ("mainline-6.7", 1),
         ("mainline-6.9", 4),

@@ -73,7 +73,7 @@ const SECONDS: fn(u64) -> Time = |seconds| Time::from_nanoseconds(seconds * 1_00
 
 #[test]
 fn small_pages_become_a_huge_one() {
-    let mut host = Host::new("m68", 1024, (0..1024).step_by(2));
+    let mut host = Host::new("folios-6.8", 1024, (0..1024).step_by(2));
     assert_eq!(host.round(), SECONDS(10), "it sleeps when it is through");
     assert_eq!((host.pages_by_order(9), host.rss()), (1024, 1024));
     assert_eq!(host.mm.parts.address_spaces.khugepaged_state().pages_collapsed, 2);
@@ -85,7 +85,7 @@ fn small_pages_become_a_huge_one() {
 /// A page in a batch of another CPU cannot be collapsed; a round begins with emptying the batches of all.
 #[test]
 fn pages_in_the_batches_of_other_cpus_are_collapsed() {
-    let mut host = Host::new("m68", 512, 0..511);
+    let mut host = Host::new("folios-6.8", 512, 0..511);
     let page = host.start + 511;
     host.mm.enter(&mut host.machine, Cpu(1)).touch(host.process, page, true).unwrap();
     host.round();
@@ -94,7 +94,7 @@ fn pages_in_the_batches_of_other_cpus_are_collapsed() {
 
 #[test]
 fn a_round_is_so_many_entries() {
-    let mut host = Host::new("m68", 512 * 6, (0..6).map(|huge| huge * 512));
+    let mut host = Host::new("folios-6.8", 512 * 6, (0..6).map(|huge| huge * 512));
     host.set("pages_to_scan", 1024);
     for collapsed in [2, 4] {
         let due = host.round();
@@ -109,7 +109,7 @@ fn a_round_is_so_many_entries() {
 #[test]
 fn limits_of_what_is_collapsed() {
     let collapsed = |stored: u64, none: u64| {
-        let mut host = Host::new("m68", 512, 0..stored);
+        let mut host = Host::new("folios-6.8", 512, 0..stored);
         host.set("max_ptes_none", none);
         host.round();
         (
@@ -122,7 +122,7 @@ fn limits_of_what_is_collapsed() {
         [(1, 0), (1, 0), (0, 1), (1, 0)]
     );
     let shared = |most: u64| {
-        let mut host = Host::new("m68", 512, 0..512);
+        let mut host = Host::new("folios-6.8", 512, 0..512);
         let child = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
         (0..200).for_each(|page| host.store(page));
         host.set("max_ptes_shared", most);
@@ -143,7 +143,7 @@ fn limits_of_what_is_collapsed() {
 #[test]
 fn what_is_in_swap_comes_back_first() {
     for (out, most, result) in [(16, 64, (1, 512, 0)), (65, 64, (0, 447, 1)), (300, 400, (0, 212, 0))] {
-        let mut host = Host::new("m68", 512, 0..512);
+        let mut host = Host::new("folios-6.8", 512, 0..512);
         host.mm.parts.swap.swapon(4096, Some(Time::ZERO));
         host.set("max_ptes_swap", most);
         let memcg = host.mm.parts.lrus.create_memcg(Memcg::ROOT);
@@ -186,7 +186,7 @@ fn what_is_in_swap_comes_back_first() {
 
 #[test]
 fn without_a_block_it_sleeps_for_longer_once_a_round() {
-    let mut host = Host::new("m68", 512 * 4, (0..4).map(|huge| huge * 512));
+    let mut host = Host::new("folios-6.8", 512 * 4, (0..4).map(|huge| huge * 512));
     host.set("defrag", 0);
     // One page of each block of 512 that is free is taken.
     let mut taken = Vec::new();
@@ -220,7 +220,7 @@ fn without_a_block_it_sleeps_for_longer_once_a_round() {
 /// 7.2 makes 64 KiB where there is too little for 2 MiB.
 #[test]
 fn smaller_folios_where_there_is_too_little() {
-    for (variant, large) in [("m72", 32), ("m612", 0)] {
+    for (variant, large) in [("folios-7.2", 32), ("folios-6.12", 0)] {
         let mut host = Host::new(variant, 512, (0..32).chain(64..70));
         for (order, kib) in [(4, 64), (9, 2048)] {
             let file = format!("transparent_hugepage/hugepages-{kib}kB/enabled");
@@ -233,7 +233,7 @@ fn smaller_folios_where_there_is_too_little() {
         assert_eq!(host.rss(), 38);
     }
     // The creep: with 511 one page is enough for the largest.
-    let mut host = Host::new("m72", 512, [100]);
+    let mut host = Host::new("folios-7.2", 512, [100]);
     host.round();
     assert_eq!(host.pages_by_order(9), 512);
 }

@@ -54,7 +54,7 @@ fn counted(host: &Host) -> [u64; 4] {
 
 #[test]
 fn locked_areas_get_large_folios() {
-    for variant in ["m4", "mainline-6.12", "m72"] {
+    for variant in ["folios-v9-64k", "mainline-6.12", "folios-7.2"] {
         let mut host = Host::new(variant, "64K", 64, 4096, true);
         mlock(&mut host, 0..40);
         assert_eq!(host.stat(4, MthpStat::AnonFaultAlloc), 2, "the third would not lie inside: {variant}");
@@ -70,7 +70,9 @@ fn locked_areas_get_large_folios() {
 /// Trap 15.
 #[test]
 fn a_folio_is_locked_only_if_it_lies_wholly_inside() {
-    for (variant, lru_gen) in [("mainline-6.10", "0"), ("mainline-6.12", "7"), ("m72", "0"), ("m72", "7")] {
+    for (variant, lru_gen) in
+        [("mainline-6.10", "0"), ("mainline-6.12", "7"), ("folios-7.2", "0"), ("folios-7.2", "7")]
+    {
         let mut host = Host::new(variant, "64K", 64, 4096, true);
         host.mm.set("lru_gen/enabled", lru_gen).unwrap();
         host.store_to_all();

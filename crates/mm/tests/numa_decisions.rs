@@ -20,8 +20,20 @@ use std::ops::Range;
 
 const MIB: u64 = 1 << 20;
 const ANONYMOUS: MetVma = MetVma { start: 0, traits: VmaTraits::ANONYMOUS };
-const VARIANTS: [&str; 12] =
-    ["b0", "p1", "p2", "p3", "p4", "m4", "m5", "m6", "r67", "y612", "y612-loc-clear", "c72"];
+const VARIANTS: [&str; 12] = [
+    "numa-base",
+    "vma-scanning-1",
+    "vma-scanning-2",
+    "vma-scanning-3",
+    "vma-scanning-4",
+    "partial-vmas-4",
+    "partial-vmas-5",
+    "partial-vmas-6",
+    "numa-6.8",
+    "numa-6.12",
+    "numa-6.12.117",
+    "numa-6.19",
+];
 
 fn features(name: &str) -> NumaFeatures {
     Series::NUMA.variant(name).unwrap().features.numa
@@ -141,12 +153,12 @@ fn a_vma_without_a_record_is_passed_over() {
         space.no_memory = true;
         for pass in 1..=5 {
             let scanned = space.pass(&f, &settings(), 7)[0] > 0;
-            assert_eq!((scanned, space.scan.scan_seq), (name == "b0", pass), "{name}");
+            assert_eq!((scanned, space.scan.scan_seq), (name == "numa-base", pass), "{name}");
             space.touch(&f, 0, 7);
             space.now += jiffies(10_000);
         }
         assert!(space.vmas[0].2.is_none() && space.traced.is_empty(), "{name}");
-        if name == "b0" {
+        if name == "numa-base" {
             continue;
         }
         space.no_memory = false;
@@ -197,7 +209,7 @@ fn each_kernel_takes_its_way_through_the_decisions() {
 
     let never = [(UNSUITABLE, Unsuitable), (READ_ONLY, SharedRo), (FORBIDDEN, Inaccessible)];
     let young = [&never[..], &[(YOUNG, ScanDelay)]].concat();
-    // From p2 on those that the thread did not touch, of which m5 finishes the one that was begun.
+    // From vma-scanning-2 on those that the thread did not touch, of which partial-vmas-5 finishes the one that was begun.
     let first = |begun: &[(usize, SkipReason)], then: &[usize]| {
         let inactive = then.iter().map(|&vma| (vma, PidInactive));
         begun.iter().chain(&young).copied().chain(inactive).collect::<Vec<_>>()
@@ -213,23 +225,27 @@ fn each_kernel_takes_its_way_through_the_decisions() {
     let touched = vec![TOUCHED, COMPLETED, TURNED];
     let all = vec![BEGUN, TOUCHED, UNTOUCHED, COMPLETED, IDLE, NEWBORN, TURNED];
     let expected = [
-        ("b0", never.to_vec(), vec![BEGUN, YOUNG, TOUCHED, UNTOUCHED, COMPLETED, IDLE, NEWBORN, TURNED]),
-        ("p1", young.clone(), all),
-        ("p2", left_alone.clone(), touched.clone()),
-        ("p3", left_alone.clone(), touched.clone()),
-        ("p4", left_alone, touched),
-        // The bit was in the older window, which is gone before it is asked for.
-        ("m4", turned_first, vec![TOUCHED, COMPLETED]),
         (
-            "m5",
+            "numa-base",
+            never.to_vec(),
+            vec![BEGUN, YOUNG, TOUCHED, UNTOUCHED, COMPLETED, IDLE, NEWBORN, TURNED],
+        ),
+        ("vma-scanning-1", young.clone(), all),
+        ("vma-scanning-2", left_alone.clone(), touched.clone()),
+        ("vma-scanning-3", left_alone.clone(), touched.clone()),
+        ("vma-scanning-4", left_alone, touched),
+        // The bit was in the older window, which is gone before it is asked for.
+        ("partial-vmas-4", turned_first, vec![TOUCHED, COMPLETED]),
+        (
+            "partial-vmas-5",
             first(&[(BEGUN, IgnorePid)], &[UNTOUCHED, IDLE, NEWBORN, TURNED]),
             vec![BEGUN, TOUCHED, COMPLETED],
         ),
-        ("m6", by_force(&[IDLE, NEWBORN, TURNED]), vec![BEGUN, TOUCHED, IDLE]),
-        ("r67", by_force(&[IDLE, TURNED]), vec![BEGUN, TOUCHED, NEWBORN, IDLE]),
-        ("y612", revisited.clone(), vec![BEGUN, TOUCHED, IDLE, NEWBORN, TURNED]),
-        ("y612-loc-clear", revisited.clone(), vec![BEGUN, TOUCHED, IDLE, NEWBORN, TURNED]),
-        ("c72", revisited, vec![BEGUN, TOUCHED, IDLE, NEWBORN, TURNED]),
+        ("partial-vmas-6", by_force(&[IDLE, NEWBORN, TURNED]), vec![BEGUN, TOUCHED, IDLE]),
+        ("numa-6.8", by_force(&[IDLE, TURNED]), vec![BEGUN, TOUCHED, NEWBORN, IDLE]),
+        ("numa-6.12", revisited.clone(), vec![BEGUN, TOUCHED, IDLE, NEWBORN, TURNED]),
+        ("numa-6.12.117", revisited.clone(), vec![BEGUN, TOUCHED, IDLE, NEWBORN, TURNED]),
+        ("numa-6.19", revisited, vec![BEGUN, TOUCHED, IDLE, NEWBORN, TURNED]),
     ];
     assert_eq!(expected.each_ref().map(|(name, ..)| *name), VARIANTS);
     for (name, traced, scanned) in expected {
@@ -273,18 +289,18 @@ fn each_kernel_takes_its_way_through_the_decisions() {
 fn delay_and_accesses() {
     // Name; pages of the new VMA at once, after the delay, and once the process is at sequence 3.
     let expected = [
-        ("b0", [256, 256, 256]),
-        ("p1", [0, 256, 256]),
-        ("p2", [0, 0, 0]),
-        ("p3", [0, 0, 0]),
-        ("p4", [0, 0, 0]),
-        ("m4", [0, 0, 0]),
-        ("m5", [0, 0, 0]),
-        ("m6", [0, 256, 256]),
-        ("r67", [0, 256, 256]),
-        ("y612", [0, 256, 256]),
-        ("y612-loc-clear", [0, 256, 256]),
-        ("c72", [0, 256, 256]),
+        ("numa-base", [256, 256, 256]),
+        ("vma-scanning-1", [0, 256, 256]),
+        ("vma-scanning-2", [0, 0, 0]),
+        ("vma-scanning-3", [0, 0, 0]),
+        ("vma-scanning-4", [0, 0, 0]),
+        ("partial-vmas-4", [0, 0, 0]),
+        ("partial-vmas-5", [0, 0, 0]),
+        ("partial-vmas-6", [0, 256, 256]),
+        ("numa-6.8", [0, 256, 256]),
+        ("numa-6.12", [0, 256, 256]),
+        ("numa-6.12.117", [0, 256, 256]),
+        ("numa-6.19", [0, 256, 256]),
     ];
     for (name, expected) in expected {
         let f = features(name);
@@ -307,7 +323,7 @@ fn delay_and_accesses() {
             space.now += jiffies(100);
         }
         assert_eq!(pages[..2], expected[..2], "{name}");
-        // By force, as no other VMA is left; before m6 nothing is.
+        // By force, as no other VMA is left; before partial-vmas-6 nothing is.
         let later = (0..3).map(|_| space.pass(&f, &settings(), 7)[1]).max().unwrap();
         assert_eq!(later, expected[2], "{name}");
     }
@@ -315,7 +331,13 @@ fn delay_and_accesses() {
 
 #[test]
 fn before_m6_a_vma_that_was_not_touched_is_never_scanned_again() {
-    for (name, comes_back) in [("p2", false), ("p4", false), ("m5", false), ("m6", true), ("y612", true)] {
+    for (name, comes_back) in [
+        ("vma-scanning-2", false),
+        ("vma-scanning-4", false),
+        ("partial-vmas-5", false),
+        ("partial-vmas-6", true),
+        ("numa-6.12", true),
+    ] {
         let f = features(name);
         let mut space = Space::of(&[1]);
         let mut scanned = 0;
@@ -329,7 +351,9 @@ fn before_m6_a_vma_that_was_not_touched_is_never_scanned_again() {
 
 #[test]
 fn windows_turn_before_the_test_or_after_it() {
-    for (name, passes_with_bit) in [("p3", 3), ("p4", 3), ("m4", 2), ("m5", 2)] {
+    for (name, passes_with_bit) in
+        [("vma-scanning-3", 3), ("vma-scanning-4", 3), ("partial-vmas-4", 2), ("partial-vmas-5", 2)]
+    {
         let f = features(name);
         let mut space = Space::of(&[1]);
         for _ in 0..2 {
@@ -346,7 +370,7 @@ fn windows_turn_before_the_test_or_after_it() {
 
 #[test]
 fn times_are_compared_strictly() {
-    let f = features("m4");
+    let f = features("partial-vmas-4");
     let settings = settings();
     let scanner = Scanner { pid: 7, nr_threads: 1, started: 1000, forced: false };
     let mm = MmScan { scan_seq: 1, ..MmScan::default() };
@@ -373,7 +397,13 @@ fn times_are_compared_strictly() {
 
 #[test]
 fn a_vma_begun_is_finished_by_any_thread_from_m5_on() {
-    for (name, goes_on) in [("p4", false), ("m4", false), ("m5", true), ("m6", true), ("r67", true)] {
+    for (name, goes_on) in [
+        ("vma-scanning-4", false),
+        ("partial-vmas-4", false),
+        ("partial-vmas-5", true),
+        ("partial-vmas-6", true),
+        ("numa-6.8", true),
+    ] {
         let f = features(name);
         let mut space = Space::of(&[40]);
         for _ in 0..6 {
@@ -393,7 +423,7 @@ fn a_vma_begun_is_finished_by_any_thread_from_m5_on() {
 
 #[test]
 fn the_forced_sweep_scans_one_vma_that_nobody_touched() {
-    let f = features("m6");
+    let f = features("partial-vmas-6");
     let mut space = Space::of(&[1, 1, 1]);
     for _ in 0..2 {
         space.pass(&f, &settings(), 7);
@@ -474,7 +504,7 @@ fn play(
 fn a_vma_met_in_a_later_sequence_waits_unless_there_is_no_delay() {
     for (delay, scanned) in [(100, false), (0, true)] {
         let settings = NumaSettings { scan_delay_ms: delay, ..settings() };
-        let f = features("p1");
+        let f = features("vma-scanning-1");
         let scanner = Scanner { pid: 7, nr_threads: 1, started: 1000, forced: false };
         let decide = |scan_seq: i32, now: u64| {
             let mm = MmScan { scan_seq, ..MmScan::default() };
@@ -497,7 +527,7 @@ fn a_vma_met_in_a_later_sequence_waits_unless_there_is_no_delay() {
 
 #[test]
 fn p2_never_forgets() {
-    let f = features("p2");
+    let f = features("vma-scanning-2");
     let mut space = Space::of(&[1]);
     space.pass(&f, &settings(), 7);
     space.touch(&f, 0, 7);
@@ -511,7 +541,7 @@ fn p2_never_forgets() {
 #[test]
 fn records_survive_a_sequence_that_starts_over() {
     let mut space = Space::of(&[1, 1]);
-    let f = features("y612");
+    let f = features("numa-6.12");
     for _ in 0..6 {
         space.pass(&f, &settings(), 7);
         space.now += jiffies(100);
@@ -531,7 +561,7 @@ fn records_survive_a_sequence_that_starts_over() {
 /// Sequences of an idle VMA are compared as signed numbers, with the threads that there are now.
 #[test]
 fn a_vma_comes_up_again_after_as_many_sequences_as_threads() {
-    let f = features("y612");
+    let f = features("numa-6.12");
     let settings = settings();
     for (prev, threads, seq, scanned) in
         [(5, 3, 8, false), (5, 3, 9, true), (5, 1, 7, true), (i32::MAX, 1, 9, true), (-1, 3, 2, false)]
@@ -554,7 +584,7 @@ fn a_vma_comes_up_again_after_as_many_sequences_as_threads() {
 
 #[test]
 fn what_is_completed_is_left_behind() {
-    let f = features("m6");
+    let f = features("partial-vmas-6");
     let mut space = Space::of(&[1, 1, 1]);
     let seq = space.scan.scan_seq;
     space.pass(&f, &settings(), 7);
@@ -582,7 +612,7 @@ fn a_forced_sweep_begins_behind_what_was_completed() {
         (&[UNTOUCHED, COMPLETED, UNTOUCHED, COMPLETED, UNTOUCHED], &[0, 0, 0, 0, 256], 2),
         (&[UNTOUCHED, UNTOUCHED, COMPLETED], &[256, 0, 0], 3),
     ];
-    for name in ["m6", "r67", "y612", "c72"] {
+    for name in ["partial-vmas-6", "numa-6.8", "numa-6.12", "numa-6.19"] {
         for (records, pages, seq) in passes {
             let mut space = Space::of(&vec![1; records.len()]);
             space.scan = MmScan { scan_seq: 2, ..MmScan::default() };
@@ -657,7 +687,7 @@ fn two_nodes() -> Tasks {
 fn a_thread_is_at_home_where_it_can_run() {
     let distances = vec![vec![10, 40, 20], vec![40, 10, 30], vec![20, 30, 10]];
     for (with_cpus, home) in [(&[0, 1, 2][..], 2), (&[0, 1], 0), (&[1], 1)] {
-        let (f, settings) = (features("y612"), NumaSettings::default());
+        let (f, settings) = (features("numa-6.12"), NumaSettings::default());
         let mut tasks = Tasks::new(distances.clone(), Nodes::of_all(with_cpus));
         let task = tasks.add(TaskNuma::new(7, &settings));
         let mut mm = MmScan::default();
@@ -682,7 +712,7 @@ fn a_thread_is_at_home_where_it_can_run() {
 /// A large folio is one hint fault and as many pages; one that cannot move puts off the scans of its whole process.
 #[test]
 fn pages_are_counted_and_failures_slow_the_process() {
-    let (f, settings) = (features("y612"), NumaSettings::default());
+    let (f, settings) = (features("numa-6.12"), NumaSettings::default());
     let rules = Rules { features: &f, settings: &settings };
     for (flags, next_scan) in [(FaultFlags::MIGRATED, 7), (FaultFlags::MIGRATE_FAIL, 1000 + jiffies(2000))] {
         let mut tasks = two_nodes();
@@ -709,7 +739,7 @@ fn pages_are_counted_and_failures_slow_the_process() {
 #[test]
 fn a_failure_that_is_not_forgotten_slows_a_thread_for_good() {
     for (name, periods) in
-        [("y612", [2000, 4000, 8000, 15_000, 15_000]), ("y612-loc-clear", [2000, 2600, 3380, 4394, 5714])]
+        [("numa-6.12", [2000, 4000, 8000, 15_000, 15_000]), ("numa-6.12.117", [2000, 2600, 3380, 4394, 5714])]
     {
         let (f, settings) = (features(name), NumaSettings::default());
         let mut tasks = two_nodes();
@@ -809,19 +839,19 @@ fn completed(history: &History, f: &NumaFeatures) -> (Vec<BTreeSet<usize>>, usiz
     (completed, space.scan.scan_seq as usize)
 }
 
-/// From m6 on what a thread touched is completed first, and a pass that finds it completed goes on behind it.
+/// From partial-vmas-6 on what a thread touched is completed first, and a pass that finds it completed goes on behind it.
 /// Areas in front that it did not touch have their turn by force, the first two before the sequence is over:
-/// the third waits for good, or until its age counts (y612). If another thread that touched it scans now and
+/// the third waits for good, or until its age counts (numa-6.12). If another thread that touched it scans now and
 /// then, it comes up in every kernel.
 #[test]
 fn what_was_touched_hides_what_lies_in_front_of_it() {
     const HIDDEN: usize = 2;
     const TOUCHED: usize = 3;
     for (name, scanned_by_one, scanned_by_two) in [
-        ("p4", [false, false, false, true], [false, false, true, true]),
-        ("m6", [true, true, false, true], [true; 4]),
-        ("r67", [true, true, false, true], [true; 4]),
-        ("y612", [true; 4], [true; 4]),
+        ("vma-scanning-4", [false, false, false, true], [false, false, true, true]),
+        ("partial-vmas-6", [true, true, false, true], [true; 4]),
+        ("numa-6.8", [true, true, false, true], [true; 4]),
+        ("numa-6.12", [true; 4], [true; 4]),
     ] {
         for (threads, expected) in [(1, scanned_by_one), (2, scanned_by_two)] {
             let f = features(name);
@@ -865,7 +895,7 @@ proptest! {
         }
     }
 
-    /// From m6 on, every VMA is completed in each sequence, though nobody touches it, as long as passes go on. From y612 on one
+    /// From partial-vmas-6 on, every VMA is completed in each sequence, though nobody touches it, as long as passes go on. From numa-6.12 on one
     /// that comes up for its age can use up the budget before another one is forced, which then waits until it is as old.
     #[test]
     fn every_vma_is_completed_in_every_sequence(history in histories(), variant in 7..VARIANTS.len()) {
@@ -887,14 +917,14 @@ proptest! {
         }
     }
 
-    /// Trap 20: what p4 completes in a sequence m6 completes in it too. That holds for a single thread that
-    /// scans, while windows do not turn: m6 turns them at each visit, and a sequence of its passes is not made
-    /// of the same threads' as one of p4's, so that the one that touched an area may have no turn in it.
+    /// Trap 20: what vma-scanning-4 completes in a sequence partial-vmas-6 completes in it too. That holds for a single thread that
+    /// scans, while windows do not turn: partial-vmas-6 turns them at each visit, and a sequence of its passes is not made
+    /// of the same threads' as one of vma-scanning-4's, so that the one that touched an area may have no turn in it.
     #[test]
     fn m6_completes_what_p4_does(history in histories()) {
         let mut one = history;
         one.steps.iter_mut().for_each(|step| *step = (7, step.1, step.2 % 60));
-        let [(p4, of_p4), (m6, of_m6)] = ["p4", "m6"].map(|name| completed(&one, &features(name)));
+        let [(p4, of_p4), (m6, of_m6)] = ["vma-scanning-4", "partial-vmas-6"].map(|name| completed(&one, &features(name)));
         for (seq, p4) in p4.iter().enumerate().take(of_p4.min(of_m6)) {
             prop_assert!(p4.is_subset(&m6[seq]), "sequence {seq}: {p4:?}, {:?}", m6[seq]);
         }
@@ -903,7 +933,7 @@ proptest! {
     #[test]
     fn without_a_delay_p1_is_b0(history in histories()) {
         let settings = NumaSettings { scan_delay_ms: 0, ..settings() };
-        prop_assert_eq!(play(&history, &features("b0"), &settings, false), play(&history, &features("p1"), &settings, false));
+        prop_assert_eq!(play(&history, &features("numa-base"), &settings, false), play(&history, &features("vma-scanning-1"), &settings, false));
     }
 
     #[test]
@@ -911,22 +941,22 @@ proptest! {
         let sum = |name: &str| -> u64 {
             play(&history, &features(name), &settings(), false).iter().map(|(pages, _)| pages.iter().sum::<u64>()).sum()
         };
-        prop_assert!(sum("p1") <= sum("b0"));
+        prop_assert!(sum("vma-scanning-1") <= sum("numa-base"));
     }
 
     #[test]
     fn a_thread_that_touches_all_is_not_held_back(history in histories()) {
         let mut one = history;
         one.steps.iter_mut().for_each(|step| step.0 = 1);
-        let p1 = play(&one, &features("p1"), &settings(), true);
-        prop_assert_eq!(&p1, &play(&one, &features("p4"), &settings(), true));
-        prop_assert_eq!(&p1, &play(&one, &features("p2"), &settings(), true));
+        let p1 = play(&one, &features("vma-scanning-1"), &settings(), true);
+        prop_assert_eq!(&p1, &play(&one, &features("vma-scanning-4"), &settings(), true));
+        prop_assert_eq!(&p1, &play(&one, &features("vma-scanning-2"), &settings(), true));
     }
 
     #[test]
     fn hashing_changes_collisions_only(history in histories()) {
         // Four PIDs below 64 have bits of their own either way.
-        prop_assert_eq!(play(&history, &features("p3"), &settings(), false), play(&history, &features("p4"), &settings(), false));
+        prop_assert_eq!(play(&history, &features("vma-scanning-3"), &settings(), false), play(&history, &features("vma-scanning-4"), &settings(), false));
     }
 
     #[test]

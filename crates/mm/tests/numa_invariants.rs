@@ -104,7 +104,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
     fn pages_and_counters_add_up(steps in steps(), variant in 0..12usize) {
-        let names = ["b0", "p1", "p2", "p3", "p4", "m4", "m5", "m6", "r67", "y612", "y612-loc-clear", "c72"];
+        let names = ["numa-base", "vma-scanning-1", "vma-scanning-2", "vma-scanning-3", "vma-scanning-4", "partial-vmas-4", "partial-vmas-5", "partial-vmas-6", "numa-6.8", "numa-6.12", "numa-6.12.117", "numa-6.19"];
         let mut threads = start(names[variant]);
         for step in steps {
             match step {
@@ -132,7 +132,7 @@ proptest! {
     /// Going through pages in bulk is touching them one by one.
     #[test]
     fn a_sweep_is_many_touches(steps in steps()) {
-        let (mut swept, mut touched) = (start("y612"), start("y612"));
+        let (mut swept, mut touched) = (start("numa-6.12"), start("numa-6.12"));
         for step in steps {
             let (cpu, from, pages) = match step {
                 Step::Sweep(cpu, from, pages) => (cpu, from, pages),
@@ -165,7 +165,7 @@ proptest! {
 
 #[test]
 fn memory_follows_a_thread_that_moves() {
-    let mut threads = start("b0");
+    let mut threads = start("numa-base");
     let pages = 600;
     (0..pages).for_each(|page| threads.touch(0, page, true));
     // What is in a per-CPU batch cannot be moved: others' pages push it out.
@@ -183,7 +183,7 @@ fn memory_follows_a_thread_that_moves() {
 #[test]
 fn a_fault_at_the_same_time_shows_who_shares_a_page() {
     for (earlier, grouped) in [(true, true), (false, false)] {
-        let mut threads = start("y612");
+        let mut threads = start("numa-6.12");
         let hint_fault = machine::Time::from_nanoseconds(1000);
         threads.machine.costs.numa =
             Some(machine::NumaCosts { hint_fault, page_migrate: hint_fault * 4, ..machine::NumaCosts::FREE });
@@ -217,7 +217,7 @@ fn a_fault_at_the_same_time_shows_who_shares_a_page() {
 fn a_page_that_moves_is_found_where_a_turn_has_ended() {
     let millisecond = machine::Time::from_nanoseconds(1_000_000);
     for (before_the_end, later, found) in [(500, 100, true), (500, 2000, false), (900, 0, false)] {
-        let mut threads = start("y612");
+        let mut threads = start("numa-6.12");
         let half = machine::TurnShares { busy: vec![Cpu(0), Cpu(1)], shares: vec![0.5, 0.5] };
         let topology = Topology { turn_shares: vec![half], ..threads.machine.topology.clone() };
         threads.machine = Machine::new(topology, threads.machine.costs.clone());
@@ -266,7 +266,7 @@ fn moving_page(variant: &str) -> (Threads, machine::Time) {
 /// behind it find the entry changed and take no fault of their own.
 #[test]
 fn the_first_that_need_not_move_a_page_ends_the_faults_on_it() {
-    let (mut threads, began) = moving_page("b0");
+    let (mut threads, began) = moving_page("numa-base");
     let before = (threads.count(Event::NumaHintFaults), threads.count(Event::NumaHintFaultsLocal));
     // CPU 3 is on the node that the page goes to, 0 and 1 on the one it comes from.
     for cpu in [3, 0, 1] {
@@ -285,7 +285,7 @@ fn who_comes_while_a_huge_page_is_cleared_clears_one_as_well() {
     let nanoseconds = machine::Time::from_nanoseconds;
     let took = nanoseconds(100 * 512);
     for (late, loses) in [(0, true), (51_000, true), (51_200, false)] {
-        let mut threads = start("y612");
+        let mut threads = start("numa-6.12");
         threads.mm.set("transparent_hugepage/enabled", "always").unwrap();
         threads.machine.costs.page_clear = nanoseconds(100);
         let first = threads.start.next_multiple_of(512);
@@ -319,9 +319,12 @@ fn who_comes_while_a_huge_page_is_cleared_clears_one_as_well() {
 /// lets the lock go to try, and what was in vain counts only if the page is still there when it has the lock again.
 #[test]
 fn what_was_tried_in_vain_counts_if_the_page_is_still_there() {
-    for (variant, late, failed) in
-        [("b0", 10_000, 1), ("b0", 19_800, 0), ("y612", 10_000, 1), ("y612", 19_800, 1)]
-    {
+    for (variant, late, failed) in [
+        ("numa-base", 10_000, 1),
+        ("numa-base", 19_800, 0),
+        ("numa-6.12", 10_000, 1),
+        ("numa-6.12", 19_800, 1),
+    ] {
         let (mut threads, began) = moving_page(variant);
         let before = threads.count(Event::NumaHintFaults);
         let come = began + machine::Time::from_nanoseconds(late);
@@ -341,7 +344,7 @@ fn what_was_tried_in_vain_counts_if_the_page_is_still_there() {
 /// Until 6.9 a page that waits in a batch of a CPU has a reference too many to become PROT_NONE; later ones do, and cannot move.
 #[test]
 fn pages_in_a_batch_are_scanned_from_6_10_on() {
-    for (variant, scanned) in [("r67", false), ("y612", true)] {
+    for (variant, scanned) in [("numa-6.8", false), ("numa-6.12", true)] {
         let mut threads = start(variant);
         // Neither 15 nor 31 pages fill a batch with the last ones.
         let pages = PAGES - 2;
@@ -415,7 +418,7 @@ fn a_huge_page_that_is_not_mapped_whole_is_split_to_migrate() {
 
 #[test]
 fn nothing_is_scanned_when_balancing_is_off() {
-    let mut threads = start("y612");
+    let mut threads = start("numa-6.12");
     threads.mm.set("kernel.numa_balancing", "0").unwrap();
     (0..PAGES).for_each(|page| threads.touch(0, page, true));
     (0..100).for_each(|_| threads.tick(2, 8));
@@ -438,7 +441,7 @@ fn scanning_sees_pages_that_a_fault_mapped_and_nobody_touched() {
 
 #[test]
 fn a_fork_starts_scanning_over_and_a_child_begins_where_the_parent_stopped() {
-    let (mut machine, mut mm) = boot(Series::NUMA.variant("y612").unwrap());
+    let (mut machine, mut mm) = boot(Series::NUMA.variant("numa-6.12").unwrap());
     mm.set("numa_balancing/scan_delay_ms", "8").unwrap();
     mm.set("numa_balancing/scan_size_mb", "1").unwrap();
     let space = mm.parts.create_mm(Memcg::ROOT);
@@ -476,7 +479,7 @@ fn a_fork_starts_scanning_over_and_a_child_begins_where_the_parent_stopped() {
 #[test]
 fn what_is_done_for_a_process_of_one_thread_ends_with_the_second() {
     for users in [1, 2] {
-        let mut threads = start("y612");
+        let mut threads = start("numa-6.12");
         threads.tasks.drain(users..).for_each(|task| threads.mm.parts.exit_task(task));
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
         (0..100).for_each(|_| threads.tick(0, 8));
@@ -494,7 +497,7 @@ fn what_is_done_for_a_process_of_one_thread_ends_with_the_second() {
 #[test]
 fn a_reader_of_proc_counts_as_a_second_thread() {
     for is_read in [false, true] {
-        let mut threads = start("y612");
+        let mut threads = start("numa-6.12");
         threads.tasks.drain(1..).for_each(|task| threads.mm.parts.exit_task(task));
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
         let space = threads.space;
@@ -522,7 +525,7 @@ fn a_reader_of_proc_counts_as_a_second_thread() {
 #[test]
 fn a_store_in_place_after_a_fork_forgets_who_was_there() {
     for forks in [false, true] {
-        let mut threads = start("r67");
+        let mut threads = start("numa-6.8");
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
         threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
         let (space, start) = (threads.space, threads.start);
@@ -551,9 +554,12 @@ fn a_store_in_place_after_a_fork_forgets_who_was_there() {
 /// Until 6.9 a page of a file in a private mapping has a reference of the page cache's and is left alone.
 #[test]
 fn private_pages_of_files_are_scanned_from_6_10_on() {
-    for (variant, shared, scanned) in
-        [("r67", false, false), ("y612", false, true), ("r67", true, true), ("y612", true, true)]
-    {
+    for (variant, shared, scanned) in [
+        ("numa-6.8", false, false),
+        ("numa-6.12", false, true),
+        ("numa-6.8", true, true),
+        ("numa-6.12", true, true),
+    ] {
         let mut threads = start(variant);
         let flags = if shared { VmFlags::PRIVATE.or(VmFlags::SHARED) } else { VmFlags::PRIVATE };
         let (space, file) = (threads.space, threads.mm.parts.page_cache.open_file());
@@ -586,7 +592,7 @@ fn code_that_is_shared_stays_where_it_is() {
         (true, true, false, false),
         (false, true, true, false),
     ] {
-        let mut threads = start("y612");
+        let mut threads = start("numa-6.12");
         let flags = VmFlags::PRIVATE.or(VmFlags::SHARED);
         let flags = if may_execute { flags.or(VmFlags::EXEC) } else { flags };
         let (space, file) = (threads.space, threads.mm.parts.page_cache.open_file());
@@ -622,7 +628,7 @@ fn code_that_is_shared_stays_where_it_is() {
 /// `mprotect` gives entries the rights of their area, so nobody faults to show who touches them.
 #[test]
 fn other_rights_end_hint_faults() {
-    let mut threads = start("y612");
+    let mut threads = start("numa-6.12");
     (0..PAGES).for_each(|page| threads.touch(0, page, true));
     let (space, start) = (threads.space, threads.start);
     while threads.mm.parts.address_spaces.pte(space, start).lets(true) {
@@ -646,7 +652,7 @@ fn other_rights_end_hint_faults() {
 /// A new thread counts sequences from where its process is (`init_numa_balancing`): its first fault does not place it.
 #[test]
 fn a_new_thread_begins_with_the_sequence_of_its_process() {
-    let mut threads = start("y612");
+    let mut threads = start("numa-6.12");
     (0..PAGES).for_each(|page| threads.touch(0, page, true));
     while threads.mm.parts.address_spaces.mm(threads.space).numa_scan.scan_seq < 5 {
         threads.tick(2, 8);
@@ -666,7 +672,7 @@ fn a_new_thread_begins_with_the_sequence_of_its_process() {
 /// whoever comes first.
 #[test]
 fn passes_that_find_nothing_are_as_rare_as_others() {
-    let mut threads = start("y612");
+    let mut threads = start("numa-6.12");
     threads.mm.parts.mprotect(threads.space, threads.start..threads.start + PAGES, VmFlags::default());
     let period = 8;
     for _ in 0..100 {
@@ -682,7 +688,7 @@ fn passes_that_find_nothing_are_as_rare_as_others() {
 /// each process's own area: the one that never did leaves it alone.
 #[test]
 fn who_touched_shared_memory_is_known_of_each_process() {
-    let (mut machine, mut mm) = boot(Series::NUMA.variant("p4").unwrap());
+    let (mut machine, mut mm) = boot(Series::NUMA.variant("vma-scanning-4").unwrap());
     scan_often(&mut mm);
     mm.set("kernel.numa_balancing", "1").unwrap();
     mm.set("numa_balancing/scan_period_max_ms", "8").unwrap();
@@ -731,7 +737,7 @@ fn who_touched_shared_memory_is_known_of_each_process() {
 #[test]
 fn whose_tick_is_first_decides_who_scans_and_nothing_else() {
     let scanned = |order: [u16; 3]| {
-        let mut threads = start("b0");
+        let mut threads = start("numa-base");
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
         let mut first = None;
         for round in 1..100 {
@@ -757,7 +763,7 @@ fn whose_tick_is_first_decides_who_scans_and_nothing_else() {
 /// Each reason of `sched_skip_vma_numa` comes up in a process that has such areas.
 #[test]
 fn every_reason_to_skip_a_vma_is_met() {
-    let mut threads = start("y612");
+    let mut threads = start("numa-6.12");
     let rights = VmFlags::PRIVATE.or(VmFlags::EXEC);
     let bound = threads.mm.enter(&mut threads.machine, Cpu(0)).mmap(
         threads.space,
@@ -815,7 +821,8 @@ fn every_reason_to_skip_a_vma_is_met() {
 
 #[test]
 fn a_cpuset_of_one_node_is_not_scanned_from_7_2_on() {
-    for (variant, nodes, scanned) in [("c72", 1, false), ("c72", 3, true), ("y612", 1, true)] {
+    for (variant, nodes, scanned) in [("numa-6.19", 1, false), ("numa-6.19", 3, true), ("numa-6.12", 1, true)]
+    {
         let mut threads = start(variant);
         for &task in &threads.tasks {
             threads.mm.parts.numa.set_mems_allowed(task, Some(Nodes(nodes)));
@@ -831,7 +838,7 @@ fn a_cpuset_of_one_node_is_not_scanned_from_7_2_on() {
 #[test]
 fn a_policy_says_where_pages_go() {
     for (migrate_on_fault, moves) in [(true, true), (false, false)] {
-        let mut threads = start("b0");
+        let mut threads = start("numa-base");
         let mode = Mode::Bind(Nodes::of(Node(1)));
         let policy = Mempolicy { mode, migrate_on_fault, migrate_on_referencing_node: false };
         let area = threads.start..threads.start + PAGES;
@@ -853,7 +860,13 @@ fn a_policy_says_where_pages_go() {
 /// by kernels that ask who has touched it. numa01 of the AutoNUMA benchmark is such a program.
 #[test]
 fn what_was_bound_in_the_first_sequences_is_left_alone() {
-    for (variant, scanned) in [("b0", true), ("p1", true), ("p2", false), ("p4", false), ("r67", true)] {
+    for (variant, scanned) in [
+        ("numa-base", true),
+        ("vma-scanning-1", true),
+        ("vma-scanning-2", false),
+        ("vma-scanning-4", false),
+        ("numa-6.8", true),
+    ] {
         let mut threads = start(variant);
         let mode = Mode::Bind(Nodes::of(Node(1)));
         let policy = Mempolicy { mode, migrate_on_fault: false, migrate_on_referencing_node: false };
@@ -875,18 +888,18 @@ fn what_was_bound_in_the_first_sequences_is_left_alone() {
 }
 
 /// A process whose areas get no record is not scanned until they do. By then the first sequences, in which everybody may scan,
-/// are over, and from p2 to m5 nobody ever has touched what was never scanned: it is left alone for good.
+/// are over, and from vma-scanning-2 to partial-vmas-5 nobody ever has touched what was never scanned: it is left alone for good.
 #[test]
 fn without_records_nothing_is_scanned() {
     let kernels = [
-        ("b0", true, true),
-        ("p1", false, true),
-        ("p2", false, false),
-        ("p4", false, false),
-        ("m5", false, false),
-        ("m6", false, true),
-        ("r67", false, true),
-        ("c72", false, true),
+        ("numa-base", true, true),
+        ("vma-scanning-1", false, true),
+        ("vma-scanning-2", false, false),
+        ("vma-scanning-4", false, false),
+        ("partial-vmas-5", false, false),
+        ("partial-vmas-6", false, true),
+        ("numa-6.8", false, true),
+        ("numa-6.19", false, true),
     ];
     for (variant, without, later) in kernels {
         let mut threads = start(variant);
@@ -909,9 +922,12 @@ fn without_records_nothing_is_scanned() {
 /// first page, which is that of the first node for all.
 #[test]
 fn huge_pages_keep_their_turn_from_6_7_on() {
-    for (variant, on_nodes) in
-        [("b0", [1024, 0]), ("m6", [1024, 0]), ("r67", [512, 512]), ("y612", [512, 512])]
-    {
+    for (variant, on_nodes) in [
+        ("numa-base", [1024, 0]),
+        ("partial-vmas-6", [1024, 0]),
+        ("numa-6.8", [512, 512]),
+        ("numa-6.12", [512, 512]),
+    ] {
         let mut threads = start(variant);
         threads.mm.set("transparent_hugepage/enabled", "always").unwrap();
         let mode = Mode::Interleave(Nodes(0b11));
@@ -932,7 +948,7 @@ fn huge_pages_keep_their_turn_from_6_7_on() {
 /// A new piece of a VMA has no record, and a copy of an address space has none at all: both are scanned after a new delay.
 #[test]
 fn a_split_and_a_fork_lose_what_scanning_knew() {
-    let mut threads = start("p1");
+    let mut threads = start("vma-scanning-1");
     (0..PAGES).for_each(|page| threads.touch(0, page, true));
     let skipped = |threads: &Threads| threads.count(Event::NumaSkipScanDelay);
     while threads.mm.parts.address_spaces.mm(threads.space).numa_scan.scan_seq < 3 {
@@ -956,7 +972,7 @@ fn a_split_and_a_fork_lose_what_scanning_knew() {
 /// Only a process with one thread starts scanning over when it forks; with two, whoever else counts as one, it goes on.
 #[test]
 fn a_fork_of_several_threads_goes_on_being_scanned() {
-    let mut threads = start("y612");
+    let mut threads = start("numa-6.12");
     (0..PAGES).for_each(|page| threads.touch(0, page, true));
     while threads.mm.parts.address_spaces.mm(threads.space).numa_scan.scan_seq == 0 {
         threads.tick(2, 8);
@@ -970,7 +986,7 @@ fn a_fork_of_several_threads_goes_on_being_scanned() {
 /// The first further thread of a process puts off scanning by a delay, as a fork does; the second does not.
 #[test]
 fn a_process_is_scanned_anew_when_it_gets_its_second_thread() {
-    let (mut machine, mut mm) = boot(Series::NUMA.variant("y612").unwrap());
+    let (mut machine, mut mm) = boot(Series::NUMA.variant("numa-6.12").unwrap());
     let space = mm.parts.create_mm(Memcg::ROOT);
     let now = machine.now(Cpu(0));
     let first = mm.enter(&mut machine, Cpu(0)).add_task(now, space, 100, None);
@@ -1010,9 +1026,9 @@ fn hide(threads: &mut Threads, page: u64) {
 fn a_large_folio_is_one_fault_and_all_of_its_pages() {
     for (variant, settings, size, huge) in [
         ("mainline-6.18", &[("thp_anon", "2M:never;64K:always")][..], 16, 0),
-        ("b0", &[("transparent_hugepage/enabled", "always")], 512, 1),
-        ("y612", &[("transparent_hugepage/enabled", "always")], 512, 1),
-        ("c72", &[("transparent_hugepage/enabled", "always")], 512, 1),
+        ("numa-base", &[("transparent_hugepage/enabled", "always")], 512, 1),
+        ("numa-6.12", &[("transparent_hugepage/enabled", "always")], 512, 1),
+        ("numa-6.19", &[("transparent_hugepage/enabled", "always")], 512, 1),
         ("mainline-6.18", &[], 1, 0),
     ] {
         let mut threads = start(variant);
@@ -1109,7 +1125,13 @@ fn take_until(threads: &mut Threads, left: impl Fn(&MemoryManager) -> i64) {
 /// unmapped.
 #[test]
 fn large_folios_mapped_by_entries_count_from_6_10_on() {
-    for (variant, counts) in [("b0", false), ("p4", false), ("r67", false), ("y612", true), ("c72", true)] {
+    for (variant, counts) in [
+        ("numa-base", false),
+        ("vma-scanning-4", false),
+        ("numa-6.8", false),
+        ("numa-6.12", true),
+        ("numa-6.19", true),
+    ] {
         let mut threads = start(variant);
         threads.mm.set("transparent_hugepage/enabled", "always").unwrap();
         threads.touch(0, 0, true);
@@ -1140,12 +1162,12 @@ fn large_folios_mapped_by_entries_count_from_6_10_on() {
 #[test]
 fn huge_pages_are_asked_for_sharers_from_7_2_on() {
     for (variant, shared, alone, scanned) in [
-        ("y612", false, false, true),
-        ("y612", true, false, true),
-        ("y612", false, true, true),
-        ("c72", false, false, true),
-        ("c72", true, false, false),
-        ("c72", false, true, false),
+        ("numa-6.12", false, false, true),
+        ("numa-6.12", true, false, true),
+        ("numa-6.12", false, true, true),
+        ("numa-6.19", false, false, true),
+        ("numa-6.19", true, false, false),
+        ("numa-6.19", false, true, false),
     ] {
         let mut threads = start(variant);
         threads.mm.set("transparent_hugepage/enabled", "always").unwrap();
@@ -1183,7 +1205,7 @@ fn boot_nodes(variant: &str, nodes: u8, memory_only_nodes: u8) -> (Machine<Categ
 #[test]
 fn a_sweep_knows_each_of_many_nodes() {
     const NODES: u8 = 20;
-    let (mut machine, mut mm) = boot_nodes("b0", NODES, 0);
+    let (mut machine, mut mm) = boot_nodes("numa-base", NODES, 0);
     let space = mm.parts.create_mm(Memcg::ROOT);
     let start = mm
         .enter(&mut machine, Cpu(0))
@@ -1232,7 +1254,7 @@ fn scan_often(mm: &mut MemoryManager) {
 
 #[test]
 fn each_fast_node_has_a_promotion_rate_of_its_own() {
-    let (mut machine, mut mm) = boot_nodes("y612", 3, 1);
+    let (mut machine, mut mm) = boot_nodes("numa-6.12", 3, 1);
     scan_often(&mut mm);
     mm.set("kernel.numa_balancing_promote_rate_limit_MBps", "1").unwrap();
     let space = mm.parts.create_mm(Memcg::ROOT);
@@ -1265,7 +1287,8 @@ fn each_fast_node_has_a_promotion_rate_of_its_own() {
 
 #[test]
 fn a_promotion_without_room_wakes_the_kswapd_of_its_node_only() {
-    let (mut machine, mut mm) = reclaim_machine::boot_with_cpus_on(1, Series::NUMA.variant("y612").unwrap());
+    let (mut machine, mut mm) =
+        reclaim_machine::boot_with_cpus_on(1, Series::NUMA.variant("numa-6.12").unwrap());
     scan_often(&mut mm);
     let space = mm.parts.create_mm(Memcg::ROOT);
     let now = machine.now(Cpu(0));

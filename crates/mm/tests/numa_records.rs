@@ -106,7 +106,7 @@ const CHANGES: [(&str, Call); 5] = [
 #[test]
 fn the_part_that_changes_is_the_area_that_was_there() {
     for (name, call) in CHANGES {
-        for variant in ["p4", "r67", "c72"] {
+        for variant in ["vma-scanning-4", "numa-6.8", "numa-6.19"] {
             for (part, expected) in [
                 (0..10, vec![(0..10, true), (10..30, false)]),
                 (20..30, vec![(0..20, false), (20..30, true)]),
@@ -130,14 +130,14 @@ fn the_part_that_changes_is_the_area_that_was_there() {
 #[test]
 fn what_munmap_leaves_is_new_but_for_the_start_until_6_5() {
     for (variant, keeps_start) in [
-        ("p1", true),
-        ("p4", true),
+        ("vma-scanning-1", true),
+        ("vma-scanning-4", true),
         ("6.4", true),
         ("6.5", true),
         ("6.6", false),
-        ("m4", false),
-        ("r67", false),
-        ("c72", false),
+        ("partial-vmas-4", false),
+        ("numa-6.8", false),
+        ("numa-6.19", false),
     ] {
         for (part, expected) in [
             (0..10, vec![(10..30, false)]),
@@ -166,7 +166,7 @@ fn a_border_that_moves_is_no_cut() {
     for (part, rights, expected) in
         [(30..40, VmFlags::PRIVATE, [0..40, 40..60]), (20..30, VmFlags::READ, [0..20, 20..60])]
     {
-        let mut process = Process::with("y612", &[(0..30, VmFlags::PRIVATE), (30..60, VmFlags::READ)]);
+        let mut process = Process::with("numa-6.12", &[(0..30, VmFlags::PRIVATE), (30..60, VmFlags::READ)]);
         let records = [0, 30].map(|page| process.record(page));
         assert_ne!(records[0], records[1]);
         process.mm.parts.mprotect(process.space, FIRST + part.start..FIRST + part.end, rights);
@@ -178,7 +178,7 @@ fn a_border_that_moves_is_no_cut() {
 /// A child has areas of its own (`dup_mmap`), a new program has none of the old one's.
 #[test]
 fn neither_fork_nor_exec_hands_anything_on() {
-    let mut process = Process::with("y612", &[(0..30, VmFlags::PRIVATE)]);
+    let mut process = Process::with("numa-6.12", &[(0..30, VmFlags::PRIVATE)]);
     let record = process.record(0);
     let Process { machine, mm, space } = &mut process;
     let child = mm.enter(machine, Cpu(0)).fork_mm(*space);

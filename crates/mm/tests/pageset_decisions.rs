@@ -106,7 +106,7 @@ fn runs(groups: &[(i32, usize)]) -> Vec<i32> {
     groups.iter().flat_map(|&(value, times)| std::iter::repeat_n(value, times)).collect()
 }
 
-const BEFORE_P4: &[&str] = &["base", "patch1", "patch2", "patch3", "patch4"];
+const BEFORE_P4: &[&str] = &["pcp-base", "patch1", "patch2", "patch3", "patch4"];
 const P5_P6: &[&str] = &["patch5", "patch6"];
 const P7_P9: &[&str] = &["patch7", "patch8", "patch9"];
 const COUNTING: &[&str] = &["patch10", "mainline-6.7", "mainline-6.10", "mainline-6.16", "mainline-6.18"];
@@ -209,7 +209,7 @@ fn high_order_frees_after_a_burst() {
         lone.free(0, 500).free(1, 3);
         (lone.plain(), lone.high_order())
     };
-    assert_eq!(drains("base", false), (vec![63, 126], vec![313, 2, 2]));
+    assert_eq!(drains("pcp-base", false), (vec![63, 126], vec![313, 2, 2]));
     assert_eq!(drains("patch1", false), (vec![63, 126], vec![315, 2]));
     for name in ["patch3", "patch4", "patch5", "patch6", "patch7", "patch8", "patch9"] {
         assert_eq!(drains(name, true), (vec![63, 126], vec![315]), "{name}");
@@ -226,7 +226,7 @@ fn order_3_frees() {
         lone.free(3, 200);
         (lone.plain(), lone.high_order())
     };
-    for name in ["base", "patch1", "patch2"] {
+    for name in ["pcp-base", "patch1", "patch2"] {
         assert_eq!(drains(name, false), (vec![64], runs(&[(312, 1), (8, 153)])), "{name}");
     }
     for name in ["patch3", "patch4", "patch5", "patch6", "patch7", "patch8", "patch9"] {

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use rand_pcg::Pcg64Mcg;
 
 const RELEASES: [&str; 6] =
-    ["mainline-6.1", "base", "mainline-6.10", "mainline-6.11", "mainline-6.15", "mainline-6.18"];
+    ["mainline-6.1", "pcp-base", "mainline-6.10", "mainline-6.11", "mainline-6.15", "mainline-6.18"];
 
 fn features(variant: &str) -> ReadaheadFeatures {
     Series::PCP.variant(variant).unwrap().features.readahead
@@ -93,7 +93,7 @@ fn releases_differ_where_streams_are_disturbed() {
         FileRaState { start: 100, size: 8, async_size: 8, prev_end: Some(5), ..FileRaState::new(32, 320) };
     for (variant, at_end, gap, cached_all) in [
         ("mainline-6.1", window(108, 32, 16), window(214, 30, 30), Some(window(232, 32, 32))),
-        ("base", window(108, 32, 16), window(214, 30, 30), Some(window(232, 32, 32))),
+        ("pcp-base", window(108, 32, 16), window(214, 30, 30), Some(window(232, 32, 32))),
         ("mainline-6.10", window(108, 32, 16), window(214, 30, 30), Some(window(232, 32, 32))),
         ("mainline-6.11", window(108, 1, 0), window(214, 30, 30), None),
         ("mainline-6.18", window(108, 1, 0), window(214, 30, 30), None),
@@ -165,12 +165,12 @@ fn folios_fit_where_they_are() {
     }
     // Folios of two pages exist since 6.9.
     assert_eq!(orders("mainline-6.10", 4, 7..35), [0, 3, 4, 1, 0]);
-    assert_eq!(orders("base", 4, 7..35), [0, 3, 4, 0, 0, 0]);
+    assert_eq!(orders("pcp-base", 4, 7..35), [0, 3, 4, 0, 0, 0]);
     assert_eq!(orders("mainline-6.18", 5, 2..16), [1, 2, 3]);
     assert_eq!(orders("mainline-6.1", 5, 2..16), [0, 0, 2, 3]);
     // A marker in the middle of a folio.
     let marked = |variant| [13, 16, 17].map(|page| marked_folio(&features(variant), page, 2));
-    assert_eq!((marked("base"), marked("mainline-6.10")), ([16, 16, 20], [12, 16, 16]));
+    assert_eq!((marked("pcp-base"), marked("mainline-6.10")), ([16, 16, 20], [12, 16, 16]));
 }
 
 /// The orders of windows, a miss first, then marker after marker; each on the folio that the window has there.
@@ -189,7 +189,7 @@ fn folios_grow_with_each_marker() {
         }
         orders
     };
-    assert_eq!(orders("base", 9, 2048), [2, 4, 6, 8, 9, 9, 9, 9]);
+    assert_eq!(orders("pcp-base", 9, 2048), [2, 4, 6, 8, 9, 9, 9, 9]);
     assert_eq!(orders("mainline-6.18", 9, 2048), [0, 2, 4, 6, 8, 8, 9, 9]);
     // Windows of 32 pages have no larger ones.
     assert_eq!(orders("mainline-6.15", 9, 32), [2, 3, 4, 5, 5, 5, 5, 5]);
@@ -258,7 +258,7 @@ fn run(first: u32, last: u32) -> Vec<u32> {
 
 #[test]
 fn a_stream_is_read_ahead_window_by_window() {
-    let mut host = host("base", &[Advice::Normal], false);
+    let mut host = host("pcp-base", &[Advice::Normal], false);
     let mut came: Vec<(u32, Vec<Vec<u32>>)> = Vec::new();
     for index in 0..100 {
         let requests = host.read(0, index, 1);
@@ -275,7 +275,7 @@ fn a_stream_is_read_ahead_window_by_window() {
 
 #[test]
 fn requests_end_where_pages_are_in_memory_and_at_the_end_of_the_file() {
-    let mut host = host("base", &[Advice::Random, Advice::Normal], false);
+    let mut host = host("pcp-base", &[Advice::Random, Advice::Normal], false);
     host.read(0, 20, 2);
     assert_eq!(host.read(1, 16, 8), [run(16, 19), run(22, 23)]);
     // Oversized: 100 from 560 on are wanted, 40 are there; half of them would be left at the marker.
@@ -285,7 +285,7 @@ fn requests_end_where_pages_are_in_memory_and_at_the_end_of_the_file() {
 
 #[test]
 fn the_rest_of_a_request_looked_sequential_until_6_5() {
-    for (variant, second) in [("mainline-6.1", run(101, 116)), ("base", run(101, 107))] {
+    for (variant, second) in [("mainline-6.1", run(101, 116)), ("pcp-base", run(101, 107))] {
         let mut host = host(variant, &[Advice::Normal], false);
         host.read(0, 300, 1);
         assert_eq!(host.read(0, 100, 1), [run(100, 100)]);
@@ -298,7 +298,7 @@ fn the_rest_of_a_request_looked_sequential_until_6_5() {
 /// A folio is used once by a read, however many of its pages are read, and not again by a read that goes on in it.
 #[test]
 fn reads_of_one_folio_are_one_use() {
-    let mut host = host("base", &[Advice::Normal, Advice::Normal], true);
+    let mut host = host("pcp-base", &[Advice::Normal, Advice::Normal], true);
     host.mm.set("lru_gen/enabled", "0").unwrap();
     let active = |host: &mut Host| {
         host.mm.enter(&mut host.machine, Cpu(0)).lru_add_drain_all();
@@ -333,7 +333,7 @@ fn touch(host: &mut Host, mapping: (MmId, Vpn), pages: impl Iterator<Item = u32>
 #[test]
 fn faults_read_around_and_behind_as_they_are_advised() {
     let mapped = |advice: address_space::Advice| {
-        let mut host = host("base", &[Advice::Normal], false);
+        let mut host = host("pcp-base", &[Advice::Normal], false);
         let (file, open) = (host.file, host.descriptors[0]);
         let mm = host.mm.parts.create_mm(Memcg::ROOT);
         let start = host.mm.enter(&mut host.machine, Cpu(0)).mmap(

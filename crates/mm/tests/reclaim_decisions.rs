@@ -28,7 +28,7 @@ const WORKINGSET: FolioFlags = FolioFlags::WORKINGSET;
 const WRITEBACK: FolioFlags = FolioFlags::WRITEBACK;
 
 /// The kernels of the columns.
-const KERNELS: [&str; 5] = ["g61", "g65", "g67", "g614", "g72"];
+const KERNELS: [&str; 5] = ["mglru-6.1", "mglru-6.5", "mglru-6.7", "mglru-6.14", "mglru-7.2"];
 
 fn kernel(variant: &str) -> GenFeatures {
     let variant = Series::RECLAIM.variant(variant).unwrap_or_else(|| panic!("{variant}"));
@@ -61,7 +61,7 @@ fn with_refs(set: &[FolioFlags], refs: u8) -> FolioFlags {
 
 #[test]
 fn a_folio_enters_the_generation_that_its_flags_say() {
-    // Generations 6 to 9: what g61 and g65, g67, g614, g72 choose.
+    // Generations 6 to 9: what mglru-6.1 and mglru-6.5, mglru-6.7, mglru-6.14, mglru-7.2 choose.
     let table: &[(&[FolioFlags], bool, [u64; 4])] = &[
         (&[ACTIVE], false, [9, 9, 8, 8]),
         (&[ACTIVE, WORKINGSET], false, [9, 9, 9, 9]),
@@ -99,7 +99,7 @@ fn a_folio_enters_the_generation_that_its_flags_say() {
 
 #[test]
 fn where_there_are_fewer_generations_a_folio_enters_none_that_is_gone() {
-    // The oldest of the generations up to 9, and what g65, g67, g614, g72 choose.
+    // The oldest of the generations up to 9, and what mglru-6.5, mglru-6.7, mglru-6.14, mglru-7.2 choose.
     for (oldest, set, expected) in [
         (7, &[][..], [7, 7, 7, 7]),
         (8, &[], [8, 8, 8, 8]),
@@ -137,7 +137,9 @@ fn accesses_through_file_descriptors_are_counted_up_to_the_last_tier() {
         (true, true, 3, 3, true),
         (true, true, 3, 3, true),
     ];
-    for (variant, expected) in [("g67", until_6_13), ("g614", since_6_14), ("g72", since_6_14)] {
+    for (variant, expected) in
+        [("mglru-6.7", until_6_13), ("mglru-6.14", since_6_14), ("mglru-7.2", since_6_14)]
+    {
         let f = kernel(variant);
         let mut folio = FolioFlags::default();
         for (access, expected) in expected.into_iter().enumerate() {
@@ -151,17 +153,19 @@ fn accesses_through_file_descriptors_are_counted_up_to_the_last_tier() {
     }
     // Since 6.14 the counter begins anew with the first access; nothing counts what cannot be evicted.
     let mut folio = with_refs(&[], 3);
-    mark_accessed(&kernel("g614"), &mut folio);
+    mark_accessed(&kernel("mglru-6.14"), &mut folio);
     assert_eq!(folio, flags(&[REFERENCED]));
     let mut folio = flags(&[FolioFlags::UNEVICTABLE]);
-    mark_accessed(&kernel("g67"), &mut folio);
+    mark_accessed(&kernel("mglru-6.7"), &mut folio);
     assert_eq!(folio, flags(&[FolioFlags::UNEVICTABLE]));
 }
 
 #[test]
 fn a_folio_that_moves_on_forgets_its_accesses() {
     let used = with_refs(&[REFERENCED, WORKINGSET, DIRTY], 2);
-    for (variant, left) in [("g65", &[DIRTY][..]), ("g67", &[DIRTY]), ("g614", &[DIRTY, WORKINGSET])] {
+    for (variant, left) in
+        [("mglru-6.5", &[DIRTY][..]), ("mglru-6.7", &[DIRTY]), ("mglru-6.14", &[DIRTY, WORKINGSET])]
+    {
         let mut folio = used;
         forget_accesses(&kernel(variant), &mut folio);
         assert_eq!(folio, flags(left), "{variant}");
@@ -185,14 +189,14 @@ fn page_table_accesses_keep_activate_or_are_not_enough() {
         (&[EXECUTABLE, SWAPBACKED], 1, Keep, &[EXECUTABLE, SWAPBACKED, REFERENCED]),
     ];
     for &(set, young, expected, left) in classic {
-        for lru in [Lru::Classic, multi_gen("g61"), multi_gen("g65"), multi_gen("g67")] {
+        for lru in [Lru::Classic, multi_gen("mglru-6.1"), multi_gen("mglru-6.5"), multi_gen("mglru-6.7")] {
             let mut folio = flags(set);
             let references = check_references(&lru, &mut folio, Some(young));
             assert_eq!((references, folio), (expected, flags(left)), "{set:?}, {young} young, {lru:?}");
         }
     }
     // What lies in an area in which memory stays is not asked for more.
-    for lru in [Lru::Classic, multi_gen("g61"), multi_gen("g614")] {
+    for lru in [Lru::Classic, multi_gen("mglru-6.1"), multi_gen("mglru-6.14")] {
         let mut folio = flags(&[REFERENCED]);
         assert_eq!(check_references(&lru, &mut folio, None), Activate);
         assert_eq!(folio, flags(&[REFERENCED]));
@@ -209,8 +213,8 @@ fn page_table_accesses_keep_activate_or_are_not_enough() {
         (&[WORKINGSET], 0, 1, Activate, (&[WORKINGSET], 0), (&[WORKINGSET, REFERENCED], 0)),
         (&[EXECUTABLE], 0, 2, Keep, (&[EXECUTABLE, REFERENCED], 0), (&[EXECUTABLE, REFERENCED], 0)),
     ];
-    for &(set, refs, young, expected, g614, g72) in table {
-        for (variant, (left, left_refs)) in [("g614", g614), ("g72", g72)] {
+    for &(set, refs, young, expected, mglru_6_14, mglru_7_2) in table {
+        for (variant, (left, left_refs)) in [("mglru-6.14", mglru_6_14), ("mglru-7.2", mglru_7_2)] {
             let mut folio = with_refs(set, refs);
             let references = check_references(&multi_gen(variant), &mut folio, Some(young));
             let left = with_refs(left, left_refs);
@@ -266,9 +270,12 @@ fn tiers_go_up_to_the_first_that_must_stay() {
     ];
     for (percent, until_6_13, since_6_14) in rows {
         let tiers = percent.map(tier);
-        for (variant, expected) in
-            [("g61", until_6_13), ("g67", until_6_13), ("g614", since_6_14), ("g72", since_6_14)]
-        {
+        for (variant, expected) in [
+            ("mglru-6.1", until_6_13),
+            ("mglru-6.7", until_6_13),
+            ("mglru-6.14", since_6_14),
+            ("mglru-7.2", since_6_14),
+        ] {
             assert_eq!(last_tier(&kernel(variant), &tiers), expected, "{variant}: {percent:?}");
         }
     }
@@ -295,7 +302,7 @@ fn the_type_that_refaults_less_goes() {
         assert_eq!(chosen(variant, 1, [3, 3], 0, 1000), File, "{variant}");
         assert_eq!(chosen(variant, 200, [3, 3], 1000, 0), Anon, "{variant}");
         // Until 6.13 the type that is behind goes first.
-        let behind = if matches!(variant, "g614" | "g72") { File } else { Anon };
+        let behind = if matches!(variant, "mglru-6.14" | "mglru-7.2") { File } else { Anon };
         assert_eq!(chosen(variant, 60, [3, 4], 100, 100), behind, "{variant}");
         assert_eq!(chosen(variant, 1, [3, 4], 100, 100), behind, "{variant}");
     }
@@ -304,14 +311,14 @@ fn the_type_that_refaults_less_goes() {
     let of_file = [counts(0, 100_000), counts(30_000, 100_000), counts(0, 0), counts(0, 0)];
     let of_anon = |percent: u64| [counts(percent * 1000, 100_000), counts(0, 0), counts(0, 0), counts(0, 0)];
     for (percent, last) in [(12, 0), (13, 3)] {
-        let (lru_type, tier) = type_to_scan(&kernel("g67"), 60, [3, 3], &[of_anon(percent), of_file]);
+        let (lru_type, tier) = type_to_scan(&kernel("mglru-6.7"), 60, [3, 3], &[of_anon(percent), of_file]);
         assert_eq!((lru_type, tier), (File, Some(last)), "{percent} %");
     }
     // Since 6.14 all tiers count: here it is the third that refaults.
     let mut tiers = tiers(100, 100);
     tiers[File as usize][2] = counts(100_000, 100_000);
-    assert_eq!(type_to_scan(&kernel("g67"), 60, [3, 3], &tiers).0, File);
-    assert_eq!(type_to_scan(&kernel("g614"), 60, [3, 3], &tiers), (Anon, None));
+    assert_eq!(type_to_scan(&kernel("mglru-6.7"), 60, [3, 3], &tiers).0, File);
+    assert_eq!(type_to_scan(&kernel("mglru-6.14"), 60, [3, 3], &tiers), (Anon, None));
 }
 
 // Eviction
@@ -333,8 +340,8 @@ impl Expected {
             // Only 6.1 counts it as an activation, and since 6.14 it goes to the head of the next generation.
             Expected::Protected(counted) => Sorted::Protected(Protection {
                 counted,
-                activates: variant == "g61",
-                end: end(!matches!(variant, "g614" | "g72")),
+                activates: variant == "mglru-6.1",
+                end: end(!matches!(variant, "mglru-6.14" | "mglru-7.2")),
             }),
             Expected::Ineligible => Sorted::Ineligible,
             Expected::Writeback => Sorted::Writeback,
@@ -374,7 +381,8 @@ fn what_is_at_the_tail_of_the_oldest_generation_is_sorted() {
         (2, &[SWAPBACKED, WRITEBACK], 0, true, [Writeback, Writeback, Writeback, Evictable]),
     ];
     for &(generation, set, refs, eligible, expected) in table {
-        for (variant, expected) in ["g61", "g67", "g614", "g72"].iter().zip(expected) {
+        for (variant, expected) in ["mglru-6.1", "mglru-6.7", "mglru-6.14", "mglru-7.2"].iter().zip(expected)
+        {
             let f = kernel(variant);
             let mut folio = with_refs(set, refs);
             folio.set_generation(Some(generation));
@@ -392,11 +400,11 @@ fn what_is_at_the_tail_of_the_oldest_generation_is_sorted() {
     }
     // All tiers may go, but what was accessed as often as can be counted stays, from 6.7 on.
     for (variant, refs, tier, expected) in [
-        ("g65", 4, 3, Evictable),
-        ("g67", 4, 3, Protected(true)),
-        ("g67", 3, 2, Evictable),
-        ("g614", 4, 3, Protected(false)),
-        ("g614", 3, 3, Evictable),
+        ("mglru-6.5", 4, 3, Evictable),
+        ("mglru-6.7", 4, 3, Protected(true)),
+        ("mglru-6.7", 3, 2, Evictable),
+        ("mglru-6.14", 4, 3, Protected(false)),
+        ("mglru-6.14", 3, 3, Evictable),
     ] {
         let mut folio = flags(&[WORKINGSET, REFERENCED]);
         folio.set_generation(Some(2));
@@ -426,7 +434,9 @@ fn a_generation_begins_when_too_little_is_cold() {
         (6, 9, 1000, 1000, 0, false, false),
     ] {
         let e = Evictable { min_seq, max_seq, total, young, old };
-        for (variant, expected) in [("g61", until_6_13), ("g67", until_6_13), ("g614", since_6_14)] {
+        for (variant, expected) in
+            [("mglru-6.1", until_6_13), ("mglru-6.7", until_6_13), ("mglru-6.14", since_6_14)]
+        {
             assert_eq!(should_run_aging(&kernel(variant), &e), expected, "{variant}: {e:?}");
         }
         assert_eq!(e.is_out_of_cold(), max_seq - min_seq < 2);
@@ -453,9 +463,12 @@ fn neither_type_falls_behind_the_other() {
         ([5, 5], [5, 7], 8, 0, [5, 7], [5, 7]),
         ([5, 5], [5, 7], 8, 201, [5, 7], [5, 7]),
     ] {
-        for (variant, expected) in
-            [("g65", until_6_13), ("g67", until_6_13), ("g614", since_6_14), ("g72", since_6_14)]
-        {
+        for (variant, expected) in [
+            ("mglru-6.5", until_6_13),
+            ("mglru-6.7", until_6_13),
+            ("mglru-6.14", since_6_14),
+            ("mglru-7.2", since_6_14),
+        ] {
             let coupled = couple_min_seq(&kernel(variant), before, now, max_seq, swappiness);
             assert_eq!(coupled, expected, "{variant}: {before:?} {now:?}, swappiness {swappiness}");
         }
@@ -581,8 +594,8 @@ fn what_is_left_is_scanned_in_proportion() {
 fn compaction_wants_twice_the_block() {
     let gap =
         |variant, order| compact_gap(&Series::RECLAIM.variant(variant).unwrap().features.reclaim, order);
-    assert_eq!([0, 3, 9].map(|order| gap("g614", order)), [2, 16, 1024]);
-    assert_eq!([0, 3, 9].map(|order| gap("g72", order)), [2, 16, 32]);
+    assert_eq!([0, 3, 9].map(|order| gap("mglru-6.14", order)), [2, 16, 1024]);
+    assert_eq!([0, 3, 9].map(|order| gap("mglru-7.2", order)), [2, 16, 32]);
 }
 
 proptest! {

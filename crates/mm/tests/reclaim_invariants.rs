@@ -91,7 +91,7 @@ proptest! {
     /// Patches that change no decision.
     #[test]
     fn equal_variants_have_equal_outcomes(steps in proptest::collection::vec(step(), 1..40)) {
-        for (one, other) in [("rfc1", "rfc2"), ("rfc2", "rfc3"), ("rfc4", "rfc5")] {
+        for (one, other) in [("refault-distance-1", "refault-distance-2"), ("refault-distance-2", "refault-distance-3"), ("refault-distance-4", "refault-distance-5")] {
             prop_assert_eq!(outcome(one, &steps), outcome(other, &steps));
         }
     }
@@ -101,7 +101,7 @@ proptest! {
     fn later_patches_leave_the_classic_lru_alone(steps in proptest::collection::vec(step(), 1..40)) {
         let mut steps = steps;
         steps.retain(|step| !matches!(step, Step::Set { name: "lru_gen/enabled", .. }));
-        prop_assert_eq!(outcome("rfc1-cls", &steps), outcome("rfc6-cls", &steps));
+        prop_assert_eq!(outcome("refault-distance-1-classic", &steps), outcome("refault-distance-6-classic", &steps));
     }
 
     /// With the multi-gen LRU, swappiness 0 swaps nothing, nor does a swap with fewer than 64 free pages.
@@ -182,10 +182,10 @@ fn check_counters(mm: &MemoryManager) -> Result<(), TestCaseError> {
 #[test]
 fn accesses_without_recency_keep_no_page() {
     for (variant, has_recency, stays) in [
-        ("cls", true, true),
-        ("cls", false, false),
-        ("g65", true, true),
-        ("g65", false, false),
+        ("classic", true, true),
+        ("classic", false, false),
+        ("mglru-6.5", true, true),
+        ("mglru-6.5", false, false),
         ("mainline-6.18", true, true),
         ("mainline-6.18", false, false),
         ("mainline-6.1", false, true),
@@ -240,7 +240,7 @@ fn read_pages(
 /// Two groups claim all that protects their parent, so each has half of it.
 #[test]
 fn nested_groups_share_the_protection_of_their_parent() {
-    for variant in ["cls", "g65", "mainline-6.18"] {
+    for variant in ["classic", "mglru-6.5", "mainline-6.18"] {
         let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
         let limited = mm.parts.lrus.create_memcg(Memcg::ROOT);
         mm.parts.lrus.memcg_mut(limited).max = 1000;
@@ -268,7 +268,7 @@ fn nested_groups_share_the_protection_of_their_parent() {
 /// Before 7.2 what a group's limit has reclaimed is nobody's but the types'.
 #[test]
 fn who_reclaims_for_a_limit_is_counted_from_7_2_on() {
-    for (variant, is_counted) in [("cls", false), ("g614", false), ("g72", true)] {
+    for (variant, is_counted) in [("classic", false), ("mglru-6.14", false), ("mglru-7.2", true)] {
         let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
         let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
         mm.parts.lrus.memcg_mut(memcg).max = 500;
@@ -285,7 +285,7 @@ fn who_reclaims_for_a_limit_is_counted_from_7_2_on() {
 #[test]
 fn reclaim_flushes_statistics_until_6_11() {
     for (release, flushes) in [("mainline-6.11", true), ("mainline-6.12", false), ("mainline-6.18", false)] {
-        let classic = Series::RECLAIM.variant("cls").unwrap().settings;
+        let classic = Series::RECLAIM.variant("classic").unwrap().settings;
         let variant = Variant { settings: classic, ..*Series::PCP.variant(release).unwrap() };
         let (mut machine, mut mm) = boot(&variant);
         let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
@@ -325,12 +325,12 @@ fn protection_in_part_is_in_proportion() {
         read(&mut mm, neighbour, 1000);
         [protected, plain].map(|memcg| 2000i64 - mm.parts.lrus.memcg(memcg).current as i64)
     };
-    for variant in ["cls", "g72"] {
+    for variant in ["classic", "mglru-7.2"] {
         let [protected, plain] = lost(variant);
         assert!(plain > 200 && protected < plain / 2, "{variant}: {protected}, {plain}");
     }
-    let [protected, plain] = lost("g614");
-    assert!(protected > plain / 2, "g614: {protected}, {plain}");
+    let [protected, plain] = lost("mglru-6.14");
+    assert!(protected > plain / 2, "mglru-6.14: {protected}, {plain}");
 }
 
 /// A group that streams keeps shadows for eight times what it has in memory, as nodes of files are charged to it; its neighbour
@@ -338,7 +338,7 @@ fn protection_in_part_is_in_proportion() {
 #[test]
 fn shadows_of_a_group_are_limited_by_its_memory() {
     const LIMIT: u32 = 2000;
-    for variant in ["cls", "g65", "mainline-6.18"] {
+    for variant in ["classic", "mglru-6.5", "mainline-6.18"] {
         let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
         let [streaming, neighbour] = [(); 2].map(|()| mm.parts.lrus.create_memcg(Memcg::ROOT));
         let files = [streaming, neighbour].map(|memcg| {

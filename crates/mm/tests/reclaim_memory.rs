@@ -62,7 +62,7 @@ fn grown(bytes: f64) -> f64 {
 /// The limits are the same for the classic and the multi-gen LRU.
 #[test]
 fn bytes_of_pages_and_shadows() {
-    ["cls", "g67"].into_iter().for_each(bytes_of);
+    ["classic", "mglru-6.7"].into_iter().for_each(bytes_of);
 }
 
 fn bytes_of(variant: &str) {
@@ -99,7 +99,7 @@ fn bytes_of(variant: &str) {
 /// Loads from memory that nobody has stored to map the page of zeroes, so all that is allocated is tables.
 #[test]
 fn bytes_of_page_tables() {
-    let (mut machine, mut mm) = boot("g67");
+    let (mut machine, mut mm) = boot("mglru-6.7");
     mm.set("transparent_hugepage/enabled", "never").unwrap();
     let space = mm.parts.create_mm(Memcg::ROOT);
     // A table more than a power of two: vectors have most room to spare then.

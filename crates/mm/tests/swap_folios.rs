@@ -37,16 +37,16 @@ fn there_and_back(variant: &str) -> [i64; 4] {
 
 #[test]
 fn who_swaps_large_folios_whole() {
-    assert_eq!(there_and_back("m4"), [0, 4, 0, 0], "all are split");
+    assert_eq!(there_and_back("folios-v9-64k"), [0, 4, 0, 0], "all are split");
     assert_eq!(there_and_back("mainline-6.10"), [4, 0, 0, 0], "they come back page by page");
-    for variant in ["mainline-6.12", "mainline-6.18", "m72"] {
+    for variant in ["mainline-6.12", "mainline-6.18", "folios-7.2"] {
         assert_eq!(there_and_back(variant), [4, 0, 4, 0], "whole, but not from a disk: {variant}");
     }
 }
 
 #[test]
 fn a_fault_brings_all_of_a_folio() {
-    for (variant, cached) in [("mainline-6.12", 0), ("m72", 0), ("mainline-6.10", 0)] {
+    for (variant, cached) in [("mainline-6.12", 0), ("folios-7.2", 0), ("mainline-6.10", 0)] {
         let mut host = Host::new(variant, "64K", 64, 4096, true);
         host.store_to_all();
         host.swap_out();
@@ -92,7 +92,7 @@ fn without_a_row_of_entries_folios_are_split() {
 /// Trap 19: what was split once comes back in single pages, unless its entries happen to lie in a row again.
 #[test]
 fn large_folios_get_fewer() {
-    for variant in ["mainline-6.12", "mainline-6.18", "m72"] {
+    for variant in ["mainline-6.12", "mainline-6.18", "folios-7.2"] {
         let mut host = Host::new(variant, "64K", 512, 1024, true);
         host.store_to_all();
         assert_eq!(host.large(), 512);
@@ -126,7 +126,9 @@ fn read_from_swap(host: &mut Host) -> usize {
 /// Trap 18: from 6.12 on, a folio of zeroes goes out and comes back without a device, and is not counted as one that did.
 #[test]
 fn zeroes_are_neither_written_nor_read() {
-    for (variant, zram) in [("mainline-6.10", true), ("mainline-6.12", true), ("m72", true), ("m72", false)] {
+    for (variant, zram) in
+        [("mainline-6.10", true), ("mainline-6.12", true), ("folios-7.2", true), ("folios-7.2", false)]
+    {
         let mut host = Host::new(variant, "64K", 64, 4096, zram);
         populate(&mut host);
         host.touch(21, true);
@@ -168,7 +170,7 @@ fn zeroes_are_neither_written_nor_read() {
 /// Trap 20: zswap cannot bring large folios back, so nobody does from when it was on for the first time. They go out whole.
 #[test]
 fn after_zswap_was_on_single_pages_come_back() {
-    for variant in ["mainline-6.12", "mainline-6.18", "m72"] {
+    for variant in ["mainline-6.12", "mainline-6.18", "folios-7.2"] {
         for (ever_enabled, whole) in [("0", 4), ("1", 0)] {
             let mut host = Host::new(variant, "64K", 64, 4096, true);
             host.mm.set("zswap_ever_enabled", ever_enabled).unwrap();
@@ -185,7 +187,7 @@ fn after_zswap_was_on_single_pages_come_back() {
 
 #[test]
 fn what_cannot_come_back_whole_comes_in_smaller_folios() {
-    for (variant, counted) in [("mainline-6.12", 0), ("mainline-6.18", 1), ("m72", 1)] {
+    for (variant, counted) in [("mainline-6.12", 0), ("mainline-6.18", 1), ("folios-7.2", 1)] {
         let counts = |host: &Host| {
             [MthpStat::Swpin, MthpStat::SwpinFallback, MthpStat::SwpinFallbackCharge]
                 .map(|stat| host.stat(4, stat))
@@ -206,7 +208,7 @@ fn what_cannot_come_back_whole_comes_in_smaller_folios() {
 /// Zeroes and data that lie in a row do not come back as one folio.
 #[test]
 fn a_row_of_entries_is_zeroes_or_is_not() {
-    for variant in ["mainline-6.12", "mainline-6.18", "m72"] {
+    for variant in ["mainline-6.12", "mainline-6.18", "folios-7.2"] {
         let mut host = Host::new(variant, "32K", 64, 4096, true);
         populate(&mut host);
         // By 64 KiB: zeroes and data, zeroes, data.
@@ -229,7 +231,7 @@ fn a_row_of_entries_is_zeroes_or_is_not() {
 /// 2 MiB take a whole cluster, in every kernel.
 #[test]
 fn huge_pages_take_whole_clusters() {
-    for variant in ["m9", "mainline-6.10", "mainline-6.12", "m72"] {
+    for variant in ["folios-v9-2m", "mainline-6.10", "mainline-6.12", "folios-7.2"] {
         for (swap, whole) in [(4096, 1), (512, 0)] {
             let mut host = Host::new(variant, "2M", 512, swap, true);
             if whole == 0 {
@@ -284,7 +286,7 @@ fn underused_huge_pages_are_split() {
         (0, 512),
         "who was not watched from the start is left alone"
     );
-    assert_eq!(split("m9", "409", "1", 1), (0, 512), "before 6.12 nobody looked");
+    assert_eq!(split("folios-v9-2m", "409", "1", 1), (0, 512), "before 6.12 nobody looked");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use mm::{MemoryManager, Series, SettingError};
 use proptest::prelude::*;
 
 fn kernel() -> MemoryManager {
-    let (_, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("m72").unwrap());
+    let (_, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("folios-7.2").unwrap());
     mm.set("transparent_hugepage/enabled", "madvise").unwrap();
     mm
 }
@@ -102,8 +102,11 @@ fn files_come_with_kernels() {
     let files =
         |variant: &str| reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap()).1.sysfs_files();
     let kernels = [
-        ("P0", vec!["enabled", "defrag", "use_zero_page", "hpage_pmd_size", "khugepaged/max_ptes_none"]),
-        ("v9", vec!["hugepages-64kB/enabled", "hugepages-2048kB/enabled"]),
+        (
+            "folios-base",
+            vec!["enabled", "defrag", "use_zero_page", "hpage_pmd_size", "khugepaged/max_ptes_none"],
+        ),
+        ("folios-v9", vec!["hugepages-64kB/enabled", "hugepages-2048kB/enabled"]),
         (
             "mainline-6.10",
             vec!["anon_fault_alloc", "anon_fault_fallback_charge", "swpout", "swpout_fallback"],
@@ -128,20 +131,20 @@ fn files_come_with_kernels() {
         }
         before = now;
     }
-    assert_eq!(files("m68"), files("v9"));
-    assert_eq!(files("m612"), files("mainline-6.12"));
+    assert_eq!(files("folios-6.8"), files("folios-v9"));
+    assert_eq!(files("folios-6.12"), files("mainline-6.12"));
     assert_eq!(files("mainline-7.0"), files("mainline-6.18"));
 }
 
 /// A kernel says of a file of later ones that there is none; which it would be there is said beside it.
 #[test]
 fn files_of_later_kernels_are_not_there() {
-    let (_, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("m612").unwrap());
+    let (_, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("folios-6.12").unwrap());
     let path = "transparent_hugepage/hugepages-64kB/stats/collapse_alloc";
     let said = "transparent_hugepage/hugepages-64kB/stats/collapse_alloc: no such file (ENOENT) in this kernel; it came with 7.2";
     assert_eq!(mm.read_sysfs(path).unwrap_err().to_string(), said);
     assert_eq!(mm.write_sysfs(path, "0").unwrap_err().to_string(), said);
-    let (_, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("P0").unwrap());
+    let (_, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("folios-base").unwrap());
     let path = "transparent_hugepage/hugepages-64kB/enabled";
     let written = mm.write_sysfs(path, "always");
     assert!(matches!(written, Err(SettingError::NoFile { .. })), "{written:?}");

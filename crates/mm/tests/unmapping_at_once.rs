@@ -68,7 +68,7 @@ impl Host {
 proptest! {
     #[test]
     fn as_one_after_the_other(
-        variant in prop::sample::select(vec!["P0", "mainline-6.10", "mainline-6.18"]),
+        variant in prop::sample::select(vec!["folios-base", "mainline-6.10", "mainline-6.18"]),
         touches in prop::collection::vec((0..PAGES, any::<bool>()), 1..800),
         limit in 80..600u64,
         locked in prop::option::of(0..ANON),

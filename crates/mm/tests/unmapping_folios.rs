@@ -43,14 +43,14 @@ fn larger_folios_are_unmapped_for_what_was_measured() {
     const PAGES: f64 = 262_144.0;
     for (kib, before, since) in TABLE {
         let sizes = format!("{kib}K:always");
-        for (variant, milliseconds) in [("m68", before), ("m612", since)] {
+        for (variant, milliseconds) in [("folios-6.8", before), ("folios-6.12", since)] {
             let (twin, measured) = (unmap(variant, &sizes), 1e6 * milliseconds / PAGES);
             let error = twin / measured - 1.0;
             assert!(error.abs() < 0.15, "{variant}, {kib} KiB: {twin:.1} ns a page for {measured:.1}");
         }
     }
     assert!(
-        (unmap("m68", "64K:never") - unmap("m612", "64K:never")).abs() < 1e-9,
+        (unmap("folios-6.8", "64K:never") - unmap("folios-6.12", "64K:never")).abs() < 1e-9,
         "single pages cost the same"
     );
 }

@@ -11,8 +11,20 @@ use mm::workingset::shadow::{Shadow, ShadowLayout};
 use mm::{Series, Variant};
 use proptest::prelude::*;
 
-const MULTI_GEN: [&str; 12] =
-    ["g61", "g65", "rfc1", "rfc2", "rfc3", "rfc4", "rfc5", "rfc6-v3", "rfc6", "g67", "g614", "g72"];
+const MULTI_GEN: [&str; 12] = [
+    "mglru-6.1",
+    "mglru-6.5",
+    "refault-distance-1",
+    "refault-distance-2",
+    "refault-distance-3",
+    "refault-distance-4",
+    "refault-distance-5",
+    "refault-distance-6-v3",
+    "refault-distance-6",
+    "mglru-6.7",
+    "mglru-6.14",
+    "mglru-7.2",
+];
 /// 32 GiB.
 const PAGES: u64 = 8 << 20;
 
@@ -55,19 +67,19 @@ fn back(variant: &str, folio: FolioUse, then: &LruvecState, now: &LruvecState, i
 #[test]
 fn eviction_has_the_bits_that_nodes_and_memcg_leave() {
     for (nodes_shift, bits, gen_bits) in [(6, 40, 35), (10, 36, 31), (0, 46, 41)] {
-        let layout = layout("rfc6", nodes_shift, PAGES);
+        let layout = layout("refault-distance-6", nodes_shift, PAGES);
         assert_eq!((layout.eviction_bits(File), layout.eviction_bits(Anon)), (bits, bits));
         assert_eq!(layout.gen_eviction_bits(), gen_bits);
     }
-    let later = layout("g72", 10, PAGES);
+    let later = layout("mglru-7.2", 10, PAGES);
     assert_eq!((later.eviction_bits(File), later.eviction_bits(Anon)), (36, 31));
-    assert_eq!(ShadowLayout::new(&features("cls"), 11, PAGES), None);
+    assert_eq!(ShadowLayout::new(&features("classic"), 11, PAGES), None);
 }
 
 #[test]
 fn buckets_begin_where_memory_has_more_pages_than_numbers() {
     let orders = |pages| {
-        let layout = layout("rfc6", 10, pages);
+        let layout = layout("refault-distance-6", 10, pages);
         (layout.bucket_order(File), layout.gen_bucket_order())
     };
     assert_eq!(orders(PAGES), (0, 0));
@@ -76,25 +88,25 @@ fn buckets_begin_where_memory_has_more_pages_than_numbers() {
     assert_eq!(orders(1 << 36), (0, 5));
     assert_eq!(orders(1 << 37), (1, 6));
     assert_eq!([0, 1].map(orders), [(0, 0); 2]);
-    let later = layout("g72", 10, 1 << 37);
+    let later = layout("mglru-7.2", 10, 1 << 37);
     assert_eq!((later.bucket_order(File), later.bucket_order(Anon)), (1, 6));
 }
 
 #[test]
 fn shadows_are_packed_bit_by_bit() {
     let shadow = Shadow { memcg: 0xabcd, node: 5, eviction: 0x3_1234_5678, workingset: true };
-    let value = layout("cls", 6, PAGES).pack(File, &shadow);
+    let value = layout("classic", 6, PAGES).pack(File, &shadow);
     assert_eq!(value, 0x3_1234_5678 << 23 | 0xabcd << 7 | 5 << 1 | 1);
-    let value = layout("cls", 10, PAGES).pack(File, &shadow);
+    let value = layout("classic", 10, PAGES).pack(File, &shadow);
     assert_eq!(value, 0x3_1234_5678 << 27 | 0xabcd << 11 | 5 << 1 | 1);
 }
 
 proptest! {
     #[test]
     fn what_fits_into_a_shadow_comes_out_again(
-        nodes_shift in 0u32..=10, memcg: u16, node: u16, eviction: u64, workingset: bool, file: bool, g72: bool,
+        nodes_shift in 0u32..=10, memcg: u16, node: u16, eviction: u64, workingset: bool, file: bool, mglru_7_2: bool,
     ) {
-        let layout = layout(if g72 { "g72" } else { "cls" }, nodes_shift, PAGES);
+        let layout = layout(if mglru_7_2 { "mglru-7.2" } else { "classic" }, nodes_shift, PAGES);
         let lru_type = LruType::ALL[usize::from(file)];
         let value = layout.pack(lru_type, &Shadow { memcg, node, eviction, workingset });
         prop_assert!(value < 1 << 63, "the xarray takes 63 bits");
@@ -156,7 +168,7 @@ proptest! {
     /// The words of patch 1, with SP for the distance, told apart from the formula.
     #[test]
     fn rule_r_is_what_the_mail_says(distance in 0u64..60, pages in [0u64..20, 0..20, 0..20, 0..20], swap: bool) {
-        let rule = features("rfc1").distance_rule;
+        let rule = features("refault-distance-1").distance_rule;
         let [active_anon, inactive_anon, active_file, inactive_file] = pages;
         let sizes = LruSizes { active_anon, inactive_anon, active_file, inactive_file, has_swap: swap };
         let (nr_active, nr_inactive) =
@@ -170,7 +182,7 @@ proptest! {
             };
             prop_assert_eq!(is_within(rule, lru_type, distance, &sizes), expected);
             // It never lets in what the rule before did not.
-            let before = is_within(features("cls").distance_rule, lru_type, distance, &sizes);
+            let before = is_within(features("classic").distance_rule, lru_type, distance, &sizes);
             prop_assert!(before || !expected);
         }
     }
@@ -185,20 +197,29 @@ fn a_page_competes_with_the_working_set() {
     let swap = sizes(10, 20, 30, 400);
     let none = LruSizes { has_swap: false, ..swap };
     // The first distance that is too far: one beyond the size, and with "less than" the size itself.
-    assert_eq!((limit("cls", File, swap), limit("cls", File, none)), (61, 31));
-    assert_eq!((limit("cls", Anon, swap), limit("cls", Anon, none)), (441, 431));
+    assert_eq!((limit("classic", File, swap), limit("classic", File, none)), (61, 31));
+    assert_eq!((limit("classic", Anon, swap), limit("classic", Anon, none)), (441, 431));
     // 40 active, 420 inactive.
-    assert_eq!((limit("rfc1", File, swap), limit("rfc1", File, none)), (60, 30));
-    assert_eq!((limit("rfc1", Anon, swap), limit("rfc1", Anon, none)), (440, 430));
+    assert_eq!((limit("refault-distance-1", File, swap), limit("refault-distance-1", File, none)), (60, 30));
+    assert_eq!(
+        (limit("refault-distance-1", Anon, swap), limit("refault-distance-1", Anon, none)),
+        (440, 430)
+    );
     // As much active as inactive: throttled. Without swap only files are compared.
     let even = sizes(10, 20, 60, 50);
-    assert_eq!((limit("rfc1", File, even), limit("rfc1", Anon, even)), (70, 70));
+    assert_eq!((limit("refault-distance-1", File, even), limit("refault-distance-1", Anon, even)), (70, 70));
     let none = LruSizes { has_swap: false, ..even };
-    assert_eq!((limit("rfc1", File, none), limit("rfc1", Anon, none)), (50, 50));
+    assert_eq!((limit("refault-distance-1", File, none), limit("refault-distance-1", Anon, none)), (50, 50));
     let one_less = sizes(9, 20, 60, 50);
-    assert_eq!((limit("rfc1", File, one_less), limit("rfc1", Anon, one_less)), (89, 119));
+    assert_eq!(
+        (limit("refault-distance-1", File, one_less), limit("refault-distance-1", Anon, one_less)),
+        (89, 119)
+    );
     // Nothing inactive: nothing is within.
-    assert_eq!((limit("rfc1", File, sizes(0, 0, 50, 0)), limit("cls", File, sizes(0, 0, 50, 0))), (0, 51));
+    assert_eq!(
+        (limit("refault-distance-1", File, sizes(0, 0, 50, 0)), limit("classic", File, sizes(0, 0, 50, 0))),
+        (0, 51)
+    );
 }
 
 // Classic refaults
@@ -210,27 +231,38 @@ fn a_classic_refault_within_the_distance_activates() {
     let once = flags(true, false, 0);
     let activated =
         Refault { counted: true, activate: true, set_active: true, ages: true, ..Refault::NOTHING };
-    assert_eq!(back("cls", once, &then, &now(1050), false), activated);
+    assert_eq!(back("classic", once, &then, &now(1050), false), activated);
     assert_eq!(
-        back("cls", flags(true, true, 0), &then, &now(1050), true),
+        back("classic", flags(true, true, 0), &then, &now(1050), true),
         Refault { restore: true, set_workingset: true, costs: true, ..activated }
     );
-    assert_eq!(back("cls", once, &then, &now(1051), false), Refault { counted: true, ..Refault::NOTHING });
+    assert_eq!(
+        back("classic", once, &then, &now(1051), false),
+        Refault { counted: true, ..Refault::NOTHING }
+    );
 }
 
 #[test]
 fn the_series_ages_classic_shadows_by_evictions_only() {
     let lruvec = LruvecState { nonresident_age: 10, sizes: sizes(0, 0, 50, 60), ..LruvecState::default() };
-    let layout = layout("cls", 10, PAGES);
+    let layout = layout("classic", 10, PAGES);
     let shadow = Shadow { memcg: 1, node: 0, eviction: 0, workingset: false };
     let origin = Origin { lruvec: &lruvec, memcg_exists: true, is_folio_s: false };
-    for variant in ["cls", "g61", "g65", "g67", "g614", "g72"] {
+    for variant in ["classic", "mglru-6.1", "mglru-6.5", "mglru-6.7", "mglru-6.14", "mglru-7.2"] {
         let f = features(variant).classic();
         assert_eq!((f.ages_on_activation, f.lru), (true, Lru::Classic), "{variant}");
         assert!(policy::eviction(&f, &layout, File, &lruvec, flags(false, false, 0)).ages);
         assert!(policy::refault(&f, &layout, File, &shadow, &origin, false).ages, "{variant}");
     }
-    for variant in ["rfc1", "rfc2", "rfc3", "rfc4", "rfc5", "rfc6-v3", "rfc6"] {
+    for variant in [
+        "refault-distance-1",
+        "refault-distance-2",
+        "refault-distance-3",
+        "refault-distance-4",
+        "refault-distance-5",
+        "refault-distance-6-v3",
+        "refault-distance-6",
+    ] {
         let f = features(variant).classic();
         assert!(!f.ages_on_activation, "{variant}");
         assert!(policy::eviction(&f, &layout, File, &lruvec, flags(false, false, 0)).ages);
@@ -238,7 +270,7 @@ fn the_series_ages_classic_shadows_by_evictions_only() {
         assert!(done.activate && !done.ages, "{variant}");
     }
     let gone = Origin { memcg_exists: false, ..origin };
-    assert!(!policy::refault(&features("cls"), &layout, File, &shadow, &gone, false).activate);
+    assert!(!policy::refault(&features("classic"), &layout, File, &shadow, &gone, false).activate);
 }
 
 // Multi-gen refaults
@@ -247,7 +279,7 @@ fn the_series_ages_classic_shadows_by_evictions_only() {
 fn tiers_grow_with_the_logarithm_of_accesses() {
     let tiers =
         |variant: &str, workingset| [0, 1, 2, 3, 4].map(|refs| tier(&generations(variant), refs, workingset));
-    for variant in ["g61", "g65", "g67", "rfc6"] {
+    for variant in ["mglru-6.1", "mglru-6.5", "mglru-6.7", "refault-distance-6"] {
         assert_eq!(tiers(variant, false), [0, 1, 2, 2, 3], "{variant}");
         assert_eq!(tiers(variant, true), [0, 1, 2, 2, 3], "{variant}");
         let f = generations(variant);
@@ -256,7 +288,7 @@ fn tiers_grow_with_the_logarithm_of_accesses() {
             [0, 1, 4]
         );
     }
-    for variant in ["g614", "g72"] {
+    for variant in ["mglru-6.14", "mglru-7.2"] {
         assert_eq!(tiers(variant, false), [0, 0, 1, 2, 2], "{variant}");
         assert_eq!(tiers(variant, true), [3; 5], "{variant}");
         let f = generations(variant);
@@ -275,7 +307,7 @@ fn multi_gen_shadows_hold_generation_and_accesses() {
             policy::eviction(&features(variant), &layout(variant, 10, PAGES), lru_type, &lruvec, folio);
         (left.stamp, left.workingset, left.tier.unwrap(), left.ages)
     };
-    for variant in ["g61", "g65", "g67", "rfc5"] {
+    for variant in ["mglru-6.1", "mglru-6.5", "mglru-6.7", "refault-distance-5"] {
         assert_eq!(stamp(variant, File, flags(false, false, 0)), (9 << 2, false, 0, false), "{variant}");
         assert_eq!(stamp(variant, File, flags(true, true, 0)), (9 << 2, true, 1, false), "{variant}");
         assert_eq!(stamp(variant, File, flags(true, true, 3)), (9 << 2 | 3, true, 3, false), "{variant}");
@@ -283,13 +315,13 @@ fn multi_gen_shadows_hold_generation_and_accesses() {
         // The bit of a shadow is that of any access here.
         assert_eq!(stamp(variant, File, flags(true, false, 1)), (9 << 2, true, 1, false), "{variant}");
     }
-    for variant in ["g614", "g72"] {
+    for variant in ["mglru-6.14", "mglru-7.2"] {
         assert_eq!(stamp(variant, File, flags(true, false, 3)), (9 << 2 | 3, false, 2, false), "{variant}");
         assert_eq!(stamp(variant, File, flags(true, true, 1)), (9 << 2 | 1, true, 3, false), "{variant}");
         assert_eq!(stamp(variant, File, flags(false, false, 2)), (9 << 2, false, 0, false), "{variant}");
     }
-    // rfc6: 3 bits of generation 9, 2 of accesses, then the age.
-    for variant in ["rfc6", "rfc6-v3"] {
+    // refault-distance-6: 3 bits of generation 9, 2 of accesses, then the age.
+    for variant in ["refault-distance-6", "refault-distance-6-v3"] {
         let stored = (1 << 2 | 2) << 31 | 77;
         assert_eq!(stamp(variant, File, flags(true, true, 2)), (stored, true, 2, true), "{variant}");
     }
@@ -305,11 +337,11 @@ fn generation_later(variant: &str, folio: FolioUse, oldest: u64, in_fault: bool)
 #[test]
 fn recent_is_the_oldest_generation_and_later_the_last_four() {
     let recent: Vec<bool> = [9, 10, 8]
-        .map(|oldest| generation_later("g65", flags(true, true, 0), oldest, false))
+        .map(|oldest| generation_later("mglru-6.5", flags(true, true, 0), oldest, false))
         .map(|done| done.feedback != Feedback::None)
         .to_vec();
     assert_eq!(recent, [true, false, false]);
-    for variant in ["g614", "g72"] {
+    for variant in ["mglru-6.14", "mglru-7.2"] {
         let recent = [9, 10, 6, 3, 2].map(|oldest| {
             generation_later(variant, flags(true, true, 0), oldest, false).feedback != Feedback::None
         });
@@ -322,8 +354,8 @@ fn recent_is_the_oldest_generation_and_later_the_last_four() {
 fn each_type_has_its_oldest_generation() {
     let lruvec = LruvecState { min_seq: [4, 6], max_seq: 7, ..LruvecState::default() };
     let origin = Origin { lruvec: &lruvec, memcg_exists: true, is_folio_s: true };
-    let f = features("g65");
-    let layout = layout("g65", 10, PAGES);
+    let f = features("mglru-6.5");
+    let layout = layout("mglru-6.5", 10, PAGES);
     let recent = |lru_type, seq: u64| {
         let shadow = Shadow { memcg: 1, node: 0, eviction: seq << 2, workingset: false };
         policy::test_recent(&f, &layout, lru_type, &shadow, &origin)
@@ -336,7 +368,7 @@ fn each_type_has_its_oldest_generation() {
 fn generations_are_compared_in_the_bits_that_shadows_have_for_them() {
     // 36 bits, two of which are accesses.
     let end = 1u64 << 34;
-    for variant in ["g65", "g614"] {
+    for variant in ["mglru-6.5", "mglru-6.14"] {
         let recent = |evicted: u64, oldest: u64| {
             let then = LruvecState { min_seq: [0, evicted], ..LruvecState::default() };
             let now = LruvecState { min_seq: [0, oldest], max_seq: oldest + 3, ..then };
@@ -344,7 +376,7 @@ fn generations_are_compared_in_the_bits_that_shadows_have_for_them() {
         };
         assert!(recent(end + 5, end + 5) && recent(5, end + 5), "{variant}");
         // A difference is taken of the cut numbers: one that the cut comes between is large.
-        assert_eq!(recent(end - 2, end - 2), variant == "g65", "{variant}");
+        assert_eq!(recent(end - 2, end - 2), variant == "mglru-6.5", "{variant}");
     }
 }
 
@@ -361,30 +393,36 @@ fn what_a_recent_refault_does_in_each_kernel() {
         (done.activate, done.restore, done.set_refs, done.feedback)
     };
     use Feedback::Current;
-    for (variant, activate) in [("g61", false), ("g65", true), ("rfc5", true)] {
+    for (variant, activate) in [("mglru-6.1", false), ("mglru-6.5", true), ("refault-distance-5", true)] {
         assert_eq!(done(variant, plain, false), (activate, false, None, Current(0)));
         assert_eq!(done(variant, plain, true), (activate, true, None, Current(0)));
         assert_eq!(done(variant, often, false), (activate, false, None, Current(2)));
         assert_eq!(done(variant, most, false), (activate, true, None, Current(3)));
     }
-    assert_eq!(done("g67", plain, false), (true, false, None, Current(0)));
-    assert_eq!(done("g67", plain, true), (true, true, Some(3), Current(0)));
-    assert_eq!(done("g67", twice, false), (true, false, None, Current(2)));
-    assert_eq!(done("g67", often, false), (true, true, Some(3), Current(2)));
-    assert_eq!(done("g67", most, false), (true, true, Some(3), Current(3)));
+    assert_eq!(done("mglru-6.7", plain, false), (true, false, None, Current(0)));
+    assert_eq!(done("mglru-6.7", plain, true), (true, true, Some(3), Current(0)));
+    assert_eq!(done("mglru-6.7", twice, false), (true, false, None, Current(2)));
+    assert_eq!(done("mglru-6.7", often, false), (true, true, Some(3), Current(2)));
+    assert_eq!(done("mglru-6.7", most, false), (true, true, Some(3), Current(3)));
     let counted = flags(true, false, 3);
-    assert_eq!(done("g614", plain, false), (false, false, Some(0), Current(0)));
-    assert_eq!(done("g614", counted, false), (false, false, Some(3), Current(2)));
-    assert_eq!(done("g614", counted, true), (true, false, Some(3), Current(2)));
-    assert_eq!(done("g614", twice, false), (false, true, None, Current(3)));
-    assert_eq!(done("g72", counted, true), (false, false, Some(3), Current(2)));
-    assert_eq!(done("g72", twice, true), (true, true, None, Current(3)));
-    assert_eq!(done("g72", twice, false), (false, true, None, Current(3)));
+    assert_eq!(done("mglru-6.14", plain, false), (false, false, Some(0), Current(0)));
+    assert_eq!(done("mglru-6.14", counted, false), (false, false, Some(3), Current(2)));
+    assert_eq!(done("mglru-6.14", counted, true), (true, false, Some(3), Current(2)));
+    assert_eq!(done("mglru-6.14", twice, false), (false, true, None, Current(3)));
+    assert_eq!(done("mglru-7.2", counted, true), (false, false, Some(3), Current(2)));
+    assert_eq!(done("mglru-7.2", twice, true), (true, true, None, Current(3)));
+    assert_eq!(done("mglru-7.2", twice, false), (false, true, None, Current(3)));
 }
 
 #[test]
 fn refaults_that_are_not_recent_are_counted_from_6_5_on() {
-    for (variant, counted) in [("g61", false), ("g65", true), ("rfc5", true), ("g67", true), ("g614", true)] {
+    for (variant, counted) in [
+        ("mglru-6.1", false),
+        ("mglru-6.5", true),
+        ("refault-distance-5", true),
+        ("mglru-6.7", true),
+        ("mglru-6.14", true),
+    ] {
         let done = generation_later(variant, flags(true, true, 3), 20, true);
         assert_eq!(done, Refault { counted, ..Refault::NOTHING }, "{variant}");
     }
@@ -411,7 +449,19 @@ fn from_rfc4_on_a_gone_memory_cgroup_s_shadow_is_not_recent() {
         policy::test_recent(&features(variant), &layout(variant, 10, PAGES), File, &shadow, &gone)
     };
     let asked_root: Vec<&str> = MULTI_GEN.into_iter().filter(|variant| recent(variant)).collect();
-    assert_eq!(asked_root, ["g61", "g65", "rfc1", "rfc2", "rfc3", "g67", "g614", "g72"]);
+    assert_eq!(
+        asked_root,
+        [
+            "mglru-6.1",
+            "mglru-6.5",
+            "refault-distance-1",
+            "refault-distance-2",
+            "refault-distance-3",
+            "mglru-6.7",
+            "mglru-6.14",
+            "mglru-7.2"
+        ]
+    );
 }
 
 // The sixth patch
@@ -440,7 +490,7 @@ fn rfc6_promotes_within_the_distance() {
         feedback: Feedback::Current(1),
         ..Refault::NOTHING
     };
-    for variant in ["rfc6", "rfc6-v3"] {
+    for variant in ["refault-distance-6", "refault-distance-6-v3"] {
         let done = |folio, oldest, distance, in_fault| {
             distance_later(variant, folio, [2, oldest], distance, in_fault)
         };
@@ -471,9 +521,9 @@ fn rfc6_as_posted_has_no_recent_page_from_generation_8_on() {
         let done = distance_later(variant, flags(false, false, 0), [seq, seq], 0, false);
         done.feedback == Feedback::Current(1)
     };
-    let generations: Vec<u64> = (0..20).filter(|&seq| recent("rfc6-v3", seq)).collect();
+    let generations: Vec<u64> = (0..20).filter(|&seq| recent("refault-distance-6-v3", seq)).collect();
     assert_eq!(generations, [0, 1, 2, 3, 4, 5, 6, 7]);
-    assert!((0..20).all(|seq| recent("rfc6", seq)));
+    assert!((0..20).all(|seq| recent("refault-distance-6", seq)));
 }
 
 #[test]
@@ -481,7 +531,7 @@ fn averages_are_halved_and_rfc6_keeps_totals_above_refaults() {
     let average = TierCounts { refaulted: 31, total: 40 };
     let current = TierCounts { refaulted: 80, total: 21 };
     for variant in MULTI_GEN {
-        let total = if variant.starts_with("rfc6") { 55 } else { 30 };
+        let total = if variant.starts_with("refault-distance-6") { 55 } else { 30 };
         let carried = carry_over(&generations(variant), average, current);
         assert_eq!(carried, TierCounts { refaulted: 55, total }, "{variant}");
     }
@@ -491,14 +541,35 @@ fn averages_are_halved_and_rfc6_keeps_totals_above_refaults() {
 
 #[test]
 fn patches_2_3_and_5_change_no_decision() {
-    for [one, other] in [["rfc1", "rfc2"], ["rfc2", "rfc3"], ["rfc4", "rfc5"]] {
+    for [one, other] in [
+        ["refault-distance-1", "refault-distance-2"],
+        ["refault-distance-2", "refault-distance-3"],
+        ["refault-distance-4", "refault-distance-5"],
+    ] {
         assert_eq!(features(one), features(other));
     }
-    for later in ["rfc2-cls", "rfc3-cls", "rfc4-cls", "rfc5-cls", "rfc6-cls"] {
-        assert_eq!(features(later), features("rfc1-cls"), "{later}");
+    for later in [
+        "refault-distance-2-classic",
+        "refault-distance-3-classic",
+        "refault-distance-4-classic",
+        "refault-distance-5-classic",
+        "refault-distance-6-classic",
+    ] {
+        assert_eq!(features(later), features("refault-distance-1-classic"), "{later}");
     }
-    let changed =
-        ["cls", "g61", "g65", "rfc1", "rfc4", "rfc6-v3", "rfc6", "g67", "g614", "g72"].map(features);
+    let changed = [
+        "classic",
+        "mglru-6.1",
+        "mglru-6.5",
+        "refault-distance-1",
+        "refault-distance-4",
+        "refault-distance-6-v3",
+        "refault-distance-6",
+        "mglru-6.7",
+        "mglru-6.14",
+        "mglru-7.2",
+    ]
+    .map(features);
     for (at, one) in changed.iter().enumerate() {
         assert!(!changed[..at].contains(one), "{one:?}");
     }
@@ -507,39 +578,40 @@ fn patches_2_3_and_5_change_no_decision() {
 #[test]
 fn released_kernels_have_their_own_lru() {
     // Late releases of 6.1 place and restore folios as 6.7 does.
-    let late = GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..generations("g61") };
+    let late =
+        GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..generations("mglru-6.1") };
     let of_6_1 = Variant::of_release("6.1").unwrap().features.reclaim;
-    assert_eq!(of_6_1, ReclaimFeatures { lru: Lru::MultiGen(late), ..features("g61") });
+    assert_eq!(of_6_1, ReclaimFeatures { lru: Lru::MultiGen(late), ..features("mglru-6.1") });
     // 6.9 has kswapd begin again, 6.12 changed what the classic LRU knows, 6.13 when the multi-gen LRU has flushers write.
-    let of_6_9 = ReclaimFeatures { retries_without_cache_trim: true, ..features("g67") };
+    let of_6_9 = ReclaimFeatures { retries_without_cache_trim: true, ..features("mglru-6.7") };
     for release in ["6.9", "6.11"] {
         assert_eq!(Variant::of_release(release).unwrap().features.reclaim, of_6_9, "{release}");
     }
     let of_6_12 = ReclaimFeatures { reads_late_stats: true, ..of_6_9 };
     assert_eq!(Variant::of_release("6.12").unwrap().features.reclaim, of_6_12);
-    let writes = GenFeatures { wakes_flushers: FlusherRule::AllTaken, ..generations("g67") };
+    let writes = GenFeatures { wakes_flushers: FlusherRule::AllTaken, ..generations("mglru-6.7") };
     let of_6_13 = ReclaimFeatures { lru: Lru::MultiGen(writes), ..of_6_12 };
     assert_eq!(Variant::of_release("6.13").unwrap().features.reclaim, of_6_13);
     // 6.2 changed what reclaim costs with the classic LRU.
-    let of_6_2 = ReclaimFeatures { rotations_cost: true, ..features("g61") };
+    let of_6_2 = ReclaimFeatures { rotations_cost: true, ..features("mglru-6.1") };
     assert_eq!(Variant::of_release("6.2").unwrap().features.reclaim, of_6_2);
-    let of_6_3 = generations("g61");
+    let of_6_3 = generations("mglru-6.1");
     let of_6_3 = GenFeatures { eviction_loop: EvictionLoop::AgingWithin, ..of_6_3 };
     for release in ["6.3", "6.4"] {
         let found = Variant::of_release(release).unwrap().features.reclaim;
         assert_eq!(found, ReclaimFeatures { lru: Lru::MultiGen(of_6_3), ..of_6_2 }, "{release}");
     }
     for (release, name) in [
-        ("6.5", "g65"),
-        ("6.6", "g65"),
-        ("6.7", "g67"),
-        ("6.8", "g67"),
-        ("6.14", "g614"),
-        ("6.16", "g614"),
-        ("6.17", "g617"),
-        ("7.0", "g617"),
-        ("7.1", "g71"),
-        ("7.2", "g72"),
+        ("6.5", "mglru-6.5"),
+        ("6.6", "mglru-6.5"),
+        ("6.7", "mglru-6.7"),
+        ("6.8", "mglru-6.7"),
+        ("6.14", "mglru-6.14"),
+        ("6.16", "mglru-6.14"),
+        ("6.17", "mglru-6.17"),
+        ("7.0", "mglru-6.17"),
+        ("7.1", "mglru-7.1"),
+        ("7.2", "mglru-7.2"),
     ] {
         let variant = Variant::of_release(release).unwrap();
         assert_eq!(variant.features.reclaim, features(name), "{release}");

@@ -7,8 +7,8 @@
 //! A program takes what it needs of the run from here and never sees the run, which has the workloads of all programs.
 
 use crate::error::{Misfit, RunError};
-use crate::random::{Stream, stream};
 use crate::progress::Reached;
+use crate::random::{Stream, stream};
 use crate::system::System;
 use machine::{Cpu, PageSize, Profile, WrongValue};
 use mm::memory_map::{MemoryRange, booted_memory};

@@ -88,7 +88,7 @@ fn gets_on(errors: &str) -> bool {
 #[test]
 fn who_gets_on_is_not_stuck() {
     let line = |time: &str, real: u32| {
-        format!("0/1 runs  case, base, seed 1  virtual time {time} s, real {real} s\n")
+        format!("0/1 runs  case, pcp-base, seed 1  virtual time {time} s, real {real} s\n")
     };
     let two = |a: &str, b: &str| [line(a, 10), line(b, 20)].concat();
     assert!(gets_on(&two("1.0", "1.1")));

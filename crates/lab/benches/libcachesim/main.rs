@@ -29,7 +29,8 @@ const PEER: &str = include_str!("peer.py");
 /// What all ratios of speed are to.
 const REFERENCE: &str = "LRU";
 /// Policies whose speed is compared.
-const FAST: [&str; 7] = ["lru", "cls", "g65", "rfc6", "g67", "g614", "g72"];
+const FAST: [&str; 7] =
+    ["lru", "classic", "mglru-6.5", "refault-distance-6", "mglru-6.7", "mglru-6.14", "mglru-7.2"];
 /// Policies of both, by their names here and there.
 const COMMON: [(&str, &str); 6] = [
     ("lru", "LRU"),

@@ -33,7 +33,7 @@ fn compare(metrics: &[&str], values: &[(&str, [f64; 3])]) -> Comparison {
 #[test]
 fn changes_are_against_the_first_variant_and_seeds_are_paired() {
     let values =
-        [("base", [10.0, 20.0, 30.0]), ("patch1", [9.0, 18.0, 27.0]), ("patch9", [11.0, 19.0, 30.0])];
+        [("pcp-base", [10.0, 20.0, 30.0]), ("patch1", [9.0, 18.0, 27.0]), ("patch9", [11.0, 19.0, 30.0])];
     let comparison = compare(&["build_time"], &values);
     assert_eq!(comparison.seeds, [1, 2, 3]);
     let [base, patch1, patch9] = &comparison.variants[..] else { panic!("three variants") };
@@ -46,9 +46,12 @@ fn changes_are_against_the_first_variant_and_seeds_are_paired() {
 
 #[test]
 fn time_is_compared_with_the_best_variant_by_busy_seconds() {
-    let values = [("base", [10.0; 3]), ("patch1", [2.5; 3]), ("patch9", [5.0; 3])];
+    let values = [("pcp-base", [10.0; 3]), ("patch1", [2.5; 3]), ("patch9", [5.0; 3])];
     let shift = compare(&["build_time"], &values).time.unwrap();
-    assert_eq!((shift.from.as_str(), shift.to.as_str(), shift.by.as_str()), ("base", "patch1", "build_time"));
+    assert_eq!(
+        (shift.from.as_str(), shift.to.as_str(), shift.by.as_str()),
+        ("pcp-base", "patch1", "build_time")
+    );
     assert_eq!(shift.categories.len(), 2, "idle is not busy");
     let lock = shift.categories.iter().find(|shift| shift.category == "zone_lock_wait").unwrap();
     assert_eq!((lock.from, lock.to), (0.5, 0.2));
@@ -58,5 +61,5 @@ fn time_is_compared_with_the_best_variant_by_busy_seconds() {
 
 #[test]
 fn a_single_variant_has_nothing_to_be_compared_with() {
-    assert_eq!(compare(&["build_time"], &[("base", [1.0; 3])]).time, None);
+    assert_eq!(compare(&["build_time"], &[("pcp-base", [1.0; 3])]).time, None);
 }

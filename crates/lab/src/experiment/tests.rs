@@ -1,6 +1,7 @@
 //! Runs of an experiment: each made once, found again, and made again if the program is another one.
 
 use super::*;
+use crate::comparison::Comparison;
 use crate::results::Program;
 use crate::scenario::load_machine;
 use mm::Event;
@@ -18,7 +19,7 @@ fn experiment(variants: &[&str], seeds: u32) -> Experiment {
 
 fn simulate(run: &Run, _: &Reached) -> Result<Outcome, RunError> {
     let mut outcome = Outcome { virtual_seconds: 0.1, page_operations: 7, ..Outcome::default() };
-    let faster = if run.variant == "base" { 1.0 } else { 0.9 };
+    let faster = if run.variant == "pcp-base" { 1.0 } else { 0.9 };
     outcome.set(BUILD_TIME, faster * (100.0 + run.seed as f64 / 3.0));
     outcome.set(ALLOC_ZONE, 5.0);
     outcome.cpu_seconds.insert("idle", 1.0);
@@ -53,7 +54,7 @@ fn results_are_the_same_for_any_number_of_threads() {
     for jobs in [1, 2, 5, usize::MAX] {
         let directory = tempfile::tempdir().unwrap();
         let results = results_in(directory.path());
-        let experiment = experiment(&["base", "patch1", "patch9"], 4);
+        let experiment = experiment(&["pcp-base", "patch1", "patch9"], 4);
         experiment.sweep(&results, jobs, &simulate, &|_| {}).unwrap();
         written.push(read_all(directory.path()));
     }
@@ -63,7 +64,7 @@ fn results_are_the_same_for_any_number_of_threads() {
 
 #[test]
 fn real_runs_are_the_same_for_any_number_of_threads() {
-    let mut experiment = experiment(&["base", "patch9"], 2);
+    let mut experiment = experiment(&["pcp-base", "patch9"], 2);
     if let sim::Workload::PageFault(spec) = &mut experiment.scenario.workload {
         (spec.tasks, spec.mib, spec.milliseconds) = (2, 4, 8);
     }
@@ -90,12 +91,12 @@ fn a_run_that_fails_is_named_once() {
     };
     let expected =
         "out of memory, the kernel would kill a process; add memory, swap or a larger cgroup_max_mib";
-    assert_eq!(failure("numa02-smt", 512), format!("numa02-smt, b0, seed 1: {expected}"));
+    assert_eq!(failure("numa02-smt", 512), format!("numa02-smt, numa-base, seed 1: {expected}"));
     let machine = Scenario::load("fio-zipf").unwrap().machine;
     assert_eq!(
         failure("fio-zipf", 2048),
         format!(
-            "fio-zipf, g65, seed 1: RAM disks need 16000 MiB, which machine {machine} does not have free; take a larger one"
+            "fio-zipf, mglru-6.5, seed 1: RAM disks need 16000 MiB, which machine {machine} does not have free; take a larger one"
         )
     );
 }
@@ -103,7 +104,7 @@ fn a_run_that_fails_is_named_once() {
 #[test]
 fn an_interrupted_sweep_goes_on_where_it_stopped() {
     let directory = tempfile::tempdir().unwrap();
-    let experiment = experiment(&["base", "patch1"], 3);
+    let experiment = experiment(&["pcp-base", "patch1"], 3);
     let failing = |run: &Run, reached: &Reached| match (run.variant.as_str(), run.seed) {
         ("patch1", 2) => Err(RunError::Trace("stopped".into())),
         _ => simulate(run, reached),
@@ -151,16 +152,29 @@ fn an_interrupted_sweep_goes_on_where_it_stopped() {
 }
 
 #[test]
+fn runs_and_results_go_by_the_present_name_of_a_variant() {
+    let (former, present) = (experiment(&["base", "patch9"], 2), experiment(&["pcp-base", "patch9"], 2));
+    assert_eq!(former.runs().unwrap(), present.runs().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let records = former.sweep(&results_in(directory.path()), 1, &simulate, &|_| {}).unwrap();
+    let comparison = Comparison::new(&former.scenario, &former.variants, &records);
+    assert_eq!(comparison.variants[0].name, "pcp-base");
+    assert_eq!(comparison.seeds, [1, 2]);
+    let error = experiment(&["base", "pcp-base"], 1).runs().unwrap_err().to_string();
+    assert_eq!(error, "variant pcp-base is named twice; name each variant once");
+}
+
+#[test]
 fn impossible_experiments_are_refused_before_anything_runs() {
     let refuse = |experiment: Experiment| experiment.runs().unwrap_err().to_string();
-    assert!(refuse(experiment(&["base", "base"], 1)).contains("twice"));
+    assert!(refuse(experiment(&["pcp-base", "pcp-base"], 1)).contains("twice"));
     assert!(refuse(experiment(&[], 1)).contains("at least one"));
-    assert!(refuse(experiment(&["base"], 0)).contains("at least one"));
+    assert!(refuse(experiment(&["pcp-base"], 0)).contains("at least one"));
     assert!(refuse(experiment(&["patch11"], 1)).contains("patch11: no such variant"));
-    let mut bounds = experiment(&["base"], 1);
+    let mut bounds = experiment(&["pcp-base"], 1);
     bounds.changes.insert("vm.percpu_pagelist_high_fraction".into(), "7".into());
     assert!(refuse(bounds).contains("EINVAL"));
-    let mut name = experiment(&["base"], 1);
+    let mut name = experiment(&["pcp-base"], 1);
     name.scenario.name = "../elsewhere".into();
     assert!(refuse(name).contains("letters"));
 }
@@ -177,7 +191,11 @@ fn scenarios_that_ask_for_what_there_is_not_name_place_and_key() {
             "x.toml: machine = epyc-7k62-23g: no such machine; most like it: epyc-7k62",
         ),
         ("\"reclaim\"", "\"reclaims\"", "x.toml: series = reclaims: no such series; series: pcp,"),
-        ("\"g65\"", "\"g66\"", "x.toml: variants = g66: no such variant of series reclaim; most like it: g6"),
+        (
+            "\"mglru-6.5\"",
+            "\"mglru-6.6\"",
+            "x.toml: variants = mglru-6.6: no such variant of series reclaim; most like it: mglru-6",
+        ),
     ] {
         assert_eq!(text.matches(is).count(), 1, "{is}");
         let error = Scenario::parse("x.toml", &text.replace(is, asked)).unwrap_err().to_string();
@@ -188,7 +206,7 @@ fn scenarios_that_ask_for_what_there_is_not_name_place_and_key() {
 /// A scenario file beside its samples, somewhere else than here.
 fn samples(csv: &str, change: (&str, &str)) -> (tempfile::TempDir, Result<Experiment, ScenarioError>) {
     let text = "name = 'sampled'\ndescription = ''\nevidence = 'model only'\nmachine = 'qemu-2n'\nseries = 'numa'\n\
-        variants = ['b0']\nseeds = 1\nmetrics = ['elapsed']\n[workload]\nkind = 'numa'\nplacement = 'stay'\n\
+        variants = ['numa-base']\nseeds = 1\nmetrics = ['elapsed']\n[workload]\nkind = 'numa'\nplacement = 'stay'\n\
         milliseconds = 5\n[workload.program]\nkind = 'samples'\nfile = 'seen.csv'\n";
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("seen.csv"), csv).unwrap();
@@ -255,7 +273,7 @@ fn a_run_that_fails_an_assertion_is_an_error_and_the_others_are_kept() {
         if run.variant == "patch1" { panic!("count {} < 0", run.seed) } else { simulate(run, reached) }
     };
     let results = results_in(directory.path());
-    let experiment = experiment(&["base", "patch1"], 1);
+    let experiment = experiment(&["pcp-base", "patch1"], 1);
     let error = experiment.sweep(&results, 1, &failing, &|_| {}).unwrap_err().to_string();
     assert!(error.contains("page_fault1, patch1, seed 1") && error.contains("count 1 < 0"), "{error}");
     assert_eq!(read_all(directory.path()).len(), 1);

@@ -39,19 +39,19 @@ const fn change(
     from: &'static str,
     to: &'static [&'static str],
 ) -> Sentence {
-    Sentence("s0.claims", row, Rule::Change(Claim(scenario, metric, from, to)))
+    Sentence("pcp.claims", row, Rule::Change(Claim(scenario, metric, from, to)))
 }
 
 const fn of_batching(row: &'static str, rule: Rule) -> Sentence {
-    Sentence("s1.claims", row, rule)
+    Sentence("hugetlb.claims", row, rule)
 }
 
 const fn of_refault_distance(row: &'static str, rule: Rule) -> Sentence {
-    Sentence("s2.claims", row, rule)
+    Sentence("reclaim.claims", row, rule)
 }
 
 const fn of_vma_scanning(row: &'static str, rule: Rule) -> Sentence {
-    Sentence("s3.claims", row, rule)
+    Sentence("numa.claims", row, rule)
 }
 
 const fn times(
@@ -65,19 +65,17 @@ const fn times(
 
 const SENTENCES: &[Sentence] = &[
     Sentence(
-        "s4.claims",
+        "folios.claims",
         "anonfolio-v2, FLEXIBLE_THP=disabled",
-        Rule::Nothing(
-            "a sentence without a number: with the feature compiled out the kernel is the base, P0",
-        ),
+        Rule::Nothing("a sentence without a number: with the feature compiled out the kernel is folios-base"),
     ),
-    change("c1.build", "kbuild", BUILD_TIME, "base", &["patch1"]),
-    change("c1.lock", "kbuild", LOCK, "base", &["patch1"]),
-    change("c1.free_high", "kbuild", FREE_HIGH, "base", &["patch1"]),
-    change("c1.unix.bw", "af_unix", SCORE, "base", &["patch1"]),
-    change("c1.unix.lock", "af_unix", LOCK, "base", &["patch1"]),
-    change("c1.unix.free_high", "af_unix", FREE_HIGH, "base", &["patch1"]),
-    change("c1.unix.miss", "af_unix", CACHE_MISS, "base", &["patch1"]),
+    change("c1.build", "kbuild", BUILD_TIME, "pcp-base", &["patch1"]),
+    change("c1.lock", "kbuild", LOCK, "pcp-base", &["patch1"]),
+    change("c1.free_high", "kbuild", FREE_HIGH, "pcp-base", &["patch1"]),
+    change("c1.unix.bw", "af_unix", SCORE, "pcp-base", &["patch1"]),
+    change("c1.unix.lock", "af_unix", LOCK, "pcp-base", &["patch1"]),
+    change("c1.unix.free_high", "af_unix", FREE_HIGH, "pcp-base", &["patch1"]),
+    change("c1.unix.miss", "af_unix", CACHE_MISS, "pcp-base", &["patch1"]),
     change("c3.unix.bw", "af_unix", SCORE, "patch1", &["patch3"]),
     change("c3.unix.lock", "af_unix", LOCK, "patch1", &["patch3"]),
     change("c3.unix.free_high", "af_unix", FREE_HIGH, "patch1", &["patch3"]),
@@ -90,7 +88,7 @@ const SENTENCES: &[Sentence] = &[
     change("c9.alloc_zone", "kbuild", ALLOC_ZONE, "patch7", &["patch9"]),
     change("c9v2.alloc_zone", "kbuild-8cg", ALLOC_ZONE, "patch7", &["patch9"]),
     change("c10.netperf", "sctp_stream_many", SCORE, "patch9", &["patch10"]),
-    change("c0.maxmem", "kbuild", MEMORY_MAX, "base", &["patch7", "patch9", "patch10"]),
+    change("c0.maxmem", "kbuild", MEMORY_MAX, "pcp-base", &["patch7", "patch9", "patch10"]),
     of_batching(
         "hvo_alloc_doc",
         Rule::Nothing("it repeats documentation of an earlier kernel and names no machine"),
@@ -100,7 +98,10 @@ const SENTENCES: &[Sentence] = &[
         Rule::Nothing("it repeats documentation of an earlier kernel and names no machine"),
     ),
     of_batching("hvo_190x", Rule::Nothing("no machine and no command are given")),
-    of_batching("vm_61x", Rule::Times(&[times("hugetlb-vm252", GROW_TIME, "hvo-off", &["base"])])),
+    of_batching(
+        "vm_61x",
+        Rule::Times(&[times("hugetlb-vm252", GROW_TIME, "hugetlb-base-hvo-off", &["hugetlb-base"])]),
+    ),
     of_batching(
         "after_batching",
         Rule::Times(&[
@@ -110,17 +111,20 @@ const SENTENCES: &[Sentence] = &[
             times("hugetlb-vm252", SHRINK_TIME, "patch12-hvo-off", &["patch12"]),
         ]),
     ),
-    of_batching("flushes_before", Rule::FlushesOfPage("hugetlb-vm252", "base")),
+    of_batching("flushes_before", Rule::FlushesOfPage("hugetlb-vm252", "hugetlb-base")),
     // Patches 10 and 11 leave two flushes. Patch 12 as posted flushes once more, for the list of pages to free, which is
     // empty when a pool grows; the sentence does not count that one.
     of_batching("flushes_after", Rule::FlushesOfBatch("hugetlb-vm252", "patch12")),
     of_refault_distance(
         "improvement",
-        Rule::Times(&[times("mongodb-tpcc", TRANSACTIONS, "g65", &["rfc6-v3"])]),
+        Rule::Times(&[times("mongodb-tpcc", TRANSACTIONS, "mglru-6.5", &["refault-distance-6-v3"])]),
     ),
     of_refault_distance("doubled", Rule::Nothing("no workload is named")),
     of_vma_scanning("kernbench", Rule::Nothing("which row improves by more than 5 % is not said; none does")),
-    of_vma_scanning("autonuma_sys", Rule::Less(Claim("numa01", SYSTEM_TIME, "b0", &["p4"]))),
+    of_vma_scanning(
+        "autonuma_sys",
+        Rule::Less(Claim("numa01", SYSTEM_TIME, "numa-base", &["vma-scanning-4"])),
+    ),
     of_vma_scanning(
         "pid_reset",
         Rule::Nothing("a constant of the patch: the twin has it as it is (numa::scan::policy)"),
@@ -154,7 +158,7 @@ pub(super) fn needs(table: &str, row: &str) -> Vec<(&'static str, &'static str)>
 /// The kind of a cell: what a sentence says of the unpatched kernel is baseline.
 pub(super) fn kind(table: &Table, row: &Row, column: &str) -> Kind {
     match find(&table.id, &row.variant) {
-        Some(Rule::Change(Claim(_, _, "base", _))) if column == "before" => Kind::Baseline,
+        Some(Rule::Change(Claim(_, _, "pcp-base", _))) if column == "before" => Kind::Baseline,
         _ => row.kind,
     }
 }

@@ -84,8 +84,8 @@ fn lay_out(members: &[Member]) -> Layout {
 /// The structure that a table shows.
 fn members(table: &str) -> Option<&'static [Member]> {
     match table {
-        "s0.struct.per_cpu_pages.base" => Some(BASE),
-        "s0.struct.per_cpu_pages.patched" => Some(PATCHED),
+        "pcp.per_cpu_pages.base" => Some(BASE),
+        "pcp.per_cpu_pages.patched" => Some(PATCHED),
         _ => None,
     }
 }

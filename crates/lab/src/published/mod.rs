@@ -27,7 +27,7 @@ pub use prediction::{CellValue, Observations};
 pub use printed::Printed;
 pub use report::{Basis, Cell, Direction, Ordering, Report, Statistics, TableReport};
 pub use sources::{Need, needs};
-pub use tables::{Kind, Publication, Row, Table, TablesError, parse};
+pub use tables::{Kind, Publication, Row, Table, TablesError, parse, present_id};
 
 #[cfg(test)]
 mod tests;

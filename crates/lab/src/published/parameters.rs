@@ -11,7 +11,7 @@ use mm::{Features, MemoryManager, Series, Settings, ZoneType};
 use rand_pcg::Pcg64Mcg;
 
 /// The table of parameters.
-pub(super) const TABLE: &str = "s0.parameters";
+pub(super) const TABLE: &str = "pcp.parameters";
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -75,7 +75,7 @@ fn pcp_high(name: &str) -> Result<f64, String> {
     }
     let topology = profile.topology();
     let memory = booted_memory(&profile);
-    let mm = MemoryManager::new(&topology, &memory, features("base")?, settings, Pcg64Mcg::new(0));
+    let mm = MemoryManager::new(&topology, &memory, features("pcp-base")?, settings, Pcg64Mcg::new(0));
     let zone = mm.parts.allocator.zones().iter().rfind(|zone| zone.kind == ZoneType::Normal);
     zone.map(|zone| f64::from(zone.high_min)).ok_or_else(|| format!("{name} has no Normal zone"))
 }

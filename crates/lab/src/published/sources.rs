@@ -4,7 +4,7 @@ use super::prediction::{CellValue, Observations};
 use super::tables::{Kind, Row, Table};
 use super::{Printed, claims};
 use crate::scenario::Scenario;
-use mm::Event;
+use mm::{Event, Series};
 use sim::metric::{
     ALLOC_ZONE, AUTONUMA_COST, BUILD_TIME, CACHE_MISS, DURATION, ELAPSED, FREE_HIGH, GROW_TIME,
     HINT_FAULTS_LOCAL, LOCK, MEM_AVAILABLE, MEM_BUFF_CACHE, MEM_FREE, MEM_SHARED, MEM_TOTAL, MEM_USED,
@@ -54,7 +54,7 @@ use PrintedAs::{ChangeFromBase, Itself, PercentOfBase, Thousands};
 
 /// Which variant a row is.
 enum Rows {
-    /// The one of its name, with this in front.
+    /// A patch on pagesets or what these were before, as its name says; with this in front, a kernel with any batch.
     Named(&'static str),
     /// Row, variant, and the row that it is compared with; then two rows that run to run differences alone tell apart,
     /// if there are such.
@@ -81,8 +81,8 @@ const BATCHING_ON: &str = "next-20230824 + Batching patches, vm.hugetlb_optimize
 /// patch 10 is not in them.
 const BATCHING: Rows = Rows::Listed(
     &[
-        (UNMODIFIED_OFF, "hvo-off", UNMODIFIED_OFF),
-        (UNMODIFIED_ON, "base", UNMODIFIED_OFF),
+        (UNMODIFIED_OFF, "hugetlb-base-hvo-off", UNMODIFIED_OFF),
+        (UNMODIFIED_ON, "hugetlb-base", UNMODIFIED_OFF),
         (BATCHING_OFF, "patch12-hvo-off", UNMODIFIED_OFF),
         (BATCHING_ON, "patch12", UNMODIFIED_ON),
     ],
@@ -91,22 +91,22 @@ const BATCHING: Rows = Rows::Listed(
 
 /// The mails of v3 print what v3 as posted did.
 const REFAULT_DISTANCE: Rows =
-    Rows::Listed(&[("Before", "g65", "Before"), ("Patched", "rfc6-v3", "Before")], None);
+    Rows::Listed(&[("Before", "mglru-6.5", "Before"), ("Patched", "refault-distance-6-v3", "Before")], None);
 
 const REFAULT_DISTANCE_FREE: Rows = Rows::Listed(
     &[
-        ("Before Mem", "g65", "Before Mem"),
-        ("Before Swap", "g65", "Before Swap"),
-        ("Patched Mem", "rfc6-v3", "Before Mem"),
-        ("Patched Swap", "rfc6-v3", "Before Swap"),
+        ("Before Mem", "mglru-6.5", "Before Mem"),
+        ("Before Swap", "mglru-6.5", "Before Swap"),
+        ("Patched Mem", "refault-distance-6-v3", "Before Mem"),
+        ("Patched Swap", "refault-distance-6-v3", "Before Swap"),
     ],
     None,
 );
 
 const REFAULT_DISTANCE_LAST: Rows = Rows::Listed(
     &[
-        ("Before this patch", "rfc5", "Before this patch"),
-        ("After this patch", "rfc6-v3", "Before this patch"),
+        ("Before this patch", "refault-distance-5", "Before this patch"),
+        ("After this patch", "refault-distance-6-v3", "Before this patch"),
     ],
     None,
 );
@@ -114,8 +114,8 @@ const REFAULT_DISTANCE_LAST: Rows = Rows::Listed(
 /// The mail prints the series as a whole.
 const VMA_SCANNING: Rows = Rows::Listed(
     &[
-        ("6.2.0-mmunstable-base", "b0", "6.2.0-mmunstable-base"),
-        ("6.2.0-mmunstable-patched", "p4", "6.2.0-mmunstable-base"),
+        ("6.2.0-mmunstable-base", "numa-base", "6.2.0-mmunstable-base"),
+        ("6.2.0-mmunstable-patched", "vma-scanning-4", "6.2.0-mmunstable-base"),
     ],
     None,
 );
@@ -123,24 +123,24 @@ const VMA_SCANNING: Rows = Rows::Listed(
 /// Kernels of the test of anonymous folios, as the mail's tables call them.
 const ANON_FOLIOS: Rows = Rows::Listed(
     &[
-        ("baseline-4k", "P0", "baseline-4k"),
-        ("anonfolio-lkml-v1", "v1", "baseline-4k"),
-        ("anonfolio-lkml-v2-simple-order", "simple", "baseline-4k"),
-        ("anonfolio-lkml-v2", "v2", "baseline-4k"),
-        ("anonfolio-lkml-v2-32k", "v2-32k", "baseline-4k"),
-        ("anonfolio-v1", "v1", "baseline-4k"),
-        ("anonfolio-v2-simple-order", "simple", "baseline-4k"),
-        ("anonfolio-v2", "v2", "baseline-4k"),
+        ("baseline-4k", "folios-base", "baseline-4k"),
+        ("anonfolio-lkml-v1", "folios-v1", "baseline-4k"),
+        ("anonfolio-lkml-v2-simple-order", "folios-v2-simple", "baseline-4k"),
+        ("anonfolio-lkml-v2", "folios-v2", "baseline-4k"),
+        ("anonfolio-lkml-v2-32k", "folios-v2-32k", "baseline-4k"),
+        ("anonfolio-v1", "folios-v1", "baseline-4k"),
+        ("anonfolio-v2-simple-order", "folios-v2-simple", "baseline-4k"),
+        ("anonfolio-v2", "folios-v2", "baseline-4k"),
     ],
     None,
 );
 
 const FOLIO_BUCKETS: Rows = Rows::Listed(
     &[
-        ("anonfolio-v2", "v2", "anonfolio-v2"),
+        ("anonfolio-v2", "folios-v2", "anonfolio-v2"),
         (
             "anonfolio-v2-simple-order (derived from the printed sentence: 32K and 16K fold into 4K)",
-            "simple",
+            "folios-v2-simple",
             "anonfolio-v2",
         ),
     ],
@@ -173,7 +173,7 @@ const DURATIONS: &[(&str, &str)] =
     &[("User", USER_TIME.name), ("System", SYSTEM_TIME.name), ("Elapsed", ELAPSED.name)];
 
 const REFAULT_DISTANCE_FIRST: Rows =
-    Rows::Listed(&[("Before", "cls", "Before"), ("After", "rfc1-cls", "Before")], None);
+    Rows::Listed(&[("Before", "classic", "Before"), ("After", "refault-distance-1-classic", "Before")], None);
 
 /// A column that prints a metric of `scenario` as it is.
 const fn of(id: &'static str, scenario: &'static str, metric: Metric) -> Column {
@@ -214,22 +214,22 @@ const fn summed(table: &'static str, columns: &'static [(&'static str, &'static 
 }
 
 const MEASURED: &[Measured] = &[
-    measured_as("s0.kbuild.numactl", "kbuild", Rows::Named("")),
-    measured_as("s0.kbuild.j224", "kbuild-j224", Rows::Named("")),
-    measured_as("s0.kbuild.8cg-j28.v1reply", "kbuild-8cg", Rows::Named("")),
-    measured_as("s0.kbuild.8cg-j28.v2", "kbuild-8cg", Rows::Named("")),
-    measured_as("s0.netperf.sctp_stream_many", "sctp_stream_many", Rows::Named("")),
-    measured_as("s0.lmbench3.unix", "af_unix", Rows::Named("")),
-    measured_as("s0.batch-latency.spr-server", "batch-latency-spr-server", Rows::Named("batch-")),
-    measured_as("s0.batch-latency.icl-server", "batch-latency-icl-server", Rows::Named("batch-")),
-    measured_as("s0.batch-latency.csl-server", "batch-latency-csl-server", Rows::Named("batch-")),
-    measured_as("s0.batch-latency.cml-desktop", "batch-latency-cml-desktop", Rows::Named("batch-")),
-    measured_as("s0.batch-latency.cfl-desktop", "batch-latency-cfl-desktop", Rows::Named("batch-")),
-    measured_as("s0.claims.baseline", "kbuild", Rows::Named("")),
-    measured_as("s1.hugetlb.e7-8895-8s", "hugetlb-8s", BATCHING),
-    measured_as("s1.hugetlb.milan-vm-252", "hugetlb-vm252", BATCHING),
+    measured_as("pcp.kbuild.numactl", "kbuild", Rows::Named("")),
+    measured_as("pcp.kbuild.j224", "kbuild-j224", Rows::Named("")),
+    measured_as("pcp.kbuild.8cg-j28.v1reply", "kbuild-8cg", Rows::Named("")),
+    measured_as("pcp.kbuild.8cg-j28.v2", "kbuild-8cg", Rows::Named("")),
+    measured_as("pcp.netperf.sctp_stream_many", "sctp_stream_many", Rows::Named("")),
+    measured_as("pcp.lmbench3.unix", "af_unix", Rows::Named("")),
+    measured_as("pcp.batch-latency.spr-server", "batch-latency-spr-server", Rows::Named("batch-")),
+    measured_as("pcp.batch-latency.icl-server", "batch-latency-icl-server", Rows::Named("batch-")),
+    measured_as("pcp.batch-latency.csl-server", "batch-latency-csl-server", Rows::Named("batch-")),
+    measured_as("pcp.batch-latency.cml-desktop", "batch-latency-cml-desktop", Rows::Named("batch-")),
+    measured_as("pcp.batch-latency.cfl-desktop", "batch-latency-cfl-desktop", Rows::Named("batch-")),
+    measured_as("pcp.claims.baseline", "kbuild", Rows::Named("")),
+    measured_as("hugetlb.e7-8895-8s", "hugetlb-8s", BATCHING),
+    measured_as("hugetlb.milan-vm-252", "hugetlb-vm252", BATCHING),
     measured(
-        "s2.mongodb.tpcc",
+        "reclaim.mongodb.tpcc",
         &[
             of("executed", "mongodb-tpcc", TRANSACTIONS),
             of("time_us", "mongodb-tpcc", TRANSACTION_TIME),
@@ -239,7 +239,7 @@ const MEASURED: &[Measured] = &[
         REFAULT_DISTANCE,
     ),
     measured(
-        "s2.mongodb.vmstat",
+        "reclaim.mongodb.vmstat",
         &[
             vmstat("workingset_nodes"),
             vmstat("workingset_refault_anon"),
@@ -253,7 +253,7 @@ const MEASURED: &[Measured] = &[
         REFAULT_DISTANCE,
     ),
     measured(
-        "s2.mongodb.free-m",
+        "reclaim.mongodb.free-m",
         &[
             free("total", "Mem", MEM_TOTAL),
             free("used", "Mem", MEM_USED),
@@ -268,7 +268,7 @@ const MEASURED: &[Measured] = &[
         REFAULT_DISTANCE_FREE,
     ),
     measured(
-        "s2.patch6.misc",
+        "reclaim.patch6.misc",
         &[
             of("memtier", "memcached-memtier", SCORE),
             thousands("fio1", "fio-zipf", SCORE),
@@ -277,15 +277,15 @@ const MEASURED: &[Measured] = &[
         ],
         REFAULT_DISTANCE_LAST,
     ),
-    measured("s4.speedometer.v2cover", &[change("runs_per_min", RUNS_PER_MINUTE)], ANON_FOLIOS),
+    measured("folios.speedometer.v2cover", &[change("runs_per_min", RUNS_PER_MINUTE)], ANON_FOLIOS),
     measured(
-        "s4.speedometer.stddev",
+        "folios.speedometer.stddev",
         &[of("mean_abs", "speedometer", RUNS_PER_MINUTE), change("mean_rel", RUNS_PER_MINUTE)],
         ANON_FOLIOS,
     ),
-    measured("s4.speedometer.large-run", &[change("runs_per_min", RUNS_PER_MINUTE)], ANON_FOLIOS),
+    measured("folios.speedometer.large-run", &[change("runs_per_min", RUNS_PER_MINUTE)], ANON_FOLIOS),
     measured(
-        "s4.folio-buckets",
+        "folios.folio-buckets",
         &[
             of("64K", "speedometer", SHARE_64K),
             of("32K", "speedometer", SHARE_32K),
@@ -295,7 +295,7 @@ const MEASURED: &[Measured] = &[
         FOLIO_BUCKETS,
     ),
     measured(
-        "s2.patch1.misc",
+        "reclaim.patch1.misc",
         &[
             thousands("fio", "fio-uniform", SCORE),
             thousands("fio2", "fio-zipf-i7-9700", SCORE),
@@ -306,7 +306,7 @@ const MEASURED: &[Measured] = &[
         REFAULT_DISTANCE_FIRST,
     ),
     measured(
-        "s3.autonumabench.amean",
+        "numa.autonumabench.amean",
         &[
             of("syst-NUMA01", "numa01", SYSTEM_TIME),
             of("syst-NUMA01_THREADLOCAL", "numa01-threadlocal", SYSTEM_TIME),
@@ -319,10 +319,10 @@ const MEASURED: &[Measured] = &[
         ],
         VMA_SCANNING,
     ),
-    summed("s3.autonumabench.ops", NUMA_OPERATIONS),
-    summed("s3.autonumabench.duration", DURATIONS),
+    summed("numa.autonumabench.ops", NUMA_OPERATIONS),
+    summed("numa.autonumabench.duration", DURATIONS),
     measured(
-        "s3.kernbench.amean",
+        "numa.kernbench.amean",
         &[
             of("user-256", "kernbench", USER_TIME),
             of("syst-256", "kernbench", SYSTEM_TIME),
@@ -331,12 +331,12 @@ const MEASURED: &[Measured] = &[
         VMA_SCANNING,
     ),
     Measured {
-        table: "s3.kernbench.ops",
+        table: "numa.kernbench.ops",
         columns: Columns::Summed(&["kernbench"], KERNBENCH_BUILDS, NUMA_OPERATIONS),
         rows: VMA_SCANNING,
     },
     Measured {
-        table: "s3.kernbench.duration",
+        table: "numa.kernbench.duration",
         columns: Columns::Summed(&["kernbench"], KERNBENCH_BUILDS, DURATIONS),
         rows: VMA_SCANNING,
     },
@@ -351,6 +351,7 @@ impl Measured {
     /// The variant that a row is.
     fn variant(&self, row: &str) -> Option<String> {
         match self.rows {
+            Rows::Named("") => Series::PCP.variant(row).map(|variant| variant.name.into()),
             Rows::Named(prefix) => Some(format!("{prefix}{row}")),
             Rows::Listed(rows, _) => {
                 rows.iter().find(|(name, ..)| *name == row).map(|(_, v, _)| v.to_string())

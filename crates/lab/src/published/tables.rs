@@ -27,27 +27,27 @@ impl Publication {
         Publication {
             mechanism: Mechanism::Pcp,
             description: "PCP high auto-tuning, 10 patches, 2023",
-            prefix: "s0.",
+            prefix: "pcp.",
         },
         Publication {
             mechanism: Mechanism::Hugetlb,
             description: "Batch hugetlb vmemmap modification operations, 12 patches, 2023",
-            prefix: "s1.",
+            prefix: "hugetlb.",
         },
         Publication {
             mechanism: Mechanism::Reclaim,
             description: "Refault distance update with MGLRU support, RFC v3, 6 patches, 2023",
-            prefix: "s2.",
+            prefix: "reclaim.",
         },
         Publication {
             mechanism: Mechanism::Numa,
             description: "sched/numa: Enhance vma scanning, v3, 4 patches, 2023",
-            prefix: "s3.",
+            prefix: "numa.",
         },
         Publication {
             mechanism: Mechanism::Folios,
             description: "variable-order, large folios for anonymous memory, v2, 2023",
-            prefix: "s4.",
+            prefix: "folios.",
         },
     ];
 
@@ -63,16 +63,35 @@ impl Publication {
         Publication::ALL.iter().find(|publication| id.starts_with(publication.prefix))
     }
 
-    /// Its tables; with `only`, those named there.
+    /// Its tables; with `only`, those named there, now or before.
     pub fn tables(&self, only: &[String]) -> Result<Vec<Table>, TablesError> {
         let tables: Vec<Table> =
             parse(FILE, TEXT)?.into_iter().filter(|table| table.id.starts_with(self.prefix)).collect();
+        let only: Vec<String> = only.iter().map(|id| present_id(id).unwrap_or(id.clone())).collect();
         if let Some(unknown) = only.iter().find(|id| tables.iter().all(|table| &table.id != *id)) {
             let known: Vec<&str> = tables.iter().map(|table| table.id.as_str()).collect();
             return Err(TablesError::UnknownTable { id: unknown.clone(), known: known.join(", ") });
         }
         Ok(tables.into_iter().filter(|table| only.is_empty() || only.contains(&table.id)).collect())
     }
+}
+
+/// How ids of tables began before, the longer ones first, and how they begin now.
+const FORMER_PREFIXES: [(&str, &str); 7] = [
+    ("s0.struct.", "pcp."),
+    ("s0.", "pcp."),
+    ("s1.hugetlb.", "hugetlb."),
+    ("s1.", "hugetlb."),
+    ("s2.", "reclaim."),
+    ("s3.", "numa."),
+    ("s4.", "folios."),
+];
+
+/// What the table formerly named `id` is called now, if that is a former name.
+pub fn present_id(id: &str) -> Option<String> {
+    FORMER_PREFIXES
+        .iter()
+        .find_map(|(former, present)| id.strip_prefix(former).map(|rest| format!("{present}{rest}")))
 }
 
 /// Reads a file of tables; its name is for errors.
@@ -133,7 +152,7 @@ struct File {
 /// A table as printed.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Table {
-    /// Its id, such as `s0.kbuild.numactl`.
+    /// Its id, such as `pcp.kbuild.numactl`.
     pub id: String,
     /// Where it was printed.
     pub mail: String,

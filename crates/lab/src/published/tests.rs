@@ -27,7 +27,7 @@ fn observe(observations: &mut Observations, scenario: &str, values: &[(&str, &[(
 fn observe_as(observations: &mut Observations, scenario: &str, values: &[(&str, &[(&str, f64)])]) {
     let any = crate::scenario::Scenario::load("kbuild").unwrap();
     let machine = crate::scenario::load_machine(&any.machine).unwrap();
-    let run = any.run("base", 1, &machine, &BTreeMap::new()).unwrap();
+    let run = any.run("pcp-base", 1, &machine, &BTreeMap::new()).unwrap();
     let records: Vec<Record> = values
         .iter()
         .map(|(variant, metrics)| {
@@ -95,17 +95,17 @@ fn every_reclaim_cell_has_a_source_or_a_reason() {
     let cells = |table: &Table| table.rows.iter().map(|row| row.v.len()).sum::<usize>();
     let sizes: Vec<(&str, usize)> = all.iter().map(|table| (table.id.as_str(), cells(table))).collect();
     let expected = [
-        ("s2.mongodb.tpcc", 8),
-        ("s2.mongodb.vmstat", 16),
-        ("s2.mongodb.free-m", 18),
-        ("s2.patch6.misc", 8),
-        ("s2.patch1.misc", 10),
-        ("s2.claims", 2),
+        ("reclaim.mongodb.tpcc", 8),
+        ("reclaim.mongodb.vmstat", 16),
+        ("reclaim.mongodb.free-m", 18),
+        ("reclaim.patch6.misc", 8),
+        ("reclaim.patch1.misc", 10),
+        ("reclaim.claims", 2),
     ];
     assert_eq!(sizes, expected);
     let wanted = sources::wanted(&all);
     let mongodb = &wanted.iter().find(|need| need.scenario == "mongodb-tpcc").unwrap().variants;
-    assert_eq!(mongodb, &["g65", "rfc6-v3"]);
+    assert_eq!(mongodb, &["mglru-6.5", "refault-distance-6-v3"]);
     for need in &wanted {
         for variant in &need.variants {
             assert!(mm::Series::RECLAIM.variant(variant).is_some(), "{}: {variant}", need.scenario);
@@ -130,11 +130,11 @@ fn every_folio_cell_has_a_source_or_a_reason() {
     let cells = |table: &Table| table.rows.iter().map(|row| row.v.len()).sum::<usize>();
     let sizes: Vec<(&str, usize)> = all.iter().map(|table| (table.id.as_str(), cells(table))).collect();
     let expected = [
-        ("s4.speedometer.v2cover", 4),
-        ("s4.speedometer.stddev", 16),
-        ("s4.speedometer.large-run", 15),
-        ("s4.folio-buckets", 6),
-        ("s4.claims", 1),
+        ("folios.speedometer.v2cover", 4),
+        ("folios.speedometer.stddev", 16),
+        ("folios.speedometer.large-run", 15),
+        ("folios.folio-buckets", 6),
+        ("folios.claims", 1),
     ];
     assert_eq!(sizes, expected);
     let scenario = crate::scenario::Scenario::load("speedometer").unwrap();
@@ -170,9 +170,9 @@ fn runs_are_changes_against_the_base_and_shares_are_shares() {
         &mut observations,
         "speedometer",
         &[
-            ("P0", &[("runs_per_minute", 117.0)]),
-            ("simple", &shares(23.0, 77.0)),
-            ("v2", &[("runs_per_minute", 119.34), ("share_64k", 22.0), ("share_32k", 18.0)]),
+            ("folios-base", &[("runs_per_minute", 117.0)]),
+            ("folios-v2-simple", &shares(23.0, 77.0)),
+            ("folios-v2", &[("runs_per_minute", 119.34), ("share_64k", 22.0), ("share_32k", 18.0)]),
         ],
     );
     let report = Report::new(&tables_of("folios", &[]), &observations);
@@ -195,13 +195,13 @@ fn every_numa_cell_has_a_source_or_a_reason() {
     let cells = |table: &Table| table.rows.iter().map(|row| row.v.len()).sum::<usize>();
     let sizes: Vec<(&str, usize)> = all.iter().map(|table| (table.id.as_str(), cells(table))).collect();
     let expected = [
-        ("s3.kernbench.amean", 6),
-        ("s3.autonumabench.amean", 16),
-        ("s3.kernbench.duration", 6),
-        ("s3.kernbench.ops", 18),
-        ("s3.autonumabench.duration", 6),
-        ("s3.autonumabench.ops", 24),
-        ("s3.claims", 3),
+        ("numa.kernbench.amean", 6),
+        ("numa.autonumabench.amean", 16),
+        ("numa.kernbench.duration", 6),
+        ("numa.kernbench.ops", 18),
+        ("numa.autonumabench.duration", 6),
+        ("numa.autonumabench.ops", 24),
+        ("numa.claims", 3),
     ];
     assert_eq!(sizes, expected);
     for need in needs(&all) {
@@ -228,7 +228,7 @@ fn operations_of_autonumabench_are_sums_over_seven_iterations_of_its_programs() 
     {
         let base = counts(20e6 * share, 22e6 * share, 400.0 * share);
         let patched = counts(1e4 * share, 5e3 * share, 50.0 * share);
-        observe(&mut observations, scenario, &[("b0", &base), ("p4", &patched)]);
+        observe(&mut observations, scenario, &[("numa-base", &base), ("vma-scanning-4", &patched)]);
     }
     let report = Report::new(&tables_of("numa", &[]), &observations);
     let number = |row: &str, metric: &str| match cell(&report, row, metric).predicted {
@@ -241,12 +241,12 @@ fn operations_of_autonumabench_are_sums_over_seven_iterations_of_its_programs() 
         (cell.predicted.clone(), cell.kind, cell.direction)
     };
     let (base, patched) = ("6.2.0-mmunstable-base", "6.2.0-mmunstable-patched");
-    let updates = of("s3.autonumabench.ops", base, "NUMA PTE updates");
+    let updates = of("numa.autonumabench.ops", base, "NUMA PTE updates");
     let CellValue::Number(value) = updates.0 else { panic!("{updates:?}") };
     assert!((value / (7.0 * 20e6 * 1.13) - 1.0).abs() < 1e-9, "{value}");
     assert_eq!((updates.1, updates.2), (Kind::Baseline, None));
-    assert_eq!(of("s3.autonumabench.ops", patched, "NUMA hint faults").2, Some(Direction::Right));
-    assert_eq!(of("s3.autonumabench.duration", patched, "System").2, Some(Direction::Right));
+    assert_eq!(of("numa.autonumabench.ops", patched, "NUMA hint faults").2, Some(Direction::Right));
+    assert_eq!(of("numa.autonumabench.duration", patched, "System").2, Some(Direction::Right));
     assert_eq!(number(patched, "syst-NUMA01"), 50.0);
     // 0.21 -> 0.22 published; what was observed here falls.
     assert_eq!(cell(&report, patched, "syst-NUMA01_THREADLOCAL").direction, Some(Direction::Wrong));
@@ -260,14 +260,17 @@ fn lines_of_free_are_told_apart_and_thousands_are_thousands() {
         &mut observations,
         "mongodb-tpcc",
         &[
-            ("g65", &[("mem_used", 7000.0), ("swap_used", 0.0), ("workingset_nodes", 40000.0)]),
-            ("rfc6-v3", &[("mem_used", 6900.0), ("swap_used", 1700.0), ("workingset_nodes", 60000.0)]),
+            ("mglru-6.5", &[("mem_used", 7000.0), ("swap_used", 0.0), ("workingset_nodes", 40000.0)]),
+            (
+                "refault-distance-6-v3",
+                &[("mem_used", 6900.0), ("swap_used", 1700.0), ("workingset_nodes", 60000.0)],
+            ),
         ],
     );
     observe_as(
         &mut observations,
         "fio-zipf",
-        &[("rfc5", &[("score", 6.0e6)]), ("rfc6-v3", &[("score", 6.3e6)])],
+        &[("refault-distance-5", &[("score", 6.0e6)]), ("refault-distance-6-v3", &[("score", 6.3e6)])],
     );
     let report = Report::new(&tables_of("reclaim", &[]), &observations);
     let used = |row| cell(&report, row, "used").predicted.clone();
@@ -278,7 +281,7 @@ fn lines_of_free_are_told_apart_and_thousands_are_thousands() {
     // 6829 -> 7093 published.
     assert_eq!(cell(&report, "Patched Mem", "used").direction, Some(Direction::Wrong));
     assert_eq!(cell(&report, "Patched Swap", "used").direction, Some(Direction::Right));
-    let free = report.tables.iter().find(|table| table.id == "s2.mongodb.free-m").unwrap();
+    let free = report.tables.iter().find(|table| table.id == "reclaim.mongodb.free-m").unwrap();
     let pairs: Vec<(&str, usize, usize)> =
         free.orderings.iter().map(|o| (o.metric.as_str(), o.pairs, o.alike)).collect();
     assert_eq!(pairs, [("used", 2, 1)], "memory is not compared with swap");
@@ -289,8 +292,8 @@ fn lines_of_free_are_told_apart_and_thousands_are_thousands() {
 
 /// What the twin would have to give for the server's table to be met.
 const SERVER: [(&str, f64, f64); 4] = [
-    ("hvo-off", 4.119, 4.477),
-    ("base", 28.973, 36.748),
+    ("hugetlb-base-hvo-off", 4.119, 4.477),
+    ("hugetlb-base", 28.973, 36.748),
     ("patch12-hvo-off", 4.0, 4.6),
     ("patch12", 7.267, 13.199),
 ];
@@ -310,7 +313,7 @@ fn observe_times(observations: &mut Observations, scenario: &str, times: &[(&str
 fn batching_is_judged_against_the_row_with_the_same_setting() {
     let mut observations = Observations::default();
     observe_times(&mut observations, "hugetlb-8s", &SERVER);
-    let report = Report::new(&tables_of("hugetlb", &["s1.hugetlb.e7-8895-8s"]), &observations);
+    let report = Report::new(&tables_of("hugetlb", &["hugetlb.e7-8895-8s"]), &observations);
     let (on, off) = (
         "next-20230824 + Batching patches, vm.hugetlb_optimize_vmemmap = 1",
         "next-20230824 + Batching patches, vm.hugetlb_optimize_vmemmap = 0",
@@ -336,10 +339,14 @@ fn batching_is_judged_against_the_row_with_the_same_setting() {
 fn sentences_on_batching_have_rules_of_their_own() {
     let mut observations = Observations::default();
     observe_times(&mut observations, "hugetlb-8s", &SERVER);
-    let vm =
-        [("hvo-off", 2.0, 3.0), ("base", 122.0, 150.0), ("patch12-hvo-off", 2.0, 3.0), ("patch12", 4.0, 6.0)];
+    let vm = [
+        ("hugetlb-base-hvo-off", 2.0, 3.0),
+        ("hugetlb-base", 122.0, 150.0),
+        ("patch12-hvo-off", 2.0, 3.0),
+        ("patch12", 4.0, 6.0),
+    ];
     observe_times(&mut observations, "hugetlb-vm252", &vm);
-    let report = Report::new(&tables_of("hugetlb", &["s1.claims"]), &observations);
+    let report = Report::new(&tables_of("hugetlb", &["hugetlb.claims"]), &observations);
     assert_eq!(cell(&report, "vm_61x", "value").predicted, CellValue::Number(61.0));
     let slowdown = cell(&report, "after_batching", "value");
     assert_eq!(
@@ -354,18 +361,18 @@ fn sentences_on_batching_have_rules_of_their_own() {
     observe(
         &mut observations,
         "hugetlb-vm252",
-        &[("base", &[("grow_flushes", 66.0), ("pages_reached", 65.0)])],
+        &[("hugetlb-base", &[("grow_flushes", 66.0), ("pages_reached", 65.0)])],
     );
-    let report = Report::new(&tables_of("hugetlb", &["s1.claims"]), &observations);
+    let report = Report::new(&tables_of("hugetlb", &["hugetlb.claims"]), &observations);
     assert_eq!(cell(&report, "flushes_before", "value").predicted, CellValue::Text("two".into()));
 }
 
 #[test]
 fn layouts_and_parameters_are_as_published() {
-    let ids = ["s0.struct.per_cpu_pages.base", "s0.struct.per_cpu_pages.patched", "s0.parameters"];
+    let ids = ["pcp.per_cpu_pages.base", "pcp.per_cpu_pages.patched", "pcp.parameters"];
     let report = Report::new(&tables(&ids), &Observations::default());
     // Baseline facts of machines are the business of their profiles.
-    let fact = |cell: &&Cell| cell.table == "s0.parameters" && cell.kind == Kind::Baseline;
+    let fact = |cell: &&Cell| cell.table == "pcp.parameters" && cell.kind == Kind::Baseline;
     for cell in report.tables.iter().flat_map(|table| &table.cells).filter(|cell| !fact(cell)) {
         let number = matches!((&cell.predicted, Printed::parse(&cell.published)),
             (CellValue::Number(value), Some(printed)) if (value - printed.value).abs() <= printed.half_unit);
@@ -382,8 +389,8 @@ fn percentages_directions_and_errors() {
         &[("build_time", 50.0), ("lock", 40.0), ("free_high", 1000.0), ("alloc_zone", 200.0)];
     let patch: &[(&str, f64)] =
         &[("build_time", 51.0), ("lock", 10.0), ("free_high", 0.0), ("alloc_zone", 40.0)];
-    observe(&mut observations, "kbuild-j224", &[("base", base), ("patch5", base), ("patch7", patch)]);
-    let report = Report::new(&tables(&["s0.kbuild.j224"]), &observations);
+    observe(&mut observations, "kbuild-j224", &[("pcp-base", base), ("patch5", base), ("patch7", patch)]);
+    let report = Report::new(&tables(&["pcp.kbuild.j224"]), &observations);
     // 98.5 published: within 2 % of the base, no direction; 102 predicted.
     let build = cell(&report, "patch7", "build_time");
     assert_eq!(build.predicted, CellValue::Number(102.0));
@@ -407,9 +414,9 @@ fn coarse_digits_do_not_resolve_a_direction() {
     let mut observations = Observations::default();
     let metrics: &[(&str, f64)] =
         &[("score", 1.0), ("lock", 2.0), ("free_high", 5.0), ("alloc_zone", 5.0), ("cache_miss", 1.3)];
-    let variants = ["base", "patch1", "patch3", "patch5", "patch7", "patch9", "patch10"];
+    let variants = ["pcp-base", "patch1", "patch3", "patch5", "patch7", "patch9", "patch10"];
     observe(&mut observations, "sctp_stream_many", &variants.map(|variant| (variant, metrics)));
-    let report = Report::new(&tables(&["s0.netperf.sctp_stream_many"]), &observations);
+    let report = Report::new(&tables(&["pcp.netperf.sctp_stream_many"]), &observations);
     let miss = cell(&report, "patch3", "cache_miss");
     assert_eq!(
         (miss.published.as_str(), miss.direction, miss.resolved),
@@ -432,7 +439,7 @@ fn sentences_compare_the_variants_that_they_name() {
         ]
     };
     let values = [
-        ("base", build(200.0, 40.0, 100.0)),
+        ("pcp-base", build(200.0, 40.0, 100.0)),
         ("patch1", build(190.0, 36.0, 100.0)),
         ("patch3", build(190.0, 35.0, 100.0)),
         ("patch5", build(180.0, 30.0, 100.0)),
@@ -443,7 +450,7 @@ fn sentences_compare_the_variants_that_they_name() {
     let values: Vec<(&str, &[(&str, f64)])> =
         values.iter().map(|(name, metrics)| (*name, &metrics[..])).collect();
     observe(&mut observations, "kbuild", &values);
-    let report = Report::new(&tables(&["s0.claims", "s0.claims.baseline"]), &observations);
+    let report = Report::new(&tables(&["pcp.claims", "pcp.claims.baseline"]), &observations);
     let number = |row: &str, metric: &str| match cell(&report, row, metric).predicted {
         CellValue::Number(value) => value,
         _ => f64::NAN,
@@ -471,6 +478,6 @@ fn sentences_compare_the_variants_that_they_name() {
 #[test]
 fn unknown_names_are_refused_with_what_there_is() {
     assert!(Publication::find("hvo").unwrap_err().to_string().contains("pcp, hugetlb"));
-    let error = Publication::find("pcp").unwrap().tables(&["s0.kbuild".into()]).unwrap_err().to_string();
-    assert!(error.contains("s0.kbuild: no such table") && error.contains("s0.kbuild.numactl"), "{error}");
+    let error = Publication::find("pcp").unwrap().tables(&["pcp.kbuild".into()]).unwrap_err().to_string();
+    assert!(error.contains("pcp.kbuild: no such table") && error.contains("pcp.kbuild.numactl"), "{error}");
 }

@@ -13,6 +13,9 @@
 //! number of processes may work in one directory. Whoever stops at any moment leaves runs that are whole, and the same command
 //! goes on from there. Files that mmtwin did not write are neither read nor touched.
 //!
+//! The identity has the present name of a variant, whichever name was given, and the build that made the run. What a build from
+//! before a variant's new name kept is listed under the former name, as that build's, and is not taken for a run of this one.
+//!
 //! What is in a file is checked at every read (`file.rs`).
 
 mod compact;

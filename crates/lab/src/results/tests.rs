@@ -20,7 +20,7 @@ fn runs(seeds: u64) -> Vec<Run> {
     let scenario = Scenario::load("page_fault1").unwrap();
     let machine = load_machine(&scenario.machine).unwrap();
     let changes = BTreeMap::from([("vm.stat_interval".to_string(), "2".to_string())]);
-    (1..=seeds).map(|seed| scenario.run("base", seed, &machine, &changes).unwrap()).collect()
+    (1..=seeds).map(|seed| scenario.run("pcp-base", seed, &machine, &changes).unwrap()).collect()
 }
 
 fn outcome(run: &Run) -> Outcome {

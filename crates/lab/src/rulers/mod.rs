@@ -6,7 +6,7 @@
 //!                belady   the optimum: nothing that takes in what it misses does better
 //!                lru      what most people mean by "cache"
 //!                clock, arc, lirs, s3-fifo, w-tiny-lfu      from their papers
-//!                cls, g61, g65, rfc6, g67, g614, g72        the twin's kernels, under a memory cgroup's limit
+//!                classic, mglru-6.1, refault-distance-6, ...        the twin's kernels, under a memory cgroup's limit
 //! ```
 //!
 //! A ruler knows page numbers and its capacity and nothing else: no time, no dirty pages, no readahead. Its hits
@@ -118,18 +118,19 @@ impl Policy {
             about: "admission by frequency (Einziger et al., ACM TOS 2017), counts exact",
             replay: Replay::Ruler(|capacity, sequence| replay(WTinyLfu::new(capacity), sequence)),
         },
-        kernel!("cls", "Linux, classic LRU: active and inactive lists"),
-        kernel!("g61", "Linux 6.1, multi-gen LRU"),
-        kernel!("g65", "Linux 6.5, multi-gen LRU"),
-        kernel!("rfc1-cls", "classic LRU with patch 1 of the refault-distance series"),
-        kernel!("rfc6", "multi-gen LRU with all of the refault-distance series, as intended"),
-        kernel!("g67", "Linux 6.7 to 6.13, multi-gen LRU"),
-        kernel!("g614", "Linux 6.14 to 6.16, multi-gen LRU"),
-        kernel!("g72", "Linux 7.2, multi-gen LRU"),
+        kernel!("classic", "Linux, classic LRU: active and inactive lists"),
+        kernel!("mglru-6.1", "Linux 6.1, multi-gen LRU"),
+        kernel!("mglru-6.5", "Linux 6.5, multi-gen LRU"),
+        kernel!("refault-distance-1-classic", "classic LRU with patch 1 of the refault-distance series"),
+        kernel!("refault-distance-6", "multi-gen LRU with all of the refault-distance series, as intended"),
+        kernel!("mglru-6.7", "Linux 6.7 to 6.13, multi-gen LRU"),
+        kernel!("mglru-6.14", "Linux 6.14 to 6.16, multi-gen LRU"),
+        kernel!("mglru-7.2", "Linux 7.2, multi-gen LRU"),
     ];
 
     /// The policy of this name: one of [`Policy::ALL`], or any variant of the series on reclaim, or a kernel release.
     pub fn named(name: &str) -> Option<Policy> {
+        let name = Series::RECLAIM.present_name(name).unwrap_or(name);
         let known = Policy::ALL.iter().copied().find(|policy| policy.name == name);
         let of = |name, variant: &Variant| Policy {
             name,

@@ -21,7 +21,7 @@ pub fn scenario(machine: &str, workload: &str, groups: &[&str]) -> Scenario {
         evidence = "made up"
         machine = "{machine}"
         series = "reclaim"
-        variants = ["g67"]
+        variants = ["mglru-6.7"]
         seeds = 1
         metrics = ["score"]
         [workload]

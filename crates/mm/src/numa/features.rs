@@ -1,27 +1,27 @@
 //! What each kernel decides about NUMA balancing, and what each patch of "sched/numa: Enhance vma scanning" changes.
 //!
 //! ```text
-//!   b0    every suitable VMA in the order of addresses                          up to 6.3
-//!   p1    + a new VMA is left alone for scan_delay                              1/4
-//!   p2    + a VMA is left alone by threads that have not touched it             2/4, one word of PIDs
-//!   p3    + what threads touched is forgotten after two windows                 3/4
-//!   p4    + PIDs are hashed                                                     4/4 = 6.4 to 6.6
-//!   m4    + windows turn before the test, skips are traced                      "Track VMA scanning", 1-4, October 2023
-//!   m5    + a VMA begun is finished, whoever scans
-//!   m6    + once a sequence, and one VMA by force where none was touched
-//!   r67   + the first sequences are counted from the VMA's birth                6.8 to 6.11
-//!   y612  + a VMA comes up again after as many sequences as there are threads   6.12 to 6.15
-//!   c72   + no scan where the cpuset allows one node                            6.16 on
+//!   numa-base        every suitable VMA in the order of addresses                          up to 6.3
+//!   vma-scanning-1   + a new VMA is left alone for scan_delay                              1/4
+//!   vma-scanning-2   + a VMA is left alone by threads that have not touched it             2/4, one word of PIDs
+//!   vma-scanning-3   + what threads touched is forgotten after two windows                 3/4
+//!   vma-scanning-4   + PIDs are hashed                                                     4/4 = 6.4 to 6.6
+//!   partial-vmas-4   + windows turn before the test, skips are traced                      "Track VMA scanning", 1-4, October 2023
+//!   partial-vmas-5   + a VMA begun is finished, whoever scans
+//!   partial-vmas-6   + once a sequence, and one VMA by force where none was touched
+//!   numa-6.8         + the first sequences are counted from the VMA's birth                6.8 to 6.11
+//!   numa-6.12        + a VMA comes up again after as many sequences as there are threads   6.12 to 6.15
+//!   numa-6.19        + no scan where the cpuset allows one node                            6.16 on
 //! ```
 
 /// How a VMA remembers which threads touched it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AccessingPids {
-    /// p2: one word, a bit for each remainder of the PID by 64, never cleared.
+    /// vma-scanning-2: one word, a bit for each remainder of the PID by 64, never cleared.
     OneWord,
-    /// p3: two words, of which the older one is dropped every four scan delays.
+    /// vma-scanning-3: two words, of which the older one is dropped every four scan delays.
     TwoWindows,
-    /// p4: likewise, a bit for each of 64 values of a hash of the PID.
+    /// vma-scanning-4: likewise, a bit for each of 64 values of a hash of the PID.
     TwoWindowsHashed,
 }
 
@@ -47,21 +47,21 @@ pub enum FolioTest {
 /// What one kernel does to balance memory over nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumaFeatures {
-    /// p1: a VMA is first scanned a `scan_delay_ms` after the scanner met it.
+    /// vma-scanning-1: a VMA is first scanned a `scan_delay_ms` after the scanner met it.
     pub vma_scan_delay: bool,
-    /// p2 to p4: threads scan only what they touch.
+    /// vma-scanning-2 to vma-scanning-4: threads scan only what they touch.
     pub accessing_pids: Option<AccessingPids>,
-    /// m4: windows turn before the VMA is tested, not after it passed; skips are traced.
+    /// partial-vmas-4: windows turn before the VMA is tested, not after it passed; skips are traced.
     pub turns_windows_first: bool,
-    /// m5: a VMA that a pass stopped in goes on being scanned.
+    /// partial-vmas-5: a VMA that a pass stopped in goes on being scanned.
     pub finishes_begun_vmas: bool,
-    /// m6: no VMA twice in a sequence; a pass that skipped all for want of accesses scans one nevertheless.
+    /// partial-vmas-6: no VMA twice in a sequence; a pass that skipped all for want of accesses scans one nevertheless.
     pub once_a_sequence: bool,
-    /// 6.8, r67: the two sequences in which all VMAs are scanned begin with the VMA.
+    /// numa-6.8: the two sequences in which all VMAs are scanned begin with the VMA.
     pub sequences_of_the_vma: bool,
-    /// y612: a VMA is scanned again after as many sequences as the process has threads.
+    /// numa-6.12: a VMA is scanned again after as many sequences as the process has threads.
     pub revisits_idle_vmas: bool,
-    /// 6.16, c72: a task whose cpuset allows one node of memory does not scan.
+    /// 6.16: a task whose cpuset allows one node of memory does not scan.
     pub skips_single_node_cpusets: bool,
     /// Until 6.5 what munmap leaves before a hole in a VMA is the VMA that was there; from 6.6 on it is a new one, as what is left
     /// behind the hole has been all along.
@@ -116,7 +116,7 @@ impl NumaFeatures {
     pub(crate) const M4: NumaFeatures = NumaFeatures { turns_windows_first: true, ..NumaFeatures::R66 };
     pub(crate) const M5: NumaFeatures = NumaFeatures { finishes_begun_vmas: true, ..NumaFeatures::M4 };
     pub(crate) const M6: NumaFeatures = NumaFeatures { once_a_sequence: true, ..NumaFeatures::M5 };
-    /// What 6.7 became; r67 is what followed it in 6.8.
+    /// What 6.7 became; numa-6.8 is what followed it in 6.8.
     pub(crate) const M67: NumaFeatures = NumaFeatures { folios_take_turns: true, ..NumaFeatures::M6 };
     pub(crate) const R67: NumaFeatures = NumaFeatures { sequences_of_the_vma: true, ..NumaFeatures::M67 };
     pub(crate) const R610: NumaFeatures =

@@ -46,18 +46,18 @@ pub enum Kernel {
 impl Kernel {
     /// All of them, and what variants are called.
     pub const ALL: [(Kernel, &str); 12] = [
-        (Kernel::B0, "b0"),
-        (Kernel::P1, "p1"),
-        (Kernel::P2, "p2"),
-        (Kernel::P3, "p3"),
-        (Kernel::P4, "p4"),
-        (Kernel::M4, "m4"),
-        (Kernel::M5, "m5"),
-        (Kernel::M6, "m6"),
-        (Kernel::R67, "r67"),
-        (Kernel::Y612, "y612"),
-        (Kernel::Y612LocClear, "y612-loc-clear"),
-        (Kernel::C72, "c72"),
+        (Kernel::B0, "numa-base"),
+        (Kernel::P1, "vma-scanning-1"),
+        (Kernel::P2, "vma-scanning-2"),
+        (Kernel::P3, "vma-scanning-3"),
+        (Kernel::P4, "vma-scanning-4"),
+        (Kernel::M4, "partial-vmas-4"),
+        (Kernel::M5, "partial-vmas-5"),
+        (Kernel::M6, "partial-vmas-6"),
+        (Kernel::R67, "numa-6.8"),
+        (Kernel::Y612, "numa-6.12"),
+        (Kernel::Y612LocClear, "numa-6.12.117"),
+        (Kernel::C72, "numa-6.19"),
     ];
 }
 

@@ -43,7 +43,7 @@ fn service(cpus: usize, requests_per_second: f64, work_spread: f64) -> Service {
 #[test]
 fn flushes_are_those_of_the_variant() {
     for (variant, grow, shrink) in [
-        ("hvo-off", 0.0, 0.0),
+        ("hugetlb-base-hvo-off", 0.0, 0.0),
         ("patch12", 3.0, 1.0),
         ("patch12-hvo-off", 3.0, 1.0),
         ("mainline-6.7", 2.0, 1.0),
@@ -52,7 +52,7 @@ fn flushes_are_those_of_the_variant() {
         let flushes = (outcome.get(GROW_FLUSHES), outcome.get(SHRINK_FLUSHES));
         assert_eq!(flushes, (Some(grow), Some(shrink)), "{variant}");
     }
-    let base = outcome("base", &["vm.nr_hugepages=130", "vm.nr_hugepages=0"]);
+    let base = outcome("hugetlb-base", &["vm.nr_hugepages=130", "vm.nr_hugepages=0"]);
     let splits = base.counters.get(Event::VmemmapPmdSplits) as f64;
     assert!(splits >= 2.0);
     assert_eq!(base.get(SHRINK_FLUSHES), Some(130.0));
@@ -64,9 +64,9 @@ fn flushes_are_those_of_the_variant() {
 
 #[test]
 fn writes_are_told_apart_by_what_they_do_to_the_pool() {
-    let once = outcome("hvo-off", &["vm.nr_hugepages=64"]);
+    let once = outcome("hugetlb-base-hvo-off", &["vm.nr_hugepages=64"]);
     let again = outcome(
-        "hvo-off",
+        "hugetlb-base-hvo-off",
         &["vm.nr_hugepages=64", "vm.nr_hugepages=64", "vm.stat_interval=10", "vm.nr_hugepages=16"],
     );
     assert_eq!(once.get(GROW_TIME), again.get(GROW_TIME));
@@ -81,14 +81,14 @@ fn writes_are_told_apart_by_what_they_do_to_the_pool() {
 
 #[test]
 fn a_pool_that_memory_is_too_small_for_is_a_note_and_no_error() {
-    let outcome = crate::run(&run_of("base", 512, &["vm.nr_hugepages=100000"], None)).unwrap();
+    let outcome = crate::run(&run_of("hugetlb-base", 512, &["vm.nr_hugepages=100000"], None)).unwrap();
     let reached = outcome.get(PAGES_REACHED).unwrap();
     assert!((100.0..512.0).contains(&reached), "{reached} of 1 GiB");
     assert_eq!(
         outcome.notes,
         [format!("vm.nr_hugepages: 100000 asked for, {reached} reached: no memory for more")]
     );
-    assert!(self::outcome("base", &["vm.nr_hugepages=10"]).notes.is_empty());
+    assert!(self::outcome("hugetlb-base", &["vm.nr_hugepages=10"]).notes.is_empty());
 }
 
 /// With a spread of 10 one request in two hundred would take longer than virtual time can be.
@@ -122,10 +122,12 @@ fn what_the_kernel_refuses_ends_the_run() {
         ("node7/hugepages-2048kB/nr_hugepages=1", "ENOENT"),
         ("vm.nr_hugepagez=1", "no such file or directory (ENOENT): vm.nr_hugepages, "),
     ] {
-        let error = crate::run(&run_of("base", 4096, &["vm.nr_hugepages=1", write], None)).unwrap_err();
+        let error =
+            crate::run(&run_of("hugetlb-base", 4096, &["vm.nr_hugepages=1", write], None)).unwrap_err();
         assert!(matches!(error, RunError::Write(_)) && error.to_string().contains(expected), "{error}");
     }
-    let error = crate::run(&run_of("base", 4096, &["vm.nr_hugepages=1"], Some(service(252, 1.0, 0.0))));
+    let error =
+        crate::run(&run_of("hugetlb-base", 4096, &["vm.nr_hugepages=1"], Some(service(252, 1.0, 0.0))));
     assert!(error.unwrap_err().to_string().contains("workload.service.cpus"));
 }
 
@@ -140,7 +142,7 @@ fn mean_latency(outcome: &Outcome) -> f64 {
 fn an_undisturbed_service_waits_as_queueing_theory_says() {
     // M/D/1: the mean wait is S*r/(2(1-r)) at utilisation r.
     for rate in [2500.0, 5000.0] {
-        let run = run_of("hvo-off", 4096, &["vm.stat_interval=1"], Some(service(60, rate, 0.0)));
+        let run = run_of("hugetlb-base-hvo-off", 4096, &["vm.stat_interval=1"], Some(service(60, rate, 0.0)));
         let outcome = crate::run(&run).unwrap();
         let work = outcome.cpu_seconds["program"] * 1e6 / outcome.get(SERVICE_REQUESTS).unwrap();
         assert!((100.0..101.0).contains(&work), "{work}");
@@ -155,7 +157,7 @@ fn an_undisturbed_service_waits_as_queueing_theory_says() {
 fn flushes_delay_the_service_and_nothing_else_differs() {
     let writes = ["vm.nr_hugepages=512", "vm.nr_hugepages=0"];
     let of = |variant| crate::run(&run_of(variant, 4096, &writes, Some(service(16, 2000.0, 0.5)))).unwrap();
-    let (off, base, merged) = (of("hvo-off"), of("base"), of("mainline-6.7"));
+    let (off, base, merged) = (of("hugetlb-base-hvo-off"), of("hugetlb-base"), of("mainline-6.7"));
     // The writes of all three end within the least time, so all serve the same requests.
     assert_eq!(off.get(SERVICE_REQUESTS), base.get(SERVICE_REQUESTS));
     assert_eq!(off.get(SERVICE_REQUESTS), merged.get(SERVICE_REQUESTS));
@@ -164,12 +166,12 @@ fn flushes_delay_the_service_and_nothing_else_differs() {
     assert!(base.get(SERVICE_P50) > off.get(SERVICE_P50));
     assert!((mean_latency(&merged) / mean_latency(&off) - 1.0).abs() < 0.002);
     assert!(off.get(SERVICE_MAX) >= off.get(SERVICE_P999) && off.get(SERVICE_P999) > off.get(SERVICE_P50));
-    assert_eq!(of("base"), base);
+    assert_eq!(of("hugetlb-base"), base);
 }
 
 #[test]
 fn pages_are_conserved() {
-    for variant in ["base", "patch12", "mainline-6.18"] {
+    for variant in ["hugetlb-base", "patch12", "mainline-6.18"] {
         let writes = ["vm.nr_hugepages=200", "vm.nr_hugepages=50", "node1/hugepages-2048kB/nr_hugepages=100"];
         let run = run_of(variant, 1024, &writes, Some(service(8, 5000.0, 0.3)));
         let Workload::KernelWrites(spec) = &run.workload else { unreachable!() };

@@ -22,7 +22,8 @@ fn outcome_of(scenario: &str, variant: &str, change: impl FnOnce(&mut LongRunnin
     super::run(&run.boot(&Reached::default()).unwrap(), &spec).unwrap()
 }
 
-const POLICIES: [&str; 5] = ["P0", "simple", "v3", "v2", "m2-8"];
+const POLICIES: [&str; 5] =
+    ["folios-base", "folios-v2-simple", "folios-v3", "folios-v2", "folios-v9-below-2m"];
 
 #[test]
 fn all_variants_touch_the_same_pages() {
@@ -37,7 +38,8 @@ fn all_variants_touch_the_same_pages() {
 
 #[test]
 fn areas_of_one_size_are_the_same_to_all_that_make_folios_of_it() {
-    let results = ["simple", "v3", "v2"].map(|variant| outcome_of("equilibrium-same-size", variant, |_| {}));
+    let results = ["folios-v2-simple", "folios-v3", "folios-v2"]
+        .map(|variant| outcome_of("equilibrium-same-size", variant, |_| {}));
     assert!(results.iter().all(|outcome| outcome.mthp == results[0].mthp));
     assert!(results[0].get(metric::PREFERRED_FOLIOS).unwrap() > 0.0);
 }
@@ -53,7 +55,8 @@ fn with_half_of_memory_free_the_preferred_order_is_always_had() {
 /// 25, 15, 15 and 45 per cent, as the mail has them for a browser, within 2 points.
 #[test]
 fn the_mix_of_areas_has_the_published_shares_on_an_empty_machine() {
-    let (run, spec) = run_of("equilibrium-50", "v2", |spec| (spec.memory_mib, spec.turnovers) = (512, 8));
+    let (run, spec) =
+        run_of("equilibrium-50", "folios-v2", |spec| (spec.memory_mib, spec.turnovers) = (512, 8));
     let outcome = super::run(&run.boot(&Reached::default()).unwrap(), &spec).unwrap();
     let pages = |order| (outcome.mthp.get(order, MthpStat::NrAnon) << order) as f64;
     let all = outcome.get(metric::ANON_MEMORY).unwrap() / 100.0 * f64::from(512 << 8);
@@ -67,7 +70,7 @@ fn the_mix_of_areas_has_the_published_shares_on_an_empty_machine() {
 #[test]
 fn which_process_is_which_does_not_matter() {
     for scenario in ["equilibrium", "equilibrium-direct"] {
-        let (run, spec) = run_of(scenario, "v3", |_| {});
+        let (run, spec) = run_of(scenario, "folios-v3", |_| {});
         let outcome = |turned: bool| {
             let mut long_run =
                 LongRun::new(&spec, spec.system(&run.boot(&Reached::default()).unwrap()).unwrap(), 1);
@@ -83,25 +86,25 @@ fn which_process_is_which_does_not_matter() {
 
 #[test]
 fn memory_that_nobody_touched_grows_with_the_size_of_folios() {
-    let waste = ["P0", "simple", "v3", "v2"].map(|variant| {
+    let waste = ["folios-base", "folios-v2-simple", "folios-v3", "folios-v2"].map(|variant| {
         outcome_of("equilibrium-sparse", variant, |spec| spec.occupancy = 70.0)
             .get(metric::UNTOUCHED_MEMORY)
             .unwrap()
     });
     assert_eq!(waste[0], 0.0, "single pages are touched");
     assert!(waste[0] < waste[1] && waste[1] <= waste[2] && waste[2] < waste[3], "{waste:?}");
-    assert_eq!(outcome_of("equilibrium", "v2", |_| {}).get(metric::UNTOUCHED_MEMORY), Some(0.0));
+    assert_eq!(outcome_of("equilibrium", "folios-v2", |_| {}).get(metric::UNTOUCHED_MEMORY), Some(0.0));
 }
 
 #[test]
 fn areas_that_had_to_end_are_told_of() {
-    let outcome = outcome_of("equilibrium", "v2", |spec| spec.occupancy = 100.0);
+    let outcome = outcome_of("equilibrium", "folios-v2", |spec| spec.occupancy = 100.0);
     assert!(
         outcome.notes.iter().any(|note| note.starts_with("areas that ended early")),
         "{:?}",
         outcome.notes
     );
-    assert!(outcome_of("equilibrium", "v2", |spec| spec.occupancy = 90.0).notes.is_empty());
+    assert!(outcome_of("equilibrium", "folios-v2", |spec| spec.occupancy = 90.0).notes.is_empty());
 }
 
 #[test]

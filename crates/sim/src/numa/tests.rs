@@ -57,16 +57,16 @@ fn areas_that_a_compiler_maps_late_wait_for_their_first_scan() {
         let outcome = build(variant);
         [Event::NumaSkipScanDelay, Event::NumaSkipPidInactive].map(|event| outcome.counters.get(event))
     };
-    assert_eq!(skipped("b0"), [0, 0]);
-    let [delayed, left_alone] = skipped("p1");
+    assert_eq!(skipped("numa-base"), [0, 0]);
+    let [delayed, left_alone] = skipped("vma-scanning-1");
     assert!(delayed > 0 && left_alone == 0, "{delayed}, {left_alone}");
-    let [delayed, left_alone] = skipped("p4");
+    let [delayed, left_alone] = skipped("vma-scanning-4");
     assert!(delayed > 0 && left_alone > 0, "{delayed}, {left_alone}");
 }
 
 #[test]
 fn processes_of_a_build_give_back_what_they_had() {
-    let outcome = build("b0");
+    let outcome = build("numa-base");
     assert!(outcome.notes.is_empty(), "{:?}", outcome.notes);
     let count = |event| outcome.counters.get(event);
     assert!(count(Event::Pgfault) > 10_000);
@@ -79,7 +79,7 @@ fn processes_of_a_build_give_back_what_they_had() {
 
 #[test]
 fn what_was_sampled_of_xz_is_placed_scanned_and_found_again() {
-    let outcome = small("xz-samples", "b0", |threads| threads.milliseconds = 4000);
+    let outcome = small("xz-samples", "numa-base", |threads| threads.milliseconds = 4000);
     assert_eq!(
         outcome.notes,
         ["5 threads were cut off after 4000 ms"],
@@ -95,7 +95,7 @@ fn what_was_sampled_of_xz_is_placed_scanned_and_found_again() {
 fn what_is_hot_in_slow_memory_comes_up() {
     let moved = |megabytes_per_second| {
         let limit = ("kernel.numa_balancing_promote_rate_limit_MBps", megabytes_per_second);
-        let outcome = small_with("tiered-kv", "y612", &[limit], |threads| {
+        let outcome = small_with("tiered-kv", "numa-6.12", &[limit], |threads| {
             threads.milliseconds = 6000;
             let ProgramSpec::HotSet(store) = &mut threads.program else { panic!("{threads:?}") };
             (store.mib, store.loading_mib, store.hot_mib) = (256, 800, 32);
@@ -111,7 +111,7 @@ fn what_is_hot_in_slow_memory_comes_up() {
 
 #[test]
 fn areas_say_who_scanned_and_who_faulted() {
-    let outcome = small("numa02", "b0", |threads| {
+    let outcome = small("numa02", "numa-base", |threads| {
         let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
         (program.mib, program.loops) = (64, 6000);
     });
@@ -133,10 +133,10 @@ fn a_cpuset_of_one_node_tells_7_2_from_6_12() {
         });
         [Event::NumaSkipCpuset, Event::NumaScanPasses].map(|event| outcome.counters.get(event) > 0)
     };
-    assert_eq!(run("c72", &[1]), [true, false]);
-    assert_eq!(run("y612", &[1]), [false, true]);
-    assert_eq!(run("c72", &[0, 1]), [false, true]);
-    assert_eq!(run("c72", &[]), [false, true]);
+    assert_eq!(run("numa-6.19", &[1]), [true, false]);
+    assert_eq!(run("numa-6.12", &[1]), [false, true]);
+    assert_eq!(run("numa-6.19", &[0, 1]), [false, true]);
+    assert_eq!(run("numa-6.19", &[]), [false, true]);
 }
 
 /// numa01 with two processes each of whose threads uses all of its memory, mixed on two nodes, as many threads as CPUs.
@@ -154,7 +154,7 @@ fn task_moves(outcome: &Outcome) -> [u64; 2] {
 /// None can move where none is idle, but two can change places; that is what the kernel does if the scenario says nothing.
 #[test]
 fn threads_of_two_processes_change_places() {
-    let moved = |placement| task_moves(&small("numa01", "y612", |threads| mixed(threads, placement)));
+    let moved = |placement| task_moves(&small("numa01", "numa-6.12", |threads| mixed(threads, placement)));
     assert_eq!([PlacementKey::Stay, PlacementKey::Idle].map(|placement| moved(Some(placement))), [[0, 0]; 2]);
     let [migrated, swapped] = moved(Some(PlacementKey::Swap));
     assert!(migrated == 0 && swapped > 0, "{migrated} moved, {swapped} changed places");
@@ -164,7 +164,7 @@ fn threads_of_two_processes_change_places() {
 /// A patch of the scheduler is another value of its features: as 6.12, but nothing is worth changing places for.
 #[test]
 fn a_patch_of_the_scheduler_is_a_variant() {
-    let run = small_run("numa01", "y612", &[], |threads| mixed(threads, None));
+    let run = small_run("numa01", "numa-6.12", &[], |threads| mixed(threads, None));
     let Workload::Numa(spec) = &run.workload else { unreachable!("it is numa01") };
     let moved = |change: fn(&mut SchedFeatures)| {
         let reached = Reached::default();
@@ -185,7 +185,7 @@ fn every_node_is_in_the_series() {
     let topology = &mut machine.topology;
     (topology.sockets, topology.cores_per_socket, topology.nodes) = (6, 1, 6);
     (topology.node_distances, topology.memory_mib_per_node) = (vec![vec![10; 6]; 6], 96);
-    let mut run = scenario.run("b0", &machine, &BTreeMap::new());
+    let mut run = scenario.run("numa-base", &machine, &BTreeMap::new());
     let Workload::Numa(threads) = &mut run.workload else { panic!("pid-filter is no scenario of threads") };
     threads.milliseconds = 1;
     let outcome = crate::run(&run).unwrap();
@@ -201,7 +201,7 @@ fn every_node_is_in_the_series() {
 #[test]
 fn an_area_that_no_thread_scans_is_in_the_heat_map() {
     // The main thread touches all of it while it is alone; from the third sequence on p4 leaves it to those who faulted.
-    let outcome = small("pid-filter", "p4", |threads| {
+    let outcome = small("pid-filter", "vma-scanning-4", |threads| {
         threads.milliseconds = 2000;
         let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
         (program.mib, program.mapped_after_milliseconds) = (64, 1000);
@@ -224,7 +224,7 @@ fn on_a_ring(shift: u8, opposite: &str) -> (f64, u64) {
     topology.node_distances =
         vec![vec![10, 20, 30, 20], vec![20, 10, 20, 30], vec![30, 20, 10, 20], vec![20, 30, 20, 10]];
     let machine = machine::Profile::parse(&format!("{}\n{opposite}", ring.to_toml())).unwrap();
-    let mut run = Scenario::load("numa02").run("y612", &machine, &BTreeMap::new());
+    let mut run = Scenario::load("numa02").run("numa-6.12", &machine, &BTreeMap::new());
     let Workload::Numa(threads) = &mut run.workload else { panic!("numa02 is no scenario of threads") };
     threads.placement = Some(PlacementKey::Stay);
     let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
@@ -242,7 +242,7 @@ fn unbalanced(machine: &str, name: &str, change: impl FnOnce(&mut NumaThreads)) 
     let mut scenario = Scenario::load(name);
     let Workload::Numa(threads) = &mut scenario.workload else { panic!("{name} is no scenario of threads") };
     change(threads);
-    crate::run(&scenario.run("b0", &machine, &off)).unwrap()
+    crate::run(&scenario.run("numa-base", &machine, &off)).unwrap()
 }
 
 #[test]

@@ -161,7 +161,7 @@ mod tests {
     use mm::Series;
 
     fn released() -> SchedFeatures {
-        Series::NUMA.variant("y612").unwrap().features.sched
+        Series::NUMA.variant("numa-6.12").unwrap().features.sched
     }
 
     fn two_nodes() -> Topology {

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!              candidates                       search          allocation   charge fails   what the knob says
-//!   P0         0                                                                            transparent huge pages only
+//!   base       0                                                                            transparent huge pages only
 //!   v1         limit of the build .. 2          each            walk         OOM            other limit if eligible
 //!   v2         architecture's .. 2              each            once         OOM            nothing
-//!   simple     architecture's                   it alone        once         OOM            nothing
+//!   v2-simple  architecture's                   it alone        once         OOM            nothing
 //!   v3         preferred, 3                     each            walk         OOM            "never" means never
 //!   v4         the same                         each            walk         OOM            the same
 //!   v5         the same                         each            walk         OOM            "never" still means large

@@ -2,9 +2,9 @@
 //! support" changes.
 //!
 //! ```text
-//!   classic      distance <= working set ──────── rfc1: rule R, age counts evictions only
-//!   multi-gen    g61 ─► g65 ─► g67 ─► g614 ─► g617 ─► g71 ─► g72      mainline, 6.1 to 7.2
-//!                        └───► rfc4 ─► rfc6            rfc6: shadows keep the age too, distance promotes
+//!   classic      distance <= working set ──────── patch 1: rule R, age counts evictions only
+//!   multi-gen    6.1 ─► 6.5 ─► 6.7 ─► 6.14 ─► 6.17 ─► 7.1 ─► 7.2      mainline
+//!                        └───► patch 4 ─► patch 6      shadows keep the age too, distance promotes
 //! ```
 
 /// When a refault distance is small enough.
@@ -12,7 +12,7 @@
 pub enum DistanceRule {
     /// Up to the size of the working set that the page would compete with.
     WorkingsetSize,
-    /// rfc1: below what is active, or, where there are as many active pages as inactive ones, below what is inactive.
+    /// refault-distance-1: below what is active, or, where there are as many active pages as inactive ones, below what is inactive.
     Throttled,
 }
 
@@ -47,7 +47,7 @@ pub enum ActivateRule {
     WorkingsetInFault,
 }
 
-/// What is compared with the number of generation that a shadow of rfc6 has room for.
+/// What is compared with the number of generation that a shadow of refault-distance-6 has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredSeq {
     /// As posted in v3: all of `min_seq`. Nothing is recent once it is 8.
@@ -126,9 +126,9 @@ pub struct GenFeatures {
     pub recent_rule: RecentRule,
     /// 6.5, 6.14, 7.2.
     pub activate_rule: ActivateRule,
-    /// rfc4: without its memory cgroup no shadow is recent; before, the root's generations were asked.
+    /// refault-distance-4: without its memory cgroup no shadow is recent; before, the root's generations were asked.
     pub recent_needs_memcg: bool,
-    /// rfc6: shadows also keep `nonresident_age`, and a refault within the distance promotes.
+    /// refault-distance-6: shadows also keep `nonresident_age`, and a refault within the distance promotes.
     pub refault_distance: Option<StoredSeq>,
 }
 
@@ -152,13 +152,13 @@ impl Lru {
 /// What one kernel does to reclaim memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReclaimFeatures {
-    /// rfc1.
+    /// refault-distance-1.
     pub distance_rule: DistanceRule,
     /// 6.2: a page of input or output costs as much as 32 pages looked at in vain, which cost too (`lru_note_cost`); before,
     /// only pages written or read again did.
     pub rotations_cost: bool,
     /// `nonresident_age` counts activations too: by access, by refault, and folios that reclaim puts back active.
-    /// Not with rfc1.
+    /// Not with refault-distance-1.
     pub ages_on_activation: bool,
     /// 7.1: shadows of anonymous pages leave bits to the count of users of their swap entry.
     pub anon_shadows_narrower: bool,

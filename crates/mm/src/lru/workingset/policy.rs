@@ -11,8 +11,8 @@
 //! ```text
 //!                       file                                      anon
 //!   working set         AF + [swap] (AA + IA)                     AF + IF + [swap] AA          D <= it
-//!   rfc1, act >= inact  IF + [swap] IA                            the same                     D <  it
-//!   rfc1, else          AF + [swap] (AA + IA)                     AF + IF + [swap] AA          D <  it
+//!   patch 1, act>=inact IF + [swap] IA                            the same                     D <  it
+//!   patch 1, else       AF + [swap] (AA + IA)                     AF + IF + [swap] AA          D <  it
 //! ```
 //!
 //! A and I are active and inactive, F and A file and anon pages of the shadow's lruvec; swap counts where its memory

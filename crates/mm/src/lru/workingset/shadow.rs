@@ -7,7 +7,7 @@
 //!   +----------------------------------------------+--------------+----------+--------+---+
 //!     classic    nonresident_age >> bucket_order                        the last 1 marks a value to the xarray
 //!     multi-gen  min_seq | refs:2                                       and is left out here
-//!     rfc6       seq:3 | refs:2 | nonresident_age >> lru_gen_bucket_order
+//!     patch 6    seq:3 | refs:2 | nonresident_age >> lru_gen_bucket_order
 //! ```
 //!
 //! Where memory has more pages than the eviction field has numbers, the age loses its low bits ("bucket order").
@@ -80,7 +80,7 @@ impl ShadowLayout {
         self.eviction_bits[lru_type as usize]
     }
 
-    /// Bits of it that are the age in rfc6 (`LRU_GEN_EVICTION_BITS`).
+    /// Bits of it that are the age in refault-distance-6 (`LRU_GEN_EVICTION_BITS`).
     pub fn gen_eviction_bits(&self) -> u32 {
         self.eviction_bits(LruType::File) - LRU_REFS_WIDTH - LRU_GEN_WIDTH
     }
@@ -90,7 +90,7 @@ impl ShadowLayout {
         self.bucket_order[lru_type as usize]
     }
 
-    /// Low bits that the age of rfc6 loses (`lru_gen_bucket_order`).
+    /// Low bits that the age of refault-distance-6 loses (`lru_gen_bucket_order`).
     pub fn gen_bucket_order(&self) -> u32 {
         self.gen_bucket_order
     }

@@ -53,7 +53,7 @@ impl Threads {
         let (node, cpu_node, flags) = (Node(0), Node(0), FaultFlags::default());
         let fault = CountedFault { last: Cpupid::new(Cpu(0), pid), node, cpu_node, pages: 0, flags };
         let at = TaskClock { now: 1000 * (1 + scan_seq as u64), now_ns: 1, runtime_ns: 1, load_sum: 0 };
-        let features = Series::NUMA.variant("y612").unwrap().features.numa;
+        let features = Series::NUMA.variant("numa-6.12").unwrap().features.numa;
         let mut mm = MmScan { scan_seq, ..MmScan::default() };
         let preferred = self.tasks.get(task).preferred;
         let other = other.map(|other| (other, true));
@@ -74,7 +74,8 @@ impl Threads {
             let queue = &self.queues[cpu.index()];
             OnCpu { threads: queue.len(), first: queue.first().copied() }
         };
-        let features = SchedFeatures { placement, ..Series::NUMA.variant("y612").unwrap().features.sched };
+        let features =
+            SchedFeatures { placement, ..Series::NUMA.variant("numa-6.12").unwrap().features.sched };
         let (tasks, topology) = (&self.tasks, &self.topology);
         Search { features: &features, tasks, topology, task, source, on: &on }.find()
     }
