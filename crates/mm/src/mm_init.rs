@@ -1,10 +1,11 @@
-//! Boot: what the memory manager knows when the first program starts, and what follows from its settings.
+//! Boot: the parts of the memory manager, put together, and what follows from the settings in all of them.
 //!
 //! ```text
-//!   memory, topology ─► zones, zonelists, pagesets ─► watermarks and reserves ◄─ a setting changes
+//!   memory, topology, features, settings ─► every part's `new` ─► Parts ─► configure ◄─ a setting changes
 //! ```
 //!
-//! In the kernel: mm/mm_init.c, `init_per_zone_wmark_min`, `setup_per_zone_wmarks` and `build_zonelists` in mm/page_alloc.c.
+//! Each part says in its own folder what it begins with: zones, zonelists and watermarks in `allocator/boot.rs`, pools in
+//! `hugetlb/boot.rs`. In the kernel: `mm_core_init` in mm/mm_init.c.
 
 use crate::address_space::AddressSpaces;
 use crate::address_space::huge_memory::policy::runs_khugepaged;

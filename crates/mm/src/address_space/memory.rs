@@ -474,9 +474,7 @@ impl Kernel<'_> {
         pages.clear();
         self.parts.address_spaces.mmu_gather = pages;
     }
-}
 
-impl Kernel<'_> {
     /// A load that an entry does not let through.
     pub(crate) fn load_fault(&self, mm: MmId, page: Vpn, entry: PteNumber) -> Fault {
         let vma =

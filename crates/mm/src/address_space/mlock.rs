@@ -132,9 +132,7 @@ impl Kernel<'_> {
         change(&mut self.parts.lrus.folios.flags[id], self.on.counters);
         lruvec.add(&mut self.parts.lrus.folios, &lru, id, ListEnd::Head);
     }
-}
 
-impl Kernel<'_> {
     /// Notes that a folio is locked; it leaves the lists that reclaim looks at when it is put onto one.
     pub(crate) fn set_mlocked(&mut self, id: FolioId) {
         let flags = &mut self.parts.lrus.folios.flags[id];

@@ -135,9 +135,7 @@ impl Kernel<'_> {
         self.parts.address_spaces.mms.remove(mm);
         zapped
     }
-}
 
-impl Kernel<'_> {
     /// Maps `pages` pages where there is room, and says where.
     pub fn mmap(&mut self, mm: MmId, pages: u64, backing: Backing, flags: VmFlags) -> Vpn {
         let span = self.parts.allocator.geometry().ptrs_per_pte() as u64;

@@ -32,8 +32,6 @@ pub const MAX_PAGE_ORDER: u8 = Geometry::of(PageSize::Kib4).max_page_order;
 pub const PAGEBLOCK_ORDER: u8 = Geometry::of(PageSize::Kib4).pageblock_order;
 /// The order of their huge pages, 2 MiB (`HPAGE_PMD_ORDER`).
 pub const PMD_ORDER: u8 = Geometry::of(PageSize::Kib4).pmd_order;
-/// Largest order that the allocator treats as cheap (`PAGE_ALLOC_COSTLY_ORDER`).
-pub const COSTLY_ORDER: u8 = 3;
 
 /// The size of a base page, and the orders that follow from it.
 ///

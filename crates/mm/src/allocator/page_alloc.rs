@@ -321,9 +321,7 @@ impl Kernel<'_> {
         }
         again
     }
-}
 
-impl Kernel<'_> {
     /// Does up to `wanted` order-0 requests from `cpu`'s pageset of the preferred zone, in one go and without
     /// touching anything shared. Returns how many were served; 0 means: use [`Kernel::alloc`].
     #[inline]

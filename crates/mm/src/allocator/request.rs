@@ -5,7 +5,7 @@ use crate::allocator::page::MigrateType;
 use crate::allocator::watermark::Reserves;
 use machine::Node;
 
-/// The order from which on an allocation is costly (`PAGE_ALLOC_COSTLY_ORDER`).
+/// The largest order that the allocator treats as cheap (`PAGE_ALLOC_COSTLY_ORDER`).
 pub const PAGE_ALLOC_COSTLY_ORDER: u8 = 3;
 
 /// Where memory for a request may come from.
@@ -69,6 +69,6 @@ impl Request {
 }
 
 /// No memory is left that reclaim could free: while devices write pages, the task waits for them and tries again; if none
-/// does, the kernel would kill a process.
+/// does, a process is killed (`oom_kill`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;

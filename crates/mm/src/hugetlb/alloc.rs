@@ -87,9 +87,7 @@ impl Kernel<'_> {
             self.on.machine.costs.struct_page_free * folio.pages(),
         );
     }
-}
 
-impl Kernel<'_> {
     /// Whether the allocation that is about to be made fails because a test wants it.
     pub(crate) fn is_made_to_fail(&mut self) -> bool {
         self.parts.hugetlb.injection.fails(self.on.settings.fail_page_alloc)

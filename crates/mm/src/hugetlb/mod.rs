@@ -177,9 +177,7 @@ impl HugetlbPools {
         let optimized = self.flags.iter().filter(|flags| flags.optimized).count() as u64;
         assert_eq!(optimized, self.optimize_key, "optimised pages and their count disagree");
     }
-}
 
-impl HugetlbPools {
     /// Takes the whole vmemmap for split into page tables already, as earlier resizes may have left it.
     pub fn assume_split_vmemmap(&mut self) {
         self.vmemmap.split_all();

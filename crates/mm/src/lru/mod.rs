@@ -1,4 +1,13 @@
 //! The LRUs: folios, and what decides in which order they are reclaimed.
+//!
+//! ```text
+//!   new folio ─► batches (of a CPU) ─► lruvec (of a memory cgroup on a node) ─► vmscan, mglru ─► freed, written, or kept
+//!                                          ▲                                                      │
+//!                                          └── workingset: what a shadow says when it comes back ◄┘
+//! ```
+//!
+//! `kind.rs` is the one place where the classic and the multi-gen LRU part ways; a third would begin there.
+//! In the kernel: mm/swap.c, mm/vmscan.c, mm/workingset.c, mm/memcontrol.c, include/linux/mm_inline.h.
 
 pub(crate) mod batches;
 pub mod folio;

@@ -37,9 +37,7 @@ impl Kernel<'_> {
         self.folio_add_lru(id, AddedBy::Other);
         self.free(old, order);
     }
-}
 
-impl Kernel<'_> {
     /// Whether a folio is split before it migrates, as some of its pages are mapped by nobody.
     pub(crate) fn is_split_to_migrate(&self, id: FolioId) -> bool {
         let is_partially_mapped = self.parts.lrus.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);

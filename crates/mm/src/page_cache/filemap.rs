@@ -151,9 +151,7 @@ impl Kernel<'_> {
         self.parts.allocator.zone_mut(z).buddy.set_user(pfn, id.0);
         Ok(id)
     }
-}
 
-impl Kernel<'_> {
     /// Puts a shadow where a folio is, and tells whoever watches that its pages have left the page cache
     /// (`__filemap_remove_folio`).
     #[inline]

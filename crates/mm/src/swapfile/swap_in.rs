@@ -132,9 +132,7 @@ impl Kernel<'_> {
             orders = orders.below(order);
         }
     }
-}
 
-impl Kernel<'_> {
     /// The sizes that a page may come back in.
     fn swap_in_orders(&self, fault: &Fault, swap: SwapEntry) -> Orders {
         let (f, thp) = (&self.on.features.folios, &self.on.settings.transparent_hugepage);

@@ -77,9 +77,7 @@ impl Kernel<'_> {
         }
         self.parts.swap.reads.push(id);
     }
-}
 
-impl Kernel<'_> {
     /// Gives each page of a folio a swap entry, in a row, if there is room for that and its group may have them
     /// (`folio_alloc_swap`).
     pub(crate) fn add_to_swap(&mut self, cpu: Cpu, id: FolioId) -> bool {

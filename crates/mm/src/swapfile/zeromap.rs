@@ -43,9 +43,7 @@ impl Kernel<'_> {
         self.on.machine.charge(self.on.cpu, Category::PageClear, self.on.machine.costs.clear(pages));
         self.on.counters.add(Event::SwpinZero, pages);
     }
-}
 
-impl Kernel<'_> {
     /// Whether the kernel finds that an anonymous folio that is mapped holds nothing but zeroes, and has no need to write
     /// it. A folio of which nobody maps all pages any more is taken for one that holds something.
     pub(crate) fn is_zero_filled(&self, id: FolioId) -> bool {

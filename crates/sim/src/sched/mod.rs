@@ -122,7 +122,7 @@ impl Scheduler {
         self.queues[cpu.index()].front().copied()
     }
 
-    /// The CPU of a thread that does not wait.
+    /// The CPU in whose queue a thread is.
     fn cpu_of(&self, thread: usize) -> Option<Cpu> {
         self.queues.iter().position(|queue| queue.contains(&thread)).map(|cpu| Cpu(cpu as u16))
     }
@@ -342,7 +342,7 @@ impl Scheduler {
             self.enqueue(system, source, other, now);
         }
         self.enqueue(system, place.cpu, thread, now);
-        system.mm.enter(&mut system.machine, Cpu(0)).count_task_move(other.is_some());
+        system.mm.enter(&mut system.machine, source).count_task_move(other.is_some());
         self.pull(system, source);
     }
 

@@ -6,7 +6,7 @@
 //!   gains of two threads on two nodes ─► may_move, swap_gain ─► Best::is_better_than                     placement.rs
 //! ```
 //!
-//! The kernel does this in kernel/sched/fair.c (6.1 to 7.3): `update_sd_pick_busiest`, `calculate_imbalance`, `detach_tasks` and
+//! The kernel does this in kernel/sched/fair.c (6.1 to 7.2): `update_sd_pick_busiest`, `calculate_imbalance`, `detach_tasks` and
 //! `migrate_degrades_locality`; `task_numa_migrate`, `task_numa_compare` and `adjust_numa_imbalance`. All threads want to run all the
 //! time, so a thread's load is a constant. What patches argue about are values of [`SchedFeatures`].
 

@@ -199,9 +199,7 @@ impl Kernel<'_> {
             }
         }
     }
-}
 
-impl Kernel<'_> {
     /// Whether one entry of the middle level can map a folio of this order.
     pub(crate) fn is_pmd_order(&self, order: u8) -> bool {
         self.on.settings.transparent_hugepage.pmd_order() == order

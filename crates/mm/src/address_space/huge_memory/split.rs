@@ -150,9 +150,7 @@ impl Kernel<'_> {
             false => self.munlock_folio(page),
         }
     }
-}
 
-impl Kernel<'_> {
     /// Whether a group has a list of folios to be split, or is given one.
     pub(crate) fn alloc_deferred_list(&mut self, memcg: Memcg) -> bool {
         let had = self.parts.lrus.memcg(memcg).has_deferred_list;
@@ -342,9 +340,7 @@ impl Parts {
         let by_size = single + self.address_spaces.mthp_stats.iter().map(of_size).sum::<u64>();
         assert_eq!(by_size, nr_anon_pages + parts + swap_cache, "anonymous pages by size and by place");
     }
-}
 
-impl Parts {
     /// Anonymous pages that an address space maps, by the order of the folio that each is in.
     pub fn anon_pages_by_order(&self, mm: MmId) -> [u64; NR_PAGE_ORDERS] {
         let mut pages = [0; NR_PAGE_ORDERS];

@@ -111,9 +111,7 @@ impl Kernel<'_> {
         }
         true
     }
-}
 
-impl Kernel<'_> {
     fn is_suitable(&self, z: usize, order: u8, highest: ZoneType) -> bool {
         let zone = &self.parts.allocator.zones()[z];
         let unusable = zone.lowmem_reserve[highest as usize];

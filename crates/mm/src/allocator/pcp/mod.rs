@@ -15,27 +15,28 @@
 
 pub mod policy;
 
-use crate::allocator::page::{COSTLY_ORDER, MigrateType, Pfn};
+use crate::allocator::page::{MigrateType, Pfn};
+use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
 use crate::features::Features;
 use policy::{BulkFree, Pageset, ZonePressure};
 use std::collections::VecDeque;
 
 /// Number of lists when there are two of huge-page order.
-pub const NR_PCP_LISTS: usize = (COSTLY_ORDER as usize + 1) * MigrateType::PCP_TYPES + 2;
+pub const NR_PCP_LISTS: usize = (PAGE_ALLOC_COSTLY_ORDER as usize + 1) * MigrateType::PCP_TYPES + 2;
 /// The first list of huge-page order; all lists of smaller orders come before it.
 const FIRST_HUGE_LIST: usize = NR_PCP_LISTS - 2;
 
 /// Whether blocks of `order` are kept in pagesets at all, where pageblocks are of `pageblock_order` (`pcp_allowed_order`).
 #[inline]
 pub fn is_order_allowed(order: u8, pageblock_order: u8) -> bool {
-    order <= COSTLY_ORDER || order == pageblock_order
+    order <= PAGE_ALLOC_COSTLY_ORDER || order == pageblock_order
 }
 
 /// The list of blocks of `order` and type (`order_to_pindex`).
 #[inline]
 pub fn list_index(f: &Features, order: u8, migrate_type: MigrateType) -> usize {
     let migrate_type = migrate_type.pcp_type();
-    if order <= COSTLY_ORDER {
+    if order <= PAGE_ALLOC_COSTLY_ORDER {
         order as usize * MigrateType::PCP_TYPES + migrate_type as usize
     } else {
         FIRST_HUGE_LIST + policy::huge_list(f, migrate_type)

@@ -10,10 +10,11 @@
 //!
 //! Everything here is a function of one [`Pageset`] and the kernel's [`Features`]; pages move elsewhere
 //! (`pcp/mod.rs`). The order of evaluation is the kernel's, side effects included.
-//! In the kernel: `nr_pcp_alloc`, `nr_pcp_high`, `nr_pcp_free`, `free_frozen_page_commit` and
-//! `decay_pcp_high` in mm/page_alloc.c (6.6 to 6.19).
+//! In the kernel: `nr_pcp_alloc`, `nr_pcp_high`, `nr_pcp_free`, `free_frozen_page_commit` (`free_unref_page_commit` before 6.17) and
+//! `decay_pcp_high` in mm/page_alloc.c, `refresh_cpu_vm_stats` and `drain_zone_pages` for what the vmstat worker does (6.1 to 7.2).
 
-use crate::allocator::page::{COSTLY_ORDER, MigrateType};
+use crate::allocator::page::MigrateType;
+use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
 use crate::features::{CacheRule, Decay, Features, FreeMemory};
 use crate::sysctl::MIN_PERCPU_PAGELIST_HIGH_FRACTION;
 use machine::{PageSize, Topology};
@@ -217,7 +218,7 @@ pub fn note_plain_allocs(p: &mut Pageset, f: &Features, taken: usize) {
 /// probably allocated on another CPU, which should get them back while their contents are in a cache.
 #[inline]
 fn free_high(p: &mut Pageset, f: &Features, order: u8) -> bool {
-    let high_order = (1..=COSTLY_ORDER).contains(&order);
+    let high_order = (1..=PAGE_ALLOC_COSTLY_ORDER).contains(&order);
     let burst = match f.free_memory {
         FreeMemory::Factor { .. } => p.free_factor != 0,
         FreeMemory::Count if f.late_free_high => p.free_count >= p.batch + p.high_min / 2,

@@ -12,7 +12,7 @@
 
 use super::Frame;
 use super::policy::{FirstPass, FrameOrder, OptimizePlan, RestorePlan};
-use super::remap::{How, OutOfMemory};
+use super::remap::{How, NoMemory};
 use crate::account::Category;
 use crate::hugetlb::features::HugetlbFeatures;
 use crate::hugetlb::folio::Folio;
@@ -219,7 +219,7 @@ impl RestoreList {
         } else if self.frames.len() + 1 < folio.vmemmap().len() {
             match kernel.alloc_frame(folio) {
                 Ok(frame) => self.frames.push(frame),
-                Err(OutOfMemory) => {
+                Err(NoMemory) => {
                     self.frames.drain(..).for_each(|frame| kernel.free_kernel_page(frame));
                     if self.plan.until_failure {
                         return self.end(kernel);

@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 
 /// An allocation failed (ENOMEM).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfMemory;
+pub struct NoMemory;
 
 /// How one huge page is remapped, which its caller knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,14 +45,14 @@ const ENTRIES: u64 = 512;
 
 impl Kernel<'_> {
     /// Splits the PMDs that map the struct pages of `folio` (`vmemmap_remap_split`).
-    pub(crate) fn split_vmemmap(&mut self, folio: Folio, flush: bool) -> Result<(), OutOfMemory> {
+    pub(crate) fn split_vmemmap(&mut self, folio: Folio, flush: bool) -> Result<(), NoMemory> {
         folio
             .vmemmap()
             .step_by(SECTION_MEMMAP_PAGES as usize)
             .try_for_each(|page| self.split_section(page, flush))
     }
 
-    fn split_section(&mut self, page: u32, flush: bool) -> Result<(), OutOfMemory> {
+    fn split_section(&mut self, page: u32, flush: bool) -> Result<(), NoMemory> {
         if !self.parts.hugetlb.vmemmap.is_leaf(page) {
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl Kernel<'_> {
         folio: Folio,
         how: How,
         freed: &mut VecDeque<Frame>,
-    ) -> Result<(), OutOfMemory> {
+    ) -> Result<(), NoMemory> {
         let pages = folio.vmemmap();
         let node = Placement::Prefer(self.parts.allocator.node_of(folio.pfn));
         // Without a copy the head keeps its frame; the gain is the same.
@@ -100,7 +100,7 @@ impl Kernel<'_> {
             if leaf && self.split_section(page, how.split).is_err() {
                 self.roll_back(pages.start..page, copy, freed);
                 self.count_optimized(-1);
-                return Err(OutOfMemory);
+                return Err(NoMemory);
             }
             let entry = self.parts.hugetlb.vmemmap.frame(page);
             let shared = *head.get_or_insert(copy.map_or(*entry, |pfn| Frame { pfn, reserved: false }));
@@ -137,7 +137,7 @@ impl Kernel<'_> {
     }
 
     /// A frame for a vmemmap page of `folio` that is to be restored (`alloc_vmemmap_page_list`).
-    pub(crate) fn alloc_frame(&mut self, folio: Folio) -> Result<Frame, OutOfMemory> {
+    pub(crate) fn alloc_frame(&mut self, folio: Folio) -> Result<Frame, NoMemory> {
         let node = self.parts.allocator.node_of(folio.pfn);
         let pfn = self.alloc_kernel_page(policy::frame_placement(&self.on.features.hugetlb, node))?;
         Ok(Frame { pfn, reserved: false })
@@ -255,14 +255,14 @@ impl Kernel<'_> {
     }
 
     /// A page for page tables or struct pages.
-    fn alloc_kernel_page(&mut self, placement: Placement) -> Result<Pfn, OutOfMemory> {
+    fn alloc_kernel_page(&mut self, placement: Placement) -> Result<Pfn, NoMemory> {
         if self.is_made_to_fail() {
-            return Err(OutOfMemory);
+            return Err(NoMemory);
         }
         let request = Request::new(0, MigrateType::Unmovable, placement);
         let pfn = self.alloc_single(&request);
         self.on.machine.charge(self.on.cpu, Category::VmemmapAlloc, self.on.machine.costs.page_alloc);
-        let (pfn, _) = pfn.ok_or(OutOfMemory)?;
+        let (pfn, _) = pfn.ok_or(NoMemory)?;
         // The struct page of a page that nobody has used for long.
         let line = self.on.machine.memory_line(self.on.cpu, self.parts.allocator.node_of(pfn));
         self.on.machine.charge(self.on.cpu, Category::VmemmapAlloc, line);
@@ -287,9 +287,7 @@ impl Kernel<'_> {
         self.on.counters.add(Event::VmemmapPagesFreed, 1);
         self.free_kernel_page(frame);
     }
-}
 
-impl Kernel<'_> {
     /// Whether the vmemmap of `folio` is to be given back (`vmemmap_should_optimize_folio`).
     pub(crate) fn should_optimize(&self, folio: Folio) -> bool {
         self.on.settings.hugetlb_optimize_vmemmap

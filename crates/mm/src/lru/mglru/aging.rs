@@ -108,9 +108,7 @@ impl Kernel<'_> {
             }
         }
     }
-}
 
-impl Kernel<'_> {
     /// Finds what was used since the last walk, in the page tables of the group's address spaces; how many entries it
     /// looked at.
     fn walk_page_tables(&mut self, id: LruvecId, f: &GenFeatures, swappiness: u64) -> u64 {

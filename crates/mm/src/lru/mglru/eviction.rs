@@ -213,9 +213,7 @@ impl Kernel<'_> {
         }
         Evicted { scanned, swapped }
     }
-}
 
-impl Kernel<'_> {
     /// `vm.swappiness` for a group; 0 where hardly anything could be swapped (`get_swappiness`).
     pub(super) fn swappiness(&self, lruvec: LruvecId, sc: &ScanControl) -> u64 {
         let &Lruvec { memcg, node, .. } = &self.parts.lrus.lruvecs[lruvec];

@@ -182,9 +182,7 @@ impl Kernel<'_> {
                     && !self.parts.lrus.is_below_min(memcg, Memcg::ROOT)
             })
     }
-}
 
-impl Kernel<'_> {
     /// New generations where they are due.
     fn age_lruvecs(&mut self, node: Node, f: &GenFeatures, sc: &mut ScanControl) {
         for memcg in self.parts.lrus.memcgs.tree(Memcg::ROOT) {

@@ -225,9 +225,7 @@ impl Kernel<'_> {
                 && inactive_anon >> sc.priority > 0;
         }
     }
-}
 
-impl Kernel<'_> {
     fn get_scan_count(&self, id: LruvecId, sc: &mut ScanControl) -> [u64; 4] {
         let lruvec = &self.parts.lrus.lruvecs[id];
         let balance = policy::scan_balance(&BalanceState {

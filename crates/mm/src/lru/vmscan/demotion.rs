@@ -64,9 +64,7 @@ impl Kernel<'_> {
         self.on.counters.add(Event::PgmigrateSuccess, demoted);
         demoted
     }
-}
 
-impl Kernel<'_> {
     /// Whether a node's memory can go to a slower one.
     pub(crate) fn can_demote(&self, node: Node) -> bool {
         self.demotion_target(node).is_some()

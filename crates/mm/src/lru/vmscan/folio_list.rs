@@ -221,9 +221,7 @@ impl Kernel<'_> {
         let (pfn, order) = self.parts.forget_folio(id);
         self.free(pfn, order);
     }
-}
 
-impl Kernel<'_> {
     /// Leaves a shadow where the folio was.
     fn remove_mapping(&mut self, id: FolioId, sc: &ScanControl) {
         let shadow = self.workingset_eviction(id, sc.target);

@@ -44,9 +44,7 @@ impl Kernel<'_> {
             while kswapd.step(self) {}
         }
     }
-}
 
-impl Kernel<'_> {
     /// Asks the kswapd of every node with a zone that a request may use to run, unless the node has enough or nothing helps
     /// it; then kcompactd is asked, unless the request compacts itself (`direct`).
     pub(crate) fn wake_all_kswapds(&mut self, order: u8, highest: ZoneType, direct: bool) {

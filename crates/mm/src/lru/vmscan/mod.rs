@@ -317,9 +317,7 @@ impl Kernel<'_> {
         }
         self.parts.lrus.lruvecs[lruvec].deferred_shadow_nodes = slab.deferred();
     }
-}
 
-impl Kernel<'_> {
     /// A larger block needs compaction, which needs free pages and something to move (`should_continue_reclaim`).
     fn should_continue_reclaim(&self, node: Node, reclaimed: u64, sc: &ScanControl) -> bool {
         let for_compaction =

@@ -108,7 +108,8 @@ pub fn begins_without_cache_trim(f: &ReclaimFeatures, run: &KswapdRun) -> bool {
     f.retries_without_cache_trim && in_vain && run.cache_trim_failed && !run.without_cache_trim
 }
 
-/// Whether a run that ends here counts as one in vain, of which there may be 16: from 6.18 on only if no watermark was boosted.
+/// Whether a run that ends here counts as one in vain, of which there may be 16 (`kswapd_failures`): until 6.18 only if no
+/// watermark was boosted.
 pub fn was_in_vain(f: &Features, run: &KswapdRun) -> bool {
     run.reclaimed == 0 && (f.boosted_runs_fail || !run.boosted)
 }

@@ -372,9 +372,7 @@ impl Kernel<'_> {
             CountedFault { last, node: source, cpu_node: self.on.machine.node(self.on.cpu), pages, flags },
         ))
     }
-}
 
-impl Kernel<'_> {
     /// Whether folios of `source` are noted when they were scanned, and not who touched them last.
     fn is_timed(&self, source: Node) -> bool {
         self.on.settings.numa.tiering && self.parts.numa.is_slow(source)

@@ -13,9 +13,9 @@
 //! small states. In the kernel: `mpol_misplaced` in mm/mempolicy.c, `should_numa_migrate_memory` in kernel/sched/fair.c,
 //! `numa_migrate_prep` in mm/memory.c.
 
-use super::super::cpupid::Cpupid;
-use super::super::features::NumaFeatures;
 use crate::counters::Event;
+use crate::numa::cpupid::Cpupid;
+use crate::numa::features::NumaFeatures;
 use machine::Node;
 
 /// A group must run so many times more on a node before that counts (`ACTIVE_NODE_FRACTION`).

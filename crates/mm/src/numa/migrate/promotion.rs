@@ -11,7 +11,7 @@
 //! `should_numa_migrate_memory`, `numa_promotion_adjust_threshold`, `numa_promotion_rate_limit`, `pgdat_free_space_enough`
 //! in kernel/sched/fair.c.
 
-use super::super::cpupid::WIDTH;
+use crate::numa::cpupid::WIDTH;
 use crate::sysctl::NumaSettings;
 
 /// Steps between no threshold and twice the default (`NUMA_MIGRATION_ADJUST_STEPS`).

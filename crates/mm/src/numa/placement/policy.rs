@@ -12,10 +12,10 @@
 //! Pure functions of small states. In the kernel: `task_numa_placement`, `task_numa_group`, `update_task_scan_period`,
 //! `preferred_group_nid`, `score_nearby_nodes` in kernel/sched/fair.c.
 
-use super::super::features::NumaFeatures;
-use super::super::migrate::policy::{ACTIVE_NODE_FRACTION, Nodes};
-use super::super::scan::policy::ScanPeriods;
 use super::{FaultStats, Kind, TaskNuma};
+use crate::numa::features::NumaFeatures;
+use crate::numa::migrate::policy::{ACTIVE_NODE_FRACTION, Nodes};
+use crate::numa::scan::policy::ScanPeriods;
 use machine::Node;
 
 /// From a node to itself.

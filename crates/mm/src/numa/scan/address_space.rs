@@ -1,6 +1,5 @@
 //! What scanning does to address spaces: ticks, passes, and entries that become PROT_NONE.
 
-use super::super::{Rules, nanoseconds};
 use super::policy::{self, MappedFolio, PAGE_SHIFT, Scanner, SkipReason, VmaTraits};
 use super::{NumabState, Vmas, pass};
 use crate::account::Category;
@@ -13,6 +12,7 @@ use crate::numa::NumaBalancing;
 use crate::numa::migrate::policy::Nodes;
 use crate::numa::migrate::promotion::stored_time;
 use crate::numa::placement::{TaskId, TaskNuma};
+use crate::numa::{Rules, nanoseconds};
 use machine::{Cpu, Flush, Node, Time};
 use std::ops::Range;
 
@@ -86,9 +86,7 @@ impl Kernel<'_> {
         let ticks = nanoseconds(self.on.machine.now(self.on.cpu) - began) / TICK_NS;
         self.parts.numa.tasks.get_mut(task).node_stamp += SCAN_TIME_WEIGHT * ticks * TICK_NS;
     }
-}
 
-impl Kernel<'_> {
     /// A thread with this PID begins to run in `mm`, the first or a further one of it (`init_numa_balancing`). As with a fork,
     /// a process that had a single thread until now is scanned anew.
     pub fn add_task(&mut self, now: Time, mm: MmId, pid: u32, creator: Option<TaskId>) -> TaskId {
@@ -263,9 +261,7 @@ impl Kernel<'_> {
         let runs = |target: Cpu| numa.running(target).is_some_and(|task| numa.mm_of(task) == mm);
         self.on.machine.flush_tlb_of(self.on.cpu, runs, flush, Category::TlbShootdown, Category::IpiHandler);
     }
-}
 
-impl Kernel<'_> {
     /// Whether an entry that maps a folio becomes PROT_NONE (`change_pte_range`, `change_huge_pmd`). `alone`: where the only
     /// thread of its address space runs.
     fn takes_hint(&self, id: FolioId, entry: Pte, huge: bool, private: bool, alone: Option<Node>) -> bool {

@@ -18,12 +18,12 @@
 //! windows turn once now > reset_at. Pure functions of small states. In the kernel: `task_tick_numa`, `task_numa_work`,
 //! `vma_is_accessed`, `task_scan_min`, `task_scan_max`, `task_scan_start` in kernel/sched/fair.c.
 
-use super::super::Rules;
-use super::super::features::{AccessingPids, FolioTest, NumaFeatures};
-use super::super::migrate::policy::Nodes;
 use super::{MmScan, NumabState};
 use crate::counters::Event;
 use crate::jiffies::jiffies;
+use crate::numa::Rules;
+use crate::numa::features::{AccessingPids, FolioTest, NumaFeatures};
+use crate::numa::migrate::policy::Nodes;
 use crate::sysctl::NumaSettings;
 use machine::PageSize;
 

@@ -81,9 +81,7 @@ impl Kernel<'_> {
         self.folio_add_lru(id, by);
         Ok(id)
     }
-}
 
-impl Kernel<'_> {
     /// Notes that a fault found a folio in the swap cache.
     pub(super) fn note_swap_cache_hit(&mut self, fault: &Fault, id: FolioId) {
         if self.parts.lrus.folios.flags[id].order() > 0 {

@@ -194,9 +194,7 @@ impl Kernel<'_> {
         self.lru_add_drain();
         Ok(())
     }
-}
 
-impl Kernel<'_> {
     fn count_exceeded(&mut self, order: u8, reason: ScanResult) {
         let (event, stat) = match reason {
             ScanResult::ExceedNonePte => (Event::ThpScanExceedNonePte, MthpStat::CollapseExceedNonePte),

@@ -1,11 +1,11 @@
 //! khugepaged's turns: which address spaces it visits, and how far it gets in one (`khugepaged_do_scan`,
 //! `khugepaged_scan_mm_slot` in mm/khugepaged.c).
 
-use super::super::orders::Orders;
-use super::super::policy::{allowed_orders, runs_khugepaged};
 use super::milliseconds;
 use super::policy::ScanResult;
 use super::policy::collapsible;
+use crate::address_space::huge_memory::orders::Orders;
+use crate::address_space::huge_memory::policy::{allowed_orders, runs_khugepaged};
 use crate::address_space::{Backing, MmId, Vma, Vpn};
 use crate::kernel::{Kernel, MemoryManager};
 use machine::Time;
@@ -79,9 +79,7 @@ impl Kernel<'_> {
             u64::from(self.parts.address_spaces.khugepaged.cursor.is_none());
         (progress, result)
     }
-}
 
-impl Kernel<'_> {
     fn collapsible_orders(&self, mm: MmId, vma: &Vma) -> Orders {
         let (f, thp) = (&self.on.features.folios, &self.on.settings.transparent_hugepage);
         match vma.backing {
