@@ -215,8 +215,8 @@ mod tests {
             Record::new(String::new(), &run, &Outcome { notes, ..Outcome::default() })
         };
         let records = [record(1, &["a", "b"]), record(2, &["b"])];
-        assert_eq!(notes(&records), "\n\nb\nbase, seed 1: a");
-        assert_eq!(notes(&records[1..]), "\n\nbase, seed 2: b");
+        assert_eq!(notes(&records), "\n\nb\npcp-base, seed 1: a");
+        assert_eq!(notes(&records[1..]), "\n\npcp-base, seed 2: b");
         assert_eq!(notes(&[record(1, &[])]), "");
     }
 }
