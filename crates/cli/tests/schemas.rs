@@ -82,7 +82,7 @@ fn run_with_notes() {
 #[test]
 fn sensitivity() {
     let document = conforms("sensitivity", &["sensitivity", "pool.toml", "--json"]);
-    assert_eq!(document["variants"], serde_json::json!(["pcp-base", "mainline-6.18"]));
+    assert_eq!(document["variants"], serde_json::json!(["hugetlb-base", "mainline-6.18"]));
     let assumptions = document["assumptions"].as_array().unwrap();
     let line = assumptions.iter().find(|a| a["assumption"]["key"] == "costs.memory_line_ns").unwrap();
     assert_eq!((&line["assumption"]["low"], &line["assumption"]["stated"]), (&70.0.into(), &true.into()));

@@ -11,7 +11,7 @@ const US: fn(u64) -> Time = |us| Time::from_nanoseconds(1000 * us);
 fn system() -> System {
     let scenario = Scenario::load("page_fault1");
     let machine = load_machine("icl-server");
-    let run = scenario.run("base", &machine, &BTreeMap::new());
+    let run = scenario.run("pcp-base", &machine, &BTreeMap::new());
     run.boot(&Reached::default()).unwrap().system(1).unwrap()
 }
 
