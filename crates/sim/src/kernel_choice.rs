@@ -33,7 +33,9 @@ impl KernelChoice {
             Series::find(series).ok_or_else(|| KernelError::UnknownSeries { name: series.into() })?;
         let unknown = || KernelError::UnknownVariant { name: name.into(), series };
         let (variant, batch) = match name.strip_prefix("batch-").map(str::parse) {
-            Some(Ok(batch @ 1..=32767)) if has_batches(&series) => (Series::PCP.variant("pcp-base"), Some(batch)),
+            Some(Ok(batch @ 1..=32767)) if has_batches(&series) => {
+                (Series::PCP.variant("pcp-base"), Some(batch))
+            }
             Some(_) => (None, None),
             None => (series.variant(name).or_else(|| Variant::of_release(name)), None),
         };
