@@ -26,7 +26,7 @@
 //!
 //! Nothing outside the instance is changed. It is removed on success, on an error, on Ctrl-C and on SIGTERM;
 //! what was recorded by then becomes the trace. Should the recorder be killed, its instance is removed all the same
-//! ([`crate::guard`]), and [`recover`] makes the trace of its spool.
+//! ([`crate::rollback`]), and [`recover`] makes the trace of its spool.
 //!
 //! Events are lost if a buffer fills faster than the disk takes it. They are counted, and the trace says on which CPU and
 //! when: the result is then [`RecordError::Lost`]. Of a recorder that is killed or whose disk is full of a sudden the trace

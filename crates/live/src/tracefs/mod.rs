@@ -11,7 +11,7 @@
 //!
 //! An instance has buffers, events and filters of its own, so a recording neither disturbs nor sees what else
 //! is traced; removing the directory removes every trace of it. That, and unmounting what had to be mounted, is under
-//! guard ([`crate::guard`]): it is done also if the recorder is killed.
+//! guard ([`crate::rollback`]): it is done also if the recorder is killed.
 //!
 //! In the kernel: `kernel/trace/trace.c` and `kernel/trace/ring_buffer.c` (6.18).
 

@@ -6,7 +6,7 @@
 //!   v2        /sys/fs/cgroup/mmtwin-X          memory.max               memory.stat, all of reclaim
 //! ```
 //!
-//! It is under guard ([`crate::guard`]), so that it is removed also if this process is killed.
+//! It is under guard ([`crate::rollback`]), so that it is removed also if this process is killed.
 
 use crate::notice::say;
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A hole is read without touching the disk, but its pages go through the page cache as any others do. Everything is removed
-//! at the end, on an error, on a signal, and also if this process is killed ([`crate::guard`]).
+//! at the end, on an error, on a signal, and also if this process is killed ([`crate::rollback`]).
 
 use std::collections::BTreeMap;
 use std::fs;
