@@ -2,9 +2,9 @@
 
 use live::recordings::default_directory;
 use live::verify::folios::{
-    Advice, Case, Configuration, Operation, PlainMemory, Recording, Touch, TwinMemory, entries, list, run,
+    Advice, Case, Configuration, Operation, PlainMemory, Recording, Touch, TwinMemory, entries, run,
 };
-use live::verify::{Cases, by_recordings};
+use live::verify::{Cases, RecordedKernel, by_recordings};
 use mm::{Mechanism, Series, Variant};
 use proptest::prelude::*;
 
@@ -28,7 +28,7 @@ fn the_twin_makes_the_recorded_folios() {
 
 #[test]
 fn a_difference_shows() {
-    let (name, recording) = list(&default_directory()).unwrap().remove(0);
+    let (name, recording) = Recording::list(&default_directory()).unwrap().remove(0);
     let mut outcomes: Vec<_> = recording.cases.iter().map(|recorded| recorded.outcome.clone()).collect();
     let before = entries(&name, &recording, &outcomes);
     outcomes[3].faults += 1;
@@ -46,7 +46,7 @@ fn a_difference_shows() {
 /// Counters that others moved say nothing for the twin, and nothing against it; all else does.
 #[test]
 fn disturbed_cases_are_counted_apart() {
-    let (name, mut recording) = list(&default_directory()).unwrap().remove(0);
+    let (name, mut recording) = Recording::list(&default_directory()).unwrap().remove(0);
     let mut outcomes: Vec<_> = recording.cases.iter().map(|recorded| recorded.outcome.clone()).collect();
     let all = recording.cases.len() as u64;
     recording.cases[3].disturbed = true;

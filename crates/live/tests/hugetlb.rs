@@ -10,8 +10,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use live::recordings::default_directory;
-use live::verify::hugetlb::{Case, KernelCounts, Recording, list, obstacle, record};
-use live::verify::{VerifyError, by_recordings};
+use live::verify::hugetlb::{Case, KernelCounts, Recording, obstacle, record};
+use live::verify::{RecordedKernel, VerifyError, by_recordings};
 use mm::Mechanism;
 
 /// Pages with `struct page`s of a huge page, and those of them that an optimised one gives back.
@@ -80,7 +80,7 @@ fn check(name: &str, recording: &Recording) {
 
 #[test]
 fn recordings_are_whole() {
-    let recordings = list(&default_directory()).unwrap();
+    let recordings = Recording::list(&default_directory()).unwrap();
     assert_eq!(recordings.len(), 2);
     for (name, recording) in &recordings {
         check(name, recording);
@@ -94,7 +94,7 @@ fn recordings_are_whole() {
 #[test]
 fn a_recording_can_be_written_and_read_and_errors_name_the_key() {
     let directory = tempfile::tempdir().unwrap();
-    let (_, recording) = list(&default_directory()).unwrap().remove(0);
+    let (_, recording) = Recording::list(&default_directory()).unwrap().remove(0);
     recording.write(directory.path()).unwrap();
     let read = Recording::open(directory.path()).unwrap();
     let counts = |recording: &Recording| -> Vec<Option<KernelCounts>> {
@@ -139,7 +139,7 @@ fn the_twin_does_what_the_kernel_did() {
 fn a_wrong_kernel_does_not_pass() {
     let differing = |kernel: &str| -> BTreeSet<String> {
         let directory = tempfile::tempdir().unwrap();
-        let (name, mut recording) = list(&default_directory()).unwrap().remove(0);
+        let (name, mut recording) = Recording::list(&default_directory()).unwrap().remove(0);
         recording.machine.kernel = kernel.into();
         recording.write(&directory.path().join(name)).unwrap();
         let report = by_recordings(Mechanism::Hugetlb, directory.path()).unwrap();

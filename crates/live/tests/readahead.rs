@@ -1,13 +1,13 @@
 //! The recordings of readahead.
 
 use live::recordings::default_directory;
-use live::verify::by_recordings;
-use live::verify::readahead::{Recording, list};
+use live::verify::readahead::Recording;
+use live::verify::{RecordedKernel, by_recordings};
 use mm::Mechanism;
 
 #[test]
 fn recordings_are_whole() {
-    let recordings = list(&default_directory()).unwrap();
+    let recordings = Recording::list(&default_directory()).unwrap();
     assert_eq!(recordings.len(), 3);
     for (name, recording) in recordings {
         for case in &recording.cases {
@@ -36,7 +36,7 @@ fn every_read_brings_in_the_kernel_s_pages() {
 #[test]
 fn a_recording_can_be_written_and_read_and_errors_name_the_place() {
     let directory = tempfile::tempdir().unwrap();
-    let (_, original) = list(&default_directory()).unwrap().remove(0);
+    let (_, original) = Recording::list(&default_directory()).unwrap().remove(0);
     let case = original.cases.iter().find(|case| case.name == "strided").unwrap();
     let reads = original.reads(case).unwrap();
     let written = [(case.clone(), reads.clone())];

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use live::recordings::default_directory;
-use live::verify::reclaim::{Lru, RIGHT_ACCESSES, Recording, Residency, Stay, entries, list, tolerance};
-use live::verify::{Entry, Report, by_recordings};
+use live::verify::reclaim::{Lru, RIGHT_ACCESSES, Recording, Residency, Stay, entries, tolerance};
+use live::verify::{Entry, RecordedKernel, Report, by_recordings};
 use mm::Mechanism;
 
 fn recordings() -> Vec<(String, Recording)> {
-    list(&default_directory()).unwrap()
+    Recording::list(&default_directory()).unwrap()
 }
 
 fn pages(stays: impl Iterator<Item = Stay>) -> u64 {

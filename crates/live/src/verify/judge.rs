@@ -71,6 +71,15 @@ pub struct Subject<'a> {
     pub features: Features,
 }
 
+/// A recording of a kernel, on disk.
+pub trait RecordedKernel: Sized {
+    /// All of its kind below a directory, with their names, by name.
+    fn list(directory: &Path) -> Result<Vec<(String, Self)>, RecordingError>;
+
+    /// The release of the kernel that was recorded.
+    fn kernel(&self) -> &str;
+}
+
 /// Judges the twin in one mechanism.
 pub trait Judge: Default {
     /// Which.
@@ -79,8 +88,8 @@ pub trait Judge: Default {
     const COMPARED: &'static str;
     /// How far the twin may be off.
     const BOUND: Bound;
-    /// What a kernel did in one or more cases, on disk.
-    type Recording;
+    /// What a kernel did in one or more cases.
+    type Recording: RecordedKernel;
 
     /// What records the kernel that runs here, or what stands in the way.
     fn recorder() -> Result<Recorder<Self>, String>;
@@ -89,12 +98,6 @@ pub trait Judge: Default {
     fn boots() -> Option<Boots<Self::Recording>> {
         None
     }
-
-    /// All recordings below a directory, with their names, by name.
-    fn list(directory: &Path) -> Result<Vec<(String, Self::Recording)>, RecordingError>;
-
-    /// The release of the kernel that was recorded.
-    fn kernel(recording: &Self::Recording) -> &str;
 
     /// Compares each case of a recording with the twin.
     fn judge(
@@ -149,7 +152,7 @@ impl Hearing<'_> {
         name: &str,
         recording: &J::Recording,
     ) -> Result<(), VerifyError> {
-        let subject = self.subject(name, J::kernel(recording))?;
+        let subject = self.subject(name, recording.kernel())?;
         (self.progress)(&format!("judging {name}"));
         judge.judge(&subject, recording, self)
     }
@@ -161,7 +164,7 @@ impl Hearing<'_> {
         reason: String,
     ) -> Result<(), VerifyError> {
         self.report.fallback = Some(reason);
-        for (name, recording) in J::list(directory)? {
+        for (name, recording) in J::Recording::list(directory)? {
             self.hear_recording(judge, &name, &recording)?;
         }
         Ok(())

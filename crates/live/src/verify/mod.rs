@@ -43,7 +43,7 @@ mod unobserved;
 
 pub use bound::Bound;
 pub use emulation::{Boot, Boots, GUEST};
-pub use judge::{Asked, By, Hearing, Judge, Progress, Recorder, Subject, Verification};
+pub use judge::{Asked, By, Hearing, Judge, Progress, RecordedKernel, Recorder, Subject, Verification};
 pub use report::{Agreement, Cases, Entry, Report};
 pub use unobserved::{Cause, Causes};
 

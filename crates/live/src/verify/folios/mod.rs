@@ -13,12 +13,9 @@
 //! What maps a page is read from `pagemap` and `kpageflags`: frames that follow each other and the marks of heads and
 //! tails.
 
-use std::path::Path;
-
 use mm::Mechanism;
 
 use super::{Asked, Bound, Hearing, Judge, Recorder, Subject, VerifyError};
-use crate::recordings::RecordingError;
 use crate::snapshot;
 
 mod case;
@@ -36,7 +33,7 @@ pub use case::{Advice, Case, Configuration, Operation, Touch};
 pub use judge::{Judged, entries};
 pub use outcome::{Mapped, Outcome, Statistics};
 pub use plain::PlainMemory;
-pub use recording::{RecordedCase, Recording, list};
+pub use recording::{RecordedCase, Recording};
 pub use running_kernel::obstacle;
 pub use script::{Memory, run};
 pub use twin::TwinMemory;
@@ -56,14 +53,6 @@ impl Judge for Folios {
 
     fn recorder() -> Result<Recorder<Folios>, String> {
         obstacle().map_or(Ok(record_here), Err)
-    }
-
-    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-        list(directory)
-    }
-
-    fn kernel(recording: &Recording) -> &str {
-        &recording.kernel
     }
 
     fn judge(

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::case::{Advice, Case, Configuration, Operation, Touch};
 use super::outcome::{Outcome, parse_statistics};
 use crate::recordings::{RecordingError, all_with_file, description, unpacked};
+use crate::verify::RecordedKernel;
 
 /// The file of a recording, in a directory of its own.
 const FILE: &str = "thp.toml";
@@ -141,7 +142,12 @@ impl Recording {
     }
 }
 
-/// All recordings of faults below `directory`, with their names, by name.
-pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-    all_with_file(directory, FILE, Recording::open)
+impl RecordedKernel for Recording {
+    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
+        all_with_file(directory, FILE, Recording::open)
+    }
+
+    fn kernel(&self) -> &str {
+        &self.kernel
+    }
 }

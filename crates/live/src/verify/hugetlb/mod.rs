@@ -12,12 +12,9 @@
 //! cannot be known from outside. It shows in the trace, as page tables are allocated for it, and is taken from there.
 //! All else is the twin's own: flushes, patched code, what is allocated and freed, the pool.
 
-use std::path::Path;
-
 use mm::{Features, Mechanism};
 
 use super::{Asked, Bound, Entry, Hearing, Judge, Recorder, Subject, VerifyError};
-use crate::recordings::RecordingError;
 
 mod case;
 mod counts;
@@ -29,7 +26,7 @@ mod twin;
 pub use case::{Case, Write};
 pub use counts::{KernelCounts, Pool};
 pub use judge::entries;
-pub use recording::{RecordedCase, Recording, Step, list};
+pub use recording::{RecordedCase, Recording, Step};
 pub use running_kernel::{obstacle, record};
 pub use twin::twin_counts;
 
@@ -45,14 +42,6 @@ impl Judge for Hugetlb {
 
     fn recorder() -> Result<Recorder<Hugetlb>, String> {
         obstacle().map_or(Ok(record_here), Err)
-    }
-
-    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-        list(directory)
-    }
-
-    fn kernel(recording: &Recording) -> &str {
-        &recording.machine.kernel
     }
 
     fn judge(

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::case::{Case, Write};
 use super::counts::KernelCounts;
 use crate::recordings::{Description, RecordingError, all_with_file, description, write};
+use crate::verify::RecordedKernel;
 
 /// The file of a recording, in a directory of its own.
 const FILE: &str = "counts.toml";
@@ -79,7 +80,12 @@ impl Recording {
     }
 }
 
-/// All recordings of pools below `directory`, with their names, by name.
-pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-    all_with_file(directory, FILE, Recording::open)
+impl RecordedKernel for Recording {
+    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
+        all_with_file(directory, FILE, Recording::open)
+    }
+
+    fn kernel(&self) -> &str {
+        &self.machine.kernel
+    }
 }

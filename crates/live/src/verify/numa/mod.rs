@@ -19,7 +19,7 @@ use std::path::Path;
 use mm::Mechanism;
 
 use super::bound::whole_percent;
-use super::{Boots, Bound, Entry, Hearing, Judge, Recorder, Subject, VerifyError, features};
+use super::{Boots, Bound, Entry, Hearing, Judge, RecordedKernel, Recorder, Subject, VerifyError, features};
 use crate::recordings::RecordingError;
 
 mod emulated;
@@ -67,6 +67,24 @@ pub enum Recorded {
     Emulated(EmulatedRun),
 }
 
+impl RecordedKernel for Recorded {
+    fn list(directory: &Path) -> Result<Vec<(String, Recorded)>, RecordingError> {
+        let decisions = list(directory)?.into_iter();
+        let decisions = decisions.map(|(name, recording)| (name, Recorded::Decisions(recording)));
+        let ensembles = ensembles(directory)?.into_iter();
+        Ok(decisions.chain(ensembles.map(|(name, ensemble)| (name, Recorded::Ensemble(ensemble)))).collect())
+    }
+
+    fn kernel(&self) -> &str {
+        match self {
+            Recorded::Decisions(recording) => &recording.kernel,
+            Recorded::Incomplete(kernel, _) => kernel,
+            Recorded::Ensemble(ensemble) => &ensemble.emulated.kernel,
+            Recorded::Emulated(run) => &run.kernel,
+        }
+    }
+}
+
 /// Judges NUMA balancing.
 #[derive(Default)]
 pub struct Numa {
@@ -89,22 +107,6 @@ impl Judge for Numa {
 
     fn boots() -> Option<Boots<Recorded>> {
         Some(emulated::boots())
-    }
-
-    fn list(directory: &Path) -> Result<Vec<(String, Recorded)>, RecordingError> {
-        let decisions = list(directory)?.into_iter();
-        let decisions = decisions.map(|(name, recording)| (name, Recorded::Decisions(recording)));
-        let ensembles = ensembles(directory)?.into_iter();
-        Ok(decisions.chain(ensembles.map(|(name, ensemble)| (name, Recorded::Ensemble(ensemble)))).collect())
-    }
-
-    fn kernel(recorded: &Recorded) -> &str {
-        match recorded {
-            Recorded::Decisions(recording) => &recording.kernel,
-            Recorded::Incomplete(kernel, _) => kernel,
-            Recorded::Ensemble(ensemble) => &ensemble.emulated.kernel,
-            Recorded::Emulated(run) => &run.kernel,
-        }
     }
 
     fn judge(

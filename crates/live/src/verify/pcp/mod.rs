@@ -17,7 +17,7 @@ use std::path::Path;
 use mm::Mechanism;
 
 use super::bound::whole_percent;
-use super::{Bound, Hearing, Judge, Recorder, Subject, VerifyError};
+use super::{Bound, Hearing, Judge, RecordedKernel, Recorder, Subject, VerifyError};
 use crate::recordings::{self, Recording, RecordingError};
 
 mod closed_loop;
@@ -36,6 +36,17 @@ pub use tally::Tally;
 /// What of pagesets may differ: how they are at some moment is inferred where no tracepoint shows it.
 const PAGESETS: f64 = 0.03;
 
+impl RecordedKernel for Recording {
+    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
+        let named = |recording: Recording| (recording.name.clone(), recording);
+        Ok(recordings::list(directory)?.into_iter().map(named).collect())
+    }
+
+    fn kernel(&self) -> &str {
+        &self.description.kernel
+    }
+}
+
 /// Judges pagesets.
 #[derive(Default)]
 pub struct Pcp;
@@ -48,15 +59,6 @@ impl Judge for Pcp {
 
     fn recorder() -> Result<Recorder<Pcp>, String> {
         running_kernel::recorder()
-    }
-
-    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-        let named = |recording: Recording| (recording.name.clone(), recording);
-        Ok(recordings::list(directory)?.into_iter().map(named).collect())
-    }
-
-    fn kernel(recording: &Recording) -> &str {
-        &recording.description.kernel
     }
 
     /// In closed and open loop.

@@ -11,21 +11,18 @@
 //! Readahead is a pure function of what was read and of what is in memory, so with memory enough every folio must agree,
 //! and in the same order.
 
-use std::path::Path;
-
 use mm::{Mechanism, Settings};
 use sim::readahead::{Access, FileFolio, ReadFile, replay};
 
 use super::{Asked, Bound, Causes, Entry, Hearing, Judge, Recorder, Subject, VerifyError, failed};
-use crate::recordings::RecordingError;
 
 mod case;
 mod recording;
 mod running_kernel;
 
 pub use case::Case;
+pub use recording::Recording;
 pub(super) use recording::read_back;
-pub use recording::{Recording, list};
 pub use running_kernel::{obstacle, record};
 
 /// Judges readahead.
@@ -40,14 +37,6 @@ impl Judge for Readahead {
 
     fn recorder() -> Result<Recorder<Readahead>, String> {
         obstacle().map_or(Ok(record_here), Err)
-    }
-
-    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-        list(directory)
-    }
-
-    fn kernel(recording: &Recording) -> &str {
-        &recording.kernel
     }
 
     fn judge(

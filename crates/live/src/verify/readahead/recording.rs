@@ -18,6 +18,7 @@ use sim::readahead::{Access, FileFolio};
 use super::Brought;
 use super::case::Case;
 use crate::recordings::{RecordingError, all_with_file, description, unpacked_text, write, write_packed};
+use crate::verify::RecordedKernel;
 
 const FILE: &str = "readahead.toml";
 /// Tens of times what a recording has.
@@ -114,9 +115,14 @@ fn parse(line: &str) -> Option<Brought> {
     Some((Access { descriptor, index, pages }, brought))
 }
 
-/// All recordings of readahead below `directory`, with their names, by name.
-pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-    all_with_file(directory, FILE, Recording::open)
+impl RecordedKernel for Recording {
+    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
+        all_with_file(directory, FILE, Recording::open)
+    }
+
+    fn kernel(&self) -> &str {
+        &self.kernel
+    }
 }
 
 #[cfg(test)]

@@ -12,14 +12,11 @@
 //! Whether a page is resident when it is accessed is all that a program can see of reclaim, and it can be known exactly:
 //! every access is compared, not a ratio of them. The order of evictions says more, where the hits agree by chance.
 
-use std::path::Path;
-
 use mm::{Features, Mechanism};
 use workload::access::sequences::Operation;
 
 use super::bound::whole_percent;
 use super::{Boots, Bound, Entry, Hearing, Judge, Recorder, Subject, VerifyError};
-use crate::recordings::RecordingError;
 
 mod case;
 mod emulated;
@@ -35,7 +32,7 @@ mod twin;
 pub use case::{Case, Lru, Way};
 pub use emulated::in_guest;
 pub use judge::entries;
-pub use recording::{Generation, Recording, list};
+pub use recording::{Generation, Recording};
 pub use residency::{Residency, Stay};
 pub(super) use running_kernel::directory;
 pub use running_kernel::obstacle;
@@ -76,14 +73,6 @@ impl Judge for Reclaim {
 
     fn boots() -> Option<Boots<Recording>> {
         Some(emulated::boots())
-    }
-
-    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-        list(directory)
-    }
-
-    fn kernel(recording: &Recording) -> &str {
-        &recording.kernel
     }
 
     fn judge(

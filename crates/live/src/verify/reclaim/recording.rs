@@ -23,6 +23,7 @@ use super::residency::{Residency, stays_of_folios};
 use crate::recordings::{
     RecordingError, all_with_file, check_cpus, description, unpacked, write, write_packed,
 };
+use crate::verify::RecordedKernel;
 use crate::verify::readahead::{Brought, read_back};
 
 /// The file of a recording, in a directory of its own.
@@ -190,7 +191,12 @@ impl Recording {
     }
 }
 
-/// All recordings of reclaim below `directory`, with their names, by name.
-pub fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
-    all_with_file(directory, FILE, Recording::open)
+impl RecordedKernel for Recording {
+    fn list(directory: &Path) -> Result<Vec<(String, Recording)>, RecordingError> {
+        all_with_file(directory, FILE, Recording::open)
+    }
+
+    fn kernel(&self) -> &str {
+        &self.kernel
+    }
 }
