@@ -97,19 +97,19 @@ pub(super) struct Pull {
 
 /// When each CPU evens threads out next.
 pub(super) struct Balance {
-    features: SchedFeatures,
     /// By CPU, then by domain.
     states: Vec<[State; 3]>,
 }
 
 impl Balance {
-    pub fn new(cpus: usize, features: SchedFeatures) -> Balance {
-        Balance { features, states: vec![Default::default(); cpus] }
+    pub fn new(cpus: usize) -> Balance {
+        Balance { states: vec![Default::default(); cpus] }
     }
 
     /// What `cpu`, which is busy, might do at a tick; `queue` says what a CPU has.
     pub fn attempts(
         &mut self,
+        features: &SchedFeatures,
         topology: &Topology,
         cpu: Cpu,
         now: Time,
@@ -122,13 +122,13 @@ impl Balance {
             }
             let parts = domain.parts(topology, cpu);
             let weight = parts.iter().map(Vec::len).sum::<usize>() as u64;
-            state.due = now + balance_interval(&self.features, weight, state.is_even);
+            state.due = now + balance_interval(features, weight, state.is_even);
             // One that is idle would do it, or else the first.
             let own = &parts[0];
             if own.iter().any(|&cpu| queue(cpu).threads == 0) || own.iter().min() != Some(&cpu) {
                 continue;
             }
-            let found = domain.busiest(&self.features, &parts, &queue);
+            let found = domain.busiest(features, &parts, &queue);
             state.is_even = found.is_none();
             match found {
                 Some((busiest, imbalance)) => {
@@ -192,12 +192,12 @@ mod tests {
     #[test]
     fn the_first_cpu_of_a_part_attempts_it_every_so_often() {
         let topology = two_nodes();
-        let mut balance = Balance::new(4, released());
+        let mut balance = Balance::new(4);
         let mut seen = Vec::new();
         for tick in 0..16u64 {
             for cpu in topology.all_cpus() {
                 let threads = |cpu: Cpu| threads_only(if cpu == Cpu(0) { 2 } else { 1 });
-                for pull in balance.attempts(&topology, cpu, TICK * tick, threads) {
+                for pull in balance.attempts(&released(), &topology, cpu, TICK * tick, threads) {
                     assert_eq!(pull.busiest, Cpu(0));
                     balance.tried(cpu, pull.domain, false);
                     seen.push((tick * 4, cpu.0, pull.domain, pull.attempt.failed));
@@ -212,10 +212,12 @@ mod tests {
     #[test]
     fn even_threads_are_looked_at_half_as_often_and_left_alone() {
         let topology = two_nodes();
-        let mut balance = Balance::new(4, released());
+        let mut balance = Balance::new(4);
         let mut looked = Vec::new();
         for tick in 0..50 {
-            assert!(balance.attempts(&topology, Cpu(1), TICK * tick, |_| threads_only(1)).is_empty());
+            assert!(
+                balance.attempts(&released(), &topology, Cpu(1), TICK * tick, |_| threads_only(1)).is_empty()
+            );
             looked.push(balance.states[1][Domain::Node as usize].due);
         }
         looked.dedup();
@@ -227,7 +229,7 @@ mod tests {
     fn an_idle_cpu_leaves_nothing_to_do() {
         let topology = two_nodes();
         let threads = |cpu: Cpu| threads_only([3, 1, 0, 1][cpu.index()]);
-        let attempts = Balance::new(4, released()).attempts(&topology, Cpu(3), Time::ZERO, threads);
+        let attempts = Balance::new(4).attempts(&released(), &topology, Cpu(3), Time::ZERO, threads);
         assert!(attempts.iter().all(|attempt| attempt.domain != Domain::All));
     }
 }

@@ -25,7 +25,7 @@ use machine::{Cpu, Node, Time, Topology};
 use mm::features::sched::SchedFeatures;
 use mm::jiffies::TICK_NS;
 use mm::numa::placement::TaskId;
-use placement::{OnCpu, Search};
+use placement::{CpuLoad, Search};
 use policy::{Leaving, Place, Queue, degrades_locality};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -80,7 +80,7 @@ impl Scheduler {
             threads: Vec::new(),
             queues: vec![VecDeque::new(); cpus],
             next_tick: vec![Time::NEVER; cpus],
-            balance: Balance::new(cpus, features),
+            balance: Balance::new(cpus),
             random,
         }
     }
@@ -220,7 +220,7 @@ impl Scheduler {
                 at_home: prefer.filter(|&node| node == topology.node(cpu)).count() as u64,
             }
         };
-        for pull in self.balance.attempts(topology, cpu, now, queue) {
+        for pull in self.balance.attempts(&self.features, topology, cpu, now, queue) {
             let moved = self.take(system, cpu, pull);
             self.balance.tried(cpu, pull.domain, moved);
         }
@@ -325,7 +325,7 @@ impl Scheduler {
         let on = |cpu: Cpu| {
             let queue = &self.queues[cpu.index()];
             let first = queue.front().map(|&first| (self.task(first), is_bound(first)));
-            OnCpu { threads: queue.len(), first }
+            CpuLoad { threads: queue.len(), first }
         };
         let (tasks, topology) = (&system.mm.parts.numa.tasks, &system.machine.topology);
         let task = self.task(thread);

@@ -34,7 +34,7 @@ struct Destination {
 
 /// What a CPU has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OnCpu {
+pub(super) struct CpuLoad {
     /// How many threads.
     pub threads: usize,
     /// The one that runs, and whether it must stay.
@@ -50,7 +50,7 @@ pub(super) struct Search<'a> {
     /// The CPU that it is on.
     pub source: Cpu,
     /// What a CPU has to do.
-    pub on: &'a dyn Fn(Cpu) -> OnCpu,
+    pub on: &'a dyn Fn(Cpu) -> CpuLoad,
 }
 
 impl Search<'_> {

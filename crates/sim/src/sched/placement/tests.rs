@@ -72,7 +72,7 @@ impl Threads {
         let source = Cpu(self.queues.iter().position(is_there).unwrap() as u16);
         let on = |cpu: Cpu| {
             let queue = &self.queues[cpu.index()];
-            OnCpu { threads: queue.len(), first: queue.first().copied() }
+            CpuLoad { threads: queue.len(), first: queue.first().copied() }
         };
         let features =
             SchedFeatures { placement, ..Series::NUMA.variant("numa-6.12").unwrap().features.sched };
