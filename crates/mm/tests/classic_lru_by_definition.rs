@@ -2,7 +2,7 @@
 //! two lists are vectors, and every read hits or misses, and evicts, as the model says.
 
 use machine::{Costs, Cpu, Machine, Node, Topology};
-use mm::filemap::Read;
+use mm::filemap::{Access, Read};
 use mm::memcontrol::Memcg;
 use mm::memory_map::MemoryRange;
 use mm::vmscan::features::DistanceRule;
@@ -262,7 +262,7 @@ proptest! {
         };
         for (number, &page) in reads.iter().enumerate() {
             mm.parts.lrus.flush_stats(machine.now(CPU));
-            let read = mm.enter(&mut machine, CPU).read_page(memcg, file, page, false).unwrap();
+            let read = mm.enter(&mut machine, CPU).read_page(memcg, file, page, Access::New).unwrap();
             if let Read::Miss(id) = read {
                 mm.parts.lrus.end_read(id);
             }

@@ -5,7 +5,7 @@ mod reclaim_machine;
 use machine::{Cpu, Node, Time};
 use mm::Variant;
 use mm::address_space::{Backing, MmId, VmFlags};
-use mm::filemap::Read;
+use mm::filemap::{Access, Read};
 use mm::memcontrol::Memcg;
 use mm::oom_kill::OomCause;
 use reclaim_machine::boot;
@@ -25,7 +25,7 @@ fn fill(min_ttl_ms: &str) -> (Option<MmId>, MmId) {
     });
     let file = mm.parts.page_cache.open_file();
     for index in 0..20_000 {
-        match mm.enter(&mut machine, Cpu(0)).read_page(Memcg::ROOT, file, index, false) {
+        match mm.enter(&mut machine, Cpu(0)).read_page(Memcg::ROOT, file, index, Access::New) {
             Ok(Read::Miss(id)) => mm.parts.lrus.end_read(id),
             Ok(Read::Hit(_)) => {}
             Err(_) => break,

@@ -8,7 +8,7 @@ mod reclaim_machine;
 
 use machine::{Cpu, Machine, Node, Time};
 use mm::address_space::{Advice, Backing, VmFlags};
-use mm::filemap::Read;
+use mm::filemap::{Access, Read};
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::xarray::FileId;
@@ -213,7 +213,7 @@ fn accesses_without_recency_keep_no_page() {
             }
             // A scan of the rest.
             if let Read::Miss(id) =
-                mm.enter(&mut machine, Cpu(0)).read_page(memcg, file, page, false).unwrap()
+                mm.enter(&mut machine, Cpu(0)).read_page(memcg, file, page, Access::New).unwrap()
             {
                 mm.parts.lrus.end_read(id);
             }
@@ -231,7 +231,7 @@ fn read_pages(
     pages: std::ops::Range<u32>,
 ) {
     for page in pages {
-        if let Read::Miss(id) = mm.enter(machine, Cpu(0)).read_page(memcg, file, page, false).unwrap() {
+        if let Read::Miss(id) = mm.enter(machine, Cpu(0)).read_page(memcg, file, page, Access::New).unwrap() {
             mm.parts.lrus.end_read(id);
         }
     }

@@ -17,7 +17,7 @@
 use machine::{Costs, Cpu, Machine, Topology};
 use mm::address_space::{Backing, Pte, VmFlags};
 use mm::allocator::request::{Placement, Request};
-use mm::filemap::Read;
+use mm::filemap::{Access, Read};
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
 use mm::xarray::FileId;
@@ -44,7 +44,7 @@ fn boot(variant: &str) -> (Machine<Category>, MemoryManager) {
 }
 
 fn read(machine: &mut Machine<Category>, mm: &mut MemoryManager, memcg: Memcg, file: FileId, page: u32) {
-    if let Ok(Read::Miss(id)) = mm.enter(machine, Cpu(0)).read_page(memcg, file, page, false) {
+    if let Ok(Read::Miss(id)) = mm.enter(machine, Cpu(0)).read_page(memcg, file, page, Access::New) {
         mm.parts.lrus.end_read(id);
     }
 }

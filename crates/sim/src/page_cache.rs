@@ -11,7 +11,7 @@ use machine::{Costs, Cpu, Machine, Node, Time, Topology};
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::allocator::request::OutOfMemory;
 use mm::allocator::request::{Placement, Request};
-use mm::filemap::Read;
+use mm::filemap::{Access, Read};
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::memory_map::MemoryRange;
@@ -141,30 +141,11 @@ fn create_memcg(parts: &mut Parts, max: Option<u64>) -> Memcg {
     memcg
 }
 
-/// What a read of a page is to the open file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    New,
-    /// It is the page that was read at last, which is no new access to it.
-    Again,
-}
-
-/// Reads a page of a file without readahead.
-pub(crate) fn read_page(
-    kernel: &mut Kernel,
-    memcg: Memcg,
-    file: FileId,
-    page: u32,
-    access: Access,
-) -> Result<Read, OutOfMemory> {
-    kernel.read_page(memcg, file, page, access == Access::Again)
-}
-
 /// Reads blocks of the file system's own, which it holds on to.
 fn read_metadata(kernel: &mut Kernel, memcg: Memcg, blocks: u32) {
     let device = kernel.parts.page_cache.open_file();
     for block in 0..blocks {
-        if let Ok(Read::Miss(id)) = read_page(kernel, memcg, device, block, Access::New) {
+        if let Ok(Read::Miss(id)) = kernel.read_page(memcg, device, block, Access::New) {
             kernel.parts.lrus.end_read(id);
             kernel.parts.lrus.hold(id);
             // Looked for, and looked up once it is there.
@@ -262,8 +243,7 @@ impl Replay {
         let Replay { mm, machine, process, .. } = self;
         let filled = match operation {
             Operation::Read(page) => {
-                let mut kernel = mm.enter(machine, CPU);
-                match read_page(&mut kernel, self.memcg, self.file, page, access)? {
+                match mm.enter(machine, CPU).read_page(self.memcg, self.file, page, access)? {
                     Read::Hit(_) => None,
                     Read::Miss(id) => Some(id),
                 }

@@ -9,7 +9,7 @@
 
 use super::{Ruler, Sequence};
 use machine::{Costs, Cpu, Machine, Topology};
-use mm::filemap::Read;
+use mm::filemap::{Access, Read};
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
 use mm::prefetch::Foresight;
@@ -71,7 +71,7 @@ impl Kernel {
 impl Ruler for Kernel {
     #[inline]
     fn access(&mut self, page: u32) -> bool {
-        match self.mm.enter(&mut self.machine, Cpu(0)).read_page(self.memcg, self.file, page, false) {
+        match self.mm.enter(&mut self.machine, Cpu(0)).read_page(self.memcg, self.file, page, Access::New) {
             Ok(Read::Hit(_)) => true,
             Ok(Read::Miss(id)) => {
                 self.mm.parts.lrus.end_read(id);

@@ -46,17 +46,25 @@ pub struct Write {
     pub dirtied: u64,
 }
 
+/// What a read of a page is to the open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is used once more.
+    New,
+    /// It is the page that was read at last, which is no new access to it.
+    Again,
+}
+
 impl Kernel<'_> {
     /// Reads a page of a file on behalf of a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). A page
-    /// that was missing counts as filled once [`Lrus::end_read`] is called for it. To read a page again that the
-    /// open file was read at last, `again`, is no new access to it.
+    /// that was missing counts as filled once [`Lrus::end_read`] is called for it.
     #[inline(always)]
     pub fn read_page(
         &mut self,
         memcg: Memcg,
         file: FileId,
         index: u32,
-        again: bool,
+        access: Access,
     ) -> Result<Read, OutOfMemory> {
         let found = self.parts.page_cache.files.folio(file, index);
         let id = match found {
@@ -64,7 +72,7 @@ impl Kernel<'_> {
             None => self.add_to_page_cache(memcg, FilePages::single(file, index), AddedBy::Other)?,
         };
         // The reader of a page that was missing has copied from it once it is filled.
-        if !again {
+        if access == Access::New {
             self.folio_mark_accessed(id);
         }
         Ok(if found.is_some() { Read::Hit(id) } else { Read::Miss(id) })

@@ -4,7 +4,7 @@ use crate::reclaim_machine::CPUS;
 use machine::{Cpu, Machine, Node, PageSize, Time};
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::allocator::request::OutOfMemory;
-use mm::filemap::Read;
+use mm::filemap::{Access, Read};
 use mm::folio::FolioId;
 use mm::jiffies::TICK_NS;
 use mm::memcontrol::Memcg;
@@ -287,7 +287,7 @@ impl Host {
                         memcg,
                         self.files[file],
                         index,
-                        false,
+                        Access::New,
                     )?;
                     if let Read::Miss(id) = read {
                         self.reads.push(id);

@@ -29,14 +29,13 @@ mod windows;
 use self::windows::{ATTEMPTS, Window, Windows};
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
-use crate::page_cache::{Access, read_page};
 use crate::random::{Stream, stream};
 use crate::{Boot, Misfit, RunError, System};
 use machine::{Cpu, Node, PageSize, Time, WrongValue};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::allocator::request::Effort;
 use mm::compaction::policy::unusable_free_index;
-use mm::filemap::Read;
+use mm::filemap::{Access, Read};
 use mm::huge_memory::orders::Orders;
 use mm::huge_memory::settings::ThpSettings;
 use mm::huge_memory::stats::MthpStat;
@@ -479,8 +478,7 @@ impl<'a> LongRun<'a> {
         let first = self.random.random_range(0..4 * self.memory as u32);
         let System { machine, mm, .. } = &mut self.system;
         for index in first..first + pages {
-            let mut kernel = mm.enter(machine, CPU);
-            match read_page(&mut kernel, Memcg::ROOT, self.file, index, Access::New) {
+            match mm.enter(machine, CPU).read_page(Memcg::ROOT, self.file, index, Access::New) {
                 Ok(Read::Miss(folio)) => mm.parts.lrus.end_read(folio),
                 Ok(Read::Hit(_)) => {}
                 Err(_) => return,
