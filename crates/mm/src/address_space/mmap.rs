@@ -8,8 +8,10 @@
 //!
 //! In the kernel: mm/mmap.c, mm/vma.c, mm/madvise.c, mm/mprotect.c, and `copy_page_range` in mm/memory.c.
 
-use super::{AddressSpace, Advice, MmId, Vpn, policy};
-use super::{Backing, Cursor, Directory, Pte, PteNumber, TableId, VmFlags, Vma, Vmas, rmap};
+use super::{
+    AddressSpace, Advice, Backing, Cursor, Directory, MmId, Pte, PteNumber, TableId, VmFlags, Vma, Vmas, Vpn,
+    policy, rmap,
+};
 use crate::account::Category;
 use crate::address_space::huge_memory::policy::{Disabled, window};
 use crate::address_space::memory::Unmapped;

@@ -104,22 +104,4 @@ impl PageAllocator {
             }
         }
     }
-
-    /// Gives all pagesets a batch and a fixed high of `high` pages, as a debugging kernel may.
-    pub(crate) fn force_pagesets(&mut self, features: &Features, batch: i32, high: i32) {
-        for zone in &mut self.zones {
-            zone.set_pagesets(features, batch, high, high);
-        }
-    }
-
-    /// Whether an allocation of kernel memory is made to fail (`should_failslab`).
-    pub(crate) fn should_failslab(&mut self, settings: &Settings) -> bool {
-        self.failslab.fails(settings.failslab)
-    }
-
-    /// Checks every zone; panics with what does not hold. How many pages are free, and how many are managed.
-    pub(crate) fn validate(&self, features: &Features) -> (u64, u64) {
-        self.zones.iter().for_each(|zone| zone.validate(features));
-        (self.free_pages() + self.pages_in_pagesets(), self.totalram_pages())
-    }
 }

@@ -30,6 +30,8 @@ use crate::allocator::compaction::KcompactdState;
 use crate::allocator::fault_injection::Injection;
 use crate::allocator::page::Geometry;
 use crate::allocator::zone::Zone;
+use crate::features::Features;
+use crate::sysctl::Settings;
 
 /// Zones with their free lists and pagesets, and in which order requests try them.
 #[derive(Clone, Debug)]
@@ -46,4 +48,24 @@ pub struct PageAllocator {
     /// By node.
     kcompactds: Vec<KcompactdState>,
     failslab: Injection,
+}
+
+impl PageAllocator {
+    /// Gives all pagesets a batch and a fixed high of `high` pages, as a debugging kernel may.
+    pub(crate) fn force_pagesets(&mut self, features: &Features, batch: i32, high: i32) {
+        for zone in &mut self.zones {
+            zone.set_pagesets(features, batch, high, high);
+        }
+    }
+
+    /// Whether an allocation of kernel memory is made to fail (`should_failslab`).
+    pub(crate) fn should_failslab(&mut self, settings: &Settings) -> bool {
+        self.failslab.fails(settings.failslab)
+    }
+
+    /// Checks every zone; panics with what does not hold. How many pages are free, and how many are managed.
+    pub(crate) fn validate(&self, features: &Features) -> (u64, u64) {
+        self.zones.iter().for_each(|zone| zone.validate(features));
+        (self.free_pages() + self.pages_in_pagesets(), self.totalram_pages())
+    }
 }

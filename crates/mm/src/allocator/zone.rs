@@ -548,12 +548,12 @@ impl Zone {
     }
 
     /// One tick of the vmstat worker of `on.cpu` for this zone (`refresh_cpu_vm_stats`): folds counters, lowers
-    /// `high`, and drains a remote pageset that has not been used for three ticks. Whether to come back.
+    /// `high`, and drains a remote pageset that has not been used for [`pcp_policy::EXPIRE_TICKS`]. Whether to come back.
     pub fn vmstat_tick(&mut self, on: &mut OnCpu) -> bool {
         let f = on.features;
         let folded = self.fold(on.cpu);
         if folded {
-            self.pagesets[on.cpu.index()].tuning.expire = 3;
+            self.pagesets[on.cpu.index()].tuning.expire = pcp_policy::EXPIRE_TICKS;
         }
         let (surplus, more) = pcp_policy::decay(&mut self.pagesets[on.cpu.index()].tuning, f);
         if surplus > 0 {

@@ -1,8 +1,7 @@
 //! Out to swap: entries for a folio, its writing, the swap cache, and entries that are free again (`folio_alloc_swap`,
 //! `swap_writeout`, `swap_entry_free` in mm/swapfile.c, mm/page_io.c and mm/swap_state.c).
 
-use super::policy;
-use super::{Slot, SwapEntry, SwapIn};
+use super::{Slot, SwapEntry, SwapIn, policy};
 use crate::account::Category;
 use crate::address_space::huge_memory::policy::swap_search;
 use crate::address_space::huge_memory::stats::MthpStat;

@@ -1,10 +1,8 @@
 //! Who compacts: a task that finds no block, kcompactd that was woken, and kcompactd ahead of time
 //! (`try_to_compact_pages`, `kcompactd_do_work`, `proactive_compact_node` in mm/compaction.c).
 
-use super::policy;
-use super::policy::ZoneState;
-use super::zone_scan;
-use super::{CompactMode, CompactResult};
+use super::policy::{self, ZoneState};
+use super::{CompactMode, CompactResult, zone_scan};
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::request::Request;
 use crate::allocator::watermark::{Mark, Reserves};

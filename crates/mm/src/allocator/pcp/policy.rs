@@ -356,6 +356,9 @@ pub fn type_on_bulk_free(f: &Features, order: u8, pageblock_order: u8) -> TypeOf
     }
 }
 
+/// Ticks of the vmstat worker after which a pageset of another node's memory is drained, if nobody used it (`pcp->expire`).
+pub const EXPIRE_TICKS: u8 = 3;
+
 /// What becomes of a pageset that its CPU may have no use for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
@@ -367,7 +370,7 @@ pub enum Expiry {
     Drains(i32),
 }
 
-/// One tick of the vmstat worker: a pageset of another node's memory that was not used for some ticks is drained. Before 6.7
+/// One tick of the vmstat worker: a pageset of another node's memory that was not used for [`EXPIRE_TICKS`] is drained. Before 6.7
 /// the worker did not come back for it, so it waited until something else woke that.
 pub fn expire(p: &mut Pageset, f: &Features, is_local: bool) -> Expiry {
     if p.expire == 0 || p.count == 0 {

@@ -11,7 +11,8 @@
 
 use super::ScanControl;
 use super::policy::{
-    DEF_PRIORITY, KswapdRun, SWAP_CLUSTER_MAX, begins_without_cache_trim, compact_gap, was_in_vain,
+    DEF_PRIORITY, KswapdRun, SWAP_CLUSTER_MAX, begins_without_cache_trim, compact_gap, is_hopeless,
+    was_in_vain,
 };
 use crate::allocator::PageAllocator;
 use crate::allocator::memory_map::ZoneType;
@@ -20,9 +21,6 @@ use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::memcontrol::Memcg;
 use machine::Node;
-
-/// Runs in vain after which kswapd leaves a node to direct reclaim.
-const HOPELESS: u32 = super::MAX_RECLAIM_RETRIES;
 
 /// A run of kswapd, a bounded step at a time.
 #[derive(Clone, Debug)]
@@ -53,7 +51,7 @@ impl Kernel<'_> {
 
     /// The same for one node (`wakeup_kswapd`).
     pub(crate) fn wake_kswapd(&mut self, node: Node, order: u8, highest: ZoneType, direct: bool) {
-        let hopeless = self.parts.lrus.kswapds[node.index()].failures >= HOPELESS;
+        let hopeless = is_hopeless(self.parts.lrus.kswapds[node.index()].failures);
         if hopeless
             || self.is_balanced(node, order, highest) && self.parts.allocator.boosts(node, highest).is_empty()
         {

@@ -46,13 +46,10 @@ use crate::lru::mmzone::LruType;
 use crate::lru::workingset::policy::age_by_activation;
 use crate::sysctl::Settings;
 use machine::{Node, Time};
-use policy::{DEF_PRIORITY, SWAP_CLUSTER_MAX, SlabScan, compact_gap};
+use policy::{DEF_PRIORITY, MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX, SlabScan, compact_gap};
 
 /// What a node of 64 slots costs its group: itself, and a pointer to the group (`struct xa_node`, `obj_full_size`).
 const XA_NODE_BYTES: u64 = 576 + 8;
-
-/// How often a charge or an allocation reclaims before it gives up (`MAX_RECLAIM_RETRIES`).
-const MAX_RECLAIM_RETRIES: u32 = 16;
 
 /// One reclaim (`struct scan_control`).
 #[derive(Clone, Debug)]

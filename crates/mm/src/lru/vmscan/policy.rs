@@ -108,8 +108,16 @@ pub fn begins_without_cache_trim(f: &ReclaimFeatures, run: &KswapdRun) -> bool {
     f.retries_without_cache_trim && in_vain && run.cache_trim_failed && !run.without_cache_trim
 }
 
-/// Whether a run that ends here counts as one in vain, of which there may be 16 (`kswapd_failures`): until 6.18 only if no
-/// watermark was boosted.
+/// How often reclaim is tried before it is given up: by a charge or an allocation, and by kswapd (`MAX_RECLAIM_RETRIES`).
+pub const MAX_RECLAIM_RETRIES: u32 = 16;
+
+/// Whether kswapd leaves a node to direct reclaim after so many runs in vain in succession (`kswapd_failures`).
+#[inline]
+pub fn is_hopeless(failures: u32) -> bool {
+    failures >= MAX_RECLAIM_RETRIES
+}
+
+/// Whether a run that ends here counts as one in vain: until 6.18 only if no watermark was boosted.
 pub fn was_in_vain(f: &Features, run: &KswapdRun) -> bool {
     run.reclaimed == 0 && (f.boosted_runs_fail || !run.boosted)
 }
