@@ -1,7 +1,7 @@
 //! The heat map of a run: who used and who scanned its areas of memory.
 //!
 //! ```text
-//!   b0, seed 1: 2 areas, threads from left to right
+//!   numa-base, seed 1: 2 areas, threads from left to right
 //!   process 0, 0x50200000, 2 MiB  touched |▂▁█▃| 90000 pages, 812 hint faults, 12 % of them local
 //!                                 scanned |█   | 512 pages; skipped: 7 pid_inactive
 //! ```

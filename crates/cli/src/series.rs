@@ -1,7 +1,7 @@
 //! What runs sampled over virtual time, at a few moments; all of it is in the results.
 //!
 //! ```text
-//!   b0, seed 1: over virtual time (s)    0.1    2.3    4.5 ...
+//!   numa-base, seed 1: over virtual time (s)    0.1    2.3    4.5 ...
 //!   local_accesses                        97     52     71        percent since the sample before
 //!   pages_node0                         12 k   11 k   10 k
 //! ```

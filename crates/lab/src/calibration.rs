@@ -6,7 +6,7 @@
 //!   pcp.netperf, pcp.lmbench3  lock% of base ─► calls of the scenario    ┘ bisection over runs of `base`
 //!   hugetlb.hugetlb.M   times of hvo-off, base ─► costs of machine M: one cell, one figure, one after the other;
 //!                                            times grow in proportion with a cost, so two runs give the line
-//!   numa.autonumabench.amean   times of NUMA02 of b0 ─► bandwidth of a node of machine numa-256, and what a page fault costs
+//!   numa.autonumabench.amean   times of NUMA02 of numa-base ─► bandwidth of a node of machine numa-256, and what a page fault costs
 //! ```
 //!
 //! A table has at most as many free parameters as baseline cells. Rows marked `predicted` are never read

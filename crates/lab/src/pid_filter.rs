@@ -4,7 +4,7 @@
 //!   arm        who shares what x threads of a process x how long          all-4-20s, late-16-5s ...
 //!   variant    a kernel                                                    numa-base, vma-scanning-4, numa-6.8, numa-6.12
 //!
-//!   cell       change against b0, over pairs of equal seeds: passes through memory a second, kernel time, local accesses
+//!   cell       change against numa-base, over pairs of equal seeds: passes through memory a second, kernel time, local accesses
 //! ```
 //!
 //! A thread scans a VMA since 6.4 if it took hint faults there lately. Who never took one is not asked again: that saves scanning

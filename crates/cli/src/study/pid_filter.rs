@@ -51,7 +51,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         return json::print("study", &View { study: "pid-filter", ground, rows: &rows });
     }
     terminal::print(&format!(
-        "{}\n\n{}\nagainst b0: passes through memory a second; CPU time of the kernel; accesses to near memory, points\n\
+        "{}\n\n{}\nagainst numa-base: passes through memory a second; CPU time of the kernel; accesses to near memory, points\n\
          * bootstrap and t-test over pairs of seeds both tell it from none",
         ground.heading("pid-filter"),
         map(&rows).render()
