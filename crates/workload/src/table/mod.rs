@@ -43,7 +43,6 @@ macro_rules! types {
     ($($variant:ident($values:ty) $name:literal $hashed:literal $physical:ident $logical:expr;)*) => {
         /// What the values of a column are.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(missing_docs)]
         pub enum Type {
             $($variant,)*
         }
@@ -74,7 +73,6 @@ macro_rules! types {
 
         /// The values of a column, without the rows that have none.
         #[derive(Clone, Debug)]
-        #[allow(missing_docs)]
         pub enum Values {
             $($variant($values),)*
         }
