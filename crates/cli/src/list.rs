@@ -10,7 +10,9 @@ use lab::published::Publication;
 use lab::scenario::{Scenario, load_machine, machine_names};
 use lab::study::Study;
 use live::verify::{Verification, verification};
-use mm::series::MAINLINE;
+use machine::PageSize;
+use mm::series::{Known, MAINLINE};
+use mm::sysctl::Setting;
 use mm::{Mechanism, Series, Variant};
 use serde::Serialize;
 use sim::metric::{METRICS, Metric};
@@ -107,9 +109,50 @@ struct ReleaseLine {
 #[derive(Serialize)]
 struct SettingLine {
     name: &'static str,
-    default: &'static str,
-    accepts: &'static str,
+    kind: &'static str,
+    /// With base pages of 4 KiB, or the smallest that have it.
+    default: String,
+    accepts: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    least: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    most: Option<u64>,
+    unit: &'static str,
+    scale: &'static str,
+    since: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    known: Option<Known>,
+    acts_on: &'static str,
     description: &'static str,
+}
+
+impl SettingLine {
+    fn new(setting: &Setting) -> SettingLine {
+        let has_it = |size: &&PageSize| setting.exists(**size);
+        let page_size = PageSize::ALL.iter().find(has_it).copied().unwrap_or_default();
+        let (least, most) = setting.kind.range(page_size).unzip();
+        SettingLine {
+            name: setting.name,
+            kind: setting.kind.name(),
+            default: setting.default(page_size),
+            accepts: setting.accepts(page_size),
+            least,
+            most,
+            unit: setting.unit.name(),
+            scale: setting.scale.name(),
+            since: setting.since.release(),
+            known: setting.since.known(),
+            acts_on: setting.acts_on.name(),
+            description: setting.description,
+        }
+    }
+
+    /// What it takes, in a line of the table.
+    fn values(&self) -> String {
+        let unit = if self.unit.is_empty() { String::new() } else { format!(", in {}", self.unit) };
+        let default = if self.default.is_empty() { "none" } else { &self.default };
+        format!("takes {}{unit}; default {default}; since {}", self.accepts, self.since)
+    }
 }
 
 impl Lists {
@@ -135,12 +178,7 @@ impl Lists {
             let page_size_kib = machine.page_size.kib();
             machines.push(MachineLine { name, page_size_kib, description: machine.description });
         }
-        let settings = mm::SETTINGS.iter().map(|s| SettingLine {
-            name: s.name,
-            default: s.default,
-            accepts: s.accepts,
-            description: s.description,
-        });
+        let settings = mm::SETTINGS.iter().map(SettingLine::new);
         let variants = Series::ALL.iter().flat_map(|series| {
             let line = move |v: &Variant| VariantLine {
                 series: series.name,
@@ -224,8 +262,7 @@ impl Lists {
             Part::Settings => {
                 let mut grid = Grid::new(&["setting", "what it does"]);
                 for s in &self.settings {
-                    let bounds = format!("{}\ntakes {}; default {}", s.description, s.accepts, s.default);
-                    grid.row([s.name.to_string(), bounds]);
+                    grid.row([s.name.to_string(), format!("{}\n{}", s.description, s.values())]);
                 }
                 grid
             }

@@ -1,4 +1,4 @@
-//! Which settings a workload heeds: those of the parts of the kernel that it has to do with.
+//! Which settings a workload heeds: those that act on subsystems of the kernel that it has to do with.
 //!
 //! ```text
 //!   kbuild, page-fault,     pages are taken and given back     zones
@@ -11,93 +11,41 @@
 //! A setting that a workload does not heed would be in force on a real machine and change nothing here. Whoever gives one is
 //! told so instead. What a scenario's own file has of them says how the machine was set up.
 
-/// Settings that go together.
-struct Part {
-    /// How the names of its settings begin.
-    settings: &'static [&'static str],
-    /// What they are about.
-    about: &'static str,
-    /// Kinds of workloads that heed them.
+use mm::SETTINGS;
+use mm::sysctl::Subsystem;
+
+/// Which kinds of workloads heed the settings of a subsystem.
+struct Heeded {
+    subsystem: Subsystem,
     kinds: &'static [&'static str],
     /// A scenario that heeds them.
     example: &'static str,
 }
 
-/// Settings that are not here are heeded by all: zones, which every kernel has, and pools of huge pages at boot, which leave
-/// less for everybody.
-const PARTS: &[Part] = &[
-    Part {
-        settings: &["transparent_hugepage/", "thp_anon", "flexthp_unhinted_max"],
-        about: "sizes of folios",
-        kinds: ADDRESS_SPACES,
-        example: "speedometer",
-    },
-    Part {
-        settings: &["vm.extfrag_threshold"],
-        about: "compaction",
-        kinds: ADDRESS_SPACES,
-        example: "equilibrium-direct",
-    },
-    Part {
-        settings: &["vm.compaction_proactiveness"],
-        about: "kcompactd",
-        kinds: &["long-running"],
-        example: "equilibrium-kcompactd",
-    },
-    Part {
-        settings: &["vm.swappiness", "lru_gen/"],
-        about: "reclaim",
-        kinds: ADDRESS_SPACES,
-        example: "fio-zipf",
-    },
-    Part {
-        settings: &["vm.page-cluster", "swap/", "zswap_ever_enabled"],
-        about: "swap",
-        kinds: &["long-running", "paging"],
-        example: "memcached-memtier",
-    },
-    Part {
-        settings: &["vm.dirty_", "queue/"],
-        about: "files on a device",
-        kinds: &["paging"],
-        example: "burst-writer",
-    },
-    Part {
-        settings: &["numa/demotion_enabled"],
-        about: "reclaim of fast memory",
-        kinds: &["paging", "numa"],
-        example: "tiered-kv",
-    },
-    Part {
-        settings: &["kernel.numa_balancing", "numa_balancing/"],
-        about: "NUMA balancing",
-        kinds: &["numa"],
-        example: "numa01",
-    },
-    Part {
-        settings: &["failslab/"],
-        about: "records of NUMA scanning and lists of folios to be split",
-        kinds: ADDRESS_SPACES,
-        example: "numa01",
-    },
-    Part {
-        settings: &["fail_page_alloc/"],
-        about: "resizing pools of huge pages",
-        kinds: &["kernel-writes"],
-        example: "hugetlb-8s",
-    },
-    Part {
-        settings: &["tlb_single_page_flush_ceiling"],
-        about: "flushes of translations",
-        kinds: &["kernel-writes", "numa"],
-        example: "hugetlb-8s",
-    },
-    Part {
-        settings: &["vm.stat_interval"],
-        about: "vmstat workers",
-        kinds: &["kbuild", "page-fault", "socket-stream", "kernel-writes", "paging", "numa"],
-        example: "kbuild",
-    },
+const fn heeded(subsystem: Subsystem, kinds: &'static [&'static str], example: &'static str) -> Heeded {
+    Heeded { subsystem, kinds, example }
+}
+
+/// Subsystems that are not here are there whatever runs: zones, which every kernel has, and pools of huge pages at boot, which
+/// leave less for everybody.
+const HEEDED: &[Heeded] = &[
+    heeded(Subsystem::LargeFolios, ADDRESS_SPACES, "speedometer"),
+    heeded(Subsystem::Compaction, ADDRESS_SPACES, "equilibrium-direct"),
+    heeded(Subsystem::Kcompactd, &["long-running"], "equilibrium-kcompactd"),
+    heeded(Subsystem::Reclaim, ADDRESS_SPACES, "fio-zipf"),
+    heeded(Subsystem::Swap, &["long-running", "paging"], "memcached-memtier"),
+    heeded(Subsystem::Writeback, &["paging"], "burst-writer"),
+    heeded(Subsystem::Readahead, &["paging"], "burst-writer"),
+    heeded(Subsystem::Demotion, &["paging", "numa"], "tiered-kv"),
+    heeded(Subsystem::NumaBalancing, &["numa"], "numa01"),
+    heeded(Subsystem::Failslab, ADDRESS_SPACES, "numa01"),
+    heeded(Subsystem::FailPageAlloc, &["kernel-writes"], "hugetlb-8s"),
+    heeded(Subsystem::TlbFlushes, &["kernel-writes", "numa"], "hugetlb-8s"),
+    heeded(
+        Subsystem::VmstatWorkers,
+        &["kbuild", "page-fault", "socket-stream", "kernel-writes", "paging", "numa"],
+        "kbuild",
+    ),
 ];
 
 /// Kinds of workloads whose processes have page tables.
@@ -105,13 +53,15 @@ const ADDRESS_SPACES: &[&str] = &["mappings", "long-running", "paging", "numa"];
 
 /// Why a setting changes nothing about workloads of a kind, if it does not.
 pub(crate) fn why_not_applicable(setting: &str, kind: &str) -> Option<String> {
-    let of = |part: &&Part| part.settings.iter().any(|beginning| setting.starts_with(beginning));
-    let part = PARTS.iter().find(of).filter(|part| !part.kinds.contains(&kind))?;
-    let kinds = part.kinds.join(", ");
+    let subsystem = SETTINGS.iter().find(|other| other.name == setting)?.acts_on;
+    let heeded = HEEDED.iter().find(|heeded| heeded.subsystem == subsystem);
+    let heeded = heeded.filter(|heeded| !heeded.kinds.contains(&kind))?;
     Some(format!(
-        "it is about {}, which a workload of kind {kind} has nothing to do with; kinds that heed it: {kinds}, as in \
+        "it is about {}, which a workload of kind {kind} has nothing to do with; kinds that heed it: {}, as in \
          scenario {}",
-        part.about, part.example
+        subsystem.name(),
+        heeded.kinds.join(", "),
+        heeded.example
     ))
 }
 
@@ -122,24 +72,24 @@ mod tests {
     use sim::Workload;
 
     #[test]
-    fn parts_are_about_settings_that_there_are_and_no_two_about_one() {
-        let settings = || mm::SETTINGS.iter().map(|setting| setting.name);
-        for beginning in PARTS.iter().flat_map(|part| part.settings) {
-            assert!(settings().any(|name| name.starts_with(beginning)), "{beginning}");
-        }
-        for name in settings() {
-            let of =
-                PARTS.iter().flat_map(|part| part.settings).filter(|beginning| name.starts_with(**beginning));
-            assert!(of.count() <= 1, "{name}");
+    fn no_subsystem_is_there_twice_and_each_has_settings() {
+        for (at, heeded) in HEEDED.iter().enumerate() {
+            let subsystem = heeded.subsystem;
+            assert!(HEEDED[at + 1..].iter().all(|other| other.subsystem != subsystem), "{subsystem:?}");
+            assert!(SETTINGS.iter().any(|setting| setting.acts_on == subsystem), "{subsystem:?}");
         }
     }
 
     #[test]
     fn examples_heed_what_they_are_examples_of() {
-        for part in PARTS {
-            let kind = Scenario::load(part.example).unwrap().workload.kind();
-            assert!(part.kinds.contains(&kind), "{}, {kind}", part.about);
-            assert!(part.kinds.iter().all(|kind| Workload::KINDS.contains(kind)), "{}", part.about);
+        for heeded in HEEDED {
+            let kind = Scenario::load(heeded.example).unwrap().workload.kind();
+            assert!(heeded.kinds.contains(&kind), "{}, {kind}", heeded.subsystem.name());
+            assert!(
+                heeded.kinds.iter().all(|kind| Workload::KINDS.contains(kind)),
+                "{}",
+                heeded.subsystem.name()
+            );
         }
     }
 

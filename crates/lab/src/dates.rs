@@ -6,36 +6,8 @@
 //!          └ held against the feature structs and the variant of every release (tests/dates.rs)
 //! ```
 
+use mm::series::Known;
 use serde::{Deserialize, Serialize};
-
-/// How a date is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Known {
-    /// Read in the sources of a release without and of one with it.
-    Source,
-    /// A list of a release's changes names it.
-    Changelog,
-    /// A patch or a pull request says so.
-    Mail,
-    /// Recordings of kernels show it.
-    Recording,
-    /// None of these.
-    Guess,
-}
-
-impl Known {
-    /// In a word, as in the file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Known::Source => "source",
-            Known::Changelog => "changelog",
-            Known::Mail => "mail",
-            Known::Recording => "recording",
-            Known::Guess => "guess",
-        }
-    }
-}
 
 /// A rule: a field of a feature struct, or one of its values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

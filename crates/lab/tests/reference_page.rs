@@ -5,8 +5,10 @@
 //! After a declaration has changed: `make reference` writes the pages anew.
 
 use lab::scenario::Scenario;
+use machine::PageSize;
 use mm::huge_memory::stats::MthpStat;
 use mm::series::RELEASES;
+use mm::sysctl::Setting;
 use mm::{Category, Event, Mechanism, SETTINGS, Series};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -29,18 +31,40 @@ fn code(name: &str) -> String {
     format!("`{name}`")
 }
 
+/// The smallest base pages with which there is such a setting.
+fn settings_page_size(setting: &Setting) -> PageSize {
+    *PageSize::ALL.iter().find(|size| setting.exists(**size)).expect("a size of base pages")
+}
+
 fn page() -> String {
     let mut text = String::from(
         "# Settings, counters, times, metrics, variants\n\n\
          This page is written from the declarations in the code by `make reference`; a test keeps it up to date.\n\n\
          ## Settings\n\n\
          `--set NAME=VALUE` on the command line, `[settings]` in a scenario. Names, defaults, bounds and errors are \
-         the kernel's. Declared in `crates/mm/src/sysctl.rs`.\n\n",
+         the kernel's, here with base pages of 4 KiB, or of the least size that has the setting. Declared in \
+         `crates/mm/src/sysctl/declarations.rs`.\n\n",
     );
     table(
         &mut text,
-        ["name", "default", "takes", "what it does"],
-        SETTINGS.iter().map(|s| [code(s.name), s.default.into(), s.accepts.into(), s.description.into()]),
+        ["name", "default", "takes", "unit", "scale", "since", "acts on", "what it does"],
+        SETTINGS.iter().map(|setting| {
+            let size = settings_page_size(setting);
+            let since = match setting.since.known() {
+                Some(known) => format!("{} ({})", setting.since.release(), known.name()),
+                None => setting.since.release().into(),
+            };
+            [
+                code(setting.name),
+                setting.default(size),
+                setting.accepts(size),
+                setting.unit.name().into(),
+                setting.scale.name().into(),
+                since,
+                setting.acts_on.name().into(),
+                setting.description.into(),
+            ]
+        }),
     );
     text += "## Counters\n\n\
              Counters that the kernel has carry their name in `/proc/vmstat`. Declared in \

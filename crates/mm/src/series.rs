@@ -19,6 +19,7 @@ use crate::hugetlb::features::HugetlbFeatures;
 use crate::lru::vmscan::features::ReclaimFeatures;
 use crate::mechanism::Mechanism;
 use crate::numa::features::NumaFeatures;
+use serde::{Deserialize, Serialize};
 
 mod former_names;
 
@@ -406,6 +407,35 @@ pub const MAINLINE: &[Variant] = &[
         Features::MAINLINE_7_2,
     ),
 ];
+
+/// How the release that brought a rule or a setting is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Known {
+    /// Read in the sources of a release without it and of one with it.
+    Source,
+    /// A list of a release's changes names it.
+    Changelog,
+    /// A patch or a pull request says so.
+    Mail,
+    /// Recordings of kernels show it.
+    Recording,
+    /// None of these.
+    Guess,
+}
+
+impl Known {
+    /// The word of the files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Known::Source => "source",
+            Known::Changelog => "changelog",
+            Known::Mail => "mail",
+            Known::Recording => "recording",
+            Known::Guess => "guess",
+        }
+    }
+}
 
 /// When each rule of these kernels came, and how that is known: TOML.
 pub const DATES: &str = include_str!("dates.toml");

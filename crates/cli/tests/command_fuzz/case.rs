@@ -10,6 +10,7 @@
 use lab::scenario::{Scenario, load_machine, machine_names};
 use machine::{PageSize, Profile};
 use mm::series::RELEASES;
+use mm::sysctl::Kind;
 use mm::{SETTINGS, Series, Settings};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -431,12 +432,13 @@ fn settings(random: &mut Pcg64Mcg) -> Vec<(String, String)> {
     }
     for _ in 0..random.random_range(0..6) {
         let setting = SETTINGS.choose(random).expect("settings");
-        // What it says that it takes has the words and the limits in it.
-        let said = || setting.accepts.split([' ', ',', '(', ')']).filter(|word| !word.is_empty());
         let takes = |value: &String| Settings::new(PageSize::Kib4).set(setting.name, value).is_ok();
-        let limit = said().filter_map(|word| word.parse::<u64>().ok()).max().unwrap_or(1000);
+        let limit = setting.kind.range(PageSize::Kib4).map_or(1000, |(_, most)| most);
         let any = |random: &mut Pcg64Mcg| (limit as f64).powf(random.random::<f64>()) as u64;
-        let mut values: Vec<String> = said().map(String::from).collect();
+        let mut values = vec![setting.default(PageSize::Kib4), limit.to_string()];
+        if let Kind::Choice(words) = setting.kind {
+            values.extend(words.iter().map(|word| word.to_string()));
+        }
         values.extend((0..4).map(|_| any(random).to_string()));
         values.push((0..4).map(|_| any(random).to_string()).collect::<Vec<_>>().join(" "));
         values.retain(takes);

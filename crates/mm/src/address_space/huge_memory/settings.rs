@@ -14,7 +14,6 @@ use super::features::FolioSize;
 use super::orders::Orders;
 use crate::allocator::page::{Geometry, NR_PAGE_ORDERS};
 use machine::PageSize;
-use std::ops::RangeInclusive;
 
 /// `transparent_hugepage/enabled`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -135,83 +134,30 @@ impl ThpSettings {
     }
 }
 
-/// What a file may say, in the order in which it says it.
-type Words<T> = &'static [(&'static str, T)];
-
-const ENABLED: Words<Enabled> =
-    &[("always", Enabled::Always), ("madvise", Enabled::Madvise), ("never", Enabled::Never)];
-
-const DEFRAG: Words<Defrag> = &[
-    ("always", Defrag::Always),
-    ("defer", Defrag::Defer),
-    ("defer+madvise", Defrag::DeferMadvise),
-    ("madvise", Defrag::Madvise),
-    ("never", Defrag::Never),
-];
-
-const MODES: Words<Mode> = &[
-    ("always", Mode::Always),
-    ("inherit", Mode::Inherit),
-    ("madvise", Mode::Madvise),
-    ("never", Mode::Never),
-];
-
-/// What was written to a file, without the end of a line (`sysfs_streq`, `kstrtoul`).
-fn line(value: &str) -> &str {
-    value.strip_suffix('\n').unwrap_or(value)
+impl Enabled {
+    /// The modes in the order of [`Enabled::WORDS`].
+    pub(crate) const ALL: [Enabled; 3] = [Enabled::Always, Enabled::Madvise, Enabled::Never];
+    /// The words of the file, in the order in which it shows them.
+    pub(crate) const WORDS: [&'static str; 3] = ["always", "madvise", "never"];
 }
 
-fn choose<T: Copy>(place: &mut T, value: &str, words: Words<T>) -> bool {
-    let chosen = words.iter().find(|(word, _)| line(value) == *word);
-    if let Some((_, chosen)) = chosen {
-        *place = *chosen;
+impl Defrag {
+    /// The modes in the order of [`Defrag::WORDS`].
+    pub(crate) const ALL: [Defrag; 5] =
+        [Defrag::Always, Defrag::Defer, Defrag::DeferMadvise, Defrag::Madvise, Defrag::Never];
+    /// The words of the file, in the order in which it shows them.
+    pub(crate) const WORDS: [&'static str; 5] = ["always", "defer", "defer+madvise", "madvise", "never"];
+}
+
+impl Mode {
+    /// The modes in the order of [`Mode::WORDS`].
+    pub(crate) const ALL: [Mode; 4] = [Mode::Always, Mode::Inherit, Mode::Madvise, Mode::Never];
+    /// The words of the file, in the order in which it shows them.
+    pub(crate) const WORDS: [&'static str; 4] = ["always", "inherit", "madvise", "never"];
+
+    fn of_word(word: &str) -> Option<Mode> {
+        Mode::WORDS.iter().position(|other| *other == word).map(|at| Mode::ALL[at])
     }
-    chosen.is_some()
-}
-
-/// All words of a file, the one that holds in brackets.
-fn show_words<T: Copy + PartialEq>(value: T, words: Words<T>) -> String {
-    let show =
-        |&(word, other): &(&str, T)| if other == value { format!("[{word}]") } else { word.to_string() };
-    words.iter().map(show).collect::<Vec<_>>().join(" ") + "\n"
-}
-
-/// What a file with a number sets.
-pub(crate) trait FileNumber: Copy {
-    fn of(number: u32) -> Self;
-    fn number(self) -> u32;
-}
-
-impl FileNumber for bool {
-    fn of(number: u32) -> bool {
-        number != 0
-    }
-    fn number(self) -> u32 {
-        self.into()
-    }
-}
-
-impl FileNumber for u32 {
-    fn of(number: u32) -> u32 {
-        number
-    }
-    fn number(self) -> u32 {
-        self
-    }
-}
-
-/// Writes a number to a file; whether the kernel takes it.
-pub(crate) fn write_number<T: FileNumber>(place: &mut T, value: &str, allowed: RangeInclusive<u32>) -> bool {
-    let number = line(value).parse().ok().filter(|number| allowed.contains(number));
-    if let Some(number) = number {
-        *place = T::of(number);
-    }
-    number.is_some()
-}
-
-/// What a file with a number says.
-pub(crate) fn show_number<T: FileNumber>(value: T) -> String {
-    format!("{}\n", value.number())
 }
 
 impl ThpSettings {
@@ -251,16 +197,6 @@ impl ThpSettings {
         (order <= self.pmd_order().into() && self.all_anon().has(order as u8)).then_some(order as u8)
     }
 
-    /// Writes to one of khugepaged's `max_ptes` files: fewer than a huge page has.
-    pub(crate) fn write_max_ptes(
-        &mut self,
-        value: &str,
-        place: impl Fn(&mut Khugepaged) -> &mut u32,
-    ) -> bool {
-        let most = self.hpage_pmd_nr() - 1;
-        write_number(place(&mut self.khugepaged), value, 0..=most)
-    }
-
     /// Bytes of a huge page (`hpage_pmd_size`).
     pub(crate) fn hpage_pmd_size(&self) -> u64 {
         u64::from(self.hpage_pmd_nr()) * self.page_size.bytes()
@@ -283,36 +219,6 @@ impl ThpSettings {
         of_mode.fold(Orders::NONE, |orders, order| orders.or(Orders::one(order)))
     }
 
-    /// Writes to `enabled`; whether the kernel takes it.
-    pub fn write_enabled(&mut self, value: &str) -> bool {
-        choose(&mut self.enabled, value, ENABLED)
-    }
-
-    /// Reads `enabled`.
-    pub fn show_enabled(&self) -> String {
-        show_words(self.enabled, ENABLED)
-    }
-
-    /// Writes to `hugepages-<size>kB/enabled` of an order.
-    pub fn write_mode(&mut self, order: u8, value: &str) -> bool {
-        choose(&mut self.modes[usize::from(order)], value, MODES)
-    }
-
-    /// Reads `hugepages-<size>kB/enabled`.
-    pub fn show_mode(&self, order: u8) -> String {
-        show_words(self.mode(order), MODES)
-    }
-
-    /// Writes to `defrag`.
-    pub fn write_defrag(&mut self, value: &str) -> bool {
-        choose(&mut self.defrag, value, DEFRAG)
-    }
-
-    /// Reads `defrag`.
-    pub fn show_defrag(&self) -> String {
-        show_words(self.defrag, DEFRAG)
-    }
-
     /// The boot parameter `thp_anon`: sizes and ranges of sizes with a mode each, `16K-64K:always;2M:inherit`. Later
     /// ones win, and none keeps its default. What cannot be read changes nothing, and the kernel boots all the same.
     pub fn boot_thp_anon(&mut self, value: &str) -> bool {
@@ -320,7 +226,7 @@ impl ThpSettings {
         let mut parse = || {
             for part in value.split(';') {
                 let (sizes, mode) = part.split_once(':')?;
-                let (_, mode) = MODES.iter().find(|(word, _)| *word == mode)?;
+                let mode = Mode::of_word(mode)?;
                 for range in sizes.split(',') {
                     let (first, last) = range.split_once('-').unwrap_or((range, range));
                     let order = |size| self.order_of(bytes_of_size(size)?);
@@ -328,7 +234,7 @@ impl ThpSettings {
                     if first > last {
                         return None;
                     }
-                    modes[usize::from(first)..=usize::from(last)].fill(*mode);
+                    modes[usize::from(first)..=usize::from(last)].fill(mode);
                 }
             }
             Some(())
@@ -340,15 +246,11 @@ impl ThpSettings {
         parsed
     }
 
-    /// The boot parameter `flexthp_unhinted_max` of v3: bytes, a power of two from a page to a huge page. Two pages are as one.
-    pub fn boot_flexthp_unhinted_max(&mut self, bytes: u64) -> bool {
-        let pages = self.page_size.bytes()..=self.hpage_pmd_size();
-        let accepted = bytes.is_power_of_two() && pages.contains(&bytes);
-        if accepted {
-            let order = (bytes >> self.page_size.shift()).ilog2() as u8;
-            self.flexthp_unhinted_max = if order == 1 { 0 } else { order };
-        }
-        accepted
+    /// The boot parameter `flexthp_unhinted_max` of v3, a power of two from a page to a huge page, in bytes. Two pages count
+    /// as one, because anonymous memory has no folios of order 1.
+    pub(crate) fn boot_flexthp_unhinted_max(&mut self, bytes: u64) {
+        let order = (bytes >> self.page_size.shift()).ilog2() as u8;
+        self.flexthp_unhinted_max = if order == 1 { 0 } else { order };
     }
 }
 
@@ -377,16 +279,6 @@ mod tests {
     }
 
     #[test]
-    fn words_are_whole_words() {
-        let mut thp = ThpSettings::default();
-        for (value, taken) in [("always", true), ("always\n", true), (" always", false), ("Always", false)] {
-            assert_eq!(thp.write_mode(4, value), taken, "{value:?}");
-        }
-        assert!(!thp.write_enabled("inherit") && !thp.write_defrag("defer madvise"));
-        assert!(thp.write_defrag("defer+madvise") && thp.defrag == Defrag::DeferMadvise);
-    }
-
-    #[test]
     fn thp_anon_replaces_all_defaults() {
         let mut thp = ThpSettings::default();
         assert!(thp.boot_thp_anon("16K-64K:always;32K:madvise;1M,128K:inherit"));
@@ -400,16 +292,5 @@ mod tests {
             assert!(!thp.boot_thp_anon(wrong), "{wrong}");
             assert_eq!(thp, before, "{wrong} changes nothing");
         }
-    }
-
-    #[test]
-    fn the_limit_of_v3_has_no_order_1() {
-        let mut thp = ThpSettings::default();
-        for (bytes, order) in
-            [(4 << 10, Some(0)), (8 << 10, Some(0)), (16 << 10, Some(2)), (2 << 20, Some(9))]
-        {
-            assert_eq!(thp.boot_flexthp_unhinted_max(bytes).then_some(thp.flexthp_unhinted_max), order);
-        }
-        assert!(!thp.boot_flexthp_unhinted_max(4 << 20) && !thp.boot_flexthp_unhinted_max(3 << 12));
     }
 }
