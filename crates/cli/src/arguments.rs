@@ -156,6 +156,14 @@ impl ScenarioArguments {
     }
 }
 
+/// The profile of a machine by name, of this one, or in a file.
+pub fn machine(name: &str) -> Result<Profile, Failure> {
+    match name {
+        THIS_MACHINE => this_machine::profile(),
+        name => Ok(load_machine(name)?),
+    }
+}
+
 /// The machine and the kernel's settings.
 #[derive(Args)]
 pub struct SystemArguments {
@@ -190,10 +198,7 @@ impl SystemArguments {
 
     /// The machine's profile, `default` being used if none is named.
     pub fn profile(&self, default: &str) -> Result<Profile, Failure> {
-        match self.machine.as_deref().unwrap_or(default) {
-            THIS_MACHINE => this_machine::profile(),
-            name => Ok(load_machine(name)?),
-        }
+        machine(self.machine.as_deref().unwrap_or(default))
     }
 }
 

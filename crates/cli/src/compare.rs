@@ -1,6 +1,8 @@
-//! `mmtwin compare`: variants beside each other, with intervals, and where the time went.
+//! `mmtwin compare`: variants or values of settings beside each other, with intervals, and where the time went.
 
-use crate::arguments::{Asked, ScenarioArguments, SweepArguments};
+mod threshold;
+
+use crate::arguments::{self, Asked, ScenarioArguments, SweepArguments};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{change, number, percent};
@@ -11,62 +13,137 @@ use crate::table::{Entry, Grid, Tone};
 use crate::terminal;
 use lab::comparison::{Comparison, MetricSummary, TimeShift};
 use lab::experiment::Experiment;
+use lab::experiment::varied::Varied;
+use lab::statistics::Method;
 use serde::Serialize;
 use sim::metric::{Better, Metric};
+use threshold::Threshold;
 
-const VARIANTS: &str =
-    "Variants or releases, separated by commas, the one to compare with first [default: the scenario's]";
+const VARIANTS: &str = "Variants or releases, separated by commas, the one to compare with first [default: the scenario's; with --vary its last]";
 
-/// Compare variants of a scenario over paired seeds
+/// Compare variants of a scenario, or values of a setting, over paired seeds
 #[derive(clap::Args)]
 #[command(mut_arg("variants", |variants| variants.help(VARIANTS)))]
 #[command(after_help = "\
-The first variant is what the others are compared with. A change is marked with * where it
-is significant.
+The first column is what the others are compared with. The scenario's first metric that has a
+better direction is judged: its changes are tested together, and marked with * where they are
+significant and large enough (--at-least), with (*) where they are significant and smaller. The other
+metrics say why; they have intervals and no marks.
+
+--vary takes kernel settings, scenario, machine, memory (of all nodes, as in 16GiB), keys of the
+scenario's workload (workload.KEY) and of the machine's file (machine.TABLE.KEY). Given several
+times, or with --variants, it makes all combinations.
 
 Examples:
   mmtwin compare kbuild
   mmtwin compare kbuild --variants pcp-base,patch9,6.18 --seeds 10
+  mmtwin compare page_fault1 --vary vm.percpu_pagelist_high_fraction=0,8,64,512
+  mmtwin compare page_fault1 --variants 6.6,6.18 --vary workload.tasks=56,112
   mmtwin compare af_unix --set vm.stat_interval=10 --machine spr-server
   mmtwin compare hugetlb-neighbour --write vm.nr_hugepages=16384 --fail-rate 0.001
+  mmtwin compare page_fault1 --variants 6.12,6.18 --fail-if 'score < -2 %'
   mmtwin compare my-scenario.toml --json")]
 pub struct Arguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
 
+    /// Compare values of a key, the first being the base; may be given several times
+    #[arg(long, value_name = "KEY=V1,V2,...")]
+    vary: Vec<String>,
+
+    /// The least change that matters, in per cent of the base [default: 1 %]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    at_least: Option<f64>,
+
+    /// Exit with 1 if a metric of any column is further from the first than this, and not by chance, as in 'score < -2 %' or
+    /// 'pcp_max > +100' (in the metric's unit); may be given several times
+    #[arg(long, value_name = "METRIC > CHANGE")]
+    fail_if: Vec<Threshold>,
+
     #[command(flatten)]
     sweep: SweepArguments,
 }
 
-/// Compares the variants.
+/// `1%`, `0.5 %` or `1`, as a part of one.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
+    let percent = number.filter(|percent| (0.0..=1000.0).contains(percent));
+    percent
+        .map(|percent| percent / 100.0)
+        .ok_or("expected a percentage from 0 to 1000, for example 1%".into())
+}
+
+/// The least relative change that matters, unless told otherwise.
+pub const RELEVANT: f64 = 0.01;
+
+/// Fewer seeds than this are too few to tell values of a key apart.
+const SEEDS_TO_VARY: u32 = 5;
+/// Scenarios with so many seeds of their own have runs that take seconds.
+const SEEDS_OF_SHORT_RUNS: u32 = 3;
+
+/// Compares the arms.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let Asked { scenario, machine, variants, changes } = arguments.scenario.load()?;
+    let varied: Result<Vec<Varied>, Failure> =
+        arguments.vary.iter().map(|text| Varied::parse(text, &arguments::machine)).collect();
+    let varied = varied?;
+    let own = || match varied.is_empty() {
+        true => scenario.variants.clone(),
+        false => scenario.variants.iter().rev().take(1).cloned().collect(),
+    };
+    let seeds = match scenario.seeds {
+        own if !varied.is_empty() && own >= SEEDS_OF_SHORT_RUNS => own.max(SEEDS_TO_VARY),
+        own => own,
+    };
     let experiment = Experiment {
         machine,
-        variants: variants.unwrap_or_else(|| scenario.variants.clone()),
-        seeds: arguments.sweep.seeds.map_or(scenario.seeds, |seeds| seeds.get()),
+        variants: variants.unwrap_or_else(own),
+        seeds: arguments.sweep.seeds.map_or(seeds, |seeds| seeds.get()),
         changes,
+        varied,
         scenario,
     };
-    compare(&experiment, &arguments.sweep)
+    let metrics = &experiment.scenario.metrics;
+    if let Some(Threshold { metric, .. }) =
+        arguments.fail_if.iter().find(|threshold| !metrics.iter().any(|name| name == threshold.metric.name))
+    {
+        return Err(Failure::input(format!(
+            "--fail-if {}: {} does not compare this metric; it compares {}",
+            metric.name,
+            experiment.scenario.name,
+            metrics.join(", ")
+        )));
+    }
+    let comparison = compare(&experiment, &arguments.sweep, arguments.at_least.unwrap_or(RELEVANT))?;
+    let exceeded: Vec<String> =
+        arguments.fail_if.iter().flat_map(|threshold| threshold.exceeded(&comparison)).collect();
+    exceeded.iter().for_each(|line| terminal::say(line));
+    if exceeded.is_empty() { Ok(()) } else { Err(Failure::Outside) }
 }
 
 /// Makes the runs of `experiment` and prints the comparison.
-pub fn compare(experiment: &Experiment, arguments: &SweepArguments) -> Result<(), Failure> {
+pub fn compare(
+    experiment: &Experiment,
+    arguments: &SweepArguments,
+    at_least: f64,
+) -> Result<Comparison, Failure> {
+    let arms = experiment.arms()?;
     let records = sweep(experiment, arguments)?;
-    let comparison = Comparison::new(&experiment.scenario, &experiment.variants, &records);
+    let comparison = Comparison::new(&experiment.scenario, &arms, &records, at_least);
     if arguments.json {
-        return json::print(
+        json::print(
             "compare",
             &View { comparison: &comparison, results: arguments.results.display().to_string() },
-        );
+        )?;
+        return Ok(comparison);
     }
     terminal::print(&format!(
         "{}{}{}",
         render(&comparison, &experiment.scenario.description),
         notes(&records),
         hint(&experiment.scenario.name)
-    ))
+    ))?;
+    Ok(comparison)
 }
 
 #[derive(Serialize)]
@@ -77,10 +154,14 @@ struct View<'a> {
 }
 
 fn render(comparison: &Comparison, description: &str) -> String {
+    let kernels = distinct(comparison.variants.iter().map(|variant| variant.variant.as_str()));
     let mut text = format!("{} on {}: {description}\n", comparison.scenario, comparison.machine);
     text += &format!("evidence: {}\n", comparison.evidence);
     for (name, value) in &comparison.settings {
         text += &format!("{name} = {value}\n");
+    }
+    if let (false, [kernel]) = (comparison.varied.is_empty(), &kernels[..]) {
+        text += &format!("kernel: {kernel}\n");
     }
     text += &format!("\n{}\n\n{}", grid(comparison).render(), legend(comparison));
     if let Some(time) = &comparison.time {
@@ -90,7 +171,7 @@ fn render(comparison: &Comparison, description: &str) -> String {
 }
 
 fn grid(comparison: &Comparison) -> Grid {
-    let mut header = vec!["".to_string()];
+    let mut header = vec![comparison.varied.join(", ")];
     header.extend(comparison.variants.iter().map(|variant| variant.name.clone()));
     let mut grid = Grid { header, ..Grid::default() };
     for metric in &comparison.metrics {
@@ -109,10 +190,15 @@ fn cell(metric: &Metric, summary: &MetricSummary) -> Entry {
     let mut tone = Tone::Plain;
     match (&summary.change, summary.interval) {
         (Some(against_first), _) => {
-            let (value, interval) = change(against_first, metric.unit_of_change());
+            let mark = match summary.verdict {
+                Some(verdict) if verdict.counts() => "*",
+                Some(verdict) if verdict.significant => "(*)",
+                _ => "",
+            };
+            let (value, interval) = change(against_first, metric.unit_of_change(), mark);
             lines.push(value);
             lines.extend(interval);
-            if against_first.significant {
+            if mark == "*" {
                 tone = match (metric.better, against_first.difference > 0.0) {
                     (Better::Higher, true) | (Better::Lower, false) => Tone::Good,
                     (Better::Higher, false) | (Better::Lower, true) => Tone::Bad,
@@ -128,15 +214,43 @@ fn cell(metric: &Metric, summary: &MetricSummary) -> Entry {
     Entry { text: lines.join("\n"), tone }
 }
 
+/// What the numbers are, and what the marks say.
 fn legend(comparison: &Comparison) -> String {
     let first = comparison.variants.first().map_or("", |variant| &variant.name);
-    match comparison.seeds.len() {
-        1 => "one seed: no intervals and no marks; give --seeds 5 or more (recorded mappings: as many as there are recordings)".into(),
-        seeds => format!(
-            "{seeds} seeds. Mean, change against {first}, 95 % interval (bootstrap over pairs of the same seed);\n\
-             * is a change that bootstrap and Student's t both tell from none; pt are percentage points."
-        ),
+    let seeds = comparison.seeds.len();
+    let interval = match comparison.method {
+        Method::None => {
+            return "one seed: no intervals and no marks; give --seeds 5 or more (recorded mappings: as many as there are recordings)".into();
+        }
+        Method::Range => "the smaller and the larger of two".to_string(),
+        Method::StudentsT => "95 % interval (Student's t over pairs of the same seed)".into(),
+        Method::Bca => "95 % interval (BCa bootstrap over pairs of the same seed)".into(),
+    };
+    let mut text =
+        format!("{seeds} seeds. Mean, change against {first}, {interval}; pt are percentage points.");
+    let judged = comparison.judged.as_deref().and_then(Metric::find);
+    if let (Some(metric), false) = (judged, comparison.method == Method::Range) {
+        let tested = comparison.variants.len().saturating_sub(1);
+        let together =
+            if tested > 1 { format!(", {tested} changes tested together (Holm)") } else { String::new() };
+        text += &format!(
+            "\nOf {}, * is a change that chance alone is unlikely to make{together} and at least {}; (*) is a smaller one.\n\
+             Other metrics are not tested: they say why.",
+            metric.label,
+            percent(comparison.at_least)
+        );
     }
+    text
+}
+
+/// Each of some names once.
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    names.fold(Vec::new(), |mut all, name| {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+        all
+    })
 }
 
 /// Largest changes shown.

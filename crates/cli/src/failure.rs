@@ -22,7 +22,7 @@ pub enum Failure {
     Input(anyhow::Error),
     /// Something else went wrong; exit code 1.
     Other(anyhow::Error),
-    /// The twin is further from the kernel than it may be, as the report said; exit code 1.
+    /// The twin is further from the kernel, or a metric from its base, than it may be, as the report said; exit code 1.
     Outside,
     /// Arguments that make no command, as clap said; exit code 2.
     Arguments,

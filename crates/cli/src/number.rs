@@ -35,9 +35,9 @@ pub fn percent(fraction: f64) -> String {
     format!("{:.1} %", 100.0 * fraction)
 }
 
-/// A change in one short line, and its interval in another: in a unit, or in per cent of the first variant's value where there
-/// is none.
-pub fn change(change: &Change, unit: Option<&str>) -> (String, Option<String>) {
+/// A change in one short line with a mark behind it, and its interval in another: in a unit, or in per cent of the first variant's
+/// value where there is none.
+pub fn change(change: &Change, unit: Option<&str>, mark: &str) -> (String, Option<String>) {
     let (value, interval, suffix) = match (unit, change.ratio) {
         (Some(unit), _) => (change.difference, change.difference_interval, format!(" {unit}")),
         (None, None) => (change.difference, change.difference_interval, String::new()),
@@ -45,7 +45,7 @@ pub fn change(change: &Change, unit: Option<&str>) -> (String, Option<String>) {
             (100.0 * (ratio - 1.0), change.ratio_interval.map(in_percent), " %".to_string())
         }
     };
-    let mark = if change.significant { " *" } else { "" };
+    let mark = if mark.is_empty() { String::new() } else { format!(" {mark}") };
     let spread = |interval: Interval| format!("[{}, {}]", signed(interval.low), signed(interval.high));
     (format!("{}{suffix}{mark}", signed(value)), interval.map(spread))
 }
@@ -94,20 +94,20 @@ mod tests {
     #[test]
     fn changes_say_what_they_are_in() {
         let interval = |low, high| Some(Interval { low, high });
-        let of = |ratio, significant| Change {
+        let of = |ratio| Change {
             difference: -33.8,
             difference_interval: interval(-34.0, -33.0),
             ratio,
             ratio_interval: interval(0.2, 0.25),
-            significant,
+            p_value: Some(0.01),
         };
-        let text = |c: &Change, unit| change(c, unit);
-        assert_eq!(text(&of(Some(0.225), true), None), ("-77.5 % *".into(), Some("[-80.0, -75.0]".into())));
-        let in_own_unit = |unit| text(&of(Some(0.225), true), Some(unit)).0;
+        let text = |c: &Change, unit| change(c, unit, "*");
+        assert_eq!(text(&of(Some(0.225)), None), ("-77.5 % *".into(), Some("[-80.0, -75.0]".into())));
+        let in_own_unit = |unit| text(&of(Some(0.225)), Some(unit)).0;
         assert_eq!(["pt", "MiB"].map(in_own_unit), ["-33.8 pt *", "-33.8 MiB *"]);
         let units = [sim::metric::SHARE_4K, sim::metric::ANON_MAX, sim::metric::FAULT_TIME]
             .map(|m| m.unit_of_change());
         assert_eq!(units, [Some("pt"), Some("MiB"), None]);
-        assert_eq!(text(&of(None, false), None), ("-33.8".into(), Some("[-34.0, -33.0]".into())));
+        assert_eq!(change(&of(None), None, ""), ("-33.8".into(), Some("[-34.0, -33.0]".into())));
     }
 }

@@ -1,7 +1,7 @@
 //! `mmtwin replay`: recorded demand on another kernel, setting or machine.
 
 use crate::arguments::{self, SweepArguments, SystemArguments, whole};
-use crate::compare::compare;
+use crate::compare::{RELEVANT, compare};
 use crate::failure::Failure;
 use lab::experiment::Experiment;
 use lab::scenario::{Scenario, THIS_MACHINE};
@@ -83,8 +83,10 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         variants,
         seeds: arguments.sweep.seeds.map_or(1, |seeds| seeds.get()),
         changes: arguments.system.changes()?,
+        varied: Vec::new(),
     };
-    compare(&experiment, &arguments.sweep)
+    compare(&experiment, &arguments.sweep, RELEVANT)?;
+    Ok(())
 }
 
 /// `replay-` and the trace's name, as far as names of scenarios allow.

@@ -91,6 +91,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         variants: variants.unwrap_or_else(|| scenario.variants.iter().take(1).cloned().collect()),
         seeds: arguments.sweep.seeds.map_or(1, |seeds| seeds.get()),
         changes,
+        varied: Vec::new(),
         scenario,
     };
     let records = sweep(&experiment, &arguments.sweep)?;

@@ -1,15 +1,19 @@
-//! Comparisons: what each variant measures, how far it is from the first one, and where the time went.
+//! Comparisons: what each arm measures, how far it is from the first one, and where the time went.
 //!
 //! ```text
-//!   records ─► by variant and seed ─► mean, interval, change against the first variant    (statistics)
-//!                                └──► share of busy CPU time by category, first against best variant
+//!   records ─► by arm and seed ─► mean, interval, change against the first arm    (statistics)
+//!                            ├──► the judged metric: which of the changes are significant together, and which matter
+//!                            └──► share of busy CPU time by category, first arm against the best one
 //! ```
 //!
-//! Data only; the face decides what is shown.
+//! One metric is judged: the first of the scenario that has a better direction. Its changes are tested together (Holm), so a table
+//! with many columns is not marked by chance. The other metrics are evidence of why it moved, and have intervals but no marks: with
+//! some twenty metrics a table would always have a mark somewhere. Data only; the face decides what is shown.
 
+use crate::experiment::varied::Arm;
 use crate::results::Record;
 use crate::scenario::Scenario;
-use crate::statistics::{Change, Interval, change, mean, mean_interval};
+use crate::statistics::{Change, Interval, Method, change, holm, is_significant, mean, mean_interval};
 use serde::Serialize;
 use sim::metric::{Better, Metric};
 use std::collections::BTreeMap;
@@ -25,8 +29,16 @@ pub struct Comparison {
     pub machine: String,
     /// Settings beyond the kernel's defaults that all variants have.
     pub settings: BTreeMap<String, String>,
+    /// Keys that were varied, in the order of their values in names of arms.
+    pub varied: Vec<String>,
     /// Seeds, paired between variants.
     pub seeds: Vec<u64>,
+    /// How intervals were made.
+    pub method: Method,
+    /// The metric whose changes were tested, by name.
+    pub judged: Option<String>,
+    /// The least relative change that matters.
+    pub at_least: f64,
     /// The metrics, in the order of the scenario.
     pub metrics: Vec<Metric>,
     /// The variants, in the order asked for.
@@ -35,11 +47,16 @@ pub struct Comparison {
     pub time: Option<TimeShift>,
 }
 
-/// One variant.
+/// One arm: a variant, with a value of each varied key.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VariantSummary {
-    /// Its name.
+    /// Its name, unique among the arms.
     pub name: String,
+    /// The variant.
+    pub variant: String,
+    /// The values of varied keys.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub levels: BTreeMap<String, String>,
     /// Its metrics by name; those that this kind of workload does not have are missing.
     pub metrics: BTreeMap<String, MetricSummary>,
     /// CPU seconds by category, mean over seeds.
@@ -55,8 +72,28 @@ pub struct MetricSummary {
     pub interval: Option<Interval>,
     /// Values by seed.
     pub values: Vec<f64>,
-    /// Change against the first variant, by pairs; none for the first variant itself.
+    /// Change against the first arm, by pairs; none for the first arm itself.
     pub change: Option<Change>,
+    /// What the test says of the change, if this is the judged metric.
+    pub verdict: Option<Verdict>,
+}
+
+/// What the tests of the judged metric say of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The p-value, adjusted for all changes that were tested together.
+    pub adjusted_p_value: f64,
+    /// Whether chance alone is unlikely to have made a change so large.
+    pub significant: bool,
+    /// Whether the change is as large as was asked for.
+    pub relevant: bool,
+}
+
+impl Verdict {
+    /// Whether the change is both.
+    pub fn counts(&self) -> bool {
+        self.significant && self.relevant
+    }
 }
 
 /// How busy CPU time moved between categories.
@@ -84,44 +121,77 @@ pub struct CategoryShift {
 }
 
 impl Comparison {
-    /// Compares `records` of one experiment, which are those of `variants` with the same seeds.
-    pub fn new(scenario: &Scenario, variants: &[String], records: &[Record]) -> Comparison {
-        let variants: Vec<&str> = variants.iter().map(|variant| scenario.present_name(variant)).collect();
-        let of = |variant: &str| -> Vec<&Record> {
-            let mut own: Vec<&Record> =
-                records.iter().filter(|record| record.run.variant == variant).collect();
-            own.sort_by_key(|record| record.run.seed);
-            own
-        };
-        let first: Vec<&Record> = variants.first().map(|variant| of(variant)).unwrap_or_default();
-        let summaries: Vec<VariantSummary> = variants
+    /// Compares the records of an experiment with the first of its arms. They come arm by arm, each with the same seeds in the same
+    /// order. Changes of less than `at_least`, relative, are not relevant.
+    pub fn new(scenario: &Scenario, arms: &[Arm], records: &[Record], at_least: f64) -> Comparison {
+        let seeds = records.len().checked_div(arms.len()).unwrap_or(0);
+        let of = |index: usize| &records[index * seeds..(index + 1) * seeds];
+        let first = if arms.is_empty() { records } else { of(0) };
+        let mut variants: Vec<VariantSummary> = arms
             .iter()
             .enumerate()
-            .map(|(index, &name)| VariantSummary::new(name, &of(name), (index > 0).then_some(&first)))
+            .map(|(index, arm)| VariantSummary::new(arm, of(index), (index > 0).then_some(first)))
             .collect();
         let metrics: Vec<Metric> =
             scenario.metrics.iter().filter_map(|name| Metric::find(name)).copied().collect();
+        let judged = judged(&metrics, variants.first());
+        if let Some(metric) = judged {
+            judge(metric, &mut variants, at_least);
+        }
+        let shared = |name: &String, value: &String| {
+            records.iter().all(|record| record.run.settings.get(name) == Some(value))
+        };
         let run = first.first().map(|record| &record.run);
+        let settings = run.into_iter().flat_map(|run| &run.settings);
+        let settings = settings.filter(|(name, value)| shared(name, value));
+        let machine = run.map_or(scenario.machine.clone(), |run| run.machine.name.clone());
+        let is_shared = records.iter().all(|record| record.run.machine.name == machine);
         Comparison {
             scenario: scenario.name.clone(),
             evidence: scenario.evidence.clone(),
-            machine: run.map_or(scenario.machine.clone(), |run| run.machine.name.clone()),
-            settings: run.map_or(BTreeMap::new(), |run| {
-                let shared = |name: &String, value: &String| {
-                    records.iter().all(|record| record.run.settings.get(name) == Some(value))
-                };
-                run.settings.clone().into_iter().filter(|(name, value)| shared(name, value)).collect()
-            }),
+            machine: if is_shared { machine } else { "several machines".into() },
+            settings: settings.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            varied: arms.first().map_or(Vec::new(), |arm| arm.levels.keys().cloned().collect()),
             seeds: first.iter().map(|record| record.run.seed).collect(),
-            time: TimeShift::new(&metrics, &summaries),
+            method: Method::of(seeds),
+            judged: judged.map(|metric| metric.name.into()),
+            at_least,
+            time: judged.and_then(|by| TimeShift::new(by, &variants)),
             metrics,
-            variants: summaries,
+            variants,
+        }
+    }
+}
+
+/// The metric that decides: the first that has a better direction, and that this kind of workload has.
+fn judged(metrics: &[Metric], first: Option<&VariantSummary>) -> Option<Metric> {
+    let has = |metric: &&Metric| first.is_some_and(|first| first.metrics.contains_key(metric.name));
+    metrics.iter().filter(|metric| metric.better != Better::Neutral).find(has).copied()
+}
+
+/// Tests the changes of a metric together.
+fn judge(metric: Metric, variants: &mut [VariantSummary], at_least: f64) {
+    let changes: Vec<(usize, Change, f64)> = variants
+        .iter()
+        .enumerate()
+        .filter_map(|(at, variant)| {
+            let change = variant.metrics.get(metric.name)?.change?;
+            Some((at, change, change.p_value?))
+        })
+        .collect();
+    let adjusted = holm(&changes.iter().map(|(.., p)| *p).collect::<Vec<_>>());
+    for ((at, change, _), adjusted_p_value) in changes.into_iter().zip(adjusted) {
+        // From nothing to something is always a relevant change.
+        let relevant = change.ratio.is_none_or(|ratio| (ratio - 1.0).abs() >= at_least);
+        let verdict = Verdict { adjusted_p_value, significant: is_significant(adjusted_p_value), relevant };
+        if let Some(summary) = variants[at].metrics.get_mut(metric.name) {
+            summary.verdict = Some(verdict);
         }
     }
 }
 
 impl VariantSummary {
-    fn new(name: &str, records: &[&Record], first: Option<&Vec<&Record>>) -> VariantSummary {
+    fn new(arm: &Arm, records: &[Record], first: Option<&[Record]>) -> VariantSummary {
         let names = records.first().map(|record| record.metrics.keys()).into_iter().flatten();
         let metrics = names.filter_map(|name| {
             let values = values(records, name)?;
@@ -131,7 +201,13 @@ impl VariantSummary {
             });
             Some((
                 name.clone(),
-                MetricSummary { mean: mean(&values), interval: mean_interval(&values), values, change },
+                MetricSummary {
+                    mean: mean(&values),
+                    interval: mean_interval(&values),
+                    values,
+                    change,
+                    verdict: None,
+                },
             ))
         });
         let categories = records.first().map(|record| record.cpu_seconds.keys()).into_iter().flatten();
@@ -140,7 +216,13 @@ impl VariantSummary {
                 records.iter().filter_map(|r| r.cpu_seconds.get(category).copied()).collect();
             (category.clone(), mean(&seconds))
         });
-        VariantSummary { name: name.into(), metrics: metrics.collect(), cpu_seconds: cpu_seconds.collect() }
+        VariantSummary {
+            name: arm.name.clone(),
+            variant: arm.variant.clone(),
+            levels: arm.levels.clone(),
+            metrics: metrics.collect(),
+            cpu_seconds: cpu_seconds.collect(),
+        }
     }
 
     /// CPU seconds of each category a busy CPU second.
@@ -154,16 +236,13 @@ impl VariantSummary {
 }
 
 /// The values of a metric by seed; none if a seed lacks it.
-fn values(records: &[&Record], metric: &str) -> Option<Vec<f64>> {
+fn values(records: &[Record], metric: &str) -> Option<Vec<f64>> {
     records.iter().map(|record| record.metrics.get(metric).copied()).collect()
 }
 
 impl TimeShift {
-    fn new(metrics: &[Metric], variants: &[VariantSummary]) -> Option<TimeShift> {
+    fn new(by: Metric, variants: &[VariantSummary]) -> Option<TimeShift> {
         let (first, others) = variants.split_first()?;
-        let judged =
-            |metric: &&Metric| metric.better != Better::Neutral && first.metrics.contains_key(metric.name);
-        let by = metrics.iter().find(judged)?;
         let cost = |variant: &VariantSummary| {
             let mean = variant.metrics.get(by.name).map_or(f64::NAN, |summary| summary.mean);
             if by.better == Better::Higher { -mean } else { mean }

@@ -97,7 +97,7 @@ pub struct Control {
 impl Effect {
     fn verdict(&self) -> Verdict {
         let positive = self.change.difference > 0.0;
-        match (self.change.significant, positive) {
+        match (self.change.is_significant(), positive) {
             (true, true) => Verdict::Held,
             (true, false) => Verdict::Refuted,
             (false, _) if self.or_none => Verdict::Held,

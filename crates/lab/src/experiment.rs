@@ -10,6 +10,8 @@
 //! Since a run depends on nothing but its own description, neither the number of threads nor the order in which
 //! runs end changes any result.
 
+pub mod varied;
+
 use crate::results::{DescribedRun, Record, Results, ResultsError};
 use crate::scenario::{Scenario, ScenarioError, load_machine};
 use machine::Profile;
@@ -20,6 +22,7 @@ use sim::{Run, RunError};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
+use varied::{Arm, Varied};
 
 /// A scenario with what was asked of it.
 #[derive(Clone, Debug)]
@@ -34,6 +37,8 @@ pub struct Experiment {
     pub seeds: u32,
     /// Settings beyond the scenario's.
     pub changes: BTreeMap<String, String>,
+    /// What else differs between arms.
+    pub varied: Vec<Varied>,
 }
 
 /// What is wrong with an experiment, or ended it.
@@ -47,6 +52,12 @@ pub enum ExperimentError {
     RepeatedVariant {
         /// The variant.
         name: String,
+    },
+    /// A key is varied twice.
+    #[error("--vary {key}: given twice; give all values of a key at once, as in {key}=V1,V2")]
+    RepeatedKey {
+        /// The key.
+        key: String,
     },
     /// Nothing to run.
     #[error("nothing to run; name at least one variant and one seed")]
@@ -109,11 +120,37 @@ impl Experiment {
             variants: scenario.variants.clone(),
             seeds: seeds.unwrap_or(scenario.seeds),
             changes: BTreeMap::new(),
+            varied: Vec::new(),
             scenario,
         })
     }
 
-    /// All runs, by variant, then seed; checks everything that can be checked before the first run.
+    /// What runs with each seed: every variant with every combination of varied values. The first arm is what others are compared
+    /// with.
+    pub fn arms(&self) -> Result<Vec<Arm>, ExperimentError> {
+        for (index, variant) in self.variants.iter().enumerate() {
+            let name = self.scenario.present_name(variant);
+            if self.variants[..index].iter().any(|earlier| self.scenario.present_name(earlier) == name) {
+                return Err(ExperimentError::RepeatedVariant { name: name.into() });
+            }
+        }
+        for (index, Varied { key, .. }) in self.varied.iter().enumerate() {
+            if self.varied[..index].iter().any(|earlier| earlier.key == *key) {
+                return Err(ExperimentError::RepeatedKey { key: key.clone() });
+            }
+        }
+        let base = Arm {
+            name: String::new(),
+            scenario: self.scenario.clone(),
+            machine: self.machine.clone(),
+            variant: String::new(),
+            changes: self.changes.clone(),
+            levels: BTreeMap::new(),
+        };
+        Ok(varied::arms(&base, &self.variants, &self.varied)?)
+    }
+
+    /// All runs, by arm, then seed; checks everything that can be checked before the first run.
     pub fn runs(&self) -> Result<Vec<Run>, ExperimentError> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if self.scenario.name.is_empty() || !self.scenario.name.chars().all(allowed) {
@@ -123,13 +160,9 @@ impl Experiment {
             return Err(ExperimentError::Nothing);
         }
         let mut runs = Vec::new();
-        for (index, variant) in self.variants.iter().enumerate() {
-            let name = self.scenario.present_name(variant);
-            if self.variants[..index].iter().any(|earlier| self.scenario.present_name(earlier) == name) {
-                return Err(ExperimentError::RepeatedVariant { name: name.into() });
-            }
+        for arm in self.arms()? {
             for seed in 1..=u64::from(self.seeds) {
-                runs.push(self.scenario.run(variant, seed, &self.machine, &self.changes)?);
+                runs.push(arm.scenario.run(&arm.variant, seed, &arm.machine, &arm.changes)?);
             }
         }
         Ok(runs)

@@ -13,7 +13,7 @@
 //! defaults, so a second here is ten.
 
 use crate::comparison::{Comparison, VariantSummary};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, ExperimentError};
 use crate::results::Record;
 use crate::scenario::ScenarioError;
 use crate::statistics::Change;
@@ -157,8 +157,8 @@ pub struct Cell {
 }
 
 /// The cells of an arm: each variant against the first.
-pub fn cells(experiment: &Experiment, records: &[Record]) -> Vec<Cell> {
-    let comparison = Comparison::new(&experiment.scenario, &experiment.variants, records);
+pub fn cells(experiment: &Experiment, records: &[Record]) -> Result<Vec<Cell>, ExperimentError> {
+    let comparison = Comparison::new(&experiment.scenario, &experiment.arms()?, records, 0.0);
     let cell = |variant: &VariantSummary| {
         let change = |metric: Metric| variant.metrics.get(metric.name)?.change;
         Some(Cell {
@@ -168,7 +168,7 @@ pub fn cells(experiment: &Experiment, records: &[Record]) -> Vec<Cell> {
             local: change(LOCAL_ACCESSES)?,
         })
     };
-    comparison.variants.iter().filter_map(cell).collect()
+    Ok(comparison.variants.iter().filter_map(cell).collect())
 }
 
 #[cfg(test)]

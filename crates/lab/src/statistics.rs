@@ -1,23 +1,31 @@
-//! Statistics over seeds: means, and intervals by bootstrap over pairs.
+//! Statistics over seeds: means, and how far one variant is from another, with intervals over pairs of the same seed.
 //!
 //! ```text
-//!   seed      1     2     3            a resample draws seeds with replacement, for both variants at once:
-//!   base    10.1  12.0   9.8             {1, 1, 3} ─► mean(base), mean(patch), difference, ratio
-//!   patch    9.0  10.9   8.7             {2, 3, 3} ─► ...
-//!            └──── paired ────┘          10,000 of them, sorted; the middle 95 % are the interval
+//!   seed      1     2     3          Variants with the same seed see the same demand, so what differs between two
+//!   base    10.1  12.0   9.8         seeds mostly cancels in a pair. Of the pairs come
+//!   patch    9.0  10.9   8.7           the difference of means   mean(patch) - mean(base)
+//!            └──── paired ────┘        the ratio of means        mean(patch) / mean(base)
+//!
+//!   pairs     95 % interval          test
+//!   1         none                   none
+//!   2         the range              none
+//!   3 to 9    Student's t            Student's t
+//!   10 on     BCa bootstrap          the level at which the interval reaches "no change"
 //! ```
 //!
-//! Variants with the same seed see the same demand, so what differs between two seeds mostly cancels in a
-//! pair. The bootstrap is the percentile one. With few pairs it is too narrow: three pairs of one sign always
-//! give an interval beyond zero, which chance alone does in one of four cases. So a change counts as significant
-//! only if Student's t over the same pairs agrees: over the logarithms of their ratios, since a patch gains a part
-//! of what there is rather than a fixed amount, or over their differences where a value is not positive.
+//! Student's t of a ratio takes the residuals `patch - ratio * base` of the pairs for its standard error, as a ratio
+//! estimator does (Cochran, Sampling Techniques, chapter 6): a patch that gains the same part of every seed has a narrow
+//! interval however much seeds differ. BCa is the bias-corrected and accelerated bootstrap (Efron, 1987) over whole
+//! pairs; with fewer than ten pairs a bootstrap is too narrow. The resamples come from a generator with a fixed seed of its
+//! own: the same values give the same interval.
 //!
-//! The resamples come from a generator with a fixed seed of its own: the same values give the same interval.
+//! Several comparisons with one base are judged together by Holm's procedure ([`holm`]), so that of all that is marked
+//! one in twenty tables has a mark by chance, however many columns it has.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// Resamples of one bootstrap.
 pub const RESAMPLES: usize = 10_000;
@@ -25,13 +33,49 @@ pub const RESAMPLES: usize = 10_000;
 /// Seed of the bootstrap's generator.
 const BOOTSTRAP_SEED: u128 = 0x6d6d_7477_696e;
 
-/// Lower and upper end of a 95 % interval.
+/// Intervals leave out this part of the probability, and tests call less than it significant.
+const ALPHA: f64 = 0.05;
+
+/// How intervals are made, which depends on how many pairs there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// One value: nothing can be said.
+    None,
+    /// Two: the smaller and the larger one.
+    Range,
+    /// Student's t.
+    StudentsT,
+    /// The bias-corrected and accelerated bootstrap.
+    Bca,
+}
+
+impl Method {
+    /// The method for so many pairs or values.
+    pub fn of(pairs: usize) -> Method {
+        match pairs {
+            0 | 1 => Method::None,
+            2 => Method::Range,
+            3..=9 => Method::StudentsT,
+            _ => Method::Bca,
+        }
+    }
+}
+
+/// Lower and upper end of a 95 % interval, or of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
     /// Upper end.
     pub high: f64,
+}
+
+impl Interval {
+    /// Whether both ends lie on the same side of `value`.
+    pub fn excludes(&self, value: f64) -> bool {
+        self.low > value || self.high < value
+    }
 }
 
 /// How far a variant is from the first one, over pairs of the same seed.
@@ -45,8 +89,16 @@ pub struct Change {
     pub ratio: Option<f64>,
     /// Its 95 % interval.
     pub ratio_interval: Option<Interval>,
-    /// Whether both the bootstrap and Student's t exclude that nothing changed.
-    pub significant: bool,
+    /// How likely so large a change is by chance alone, of the ratio where there is one, else of the difference; none with
+    /// fewer than three pairs.
+    pub p_value: Option<f64>,
+}
+
+impl Change {
+    /// Whether chance alone is unlikely to have made it, looked at by itself.
+    pub fn is_significant(&self) -> bool {
+        self.p_value.is_some_and(|p| p < ALPHA)
+    }
 }
 
 /// Arithmetic mean; 0 of nothing.
@@ -71,70 +123,188 @@ fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
 
 /// The 95 % interval of the mean; none with fewer than two values.
 pub fn mean_interval(values: &[f64]) -> Option<Interval> {
-    let means =
-        resample(values.len(), |drawn| Some(drawn.map(|i| values[i]).sum::<f64>() / values.len() as f64));
-    interval(means)
+    let mean = mean(values);
+    let residuals: Vec<f64> = values.iter().map(|value| value - mean).collect();
+    Estimate {
+        value: mean,
+        unchanged: 0.0,
+        residuals,
+        of: Box::new(|drawn| Some(mean_of(drawn, |i| values[i]))),
+    }
+    .interval()
 }
 
 /// How `values` differ from `first`, seed by seed. Both have the same length.
 pub fn change(first: &[f64], values: &[f64]) -> Change {
     assert_eq!(first.len(), values.len(), "pairs have two sides");
-    let n = first.len() as f64;
+    let pairs = || first.iter().zip(values);
     let base = mean(first);
-    let differences: Vec<f64> = first.iter().zip(values).map(|(a, b)| b - a).collect();
     let difference = mean(values) - base;
-    let difference_interval =
-        interval(resample(first.len(), |drawn| Some(drawn.map(|i| differences[i]).sum::<f64>() / n)));
-    let ratio_interval = interval(resample(first.len(), |drawn| {
-        let (a, b) = drawn.fold((0.0, 0.0), |(a, b), i| (a + first[i], b + values[i]));
-        (a != 0.0).then(|| b / a)
-    }));
-    let logarithms: Option<Vec<f64>> =
-        first.iter().zip(values).map(|(&a, &b)| (a > 0.0 && b > 0.0).then(|| (b / a).ln())).collect();
-    let excludes_zero = |i: Interval| i.low > 0.0 || i.high < 0.0;
+    let of_difference = Estimate {
+        value: difference,
+        unchanged: 0.0,
+        residuals: pairs().map(|(a, b)| b - a - difference).collect(),
+        of: Box::new(|drawn| Some(mean_of(drawn, |i| values[i] - first[i]))),
+    };
+    let ratio = (base != 0.0).then(|| mean(values) / base);
+    let of_ratio = ratio.map(|ratio| Estimate {
+        value: ratio,
+        unchanged: 1.0,
+        residuals: pairs().map(|(a, b)| (b - ratio * a) / base).collect(),
+        of: Box::new(|drawn| {
+            let (a, b) = drawn.fold((0.0, 0.0), |(a, b), i| (a + first[i], b + values[i]));
+            (a != 0.0).then(|| b / a)
+        }),
+    });
     Change {
         difference,
-        difference_interval,
-        ratio: (base != 0.0).then(|| mean(values) / base),
-        ratio_interval: ratio_interval.filter(|_| base != 0.0),
-        significant: difference_interval.is_some_and(excludes_zero)
-            && student_interval(&logarithms.unwrap_or(differences)).is_some_and(excludes_zero),
+        difference_interval: of_difference.interval(),
+        ratio,
+        ratio_interval: of_ratio.as_ref().and_then(Estimate::interval),
+        p_value: of_ratio.as_ref().unwrap_or(&of_difference).p_value(),
     }
 }
 
-fn resample(
-    values: usize,
-    mut statistic: impl FnMut(&mut dyn Iterator<Item = usize>) -> Option<f64>,
-) -> Vec<f64> {
-    if values < 2 {
-        return Vec::new();
+fn mean_of(drawn: &mut dyn Iterator<Item = usize>, value: impl Fn(usize) -> f64) -> f64 {
+    let (sum, count) = drawn.fold((0.0, 0.0), |(sum, count), i| (sum + value(i), count + 1.0));
+    sum / count
+}
+
+/// Which of several comparisons with one base are significant together: the p-values adjusted by Holm's procedure, each in the
+/// place of its own.
+pub fn holm(p_values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
+    let mut adjusted = vec![1.0; p_values.len()];
+    let mut least: f64 = 0.0;
+    for (rank, &at) in order.iter().enumerate() {
+        least = least.max(p_values[at] * (p_values.len() - rank) as f64).min(1.0);
+        adjusted[at] = least;
     }
-    let mut generator = Pcg64Mcg::new(BOOTSTRAP_SEED);
-    (0..RESAMPLES)
-        .filter_map(|_| statistic(&mut (0..values).map(|_| generator.random_range(0..values))))
-        .collect()
+    adjusted
 }
 
-fn interval(mut statistics: Vec<f64>) -> Option<Interval> {
-    statistics.sort_by(f64::total_cmp);
-    Some(Interval {
-        low: quantile_of_sorted(&statistics, 0.025)?,
-        high: quantile_of_sorted(&statistics, 0.975)?,
-    })
+/// Whether an adjusted p-value is significant.
+pub fn is_significant(adjusted: f64) -> bool {
+    adjusted < ALPHA
 }
 
-/// Student's t, 97.5 %, for 1 to 30 degrees of freedom.
-const STUDENT: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-];
+/// What was computed of some pairs or values, and how it varies with them.
+struct Estimate<'a> {
+    value: f64,
+    /// What it would be if nothing had changed.
+    unchanged: f64,
+    /// By pair, what it would add to the estimate if all were as this one; they add up to zero.
+    residuals: Vec<f64>,
+    /// The same statistic of other draws of the pairs.
+    of: Box<dyn Fn(&mut dyn Iterator<Item = usize>) -> Option<f64> + 'a>,
+}
 
-fn student_interval(values: &[f64]) -> Option<Interval> {
-    let freedom = values.len().checked_sub(1).filter(|&freedom| freedom > 0)?;
-    let centre = mean(values);
-    let variance = values.iter().map(|v| (v - centre).powi(2)).sum::<f64>() / freedom as f64;
-    let reach = STUDENT[freedom.min(30) - 1] * (variance / values.len() as f64).sqrt();
-    Some(Interval { low: centre - reach, high: centre + reach })
+impl Estimate<'_> {
+    fn interval(&self) -> Option<Interval> {
+        let pairs = self.residuals.len();
+        match Method::of(pairs) {
+            Method::None => None,
+            Method::Range => {
+                let values = || self.residuals.iter().map(|residual| self.value + residual);
+                Some(Interval {
+                    low: values().fold(f64::INFINITY, f64::min),
+                    high: values().fold(f64::NEG_INFINITY, f64::max),
+                })
+            }
+            Method::StudentsT => {
+                let reach = students_t(pairs).inverse_cdf(1.0 - ALPHA / 2.0) * self.standard_error();
+                Some(Interval { low: self.value - reach, high: self.value + reach })
+            }
+            Method::Bca => Some(self.bootstrap()?.interval()),
+        }
+    }
+
+    fn p_value(&self) -> Option<f64> {
+        let pairs = self.residuals.len();
+        match Method::of(pairs) {
+            Method::None | Method::Range => None,
+            Method::StudentsT => {
+                let away = (self.value - self.unchanged).abs();
+                Some(match away / self.standard_error() {
+                    // All pairs agree: the change is certain, or there is none.
+                    t if !t.is_finite() => f64::from(away == 0.0),
+                    t => 2.0 * students_t(pairs).sf(t),
+                })
+            }
+            Method::Bca => Some(self.bootstrap()?.p_value(self.unchanged)),
+        }
+    }
+
+    fn standard_error(&self) -> f64 {
+        let pairs = self.residuals.len() as f64;
+        let squares: f64 = self.residuals.iter().map(|residual| residual.powi(2)).sum();
+        (squares / (pairs - 1.0) / pairs).sqrt()
+    }
+
+    /// None if no draw has a value, as ratios to nothing.
+    fn bootstrap(&self) -> Option<Bootstrap> {
+        let pairs = self.residuals.len();
+        let mut generator = Pcg64Mcg::new(BOOTSTRAP_SEED);
+        let mut drawn: Vec<f64> = (0..RESAMPLES)
+            .filter_map(|_| (self.of)(&mut (0..pairs).map(|_| generator.random_range(0..pairs))))
+            .collect();
+        drawn.sort_by(f64::total_cmp);
+        let left_out: Vec<f64> =
+            (0..pairs).filter_map(|out| (self.of)(&mut (0..pairs).filter(|&i| i != out))).collect();
+        let centre = mean(&left_out);
+        let moment = |power| left_out.iter().map(|value| (centre - value).powi(power)).sum::<f64>();
+        let acceleration = moment(3) / (6.0 * moment(2).powf(1.5));
+        (!drawn.is_empty()).then(|| Bootstrap {
+            bias: normal().inverse_cdf(part_below(&drawn, self.value)),
+            acceleration: if acceleration.is_finite() { acceleration } else { 0.0 },
+            drawn,
+        })
+    }
+}
+
+/// The bias-corrected and accelerated bootstrap: which quantile of the draws stands for which level.
+struct Bootstrap {
+    /// Statistics of all draws, sorted.
+    drawn: Vec<f64>,
+    /// How far the median of the draws is from the estimate, in standard deviations.
+    bias: f64,
+    /// How fast the standard error changes with the estimate, from leaving out one pair after the other.
+    acceleration: f64,
+}
+
+impl Bootstrap {
+    fn interval(&self) -> Interval {
+        let end = |level: f64| {
+            let z = self.bias + normal().inverse_cdf(level);
+            let quantile = normal().cdf(self.bias + z / (1.0 - self.acceleration * z));
+            quantile_of_sorted(&self.drawn, quantile).unwrap_or(f64::NAN)
+        };
+        Interval { low: end(ALPHA / 2.0), high: end(1.0 - ALPHA / 2.0) }
+    }
+
+    /// Twice the level at which an end of the interval is at `unchanged`.
+    fn p_value(&self, unchanged: f64) -> f64 {
+        let z = normal().inverse_cdf(part_below(&self.drawn, unchanged)) - self.bias;
+        let level = normal().cdf(z / (1.0 + self.acceleration * z) - self.bias);
+        2.0 * level.min(1.0 - level)
+    }
+}
+
+/// Which part of sorted values is below `value`, those equal to it counting half; never nothing or all.
+fn part_below(sorted: &[f64], value: f64) -> f64 {
+    let below = sorted.partition_point(|&other| other < value) as f64;
+    let not_above = sorted.partition_point(|&other| other <= value) as f64;
+    let count = sorted.len() as f64;
+    ((below + not_above) / 2.0 / count).clamp(0.5 / count, 1.0 - 0.5 / count)
+}
+
+fn normal() -> Normal {
+    Normal::standard()
+}
+
+fn students_t(pairs: usize) -> StudentsT {
+    StudentsT::new(0.0, 1.0, pairs as f64 - 1.0).expect("positive degrees of freedom")
 }
 
 #[cfg(test)]
@@ -162,17 +332,14 @@ mod tests {
     fn one_pair_has_no_interval_and_no_mark() {
         let change = change(&[1.0], &[2.0]);
         assert_eq!((change.difference, change.ratio), (1.0, Some(2.0)));
-        assert_eq!(
-            (change.difference_interval, change.ratio_interval, change.significant),
-            (None, None, false)
-        );
+        assert_eq!((change.difference_interval, change.ratio_interval, change.p_value), (None, None, None));
     }
 
     #[test]
     fn a_constant_shift_is_significant_although_seeds_differ_more() {
         let first = [10.0, 20.0, 30.0];
         let change = change(&first, &first.map(|v| v * 0.9));
-        assert!(change.significant);
+        assert!(change.is_significant());
         let interval = change.ratio_interval.unwrap();
         assert!((interval.low - 0.9).abs() < 1e-12 && (interval.high - 0.9).abs() < 1e-12, "{interval:?}");
     }
@@ -180,8 +347,7 @@ mod tests {
     #[test]
     fn three_pairs_that_only_happen_to_agree_in_sign_get_no_mark() {
         let change = change(&[10.0, 10.0, 10.0], &[10.1, 10.2, 14.0]);
-        assert!(change.difference_interval.unwrap().low > 0.0);
-        assert!(!change.significant);
+        assert!(!change.is_significant());
     }
 
     #[test]
@@ -190,7 +356,7 @@ mod tests {
         let marked = (0..200)
             .filter(|_| {
                 let mut draw = || (0..5).map(|_| generator.random::<f64>()).collect::<Vec<_>>();
-                change(&draw(), &draw()).significant
+                change(&draw(), &draw()).is_significant()
             })
             .count();
         assert!(marked <= 20, "{marked} of 200 marked, about 10 expected");
@@ -200,6 +366,51 @@ mod tests {
     fn a_first_variant_of_zero_has_no_ratio() {
         let change = change(&[0.0, 0.0, 0.0], &[2.0, 2.0, 2.0]);
         assert_eq!((change.ratio, change.ratio_interval), (None, None));
-        assert!(change.significant);
+        assert!(change.is_significant());
+    }
+
+    #[test]
+    fn two_pairs_have_a_range_and_no_test() {
+        let change = change(&[10.0, 20.0], &[11.0, 23.0]);
+        assert_eq!(change.difference_interval, Some(Interval { low: 1.0, high: 3.0 }));
+        assert!(change.p_value.is_none() && !change.is_significant());
+    }
+
+    #[test]
+    fn student_s_t_is_that_of_the_tables() {
+        // Differences 1 to 5: mean 3, standard error sqrt(2.5 / 5), t(4) = 2.776 for 95 %.
+        let change = change(&[0.0; 5], &[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let interval = change.difference_interval.unwrap();
+        let reach = 2.776 * 0.5f64.sqrt();
+        assert!((interval.low - (3.0 - reach)).abs() < 1e-3 && (interval.high - (3.0 + reach)).abs() < 1e-3);
+        // t = 4.243 with 4 degrees of freedom.
+        assert!((change.p_value.unwrap() - 0.0132).abs() < 1e-4);
+    }
+
+    #[test]
+    fn bca_of_skewed_values_reaches_further_up() {
+        let values: Vec<f64> = (0..30).map(|i| f64::from(i) / 10.0).map(f64::exp).collect();
+        let mean = mean(&values);
+        let interval = mean_interval(&values).unwrap();
+        assert!(interval.high - mean > 1.1 * (mean - interval.low), "{interval:?} of {mean}");
+    }
+
+    #[test]
+    fn the_p_value_of_bca_is_the_level_of_its_interval() {
+        let first: Vec<f64> = (0..20).map(|i| f64::from(10 + i * 7 % 11)).collect();
+        for shift in [0.0, 0.1, 0.2, 0.3, 0.4, 0.8] {
+            let noise = (0..20).map(|i| f64::from(i * 13 % 17) / 10.0 - 0.8);
+            let values: Vec<f64> = first.iter().zip(noise).map(|(a, noise)| a + noise + shift).collect();
+            let change = change(&first, &values);
+            let excluded = change.ratio_interval.unwrap().excludes(1.0);
+            assert_eq!(change.is_significant(), excluded, "{shift}: {change:?}");
+        }
+    }
+
+    #[test]
+    fn holm_gives_the_least_the_hardest_test() {
+        assert_eq!(holm(&[0.03, 0.01, 0.04]), [0.06, 0.03, 0.06]);
+        assert_eq!(holm(&[0.7, 0.6]), [1.0, 1.0]);
+        assert_eq!(holm(&[]), [0.0; 0]);
     }
 }

@@ -38,7 +38,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let experiment = arguments.asked(arm.experiment(arguments.seeds())?)?;
         ground.get_or_insert_with(|| Ground::of(&experiment));
         let records = sweep(&experiment, &arguments.sweep)?;
-        rows.push(Row { arm, cells: cells(&experiment, &records) });
+        rows.push(Row { arm, cells: cells(&experiment, &records)? });
     }
     let Some(ground) = ground else {
         let rows: Vec<String> = arms().iter().map(Arm::place).collect();
@@ -66,7 +66,9 @@ fn map(rows: &[Row]) -> Grid {
         let words = [arm.sharing.name().into(), arm.threads.to_string(), arm.seconds.to_string()];
         let cell = |cell: &Cell| {
             let changes = [(&cell.throughput, None), (&cell.kernel_time, None), (&cell.local, Some("pt"))];
-            changes.map(|(of, unit)| change(of, unit).0).join("\n")
+            changes
+                .map(|(of, unit)| change(of, unit, if of.is_significant() { "*" } else { "" }).0)
+                .join("\n")
         };
         grid.row(words.into_iter().chain(cells.iter().map(cell)));
     }

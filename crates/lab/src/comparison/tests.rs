@@ -1,16 +1,15 @@
 //! Changes are against the first variant, in pairs of equal seeds.
 
 use super::*;
-use crate::scenario::load_machine;
+use crate::experiment::Experiment;
 use sim::metric::{BUILD_TIME, SCORE};
 use sim::outcome::Outcome;
 
-fn records(scenario: &Scenario, values: &[(&str, [f64; 3])]) -> Vec<Record> {
-    let machine = load_machine(&scenario.machine).unwrap();
+fn records(arms: &[Arm], values: &[(&str, [f64; 3])]) -> Vec<Record> {
     let mut records = Vec::new();
-    for (variant, by_seed) in values {
+    for (arm, (variant, by_seed)) in arms.iter().zip(values) {
         for (index, &value) in by_seed.iter().enumerate() {
-            let run = scenario.run(variant, index as u64 + 1, &machine, &BTreeMap::new()).unwrap();
+            let run = arm.scenario.run(variant, index as u64 + 1, &arm.machine, &BTreeMap::new()).unwrap();
             let mut outcome = Outcome::default();
             outcome.set(BUILD_TIME, value);
             outcome.set(SCORE, value);
@@ -24,10 +23,11 @@ fn records(scenario: &Scenario, values: &[(&str, [f64; 3])]) -> Vec<Record> {
 }
 
 fn compare(metrics: &[&str], values: &[(&str, [f64; 3])]) -> Comparison {
-    let mut scenario = Scenario::load("page_fault1").unwrap();
-    scenario.metrics = metrics.iter().map(|name| name.to_string()).collect();
-    let variants: Vec<String> = values.iter().map(|(name, _)| name.to_string()).collect();
-    Comparison::new(&scenario, &variants, &records(&scenario, values))
+    let mut experiment = Experiment::of("page_fault1", None).unwrap();
+    experiment.scenario.metrics = metrics.iter().map(|name| name.to_string()).collect();
+    experiment.variants = values.iter().map(|(name, _)| name.to_string()).collect();
+    let arms = experiment.arms().unwrap();
+    Comparison::new(&experiment.scenario, &arms, &records(&arms, values), 0.01)
 }
 
 #[test]
@@ -40,8 +40,34 @@ fn changes_are_against_the_first_variant_and_seeds_are_paired() {
     assert_eq!(base.metrics["build_time"].mean, 20.0);
     assert_eq!(base.metrics["build_time"].change, None);
     let change = patch1.metrics["build_time"].change.unwrap();
-    assert!(change.significant && (change.ratio.unwrap() - 0.9).abs() < 1e-12);
-    assert!(!patch9.metrics["build_time"].change.unwrap().significant);
+    assert!((change.ratio.unwrap() - 0.9).abs() < 1e-12);
+    assert!(patch1.metrics["build_time"].verdict.unwrap().counts());
+    assert!(!patch9.metrics["build_time"].verdict.unwrap().significant);
+}
+
+#[test]
+fn one_metric_is_judged_and_small_changes_are_told_apart() {
+    let values = [("pcp-base", [10.0, 20.0, 30.0]), ("patch1", [10.01, 20.02, 30.03])];
+    let comparison = compare(&["build_time", "score"], &values);
+    assert_eq!(comparison.judged.as_deref(), Some("build_time"));
+    let [_, patch1] = &comparison.variants[..] else { panic!("two variants") };
+    let verdict = patch1.metrics["build_time"].verdict.unwrap();
+    assert!(verdict.significant && !verdict.relevant);
+    assert_eq!(patch1.metrics["score"].verdict, None);
+}
+
+#[test]
+fn more_columns_make_each_test_harder() {
+    let values = [10.0, 10.0, 10.0];
+    let better = [9.0, 9.3, 9.1];
+    let p = |columns: &[(&str, [f64; 3])]| {
+        let comparison = compare(&["build_time"], columns);
+        comparison.variants[1].metrics["build_time"].verdict.unwrap().adjusted_p_value
+    };
+    let alone = p(&[("pcp-base", values), ("patch1", better)]);
+    let worse = [10.1, 9.9, 10.0];
+    let among = p(&[("pcp-base", values), ("patch1", better), ("patch2", worse), ("patch3", worse)]);
+    assert!((among - 3.0 * alone).abs() < 1e-12, "{alone} {among}");
 }
 
 #[test]

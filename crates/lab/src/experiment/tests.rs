@@ -14,7 +14,7 @@ fn experiment(variants: &[&str], seeds: u32) -> Experiment {
     scenario.metrics = vec!["build_time".into(), "alloc_zone".into()];
     let machine = load_machine(&scenario.machine).unwrap();
     let variants = variants.iter().map(|name| name.to_string()).collect();
-    Experiment { scenario, machine, variants, seeds, changes: BTreeMap::new() }
+    Experiment { scenario, machine, variants, seeds, changes: BTreeMap::new(), varied: Vec::new() }
 }
 
 fn simulate(run: &Run, _: &Reached) -> Result<Outcome, RunError> {
@@ -157,7 +157,7 @@ fn runs_and_results_go_by_the_present_name_of_a_variant() {
     assert_eq!(former.runs().unwrap(), present.runs().unwrap());
     let directory = tempfile::tempdir().unwrap();
     let records = former.sweep(&results_in(directory.path()), 1, &simulate, &|_| {}).unwrap();
-    let comparison = Comparison::new(&former.scenario, &former.variants, &records);
+    let comparison = Comparison::new(&former.scenario, &former.arms().unwrap(), &records, 0.0);
     assert_eq!(comparison.variants[0].name, "pcp-base");
     assert_eq!(comparison.seeds, [1, 2]);
     let error = experiment(&["base", "pcp-base"], 1).runs().unwrap_err().to_string();

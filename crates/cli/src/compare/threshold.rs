@@ -1,0 +1,111 @@
+//! `--fail-if`: how far a metric may be from the first column, for scripts that stop at a regression.
+
+use crate::number::change;
+use lab::comparison::Comparison;
+use mm::sysctl::most_like;
+use sim::metric::{METRICS, Metric};
+use std::str::FromStr;
+
+/// `score < -2 %`: a metric and the change from which on a comparison fails.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Threshold {
+    /// The metric.
+    pub metric: &'static Metric,
+    side: Side,
+    limit: Limit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Side {
+    Above,
+    Below,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Limit {
+    /// Of the first column's value.
+    Percent(f64),
+    /// In the metric's unit, or in points of a percentage.
+    Difference(f64),
+}
+
+impl FromStr for Threshold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Threshold, String> {
+        let expected = "expected METRIC > CHANGE or METRIC < CHANGE, for example 'build_time > +2 %'";
+        let at = text.find(['<', '>']).ok_or(expected)?;
+        let (name, limit) = (text[..at].trim(), text[at + 1..].trim());
+        let metric = Metric::find(name).ok_or_else(|| {
+            let like = most_like(name, METRICS.iter().map(|metric| metric.name));
+            format!("{name}: no such metric; most like it: {like}; `mmtwin list metrics` has all")
+        })?;
+        let side = if text[at..].starts_with('>') { Side::Above } else { Side::Below };
+        let number = limit.trim_end_matches('%').trim_end().parse::<f64>();
+        let number = number.ok().filter(|number| number.is_finite()).ok_or(expected)?;
+        let limit = if limit.ends_with('%') { Limit::Percent(number) } else { Limit::Difference(number) };
+        Ok(Threshold { metric, side, limit })
+    }
+}
+
+impl Threshold {
+    /// A line for each column whose change is beyond it. A change that chance alone may have made does not count, where there are
+    /// enough seeds to tell.
+    pub fn exceeded(&self, comparison: &Comparison) -> Vec<String> {
+        let beyond = |value: f64, limit: f64| match self.side {
+            Side::Above => value > limit,
+            Side::Below => value < limit,
+        };
+        let columns = comparison.variants.iter().filter_map(|variant| {
+            let found = variant.metrics.get(self.metric.name)?.change?;
+            let is_beyond = match self.limit {
+                Limit::Percent(limit) => beyond(100.0 * (found.ratio? - 1.0), limit),
+                Limit::Difference(limit) => beyond(found.difference, limit),
+            };
+            let by_chance = found.p_value.is_some() && !found.is_significant();
+            let unit = match self.limit {
+                Limit::Percent(_) => None,
+                Limit::Difference(_) => Some(self.metric.unit_of_change().unwrap_or(self.metric.unit)),
+            };
+            (is_beyond && !by_chance).then(|| {
+                let (value, interval) = change(&found, unit, "");
+                let interval = interval.map_or(String::new(), |interval| format!(" {interval}"));
+                format!("{}: {} of {}: {value}{interval}", self.text(), self.metric.name, variant.name)
+            })
+        });
+        columns.collect()
+    }
+
+    fn text(&self) -> String {
+        let side = if self.side == Side::Above { '>' } else { '<' };
+        match self.limit {
+            Limit::Percent(limit) => format!("{} {side} {limit:+} %", self.metric.name),
+            Limit::Difference(limit) => format!("{} {side} {limit:+}", self.metric.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_are_read_and_written() {
+        for (text, written) in [
+            ("build_time > +2 %", "build_time > +2 %"),
+            ("score<-2%", "score < -2 %"),
+            ("pcp_max > 100", "pcp_max > +100"),
+        ] {
+            assert_eq!(text.parse::<Threshold>().unwrap().text(), written);
+        }
+        for (text, says) in [
+            ("build_time", "METRIC > CHANGE"),
+            ("build_time > ", "METRIC > CHANGE"),
+            ("build_time > inf %", "METRIC > CHANGE"),
+            ("buildtime > 2 %", "build_time"),
+        ] {
+            let error = text.parse::<Threshold>().unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+}

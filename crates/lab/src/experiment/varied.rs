@@ -1,0 +1,287 @@
+//! What an experiment varies besides the kernel, and the arms that follow.
+//!
+//! ```text
+//!   variants 6.12, 6.18    vm.swappiness=0,60    workload.jobs=64,112
+//!        │                      │                     │
+//!        └──────────────────────┴─────────────────────┴──► 2 * 2 * 2 arms; the first is what the others are compared with
+//! ```
+//!
+//! A key is `scenario`, `machine`, `memory` (of all nodes), a kernel setting, or a key of the scenario's or the machine's
+//! file: `workload.jobs`, `machine.topology.cores_per_socket`. Keys of files go through the same checks as the files do.
+
+use crate::scenario::{Scenario, ScenarioError};
+use machine::{Profile, WrongValue};
+use mm::SETTINGS;
+use mm::sysctl::most_like;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+
+/// A key with the values that are compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Varied {
+    /// The key as it was given.
+    pub key: String,
+    /// The values, the first being the base.
+    pub levels: Vec<Level>,
+}
+
+/// A value of a varied key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Level {
+    /// The value as it was given.
+    pub value: String,
+    change: LevelChange,
+}
+
+/// What a value changes about an arm.
+#[derive(Clone, Debug, PartialEq)]
+enum LevelChange {
+    Scenario(Box<(Scenario, Profile)>),
+    Machine(Box<Profile>),
+    /// Memory of all nodes together, MiB.
+    Memory(u64),
+    Setting,
+    KeyOfScenario(toml::Value),
+    KeyOfMachine(String, toml::Value),
+}
+
+/// A kernel on a machine with a scenario and settings: what runs with each seed.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// The variant and the values of varied keys, as far as arms differ in them.
+    pub name: String,
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The machine.
+    pub machine: Profile,
+    /// The variant.
+    pub variant: String,
+    /// Settings beyond the scenario's.
+    pub changes: BTreeMap<String, String>,
+    /// The value of each varied key.
+    pub levels: BTreeMap<String, String>,
+}
+
+/// Keys that are neither settings nor keys of files.
+const SCENARIO: &str = "scenario";
+const MACHINE: &str = "machine";
+const MEMORY: &str = "memory";
+
+impl Varied {
+    /// Takes `KEY=V1,V2,...` apart. Machines are found by `load_machine`, which may know more than [`crate::scenario::load_machine`].
+    pub fn parse<E: From<ScenarioError>>(
+        text: &str,
+        load_machine: &dyn Fn(&str) -> Result<Profile, E>,
+    ) -> Result<Varied, E> {
+        let wrong = |expected: &str| -> E {
+            ScenarioError::OutOfRange(WrongValue::new("--vary", text, expected)).into()
+        };
+        let (key, values) =
+            text.split_once('=').ok_or_else(|| wrong("KEY=V1,V2,..., for example vm.swappiness=60,0,200"))?;
+        let key = key.trim();
+        let values: Vec<&str> = values.split(',').map(str::trim).collect();
+        if values.iter().any(|value| value.is_empty()) {
+            return Err(wrong("a value before and after each comma"));
+        }
+        if let Some(at) = (1..values.len()).find(|&at| values[..at].contains(&values[at])) {
+            return Err(wrong(&format!("each value once; {} is there twice", values[at])));
+        }
+        let level = |value: &&str| -> Result<Level, E> {
+            Ok(Level { value: value.to_string(), change: LevelChange::of(key, value, load_machine)? })
+        };
+        Ok(Varied { key: key.into(), levels: values.iter().map(level).collect::<Result<_, _>>()? })
+    }
+}
+
+impl LevelChange {
+    fn of<E: From<ScenarioError>>(
+        key: &str,
+        value: &str,
+        load_machine: &dyn Fn(&str) -> Result<Profile, E>,
+    ) -> Result<LevelChange, E> {
+        if SETTINGS.iter().any(|setting| setting.name == key) {
+            return Ok(LevelChange::Setting);
+        }
+        Ok(match key {
+            SCENARIO => {
+                let scenario = Scenario::load(value)?;
+                let machine = load_machine(&scenario.machine)?;
+                LevelChange::Scenario(Box::new((scenario, machine)))
+            }
+            MACHINE => LevelChange::Machine(Box::new(load_machine(value)?)),
+            MEMORY => LevelChange::Memory(mebibytes(value)?),
+            _ => match key.split_once('.') {
+                Some((MACHINE, key)) => LevelChange::KeyOfMachine(key.into(), toml_value(value)),
+                Some(("workload", _)) => LevelChange::KeyOfScenario(toml_value(value)),
+                _ => return Err(unknown_key(key).into()),
+            },
+        })
+    }
+
+    fn apply(&self, key: &str, value: &str, arm: &mut Arm) -> Result<(), ScenarioError> {
+        match self {
+            LevelChange::Scenario(both) => (arm.scenario, arm.machine) = (**both).clone(),
+            LevelChange::Machine(machine) => arm.machine = (**machine).clone(),
+            LevelChange::Memory(mib) => {
+                let topology = &mut arm.machine.topology;
+                topology.memory_mib_per_node = mib / u64::from(topology.nodes);
+                arm.machine.check().map_err(|error| profile_error(key, value, error))?;
+            }
+            LevelChange::Setting => {
+                arm.changes.insert(key.into(), value.into());
+            }
+            LevelChange::KeyOfScenario(new) => {
+                let text = with_key(&arm.scenario, key, new).ok_or_else(|| unknown_key(key))?;
+                arm.scenario = Scenario::parse(&arm.scenario.name, &text)?;
+            }
+            LevelChange::KeyOfMachine(key, new) => {
+                let text = with_key(&arm.machine, key, new)
+                    .ok_or_else(|| unknown_key(&format!("{MACHINE}.{key}")))?;
+                arm.machine = Profile::parse(&text).map_err(|error| profile_error(key, value, error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn profile_error(key: &str, value: &str, error: machine::ProfileError) -> ScenarioError {
+    ScenarioError::Profile { place: format!("--vary {key}={value}"), error }
+}
+
+fn unknown_key(key: &str) -> ScenarioError {
+    let settings = SETTINGS.iter().map(|setting| setting.name);
+    let like = most_like(key, settings.chain([SCENARIO, MACHINE, MEMORY]));
+    let expected = format!(
+        "{SCENARIO}, {MACHINE}, {MEMORY}, a kernel setting, or a key of the scenario's workload or the machine's file \
+         (workload.KEY, {MACHINE}.TABLE.KEY); most like it: {like}; kernels are given by --variants"
+    );
+    ScenarioError::OutOfRange(WrongValue::new("--vary", key, expected))
+}
+
+/// `512MiB`, `16GiB`.
+fn mebibytes(value: &str) -> Result<u64, ScenarioError> {
+    let number = |digits: &str, unit: u64| digits.trim().parse::<u64>().ok()?.checked_mul(unit);
+    let mib = match (value.strip_suffix("GiB"), value.strip_suffix("MiB")) {
+        (Some(digits), _) => number(digits, 1024),
+        (_, Some(digits)) => number(digits, 1),
+        _ => None,
+    };
+    mib.ok_or_else(|| {
+        ScenarioError::OutOfRange(WrongValue::new(MEMORY, value, "a size such as 512MiB or 16GiB"))
+    })
+}
+
+/// A value of a file as it is written on the command line, where texts have no quotes.
+fn toml_value(value: &str) -> toml::Value {
+    let table: Result<toml::Table, _> = toml::from_str(&format!("value = {value}"));
+    table.ok().and_then(|mut table| table.remove("value")).unwrap_or_else(|| value.into())
+}
+
+/// The file of `content` with another value of a key; none if its table does not have the key.
+fn with_key<T: Serialize + DeserializeOwned>(content: &T, key: &str, new: &toml::Value) -> Option<String> {
+    let mut file = toml::Value::try_from(content).ok()?;
+    let mut place = &mut file;
+    for part in key.split('.') {
+        place = match place {
+            toml::Value::Array(entries) => entries.get_mut(part.parse::<usize>().ok()?)?,
+            table => table.get_mut(part)?,
+        };
+    }
+    // A figure keeps its source.
+    match place.get_mut("value") {
+        Some(value) if !new.is_table() => *value = new.clone(),
+        _ => *place = new.clone(),
+    }
+    toml::to_string(&file).ok()
+}
+
+/// All arms of `base` with these variants: by variant, then by the levels of each key.
+pub(super) fn arms(base: &Arm, variants: &[String], varied: &[Varied]) -> Result<Vec<Arm>, ScenarioError> {
+    let mut arms: Vec<Arm> = variants
+        .iter()
+        .map(|variant| Arm {
+            name: if variants.len() > 1 || varied.is_empty() {
+                base.scenario.present_name(variant).into()
+            } else {
+                String::new()
+            },
+            variant: base.scenario.present_name(variant).into(),
+            ..base.clone()
+        })
+        .collect();
+    for Varied { key, levels } in varied {
+        let mut grid = Vec::with_capacity(arms.len() * levels.len());
+        for arm in &arms {
+            for Level { value, change } in levels {
+                let mut arm = arm.clone();
+                change.apply(key, value, &mut arm)?;
+                if levels.len() > 1 {
+                    arm.name = [arm.name.as_str(), value].join(" ").trim().into();
+                }
+                arm.levels.insert(key.clone(), value.clone());
+                grid.push(arm);
+            }
+        }
+        arms = grid;
+    }
+    Ok(arms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::load_machine;
+
+    fn arms_of(scenario: &str, variants: &[&str], varied: &[&str]) -> Result<Vec<Arm>, ScenarioError> {
+        let scenario = Scenario::load(scenario).unwrap();
+        let base = Arm {
+            name: String::new(),
+            machine: load_machine(&scenario.machine).unwrap(),
+            variant: String::new(),
+            changes: BTreeMap::new(),
+            levels: BTreeMap::new(),
+            scenario,
+        };
+        let varied: Result<Vec<Varied>, _> =
+            varied.iter().map(|text| Varied::parse(text, &load_machine)).collect();
+        let variants: Vec<String> = variants.iter().map(|variant| variant.to_string()).collect();
+        arms(&base, &variants, &varied?)
+    }
+
+    #[test]
+    fn arms_are_all_combinations_and_named_by_what_differs() {
+        let names = |arms: Vec<Arm>| arms.into_iter().map(|arm| arm.name).collect::<Vec<_>>();
+        let one = arms_of("page_fault1", &["6.18"], &["vm.stat_interval=1,10"]).unwrap();
+        assert_eq!(one[1].changes["vm.stat_interval"], "10");
+        assert_eq!(names(one), ["1", "10"]);
+        let grid = arms_of("page_fault1", &["6.12", "6.18"], &["vm.stat_interval=1,10", "memory=128GiB"]);
+        let grid = grid.unwrap();
+        let topology = &grid[0].machine.topology;
+        assert_eq!(topology.memory_mib_per_node * u64::from(topology.nodes), 128 << 10);
+        assert_eq!(names(grid), ["6.12 1", "6.12 10", "6.18 1", "6.18 10"]);
+    }
+
+    #[test]
+    fn keys_of_files_are_changed_and_checked() {
+        let arms = arms_of("page_fault1", &["6.18"], &["workload.tasks=8,16"]).unwrap();
+        assert_ne!(arms[0].scenario.workload, arms[1].scenario.workload);
+        let arms = arms_of("page_fault1", &["6.18"], &["machine.costs.page_clear_ns=50,200"]).unwrap();
+        assert_ne!(arms[0].machine, arms[1].machine);
+        for (varied, says) in [
+            ("workload.tasks=0", "workload.tasks"),
+            ("workload.nothing=1", "workload.nothing"),
+            ("vm.swapiness=1", "vm.swappiness"),
+            ("variants=6.1,6.12", "--variants"),
+            ("memory=16", "16GiB"),
+            ("vm.swappiness", "KEY=V1,V2"),
+            ("vm.swappiness=1,,2", "comma"),
+            ("vm.swappiness=1,2,1", "1 is there twice"),
+            ("machine=pdp-11", "pdp-11"),
+            ("machine.topology.sockets=0", "sockets"),
+        ] {
+            let error = arms_of("page_fault1", &["6.18"], &[varied]).unwrap_err().to_string();
+            assert!(error.contains(says), "{varied}: {error}");
+        }
+    }
+}
