@@ -1,10 +1,10 @@
-//! What a CPU's time is spent on in this memory manager.
+//! Categories of CPU time: what the memory manager and programs spend it on.
 
 use machine::Category as _;
 
 macro_rules! categories {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),* $(,)?) => {
-        /// A kind of time. Every picosecond of every CPU is in exactly one.
+        /// A category of CPU time. Every picosecond of every CPU is in exactly one of them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Category { $($(#[doc = $doc])+ $variant),* }
@@ -13,12 +13,12 @@ macro_rules! categories {
             /// All categories, in the order of their indices.
             pub const ALL: &'static [Category] = &[$(Category::$variant),*];
 
-            /// The name used in tables and files.
+            /// The name in tables and files.
             pub fn name(self) -> &'static str {
                 match self { $(Category::$variant => $name),* }
             }
 
-            /// What it means, in a line.
+            /// What the category covers, in a line.
             pub fn description(self) -> &'static str {
                 match self { $(Category::$variant => concat!($($doc),+).trim_ascii()),* }
             }
@@ -34,33 +34,33 @@ macro_rules! categories {
 }
 
 categories! {
-    /// Nothing to run.
+    /// Idle: nothing to run.
     Idle = "idle",
     /// The program's own work, and kernel work that the recording does not tell apart from it.
     Program = "program",
-    /// System calls that are not modelled, where a workload says how long they take: fork, exec, files.
+    /// System calls that are not modelled, where a workload gives their length: fork, exec, files.
     SystemCalls = "system_calls",
-    /// Ticks of the scheduler, without what NUMA balancing does in them.
+    /// Scheduler ticks, without the NUMA balancing in them.
     Tick = "tick",
     /// Page faults, without clearing and without locks.
     PageFault = "page_fault",
     /// Clearing pages.
     PageClear = "page_clear",
-    /// Copying page tables for child processes.
+    /// Copying page tables for child processes at fork.
     PageTables = "page_tables",
     /// Unmapping and freeing, without locks.
     PageFree = "page_free",
     /// Copying data between user memory and pages.
     PageCopy = "page_copy",
-    /// Waiting for data that no cache held: while copying, or when pages are used that were cleared with others.
+    /// Waiting for data that no cache held: while copying, or when pages are used that were cleared together.
     CacheMiss = "cache_miss",
-    /// Spinning for a zone's lock, hand-overs included.
+    /// Spinning for zone->lock, hand-overs included.
     ZoneLockWait = "zone_lock_wait",
-    /// Working under a zone's lock.
+    /// Working under zone->lock.
     ZoneLockHold = "zone_lock_hold",
-    /// Spinning for the lock of an LRU list vector, hand-overs included.
+    /// Spinning for an lruvec's lru_lock, hand-overs included.
     LruLockWait = "lru_lock_wait",
-    /// Working under the lock of an LRU list vector.
+    /// Working under an lruvec's lru_lock.
     LruLockHold = "lru_lock_hold",
     /// Spinning for hugetlb_lock, hand-overs included.
     HugetlbLockWait = "hugetlb_lock_wait",
@@ -76,48 +76,47 @@ categories! {
     VmemmapCopy = "vmemmap_copy",
     /// Rewriting kernel page-table entries.
     VmemmapRemap = "vmemmap_remap",
-    /// Having translation caches of all CPUs flushed: sending, flushing its own, waiting for the last.
+    /// TLB shootdowns: sending them, flushing the own TLB, waiting for the last CPU.
     TlbShootdown = "tlb_shootdown",
-    /// Having all CPUs synchronised because kernel code is patched.
+    /// Synchronising all CPUs because kernel code is patched.
     CodePatch = "code_patch",
     /// Reading from files through the page cache, without locks and without devices.
     FileRead = "file_read",
     /// Writing to files through the page cache, without locks and without devices.
     FileWrite = "file_write",
-    /// Submitting requests to block devices, work that devices leave to the CPU, and completions.
+    /// Submitting requests to block devices, completing them, and work that the device leaves to the CPU.
     BlockLayer = "block_layer",
-    /// Looking for pages to evict, and evicting them, without locks.
+    /// Scanning folios for reclaim and evicting them, without locks.
     Reclaim = "reclaim",
-    /// Making pages inaccessible to see who touches them, without flushing translations.
+    /// NUMA scanning: making pages PROT_NONE to see who touches them, without TLB flushes.
     NumaScan = "numa_scan",
-    /// NUMA hint faults, without moving pages.
+    /// NUMA hint faults, without migration.
     NumaHintFault = "numa_hint_fault",
-    /// Moving pages between nodes, without locks.
+    /// Migrating pages between nodes, without locks.
     PageMigration = "page_migration",
-    /// What programs wait longer for memory because it is on another node.
+    /// The extra time that programs wait for memory because it is on another node.
     RemoteMemory = "remote_memory",
-    /// Looking for pages to move and for room, and moving them, without locks.
+    /// Compaction: scanning for pages and for free blocks, and migrating, without locks.
     Compaction = "compaction",
-    /// Looking for small pages to make huge ones of, and copying them, without locks (khugepaged).
+    /// khugepaged: scanning page tables and copying pages into huge ones, without locks.
     Khugepaged = "khugepaged",
-    /// Interrupted by another CPU, and lost translations afterwards.
+    /// Handling another CPU's interrupt, and TLB misses afterwards.
     IpiHandler = "ipi_handler",
 }
 
 impl Category {
-    /// Where spinning for a zone's lock and working under it go.
+    /// Spinning for zone->lock, and working under it.
     pub const ZONE_LOCK: [Category; 2] = [Category::ZoneLockWait, Category::ZoneLockHold];
-    /// The same of the lock of an LRU list vector.
+    /// Spinning for an lruvec's lru_lock, and working under it.
     pub const LRU_LOCK: [Category; 2] = [Category::LruLockWait, Category::LruLockHold];
-    /// The same of hugetlb_lock.
+    /// Spinning for hugetlb_lock, and working under it.
     pub const HUGETLB_LOCK: [Category; 2] = [Category::HugetlbLockWait, Category::HugetlbLockHold];
 
-    /// Looks a category up by its name.
     pub fn find(name: &str) -> Option<Category> {
         Category::ALL.iter().copied().find(|category| category.name() == name)
     }
 
-    /// Whether it is time spent spinning for a lock.
+    /// Whether this is time spent spinning for a lock.
     pub fn is_lock_wait(self) -> bool {
         matches!(self, Category::ZoneLockWait | Category::LruLockWait | Category::HugetlbLockWait)
     }

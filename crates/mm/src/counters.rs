@@ -1,8 +1,8 @@
-//! Counters: the kernel's own under their /proc/vmstat names, and what the kernel does not count.
+//! Event counters: the kernel's under their /proc/vmstat names, and those that only the twin has.
 
 macro_rules! events {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),* $(,)?) => {
-        /// Something that is counted.
+        /// A counted event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Event { $($(#[doc = $doc])+ $variant),* }
@@ -11,12 +11,12 @@ macro_rules! events {
             /// All events, in the order in which they are printed.
             pub const ALL: &'static [Event] = &[$(Event::$variant),*];
 
-            /// The name used in tables and files; /proc/vmstat's where the kernel has the counter.
+            /// The name in tables and files: the one in /proc/vmstat if the kernel has the counter.
             pub fn name(self) -> &'static str {
                 match self { $(Event::$variant => $name),* }
             }
 
-            /// What it counts, in a line.
+            /// What the counter counts, in a line.
             pub fn description(self) -> &'static str {
                 match self { $(Event::$variant => concat!($($doc),+).trim_ascii()),* }
             }
@@ -35,19 +35,19 @@ events! {
     PgallocMovable = "pgalloc_movable",
     /// Base pages freed.
     Pgfree = "pgfree",
-    /// Allocations served by the node that was wanted.
+    /// Allocations served by the node they preferred.
     NumaHit = "numa_hit",
-    /// Allocations served here although another node was wanted.
+    /// Allocations served by this node although they preferred another.
     NumaMiss = "numa_miss",
-    /// Allocations wanted here and served elsewhere.
+    /// Allocations that preferred this node and were served by another.
     NumaForeign = "numa_foreign",
-    /// Allocations served by the node of the CPU that asked.
+    /// Allocations served by the node of the allocating CPU.
     NumaLocal = "numa_local",
-    /// Allocations served by another node than that of the CPU that asked.
+    /// Allocations served by another node than that of the allocating CPU.
     NumaOther = "numa_other",
-    /// Allocations served by the node whose turn it was.
+    /// Allocations served by the node that interleaving chose.
     NumaInterleave = "numa_interleave",
-    /// Requests that no zone could serve; the kernel would reclaim, compact or kill.
+    /// Allocations that no zone could serve; the kernel would reclaim, compact or call the OOM killer.
     AllocFail = "alloc_fail",
     /// Wake-ups of kswapd.
     KswapdWake = "kswapd_wake",
@@ -63,223 +63,224 @@ events! {
     PcpFreeHighDrains = "pcp_free_high_drains",
     /// Base pages given back by decay of pcp->high.
     PcpDecayedPages = "pcp_decayed_pages",
-    /// Base pages allocated from a zone past any pageset.
+    /// Base pages allocated from a zone's buddy lists, bypassing the pagesets.
     ZoneDirectAllocPages = "zone_direct_alloc_pages",
-    /// Base pages freed to a zone past any pageset.
+    /// Base pages freed to a zone's buddy lists, bypassing the pagesets.
     ZoneDirectFreePages = "zone_direct_free_pages",
-    /// Requests served from another migrate type.
+    /// Allocations that fell back to another migrate type.
     Extfrag = "extfrag",
-    /// Huge pages allocated from the buddy allocator for a pool.
+    /// Huge pages that pools got from the buddy allocator.
     HtlbBuddyAllocSuccess = "htlb_buddy_alloc_success",
-    /// Huge pages that the buddy allocator did not have.
+    /// Huge pages that pools asked the buddy allocator for and did not get.
     HtlbBuddyAllocFail = "htlb_buddy_alloc_fail",
-    /// Holds of hugetlb_lock.
+    /// Times that hugetlb_lock was taken.
     HugetlbLockHolds = "hugetlb_lock_holds",
-    /// PMDs of the vmemmap replaced by page tables.
+    /// PMD mappings of the vmemmap that were split into page tables.
     VmemmapPmdSplits = "vmemmap_pmd_splits",
-    /// Pages allocated for struct pages and for page tables that map them.
+    /// Pages allocated for the vmemmap and for the page tables that map it.
     VmemmapPagesAllocated = "vmemmap_pages_allocated",
-    /// Frames freed that held struct pages.
+    /// Pages of the vmemmap that were freed.
     VmemmapPagesFreed = "vmemmap_pages_freed",
-    /// Flushes of everything from all translation caches (func=do_flush_tlb_all, or a range above the ceiling).
+    /// Full TLB flushes on all CPUs (func=do_flush_tlb_all, or a range above the ceiling).
     TlbFlushAll = "tlb_flush_all",
-    /// Flushes of a range of kernel pages from all translation caches (func=do_kernel_range_flush).
+    /// TLB flushes of a kernel address range on all CPUs (func=do_kernel_range_flush).
     TlbFlushKernelRange = "tlb_flush_kernel_range",
-    /// Functions called on other CPUs to flush their translation caches.
+    /// Functions called on other CPUs to flush their TLBs.
     TlbRemoteCalls = "tlb_remote_calls",
-    /// Broadcasts because kernel code was patched (func=do_sync_core).
+    /// IPI broadcasts after patching kernel code (func=do_sync_core).
     CodePatchBroadcasts = "code_patch_broadcasts",
-    /// Waits for readers of struct pages (`synchronize_rcu`).
+    /// RCU grace periods waited for before struct pages are remapped (`synchronize_rcu`).
     GracePeriods = "grace_periods",
-    /// Allocations that had to reclaim themselves and wanted memory of ZONE_DMA at most.
+    /// Direct reclaims for allocations whose highest zone is ZONE_DMA.
     AllocstallDma = "allocstall_dma",
-    /// The same for ZONE_DMA32.
+    /// Direct reclaims for allocations whose highest zone is ZONE_DMA32.
     AllocstallDma32 = "allocstall_dma32",
-    /// The same for ZONE_NORMAL.
+    /// Direct reclaims for allocations whose highest zone is ZONE_NORMAL.
     AllocstallNormal = "allocstall_normal",
-    /// The same for ZONE_MOVABLE.
+    /// Direct reclaims for allocations whose highest zone is ZONE_MOVABLE.
     AllocstallMovable = "allocstall_movable",
     /// Runs of kswapd.
     Pageoutrun = "pageoutrun",
-    /// Pages that kswapd looked at; before 7.2 not those of memory cgroups at their limit.
+    /// Pages that kswapd scanned; before 7.2 without reclaim for a memory cgroup's limit.
     PgscanKswapd = "pgscan_kswapd",
-    /// Pages that direct reclaim looked at, likewise.
+    /// Pages that direct reclaim scanned; before 7.2 without reclaim for a memory cgroup's limit.
     PgscanDirect = "pgscan_direct",
-    /// Anonymous pages that any reclaim looked at.
+    /// Anonymous pages scanned, whoever reclaimed.
     PgscanAnon = "pgscan_anon",
-    /// Pages of files that any reclaim looked at.
+    /// File pages scanned, whoever reclaimed.
     PgscanFile = "pgscan_file",
-    /// Pages that kswapd freed; before 7.2 not those of memory cgroups at their limit.
+    /// Pages reclaimed by kswapd; before 7.2 without reclaim for a memory cgroup's limit.
     PgstealKswapd = "pgsteal_kswapd",
-    /// Pages that direct reclaim freed, likewise.
+    /// Pages reclaimed by direct reclaim; before 7.2 without reclaim for a memory cgroup's limit.
     PgstealDirect = "pgsteal_direct",
-    /// Anonymous pages that any reclaim freed.
+    /// Anonymous pages reclaimed, whoever reclaimed.
     PgstealAnon = "pgsteal_anon",
-    /// Pages of files that any reclaim freed.
+    /// File pages reclaimed, whoever reclaimed.
     PgstealFile = "pgsteal_file",
-    /// Active pages looked at for deactivation; with the multi-gen LRU, pages sorted to younger generations.
+    /// Active pages scanned for deactivation; with the multi-gen LRU, pages sorted into younger generations.
     Pgrefill = "pgrefill",
-    /// Pages that became active.
+    /// Pages activated.
     Pgactivate = "pgactivate",
-    /// Active pages that became inactive.
+    /// Pages deactivated.
     Pgdeactivate = "pgdeactivate",
-    /// Pages put at the tail of their list to be reclaimed next.
+    /// Pages moved to the tail of their list to be reclaimed next.
     Pgrotated = "pgrotated",
-    /// Pages of ZONE_DMA that reclaim passed over, as memory of other zones was wanted.
+    /// Pages of ZONE_DMA that reclaim skipped because it wanted memory of lower zones.
     PgskipDma = "pgskip_dma",
-    /// The same of ZONE_DMA32.
+    /// Pages of ZONE_DMA32 that reclaim skipped because it wanted memory of lower zones.
     PgskipDma32 = "pgskip_dma32",
-    /// The same of ZONE_NORMAL.
+    /// Pages of ZONE_NORMAL that reclaim skipped because it wanted memory of lower zones.
     PgskipNormal = "pgskip_normal",
-    /// The same of ZONE_MOVABLE.
+    /// Pages of ZONE_MOVABLE that reclaim skipped because it wanted memory of lower zones.
     PgskipMovable = "pgskip_movable",
-    /// Pages of files that became dirty.
+    /// File pages dirtied.
     NrDirtied = "nr_dirtied",
-    /// Pages of files and of swap that devices have written.
+    /// Pages written back, of files and of swap.
     NrWritten = "nr_written",
-    /// Dirty pages of files that reclaim left to be written.
+    /// Dirty file pages that reclaim marked for immediate reclaim after writeback.
     NrVmscanImmediate = "nr_vmscan_immediate_reclaim",
-    /// Anonymous pages read again that had been evicted.
+    /// Refaults of anonymous pages: evicted pages that were faulted in again.
     WorkingsetRefaultAnon = "workingset_refault_anon",
-    /// Pages of files read again that had been evicted.
+    /// Refaults of file pages: evicted pages that were read again.
     WorkingsetRefaultFile = "workingset_refault_file",
-    /// Refaulted anonymous pages that became active at once.
+    /// Refaulted anonymous pages that were activated at once.
     WorkingsetActivateAnon = "workingset_activate_anon",
-    /// Refaulted pages of files that became active at once.
+    /// Refaulted file pages that were activated at once.
     WorkingsetActivateFile = "workingset_activate_file",
-    /// Refaulted anonymous pages that had been part of the working set.
+    /// Refaulted anonymous pages that were in the working set before eviction.
     WorkingsetRestoreAnon = "workingset_restore_anon",
-    /// Refaulted pages of files that had been part of the working set.
+    /// Refaulted file pages that were in the working set before eviction.
     WorkingsetRestoreFile = "workingset_restore_file",
-    /// Nodes of files freed that held nothing but shadows.
+    /// XArray nodes reclaimed that held nothing but shadow entries.
     WorkingsetNodereclaim = "workingset_nodereclaim",
-    /// Pages put onto the list of those that cannot be evicted.
+    /// Pages moved to the unevictable list.
     UnevictablePgsCulled = "unevictable_pgs_culled",
-    /// Pages that left it for another list.
+    /// Pages moved from the unevictable list to another LRU list.
     UnevictablePgsRescued = "unevictable_pgs_rescued",
-    /// Pages that were locked in memory.
+    /// Pages locked into memory by mlock.
     UnevictablePgsMlocked = "unevictable_pgs_mlocked",
-    /// Pages that no longer are.
+    /// Pages unlocked by munlock.
     UnevictablePgsMunlocked = "unevictable_pgs_munlocked",
     /// Page faults.
     Pgfault = "pgfault",
-    /// Page faults that read from a device, or found a page of zeroes in swap.
+    /// Major page faults: those that read from a device, or found a page of zeroes in swap.
     Pgmajfault = "pgmajfault",
     /// Pages read from swap.
     Pswpin = "pswpin",
     /// Pages written to swap.
     Pswpout = "pswpout",
-    /// Pages of zeroes that came back from swap without being read.
+    /// Pages of zeroes swapped in without a read.
     SwpinZero = "swpin_zero",
-    /// Pages of zeroes that went to swap without being written (6.12).
+    /// Pages of zeroes swapped out without a write (6.12).
     SwpoutZero = "swpout_zero",
-    /// Pages read from swap without having been asked for.
+    /// Pages that swap readahead read.
     SwapRa = "swap_ra",
-    /// Those among them that were asked for later.
+    /// Pages of swap readahead that were faulted in later.
     SwapRaHit = "swap_ra_hit",
-    /// Pages of files that were read without having been asked for.
+    /// File pages that readahead read.
     ReadaheadPages = "readahead_pages",
     /// Base pages made PROT_NONE by NUMA scanning.
     NumaPteUpdates = "numa_pte_updates",
-    /// Huge entries among them.
+    /// PMD entries among numa_pte_updates.
     NumaHugePteUpdates = "numa_huge_pte_updates",
-    /// Accesses to such pages.
+    /// NUMA hint faults: accesses to pages that scanning made PROT_NONE.
     NumaHintFaults = "numa_hint_faults",
-    /// Those whose page was on the node of the thread.
+    /// NUMA hint faults on pages of the thread's own node.
     NumaHintFaultsLocal = "numa_hint_faults_local",
-    /// Base pages that hint faults moved.
+    /// Base pages migrated by NUMA hint faults.
     NumaPagesMigrated = "numa_pages_migrated",
-    /// Base pages that migrated, for whatever reason.
+    /// Base pages migrated, whatever the reason.
     PgmigrateSuccess = "pgmigrate_success",
-    /// Base pages that did not although they should have.
+    /// Base pages whose migration failed.
     PgmigrateFail = "pgmigrate_fail",
-    /// Pages of fast memory that kswapd moved to slow memory.
+    /// Pages that kswapd demoted to slow memory.
     PgdemoteKswapd = "pgdemote_kswapd",
-    /// Pages of fast memory that others moved to slow memory so as to allocate.
+    /// Pages that direct reclaim demoted to slow memory.
     PgdemoteDirect = "pgdemote_direct",
     /// Pages of slow memory promoted to fast memory.
     PgpromoteSuccess = "pgpromote_success",
-    /// Pages that were hot enough, promoted or not.
+    /// Pages hot enough for promotion, promoted or not.
     PgpromoteCandidate = "pgpromote_candidate",
-    /// Pages promoted because there was room to spare (7.x).
+    /// Pages promoted without a heat test because the node had room to spare (7.x).
     PgpromoteCandidateNrl = "pgpromote_candidate_nrl",
-    /// Threads moved to another node for their memory.
+    /// Threads moved to another node to be near their memory.
     NumaTaskMigrated = "numa_task_migrated",
-    /// Pairs of threads that changed places for their memory.
+    /// Pairs of threads swapped between nodes to be near their memory.
     NumaTaskSwapped = "numa_task_swapped",
-    /// NUMA scan passes that were claimed.
+    /// NUMA scan passes that a thread claimed.
     NumaScanPasses = "numa_scan_passes",
-    /// VMAs that a scan pass skipped as no page of theirs may move (reason of `sched_skip_vma_numa`, like the next six).
+    /// VMAs that a scan pass skipped because their pages cannot migrate (reason of `sched_skip_vma_numa`,
+    /// like the next six).
     NumaSkipUnsuitable = "numa_skip_unsuitable",
-    /// Those skipped as mappings of files that are only read.
+    /// VMAs skipped as read-only file mappings.
     NumaSkipSharedRo = "numa_skip_shared_ro",
-    /// Those skipped as nobody may use them.
+    /// VMAs skipped as inaccessible (PROT_NONE).
     NumaSkipInaccessible = "numa_skip_inaccessible",
-    /// Those skipped as they are too new.
+    /// VMAs skipped as younger than scan_delay_ms.
     NumaSkipScanDelay = "numa_skip_scan_delay",
-    /// Those skipped as the scanning thread took no hint fault in them.
+    /// VMAs skipped because the scanning thread took no hint fault in them.
     NumaSkipPidInactive = "numa_skip_pid_inactive",
-    /// Those scanned although it took none, as a pass had begun them.
+    /// VMAs scanned although the thread took no hint fault in them, because an earlier pass scanned part of
+    /// them.
     NumaIgnorePidInactive = "numa_ignore_pid_inactive",
-    /// Those skipped as they were scanned in this sequence.
+    /// VMAs skipped because this scan sequence covered them already.
     NumaSkipSeqCompleted = "numa_skip_seq_completed",
-    /// Passes left out as a cpuset allows one node (`sched_skip_cpuset_numa`).
+    /// Scan passes skipped because the cpuset allows one node only (`sched_skip_cpuset_numa`).
     NumaSkipCpuset = "numa_skip_cpuset",
-    /// Pages that entered the page cache.
+    /// Pages added to the page cache.
     PageCacheAdded = "page_cache_added",
-    /// Pages that reclaim took from the page cache.
+    /// Pages that reclaim removed from the page cache.
     PageCacheRemoved = "page_cache_removed",
-    /// Requests that compacted themselves.
+    /// Allocations that entered direct compaction.
     CompactStall = "compact_stall",
-    /// Those among them that got a block.
+    /// Direct compactions that yielded a block.
     CompactSuccess = "compact_success",
-    /// Those that did not.
+    /// Direct compactions that yielded none.
     CompactFail = "compact_fail",
-    /// Pages that the migrate scanner looked at.
+    /// Pages that the migrate scanner visited.
     CompactMigrateScanned = "compact_migrate_scanned",
-    /// Pages that the free scanner looked at.
+    /// Pages that the free scanner visited.
     CompactFreeScanned = "compact_free_scanned",
     /// Runs of kcompactd.
     KcompactdWake = "compact_daemon_wake",
-    /// Huge pages that faults made.
+    /// Huge pages allocated by page faults.
     ThpFaultAlloc = "thp_fault_alloc",
-    /// Faults that wanted a huge page and did not get it.
+    /// Page faults that wanted a huge page and fell back to smaller ones.
     ThpFaultFallback = "thp_fault_fallback",
-    /// Those among them whose memory cgroup had no room for it.
+    /// Page faults that fell back because the memory cgroup had no room for a huge page.
     ThpFaultFallbackCharge = "thp_fault_fallback_charge",
-    /// Huge pages that were split.
+    /// Huge pages split.
     ThpSplitPage = "thp_split_page",
-    /// Huge pages put on the list of those to be split.
+    /// Huge pages put on the deferred split queue.
     ThpDeferredSplitPage = "thp_deferred_split_page",
-    /// Huge pages that were split because they were mostly zero.
+    /// Huge pages split as underused: most of their pages were zero.
     ThpUnderusedSplitPage = "thp_underused_split_page",
-    /// Huge pages that could not be split.
+    /// Huge pages whose split failed.
     ThpSplitPageFailed = "thp_split_page_failed",
     /// Huge pages swapped out whole.
     ThpSwpout = "thp_swpout",
-    /// Huge pages that were split because swap had no room for them.
+    /// Huge pages split before swap-out because swap had no room for them in one piece.
     ThpSwpoutFallback = "thp_swpout_fallback",
-    /// Huge pages that khugepaged allocated.
+    /// Huge pages allocated by khugepaged.
     ThpCollapseAlloc = "thp_collapse_alloc",
-    /// Huge pages that khugepaged did not get.
+    /// Huge-page allocations of khugepaged that failed.
     ThpCollapseAllocFailed = "thp_collapse_alloc_failed",
-    /// Places where khugepaged found too many entries without a page.
+    /// Ranges that khugepaged skipped for too many empty PTEs (max_ptes_none).
     ThpScanExceedNonePte = "thp_scan_exceed_none_pte",
-    /// Places where it found too many pages in swap.
+    /// Ranges that khugepaged skipped for too many swap PTEs (max_ptes_swap).
     ThpScanExceedSwapPte = "thp_scan_exceed_swap_pte",
-    /// Places where it found too many shared pages.
+    /// Ranges that khugepaged skipped for too many shared pages (max_ptes_shared).
     ThpScanExceedSharePte = "thp_scan_exceed_share_pte",
-    /// Times that the huge page of zeroes was made.
+    /// Allocations of the huge zero page.
     ThpZeroPageAlloc = "thp_zero_page_alloc",
-    /// Times that it could not be made.
+    /// Failed allocations of the huge zero page.
     ThpZeroPageAllocFailed = "thp_zero_page_alloc_failed",
-    /// Processes killed because nothing could be reclaimed.
+    /// Processes killed by the OOM killer.
     OomKill = "oom_kill",
     /// Runs of the vmstat worker.
     VmstatUpdate = "vmstat_update",
 }
 
-/// A number for each [`Event`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters([u64; Event::ALL.len()]);
 
@@ -290,25 +291,23 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Counts `n` more of `event`.
     #[inline]
     pub fn add(&mut self, event: Event, n: u64) {
         self.0[event as usize] += n;
     }
 
-    /// How many there were.
     pub fn get(&self, event: Event) -> u64 {
         self.0[event as usize]
     }
 
-    /// What was counted since `earlier`.
+    /// The difference to `earlier`.
     pub fn since(&self, earlier: &Counters) -> Counters {
         let mut difference = self.clone();
         difference.0.iter_mut().zip(earlier.0).for_each(|(now, then)| *now -= then);
         difference
     }
 
-    /// Base pages allocated and freed.
+    /// Base pages allocated plus base pages freed.
     pub fn page_operations(&self) -> u64 {
         use Event::*;
         [PgallocDma, PgallocDma32, PgallocNormal, PgallocMovable, Pgfree]
@@ -317,7 +316,10 @@ impl Counters {
             .sum()
     }
 
-    /// Base pages that came from a zone rather than from a pageset ("alloc_zone" of the series' tables).
+    /// Base pages that came from a zone's buddy lists, not from a pageset's stock ("alloc_zone" in the tables
+    /// of the pcp series).
+    /// Base pages that came from a zone's buddy lists, not from a pageset's stock ("alloc_zone" in the tables
+    /// of the pcp series).
     pub fn pages_from_zone(&self) -> u64 {
         self.get(Event::PcpRefilledPages) + self.get(Event::ZoneDirectAllocPages)
     }

@@ -1,4 +1,5 @@
-//! What a kernel does, as switches: every patch of the modelled series is a value here, never a fork of the code.
+//! The features of a kernel as values: every patch of the modelled series is a field or value here, never a
+//! fork of the code.
 //!
 //! ```text
 //!   Features ── the page allocator's own fields: "PCP high auto-tuning" as posted and merged, and what came later
@@ -10,7 +11,7 @@
 //!            └─ folios: FolioFeatures         "variable-order, large folios for anonymous memory", likewise
 //! ```
 //!
-//! What the sets are called is said in [`crate::series`].
+//! The named sets of features are the variants in [`crate::series`].
 
 pub mod sched;
 
@@ -21,7 +22,7 @@ use crate::numa::features::NumaFeatures;
 use crate::page_cache::readahead::policy::ReadaheadFeatures;
 use sched::SchedFeatures;
 
-/// How large a CPU's cache share must be for `PCPF_FREE_HIGH_BATCH` (patch 3).
+/// Cache size from which a CPU's pagesets get `PCPF_FREE_HIGH_BATCH` (patch 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheRule {
     /// As posted: all data caches of a CPU added up hold more than 4 batches.
@@ -30,19 +31,19 @@ pub enum CacheRule {
     LastLevelOverThreeBatches,
 }
 
-/// How a burst of frees is remembered.
+/// How a pageset remembers a run of frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeMemory {
-    /// `free_factor`: log2 of how many batches to free next; doubles on bulk frees.
+    /// `free_factor`: log2 of the number of batches to free next. Bulk frees raise it, allocations lower it.
     Factor {
-        /// Whether it stops at `PCP_BATCH_SCALE_MAX` (patch 4).
+        /// Whether the factor stops at `PCP_BATCH_SCALE_MAX` (patch 4).
         capped: bool,
     },
-    /// `free_count`: pages freed since allocations interrupted (patch 10).
+    /// `free_count`: pages freed lately; every allocation from the pageset halves it (patch 10).
     Count,
 }
 
-/// What `vmstat_update` takes from a grown `pcp->high`.
+/// How `vmstat_update` lowers a grown `pcp->high`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decay {
     /// A fifth (patch 7).
@@ -53,69 +54,72 @@ pub enum Decay {
     Eighth,
 }
 
-/// What one kernel does in the page allocator.
+/// The features of one kernel: those of the page allocator, and a set for each other mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
-    /// Patch 1: draining for high-order frees needs two of them in succession (`PCPF_PREV_FREE_HIGH_ORDER`).
+    /// Patch 1: a high-order free drains the pageset only if the free before it was high-order too
+    /// (`PCPF_PREV_FREE_HIGH_ORDER`).
     pub consecutive_high_order_frees: bool,
-    /// Patch 3: with a large cache, keep up to a batch before draining (`PCPF_FREE_HIGH_BATCH`).
+    /// Patch 3: with a large cache, the pageset keeps up to a batch before it drains
+    /// (`PCPF_FREE_HIGH_BATCH`).
     pub free_high_batch: Option<CacheRule>,
-    /// Patches 4 and 10: how frees scale.
+    /// Patches 4 and 10: how bulk frees grow with consecutive frees.
     pub free_memory: FreeMemory,
-    /// Patch 5: refills scale (`alloc_factor`).
+    /// Patch 5: refills grow with consecutive allocations (`alloc_factor`).
     pub scale_refills: bool,
-    /// Patch 6: decisions read `high_min` and the sysctl sets both bounds equal.
+    /// Patch 6: decisions read `high_min`, and the sysctl sets `high_min` and `high_max` to the same value.
     pub high_bounds: bool,
-    /// Patch 7: `pcp->high` floats between its bounds.
+    /// Patch 7: `pcp->high` is tuned between its bounds. `None`: it is fixed.
     pub auto_tuning: Option<Decay>,
-    /// Patch 8: `ZONE_BELOW_HIGH` replaces `ZONE_RECLAIM_ACTIVE` as the gate of growth and shrinks on free.
+    /// Patch 8: `ZONE_BELOW_HIGH` instead of `ZONE_RECLAIM_ACTIVE` keeps `pcp->high` from growing, and frees
+    /// lower `pcp->high` while it is set.
     pub below_high: bool,
-    /// Review: an allocation skips the high-watermark test while the flag is already set.
+    /// Review: an allocation skips the high-watermark test while `ZONE_BELOW_HIGH` is set already.
     pub below_high_tested_once: bool,
-    /// Review: shrinking takes at least a batch, `max(free_count, batch)`.
+    /// Review: `pcp->high` shrinks by at least a batch, `max(free_count, batch)`.
     pub shrink_at_least_batch: bool,
-    /// 6.7: the vmstat worker stays queued while a remote pageset expires.
+    /// 6.7: the vmstat worker stays queued while a remote pageset waits to expire.
     pub vmstat_requeued_while_expiring: bool,
-    /// 6.10: two per-CPU lists of huge-page order, movable and other.
+    /// 6.10: pagesets have two lists of pageblock order, movable and other.
     pub two_huge_lists: bool,
-    /// 6.10: draining a zone releases the pageset lock every `batch << 5` pages.
+    /// 6.10: draining a zone's pagesets releases the pageset lock every `batch << 5` pages.
     pub drain_zone_chunked: bool,
-    /// 6.10: a free block's list always is the type of its pageblock.
+    /// 6.10: a free block is always on the list of its pageblock's migrate type.
     pub strict_freelists: bool,
-    /// 6.10: bulk freeing reads the type of the pageblock instead of the one remembered at free time.
+    /// 6.10: bulk freeing reads the migrate type of the pageblock, not the one remembered when the page was
+    /// freed.
     pub pageblock_type_on_bulk_free: bool,
-    /// 6.9: folio batches are 31, not 15.
+    /// Capacity of a folio batch: 15, from 6.9 on 31 (`PAGEVEC_SIZE`).
     pub folio_batch: u8,
-    /// 6.5: only an allocation that may wake kswapd does so for a zone whose watermarks were boosted; before, any does.
+    /// 6.5: only allocations with `__GFP_KSWAPD_RECLAIM` wake kswapd for a zone with boosted watermarks;
+    /// before, all do.
     pub boost_wakes_if_asked: bool,
-    /// Until 6.18: a run of kswapd for boosted watermarks that reclaims nothing counts as one in vain.
+    /// Until 6.18: a run of kswapd for boosted watermarks that reclaims nothing counts as a failure.
     pub boosted_runs_fail: bool,
     /// 6.12: watermark tests subtract `nr_free_highatomic` instead of `nr_reserved_highatomic`.
     pub free_highatomic_counter: bool,
-    /// 6.15: fallback claims whole blocks first and steals last, remembering where it succeeded.
+    /// 6.15: fallback claims whole pageblocks first and steals single blocks last, and remembers which of
+    /// them worked.
     pub claim_then_steal: bool,
-    /// 6.16: draining for high-order frees starts at `free_count >= batch + high_min / 2`.
+    /// 6.16: draining on high-order frees starts at `free_count >= batch + high_min / 2`.
     pub late_free_high: bool,
-    /// 6.18: the first zonelist pass avoids nodes whose kswapd runs.
+    /// 6.18: the first pass over the zonelist avoids nodes whose kswapd is running.
     pub avoid_reclaiming_nodes: bool,
-    /// 6.19, and before that in 6.18's stable series: decay releases locks after every batch, and a batch ends with a
-    /// whole block.
+    /// 6.19, and before it the stable series of 6.18: decay releases the locks after every batch, and a batch
+    /// ends with a whole block.
     pub chunked_decay: bool,
-    /// 6.19: bulk frees release locks after every batch.
+    /// 6.19: bulk frees release the locks after every batch.
     pub chunked_bulk_free: bool,
-    /// 6.13: /proc/zoneinfo prints `high_min` and `high_max` of each CPU.
+    /// 6.13: /proc/zoneinfo prints `high_min` and `high_max` of each CPU's pageset.
     pub zoneinfo_prints_bounds: bool,
-    /// Huge-page pools and their vmemmap.
+    /// Pools of huge pages and their vmemmap.
     pub hugetlb: HugetlbFeatures,
     /// Reclaim and refaults.
     pub reclaim: ReclaimFeatures,
-    /// What is read ahead.
     pub readahead: ReadaheadFeatures,
-    /// NUMA balancing.
     pub numa: NumaFeatures,
-    /// Where the scheduler puts threads.
+    /// The scheduler's placement of threads.
     pub sched: SchedFeatures,
-    /// Large anonymous folios.
     pub folios: FolioFeatures,
 }
 
@@ -171,7 +175,7 @@ impl Features {
         numa: NumaFeatures::B0,
         ..Features::BASE
     };
-    /// The stable series of 6.1 has what 6.7 mended of the multi-gen LRU, this has not.
+    /// Unlike 6.1.y, this release was never given the 6.7 fixes of the multi-gen LRU.
     pub(crate) const MAINLINE_6_2: Features =
         Features { reclaim: ReclaimFeatures::G62, ..Features::MAINLINE_6_1 };
     pub(crate) const MAINLINE_6_3: Features =
@@ -219,7 +223,7 @@ impl Features {
         readahead: ReadaheadFeatures::V6_11,
         ..Features::MAINLINE_6_10
     };
-    /// With what its stable series took from later kernels until 6.12.95.
+    /// Includes what the stable series took from later kernels up to 6.12.95.
     pub(crate) const MAINLINE_6_12: Features = Features {
         free_highatomic_counter: true,
         reclaim: ReclaimFeatures::G612,
@@ -281,7 +285,7 @@ impl Features {
         folios: FolioFeatures::MAINLINE_7_2,
         ..Features::MAINLINE_7_1
     };
-    /// 7.2 in what it does with large folios; in all else 6.19.
+    /// 7.2 in its large folios, 6.19 in everything else.
     pub(crate) const M72: Features =
         Features { folios: FolioFeatures::MAINLINE_7_2, ..Features::MAINLINE_6_19 };
 }

@@ -1,18 +1,18 @@
-//! The kernel's coarse clock: ticks since the machine booted.
+//! Jiffies: the kernel's coarse clock, in ticks since boot.
 
 use machine::Time;
 
-/// Ticks of a second (`CONFIG_HZ`), as Debian and most others configure it.
+/// Ticks per second (`CONFIG_HZ`), as Debian and most other distributions configure it.
 pub const HZ: u64 = 250;
-/// A tick, nanoseconds.
+/// Length of a tick, nanoseconds.
 pub const TICK_NS: u64 = 1_000_000_000 / HZ;
 
-/// Jiffies of a time in milliseconds, rounded up (`msecs_to_jiffies`).
+/// Converts milliseconds to jiffies, rounded up (`msecs_to_jiffies`).
 pub const fn jiffies(ms: u64) -> u64 {
     ms.div_ceil(1000 / HZ)
 }
 
-/// The jiffy at a time; 0 means "not set" to the kernel, so boot is at 1.
+/// The jiffy at `now`. Boot is jiffy 1, because the kernel reads 0 as "not set".
 pub fn jiffies_at(now: Time) -> u64 {
     now.picoseconds() / 1000 / TICK_NS + 1
 }

@@ -1,4 +1,4 @@
-//! What a task that enters the kernel has at hand: the parts of the memory manager, and what they work on.
+//! The kernel as a task enters it: the parts of the memory manager, and the CPU context that they work in.
 //!
 //! ```text
 //!   program ─► mm.enter(&mut machine, cpu) ─► Kernel ─► fault, read, free, reclaim ...
@@ -8,9 +8,9 @@
 //!                                                      what is counted
 //! ```
 //!
-//! Whatever costs time or is counted and needs several parts is written on [`Kernel`], in the order in which the kernel
-//! does it; what one part does alone is written on that part, and is handed `on`. So functions do not hand a
-//! machine and a CPU on to the next.
+//! A path that needs several parts and costs time or counts events is a method of [`Kernel`], in the order in
+//! which the kernel runs it. A path within one part is a method of that part and is handed `on`. So no
+//! function has to pass a machine and a CPU on to the next.
 
 use crate::account::Category;
 use crate::address_space::AddressSpaces;
@@ -32,7 +32,6 @@ use rand_pcg::Pcg64Mcg;
 /// The memory manager of one machine.
 #[derive(Clone, Debug)]
 pub struct MemoryManager {
-    /// What it knows.
     pub parts: Parts,
     features: Features,
     settings: Settings,
@@ -40,36 +39,33 @@ pub struct MemoryManager {
     latencies: Latencies,
 }
 
-/// What the kernel knows, by part.
+/// The state of the kernel, by part.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// The page allocator.
     pub allocator: PageAllocator,
-    /// Folios, and in which order they are reclaimed.
+    /// Folios, lruvecs and memory cgroups: which folio is reclaimed when.
     pub lrus: Lrus,
-    /// Files in memory.
+    /// Cached files and their writeback.
     pub page_cache: PageCache,
-    /// Address spaces and their page tables.
+    /// Processes' address spaces, VMAs and page tables.
     pub address_spaces: AddressSpaces,
-    /// Swap.
+    /// Swap space: clusters, swap entries and the swap cache.
     pub swap: Swap,
-    /// Pools of huge pages.
+    /// Pools of huge pages and their vmemmap.
     pub hugetlb: HugetlbPools,
-    /// NUMA balancing.
     pub numa: NumaBalancing,
 }
 
-/// The kernel, as entered on one CPU.
+/// The kernel, entered on one CPU.
 pub struct Kernel<'a> {
-    /// What it knows.
     pub parts: &'a mut Parts,
-    /// What it works on.
+    /// The CPU that pays, its machine, and the kernel's features, settings and counters.
     pub on: OnCpu<'a>,
 }
 
 impl MemoryManager {
-    /// Boots: all memory free, watermarks and pagesets computed. `noise` spreads the length of locked
-    /// sections where the machine's profile asks for that.
+    /// Boots the kernel: all memory is free, watermarks and pagesets are computed. `noise` is the random
+    /// stream for the length of locked sections, if the machine's profile asks for a spread.
     pub fn new(
         topology: &Topology,
         memory: &[MemoryRange],
@@ -87,14 +83,14 @@ impl MemoryManager {
         }
     }
 
-    /// The kernel, entered on `cpu` of `machine`.
+    /// Enters the kernel on `cpu` of `machine`.
     #[inline]
     pub fn enter<'a>(&'a mut self, machine: &'a mut Machine<Category>, cpu: Cpu) -> Kernel<'a> {
         let MemoryManager { parts, features, settings, counters, latencies } = self;
         Kernel { parts, on: OnCpu { machine, cpu, features, settings, counters, latencies } }
     }
 
-    /// Changes a setting as writing to its file would; on error nothing changes.
+    /// Changes a setting as a write to its sysctl file does. After an error nothing has changed.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
         let before = self.settings.clone();
         self.settings.set(name, value)?;
@@ -108,40 +104,36 @@ impl MemoryManager {
         Ok(())
     }
 
-    /// Gives all pagesets a batch and a fixed high of `high` pages, as a debugging kernel may.
+    /// Fixes `batch` and `high` (pages) of all pagesets, as a kernel under test may do.
     pub fn force_pagesets(&mut self, batch: i32, high: i32) {
         self.parts.allocator.force_pagesets(&self.features, batch, high);
     }
 
-    /// Which kernel this is.
     pub fn features(&self) -> &Features {
         &self.features
     }
 
-    /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What was counted.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// How long things took.
     pub fn latencies(&self) -> &Latencies {
         &self.latencies
     }
 
-    /// Checks what must always hold, `allocated` being the pages that users hold beyond those of pools and
-    /// folios; panics with what does not.
+    /// Checks the invariants of all parts and panics with the one that is broken. `allocated` is the number
+    /// of base pages that users hold beyond those of pools and folios.
     pub fn validate(&self, allocated: u64) {
         self.parts.validate(&self.features, &self.settings, allocated);
     }
 }
 
 impl Kernel<'_> {
-    /// The same, as another CPU would enter it, which pays.
+    /// The kernel entered on another CPU, which pays from here on.
     #[inline]
     pub(crate) fn on_cpu(&mut self, cpu: Cpu) -> Kernel<'_> {
         Kernel { parts: self.parts, on: self.on.another(cpu) }

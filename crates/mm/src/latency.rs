@@ -1,28 +1,27 @@
-//! How long things take: histograms of the sections under a zone's lock and of whole allocations, and the
-//! spread that real machines add to them.
+//! Latency histograms: sections under a zone's lock, and whole allocations; and the random spread that makes
+//! these sections as uneven as on real machines.
 //!
-//! A section takes longer or shorter than its parts add up to, because of what else goes on in the core and
-//! the memory system. That is modelled as one lognormal factor with mean 1 for the whole section; its width is
-//! a figure of the machine profile (0 = none).
+//! The length of a section varies on a real machine with whatever else runs in the core and the memory
+//! system. The model multiplies the whole section by one lognormal factor of mean 1. Its width (sigma of the
+//! logarithm) is a figure of the machine profile; 0 means no spread.
 
 use hdrhistogram::Histogram;
 use machine::Time;
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64Mcg;
 
-/// Latency records of a kernel.
 #[derive(Clone, Debug)]
 pub struct Latencies {
-    /// Time under a zone's lock while blocks are taken, picoseconds.
+    /// Hold times of zone->lock while blocks are taken, picoseconds.
     pub take: Histogram<u64>,
-    /// Time under a zone's lock while blocks are put back, picoseconds.
+    /// Hold times of zone->lock while blocks are put back, picoseconds.
     pub put: Histogram<u64>,
-    /// Time of an allocation that had to go to a zone, waits included, picoseconds.
+    /// Latency of allocations that had to go to a zone, lock waits included, picoseconds.
     pub slow_alloc: Histogram<u64>,
     noise: Pcg64Mcg,
 }
 
-/// Longest time that is told apart from longer ones: 100 s in picoseconds.
+/// Upper bound of the histograms: 100 s in picoseconds. Longer times count as this one.
 const LONGEST: u64 = 100_000_000_000_000;
 
 fn histogram() -> Histogram<u64> {
@@ -30,7 +29,7 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Latencies {
-    /// Empty records; `noise` is the stream that spreads come from.
+    /// Empty histograms. `noise` is the random stream that spreads are drawn from.
     pub fn new(noise: Pcg64Mcg) -> Latencies {
         Latencies { take: histogram(), put: histogram(), slow_alloc: histogram(), noise }
     }
@@ -45,14 +44,14 @@ impl Latencies {
         }
     }
 
-    /// The real length of a section that takes blocks, recorded.
+    /// Spreads and records the length of a section that takes blocks; returns the spread length.
     pub fn take_section(&mut self, time: Time, spread: f64) -> Time {
         let time = self.spread(time, spread);
         self.take.saturating_record(time.picoseconds());
         time
     }
 
-    /// The real length of a section that puts blocks back, recorded.
+    /// Spreads and records the length of a section that puts blocks back; returns the spread length.
     pub fn put_section(&mut self, time: Time, spread: f64) -> Time {
         let time = self.spread(time, spread);
         self.put.saturating_record(time.picoseconds());

@@ -14,9 +14,9 @@
 //!   features: which kernel is this?     sysctl: its settings     counters: what it counted     mm_init: boot
 //! ```
 //!
-//! Decisions are pure functions in files named `policy.rs` (and in [`watermark`]); mechanics move pages and
-//! charge the [`machine::Machine`]. The crate knows no workload, no file, no thread and no clock but the
-//! machine's, and builds for `wasm32-unknown-unknown`.
+//! Decisions are pure functions in files named `policy.rs` (and in [`watermark`]); the mechanics beside them
+//! move pages and charge the [`machine::Machine`]. The crate knows no workload, file or thread and no clock
+//! but the machine's, and builds for `wasm32-unknown-unknown`.
 
 pub mod account;
 pub mod address_space;

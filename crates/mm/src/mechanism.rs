@@ -1,4 +1,4 @@
-//! The mechanisms that are modelled closely enough to be judged, and what each is called.
+//! The mechanisms that are modelled closely enough to be judged against a kernel, and their names.
 //!
 //! ```text
 //!   name, alias ─┬─► series      the patches whose variants are compared       (not of readahead)
@@ -6,27 +6,28 @@
 //!                └─► verify      the kernels that judge the twin
 //! ```
 //!
-//! A mechanism has one name, which commands, series, recordings kept in the cache and JSON all use. Where the kernel has other words
-//! for it, those are taken too: its files say `transparent_hugepage` and `thp_*` for what later mails call large folios.
+//! Commands, series, cached recordings and JSON all use the one name of a mechanism. Where the kernel has
+//! another word for it, that word is accepted as an alias: sysfs and vmstat say `transparent_hugepage` and
+//! `thp_*` for what later patches call large folios.
 
-/// A mechanism.
+/// A modelled mechanism of the memory manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// Lists of free pages for each CPU.
+    /// Per-CPU pagesets: lists of free pages.
     Pcp,
-    /// Pools of huge pages, and their `struct page`s.
+    /// Pools of huge pages, and HVO of their `struct page`s.
     Hugetlb,
-    /// Which pages go when memory is short.
+    /// Reclaim: which folios are evicted when memory is short.
     Reclaim,
-    /// What is read besides what was asked for.
+    /// Readahead: which pages of a file are read beyond those asked for.
     Readahead,
-    /// Bringing threads and their memory together.
+    /// NUMA balancing: threads and their memory on the same node.
     Numa,
-    /// Large folios of anonymous memory.
+    /// Large folios for anonymous memory.
     Folios,
 }
 
-/// What is said of a mechanism.
+/// The name, alias and description of a mechanism.
 struct Row {
     name: &'static str,
     alias: Option<&'static str>,
@@ -38,7 +39,8 @@ const fn row(name: &'static str, description: &'static str) -> Row {
 }
 
 impl Mechanism {
-    /// All of them; readahead is before what builds on the page cache that it fills.
+    /// All mechanisms, in the order in which `verify` and `list` show them: readahead comes before those that
+    /// build on the page cache it fills.
     pub const ALL: [Mechanism; 6] = [
         Mechanism::Pcp,
         Mechanism::Hugetlb,
@@ -50,46 +52,44 @@ impl Mechanism {
 
     const fn row(self) -> Row {
         match self {
-            Mechanism::Pcp => row("pcp", "pagesets: how many free pages each CPU has for itself"),
+            Mechanism::Pcp => row("pcp", "pagesets: how many free pages each CPU keeps for itself"),
             Mechanism::Hugetlb => {
-                row("hugetlb", "pools of huge pages, and giving back the memory of their struct pages")
+                row("hugetlb", "pools of huge pages, and freeing the memory of their struct pages (HVO)")
             }
-            Mechanism::Reclaim => row("reclaim", "which pages go when memory is short, and what comes of it"),
-            Mechanism::Readahead => {
-                row("readahead", "which pages of a file are read besides those asked for")
+            Mechanism::Reclaim => {
+                row("reclaim", "which pages are evicted when memory is short, and what refaults change")
             }
+            Mechanism::Readahead => row("readahead", "which pages of a file are read beyond those asked for"),
             Mechanism::Numa => {
                 row("numa", "NUMA balancing: scans, hint faults, migration and preferred nodes")
             }
             Mechanism::Folios => {
                 let description =
-                    "large folios of anonymous memory: how large a fault makes them, splits, khugepaged";
+                    "large folios of anonymous memory: their size at a fault, splits, khugepaged";
                 Row { alias: Some("thp"), ..row("folios", description) }
             }
         }
     }
 
-    /// Its name.
     pub const fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// What else is taken for its name.
+    /// The kernel's other word for the mechanism, if it has one.
     pub const fn alias(self) -> Option<&'static str> {
         self.row().alias
     }
 
-    /// What it is, in a line.
     pub const fn description(self) -> &'static str {
         self.row().description
     }
 
-    /// Its names.
+    /// The name, and the alias if there is one.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         [self.name()].into_iter().chain(self.alias())
     }
 
-    /// The mechanism with this name or alias.
+    /// Finds a mechanism by its name or alias.
     pub fn find(name: &str) -> Option<Mechanism> {
         Mechanism::ALL.into_iter().find(|mechanism| mechanism.names().any(|known| known == name))
     }

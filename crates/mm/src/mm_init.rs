@@ -1,11 +1,11 @@
-//! Boot: the parts of the memory manager, put together, and what follows from the settings in all of them.
+//! Boot: builds the parts of the memory manager, and applies settings to all of them.
 //!
 //! ```text
 //!   memory, topology, features, settings ─► every part's `new` ─► Parts ─► configure ◄─ a setting changes
 //! ```
 //!
-//! Each part says in its own folder what it begins with: zones, zonelists and watermarks in `allocator/boot.rs`, pools in
-//! `hugetlb/boot.rs`. In the kernel: `mm_core_init` in mm/mm_init.c.
+//! The initial state of each part is set up in its own folder: zones, zonelists and watermarks in
+//! `allocator/boot.rs`, pools in `hugetlb/boot.rs`. In the kernel: `mm_core_init` in mm/mm_init.c.
 
 use crate::address_space::AddressSpaces;
 use crate::address_space::huge_memory::policy::runs_khugepaged;
@@ -25,8 +25,8 @@ use machine::Topology;
 use rand_pcg::Pcg64Mcg;
 
 impl Parts {
-    /// Boots: all memory free, watermarks and pagesets computed. `noise` spreads the length of locked
-    /// sections where the machine's profile asks for that.
+    /// Builds all parts: all memory is free, watermarks and pagesets are computed. `noise` is the random
+    /// stream for the length of locked sections, if the machine's profile asks for a spread.
     pub(crate) fn new(
         topology: &Topology,
         memory: &[MemoryRange],
@@ -35,7 +35,8 @@ impl Parts {
         noise: &Pcg64Mcg,
     ) -> Parts {
         let geometry = Geometry::of(settings.page_size());
-        // Which allocations fail is not to depend on how long sections take.
+        // Streams of their own, so that injected failures do not depend on how often a section's length was
+        // drawn.
         let mut injected = noise.clone();
         injected.advance(1 << 64);
         let mut slab = noise.clone();
@@ -58,15 +59,15 @@ impl Parts {
         parts
     }
 
-    /// What follows from the settings, at boot and after each change.
+    /// Applies the settings to all parts, at boot and after each change.
     pub(crate) fn configure(&mut self, features: &Features, settings: &Settings) {
         self.lrus.configure(features, settings);
         let khugepaged = runs_khugepaged(&features.folios, &settings.transparent_hugepage);
         self.allocator.configure(features, settings, khugepaged);
     }
 
-    /// Checks what must always hold, `allocated` being the pages that users hold beyond those of pools and
-    /// folios; panics with what does not.
+    /// Checks the invariants of all parts and panics with the one that is broken. `allocated` is the number
+    /// of base pages that users hold beyond those of pools and folios.
     pub(crate) fn validate(&self, features: &Features, settings: &Settings, allocated: u64) {
         let (free, managed) = self.allocator.validate(features);
         self.hugetlb.validate();

@@ -1,4 +1,4 @@
-//! Whom to kill when nothing can be reclaimed that may be.
+//! The OOM killer: which process is killed when nothing can be reclaimed.
 //!
 //! ```text
 //!   an allocation finds no memory            ─┐
@@ -7,10 +7,11 @@
 //!   lru_gen/min_ttl_ms (kswapd)              ─┘   runs them ends them
 //! ```
 //!
-//! `min_ttl_ms` promises that what was used that recently stays; where that leaves nothing to evict, kswapd asks for a
-//! process to be killed, as an allocation does that finds no memory. Who runs the processes must end those that are named
-//! here, and goes on. In the kernel: `out_of_memory`, `select_bad_process`, `oom_badness` in mm/oom_kill.c,
-//! `mem_cgroup_get_oom_group` in mm/memcontrol.c, `lru_gen_age_node` in mm/vmscan.c. `oom_score_adj` is not modelled.
+//! `min_ttl_ms` protects folios that were used within that time. If that leaves nothing to evict, kswapd
+//! requests an OOM kill, as an allocation without memory does. This module only names the victims: the
+//! caller, which runs the processes, must end them. In the kernel: `out_of_memory`, `select_bad_process`,
+//! `oom_badness` in mm/oom_kill.c, `mem_cgroup_get_oom_group` in mm/memcontrol.c, `lru_gen_age_node` in
+//! mm/vmscan.c. `oom_score_adj` is not modelled.
 
 use crate::address_space::AddressSpaces;
 use crate::address_space::MmId;
@@ -18,47 +19,47 @@ use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::memcontrol::Memcg;
 
-/// How bad a process is: the pages that would come free with it, in memory, in swap and for its page tables.
+/// Badness of a process (`oom_badness`): the base pages that its death frees, in memory, in swap and of page
+/// tables.
 pub fn badness(rss: u64, swapped: u64, page_tables: u64) -> u64 {
     rss + swapped + page_tables
 }
 
-/// Why the OOM killer was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OomCause {
-    /// No zone that the allocation may use has a page above its watermark, and reclaim found none.
+    /// No zone that the allocation may use has a page above its watermark, and reclaim freed none.
     NoFreePage,
-    /// The group is at its `memory.max`.
+    /// The memory cgroup is at its `memory.max`.
     MemoryMax(Memcg),
-    /// `lru_gen/min_ttl_ms` lets nothing be evicted.
+    /// `lru_gen/min_ttl_ms` protects everything that is left.
     MinTtl,
 }
 
-/// What the OOM killer decided.
+/// The OOM killer's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OomKill {
-    /// Why.
     pub cause: OomCause,
-    /// The process that was chosen, and how bad it is, in pages.
+    /// The process chosen (`select_bad_process`) and its badness in pages.
     pub chosen: (MmId, u64),
-    /// All that are to be ended: that one, or those of its group.
+    /// All processes to be killed: the chosen one, or with `memory.oom.group` those of its memory cgroup.
     pub victims: Vec<MmId>,
 }
 
 impl Kernel<'_> {
-    /// Whom to kill if kswapd has asked for it.
+    /// Takes kswapd's request for an OOM kill, if there is one, and chooses the victims.
     pub fn take_oom_kill(&mut self) -> Option<OomKill> {
         self.parts.lrus.take_oom_kill_wish().then(|| self.kill_worst(OomCause::MinTtl))?
     }
 
-    /// Whom to kill for a process of `memcg` that finds no memory; nobody where no process is left that could be.
+    /// Chooses victims for a process of `memcg` that finds no memory. `None` if no process is left to kill.
     pub fn out_of_memory(&mut self, memcg: Memcg) -> Option<OomKill> {
         let full =
             self.parts.lrus.memcgs.and_above(memcg).find(|&group| self.parts.lrus.memcgs.margin(group) == 0);
         self.kill_worst(full.map_or(OomCause::NoFreePage, OomCause::MemoryMax))
     }
 
-    /// The worst process of those that the cause is about, which counts as killed. Of equals the youngest.
+    /// Chooses the process with the highest badness in the cause's memory cgroup, and counts the kills. Among
+    /// equals it is the youngest.
     fn kill_worst(&mut self, cause: OomCause) -> Option<OomKill> {
         let domain = if let OomCause::MemoryMax(memcg) = cause { memcg } else { Memcg::ROOT };
         let badness = self.parts.address_spaces.badness_of_all();
@@ -74,7 +75,7 @@ impl Kernel<'_> {
 }
 
 impl Parts {
-    /// The processes of a group and of those below it.
+    /// The processes of a memory cgroup and of its descendants.
     fn processes_within(&self, root: Memcg) -> impl Iterator<Item = MmId> + use<'_> {
         let spaces = self
             .address_spaces
@@ -86,7 +87,7 @@ impl Parts {
 }
 
 impl AddressSpaces {
-    /// [`badness`] of each process, by its number.
+    /// [`badness`] of each process, indexed by its [`MmId`].
     fn badness_of_all(&self) -> Vec<u64> {
         let count = self.mms.iter().map(|(id, _)| id.index() + 1).max().unwrap_or(0);
         let mut in_swap_and_tables = vec![(0, 0); count];

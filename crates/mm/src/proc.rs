@@ -1,7 +1,8 @@
-//! The simulated kernel's own /proc files, in the kernel's format, so that one reader serves twin and kernel.
+//! /proc files of the simulated kernel, in the kernel's format, so that one reader serves both the twin and a
+//! real kernel.
 //!
 //! In the kernel: `zoneinfo_show_print`, `frag_show_print`, `vmstat_show` and `pagetypeinfo_showfree_print`
-//! in mm/vmstat.c. Only what the twin models is printed.
+//! in mm/vmstat.c. Only lines that the twin models are printed.
 
 use crate::allocator::page::MigrateType;
 use crate::allocator::pcp::policy::zoneinfo_rows;
@@ -52,7 +53,7 @@ fn write_zone(text: &mut String, mm: &MemoryManager, zone: &Zone) -> std::fmt::R
     writeln!(text, "  start_pfn:           {}", zone.spanned.start)
 }
 
-/// /proc/vmstat, and after the kernel's counters those that only the twin has.
+/// /proc/vmstat: the kernel's counters, then those that only the twin has.
 pub fn vmstat(mm: &MemoryManager) -> String {
     let mut text =
         format!("nr_free_pages {}\n", mm.parts.allocator.zones().iter().map(|z| z.free_pages()).sum::<i64>());
@@ -65,7 +66,7 @@ pub fn vmstat(mm: &MemoryManager) -> String {
     text
 }
 
-/// The lines of /proc/meminfo that tell of pools of huge pages; pages are those of the default size.
+/// The huge-page lines of /proc/meminfo; `HugePages_*` are in pages of the default size.
 pub fn meminfo(mm: &MemoryManager) -> String {
     let pools = mm.parts.hugetlb.hstates();
     let (default, pool) = (&pools[0], pools[0].counters());
@@ -97,7 +98,7 @@ pub fn buddyinfo(mm: &MemoryManager) -> String {
     text
 }
 
-/// The table of free pages in /proc/pagetypeinfo.
+/// The table of free blocks by migrate type and order in /proc/pagetypeinfo.
 pub fn pagetypeinfo(mm: &MemoryManager) -> String {
     let mut text = format!("{:<43} ", "Free pages count per migrate type at order");
     for order in 0..=mm.parts.allocator.geometry().max_page_order {

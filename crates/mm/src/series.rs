@@ -1,4 +1,4 @@
-//! The series of patches that are modelled, and what their variants are called.
+//! The modelled patch series, and the names of their variants.
 //!
 //! ```text
 //!   pcp      pcp-base ─► patch1 ─► ... ─► patch10        each name means the series up to and including the patch,
@@ -10,8 +10,8 @@
 //!              └─► mainline-6.1 ─► mainline-6.2 ─► ... ─► mainline-7.2       every series ends in the same kernels
 //! ```
 //!
-//! A variant is a value of [`Features`], with the settings that make it what it is. A kernel release (`6.5`,
-//! `6.7`, ...) is a name for one of them. What variants were called before is taken as well ([`Series::present_name`]).
+//! A variant is a value of [`Features`] together with the settings it needs. A kernel release (`6.5`, `6.7`,
+//! ...) is the name of one variant. Former names of variants are accepted too ([`Series::present_name`]).
 
 use crate::address_space::huge_memory::features::FolioFeatures;
 use crate::features::Features;
@@ -25,16 +25,14 @@ mod former_names;
 
 use former_names::FORMER_NAMES;
 
-/// A named kernel.
+/// A kernel with a name: a patch of a series, or a release.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// The name that `--variants` takes.
     pub name: &'static str,
-    /// What it is, in a line.
     pub description: &'static str,
-    /// The switches.
     pub features: Features,
-    /// Settings that belong to it; a scenario's give way to them, those that a user gives do not.
+    /// Settings that belong to the variant. They override a scenario's settings; those given on the command
+    /// line override both.
     pub settings: &'static [(&'static str, &'static str)],
 }
 
@@ -45,9 +43,9 @@ const fn variant(name: &'static str, description: &'static str, features: Featur
 /// A series of patches.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
-    /// The name that a scenario's `series` takes: that of the mechanism.
+    /// The name of the mechanism, which a scenario's `series` takes.
     pub name: &'static str,
-    /// What was posted, and when.
+    /// Title, version, number of patches and date of posting.
     pub description: &'static str,
     patches: &'static [Variant],
 }
@@ -83,32 +81,30 @@ impl Series {
         description: "variable-order, large folios for anonymous memory, v1 to v9, 2023-06 to 2023-12",
         patches: FOLIOS_PATCHES,
     };
-    /// All series that an experiment can name.
     pub const ALL: &'static [Series] =
         &[Series::PCP, Series::HUGETLB, Series::RECLAIM, Series::NUMA, Series::FOLIOS];
 
-    /// The series named `name`.
     pub fn find(name: &str) -> Option<Series> {
         Series::ALL.iter().copied().find(|series| series.name == name)
     }
 
-    /// Its variants in order: its patches, then released kernels.
+    /// The variants in order: the patches of this series, then released kernels.
     pub fn variants(&self) -> impl Iterator<Item = &'static Variant> + use<> {
         self.patches.iter().chain(MAINLINE)
     }
 
-    /// Its variant named `name`, now or before.
+    /// Finds a variant by its present or former name.
     pub fn variant(&self, name: &str) -> Option<&'static Variant> {
         let name = self.present_name(name).unwrap_or(name);
         self.variants().find(|variant| variant.name == name)
     }
 
-    /// Former names of its variants, each with the present one.
+    /// Pairs of a former name and the present name of the same variant.
     pub fn former_names(&self) -> &'static [(&'static str, &'static str)] {
         FORMER_NAMES.iter().find(|(series, _)| *series == self.name).map_or(&[], |(_, names)| names)
     }
 
-    /// What the variant formerly named `name` is called now, if that is a former name.
+    /// The present name of the variant formerly named `name`; `None` if `name` is not a former name.
     pub fn present_name(&self, name: &str) -> Option<&'static str> {
         self.former_names().iter().find(|(former, _)| *former == name).map(|(_, present)| *present)
     }
@@ -116,13 +112,9 @@ impl Series {
 
 const PCP_PATCHES: &[Variant] = &[
     variant("pcp-base", "before the series (6.6): fixed pcp->high", Features::BASE),
-    variant("patch1", "1/10: drain for high-order frees only if two come in succession", Features::PATCH1),
-    variant("patch2", "1-2/10: cache size of each CPU computed, no decision changes", Features::PATCH1),
-    variant(
-        "patch3",
-        "1-3/10: keep up to a batch before such a drain where caches are large",
-        Features::PATCH3,
-    ),
+    variant("patch1", "1/10: drain on high-order frees only if two come in succession", Features::PATCH1),
+    variant("patch2", "1-2/10: cache size of each CPU is computed, no decision changes", Features::PATCH1),
+    variant("patch3", "1-3/10: keep up to a batch before such a drain if caches are large", Features::PATCH3),
     variant("patch4", "1-4/10: bulk frees scale up to 32 batches at most", Features::PATCH4),
     variant("patch5", "1-5/10: refills scale too", Features::PATCH5),
     variant("patch6", "1-6/10: high_min and high_max, no decision changes", Features::PATCH6),
@@ -151,11 +143,11 @@ const HUGETLB_PATCHES: &[Variant] = &[
             HugetlbFeatures::BASE,
         )
     },
-    hugetlb("hugetlb-base", "before the series (next-20230824): every page by itself", HugetlbFeatures::BASE),
+    hugetlb("hugetlb-base", "before the series (next-20230824): one page at a time", HugetlbFeatures::BASE),
     hugetlb("patch5", "5/12: pages freed in bulk share one hold of hugetlb_lock", HugetlbFeatures::PATCH5),
     hugetlb(
         "patch6",
-        "5-6/12: new pages are collected and enter the pool under one hold; none is optimised",
+        "5-6/12: new pages are collected and enter the pool under one hold of hugetlb_lock; none is optimised",
         HugetlbFeatures::PATCH6,
     ),
     hugetlb("patch7", "5-7/12: collected pages are optimised as a list", HugetlbFeatures::PATCH7),
@@ -238,10 +230,10 @@ const RECLAIM_PATCHES: &[Variant] = &[
     reclaim("refault-distance-3", "1-3/6: a constant, no decision changes", ReclaimFeatures::RFC1),
     reclaim(
         "refault-distance-4",
-        "1-4/6: no shadow of a gone memory cgroup is recent",
+        "1-4/6: a shadow of a deleted memory cgroup is never recent",
         ReclaimFeatures::RFC4,
     ),
-    reclaim("refault-distance-5", "1-5/6: atomic averages, no decision changes", ReclaimFeatures::RFC4),
+    reclaim("refault-distance-5", "1-5/6: averages are atomic, no decision changes", ReclaimFeatures::RFC4),
     reclaim(
         "refault-distance-6-v3",
         "1-6/6 as posted: refault distance promotes; no refault is recent from generation 8 on",
@@ -252,11 +244,19 @@ const RECLAIM_PATCHES: &[Variant] = &[
     reclaim("mglru-6.14", "multi-gen LRU of 6.14: recent by the last generations", ReclaimFeatures::G614),
     reclaim(
         "mglru-6.17",
-        "multi-gen LRU of 6.17: a batch takes what the priority asks for",
+        "multi-gen LRU of 6.17: a batch isolates as much as the priority asks for",
         ReclaimFeatures::G617,
     ),
-    reclaim("mglru-7.1", "multi-gen LRU of 7.1: stops for a group once it has enough", ReclaimFeatures::G71),
-    reclaim("mglru-7.2", "multi-gen LRU of 7.2: activate counts the working set only", ReclaimFeatures::G72),
+    reclaim(
+        "mglru-7.1",
+        "multi-gen LRU of 7.1: stops at a memory cgroup once it has reclaimed enough",
+        ReclaimFeatures::G71,
+    ),
+    reclaim(
+        "mglru-7.2",
+        "multi-gen LRU of 7.2: workingset_activate counts the working set only",
+        ReclaimFeatures::G72,
+    ),
 ];
 
 const fn numa(name: &'static str, description: &'static str, numa: NumaFeatures) -> Variant {
@@ -266,30 +266,38 @@ const fn numa(name: &'static str, description: &'static str, numa: NumaFeatures)
 const NUMA_PATCHES: &[Variant] = &[
     numa("numa-base", "before the series (6.2): every suitable VMA is scanned", NumaFeatures::B0),
     numa("vma-scanning-1", "1/4: a new VMA is left alone for scan_delay_ms", NumaFeatures::P1),
-    numa("vma-scanning-2", "1-2/4: threads scan only VMAs that they have touched", NumaFeatures::P2),
-    numa("vma-scanning-3", "1-3/4: what they touched is forgotten after two windows", NumaFeatures::P3),
+    numa("vma-scanning-2", "1-2/4: threads scan only VMAs in which they took hint faults", NumaFeatures::P2),
+    numa("vma-scanning-3", "1-3/4: hint faults are forgotten after two windows", NumaFeatures::P3),
     numa("vma-scanning-4", "1-4/4: PIDs are hashed (6.4 to 6.6)", NumaFeatures::P4),
     numa(
         "partial-vmas-4",
         "windows turn before the test, skips are traced (October 2023, patches 1-4)",
         NumaFeatures::M4,
     ),
-    numa("partial-vmas-5", "a VMA that was begun is finished by any thread (patch 5)", NumaFeatures::M5),
-    numa("partial-vmas-6", "no VMA twice in a sequence, and one by force (patch 6)", NumaFeatures::M6),
+    numa("partial-vmas-5", "a partly scanned VMA is finished by any thread (patch 5)", NumaFeatures::M5),
+    numa(
+        "partial-vmas-6",
+        "no VMA is scanned twice in a sequence, and one is forced if all are skipped (patch 6)",
+        NumaFeatures::M6,
+    ),
     numa(
         "numa-6.8",
-        "the first two sequences are counted from the VMA's birth (6.8 to 6.11)",
+        "the first two sequences are counted from the creation of the VMA (6.8 to 6.11)",
         NumaFeatures::R67,
     ),
-    numa("numa-6.12", "a VMA comes up again after nr_threads sequences (6.12 to 6.15)", NumaFeatures::Y612),
+    numa(
+        "numa-6.12",
+        "every VMA is scanned again after nr_threads sequences (6.12 to 6.15)",
+        NumaFeatures::Y612,
+    ),
     numa(
         "numa-6.12.117",
-        "and failed migrations are forgotten once the period has doubled (6.12.117)",
+        "numa-6.12, and failed migrations are forgotten once the scan period has doubled (6.12.117)",
         NumaFeatures::Y612_LOC_CLEAR,
     ),
     numa(
         "numa-6.19",
-        "no scan where the cpuset allows one node (6.16), with what changed until 6.19",
+        "no scan if the cpuset allows one node (6.16), and what changed until 6.19",
         NumaFeatures::C619,
     ),
 ];
@@ -298,7 +306,7 @@ const fn folios(name: &'static str, description: &'static str, folios: FolioFeat
     variant(name, description, Features { folios, ..Features::BASE })
 }
 
-/// A kernel with some sizes at `always` and no other.
+/// A kernel in which the given sizes are set to `always` and all others to `never`.
 macro_rules! sizes {
     ($name:literal, $description:literal, $($kib:literal)*) => {
         Variant {
@@ -320,21 +328,25 @@ const FOLIOS_PATCHES: &[Variant] = &[
     ),
     folios("folios-v2", "v2: best fit from 64 KiB down, one attempt, then order 0", FolioFeatures::V2),
     folios("folios-v2-simple", "v2-simple-order: 64 KiB or order 0", FolioFeatures::V2_SIMPLE),
-    folios("folios-v2-32k", "v2 with an architecture that wants 32 KiB", FolioFeatures::V2_32K),
+    folios("folios-v2-32k", "v2 on an architecture that prefers 32 KiB", FolioFeatures::V2_32K),
     folios("folios-v3", "v3: 64 KiB, 32 KiB, order 0", FolioFeatures::V3),
-    folios("folios-v4", "v4: v3 with a constant limit where nobody gave advice", FolioFeatures::V4),
-    folios("folios-v5", "v5: v4 where never is about huge pages only", FolioFeatures::V5),
-    folios("folios-v6", "v6: the orders that anon_orders has", FolioFeatures::V6),
-    folios("folios-v7", "v7: a directory for each size", FolioFeatures::V6),
-    folios("folios-v8", "v8: the same", FolioFeatures::V6),
-    folios("folios-v9", "v9: the same", FolioFeatures::V6),
+    folios("folios-v4", "v4: v3 with a constant limit for VMAs without madvise", FolioFeatures::V4),
+    folios("folios-v5", "v5: v4, but never applies to huge pages only", FolioFeatures::V5),
+    folios("folios-v6", "v6: the orders in the anon_orders mask", FolioFeatures::V6),
+    folios("folios-v7", "v7: a sysfs directory for each size", FolioFeatures::V6),
+    folios("folios-v8", "v8: decides as v7", FolioFeatures::V6),
+    folios("folios-v9", "v9: decides as v7", FolioFeatures::V6),
     variant("folios-6.8", "v9 as merged in 6.8", Features::MAINLINE_6_8),
     variant(
         "folios-6.12",
-        "6.12: smaller orders where a group has no room, swapped whole",
+        "6.12: smaller orders if the memory cgroup has no room, swap-out of whole folios",
         Features::MAINLINE_6_12,
     ),
-    variant("folios-7.2", "7.2: written to in place after a fork, collapsed to every size", Features::M72),
+    variant(
+        "folios-7.2",
+        "7.2: reused in place after a fork, khugepaged collapses to every enabled size",
+        Features::M72,
+    ),
     sizes!("folios-v9-64k", "v9 with 64 KiB", "64"),
     sizes!("folios-v9-64k-32k", "v9 with 64 and 32 KiB", "64" "32"),
     sizes!("folios-v9-64k-32k-16k", "v9 with 64, 32 and 16 KiB", "64" "32" "16"),
@@ -343,26 +355,38 @@ const FOLIOS_PATCHES: &[Variant] = &[
     sizes!("folios-v9-2m-64k-32k", "v9 with 2 MiB, 64 and 32 KiB", "2048" "64" "32"),
 ];
 
-/// Kernels that every series ends in.
+/// Released kernels, in which every series ends.
 pub const MAINLINE: &[Variant] = &[
     variant("mainline-6.1", "6.6 with the multi-gen LRU as it was first merged", Features::MAINLINE_6_1),
     variant(
         "mainline-6.2",
-        "the same without what 6.1's stable series took from later kernels",
+        "mainline-6.1 without what 6.1's stable series took from later kernels",
         Features::MAINLINE_6_2,
     ),
-    variant("mainline-6.3", "memory cgroups take turns at multi-gen reclaim", Features::MAINLINE_6_3),
-    variant("mainline-6.4", "NUMA balancing scans what threads have touched", Features::MAINLINE_6_4),
-    variant("mainline-6.5", "6.6, but munmap leaves the start of an area as it was", Features::MAINLINE_6_5),
+    variant(
+        "mainline-6.3",
+        "multi-gen LRU: memory cgroups take turns in reclaim (memcg LRU)",
+        Features::MAINLINE_6_3,
+    ),
+    variant(
+        "mainline-6.4",
+        "NUMA balancing: threads scan VMAs in which they took hint faults",
+        Features::MAINLINE_6_4,
+    ),
+    variant(
+        "mainline-6.5",
+        "6.6, but after munmap the part of a VMA below the hole is the old VMA, not a new one",
+        Features::MAINLINE_6_5,
+    ),
     variant(
         "mainline-6.7",
-        "PCP high auto-tuning as merged, what 6.7 mended of the multi-gen LRU",
+        "PCP high auto-tuning as merged, fixes of the multi-gen LRU",
         Features::MAINLINE_6_7,
     ),
-    variant("mainline-6.8", "anonymous folios of the sizes that are enabled", Features::MAINLINE_6_8),
+    variant("mainline-6.8", "anonymous folios of all enabled sizes", Features::MAINLINE_6_8),
     variant(
         "mainline-6.9",
-        "folio batches of 31, smaller orders where a group has no room",
+        "folio batches of 31, smaller anonymous folios if the memory cgroup has no room",
         Features::MAINLINE_6_9,
     ),
     variant(
@@ -370,23 +394,31 @@ pub const MAINLINE: &[Variant] = &[
         "two huge-page lists, strict free lists, vmemmap is remapped after a grace period",
         Features::MAINLINE_6_10,
     ),
-    variant("mainline-6.11", "a miss where a readahead window ended begins anew", Features::MAINLINE_6_11),
+    variant(
+        "mainline-6.11",
+        "a readahead miss at the end of the last window starts a new one",
+        Features::MAINLINE_6_11,
+    ),
     variant(
         "mainline-6.12",
-        "large folios are swapped whole, underused ones are split; huge pages are demoted in batches",
+        "large folios are swapped out whole, underused ones are split; huge pages are demoted in batches",
         Features::MAINLINE_6_12,
     ),
     variant("mainline-6.13", "long readahead windows stay long", Features::MAINLINE_6_13),
     variant("mainline-6.14", "multi-gen LRU: recent by the last generations", Features::MAINLINE_6_14),
-    variant("mainline-6.15", "fallback claims whole blocks before it steals", Features::MAINLINE_6_15),
+    variant(
+        "mainline-6.15",
+        "fallback claims whole pageblocks before it steals single blocks",
+        Features::MAINLINE_6_15,
+    ),
     variant(
         "mainline-6.16",
-        "high-order drains start later; no NUMA scan where one node is allowed",
+        "drains on high-order frees start later; no NUMA scan if the cpuset allows one node",
         Features::MAINLINE_6_16,
     ),
     variant(
         "mainline-6.17",
-        "multi-gen LRU: batches of what is asked for; open files know their folios",
+        "multi-gen LRU: batches as large as the priority asks for; readahead keeps a folio order per open file",
         Features::MAINLINE_6_17,
     ),
     variant(
@@ -395,15 +427,15 @@ pub const MAINLINE: &[Variant] = &[
         Features::MAINLINE_6_18,
     ),
     variant("mainline-6.19", "bulk frees release locks after every batch", Features::MAINLINE_6_19),
-    variant("mainline-7.0", "large folios come back from swap through its cache", Features::MAINLINE_7_0),
+    variant("mainline-7.0", "large folios are swapped in through the swap cache", Features::MAINLINE_7_0),
     variant(
         "mainline-7.1",
-        "huge pages that may be underused wait to be split after migration too",
+        "migrated huge pages stay on the deferred split queue if they may be underused",
         Features::MAINLINE_7_1,
     ),
     variant(
         "mainline-7.2",
-        "multi-gen LRU: what was accessed enters younger, evicts in small batches",
+        "multi-gen LRU: accessed folios enter a younger generation, eviction works in small batches",
         Features::MAINLINE_7_2,
     ),
 ];
@@ -437,10 +469,10 @@ impl Known {
     }
 }
 
-/// When each rule of these kernels came, and how that is known: TOML.
+/// When each rule of these kernels was introduced, and how that is known (TOML).
 pub const DATES: &str = include_str!("dates.toml");
 
-/// Kernel releases and the variant each one is, in every series.
+/// Kernel releases, and the variant that models each of them in every series.
 pub const RELEASES: &[(&str, &str)] = &[
     ("6.1", "mainline-6.1"),
     ("6.2", "mainline-6.2"),
@@ -467,7 +499,8 @@ pub const RELEASES: &[(&str, &str)] = &[
 ];
 
 impl Variant {
-    /// The variant that kernel `release` (`6.12`, also `6.12.95-amd64`) is, if it is modelled.
+    /// The variant of kernel `release` (`6.12`, or a full `uname -r` such as `6.12.95-amd64`); `None` if it
+    /// is not modelled.
     pub fn of_release(release: &str) -> Option<&'static Variant> {
         let mut parts = release.split(['.', '-']);
         let major_minor = format!("{}.{}", parts.next()?, parts.next()?);
@@ -493,8 +526,8 @@ mod tests {
         }
     }
 
-    /// The mechanism of a name with a release is as in that release. 6.1 had its fixes later, and 6.12.117 is none of the
-    /// releases.
+    /// A variant named after a mechanism and a release has that release's features of the mechanism.
+    /// Exceptions: `mglru-6.1` lacks later fixes, and 6.12.117 is not in `RELEASES`.
     #[test]
     fn names_with_a_release_mean_it() {
         let of_release = |variant: &Variant| {

@@ -1,7 +1,8 @@
-//! Long vectors that grow by an eighth.
+//! Growth of long vectors by an eighth of their length.
 //!
-//! A vector that doubles takes up to twice the memory of what is in it, which matters where there is an entry for every
-//! page. An eighth costs a few more moves of what is there; a host moves long ones by their page tables.
+//! A vector that doubles takes up to twice the memory of its entries, which matters where there is an entry
+//! for every page. Growing by an eighth reallocates more often, but the host moves long vectors by remapping
+//! their pages.
 
 /// Makes room for `more` entries.
 #[inline]

@@ -1,41 +1,43 @@
-//! What each kernel's scheduler decides about threads on several nodes: where they go, and how much it takes until one is moved.
+//! Scheduler features: where each kernel puts threads on a NUMA machine, and how much imbalance moves one.
 //!
 //! ```text
 //!   a fault says where a thread belongs ─► placement, small_gain, numa_imbalance_min, imb_numa_shift     task_numa_migrate
 //!   a tick on a busy CPU                ─► imbalance_pct, busy_factor, cache_nice_tries                  sched_balance_rq
 //! ```
 //!
-//! The scheduler itself is not the memory manager's, and is none of this crate's: whoever runs threads asks for these values. All
-//! modelled releases have the same, so there is one set; a patch of the scheduler is another one, made of it. The kernel keeps
-//! them in kernel/sched/fair.c and, by domain, in `sd_init` of kernel/sched/topology.c.
+//! The scheduler is not part of the memory manager: whoever runs threads asks for these values. All modelled
+//! releases have the same ones, so there is one set; a patch of the scheduler is a second set built from it.
+//! The kernel keeps the values in kernel/sched/fair.c and, for each domain, in `sd_init` of
+//! kernel/sched/topology.c.
 
-/// How a thread gets to its preferred node.
+/// How a thread gets to its preferred node (`task_numa_migrate`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskPlacement {
-    /// Threads stay.
+    /// Threads stay where they are.
     Stay,
-    /// They move if a CPU is idle there.
+    /// A thread moves if a CPU of the node is idle.
     Idle,
-    /// They move or change places (`task_numa_migrate`).
+    /// A thread moves to an idle CPU or changes places with another thread (`task_numa_migrate`).
     Swap,
 }
 
-/// What one kernel's scheduler does.
+/// The scheduler's values in one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedFeatures {
-    /// How a thread gets to its preferred node.
     pub placement: TaskPlacement,
-    /// A gain that is worth changing places for, in thousandths of all faults (`SMALLIMP`).
+    /// The gain that makes changing places worth it, in thousandths of all faults (`SMALLIMP`).
     pub small_gain: u32,
-    /// By how many threads nodes may differ of which one is nearly idle (`NUMA_IMBALANCE_MIN`).
+    /// Number of threads by which nodes may differ if one of them is nearly idle (`NUMA_IMBALANCE_MIN`).
     pub numa_imbalance_min: u32,
-    /// A node is nearly idle with so many of its CPUs busy: all of them, halved as often as this says (`imb_numa_nr`).
+    /// A node is nearly idle while at most `CPUs >> imb_numa_shift` of them are busy (`imb_numa_nr`).
     pub imb_numa_shift: u32,
-    /// By how much more threads a CPU a part of a domain must have before one of them moves, per cent of the other part's.
+    /// Load per CPU of the busiest part of a domain at which a thread is moved, per cent of the other part's
+    /// (`imbalance_pct`).
     pub imbalance_pct: u32,
-    /// A busy CPU balances so much less often than an idle one.
+    /// How many times less often a busy CPU balances than an idle one (`busy_factor`).
     pub busy_factor: u32,
-    /// How many failures it takes until a thread leaves the node where its memory is (of domains of nodes).
+    /// Failed attempts before a thread may leave the node of its memory, in NUMA domains
+    /// (`cache_nice_tries`).
     pub cache_nice_tries: u32,
 }
 

@@ -1,13 +1,14 @@
-//! Moving a folio to other memory.
+//! Folio migration: gives a folio other pages.
 //!
 //! ```text
 //!   folio ─► old pages        the folio stays what it is: entries that map it, its place in files and swap,
 //!      └───► new pages        its flags and, on the same node, its place on a list
 //! ```
 //!
-//! Compaction moves folios together within a zone, NUMA balancing to the node that uses them, reclaim of fast memory to slow
-//! memory; they ask here whether a folio can be moved, and give it other pages. In the kernel that is another
-//! `struct folio`, and entries point to a migration entry meanwhile: mm/migrate.c.
+//! Compaction migrates folios within a zone, NUMA balancing to the node that uses them, and demotion from
+//! fast to slow memory. They share the test whether a folio can be migrated and the exchange of its pages.
+//! The kernel makes a new `struct folio` and puts migration entries into page tables meanwhile
+//! (mm/migrate.c); here the folio keeps its id and only its pages change.
 
 pub mod policy;
 
@@ -20,7 +21,8 @@ use crate::lru::policy::AddedBy;
 use machine::Node;
 
 impl Kernel<'_> {
-    /// Copies a folio, which is on no list, to `pages` of another node, and puts it on its way to a list there.
+    /// Copies a folio, which is isolated from its list, to `pages` on node `target`, and adds it to the folio
+    /// batch of an lruvec there.
     pub(crate) fn move_to_node(&mut self, id: FolioId, pages: Pfn, target: Node) {
         let order = self.parts.lrus.folios.flags[id].order();
         let copy = self.on.machine.stream(self.on.cpu, self.parts.folio_node(id), 1 << order);
@@ -38,14 +40,14 @@ impl Kernel<'_> {
         self.free(old, order);
     }
 
-    /// Whether a folio is split before it migrates, as some of its pages are mapped by nobody.
+    /// Whether migration splits this folio first, because some of its pages are unmapped.
     pub(crate) fn is_split_to_migrate(&self, id: FolioId) -> bool {
         let is_partially_mapped = self.parts.lrus.folios.flags[id].has(FolioFlags::PARTIALLY_MAPPED);
         policy::splits_first(&self.on.features.folios, is_partially_mapped)
     }
 
-    /// Gives a folio other pages, which are its own already, and the lists of `lruvec`; returns the old pages, which nobody has
-    /// any more.
+    /// Replaces the pages of a folio by `pages`, which are allocated already, and assigns it to `lruvec`.
+    /// Returns the old pages, which now belong to nobody: the caller frees them.
     pub(crate) fn replace_pages(&mut self, id: FolioId, pages: Pfn, lruvec: LruvecId) -> Pfn {
         self.migrate_deferred_split(id, lruvec);
         let zone = self.parts.allocator.zone_of(pages);
@@ -55,7 +57,8 @@ impl Kernel<'_> {
 }
 
 impl Lrus {
-    /// Whether a folio can be moved now: it is on a list, and nobody holds, fills or writes it.
+    /// Whether a folio can be migrated now: it is on an LRU list, and nobody holds it, locks it or writes it
+    /// back.
     pub(crate) fn is_migratable(&self, id: FolioId) -> bool {
         let flags = self.folios.flags[id];
         let busy = FolioFlags::HELD | FolioFlags::LOCKED | FolioFlags::WRITEBACK;

@@ -1,4 +1,4 @@
-//! What variants were called before, by series.
+//! Former names of variants, by series.
 //!
 //! ```text
 //!   mrc --policies  cls ──────┐
@@ -6,11 +6,11 @@
 //!   --variants      y612 ─────┘
 //! ```
 //!
-//! Names used to be those of the code: a letter and a release (`g614`, `y612`), the number of a patch (`p4`), of versions
-//! (`v2`), or `base` in two series. Today's say which mechanism and which kernel or patch. `patch1` and so on stay: they are
-//! numbers of patches of the series that is named beside them.
+//! Former names were those of the code: a letter and a release (`g614`, `y612`), the number of a patch (`p4`)
+//! or of a version (`v2`), or `base` in two series. Present names say the mechanism and the kernel or patch.
+//! `patch1` and so on stay: the series named beside them says whose patches they number.
 
-/// The former and the present name of each variant of a series, in the order of its variants.
+/// Former and present name of each renamed variant, by series, in the order of the series' variants.
 pub(super) const FORMER_NAMES: &[(&str, &[(&str, &str)])] = &[
     ("pcp", &[("base", "pcp-base")]),
     ("hugetlb", &[("base", "hugetlb-base"), ("hvo-off", "hugetlb-base-hvo-off")]),
