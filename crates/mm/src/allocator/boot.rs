@@ -1,4 +1,5 @@
-//! Zones and zonelists when the machine boots; watermarks, reserves and pagesets then and after each change of a setting.
+//! Boot of the page allocator: zones and zonelists once; watermarks, reserves and pagesets at boot and after
+//! each change of a setting.
 //!
 //! In the kernel: `build_zonelists`, `__setup_per_zone_wmarks`, `setup_per_zone_lowmem_reserve` and
 //! `setup_zone_pageset` in mm/page_alloc.c.
@@ -16,7 +17,8 @@ use crate::sysctl::Settings;
 use machine::{Node, Topology};
 
 impl PageAllocator {
-    /// All memory free; what follows from settings is not known yet.
+    /// Zones with all their memory free, and zonelists. Watermarks and pagesets stay unset until
+    /// [`PageAllocator::configure`].
     pub(crate) fn new(
         topology: &Topology,
         memory: &[MemoryRange],
@@ -53,17 +55,17 @@ impl PageAllocator {
         }
     }
 
-    /// Pages of all zones that the allocator manages (`totalram_pages`).
+    /// Managed pages of all zones (`totalram_pages`).
     pub(crate) fn totalram_pages(&self) -> u64 {
         self.zones.iter().map(|zone| zone.managed).sum()
     }
 
-    /// Recomputes watermarks, reserves and pagesets from the settings, as the kernel does after boot and
-    /// after each change. khugepaged, where it runs, has `min_free_kbytes` raised for it.
+    /// Recomputes watermarks, lowmem reserves and pagesets from the settings, at boot and after each change.
+    /// If khugepaged runs and `vm.min_free_kbytes` is not set, its recommended value is used.
     pub(crate) fn configure(&mut self, features: &Features, settings: &Settings, khugepaged: bool) {
         let lowmem: u64 = self.zones.iter().filter(|z| z.kind != ZoneType::Movable).map(|z| z.managed).sum();
         let page_size = self.geometry.page_size;
-        // At boot the high watermarks are still zero, so all of low memory counts.
+        // At boot the high watermarks are still zero, so all of lowmem counts.
         let computed = watermark::default_min_free_kbytes(lowmem * page_size.kib());
         let wanted = settings.min_free_kbytes.unwrap_or(computed);
         let populated = self.zones.iter().filter(|z| z.kind <= ZoneType::Normal).count() as u64;
@@ -91,8 +93,8 @@ impl PageAllocator {
         }
     }
 
-    /// Tells pagesets whether a CPU's share of the caches holds several batches (`PCPF_FREE_HIGH_BATCH`). Evaluated when CPUs
-    /// come up, with the batch of that time.
+    /// Sets `PCPF_FREE_HIGH_BATCH` of the pagesets whose CPU's cache share holds several batches. The kernel
+    /// evaluates this when CPUs come up, with the batch of that time.
     pub(crate) fn set_free_high_batch(&mut self, features: &Features, topology: &Topology) {
         let bytes = pcp::policy::cache_share(features, topology);
         let page_size = self.geometry.page_size;

@@ -1,4 +1,4 @@
-//! Allocations that fail because a test wants them to.
+//! Fault injection: allocations that fail because a test wants them to.
 //!
 //! ```text
 //!   fail_page_alloc    pages for pools of huge pages and for their vmemmap
@@ -6,8 +6,8 @@
 //!       nth            this one of them, counted from 1        ppm   so many of a million, at random
 //! ```
 //!
-//! The kernel's small allocations that may reclaim do not fail otherwise. In the kernel: lib/fault-inject.c, mm/fail_page_alloc.c,
-//! mm/failslab.c (with `ignore-gfp-wait` at N).
+//! Otherwise the kernel's small allocations that may reclaim do not fail. In the kernel: lib/fault-inject.c,
+//! mm/fail_page_alloc.c, mm/failslab.c (with `ignore-gfp-wait` at N).
 
 use rand_distr::{Bernoulli, Distribution};
 use rand_pcg::Pcg64Mcg;
@@ -15,13 +15,13 @@ use rand_pcg::Pcg64Mcg;
 /// Which allocations of a kind fail (`struct fault_attr`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultAttr {
-    /// `nth`: this one, counted from 1; 0 for none.
+    /// `nth`: the allocation with this number fails, counted from 1; 0 for none.
     pub nth: u64,
-    /// `ppm`: so many of a million.
+    /// `ppm`: failures in a million allocations, at random.
     pub ppm: u64,
 }
 
-/// The allocations of a kind so far.
+/// The allocations of one kind so far, and the random stream for failures.
 #[derive(Clone, Debug)]
 pub(crate) struct Injection {
     calls: u64,
@@ -29,12 +29,12 @@ pub(crate) struct Injection {
 }
 
 impl Injection {
-    /// None so far; `random` decides which fail if some are to.
+    /// Starts counting at zero. `random` decides which allocations fail with `ppm`.
     pub(crate) fn new(random: Pcg64Mcg) -> Injection {
         Injection { calls: 0, random }
     }
 
-    /// Whether the next one fails.
+    /// Counts an allocation; returns whether it fails.
     pub(crate) fn fails(&mut self, attr: FaultAttr) -> bool {
         self.calls += 1;
         let at_random = match Bernoulli::from_ratio(attr.ppm as u32, 1_000_000) {
@@ -44,7 +44,7 @@ impl Injection {
         self.calls == attr.nth || at_random
     }
 
-    /// How many there were.
+    /// How many allocations were counted.
     pub(crate) fn calls(&self) -> u64 {
         self.calls
     }

@@ -1,5 +1,5 @@
-//! How physical memory is laid out: which pages belong to which node and zone, which of them the allocator gets, and where
-//! their struct pages lie.
+//! The physical memory map at boot: which pages belong to which node and zone, which of them the allocator
+//! manages, and where their struct pages are.
 //!
 //! ```text
 //!   node 0   1 │ DMA │ DMA32 │ Normal ....... │ memmap │     section k of the node has its struct pages in the
@@ -17,28 +17,26 @@ use machine::memblock::{FOUR_GIB_MIB, Layout, ZoneSpan};
 use machine::{Memblock, Node, PageSize, Profile};
 use std::ops::Range;
 
-/// The memory of a node that makes a zone.
+/// A contiguous range of a node's memory that makes one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryRange {
-    /// Whose memory it is.
     pub node: Node,
-    /// Which kind of zone it makes.
     pub kind: ZoneType,
-    /// From its first page to its last (`spanned_pages`).
+    /// First to last page of the zone, holes included (`spanned_pages`).
     pub spanned: Range<Pfn>,
-    /// How many of these exist (`present_pages`).
+    /// Number of spanned pages that exist (`present_pages`).
     pub present: u64,
-    /// How many the allocator was given (`managed_pages`): those that are free, and those that it had handed out again
-    /// before anybody looked.
+    /// Number of pages that the allocator was given (`managed_pages`): those in `free`, and those that were
+    /// allocated before a recording was made.
     pub managed: u64,
-    /// The pages that are free when the machine has booted.
+    /// The pages that are free after boot.
     pub free: Range<Pfn>,
-    /// Behind them, frames that boot reserved for the struct pages of the node's memory; may be empty.
+    /// Page frames behind `free` that boot reserved for the struct pages of the node's memory; may be empty.
     pub memmap: Range<Pfn>,
 }
 
 impl MemoryRange {
-    /// Memory of which all pages are free.
+    /// A range whose pages are all free.
     pub fn all_free(node: Node, kind: ZoneType, pages: Range<Pfn>) -> MemoryRange {
         let count = pages.len() as u64;
         MemoryRange {
@@ -52,14 +50,14 @@ impl MemoryRange {
         }
     }
 
-    /// Keeps pages of the lower end from the allocator, as many as there are at most.
+    /// Reserves the lowest `pages` free pages, or all of them if there are fewer.
     fn hold_first(&mut self, pages: u64) {
         let pages = pages.min(self.free.len() as u64);
         self.free.start += pages as Pfn;
         self.managed -= pages;
     }
 
-    /// Keeps pages of the upper end from the allocator, and has the last of them hold struct pages.
+    /// Reserves the highest `pages` free pages, and makes `memmap` the frames of struct pages.
     fn hold_last(&mut self, pages: u64, memmap: Range<Pfn>) {
         self.free.end -= pages as Pfn;
         self.managed -= pages;
@@ -67,32 +65,33 @@ impl MemoryRange {
     }
 }
 
-/// Pages of a memory section of x86-64, 128 MiB (`PAGES_PER_SECTION`).
+/// Pages of a memory section on x86-64, 128 MiB (`PAGES_PER_SECTION`).
 pub const PAGES_PER_SECTION: u32 = 1 << 15;
-/// Frames that hold the struct pages of a section, 64 bytes each: 2 MiB.
+/// Page frames that hold the struct pages of a section, 64 bytes each: 2 MiB.
 pub const SECTION_MEMMAP_PAGES: u32 = PAGES_PER_SECTION * 64 / 4096;
 
-/// Of a PC's first MiB, the frames that firmware has (`0x9fc00` to `0xfffff` of the e820 map).
+/// Page frames in a PC's first MiB that firmware keeps (`0x9fc00` to `0xfffff` of the e820 map).
 const PC_FIRMWARE: Range<Pfn> = 0x9f..0x100;
-/// Pages that the tables of a kernel that sizes them by memory take of a GiB: mostly those that find entries of directories
-/// and inodes. Measured in QEMU as the difference of what is held with 1 and with 2 GiB: 567 (6.1.192), 582 (6.12.95) and
-/// 571 (6.18.15).
+/// Pages per GiB of memory for the hash tables that the kernel sizes by memory (`alloc_large_system_hash`),
+/// mostly those for dentries and inodes. Measured in QEMU as the difference in reserved memory between 1 and
+/// 2 GiB: 567 (6.1.192), 582 (6.12.95) and 571 (6.18.15).
 const TABLE_PAGES_PER_GIB: u64 = 573;
-/// Beyond so many GiB, tables are halved for every four times as much (`ADAPT_SCALE_BASE`).
+/// Memory in GiB from which the hash tables are halved for every factor of 4 (`ADAPT_SCALE_BASE`).
 const ADAPT_SCALE_GIB: u64 = 64;
 
-/// The memory of a machine with equal nodes and pages of 4 KiB of which nothing is held, laid out one after the other as on
-/// a PC without a hole for devices. `mib_per_node` is what the allocator manages; on top of it, each node has the frames of
-/// its struct pages behind its last range.
+/// The memory of a machine with equal nodes and pages of 4 KiB, of which boot reserves nothing: one node
+/// after the other, as on a PC without a PCI hole. `mib_per_node` is managed memory; each node has the frames
+/// of its struct pages in addition, behind its last zone.
 ///
-/// Nodes start at a section and so do their maps' frames at a pageblock. Zones end where they would without maps,
-/// so that those change no zone's size. There is no map where page numbers would not reach it (near 16 TiB).
+/// Every node starts at a section and its memmap at a pageblock. Zones end where they would without memmaps,
+/// so that memmaps do not change the size of any zone. There are no memmaps if page frame numbers would not
+/// suffice (near 16 TiB).
 pub fn memory_layout(nodes: u8, mib_per_node: u64) -> Vec<MemoryRange> {
     memory_layout_of(PageSize::Kib4, nodes, mib_per_node)
 }
 
-/// The same with pages of another size, and then without maps: pools of huge pages, whose maps are of interest, have pages
-/// of 4 KiB.
+/// Like [`memory_layout`] with another page size, and then without memmaps: only pools of huge pages need
+/// them, and those have pages of 4 KiB.
 pub fn memory_layout_of(page_size: PageSize, nodes: u8, mib_per_node: u64) -> Vec<MemoryRange> {
     let pageblock_nr_pages = Geometry::of(page_size).pageblock_nr_pages();
     let pages = page_size.pages_of_mib(mib_per_node);
@@ -103,7 +102,7 @@ pub fn memory_layout_of(page_size: PageSize, nodes: u8, mib_per_node: u64) -> Ve
     let distance = if has_maps { distance } else { pages };
     let mut ranges: Vec<MemoryRange> = Vec::new();
     for node in 0..nodes {
-        // Where the node's memory would be without maps, and how far they move it.
+        // Where the node's memory would be without memmaps, and how far they move it.
         let first = u64::from(node) * pages;
         let moved = u64::from(node) * (distance - pages);
         for (kind, part) in zones_within(Layout::Pc, page_size, first.max(1)..first + pages) {
@@ -118,11 +117,12 @@ pub fn memory_layout_of(page_size: PageSize, nodes: u8, mib_per_node: u64) -> Ve
     ranges
 }
 
-/// The memory of a machine where its profile says that it lies, without what firmware and kernel hold: see
+/// The memory of a machine at the addresses of its profile, without what firmware and kernel reserve: see
 /// [`machine::memblock`].
 ///
-/// Struct pages and, on machines of one node, the kernel's tables are at the top of the highest range of a node that has room
-/// for them; with several nodes such tables are allocated later (`hashdist`). Nodes start at a section.
+/// Struct pages and, on machines of one node, the kernel's hash tables are at the top of the highest zone of
+/// a node that has room for them; with several nodes such tables are allocated later (`hashdist`). Nodes
+/// start at a section.
 pub fn booted_memory(profile: &Profile) -> Vec<MemoryRange> {
     let Profile { memblock, page_size, topology, .. } = profile;
     let (page_size, nodes, mib_per_node) = (*page_size, topology.nodes, topology.memory_mib_per_node);
@@ -154,7 +154,7 @@ pub fn booted_memory(profile: &Profile) -> Vec<MemoryRange> {
     let tables = if nodes == 1 { table_pages(page_size, mib_per_node) } else { 0 };
     for own in ranges.chunk_by_mut(|a, b| a.node == b.node) {
         hold_memmap(page_size, own, tables);
-        // A zone spans the hole behind its memory where the node goes on behind that.
+        // A zone spans the hole behind its memory if the node has more memory behind the hole.
         for at in 1..own.len() {
             own[at - 1].spanned.end = own[at].spanned.start;
         }
@@ -162,7 +162,7 @@ pub fn booted_memory(profile: &Profile) -> Vec<MemoryRange> {
     ranges
 }
 
-/// The zones that a range of pages is part of, and which part.
+/// Splits a range of pages into zones: each zone with its part of the range.
 fn zones_within(
     layout: Layout,
     page_size: PageSize,
@@ -177,14 +177,14 @@ fn zones_within(
     })
 }
 
-/// Keeps the first MiB of a PC and the kernel's own memory from the allocator.
+/// Reserves the first MiB of a PC and the kernel's own memory.
 fn hold_low_memory(memblock: &Memblock, page_size: PageSize, ranges: &mut [MemoryRange]) {
     let mut ranges = ranges.iter_mut();
     if memblock.layout == Layout::Pc
         && let Some(dma) = ranges.next()
     {
         let [start, end] = [PC_FIRMWARE.start, PC_FIRMWARE.end].map(|frame| {
-            // Frames of 4 KiB.
+            // Firmware frames are numbered in 4 KiB.
             (u64::from(frame) * 4 / page_size.kib()).min(dma.spanned.end.into())
         });
         dma.present -= end - start;
@@ -197,13 +197,13 @@ fn hold_low_memory(memblock: &Memblock, page_size: PageSize, ranges: &mut [Memor
     }
 }
 
-/// Pages of tables that the kernel sizes by its memory.
+/// Pages of the hash tables that the kernel sizes by memory.
 fn table_pages(page_size: PageSize, mib: u64) -> u64 {
     let halved = (0..).take_while(|&times| mib >> 10 > ADAPT_SCALE_GIB << (2 * times)).count();
     (mib * TABLE_PAGES_PER_GIB * 4 / page_size.kib()) >> (10 + halved)
 }
 
-/// Keeps the struct pages of a node, and so many pages of tables, from the allocator.
+/// Reserves the struct pages of a node, and `tables` pages of hash tables.
 fn hold_memmap(page_size: PageSize, ranges: &mut [MemoryRange], tables: u64) {
     let map = match page_size {
         PageSize::Kib4 => u64::from(sections(ranges) * SECTION_MEMMAP_PAGES),
@@ -215,12 +215,12 @@ fn hold_memmap(page_size: PageSize, ranges: &mut [MemoryRange], tables: u64) {
         let end = range.free.end;
         let start = (end - map as Pfn) / SECTION_MEMMAP_PAGES * SECTION_MEMMAP_PAGES;
         let memmap = if page_size == PageSize::Kib4 { start..start + map as Pfn } else { end..end };
-        // Tables are on both sides of it.
+        // The hash tables are below and above the memmap.
         range.hold_last((map + tables).max((end - start).into()), memmap);
     }
 }
 
-/// How many sections the ranges of a node touch; two may meet in one.
+/// Number of sections that a node's zones touch; a section that two zones share counts once.
 fn sections(ranges: &[MemoryRange]) -> u32 {
     let (mut sections, mut mapped) = (0, 0);
     for range in ranges {
@@ -231,9 +231,10 @@ fn sections(ranges: &[MemoryRange]) -> u32 {
     sections
 }
 
-/// The memory of a machine whose zones are known from /proc/zoneinfo, which does not say where in them lies what is held: in
-/// zone DMA at its start, as the first MiB of a PC does, in the others in front of what is free, in the last one of a node
-/// behind it. That one is taken for full up to its end, where its struct pages are; others may end in a hole.
+/// The memory of a machine whose zones were recorded from /proc/zoneinfo. That file does not say where
+/// reserved pages are, so this assumes: in zone DMA at the start, as in the first MiB of a PC; in other zones
+/// before the free pages; in the last zone of a node after them. The last zone counts as full to its end,
+/// where the struct pages are; the others may end in a hole.
 pub fn recorded_memory(zones: &[ZoneSpan]) -> Vec<MemoryRange> {
     let mut ranges: Vec<MemoryRange> = zones
         .iter()
@@ -252,7 +253,7 @@ pub fn recorded_memory(zones: &[ZoneSpan]) -> Vec<MemoryRange> {
         })
         .collect();
     for own in ranges.chunk_by_mut(|a, b| a.node == b.node) {
-        // Full, for its sections to be counted.
+        // The last zone counts as full while its sections are counted.
         if let Some(last) = own.last_mut() {
             last.free = last.spanned.clone();
         }

@@ -10,7 +10,7 @@
 //!                        └── compaction   blocks out of scattered free pages
 //! ```
 //!
-//! It knows frames, never what is in them: no folio, no mapping, no file.
+//! This part knows page frames, never what is in them: no folio, no mapping, no file.
 
 mod boot;
 pub mod buddy;
@@ -33,37 +33,38 @@ use crate::allocator::zone::Zone;
 use crate::features::Features;
 use crate::sysctl::Settings;
 
-/// Zones with their free lists and pagesets, and in which order requests try them.
+/// Zones with their buddy lists and pagesets, and the zonelists of each node.
 #[derive(Clone, Debug)]
 pub struct PageAllocator {
     geometry: Geometry,
     zones: Vec<Zone>,
-    /// For each node, indices into `zones` in the order in which requests from there try them.
+    /// Zonelist of each node: indices into `zones`, in the order in which allocations from that node try
+    /// them.
     zonelists: Vec<Vec<usize>>,
-    /// For each node, its own zones, highest first.
+    /// The zones of each node, highest first.
     own_zones: Vec<Vec<usize>>,
     min_free_kbytes: u64,
     local_cpus: Vec<u64>,
     online_cpus: u64,
-    /// By node.
     kcompactds: Vec<KcompactdState>,
     failslab: Injection,
 }
 
 impl PageAllocator {
-    /// Gives all pagesets a batch and a fixed high of `high` pages, as a debugging kernel may.
+    /// Fixes `batch` and `high` (pages) of all pagesets, as a kernel under test may do.
     pub(crate) fn force_pagesets(&mut self, features: &Features, batch: i32, high: i32) {
         for zone in &mut self.zones {
             zone.set_pagesets(features, batch, high, high);
         }
     }
 
-    /// Whether an allocation of kernel memory is made to fail (`should_failslab`).
+    /// Whether fault injection makes this slab allocation fail (`should_failslab`).
     pub(crate) fn should_failslab(&mut self, settings: &Settings) -> bool {
         self.failslab.fails(settings.failslab)
     }
 
-    /// Checks every zone; panics with what does not hold. How many pages are free, and how many are managed.
+    /// Checks the invariants of every zone and panics with the one that is broken. Returns the free pages,
+    /// those in pagesets included, and the managed pages.
     pub(crate) fn validate(&self, features: &Features) -> (u64, u64) {
         self.zones.iter().for_each(|zone| zone.validate(features));
         (self.free_pages() + self.pages_in_pagesets(), self.totalram_pages())

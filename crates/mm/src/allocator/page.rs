@@ -1,4 +1,4 @@
-//! Page numbers, orders, migrate types, and small records of pages.
+//! Page frame numbers, orders, migrate types, and a small record for each page.
 //!
 //! ```text
 //!   zone     │ 2 MiB │ 2 MiB │ 2 MiB │ ...     pageblocks
@@ -7,12 +7,14 @@
 //!   records  [ head  │ head  │ head  │ ... ┊ head + 511 inner │ ... ]
 //! ```
 //!
-//! Every pageblock has a record of its head. Its 511 inner pages have records only once the pageblock has been
-//! split, so that huge pages cost one record each and memory grows with what is used, not with the machine.
-//! Inner pages without records read as untouched: nobody had their lines, and none of them heads a free block.
+//! Every pageblock has a record for its head. Its 511 inner pages get records only once the pageblock is
+//! split, so that a huge page costs one record, and memory grows with what is used rather than with the
+//! machine. An inner page without a record reads as untouched: its cache line is in no CPU's cache, and it
+//! does not head a free block.
 //!
-//! A record holds what `struct page` holds for a free page (`include/linux/mm_types.h`): links, order, list
-//! type. It also holds one thing that only hardware knows: which CPU's cache had the record's line last.
+//! A record holds what `struct page` holds for a free page (`include/linux/mm_types.h`): list links, order,
+//! migrate type of the list. It also holds something that only hardware knows: which CPU's cache had the
+//! record's line last.
 
 use crate::vec_growth;
 use machine::{Cpu, PageSize};
@@ -21,16 +23,16 @@ use prefetch_index::prefetch_index;
 /// A page frame number. 32 bits reach 16 TiB.
 pub type Pfn = u32;
 
-/// No page.
+/// The number of no page.
 pub const NO_PAGE: Pfn = Pfn::MAX;
 
-/// Room for the orders of any [`Geometry`].
+/// Array size for the orders of any [`Geometry`].
 pub const NR_PAGE_ORDERS: usize = 14;
-/// Largest buddy block of kernels with pages of 4 KiB, whose traces are recorded: 4 MiB (`MAX_PAGE_ORDER`).
+/// Largest buddy order of kernels with pages of 4 KiB, as traces record them: 4 MiB (`MAX_PAGE_ORDER`).
 pub const MAX_PAGE_ORDER: u8 = Geometry::of(PageSize::Kib4).max_page_order;
-/// The order of their pageblocks, 2 MiB (`pageblock_order`).
+/// Pageblock order of kernels with pages of 4 KiB: 2 MiB (`pageblock_order`).
 pub const PAGEBLOCK_ORDER: u8 = Geometry::of(PageSize::Kib4).pageblock_order;
-/// The order of their huge pages, 2 MiB (`HPAGE_PMD_ORDER`).
+/// Huge-page order of kernels with pages of 4 KiB: 2 MiB (`HPAGE_PMD_ORDER`).
 pub const PMD_ORDER: u8 = Geometry::of(PageSize::Kib4).pmd_order;
 
 /// The size of a base page, and the orders that follow from it.
@@ -46,19 +48,19 @@ pub const PMD_ORDER: u8 = Geometry::of(PageSize::Kib4).pmd_order;
 /// `pageblock_order` in include/linux/pageblock-flags.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// The size of a page.
     pub page_size: PageSize,
-    /// Largest buddy block (`MAX_PAGE_ORDER`).
+    /// Order of the largest buddy block (`MAX_PAGE_ORDER`).
     pub max_page_order: u8,
-    /// Pages of a page table: as many as entries of 8 bytes fill a page. An entry of the level above it maps as many by
-    /// itself, a huge page (`HPAGE_PMD_ORDER`).
+    /// Order of a page table: as many entries of 8 bytes as fill a page. A PMD entry maps as much in one
+    /// piece, a huge page (`HPAGE_PMD_ORDER`).
     pub pmd_order: u8,
-    /// Pageblocks carry a migrate type (`pageblock_order`): the smaller of the two.
+    /// Order of a pageblock, the unit that has a migrate type (`pageblock_order`): the smaller of the two
+    /// above.
     pub pageblock_order: u8,
 }
 
 impl Geometry {
-    /// That of kernels with pages of this size.
+    /// The geometry of kernels with pages of this size.
     pub const fn of(page_size: PageSize) -> Geometry {
         let max_page_order = match page_size {
             PageSize::Kib4 => 10,
@@ -70,7 +72,7 @@ impl Geometry {
         Geometry { page_size, max_page_order, pmd_order, pageblock_order }
     }
 
-    /// Pages of the largest block.
+    /// Pages of the largest buddy block (`MAX_ORDER_NR_PAGES`).
     #[inline]
     pub const fn max_order_nr_pages(self) -> u32 {
         1 << self.max_page_order
@@ -88,13 +90,13 @@ impl Geometry {
         1 << self.pmd_order
     }
 
-    /// Pages of a pageblock.
+    /// Pages of a pageblock (`pageblock_nr_pages`).
     #[inline]
     pub const fn pageblock_nr_pages(self) -> u32 {
         1 << self.pageblock_order
     }
 
-    /// The first page of the pageblock of `pfn`.
+    /// The first page of `pfn`'s pageblock.
     #[inline]
     pub const fn block_start(self, pfn: Pfn) -> Pfn {
         pfn >> self.pageblock_order << self.pageblock_order
@@ -105,48 +107,47 @@ impl Geometry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum MigrateType {
-    /// Kernel memory that stays where it is.
+    /// Kernel memory, which cannot be migrated.
     Unmovable = 0,
-    /// User memory and page cache.
+    /// User memory and page cache, which can be migrated.
     Movable = 1,
-    /// Caches the kernel can shrink.
+    /// Kernel caches that can be shrunk.
     Reclaimable = 2,
-    /// Set aside for atomic high-order requests.
+    /// Reserved for atomic high-order allocations.
     HighAtomic = 3,
 }
 
 impl MigrateType {
-    /// All types.
+    /// All types, by number.
     pub const ALL: [MigrateType; 4] =
         [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable, MigrateType::HighAtomic];
-    /// How many types there are.
     pub const COUNT: usize = 4;
-    /// How many of them have per-CPU lists (`MIGRATE_PCPTYPES`).
+    /// Number of types that have per-CPU lists (`MIGRATE_PCPTYPES`).
     pub const PCP_TYPES: usize = 3;
 
-    /// From the kernel's number.
+    /// The type with the kernel's number.
     pub fn from_number(number: u8) -> Option<MigrateType> {
         Self::ALL.get(number as usize).copied()
     }
 
-    /// Whether blocks of this type may merge with blocks of other types.
+    /// Whether blocks of this type may merge with blocks of another type (`migratetype_is_mergeable`).
     pub fn is_mergeable(self) -> bool {
         (self as usize) < Self::PCP_TYPES
     }
 
-    /// The type whose per-CPU list takes a freed page of this type.
+    /// The type of the per-CPU list that freed pages of this type go to.
     #[inline]
     pub fn pcp_type(self) -> MigrateType {
         if self == MigrateType::HighAtomic { MigrateType::Movable } else { self }
     }
 
-    /// The name that /proc/pagetypeinfo prints.
+    /// The name in /proc/pagetypeinfo.
     pub fn name(self) -> &'static str {
         ["Unmovable", "Movable", "Reclaimable", "HighAtomic"][self as usize]
     }
 }
 
-/// One page, while it is free; `order` tells whether it heads a free block.
+/// The record of one page. `order` tells whether it heads a free block.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRecord {
     /// Next block on the free list.
@@ -157,12 +158,13 @@ pub struct PageRecord {
     pub line_owner: Cpu,
     /// Order of the free block that this page heads, or [`PageRecord::NOT_FREE`].
     pub order: u8,
-    /// The migrate type of the list that it is on.
+    /// The migrate type of the free list that the block is on; of an allocated page, the type it was
+    /// allocated for.
     pub list_type: MigrateType,
 }
 
 impl PageRecord {
-    /// The page does not head a free block.
+    /// `order` of a page that does not head a free block.
     pub const NOT_FREE: u8 = u8::MAX;
 
     const UNTOUCHED: PageRecord = PageRecord {
@@ -173,14 +175,14 @@ impl PageRecord {
         list_type: MigrateType::Movable,
     };
 
-    /// The CPU that had the line last, if any had.
+    /// The CPU whose cache had the record's line last; `None` if the line was never touched.
     #[inline]
     pub fn cached_by(&self) -> Option<Cpu> {
         (self.line_owner.0 != u16::MAX).then_some(self.line_owner)
     }
 }
 
-/// Where the record of a page is, until more are made.
+/// The place of a page's record, valid until more records are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordIndex(usize);
 
@@ -189,14 +191,15 @@ pub struct RecordIndex(usize);
 pub struct PageMap {
     pageblock_order: u8,
     first_block: u32,
-    /// For each pageblock, the index of its head's record; behind it come the inner pages' if there are any.
+    /// For each pageblock, the index of its head's record, followed by the records of its inner pages if they
+    /// exist.
     starts: Vec<u32>,
-    /// One record a pageblock, then one a page for each pageblock that was split.
+    /// One record for each pageblock, then one for each page of pageblocks that were split.
     records: Vec<PageRecord>,
 }
 
 impl PageMap {
-    /// For pages `start..end`; only pageblock heads have records yet.
+    /// Records for pages `start..end`; only pageblock heads have one yet.
     pub fn new(geometry: Geometry, start: Pfn, end: Pfn) -> PageMap {
         let pageblock_order = geometry.pageblock_order;
         let first_block = start >> pageblock_order;
@@ -205,14 +208,15 @@ impl PageMap {
         PageMap { pageblock_order, first_block, starts: (0..blocks).collect(), records }
     }
 
-    /// Where the records of the pageblock of `pfn` start, and which of its pages `pfn` is.
+    /// The start of the records of `pfn`'s pageblock, and the index of `pfn` within the pageblock.
     #[inline]
     fn place(&self, pfn: Pfn) -> (usize, usize) {
         let start = self.starts[((pfn >> self.pageblock_order) - self.first_block) as usize];
         (start as usize, (pfn & ((1 << self.pageblock_order) - 1)) as usize)
     }
 
-    /// Makes the records of the inner pages of the pageblock of `pfn` if it has none yet; where the record of `pfn` is.
+    /// Makes records for the inner pages of `pfn`'s pageblock if there are none yet. Returns the place of
+    /// `pfn`'s record.
     #[inline]
     pub fn split(&mut self, pfn: Pfn) -> RecordIndex {
         let (mut start, page) = self.place(pfn);
@@ -233,7 +237,6 @@ impl PageMap {
         start
     }
 
-    /// The record of `pfn`.
     #[inline]
     pub fn get(&self, pfn: Pfn) -> &PageRecord {
         let (start, page) = self.place(pfn);
@@ -244,7 +247,7 @@ impl PageMap {
         }
     }
 
-    /// Where the record of `pfn` is, which heads its pageblock or is in one that was split.
+    /// The place of `pfn`'s record. `pfn` must head its pageblock or be in one that was split.
     #[inline]
     pub fn index(&self, pfn: Pfn) -> RecordIndex {
         let (start, page) = self.place(pfn);
@@ -252,7 +255,8 @@ impl PageMap {
         RecordIndex(start + page)
     }
 
-    /// The same of `other`, that of `pfn` being known, which saves looking for it if both are in one pageblock.
+    /// The place of `other`'s record, given that of `pfn`. If both are in one pageblock, this saves the
+    /// look-up.
     #[inline]
     pub fn index_beside(&self, (pfn, index): (Pfn, RecordIndex), other: Pfn) -> RecordIndex {
         if (pfn ^ other) >> self.pageblock_order == 0 {
@@ -262,27 +266,27 @@ impl PageMap {
         }
     }
 
-    /// The record of `pfn`, which heads its pageblock or is in one that was split.
+    /// The record of `pfn`, which must head its pageblock or be in one that was split.
     #[inline]
     pub fn get_mut(&mut self, pfn: Pfn) -> &mut PageRecord {
         let index = self.index(pfn);
         &mut self[index]
     }
 
-    /// The records of so many pages from that at `index` on, all in one pageblock.
+    /// The records of `pages` pages from `index` on, all in one pageblock.
     #[inline]
     pub fn run_mut(&mut self, index: RecordIndex, pages: usize) -> &mut [PageRecord] {
         &mut self.records[index.0..index.0 + pages]
     }
 
-    /// Has the record of `pfn` fetched from memory ahead of its use.
+    /// Prefetches the record of `pfn` into the host's cache.
     #[inline]
     pub fn prefetch(&self, pfn: Pfn) {
         let (start, page) = self.place(pfn);
         prefetch_index(&self.records, start + page);
     }
 
-    /// Bytes that the records take.
+    /// Memory of the records, bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.starts[..]) + size_of_val(&self.records[..])
     }

@@ -1,4 +1,5 @@
-//! The way of a request through the zones, and of a page back.
+//! Allocation and freeing of page blocks: the path of a request through the zones, and of a page back to its
+//! zone.
 //!
 //! ```text
 //!   alloc(order, type, where)
@@ -9,11 +10,11 @@
 //!   take: order 0-3 and 9 through the CPU's pageset, others straight from the free lists
 //! ```
 //!
-//! Single requests go through [`Kernel::alloc`] and [`Kernel::free`], which may take a zone's
-//! lock and so belong to the CPU that is furthest behind. [`Kernel::alloc_private`] and
-//! [`Kernel::free_private`] do in one go what many single order-0 requests would do as long as none of
-//! them needs anything but the CPU's own pageset. Gigantic pages, which no free list has, come from
-//! [`Kernel::alloc_contig`] and [`PageAllocator::alloc_at_boot`].
+//! Single requests go through [`Kernel::alloc`] and [`Kernel::free`]. These may take a zone's lock, so only
+//! the CPU that is furthest behind may call them. [`Kernel::alloc_private`] and [`Kernel::free_private`] do
+//! many order-0 requests in one go, with the same result, as long as the CPU's own pageset serves them all.
+//! Gigantic pages, which are larger than any free block, come from [`Kernel::alloc_contig`] and
+//! [`PageAllocator::alloc_at_boot`].
 //! In the kernel: `get_page_from_freelist`, `__alloc_pages_slowpath`, `rmqueue`, `free_frozen_pages`,
 //! `alloc_contig_pages` and `build_zonelists` in mm/page_alloc.c.
 
@@ -33,19 +34,20 @@ use crate::kernel::Kernel;
 use crate::on_cpu::OnCpu;
 use machine::{Cpu, Node, PageSize};
 
-/// One look at all zones that a request may use.
+/// One pass over the zonelist of a request.
 #[derive(Clone, Copy)]
 struct Pass {
-    /// Free pages that must be left.
+    /// The watermark that a zone must stay above.
     mark: Mark,
-    /// Pageblocks are not to be mixed.
+    /// Zones in which the request would mix migrate types within a pageblock are skipped
+    /// (`ALLOC_NOFRAGMENT`).
     no_fragment: bool,
-    /// Zones that kswapd reclaims from are passed over.
+    /// Zones that kswapd is reclaiming from are skipped.
     skip_reclaiming: bool,
 }
 
 impl OnCpu<'_> {
-    /// The node that a request is to be served from.
+    /// The node from which a request with this `placement` is served first.
     #[inline]
     fn preferred_node(&self, placement: Placement) -> Node {
         match placement {
@@ -56,7 +58,7 @@ impl OnCpu<'_> {
 }
 
 impl Kernel<'_> {
-    /// The zone that an order-0 request prefers, if nobody has the CPU's pageset of it.
+    /// The zone that an order-0 request prefers; `None` if another CPU holds this CPU's pageset of it.
     #[inline]
     fn preferred_zone(&self, request: &Request) -> Option<usize> {
         debug_assert_eq!(request.order, 0);
@@ -68,13 +70,13 @@ impl Kernel<'_> {
         (!held).then_some(preferred)
     }
 
-    /// Serves one request. May take locks, so its CPU must be the one furthest behind. `None`: nothing left that
-    /// the request may use.
+    /// Allocates one block. May take locks, so the CPU must be the one furthest behind. `None` if no memory
+    /// is left that the request may use.
     pub fn alloc(&mut self, request: &Request) -> Option<Pfn> {
         self.alloc_pages(request).map(|(pfn, _)| pfn)
     }
 
-    /// The same; the block and its zone.
+    /// Like [`Kernel::alloc`], but also returns the zone's index: compaction resets that zone's deferral.
     pub(crate) fn alloc_pages(&mut self, request: &Request) -> Option<(Pfn, usize)> {
         let before = self.on.machine.now(self.on.cpu);
         let node = self.on.preferred_node(request.placement);
@@ -93,7 +95,8 @@ impl Kernel<'_> {
         found
     }
 
-    /// What a request does once no zone is above its low watermark (`__alloc_pages_slowpath`).
+    /// The slow path of an allocation, entered when no zone is above its low watermark
+    /// (`__alloc_pages_slowpath`).
     #[inline(never)]
     fn alloc_slowpath(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
         if request.effort.wakes {
@@ -120,8 +123,8 @@ impl Kernel<'_> {
         found.or_else(|| self.last_resort(request, node))
     }
 
-    /// One order-0 request: from the CPU's own pageset if the zone may be taken from and that has pages, or as
-    /// [`Kernel::alloc_pages`] does it.
+    /// Allocates one order-0 page: from the CPU's own pageset if the preferred zone passes its watermark and
+    /// the pageset has pages, otherwise as [`Kernel::alloc_pages`] does.
     #[inline]
     pub(crate) fn alloc_single(&mut self, request: &Request) -> Option<(Pfn, usize)> {
         if let Some(z) = self.preferred_zone(request)
@@ -140,7 +143,7 @@ impl Kernel<'_> {
         self.alloc_pages(request)
     }
 
-    /// Direct compaction (`__alloc_pages_direct_compact`).
+    /// Direct compaction, then another pass over the zonelist (`__alloc_pages_direct_compact`).
     fn compact_and_retry(
         &mut self,
         request: &Request,
@@ -163,7 +166,8 @@ impl Kernel<'_> {
         (found, result)
     }
 
-    /// Direct reclaim, as long as it frees something and the request may wait for it.
+    /// Direct reclaim, repeated until the allocation succeeds, nothing more is reclaimed, or the request may
+    /// not retry.
     fn reclaim_and_retry(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
         let nothing_to_reclaim = self.parts.lrus.folios.is_empty()
             && self.parts.address_spaces.nr_huge_zero_pages(self.on.settings) == 0;
@@ -179,8 +183,8 @@ impl Kernel<'_> {
         None
     }
 
-    /// What direct reclaim does after it has made no page available: releases what is set aside, empties all
-    /// pagesets, and tries once more.
+    /// The last attempt after direct reclaim freed no usable page: returns a high-atomic pageblock to
+    /// ordinary use, drains all pagesets and walks the zonelist once more.
     fn last_resort(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
         let (zones, on) = (&mut self.parts.allocator.zones, &mut self.on);
         for zone in zones {
@@ -214,7 +218,7 @@ impl Kernel<'_> {
             if zone.kind > request.highest {
                 continue;
             }
-            // Going to another node is worse than mixing types at home.
+            // A page from a remote node is worse than mixed migrate types on the local one.
             if pass.no_fragment && zone.node != node {
                 break;
             }
@@ -247,7 +251,7 @@ impl Kernel<'_> {
         pfn
     }
 
-    /// Frees single pages as that many calls of [`Kernel::free`] would, one after the other.
+    /// Frees order-0 pages one after the other, with the result of that many calls of [`Kernel::free`].
     pub(crate) fn free_singles(&mut self, pages: &[Pfn]) {
         let mut rest = pages;
         while !rest.is_empty() {
@@ -259,7 +263,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Frees one block. May take a zone's lock, so its CPU must be the one furthest behind.
+    /// Frees one block. May take a zone's lock, so the CPU must be the one furthest behind.
     pub fn free(&mut self, pfn: Pfn, order: u8) {
         let z = self.parts.allocator.zone_of(pfn);
         self.on.counters.add(Event::Pgfree, 1 << order);
@@ -267,8 +271,8 @@ impl Kernel<'_> {
         zone.free(on, pfn, order);
     }
 
-    /// Frees a frame that boot reserved for struct pages ([`Zone::memmap`]): the zone manages a page more
-    /// (`free_bootmem_page`).
+    /// Frees a page that boot reserved for struct pages ([`Zone::memmap`]): the zone then manages one page
+    /// more (`free_bootmem_page`).
     pub fn free_reserved(&mut self, pfn: Pfn) {
         let z = self.parts.allocator.zone_of(pfn);
         self.on.counters.add(Event::Pgfree, 1);
@@ -276,13 +280,13 @@ impl Kernel<'_> {
         zone.free_reserved(on, pfn);
     }
 
-    /// Takes 2^order pages, at least a largest block, in one aligned run of `node`: from the highest zone that has one,
-    /// the first that is found scanning upward (`alloc_contig_pages`). Watermarks do not matter to it, and no pgalloc
-    /// event counts it.
+    /// Allocates 2^order pages, at least a largest buddy block, as one aligned range of `node`
+    /// (`alloc_contig_pages`): the lowest free range of the highest zone that has one. Watermarks are not
+    /// tested, and no pgalloc event is counted.
     ///
-    /// Only runs whose pages are all in free lists once the pagesets are empty qualify. The kernel would also migrate
-    /// pages away that are in use; that is not modelled, nor what looking at each struct page of a run and isolating
-    /// its pageblocks costs. Nor does it take pageblocks that are set aside for atomic requests, as the kernel would.
+    /// Only ranges qualify whose pages are all on free lists once the pagesets are drained. The kernel would
+    /// also migrate pages that are in use; neither that nor the cost of examining each struct page and
+    /// isolating pageblocks is modelled. Unlike the kernel, this skips high-atomic pageblocks.
     pub fn alloc_contig(&mut self, order: u8, node: Node) -> Option<Pfn> {
         (0..self.parts.allocator.own_zones[node.index()].len()).find_map(|place| {
             let (zone, on) = (
@@ -293,8 +297,8 @@ impl Kernel<'_> {
         })
     }
 
-    /// Frees 2^order pages that [`Kernel::alloc_contig`] or [`PageAllocator::alloc_at_boot`] took, as blocks of
-    /// the largest order. Kernels before 6.12 free them page by page, which is not modelled.
+    /// Frees 2^order pages of [`Kernel::alloc_contig`] or [`PageAllocator::alloc_at_boot`] as blocks of the
+    /// largest order. Kernels before 6.12 free them page by page, which is not modelled.
     pub fn free_contig(&mut self, pfn: Pfn, order: u8) {
         let z = self.parts.allocator.zone_of(pfn);
         self.on.counters.add(Event::Pgfree, 1 << order);
@@ -302,7 +306,7 @@ impl Kernel<'_> {
         zone.free_contig(on, pfn, order);
     }
 
-    /// Empties every CPU's pagesets on behalf of the CPU (`drain_all_pages`).
+    /// Drains the pagesets of all CPUs into their zones; this CPU pays (`drain_all_pages`).
     pub fn drain_all_pages(&mut self) {
         let owners = self.on.machine.topology.all_cpus();
         let (zones, on) = (&mut self.parts.allocator.zones, &mut self.on);
@@ -311,7 +315,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Runs the CPU's vmstat worker once; whether it wants to run again.
+    /// Runs the CPU's vmstat worker once. Returns whether it has to run again.
     pub fn vmstat_update(&mut self) -> bool {
         self.on.counters.add(Event::VmstatUpdate, 1);
         let (zones, on) = (&mut self.parts.allocator.zones, &mut self.on);
@@ -322,8 +326,8 @@ impl Kernel<'_> {
         again
     }
 
-    /// Does up to `wanted` order-0 requests from `cpu`'s pageset of the preferred zone, in one go and without
-    /// touching anything shared. Returns how many were served; 0 means: use [`Kernel::alloc`].
+    /// Serves up to `wanted` order-0 requests from the CPU's pageset of the preferred zone, touching nothing
+    /// shared. Returns how many it served; after 0 the caller must use [`Kernel::alloc`].
     #[inline]
     pub fn alloc_private(&mut self, request: &Request, wanted: usize, out: &mut Vec<Pfn>) -> usize {
         let Some(z) = self.preferred_zone(request) else { return 0 };
@@ -335,7 +339,7 @@ impl Kernel<'_> {
         let taken =
             self.parts.allocator.zones[z].pagesets[self.on.cpu.index()].take_plain(f, index, wanted, out);
         if taken > 0 {
-            // The preferred zone is the wanted node's.
+            // The preferred zone is on the preferred node.
             self.count_alloc(self.parts.allocator.zones[z].node, z, taken as u64, taken as u64);
         }
         taken
@@ -357,7 +361,7 @@ impl Kernel<'_> {
         self.on.counters.add(if local { Event::NumaLocal } else { Event::NumaOther }, calls);
     }
 
-    /// Whether the zone that a request prefers serves it at the first look.
+    /// Whether the preferred zone serves a request in the first pass.
     #[inline]
     fn is_first_choice(&mut self, z: usize, request: &Request) -> bool {
         let passed_over =
@@ -382,8 +386,9 @@ impl Kernel<'_> {
         zone.is_above(f, mark, request.order, request.highest, request.reserves)
     }
 
-    /// Wakes kswapd if the watermarks of a zone were boosted since it was woken last, for order 0 and in the name of a request
-    /// that does not reclaim: who asks for the boost may not have been able to wake it.
+    /// Wakes kswapd if the zone's watermarks were boosted since it was last woken: for order 0 and as if by a
+    /// request that does not reclaim, because the allocation that caused the boost may not have been allowed
+    /// to wake it.
     fn wake_kswapd_of_boosted(&mut self, z: usize, request: &Request) {
         let zone = &mut self.parts.allocator.zones[z];
         if zone.boosted && policy::wakes_for_boost(self.on.features, request.effort) {
@@ -394,8 +399,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Frees as many of `pages` (order 0, in this order) into `cpu`'s pageset as need no lock; returns how
-    /// many. All of them must be of one zone and pageblock type as far as they are freed.
+    /// Frees pages (order 0, in this order) into the CPU's pageset as long as that needs no lock. Returns how
+    /// many were freed, which may be 0; the caller frees the rest with [`Kernel::free`].
     #[inline]
     pub fn free_private(&mut self, pages: &[Pfn]) -> usize {
         let cpu = self.on.cpu;
@@ -428,65 +433,62 @@ impl Kernel<'_> {
 }
 
 impl PageAllocator {
-    /// How many CPUs there are.
     pub(crate) fn online_cpus(&self) -> u64 {
         self.online_cpus
     }
 
-    /// The size of its pages, and the orders that follow from it.
+    /// The page size and the orders that follow from it.
     #[inline]
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The size of its pages.
     #[inline]
     pub fn page_size(&self) -> PageSize {
         self.geometry.page_size
     }
 
-    /// `vm.min_free_kbytes` in force.
+    /// The value of `vm.min_free_kbytes` in force, set or computed.
     pub fn min_free_kbytes(&self) -> u64 {
         self.min_free_kbytes
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     #[inline]
     pub(crate) fn nodes(&self) -> usize {
         self.own_zones.len()
     }
 
-    /// All nodes.
     pub(crate) fn all_nodes(&self) -> impl Iterator<Item = Node> + use<> {
         (0..self.own_zones.len() as u8).map(Node)
     }
 
-    /// Zones of a node.
+    /// The zones of a node, highest first.
     pub(crate) fn zones_of(&self, node: Node) -> impl Iterator<Item = &Zone> + use<'_> {
         self.own_zones[node.index()].iter().map(|&z| &self.zones[z])
     }
 
-    /// All zones, by node, lowest first.
+    /// All zones, by node and within a node from the lowest up.
     pub fn zones(&self) -> &[Zone] {
         &self.zones
     }
 
-    /// A zone, for putting it into a recorded state.
+    /// A zone by index, for tests and replays that set it to a recorded state.
     pub fn zone_mut(&mut self, index: usize) -> &mut Zone {
         &mut self.zones[index]
     }
 
-    /// Base pages in all pagesets.
+    /// Base pages in the pagesets of all CPUs and zones.
     pub fn pages_in_pagesets(&self) -> u64 {
         self.zones.iter().map(Zone::pages_in_pagesets).sum()
     }
 
-    /// Base pages in free lists.
+    /// Base pages on the buddy lists of all zones.
     pub fn free_pages(&self) -> u64 {
         self.zones.iter().map(|zone| zone.exact_free_pages() as u64).sum()
     }
 
-    /// The zone that `pfn` belongs to.
+    /// Index of the zone that `pfn` belongs to.
     #[inline]
     pub fn zone_of(&self, pfn: Pfn) -> usize {
         self.zones.iter().position(|zone| zone.buddy.span().contains(&pfn)).expect("a page of this machine")
@@ -499,7 +501,7 @@ impl PageAllocator {
         }
     }
 
-    /// Whether the zone that a request prefers keeps pageblocks unmixed at first (`alloc_flags_nofragment`).
+    /// Whether the first pass avoids mixing migrate types within pageblocks (`alloc_flags_nofragment`).
     fn avoids_fragments(&self, node: Node, request: &Request) -> bool {
         let mut zones = self.zonelist(node, request.placement).iter().map(|&z| &self.zones[z]);
         let Some(zone) = zones.find(|zone| zone.kind <= request.highest) else { return false };
@@ -507,25 +509,25 @@ impl PageAllocator {
         zone.kind == ZoneType::Normal && (self.own_zones.len() == 1 || self.zones.iter().any(is_dma32))
     }
 
-    /// Takes 2^order pages, at least a largest block, as boot code does from memblock before this allocator exists: the
-    /// highest aligned run of `node`, free of cost. Call it before anything else. Its pages are managed and count
-    /// as allocated; [`Kernel::free_contig`] frees them.
+    /// Allocates 2^order pages, at least a largest buddy block, as boot code does from memblock before this
+    /// allocator exists: the highest aligned range of `node`, at no cost. Must be called before any other
+    /// allocation. The pages are managed and count as allocated; [`Kernel::free_contig`] frees them.
     pub fn alloc_at_boot(&mut self, order: u8, node: Node) -> Option<Pfn> {
         let zones = &self.own_zones[node.index()];
         zones.iter().find_map(|&z| self.zones[z].alloc_at_boot(order))
     }
 
-    /// Whether [`Kernel::vmstat_update`] on `cpu` would find anything to do.
+    /// Whether [`Kernel::vmstat_update`] on `cpu` would find work.
     pub fn vmstat_has_work(&self, cpu: Cpu) -> bool {
         self.zones.iter().any(|zone| zone.has_vmstat_work(cpu))
     }
 
-    /// Marks a node's zones as being reclaimed (`ZONE_RECLAIM_ACTIVE`).
+    /// Sets `ZONE_RECLAIM_ACTIVE` of a node's zones.
     pub fn begin_reclaim(&mut self, node: Node) {
         self.change_zones(node, |zone| zone.pressure.reclaim_active = true);
     }
 
-    /// The same, no longer.
+    /// Clears `ZONE_RECLAIM_ACTIVE` of a node's zones.
     pub fn end_reclaim(&mut self, node: Node) {
         self.change_zones(node, |zone| zone.pressure.reclaim_active = false);
     }

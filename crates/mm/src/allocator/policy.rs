@@ -1,4 +1,5 @@
-//! What the page allocator decides about zones: which tests one has to pass, what of it is kept, and who is woken.
+//! Decisions of the page allocator about a zone: which watermarks an allocation tests, which pages are
+//! reserved, and when kswapd wakes.
 //!
 //! ```text
 //!   zone   above HIGH? ─ yes ─► take          from patch 8 on; below it, pagesets stop growing
@@ -8,50 +9,52 @@
 //!          the next zone
 //! ```
 //!
-//! Pure functions of a zone's state and the kernel's features. What a pageset, free lists and compaction decide is in the
-//! `policy.rs` of each. In the kernel: `get_page_from_freelist`, `rmqueue`, `__zone_watermark_unusable_free` and
-//! `reserve_highatomic_pageblock` in mm/page_alloc.c.
+//! Pure functions of a zone's state and the kernel's features. Pagesets, the buddy lists and compaction each
+//! have a `policy.rs` of their own. In the kernel: `get_page_from_freelist`, `rmqueue`,
+//! `__zone_watermark_unusable_free` and `reserve_highatomic_pageblock` in mm/page_alloc.c.
 
 use crate::allocator::pcp::policy::ZonePressure;
 use crate::allocator::request::Effort;
 use crate::allocator::watermark::Mark;
 use crate::features::Features;
 
-/// Whether a request tests the high watermark before its own, and says so if the zone is below it: from patch 8 on; as merged,
-/// not while that is known already.
+/// Whether an allocation tests the high watermark before its own, to set `ZONE_BELOW_HIGH` if the zone is
+/// below it: from patch 8 on. As merged, the test is skipped while the flag is set.
 #[inline]
 pub fn tests_high_first(f: &Features, zone: ZonePressure) -> bool {
     f.below_high && !(f.below_high_tested_once && zone.below_high)
 }
 
-/// Whether a bulk free looks if the zone is above its high watermark again.
+/// Whether a bulk free tests the high watermark again, to clear `ZONE_BELOW_HIGH`.
 #[inline]
 pub fn retests_high(f: &Features, zone: ZonePressure) -> bool {
     f.below_high && zone.below_high
 }
 
-/// Whether a look at zones down to `mark` passes over those that kswapd reclaims from: from 6.18 on the first one does, where
-/// there are other nodes.
+/// Whether a pass over the zonelist down to `mark` skips zones that kswapd is reclaiming from. Since 6.18 the
+/// first pass does, on machines of several nodes.
 #[inline]
 pub fn passes_over_reclaiming(f: &Features, mark: Mark, nodes: usize) -> bool {
     mark == Mark::Low && f.avoid_reclaiming_nodes && nodes > 1
 }
 
-/// Whether a request that goes so far wakes kswapd for a zone whose watermarks were boosted: from 6.5 on one that may wake it
-/// at all, before, any.
+/// Whether an allocation with this `effort` wakes kswapd for a zone whose watermarks were boosted. Since 6.5
+/// only those with `__GFP_KSWAPD_RECLAIM` do; before, all do.
 #[inline]
 pub fn wakes_for_boost(f: &Features, effort: Effort) -> bool {
     effort.wakes || !f.boost_wakes_if_asked
 }
 
-/// Pages that watermark tests leave to atomic requests: from 6.12 on those that are free, before, all pages of the blocks that
-/// are set aside (`reserved`).
+/// Pages that watermark tests withhold for high-atomic allocations. Since 6.12 these are the free pages of
+/// their pageblocks (`nr_free_highatomic`); before, all pages of those pageblocks (`reserved`,
+/// `nr_reserved_highatomic`).
 #[inline]
 pub fn kept_for_atomic(f: &Features, reserved: u64, free: impl FnOnce() -> u64) -> u64 {
     if f.free_highatomic_counter { free() } else { reserved }
 }
 
-/// Of which order a block of `order` is set aside for atomic requests: before free lists were strict, only its first pageblock.
+/// The order of the block that is reserved for high-atomic allocations when one of `order` was allocated.
+/// Before free lists were strict (6.10), only the first pageblock of it was reserved.
 pub fn set_aside_order(f: &Features, order: u8) -> u8 {
     if f.strict_freelists { order } else { 0 }
 }

@@ -1,17 +1,17 @@
-//! What is asked of the page allocator: how many pages, what for, from where, and how hard it may try (`gfp_t`).
+//! Allocation requests: order, migrate type, placement and effort (`gfp_t`).
 
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::page::MigrateType;
 use crate::allocator::watermark::Reserves;
 use machine::Node;
 
-/// The largest order that the allocator treats as cheap (`PAGE_ALLOC_COSTLY_ORDER`).
+/// The largest order that is not costly to allocate (`PAGE_ALLOC_COSTLY_ORDER`).
 pub const PAGE_ALLOC_COSTLY_ORDER: u8 = 3;
 
-/// Where memory for a request may come from.
+/// The nodes that an allocation may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The node of the CPU first, then others by distance.
+    /// The node of the allocating CPU first, then others by distance.
     Local,
     /// This node only (`numactl -m`, `__GFP_THISNODE`).
     Bind(Node),
@@ -19,56 +19,54 @@ pub enum Placement {
     Prefer(Node),
 }
 
-/// How far a request goes (`gfp_t`).
+/// How hard an allocation tries (`gfp_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// It reclaims itself (`__GFP_DIRECT_RECLAIM`).
+    /// It may reclaim directly (`__GFP_DIRECT_RECLAIM`).
     pub direct: bool,
     /// It wakes kswapd (`__GFP_KSWAPD_RECLAIM`).
     pub wakes: bool,
-    /// Once is enough (`__GFP_NORETRY`).
+    /// It gives up after one try (`__GFP_NORETRY`).
     pub no_retry: bool,
 }
 
 impl Effort {
-    /// As far as it takes.
+    /// Tries everything, as `GFP_KERNEL` does.
     pub const ORDINARY: Effort = Effort { direct: true, wakes: true, no_retry: false };
-    /// What the free lists have, and no further.
+    /// Takes what is on the free lists, without reclaim and without waking kswapd.
     pub const LIGHT: Effort = Effort { direct: false, wakes: false, no_retry: false };
 }
 
-/// A request for one block.
+/// A request for one block of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// log2 of its pages.
+    /// log2 of the number of pages.
     pub order: u8,
-    /// What it is for.
     pub migrate_type: MigrateType,
-    /// The highest zone that it may use.
+    /// The highest zone that it may use (`gfp_zone`).
     pub highest: ZoneType,
-    /// Where it may come from.
     pub placement: Placement,
-    /// How far it may go below the minimum watermark.
     pub reserves: Reserves,
-    /// How far it goes.
     pub effort: Effort,
 }
 
 impl Request {
-    /// An ordinary request that may sleep: user memory may use every zone, kernel memory none above Normal.
+    /// A request that may sleep and reclaim. Movable memory may come from every zone, other memory from zones
+    /// up to Normal.
     pub fn new(order: u8, migrate_type: MigrateType, placement: Placement) -> Request {
         let highest = if migrate_type == MigrateType::Movable { ZoneType::Movable } else { ZoneType::Normal };
         let (reserves, effort) = (Reserves::default(), Effort::ORDINARY);
         Request { order, migrate_type, highest, placement, reserves, effort }
     }
 
-    /// Atomic high-order requests have pageblocks of their own (`ALLOC_HIGHATOMIC`).
+    /// Whether this is an atomic high-order allocation, which has pageblocks reserved for it
+    /// (`ALLOC_HIGHATOMIC`).
     pub(crate) fn is_high_atomic(&self) -> bool {
         self.order > 0 && self.reserves.min_reserve && self.reserves.non_block
     }
 }
 
-/// No memory is left that reclaim could free: while devices write pages, the task waits for them and tries again; if none
-/// does, a process is killed (`oom_kill`).
+/// No memory is left, and reclaim frees none. While devices write pages back, the task waits for them and
+/// retries; otherwise the OOM killer kills a process (`oom_kill`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;

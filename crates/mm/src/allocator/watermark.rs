@@ -1,4 +1,4 @@
-//! Watermarks: how much of a zone must stay free, for whom.
+//! Watermarks: how many pages of a zone must stay free, and for which allocations.
 //!
 //! ```text
 //!   free ──────────────────────────────────────────────────────────────►
@@ -16,28 +16,29 @@ use crate::allocator::memory_map::ZoneType;
 use crate::allocator::page::Geometry;
 use machine::PageSize;
 
-/// Which mark.
+/// One of a zone's watermarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Mark {
-    /// Below it, ordinary requests must reclaim.
+    /// `WMARK_MIN`: below it, ordinary allocations must reclaim.
     Min = 0,
-    /// Below it, kswapd wakes up.
+    /// `WMARK_LOW`: below it, kswapd wakes up.
     Low = 1,
-    /// Up to it, kswapd works.
+    /// `WMARK_HIGH`: kswapd reclaims up to it.
     High = 2,
-    /// Up to it, memory tiering demotes.
+    /// `WMARK_PROMO`: memory tiering demotes up to it.
     Promo = 3,
 }
 
-/// The share `factor / 10000` of `pages`, as the kernel rounds it.
+/// `pages * factor / 10000`, rounded as `mult_frac` rounds it.
 pub fn per_ten_thousand(pages: u64, factor: u64) -> u64 {
     pages / 10_000 * factor + pages % 10_000 * factor / 10_000
 }
 
-/// The four marks of a zone, pages without boost.
+/// The four watermarks of a zone, pages without boost.
 ///
-/// `min_free_pages` is the system's, `lowmem_pages` the managed pages of all zones but movable ones.
+/// `min_free_pages` is `vm.min_free_kbytes` in pages, `lowmem_pages` the managed pages of all zones but
+/// movable ones.
 pub fn marks(
     zone: ZoneType,
     managed: u64,
@@ -51,36 +52,37 @@ pub fn marks(
     [min, min + gap, min + 2 * gap, min + 3 * gap]
 }
 
-/// Default of `vm.min_free_kbytes` for `lowmem_kbytes` of memory beyond high watermarks.
+/// Default of `vm.min_free_kbytes` for `lowmem_kbytes` of lowmem above the high watermarks.
 pub fn default_min_free_kbytes(lowmem_kbytes: u64) -> u64 {
     (lowmem_kbytes * 16).isqrt().clamp(128, 262_144)
 }
 
-/// What khugepaged raises `vm.min_free_kbytes` to, so that huge pages stay available.
+/// The `vm.min_free_kbytes` that khugepaged recommends so that huge pages stay available.
 pub fn khugepaged_min_free_kbytes(geometry: Geometry, populated_zones: u64, lowmem_pages: u64) -> u64 {
-    // Two pageblocks a zone, and one for each pair of types that may fall back to each other.
+    // Two pageblocks in each zone, and one for each pair of migrate types that fall back to each other.
     let blocks = populated_zones * (2 + 3 * 3);
     (u64::from(geometry.pageblock_nr_pages()) * blocks).min(lowmem_pages / 20) * geometry.page_size.kib()
 }
 
-/// How far a CPU's counter may drift before it is folded into the zone's.
+/// Drift of a CPU's counter in pages from which it is folded into the zone's (`calculate_normal_threshold`).
 pub fn counter_threshold(page_size: PageSize, online_cpus: u64, managed: u64) -> i32 {
     let bits = |n: u64| 64 - n.leading_zeros() as u64;
     (2 * bits(online_cpus) * (1 + bits(managed / page_size.pages_of_mib(128)))).min(125) as i32
 }
 
-/// A request's rights below a watermark (`ALLOC_*`).
+/// How far an allocation may go below a watermark (`ALLOC_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reserves {
-    /// May use half of the reserve (`__GFP_HIGH`, `ALLOC_MIN_RESERVE`).
+    /// `ALLOC_MIN_RESERVE` (`__GFP_HIGH`): it may use half of the reserve.
     pub min_reserve: bool,
-    /// Cannot sleep: another quarter of what is left (`ALLOC_NON_BLOCK`).
+    /// `ALLOC_NON_BLOCK`: it cannot sleep, and may use another quarter of what is left.
     pub non_block: bool,
-    /// Victim of the OOM killer: half (`ALLOC_OOM`).
+    /// `ALLOC_OOM`: the OOM killer's victim may use another half.
     pub oom: bool,
 }
 
-/// Whether `usable` free pages satisfy `mark` (pages, boost included) plus the reserve kept for lower requests.
+/// Whether `usable` free pages are above `mark` (pages, boost included) plus `lowmem_reserve`
+/// (`__zone_watermark_ok`).
 pub fn is_above(usable: i64, mark: u64, lowmem_reserve: u64, reserves: Reserves) -> bool {
     let mut min = mark as i64;
     if reserves.min_reserve {

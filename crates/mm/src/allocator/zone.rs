@@ -37,32 +37,30 @@ use std::ops::Range;
 /// area, the counters and the pageblock bits (layout of struct zone, include/linux/mmzone.h).
 const ZONE_LINES: u64 = 3;
 
-/// A zone.
+/// A zone (`struct zone`).
 #[derive(Clone, Debug)]
 pub struct Zone {
-    /// Its kind.
     pub kind: ZoneType,
-    /// Its node.
     pub node: Node,
-    /// From its first page to its last (`spanned_pages`).
+    /// First to last page, holes included (`spanned_pages`).
     pub spanned: Range<Pfn>,
-    /// Of these, the pages that exist (`present_pages`).
+    /// Number of spanned pages that exist (`present_pages`).
     pub present: u64,
-    /// Of these, the pages that the allocator was given (`managed_pages`).
+    /// Number of pages that the allocator was given (`managed_pages`).
     pub managed: u64,
-    /// Free blocks; under `lock`.
+    /// Free blocks, protected by `lock`.
     pub buddy: Buddy,
     /// `zone->lock`.
     pub lock: SpinLock,
-    /// One pageset a CPU.
+    /// The pageset of each CPU.
     pub pagesets: Vec<PerCpuPages>,
     /// `ZONE_RECLAIM_ACTIVE` and `ZONE_BELOW_HIGH`.
     pub pressure: ZonePressure,
-    /// Its watermarks were boosted, and kswapd is to be woken for that (`ZONE_BOOSTED_WATERMARK`).
+    /// The watermarks were boosted and kswapd has yet to be woken for it (`ZONE_BOOSTED_WATERMARK`).
     pub boosted: bool,
-    /// Watermarks without boost, by [`Mark`].
+    /// Watermarks in pages without boost, by [`Mark`].
     pub marks: [u64; 4],
-    /// Reserve against requests that could use zone j, pages.
+    /// Pages withheld from requests that could use a higher zone, by the highest zone they may use.
     pub lowmem_reserve: [u64; ZoneType::COUNT],
     /// `pageset_high_min`.
     pub high_min: i32,
@@ -70,22 +68,22 @@ pub struct Zone {
     pub high_max: i32,
     /// `pageset_batch`.
     pub batch: i32,
-    /// Drift threshold of counters, pages.
+    /// Drift in pages from which a CPU's counter is folded into the zone's.
     pub stat_threshold: i32,
-    /// What compaction keeps between runs.
+    /// State that compaction keeps between runs.
     pub compaction: CompactState,
-    /// Pages of pageblocks set aside for atomic requests.
+    /// Pages of the pageblocks reserved for high-atomic allocations.
     pub nr_reserved_highatomic: u64,
     memmap: Range<Pfn>,
     nr_free: i64,
     nr_free_diffs: Vec<i32>,
-    /// Until when each pageset's lock is held from afar.
+    /// Until when another CPU holds each pageset's lock.
     remote_holds: Vec<Time>,
     scratch: Vec<DrainedBlock>,
 }
 
 impl Zone {
-    /// A zone as boot leaves it, with the memory map behind what is free; watermarks and pagesets are set by
+    /// A zone after boot, with the memmap behind the free pages. Watermarks are unset, pagesets too until
     /// [`Zone::configure_pagesets`].
     pub fn new(geometry: Geometry, range: &MemoryRange, cpus: usize) -> Zone {
         let MemoryRange { node, kind, spanned, present, managed, free, memmap } = range.clone();
@@ -119,12 +117,13 @@ impl Zone {
         }
     }
 
-    /// The frames that boot reserved for the struct pages of the node's memory; empty but for the node's last zone.
+    /// The page frames that boot reserved for the struct pages of the node's memory; empty except in the
+    /// node's last zone.
     pub fn memmap(&self) -> Range<Pfn> {
         self.memmap.clone()
     }
 
-    /// Recomputes `batch` and the bounds of `high`, as after boot, a sysctl or CPU hotplug.
+    /// Recomputes `batch` and the bounds of `high`, as at boot, after a sysctl write or CPU hotplug.
     pub fn configure_pagesets(
         &mut self,
         f: &Features,
@@ -140,7 +139,7 @@ impl Zone {
         self.set_pagesets(f, batch, size(least), size(most));
     }
 
-    /// Gives every pageset this batch and these bounds.
+    /// Sets the batch and bounds of all pagesets.
     pub fn set_pagesets(&mut self, f: &Features, batch: i32, high_min: i32, high_max: i32) {
         (self.batch, self.high_min, self.high_max) = (batch, high_min, high_max);
         for pageset in &mut self.pagesets {
@@ -148,31 +147,31 @@ impl Zone {
         }
     }
 
-    /// A watermark, boost included.
+    /// A watermark in pages, boost included.
     #[inline]
     pub fn wmark(&self, mark: Mark) -> u64 {
         self.marks[mark as usize] + self.buddy.watermark_boost
     }
 
-    /// NR_FREE_PAGES as others read it: without what CPUs have not folded yet.
+    /// `NR_FREE_PAGES` as other CPUs read it: without the per-CPU differences that are not folded yet.
     #[inline]
     pub fn free_pages(&self) -> i64 {
         self.nr_free.max(0)
     }
 
-    /// Whether so many pages that may be moved have room above `mark` (`zone_watermark_ok`).
+    /// Whether `pages` more movable pages can be allocated with the zone staying above `mark`
+    /// (`zone_watermark_ok`).
     pub(crate) fn has_room(&self, f: &Features, mark: Mark, pages: u64) -> bool {
         let free = self.free_pages() - self.kept_highatomic(f) as i64;
         let reserve = self.lowmem_reserve[ZoneType::Movable as usize];
         watermark::is_above(free, self.wmark(mark) + pages, reserve, Reserves::default())
     }
 
-    /// NR_FREE_PAGES with all differences.
+    /// `NR_FREE_PAGES` including all per-CPU differences.
     pub fn exact_free_pages(&self) -> i64 {
         self.nr_free + self.nr_free_diffs.iter().map(|&d| i64::from(d)).sum::<i64>()
     }
 
-    /// Pages in the pagesets of all CPUs.
     pub fn pages_in_pagesets(&self) -> u64 {
         self.pagesets.iter().map(|p| p.tuning.count as u64).sum()
     }
@@ -187,15 +186,15 @@ impl Zone {
         }
     }
 
-    /// Folds the differences of `cpu`; whether there were any.
+    /// Folds `cpu`'s difference into `NR_FREE_PAGES`. Returns whether there was one.
     pub fn fold(&mut self, cpu: Cpu) -> bool {
         let diff = std::mem::take(&mut self.nr_free_diffs[cpu.index()]);
         self.nr_free += i64::from(diff);
         diff != 0
     }
 
-    /// Whether a request may take a block of `order` from here without going below `mark`
-    /// (`zone_watermark_fast`, `zone_watermark_ok`).
+    /// Whether allocating a block of `order` leaves the zone above `mark` (`zone_watermark_fast`,
+    /// `zone_watermark_ok`).
     #[inline]
     pub fn is_above(
         &self,
@@ -210,13 +209,13 @@ impl Zone {
         let unusable = (1i64 << order) - 1 + reserved as i64;
         let reserve = self.lowmem_reserve[highest as usize];
         let enough = watermark::is_above(free - unusable, self.wmark(mark), reserve, reserves)
-            // An order-0 request that may dip into the reserve is not held back by a boost.
+            // A boost does not hold back an order-0 request that may use the reserve.
             || (order == 0 && mark == Mark::Min && reserves.min_reserve
                 && watermark::is_above(free - unusable, self.marks[Mark::Min as usize], reserve, reserves));
         enough && (order == 0 || self.buddy.has_block(order))
     }
 
-    /// Pages of high-atomic blocks that other requests do not get.
+    /// Pages of high-atomic pageblocks that other requests cannot have.
     fn kept_highatomic(&self, f: &Features) -> u64 {
         policy::kept_for_atomic(f, self.nr_reserved_highatomic, || self.free_highatomic())
     }
@@ -230,14 +229,14 @@ impl Zone {
             .sum()
     }
 
-    /// Whether the high watermark is so far away that `pages` more make no difference to any test.
+    /// Whether free pages exceed the high watermark and all reserves, so that no watermark test can fail.
     #[inline]
     pub fn is_plentiful(&self, highest: ZoneType) -> bool {
         let slack = self.nr_reserved_highatomic + self.lowmem_reserve[highest as usize];
         self.free_pages() as u64 > self.wmark(Mark::High) + slack
     }
 
-    /// What a path under the lock costs before it touches any page.
+    /// Cost of a section under the lock before it touches any page.
     fn section_cost(&self, machine: &Machine<Category>, cpu: Cpu) -> Time {
         machine.costs.lock_section + self.lock.line_to(machine, cpu) * ZONE_LINES
     }
@@ -250,13 +249,13 @@ impl Zone {
         }
     }
 
-    /// Whether somebody else drains `cpu`'s pageset at this moment, so that a trylock fails.
+    /// Whether another CPU is draining `cpu`'s pageset now, so that a trylock of it fails.
     #[inline]
     pub fn pageset_is_held(&self, cpu: Cpu, now: Time) -> bool {
         self.remote_holds[cpu.index()] > now
     }
 
-    /// Takes one block through `on.cpu`'s pageset, refilling it from the zone if its list is empty.
+    /// Allocates one block through the CPU's pageset, refilling its list from the zone if it is empty.
     pub fn alloc_through_pageset(&mut self, on: &mut OnCpu, wanted: Wanted) -> Option<Pfn> {
         let f = on.features;
         let Wanted { order, migrate_type, .. } = wanted;
@@ -273,7 +272,8 @@ impl Zone {
         pageset.take(f, index, order)
     }
 
-    /// Moves up to `blocks` blocks to the tail of `on.cpu`'s list under one hold of the lock (`rmqueue_bulk`).
+    /// Moves up to `blocks` blocks to the tail of the CPU's list under one hold of the lock (`rmqueue_bulk`).
+    /// Returns how many.
     #[inline(never)]
     fn refill(&mut self, on: &mut OnCpu, wanted: Wanted, blocks: usize) -> usize {
         let f = on.features;
@@ -316,7 +316,7 @@ impl Zone {
         got
     }
 
-    /// Takes one block straight from the free lists (`rmqueue_buddy`).
+    /// Allocates one block from the buddy lists (`rmqueue_buddy`).
     #[inline(never)]
     pub fn alloc_direct(&mut self, on: &mut OnCpu, wanted: Wanted, high_atomic: bool) -> Option<Pfn> {
         let order = wanted.order;
@@ -353,7 +353,7 @@ impl Zone {
         pfn
     }
 
-    /// Sets the pageblocks of a block aside for atomic requests, up to 1 % of the zone
+    /// Reserves the pageblocks of a block for high-atomic allocations, up to 1 % of the zone
     /// (`reserve_highatomic_pageblock`).
     fn reserve_highatomic(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
         let block = u64::from(self.buddy.geometry().pageblock_nr_pages());
@@ -370,19 +370,19 @@ impl Zone {
             self.buddy.retag_blocks(pfn, order, MigrateType::HighAtomic, &mut visit);
     }
 
-    /// Gives one set-aside pageblock back to ordinary requests; whether there was one
+    /// Returns one high-atomic pageblock to ordinary use. Returns whether there was one
     /// (`unreserve_highatomic_pageblock`).
     pub fn unreserve_highatomic(&mut self, on: &mut OnCpu, migrate_type: MigrateType) -> bool {
         let Some((pfn, order)) = self.buddy.first_highatomic() else { return false };
         let mut visit = Visit::new(on.machine, on.cpu);
         let pages = self.buddy.retag_blocks(pfn, order, migrate_type, &mut visit);
-        // Where lists are not strict, a free block may reach beyond what was counted.
+        // Without strict free lists, a free block may extend beyond the pageblocks that were counted.
         self.nr_reserved_highatomic = self.nr_reserved_highatomic.saturating_sub(pages);
         true
     }
 
-    /// Frees a block through `on.cpu`'s pageset, or straight to the free lists if it cannot go there
-    /// (`__free_frozen_pages`).
+    /// Frees a block through the CPU's pageset, or to the buddy lists if pagesets do not keep its order or
+    /// the pageset is locked (`__free_frozen_pages`).
     pub fn free(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
         if is_order_allowed(order, self.buddy.geometry().pageblock_order)
             && !self.pageset_is_held(on.cpu, on.machine.now(on.cpu))
@@ -393,15 +393,15 @@ impl Zone {
         }
     }
 
-    /// Hands a frame of [`Zone::memmap`] that holds no struct pages any more to the allocator, which manages it from
-    /// now on; watermarks stay as they are (`free_bootmem_page`, `free_reserved_page`).
+    /// Gives a frame of [`Zone::memmap`] that no longer holds struct pages to the allocator, which manages it
+    /// from now on. Watermarks do not change (`free_bootmem_page`, `free_reserved_page`).
     pub fn free_reserved(&mut self, on: &mut OnCpu, pfn: Pfn) {
         debug_assert!(self.memmap.contains(&pfn), "page {pfn} was not reserved at boot");
         self.managed += 1;
         self.free(on, pfn, 0);
     }
 
-    /// Takes an aligned run of 2^order free pages after emptying all pagesets of the zone; see
+    /// Takes an aligned range of 2^order free pages after draining all pagesets of the zone; see
     /// [`Kernel::alloc_contig`](crate::kernel::Kernel::alloc_contig).
     pub fn alloc_contig(&mut self, on: &mut OnCpu, order: u8) -> Option<Pfn> {
         if self.buddy.runs(order).is_empty() {
@@ -423,15 +423,15 @@ impl Zone {
         Some(pfn)
     }
 
-    /// Takes an aligned run of 2^order pages before anything else has taken any. It counts as allocated: its pages
-    /// are managed already, as they are in the kernel once the pool has them.
+    /// Takes an aligned range of 2^order pages before any other allocation. Its pages count as managed and
+    /// allocated, as they do in the kernel once the pool has them.
     pub fn alloc_at_boot(&mut self, order: u8) -> Option<Pfn> {
         let pfn = self.buddy.take_at_boot(order)?;
         self.nr_free -= 1i64 << order;
         Some(pfn)
     }
 
-    /// Frees a run of 2^order pages under one hold of the lock, a pageblock at a time.
+    /// Frees a range of 2^order pages one pageblock at a time, under one hold of the lock.
     pub fn free_contig(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
         let section = self.section_cost(on.machine, on.cpu);
         self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
@@ -444,7 +444,7 @@ impl Zone {
         on.counters.add(Event::ZoneDirectFreePages, 1 << order);
     }
 
-    /// Frees a block through `on.cpu`'s pageset; pages go back to the zone if that is due.
+    /// Frees a block through the CPU's pageset, and does the bulk free if one is due.
     pub fn free_through_pageset(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
         let f = on.features;
         let index = list_index(f, order, self.buddy.block_type(pfn));
@@ -460,7 +460,7 @@ impl Zone {
         }
     }
 
-    /// Moves `pages` pages of `on.cpu`'s pageset back to the zone, in portions under a hold of the lock each.
+    /// Moves `pages` pages of the CPU's pageset back to the zone, in portions with a hold of the lock each.
     fn give_back_in_portions(&mut self, on: &mut OnCpu, pages: i32, portion: i32, first_list: usize) {
         for pages in pcp_policy::portions(pages, portion) {
             if self.pagesets[on.cpu.index()].tuning.count > 0 {
@@ -469,7 +469,7 @@ impl Zone {
         }
     }
 
-    /// Moves pages back under one hold of the lock (`free_pcppages_bulk`).
+    /// Moves pages of `owner`'s pageset back to the zone under one hold of the lock (`free_pcppages_bulk`).
     fn give_back(&mut self, on: &mut OnCpu, owner: Cpu, pages: i32, first_list: usize) {
         let f = on.features;
         let mut blocks = std::mem::take(&mut self.scratch);
@@ -479,7 +479,8 @@ impl Zone {
         let mut visit = Visit::new(on.machine, on.cpu);
         let mut given = 0;
         let pageblock_order = self.buddy.geometry().pageblock_order;
-        // Few enough for memory that is fetched ahead to be there still.
+        // A chunk is small enough that its prefetched records are still in the host's cache when they are
+        // used.
         for chunk in blocks.chunks(32) {
             chunk.iter().for_each(|block| self.buddy.prefetch_put(block.pfn));
             chunk.iter().for_each(|block| self.buddy.prefetch_merge(block.pfn, block.order));
@@ -503,7 +504,7 @@ impl Zone {
         on.counters.add(Event::PcpDrainedPages, given);
     }
 
-    /// Frees a block straight to the free lists (`free_one_page`).
+    /// Frees a block to the buddy lists (`free_one_page`).
     pub fn free_direct(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
         let section = self.section_cost(on.machine, on.cpu);
         self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
@@ -517,7 +518,7 @@ impl Zone {
         on.counters.add(Event::ZoneDirectFreePages, 1 << order);
     }
 
-    /// Takes the free blocks of the pageblock that starts at `start`, for compaction to move pages into.
+    /// Takes the free blocks of the pageblock at `start` off the buddy lists, as targets for compaction.
     pub(crate) fn isolate_free_blocks(&mut self, on: &mut OnCpu, start: Pfn) -> Vec<(Pfn, u8)> {
         let section = self.section_cost(on.machine, on.cpu);
         self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
@@ -529,7 +530,7 @@ impl Zone {
         taken
     }
 
-    /// Frees blocks, past any pageset, under one hold of the lock.
+    /// Frees blocks to the buddy lists under one hold of the lock.
     pub(crate) fn release_free_blocks(&mut self, on: &mut OnCpu, blocks: impl Iterator<Item = (Pfn, u8)>) {
         let section = self.section_cost(on.machine, on.cpu);
         self.lock.acquire(on.machine, on.cpu, Category::ZoneLockWait);
@@ -547,8 +548,9 @@ impl Zone {
         self.lock.hold(on.machine, on.cpu, hold, Category::ZONE_LOCK);
     }
 
-    /// One tick of the vmstat worker of `on.cpu` for this zone (`refresh_cpu_vm_stats`): folds counters, lowers
-    /// `high`, and drains a remote pageset that has not been used for [`pcp_policy::EXPIRE_TICKS`]. Whether to come back.
+    /// One tick of the CPU's vmstat worker for this zone (`refresh_cpu_vm_stats`): folds counters, lowers
+    /// `high`, and drains a remote pageset that was unused for [`pcp_policy::EXPIRE_TICKS`] ticks. Returns
+    /// whether the worker has to return.
     pub fn vmstat_tick(&mut self, on: &mut OnCpu) -> bool {
         let f = on.features;
         let folded = self.fold(on.cpu);
@@ -572,13 +574,13 @@ impl Zone {
         folded || more || expiry != Expiry::None
     }
 
-    /// Whether a vmstat tick of `cpu` would do anything here.
+    /// Whether a vmstat tick on `cpu` would do anything in this zone.
     pub fn has_vmstat_work(&self, cpu: Cpu) -> bool {
         let p = &self.pagesets[cpu.index()].tuning;
         self.nr_free_diffs[cpu.index()] != 0 || p.high > p.high_min || p.count > p.high || p.expire > 0
     }
 
-    /// Checks what must always hold in a zone; panics with what does not.
+    /// Checks the invariants of the zone and panics with the one that is broken.
     pub fn validate(&self, f: &Features) {
         self.buddy.validate(f);
         assert_eq!(
@@ -598,7 +600,8 @@ impl Zone {
         assert!(self.marks.windows(2).all(|pair| pair[1] - pair[0] == gap), "watermarks are equally spaced");
     }
 
-    /// Empties `owner`'s pageset on behalf of `on.cpu` (`drain_pages_zone`); its owner's trylocks fail meanwhile.
+    /// Drains `owner`'s pageset; this CPU pays (`drain_pages_zone`). Until it is done, trylocks by the owner
+    /// fail.
     pub fn drain_pageset(&mut self, on: &mut OnCpu, owner: Cpu) {
         let most = pcp_policy::drain_portion(on.features, self.batch);
         while self.pagesets[owner.index()].tuning.count > 0 {

@@ -1,13 +1,15 @@
-//! What compaction needs of the free lists: looking at pageblocks, and taking free blocks that nobody has asked for.
+//! The part of the buddy allocator that compaction uses: inspecting pageblocks, and isolating their free
+//! blocks.
 //!
-//! A record's links are of no use while its page is in use, so the first of them has the number of the folio there
-//! (`struct page` is the folio). Nobody clears it: whoever reads it asks the folio whether it still is there.
+//! While a page is in use its record needs no list links, so the `next` link holds the number of the folio
+//! that begins there (as `struct page` is the folio). It is never cleared: a reader must check with the folio
+//! whether it is still there.
 
 use super::{Buddy, Visit};
 use crate::allocator::page::{Geometry, MigrateType, NO_PAGE, PageRecord, Pfn};
 
 impl Buddy {
-    /// Notes the folio that begins at a page in use.
+    /// Records the folio that begins at `pfn`, a page in use.
     #[inline(always)]
     pub(crate) fn set_user(&mut self, pfn: Pfn, folio: u32) {
         let index = match self.geometry.block_start(pfn) == pfn {
@@ -17,19 +19,19 @@ impl Buddy {
         self.pages[index].next = folio;
     }
 
-    /// The folio that begins at a page in use, or did once.
+    /// The folio that begins at `pfn`, or that once did.
     pub(crate) fn user(&self, pfn: Pfn) -> Option<u32> {
         let record = self.pages.get(pfn);
         (record.order == PageRecord::NOT_FREE && record.next != NO_PAGE).then_some(record.next)
     }
 
-    /// The order of the free block that begins at a page.
+    /// The order of the free block that begins at `pfn`, if one does.
     pub(crate) fn free_order(&self, pfn: Pfn) -> Option<u8> {
         let order = self.pages.get(pfn).order;
         (order != PageRecord::NOT_FREE).then_some(order)
     }
 
-    /// Whether all of the pageblock of `pfn` is free, in one block.
+    /// Whether `pfn`'s pageblock is free as a whole, in one block.
     pub(crate) fn is_block_free(&self, pfn: Pfn) -> bool {
         let Geometry { max_page_order, pageblock_order, .. } = self.geometry;
         let start = self.geometry.block_start(pfn);
@@ -40,12 +42,12 @@ impl Buddy {
         begins(start, pageblock_order) || begins(largest, max_page_order) || self.is_untouched(start)
     }
 
-    /// Whether a movable block of `order` or more is free.
+    /// Whether a movable block of `order` or larger is free.
     pub(crate) fn has_movable_block(&self, order: u8) -> bool {
         (order..=self.geometry.max_page_order).any(|o| self.nr_free_of(o, MigrateType::Movable) > 0)
     }
 
-    /// Takes all free blocks of the pageblock that starts at `start` off their lists.
+    /// Takes all free blocks of the pageblock at `start` off their lists.
     pub(crate) fn isolate_block(&mut self, start: Pfn, visit: &mut Visit) -> Vec<(Pfn, u8)> {
         let mut taken = Vec::new();
         let mut pfn = start;

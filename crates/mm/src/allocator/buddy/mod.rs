@@ -1,4 +1,5 @@
-//! The buddy allocator of one zone: free blocks of 2^0 to 2^10 pages, on one list an order and migrate type.
+//! The buddy allocator of one zone: free blocks of 2^0 to 2^10 pages, with a list for each order and migrate
+//! type.
 //!
 //! ```text
 //!   order 10  ● ── ● ──┊ untouched 4 MiB areas, ascending ┊      lists run head to tail
@@ -7,10 +8,10 @@
 //!   order 0   ● ── ● ── ● ── ●                                    put: merge with the buddy while it is free
 //! ```
 //!
-//! Memory that nobody has used yet is only ranges of page numbers at the end of the movable order-10 list;
-//! it is linked when its turn comes, exactly as the kernel's initial list is ordered. Gigantic pages may take
-//! whole areas out of the lists and out of the middle of those ranges. All of this happens under the zone's
-//! lock; [`Visit`] adds up what the cache lines touched there cost.
+//! Memory that was never used is only ranges of page numbers at the end of the movable order-10 list. A block
+//! is linked when its turn comes, in the order of the kernel's initial list. Gigantic pages may take whole
+//! blocks off the lists and out of the middle of those ranges. All of this happens under the zone's lock;
+//! [`Visit`] adds up the cost of the cache lines touched.
 //! In the kernel: `__rmqueue`, `__rmqueue_smallest`, `__rmqueue_claim`, `__rmqueue_steal`, `__free_one_page`,
 //! `alloc_contig_pages` and `split_large_buddy` in mm/page_alloc.c.
 
@@ -27,28 +28,27 @@ use policy::{Claim, Fallback, Stolen};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// One CPU's walk over free lists, and what it costs.
+/// One CPU's walk over free lists, and the cost of the cache lines it touches.
 pub struct Visit<'a> {
     machine: &'a Machine<Category>,
     cpu: Cpu,
-    /// Cost so far.
     pub cost: Time,
 }
 
 impl<'a> Visit<'a> {
-    /// A walk by `cpu` that has cost nothing yet.
+    /// A walk by `cpu` without cost so far.
     pub fn new(machine: &'a Machine<Category>, cpu: Cpu) -> Visit<'a> {
         Visit { machine, cpu, cost: Time::ZERO }
     }
 
-    /// Writes to the line of `record`, fetching it from whoever had it.
+    /// Writes to the cache line of `record`, transferring it from its owner.
     #[inline]
     fn write(&mut self, record: &mut PageRecord) {
         self.read(record);
         record.line_owner = self.cpu;
     }
 
-    /// Reads the line of `record`; it stays with its owner.
+    /// Reads the cache line of `record`, which stays with its owner.
     #[inline]
     fn read(&mut self, record: &PageRecord) {
         if let Some(owner) = record.cached_by()
@@ -59,55 +59,53 @@ impl<'a> Visit<'a> {
     }
 }
 
-/// Where the last success of a batch was found, so that the next block of the batch starts there.
+/// Where the last block of a batch was found, and so where the search for the next one starts (`enum
+/// rmqueue_mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The type's own lists.
+    /// The lists of the wanted type.
     #[default]
     Normal,
-    /// Claiming blocks of other types.
+    /// Claiming pageblocks of other types.
     Claim,
     /// Stealing single blocks of other types.
     Steal,
 }
 
-/// An end of a free list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListEnd {
-    /// What is there is taken first.
+    /// Blocks here are allocated first.
     Head,
-    /// What is there is taken last.
+    /// Blocks here are allocated last.
     Tail,
 }
 
-/// What a request wants of the free lists.
+/// A request to the free lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// log2 of the pages of a block.
+    /// log2 of the number of pages.
     pub order: u8,
-    /// What it is for.
     pub migrate_type: MigrateType,
-    /// Other types' pageblocks may only be taken whole (`ALLOC_NOFRAGMENT`).
+    /// Pageblocks of other types may only be claimed whole (`ALLOC_NOFRAGMENT`).
     pub no_fragment: bool,
 }
 
-/// How a request was served beyond the plain case.
+/// What fallback did to serve a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FallbackOutcome {
-    /// Requests served from another type (`mm_page_alloc_extfrag`).
+    /// Requests served from another migrate type (`mm_page_alloc_extfrag`).
     pub fallbacks: u64,
-    /// The watermarks are boosted, kswapd should wake up (`ZONE_BOOSTED_WATERMARK`).
+    /// The watermarks were boosted, and kswapd should wake up (`ZONE_BOOSTED_WATERMARK`).
     pub boosted: bool,
 }
 
-/// What fallback needs to know about the zone.
+/// The zone's values that boosting its watermarks needs.
 #[derive(Clone, Copy, Debug)]
 pub struct BoostContext {
     /// `vm.watermark_boost_factor`.
     pub boost_factor: u64,
     /// High watermark without boost, pages.
     pub high: u64,
-    /// Managed pages.
     pub managed: u64,
 }
 
@@ -127,16 +125,17 @@ pub struct Buddy {
     pages: PageMap,
     span: Range<Pfn>,
     lists: [[List; MigrateType::COUNT]; NR_PAGE_ORDERS],
-    /// Areas that nobody has used yet; the last range's turn comes first.
+    /// Ranges of largest blocks that were never used; the last range is used first.
     untouched: Vec<Range<Pfn>>,
     block_types: Vec<MigrateType>,
-    /// `watermark_boost` of the zone, pages.
+    /// The zone's `watermark_boost`, pages.
     pub watermark_boost: u64,
 }
 
 impl Buddy {
-    /// All of `managed` free and movable, as after boot: ascending, largest aligned blocks. The zone spans the
-    /// pages up to `end`; what is not managed of them is neither free nor anybody's until it is put here.
+    /// A zone after boot: all pages of `managed` are free and movable, in ascending blocks as large as
+    /// alignment allows. The zone spans pages up to `end`; those not managed are neither free nor allocated
+    /// until [`Buddy::put`] frees them.
     pub fn new(geometry: Geometry, managed: Range<Pfn>, end: Pfn) -> Buddy {
         let span = managed.start..end.max(managed.end);
         let Geometry { max_page_order, pageblock_order, .. } = geometry;
@@ -171,13 +170,13 @@ impl Buddy {
         buddy
     }
 
-    /// The size of pages, and the orders that follow from it.
+    /// The page size and the orders that follow from it.
     #[inline]
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The pages this zone spans.
+    /// The pages that the zone spans.
     pub fn span(&self) -> Range<Pfn> {
         self.span.clone()
     }
@@ -188,7 +187,7 @@ impl Buddy {
         ((pfn >> order) - (self.span.start >> order)) as usize
     }
 
-    /// The type of the pageblock that `pfn` is in.
+    /// The migrate type of `pfn`'s pageblock.
     #[inline]
     pub fn block_type(&self, pfn: Pfn) -> MigrateType {
         self.block_types[self.block_index(pfn)]
@@ -201,12 +200,12 @@ impl Buddy {
         self.block_types[first..last].fill(migrate_type);
     }
 
-    /// Free blocks of `order`, all types (/proc/buddyinfo).
+    /// Number of free blocks of `order`, all types (/proc/buddyinfo).
     pub fn nr_free(&self, order: u8) -> u64 {
         MigrateType::ALL.iter().map(|&t| self.nr_free_of(order, t)).sum()
     }
 
-    /// Free blocks of `order` and type (/proc/pagetypeinfo).
+    /// Number of free blocks of `order` and type (/proc/pagetypeinfo).
     pub fn nr_free_of(&self, order: u8, migrate_type: MigrateType) -> u64 {
         let untouched = if order == self.geometry.max_page_order && migrate_type == MigrateType::Movable {
             self.untouched.iter().map(|range| range.len() as u64 >> self.geometry.max_page_order).sum()
@@ -216,18 +215,18 @@ impl Buddy {
         u64::from(self.lists[order as usize][migrate_type as usize].blocks) + untouched
     }
 
-    /// Pages in free blocks, counted from the lists.
+    /// Pages in free blocks, computed from the lists.
     pub fn free_pages(&self) -> u64 {
         (0..=self.geometry.max_page_order).map(|order| self.nr_free(order) << order).sum()
     }
 
-    /// Whether a block of `order` or more is free in a type that ordinary requests may use.
+    /// Whether a block of `order` or larger is free, high-atomic ones excepted.
     pub fn has_block(&self, order: u8) -> bool {
         (order..=self.geometry.max_page_order)
             .any(|o| MigrateType::ALL[..MigrateType::PCP_TYPES].iter().any(|&t| self.nr_free_of(o, t) > 0))
     }
 
-    /// The link of a list that leads forward from `prev`; from the list itself if that is no page.
+    /// The forward link out of `prev`, or the list's head if `prev` is no page.
     #[inline]
     fn forward(&mut self, order: u8, migrate_type: MigrateType, prev: Pfn) -> &mut Pfn {
         if prev == NO_PAGE {
@@ -237,7 +236,7 @@ impl Buddy {
         }
     }
 
-    /// The link of a list that leads back from `next`; from the list itself if that is no page.
+    /// The backward link out of `next`, or the list's tail if `next` is no page.
     #[inline]
     fn backward(&mut self, order: u8, migrate_type: MigrateType, next: Pfn) -> &mut Pfn {
         if next == NO_PAGE {
@@ -251,7 +250,7 @@ impl Buddy {
         self.link_at(self.pages.index(pfn), pfn, order, migrate_type, end);
     }
 
-    /// The same where the place of its record is known.
+    /// Like [`Buddy::link`], with the place of the record already known.
     #[inline]
     fn link_at(&mut self, index: RecordIndex, pfn: Pfn, order: u8, migrate_type: MigrateType, end: ListEnd) {
         let list = &mut self.lists[order as usize][migrate_type as usize];
@@ -273,7 +272,7 @@ impl Buddy {
         self.unlink_at(self.pages.index(pfn));
     }
 
-    /// The same where the place of its record is known.
+    /// Like [`Buddy::unlink`], with the place of the record already known.
     #[inline]
     fn unlink_at(&mut self, index: RecordIndex) {
         let record = &mut self.pages[index];
@@ -284,7 +283,7 @@ impl Buddy {
         *self.backward(order, list_type, next) = prev;
     }
 
-    /// The head of a list, linked if it is the untouched memory's turn.
+    /// The head of a list. If the list is empty and never-used memory is next, links its next block.
     #[inline]
     fn head(&mut self, order: u8, migrate_type: MigrateType) -> Option<Pfn> {
         let head = self.lists[order as usize][migrate_type as usize].head;
@@ -297,7 +296,7 @@ impl Buddy {
         None
     }
 
-    /// Links the next untouched area.
+    /// Links the next block of never-used memory.
     #[cold]
     fn link_untouched(&mut self) -> Option<Pfn> {
         while let Some(range) = self.untouched.last_mut() {
@@ -312,7 +311,8 @@ impl Buddy {
         None
     }
 
-    /// Where the record of a block's first page is, made if the block is a part of a pageblock that was not split yet.
+    /// The place of the record of a block's first page; splits the pageblock's records if the block is
+    /// smaller than the pageblock.
     #[inline]
     fn record_of_block(&mut self, pfn: Pfn, order: u8) -> RecordIndex {
         match order < self.geometry.pageblock_order {
@@ -321,8 +321,9 @@ impl Buddy {
         }
     }
 
-    /// Takes a block off its list and cuts its first `blocks` blocks of `order` out of it, all in one pageblock if they are
-    /// several; the rest goes to the heads of the lists of `remainder_type`, in the halves of halves that splitting makes.
+    /// Takes a block off its list and allocates its first `blocks` blocks of `order`, which must be in one
+    /// pageblock if they are several. The rest is split in halves, which go to the heads of the lists of
+    /// `remainder_type`.
     #[inline]
     fn take_from_block(
         &mut self,
@@ -336,7 +337,8 @@ impl Buddy {
         let index = self.record_of_block(pfn, order);
         let end = pfn + (1 << self.pages[index].order);
         self.unlink_at(index);
-        // Up to the first page of the last block: its record may be the only one of its pageblock.
+        // The range ends at the first page of the last block, whose record may be the only one of its
+        // pageblock.
         let records = self.pages.run_mut(index, ((blocks - 1) << order) + 1);
         for record in records.iter_mut().step_by(1 << order) {
             visit.write(record);
@@ -353,7 +355,7 @@ impl Buddy {
         }
     }
 
-    /// The same for the first block of `order` alone, which it returns.
+    /// Like [`Buddy::take_from_block`] for one block of `order`, which it returns.
     #[inline]
     fn take_block(
         &mut self,
@@ -367,7 +369,7 @@ impl Buddy {
         pfn
     }
 
-    /// Smallest fitting block of the type's own lists (`__rmqueue_smallest`).
+    /// Takes the smallest fitting block from the lists of the migrate type (`__rmqueue_smallest`).
     #[inline]
     pub fn take(&mut self, order: u8, migrate_type: MigrateType, visit: &mut Visit) -> Option<Pfn> {
         for o in order..=self.geometry.max_page_order {
@@ -378,9 +380,10 @@ impl Buddy {
         None
     }
 
-    /// Takes up to `most` blocks of `order`, all from the smallest fitting block of the type's own lists, puts them behind `taken`,
-    /// and says how many they are; none if what fits is larger than a pageblock. As many calls of [`Buddy::take`] would take
-    /// the same at the same cost: each takes the lowest part that is left of what the first one splits.
+    /// Takes up to `most` blocks of `order`, all out of the smallest fitting block of the type's lists, and
+    /// appends them to `taken`. Returns how many; 0 if the fitting block is larger than a pageblock. The
+    /// blocks and the cost are those of as many calls of [`Buddy::take`], each of which takes the lowest rest
+    /// of the block that the first call splits.
     #[inline]
     pub fn take_run(
         &mut self,
@@ -399,7 +402,7 @@ impl Buddy {
         blocks
     }
 
-    /// A block of `order` for `migrate_type`, from other types' lists if need be.
+    /// Takes a block of `order` for `migrate_type`, from lists of other types if necessary (`__rmqueue`).
     #[inline]
     pub fn take_or_fall_back(
         &mut self,
@@ -440,7 +443,8 @@ impl Buddy {
         if no_fragment { order.max(self.geometry.pageblock_order) } else { order }
     }
 
-    /// Claims the largest block of another type, with its pageblock where it is alike enough.
+    /// Claims the largest free block of another type, and its pageblock if enough of it is free or compatible
+    /// (`__rmqueue_claim`).
     fn claim(
         &mut self,
         f: &Features,
@@ -471,7 +475,8 @@ impl Buddy {
         None
     }
 
-    /// Takes the smallest block of another type; what is left of it stays with that type (6.15+).
+    /// Takes the smallest free block of another type; the rest of the block keeps that type (6.15,
+    /// `__rmqueue_steal`).
     fn steal(
         &mut self,
         order: u8,
@@ -489,8 +494,8 @@ impl Buddy {
         None
     }
 
-    /// One search decides between claiming and stealing; what is left of a block goes to the requested type as well, or stays
-    /// where it is.
+    /// Fallback before 6.15: one search decides between claiming and stealing. The rest of the block goes to
+    /// the requested type or keeps its own, as [`policy::stolen`] says.
     fn take_from_other_type(
         &mut self,
         f: &Features,
@@ -536,8 +541,8 @@ impl Buddy {
         }
     }
 
-    /// Moves the free blocks of the pageblock of `pfn` to `migrate_type`'s lists if enough of it is free or
-    /// alike. An allocated page counts as the type that it was allocated for.
+    /// Moves the free blocks of `pfn`'s pageblock to the lists of `migrate_type` if enough of the pageblock
+    /// is free or compatible. An allocated page counts as the type it was allocated for.
     fn claim_block(&mut self, f: &Features, pfn: Pfn, migrate_type: MigrateType, visit: &mut Visit) -> bool {
         let start = self.geometry.block_start(pfn);
         let end = start + self.geometry.pageblock_nr_pages();
@@ -567,7 +572,7 @@ impl Buddy {
         true
     }
 
-    /// Moves the free blocks of the pageblock at `start` to the tails of `migrate_type`'s lists.
+    /// Moves the free blocks of the pageblock at `start` to the tails of the lists of `migrate_type`.
     fn move_free_blocks(&mut self, start: Pfn, migrate_type: MigrateType, visit: &mut Visit) {
         let mut page = start;
         while page < start + self.geometry.pageblock_nr_pages() {
@@ -583,8 +588,8 @@ impl Buddy {
         }
     }
 
-    /// Makes the pageblocks that a block of `order` at `pfn` reaches into ones of `migrate_type`. Returns how many pages
-    /// they have; 0 if they straddle the zone's edge.
+    /// Sets the migrate type of the pageblocks that a block of `order` at `pfn` touches. Returns their number
+    /// of pages; 0 if they extend beyond the zone.
     pub fn retag_blocks(&mut self, pfn: Pfn, order: u8, migrate_type: MigrateType, visit: &mut Visit) -> u64 {
         let order = order.max(self.geometry.pageblock_order);
         let start = pfn & !((1 << order) - 1);
@@ -596,19 +601,21 @@ impl Buddy {
         1 << order
     }
 
-    /// A free block that is set aside for atomic requests, and its order.
+    /// A free high-atomic block and its order.
     pub fn first_highatomic(&self) -> Option<(Pfn, u8)> {
         let heads = self.lists.iter().map(|lists| lists[MigrateType::HighAtomic as usize].head);
         heads.zip(0..).find(|&(head, _)| head != NO_PAGE)
     }
 
-    /// Has the record of a block that will be freed fetched from the host's memory; those of its first buddies are near.
+    /// Prefetches the record of a block that is about to be freed into the host's cache; the records of its
+    /// first buddies are near it.
     #[inline]
     pub fn prefetch_put(&self, pfn: Pfn) {
         self.pages.prefetch(pfn);
     }
 
-    /// A second step, once the records are there: the neighbours of a buddy that will leave its list.
+    /// A second step, when the records are cached: prefetches the list neighbours of a buddy that will be
+    /// merged.
     #[inline]
     pub fn prefetch_merge(&self, pfn: Pfn, order: u8) {
         let buddy = pfn ^ (1 << order);
@@ -624,7 +631,7 @@ impl Buddy {
         }
     }
 
-    /// Frees a block, merging it with its buddy as long as that is free (`__free_one_page`).
+    /// Frees a block, merging it with its buddy as long as the buddy is free (`__free_one_page`).
     #[inline]
     pub fn put(&mut self, mut pfn: Pfn, mut order: u8, migrate_type: MigrateType, visit: &mut Visit) {
         let mut index = self.record_of_block(pfn, order);
@@ -672,7 +679,7 @@ impl Buddy {
         self.link_at(index, pfn, order, migrate_type, end);
     }
 
-    /// The numbers of the runs of 2^order pages, aligned to their size, that the zone spans.
+    /// The indices of the aligned ranges of 2^order pages that lie in the zone.
     pub fn runs(&self, order: u8) -> Range<u32> {
         self.span.start.div_ceil(1 << order)..self.span.end >> order
     }
@@ -681,7 +688,7 @@ impl Buddy {
         self.untouched.iter().any(|range| range.contains(&pfn))
     }
 
-    /// Whether all pages of `range`, of whole areas, are free and none is set aside for atomic requests.
+    /// Whether all pages of `range`, which consists of largest blocks, are free and not high-atomic.
     fn is_run_free(&self, range: &Range<Pfn>) -> bool {
         let mut pfn = range.start;
         while pfn < range.end {
@@ -699,7 +706,8 @@ impl Buddy {
         true
     }
 
-    /// Takes `range`, of whole areas, out of the untouched memory as far as it is there.
+    /// Removes `range`, which consists of largest blocks, from the never-used memory as far as it is part of
+    /// it.
     fn take_untouched(&mut self, range: &Range<Pfn>) {
         let rest = self
             .untouched
@@ -708,8 +716,8 @@ impl Buddy {
         self.untouched = rest.filter(|part| !part.is_empty()).collect();
     }
 
-    /// Takes the lowest aligned run of 2^order pages, at least a largest block, whose pages are all free; its pageblocks
-    /// become movable. Returns its first page and how many blocks it was in.
+    /// Takes the lowest aligned range of 2^order pages, at least a largest block, whose pages are all free,
+    /// and makes its pageblocks movable. Returns the first page and the number of blocks it consisted of.
     pub fn take_contiguous(&mut self, order: u8, visit: &mut Visit) -> Option<(Pfn, u64)> {
         debug_assert!(order >= self.geometry.max_page_order);
         let mut runs = self.runs(order).map(|run| run << order..(run + 1) << order);
@@ -732,8 +740,8 @@ impl Buddy {
         Some((range.start, blocks))
     }
 
-    /// Takes the highest aligned run of 2^order pages, at least a largest block, out of the untouched memory, as memblock
-    /// hands out memory before this allocator exists.
+    /// Takes the highest aligned range of 2^order pages, at least a largest block, out of never-used memory,
+    /// as memblock does before this allocator exists.
     pub fn take_at_boot(&mut self, order: u8) -> Option<Pfn> {
         debug_assert!(order >= self.geometry.max_page_order);
         let pfn = self.untouched.iter().find_map(|range| {
@@ -744,7 +752,7 @@ impl Buddy {
         Some(pfn)
     }
 
-    /// Frees a run of 2^order pages, at least a pageblock, one pageblock after the other.
+    /// Frees a range of 2^order pages, at least a pageblock, one pageblock at a time.
     pub fn put_contiguous(&mut self, pfn: Pfn, order: u8, visit: &mut Visit) {
         debug_assert!(order >= self.geometry.pageblock_order);
         for block in (pfn..pfn + (1 << order)).step_by(1 << self.geometry.pageblock_order) {
@@ -752,12 +760,12 @@ impl Buddy {
         }
     }
 
-    /// Bytes that the records of pages take.
+    /// Memory of the page records, bytes.
     pub fn record_bytes(&self) -> usize {
         self.pages.bytes()
     }
 
-    /// Checks everything that must hold between lists, records and pageblocks; panics with what does not.
+    /// Checks the invariants between lists, records and pageblocks, and panics with the one that is broken.
     pub fn validate(&self, f: &Features) {
         for order in 0..=self.geometry.max_page_order {
             for migrate_type in MigrateType::ALL {

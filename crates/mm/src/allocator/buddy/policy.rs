@@ -1,5 +1,5 @@
-//! What the buddy allocator decides: where a freed block goes on its list, and whose pages to use when a
-//! type has none of its own.
+//! Decisions of the buddy allocator: which end of its list a freed block goes to, and which other type serves
+//! a request when its own has no block.
 //!
 //! ```text
 //!   unmovable   ─► reclaimable ─► movable          whose blocks a type may take, in this order
@@ -7,20 +7,20 @@
 //!   reclaimable ─► unmovable   ─► movable
 //! ```
 //!
-//! Until 6.9 a list had blocks of pageblocks of other types too; since then lists are strict. In the kernel:
-//! `buddy_merge_likely`, `find_suitable_fallback`, `should_try_claim_block`, `boost_watermark`, `__rmqueue` and
-//! `try_to_claim_block` in mm/page_alloc.c.
+//! Until 6.9 the list of a type could hold blocks of pageblocks of other types; since 6.10 lists are strict.
+//! In the kernel: `buddy_merge_likely`, `find_suitable_fallback`, `should_try_claim_block`,
+//! `boost_watermark`, `__rmqueue` and `try_to_claim_block` in mm/page_alloc.c.
 
 use super::{BoostContext, ListEnd};
 use crate::allocator::page::{Geometry, MigrateType};
 use crate::features::Features;
 
-/// How a request is served whose type has no block of its own.
+/// How a request is served when its migrate type has no fitting block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
     /// One search for a block decides between claiming and stealing.
     OneSearch,
-    /// First all blocks that can be claimed are tried, then a single one is stolen.
+    /// All claimable blocks are tried first; only then is a single block stolen.
     ClaimThenSteal,
 }
 
@@ -30,7 +30,7 @@ pub fn fallback(f: &Features) -> Fallback {
     if f.claim_then_steal { Fallback::ClaimThenSteal } else { Fallback::OneSearch }
 }
 
-/// The types that requests for a type fall back to, first choice first.
+/// The migrate types that a type falls back to, first choice first (`fallbacks`).
 pub fn fallbacks(migrate_type: MigrateType) -> &'static [MigrateType] {
     use MigrateType::*;
     match migrate_type {
@@ -41,31 +41,34 @@ pub fn fallbacks(migrate_type: MigrateType) -> &'static [MigrateType] {
     }
 }
 
-/// Where on its list a merged block waits: at the tail if the next larger merge seems near.
+/// The end of its list that a freed block goes to: the tail if a merge with the next larger buddy is likely
+/// (`buddy_merge_likely`).
 #[inline]
 pub fn end_of_list(geometry: Geometry, order: u8, next_buddy_is_free: bool) -> ListEnd {
     let near = order < geometry.max_page_order - 1 && next_buddy_is_free;
     if near { ListEnd::Tail } else { ListEnd::Head }
 }
 
-/// Whether a fallback block of `order` may be claimed for `migrate_type` together with its pageblock.
+/// Whether a fallback block of `order` may be claimed for `migrate_type` together with its pageblock
+/// (`should_try_claim_block`).
 pub fn may_claim(geometry: Geometry, order: u8, migrate_type: MigrateType) -> bool {
     order >= geometry.pageblock_order / 2 || migrate_type != MigrateType::Movable
 }
 
-/// What of a pageblock goes to the type that a request falls back for.
+/// How much of a pageblock a fallback takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// Nothing.
     Nothing,
-    /// Its free blocks; it keeps its type.
+    /// The free blocks; the pageblock keeps its type.
     FreeBlocks,
-    /// All of it.
+    /// The whole pageblock, which changes its type.
     Pageblock,
 }
 
-/// What is claimed for `wanted` of a pageblock of type `block`: all of it if enough is free or alike; otherwise, until lists
-/// became strict, its free blocks. It has `free` free and `movable` allocated movable pages.
+/// How much of a pageblock of type `block` is taken over for `wanted`: all of it if at least half is free or
+/// compatible; otherwise nothing, or before free lists were strict its free blocks. `free` and `movable` are
+/// its free pages and its allocated movable pages (`try_to_claim_block`).
 pub fn claim(
     f: &Features,
     geometry: Geometry,
@@ -87,22 +90,22 @@ pub fn claim(
     }
 }
 
-/// What is taken of a block whose pageblock is not claimed.
+/// How much is taken of a block whose pageblock is not claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stolen {
-    /// What was asked for; the rest stays on the lists of its type.
+    /// The requested part; the rest stays on the lists of the block's type.
     Wanted,
-    /// All of the block; the rest goes to the lists of the type that asked.
+    /// The whole block; the rest goes to the lists of the requested type.
     Block,
 }
 
-/// What is taken of it: since lists are strict, no more than was asked for.
+/// How much of the block is taken: with strict free lists only the requested part.
 pub fn stolen(f: &Features) -> Stolen {
     if f.strict_freelists { Stolen::Wanted } else { Stolen::Block }
 }
 
-/// The watermark boost after a fallback mixed types in a pageblock, in pages; none if it does not count, as the zone is too
-/// small (`boost_watermark`).
+/// The watermark boost after a fallback mixed types in a pageblock, in pages. `None` if boosting is off or
+/// the zone is too small (`boost_watermark`).
 pub fn boosted(geometry: Geometry, boost: u64, context: &BoostContext) -> Option<u64> {
     let &BoostContext { boost_factor, high, managed } = context;
     let block = u64::from(geometry.pageblock_nr_pages());

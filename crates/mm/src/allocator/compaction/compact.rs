@@ -1,5 +1,5 @@
-//! Who compacts: a task that finds no block, kcompactd that was woken, and kcompactd ahead of time
-//! (`try_to_compact_pages`, `kcompactd_do_work`, `proactive_compact_node` in mm/compaction.c).
+//! The callers of compaction: direct compaction in an allocation, kcompactd when woken, and proactive
+//! kcompactd (`try_to_compact_pages`, `kcompactd_do_work`, `proactive_compact_node` in mm/compaction.c).
 
 use super::policy::{self, ZoneState};
 use super::{CompactMode, CompactResult, zone_scan};
@@ -11,7 +11,7 @@ use crate::kernel::{Kernel, Parts};
 use machine::Node;
 
 impl Kernel<'_> {
-    /// Direct compaction for a request, zone by zone.
+    /// Direct compaction for a request, one zone after the other, until one yields a block.
     pub(crate) fn try_to_compact_pages(
         &mut self,
         request: &Request,
@@ -44,7 +44,7 @@ impl Kernel<'_> {
         result
     }
 
-    /// Compacts a zone until a block of `order` is free there.
+    /// Compacts a zone until a block of `order` is free.
     fn compact_zone(&mut self, z: usize, order: u8, highest: ZoneType, mode: CompactMode) -> CompactResult {
         let f = *self.on.features;
         if self.parts.allocator.zones()[z].is_above(&f, Mark::Low, order, highest, Reserves::default()) {
@@ -60,7 +60,7 @@ impl Kernel<'_> {
         if found { CompactResult::Success } else { CompactResult::Complete }
     }
 
-    /// What kcompactd of a node does if somebody has woken it; whether it did anything (`kcompactd_do_work`).
+    /// Runs a node's kcompactd if it was woken. Returns whether it was (`kcompactd_do_work`).
     pub fn kcompactd(&mut self, node: Node) -> bool {
         let Some((order, highest)) = self.parts.allocator.kcompactds[node.index()].wanted.take() else {
             return false;
@@ -84,7 +84,8 @@ impl Kernel<'_> {
         true
     }
 
-    /// What kcompactd does every half second of its own accord (`proactive_compact_node`); whether it did anything.
+    /// Proactive compaction, which kcompactd tries every half second (`proactive_compact_node`). Returns
+    /// whether it ran.
     pub fn proactive_compaction(&mut self, node: Node) -> bool {
         let (low, high) = policy::proactive_marks(self.on.settings.compaction_proactiveness);
         let before = self.parts.allocator.fragmentation_score(node);

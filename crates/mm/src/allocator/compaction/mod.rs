@@ -1,4 +1,4 @@
-//! Compaction: moving pages in use together, so that what is free becomes blocks.
+//! Compaction: migrates used pages to one end of a zone, so that free pages merge into larger blocks.
 //!
 //! ```text
 //!   zone    │■ ■■ │■ ■  │u■ ■ │     │ ■ ■ │    ■│        ■ movable page   u one that stays
@@ -7,16 +7,17 @@
 //!   after   │     │     │u    │     │■■■■■│■■■■■│        until a block of the wanted order is free, or they meet
 //! ```
 //!
-//! The migrate scanner goes upwards and isolates folios; the free scanner goes downwards and isolates free pages for them.
-//! Both take whole pageblocks of movable type; an asynchronous run leaves others alone, a synchronous one takes what is
-//! movable there too. A folio as large as what is wanted is not moved. Pages that no folio has (the kernel's own) stay
-//! where they are, and so do folios that somebody holds or writes.
+//! The migrate scanner walks up and isolates folios, the free scanner walks down and isolates free pages for
+//! them. Both take movable pageblocks; the migrate scanner of a synchronous run also takes movable folios out
+//! of other pageblocks. Folios of the wanted order or larger are not migrated. Pages that belong to no folio
+//! (the kernel's own) stay in place, and so do folios that are held, locked or under writeback.
 //!
-//! Who compacts: a request that may wait for it (`try_to_compact_pages`), and kcompactd of each node, when
-//! kswapd has freed enough pages but not the block that was wanted, or when free memory is too scattered for 2 MiB.
+//! Compaction runs in allocations that may wait for it (`try_to_compact_pages`), and in kcompactd of each
+//! node: when kswapd has freed enough pages but not the wanted block, or when free memory is too fragmented
+//! for blocks of 2 MiB.
 //!
-//! Left out: skip bits of pageblocks, the fast searches of the free scanner, capturing of freed pages. In the kernel:
-//! mm/compaction.c; `migrate_folio_move` in mm/migrate.c.
+//! Not modelled: skip bits of pageblocks, the fast searches of both scanners, capture of freed pages. In the
+//! kernel: mm/compaction.c; `migrate_folio_move` in mm/migrate.c.
 
 mod compact;
 pub mod policy;
@@ -28,52 +29,52 @@ use crate::allocator::page::Pfn;
 use machine::Node;
 use policy::{Deferral, FreeBlocks, unusable_free_index};
 
-/// How far a run goes.
+/// How thorough a compaction run is (`enum migrate_mode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactMode {
-    /// Only through movable pageblocks (`MIGRATE_ASYNC`).
+    /// Migrates from movable pageblocks only (`MIGRATE_ASYNC`).
     Async,
-    /// Through all (`MIGRATE_SYNC_LIGHT`).
+    /// Migrates from pageblocks of every type (`MIGRATE_SYNC_LIGHT`).
     SyncLight,
 }
 
-/// What a run came to.
+/// The result of a compaction run (`enum compact_result`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactResult {
-    /// There are not enough free pages to begin with.
+    /// Too few pages are free for compaction to help (`COMPACT_SKIPPED`).
     Skipped,
-    /// It failed lately.
+    /// Compaction failed lately and is deferred (`COMPACT_DEFERRED`).
     Deferred,
-    /// A block is free.
+    /// A block of the wanted order is free (`COMPACT_SUCCESS`).
     Success,
-    /// The scanners met, and no block is free.
+    /// The scanners met without producing a block (`COMPACT_COMPLETE`).
     Complete,
 }
 
-/// What is kept of a zone between runs.
+/// State of a zone that compaction keeps between runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CompactState {
-    /// Where the scanners go on; none if from the ends.
+    /// Where the migrate and the free scanner continue; `None`: at the ends of the zone.
     pub(crate) scanners: Option<(Pfn, Pfn)>,
-    /// How far it is put off.
+    /// How long compaction of the zone is deferred after failures.
     pub deferral: Deferral,
 }
 
-/// What kcompactd of a node has to do.
+/// The requests to a node's kcompactd.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KcompactdState {
     pub wanted: Option<(u8, ZoneType)>,
-    /// Proactive runs that are still skipped because the last one was in vain.
+    /// How many proactive runs are still skipped, because the last one did not lower the score.
     pub proactive_skips: u32,
 }
 
 impl PageAllocator {
-    /// Free blocks of a zone by order.
+    /// Number of free blocks of a zone by order.
     pub fn free_blocks(&self, zone: usize) -> FreeBlocks {
         std::array::from_fn(|order| self.zones()[zone].buddy.nr_free(order as u8))
     }
 
-    /// Asks kcompactd of a node for a block (`wakeup_kcompactd`).
+    /// Asks a node's kcompactd for a block of `order` (`wakeup_kcompactd`).
     pub(crate) fn wake_kcompactd(&mut self, node: Node, order: u8, highest: ZoneType) {
         if order == 0 {
             return;
@@ -83,8 +84,8 @@ impl PageAllocator {
         *wanted = Some((old_order.max(order), old_highest.max(highest)));
     }
 
-    /// How scattered the free memory of a node is for blocks of 2 MiB, percent, its zones weighed by their size
-    /// (`fragmentation_score_node`).
+    /// Fragmentation of a node's free memory with respect to blocks of 2 MiB, per cent, weighted by the size
+    /// of its zones (`fragmentation_score_node`).
     pub fn fragmentation_score(&self, node: Node) -> u64 {
         let zones = (0..self.zones().len()).filter(|&z| self.zones()[z].node == node);
         let present: u64 = self.zones_of(node).map(|zone| zone.managed).sum();

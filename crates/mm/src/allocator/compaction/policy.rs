@@ -1,4 +1,5 @@
-//! What the kernel decides about compaction: is it worth it, may it be put off, is it done?
+//! Decisions about compaction: whether a zone is suitable, whether compaction is deferred, and when proactive
+//! compaction runs.
 //!
 //! ```text
 //!   request of order o fails ─► enough free pages at all?  no ─► reclaim instead
@@ -16,10 +17,10 @@
 use crate::allocator::page::NR_PAGE_ORDERS;
 use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
 
-/// Shift beyond which compaction is not put off any longer (`COMPACT_MAX_DEFER_SHIFT`).
+/// Largest `compact_defer_shift`: the deferral does not grow beyond it (`COMPACT_MAX_DEFER_SHIFT`).
 pub const MAX_DEFER_SHIFT: u8 = 6;
 
-/// Free blocks of a zone by order.
+/// Number of free blocks of a zone by order.
 pub type FreeBlocks = [u64; NR_PAGE_ORDERS];
 
 fn free_pages(blocks: &FreeBlocks) -> u64 {
@@ -30,8 +31,8 @@ fn suitable_blocks(blocks: &FreeBlocks, order: u8) -> u64 {
     (0..).zip(&blocks[usize::from(order)..]).map(|(larger, blocks): (u32, _)| blocks << larger).sum()
 }
 
-/// Why a request of `order` fails: 0 for want of memory to 1000 for want of blocks that are large enough; `None` if it
-/// does not fail (`fragmentation_index`).
+/// The reason why an allocation of `order` would fail: near 0 for lack of memory, near 1000 for
+/// fragmentation. `None` if it would not fail (`fragmentation_index`).
 pub fn fragmentation_index(blocks: &FreeBlocks, order: u8) -> Option<u64> {
     let total: u64 = blocks.iter().sum();
     if suitable_blocks(blocks, order) > 0 {
@@ -44,27 +45,25 @@ pub fn fragmentation_index(blocks: &FreeBlocks, order: u8) -> Option<u64> {
     Some(1000u64.saturating_sub((1000 + wanted) / total))
 }
 
-/// What part of free memory is of no use to requests of `order`, percent (`extfrag_for_order`).
+/// Share of free memory that allocations of `order` cannot use, per cent (`extfrag_for_order`).
 pub fn unusable_free_index(blocks: &FreeBlocks, order: u8) -> u64 {
     let free = free_pages(blocks);
     let usable = suitable_blocks(blocks, order) << order;
     ((free - usable) * 100).checked_div(free).unwrap_or(0)
 }
 
-/// What compaction goes by in a zone.
+/// The state of a zone that [`is_suitable`] reads; pages.
 #[derive(Clone, Copy, Debug)]
 pub struct ZoneState {
-    /// Free pages, without those that no request may use.
+    /// Free pages less the zone's lowmem reserve.
     pub free: u64,
-    /// Low watermark.
     pub low: u64,
-    /// Minimum watermark.
     pub min: u64,
-    /// `fragmentation_index` for the request.
+    /// [`fragmentation_index`] for the request.
     pub fragmentation: Option<u64>,
 }
 
-/// Whether there are enough free pages to move others into (`compaction_suitable`). `threshold`:
+/// Whether enough pages are free to migrate others into (`compaction_suitable`). `threshold` is
 /// `vm.extfrag_threshold`.
 pub fn is_suitable(zone: &ZoneState, order: u8, threshold: u64) -> bool {
     let mark = if order > PAGE_ALLOC_COSTLY_ORDER { zone.low } else { zone.min };
@@ -74,26 +73,26 @@ pub fn is_suitable(zone: &ZoneState, order: u8, threshold: u64) -> bool {
     order <= PAGE_ALLOC_COSTLY_ORDER || zone.fragmentation.is_none_or(|index| index > threshold)
 }
 
-/// How far compaction of a zone is put off because it failed.
+/// Deferral of a zone's compaction after failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deferral {
-    /// Requests since it failed (`compact_considered`).
+    /// Attempts deferred since the last failure (`compact_considered`).
     pub considered: u32,
-    /// log2 of how many go without (`compact_defer_shift`).
+    /// log2 of the number of attempts to defer (`compact_defer_shift`).
     pub shift: u8,
-    /// The smallest order that failed (`compact_order_failed`).
+    /// The lowest order that failed (`compact_order_failed`).
     pub order_failed: u8,
 }
 
 impl Deferral {
-    /// Compaction for `order` has failed (`defer_compaction`).
+    /// Notes that compaction for `order` failed (`defer_compaction`).
     pub fn defer(&mut self, order: u8) {
         self.considered = 0;
         self.shift = (self.shift + 1).min(MAX_DEFER_SHIFT);
         self.order_failed = self.order_failed.min(order);
     }
 
-    /// Whether a request of `order` goes without; it counts (`compaction_deferred`).
+    /// Whether an attempt at `order` is deferred; counts it if so (`compaction_deferred`).
     pub fn is_deferred(&mut self, order: u8) -> bool {
         if order < self.order_failed {
             return false;
@@ -102,19 +101,21 @@ impl Deferral {
         self.considered < 1 << self.shift
     }
 
-    /// Compaction has made a block of `order`, which nobody has taken yet (`compaction_defer_reset`).
+    /// Notes that compaction produced a block of `order`, which is not allocated yet
+    /// (`compaction_defer_reset`).
     pub fn note_success(&mut self, order: u8) {
         self.order_failed = self.order_failed.max(order + 1);
     }
 
-    /// A request has got the block of `order` that compaction has made: nothing is put off any more.
+    /// Ends the deferral: an allocation got the block of `order` that compaction produced
+    /// (`compaction_defer_reset`).
     pub fn reset(&mut self, order: u8) {
         (self.considered, self.shift) = (0, 0);
         self.note_success(order);
     }
 }
 
-/// Scores between which proactive compaction works (`fragmentation_score_wmark`): where it stops, where it starts.
+/// Fragmentation scores at which proactive compaction stops and starts (`fragmentation_score_wmark`).
 pub fn proactive_marks(proactiveness: u64) -> (u64, u64) {
     let low = (100 - proactiveness.min(100)).max(5);
     (low, (low + 10).min(100))

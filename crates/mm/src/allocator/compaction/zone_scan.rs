@@ -1,4 +1,4 @@
-//! The two scanners of a run through a zone, and the moves between them.
+//! One compaction run through a zone: the migrate scanner, the free scanner, and the migration between them.
 
 use super::CompactMode;
 use crate::account::Category;
@@ -7,23 +7,23 @@ use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::folio::FolioId;
 
-/// A run through a zone.
+/// A compaction run through a zone (`struct compact_control`).
 pub(super) struct ZoneScan {
     geometry: Geometry,
     zone: usize,
-    /// What is wanted; folios of this order and more are not moved.
+    /// The wanted order. Folios of this order or larger are not migrated.
     order: u8,
     mode: CompactMode,
-    /// The page that the migrate scanner looks at next.
+    /// The next page of the migrate scanner.
     migrate: Pfn,
-    /// The pageblock that the free scanner takes next lies below this page.
+    /// The end of the next pageblock of the free scanner.
     free: Pfn,
     /// Isolated free blocks by order.
     isolated: [Vec<Pfn>; NR_PAGE_ORDERS],
 }
 
 impl ZoneScan {
-    /// From where the last run of the zone ended.
+    /// A run that continues where the last one in the zone ended.
     pub fn new(mm: &Parts, zone: usize, order: u8, mode: CompactMode) -> ZoneScan {
         let (migrate, free) = mm.allocator.zones()[zone].compaction.scanners.unwrap_or(Self::ends(mm, zone));
         ZoneScan {
@@ -37,7 +37,7 @@ impl ZoneScan {
         }
     }
 
-    /// Through the whole zone, for blocks of 2 MiB.
+    /// A run through the whole zone, for blocks of 2 MiB.
     pub fn whole(mm: &Parts, zone: usize) -> ZoneScan {
         let (migrate, free) = Self::ends(mm, zone);
         let (geometry, mode) = (mm.allocator.geometry(), CompactMode::SyncLight);
@@ -54,7 +54,8 @@ impl ZoneScan {
         self.geometry.block_start(self.migrate) >= self.free
     }
 
-    /// Moves folios, a pageblock at a time, until `is_done` or the scanners meet; whether it is done.
+    /// Migrates folios pageblock by pageblock until `is_done` or the scanners meet. Returns whether
+    /// `is_done`.
     pub fn run(&mut self, kernel: &mut Kernel, is_done: impl Fn(&Parts) -> bool) -> bool {
         while !self.have_met() {
             let end = self.geometry.block_start(self.migrate) + self.geometry.pageblock_nr_pages();
@@ -70,7 +71,7 @@ impl ZoneScan {
         false
     }
 
-    /// Whether the pageblock of the migrate scanner may be emptied (`suitable_migration_source`).
+    /// Whether folios may be migrated out of the migrate scanner's pageblock (`suitable_migration_source`).
     fn is_source(&self, mm: &Parts) -> bool {
         let buddy = &mm.allocator.zones()[self.zone].buddy;
         let movable = buddy.block_type(self.migrate) == MigrateType::Movable;
@@ -88,8 +89,8 @@ impl ZoneScan {
                 continue;
             }
             let Some(id) = kernel.parts.folio_at(self.zone, self.migrate) else {
-                // Hugetlb pages stay: the block that one begins is passed over, further blocks of a
-                // gigantic one are looked through page by page.
+                // Hugetlb pages stay in place. If one begins here, the rest of the pageblock is skipped;
+                // further pageblocks of a gigantic page are scanned page by page.
                 self.migrate =
                     if kernel.parts.hugetlb.begins_at(self.migrate) { end } else { self.migrate + 1 };
                 continue;
@@ -97,7 +98,7 @@ impl ZoneScan {
             let order = kernel.parts.lrus.folios.flags[id].order();
             if order < self.order && kernel.parts.lrus.is_migratable(id) {
                 if kernel.is_split_to_migrate(id) && kernel.split_folio(id).is_ok() {
-                    // Its pages are looked at one by one.
+                    // The scan continues with the split folio's pages one by one.
                     continue;
                 }
                 let Some(target) = self.target(kernel, order) else { break };
@@ -113,7 +114,7 @@ impl ZoneScan {
         );
     }
 
-    /// An isolated free block of `order`, split off a larger one if need be (`compaction_alloc`).
+    /// Takes an isolated free block of `order`, splitting a larger one if necessary (`compaction_alloc`).
     fn target(&mut self, kernel: &mut Kernel, order: u8) -> Option<Pfn> {
         loop {
             let found = (order..NR_PAGE_ORDERS as u8).find(|&o| !self.isolated[usize::from(o)].is_empty());
@@ -131,7 +132,8 @@ impl ZoneScan {
         }
     }
 
-    /// Takes the free pages of the next pageblock that has some and is movable (`isolate_freepages`).
+    /// Isolates the free pages of the next movable pageblock that has some (`isolate_freepages`). Returns
+    /// whether there was one.
     fn isolate_free_pages(&mut self, kernel: &mut Kernel) -> bool {
         while self.free > self.geometry.block_start(self.migrate) + self.geometry.pageblock_nr_pages() {
             self.free -= self.geometry.pageblock_nr_pages();
@@ -150,7 +152,7 @@ impl ZoneScan {
         false
     }
 
-    /// Gives back what is left of the free pages, and keeps the places of the scanners.
+    /// Frees the unused isolated pages and remembers where the scanners stopped.
     pub fn finish(self, kernel: &mut Kernel) {
         let scanners = (!self.have_met()).then_some((self.migrate, self.free));
         let (zone, on) = (&mut kernel.parts.allocator.zones[self.zone], &mut kernel.on);
@@ -165,7 +167,7 @@ impl ZoneScan {
 }
 
 impl Kernel<'_> {
-    /// Moves a folio to free pages that are its own already; its old ones are freed.
+    /// Migrates a folio to free pages that were isolated for it; its old pages become free.
     fn migrate_folio(&mut self, zone: usize, id: FolioId, target: Pfn) {
         let pages = self.parts.lrus.folios.flags[id].nr_pages();
         let mappings = self.parts.lrus.folios.mapcount(id);
@@ -185,7 +187,7 @@ impl Kernel<'_> {
 }
 
 impl Parts {
-    /// The folio that begins at a page of a zone.
+    /// The folio whose first page is `pfn`.
     fn folio_at(&self, zone: usize, pfn: Pfn) -> Option<FolioId> {
         let id = FolioId(self.allocator.zones()[zone].buddy.user(pfn)?);
         (self.lrus.folios.pfn_of(id) == Some(pfn)).then_some(id)

@@ -1,4 +1,4 @@
-//! Per-CPU pagesets: each CPU's private stock of free pages of a zone.
+//! Per-CPU pagesets: a private stock of free pages for each CPU and zone.
 //!
 //! ```text
 //!   alloc ◄─┐                                ┌─► bulk free: back to the zone, oldest pages first
@@ -8,9 +8,9 @@
 //!   lists: order 0 to 3 × {unmovable, movable, reclaimable}, and huge-page order (one list, two since 6.10)
 //! ```
 //!
-//! Taking and giving single pages touches nothing that another CPU could see; only refills and bulk frees
-//! take the zone's lock. When and how much is decided in [`policy`]; this file moves page numbers.
-//! The lists are ring buffers, so that the simulation's own hot path reads memory in order too.
+//! Taking and freeing single pages touches nothing that another CPU can see; only refills and bulk frees take
+//! the zone's lock. [`policy`] decides when and how many; this file moves page numbers. The lists are ring
+//! buffers, so that the simulator reads the host's memory in order.
 //! In the kernel: `__rmqueue_pcplist`, `free_frozen_page_commit`, `free_pcppages_bulk` in mm/page_alloc.c.
 
 pub mod policy;
@@ -21,18 +21,18 @@ use crate::features::Features;
 use policy::{BulkFree, Pageset, ZonePressure};
 use std::collections::VecDeque;
 
-/// Number of lists when there are two of huge-page order.
+/// Number of lists in a pageset (`NR_PCP_LISTS`), with two of pageblock order.
 pub const NR_PCP_LISTS: usize = (PAGE_ALLOC_COSTLY_ORDER as usize + 1) * MigrateType::PCP_TYPES + 2;
-/// The first list of huge-page order; all lists of smaller orders come before it.
+/// Index of the first list of pageblock order; all lists of lower orders come before it.
 const FIRST_HUGE_LIST: usize = NR_PCP_LISTS - 2;
 
-/// Whether blocks of `order` are kept in pagesets at all, where pageblocks are of `pageblock_order` (`pcp_allowed_order`).
+/// Whether pagesets keep blocks of `order` (`pcp_allowed_order`).
 #[inline]
 pub fn is_order_allowed(order: u8, pageblock_order: u8) -> bool {
     order <= PAGE_ALLOC_COSTLY_ORDER || order == pageblock_order
 }
 
-/// The list of blocks of `order` and type (`order_to_pindex`).
+/// Index of the list for blocks of `order` and type (`order_to_pindex`).
 #[inline]
 pub fn list_index(f: &Features, order: u8, migrate_type: MigrateType) -> usize {
     let migrate_type = migrate_type.pcp_type();
@@ -43,7 +43,7 @@ pub fn list_index(f: &Features, order: u8, migrate_type: MigrateType) -> usize {
     }
 }
 
-/// The order and type of the blocks on list `index`.
+/// The order and migrate type of the blocks on list `index`.
 #[inline]
 pub fn list_contents(f: &Features, index: usize, pageblock_order: u8) -> (u8, MigrateType) {
     match index.checked_sub(FIRST_HUGE_LIST) {
@@ -52,44 +52,42 @@ pub fn list_contents(f: &Features, index: usize, pageblock_order: u8) -> (u8, Mi
     }
 }
 
-/// A block on its way from a pageset to its zone.
+/// A block on its way from a pageset to the buddy lists of its zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrainedBlock {
-    /// First page.
     pub pfn: Pfn,
-    /// Order of the block.
     pub order: u8,
-    /// The type of the list that it was on.
+    /// The migrate type of the pageset list that it was on.
     pub list_type: MigrateType,
 }
 
-/// One CPU's pages of one zone (`struct per_cpu_pages`).
+/// The pageset of one CPU and zone (`struct per_cpu_pages`).
 #[derive(Clone, Debug)]
 pub struct PerCpuPages {
-    /// The numbers that decisions are made of.
+    /// The numbers that [`policy`] works on.
     pub tuning: Pageset,
     pageblock_order: u8,
     lists: [VecDeque<Pfn>; NR_PCP_LISTS],
 }
 
 impl PerCpuPages {
-    /// An empty pageset where pageblocks are of `pageblock_order`.
+    /// An empty pageset; `pageblock_order` is the order of its huge lists.
     pub fn new(tuning: Pageset, pageblock_order: u8) -> PerCpuPages {
         PerCpuPages { tuning, pageblock_order, lists: Default::default() }
     }
 
-    /// The list `index`, head first.
+    /// List `index`, head first.
     pub fn list(&self, index: usize) -> &VecDeque<Pfn> {
         &self.lists[index]
     }
 
-    /// For a refill to append to.
+    /// List `index`, for a refill to append to.
     pub fn list_mut(&mut self, index: usize) -> &mut VecDeque<Pfn> {
         &mut self.lists[index]
     }
 
-    /// Takes up to `wanted` order-0 pages from list `index` as that many single allocations would, without
-    /// reaching for the zone. Returns how many were there.
+    /// Takes up to `wanted` order-0 pages from list `index` without a refill, with the same result as that
+    /// many single allocations. Appends them to `out` and returns how many there were.
     #[inline]
     pub fn take_plain(&mut self, f: &Features, index: usize, wanted: usize, out: &mut Vec<Pfn>) -> usize {
         let list = &mut self.lists[index];
@@ -99,7 +97,7 @@ impl PerCpuPages {
         taken
     }
 
-    /// The same for one page.
+    /// Takes one order-0 page from list `index` without a refill.
     #[inline]
     pub fn take_plain_page(&mut self, f: &Features, index: usize) -> Option<Pfn> {
         let pfn = self.lists[index].pop_front()?;
@@ -107,7 +105,7 @@ impl PerCpuPages {
         Some(pfn)
     }
 
-    /// Takes the head of list `index`, a block of `order`; `note_alloc` has been called before.
+    /// Takes the block at the head of list `index`. [`policy::note_alloc`] must have been called.
     #[inline]
     pub fn take(&mut self, f: &Features, index: usize, order: u8) -> Option<Pfn> {
         let pfn = self.lists[index].pop_front()?;
@@ -116,12 +114,12 @@ impl PerCpuPages {
         Some(pfn)
     }
 
-    /// Enters `got` blocks of `order` that a refill appended.
+    /// Adds the `got` blocks of `order` that a refill appended to the count.
     pub fn note_refilled(&mut self, got: usize, order: u8) {
         self.tuning.count += (got as i32) << order;
     }
 
-    /// Puts a block at the head of list `index`; says whether a bulk free is due.
+    /// Puts a freed block at the head of list `index`. Returns the bulk free that is now due, if any.
     #[inline]
     pub fn put(
         &mut self,
@@ -135,8 +133,8 @@ impl PerCpuPages {
         policy::note_free(&mut self.tuning, f, zone, order)
     }
 
-    /// Puts as many of `pages` (order 0, in this order) on list `index` as need nothing from the zone;
-    /// returns how many that were.
+    /// Puts freed pages (order 0, in this order) on list `index` as long as no bulk free is due. Returns how
+    /// many it took.
     #[inline]
     pub fn put_plain(&mut self, f: &Features, zone: ZonePressure, index: usize, pages: &[Pfn]) -> usize {
         let plain = policy::plain_frees(&self.tuning, f, zone, pages.len());
@@ -147,8 +145,8 @@ impl PerCpuPages {
         plain
     }
 
-    /// Takes out at least `pages` pages for the zone, as far as there are any: empties the list `first` from
-    /// its tail, then the following ones. The last block may overshoot.
+    /// Takes at least `pages` pages for the zone, or all there are: from the tail of list `first`, then from
+    /// the following lists in turn. The last block may exceed the number.
     pub fn take_for_zone(&mut self, f: &Features, pages: i32, first: usize, out: &mut Vec<DrainedBlock>) {
         let mut remaining = pages.min(self.tuning.count);
         let mut index = first;
@@ -165,7 +163,7 @@ impl PerCpuPages {
         }
     }
 
-    /// Pages on all lists, counted anew.
+    /// Pages on all lists, recounted.
     pub fn counted(&self, f: &Features) -> i32 {
         let order = |index| list_contents(f, index, self.pageblock_order).0;
         self.lists.iter().enumerate().map(|(index, list)| (list.len() as i32) << order(index)).sum()

@@ -1,4 +1,5 @@
-//! What a per-CPU pageset decides: how many pages to fetch, how many to keep, how many to give back, when.
+//! Decisions of a per-CPU pageset: how many pages a refill fetches, how many the pageset keeps, and when it
+//! gives how many back.
 //!
 //! ```text
 //!                 0      high_min          high            high_max
@@ -8,10 +9,11 @@
 //!   high-order frees, reclaim, BELOW_HIGH, decay: high falls ◄───
 //! ```
 //!
-//! Everything here is a function of one [`Pageset`] and the kernel's [`Features`]; pages move elsewhere
-//! (`pcp/mod.rs`). The order of evaluation is the kernel's, side effects included.
-//! In the kernel: `nr_pcp_alloc`, `nr_pcp_high`, `nr_pcp_free`, `free_frozen_page_commit` (`free_unref_page_commit` before 6.17) and
-//! `decay_pcp_high` in mm/page_alloc.c, `refresh_cpu_vm_stats` and `drain_zone_pages` for what the vmstat worker does (6.1 to 7.2).
+//! All functions depend only on one [`Pageset`] and the kernel's [`Features`]; `pcp/mod.rs` moves the pages.
+//! The order of evaluation is the kernel's, side effects included.
+//! In the kernel: `nr_pcp_alloc`, `nr_pcp_high`, `nr_pcp_free`, `free_frozen_page_commit`
+//! (`free_unref_page_commit` before 6.17) and `decay_pcp_high` in mm/page_alloc.c, `refresh_cpu_vm_stats` and
+//! `drain_zone_pages` for the vmstat worker (6.1 to 7.2).
 
 use crate::allocator::page::MigrateType;
 use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
@@ -19,60 +21,60 @@ use crate::features::{CacheRule, Decay, Features, FreeMemory};
 use crate::sysctl::MIN_PERCPU_PAGELIST_HIGH_FRACTION;
 use machine::{PageSize, Topology};
 
-/// Largest power of two by which a batch is scaled (`CONFIG_PCP_BATCH_SCALE_MAX`).
+/// Largest power of two by which a batch is multiplied (`CONFIG_PCP_BATCH_SCALE_MAX`).
 pub const BATCH_SCALE_MAX: u8 = 5;
 
-/// The numbers of `struct per_cpu_pages`; pages unless said otherwise.
+/// The numbers in `struct per_cpu_pages`; in pages unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pageset {
     /// Base pages on all lists.
     pub count: i32,
-    /// Where bulk freeing starts. 0 until first use once it floats.
+    /// The `count` from which frees go to the zone in bulk. With auto-tuning it is 0 until first use.
     pub high: i32,
-    /// Lower bound of `high`.
     pub high_min: i32,
-    /// Upper bound of `high`.
     pub high_max: i32,
-    /// Unit of moving pages between lists and zone.
+    /// Number of pages that usually move between the pageset and its zone at once.
     pub batch: i32,
     /// Lowest `count` since the last decay (patch 9).
     pub count_min: i32,
-    /// log2 of batches to free next (before patch 10).
+    /// log2 of the number of batches to free next (before patch 10).
     pub free_factor: u8,
-    /// log2 of batches to fetch next (patch 5).
+    /// log2 of the number of batches to fetch next (patch 5).
     pub alloc_factor: u8,
-    /// Pages freed in a row (patch 10).
+    /// Pages freed lately, halved by every allocation (patch 10).
     pub free_count: i32,
-    /// The previous free was of order 1 to 3 (`PCPF_PREV_FREE_HIGH_ORDER`).
+    /// Whether the previous free was of order 1 to 3 (`PCPF_PREV_FREE_HIGH_ORDER`).
     pub prev_free_high_order: bool,
-    /// This CPU's cache is large (`PCPF_FREE_HIGH_BATCH`).
+    /// Whether this CPU's cache is large (`PCPF_FREE_HIGH_BATCH`).
     pub free_high_batch: bool,
-    /// vmstat ticks until a remote pageset is drained.
+    /// Ticks of the vmstat worker until a pageset of a remote node is drained.
     pub expire: u8,
 }
 
-/// Which of the lists of huge-page order has blocks of a type: since 6.10 there are two, for movable blocks and for others.
+/// Index of the list of pageblock order for a migrate type: since 6.10 one for movable and one for other
+/// blocks.
 #[inline]
 pub fn huge_list(f: &Features, migrate_type: MigrateType) -> usize {
     usize::from(f.two_huge_lists && migrate_type == MigrateType::Movable)
 }
 
-/// The type of the blocks on a list of huge-page order. A single list has blocks of all types, most of them movable.
+/// The migrate type of the blocks on a list of pageblock order. Before 6.10 the single list has all types,
+/// mostly movable.
 #[inline]
 pub fn huge_list_type(f: &Features, list: usize) -> MigrateType {
     if list > 0 || !f.two_huge_lists { MigrateType::Movable } else { MigrateType::Unmovable }
 }
 
-/// The zone flags that decisions read.
+/// The zone flags that pageset decisions read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZonePressure {
-    /// kswapd or direct reclaim works on the zone (`ZONE_RECLAIM_ACTIVE`).
+    /// kswapd or direct reclaim is working on the zone (`ZONE_RECLAIM_ACTIVE`).
     pub reclaim_active: bool,
-    /// Free pages were below the high watermark (`ZONE_BELOW_HIGH`).
+    /// The zone is below its high watermark (`ZONE_BELOW_HIGH`).
     pub below_high: bool,
 }
 
-/// Bookkeeping when a page is taken from the lists one at a time (not by the bulk interface).
+/// Updates the pageset before a page is allocated from a list one at a time.
 #[inline]
 pub fn note_alloc(p: &mut Pageset, f: &Features) {
     match f.free_memory {
@@ -81,22 +83,22 @@ pub fn note_alloc(p: &mut Pageset, f: &Features) {
     }
 }
 
-/// When pages that a refill takes are subtracted from the zone's free ones.
+/// When the pages of a refill are subtracted from `NR_FREE_PAGES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accounting {
-    /// With each block.
+    /// As each block leaves its free list.
     EachBlock,
-    /// Once, at the end.
+    /// Once, after the last block.
     Once,
 }
 
-/// When that is: since free lists are strict, as each block leaves its list.
+/// When a refill is accounted: with strict free lists as each block leaves its list, before once.
 #[inline]
 pub fn refill_accounting(f: &Features) -> Accounting {
     if f.strict_freelists { Accounting::EachBlock } else { Accounting::Once }
 }
 
-/// Bookkeeping after pages have left the lists by allocation.
+/// Updates the pageset after pages were allocated from its lists.
 #[inline]
 pub fn note_taken(p: &mut Pageset, f: &Features) {
     if f.auto_tuning == Some(Decay::FifthUpToUnused) {
@@ -104,10 +106,10 @@ pub fn note_taken(p: &mut Pageset, f: &Features) {
     }
 }
 
-/// How many blocks of `order` to fetch from the zone when a list is empty.
+/// Number of blocks of `order` to fetch from the zone when a list is empty.
 pub fn nr_pcp_alloc(p: &mut Pageset, f: &Features, zone: ZonePressure, order: u8) -> i32 {
     let fetched = if f.scale_refills { scaled_refill(p, f, zone, order) } else { p.batch };
-    // High-order blocks are fetched by the batch in pages, but never singly.
+    // Large blocks are fetched by the batch counted in pages, but at least two at a time.
     if fetched > 1 { (fetched >> order).max(2) } else { fetched }
 }
 
@@ -143,16 +145,16 @@ fn clamp_high(p: &mut Pageset) -> i32 {
     p.high
 }
 
-/// What freeing a block does to the lists.
+/// A bulk free that a freed block makes due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkFree {
     /// Pages to give back to the zone.
     pub pages: i32,
-    /// Whether this is a drain because of consecutive high-order frees ("free_high").
+    /// Whether the reason is a run of high-order frees ("free_high").
     pub free_high: bool,
 }
 
-/// Enters a freed block of `order` and says whether pages go back to the zone.
+/// Counts a freed block of `order` and returns the bulk free that is now due, if any.
 #[inline]
 pub fn note_free(p: &mut Pageset, f: &Features, zone: ZonePressure, order: u8) -> Option<BulkFree> {
     if f.scale_refills {
@@ -167,8 +169,8 @@ pub fn note_free(p: &mut Pageset, f: &Features, zone: ZonePressure, order: u8) -
     (p.count >= high).then(|| BulkFree { pages: nr_pcp_free(p, f, high, free_high), free_high })
 }
 
-/// How many order-0 frees in a row, at most `frees`, only lengthen a list under no zone pressure; the
-/// next one may do more. [`note_plain_frees`] then enters them at once.
+/// How many of `frees` order-0 frees in a row only lengthen a list; the next one may do more. 0 if the zone
+/// is under pressure. [`note_plain_frees`] then counts them at once.
 #[inline]
 pub fn plain_frees(p: &Pageset, f: &Features, zone: ZonePressure, frees: usize) -> usize {
     if zone != ZonePressure::default() {
@@ -184,7 +186,7 @@ pub fn plain_frees(p: &Pageset, f: &Features, zone: ZonePressure, frees: usize) 
     frees.min((high - 1 - p.count).max(0) as usize)
 }
 
-/// Enters `frees` order-0 frees for which [`plain_frees`] vouched.
+/// Counts `frees` order-0 frees at once, for which [`plain_frees`] has said that they only lengthen a list.
 #[inline]
 pub fn note_plain_frees(p: &mut Pageset, f: &Features, frees: usize) {
     if frees == 0 {
@@ -203,7 +205,7 @@ pub fn note_plain_frees(p: &mut Pageset, f: &Features, frees: usize) {
     }
 }
 
-/// Enters `taken` order-0 pages taken one at a time from a list that holds them all.
+/// Counts `taken` order-0 pages that were allocated one at a time from a list long enough for all of them.
 #[inline]
 pub fn note_plain_allocs(p: &mut Pageset, f: &Features, taken: usize) {
     match f.free_memory {
@@ -214,8 +216,8 @@ pub fn note_plain_allocs(p: &mut Pageset, f: &Features, taken: usize) {
     note_taken(p, f);
 }
 
-/// Whether a free of `order` calls for a drain because high-order blocks are being freed in a row: they were
-/// probably allocated on another CPU, which should get them back while their contents are in a cache.
+/// Whether a free of `order` drains the pageset because high-order blocks are being freed in a row: another
+/// CPU probably allocated them, and should get them back while their contents are still in a cache.
 #[inline]
 fn free_high(p: &mut Pageset, f: &Features, order: u8) -> bool {
     let high_order = (1..=PAGE_ALLOC_COSTLY_ORDER).contains(&order);
@@ -230,7 +232,7 @@ fn free_high(p: &mut Pageset, f: &Features, order: u8) -> bool {
     high_order && burst && in_succession && !keeps_a_batch
 }
 
-/// Where bulk freeing starts now. Adjusts `high` for the future; this free still goes by the old value.
+/// The `count` from which this free goes to the zone. Also tunes `high`, with effect from the next free on.
 #[inline]
 fn nr_pcp_high(p: &mut Pageset, f: &Features, zone: ZonePressure, free_high: bool) -> i32 {
     if f.auto_tuning.is_none() {
@@ -274,7 +276,7 @@ fn nr_pcp_high(p: &mut Pageset, f: &Features, zone: ZonePressure, free_high: boo
     high
 }
 
-/// How many pages to give back, bulk freeing having started at `high`.
+/// Number of pages to give back in a bulk free that started at `high`.
 fn nr_pcp_free(p: &mut Pageset, f: &Features, high: i32, free_high: bool) -> i32 {
     if free_high {
         return if f.auto_tuning.is_some() { p.count.min(p.batch << BATCH_SCALE_MAX) } else { p.count };
@@ -297,8 +299,8 @@ fn nr_pcp_free(p: &mut Pageset, f: &Features, high: i32, free_high: bool) -> i32
     wanted.min(most).max(least)
 }
 
-/// One tick of the vmstat worker: lowers a grown `high`. Returns the pages to give back now and whether
-/// there is more to do at the next tick.
+/// One tick of the vmstat worker: lowers a grown `high`. Returns the pages to give back now and whether the
+/// worker has to run again.
 pub fn decay(p: &mut Pageset, f: &Features) -> (i32, bool) {
     let Some(decay) = f.auto_tuning else { return (0, false) };
     let mut more = false;
@@ -315,38 +317,40 @@ pub fn decay(p: &mut Pageset, f: &Features) -> (i32, bool) {
     (surplus, more || surplus > 0)
 }
 
-/// The portions in which `pages` pages are given back, each under one hold of the locks. A portion ends with a whole
-/// block, so that several portions of large blocks are more than one.
+/// Splits a bulk free of `pages` pages into portions, each under one hold of the locks. A portion ends with a
+/// whole block, so portions of large blocks may give back more than `pages` in total.
 pub fn portions(pages: i32, portion: i32) -> impl Iterator<Item = i32> {
     let starts = (0..pages).step_by(portion.max(1) as usize);
     starts.map(move |start| portion.max(1).min(pages - start))
 }
 
-/// Size of a portion of a bulk free of `pages` pages.
+/// Pages in a portion of a bulk free of `pages` pages.
 pub fn bulk_free_portion(p: &Pageset, f: &Features, pages: i32) -> i32 {
     if f.chunked_bulk_free { p.batch } else { pages }
 }
 
-/// Size of a portion of a decay that gives back `pages` pages.
+/// Pages in a portion of a decay that gives back `pages` pages.
 pub fn decay_portion(p: &Pageset, f: &Features, pages: i32) -> i32 {
     if f.chunked_decay { p.batch } else { pages }
 }
 
-/// How many pages one hold of the locks gives back when a pageset is emptied: all of them, since 6.10 a bounded number.
+/// Pages that one hold of the locks gives back when a pageset is drained: all of them, since 6.10 a bounded
+/// number.
 pub fn drain_portion(f: &Features, batch: i32) -> i32 {
     if f.drain_zone_chunked { batch << BATCH_SCALE_MAX } else { i32::MAX }
 }
 
-/// What says to which list of the zone a block goes back.
+/// Where bulk freeing reads the migrate type of a block, and so the free list it goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeOf {
-    /// Its pageblock, as it is now.
+    /// The type of its pageblock now.
     Pageblock,
-    /// The list of the pageset, so its pageblock as it was when the block was freed.
+    /// The type of its pageset list: that of its pageblock when the block was freed.
     PagesetList,
 }
 
-/// What says so of a block of `order`: since 6.10 the pageblock. A block that is one has no other type.
+/// Where bulk freeing reads the migrate type of a block of `order`: since 6.10 from the pageblock. A block as
+/// large as a pageblock always has the pageblock's type.
 #[inline]
 pub fn type_on_bulk_free(f: &Features, order: u8, pageblock_order: u8) -> TypeOf {
     if f.pageblock_type_on_bulk_free || order == pageblock_order {
@@ -356,22 +360,23 @@ pub fn type_on_bulk_free(f: &Features, order: u8, pageblock_order: u8) -> TypeOf
     }
 }
 
-/// Ticks of the vmstat worker after which a pageset of another node's memory is drained, if nobody used it (`pcp->expire`).
+/// Ticks of the vmstat worker after which an unused pageset of a remote node is drained (`pcp->expire`).
 pub const EXPIRE_TICKS: u8 = 3;
 
-/// What becomes of a pageset that its CPU may have no use for.
+/// What the vmstat worker does with a pageset of a remote node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// Nothing; nobody has to come back for it.
+    /// Nothing, and the worker need not return for it.
     None,
-    /// Nothing yet; the vmstat worker comes back.
+    /// Nothing yet; the worker returns for it.
     Waits,
-    /// It gives back so many pages, and the vmstat worker comes back.
+    /// Gives back this number of pages; the worker returns for it.
     Drains(i32),
 }
 
-/// One tick of the vmstat worker: a pageset of another node's memory that was not used for [`EXPIRE_TICKS`] is drained. Before 6.7
-/// the worker did not come back for it, so it waited until something else woke that.
+/// One tick of the vmstat worker: drains a remote node's pageset that was unused for [`EXPIRE_TICKS`] ticks.
+/// Before 6.7 the worker did not return for a pageset that waited to expire, so it stayed until something
+/// else woke the worker.
 pub fn expire(p: &mut Pageset, f: &Features, is_local: bool) -> Expiry {
     if p.expire == 0 || p.count == 0 {
         return Expiry::None;
@@ -388,14 +393,14 @@ pub fn expire(p: &mut Pageset, f: &Features, is_local: bool) -> Expiry {
     }
 }
 
-/// Bookkeeping after a decay has given pages back.
+/// Updates the pageset after a decay gave pages back.
 pub fn note_decayed(p: &mut Pageset, f: &Features) {
     if f.auto_tuning == Some(Decay::FifthUpToUnused) {
         p.count_min = p.count;
     }
 }
 
-/// What counts as a CPU's share of the caches: as posted that of all levels, as merged that of the last one.
+/// A CPU's share of the caches in bytes: as posted that of all levels, as merged that of the last level.
 pub fn cache_share(f: &Features, topology: &Topology) -> u64 {
     match f.free_high_batch {
         Some(CacheRule::SumOfLevelsOverFourBatches) => topology.sum_of_cache_slices(),
@@ -403,7 +408,7 @@ pub fn cache_share(f: &Features, topology: &Topology) -> u64 {
     }
 }
 
-/// Whether a CPU whose share of the caches is `bytes` keeps a batch when high-order blocks are freed in a row
+/// Whether a CPU with a cache share of `bytes` keeps a batch when high-order blocks are freed in a row
 /// (`PCPF_FREE_HIGH_BATCH`).
 pub fn is_cache_large(f: &Features, page_size: PageSize, bytes: u64, batch: i32) -> bool {
     let batches = match f.free_high_batch {
@@ -421,9 +426,9 @@ pub fn zone_batchsize(page_size: PageSize, managed: u64) -> i32 {
     (rounded - 1).max(1) as i32
 }
 
-/// How many pages all pagesets of a zone of `managed` pages share for their `high_min` and for their `high_max`. Where `high`
-/// floats (patch 7), that is as many as the low watermark (`low`) and an eighth of the zone, unless
-/// `vm.percpu_pagelist_high_fraction` (`fraction`) fixes it.
+/// Total `high_min` and total `high_max` of all pagesets of a zone with `managed` pages. With auto-tuning
+/// (patch 7) these are the low watermark (`low`) and an eighth of the zone, unless
+/// `vm.percpu_pagelist_high_fraction` (`fraction`) fixes both.
 pub fn zone_high_bounds(f: &Features, fraction: u64, low: u64, managed: u64) -> (u64, u64) {
     match fraction {
         0 if f.auto_tuning.is_some() => (low, managed / MIN_PERCPU_PAGELIST_HIGH_FRACTION),
@@ -432,7 +437,8 @@ pub fn zone_high_bounds(f: &Features, fraction: u64, low: u64, managed: u64) -> 
     }
 }
 
-/// Gives a pageset its batch and bounds (`pageset_update`). Until patch 6 there are none, and `high` is what it is set to.
+/// Sets the batch and bounds of a pageset (`pageset_update`). Before patch 6 there are no bounds, and `high`
+/// is set directly.
 pub fn set_bounds(p: &mut Pageset, f: &Features, batch: i32, high_min: i32, high_max: i32) {
     (p.batch, p.high_min, p.high_max) = (batch, high_min, high_max);
     if !f.high_bounds {
@@ -440,7 +446,7 @@ pub fn set_bounds(p: &mut Pageset, f: &Features, batch: i32, high_min: i32, high
     }
 }
 
-/// What /proc/zoneinfo says of a pageset; bounds since 6.13.
+/// The rows of a pageset in /proc/zoneinfo; with its bounds since 6.13.
 pub fn zoneinfo_rows(f: &Features, p: &Pageset) -> Vec<(&'static str, i32)> {
     let mut rows = vec![("count:", p.count), ("high:", p.high), ("batch:", p.batch)];
     if f.zoneinfo_prints_bounds {
@@ -449,7 +455,7 @@ pub fn zoneinfo_rows(f: &Features, p: &Pageset) -> Vec<(&'static str, i32)> {
     rows
 }
 
-/// `high` of one pageset when `local_cpus` share `total` pages (`zone_highsize`).
+/// `high` of one pageset if `local_cpus` CPUs share `total` pages (`zone_highsize`).
 pub fn zone_highsize(total: u64, local_cpus: u64, online_cpus: u64, batch: i32) -> i32 {
     let sharers = if local_cpus == 0 { online_cpus } else { local_cpus };
     ((total / sharers.max(1)) as i32).max(4 * batch)
